@@ -36,7 +36,7 @@ mod tokenize;
 
 pub use batch::{ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo, Padding};
 pub use buckets::Buckets;
-pub use chat::{ChatTemplate, eos_token};
+pub use chat::{ChatOptions, ChatTemplate, RenderedChat, eos_token};
 pub use collate::{Collator, HostBatch};
 pub use dataset::{DatasetOptions, FileRows, Prepared, TokenizedSet, prepare, prepare_watched};
 pub use error::{
@@ -57,7 +57,7 @@ pub use sampler::{
 };
 pub use source::{
     CastType, Columns, Encoding, FetchContext, Files, FormatOptions, Part, Records, Source, Value,
-    data_format, data_formats,
+    data_format, data_formats, value_of_json,
 };
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{

@@ -39,6 +39,7 @@ CONFIGS = {
         "d_kv": 128,
         "num_heads": 32,
         "num_layers": 24,
+        "decoder_start_token_id": 0,
     },
     "llama-8b": {
         **LLAMA,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
 
-use super::{json, marks, methods, time};
+use super::{json, marks, methods, python, time};
 
 /// The name of the only template.
 const NAME: &str = "chat_template";
@@ -21,6 +21,7 @@ pub(super) fn of_template(source: &str) -> Result<Environment<'static>, Error> {
     environment.set_syntax(syntax);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_unknown_method_callback(methods::call);
+    python::add_to(&mut environment);
     environment.add_filter("tojson", json::filter);
     environment.add_filter(marks::FILTER, marks::filter);
     environment.add_function("raise_exception", raise_exception);

@@ -1,14 +1,18 @@
 //! `tojson` as transformers defines it: `json.dumps` of Python, characters beyond ASCII as they are.
 
 use minijinja::value::{Kwargs, Value, ValueKind};
-use minijinja::{Error, ErrorKind};
+use minijinja::{Error, ErrorKind, State};
 
 /// The deepest value that is written.
 const DEPTH_MAX: usize = 64;
 
-/// The filter. `ensure_ascii`, `indent`, `separators` and `sort_keys` are those of `json.dumps`.
-pub(super) fn filter(value: &Value, given: Kwargs) -> Result<String, Error> {
-    let style = Style::of(&given)?;
+/// Bytes that a unit of the budget pays for.
+const BYTES_PER_FUEL: usize = 64;
+
+/// The filter. `ensure_ascii`, `indent`, `separators` and `sort_keys` are those of `json.dumps`. The
+/// budget pays for each value and for the text.
+pub(super) fn filter(state: &State<'_, '_>, value: &Value, given: Kwargs) -> Result<String, Error> {
+    let style = Style::of(state, &given)?;
     given.assert_all_used()?;
     let mut text = String::new();
     style.write(value, 0, &mut text)?;
@@ -16,7 +20,8 @@ pub(super) fn filter(value: &Value, given: Kwargs) -> Result<String, Error> {
 }
 
 /// How values are written.
-struct Style {
+struct Style<'a> {
+    state: &'a State<'a, 'a>,
     ensure_ascii: bool,
     /// What a line begins with, once for each level.
     indent: Option<String>,
@@ -25,8 +30,8 @@ struct Style {
     sort_keys: bool,
 }
 
-impl Style {
-    fn of(given: &Kwargs) -> Result<Style, Error> {
+impl<'a> Style<'a> {
+    fn of(state: &'a State<'a, 'a>, given: &Kwargs) -> Result<Self, Error> {
         let indent = match given.get::<Option<Value>>("indent")? {
             None => None,
             Some(value) if value.is_none() => None,
@@ -42,7 +47,8 @@ impl Style {
             }
             None => (if indent.is_some() { "," } else { ", " }.to_owned(), ": ".to_owned()),
         };
-        Ok(Style {
+        Ok(Self {
+            state,
             ensure_ascii: given.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false),
             sort_keys: given.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
             indent,
@@ -55,6 +61,7 @@ impl Style {
         if depth > DEPTH_MAX {
             return Err(Error::new(ErrorKind::InvalidOperation, "tojson: too deeply nested"));
         }
+        self.pay_for(value, depth)?;
         match value.kind() {
             ValueKind::None => text.push_str("null"),
             ValueKind::Bool => text.push_str(if value.is_true() { "true" } else { "false" }),
@@ -73,6 +80,14 @@ impl Style {
             }
         }
         Ok(())
+    }
+
+    /// Pays for a value, its own text, and what surrounds it.
+    fn pay_for(&self, value: &Value, depth: usize) -> Result<(), Error> {
+        let indent = self.indent.as_ref().map_or(0, |indent| indent.len() * (depth + 1));
+        let separators = self.item_separator.len() + self.key_separator.len();
+        let bytes = value.as_str().map_or(0, str::len) + separators + indent;
+        self.state.consume_fuel(1 + (bytes / BYTES_PER_FUEL) as u64)
     }
 
     fn write_map(&self, value: &Value, depth: usize, text: &mut String) -> Result<(), Error> {
@@ -148,7 +163,7 @@ impl Style {
 }
 
 /// A number as Python writes it.
-fn number(value: &Value) -> String {
+pub(super) fn number(value: &Value) -> String {
     if value.is_integer() {
         return value.to_string();
     }

@@ -1,13 +1,15 @@
 //! Chat templates: conversations to text as `apply_chat_template` of transformers renders them.
 //!
-//! Templates come with models from elsewhere. Each rendering has a budget of steps and of bytes, and
-//! a template has no access to files or to the environment.
+//! Templates come with models from elsewhere. Each rendering has a budget of steps and of bytes and a
+//! deadline, and a template has no access to files or to the environment.
 
+mod deadline;
 mod environment;
 mod files;
 mod json;
 mod marks;
 mod methods;
+mod python;
 mod row_texts;
 #[cfg(test)]
 mod tests;
@@ -36,25 +38,25 @@ pub struct ChatTemplate {
     environment: Arc<Environment<'static>>,
 }
 
-/// What a template is rendered with besides the messages.
+/// The inputs of a template besides the messages.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ChatOptions<'row> {
+pub struct ChatOptions<'row> {
     /// Appends the beginning of an answer (`add_generation_prompt`).
-    pub(crate) prompts: bool,
+    pub prompts: bool,
     /// Finds the text of the assistant (`return_assistant_tokens_mask`).
-    pub(crate) marks: bool,
+    pub marks: bool,
     /// Tools as JSON schemas, or such a list as text.
-    pub(crate) tools: Option<&'row Value>,
+    pub tools: Option<&'row Value>,
     /// Further variables of the template (`chat_template_kwargs`).
-    pub(crate) variables: Option<&'row Value>,
+    pub variables: Option<&'row Value>,
 }
 
 /// A rendered conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RenderedChat {
-    pub(crate) text: String,
-    /// The characters inside `{% generation %}`, where they were asked for.
-    pub(crate) generated: Vec<Range<u32>>,
+pub struct RenderedChat {
+    pub text: String,
+    /// The characters inside `{% generation %}` if [`ChatOptions::marks`] is set.
+    pub generated: Vec<Range<u32>>,
 }
 
 /// The token that ends a text, if the tokenizer in `folder` names one.
@@ -65,7 +67,7 @@ pub fn eos_token(folder: &Path) -> Result<Option<String>> {
 impl RenderedChat {
     /// Whether each token is the assistant's, as `apply_chat_template` finds out: from the token of
     /// the first character to that of the last, or to the end where the last has none.
-    pub(crate) fn generated_tokens(&self, tokens: &[TokenSpan]) -> Vec<bool> {
+    pub fn generated_tokens(&self, tokens: &[TokenSpan]) -> Vec<bool> {
         let mut are_generated = vec![false; tokens.len()];
         let token_of =
             |place: u32| tokens.iter().position(|token| (token.start..token.end).contains(&place));
@@ -120,16 +122,19 @@ impl ChatTemplate {
     }
 
     /// Renders a conversation, which is a list of messages.
-    pub(crate) fn render(
+    pub fn render(
         &self,
         messages: &[&Value],
         options: &ChatOptions<'_>,
     ) -> Result<RenderedChat, ChatProblem> {
         let variables = self.variables(messages, options)?;
+        let (file, environment) = (self.file.clone(), Arc::clone(&self.environment));
         // `guard` itself fails for a panic alone.
-        let rendered = guard(&self.file, "render the chat template", || {
-            Ok(environment::render(&self.environment, variables))
-        });
+        let rendered = deadline::within(move || {
+            guard(&file, "render the chat template", || {
+                Ok(environment::render(&environment, variables))
+            })
+        })?;
         let text = match rendered {
             Ok(Ok(text)) => text,
             Ok(Err(error)) => {

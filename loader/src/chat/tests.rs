@@ -101,11 +101,47 @@ fn a_template_is_bounded_in_time_and_memory() {
         let problem = render(source, &conversation, false).unwrap_err().to_string();
         assert!(problem.contains("too"), "{source}: {problem}");
     }
+    // The list holds 2^60 numbers, of which there is one.
+    let nested = "{% set ns = namespace(l=[1], m=[1]) %}{% for a in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% set ns.m = [ns.m, ns.m] %}{% endfor %}";
+    for uses in ["{{ ns.l }}", "{{ ns.l | string }}", "{{ ns.l | tojson }}", "{{ ns.l == ns.m }}"] {
+        fails(&format!("{nested}{uses}"), &conversation, "takes too");
+    }
+    let wide = "{{ range(100000) | list | tojson(indent='x' * 1000000) }}";
+    fails(wide, &conversation, "takes too many steps or too much memory");
     fails("{{ '{:>999999999}'.format('x') }}", &conversation, "too wide a field");
     fails("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", &conversation, "recursion");
     let nested = "[".repeat(100_000) + &"]".repeat(100_000);
     let error = template(&format!("{{{{ {nested} }}}}")).unwrap_err();
     assert!(error.to_string().contains("recursion"), "{error}");
+}
+
+#[test]
+fn values_are_written_and_tested_as_in_python() {
+    let conversation =
+        json!([{"role": "a", "list": [1e20, 1e-7, -2.5, null, true, "it's"], "map": {"a": 1e16}}]);
+    for (expression, expect) in [
+        ("m.list", "[1e+20, 1e-07, -2.5, None, True, \"it's\"]"),
+        ("m.map", "{'a': 1e+16}"),
+        ("(m.list[0],)", "(1e+20,)"),
+        ("m.list[1]", "1e-07"),
+        ("m.list | string | length", "40"),
+        ("none is iterable", "False"),
+        ("'' is iterable", "True"),
+        ("['', {}, 1] | select('sequence') | list", "['', {}]"),
+        ("m is callable", "False"),
+        ("'x' | int ~ '3' | int", "03"),
+        ("'x' | int(7) ~ 'x' | float(default=0.5)", "70.5"),
+        ("'a-b-c'.rsplit('-', 1)", "['a-b', 'c']"),
+        ("'a-b-c'.rsplit('-')", "['a', 'b', 'c']"),
+        ("'a-b-c'.partition('-')", "('a', '-', 'b-c')"),
+        ("'a-b-c'.rpartition('x')", "('', '', 'a-b-c')"),
+        ("m.map.copy()", "{'a': 1e+16}"),
+    ] {
+        let source = format!("{{% set m = messages[0] %}}{{{{ {expression} }}}}");
+        let rendered = render(&source, &conversation, false);
+        let rendered = rendered.unwrap_or_else(|problem| panic!("{expression}: {problem}"));
+        assert_eq!(rendered.text, expect, "{expression}");
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(crate) use row::{ImageCell, Row, image_of};
 use crate::guard::guard;
 use crate::{Error, Location, Result};
 use formats::DataFile;
-pub(crate) use formats::value_of_json;
+pub use formats::value_of_json;
 pub use formats::{Encoding, FormatOptions};
 use paths::DataPath;
 

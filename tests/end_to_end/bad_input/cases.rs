@@ -59,6 +59,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "task that the family lacks", spoil: |draft| distilbert(draft).edit("sequence-classification", "causal-lm").edit("  label_map: [animal, fruit, tool]\n", ""), end: Failed, reason: reasons::MODEL_UNSUPPORTED, says: &["distilbert", "causal-lm", "masked-lm"] },
     Case { name: "conversation without a template", spoil: |draft| chat(draft, "gpt2-causal-lm"), end: Failed, reason: reasons::TOKENIZER_INVALID, says: &["train.jsonl", "row=0", "messages", "chat_template.jinja"] },
     Case { name: "template without an end", spoil: |draft| write(chat(draft, "gpt2-causal-lm"), "model/chat_template.jinja", "{% for %}"), end: Failed, reason: reasons::TOKENIZER_INVALID, says: &["model/chat_template.jinja", "line 1"] },
+    Case { name: "template that compares lists forever", spoil: |draft| write(chat(draft, "gpt2-causal-lm"), "model/chat_template.jinja", ENDLESS), end: Failed, reason: reasons::TOKENIZER_INVALID, says: &["train.jsonl", "row=0", "messages", "takes too long"] },
     Case { name: "packing without positions", spoil: |draft| chat(draft, "bert-causal-lm").set("data.packing", true), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.packing_strategy", "bert", "wrapped"] },
     Case { name: "prediction without rows", spoil: |draft| draft.set("train.do_predict", true), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.do_predict", "data.test"] },
     Case { name: "smoothed numbers", spoil: |draft| draft.set("model.problem_type", "regression").edit("  label_map: [animal, fruit, tool]\n", "").set("train.label_smoothing_factor", 0.1), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.label_smoothing_factor"] },
@@ -163,6 +164,10 @@ fn causal(draft: Draft, block_size: u32) -> Draft {
     let draft = draft.of_task("causal-lm", "gpt2-causal-lm", &data);
     write(draft, "train.jsonl", "{\"text\": \"cat dog\"}\n".repeat(20))
 }
+
+/// A template whose lists hold 2^50 numbers each, in 51 pairs.
+const ENDLESS: &str = "{% set ns = namespace(a=[1], b=[1]) %}{% for _ in range(50) %}\
+    {% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}{{ ns.a == ns.b }}";
 
 /// Supervised fine-tuning on one conversation, with a model folder that has no chat template.
 fn chat(draft: Draft, fixture: &str) -> Draft {

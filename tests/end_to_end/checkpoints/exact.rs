@@ -62,7 +62,6 @@ fn last_save(step: u64) -> u64 {
     step - step % SAVE_STEPS
 }
 
-/// Checkpoints are written in the background, and their manifest comes last.
 /// Checks that each attempt after the first resumed from the newest checkpoint.
 fn check_resumed(history: &History, kills: &[u64]) {
     let resumed: Vec<u64> = history.resumed().iter().map(|resumed| resumed.step).collect();
@@ -162,27 +161,46 @@ async fn a_killed_run_on_images_ends_with_the_same_bits() {
     check_killed_runs_equal(&host, adapters, &[31]).await;
 }
 
+fn of_llama(draft: Draft) -> Draft {
+    with_everything(draft)
+        .set("train.train_sampling_strategy", "random")
+        .set("train.per_device_train_batch_size", 2)
+        .set("train.learning_rate", 1e-2)
+        .set("model.config_overrides", "{attention_dropout: 0.1}")
+}
+
+fn pairs(host: &Host, name: &str) -> Draft {
+    let draft = of_llama(pairs_draft(host, &format!("pairs-{name}")));
+    // Without dropout, two runs would draw nothing.
+    draft.set("dpo.disable_dropout", false)
+}
+
 /// Packed rows, and pairs beside a reference, which a resumed run reads again: the model folder, or another model.
 #[tokio::test]
 async fn a_killed_run_on_conversations_ends_with_the_same_bits() {
     let host = Host::started(1).await;
-    let of_llama = |draft: Draft| {
-        with_everything(draft)
-            .set("train.train_sampling_strategy", "random")
-            .set("train.per_device_train_batch_size", 2)
-            .set("train.learning_rate", 1e-2)
-            .set("model.config_overrides", "{attention_dropout: 0.1}")
-    };
     let packed = |host: &Host, name: &str| of_llama(packed_draft(host, &format!("packed-{name}")));
     check_killed_runs_equal(&host, packed, &[13]).await;
-    let pairs = |host: &Host, name: &str| {
-        let draft = of_llama(pairs_draft(host, &format!("pairs-{name}")));
-        // Without dropout, two runs would draw nothing.
-        draft.set("dpo.disable_dropout", false)
-    };
     check_killed_runs_equal(&host, pairs, &[31]).await;
     let named = |host: &Host, name: &str| with_reference(pairs(host, &format!("named-{name}")));
     check_killed_runs_equal(&host, named, &[13]).await;
+}
+
+/// Each stage reads its part of the reference again.
+#[tokio::test]
+async fn a_killed_run_on_pairs_in_stages_ends_with_the_same_bits() {
+    let host = Host::started(4).await;
+    let in_stages = |host: &Host, name: &str| {
+        let draft = pairs(host, &format!("stages-{name}"));
+        draft.set("resources.cores", 2).set("parallel.pipeline", 2)
+    };
+    check_killed_runs_equal(&host, in_stages, &[13]).await;
+    let in_shards = |host: &Host, name: &str| {
+        with_reference(in_stages(host, &format!("named-{name}")))
+            .set("resources.cores", 4)
+            .set("parallel.fsdp", "full_shard")
+    };
+    check_killed_runs_equal(&host, in_shards, &[31]).await;
 }
 
 /// A later job on fewer cores sees the same rows in the same order.

@@ -96,8 +96,8 @@ fn message_only(error: &serde_json::Error) -> String {
     text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
-/// A JSON value as it stands.
-pub(crate) fn value(json: Json) -> Value {
+/// Converts a JSON value to a cell.
+pub fn value(json: Json) -> Value {
     match json {
         Json::Null => Value::Null,
         Json::Bool(flag) => Value::Bool(flag),

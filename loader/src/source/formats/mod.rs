@@ -24,7 +24,7 @@ use super::records::{RECORDS_BYTES_MAX, RECORDS_MAX};
 use crate::{Error, Result};
 use compression::{COMPRESSIONS, open_text, without_compression};
 pub use encoding::Encoding;
-pub(crate) use jsonl::value as value_of_json;
+pub use jsonl::value as value_of_json;
 
 /// The longest row of a text format. A longer one means that the file lacks its line ends or a
 /// closing quote, and would be read into memory as a whole.
