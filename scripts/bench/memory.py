@@ -32,6 +32,7 @@ def measurements(options, work, output, recomputed):
     steps = done.of_kind("step")
     return {
         "temporary_bytes": max(seen),
-        "seconds_per_step": (steps[-1][0] - steps[0][0]) / (len(steps) - 1),
+        # Without the time in which steps wait for programs.
+        "seconds_per_step": traind_side.step_time([message for _, message in steps])["compute"],
         "losses": [message.loss for _, message in steps],
     }

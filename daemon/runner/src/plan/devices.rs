@@ -24,6 +24,13 @@ const HOST_NETWORK: f64 = 1.25e9;
 /// How often MPI's reduction copies what a core sends, unless it was measured: out of the program's memory and back
 /// into it.
 const MPI_COPIES: f64 = 2.0;
+/// The share of the rate of copies at which CPU devices move what a ring would send: they read the memory of all others,
+/// and what they write was in no cache.
+const COLLECTIVES_EFFICIENCY: f64 = 0.4;
+/// Seconds that CPU devices wait for each other at a collective if each has a processor.
+const PROCESSOR_LATENCY: f64 = 1e-4;
+/// What is added for each device with which one shares its processor: the operating system runs them in turns.
+const TURN: f64 = 4e-4;
 /// The share of the nominal memory and links that transfers reach.
 const TRANSFER_EFFICIENCY: f64 = 0.8;
 
@@ -34,6 +41,10 @@ pub(super) struct Core {
     pub memory: f64,
     /// To the other cores of its host.
     pub link: f64,
+    /// Seconds until they have the first byte of a collective.
+    pub latency: f64,
+    /// Whether compilers combine collectives that do not depend on each other.
+    pub combines: bool,
     /// Its share of the host's network.
     pub network: f64,
     /// Seconds until the first byte of a collective between hosts arrives.
@@ -85,6 +96,8 @@ pub(super) fn core(platform: Platform, name: &str, train: &Train) -> RunResult<C
         flops: DOTS_EFFICIENCY * peak,
         memory: giga(found.memory),
         link: giga(found.link),
+        latency: LATENCY,
+        combines: true,
         network: giga(found.network),
         network_latency: LATENCY,
         memory_bytes: Some((found.memory_gigabytes * 1e9) as u64),
@@ -135,7 +148,17 @@ impl Processor {
         };
         let network = 1.0 / (1.0 / wire + per_byte);
         let network_latency = LATENCY + mpi.map_or(0.0, |mpi| mpi.latency_seconds);
-        Core { flops, memory, link: memory, network, network_latency, memory_bytes: None }
+        let others = (cores / self.threads as f64 - 1.0).max(0.0);
+        Core {
+            flops,
+            memory,
+            link: COLLECTIVES_EFFICIENCY * memory,
+            latency: PROCESSOR_LATENCY + others * TURN,
+            combines: false,
+            network,
+            network_latency,
+            memory_bytes: None,
+        }
     }
 }
 
@@ -260,5 +283,7 @@ mod tests {
         let core = |cores: u32| processor.core(cores, None);
         assert_eq!((core(1).flops, core(2).flops), (8.0 * PROCESSOR_EFFICIENCY, core(1).flops));
         assert_eq!((core(4).flops, core(4).memory), (core(1).flops / 2.0, 2.0));
+        assert_eq!([core(1).latency, core(2).latency], [PROCESSOR_LATENCY; 2]);
+        assert!((core(6).latency - PROCESSOR_LATENCY - 2.0 * TURN).abs() < 1e-12);
     }
 }

@@ -10,7 +10,7 @@ use traind_xla::graph::Participants;
 use traind_xla::mesh::{Axis, Coordinates, Mesh};
 
 use super::PlannedModel;
-use super::devices::{Core, LATENCY};
+use super::devices::Core;
 use super::memory::{Memory, Recordings, Traffic as StageTraffic, target_positions};
 use crate::error::RunResult;
 use crate::progress::Timetable;
@@ -176,13 +176,15 @@ impl Machine {
 
     fn seconds(&self, collective: &Collective, mesh: &Mesh, stage: usize) -> f64 {
         let (bytes, crosses) = (collective.sent_bytes(), is_over_hosts(collective));
-        let latencies = match crosses || is_over(collective, mesh, Axis::Data) {
-            true => (bytes / COMBINED_BYTES).min(1.0),
-            false => 1.0,
+        let is_over_data = crosses || is_over(collective, mesh, Axis::Data);
+        // Sums of gradients are not waited for before the update.
+        let latencies = match self.core.combines || !gathers(collective) {
+            true if is_over_data => (bytes / COMBINED_BYTES).min(1.0),
+            _ => 1.0,
         };
         let (latency, rate) = match crosses {
             true => (self.core.network_latency, self.core.network),
-            false => (LATENCY, self.rate(&members(collective, mesh, stage))),
+            false => (self.core.latency, self.rate(&members(collective, mesh, stage))),
         };
         latencies * latency + bytes / rate
     }
@@ -190,7 +192,7 @@ impl Machine {
     /// The latency and the rate of the slowest link between stages.
     fn between_stages(&self, mesh: &Mesh) -> (f64, f64) {
         match mesh.grid().pipeline {
-            1 => (LATENCY, self.rate(&mesh.groups(&[Axis::Pipeline])[0])),
+            1 => (self.core.latency, self.rate(&mesh.groups(&[Axis::Pipeline])[0])),
             _ => (self.core.network_latency, self.core.network),
         }
     }
@@ -265,6 +267,11 @@ fn members(collective: &Collective, mesh: &Mesh, stage: usize) -> Vec<usize> {
     collective.participants.first().into_iter().map(member).collect()
 }
 
+/// Whether a collective gathers shards, and the values of no sum.
+fn gathers(collective: &Collective) -> bool {
+    matches!(collective.operation, "all_gather" | "all_gather_hosts")
+}
+
 /// Whether a collective is between the same cores of several hosts.
 fn is_over_hosts(collective: &Collective) -> bool {
     matches!(collective.participants, Participants::Hosts(_))
@@ -285,6 +292,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::plan::candidates::tests::job;
+    use crate::plan::devices::LATENCY;
 
     pub(in crate::plan) fn planned(job: &JobFile) -> PlannedModel {
         let config = json!({
@@ -304,6 +312,8 @@ pub(super) mod tests {
         flops: 1e12,
         memory: 1e11,
         link: 1e10,
+        latency: LATENCY,
+        combines: true,
         network: 1e8,
         network_latency: LATENCY,
         memory_bytes: None,
@@ -346,6 +356,21 @@ pub(super) mod tests {
         assert_eq!(steps(epochs, 0), 0, "the rows are not known");
         assert_eq!(steps(&format!("{epochs}, max_steps: 9"), 100), 9);
         assert_eq!(steps(&format!("{epochs}, max_steps: 9"), 0), 9);
+    }
+
+    #[test]
+    fn devices_that_take_turns_wait_at_each_gather_and_not_for_sums_of_gradients() {
+        let seconds = |latency: f64, combines: bool, fsdp: &str| {
+            let core = Core { latency, combines, ..CORE };
+            let machine = Machine { core, per_host: 4, price: 0.0, rows: 0 };
+            let job = job(&format!("resources: {{cores: 4}}\nparallel: {{fsdp: {fsdp}}}"));
+            let found = machine.plan(&job, &planned(&job), None).unwrap();
+            found.communication_seconds
+        };
+        let waits = |combines, fsdp| seconds(1.0, combines, fsdp) - seconds(0.0, combines, fsdp);
+        assert!(waits(false, "no") < 1.0, "{}", waits(false, "no"));
+        assert!(waits(true, "full_shard") < 1.0, "{}", waits(true, "full_shard"));
+        assert!(waits(false, "full_shard") >= 8.0, "{}", waits(false, "full_shard"));
     }
 
     #[test]

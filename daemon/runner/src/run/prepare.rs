@@ -69,10 +69,14 @@ impl Inputs {
             rule.check(&evaluator.metric_names("eval"))?;
         }
         let test = self.evaluator(context, self.splits.test.clone())?;
+        let start = self.start_values(context)?;
+        equality::check_start(&context.hosts, &start)?;
         let mut session = self.session(context, cores, [&validation, &test])?;
         let programs = self.programs(job, &session, [&validation, &test]);
         let (eviction, activity) = (context.clone(), &context.reporter.activity);
         session.prepare(&programs, move || evict_cache(&eviction))?;
+        // While programs are compiled or read from the cache.
+        session.start(&start)?;
         activity.set_peak_flops(session.peak_flops(&job.train).unwrap_or_default());
         activity.set_memory_total(session.core_memory_bytes().unwrap_or_default());
         let train = &self.splits.planned()?.set;
@@ -135,7 +139,7 @@ impl Inputs {
         Ok(Some(evaluator.with_writer(self.writer.clone())))
     }
 
-    /// Puts the state on the cores, and declares the caches in which `evaluators` generate.
+    /// A session of cores that have no values yet, with the caches in which `evaluators` generate.
     fn session(
         &self,
         context: &Context,
@@ -143,8 +147,6 @@ impl Inputs {
         evaluators: [&Option<Evaluator>; 2],
     ) -> RunResult<Session> {
         let job = &context.spec.job;
-        let start = self.start_values(context)?;
-        equality::check_start(&context.hosts, &start)?;
         let (cache, mesh) = (executable_cache(context)?, cores.mesh().clone());
         let (mut devices, programs) = self.declare(job, cores, cache, evaluators)?;
         report_kernels(context, &devices[0])?;
@@ -152,7 +154,6 @@ impl Inputs {
         context.reporter.activity.set_stages(stages_of(&mesh, &programs));
         for (state, device) in programs.states.iter().zip(&mut devices) {
             offload(job, state, device)?;
-            state.start(device, &start)?;
         }
         Ok(Session::new(devices, programs, context.reporter.clone(), &context.run_dir))
     }

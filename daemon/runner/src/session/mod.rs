@@ -36,7 +36,7 @@ use traind_xla::runtime::{CoreInputs, HostArray, LazyDevice};
 
 use crate::control::{Reporter, Work};
 use crate::error::RunResult;
-use crate::state::{HeldSlot, ParameterState, ScaleValues, TrainState};
+use crate::state::{HeldSlot, ParameterState, ScaleValues, StartValues, TrainState};
 use crate::step::{BatchLayout, JobPrograms, Program, ProgramShape};
 
 pub(crate) use cores::{open_cores, open_plugin};
@@ -307,6 +307,12 @@ impl Session {
             launch.wait()?;
         }
         Ok(launch)
+    }
+
+    /// Puts the values that training starts from on the cores.
+    pub(crate) fn start(&mut self, start: &StartValues) -> RunResult<()> {
+        let stages = self.programs.states.iter().zip(&mut self.devices);
+        stages.map(|(state, device)| state.start(device, start)).collect()
     }
 
     fn model(&self) -> &dyn Model {
