@@ -311,8 +311,8 @@ impl Session {
 
     /// Puts the values that training starts from on the cores.
     pub(crate) fn start(&mut self, start: &StartValues) -> RunResult<()> {
-        let stages = self.programs.states.iter().zip(&mut self.devices);
-        stages.map(|(state, device)| state.start(device, start)).collect()
+        let mut stages = self.programs.states.iter().zip(&mut self.devices);
+        stages.try_for_each(|(state, device)| state.start(device, start))
     }
 
     fn model(&self) -> &dyn Model {
