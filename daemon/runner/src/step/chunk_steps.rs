@@ -135,7 +135,7 @@ impl TrainStep {
             gradient.store(at, sum)?;
         }
         let sums = LossSums::read(at, accumulation(state)?)?;
-        let totals = self.totals(at, &sums)?;
+        let totals = self.totals(&sums)?;
         let sums = [totals.loss, totals.weight, self.square_sum(at, &reduced)?];
         SUMS.iter().zip(&sums).for_each(|(name, sum)| at.fetch(*name, sum));
         if let Some(metrics) = &totals.metrics {

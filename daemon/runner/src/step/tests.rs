@@ -135,8 +135,8 @@ fn cores_sum_loss_weights_and_each_gradient_once() {
     let job = Recorded::of_job("resources: {cores: 2}");
     let found = job.collectives(Program::Train);
     assert!(found.iter().all(|collective| collective.starts_with("all_reduce ")), "{found:?}");
-    assert_eq!(found.len(), SHARDED + SMALL + 1);
-    assert_eq!(found.iter().filter(|it| *it == "all_reduce 8").count(), 1, "loss and weights");
+    assert_eq!(found.len(), SHARDED + SMALL + 2);
+    assert_eq!(found.iter().filter(|it| *it == "all_reduce 4").count(), 2, "loss and weights");
     let bytes = found.iter().filter_map(|it| it.strip_prefix("all_reduce ")?.parse::<usize>().ok());
     let parameters: usize = model().parameters().iter().map(|it| it.shape.size_bytes()).sum();
     assert_eq!(bytes.sum::<usize>(), parameters + 8);
@@ -171,7 +171,7 @@ fn batches_of_a_step_communicate_only_in_its_update() {
     let batch = job.record(Program::Accumulate);
     assert!(batch.fetched().is_empty(), "{:?}", batch.fetched());
     assert_eq!(batch.assigned().len(), job.parameter_count() + 2, "gradients, loss and weights");
-    assert_eq!(job.collectives(Program::Update).len(), SHARDED + SMALL + 1);
+    assert_eq!(job.collectives(Program::Update).len(), SHARDED + SMALL + 2);
     // Parameters, two slots and the sums, which begin the next step as zeros.
     let update = job.record(Program::Update);
     assert_eq!(update.assigned().len(), 4 * job.parameter_count() + 2);
@@ -197,7 +197,7 @@ fn sharded_state_scatters_gradients_and_gathers_parameters() {
     let (scattered, gathered) = (count("reduce_scatter "), count("all_gather "));
     assert!(scattered > 0 && scattered == gathered, "{found:?}");
     // The norm adds up the shards' squares besides loss and weights.
-    assert_eq!([count("all_reduce "), scattered], [SMALL + 2, SHARDED], "{found:?}");
+    assert_eq!([count("all_reduce "), scattered], [SMALL + 3, SHARDED], "{found:?}");
 }
 
 /// Of the word embeddings and of two matrices of each layer. Other parameters are small.
@@ -230,7 +230,7 @@ fn full_shards_are_gathered_by_layer_and_again_in_the_backward_pass() {
     }
     let found = job.collectives(Program::Train);
     let sums = found.iter().filter(|it| it.starts_with("all_reduce ")).count();
-    assert_eq!(sums, SMALL + 2, "and loss and weights, and the norm");
+    assert_eq!(sums, SMALL + 3, "and loss, weights and the norm");
     assert_eq!(job.shard_collectives(Program::Evaluate), "A".repeat(SHARDED));
 }
 
@@ -383,7 +383,7 @@ fn stages_hold_and_update_each_parameter_once() {
         let large = if *stage == 0 { 3 } else { 2 };
         assert_eq!(
             update.collectives().len(),
-            large + 3,
+            large + 4,
             "a layer's small ones, others, and loss and weights"
         );
         assert_eq!(update.assigned().len(), owned(*stage));

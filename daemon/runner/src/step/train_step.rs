@@ -153,7 +153,7 @@ impl TrainStep {
 
     /// Fetches the means of loss and metrics over all cores. Returns their divisor.
     fn fetch_loss(&self, at: &mut Recording<'_>, sums: &LossSums) -> RunResult<Tensor> {
-        let totals = self.totals(at, sums)?;
+        let totals = self.totals(sums)?;
         let divisor = fetch_mean_loss(at, &totals.loss, &totals.weight)?;
         if let Some(metrics) = &totals.metrics {
             at.fetch(METRICS, &metrics.div(&divisor)?);
@@ -220,14 +220,13 @@ impl TrainStep {
         Ok(total)
     }
 
-    /// The sums over the rows of all cores.
-    pub(super) fn totals(&self, at: &Recording<'_>, sums: &LossSums) -> RunResult<LossSums> {
-        let values: Vec<&Tensor> =
-            [&sums.loss, &sums.weight].into_iter().chain(&sums.metrics).collect();
-        let axes = [Axis::Data];
-        let totals = at.trace().all_reduce_together(&values, ReduceKind::Sum, &self.mesh, &axes)?;
-        let metrics = totals.get(2).cloned();
-        Ok(LossSums { loss: totals[0].clone(), weight: totals[1].clone(), metrics })
+    /// The sums over the rows of all cores, each in a collective of its own: XLA's compiler for GPUs aborts on one of two
+    /// numbers.
+    pub(super) fn totals(&self, sums: &LossSums) -> RunResult<LossSums> {
+        let all_reduce =
+            |value: &Tensor| value.all_reduce_over(ReduceKind::Sum, &self.mesh, &[Axis::Data]);
+        let metrics = sums.metrics.as_ref().map(all_reduce).transpose()?;
+        Ok(LossSums { loss: all_reduce(&sums.loss)?, weight: all_reduce(&sums.weight)?, metrics })
     }
 }
 

@@ -18,7 +18,7 @@ fn hosts_exchange_each_gradient_once_a_step() {
             );
             let job = job.unwrap();
             let found = job.exchanges(program);
-            assert_eq!(found.len(), SHARDED + SMALL + 1, "{fsdp}, {batches} batches");
+            assert_eq!(found.len(), SHARDED + SMALL + 2, "{fsdp}, {batches} batches");
             let model = model();
             let whole: usize = model.parameters().iter().map(|it| 4 * elements(&it.shape)).sum();
             let sent: f64 = found.iter().sum();
@@ -72,6 +72,6 @@ fn hosts_gather_and_scatter_the_shards_of_all_cores() {
 #[test]
 fn hosts_with_a_core_each_exchange_and_gather_nothing() {
     let job = Recorded::on_hosts("resources: {platform: cpu, cores: 1}", 3).unwrap();
-    assert_eq!(job.exchanges(Program::Train).len(), SHARDED + SMALL + 1);
-    assert_eq!(job.collectives(Program::Train).len(), SHARDED + SMALL + 1);
+    assert_eq!(job.exchanges(Program::Train).len(), SHARDED + SMALL + 2);
+    assert_eq!(job.collectives(Program::Train).len(), SHARDED + SMALL + 2);
 }
