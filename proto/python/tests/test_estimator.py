@@ -12,7 +12,7 @@ from support import moved
 
 import traind
 from traind import HuggingFace, UnsupportedArgument
-from traind.sagemaker import data_sets
+from traind.sagemaker import data_sets, glue
 from traind.sagemaker.hyperparameters import job_keys
 
 #: The tables of `traind convert`, which reads the same arguments.
@@ -206,6 +206,32 @@ class JobFiles(unittest.TestCase):
         known = re.findall(r'\("(\w+)", "([\w./-]+)"\)', (CONVERT / "hub.rs").read_text())
         self.assertEqual(dict(known), data_sets.IDS)
 
+    def test_a_task_of_glue_names_data_columns_and_labels(self):
+        hyperparameters = {
+            "model_name_or_path": "roberta-large",
+            "tokenizer_name": "roberta-large",
+            "task_name": "mnli",
+            "do_eval": True,
+            "max_steps": 500,
+        }
+        found = job_keys(hyperparameters, {}, "sequence-classification")
+        expected = {
+            "model.name_or_path": "roberta-large",
+            "data.train": "nyu-mll/glue",
+            "data.validation": "hf://datasets/nyu-mll/glue/mnli/validation_matched-*.parquet",
+            "data.dataset_config_name": "mnli",
+            "data.text": "premise",
+            "data.text_pair": "hypothesis",
+            "model.num_labels": 3,
+            "train.max_steps": 500,
+        }
+        self.assertEqual({path: found.get(path) for path in expected}, expected)
+
+    def test_the_tasks_of_glue_are_those_that_are_converted(self):
+        lines = re.findall(r'^    "(\w+)": (.+); (\d)$', (CONVERT / "examples" / "glue.rs").read_text(), re.MULTILINE)
+        known = {name: (re.findall(r"\w+", columns), int(labels)) for name, columns, labels in lines}
+        self.assertEqual(known, glue.TASKS)
+
     def test_no_argument_of_a_script_becomes_a_training_argument(self):
         tables = [CONVERT / "examples" / f"{name}.rs" for name in ("arguments", "images", "seq2seq")]
         names = {name for table in tables for name in re.findall(r'\(\s*"(\w+)",\s*Rule::', table.read_text())}
@@ -259,7 +285,9 @@ class Refusals(unittest.TestCase):
             ("checkpoint_s3_uri", "s3://", {"checkpoint_s3_uri": "gs://b/c"}),
             ("output_path", "s3://", {"output_path": "https://b/out"}),
             ("parameter_server", "leave it out", {"distribution": {"parameter_server": {"enabled": True}}}),
-            ("task_name", "data.text", {"hyperparameters": {"task_name": "sst2"}}),
+            ("task_name", "none of GLUE's tasks", {"hyperparameters": {"task_name": "ax"}}),
+            ("task_name", "its columns", {"hyperparameters": {"task_name": "mnli"}, "task": "token-classification"}),
+            ("tokenizer_name", "the model's", {"hyperparameters": {"tokenizer_name": "other"}}),
             ("max_train_samples", "max_steps", {"hyperparameters": {"max_train_samples": 100}}),
             ("text_column_names", "one text or two", {"hyperparameters": {"text_column_names": "a,b,c"}}),
             ("inputs", "channels", {"inputs": {"images": "s3://b/i"}}),

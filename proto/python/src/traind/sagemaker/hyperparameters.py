@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from traind.errors import UnsupportedArgument
-from traind.sagemaker import data_sets
+from traind.sagemaker import data_sets, glue
 
 #: Names that scripts of SageMaker's notebooks have, and those of the examples' model and data arguments. All others
 #: are TrainingArguments, which the job file has under `train`.
@@ -101,8 +101,6 @@ _SCRATCH = "give the folder with config.json as model, and model.from_config to 
 _LANGUAGES = "name the files of each language in fit()"
 _PROCESSOR = "the processor is the model's; put preprocessor_config.json into the model folder"
 _REFUSED = {
-    "task_name": "name the files in fit() or a data set by dataset_name, and the columns by data.text and data.label",
-    "tokenizer_name": "the tokenizer is the model's",
     "config_name": _SCRATCH,
     "trust_remote_code": "no code of models is run",
     "max_train_samples": _ALL_ROWS,
@@ -132,22 +130,30 @@ def job_keys(
     task = task or hyperparameters.get("task") or hyperparameters.get("model.task")
     names = {**_KEYS, **_KEYS_OF_TASK.get(str(task), {})}
     keys: dict[str, Any] = {}
-    for name, value in hyperparameters.items():
+    for name in hyperparameters:
         if name in _REFUSED:
             raise UnsupportedArgument(f"hyperparameters[{name!r}]", _REFUSED[name])
         if name in _NO_EFFECT:
             warnings.warn(f"the hyperparameter {name} has no effect: {_NO_EFFECT[name]}", stacklevel=4)
             continue
-        fields = data_sets.splits(value, hyperparameters) if name == "dataset_name" else _fields(name, value, names)
-        for path, part in fields:
+        for path, part in _fields(name, hyperparameters, names, task):
             if path in keys:
                 raise ValueError(f"hyperparameters[{name!r}]: {path} is given twice")
             keys[path] = _value(path, part, channels)
     return keys
 
 
-def _fields(name: str, value: Any, names: Mapping[str, str]) -> list[tuple[str, Any]]:
-    """Returns the fields that a hyperparameter sets. `run_classification` has one for both columns of text."""
+def _fields(
+    name: str, hyperparameters: Mapping[str, Any], names: Mapping[str, str], task: str | None
+) -> list[tuple[str, Any]]:
+    """Returns the fields that a hyperparameter sets: several, where it names data or columns."""
+    value = hyperparameters[name]
+    if name == "dataset_name":
+        return data_sets.splits(value, hyperparameters)
+    if name == "task_name":
+        return _of_task(str(value).lower(), hyperparameters, task)
+    if name == "tokenizer_name":
+        return _without_own_tokenizer(value, hyperparameters)
     if name == "text_column_names":
         columns = [column.strip() for column in str(value).split(",")]
         if len(columns) > 2:
@@ -157,6 +163,22 @@ def _fields(name: str, value: Any, names: Mapping[str, str]) -> list[tuple[str, 
         kind = "regression" if parsed(str(value)) is True else "single_label_classification"
         return [("model.problem_type", kind)]
     return [(name if "." in name else names.get(name, f"train.{name}"), value)]
+
+
+def _of_task(name: str, hyperparameters: Mapping[str, Any], task: str | None) -> list[tuple[str, Any]]:
+    """The data of one of GLUE's tasks; other scripts have tasks of other data sets."""
+    if name in glue.TASKS and task in (None, "sequence-classification"):
+        return glue.fields(name, hyperparameters)
+    advice = f"{name!r} is none of GLUE's tasks ({', '.join(glue.TASKS)}); name the files in fit() or a data set by "
+    raise UnsupportedArgument("hyperparameters['task_name']", advice + "dataset_name, and its columns")
+
+
+def _without_own_tokenizer(name: Any, hyperparameters: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """No field: the tokenizer is the model's, and another one is refused."""
+    models = [hyperparameters.get(key) for key, path in _KEYS.items() if path == "model.name_or_path"]
+    if name in models:
+        return []
+    raise UnsupportedArgument("hyperparameters['tokenizer_name']", "the tokenizer is the model's")
 
 
 def _value(path: str, value: Any, channels: Mapping[str, Any]) -> Any:
