@@ -6,7 +6,7 @@ use std::path::Path;
 
 use traind_job_file::JobFile;
 use traind_proto::v1::JobState;
-use traind_tests::{Host, JOB_FILE, data};
+use traind_tests::{Host, JOB_FILE, Runners, data};
 
 use super::{Skipped, Walk};
 
@@ -174,6 +174,57 @@ async fn meshes_are_compared_as_their_page_says() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_without_a_daemon_is_followed_as_its_page_says() {
+    const SKIPPED: Skipped = &[
+        ("traind doctor", "needs a cluster"),
+        ("srun", "needs Slurm, which scripts/soak/slurm has"),
+        ("TRAIND_HOST_RANK", "needs four hosts; hosts/mod.rs starts runners in this way"),
+    ];
+    if !Runners::are_possible() {
+        return eprintln!("skipped: MPI is not installed: run `traind plugins install mpi`");
+    }
+    let mut walk = Walk::new(Host::started(4).await, "docs/hosts.md", SKIPPED);
+    walk.write_model("model", "bert-sequence-classification");
+    walk.write("train.csv", data::csv(&data::rows(1, 60, 6)));
+    walk.write("validation.parquet", data::parquet(&data::rows(2, 53, 6)));
+    let job_file = JOB_FILE
+        .replace("name: tiny", "name: bert-wide")
+        .replace("cores: 1", "hosts: 4\n  cores: 1")
+        .replace("output_dir: out", "output_dir: out/bert-wide");
+    walk.write("job.yaml", job_file);
+    let library = Runners::mpi_library().unwrap();
+    let mpirun = library.with_file_name("../bin/mpirun");
+    let mpirun = format!("TRAIND_PLUGIN_MPI={} {} ", library.display(), mpirun.display());
+    walk.placeholders = vec![("mpirun ", mpirun)];
+    let commands = walk.commands();
+    assert_eq!(commands.len(), 3, "{commands:?}");
+    for command in commands {
+        let shown = walk.run(&command).stdout;
+        if command.starts_with("traind adopt") {
+            let job = walk.host.watch(shown.trim()).await.job;
+            assert_eq!((job.name.as_str(), job.state()), ("bert-wide", JobState::Completed));
+        }
+        if command.ends_with("--host 3") {
+            assert!(!shown.is_empty());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_hosts_are_planned_as_their_page_says() {
+    const SKIPPED: Skipped = &[("cargo test", "is one of the tests")];
+    let walk = Walk::new(Host::started(1).await, "docs/scaling.md", SKIPPED);
+    walk.write_model("model", "bert-sequence-classification");
+    walk.write("train.csv", data::csv(&data::rows(1, 60, 6)));
+    walk.write("validation.parquet", data::parquet(&data::rows(2, 53, 6)));
+    walk.write("job.yaml", JOB_FILE);
+    let commands = walk.commands();
+    assert_eq!(commands.len(), 1, "{commands:?}");
+    let shown = walk.run(&commands[0]).stdout;
+    assert!(shown.contains("512"), "{shown}");
+}
+
 /// The tables of commands name a job `ID` or `JOB`, which becomes `1`, as other placeholders do.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_commands_of_the_readme_work() {
@@ -182,7 +233,7 @@ async fn the_commands_of_the_readme_work() {
         ("traind plugins install", NETWORK),
         ("traind serve", DAEMON),
         ("traind top", SCREEN),
-        ("traind adopt", "needs a run without a daemon; hosts.rs has one"),
+        ("traind adopt", "needs a run without a daemon; docs/hosts.md has it"),
         ("traind doctor", "needs a cluster, or a daemon that is stopped; docs/operating.md has it"),
         ("traind web", "needs --web-address; clients/web_page.rs has it"),
         ("traind token revoke", "needs an id; docs/operating.md has it"),
