@@ -24,7 +24,10 @@ CASES = {
         {"r": 4, "target_modules": "all-linear", "use_dora": True},
         {"r": 4, "target_modules": ["dense"], "use_rslora": True, "bias": "all", "layers_to_transform": [1]},
     ],
-    ("distilbert", "token-classification"): [{"r": 4, "modules_to_save": ["sa_layer_norm"]}],
+    # PEFT names no modules for DistilBERT.
+    ("distilbert", "token-classification"): [
+        {"r": 4, "target_modules": ["q_lin", "v_lin"], "modules_to_save": ["sa_layer_norm"]}
+    ],
     ("roberta", "masked-lm"): [{"r": 4, "bias": "lora_only"}],
     ("gpt2", "causal-lm"): [{"r": 4}, {"r": 4, "target_modules": "all-linear", "use_dora": True}],
     ("llama", "causal-lm"): [{"r": 4, "target_modules": "all-linear"}, {"r": 4, "use_dora": True}],
