@@ -19,6 +19,9 @@ pub struct DotDims {
     pub rhs_contracting: Vec<usize>,
 }
 
+/// The axes of a product over the rows of two matrices, as the gradient of a weight is.
+const OVER_ROWS: [usize; 2] = [0, 0];
+
 /// In a smaller product, XLA's loops take the operations around it.
 const KERNEL_MULTIPLICATIONS_MIN: usize = 1 << 18;
 
@@ -56,31 +59,28 @@ fn free_axes(rank: usize, batch: &[usize], contracting: &[usize]) -> Vec<usize> 
 }
 
 impl DotGeneral {
-    /// Whether the product sums over the rows of two float32 matrices.
-    fn is_transposed_product<'a>(&self, mut inputs: impl Iterator<Item = &'a Shape>) -> bool {
-        let matrices = inputs.all(|shape| shape.rank() == 2 && shape.dtype == DType::F32);
-        let first_axes = self.dims.lhs_contracting == [0] && self.dims.rhs_contracting == [0];
-        matrices && first_axes && self.dims.lhs_batch.is_empty()
+    /// The axes that the product of two float32 matrices sums over; `None` for other products.
+    fn axes_of_matrices<'a>(
+        &self,
+        mut inputs: impl Iterator<Item = &'a Shape>,
+    ) -> Option<[usize; 2]> {
+        let DotDims { lhs_contracting, rhs_contracting, lhs_batch, .. } = &self.dims;
+        let (&[left], &[right]) = (&lhs_contracting[..], &rhs_contracting[..]) else { return None };
+        let are_matrices = inputs.all(|shape| shape.rank() == 2 && shape.dtype == DType::F32);
+        (are_matrices && lhs_batch.is_empty()).then_some([left, right])
     }
 
     /// The axes that a kernel sums over in a product of two matrices, where programs call it: always over the rows,
     /// which XLA would transpose first, and otherwise in a large product.
     fn kernel_axes(&self, emitter: &Emitter, inputs: &[Value]) -> Option<[usize; 2]> {
-        let (&[left], &[right]) = (&self.dims.lhs_contracting[..], &self.dims.rhs_contracting[..])
-        else {
-            return None;
-        };
-        let shapes = || inputs.iter().map(|input| &input.shape);
-        if emitter.calls_kernels() && self.is_transposed_product(shapes()) {
-            return Some([left, right]);
+        let axes = self.axes_of_matrices(inputs.iter().map(|input| &input.shape))?;
+        if emitter.calls_kernels() && axes == OVER_ROWS {
+            return Some(axes);
         }
-        let are_matrices = shapes().all(|shape| shape.rank() == 2 && shape.dtype == DType::F32);
-        if !are_matrices || !emitter.multiplies_by_kernel() || !self.dims.lhs_batch.is_empty() {
-            return None;
-        }
-        let columns = inputs[1].shape.dims[1 - right];
+        let columns = inputs[1].shape.dims[1 - axes[1]];
         let multiplications = inputs[0].shape.element_count() * columns;
-        (multiplications >= KERNEL_MULTIPLICATIONS_MIN).then_some([left, right])
+        let is_large = multiplications >= KERNEL_MULTIPLICATIONS_MIN;
+        (emitter.multiplies_by_kernel() && is_large).then_some(axes)
     }
 
     /// The gradient of the operand `wanted`, whose partner is `other`, and
@@ -205,7 +205,9 @@ impl Op for DotGeneral {
         let is_kernel = sum.trace().calls_kernels() && sum.dtype() == DType::F32;
         match inputs {
             [lhs, rhs]
-                if is_kernel && self.is_transposed_product(inputs.iter().map(Tensor::shape)) =>
+                if is_kernel
+                    && self.axes_of_matrices(inputs.iter().map(Tensor::shape))
+                        == Some(OVER_ROWS) =>
             {
                 Ok(Some(sum.add_product(lhs, rhs)?))
             }

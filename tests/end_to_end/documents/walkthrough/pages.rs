@@ -9,6 +9,7 @@ use traind_proto::v1::JobState;
 use traind_tests::{Host, JOB_FILE, Runners, data};
 
 use super::{Skipped, Walk};
+use crate::hosts::is_skipped;
 
 const BUILT: &str = "the test has the programs";
 const NETWORK: &str = "downloads";
@@ -163,9 +164,7 @@ async fn a_failure_is_looked_into_as_its_page_says() {
 async fn meshes_are_compared_as_their_page_says() {
     const SKIPPED: Skipped = &[("scripts/bench/plans", "takes minutes")];
     let walk = Walk::new(Host::started(1).await, "docs/parallelism.md", SKIPPED);
-    walk.write_model("model", "bert-sequence-classification");
-    walk.write("train.csv", data::csv(&data::rows(1, 60, 6)));
-    walk.write("validation.parquet", data::parquet(&data::rows(2, 53, 6)));
+    walk.write_inputs();
     walk.write("job.yaml", JOB_FILE);
     let commands = walk.commands();
     assert!(!commands.is_empty());
@@ -181,13 +180,11 @@ async fn a_run_without_a_daemon_is_followed_as_its_page_says() {
         ("srun", "needs Slurm, which scripts/soak/slurm has"),
         ("TRAIND_HOST_RANK", "needs four hosts; hosts/mod.rs starts runners in this way"),
     ];
-    if !Runners::are_possible() {
-        return eprintln!("skipped: MPI is not installed: run `traind plugins install mpi`");
+    if is_skipped() {
+        return;
     }
     let mut walk = Walk::new(Host::started(4).await, "docs/hosts.md", SKIPPED);
-    walk.write_model("model", "bert-sequence-classification");
-    walk.write("train.csv", data::csv(&data::rows(1, 60, 6)));
-    walk.write("validation.parquet", data::parquet(&data::rows(2, 53, 6)));
+    walk.write_inputs();
     let job_file = JOB_FILE
         .replace("name: tiny", "name: bert-wide")
         .replace("cores: 1", "hosts: 4\n  cores: 1")
@@ -215,9 +212,7 @@ async fn a_run_without_a_daemon_is_followed_as_its_page_says() {
 async fn many_hosts_are_planned_as_their_page_says() {
     const SKIPPED: Skipped = &[("cargo test", "is one of the tests")];
     let walk = Walk::new(Host::started(1).await, "docs/scaling.md", SKIPPED);
-    walk.write_model("model", "bert-sequence-classification");
-    walk.write("train.csv", data::csv(&data::rows(1, 60, 6)));
-    walk.write("validation.parquet", data::parquet(&data::rows(2, 53, 6)));
+    walk.write_inputs();
     walk.write("job.yaml", JOB_FILE);
     let commands = walk.commands();
     assert_eq!(commands.len(), 1, "{commands:?}");
@@ -241,10 +236,8 @@ async fn the_commands_of_the_readme_work() {
         ("traind convert", "needs settings; docs/moving.md has them"),
     ];
     let mut walk = Walk::new(Host::started(4).await, "README.md", SKIPPED);
-    walk.write_model("model", "bert-sequence-classification");
+    walk.write_inputs();
     walk.write_model("t5", "t5-seq2seq-lm");
-    walk.write("train.csv", data::csv(&data::rows(1, 60, 6)));
-    walk.write("validation.parquet", data::parquet(&data::rows(2, 53, 6)));
     walk.write("JOB.yaml", JOB_FILE);
     let generative = walk.folder().join("t5").display().to_string();
     let settings = [

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use traind_proto::v1::{Job, JobState};
-use traind_tests::{CommandOutput, Draft, Host, model};
+use traind_tests::{CommandOutput, Draft, Host, data, model};
 
 use super::super::commands::of_quotation;
 use super::super::{Document, quoted, repository};
@@ -52,6 +52,13 @@ impl Walk {
     /// Writes the model of a fixture.
     pub(super) fn write_model(&self, name: &str, fixture: &str) {
         model::write_fixture(&self.folder.join(name), fixture);
+    }
+
+    /// Writes the model and the data that [`JOB_FILE`](traind_tests::JOB_FILE) names.
+    pub(super) fn write_inputs(&self) {
+        self.write_model("model", "bert-sequence-classification");
+        self.write("train.csv", data::csv(&data::rows(1, 60, 6)));
+        self.write("validation.parquet", data::parquet(&data::rows(2, 53, 6)));
     }
 
     /// Completes a job of this name, which the page takes for granted.
