@@ -39,3 +39,26 @@ vectorized! {
         }
     }
 }
+
+/// Elements of a block, so that all arrays of one stay in the fastest cache.
+const BLOCK: usize = 2048;
+
+/// The same of a parameter with several copies, which are equal before and after: the first one is read.
+pub fn update_copies(
+    copies: &mut [&mut [f32]],
+    exp_avg: &mut [f32],
+    exp_avg_sq: &mut [f32],
+    gradient: &[f32],
+    at: Scalars,
+) {
+    let Some((first, others)) = copies.split_first_mut() else { return };
+    let blocks = first.chunks_mut(BLOCK).zip(exp_avg.chunks_mut(BLOCK));
+    let blocks = blocks.zip(exp_avg_sq.chunks_mut(BLOCK)).zip(gradient.chunks(BLOCK)).enumerate();
+    for (number, (((parameter, exp_avg), exp_avg_sq), gradient)) in blocks {
+        update(parameter, exp_avg, exp_avg_sq, gradient, at);
+        let start = number * BLOCK;
+        for copy in others.iter_mut() {
+            copy[start..start + parameter.len()].copy_from_slice(parameter);
+        }
+    }
+}

@@ -18,7 +18,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use traind_models::optimizers::{self, Optimizer, Scalars, Settings, Update};
 use traind_models::{Batch, Forward, InputDim, Model, ModelConfig, ParameterTensors, Task};
-use traind_models::{clip, parameter_shards, registry, weights};
+use traind_models::{clip, registry, weights};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::autodiff::gradients;
 use traind_xla::mesh::Mesh;
@@ -416,8 +416,7 @@ fn record(
             Some(shard) => {
                 at.assign(shard, &updated.parameter)?;
                 let whole = &parameters[index];
-                let gathered =
-                    parameter_shards::gather(&updated.parameter, whole.shape(), &groups)?;
+                let gathered = updated.parameter.gather_shards(whole.shape(), &groups)?;
                 at.assign(state.parameters[index], &gathered)?;
             }
             None => at.assign(state.parameters[index], &updated.parameter)?,

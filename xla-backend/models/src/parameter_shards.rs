@@ -47,17 +47,8 @@ impl ParameterShards {
     ) -> Result<Tensor> {
         let gathered = shard.trace().transient("gather", || {
             let shard = never.map_or_else(|| Ok(shard.clone()), |never| shard.withheld(never))?;
-            gather(&shard, &self.shapes[name], &self.groups)?.convert(dtype)
+            shard.gather_shards(&self.shapes[name], &self.groups)?.convert(dtype)
         });
         Ok(gathered?)
     }
-}
-
-/// The whole of a tensor of `shape` from its shards: equal parts of its elements, with zeros behind
-/// the last.
-pub fn gather(shard: &Tensor, shape: &Shape, groups: &ShardGroups) -> traind_xla::Result<Tensor> {
-    let padded = shard.all_gather_over(groups)?;
-    let elements = shape.element_count();
-    let whole = if padded.dims() == [elements] { padded } else { padded.slice(0, 0, elements)? };
-    whole.reshape(&shape.dims)
 }

@@ -7,10 +7,9 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use traind_pjrt::DeferredCall;
+use traind_pjrt::{DeferredCall, flush_to_zero};
 
 use crate::abi::{COMM_WORLD, Functions, Handle, Operands, Request};
-use crate::denormals::flush_to_zero;
 use crate::error::{Error, Result};
 use crate::kernel::{BYTE, Collective, datatype, refusal};
 use crate::message::{Direction, Message};

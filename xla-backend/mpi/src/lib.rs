@@ -11,7 +11,6 @@
 //! processes: lowering makes each depend on the one before.
 
 mod abi;
-mod denormals;
 mod engine;
 mod error;
 mod kernel;

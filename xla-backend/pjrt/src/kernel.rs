@@ -12,7 +12,7 @@ use crate::ffi::custom_call::{
     ATTRIBUTE_SCALAR, BUFFER, CallFrame, DEVICE_ORDINAL_GET_SIZE, ERROR_CREATE_SIZE,
     ERROR_INTERNAL, ERROR_INVALID_ARGUMENT, EXTENSION_METADATA, FFI_API_VERSION, FFI_BF16,
     FFI_FUTURES_VERSION, FfiApi, FfiBuffer, FfiDeviceOrdinalGetArgs, FfiError, FfiErrorCreateArgs,
-    FfiList, FfiScalar, MetadataExtension, STAGE_EXECUTE,
+    FfiList, FfiRunIdGetArgs, FfiScalar, MetadataExtension, STAGE_EXECUTE,
 };
 use crate::{DType, Element};
 use std::any::Any;
@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 pub(crate) use deferred::deferred_handler;
-pub use deferred::{DeferredCall, DeferredKernel};
+pub use deferred::{DeferredCall, DeferredKernel, UpdatedArrays};
 
 /// The code of a custom call. Programs name it by [`Kernel::NAME`]; it may run on
 /// several threads at once.
@@ -176,6 +176,22 @@ impl<'a> KernelCall<'a> {
             Ok(ordinal) if error.is_null() => Ok(ordinal),
             _ => Err("the plugin does not know the device of the call".into()),
         }
+    }
+
+    /// The number of the execution that makes the call: the same on all its devices, and no other execution's in this
+    /// process.
+    pub fn run_id(&self) -> Result<i64, KernelError> {
+        let api = self.recent_api()?;
+        let get = api.run_id_get.ok_or("the plugin does not number executions")?;
+        let mut args = FfiRunIdGetArgs {
+            struct_size: size_of::<FfiRunIdGetArgs>(),
+            extension_start: ptr::null_mut(),
+            context: self.frame.context,
+            run_id: -1,
+        };
+        // SAFETY: the entry takes these arguments, with the context of this call.
+        let error = unsafe { get(&mut args) };
+        if error.is_null() { Ok(args.run_id) } else { Err("the execution has no number".into()) }
     }
 
     /// The table of a plugin that has all entries which ours declares.

@@ -45,13 +45,10 @@ pub(crate) fn collectives(graph: &Graph, outputs: &[Output]) -> Vec<Collective> 
     let nodes = needed(graph, outputs).into_iter().filter(|(_, is_needed)| *is_needed);
     let collectives = nodes.filter_map(|(node, _)| {
         let participants = node.op.participants().filter(|it| it.group_size() > 1)?;
-        let operand = &graph.node(*node.inputs.first()?).shape;
-        Some(Collective {
-            operation: node.op.name(),
-            operand_bytes: operand.size_bytes() as u64,
-            result_bytes: node.shape.size_bytes() as u64,
-            participants,
-        })
+        let inputs = node.inputs.iter().map(|&input| graph.node(input).shape.clone());
+        let bytes = node.op.exchanged_bytes(&inputs.collect::<Vec<_>>(), &node.shape);
+        let [operand_bytes, result_bytes] = bytes.map(|bytes| bytes as u64);
+        Some(Collective { operation: node.op.name(), operand_bytes, result_bytes, participants })
     });
     collectives.collect()
 }

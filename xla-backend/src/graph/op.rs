@@ -61,6 +61,11 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// The bytes that each replica contributes to a collective, and the bytes that it gets.
+    fn exchanged_bytes(&self, inputs: &[Shape], result: &Shape) -> [usize; 2] {
+        [inputs.first().map_or(0, Shape::size_bytes), result.size_bytes()]
+    }
+
     /// The argument number, for a program parameter.
     fn parameter_index(&self) -> Option<usize> {
         None

@@ -12,6 +12,7 @@ mod norm;
 mod optimizer;
 mod product;
 mod rotary;
+mod sharded_adamw;
 
 use std::env;
 
@@ -31,6 +32,7 @@ pub(crate) use norm::{NormBackward, NormForward};
 pub(crate) use optimizer::{AdamW, SquareSum};
 pub(crate) use product::{Product, product};
 pub(crate) use rotary::Rotary;
+pub(crate) use sharded_adamw::ShardedAdamW;
 
 /// Set to `off`, programs consist of what XLA compiles alone.
 pub const KERNELS_VARIABLE: &str = "TRAIND_KERNELS";
@@ -102,6 +104,9 @@ fn register_all(client: &Client) -> bool {
     fn register<K: Kernel>(client: &Client) -> bool {
         client.register_kernel::<K>().unwrap_or(false)
     }
+    fn register_deferred<K: DeferredKernel>(client: &Client) -> bool {
+        client.register_deferred_kernel::<K>().unwrap_or(false)
+    }
     register::<AttentionForward>(client)
         && register::<AttentionBackward>(client)
         && register::<GeluForward>(client)
@@ -117,6 +122,7 @@ fn register_all(client: &Client) -> bool {
         && register::<CrossEntropyBackward>(client)
         && register::<SquareSum>(client)
         && register::<AdamW>(client)
+        && register_deferred::<ShardedAdamW>(client)
 }
 
 /// A call of a kernel, as lowering writes it.
@@ -138,6 +144,10 @@ impl KernelUse {
             collective.numbers().map(|number| attributes::integer(number as usize));
         let attributes = format!("collective = {collective}, reduction = {reduction}");
         KernelUse::new(HostCollective::NAME, attributes)
+    }
+
+    pub(crate) fn of_deferred<K: DeferredKernel>(attributes: String) -> KernelUse {
+        KernelUse::new(K::NAME, attributes)
     }
 
     pub(crate) fn of<K: Kernel>(attributes: String) -> KernelUse {

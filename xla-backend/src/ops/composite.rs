@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Backward, Op, Problem, ResultStorage};
+use super::{Backward, Op, Participants, Problem, ResultStorage};
 use crate::error::Result;
 use crate::graph::{NodeId, Shape};
 use crate::kernels::KernelUse;
@@ -31,6 +31,16 @@ pub(super) trait Composite: fmt::Debug + Send + Sync + 'static {
     fn workspace(&self, inputs: &[Shape]) -> usize {
         let _ = inputs;
         0
+    }
+
+    /// See [`Op::participants`].
+    fn participants(&self) -> Option<Participants> {
+        None
+    }
+
+    /// The bytes of what a collective exchanges, on each replica.
+    fn exchanged_bytes(&self, inputs: &[Shape]) -> usize {
+        inputs.first().map_or(0, Shape::size_bytes)
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem>;
@@ -76,6 +86,14 @@ impl<C: Composite> Op for C {
             return 0;
         }
         Composite::workspace(self, inputs)
+    }
+
+    fn participants(&self) -> Option<Participants> {
+        Composite::participants(self)
+    }
+
+    fn exchanged_bytes(&self, inputs: &[Shape], _result: &Shape) -> [usize; 2] {
+        [Composite::exchanged_bytes(self, inputs); 2]
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {

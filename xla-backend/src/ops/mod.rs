@@ -38,6 +38,7 @@ mod reverse;
 mod rotary;
 mod scatter_add;
 mod select;
+mod sharded_adamw;
 mod slice;
 mod softmax;
 mod square_sum;
@@ -53,6 +54,7 @@ pub use collectives::{ReduceKind, ShardGroups};
 pub use dot_general::DotDims;
 pub use gated::Gate;
 pub use random::Random;
+pub use sharded_adamw::ShardHolders;
 
 /// Every operation by name. The verifier refuses others, and the tests hold a
 /// gradient to be checked for each.
@@ -126,6 +128,7 @@ pub const NAMES: &[&str] = &[
     "rsqrt",
     "scatter_add",
     "select",
+    "sharded_adamw",
     "shift_left",
     "shift_right_logical",
     "sign",

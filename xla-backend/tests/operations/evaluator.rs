@@ -41,10 +41,14 @@ impl Compiled {
 
     /// The same program with kernels where operations have them.
     pub(crate) fn with_kernels(outputs: &[&Tensor]) -> Compiled {
+        Compiled::with_kernels_on(outputs, 1)
+    }
+
+    pub(crate) fn with_kernels_on(outputs: &[&Tensor], num_replicas: usize) -> Compiled {
         assert!(register_kernels(&CLIENT), "the CPU plugin calls no kernels");
         let dots = DotPrecision::Highest;
         let lowering = Lowering { dots, kernels: true, products: true, ..Lowering::default() };
-        Compiled::lowered(outputs, 1, lowering)
+        Compiled::lowered(outputs, num_replicas, lowering)
     }
 
     /// One program of `hosts` hosts with `host_replicas` each.

@@ -4,7 +4,8 @@
 
 use traind_xla::autodiff::gradients;
 use traind_xla::ops::{
-    AdamWScalars, AdamWUpdate, AttentionSpec, DotDims, Gate, Random, ReduceKind, VisibleKeys,
+    AdamWScalars, AdamWUpdate, AttentionSpec, DotDims, Gate, Random, ReduceKind, ShardHolders,
+    VisibleKeys,
 };
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
@@ -115,6 +116,16 @@ pub(crate) const TABLE: &[Row] = &[
         let fixed = t.iota(DType::F64, &[2, 3], 1)?;
         let [parameter, ..] = adamw_update([&fixed; 3], true, |update| fixed.adamw(update))?;
         parameter.mul(&x[0])
+    }),
+    row("sharded_adamw", ONE, |t, x| {
+        let (fixed, number) = (t.iota(DType::F64, &[2, 3], 1)?, t.scalar(0.0, DType::U32)?);
+        let shard = fixed.reshape(&[6])?;
+        let holders =
+            ShardHolders { groups: &[vec![0]], core: &number, group: &number, meeting: 0 };
+        let updated = adamw_update([&shard; 3], true, |update| {
+            t.sharded_adamw(&[&fixed], &[*update], &holders)
+        })?;
+        updated[0][0].mul(&x[0])
     }),
     row("square_sum", ONE, |_, x| x[0].sum_of_squares()),
     row("gelu_gradient", ONE, |t, x| {

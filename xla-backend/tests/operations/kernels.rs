@@ -1,7 +1,9 @@
 //! Kernels against the plain lowering of the same operations.
 
 use traind_xla::autodiff::gradients;
-use traind_xla::ops::{AttentionSpec, DotDims, Gate, Random, VisibleKeys};
+use traind_xla::ops::{
+    AdamWUpdate, AttentionSpec, DotDims, Gate, Random, ShardGroups, ShardHolders, VisibleKeys,
+};
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
 use crate::evaluator::{Compiled, Numbers, spread_numbers};
@@ -278,6 +280,70 @@ fn updates_in_place() {
         let expected = Compiled::new(&outputs, 1).run(&[arguments]).remove(0);
         for (got, expected) in got.iter().flatten().zip(expected.iter().flatten()) {
             assert!((got - expected).abs() <= 1e-6, "{got}, without kernels {expected}");
+        }
+    }
+}
+
+/// Two groups of two cores, each with its own parameters, one of which does not divide into equal shards. Several
+/// executions follow each other.
+#[test]
+fn cores_update_all_copies() {
+    const CORES: usize = 4;
+    let trace = Trace::with_kernels(true);
+    let dims: [&[usize]; 3] = [&[6, 5], &[3, 7], &[70, 130]];
+    let number = || trace.parameter("n", Shape::new(DType::U32, [])).unwrap();
+    let (core, group) = (number(), number());
+    let groups = [vec![0, 2], vec![1, 3]];
+    let of_group = ShardGroups { cores: groups.to_vec(), hosts: 1 };
+    let mut outputs = Vec::new();
+    for (meeting, decays) in [true, false].into_iter().enumerate() {
+        let holders = ShardHolders { groups: &groups, core: &core, group: &group, meeting };
+        let parameter = |dims: &&[usize]| trace.parameter("x", f32(dims)).unwrap();
+        let parameters: Vec<Tensor> = dims.iter().map(parameter).collect();
+        let shards: Vec<[Tensor; 3]> = parameters
+            .iter()
+            .map(|it| {
+                let shard = it.shard(&core, &of_group).unwrap();
+                [shard.clone(), shard.mul(&shard).unwrap(), shard.mul_scalar(0.7).unwrap()]
+            })
+            .collect();
+        let updated = adamw_update(shards[0].each_ref(), decays, |first| {
+            let updates = shards.iter().map(|[exp_avg, exp_avg_sq, gradient]| AdamWUpdate {
+                exp_avg,
+                exp_avg_sq,
+                gradient,
+                ..*first
+            });
+            let updates: Vec<AdamWUpdate<'_>> = updates.collect();
+            trace.sharded_adamw(&parameters.iter().collect::<Vec<_>>(), &updates, &holders)
+        });
+        outputs.extend(updated.unwrap().into_iter().flatten());
+    }
+    let outputs: Vec<&Tensor> = outputs.iter().collect();
+    let called = Compiled::with_kernels_on(&outputs, CORES);
+    assert_eq!(called.program.text.matches("@traind.sharded_adamw(").count(), 2);
+    let plain = Compiled::new(&outputs, CORES);
+    assert!(!plain.program.text.contains("custom_call"));
+    for series in 0..20 {
+        let of_core = |core: usize| -> Vec<Numbers> {
+            let (place, group) = (core / 2, core % 2);
+            let numbers = [place, group].map(|number| vec![number as f64]);
+            let values = [0, 1].into_iter().flat_map(|_| &dims).enumerate().map(|(at, dims)| {
+                spread_numbers(dims.iter().product(), 7 * series + 3 * at + group, -0.9, 1.0)
+            });
+            numbers.into_iter().chain(values).collect()
+        };
+        let arguments: Vec<Vec<Numbers>> = (0..CORES).map(of_core).collect();
+        let (got, expected) = (called.run(&arguments), plain.run(&arguments));
+        for (got, expected) in got.iter().flatten().zip(expected.iter().flatten()) {
+            for (got, expected) in got.iter().zip(expected) {
+                assert!((got - expected).abs() <= 1e-6, "{got}, without kernels {expected}");
+            }
+        }
+        // The copies of a group are equal to the bit.
+        for output in (0..outputs.len()).step_by(3) {
+            assert_eq!(got[0][output], got[2][output]);
+            assert_eq!(got[1][output], got[3][output]);
         }
     }
 }

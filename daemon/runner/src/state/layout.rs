@@ -24,6 +24,11 @@ impl Shards {
         self.cores * self.hosts
     }
 
+    /// The number of the shard of a core of a host, which has its number among those along `data`.
+    pub(super) fn number(self, core: usize, host: usize) -> usize {
+        core % self.cores * self.hosts + host % self.hosts
+    }
+
     /// The groups of `mesh` in which they meet.
     pub(crate) fn groups(self, mesh: &Mesh) -> ShardGroups {
         ShardGroups { cores: mesh.groups(&[Axis::Data]), hosts: self.hosts }
@@ -79,7 +84,7 @@ impl Layout {
     pub(super) fn elements(&self, shape: &Shape, host: usize, core: usize) -> Range<usize> {
         let elements = shape.element_count();
         let Layout::Shard { shards, length } = *self else { return 0..elements };
-        let start = (core * shards.hosts + host % shards.hosts) * length;
+        let start = shards.number(core, host) * length;
         start.min(elements)..(start + length).min(elements)
     }
 

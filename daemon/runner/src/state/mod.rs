@@ -43,7 +43,9 @@ use layout::{Layout, Shards};
 pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues, step_metrics};
 pub(crate) use layout::SHARDED_ELEMENTS_MIN;
 pub(crate) use mesh::{mesh, mesh_of_host};
-pub(crate) use parameter::{Gradient, ParameterState, ParameterUpdate, ParameterValue, Place};
+pub(crate) use parameter::{
+    Gradient, ParameterState, ParameterUpdate, ParameterValue, Place, ShardNumbers,
+};
 pub(crate) use pipeline::{Loan, Pipeline};
 pub(crate) use reference::Reference;
 pub(crate) use slots::{HeldSlot, StoredSlots, trained_name};
@@ -62,6 +64,8 @@ pub(crate) struct TrainState {
     pub max_grad_norm: Variable,
     /// u32: this core's place on the `tensor` axis, where that has several cores.
     tensor_index: Option<Variable>,
+    /// u32: the number of the shard that this core updates, where it has whole parameters.
+    shard_number: Option<Variable>,
     mesh: Mesh,
     /// The cores that have different shards.
     shards: Shards,
@@ -94,7 +98,7 @@ pub(crate) struct StateSettings {
 /// The sizes of the state, in bytes: on one core, and whole.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StateBytes {
-    /// Whole parameters, those of the reference, and the shards that the optimizer updates.
+    /// Parameters, and those of the reference.
     pub parameters: u64,
     /// The parameters that the reference has for itself.
     pub reference: u64,
@@ -103,8 +107,7 @@ pub(crate) struct StateBytes {
     /// Sums of gradients over the batches of a step.
     pub gradient_sums: u64,
     pub slots: u64,
-    /// What the optimizer keeps in host memory: the slots and the shards that it updates, which then do
-    /// not count above.
+    /// What the optimizer keeps in host memory: the slots, which then do not count above.
     pub offloaded: u64,
     /// Of these, the most that are on the core at one time during an update.
     pub loaded: u64,
@@ -203,6 +206,7 @@ impl TrainState {
             settings.accumulates.then(|| Accumulation::declare(recorder, settings.step_metrics));
         let loss_scale = settings.fp16.then(|| LossScale::declare(recorder));
         let shares_layers = mesh.size(Axis::Tensor) > 1;
+        let updates_shards = shards != Shards::ONE && !fsdp.shards_parameters();
         Ok(TrainState {
             parameters,
             seed: recorder.declare("seed", Shape::scalar(DType::U32)),
@@ -210,6 +214,8 @@ impl TrainState {
             max_grad_norm: recorder.declare("max_grad_norm", Shape::scalar(DType::F32)),
             tensor_index: shares_layers
                 .then(|| recorder.declare("tensor_index", Shape::scalar(DType::U32))),
+            shard_number: updates_shards
+                .then(|| recorder.declare("shard_number", Shape::scalar(DType::U32))),
             mesh,
             shards,
             accumulation,
@@ -242,6 +248,9 @@ impl TrainState {
         })?;
         if let Some(index) = self.tensor_index {
             set_places(device, index, |at| at.tensor)?;
+        }
+        if let Some(number) = self.shard_number {
+            set_places(device, number, |at| self.shards.number(at.data, self.mesh.data_place()))?;
         }
         if let Some(sums) = &self.accumulation {
             sums.start(device)?;
@@ -315,6 +324,16 @@ impl TrainState {
         Ok(ParameterTensors::new(names.zip(values)).divided_over(cores).stored_in(shards))
     }
 
+    /// The shard that this core updates, where it has whole parameters.
+    pub(crate) fn shard_numbers(&self, at: &mut Recording<'_>) -> RunResult<Option<ShardNumbers>> {
+        let Some(number) = self.shard_number else { return Ok(None) };
+        let group = match self.tensor_index {
+            Some(index) => at.read(index)?,
+            None => at.trace().scalar(0.0, DType::U32)?,
+        };
+        Ok(Some(ShardNumbers { shard: at.read(number)?, group }))
+    }
+
     /// Records a read of the gradient sum of each trained parameter that the stage updates.
     pub(crate) fn read_gradient_sums(
         &self,
@@ -383,8 +402,6 @@ impl TrainState {
                 parameters.map(ParameterState::optimizer_bytes).sum()
             };
             bytes.offloaded = self.parameters.iter().map(ParameterState::optimizer_bytes).sum();
-            // The shards that are updated count among the parameters.
-            bytes.parameters -= bytes.offloaded - bytes.slots;
             bytes.slots = 0;
             let parts = self.update_parts();
             bytes.loaded = update_parts::largest_in_flight(parts.iter().map(of_part));

@@ -39,9 +39,13 @@ impl Recorded {
 
     /// The programs of the first of several hosts, each with the cores of the job file.
     fn on_hosts(sections: &str, hosts: usize) -> RunResult<Recorded> {
+        Recorded::of_job_on(sections, hosts, false)
+    }
+
+    fn of_job_on(sections: &str, hosts: usize, kernels: bool) -> RunResult<Recorded> {
         let job = job(sections);
         let mesh = mesh(&job)?.on_hosts(hosts, 0)?;
-        let mut recorder = Recorder::expected(mesh, "cpu", false);
+        let mut recorder = Recorder::new(mesh, "cpu", false, kernels);
         Ok(Recorded { programs: declare(&job, &mut recorder)?, recorder })
     }
 
@@ -198,6 +202,31 @@ fn sharded_state_scatters_gradients_and_gathers_parameters() {
     assert!(scattered > 0 && scattered == gathered, "{found:?}");
     // The norm adds up the shards' squares besides loss and weights.
     assert_eq!([count("all_reduce "), scattered], [SMALL + 3, SHARDED], "{found:?}");
+}
+
+#[test]
+fn a_kernel_updates_the_copies_of_a_layer_together() {
+    for fsdp in ["shard_optimizer", "shard_grad_op"] {
+        let sections = format!("resources: {{cores: 2}}\nparallel: {{fsdp: {fsdp}}}");
+        let job = Recorded::of_job_on(&sections, 1, true).unwrap();
+        let found = job.collectives(Program::Train);
+        let count = |operation: &str| found.iter().filter(|it| it.starts_with(operation)).count();
+        assert_eq!([count("reduce_scatter "), count("all_gather ")], [SHARDED, 0], "{found:?}");
+        // Embeddings, and both matrices of each of two layers.
+        let bytes = [1, 2, 2].map(|matrices| format!("sharded_adamw {}", matrices * 2048 * 16 * 4));
+        let updates = found.iter().filter(|it| it.starts_with("sharded_adamw "));
+        assert_eq!(updates.collect::<Vec<_>>(), bytes.iter().collect::<Vec<_>>());
+        assert_eq!(job.record(Program::Train).assigned().len(), 3 * job.parameter_count());
+    }
+    // Other optimizers have no kernel, and skipped updates leave each value as it is.
+    for train in ["optim: lion_32bit", "fp16: true"] {
+        let sections = format!(
+            "resources: {{cores: 2}}\nparallel: {{fsdp: shard_optimizer}}\ntrain: {{{train}}}"
+        );
+        let job = Recorded::of_job_on(&sections, 1, true).unwrap();
+        let program = if train.starts_with("fp16") { Program::Update } else { Program::Train };
+        assert_eq!(job.shard_collectives(program).matches('A').count(), SHARDED, "{train}");
+    }
 }
 
 /// Of the word embeddings and of two matrices of each layer. Other parameters are small.

@@ -177,15 +177,16 @@ impl TrainStep {
         let max_norm = at.read(state.max_grad_norm)?;
         let factor = clip::coefficient(norm, &max_norm)?.div(weight_sum)?;
         let scalars = Scalars::split(self.optimizer.as_ref(), &input(at, SCALARS)?)?;
+        let shard = state.shard_numbers(at)?;
         let update = ParameterUpdate {
             optimizer: self.optimizer.as_ref(),
             scalars: &scalars,
+            factor: &factor,
             only_if: finite.as_ref(),
             mesh: &self.mesh,
+            shard: shard.as_ref(),
         };
-        for gradient in reduced {
-            gradient.apply(at, &factor, &update)?;
-        }
+        update.apply(at, reduced)?;
         if let (Some(loss_scale), Some(finite), true) = (&state.loss_scale, &finite, ends_step) {
             let scale = loss_scale.advance(at, finite)?;
             at.fetch(LOSS_SCALE, &scale);

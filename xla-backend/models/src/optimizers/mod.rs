@@ -13,6 +13,7 @@ mod sgd;
 
 use std::collections::HashMap;
 
+use traind_xla::ops::ShardHolders;
 use traind_xla::{Shape, Tensor};
 
 use crate::error::{Error, Result};
@@ -94,6 +95,17 @@ pub trait Optimizer: Send + Sync {
     /// Traces the update of one parameter, or of a flat shard of one where that
     /// makes no difference.
     fn update(&self, at: &Update<'_>) -> Result<Updated>;
+
+    /// Traces the updates of parameters of which each of `holders` has a copy, and a shard of slots and gradient, in one
+    /// operation. `None` where there is none.
+    fn update_copies(
+        &self,
+        updates: &[Update<'_>],
+        holders: &ShardHolders<'_>,
+    ) -> Result<Option<Vec<Updated>>> {
+        let _ = (updates, holders);
+        Ok(None)
+    }
 }
 
 /// One parameter before its update.

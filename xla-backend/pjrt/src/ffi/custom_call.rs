@@ -123,6 +123,14 @@ pub(crate) struct FfiDeviceOrdinalGetArgs {
     pub(crate) device_ordinal: i32,
 }
 
+#[repr(C)]
+pub(crate) struct FfiRunIdGetArgs {
+    pub(crate) struct_size: usize,
+    pub(crate) extension_start: *mut ExtensionBase,
+    pub(crate) context: *mut c_void,
+    pub(crate) run_id: i64,
+}
+
 type FfiEntry<A> = Option<unsafe extern "C" fn(*mut A) -> *mut FfiError>;
 
 /// The table of functions for handlers, as far as we use it.
@@ -138,7 +146,7 @@ pub(crate) struct FfiApi {
     pub(crate) future_create: FfiEntry<FfiFutureCreateArgs>,
     pub(crate) future_set_available: FfiEntry<FfiFutureSetAvailableArgs>,
     pub(crate) future_set_error: FfiEntry<FfiFutureSetErrorArgs>,
-    pub(crate) run_id_get: *const c_void,
+    pub(crate) run_id_get: FfiEntry<FfiRunIdGetArgs>,
     pub(crate) device_ordinal_get: FfiEntry<FfiDeviceOrdinalGetArgs>,
 }
 

@@ -9,6 +9,7 @@ use crate::ffi::custom_call::{
 };
 use crate::{DType, Element};
 use std::ffi::c_int;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -35,6 +36,12 @@ pub struct DeferredCall {
     future: *mut FfiFuture,
 }
 
+/// The elements of a call that updates some operands.
+pub struct UpdatedArrays<'a, T> {
+    pub updated: Vec<&'a mut [T]>,
+    pub read: Vec<&'a [T]>,
+}
+
 /// An operand or a result, checked.
 struct Buffer {
     data: *mut u8,
@@ -49,7 +56,6 @@ unsafe impl Send for DeferredCall {}
 impl DeferredCall {
     /// Creates the future of a call.
     fn of(call: &KernelCall<'_>, name: &'static str) -> Result<DeferredCall, KernelError> {
-        check_memory(call)?;
         let buffers = |list, count| {
             (0..count).map(|index| Buffer::of(call.raw_array(list, index)?)).collect()
         };
@@ -58,6 +64,7 @@ impl DeferredCall {
         let results: Result<Vec<_>, KernelError> =
             buffers(&call.frame.results, call.result_count());
         let (operands, results) = (operands?, results?);
+        check_memory(&operands, &results)?;
         // SAFETY: the table lives as long as the process.
         let api: &'static FfiApi = unsafe { &*ptr::from_ref(call.recent_api()?) };
         let create = api.future_create.ok_or("the plugin waits for each call")?;
@@ -82,9 +89,42 @@ impl DeferredCall {
     ) -> Result<(&[T], &mut [T]), KernelError> {
         let from = buffer(&self.operands, operand, T::DTYPE)?;
         let to = buffer(&self.results, result, T::DTYPE)?;
+        check_apart((operand, &from), (result, &to))?;
         // SAFETY: the plugin keeps both alive until the call is finished, which takes it by value.
-        // Type, size and alignment were checked, and no result shares memory with anything.
+        // Type, size and alignment were checked, and the result shares memory with nothing else.
         Ok(unsafe { (slice(&from), slice_mut(&to)) })
+    }
+
+    /// The elements of all results, which begin as the operands of the same numbers, and of further operands.
+    pub fn updated_arrays<T: Element>(
+        &mut self,
+        read: Range<usize>,
+    ) -> Result<UpdatedArrays<'_, T>, KernelError> {
+        let count = self.results.len();
+        if read.start < count {
+            return Err(format!("operand {} is updated", read.start).into());
+        }
+        let updated = (0..count).map(|index| {
+            let from = buffer(&self.operands, index, T::DTYPE)?;
+            let to = buffer(&self.results, index, T::DTYPE)?;
+            if from.bytes != to.bytes {
+                return Err(format!("operand and result {index} differ in size").into());
+            }
+            if from.data != to.data {
+                // SAFETY: both are valid for this many bytes, and apart unless they are the same.
+                unsafe { ptr::copy_nonoverlapping(from.data, to.data, to.bytes) };
+            }
+            // SAFETY: the plugin keeps it alive until the call is finished, which takes it by value. Type, size and
+            // alignment were checked, and it shares memory with nothing else that is handed out.
+            Ok(unsafe { slice_mut(&to) })
+        });
+        let updated = updated.collect::<Result<_, KernelError>>()?;
+        let read = read.map(|index| {
+            let from = buffer(&self.operands, index, T::DTYPE)?;
+            // SAFETY: as above; no result is in the memory of an operand of another number.
+            Ok(unsafe { slice(&from) })
+        });
+        Ok(UpdatedArrays { updated, read: read.collect::<Result<_, KernelError>>()? })
     }
 
     /// The memory of an operand and of a result of the same type, the latter of `result_bytes`, for code that
@@ -97,6 +137,7 @@ impl DeferredCall {
     ) -> Result<(*const u8, *mut u8), KernelError> {
         match (self.operands.get(operand), self.results.get(result)) {
             (Some(from), Some(to)) if (to.bytes, to.dtype) == (result_bytes, from.dtype) => {
+                check_apart((operand, &from.array()), (result, &to.array()))?;
                 Ok((from.data, to.data))
             }
             _ => Err(format!("result {result} is not of {result_bytes} bytes, or of another type than operand {operand}").into()),
@@ -163,6 +204,14 @@ impl Buffer {
     fn of((array, dtype): (Array<'_>, c_int)) -> Result<Buffer, KernelError> {
         Ok(Buffer { data: array.data, bytes: array.bytes, dtype })
     }
+
+    fn array(&self) -> Array<'_> {
+        Array { data: self.data, bytes: self.bytes, dims: &[] }
+    }
+
+    fn addresses(&self) -> Range<usize> {
+        self.data as usize..self.data as usize + self.bytes
+    }
 }
 
 /// The buffer `index`, if its elements are of `dtype`.
@@ -176,23 +225,43 @@ fn buffer<'a>(list: &'a [Buffer], index: usize, dtype: DType) -> Result<Array<'a
     if !(buffer.data as usize).is_multiple_of(dtype.size_bytes()) {
         return Err(format!("buffer {index} is not aligned").into());
     }
-    Ok(Array { data: buffer.data, bytes: buffer.bytes, dims: &[] })
+    Ok(buffer.array())
 }
 
-/// Refuses results that share memory with another buffer.
-fn check_memory(call: &KernelCall<'_>) -> Result<(), KernelError> {
-    for result in 0..call.result_count() {
-        let array = call.any_array(&call.frame.results, result)?;
-        for operand in 0..call.operand_count() {
-            if array.overlaps(&call.any_array(&call.frame.operands, operand)?) {
+/// Refuses results that share memory with another buffer, but for a result that is in the memory of the operand of the
+/// same number.
+fn check_memory(operands: &[Buffer], results: &[Buffer]) -> Result<(), KernelError> {
+    let addresses = |list: &[Buffer]| -> Vec<(usize, Range<usize>)> {
+        let all = list.iter().map(Buffer::addresses).enumerate();
+        all.filter(|(_, addresses)| !addresses.is_empty()).collect()
+    };
+    let mut written = addresses(results);
+    written.sort_by_key(|(_, addresses)| addresses.start);
+    for pair in written.windows(2) {
+        let [(result, before), (other, behind)] = pair else { continue };
+        if behind.start < before.end {
+            return Err(format!("results {result} and {other} share memory").into());
+        }
+    }
+    for (operand, read) in addresses(operands) {
+        let first = written.partition_point(|(_, addresses)| addresses.end <= read.start);
+        let shared = written[first..].iter().take_while(|(_, it)| it.start < read.end);
+        for (result, addresses) in shared {
+            if (*result, addresses) != (operand, &read) {
                 return Err(format!("result {result} shares memory with operand {operand}").into());
             }
         }
-        for other in 0..result {
-            if array.overlaps(&call.any_array(&call.frame.results, other)?) {
-                return Err(format!("results {other} and {result} share memory").into());
-            }
-        }
+    }
+    Ok(())
+}
+
+/// Refuses an operand and a result in the same memory.
+fn check_apart(
+    (operand, from): (usize, &Array<'_>),
+    (result, to): (usize, &Array<'_>),
+) -> Result<(), KernelError> {
+    if from.overlaps(to) {
+        return Err(format!("result {result} shares memory with operand {operand}").into());
     }
     Ok(())
 }

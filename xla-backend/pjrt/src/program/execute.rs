@@ -145,9 +145,9 @@ struct Launched {
     events: Vec<*mut RawEvent>,
 }
 
-/// Never 0, which stands for no launch at all.
+/// Another number for each launch, by which kernels know it. Never 0, which stands for no launch at all.
 fn next_launch_id() -> i32 {
-    static NEXT: AtomicI32 = AtomicI32::new(0);
+    static NEXT: AtomicI32 = AtomicI32::new(1);
     (NEXT.fetch_add(1, Ordering::Relaxed) & i32::MAX).max(1)
 }
 

@@ -1,10 +1,12 @@
 //! Kernels whose results arrive after their calls have returned.
 
 use crate::support::{arguments, compile, cpu_client, first_outputs};
+use std::collections::HashSet;
 use std::sync::Mutex;
 use std::thread;
 use traind_pjrt::{
     CompileOptions, DeferredCall, DeferredKernel, ExecuteOptions, KernelCall, KernelError,
+    UpdatedArrays,
 };
 
 const DEVICES: usize = 4;
@@ -129,6 +131,62 @@ fn a_call_without_its_attribute_fails_at_once() {
     let run = executable.execute(&arguments, &ExecuteOptions::default());
     let error = run.and_then(|outputs| outputs[0].buffers[0].to_vec::<f32>()).unwrap_err();
     assert!(error.to_string().contains("there is no attribute manner"), "{error}");
+}
+
+/// Adds operand 1 to operand 0 in place, and keeps the number of the execution.
+struct Adding {
+    run: i64,
+}
+
+static RUNS: Mutex<Vec<i64>> = Mutex::new(Vec::new());
+
+impl DeferredKernel for Adding {
+    const NAME: &'static str = "test.adding";
+
+    fn of_call(call: &KernelCall<'_>) -> Result<Adding, KernelError> {
+        Ok(Adding { run: call.run_id()? })
+    }
+
+    fn start(self, mut call: DeferredCall) {
+        RUNS.lock().unwrap().push(self.run);
+        let outcome = call.updated_arrays::<f32>(1..2).map(|arrays| {
+            let UpdatedArrays { mut updated, read } = arrays;
+            updated[0].iter_mut().zip(read[0]).for_each(|(sum, addend)| *sum += addend);
+        });
+        call.finish(outcome);
+    }
+}
+
+/// The result is in the memory of operand 0 if the program says so, and begins as its copy otherwise.
+#[test]
+fn a_call_updates_an_operand_and_knows_its_execution() {
+    let client = cpu_client(DEVICES as i64);
+    client.register_deferred_kernel::<Adding>().unwrap();
+    let in_place = "output_operand_aliases = [#stablehlo.output_operand_alias<
+        output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>],";
+    for aliases in [in_place, ""] {
+        let program = format!(
+            "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+               %y = stablehlo.add %x, %x : tensor<4xf32>
+               %z = stablehlo.custom_call @test.adding(%y, %x)
+                 {{{aliases} api_version = 4 : i32, backend_config = {{}}}}
+                 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+               return %z : tensor<4xf32>
+             }}"
+        );
+        let executable = compile(&client, &program, DEVICES);
+        let values: Vec<Vec<f32>> = (0..DEVICES).map(|device| vec![device as f32; 4]).collect();
+        for _ in 0..2 {
+            let found = first_outputs::<f32>(&executable, &arguments(&client, &values));
+            let expected = |device| vec![3.0 * device as f32; 4];
+            assert_eq!(found, (0..DEVICES).map(expected).collect::<Vec<_>>());
+        }
+    }
+    let mut runs = std::mem::take(&mut *RUNS.lock().unwrap());
+    runs.sort_unstable();
+    let (of_each, distinct) = (runs.chunks(DEVICES), runs.iter().collect::<HashSet<_>>());
+    assert_eq!(distinct.len(), 4, "{runs:?}");
+    assert!(of_each.into_iter().all(|run| run.iter().all(|id| *id == run[0])), "{runs:?}");
 }
 
 /// Writes the number of the device that calls.

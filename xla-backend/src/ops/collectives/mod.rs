@@ -62,7 +62,7 @@ fn check_added(x: &Shape) -> Result<(), Problem> {
 }
 
 /// The size of the groups, after checking them.
-fn group_size(groups: &[Vec<usize>]) -> Result<usize, Problem> {
+pub(super) fn group_size(groups: &[Vec<usize>]) -> Result<usize, Problem> {
     let size = groups.first().map_or(0, Vec::len);
     if size == 0 || groups.iter().any(|group| group.len() != size) {
         return Err(format!("replica groups {groups:?} are empty or unequal").into());

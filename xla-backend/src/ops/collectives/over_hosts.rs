@@ -3,7 +3,7 @@
 
 use super::ReduceKind;
 use crate::error::Result;
-use crate::graph::DType;
+use crate::graph::{DType, Shape};
 use crate::ops::{Op, ResultStorage};
 use crate::tensor::Tensor;
 
@@ -29,6 +29,25 @@ impl Tensor {
     pub fn reduce_scatter_over(&self, kind: ReduceKind, groups: &ShardGroups) -> Result<Tensor> {
         let part = self.reduce_scatter(kind, 0, &groups.cores)?;
         if groups.hosts == 1 { Ok(part) } else { part.reduce_scatter_hosts(kind, groups.hosts) }
+    }
+
+    /// The part numbered `number`, a u32 scalar, of the flattened tensor: equal parts of its elements, with zeros behind
+    /// the last.
+    pub fn shard(&self, number: &Tensor, groups: &ShardGroups) -> Result<Tensor> {
+        let elements = self.shape().element_count();
+        let length = elements.div_ceil(groups.parts());
+        let (flat, padding) = (self.reshape(&[elements])?, length * groups.parts() - elements);
+        let padded = if padding == 0 { flat } else { flat.pad(0, 0, padding, 0.0)? };
+        padded.dynamic_slice(0, &number.mul_scalar(length as f64)?, length)
+    }
+
+    /// The tensor of `shape` whose [shard](Tensor::shard) each core has.
+    pub fn gather_shards(&self, shape: &Shape, groups: &ShardGroups) -> Result<Tensor> {
+        let padded = self.all_gather_over(groups)?;
+        let elements = shape.element_count();
+        let whole =
+            if padded.dims() == [elements] { padded } else { padded.slice(0, 0, elements)? };
+        whole.reshape(&shape.dims)
     }
 
     /// The parts of all cores, joined.

@@ -1,7 +1,5 @@
 //! The gradient of a parameter in a recorded program: its sum over cores, and the update by it.
 
-use traind_models::optimizers::{Optimizer, Scalars, Update};
-use traind_models::parameter_shards;
 use traind_xla::Tensor;
 use traind_xla::autodiff::accumulated_gradients;
 use traind_xla::mesh::{Axis, Mesh};
@@ -16,8 +14,8 @@ use crate::state::Layout;
 /// A trained parameter and its gradient in a recorded program.
 #[derive(Clone, Debug)]
 pub(crate) struct Gradient<'a> {
-    parameter: &'a ParameterState,
-    training: &'a Training,
+    pub(super) parameter: &'a ParameterState,
+    pub(super) training: &'a Training,
     pub value: Tensor,
     /// The cores whose gradients are added in it.
     over: Cores,
@@ -42,16 +40,6 @@ impl Cores {
             _ => Cores::Job,
         }
     }
-}
-
-/// The arguments that the updates of all parameters share.
-#[derive(Clone, Copy)]
-pub(crate) struct ParameterUpdate<'a> {
-    pub optimizer: &'a dyn Optimizer,
-    pub scalars: &'a Scalars,
-    /// A condition without which nothing changes.
-    pub only_if: Option<&'a Tensor>,
-    pub mesh: &'a Mesh,
 }
 
 /// A trained parameter, and its value in a recorded program.
@@ -193,6 +181,12 @@ impl<'a> Gradient<'a> {
         self.over == Cores::Own && !is_shard
     }
 
+    /// Whether the core updates a shard of a parameter of which it has the whole.
+    pub(super) fn updates_shard_of_whole(&self) -> bool {
+        self.training.distribution.layout().is_shard()
+            && !self.parameter.distribution.layout().is_shard()
+    }
+
     /// The number of the layer that alone reads the parameter.
     pub(super) fn layer(&self) -> Option<usize> {
         self.training.layer
@@ -244,41 +238,5 @@ impl<'a> Gradient<'a> {
             }
             (false, ..) => layout.reduce(&self.value, mesh),
         }
-    }
-
-    /// Records the parameter's update by the reduced gradient times `factor`.
-    pub(crate) fn apply(
-        &self,
-        at: &mut Recording<'_>,
-        factor: &Tensor,
-        with: &ParameterUpdate<'_>,
-    ) -> RunResult<()> {
-        let (parameter, training) = (self.parameter, self.training);
-        let value = at.read(parameter.value)?;
-        let slots: Vec<Tensor> =
-            training.slots.iter().map(|slot| at.read(slot.variable)).collect::<Result<_, _>>()?;
-        let held = training.shard.map(|shard| at.read(shard)).transpose()?;
-        let update = Update {
-            parameter: held.as_ref().unwrap_or(&value),
-            gradient: &self.value,
-            factor: Some(factor),
-            slots: &slots,
-            scalars: with.scalars,
-            weight_decay: training.weight_decay,
-        };
-        let updated = with.optimizer.update(&update)?;
-        let chosen = |new: &Tensor, old: &Tensor| match with.only_if {
-            Some(condition) => condition.select(new, old),
-            None => Ok(new.clone()),
-        };
-        for ((slot, old), new) in training.slots.iter().zip(&slots).zip(&updated.slots) {
-            at.assign(slot.variable, &chosen(new, old)?)?;
-        }
-        let next = chosen(&updated.parameter, update.parameter)?;
-        let Some(shard) = training.shard else { return Ok(at.assign(parameter.value, &next)?) };
-        at.assign(shard, &next)?;
-        let groups = training.distribution.layout().shards().groups(with.mesh);
-        let gathered = parameter_shards::gather(&next, value.shape(), &groups)?;
-        Ok(at.assign(parameter.value, &gathered)?)
     }
 }

@@ -4,6 +4,7 @@
 mod combined;
 mod gradient;
 mod training;
+mod update;
 
 use traind_models::weights::{ArrayPart, ArrayParts};
 use traind_models::{ParameterSpec, Sharding};
@@ -11,8 +12,9 @@ use traind_xla::mesh::Axis;
 use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
 use traind_xla::{Shape, Tensor};
 
-pub(crate) use gradient::{Gradient, ParameterUpdate};
+pub(crate) use gradient::Gradient;
 pub(super) use training::Declaration;
+pub(crate) use update::{ParameterUpdate, ShardNumbers};
 
 use super::layout::Shards;
 use super::slots::HeldSlot;
@@ -105,7 +107,7 @@ impl ParameterState {
         slots: Option<&StoredSlots>,
     ) -> RunResult<()> {
         self.set(device, array)?;
-        self.training.as_ref().map_or(Ok(()), |training| training.start(device, array, slots))
+        self.training.as_ref().map_or(Ok(()), |training| training.start(device, slots))
     }
 
     /// Sets the whole value of the reference, if that has one of its own.
@@ -169,15 +171,13 @@ impl ParameterState {
     /// The variables that only the update reads.
     pub(super) fn optimizer_variables(&self) -> impl Iterator<Item = Variable> {
         let training = self.training.iter();
-        training.flat_map(|it| it.slots.iter().map(|slot| slot.variable).chain(it.shard))
+        training.flat_map(|it| it.slots.iter().map(|slot| slot.variable))
     }
 
     /// The bytes of these variables on a core.
     pub(super) fn optimizer_bytes(&self) -> u64 {
         let Some(training) = &self.training else { return 0 };
-        let slots = training.slots.iter().map(HeldSlot::held_bytes).sum::<usize>();
-        let shard = training.shard.map_or(0, |_| training.distribution.held_shape().size_bytes());
-        (slots + shard) as u64
+        training.slots.iter().map(HeldSlot::held_bytes).sum::<usize>() as u64
     }
 
     /// Adds the parameter's share to the sizes of the state.
@@ -187,7 +187,6 @@ impl ParameterState {
         bytes.reference += reference;
         bytes.parameters += held(self.value) + reference;
         let Some(training) = &self.training else { return };
-        bytes.parameters += training.shard.map_or(0, held);
         bytes.gradients += training.distribution.held_shape().size_bytes() as u64;
         bytes.gradient_sums += training.gradient_sum.map_or(0, held);
         bytes.slots += training.slots.iter().map(|slot| held(slot.variable)).sum::<u64>();

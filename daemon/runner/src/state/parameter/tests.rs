@@ -58,12 +58,14 @@ fn a_frozen_parameter_stays_as_it_is() {
         let with = ParameterUpdate {
             optimizer: optimizer.as_ref(),
             scalars: &scalars,
+            factor: &one,
             only_if: None,
             mesh: &mesh,
+            shard: None,
         };
         let gradients = Gradient::of_loss(&loss, &values)?;
         assert_eq!(gradients.len(), 1);
-        gradients[0].apply(at, &one, &with)
+        with.apply(at, &gradients)
     });
     device.install("step", step.unwrap());
     device.mark_step("step", &vec![Vec::new()]).unwrap().wait().unwrap();

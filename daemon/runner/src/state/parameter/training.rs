@@ -4,7 +4,7 @@ use traind_job_file::Fsdp;
 use traind_models::optimizers::Optimizer;
 use traind_models::{ParameterSpec, Sharding};
 use traind_xla::mesh::Axis;
-use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Variable};
+use traind_xla::runtime::{LazyDevice, Recorder, Variable};
 
 use crate::error::RunResult;
 use crate::state::layout::Shards;
@@ -17,8 +17,6 @@ pub(super) struct Training {
     pub(super) layer: Option<usize>,
     /// That of the reduced gradient, and of what the optimizer updates.
     pub(super) distribution: Distribution,
-    /// The shard that this core updates, where the distribution has any and the value is whole.
-    pub(super) shard: Option<Variable>,
     pub(super) slots: Vec<HeldSlot>,
     /// f32, where a step takes several programs.
     pub(super) gradient_sum: Option<Variable>,
@@ -54,13 +52,13 @@ impl Training {
             Distribution::sharded(sharding, declaration.shards, recorder.mesh().data_place());
         let named = |part: &str| format!("{}.{part}", spec.name);
         let is_shard = distribution.layout().is_shard();
-        let (fsdp, held) = (declaration.fsdp, distribution.held_shape());
-        let sums_reduced = is_shard && fsdp.shards_gradients();
-        let sum = if sums_reduced { held.clone() } else { distribution.divided_shape() };
-        let has_copy = is_owned && is_shard && !fsdp.shards_parameters();
+        let sums_reduced = is_shard && declaration.fsdp.shards_gradients();
+        let sum = match sums_reduced {
+            true => distribution.held_shape(),
+            false => distribution.divided_shape(),
+        };
         Training {
             layer: spec.layer(),
-            shard: has_copy.then(|| recorder.declare(named("shard"), held)),
             slots: match is_owned {
                 true => slots::declare(recorder, declaration.optimizer, spec, &distribution),
                 false => Vec::new(),
@@ -80,12 +78,8 @@ impl Training {
     pub(super) fn start(
         &self,
         device: &mut LazyDevice,
-        array: &HostArray,
         slots: Option<&StoredSlots>,
     ) -> RunResult<()> {
-        if let Some(shard) = self.shard {
-            self.distribution.set(device, shard, array)?;
-        }
         self.gradient_sum.map_or(Ok(()), |sum| set_zeros(device, sum))?;
         self.slots.iter().try_for_each(|slot| slot.start(device, slots))
     }

@@ -4,10 +4,10 @@
 use std::arch::asm;
 
 /// Lets the calling thread's instructions take such numbers for zero, as XLA does on its threads: with
-/// them arithmetic is many times slower, and parts of a program would differ. For threads on which
-/// programs continue.
+/// them arithmetic is many times slower, and parts of a program would differ. For threads that end
+/// [deferred calls](crate::DeferredCall), on which programs continue.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn flush_to_zero() {
+pub fn flush_to_zero() {
     const RESULTS_AND_OPERANDS: u32 = 1 << 15 | 1 << 6;
     let mut control = 0_u32;
     // SAFETY: both instructions access the four bytes of `control`. The thread computes with numbers
@@ -21,7 +21,7 @@ pub(crate) fn flush_to_zero() {
 
 /// The same.
 #[cfg(target_arch = "aarch64")]
-pub(crate) fn flush_to_zero() {
+pub fn flush_to_zero() {
     const FLUSH: u64 = 1 << 24;
     // SAFETY: the register is the thread's own. The thread computes with numbers in XLA's code alone,
     // which expects this setting.

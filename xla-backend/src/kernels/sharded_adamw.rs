@@ -1,0 +1,195 @@
+//! The update of parameters of which each core of this process has a copy. The last core that calls updates: a thread for
+//! each core, which reads and writes a shard of all copies.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use traind_kernels::adamw::{Scalars, update_copies};
+use traind_pjrt::{
+    DeferredCall, DeferredKernel, KernelCall, KernelError, UpdatedArrays, flush_to_zero,
+};
+
+/// Parameters, first and second moments, all in place, gradients, factors of decay, [`SCALARS`], the number of the core
+/// in its group, and that of the group. The cores of a group meet in each of its calls, which the attribute `meeting`
+/// numbers.
+pub(crate) struct ShardedAdamW {
+    meeting: Meeting,
+    core: usize,
+    cores: usize,
+    parameters: usize,
+}
+
+/// The scalars of all parameters: the factor of gradients, and those of [`Scalars`] after the factor of decay.
+pub(crate) const SCALARS: usize = 7;
+
+/// An execution, the number of a group and that of its call.
+type Meeting = (i64, u32, i64);
+
+/// The cores that have called, each with its number.
+type Present = Vec<(usize, DeferredCall)>;
+
+static MEETINGS: Mutex<Option<HashMap<Meeting, Present>>> = Mutex::new(None);
+
+impl DeferredKernel for ShardedAdamW {
+    const NAME: &'static str = "traind.sharded_adamw";
+
+    fn of_call(call: &KernelCall<'_>) -> Result<ShardedAdamW, KernelError> {
+        let parameters = call.result_count() / 3;
+        let number = |index: usize| -> Result<u32, KernelError> {
+            let number = call.operand::<u32>(5 * parameters + SCALARS + index)?.first();
+            Ok(*number.ok_or("a scalar is empty")?)
+        };
+        let cores = usize::try_from(call.attribute::<i64>("cores")?);
+        Ok(ShardedAdamW {
+            meeting: (call.run_id()?, number(1)?, call.attribute("meeting")?),
+            core: number(0)? as usize,
+            cores: cores.map_err(|_| "has no cores")?,
+            parameters,
+        })
+    }
+
+    fn start(self, call: DeferredCall) {
+        let (cores, parameters) = (self.cores, self.parameters);
+        let own = self.core;
+        let Some(mut present) = self.meet(call) else { return };
+        present.sort_by_key(|(core, _)| *core);
+        let outcome = match present.iter().map(|(core, _)| *core).eq(0..cores) {
+            true => update(present.iter_mut().map(|(_, call)| call), parameters),
+            false => Err("cores that meet have equal numbers".into()),
+        };
+        for (core, call) in present {
+            let outcome = outcome.clone();
+            match core == own {
+                true => call.finish(outcome),
+                // A program may continue here and wait for others.
+                false => drop(thread::spawn(|| {
+                    flush_to_zero();
+                    call.finish(outcome);
+                })),
+            }
+        }
+    }
+}
+
+impl ShardedAdamW {
+    /// All calls, if this is the last one.
+    fn meet(self, call: DeferredCall) -> Option<Present> {
+        let mut meetings = MEETINGS.lock().unwrap_or_else(PoisonError::into_inner);
+        let meetings = meetings.get_or_insert_default();
+        let present = meetings.entry(self.meeting).or_default();
+        present.push((self.core, call));
+        if present.len() < self.cores { None } else { meetings.remove(&self.meeting) }
+    }
+}
+
+/// What a thread updates of a parameter.
+struct Shard<'a> {
+    copies: Vec<&'a mut [f32]>,
+    exp_avg: &'a mut [f32],
+    exp_avg_sq: &'a mut [f32],
+    gradient: &'a [f32],
+    scalars: Scalars,
+}
+
+/// Updates by the calls of all cores, in the order of their numbers.
+fn update<'a>(
+    calls: impl Iterator<Item = &'a mut DeferredCall>,
+    parameters: usize,
+) -> Result<(), KernelError> {
+    let (mut copies, mut shards) = (Vec::new(), Vec::new());
+    for call in calls {
+        let arrays = call.updated_arrays::<f32>(3 * parameters..5 * parameters + SCALARS)?;
+        let UpdatedArrays { mut updated, read } = arrays;
+        let moments = updated.split_off(parameters);
+        copies.push(updated);
+        shards.push(without_copies(moments, &read, parameters)?);
+    }
+    for (core, copies) in copies.into_iter().enumerate() {
+        for (parameter, copy) in copies.into_iter().enumerate() {
+            divide(copy, core, parameter, &mut shards)?;
+        }
+    }
+    update_shards(shards);
+    Ok(())
+}
+
+/// The moments and the gradient of each parameter.
+fn without_copies<'a>(
+    mut exp_avg: Vec<&'a mut [f32]>,
+    read: &[&'a [f32]],
+    parameters: usize,
+) -> Result<Vec<Shard<'a>>, KernelError> {
+    let exp_avg_sq = exp_avg.split_off(parameters);
+    let (gradients, scalars) = read.split_at(parameters);
+    let scalar = |index: usize| -> Result<f32, KernelError> {
+        Ok(*scalars[index].first().ok_or("a scalar is empty")?)
+    };
+    let of_all = |index: usize| scalar(parameters + index);
+    let moments = exp_avg.into_iter().zip(exp_avg_sq).zip(gradients).enumerate();
+    let shard = |(index, ((exp_avg, exp_avg_sq), &gradient))| {
+        let scalars = Scalars {
+            factor: of_all(0)?,
+            decay_factor: scalar(index)?,
+            one_minus_beta1: of_all(1)?,
+            beta2: of_all(2)?,
+            one_minus_beta2: of_all(3)?,
+            step_size: of_all(4)?,
+            bias_correction2_sqrt: of_all(5)?,
+            epsilon: of_all(6)?,
+        };
+        Ok(Shard { copies: Vec::new(), exp_avg, exp_avg_sq, gradient, scalars })
+    };
+    moments.map(shard).collect()
+}
+
+/// Gives each core its shard of the copy that `core` has of a parameter.
+fn divide<'a>(
+    copy: &'a mut [f32],
+    core: usize,
+    parameter: usize,
+    shards: &mut [Vec<Shard<'a>>],
+) -> Result<(), KernelError> {
+    let length = shards[core][parameter].exp_avg.len().max(1);
+    for (holder, part) in copy.chunks_mut(length).enumerate() {
+        let shard = shards.get_mut(holder).ok_or("shards are shorter than the parameter")?;
+        let copies = &mut shard[parameter].copies;
+        copies.push(part);
+        if holder == core {
+            // A core reads its own.
+            let last = copies.len() - 1;
+            copies.swap(0, last);
+        }
+    }
+    Ok(())
+}
+
+/// Each core's shards on a thread, the first core's on this one.
+fn update_shards(shards: Vec<Vec<Shard<'_>>>) {
+    let mut shards = shards.into_iter();
+    let first = shards.next();
+    thread::scope(|scope| {
+        for shards in shards {
+            scope.spawn(|| {
+                flush_to_zero();
+                shards.into_iter().for_each(Shard::update);
+            });
+        }
+        first.into_iter().flatten().for_each(Shard::update);
+    });
+}
+
+impl Shard<'_> {
+    fn update(mut self) {
+        // Zeros follow the last elements of a parameter.
+        let length = self.copies.first().map_or(0, |copy| copy.len());
+        let (exp_avg, exp_avg_sq) = (&mut self.exp_avg[..length], &mut self.exp_avg_sq[..length]);
+        update_copies(
+            &mut self.copies,
+            exp_avg,
+            exp_avg_sq,
+            &self.gradient[..length],
+            self.scalars,
+        );
+    }
+}
