@@ -7,13 +7,14 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use traind_kernels::adamw::{self, Scalars};
 use traind_kernels::attention::{self, Dims};
 use traind_kernels::gated::{self, Activation};
 use traind_kernels::hash::Dropout;
 use traind_kernels::matrix::{Matrix, MatrixMut, multiply};
 use traind_kernels::norm::{self, DropoutOfRows, Norm};
 use traind_kernels::rotary::{Angles, rotate};
-use traind_kernels::{bf16, cross_entropy, gelu};
+use traind_kernels::{bf16, cross_entropy, gelu, sum};
 
 const ROWS: usize = 32;
 const TOKENS: usize = 1024;
@@ -31,6 +32,33 @@ fn elements(bencher: &mut Criterion, name: &str, count: usize, mut run: impl FnM
     group.throughput(Throughput::Elements(count as u64));
     group.bench_function(name, |bencher| bencher.iter(&mut run));
     group.finish();
+}
+
+/// Of more than a cache holds, as in a step.
+fn updates(bencher: &mut Criterion) {
+    let count = 30_522 * HIDDEN;
+    let [mut parameter, mut copy, mut exp_avg, gradient] = [0; 4].map(|_| numbers(count));
+    let mut exp_avg_sq = vec![0.1; count];
+    let scalars = Scalars {
+        factor: 0.5,
+        decay_factor: 0.9999,
+        one_minus_beta1: 0.1,
+        beta2: 0.999,
+        one_minus_beta2: 0.001,
+        step_size: 1e-4,
+        bias_correction2_sqrt: 0.5,
+        epsilon: 1e-8,
+    };
+    elements(bencher, "sum of squares", count, || {
+        black_box(sum::square_sum(black_box(&gradient)));
+    });
+    elements(bencher, "AdamW", count, || {
+        adamw::update(&mut parameter, &mut exp_avg, &mut exp_avg_sq, &gradient, scalars);
+    });
+    elements(bencher, "AdamW of two copies", count, || {
+        let copies = &mut [&mut parameter[..], &mut copy[..]];
+        adamw::update_copies(copies, &mut exp_avg, &mut exp_avg_sq, &gradient, scalars);
+    });
 }
 
 fn norms(bencher: &mut Criterion) {
@@ -170,5 +198,15 @@ fn attentions(bencher: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, norms, activations, gates, positions, losses, products, attentions);
+criterion_group!(
+    benches,
+    updates,
+    norms,
+    activations,
+    gates,
+    positions,
+    losses,
+    products,
+    attentions
+);
 criterion_main!(benches);

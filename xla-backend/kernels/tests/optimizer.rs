@@ -53,6 +53,24 @@ fn expected(state: [f32; 3], gradient: f32) -> [f64; 3] {
 }
 
 #[test]
+fn copies_become_that_of_one_to_the_bit() {
+    for (round, count) in LENGTHS.into_iter().enumerate() {
+        let seed = 10 * round as u64;
+        let (before, gradient) = (state(count, seed), floats(count, seed + 3));
+        let [expected, moments @ ..] = updated(before.clone(), &gradient);
+        for others in 0..3 {
+            let [first, mut exp_avg, mut exp_avg_sq] = before.clone();
+            let mut copies = vec![first; 1 + others];
+            let mut slices: Vec<&mut [f32]> = copies.iter_mut().map(Vec::as_mut_slice).collect();
+            let slots = (&mut exp_avg, &mut exp_avg_sq);
+            adamw::update_copies(&mut slices, slots.0, slots.1, &gradient, SCALARS);
+            assert!(copies.iter().all(|copy| *copy == expected), "{count} {others}");
+            assert_eq!([exp_avg, exp_avg_sq], moments);
+        }
+    }
+}
+
+#[test]
 fn adamw_is_that_of_f64() {
     for (round, count) in LENGTHS.into_iter().enumerate() {
         let seed = 10 * round as u64;
