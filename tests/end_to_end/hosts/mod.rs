@@ -1,5 +1,6 @@
 //! Jobs over several hosts: runners without a daemon, which share nothing but a folder.
 
+mod decisions;
 mod shards;
 
 use std::fs;
