@@ -1,6 +1,7 @@
 //! Jobs over several hosts: runners without a daemon, which share nothing but a folder.
 
 mod decisions;
+mod lost;
 mod shards;
 
 use std::fs;

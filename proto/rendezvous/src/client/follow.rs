@@ -111,8 +111,8 @@ impl First {
     }
 
     fn lost(&self, problem: &str) -> Verdict {
-        let Answer { phase, step, host, .. } = &self.newest;
-        let newest = Heartbeat { phase: phase.clone(), step: *step, ..Heartbeat::default() };
-        lost(0, host, &newest, problem)
+        let Answer { phase, step, host, cores, .. } = self.newest.clone();
+        let newest = Heartbeat { phase, step, cores, ..Heartbeat::default() };
+        lost(0, &host, &newest, problem)
     }
 }
