@@ -143,9 +143,14 @@ impl Runners {
         }
     }
 
-    /// All events of a host.
+    /// All events of a host that works in the job's folder.
     pub fn events(&self, rank: usize) -> Vec<Kind> {
         let mut path = self.folder.join("out/run");
+        if !path.exists() {
+            // The output is in a bucket.
+            let name = self.folder.file_name().unwrap().to_str().unwrap();
+            path = self.folder.join(format!("{name}-run"));
+        }
         if rank > 0 {
             path = path.join("hosts").join(rank.to_string());
         }
