@@ -22,6 +22,11 @@ pub(crate) fn suspend(pid: u32) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::STOP).unwrap();
 }
 
+/// Continues a stopped process.
+pub(crate) fn wake(pid: u32) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::CONT).unwrap();
+}
+
 /// Kills a process. Returns false if there is none.
 pub(crate) fn kill(pid: u32) -> bool {
     kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).is_ok()

@@ -10,7 +10,7 @@ use traind_proto::event_log::EventLogReader;
 use traind_proto::v1::Finished;
 use traind_proto::v1::event::Kind;
 
-use crate::processes::suspend;
+use crate::processes::{suspend, wake};
 use crate::wait::{POLL, TIMEOUT};
 use crate::{Draft, Host, traind};
 
@@ -106,6 +106,11 @@ impl Runners {
     /// Stops the runner of a host with SIGSTOP, so that it neither computes nor reports.
     pub fn suspend(&self, rank: usize) {
         suspend(self.pid(rank));
+    }
+
+    /// Continues a runner that was stopped.
+    pub fn wake(&self, rank: usize) {
+        wake(self.pid(rank));
     }
 
     /// Waits for the end of all runners.

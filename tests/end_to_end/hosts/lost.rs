@@ -1,4 +1,5 @@
-//! Hosts that hang: the others end with a failure that names them, and the job continues from its checkpoint.
+//! Hosts that hang: the others end with a failure that names them, and the job continues from its checkpoint. A pause of
+//! all hosts is no failure.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,10 @@ use super::{bits, is_skipped, job_file, start, weights};
 
 /// The time within which the runners on all other hosts end.
 const END_MAX: Duration = Duration::from_secs(60);
+/// The silence after which a host counts as lost, in seconds.
+const SILENCE: &str = "3";
+/// A longer pause.
+const PAUSE: Duration = Duration::from_secs(5);
 /// The step after which the hosts wait, and the last one before it with a checkpoint.
 const GATE: u64 = 8;
 const SAVED: u64 = 5;
@@ -26,7 +31,7 @@ async fn a_host_that_hangs_is_named_and_the_job_continues_with_the_same_bits() {
         let gate = host.gate(&format!("hung-{rank}"), GATE);
         let mut runners =
             Runners::start_with(&host, &draft, &job_file(&draft, 2), 2, |_, command| {
-                command.env("TRAIND_HOST_SILENCE_SECONDS", "3");
+                command.env("TRAIND_HOST_SILENCE_SECONDS", SILENCE);
                 true
             });
         let manifest = draft.path(&format!("out/checkpoint-{SAVED}/manifest.json"));
@@ -60,4 +65,25 @@ async fn a_host_that_hangs_is_named_and_the_job_continues_with_the_same_bits() {
         );
         assert_eq!(bits(&weights(&draft)), bits(&weights(&whole)), "host {rank}");
     }
+}
+
+/// Slurm stops and continues all hosts of a job that it suspends.
+#[tokio::test]
+async fn hosts_that_are_stopped_together_continue() {
+    if is_skipped() {
+        return;
+    }
+    let host = Host::prepared(4);
+    let draft = Draft::new(&host, "paused");
+    let gate = host.gate("paused", GATE);
+    let mut runners = Runners::start_with(&host, &draft, &job_file(&draft, 2), 2, |_, command| {
+        command.env("TRAIND_HOST_SILENCE_SECONDS", SILENCE);
+        true
+    });
+    until("the hosts wait at the gate", || gate.is_reached()).await;
+    [0, 1].iter().for_each(|rank| runners.suspend(*rank));
+    tokio::time::sleep(PAUSE).await;
+    [0, 1].iter().for_each(|rank| runners.wake(*rank));
+    gate.open();
+    runners.completed().await;
 }
