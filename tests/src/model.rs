@@ -112,7 +112,17 @@ impl Weights {
 
     /// Sets every value of an `F32` tensor.
     pub fn fill(&mut self, tensor: &str, value: f32) {
-        let range = self.range(tensor);
+        self.fill_range(self.range(tensor), value);
+    }
+
+    /// Sets every value in a row of an `F32` matrix.
+    pub fn fill_row(&mut self, tensor: &str, row: usize, value: f32) {
+        let columns = self.header[tensor]["shape"][1].as_u64().unwrap() as usize;
+        let start = self.range(tensor).start + 4 * columns * row;
+        self.fill_range(start..start + 4 * columns, value);
+    }
+
+    fn fill_range(&mut self, range: Range<usize>, value: f32) {
         for number in self.values[range].chunks_exact_mut(4) {
             number.copy_from_slice(&value.to_le_bytes());
         }

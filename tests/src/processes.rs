@@ -17,6 +17,16 @@ pub fn terminate(pid: u32) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::TERM).unwrap();
 }
 
+/// Stops a process until it is killed or continued.
+pub(crate) fn suspend(pid: u32) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::STOP).unwrap();
+}
+
+/// Continues a stopped process.
+pub(crate) fn wake(pid: u32) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::CONT).unwrap();
+}
+
 /// Kills a process. Returns false if there is none.
 pub(crate) fn kill(pid: u32) -> bool {
     kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).is_ok()

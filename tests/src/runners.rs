@@ -10,6 +10,7 @@ use traind_proto::event_log::EventLogReader;
 use traind_proto::v1::Finished;
 use traind_proto::v1::event::Kind;
 
+use crate::processes::{suspend, wake};
 use crate::wait::{POLL, TIMEOUT};
 use crate::{Draft, Host, traind};
 
@@ -102,21 +103,35 @@ impl Runners {
         self.processes[rank].kill().unwrap();
     }
 
+    /// Stops the runner of a host with SIGSTOP, so that it neither computes nor reports.
+    pub fn suspend(&self, rank: usize) {
+        suspend(self.pid(rank));
+    }
+
+    /// Continues a runner that was stopped.
+    pub fn wake(&self, rank: usize) {
+        wake(self.pid(rank));
+    }
+
     /// Waits for the end of all runners.
     pub async fn ended(&mut self) -> Vec<ExitStatus> {
-        let start = Instant::now();
         let mut statuses = Vec::new();
         for rank in 0..self.processes.len() {
-            let status = loop {
-                if let Some(status) = self.processes[rank].try_wait().unwrap() {
-                    break status;
-                }
-                assert!(start.elapsed() < TIMEOUT, "host {rank} runs: {}", self.logs());
-                tokio::time::sleep(POLL).await;
-            };
-            statuses.push(status);
+            statuses.push(self.ended_on(rank).await);
         }
         statuses
+    }
+
+    /// Waits for the end of the runner of a host.
+    pub async fn ended_on(&mut self, rank: usize) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.processes[rank].try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < TIMEOUT, "host {rank} runs: {}", self.logs());
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     /// Waits until all runners have completed the job.
@@ -127,15 +142,25 @@ impl Runners {
 
     /// The last event of a host.
     pub fn finished(&self, rank: usize) -> Finished {
+        match self.events(rank).pop() {
+            Some(Kind::Finished(finished)) => finished,
+            other => panic!("{other:?}\n{}", self.logs()),
+        }
+    }
+
+    /// All events of a host that works in the job's folder.
+    pub fn events(&self, rank: usize) -> Vec<Kind> {
         let mut path = self.folder.join("out/run");
+        if !path.exists() {
+            // The output is in a bucket.
+            let name = self.folder.file_name().unwrap().to_str().unwrap();
+            path = self.folder.join(format!("{name}-run"));
+        }
         if rank > 0 {
             path = path.join("hosts").join(rank.to_string());
         }
         let events = EventLogReader::open(&path.join("events.log")).unwrap().read_from(0).unwrap();
-        match events.into_iter().next_back().and_then(|logged| logged.event.kind) {
-            Some(Kind::Finished(finished)) => finished,
-            other => panic!("{other:?}\n{}", self.logs()),
-        }
+        events.into_iter().filter_map(|logged| logged.event.kind).collect()
     }
 
     /// The output of all runners.

@@ -115,7 +115,13 @@ impl Service {
         watch.heard(member.rank, heartbeat, now);
         let verdict = watch.verdict(now);
         let (host, first) = watch.first();
-        Answer { verdict, phase: first.phase.clone(), step: first.step, host: host.to_owned() }
+        Answer {
+            verdict,
+            phase: first.phase.clone(),
+            step: first.step,
+            host: host.to_owned(),
+            cores: first.cores.clone(),
+        }
     }
 
     /// Answers the heartbeats of a host until its connection breaks.

@@ -1,7 +1,8 @@
 //! Watches the hosts by their heartbeats: decides when a host is lost.
 //!
 //! A host is lost when it is silent, when its connection breaks and it does not come back, or when it stands in
-//! a phase that should progress while another waits for it.
+//! a phase that should progress while another waits for it. Time in which host 0 itself did not run counts for nobody:
+//! Slurm stops and continues all hosts of a job that it suspends.
 
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,8 @@ pub(crate) struct Watch {
     settings: WatchSettings,
     hosts: Vec<Host>,
     verdict: Option<Verdict>,
+    /// When the hosts were judged last, which each heartbeat leads to.
+    judged: Instant,
 }
 
 /// A host's newest state.
@@ -70,7 +73,7 @@ struct Host {
 impl Watch {
     pub(crate) fn new(size: u32, settings: WatchSettings, now: Instant) -> Watch {
         let hosts = (0..size).map(|rank| Host::new(rank, now));
-        Watch { settings, hosts: hosts.collect(), verdict: None }
+        Watch { settings, hosts: hosts.collect(), verdict: None, judged: now }
     }
 
     pub(crate) fn named(&mut self, rank: u32, name: String) {
@@ -125,11 +128,20 @@ impl Watch {
 
     /// Returns the reason for which all hosts end; the first one is kept.
     pub(crate) fn verdict(&mut self, now: Instant) -> Option<Verdict> {
+        self.discount_pause(now);
         if self.verdict.is_none() {
             self.verdict =
                 self.absent(now).or_else(|| self.silent(now)).or_else(|| self.behind(now));
         }
         self.verdict.clone()
+    }
+
+    /// Discounts the time since the last call that exceeds a quarter of the longest silence.
+    fn discount_pause(&mut self, now: Instant) {
+        let elapsed = now.saturating_duration_since(self.judged);
+        self.judged = now;
+        let pause = elapsed.saturating_sub(self.settings.silence_max / 4);
+        self.hosts.iter_mut().for_each(|host| host.discount(pause, now));
     }
 
     fn absent(&self, now: Instant) -> Option<Verdict> {
@@ -194,6 +206,12 @@ impl Host {
         }
         (self.heard, self.absent_since) = (Some(now), None);
         self.newest = heartbeat;
+    }
+
+    fn discount(&mut self, pause: Duration, now: Instant) {
+        let later = |time: &mut Instant| *time = now.min(*time + pause);
+        later(&mut self.progressed);
+        self.heard.iter_mut().chain(&mut self.absent_since).for_each(later);
     }
 
     fn lost(&self, problem: &str) -> Verdict {
@@ -269,10 +287,12 @@ mod tests {
     #[test]
     fn a_silent_host_is_lost() {
         let (mut watch, at) = watch();
-        for rank in [0, 2] {
-            watch.heard(rank, beat("COMPUTE", 7), at(19));
+        for second in 1..=20 {
+            for rank in [0, 2] {
+                watch.heard(rank, beat("COMPUTE", 7), at(second));
+            }
+            assert_eq!(watch.verdict(at(second)), None, "{second}");
         }
-        assert_eq!(watch.verdict(at(20)), None);
         let parts = ["host 1 (node1, cores 0 to 3)", "silent for 21 s", "COMPUTE of step 7"];
         check(watch.verdict(at(21)), 1, &parts);
         // The first verdict is kept.
@@ -289,6 +309,7 @@ mod tests {
         watch.heard(2, beat("COMPUTE", 7), at(6));
         assert_eq!(watch.verdict(at(8)), None);
         watch.disconnected(2, at(8));
+        assert_eq!(watch.verdict(at(13)), None);
         check(watch.verdict(at(14)), 2, &["lost its connection"]);
     }
 
@@ -305,6 +326,34 @@ mod tests {
         }
         watch.heard(0, beat("COMPUTE", 8), at(42));
         check(watch.verdict(at(42)), 1, &["fallen behind", "for 41 s", "INPUT of step 7"]);
+    }
+
+    #[test]
+    fn a_pause_of_host_0_counts_for_nobody() {
+        let (mut watch, at) = watch();
+        watch.disconnected(2, at(0));
+        assert_eq!(watch.verdict(at(600)), None);
+        watch.heard(2, beat("COMPUTE", 7), at(600));
+        // Hosts that stay silent afterwards are lost.
+        for second in 601..=615 {
+            for rank in [0, 2] {
+                watch.heard(rank, beat("COMPUTE", 7), at(second));
+            }
+            assert_eq!(watch.verdict(at(second)), None, "{second}");
+        }
+        check(watch.verdict(at(616)), 1, &["silent for 21 s"]);
+    }
+
+    #[test]
+    fn slow_heartbeats_hide_no_silent_host() {
+        let (mut watch, at) = watch();
+        let mut lost = None;
+        for second in (0..=100).step_by(10) {
+            watch.heard(0, beat("COMPUTE", 7), at(second));
+            watch.heard(2, beat("COMPUTE", 7), at(second));
+            lost = lost.or(watch.verdict(at(second)).map(|verdict| (second, verdict.rank)));
+        }
+        assert_eq!(lost, Some((50, 1)));
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Jobs over several hosts: runners without a daemon, which share nothing but a folder.
 
+mod buckets;
+mod decisions;
+mod lost;
 mod shards;
 
 use std::fs;
@@ -245,7 +248,8 @@ async fn a_host_with_another_job_or_without_the_output_folder_ends_all_before_th
     };
     let differs = "the job file differs from that of host 0 on host 1";
     check("differing", ["weight_decay: 0.01", "weight_decay: 0.02"], differs).await;
-    let unshared = "/unshared/out of host 0 cannot be read on host 1";
+    let unshared = "/unshared/out of host 0 cannot be read on host 1; output_dir must be a folder that all hosts see, \
+                    or in a bucket";
     check("unshared", ["/unshared/out", "/unshared-other/out"], unshared).await;
 }
 

@@ -8,7 +8,7 @@ use traind_tests::{Draft, Host, Runners, until};
 use super::{STEPS, assert_close, bits, is_skipped, job_file, series, weights};
 
 /// The job of the other tests with matrices that are large enough to be sharded, and settings of `parallel`.
-fn sharded(draft: &Draft, hosts: usize, parallel: &str) -> String {
+pub(super) fn sharded(draft: &Draft, hosts: usize, parallel: &str) -> String {
     let large = "{intermediate_size: 2050, hidden_dropout_prob: 0.1}\n  from_config: true";
     let job = job_file(draft, hosts).replace("{hidden_dropout_prob: 0.1}", large);
     format!("{job}\nparallel: {parallel}\n")

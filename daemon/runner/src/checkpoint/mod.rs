@@ -39,7 +39,8 @@ pub(crate) use complete::newest_complete;
 pub(crate) use disk_space::check_disk_space;
 pub(crate) use load::load_checked;
 pub(crate) use resume::{CheckpointSource, Resumed};
-pub(crate) use shared::find;
+pub(crate) use shared::{find, provide};
+pub(crate) use shares::not_shared;
 pub(crate) use training_state::Recipe;
 
 use rotation::Rotation;

@@ -71,16 +71,23 @@ pub(crate) struct CheckpointSource<'a> {
     pub run_dir: &'a Path,
     pub remote: &'a Remote,
     pub journal: &'a Journal,
+    /// Whether other hosts resume from the same checkpoint.
+    pub is_for_hosts: bool,
 }
 
 impl CheckpointSource<'_> {
     /// Returns the newest undamaged checkpoint among those that `accepts`, of the folder or of the
     /// bucket, from which it is fetched into the folder.
     fn newest(&self, accepts: &dyn Fn(&Manifest) -> bool) -> RunResult<Option<Resumed>> {
-        let folder = self.spec.job.checkpoints();
-        let found = newest(folder, self.journal, accepts)?;
+        let (folder, in_bucket) =
+            (self.spec.job.checkpoints(), self.remote.complete_checkpoints()?);
+        // Other hosts may not see the folder.
+        let is_bucket_alone = self.is_for_hosts && self.remote.checkpoints.is_some();
+        let is_there = |step| !is_bucket_alone || in_bucket.contains(&step);
+        let accepts_here = |manifest: &Manifest| is_there(manifest.step) && accepts(manifest);
+        let found = newest(folder, self.journal, &accepts_here)?;
         let after = found.as_ref().map(Resumed::step);
-        for step in self.remote.complete_checkpoints()?.into_iter().rev() {
+        for step in in_bucket.iter().copied().rev() {
             if after.is_some_and(|after| step <= after) {
                 break;
             }
@@ -89,6 +96,31 @@ impl CheckpointSource<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// Whether hosts that do not see the folder of a checkpoint can fetch it.
+    pub(super) fn is_in_bucket(&self) -> bool {
+        self.remote.checkpoints.is_some() || self.named_object().is_some()
+    }
+
+    /// The checkpoint of a bucket that the job file names.
+    fn named_object(&self) -> Option<&Path> {
+        match &self.spec.job.train.resume_from_checkpoint {
+            Some(ResumeFrom::Folder(folder)) if DataFiles::is_object(folder) => Some(folder),
+            _ => None,
+        }
+    }
+
+    /// Fetches the checkpoint of a step that another host has found; `None` if there is none, or a damaged one.
+    pub(super) fn fetch_found(&self, step: u64, is_own: bool) -> RunResult<Option<Resumed>> {
+        let fetched = match self.named_object().filter(|_| !is_own) {
+            Some(folder) => Some(open_folder(&self.local(folder)?, self.journal)?),
+            None => self.fetch(step, &|_| true)?,
+        };
+        if let Some(resumed) = &fetched {
+            self.fetch_best(resumed)?;
+        }
+        Ok(fetched.map(|fetched| Resumed { is_own, ..fetched }))
     }
 
     /// Fetches a checkpoint; `None` if it is not accepted, or damaged.

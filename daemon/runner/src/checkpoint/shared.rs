@@ -1,16 +1,20 @@
-//! The checkpoint from which all hosts resume: the one that the first host finds.
+//! The checkpoint from which all hosts resume: the one that the first host finds. Hosts that do not see its folder
+//! fetch it from the bucket.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use traind_job_file::{DataFiles, ResumeFrom};
 
 use super::resume::{CheckpointSource, Resumed, find_alone, open_found};
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
+use crate::output::{MANIFEST, checkpoint_folder, failed};
+use crate::remote::Remote;
 
-/// The channel on which the first host announces the checkpoint.
+/// The channels on which the first host announces the checkpoint to resume from, and that of the best model.
 const FOUND: &str = "checkpoint";
+const BEST: &str = "best-checkpoint";
 
 /// The checkpoint of the first host, as the others learn of it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -18,9 +22,11 @@ struct Found {
     path: PathBuf,
     step: u64,
     is_own: bool,
+    /// Its manifest, which has the checksums of all files.
+    manifest: Vec<u8>,
 }
 
-/// Returns the checkpoint to resume from, if any. Hosts without a common folder fetch it from the bucket.
+/// Returns the checkpoint to resume from, if any.
 pub(crate) fn find(source: &CheckpointSource<'_>, hosts: &Hosts) -> RunResult<Option<Resumed>> {
     if hosts.is_first() {
         let found = find_alone(source)?;
@@ -28,15 +34,41 @@ pub(crate) fn find(source: &CheckpointSource<'_>, hosts: &Hosts) -> RunResult<Op
         return Ok(found);
     }
     let Some(found) = announced(hosts)? else { return Ok(None) };
-    if !is_in_bucket(source) {
+    let in_own_folder = checkpoint_folder(source.spec.job.checkpoints(), found.step);
+    let mut folders = [&found.path, &in_own_folder].into_iter();
+    if let Some(folder) = folders.find(|folder| manifest_of(folder) == found.manifest) {
+        return open_found(folder, found.is_own).map(Some);
+    }
+    if !source.is_in_bucket() {
         return open_found(&found.path, found.is_own).map(Some);
     }
-    let own = find_alone(source)?;
-    if own.as_ref().map(Resumed::step) != Some(found.step) {
-        let what = "the newest checkpoint of the bucket";
-        return Err(RunError::HostsDiffer { what, hosts: vec![hosts.rank()] });
+    let fetched = source.fetch_found(found.step, found.is_own)?;
+    let is_same = |fetched: &Resumed| manifest_of(&fetched.path) == found.manifest;
+    match fetched.filter(is_same) {
+        Some(fetched) => Ok(Some(fetched)),
+        None => {
+            let what = "the checkpoint in the bucket";
+            Err(RunError::HostsDiffer { what, hosts: vec![hosts.rank()] })
+        }
     }
-    Ok(own)
+}
+
+/// Makes sure that each host has the checkpoint of a step which the first host has in `folder`.
+pub(crate) fn provide(hosts: &Hosts, remote: &Remote, folder: &Path, step: u64) -> RunResult<()> {
+    let manifest = hosts.broadcast(BEST, manifest_of(folder))?;
+    if remote.checkpoints.is_none() || manifest_of(folder) == manifest {
+        return Ok(());
+    }
+    // An earlier run may have left another one.
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(failed("remove", folder))?;
+    }
+    remote.fetch_checkpoint(step, folder)
+}
+
+/// The manifest in a folder; empty where there is none.
+fn manifest_of(folder: &Path) -> Vec<u8> {
+    fs::read(folder.join(MANIFEST)).unwrap_or_default()
 }
 
 fn announce(hosts: &Hosts, found: Option<&Resumed>) -> RunResult<()> {
@@ -44,6 +76,7 @@ fn announce(hosts: &Hosts, found: Option<&Resumed>) -> RunResult<()> {
         path: resumed.path.clone(),
         step: resumed.step(),
         is_own: resumed.is_own,
+        manifest: manifest_of(&resumed.path),
     });
     let text = serde_json::to_vec(&found).map_err(unreadable)?;
     hosts.broadcast(FOUND, text).map(drop)
@@ -55,13 +88,4 @@ fn announced(hosts: &Hosts) -> RunResult<Option<Found>> {
 
 fn unreadable(error: serde_json::Error) -> RunError {
     RunError::Panicked(format!("exchange the checkpoint: {error}"))
-}
-
-/// Whether the checkpoint was fetched into a folder of the first host alone.
-fn is_in_bucket(source: &CheckpointSource<'_>) -> bool {
-    let named = match &source.spec.job.train.resume_from_checkpoint {
-        Some(ResumeFrom::Folder(folder)) => DataFiles::is_object(folder),
-        _ => false,
-    };
-    named || source.remote.checkpoints.is_some()
 }

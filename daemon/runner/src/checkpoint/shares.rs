@@ -47,7 +47,7 @@ pub(super) fn write(
     let files = given.iter().map(|files| decode(files)).collect::<RunResult<Vec<_>>>()?;
     check_seen(&folder, &files)?;
     let parameters = PartFiles::open(&folder, PARAMETERS)?;
-    let not_seen = || RunError::NotShared { path: folder.clone(), hosts: vec![hosts.rank()] };
+    let not_seen = || not_shared(&folder, vec![hosts.rank()]);
     let parameters = parameters.ok_or_else(not_seen)?;
     let is_slots = |file: &FileEntry| file.name.starts_with(OPTIMIZER);
     let kept = files.concat().into_iter().filter(is_slots).collect();
@@ -92,8 +92,14 @@ fn check_seen(folder: &Path, files: &[Vec<FileEntry>]) -> RunResult<()> {
     let hosts: Vec<usize> = unseen.map(|(rank, _)| rank).collect();
     match hosts.is_empty() {
         true => Ok(()),
-        false => Err(RunError::NotShared { path: folder.to_owned(), hosts }),
+        false => Err(not_shared(folder, hosts)),
     }
+}
+
+/// Some hosts do not see the folder in which all save their parts.
+pub(crate) fn not_shared(folder: &Path, hosts: Vec<usize>) -> RunError {
+    let remedy = "each host saves its part of the state there, so checkpoint_dir must be a folder that all hosts see";
+    RunError::NotShared { path: folder.to_owned(), hosts, remedy }
 }
 
 fn encode(value: &impl Serialize) -> RunResult<Vec<u8>> {

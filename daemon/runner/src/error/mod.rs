@@ -118,8 +118,8 @@ pub(crate) enum RunError {
     #[error("{what} differs from that of host 0 on {}", host_list(.hosts))]
     HostsDiffer { what: &'static str, hosts: Vec<usize> },
 
-    #[error("{} of host 0 cannot be read on {}", path.display(), host_list(.hosts))]
-    NotShared { path: PathBuf, hosts: Vec<usize> },
+    #[error("{} of host 0 cannot be read on {}; {remedy}", path.display(), host_list(.hosts))]
+    NotShared { path: PathBuf, hosts: Vec<usize>, remedy: &'static str },
 
     #[error("the runner panicked, which is a defect of traind: {0}")]
     Panicked(String),

@@ -108,7 +108,15 @@ impl Remote {
             bytes,
             seconds: start.elapsed().as_secs_f64(),
         }))?;
-        fs::remove_dir_all(folder).map_err(failed("remove", folder))
+        self.remove_staged(folder)
+    }
+
+    /// Removes the staged output, or the checkpoints that a host fetched into its folder.
+    pub(crate) fn remove_staged(&self, folder: &Path) -> RunResult<()> {
+        match self.output.is_some() && folder.exists() {
+            true => fs::remove_dir_all(folder).map_err(failed("remove", folder)),
+            false => Ok(()),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use traind_job_file::JobFile;
 use traind_loader::TokenizedSet;
 
 use super::Context;
+use crate::checkpoint;
 use crate::data::Splits;
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
@@ -30,7 +31,10 @@ pub(super) fn check_job(context: &Context) -> RunResult<()> {
     hosts.check_equal("the job file", digest_of_job(&context.spec.job))?;
     match context.remote.checkpoints {
         Some(_) => Ok(()),
-        None => check_shared(hosts, context.spec.job.checkpoints()),
+        None => check_shared(hosts, context.spec.job.checkpoints(), |path, hosts| {
+            let remedy = "output_dir must be a folder that all hosts see, or in a bucket";
+            RunError::NotShared { path: path.to_owned(), hosts, remedy }
+        }),
     }
 }
 
@@ -84,11 +88,17 @@ fn add_rows(digest: &mut blake3::Hasher, set: &TokenizedSet) -> RunResult<()> {
 /// Checks that all hosts see the folder that `checkpoints` names on the first one, in which they write together.
 pub(super) fn check_common(hosts: &Hosts, checkpoints: &Path) -> RunResult<()> {
     let path = checkpoints.as_os_str().as_bytes().to_vec();
-    check_shared(hosts, Path::new(OsStr::from_bytes(&hosts.broadcast("probe-folder", path)?)))
+    let path = hosts.broadcast("probe-folder", path)?;
+    check_shared(hosts, Path::new(OsStr::from_bytes(&path)), checkpoint::not_shared)
 }
 
-/// Checks that a file of the first host can be read on all others.
-fn check_shared(hosts: &Hosts, folder: &Path) -> RunResult<()> {
+/// Checks that a file of the first host can be read on all others, and fails with `not_shared` of those on which it
+/// cannot.
+fn check_shared(
+    hosts: &Hosts,
+    folder: &Path,
+    not_shared: impl FnOnce(&Path, Vec<usize>) -> RunError,
+) -> RunResult<()> {
     let path = folder.join(PROBE);
     let nonce = format!("{}-{:?}", std::process::id(), std::time::SystemTime::now());
     if hosts.is_first() {
@@ -104,6 +114,6 @@ fn check_shared(hosts: &Hosts, folder: &Path) -> RunResult<()> {
     let hosts: Vec<usize> = blind.map(|(rank, _)| rank).collect();
     match hosts.is_empty() {
         true => Ok(()),
-        false => Err(RunError::NotShared { path: folder.to_owned(), hosts }),
+        false => Err(not_shared(folder, hosts)),
     }
 }

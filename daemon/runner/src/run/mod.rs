@@ -264,8 +264,9 @@ fn evaluate_and_save(
     if let Some(publication) = publication {
         publication.finish(&job.output_dir, progress.steps)?;
     }
-    if is_first {
-        context.remote.upload_output(&job.output_dir, progress.steps)?;
+    match is_first {
+        true => context.remote.upload_output(&job.output_dir, progress.steps)?,
+        false => context.remote.remove_staged(&job.output_dir)?,
     }
     Ok(Ended { stopped: false, steps: progress.steps, metrics })
 }
@@ -282,9 +283,7 @@ fn load_best(
     let best = progress.best.checkpoint.filter(|_| job.train.load_best_model_at_end);
     let Some(step) = best.filter(|step| *step != progress.steps) else { return Ok(()) };
     let folder = output::checkpoint_folder(job.checkpoints(), step);
-    if !context.hosts.is_first() && !folder.exists() {
-        context.remote.fetch_checkpoint(step, &folder)?;
-    }
+    checkpoint::provide(&context.hosts, &context.remote, &folder, step)?;
     session.set_saved_parameters(&checkpoint::load_checked(&folder, open.model.as_ref())?)?;
     progress.evaluation = None;
     let message = format!("loaded the best model, which is that of step {step}");

@@ -57,6 +57,7 @@ fn find_checkpoint(context: &Context) -> RunResult<Option<Resumed>> {
         run_dir: &context.run_dir,
         remote: &context.remote,
         journal: &context.reporter.journal,
+        is_for_hosts: !context.hosts.is_alone(),
     };
     checkpoint::find(&source, &context.hosts)
 }

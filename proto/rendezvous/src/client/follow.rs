@@ -1,5 +1,6 @@
 //! Heartbeats of a host, and its own watch over host 0.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
@@ -13,6 +14,8 @@ use crate::wire::{Answer, Heartbeat, Verdict};
 /// The time between two heartbeats.
 const PERIOD: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(200);
+/// The part of a wait by which a pause of this process can shorten it.
+const SLICE: Duration = Duration::from_secs(1);
 
 /// The state of a host, as its runner knows it.
 #[derive(Clone, Debug, Default)]
@@ -71,26 +74,41 @@ async fn report(
     sender.send(heartbeat(joined, state())).await.ok()?;
     let mut calls = joined.calls();
     let opening = calls.follow(ReceiverStream::new(receiver));
-    let opened = tokio::time::timeout(settings.silence_max, opening).await;
-    let Ok(opened) = opened else { return Some(first.silent()) };
+    let opened = within(settings.silence_max, opening).await;
+    let Some(opened) = opened else { return Some(first.silent()) };
     let mut answers: Streaming<Answer> = match opened {
         Ok(response) => response.into_inner(),
         Err(_) => return None,
     };
     loop {
-        match tokio::time::timeout(settings.silence_max, answers.message()).await {
-            Err(_) => return Some(first.silent()),
-            Ok(Ok(Some(answer))) => {
+        match within(settings.silence_max, answers.message()).await {
+            None => return Some(first.silent()),
+            Some(Ok(Some(answer))) => {
                 *absent_since = None;
                 if let Some(verdict) = first.hear(answer) {
                     return Some(verdict);
                 }
             }
-            Ok(_) => return None,
+            Some(_) => return None,
         }
         tokio::time::sleep(PERIOD).await;
         sender.send(heartbeat(joined, state())).await.ok()?;
     }
+}
+
+/// Returns the output of `future`; `None` if it takes longer than `limit`, without the time in which this process does
+/// not run.
+async fn within<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut left = limit;
+    while !left.is_zero() {
+        let slice = left.min(SLICE);
+        if let Ok(output) = tokio::time::timeout(slice, &mut future).await {
+            return Some(output);
+        }
+        left -= slice;
+    }
+    None
 }
 
 fn heartbeat(joined: &Joined, state: HostState) -> Heartbeat {
@@ -111,8 +129,8 @@ impl First {
     }
 
     fn lost(&self, problem: &str) -> Verdict {
-        let Answer { phase, step, host, .. } = &self.newest;
-        let newest = Heartbeat { phase: phase.clone(), step: *step, ..Heartbeat::default() };
-        lost(0, host, &newest, problem)
+        let Answer { phase, step, host, cores, .. } = self.newest.clone();
+        let newest = Heartbeat { phase, step, cores, ..Heartbeat::default() };
+        lost(0, &host, &newest, problem)
     }
 }

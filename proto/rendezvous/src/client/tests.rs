@@ -215,7 +215,7 @@ fn host_0_is_watched_by_the_others() {
     drop(server);
     let verdict = verdict.recv().unwrap();
     assert_eq!((verdict.rank, verdict.transient), (0, true));
-    assert!(verdict.message.starts_with("host 0 (node0) "), "{verdict:?}");
+    assert!(verdict.message.starts_with("host 0 (node0, cores 0 to 1) "), "{verdict:?}");
 }
 
 #[test]
