@@ -13,6 +13,9 @@ from pathlib import Path
 import package_index
 
 FIELD = "Description-"
+# What precedes the language in a file's name, and what apt writes there for an underscore.
+TRANSLATION = "_i18n_Translation-"
+UNDERSCORE = "%5f"
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,15 @@ def fetch(folder, languages):
 def read(folder, language):
     """Descriptions by the checksum of the English one, under which a translation is filed."""
     found = {}
-    for file in sorted((folder / "lists").glob(f"*_i18n_Translation-{language}")):
+    for file in sorted((folder / "lists").glob(f"*{TRANSLATION}{language.replace('_', UNDERSCORE)}")):
         found |= parse(file.read_text(errors="replace"))
     return found
+
+
+def languages(folder):
+    """The languages that were fetched into `folder`."""
+    files = (folder / "lists").glob(f"*{TRANSLATION}*")
+    return sorted({file.name.rsplit(TRANSLATION)[-1].replace(UNDERSCORE, "_") for file in files})
 
 
 def parse(text):

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-use traind_proto::v1::JobState;
+use traind_proto::v1::{CompileSource, JobState};
 use traind_tests::{Draft, Host, JOB_FILE};
 
 use crate::tasks::causal_draft;
@@ -109,4 +109,50 @@ async fn texts_are_generated_by_the_submitter_within_the_roots() {
     fs::set_permissions(&model, Permissions::from_mode(0o600)).unwrap();
     let refused = as_ann(&host, draft.folder(), &["generate", "--job", id, "the good film"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("Permission denied"), "{refused:?}");
+}
+
+/// A waiting job's process has the rights of the job's user too, and sees the roots and the user's own cache.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_job_is_prepared_as_its_submitter_within_the_roots() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: needs root");
+    }
+    let mut host = open_host().await;
+    host.kill_daemon();
+    // The link to programs that tests share leads out of the sandbox.
+    fs::remove_file(host.path("cache/executables")).unwrap();
+    let [first, anns] = ["first", "anns"].map(|name| Draft::new(&host, name));
+    // A job at a gate writes that it is there.
+    let gates = host.path("gates");
+    fs::create_dir_all(&gates).unwrap();
+    for root in [first.folder(), anns.folder(), &gates] {
+        host.add_options(&["--allow-root", root.to_str().unwrap()]);
+    }
+    host.start().await;
+    let gate = host.gate("first", 2);
+    let first = host.create(&first.endless()).await.unwrap();
+    host.until_at(&first.id, &gate).await;
+
+    fs::write(anns.path("job.yaml"), JOB_FILE).unwrap();
+    give(anns.folder());
+    let output = as_ann(&host, anns.folder(), &["submit", "job.yaml"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let id = output.stdout.trim().to_owned();
+    // Created, waiting, prepared.
+    host.until(&id, |job| job.last_sequence >= 3).await;
+    for name in ["tokens", "executables"] {
+        let files = fs::read_dir(host.path("cache/users/4242").join(name)).unwrap().flatten();
+        let owners: Vec<u32> = files.map(|file| file.metadata().unwrap().uid()).collect();
+        assert!(!owners.is_empty() && owners.iter().all(|uid| *uid == ANN), "{name}: {owners:?}");
+    }
+
+    gate.open();
+    host.cancel(&first.id).await;
+    let history = host.watch(&id).await;
+    assert_eq!(history.job.state(), JobState::Completed, "{}", host.runner_log(&id));
+    assert_eq!(history.prepared().len(), 1, "{:?}", history.events);
+    let compiled = history.compiled();
+    let from_disk = compiled.iter().filter(|it| it.source() == CompileSource::Disk).count();
+    assert!(from_disk > 0 && from_disk == compiled.len(), "{compiled:?}");
+    assert!(history.data().iter().all(|data| data.cache_hit), "{:?}", history.data());
 }

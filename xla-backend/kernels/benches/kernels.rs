@@ -135,7 +135,7 @@ fn products(bencher: &mut Criterion) {
         if bf16::is_supported() {
             elements(bencher, &format!("bfloat16, {name}"), count, || {
                 let to = MatrixMut::new(result, [rows, columns], columns);
-                bf16::multiply(to, lhs, rhs, bias);
+                bf16::multiply(to, lhs, rhs, bf16::Addend::Bias(bias));
             });
         }
     }

@@ -32,7 +32,7 @@ mod math;
 mod scratch;
 
 /// The version of the kernels' interface, which compiled programs depend on.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-4");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-5");
 
 /// Whether this processor has the instructions that make the kernels fast: fused
 /// multiply-add on vectors.

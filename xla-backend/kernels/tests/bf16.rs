@@ -5,7 +5,7 @@
 mod support;
 
 use support::{Numbers, check_close};
-use traind_kernels::bf16::{is_supported, multiply};
+use traind_kernels::bf16::{Addend, is_supported, multiply};
 use traind_kernels::matrix::{Matrix, MatrixMut};
 
 /// Whether the test can run on this processor.
@@ -61,7 +61,7 @@ fn product(lhs: &Operand, rhs: &Operand, bias: &[f32], gap: usize) -> Vec<f32> {
     let (rows, columns) = (lhs.lines, rhs.lines);
     let mut got = vec![f32::NAN; rows * (columns + gap)];
     let to = MatrixMut::new(&mut got, [rows, columns], columns + gap);
-    multiply(to, lhs.matrix(), rhs.matrix().transposed(), bias);
+    multiply(to, lhs.matrix(), rhs.matrix().transposed(), Addend::Bias(bias));
     got
 }
 
@@ -108,6 +108,33 @@ fn products_of_several_blocks_are_those_of_f64() {
     }
 }
 
+/// Over several blocks of each size, with rows that are not contiguous.
+#[test]
+fn a_product_is_added_to_what_the_result_holds() {
+    if !can_run() {
+        return;
+    }
+    let mut numbers = Numbers(4);
+    for [rows, columns, depth] in [[3, 5, 7], [230, 40, 1100], [20, 1100, 0], [9, 1100, 2100]] {
+        let lhs = Operand::random(&mut numbers, [rows, depth]);
+        let rhs = Operand::random(&mut numbers, [columns, depth]);
+        let stride = columns + 2;
+        let before = numbers.floats(rows * stride);
+        let mut got = before.clone();
+        let to = MatrixMut::new(&mut got, [rows, columns], stride);
+        multiply(to, lhs.matrix(), rhs.matrix().transposed(), Addend::Sum);
+        let product = product(&lhs, &rhs, &[], 0);
+        for (i, (got, before)) in got.chunks(stride).zip(before.chunks(stride)).enumerate() {
+            let product = &product[i * columns..][..columns];
+            let expected: Vec<f64> =
+                before.iter().zip(product).map(|(&x, &y)| f64::from(x) + f64::from(y)).collect();
+            let what = format!("row {i} of {rows}, {columns}, {depth}");
+            check_close(&what, &got[..columns], &expected, 2e-6);
+            assert_eq!(got[columns..], before[columns..], "{what}: the gap is overwritten");
+        }
+    }
+}
+
 #[test]
 fn nan_and_infinities_spoil_their_rows_alone() {
     if !can_run() {
@@ -139,7 +166,12 @@ fn the_largest_floats_round_to_infinity() {
     }
     let mut got = [0.0];
     let to = MatrixMut::new(&mut got, [1, 1], 1);
-    multiply(to, Matrix::new(&[f32::MAX], [1, 1], 1), Matrix::new(&[1.0], [1, 1], 1), &[]);
+    multiply(
+        to,
+        Matrix::new(&[f32::MAX], [1, 1], 1),
+        Matrix::new(&[1.0], [1, 1], 1),
+        Addend::Bias(&[]),
+    );
     assert_eq!(got, [f32::INFINITY]);
 }
 
@@ -150,6 +182,6 @@ fn no_depth_gives_the_bias() {
     }
     let mut got = [f32::NAN; 6];
     let (lhs, rhs) = (Matrix::new(&[], [2, 0], 0), Matrix::new(&[], [0, 3], 3));
-    multiply(MatrixMut::new(&mut got, [2, 3], 3), lhs, rhs, &[1.0, 2.0, 3.0]);
+    multiply(MatrixMut::new(&mut got, [2, 3], 3), lhs, rhs, Addend::Bias(&[1.0, 2.0, 3.0]));
     assert_eq!(got, [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
 }

@@ -1,11 +1,12 @@
 //! Products of matrices that are rounded to bfloat16.
 
-use traind_kernels::bf16::{is_supported, multiply};
+use traind_kernels::bf16::{Addend, is_supported, multiply};
 use traind_kernels::matrix::{Matrix, MatrixMut};
 use traind_pjrt::{Kernel, KernelCall, KernelError};
 
 /// a and b, and a bias [N] if there is one, to op(a) op(b) + bias [M, N], where op transposes the
-/// operands that the attributes name.
+/// operands that the attributes name. If it accumulates, the first operand is a matrix [M, N], to which
+/// the product of the other two is added in place.
 pub(crate) struct Bf16Product;
 
 impl Kernel for Bf16Product {
@@ -15,12 +16,17 @@ impl Kernel for Bf16Product {
         if !is_supported() {
             return Err("the processor multiplies no bfloat16 numbers".into());
         }
-        let (lhs, rhs) = (matrix(call, 0, "lhs_transposed")?, matrix(call, 1, "rhs_transposed")?);
-        let bias = if call.operand_count() > 2 { call.operand(2)? } else { &[] };
-        let dims = call.result_dims(0)?;
-        let [rows, columns] =
-            dims.try_into().map_err(|_| KernelError::from("the result is no matrix"))?;
-        multiply(MatrixMut::new(call.result(0)?, [rows, columns], columns), lhs, rhs, bias);
+        let accumulates = call.attribute::<i64>("accumulates")? != 0;
+        let first = usize::from(accumulates);
+        let lhs = matrix(call, first, "lhs_transposed")?;
+        let rhs = matrix(call, first + 1, "rhs_transposed")?;
+        let (to, addend) = match (accumulates, call.operand_count()) {
+            (true, _) => (call.updated(0, 0)?, Addend::Sum),
+            (false, 2) => (call.result(0)?, Addend::Bias(&[])),
+            (false, _) => (call.result(0)?, Addend::Bias(call.operand(2)?)),
+        };
+        let dims = [lhs.rows(), rhs.columns()];
+        multiply(MatrixMut::new(to, dims, dims[1]), lhs, rhs, addend);
         Ok(())
     }
 }

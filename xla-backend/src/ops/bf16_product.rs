@@ -15,8 +15,8 @@ use crate::tensor::Tensor;
 /// Matrices a and b, and a bias [N] if there is one, give op(a) op(b) + bias [M, N], where op transposes
 /// the operands that are marked. Operands in float64 are not rounded.
 #[derive(Clone, Copy, Debug)]
-struct Bf16Product {
-    transposed: [bool; 2],
+pub(super) struct Bf16Product {
+    pub(super) transposed: [bool; 2],
 }
 
 impl Tensor {
@@ -60,9 +60,15 @@ impl Bf16Product {
         Ok([of(lhs, self.transposed[0])?, of(rhs, self.transposed[1])?])
     }
 
-    fn attributes(self) -> String {
+    /// The call of the kernel, for the left operand and the result.
+    pub(super) fn kernel(self, [lhs, result]: [&Shape; 2], accumulates: bool) -> KernelUse {
+        let depth = lhs.element_count() / result.dims[0].max(1);
+        let flops = 2.0 * (depth * result.element_count()) as f64;
         let [lhs, rhs] = self.transposed.map(flag);
-        format!("lhs_transposed = {lhs}, rhs_transposed = {rhs}")
+        let accumulates = flag(accumulates);
+        let attributes =
+            format!("lhs_transposed = {lhs}, rhs_transposed = {rhs}, accumulates = {accumulates}");
+        KernelUse::of::<Bf16ProductKernel>(attributes).with_flops(flops)
     }
 
     /// The same product, as XLA computes it.
@@ -139,13 +145,19 @@ impl Op for Bf16Product {
         Ok(gradients)
     }
 
+    fn add_to(&self, sum: &Tensor, inputs: &[Tensor]) -> Result<Option<Tensor>> {
+        let is_kernel = sum.trace().calls_kernels() && sum.dtype() == DType::F32;
+        match inputs {
+            [lhs, rhs] if is_kernel => Ok(Some(sum.add_bf16_product(lhs, rhs, self.transposed)?)),
+            _ => Ok(None),
+        }
+    }
+
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         if !emitter.calls_kernels() || result.dtype != DType::F32 {
             return self.lower_plainly(emitter, inputs, result);
         }
-        let depth = inputs[0].shape.element_count() / result.dims[0].max(1);
-        let flops = 2.0 * (depth * result.element_count()) as f64;
-        let kernel = KernelUse::of::<Bf16ProductKernel>(self.attributes()).with_flops(flops);
+        let kernel = self.kernel([&inputs[0].shape, result], false);
         emitter.call_kernel(&kernel, inputs, std::slice::from_ref(result))
     }
 }

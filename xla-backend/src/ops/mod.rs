@@ -8,6 +8,7 @@ use crate::graph::Shape;
 mod accumulate;
 mod activation;
 mod adamw;
+mod add_bf16_product;
 mod argmax;
 mod attention;
 mod barrier;
@@ -62,6 +63,7 @@ pub const NAMES: &[&str] = &[
     "abs",
     "adamw",
     "add",
+    "add_bf16_product",
     "add_product",
     "all_gather",
     "all_reduce",

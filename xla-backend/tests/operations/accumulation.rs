@@ -83,6 +83,44 @@ fn gradients_are_added_in_place() {
     assert!(values.iter().all(is_sum), "{values:?}");
 }
 
+/// The sum of a weight's gradients and the gradient of a product that is rounded to bfloat16: added in place, or
+/// afterwards.
+fn rounded_totals(in_place: bool) -> Compiled {
+    const ROWS: usize = 9;
+    let trace = Trace::with_kernels(true);
+    let [states, weight, sum] = [[ROWS, HIDDEN], [WORDS, HIDDEN], [WORDS, HIDDEN]]
+        .map(|dims| trace.parameter("x", Shape::new(DType::F32, dims)).unwrap());
+    let product = states.bf16_linear(&weight, None).unwrap().tanh().unwrap();
+    let loss = product.sum(&[0, 1]).unwrap();
+    let total = match in_place {
+        true => accumulated_gradients(&loss, &[&weight], &[Some(sum)]).unwrap().remove(0),
+        false => sum.add(&gradients(&loss, &[&weight]).unwrap()[0]).unwrap(),
+    };
+    Compiled::with_kernels(&[&total])
+}
+
+#[test]
+fn gradients_of_rounded_products_are_added_in_place() {
+    if !Trace::with_kernels(true).calls_bf16_products() {
+        eprintln!("skipped: the processor multiplies no bfloat16 numbers");
+        return;
+    }
+    let arguments: Vec<Numbers> = [9 * HIDDEN, WORDS * HIDDEN, WORDS * HIDDEN]
+        .into_iter()
+        .enumerate()
+        .map(|(index, count)| spread_numbers(count, index, -0.9, 1.1))
+        .collect();
+    let [sums, afterwards] = [true, false].map(rounded_totals);
+    let text = &sums.program.text;
+    assert_eq!(text.matches("output_operand_aliases").count(), 1, "{text}");
+    assert!(!text.lines().any(|line| line.contains("add") && line.ends_with("tensor<11x4xf32>")));
+    let run =
+        |compiled: &Compiled| compiled.run(std::slice::from_ref(&arguments)).remove(0).remove(0);
+    for (found, expected) in run(&sums).iter().zip(run(&afterwards)) {
+        assert!((found - expected).abs() <= 1e-5, "{found}, not {expected}");
+    }
+}
+
 #[test]
 fn a_loss_that_does_not_depend_on_a_tensor_leaves_its_sum() {
     let trace = Trace::new();

@@ -286,6 +286,9 @@ pub(crate) const TABLE: &[Row] = &[
     row("bf16_product", &[any(&[2, 3]), any(&[4, 3]), any(&[4]), any(&[4, 2])], |_, x| {
         x[0].bf16_linear(&x[1], Some(&x[2]))?.bf16_matmul(&x[3], None)
     }),
+    row("add_bf16_product", &[any(&[3, 2]), any(&[4, 3]), any(&[2, 4])], |_, x| {
+        x[0].add_bf16_product(&x[1], &x[2], [true, true])
+    }),
     row("bf16_product, transposed operands", &[any(&[3, 2])], |_, x| {
         // The gradient is of a gradient's layout: the cotangent of the first product is not constant.
         let square = x[0].bf16_linear(&x[0], None)?;

@@ -182,6 +182,9 @@ fn bf16_products() {
     check(&targets, &[&[2, 5, 21], &[34, 21]], |_, x| x[0].bf16_linear(&x[1], None));
     check(&targets, &[&[9, 21], &[21, 34], &[34]], |_, x| x[0].bf16_matmul(&x[1], Some(&x[2])));
     check(&targets, &[&[60, 70], &[70, 530]], |_, x| x[0].bf16_matmul(&x[1], None));
+    check(&targets, &[&[34, 21], &[9, 34], &[9, 21]], |_, x| {
+        x[0].add_bf16_product(&x[1], &x[2], [true, false])
+    });
 }
 
 const NORM: [&str; 2] = ["traind.norm", "traind.norm_backward"];

@@ -11,7 +11,7 @@ use tonic_types::StatusExt;
 use traind_proto::v1::JobState;
 
 use crate::support::host::Host;
-use crate::support::runner::COMPLETES;
+use crate::support::runner::{COMPLETES, STOPS_WHEN_ASKED, install_preparation};
 
 /// Repeatedly opens paths that lead outside, and reports which could be read.
 fn escaping(secret: &Path, tries: u32) -> String {
@@ -81,6 +81,55 @@ async fn a_runner_does_not_escape_while_links_are_swapped() {
     });
     assert_eq!(fs::read_to_string(&secret).unwrap(), "hidden\n");
     assert_eq!(fs::read_to_string(root.join("written")).unwrap(), "written\n");
+}
+
+/// Opens paths that a preparation may not open, and writes down which it could.
+fn preparing(root: &Path, secret: &Path, state: &Path) -> String {
+    let [root, secret, state] = [root, secret, state].map(Path::display);
+    format!(
+        "cat '{root}/train.csv' > \"$run_dir/seen\" || exit 9
+         echo written > cache/written || exit 8
+         for path in '{secret}' '{root}/link' '{root}/../secret' '{state}/traind.db' \"{state}\"/jobs/*/frames; do
+           {{ cat \"$path\" > /dev/null; }} 2> /dev/null && echo \"$path\" >> \"$run_dir/escaped\"
+         done
+         for path in '{secret}' '{root}/train.csv' '{root}/new' '{state}/new' frames/started; do
+           {{ echo x >> \"$path\"; }} 2> /dev/null && echo \"$path\" >> \"$run_dir/escaped\"
+         done
+         true"
+    )
+}
+
+/// Unlike a runner, a preparation has nothing to write in the roots.
+#[tokio::test]
+async fn a_preparation_reads_the_roots_and_writes_only_the_caches() {
+    let outside = tempfile::tempdir().unwrap();
+    let (root, secret) = (outside.path().join("root"), outside.path().join("secret"));
+    fs::create_dir_all(root.join("model")).unwrap();
+    fs::write(root.join("train.csv"), "text,label\na,0\n").unwrap();
+    fs::write(&secret, "hidden\n").unwrap();
+    symlink(&secret, root.join("link")).unwrap();
+    let mut host = Host::new(1, STOPS_WHEN_ASKED);
+    install_preparation(&host.path(""), &preparing(&root, &secret, &host.path("state")));
+    let frames = host.path("frames");
+    host.options = [&root, &frames].map(|path| format!("--allow-root={}", path.display())).into();
+    host.start().await;
+    let mut request = host.request("first", 1);
+    request.base_dir = root.display().to_string();
+    let first = host.create(request.clone()).await.unwrap();
+    host.until_state(&first.id, JobState::Running).await;
+    request.job_file = request.job_file.replace("first", "second");
+    let second = host.create(request).await.unwrap();
+    // Created, waiting, prepared.
+    let waiting = host.until(&second.id, |job| job.last_sequence == 3).await;
+    assert_eq!(waiting.state(), JobState::Pending);
+    for job in [&second, &first] {
+        host.cancel(&job.id).await.unwrap();
+    }
+    let run_dir = host.run_dir(&second.id);
+    assert_eq!(fs::read_to_string(run_dir.join("seen")).unwrap(), "text,label\na,0\n");
+    assert_eq!(fs::read_to_string(run_dir.join("escaped")).unwrap_or_default(), "");
+    assert_eq!(fs::read_to_string(&secret).unwrap(), "hidden\n");
+    assert!(host.path("cache/written").exists());
 }
 
 #[tokio::test]

@@ -89,11 +89,13 @@ fn words(path: &Path) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
+/// As `/proc/self/status` has them.
+const ANNS_CREDENTIALS: &str = "Uid: 4242 4242 4242 4242 Gid: 100 100 100 100 Groups: 100 \
+                                CapEff: 0000000000000000 NoNewPrivs: 1";
+
 async fn check_is_anns(host: &Host, id: &str) {
     let run_dir = host.run_dir(id);
-    let expect = "Uid: 4242 4242 4242 4242 Gid: 100 100 100 100 Groups: 100 \
-                  CapEff: 0000000000000000 NoNewPrivs: 1";
-    assert_eq!(words(&run_dir.join("status")).join(" "), expect);
+    assert_eq!(words(&run_dir.join("status")).join(" "), ANNS_CREDENTIALS);
     for name in ["status", "events.log", "runner.log", "tmp"] {
         assert_eq!(fs::metadata(run_dir.join(name)).unwrap().uid(), ANN, "{name}");
     }
@@ -245,6 +247,49 @@ async fn a_submitters_runner_is_confined() {
     check_is_anns(&host, &job.id).await;
     let seen = fs::read_to_string(host.run_dir(&job.id).join("seen")).unwrap();
     assert!(seen.contains("Permission denied") && !seen.contains("hidden"), "{seen}");
+}
+
+/// A host on which a job of root takes all cores, and Ann's job waits for them and is prepared by a script.
+async fn preparing_host(environment: &[(&str, &str)]) -> (Host, [Job; 2]) {
+    const WRITES: &str = "
+        grep -E '^(Uid|Gid|Groups|CapEff|NoNewPrivs):' /proc/self/status > \"$run_dir/status\"
+        env > \"$run_dir/environment\"
+        { cat roots-only > /dev/null; } 2> /dev/null && echo read >> \"$run_dir/escaped\"
+        { echo x > cache/new; } 2> /dev/null && echo written >> \"$run_dir/escaped\"
+        echo x > cache/users/4242/new";
+    let mut host = Host::new(2, runner::STOPS_WHEN_ASKED);
+    open_to_others(&host);
+    runner::install_preparation(&host.path(""), WRITES);
+    fs::write(host.path("roots-only"), "hidden").unwrap();
+    fs::set_permissions(host.path("roots-only"), Permissions::from_mode(0o600)).unwrap();
+    host.options = vec!["--socket-group=users".to_owned()];
+    host.environment =
+        environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    host.start().await;
+    let first = host.submit("roots", 2).await;
+    host.until_state(&first.id, JobState::Running).await;
+    let anns = create_as(&host, ANN, host.request("anns", 2)).unwrap();
+    // Created, waiting, prepared.
+    host.until(&anns.id, |job| job.last_sequence == 3).await;
+    (host, [first, anns])
+}
+
+#[tokio::test]
+async fn a_preparation_has_its_submitters_account_and_caches_and_no_secrets() {
+    if !may_switch() {
+        return;
+    }
+    let secrets = [("HF_TOKEN", "hidden"), ("AWS_SECRET_ACCESS_KEY", "hidden")];
+    let (host, jobs) = preparing_host(&secrets).await;
+    for job in &jobs {
+        host.cancel(&job.id).await.unwrap();
+    }
+    let run_dir = host.run_dir(&jobs[1].id);
+    assert_eq!(words(&run_dir.join("status")).join(" "), ANNS_CREDENTIALS);
+    let environment = fs::read_to_string(run_dir.join("environment")).unwrap();
+    assert!(environment.contains("TMPDIR=") && !environment.contains("hidden"), "{environment}");
+    assert_eq!(fs::read_to_string(run_dir.join("escaped")).unwrap_or_default(), "");
+    assert_eq!(fs::metadata(host.path("cache/users/4242/new")).unwrap().uid(), ANN);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Runners that are shell scripts. They report frames of a real event log, which its writer wrote
-//! beforehand; `say NAME` appends one. A preparation answers with the file `preparation.json`; without it, it leaves
-//! its process id in `preparing` and waits for the end of its standard input.
+//! beforehand; `say NAME` appends one. A preparation runs the script `frames/preparation.sh`, or answers with the file
+//! `preparation.json`; without these, it leaves its process id in `preparing` and waits for the end of its standard
+//! input.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -43,6 +44,7 @@ run_dir=$1
 if [ "$1" = plan ]; then cat > /dev/null; cat "$(dirname "$0")/plan.json" 2> /dev/null; exit; fi
 if [ "$1" = prepare ]; then
   cd "$(dirname "$0")"; read -r request
+  [ -e "$frames/preparation.sh" ] && . "$frames/preparation.sh"
   [ -e preparation.json ] && exec cat preparation.json
   echo $$ > preparing.new; mv preparing.new preparing
   exec cat > /dev/null
@@ -67,6 +69,14 @@ pub(crate) fn install(folder: &Path, script: &str) {
     let runner = folder.join("runner");
     fs::write(&runner, format!("{PRELUDE}{script}\n")).unwrap();
     fs::set_permissions(&runner, Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Makes preparations run a script on a host whose runner is installed in `folder`, and answer that they succeeded. In
+/// the script, `run_dir` is the run folder of the job.
+pub(crate) fn install_preparation(folder: &Path, script: &str) {
+    const ANSWER: &str = r#"{"prepared": {"programs": 1, "compiled": 1, "seconds": 1}}"#;
+    let script = format!("run_dir=$(dirname \"$TMPDIR\")\n{script}\necho '{ANSWER}'; exit\n");
+    fs::write(folder.join("frames/preparation.sh"), script).unwrap();
 }
 
 /// Writes a log with one event, which is one frame.

@@ -22,10 +22,19 @@ pub fn is_supported() -> bool {
     false
 }
 
-/// `to = lhs rhs + bias`, of operands rounded to bfloat16. Each element of `bias` belongs to a column;
-/// an empty one counts as zeros. Panics on processors that are not [supported](is_supported).
+/// The matrix to which a product is added.
+#[derive(Clone, Copy, Debug)]
+pub enum Addend<'a> {
+    /// An element for each column. An empty one counts as zeros.
+    Bias(&'a [f32]),
+    /// The elements that the result holds.
+    Sum,
+}
+
+/// `to = lhs rhs + addend`, of operands rounded to bfloat16. Panics on processors that are not
+/// [supported](is_supported).
 #[cfg(target_arch = "x86_64")]
-pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, bias: &[f32]) {
+pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, addend: Addend<'_>) {
     use pack::Operand;
     use product::Product;
     assert!(is_supported(), "the processor multiplies no bfloat16 numbers");
@@ -37,7 +46,9 @@ pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, bias: &[f32
         [rows, columns],
         "the result is of other shape"
     );
-    assert!(bias.is_empty() || bias.len() == columns, "the bias is of other width");
+    if let Addend::Bias(bias) = addend {
+        assert!(bias.is_empty() || bias.len() == columns, "the bias is of other width");
+    }
     let product = Product {
         sizes: [rows, columns, depth],
         lhs: Operand {
@@ -50,7 +61,7 @@ pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, bias: &[f32
             line_stride: right.column_stride,
             depth_stride: right.row_stride,
         },
-        bias,
+        addend,
     };
     #[allow(unsafe_code, reason = "the call into code for instructions that not all have")]
     // SAFETY: the processor was asked for these instructions.
@@ -60,6 +71,6 @@ pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, bias: &[f32
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub fn multiply(_to: MatrixMut<'_>, _lhs: Matrix<'_>, _rhs: Matrix<'_>, _bias: &[f32]) {
+pub fn multiply(_to: MatrixMut<'_>, _lhs: Matrix<'_>, _rhs: Matrix<'_>, _addend: Addend<'_>) {
     panic!("the processor multiplies no bfloat16 numbers");
 }

@@ -5,6 +5,7 @@
 
 use std::arch::x86_64::{__m512, _mm512_add_ps, _mm512_dpbf16_ps, _mm512_setzero_ps};
 
+use super::Addend;
 use super::pack::{Operand, pack};
 use super::vector::{LANES, load, load_pairs, splat_pair, store};
 use crate::scratch::with_words;
@@ -23,11 +24,10 @@ pub(super) struct Product<'a> {
     pub(super) sizes: [usize; 3],
     pub(super) lhs: Operand<'a>,
     pub(super) rhs: Operand<'a>,
-    /// [N], or empty.
-    pub(super) bias: &'a [f32],
+    pub(super) addend: Addend<'a>,
 }
 
-/// Writes the product and the bias to rows that are `stride` elements apart.
+/// Writes the product plus its addend to rows that are `stride` elements apart.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub(super) fn multiply(product: &Product<'_>, to: &mut [f32], stride: usize) {
     let [rows, columns, depth] = product.sizes;
@@ -51,12 +51,17 @@ pub(super) fn multiply(product: &Product<'_>, to: &mut [f32], stride: usize) {
                     let height = block_rows.min(rows - row);
                     let lhs = &mut lhs[..height.div_ceil(ROWS) * pairs];
                     pack(lhs, product.lhs, [row, height], part);
+                    let addend = match product.addend {
+                        Addend::Bias(bias) if start == 0 => {
+                            Addend::Bias(bias.get(column..).unwrap_or(&[]))
+                        }
+                        _ => Addend::Sum,
+                    };
                     let to = Block {
                         elements: &mut to[row * stride + column..],
                         stride,
                         sizes: [height, width],
-                        bias: product.bias.get(column..).unwrap_or(&[]),
-                        is_first: start == 0,
+                        addend,
                     };
                     multiply_block(lhs, rhs, pairs, to);
                 }
@@ -76,27 +81,33 @@ struct Block<'a> {
     stride: usize,
     /// Rows and columns.
     sizes: [usize; 2],
-    /// Of these columns and the ones behind them.
-    bias: &'a [f32],
-    /// Whether nothing has been written to it yet.
-    is_first: bool,
+    /// A bias for these columns and the ones behind them, or what was written before.
+    addend: Addend<'a>,
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 fn multiply_block(lhs: &[[u32; ROWS]], rhs: &[[u32; COLUMNS]], pairs: usize, to: Block<'_>) {
-    let ([rows, columns], is_first) = (to.sizes, to.is_first);
+    let ([rows, columns], addend) = (to.sizes, to.addend);
     for (panel, rhs) in rhs.chunks_exact(pairs).enumerate() {
         let column = panel * COLUMNS;
         let width = COLUMNS.min(columns - column);
-        let bias = to.bias.get(column..).unwrap_or(&[]);
-        let bias = [load(bias), load(bias.get(LANES..).unwrap_or(&[]))];
+        let bias = match addend {
+            Addend::Bias(bias) => {
+                let bias = bias.get(column..).unwrap_or(&[]);
+                Some([load(bias), load(bias.get(LANES..).unwrap_or(&[]))])
+            }
+            Addend::Sum => None,
+        };
         for (panel, lhs) in lhs.chunks_exact(pairs).enumerate() {
             let row = panel * ROWS;
             let sums = tile(lhs, rhs);
             for (row, [low, high]) in (row..rows).zip(sums) {
                 let to = &mut to.elements[row * to.stride + column..][..width];
                 let (to_low, to_high) = to.split_at_mut(width.min(LANES));
-                let before = if is_first { bias } else { [load(to_low), load(to_high)] };
+                let before = match bias {
+                    Some(bias) => bias,
+                    None => [load(to_low), load(to_high)],
+                };
                 store(to_low, _mm512_add_ps(low, before[0]));
                 store(to_high, _mm512_add_ps(high, before[1]));
             }
