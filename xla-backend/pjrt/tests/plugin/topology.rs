@@ -57,3 +57,34 @@ fn programs_compile_for_gpus_that_are_not_there() {
     let too_many = topology.compile(SUM_OF_TWO, &CompileOptions::replicas(3)).unwrap_err();
     assert!(too_many.to_string().contains("num_replicas"), "{too_many}");
 }
+
+/// Attention as the compiler's call of cuDNN: queries, keys and values [4, 128, 8, 64], causal.
+const FUSED_ATTENTION: &str = r#"
+module @fused_attention {
+  func.func public @main(
+    %q: tensor<4x128x8x64xbf16>, %k: tensor<4x128x8x64xbf16>, %v: tensor<4x128x8x64xbf16>
+  ) -> tensor<4x8x128x64xbf16> {
+    %0:2 = stablehlo.custom_call @"__cudnn$fmhaSoftmax"(%q, %k, %v) {
+      api_version = 2 : i32,
+      backend_config = "{\22cudnn_fmha_backend_config\22: {\22fmha_scale\22: 0.125, \22mask_type\22: \22CAUSAL\22, \22is_flash_attention\22: true}}"
+    } : (tensor<4x128x8x64xbf16>, tensor<4x128x8x64xbf16>, tensor<4x128x8x64xbf16>)
+      -> (tensor<4x8x128x64xbf16>, tensor<0xui8>)
+    return %0#0 : tensor<4x8x128x64xbf16>
+  }
+}
+"#;
+
+/// A program that calls cuDNN compiles without it and keeps the call, for which the device's process builds a graph.
+#[test]
+fn calls_of_cudnn_compile_for_gpus_that_are_not_there() {
+    let Some(plugin) = cuda_plugin() else {
+        eprintln!("not tested: TRAIND_TEST_CUDA_PLUGIN names no plugin");
+        return;
+    };
+    let options = CreateOptions::new().with("target_config", H100).with("topology", "1x1x1");
+    let topology = Topology::new(plugin, &options).unwrap();
+    let program = topology.compile(FUSED_ATTENTION, &CompileOptions::replicas(1)).unwrap();
+    let instructions = program.optimized_program().unwrap().instructions().unwrap();
+    let targets: Vec<&str> = instructions.iter().map(|it| &*it.custom_call_target).collect();
+    assert!(targets.contains(&"__cudnn$fmhaSoftmax"), "{instructions:?}");
+}

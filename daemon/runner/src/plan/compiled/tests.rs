@@ -194,10 +194,14 @@ fn check(job: &JobFile, hosts: usize) -> Option<Memory> {
     let (programs, [estimated, measured]) = compile(&plugin, job, hosts);
     let bytes = [&estimated, &measured].map(|it| it.bytes_per_core);
     println!("{:?}: estimated and compiled bytes {bytes:?}", job.parallel);
-    for Compiled { collectives: [recorded, found], calls, .. } in &programs {
+    for Compiled { collectives: [recorded, found], calls, instructions } in &programs {
         check_collectives(recorded, found, job.resources.hosts > 1);
         // Attention is dots and fused elementwise operations, and no call of cuDNN.
         assert!(calls.iter().all(|it| it.starts_with("__cublas")), "{calls:?}");
+        // The compiler's own loops are slow beside cuBLAS.
+        let is_loop = |it: &&Instruction| ["dot", "convolution"].contains(&it.opcode.as_str());
+        let loops: Vec<&Instruction> = instructions.iter().filter(is_loop).collect();
+        assert!(loops.is_empty(), "{loops:?}");
     }
     assert_eq!(measured.weights_bytes, estimated.weights_bytes);
     assert!(bytes[1] < 2 * bytes[0] + WORKSPACE, "{measured:?} {estimated:?}");
