@@ -130,7 +130,7 @@ def compare(options, daemon, meshes, family, task):
         equal = True
         for name, mesh in meshes.items():
             if mesh[1].get("tensor", 1) > TENSOR_MAX.get(family, 4):
-                print(f"{family:12} {task:23}{name:10} left out: a fused projection has {TENSOR_MAX[family]} groups of heads")
+                print(f"{family:12} {task:23}{name:10} left out: its heads divide among {TENSOR_MAX[family]} cores")
                 continue
             found = train(name.replace(" ", "-"), *mesh)
             loss, norm = (largest_difference(one[0], found[0], key) for key in ["loss", "grad_norm"])
