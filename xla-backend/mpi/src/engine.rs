@@ -150,10 +150,7 @@ impl Engine {
             }
         };
         match begun {
-            Ok(request) => {
-                self.totals.message_begun(&message);
-                self.pending.push(Pending { request, work: Work::Message(message) });
-            }
+            Ok(request) => self.pending.push(Pending { request, work: Work::Message(message) }),
             Err(error) => (message.then)(Err(error)),
         }
     }

@@ -55,6 +55,7 @@ impl World {
         then: impl FnOnce(Result<Vec<u8>>) + Send + 'static,
     ) -> Result<()> {
         let (direction, then) = (Direction::Sent, Box::new(then));
+        self.totals.message_sent(bytes.len());
         self.order(Order::Message(Message { direction, peer: to, bytes, then }))
     }
 

@@ -3,10 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::message::{Direction, Message};
 use crate::world::Statistics;
 
-/// Kept by the engine's thread, and read by others.
+/// Kept by the engine's thread and by those that send messages.
 #[derive(Default)]
 pub(crate) struct Totals(Mutex<Counts>);
 
@@ -41,13 +40,11 @@ impl Totals {
         });
     }
 
-    pub(crate) fn message_begun(&self, message: &Message) {
-        if message.direction == Direction::Sent {
-            self.change(|counts| {
-                counts.ended.messages += 1;
-                counts.ended.message_bytes += message.bytes.len() as u64;
-            });
-        }
+    pub(crate) fn message_sent(&self, bytes: usize) {
+        self.change(|counts| {
+            counts.ended.messages += 1;
+            counts.ended.message_bytes += bytes as u64;
+        });
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Counts) -> T) -> T {

@@ -20,7 +20,7 @@ pub struct World {
     devices: usize,
     /// The engine's, whose thread makes all calls.
     orders: Mutex<Sender<Order>>,
-    totals: Arc<Totals>,
+    pub(crate) totals: Arc<Totals>,
 }
 
 /// The exchange of data since the start.
