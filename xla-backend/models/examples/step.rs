@@ -295,16 +295,15 @@ fn shard(device: &mut LazyDevice, value: &HostArray, held: &Shape) -> Outcome<Va
 }
 
 /// The sum of a gradient over all cores, or this core's shard of it.
-fn reduced(gradient: &Tensor, is_sharded: bool, cores: usize) -> traind_xla::Result<Tensor> {
-    let groups = vec![(0..cores).collect::<Vec<usize>>()];
-    if !is_sharded {
-        return gradient.all_reduce(ReduceKind::Sum, &groups);
+fn reduced(
+    gradient: &Tensor,
+    is_sharded: bool,
+    groups: &ShardGroups,
+) -> traind_xla::Result<Tensor> {
+    match is_sharded {
+        true => gradient.reduce_to_shard(ReduceKind::Sum, groups),
+        false => gradient.all_reduce(ReduceKind::Sum, &groups.cores),
     }
-    let elements = gradient.shape().element_count();
-    let flat = gradient.reshape(&[elements])?;
-    let padding = elements.next_multiple_of(cores) - elements;
-    let padded = if padding == 0 { flat } else { flat.pad(0, 0, padding, 0.0)? };
-    padded.reduce_scatter(ReduceKind::Sum, 0, &groups)
 }
 
 /// The norm of all gradients.
@@ -394,7 +393,7 @@ fn record(
     let reduced: Vec<Tensor> = gradients(&loss, &wrt)?
         .iter()
         .zip(&state.shards)
-        .map(|(gradient, shard)| reduced(gradient, shard.is_some(), state.cores))
+        .map(|(gradient, shard)| reduced(gradient, shard.is_some(), &groups))
         .collect::<Result<_, _>>()?;
     let norm = norm(&trace, state, &reduced)?;
     let factor = clip::coefficient(&norm, &trace.scalar(1.0, DType::F32)?)?;

@@ -143,7 +143,7 @@ impl KernelUse {
         let [collective, reduction] =
             collective.numbers().map(|number| attributes::integer(number as usize));
         let attributes = format!("collective = {collective}, reduction = {reduction}");
-        KernelUse::new(HostCollective::NAME, attributes)
+        KernelUse::of_deferred::<HostCollective>(attributes)
     }
 
     pub(crate) fn of_deferred<K: DeferredKernel>(attributes: String) -> KernelUse {

@@ -23,7 +23,12 @@ impl Kernel for AdamW {
     const NAME: &'static str = "traind.adamw";
 
     fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
-        let (gradient, scalars) = (call.operand(3)?, scalars(call, 4)?);
+        let gradient = call.operand(3)?;
+        let of_decay = scalars(|index| call.operand(4 + index))?;
+        let scalars = match call.attribute::<i64>("decays")? {
+            0 => Scalars { decay_factor: 1.0, ..of_decay },
+            _ => of_decay,
+        };
         let [parameter, exp_avg, exp_avg_sq] =
             [call.updated(0, 0)?, call.updated(1, 1)?, call.updated(2, 2)?];
         adamw::update(parameter, exp_avg, exp_avg_sq, gradient, scalars);
@@ -31,16 +36,17 @@ impl Kernel for AdamW {
     }
 }
 
-/// The scalars among the operands, from `first` on in the order of [`Scalars`].
-fn scalars(call: &KernelCall<'_>, first: usize) -> Result<Scalars, KernelError> {
-    let scalar = |index: usize| -> Result<f32, KernelError> {
-        let operand = call.operand::<f32>(first + index)?.first();
-        Ok(*operand.ok_or("a scalar is empty")?)
-    };
-    let decays = call.attribute::<i64>("decays")? != 0;
+/// The number of operands that [`scalars`] takes.
+pub(super) const SCALARS: usize = 8;
+
+/// The scalars in the operands that `operand` gives, in the order of [`Scalars`].
+pub(super) fn scalars<'a>(
+    operand: impl Fn(usize) -> Result<&'a [f32], KernelError>,
+) -> Result<Scalars, KernelError> {
+    let scalar = |index| first(operand(index)?);
     Ok(Scalars {
         factor: scalar(0)?,
-        decay_factor: if decays { scalar(1)? } else { 1.0 },
+        decay_factor: scalar(1)?,
         one_minus_beta1: scalar(2)?,
         beta2: scalar(3)?,
         one_minus_beta2: scalar(4)?,
@@ -48,4 +54,9 @@ fn scalars(call: &KernelCall<'_>, first: usize) -> Result<Scalars, KernelError> 
         bias_correction2_sqrt: scalar(6)?,
         epsilon: scalar(7)?,
     })
+}
+
+/// The element of a scalar.
+pub(super) fn first<T: Copy>(scalar: &[T]) -> Result<T, KernelError> {
+    Ok(*scalar.first().ok_or("a scalar is empty")?)
 }

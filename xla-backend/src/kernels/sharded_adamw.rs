@@ -1,7 +1,7 @@
 //! The update of parameters of which each core of this process has a copy. The last core that calls updates: a thread for
 //! each core, which reads and writes a shard of all copies.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -10,8 +10,10 @@ use traind_pjrt::{
     DeferredCall, DeferredKernel, KernelCall, KernelError, UpdatedArrays, flush_to_zero,
 };
 
-/// Parameters, first and second moments, all in place, gradients, factors of decay, [`SCALARS`], the number of the core
-/// in its group, and that of the group. The cores of a group meet in each of its calls, which the attribute `meeting`
+use super::optimizer::{SCALARS, first, scalars};
+
+/// Parameters, first and second moments, all in place, gradients, factors of decay, the scalars of all, the number of the
+/// core in its group, and that of the group. The cores of a group meet in each of its calls, which the attribute `meeting`
 /// numbers.
 pub(crate) struct ShardedAdamW {
     meeting: Meeting,
@@ -20,26 +22,20 @@ pub(crate) struct ShardedAdamW {
     parameters: usize,
 }
 
-/// The scalars of all parameters: the factor of gradients, and those of [`Scalars`] after the factor of decay.
-pub(crate) const SCALARS: usize = 7;
-
 /// An execution, the number of a group and that of its call.
 type Meeting = (i64, u32, i64);
 
 /// The cores that have called, each with its number.
 type Present = Vec<(usize, DeferredCall)>;
 
-static MEETINGS: Mutex<Option<HashMap<Meeting, Present>>> = Mutex::new(None);
+static MEETINGS: Mutex<BTreeMap<Meeting, Present>> = Mutex::new(BTreeMap::new());
 
 impl DeferredKernel for ShardedAdamW {
     const NAME: &'static str = "traind.sharded_adamw";
 
     fn of_call(call: &KernelCall<'_>) -> Result<ShardedAdamW, KernelError> {
         let parameters = call.result_count() / 3;
-        let number = |index: usize| -> Result<u32, KernelError> {
-            let number = call.operand::<u32>(5 * parameters + SCALARS + index)?.first();
-            Ok(*number.ok_or("a scalar is empty")?)
-        };
+        let number = |index: usize| first(call.operand::<u32>(5 * parameters + SCALARS + index)?);
         let cores = usize::try_from(call.attribute::<i64>("cores")?);
         Ok(ShardedAdamW {
             meeting: (call.run_id()?, number(1)?, call.attribute("meeting")?),
@@ -76,7 +72,6 @@ impl ShardedAdamW {
     /// All calls, if this is the last one.
     fn meet(self, call: DeferredCall) -> Option<Present> {
         let mut meetings = MEETINGS.lock().unwrap_or_else(PoisonError::into_inner);
-        let meetings = meetings.get_or_insert_default();
         let present = meetings.entry(self.meeting).or_default();
         present.push((self.core, call));
         if present.len() < self.cores { None } else { meetings.remove(&self.meeting) }
@@ -121,23 +116,12 @@ fn without_copies<'a>(
     parameters: usize,
 ) -> Result<Vec<Shard<'a>>, KernelError> {
     let exp_avg_sq = exp_avg.split_off(parameters);
-    let (gradients, scalars) = read.split_at(parameters);
-    let scalar = |index: usize| -> Result<f32, KernelError> {
-        Ok(*scalars[index].first().ok_or("a scalar is empty")?)
-    };
-    let of_all = |index: usize| scalar(parameters + index);
-    let moments = exp_avg.into_iter().zip(exp_avg_sq).zip(gradients).enumerate();
-    let shard = |(index, ((exp_avg, exp_avg_sq), &gradient))| {
-        let scalars = Scalars {
-            factor: of_all(0)?,
-            decay_factor: scalar(index)?,
-            one_minus_beta1: of_all(1)?,
-            beta2: of_all(2)?,
-            one_minus_beta2: of_all(3)?,
-            step_size: of_all(4)?,
-            bias_correction2_sqrt: of_all(5)?,
-            epsilon: of_all(6)?,
-        };
+    let (gradients, others) = read.split_at(parameters);
+    let (decay_factors, of_all) = others.split_at(parameters);
+    let of_all = scalars(|index| Ok(of_all[index]))?;
+    let moments = exp_avg.into_iter().zip(exp_avg_sq).zip(gradients).zip(decay_factors);
+    let shard = |(((exp_avg, exp_avg_sq), &gradient), &decay_factor)| {
+        let scalars = Scalars { decay_factor: first(decay_factor)?, ..of_all };
         Ok(Shard { copies: Vec::new(), exp_avg, exp_avg_sq, gradient, scalars })
     };
     moments.map(shard).collect()

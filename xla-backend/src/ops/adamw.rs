@@ -41,18 +41,17 @@ struct AdamW {
     decays: bool,
 }
 
-/// The place of the first scalar among the operands.
-const SCALARS: usize = 4;
+/// The operands before the scalars.
+const STATE: usize = 4;
+/// The number of scalars.
+pub(super) const SCALARS: usize = 8;
 
-impl AdamWUpdate<'_> {
-    fn operands(&self) -> [&Tensor; 11] {
-        let AdamWScalars { factor, decay_factor, one_minus_beta1, beta2, .. } = self.scalars;
-        let AdamWScalars { one_minus_beta2, step_size, bias_correction2_sqrt, epsilon, .. } =
-            self.scalars;
+impl<'a> AdamWScalars<'a> {
+    /// In the order of the operands.
+    pub(super) fn tensors(&self) -> [&'a Tensor; SCALARS] {
+        let AdamWScalars { factor, decay_factor, one_minus_beta1, beta2, .. } = *self;
+        let AdamWScalars { one_minus_beta2, step_size, bias_correction2_sqrt, epsilon, .. } = *self;
         [
-            self.exp_avg,
-            self.exp_avg_sq,
-            self.gradient,
             factor,
             decay_factor,
             one_minus_beta1,
@@ -62,6 +61,27 @@ impl AdamWUpdate<'_> {
             bias_correction2_sqrt,
             epsilon,
         ]
+    }
+
+    /// From at least so many operands.
+    pub(super) fn of_tensors(all: &'a [Tensor]) -> AdamWScalars<'a> {
+        AdamWScalars {
+            factor: &all[0],
+            decay_factor: &all[1],
+            one_minus_beta1: &all[2],
+            beta2: &all[3],
+            one_minus_beta2: &all[4],
+            step_size: &all[5],
+            bias_correction2_sqrt: &all[6],
+            epsilon: &all[7],
+        }
+    }
+}
+
+impl AdamWUpdate<'_> {
+    fn operands(&self) -> Vec<&Tensor> {
+        let state = [self.exp_avg, self.exp_avg_sq, self.gradient];
+        state.into_iter().chain(self.scalars.tensors()).collect()
     }
 }
 
@@ -77,7 +97,7 @@ impl Tensor {
 
 /// Checks parameter, moments and gradient, and the scalars.
 fn check(inputs: &[Shape]) -> Result<(), Problem> {
-    let (Some(state), Some(scalars)) = (inputs.get(..SCALARS), inputs.get(SCALARS..SCALARS + 8))
+    let (Some(state), Some(scalars)) = (inputs.get(..STATE), inputs.get(STATE..STATE + SCALARS))
     else {
         return Err("takes a parameter, moments, a gradient and eight scalars".into());
     };

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::adamw::{AdamWScalars, AdamWUpdate};
+use super::adamw::{AdamWScalars, AdamWUpdate, SCALARS};
 use super::collectives::group_size;
 use super::composite::Composite;
 use super::{Backward, Participants, Problem, ResultStorage, ShardGroups};
@@ -36,8 +36,8 @@ struct ShardedAdamW {
 
 /// The operands of each parameter.
 const OF_PARAMETER: usize = 5;
-/// Those of all parameters: seven scalars of the update and two numbers.
-const OF_ALL: usize = 9;
+/// Those of all parameters: the scalars of the update and two numbers.
+const OF_ALL: usize = SCALARS + 2;
 
 impl Trace {
     /// The parameters after their updates, each with both moments. `updates` have the same scalars, and moments and
@@ -49,17 +49,15 @@ impl Trace {
         holders: &ShardHolders<'_>,
     ) -> Result<Vec<[Tensor; 3]>> {
         let Some(AdamWUpdate { scalars, .. }) = updates.first() else { return Ok(Vec::new()) };
-        let AdamWScalars { factor, decay_factor, one_minus_beta1, beta2, .. } = *scalars;
-        let AdamWScalars { one_minus_beta2, step_size, bias_correction2_sqrt, epsilon, .. } =
-            *scalars;
-        let one = self.scalar(1.0, decay_factor.dtype())?;
+        let one = self.scalar(1.0, scalars.factor.dtype())?;
         let mut inputs = parameters.to_vec();
         inputs.extend(updates.iter().map(|it| it.exp_avg));
         inputs.extend(updates.iter().map(|it| it.exp_avg_sq));
         inputs.extend(updates.iter().map(|it| it.gradient));
-        inputs.extend(updates.iter().map(|it| if it.decays { decay_factor } else { &one }));
-        inputs.extend([factor, one_minus_beta1, beta2, one_minus_beta2, step_size]);
-        inputs.extend([bias_correction2_sqrt, epsilon, holders.core, holders.group]);
+        let decay_factor = |decays| if decays { scalars.decay_factor } else { &one };
+        inputs.extend(updates.iter().map(|it| decay_factor(it.decays)));
+        inputs.extend(scalars.tensors());
+        inputs.extend([holders.core, holders.group]);
         let update = ShardedAdamW { groups: holders.groups.into(), meeting: holders.meeting };
         let first = self.apply(update, &inputs)?;
         let result = |index: usize| match index {
@@ -116,13 +114,13 @@ impl Composite for ShardedAdamW {
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         let (cores, count) = (group_size(&self.groups)?, count(inputs.len()));
         if count == 0 || inputs.len() != OF_PARAMETER * count + OF_ALL {
-            return Err("takes five operands for each parameter and nine for all".into());
+            return Err("takes five operands for each parameter and ten for all".into());
         }
         for parameter in 0..count {
             let place = |operand: usize| &inputs[operand * count + parameter];
             check(std::array::from_fn(place), cores)?;
         }
-        let (scalars, numbers) = inputs[OF_PARAMETER * count..].split_at(OF_ALL - 2);
+        let (scalars, numbers) = inputs[OF_PARAMETER * count..].split_at(SCALARS);
         if scalars.iter().any(|scalar| *scalar != Shape::scalar(inputs[0].dtype)) {
             return Err(format!("takes scalars of {}", inputs[0].dtype).into());
         }
@@ -144,21 +142,12 @@ impl Composite for ShardedAdamW {
         let mut results: [Vec<Tensor>; 3] = Default::default();
         for (index, parameter) in inputs[..count].iter().enumerate() {
             let operand = |number: usize| &inputs[number * count + index];
-            let shard = parameter.shard(&all[OF_ALL - 2], &groups)?;
+            let shard = parameter.shard(&all[SCALARS], &groups)?;
             let [shard, exp_avg, exp_avg_sq] = shard.adamw(&AdamWUpdate {
                 exp_avg: operand(1),
                 exp_avg_sq: operand(2),
                 gradient: operand(3),
-                scalars: AdamWScalars {
-                    factor: &all[0],
-                    decay_factor: operand(4),
-                    one_minus_beta1: &all[1],
-                    beta2: &all[2],
-                    one_minus_beta2: &all[3],
-                    step_size: &all[4],
-                    bias_correction2_sqrt: &all[5],
-                    epsilon: &all[6],
-                },
+                scalars: AdamWScalars { decay_factor: operand(4), ..AdamWScalars::of_tensors(all) },
                 decays: true,
             })?;
             let whole = shard.gather_shards(parameter.shape(), &groups)?;

@@ -62,12 +62,8 @@ impl Layout {
     pub(crate) fn reduce(&self, gradient: &Tensor, mesh: &Mesh) -> traind_xla::Result<Tensor> {
         match *self {
             Layout::Whole => gradient.all_reduce_over(ReduceKind::Sum, mesh, &[Axis::Data]),
-            Layout::Shard { shards, length } => {
-                let elements = gradient.shape().element_count();
-                let flat = gradient.reshape(&[elements])?;
-                let padding = shards.count() * length - elements;
-                let padded = if padding == 0 { flat } else { flat.pad(0, 0, padding, 0.0)? };
-                padded.reduce_scatter_over(ReduceKind::Sum, &shards.groups(mesh))
+            Layout::Shard { shards, .. } => {
+                gradient.reduce_to_shard(ReduceKind::Sum, &shards.groups(mesh))
             }
         }
     }

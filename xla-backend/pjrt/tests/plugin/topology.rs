@@ -40,14 +40,20 @@ fn a_plugin_without_topologies_says_so() {
     assert!(error.is_unimplemented(), "{error}");
 }
 
-#[test]
-fn programs_compile_for_gpus_that_are_not_there() {
+/// GPUs that are not there, if there is a plugin for them.
+#[expect(clippy::print_stderr, reason = "says that a test is skipped")]
+fn h100s(topology: &str) -> Option<Topology> {
     let Some(plugin) = cuda_plugin() else {
         eprintln!("not tested: TRAIND_TEST_CUDA_PLUGIN names no plugin");
-        return;
+        return None;
     };
-    let options = CreateOptions::new().with("target_config", H100).with("topology", "1x1x2");
-    let topology = Topology::new(plugin, &options).unwrap();
+    let options = CreateOptions::new().with("target_config", H100).with("topology", topology);
+    Some(Topology::new(plugin, &options).unwrap())
+}
+
+#[test]
+fn programs_compile_for_gpus_that_are_not_there() {
+    let Some(topology) = h100s("1x1x2") else { return };
     assert_eq!((topology.platform_name(), topology.devices().len()), ("cuda", 2));
     let program = topology.compile(SUM_OF_TWO, &CompileOptions::replicas(2)).unwrap();
     let memory = program.compiled_memory_stats().unwrap().unwrap();
@@ -77,12 +83,7 @@ module @fused_attention {
 /// A program that calls cuDNN compiles without it and keeps the call, for which the device's process builds a graph.
 #[test]
 fn calls_of_cudnn_compile_for_gpus_that_are_not_there() {
-    let Some(plugin) = cuda_plugin() else {
-        eprintln!("not tested: TRAIND_TEST_CUDA_PLUGIN names no plugin");
-        return;
-    };
-    let options = CreateOptions::new().with("target_config", H100).with("topology", "1x1x1");
-    let topology = Topology::new(plugin, &options).unwrap();
+    let Some(topology) = h100s("1x1x1") else { return };
     let program = topology.compile(FUSED_ATTENTION, &CompileOptions::replicas(1)).unwrap();
     let instructions = program.optimized_program().unwrap().instructions().unwrap();
     let targets: Vec<&str> = instructions.iter().map(|it| &*it.custom_call_target).collect();

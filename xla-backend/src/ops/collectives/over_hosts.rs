@@ -34,11 +34,22 @@ impl Tensor {
     /// The part numbered `number`, a u32 scalar, of the flattened tensor: equal parts of its elements, with zeros behind
     /// the last.
     pub fn shard(&self, number: &Tensor, groups: &ShardGroups) -> Result<Tensor> {
+        let length = self.shape().element_count().div_ceil(groups.parts());
+        let start = number.mul_scalar(length as f64)?;
+        self.flat_with_zeros(groups)?.dynamic_slice(0, &start, length)
+    }
+
+    /// This core's [shard](Tensor::shard) of the combination of all tensors.
+    pub fn reduce_to_shard(&self, kind: ReduceKind, groups: &ShardGroups) -> Result<Tensor> {
+        self.flat_with_zeros(groups)?.reduce_scatter_over(kind, groups)
+    }
+
+    /// The elements, with zeros behind them that make all shards equally long.
+    fn flat_with_zeros(&self, groups: &ShardGroups) -> Result<Tensor> {
         let elements = self.shape().element_count();
-        let length = elements.div_ceil(groups.parts());
-        let (flat, padding) = (self.reshape(&[elements])?, length * groups.parts() - elements);
-        let padded = if padding == 0 { flat } else { flat.pad(0, 0, padding, 0.0)? };
-        padded.dynamic_slice(0, &number.mul_scalar(length as f64)?, length)
+        let flat = self.reshape(&[elements])?;
+        let padding = elements.next_multiple_of(groups.parts()) - elements;
+        if padding == 0 { Ok(flat) } else { flat.pad(0, 0, padding, 0.0) }
     }
 
     /// The tensor of `shape` whose [shard](Tensor::shard) each core has.

@@ -1,4 +1,4 @@
-//! The gradient of a parameter in a recorded program: its sum over cores, and the update by it.
+//! The gradient of a parameter in a recorded program, and its sum over cores.
 
 use traind_xla::Tensor;
 use traind_xla::autodiff::accumulated_gradients;
