@@ -37,12 +37,25 @@ def soak(engine, cluster_of, checks, description):
 
 
 def trains(daemon, _, hosts):
-    local = daemon.losses(
-        daemon.complete(daemon.submit("local", engine="local", hosts=1, cores=CORES_PER_HOST * hosts))
-    )
+    local = daemon.local_losses(hosts)
     placed = daemon.complete(daemon.submit("placed", hosts=hosts))
     difference = compare(local, daemon.losses(placed))
     return f"{placed['cluster_job']} on {placed['host_names']}: {len(local)} losses differ by at most {difference:.1e}"
+
+
+def follows_another(daemon, _, hosts):
+    """Jobs of the cluster and of the daemon's own cores in turn, each after the one before."""
+    first = daemon.submit("first", hosts=hosts, steps=LONG_STEPS // 2)
+    second = daemon.submit("second", hosts=hosts, after=first)
+    third = daemon.submit("third", engine="local", hosts=1, after=second)
+    daemon.until_step(first, 100)
+    waiting = {name: daemon.get(name) for name in [second, third]}
+    for name, job in waiting.items():
+        assert job["state"] == "pending" and "comes after" in job["waiting_reason"], f"{name}: {job}"
+    ends = [daemon.complete(name) for name in [first, second, third]]
+    for before, after in zip(ends, ends[1:], strict=False):
+        assert before["end_time"] <= after["start_time"], f"{before['end_time']} {after['start_time']}"
+    return f"{waiting[second]['waiting_reason']}; {' then '.join(job['engine'] for job in ends)}"
 
 
 def outlives_the_daemon(daemon, _, hosts):
@@ -79,8 +92,9 @@ class Daemon:
 
     def __init__(self, arguments, folder, cluster, engine):
         self.folder, self.traind, self.engine = folder, arguments.programs / "traind", engine
+        self.runner = arguments.programs / "traind-runner"
         self.environment = cluster.environment | {"TRAIND_SOCKET": str(folder / "socket")}
-        self.whole = None
+        self.whole = self.local = None
 
     def __enter__(self):
         self.start()
@@ -103,7 +117,14 @@ class Daemon:
             sys.exit(f"{arguments}: {ended.stdout}{ended.stderr}")
         return ended
 
-    def submit(self, name, steps=STEPS, **resources):
+    def submit(self, name, **job):
+        path = self.folder / f"{name}.yaml"
+        path.write_text(json.dumps(self.job(name, **job) | {"output_dir": str(self.folder / "out" / name)}))
+        self.cli("submit", str(path))
+        return name
+
+    def job(self, name, steps=STEPS, **resources):
+        """A job file whose output is beside it."""
         resources = {"engine": self.engine, "cores": CORES_PER_HOST, "max_restarts": 0, **resources}
         job = {
             "name": name,
@@ -117,14 +138,9 @@ class Daemon:
                 "save_total_limit": 1,
             },
             "resources": resources,
-            "output_dir": str(self.folder / "out" / name),
+            "output_dir": "out",
         }
-        if resources["engine"] == "kubernetes":
-            job["kubernetes"] = {"image": "traind"}
-        path = self.folder / f"{name}.yaml"
-        path.write_text(json.dumps(job))
-        self.cli("submit", str(path))
-        return name
+        return job | ({"kubernetes": {"image": "traind"}} if resources["engine"] == "kubernetes" else {})
 
     def get(self, name):
         return json.loads(self.cli("get", name, "--output", "json").stdout)
@@ -156,6 +172,13 @@ class Daemon:
     def losses(self, job):
         history = json.loads((Path(job["output_dir"]) / "trainer_state.json").read_text())["log_history"]
         return {entry["step"]: entry["loss"] for entry in history if "loss" in entry}
+
+    def local_losses(self, hosts):
+        """Those of a short job on as many cores of this host, which is run once."""
+        if self.local is None:
+            name = self.submit("local", engine="local", hosts=1, cores=CORES_PER_HOST * hosts)
+            self.local = self.losses(self.complete(name))
+        return self.local
 
     def long_losses(self, hosts):
         """Those of an uninterrupted job, which is run once."""

@@ -23,6 +23,14 @@ SILENCE_SECONDS = 5
 # The silence, and the time for the last event.
 END_SECONDS_MAX = 60
 PORT = 7733
+# More layers than hosts, and matrices that are large enough to be sharded.
+SIZES = {"num_hidden_layers": 4, "intermediate_size": 2050}
+MESHES = {
+    "rows": lambda hosts: {},
+    "shards": lambda hosts: {"fsdp": "full_shard"},
+    # Each host has one.
+    "stages": lambda hosts: {"pipeline": hosts, "placement": "PDT"},
+}
 
 
 def main():
@@ -31,6 +39,7 @@ def main():
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--hosts", type=int, default=2)
+    parser.add_argument("--mesh", choices=MESHES, default="rows", help="what the hosts divide")
     parser.add_argument("--namespaces", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -175,7 +184,13 @@ class Job:
 def job_file(soak, name):
     return {
         "name": name,
-        "model": {"name_or_path": str(soak.folder / "model"), "task": "sequence-classification", "num_labels": 3},
+        "model": {
+            "name_or_path": str(soak.folder / "model"),
+            "task": "sequence-classification",
+            "num_labels": 3,
+            "from_config": True,
+            "config_overrides": SIZES,
+        },
         "data": {"train": str(soak.folder / "train.csv"), "text": "text", "label": "label"},
         "train": {
             "max_steps": STEPS,
@@ -187,6 +202,7 @@ def job_file(soak, name):
             "eval_strategy": "no",
         },
         "resources": {"platform": "cpu", "hosts": soak.arguments.hosts, "cores": 2},
+        "parallel": MESHES[soak.arguments.mesh](soak.arguments.hosts),
         "output_dir": "out",
     }
 
@@ -222,10 +238,17 @@ class Network:
 
     def __init__(self, hosts):
         self.hosts = hosts
+        try:
+            self.make()
+        except subprocess.CalledProcessError:
+            self.remove()
+            raise
+
+    def make(self):
         ip("link", "add", self.BRIDGE, "type", "bridge")
         ip("link", "set", self.BRIDGE, "up")
-        for rank in range(hosts):
-            space, outer = namespace(rank), f"traind-v{rank}"
+        for rank in range(self.hosts):
+            space, outer = namespace(rank), link(rank)
             ip("netns", "add", space)
             ip("link", "add", outer, "type", "veth", "peer", "name", "eth0", "netns", space)
             ip("link", "set", outer, "master", self.BRIDGE, "up")
@@ -234,13 +257,19 @@ class Network:
             ip("-n", space, "link", "set", "lo", "up")
 
     def remove(self):
+        """Removes what is there of it. A namespace alone would take its link along at a later time."""
         for rank in range(self.hosts):
-            ip("netns", "delete", namespace(rank))
-        ip("link", "delete", self.BRIDGE)
+            ip("link", "delete", link(rank), check=False)
+            ip("netns", "delete", namespace(rank), check=False)
+        ip("link", "delete", self.BRIDGE, check=False)
 
 
-def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True)
+def link(rank):
+    return f"traind-v{rank}"
+
+
+def ip(*arguments, check=True):
+    subprocess.run(["ip", *arguments], check=check)
 
 
 if __name__ == "__main__":

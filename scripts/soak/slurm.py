@@ -1,6 +1,7 @@
-"""Runs jobs in a real Slurm on this machine through the daemon, and compares their losses with those of local jobs."""
+"""Runs jobs in a real Slurm on this machine, mostly through the daemon, and compares their losses with those of local jobs."""
 
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -8,8 +9,21 @@ import subprocess
 import time
 from pathlib import Path
 
-from clusters import CORES_PER_HOST, LONG_STEPS, PATIENCE_SECONDS, compare, outlives_the_daemon, soak, trains, until
+from clusters import (
+    CORES_PER_HOST,
+    LONG_STEPS,
+    PATIENCE_SECONDS,
+    compare,
+    follows_another,
+    outlives_the_daemon,
+    soak,
+    trains,
+    until,
+)
 
+# When the daemon takes up a run.
+SEEN_STEP = 100
+SUSPENDED_SECONDS = 40
 CONFIGURATION = """\
 ClusterName=soak
 SlurmctldHost={host}(127.0.0.1)
@@ -36,8 +50,30 @@ PartitionName=all Nodes={names} Default=YES MaxTime=INFINITE State=UP
 
 
 def main():
-    checks = [trains, waits, cancels, requeues, limits_time, drains, outlives_the_daemon]
+    checks = [
+        trains, runs_alone, is_adopted, waits, follows_another, cancels, suspends, requeues, limits_time, drains,
+        outlives_the_daemon,
+    ]  # fmt: skip
     soak("slurm", lambda _, folder: Slurm(folder), checks, __doc__)
+
+
+def runs_alone(daemon, slurm, hosts):
+    """`srun` starts the runners, and no daemon knows of them."""
+    run = slurm.srun(daemon, "alone", hosts)
+    assert run.wait(PATIENCE_SECONDS) == 0, run.log.read_text()
+    losses = daemon.losses({"output_dir": run.output})
+    return f"{len(losses)} losses differ by at most {compare(daemon.local_losses(hosts), losses):.1e}"
+
+
+def is_adopted(daemon, slurm, hosts):
+    """The same, until the daemon takes the run up while it trains."""
+    run = slurm.srun(daemon, "adopted", hosts, steps=LONG_STEPS)
+    until(lambda: f"step {SEEN_STEP}" in run.log.read_text(), f"the run is at step {SEEN_STEP}")
+    daemon.cli("adopt", str(run.output / "run"))
+    step = daemon.until_step("adopted", SEEN_STEP)["progress"]["step"]
+    job = daemon.complete("adopted")
+    assert run.wait(PATIENCE_SECONDS) == 0, run.log.read_text()
+    return f"followed from step {step}; {compare(daemon.long_losses(hosts), daemon.losses(job)):.1e}"
 
 
 def waits(daemon, _, hosts):
@@ -56,6 +92,24 @@ def cancels(daemon, slurm, hosts):
     daemon.cancel(name)
     slurm.until_empty()
     return "cancelled, and Slurm's queue is empty"
+
+
+def suspends(daemon, slurm, hosts):
+    """For longer than the silence after which a host counts as lost."""
+    name = daemon.submit("suspended", hosts=hosts, steps=LONG_STEPS)
+    number = daemon.until_step(name, 200)["cluster_job"].split()[-1]
+    slurm.run("scontrol", "suspend", number)
+    time.sleep(SUSPENDED_SECONDS / 2)
+    before = daemon.get(name)
+    time.sleep(SUSPENDED_SECONDS / 2)
+    after = daemon.get(name)
+    steps = [job["progress"]["step"] for job in (before, after)]
+    assert steps[0] == steps[1], f"it trained on: {steps}"
+    slurm.run("scontrol", "resume", number)
+    job = daemon.complete(name)
+    assert job["attempt"] == 1, job
+    difference = compare(daemon.long_losses(hosts), daemon.losses(job))
+    return f"{after['state']} at step {steps[0]}, and continued; {difference:.1e}"
 
 
 def requeues(daemon, slurm, hosts):
@@ -91,6 +145,13 @@ def drains(daemon, slurm, hosts):
     return f"resumed as another Slurm job; {compare(daemon.long_losses(hosts), daemon.losses(job)):.1e}"
 
 
+class Run:
+    """Runners that `srun` started on all hosts, with a log and an output folder of their own."""
+
+    def __init__(self, process, log, output):
+        self.wait, self.log, self.output = process.wait, log, output
+
+
 class Slurm:
     """A controller and two hosts, which are this machine."""
 
@@ -122,6 +183,17 @@ class Slurm:
         for process in reversed(self.processes):
             process.terminate()
             process.wait()
+
+    def srun(self, daemon, name, hosts, **job):
+        """Starts the runners of a job on its hosts, in a folder of its own."""
+        folder = self.folder / f"{name}-alone"
+        folder.mkdir()
+        (folder / "job.yaml").write_text(json.dumps(daemon.job(name, hosts=hosts, engine="local", **job)))
+        log = folder / "srun.log"
+        command = ["srun", f"-N{hosts}", f"-n{hosts}", f"-c{CORES_PER_HOST}", daemon.runner, "job.yaml"]
+        with open(log, "wb") as out:
+            process = subprocess.Popen(command, cwd=folder, env=self.environment, stdout=out, stderr=out)
+        return Run(process, log, folder / "out")
 
     def run(self, *command):
         subprocess.run(command, env=self.environment, check=True, capture_output=True)
