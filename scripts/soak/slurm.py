@@ -103,13 +103,14 @@ def suspends(daemon, slurm, hosts):
     before = daemon.get(name)
     time.sleep(SUSPENDED_SECONDS / 2)
     after = daemon.get(name)
+    assert "is suspended" in after["waiting_reason"], after
     steps = [job["progress"]["step"] for job in (before, after)]
     assert steps[0] == steps[1], f"it trained on: {steps}"
     slurm.run("scontrol", "resume", number)
     job = daemon.complete(name)
     assert job["attempt"] == 1, job
     difference = compare(daemon.long_losses(hosts), daemon.losses(job))
-    return f"{after['state']} at step {steps[0]}, and continued; {difference:.1e}"
+    return f"{after['state']} at step {steps[0]} ({after['waiting_reason']}), and continued; {difference:.1e}"
 
 
 def requeues(daemon, slurm, hosts):

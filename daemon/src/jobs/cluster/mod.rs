@@ -55,6 +55,8 @@ pub(crate) enum Condition {
     Suspended(String),
     /// Has run for this long.
     Running(Duration),
+    /// Holds its hosts, and the cluster has stopped its processes until it continues them, for this reason.
+    Paused(String),
     Ended(End),
     /// The cluster has no record of it.
     Unknown,

@@ -20,10 +20,15 @@ impl Store {
         self.edit(id, |draft| draft.wait_in_cluster(reason))
     }
 
-    /// Stores that a job has got its hosts, which it is billed for from now on.
+    /// Stores that the cluster has stopped a job's processes for a while, and why.
+    pub(crate) fn pause_in_cluster(&self, id: &str, reason: &str) -> Result<Job, StoreError> {
+        self.edit(id, |draft| draft.pause_in_cluster(reason))
+    }
+
+    /// Stores that a job has got its hosts, which it is billed for from now on, or that it continues on them.
     pub(crate) fn begin_in_cluster(&self, id: &str, hosts: &str) -> Result<Job, StoreError> {
         self.edit(id, |draft| {
-            if draft.job.state == JobState::Starting {
+            if matches!(draft.job.state, JobState::Starting | JobState::Running) {
                 draft.job.waiting_reason.clear();
             }
             if draft.job.host_names.is_empty() {

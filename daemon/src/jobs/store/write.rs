@@ -369,6 +369,13 @@ impl Draft<'_> {
         }
     }
 
+    pub(super) fn pause_in_cluster(&mut self, reason: &str) -> Result<(), StoreError> {
+        match self.job.state == JobState::Running && self.job.waiting_reason != reason {
+            true => self.wait(reason),
+            false => self.wait_in_cluster(reason),
+        }
+    }
+
     fn wait(&mut self, reason: &str) -> Result<(), StoreError> {
         self.job.waiting_reason = reason.to_owned();
         self.append(Kind::Waiting(v1::Waiting { reason: reason.to_owned() }))

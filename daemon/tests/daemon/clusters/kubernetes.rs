@@ -104,6 +104,27 @@ async fn a_job_that_somebody_deletes_is_cancelled() {
     assert_eq!(ended.cancel_reason, "cancelled in its cluster");
 }
 
+#[tokio::test]
+async fn a_job_is_created_when_the_one_that_it_comes_after_has_completed() {
+    let Some(kubectl) = kubectl() else { return };
+    let cluster = Cluster::start(&kubectl, WAITS_FOR_GO).await;
+    let (host, first) = (&cluster.host, cluster.submit(IMAGE).await);
+    let second = cluster.submit_as("second", ", after: wide", IMAGE).await;
+    let name = cluster.until_created(&first, 1).await;
+    cluster.run_pods(&name);
+    host.until_state(&first.id, JobState::Running).await;
+    let reason = format!("comes after job {}, which has not completed", first.id);
+    let waiting = host.until(&second.id, |job| job.waiting_reason == reason).await;
+    let jobs = cluster.api.objects(|objects| objects.jobs.len());
+    assert_eq!((waiting.state(), jobs), (JobState::Pending, 1));
+    cluster.finish(&first);
+    let name = cluster.until_created(&second, 1).await;
+    cluster.run_pods(&name);
+    cluster.finish(&second);
+    host.until_state(&second.id, JobState::Completed).await;
+    assert_eq!(host.get(&first.id).await.state(), JobState::Completed);
+}
+
 /// Trains until the test creates the file `fail`, and then ends without a word.
 const DIES: &str = "say started; until [ -e fail ]; do sleep 0.02; done; kill -9 $$";
 

@@ -21,8 +21,11 @@ async fn submit(host: &Host) -> Job {
 }
 
 async fn submit_with(host: &Host, more: &str) -> Job {
-    let resources = format!("cores: 4, hosts: 2, engine: slurm{more}");
-    host.submit_with("wide", &resources).await
+    submit_as(host, "wide", more).await
+}
+
+async fn submit_as(host: &Host, name: &str, more: &str) -> Job {
+    host.submit_with(name, &format!("cores: 4, hosts: 2, engine: slurm{more}")).await
 }
 
 fn waits(events: &[Event]) -> Vec<&str> {
@@ -124,6 +127,57 @@ async fn a_job_outlives_the_daemon_even_if_its_id_was_not_recorded() {
     std::fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
     let ended = host.until_state(&job.id, JobState::Completed).await;
     assert_eq!((ended.attempt, slurm.count()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_job_is_submitted_when_the_cluster_job_that_it_comes_after_has_completed() {
+    let (host, slurm) = started(WAITS_FOR_GO).await;
+    let first = submit(&host).await;
+    let second = submit_as(&host, "second", ", after: wide").await;
+    // One of the daemon's own.
+    let third = host.submit_with("third", "cores: 1, after: second").await;
+    for (before, after, submitted) in [(&first, &second, 1), (&second, &third, 2)] {
+        host.until_state(&before.id, JobState::Running).await;
+        let reason = format!("comes after job {}, which has not completed", before.id);
+        let waiting = host.until(&after.id, |job| job.waiting_reason == reason).await;
+        assert_eq!((waiting.state(), slurm.count()), (JobState::Pending, submitted));
+        std::fs::write(host.run_dir(&before.id).join("go"), "").unwrap();
+        host.until_state(&before.id, JobState::Completed).await;
+    }
+    host.until_state(&third.id, JobState::Running).await;
+    std::fs::write(host.run_dir(&third.id).join("go"), "").unwrap();
+    host.until_state(&third.id, JobState::Completed).await;
+    assert_eq!(slurm.count(), 2);
+}
+
+#[tokio::test]
+async fn a_job_that_comes_after_one_that_slurm_cancels_is_never_submitted() {
+    let (host, slurm) = started(STOPS_WHEN_ASKED).await;
+    let first = submit(&host).await;
+    let second = submit_as(&host, "second", ", after: wide").await;
+    host.until_state(&first.id, JobState::Running).await;
+    slurm.run("scancel", &["7"]);
+    let ended = host.until_state(&second.id, JobState::Cancelled).await;
+    let reason = format!("job {}, which must complete first, is cancelled", first.id);
+    assert_eq!((ended.cancel_reason, slurm.count()), (reason, 1));
+}
+
+#[tokio::test]
+async fn a_job_that_slurm_suspends_runs_on_with_a_reason_for_its_pause() {
+    let (host, slurm) = started(WAITS_FOR_GO).await;
+    let job = submit(&host).await;
+    host.until(&job.id, |job| job.state() == JobState::Running && !job.host_names.is_empty()).await;
+    slurm.run("change", &["7", "SUSPENDED"]);
+    let reason = "Slurm job 7 is suspended; `scontrol resume 7` continues it";
+    let paused = host.until(&job.id, |job| job.waiting_reason == reason).await;
+    assert_eq!(paused.state(), JobState::Running);
+    slurm.run("change", &["7", "RUNNING"]);
+    host.until(&job.id, |job| job.waiting_reason.is_empty()).await;
+    std::fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
+    let ended = host.until_state(&job.id, JobState::Completed).await;
+    assert_eq!((ended.attempt, slurm.count()), (1, 1));
+    let events = host.events(&job.id, 1).await;
+    assert_eq!(waits(&events), [reason]);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::support::host::Host;
 
-const PROGRAMS: [(&str, &str); 7] = [
+const PROGRAMS: [(&str, &str); 8] = [
     (
         "sbatch",
         r#"
@@ -70,6 +70,8 @@ job=$jobs/$1; echo PENDING > "$job/end"; echo BeginTime > "$job/reason"
 echo $(($(cat "$job/restarts") + 1)) > "$job/restarts"; kill -TERM "$(cat "$job/pid")"
 until [ "$(cat "$job/state")" = PENDING ]; do sleep 0.05; done"#,
     ),
+    // To SUSPENDED or RUNNING.
+    ("change", r#"echo "$2" > "$jobs/$1/state""#),
 ];
 
 /// The folder of a host's Slurm.

@@ -73,7 +73,8 @@ impl Facts<'_> {
             "OUT_OF_MEMORY" => EndKind::OutOfMemory,
             "TIMEOUT" | "DEADLINE" => EndKind::TimeLimit,
             "NODE_FAIL" | "BOOT_FAIL" | "PREEMPTED" => EndKind::HostLost,
-            // CONFIGURING, COMPLETING, SUSPENDED and others: it holds its hosts.
+            "SUSPENDED" => return Condition::Paused(paused(id)),
+            // CONFIGURING, COMPLETING and others: it holds its hosts.
             _ => return Condition::Running(self.elapsed),
         };
         let description = self.describe(id, kind);
@@ -129,6 +130,10 @@ impl Facts<'_> {
     }
 }
 
+fn paused(id: &str) -> String {
+    format!("Slurm job {id} is suspended; `scontrol resume {id}` continues it")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +175,8 @@ mod tests {
         assert_eq!((report.restarts, report.hosts.as_str()), (2, "n[1-2]"));
         let completing = controller("JobState=COMPLETING RunTime=00:00:09 NodeList=n1");
         assert_eq!(completing.condition, Condition::Running(Duration::from_secs(9)));
+        let suspended = controller("JobState=SUSPENDED RunTime=00:00:09 NodeList=n[1-2]");
+        assert_eq!(suspended.condition, Condition::Paused(paused("7")));
     }
 
     #[test]

@@ -55,7 +55,10 @@ impl ClusterRun {
         {
             self.since = Some(now.checked_sub(elapsed).unwrap_or(now));
         }
-        if matches!(report.condition, Condition::Waiting(_) | Condition::Suspended(_)) {
+        if matches!(
+            report.condition,
+            Condition::Waiting(_) | Condition::Suspended(_) | Condition::Paused(_)
+        ) {
             self.since = None;
         }
         if !had_trouble && before.is_some_and(|before| is_same(&before, &report)) {

@@ -83,6 +83,7 @@ fn carry_over(store: &Store, id: &str, report: Report) -> Result<Job, StoreError
         Condition::Waiting(reason) | Condition::Suspended(reason) => {
             store.wait_in_cluster(id, &reason)
         }
+        Condition::Paused(reason) => store.pause_in_cluster(id, &reason),
         Condition::Running(_) => store.begin_in_cluster(id, &report.hosts),
         Condition::Ended(end) if end.kind != EndKind::Completed && job.host_names.is_empty() => {
             store.begin_in_cluster(id, &report.hosts)

@@ -69,7 +69,12 @@ impl Cluster {
 
     /// Submits a job with more resources.
     pub(crate) async fn submit_with(&self, resources: &str, lines: &str) -> Job {
-        let mut request = self.host.request("wide", 1);
+        self.submit_as("wide", resources, lines).await
+    }
+
+    /// Submits a job of another name.
+    pub(crate) async fn submit_as(&self, name: &str, resources: &str, lines: &str) -> Job {
+        let mut request = self.host.request(name, 1);
         let resources = format!("{{cores: 4, hosts: 2, engine: kubernetes{resources}}}\n{lines}");
         request.job_file = request.job_file.replace("{cores: 1}", &resources);
         self.host.create(request).await.unwrap()
