@@ -48,7 +48,7 @@ impl Runners {
         Runners::start_with(host, draft, job_file, hosts, |_, _| true)
     }
 
-    /// Starts the runners of the hosts for which `prepare`, which may change the command, returns true.
+    /// Starts the runners of the hosts for which `prepare`, which may change or replace the command, returns true.
     pub fn start_with(
         host: &Host,
         draft: &Draft,
@@ -61,7 +61,7 @@ impl Runners {
         let processes = (0..hosts).filter_map(|rank| {
             let log = File::create(folder.join(format!("host-{rank}.log"))).unwrap();
             let mut command = Command::new(runner());
-            command.arg("job.yaml").current_dir(&folder).stderr(log);
+            command.arg("job.yaml").current_dir(&folder);
             command.env("TRAIND_CACHE_DIR", host.path("cache"));
             command.env("TRAIND_TEST_STEP_GATES", host.path("gates"));
             if hosts > 1 {
@@ -70,7 +70,7 @@ impl Runners {
                 command.env("TRAIND_HOSTS", hosts.to_string());
                 command.env("TRAIND_NODE_NAME", format!("node{rank}"));
             }
-            prepare(rank, &mut command).then(|| command.spawn().unwrap())
+            prepare(rank, &mut command).then(|| command.stderr(log).spawn().unwrap())
         });
         let processes = processes.collect();
         Runners { folder, processes }

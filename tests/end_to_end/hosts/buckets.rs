@@ -1,10 +1,14 @@
 //! Hosts that share no folder: they meet by a key and an address, and their output is in a bucket.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
+use traind_proto::reasons;
 use traind_tests::bucket::{BUCKET, Bucket};
 use traind_tests::{Draft, Host, Runners, TrainerState, until};
 
+use super::shards::sharded;
 use super::{SAVE_STEPS, is_skipped, job_file};
 
 const KEY: &str = "6b1c0e5f7a9d3b2846f0e1d2c3b4a5968778695a4b3c2d1e0f1a2b3c4d5e6f70";
@@ -27,18 +31,31 @@ impl Hosts {
     /// A job whose inputs have the same paths on both hosts, and whose output is in the bucket. `change` replaces a
     /// text of the job file.
     fn job(&self, name: &str, change: [&str; 2]) -> (Draft, String) {
+        self.job_of(name, |draft| job_file(draft, 2).replace(change[0], change[1]))
+    }
+
+    /// The same from the job file that `write` returns.
+    fn job_of(&self, name: &str, write: impl Fn(&Draft) -> String) -> (Draft, String) {
         let draft = Draft::new(&self.hosts[0], name);
         let at = |name: &str| draft.path(name).display().to_string();
-        let job = job_file(&draft, 2)
+        let job = write(&draft)
             .replace("./model", &at("model"))
             .replace("train.csv", &at("train.csv"))
             .replace("validation.parquet", &at("validation.parquet"))
-            .replace("output_dir: out", &format!("output_dir: s3://{BUCKET}/{name}"))
-            .replace(change[0], change[1]);
+            .replace("output_dir: out", &format!("output_dir: s3://{BUCKET}/{name}"));
         (draft, job)
     }
 
-    fn start(&self, (draft, job): &(Draft, String)) -> Runners {
+    fn start(&self, job: &(Draft, String)) -> Runners {
+        self.start_with(job, |_, _| {})
+    }
+
+    /// The same with commands that `change` changes or replaces.
+    fn start_with(
+        &self,
+        (draft, job): &(Draft, String),
+        change: impl Fn(usize, &mut Command),
+    ) -> Runners {
         let [_, second] = &self.hosts;
         fs::write(second.path("job.yaml"), job).unwrap();
         Runners::start_with(&self.hosts[0], draft, job, 2, |rank, command| {
@@ -48,6 +65,7 @@ impl Hosts {
                 command.current_dir(second.path(""));
                 command.env("TRAIND_CACHE_DIR", second.path("cache"));
             }
+            change(rank, command);
             true
         })
     }
@@ -124,4 +142,61 @@ async fn hosts_without_a_shared_folder_load_the_best_model_from_the_bucket() {
     let state =
         serde_json::from_slice(&hosts.object("best/trainer_state.json")).map(TrainerState).unwrap();
     assert_eq!(runners.finished(0).metrics["eval_loss"], state.series("eval_loss")[0]);
+}
+
+/// Replaces a command by one that runs it where `folder` is empty, as on a host that does not share it.
+fn hide(command: &mut Command, folder: &Path) {
+    let mut hidden = Command::new("unshare");
+    hidden.args(["--mount", "sh", "-c", "mount -t tmpfs none \"$0\" && exec \"$@\""]);
+    hidden.arg(folder).arg(command.get_program()).args(command.get_args());
+    hidden.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    hidden.current_dir(command.get_current_dir().unwrap());
+    *command = hidden;
+}
+
+fn can_hide() -> bool {
+    let status = Command::new("unshare").args(["--mount", "true"]).status();
+    let can = status.is_ok_and(|status| status.success());
+    if !can {
+        eprintln!("skipped: no mount namespaces");
+    }
+    can
+}
+
+/// Each host saves its part, and host 0 makes one model of them.
+#[tokio::test]
+async fn hosts_that_divide_the_state_need_a_shared_folder_for_checkpoints() {
+    if is_skipped() || !can_hide() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let run = async |name: &str, more: &str| {
+        let job = hosts.job_of(name, |draft| sharded(draft, 2, "{fsdp: full_shard}") + more);
+        // Where host 0 would stage checkpoints for the bucket.
+        let own = job.0.path(&format!("{name}-run"));
+        fs::create_dir(&own).unwrap();
+        let mut runners = hosts.start_with(&job, |rank, command| {
+            if rank == 1 {
+                hide(command, &own);
+            }
+        });
+        runners.ended().await;
+        runners
+    };
+    let runners = run("unshared", "").await;
+    let failure = runners.finished(0).failure.unwrap();
+    assert_eq!((failure.reason.as_str(), failure.step), (reasons::HOSTS_DIFFER, None));
+    for part in [
+        "of host 0 cannot be read on host 1",
+        "so checkpoint_dir must be a folder that all hosts see",
+    ] {
+        assert!(failure.message.contains(part), "{failure:?}\n{}", runners.logs());
+    }
+
+    let shared = hosts.hosts[0].path("checkpoints");
+    let more = format!("checkpoint_dir: {}\n", shared.display());
+    let mut runners = run("shared", &more).await;
+    runners.completed().await;
+    assert!(!hosts.object("shared/model.safetensors").is_empty());
+    assert!(shared.join("checkpoint-10/manifest.json").exists());
 }
