@@ -15,9 +15,8 @@ from checkpoints import write_inputs
 from reshard import SAVED, STEPS, result
 
 HOSTS = [1, 2, 4]
-DEVICES = 8
-# Rows of a step.
-BATCH = 16
+# On each, and rows of a step on each device.
+DEVICES, ROWS = 2, 2
 # Of losses, relative, and of weights, relative to the largest one.
 LIMIT = 1e-5
 MESHES = {
@@ -34,6 +33,9 @@ def main():
     for name in ["runner", "cache", "model"]:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--mesh", choices=MESHES, action="append", help="only this one; may be repeated")
+    parser.add_argument(
+        "--hosts", type=int, nargs="+", default=HOSTS, help="numbers of hosts, which divide the largest"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="traind-soak-") as folder:
         folder = Path(folder)
@@ -45,14 +47,14 @@ def main():
 
 
 def check(arguments, folder, name, mesh):
-    """Prints how far each number of hosts, and each resumed run, is from one host. Returns how many are too far."""
-    saved = {hosts: Run(arguments, folder, f"{name}-{hosts}", hosts, mesh) for hosts in HOSTS}
-    whole, bad = result(saved[1]), 0
-    print(f"{name:<8} from \\ to  whole" + "".join(f"{hosts:>12}" for hosts in HOSTS), flush=True)
+    """Prints how far each number of hosts, and each resumed run, is from the first one. Returns how many are too far."""
+    saved = {hosts: Run(arguments, folder, f"{name}-{hosts}", hosts, mesh) for hosts in arguments.hosts}
+    whole, bad = result(saved[arguments.hosts[0]]), 0
+    print(f"{name:<8} from \\ to  whole" + "".join(f"{hosts:>12}" for hosts in arguments.hosts), flush=True)
     for source, run in saved.items():
         checkpoint = str(run.folder / "out" / f"checkpoint-{SAVED}")
         cells = [distance(whole, result(run))]
-        for target in HOSTS:
+        for target in arguments.hosts:
             resumed = Run(arguments, folder, f"{name}-{source}-to-{target}", target, mesh, checkpoint)
             cells.append(distance(whole, result(resumed)))
         bad += sum(cell > 1 for cell in cells)
@@ -66,7 +68,8 @@ class Run:
     def __init__(self, arguments, folder, name, hosts, mesh, checkpoint=None):
         self.folder = folder / name
         self.folder.mkdir()
-        (self.folder / "job.yaml").write_text(json.dumps(job_file(folder, name, hosts, mesh, checkpoint)))
+        devices = DEVICES * max(arguments.hosts)
+        (self.folder / "job.yaml").write_text(json.dumps(job_file(folder, name, (hosts, devices), mesh, checkpoint)))
         runners = [self.start(arguments, rank, hosts) for rank in range(hosts)]
         for rank, runner in enumerate(runners):
             if runner.wait(timeout=600) != 0:
@@ -84,15 +87,16 @@ class Run:
         return "".join(path.read_text() for path in sorted(self.folder.glob("host-*.log")))
 
 
-def job_file(folder, name, hosts, mesh, checkpoint):
-    rows_axis = DEVICES // (mesh.get("tensor", 1) * mesh.get("pipeline", 1))
+def job_file(folder, name, size, mesh, checkpoint):
+    hosts, devices = size
+    rows_axis = devices // (mesh.get("tensor", 1) * mesh.get("pipeline", 1))
     train = {
         "max_steps": STEPS,
         "save_strategy": "steps",
         "save_steps": SAVED,
         "logging_steps": 1,
         "eval_strategy": "no",
-        "per_device_train_batch_size": BATCH // rows_axis,
+        "per_device_train_batch_size": ROWS * devices // rows_axis,
         "learning_rate": 1e-4,
         # Some gradients are rounding noise, of which Adam would make full steps.
         "adam_epsilon": 1e-3,
@@ -104,7 +108,7 @@ def job_file(folder, name, hosts, mesh, checkpoint):
         "model": {"name_or_path": str(folder / "model"), "task": "sequence-classification", "num_labels": 3},
         "data": {"train": str(folder / "train.csv"), "text": "text", "label": "label"},
         "train": train,
-        "resources": {"platform": "cpu", "hosts": hosts, "cores": DEVICES // hosts},
+        "resources": {"platform": "cpu", "hosts": hosts, "cores": devices // hosts},
         "parallel": mesh,
         "output_dir": "out",
     }
