@@ -27,6 +27,8 @@ pub struct Instruction {
     pub result_bytes: u64,
     /// The function that a custom call calls; empty for other instructions.
     pub custom_call_target: String,
+    /// The replicas that exchange data with each other in a collective, group by group; empty for other instructions.
+    pub replica_groups: Vec<Vec<i64>>,
 }
 
 impl CompiledProgram {
@@ -66,13 +68,7 @@ impl OptimizedProgram {
         let instructions = computations.into_iter().flat_map(|computation| {
             let order = schedule.remove(&computation.id).unwrap_or_default();
             let name = computation.name.clone();
-            computation.in_order(&order).into_iter().map(move |instruction| Instruction {
-                computation: name.clone(),
-                name: instruction.name,
-                opcode: instruction.opcode,
-                result_bytes: instruction.shape.map_or(0, |shape| shape.bytes()),
-                custom_call_target: instruction.custom_call_target,
-            })
+            computation.in_order(&order).into_iter().map(move |it| it.read(name.clone()))
         });
         Ok(instructions.collect())
     }
@@ -151,6 +147,38 @@ struct HloInstructionProto {
     custom_call_target: String,
     #[prost(int64, tag = "35")]
     id: i64,
+    /// Of older plugins, which have no list of devices.
+    #[prost(message, repeated, tag = "49")]
+    replica_groups: Vec<ReplicaGroupProto>,
+    #[prost(message, optional, tag = "87")]
+    device_list: Option<DeviceListProto>,
+}
+
+impl HloInstructionProto {
+    fn read(self, computation: String) -> Instruction {
+        let listed = self.device_list.map(|list| list.replica_groups);
+        let groups = listed.filter(|groups| !groups.is_empty()).unwrap_or(self.replica_groups);
+        Instruction {
+            computation,
+            name: self.name,
+            opcode: self.opcode,
+            result_bytes: self.shape.map_or(0, |shape| shape.bytes()),
+            custom_call_target: self.custom_call_target,
+            replica_groups: groups.into_iter().map(|group| group.replica_ids).collect(),
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ReplicaGroupProto {
+    #[prost(int64, repeated, tag = "1")]
+    replica_ids: Vec<i64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct DeviceListProto {
+    #[prost(message, repeated, tag = "1")]
+    replica_groups: Vec<ReplicaGroupProto>,
 }
 
 #[derive(Clone, PartialEq, Message)]

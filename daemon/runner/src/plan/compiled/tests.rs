@@ -2,7 +2,7 @@
 //! that `TRAIND_TEST_CUDA_PLUGIN` names; `scripts/test --gpu-programs` fetches it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -16,6 +16,8 @@ use crate::plan::memory::Memory;
 const VARIABLE: &str = "TRAIND_TEST_CUDA_PLUGIN";
 /// Set where every family is compiled for every mesh, which takes minutes.
 const ALL_MESHES: &str = "TRAIND_TEST_ALL_GPU_MESHES";
+/// GPUs of a host.
+const PER_HOST: i64 = 8;
 /// What cuBLAS takes besides a program's own temporaries.
 const WORKSPACE: u64 = 40 << 20;
 
@@ -185,8 +187,8 @@ fn is_collective(it: &Instruction) -> bool {
 }
 
 /// Compiles a job's programs and checks what the compiler made of them. Returns the memory of a core as
-/// compiled.
-fn check(job: &JobFile, hosts: usize) -> Option<Memory> {
+/// compiled, and the programs.
+fn check(job: &JobFile, hosts: usize) -> Option<(Memory, Vec<Compiled>)> {
     let Some(plugin) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
         eprintln!("not tested: {VARIABLE} names no plugin");
         return None;
@@ -205,7 +207,7 @@ fn check(job: &JobFile, hosts: usize) -> Option<Memory> {
     }
     assert_eq!(measured.weights_bytes, estimated.weights_bytes);
     assert!(bytes[1] < 2 * bytes[0] + WORKSPACE, "{measured:?} {estimated:?}");
-    Some(measured)
+    Some((measured, programs))
 }
 
 /// The compiler adds no collectives. It merges equal ones, gathers weights in half precision where
@@ -315,6 +317,52 @@ fn jobs_of_many_hosts_compile_for_gpus() {
     }
 }
 
+/// The groups of replicas in which each kind of collective exchanges.
+fn groups_by_kind(programs: &[Compiled]) -> BTreeMap<String, BTreeSet<Vec<Vec<i64>>>> {
+    let mut found: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();
+    for it in programs.iter().flat_map(|program| &program.instructions) {
+        if !it.replica_groups.is_empty() {
+            let kind = it.opcode.trim_end_matches("-start").to_owned();
+            found.entry(kind).or_default().insert(it.replica_groups.clone());
+        }
+    }
+    found
+}
+
+/// The GPUs of `hosts` hosts from the `first` on.
+fn gpus(first: i64, hosts: i64) -> Vec<i64> {
+    (PER_HOST * first..PER_HOST * (first + hosts)).collect()
+}
+
+/// The GPUs with the same place on each host.
+fn column(hosts: i64, gpu: i64) -> Vec<i64> {
+    (0..hosts).map(|host| PER_HOST * host + gpu).collect()
+}
+
+/// Shards of all GPUs are gathered and summed among the GPUs of each host, and among those that have the same place on
+/// each.
+#[test]
+fn shards_over_hosts_compile_for_gpus() {
+    let own = json!({"n_embd": 256, "n_layer": 2, "n_head": 8, "n_positions": 128});
+    let folder = Folder::of("gpt2", &own);
+    for hosts in [2, 16] {
+        let train = json!({"bf16": true, "gradient_checkpointing": true});
+        let parallel = json!({"fsdp": "full_shard"});
+        let mut job = folder.job("causal-lm", PER_HOST as usize, &train, &parallel);
+        job.resources.hosts = hosts as u32;
+        let Some((_, programs)) = check(&job, hosts as usize) else { return };
+        let within: Vec<Vec<i64>> = (0..hosts).map(|host| gpus(host, 1)).collect();
+        let across: Vec<Vec<i64>> = (0..PER_HOST).map(|gpu| column(hosts, gpu)).collect();
+        let shards = BTreeSet::from([within, across]);
+        let found = groups_by_kind(&programs);
+        for kind in ["all-gather", "reduce-scatter"] {
+            assert_eq!(found[kind], shards, "{kind}");
+        }
+        // Of what is on every GPU.
+        assert_eq!(found["all-reduce"], BTreeSet::from([vec![gpus(0, hosts)]]));
+    }
+}
+
 #[test]
 fn a_real_model_compiles_for_gpus() {
     let Some(model) = std::env::var_os("TRAIND_TEST_MODEL").map(PathBuf::from) else {
@@ -326,7 +374,7 @@ fn a_real_model_compiles_for_gpus() {
             "bf16": true, "per_device_train_batch_size": 32, "gradient_checkpointing": recomputed
         });
         let job = job(&model, "sequence-classification", 8, 128, (&train, &parallel));
-        check(&job, 1).map(|memory| (memory.bytes_per_core, memory.activations_bytes))
+        check(&job, 1).map(|(memory, _)| (memory.bytes_per_core, memory.activations_bytes))
     };
     let (Some(whole), Some(recomputed), Some(sharded)) = (
         bytes(json!({}), false),
