@@ -25,11 +25,12 @@ def update(params, state, gradients, learning_rate, max_steps):
 
 
 def make_step(loss, config, dropout, learning_rate, max_steps):
-    """A compiled step of training by `loss(params, config, batch, dropout, key)`."""
+    """A compiled step of training by `loss(params, config, batch, dropout, key)`, whose parameters may also be frozen."""
 
     @functools.partial(jax.jit, donate_argnums=(0, 1))
-    def step(params, state, batch, key):
-        value, gradients = jax.value_and_grad(loss)(params, config, batch, dropout, key)
+    def step(params, state, batch, key, frozen=None):
+        whole = lambda params: loss((frozen or {}) | params, config, batch, dropout, key)
+        value, gradients = jax.value_and_grad(whole)(params)
         return *update(params, state, gradients, learning_rate, max_steps), value
 
     return step

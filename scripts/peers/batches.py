@@ -10,11 +10,11 @@ LENGTH_STEP = 8
 GROUPED_BATCHES = 50
 
 
-def read(path, tokenizer_file):
+def read(path, tokenizer_file, length=128):
     texts, labels = datafiles.texts_and_labels(path)
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
     tokenizer.no_padding()
-    tokenizer.enable_truncation(128)
+    tokenizer.enable_truncation(length)
     return [encoding.ids for encoding in tokenizer.encode_batch(texts)], np.array(labels, np.int32)
 
 

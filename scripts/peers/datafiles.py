@@ -1,13 +1,28 @@
-"""Reads the texts and labels of a Parquet or CSV file."""
+"""Reads the texts and labels of a Parquet, CSV or JSON lines file. The last needs no library, which a host with a GPU may lack."""
 
-import pyarrow.csv
-import pyarrow.parquet
+import json
 
 
 def texts_and_labels(path, text="text", label="label"):
-    table = read_csv(path) if path.suffix == ".csv" else pyarrow.parquet.read_table(path)
-    return table[text].to_pylist(), table[label].to_pylist()
+    columns = READERS[path.suffix](path)
+    return list(columns[text]), list(columns[label])
+
+
+def read_parquet(path):
+    import pyarrow.parquet
+
+    return pyarrow.parquet.read_table(path).to_pydict()
 
 
 def read_csv(path):
-    return pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True))
+    import pyarrow.csv
+
+    return pyarrow.csv.read_csv(path, parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True)).to_pydict()
+
+
+def read_lines(path):
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+READERS = {".parquet": read_parquet, ".csv": read_csv, ".jsonl": read_lines}

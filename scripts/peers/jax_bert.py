@@ -5,16 +5,15 @@ B batch, S sequence, H hidden, N heads, D head size, C classes.
 
 import jax
 import jax.numpy as jnp
-from safetensors.numpy import load_file
 
-from jax_layers import Dropout, layer_norm
+from jax_layers import Dropout, layer_norm, log_softmax, read, softmax
 
 EPSILON = 1e-12
 
 
 def load(folder, labels, key):
     """The encoder's weights, with a head initialized as in transformers."""
-    params = {name: jnp.asarray(value) for name, value in load_file(folder / "model.safetensors").items()}
+    params = read(folder)
     params.pop("embeddings.position_ids", None)
     hidden = params["pooler.dense.weight"].shape[0]
     params["classifier.weight"] = 0.02 * jax.random.normal(key, (labels, hidden))
@@ -27,7 +26,7 @@ def logits(params, config, ids, mask, dropout=0.0, key=None):
     drop = Dropout(dropout, key)
     x = embed(params, ids)
     x = drop(layer_norm(params, "embeddings.LayerNorm", x, EPSILON))
-    bias = jnp.where(mask[:, None, None, :] == 1, 0.0, -1e9)
+    bias = jnp.where(mask[:, None, None, :] == 1, 0.0, -1e9).astype(x.dtype)
     for index in range(config["num_hidden_layers"]):
         x = layer(params, f"encoder.layer.{index}", x, bias, config["num_attention_heads"], drop)
     pooled = jnp.tanh(dense(params, "pooler.dense", x[:, 0]))
@@ -36,7 +35,7 @@ def logits(params, config, ids, mask, dropout=0.0, key=None):
 
 def loss(params, config, batch, dropout, key):
     """Mean cross entropy over the rows of weight 1; empty slots have weight 0."""
-    scores = jax.nn.log_softmax(logits(params, config, batch["ids"], batch["mask"], dropout, key))
+    scores = log_softmax(logits(params, config, batch["ids"], batch["mask"], dropout, key))
     chosen = jnp.take_along_axis(scores, batch["labels"][:, None], axis=1)[:, 0]
     return -(chosen * batch["weights"]).sum() / batch["weights"].sum()
 
@@ -58,8 +57,8 @@ def layer(params, name, x, bias, heads, drop):
 def attention(params, name, x, bias, heads, drop):
     rows, length, hidden = x.shape
     split = lambda part: dense(params, f"{name}.{part}", x).reshape(rows, length, heads, hidden // heads)
-    scores = jnp.einsum("bqnd,bknd->bnqk", split("query"), split("key")) / jnp.sqrt(hidden // heads)
-    shares = drop(jax.nn.softmax(scores + bias, axis=-1))
+    scores = jnp.einsum("bqnd,bknd->bnqk", split("query"), split("key")) * (hidden // heads) ** -0.5
+    shares = drop(softmax(scores + bias))
     return jnp.einsum("bnqk,bknd->bqnd", shares, split("value")).reshape(rows, length, hidden)
 
 

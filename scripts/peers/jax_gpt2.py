@@ -5,29 +5,26 @@ B batch, S sequence, H hidden, N heads, D head size, V vocabulary.
 
 import jax
 import jax.numpy as jnp
-from safetensors.numpy import load_file
 
-from jax_layers import Dropout, layer_norm
+from jax_layers import Dropout, layer_norm, next_token_loss, read, softmax
 
 IGNORED = -1e9
 
 
 def load(folder, labels, key):
     """The weights, whose head is the embedding of tokens; `labels` and `key` are those of models with heads of their own."""
-    return {name: jnp.asarray(value) for name, value in load_file(folder / "model.safetensors").items()}
+    return read(folder)
 
 
 def loss(params, config, batch, dropout, key):
-    """Mean cross entropy of each next token [B, S - 1] over all."""
     ids, drop = batch["ids"], Dropout(dropout, key)
     x = drop(params["wte.weight"][ids] + params["wpe.weight"][: ids.shape[1]])
     causal = jnp.tril(jnp.ones((ids.shape[1],) * 2, bool))
-    bias = jnp.where(causal & (batch["mask"][:, None, None, :] == 1), 0.0, IGNORED)
+    bias = jnp.where(causal & (batch["mask"][:, None, None, :] == 1), 0.0, IGNORED).astype(x.dtype)
     for index in range(config["n_layer"]):
         x = layer(params, f"h.{index}", x, bias, config["n_head"], drop)
     x = layer_norm(params, "ln_f", x, 1e-5)
-    scores = jax.nn.log_softmax(x[:, :-1] @ params["wte.weight"].T)
-    return -jnp.take_along_axis(scores, ids[:, 1:, None], axis=2).mean()
+    return next_token_loss(x[:, :-1] @ params["wte.weight"].T, ids)
 
 
 def layer(params, name, x, bias, heads, drop):
@@ -40,8 +37,8 @@ def attention(params, name, x, bias, heads, drop):
     rows, length, hidden = x.shape
     split = lambda part: part.reshape(rows, length, heads, hidden // heads)
     query, key, value = map(split, jnp.split(dense(params, f"{name}.c_attn", x), 3, axis=-1))
-    scores = jnp.einsum("bqnd,bknd->bnqk", query, key) / jnp.sqrt(hidden // heads)
-    shares = drop(jax.nn.softmax(scores + bias, axis=-1))
+    scores = jnp.einsum("bqnd,bknd->bnqk", query, key) * (hidden // heads) ** -0.5
+    shares = drop(softmax(scores + bias))
     return dense(params, f"{name}.c_proj", jnp.einsum("bnqk,bknd->bqnd", shares, value).reshape(rows, length, hidden))
 
 

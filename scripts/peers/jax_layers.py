@@ -2,6 +2,12 @@
 
 import jax
 import jax.numpy as jnp
+from safetensors.flax import load_file
+
+
+def read(folder):
+    """The weights of a model's folder, by Hugging Face's names and in the types that they are saved in."""
+    return load_file(folder / "model.safetensors")
 
 
 class Dropout:
@@ -19,6 +25,22 @@ class Dropout:
 
 
 def layer_norm(params, name, x, epsilon):
-    centred = x - x.mean(-1, keepdims=True)
+    """In float32, whatever the type of `x` is, as PyTorch's autocast has it."""
+    wide = x.astype(jnp.float32)
+    centred = wide - wide.mean(-1, keepdims=True)
     scale = jax.lax.rsqrt((centred**2).mean(-1, keepdims=True) + epsilon)
-    return centred * scale * params[f"{name}.weight"] + params[f"{name}.bias"]
+    return (centred * scale * params[f"{name}.weight"] + params[f"{name}.bias"]).astype(x.dtype)
+
+
+def softmax(scores):
+    """In float32 too."""
+    return jax.nn.softmax(scores.astype(jnp.float32), axis=-1).astype(scores.dtype)
+
+
+def log_softmax(scores):
+    return jax.nn.log_softmax(scores.astype(jnp.float32))
+
+
+def next_token_loss(scores, ids):
+    """Mean cross entropy of each next token [B, S - 1] over all, from the scores [B, S - 1, V] of its place."""
+    return -jnp.take_along_axis(log_softmax(scores), ids[:, 1:, None], axis=2).mean()
