@@ -12,6 +12,8 @@ from pathlib import Path
 
 STEP = re.compile(r"step (\d+)/\d+ .*samples/s ([\d.]+)")
 STARTED = re.compile(r"runner (\d+) started")
+PLANNED = re.compile(r"^per core +([\d.]+) (B|KiB|MiB|GiB|TiB)", re.MULTILINE)
+UNITS = ["B", "KiB", "MiB", "GiB", "TiB"]
 # Until the first programs are compiled and memory is laid out.
 WARM_UP_STEPS = 10
 
@@ -29,12 +31,36 @@ class Run:
 
     @property
     def samples_per_second(self):
-        """The median after the warm-up."""
-        steady = sorted(speed for step, speed in self.speeds if step > WARM_UP_STEPS)
-        return steady[len(steady) // 2] if steady else 0.0
+        return steady(self.speeds)
 
     def log_history(self):
         return json.loads((self.output / "trainer_state.json").read_text())["log_history"]
+
+
+def steady(speeds):
+    """The median of the speeds after the warm-up, from pairs of step and speed."""
+    after = sorted(speed for step, speed in speeds if step > WARM_UP_STEPS)
+    return after[len(after) // 2] if after else 0.0
+
+
+def planned_bytes(plan):
+    """The bytes of a core that `traind plan` printed; None where it printed none."""
+    found = PLANNED.search(plan)
+    return found and round(float(found[1]) * 1024 ** UNITS.index(found[2]))
+
+
+def core_sample(cores):
+    """What `traind cores` says of the first core: by the device's driver, and by the runner of its job."""
+    [core, *_] = cores or [{}]
+    device, usage = core.get("figures") or {}, core.get("usage") or {}
+    return {
+        "memory_bytes": device.get("memory_used_bytes"),
+        "utilization_percent": device.get("utilization_percent"),
+        "watts": device.get("power_watts"),
+        "used_bytes": usage.get("memory_used_bytes") or None,
+        "busy_percent": usage.get("utilization_percent_1s"),
+        "model_flops_utilization_percent": usage.get("model_flops_utilization_percent"),
+    }
 
 
 class Daemon:
@@ -69,6 +95,15 @@ class Daemon:
         """The output of a command."""
         done = subprocess.run([self.traind, *map(str, arguments)], env=self.environment, capture_output=True, text=True)
         return done.stdout + done.stderr
+
+    def core(self):
+        """The sample of its core; empty while it does not answer."""
+        command = [self.traind, "cores", "-o", "json"]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        return core_sample(json.loads(done.stdout)) if done.returncode == 0 else {}
+
+    def planned_bytes(self, file):
+        return planned_bytes(self.ask("plan", file))
 
     def job_file(self, job):
         file = self.scratch / f"{job['name']}.json"

@@ -3,6 +3,8 @@
 from work import Work
 
 LORA = {"r": 16, "lora_alpha": 32, "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj"]}
+# Of a run that only compiles.
+COLD_STEPS = 5
 CLASSIFY, WRITE = "sequence-classification", "causal-lm"
 WORKS = [
     Work("minilm-128-fp32", "bert", "small", CLASSIFY, 32, 128, 200, bf16=False, sampling="group_by_length"),

@@ -18,8 +18,13 @@ use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
 
 use crate::support::{check_close, distance};
 
+/// The folder of the fixtures, where the tests run on another machine than that which built them.
+const FOLDER: &str = "TRAIND_TEST_FIXTURES";
+
 pub(crate) fn folder_of(fixture: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(fixture)
+    let folder = std::env::var_os(FOLDER).map(PathBuf::from);
+    let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+    folder.unwrap_or_else(own).join(fixture)
 }
 
 pub(crate) struct Fixture {

@@ -79,10 +79,20 @@ impl Program {
     }
 }
 
+/// The platform whose plugin runs the programs, `cpu` without it.
+const PLATFORM: &str = "TRAIND_TEST_PLATFORM";
+
 fn cores(count: usize) -> LocalCores {
-    let path = traind_pjrt::installed_plugin("cpu")
-        .expect("the CPU plugin is installed by `traind plugins install cpu`");
-    let options = CreateOptions::new().with("cpu_device_count", count as i64);
+    let platform = std::env::var(PLATFORM).unwrap_or_else(|_| "cpu".to_owned());
+    let path = traind_pjrt::installed_plugin(&platform).unwrap_or_else(|| {
+        panic!("the plugin is installed by `traind plugins install {platform}`")
+    });
+    let options = match platform.as_str() {
+        "cpu" => CreateOptions::new().with("cpu_device_count", count as i64),
+        // Tests run side by side, each with a client of its own.
+        "cuda" => CreateOptions::new().with("preallocate", false),
+        _ => CreateOptions::new(),
+    };
     let client = Client::new(Plugin::load(path).unwrap(), &options).unwrap();
     LocalCores::of_host(client, Mesh::data_parallel(count).unwrap()).unwrap()
 }
