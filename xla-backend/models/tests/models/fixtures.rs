@@ -11,7 +11,7 @@ use traind_models::{ModelConfig, Task, registry, weights};
 use traind_xla::{DType, Tensor, Trace};
 
 use crate::fixture::{Fixture, folder_of};
-use crate::support::Program;
+use crate::support::{Program, has_kernels};
 
 /// A folder of `fixtures/` and the task that it trains.
 #[rustfmt::skip]
@@ -105,7 +105,7 @@ fn check(folder: &Path, task: Task, gradient_checkpointing: bool) {
 }
 
 pub(crate) fn check_fixture(fixture: &Fixture, gradient_checkpointing: bool) {
-    check_traced(fixture, &Trace::with_kernels(true), gradient_checkpointing);
+    check_traced(fixture, &Trace::with_kernels(has_kernels()), gradient_checkpointing);
 }
 
 fn check_traced(fixture: &Fixture, trace: &Trace, gradient_checkpointing: bool) {

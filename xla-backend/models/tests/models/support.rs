@@ -35,7 +35,7 @@ impl Program {
         traind_xla::verify::verify(&trace.graph()).unwrap();
         let nodes: Vec<Output> = outputs.iter().map(|t| Output::new(t.node())).collect();
         let cores = cores(replicas);
-        let kernels = kernels && register_kernels(cores.client());
+        let kernels = kernels && has_kernels() && register_kernels(cores.client());
         let lowering = Lowering { kernels, ..Lowering::default() };
         let program = stablehlo::lower(&trace.graph(), "test", &nodes, replicas, lowering);
         let platform = cores.client().platform_name();
@@ -82,8 +82,17 @@ impl Program {
 /// The platform whose plugin runs the programs, `cpu` without it.
 const PLATFORM: &str = "TRAIND_TEST_PLATFORM";
 
+fn platform() -> String {
+    std::env::var(PLATFORM).unwrap_or_else(|_| "cpu".to_owned())
+}
+
+/// Whether the platform's programs call kernels in host memory.
+pub(crate) fn has_kernels() -> bool {
+    platform() == "cpu"
+}
+
 fn cores(count: usize) -> LocalCores {
-    let platform = std::env::var(PLATFORM).unwrap_or_else(|_| "cpu".to_owned());
+    let platform = platform();
     let path = traind_pjrt::installed_plugin(&platform).unwrap_or_else(|| {
         panic!("the plugin is installed by `traind plugins install {platform}`")
     });
