@@ -6,7 +6,7 @@ use traind_pjrt::{
 use traind_xla::kernels::register_kernels;
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{HostArray, LocalCores, with_platform_options};
-use traind_xla::stablehlo::{self, Lowering, Output};
+use traind_xla::stablehlo::{self, DotPrecision, Lowering, Output};
 use traind_xla::{Tensor, Trace};
 
 /// A compiled trace: arguments in, values of the chosen tensors out.
@@ -36,7 +36,9 @@ impl Program {
         let nodes: Vec<Output> = outputs.iter().map(|t| Output::new(t.node())).collect();
         let cores = cores(replicas);
         let kernels = kernels && has_kernels() && register_kernels(cores.client());
-        let lowering = Lowering { kernels, ..Lowering::default() };
+        // The fixtures are those of float32; on GPUs, XLA would round operands to TensorFloat-32.
+        let dots = if has_kernels() { DotPrecision::Platform } else { DotPrecision::Highest };
+        let lowering = Lowering { dots, kernels, ..Lowering::default() };
         let program = stablehlo::lower(&trace.graph(), "test", &nodes, replicas, lowering);
         let platform = cores.client().platform_name();
         let options = with_platform_options(CompileOptions::replicas(replicas), platform);
