@@ -116,7 +116,7 @@ class Bench:
         return self.daemon.run(job, **options)
 
     def test(self):
-        options, environment = self.options, gpu_daemon.plugin(self.options.platform)
+        options, environment = self.options, gpu_daemon.plugin_alone(self.options.platform)
         return gpu_fixtures.run(
             options.tests,
             options.fixtures,

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,8 +140,19 @@ def plugin(platform):
     name = f"TRAIND_PLUGIN_{platform.upper()}"
     if platform != "cuda" or name in os.environ:
         return {}
-    for package in ("jax_plugins.xla_cuda13", "jax_plugins.xla_cuda12"):
-        found = importlib.util.find_spec(package)
-        if found:
-            return {name: str(Path(found.submodule_search_locations[0]) / "xla_cuda_plugin.so")}
-    raise SystemExit(f"needs JAX's CUDA plugin (jax-cuda13-pjrt) in {os.sys.executable}, or {name}")
+    plugins = importlib.util.find_spec("jax_plugins")
+    for folder in plugins.submodule_search_locations if plugins else []:
+        for found in sorted(Path(folder).glob("xla_cuda*/xla_cuda_plugin.so"), reverse=True):
+            return {name: str(found)}
+    raise SystemExit(f"needs JAX's CUDA plugin (jax-cuda13-pjrt) in {sys.executable}, or {name}")
+
+
+def plugin_alone(platform):
+    """The same for a program that the daemon does not start: XLA needs the folder of ptxas and libdevice too."""
+    variables = plugin(platform)
+    if platform == "cuda":
+        library = Path((os.environ | variables)["TRAIND_PLUGIN_CUDA"])
+        tools = library.parents[2] / "nvidia" / "cu13"
+        flags = os.environ.get("XLA_FLAGS", "")
+        variables["XLA_FLAGS"] = f"{flags} --xla_gpu_cuda_data_dir={tools}".strip() if tools.is_dir() else flags
+    return variables

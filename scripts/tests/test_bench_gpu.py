@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import io
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,7 @@ import threading
 import unittest
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 SCRIPTS = Path(__file__).parents[1]
 for folder in ("lib", "bench"):
@@ -81,6 +83,36 @@ class Commands(unittest.TestCase):
     def test_the_steady_speed_is_after_the_warm_up(self):
         self.assertEqual(gpu_daemon.steady([(5, 1.0), (10, 1.0), (15, 30.0), (20, 40.0), (25, 20.0)]), 30.0)
         self.assertEqual(gpu_daemon.steady([(5, 1.0)]), 0.0)
+
+
+class Plugin(unittest.TestCase):
+    def site(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        site = Path(folder.name)
+        for name in ["jax_plugins/xla_cuda13", "nvidia/cu13"]:
+            (site / name).mkdir(parents=True)
+        return site, site / "jax_plugins/xla_cuda13/xla_cuda_plugin.so"
+
+    def test_that_of_jax_is_found(self):
+        site, library = self.site()
+        library.touch()
+        with mock.patch.dict(os.environ, clear=True), mock.patch.object(sys, "path", [str(site)]):
+            self.assertEqual(gpu_daemon.plugin("cuda"), {"TRAIND_PLUGIN_CUDA": str(library)})
+            self.assertEqual(gpu_daemon.plugin("cpu"), {})
+
+    def test_its_absence_names_the_package(self):
+        with mock.patch.dict(os.environ, clear=True), mock.patch.object(sys, "path", []):
+            with self.assertRaisesRegex(SystemExit, "jax-cuda13-pjrt"):
+                gpu_daemon.plugin("cuda")
+
+    def test_the_compilers_tools_are_those_beside_it(self):
+        site, library = self.site()
+        given = {"TRAIND_PLUGIN_CUDA": str(library), "XLA_FLAGS": "--a=b"}
+        with mock.patch.dict(os.environ, given, clear=True):
+            flags = f"--a=b --xla_gpu_cuda_data_dir={site / 'nvidia/cu13'}"
+            self.assertEqual(gpu_daemon.plugin_alone("cuda"), {"XLA_FLAGS": flags})
+            self.assertEqual(gpu_daemon.plugin_alone("cpu"), {})
 
 
 class Fixtures(unittest.TestCase):
