@@ -28,8 +28,10 @@ import gpu_losses
 import gpu_meter
 from gpu_speeds import Speeds
 
-PARTS = ["losses", "fixtures", "resume", "speeds"]
-FIXTURES_SECONDS_MAX = 150
+PARTS = ["losses", "resume", "fixtures", "speeds"]
+FIXTURES_SECONDS_MAX = 180
+# Of a program that was started in time.
+GRACE_SECONDS = 15
 SAVE_STEPS = 10
 
 
@@ -106,9 +108,9 @@ class Bench:
         return left
 
     def peer(self, script, *arguments):
-        """Runs a program of the other sides, which may take half a minute longer than there is."""
+        """Runs a program of the other sides, which may take a little longer than there is."""
         command = [sys.executable, PEERS / script, *map(str, arguments)]
-        subprocess.run(command, check=True, timeout=self.seconds_left() + 30)
+        subprocess.run(command, check=True, timeout=self.seconds_left() + GRACE_SECONDS)
 
     def run(self, job, **options):
         """Runs a job of traind."""

@@ -92,7 +92,8 @@ class Daemon:
 
     def __init__(self, arguments, folder, cluster, engine):
         self.folder, self.traind, self.engine = folder, arguments.programs / "traind", engine
-        self.runner = arguments.programs / "traind-runner"
+        # Also started in other folders.
+        self.runner = (arguments.programs / "traind-runner").absolute()
         self.environment = cluster.environment | {"TRAIND_SOCKET": str(folder / "socket")}
         self.whole = self.local = None
 
