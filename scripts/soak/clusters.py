@@ -40,7 +40,9 @@ def trains(daemon, _, hosts):
     local = daemon.local_losses(hosts)
     placed = daemon.complete(daemon.submit("placed", hosts=hosts))
     difference = compare(local, daemon.losses(placed))
-    return f"{placed['cluster_job']} on {placed['host_names']}: {len(local)} losses differ by at most {difference:.1e}"
+    # A short job may end before the daemon asks for its hosts.
+    names = placed.get("host_names", "unknown hosts")
+    return f"{placed['cluster_job']} on {names}: {len(local)} losses differ by at most {difference:.1e}"
 
 
 def follows_another(daemon, _, hosts):
