@@ -20,7 +20,7 @@ use crate::error::{RunError, RunResult};
 use crate::evaluation::{Batching, Evaluator};
 use crate::model::{NamedReference, OpenModel};
 use crate::progress::{BestRule, Timetable};
-use crate::session::{Session, open_cores};
+use crate::session::{Session, gpu_options, open_cores};
 use crate::state::{self, StartValues, TrainState};
 use crate::step::{JobPrograms, ProgramShape, Schedule};
 
@@ -169,7 +169,7 @@ impl Inputs {
     ) -> RunResult<(Vec<LazyDevice>, JobPrograms)> {
         let stages = (0..cores.mesh().size(Axis::Pipeline)).map(|stage| cores.of_stage(stage));
         let stages = stages.collect::<Result<Vec<_>, _>>()?.into_iter();
-        let device = |cores| LazyDevice::new(cores, Some(cache.clone()), job.train.tf32);
+        let device = |cores| LazyDevice::new(cores, Some(cache.clone()), gpu_options(job));
         let mut devices: Vec<LazyDevice> = stages.map(device).collect();
         let OpenModel { model, reference, task, inputs, .. } = &self.open;
         let recorders = devices.iter_mut().map(LazyDevice::recorder_mut);

@@ -3,7 +3,7 @@
 use traind_pjrt::{
     Buffer, Client, CompileOptions, CreateOptions, DeviceOutputs, ExecuteOptions, Plugin, Value,
 };
-use traind_xla::kernels::register_kernels;
+use traind_xla::kernels::{Kernels, register_kernels};
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{HostArray, LocalCores, with_platform_options};
 use traind_xla::stablehlo::{self, Lowering, Output};
@@ -36,7 +36,7 @@ impl Program {
         let nodes: Vec<Output> = outputs.iter().map(|t| Output::new(t.node())).collect();
         let cores = cores(replicas);
         let kernels = kernels && register_kernels(cores.client());
-        let lowering = Lowering { kernels, ..Lowering::default() };
+        let lowering = Lowering { kernels: Kernels::own_if(kernels), ..Lowering::default() };
         let program = stablehlo::lower(&trace.graph(), "test", &nodes, replicas, lowering);
         let platform = cores.client().platform_name();
         let options = with_platform_options(CompileOptions::replicas(replicas), platform);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use traind_job_file::AttnImplementation;
 use traind_models::registry;
 use traind_pjrt::Instruction;
 
@@ -196,8 +197,9 @@ fn check(job: &JobFile, hosts: usize) -> Option<Memory> {
     println!("{:?}: estimated and compiled bytes {bytes:?}", job.parallel);
     for Compiled { collectives: [recorded, found], calls, instructions } in &programs {
         check_collectives(recorded, found, job.resources.hosts > 1);
-        // Attention is dots and fused elementwise operations, and no call of cuDNN.
-        assert!(calls.iter().all(|it| it.starts_with("__cublas")), "{calls:?}");
+        // Attention is dots and fused elementwise operations, unless the job asks for cuDNN.
+        let is_expected = |it: &String| it.starts_with("__cublas") || is_attention(it, job);
+        assert!(calls.iter().all(is_expected), "{calls:?}");
         // The compiler's own loops are slow beside cuBLAS.
         let is_loop = |it: &&Instruction| ["dot", "convolution"].contains(&it.opcode.as_str());
         let loops: Vec<&Instruction> = instructions.iter().filter(is_loop).collect();
@@ -206,6 +208,12 @@ fn check(job: &JobFile, hosts: usize) -> Option<Memory> {
     assert_eq!(measured.weights_bytes, estimated.weights_bytes);
     assert!(bytes[1] < 2 * bytes[0] + WORKSPACE, "{measured:?} {estimated:?}");
     Some(measured)
+}
+
+/// Whether a call is cuDNN's attention, which the job asks for.
+fn is_attention(target: &str, job: &JobFile) -> bool {
+    let is_fused = job.model.attn_implementation == AttnImplementation::FlashAttention2;
+    is_fused && target.starts_with("__cudnn$fmha")
 }
 
 /// The compiler adds no collectives. It merges equal ones, gathers weights in half precision where
@@ -313,6 +321,37 @@ fn jobs_of_many_hosts_compile_for_gpus() {
         job.resources.hosts = hosts;
         check(&job, hosts as usize);
     }
+}
+
+/// With `flash_attention_2`, each layer calls cuDNN once forward and once backward, and no scores are kept.
+#[test]
+fn attention_becomes_calls_of_cudnn() {
+    const LAYERS: usize = 2;
+    let Some(plugin) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
+        eprintln!("not tested: {VARIABLE} names no plugin");
+        return;
+    };
+    let (folder, task) = Folder::of_family("llama");
+    let parallel = json!({"tensor": 2, "fsdp": "shard_optimizer"});
+    let activations = |implementation: AttnImplementation| {
+        let mut job = folder.job(task, 8, &json!({"bf16": true}), &parallel);
+        job.data.block_size = Some(128);
+        job.model.attn_implementation = implementation;
+        let planned = PlannedModel::of_job(&job, false).unwrap();
+        let estimated = Memory::of(&job, &planned).unwrap().activations_bytes;
+        let compiled = check(&job, 1).unwrap().activations_bytes;
+        let (programs, _) = compile(&plugin, &job, 1);
+        let calls: Vec<&String> = programs.iter().flat_map(|it| &it.calls).collect();
+        let count = |target: &str| calls.iter().filter(|it| **it == target).count();
+        let count =
+            count("__cudnn$fmhaScaleBiasSoftmax") + count("__cudnn$fmhaScaleBiasSoftmaxBackward");
+        (count, estimated, compiled)
+    };
+    let plain = activations(AttnImplementation::Eager);
+    let fused = activations(AttnImplementation::FlashAttention2);
+    println!("calls, estimated and compiled bytes: {plain:?} {fused:?}");
+    assert_eq!((plain.0, fused.0), (0, 2 * LAYERS));
+    assert!(fused.1 < plain.1 && fused.2 < plain.2, "{fused:?} {plain:?}");
 }
 
 #[test]
