@@ -39,26 +39,15 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     problems.violation("parallel", format!("{description}; {} works", asked.nearest(job)));
 }
 
-/// Refuses shards over hosts where hosts would wait for each other in different programs.
+/// Refuses parameters that hosts share where each runs other programs than the others.
 fn check_shards_of_hosts(job: &JobFile, problems: &mut Problems) {
-    let (parallel, sharding) = (&job.parallel, job.parallel.sharding());
-    let is_over_hosts = sharding.shards_gradients() && !sharding.is_within_hosts();
-    if job.data_hosts() == 1 || !is_over_hosts {
-        return;
-    }
-    let has_parameters = sharding.shards_parameters();
-    let within = if has_parameters { Fsdp::HybridShard } else { Fsdp::HybridShardZero2 };
-    if parallel.pipeline > 1 && job.resources.platform == Platform::Cpu {
-        let description = format!(
-            "{sharding} exchanges data between hosts in every pass of a stage, and CPU devices run the passes of \
-             stages in different orders; {within} keeps the shards within a host"
-        );
-        problems.violation("parallel.fsdp", description);
-    }
-    if has_parameters && job.train.predict_with_generate {
+    let sharding = job.parallel.sharding();
+    let is_over_hosts = sharding.shards_parameters() && !sharding.is_within_hosts();
+    if job.data_hosts() > 1 && is_over_hosts && job.train.predict_with_generate {
         let description = format!(
             "is not supported with parallel.fsdp: {sharding} on several hosts, each of which generates other \
-             texts; {within} keeps the shards within a host"
+             texts; {} keeps the shards within a host",
+            Fsdp::HybridShard
         );
         problems.violation("train.predict_with_generate", description);
     }

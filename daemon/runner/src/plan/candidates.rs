@@ -97,17 +97,15 @@ fn largest_stage(pipeline: u32, interleave: u32, layers: u32) -> Option<usize> {
 }
 
 /// What the cores of the `data` axis may divide, or those of each host alone: in stages at least the optimizer's
-/// state, which costs nothing. Stages on CPU cores cannot divide parameters over hosts.
+/// state, which costs nothing.
 fn shardings(job: &JobFile) -> Vec<Fsdp> {
     let (hosts, has_stages) = (job.data_hosts(), job.parallel.pipeline > 1);
     if job.data_parallel_size() == 1 {
         return vec![Fsdp::No];
     }
-    let is_cpu = job.resources.platform == Platform::Cpu;
     let mut shardings = vec![Fsdp::No, Fsdp::ShardOptimizer, Fsdp::FullShard, Fsdp::HybridShard];
     shardings.retain(|fsdp| match fsdp {
         Fsdp::No => !has_stages,
-        Fsdp::FullShard => hosts == 1 || !has_stages || !is_cpu,
         Fsdp::HybridShard => hosts > 1 && job.host_data_parallel_size() > 1,
         _ => true,
     });
@@ -200,17 +198,23 @@ pub(super) mod tests {
         assert!(found.iter().all(|it| it.data_parallel_size().is_multiple_of(2)));
     }
 
-    /// Within a host, stages of CPUs run one after the other: hosts would exchange shards in different orders.
     #[test]
-    fn stages_on_each_of_several_hosts_with_cpus_keep_their_shards_there() {
-        let settings = "resources: {hosts: 2, cores: 4}\ntrain: {per_device_train_batch_size: 2}";
-        let found = candidates(&job(settings), 4, 8);
-        let shards = |pipeline, fsdp| {
-            let has = |it: &JobFile| (it.parallel.pipeline, it.parallel.fsdp) == (pipeline, fsdp);
-            found.iter().any(has)
-        };
-        assert!(shards(1, Fsdp::FullShard) && shards(2, Fsdp::HybridShard));
-        assert!(!shards(2, Fsdp::FullShard));
+    fn stages_divide_their_parameters_over_the_cores_of_all_hosts_or_of_each() {
+        for platform in ["cpu", "cuda"] {
+            let settings = format!(
+                "resources: {{platform: {platform}, hosts: 2, cores: 4}}\n\
+                 train: {{per_device_train_batch_size: 2}}"
+            );
+            let found = candidates(&job(&settings), 4, 8);
+            let shards = |stages| {
+                let of_stages = found.iter().filter(move |it| it.parallel.pipeline == stages);
+                of_stages.map(|it| it.parallel.fsdp).collect::<Vec<_>>()
+            };
+            for (stages, fsdp) in [(1, Fsdp::No), (1, Fsdp::FullShard), (2, Fsdp::FullShard)] {
+                assert!(shards(stages).contains(&fsdp), "{platform}: {fsdp} with {stages} stages");
+            }
+            assert!(shards(2).contains(&Fsdp::HybridShard), "{platform}");
+        }
     }
 
     #[test]

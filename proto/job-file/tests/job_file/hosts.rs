@@ -54,6 +54,26 @@ fn meshes_that_the_hosts_cannot_form_are_refused_with_the_nearest_one() {
     );
 }
 
+/// Each host generates other texts, of another length.
+#[test]
+fn hosts_share_parameters_with_stages_too_but_not_where_they_generate() {
+    let of = |rest: &str| {
+        format!(
+            "model: {{name_or_path: ./a, task: seq2seq-lm}}\ndata: {{train: a.csv, text: a, target: b}}\n\
+             resources: {{hosts: 2, cores: 4}}\n{rest}"
+        )
+    };
+    for fsdp in ["shard_grad_op", "full_shard"] {
+        check(&of(&format!("parallel: {{pipeline: 2, fsdp: {fsdp}}}")), "");
+    }
+    check(
+        &of("parallel: {fsdp: full_shard}\ntrain: {predict_with_generate: true}"),
+        "line 5: train.predict_with_generate: is not supported with parallel.fsdp: full_shard on several hosts, \
+         each of which generates other texts; hybrid_shard keeps the shards within a host",
+    );
+    check(&of("parallel: {fsdp: shard_grad_op}\ntrain: {predict_with_generate: true}"), "");
+}
+
 #[test]
 fn stages_are_on_different_hosts_where_one_has_too_few_cores_or_the_placement_says_so() {
     let of = |resources: &str, parallel: &str| {
