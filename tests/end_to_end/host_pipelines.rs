@@ -206,6 +206,39 @@ async fn two_stages_on_four_hosts_add_the_gradients_of_two_hosts_each() {
     }
 }
 
+/// Hosts of GPUs, for which the plugin of CPUs stands in: their programs do not call MPI, which carries what stages
+/// exchange. A host without MPI's library says so before the first step.
+#[tokio::test]
+async fn stages_of_other_platforms_exchange_their_values_by_mpi() {
+    if is_skipped() {
+        return;
+    }
+    let host = Host::prepared(CORES as u32);
+    let stages = "pipeline: 2, pipeline_interleave: 2, microbatches: 4, placement: PDT";
+    let one = TIED.trained(&host, "one", 1, [stages, ""]).await;
+    let start = |draft: &Draft, mpi: Option<&str>| {
+        let file = TIED.file(draft, 2, [stages, ""]).replace("platform: cpu", "platform: cuda");
+        Runners::start_with(&host, draft, &file, 2, |_, command| {
+            let devices = format!("--xla_force_host_platform_device_count={}", CORES / 2);
+            command.env("TRAIND_PLUGIN_CUDA", host.plugin()).env("XLA_FLAGS", devices);
+            command.envs(mpi.map(|library| ("TRAIND_PLUGIN_MPI", library)));
+            true
+        })
+    };
+    let draft = TIED.draft(&host, "two");
+    start(&draft, None).completed().await;
+    Run::of(draft).assert_same_bits(&one);
+
+    let draft = TIED.draft(&host, "without");
+    let mut runners = start(&draft, Some("/absent/libmpi_abi.so.1"));
+    let statuses = runners.ended().await;
+    assert!(statuses.iter().all(|status| status.code() == Some(1)), "{}", runners.logs());
+    let failure = runners.finished(0).failure.unwrap();
+    for part in ["/absent/libmpi_abi.so.1", "traind plugins install mpi"] {
+        assert!(failure.message.contains(part), "{failure:?}");
+    }
+}
+
 /// Hosts exchange shards in every pass. Each of them has two stages of two cores, whose programs its client runs one at a
 /// time, or four of them have one stage each.
 #[tokio::test]

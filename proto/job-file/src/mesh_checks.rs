@@ -5,7 +5,6 @@ use std::fmt;
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::parallel::Fsdp;
-use crate::schema::resources::Platform;
 
 /// Reports a mesh that the job's hosts cannot form, with the nearest one that they can.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
@@ -25,13 +24,6 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
             let cores = cores(job);
             format!(
                 "tensor is {tensor}, which does not divide {cores} cores of a host, within which layers are shared"
-            )
-        }
-        _ if job.pipeline_hosts() > 1 && job.resources.platform != Platform::Cpu => {
-            format!(
-                "the {} stages do not fit a host, and pipeline stages on different hosts need \
-                 `resources.platform: cpu`",
-                asked.pipeline
             )
         }
         _ => return,
@@ -79,9 +71,7 @@ impl Axes {
             (1..=most).rev().find(|count| divided.is_multiple_of(*count)).unwrap_or(1)
         };
         let (total, tensor) = (total(job), at_most(self.tensor, cores(job)));
-        // The stages of other platforms are within a host.
-        let of_stages = if job.resources.platform == Platform::Cpu { total } else { cores(job) };
-        let pipeline = at_most(self.pipeline, of_stages / tensor);
+        let pipeline = at_most(self.pipeline, total / tensor);
         NearestMesh { data: total / tensor / pipeline, tensor, pipeline }
     }
 }

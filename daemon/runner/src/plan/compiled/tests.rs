@@ -130,12 +130,13 @@ struct Compiled {
     instructions: Vec<Instruction>,
 }
 
-/// Compiles all programs of a job's training step for `hosts` of eight GPUs. Returns them with the
-/// memory of a core, as estimated and as compiled.
+/// Compiles all programs of a job's training step for `hosts` of eight GPUs, or those of a stage for the hosts that have
+/// it. Returns them with the memory of a core, as estimated and as compiled.
 fn compile(plugin: &Path, job: &JobFile, hosts: usize) -> (Vec<Compiled>, [Memory; 2]) {
     let gpu = GpuTarget::named("h100").unwrap();
     let per_host = (job.resources.total_cores() as usize).div_ceil(hosts);
-    let compiler = AheadOfTime::for_gpus(plugin, gpu, hosts, per_host).unwrap();
+    let with_stage = hosts / job.pipeline_hosts() as usize;
+    let compiler = AheadOfTime::for_gpus(plugin, gpu, with_stage, per_host).unwrap();
     let planned = PlannedModel::of_job(job, false).unwrap();
     let programs: RefCell<Vec<Compiled>> = RefCell::default();
     let measure = |recorder: &Recorder, step: &RecordedStep| {
@@ -311,6 +312,23 @@ fn jobs_of_many_hosts_compile_for_gpus() {
     for hosts in [2, 16, 128] {
         let mut job = folder.job(task, 8, &json!({"bf16": true}), &parallel);
         job.resources.hosts = hosts;
+        check(&job, hosts as usize);
+    }
+}
+
+/// The programs of a stage span the hosts that have it, one or two.
+#[test]
+fn stages_on_different_hosts_compile_for_gpus() {
+    let own = json!({"n_embd": 64, "n_layer": 2, "n_head": 8, "n_positions": 128});
+    let folder = Folder::of("gpt2", &own);
+    for (hosts, far, parallel) in [
+        (2, 2, json!({"pipeline": 2, "tensor": 2, "placement": "PDT", "fsdp": "full_shard"})),
+        (4, 2, json!({"pipeline": 2, "tensor": 2, "placement": "PDT", "fsdp": "full_shard"})),
+        (4, 2, json!({"pipeline": 2, "tensor": 8, "sequence_parallel": true})),
+    ] {
+        let mut job = folder.job("causal-lm", 8, &json!({"bf16": true}), &parallel);
+        job.resources.hosts = hosts;
+        assert_eq!(job.pipeline_hosts(), far, "{parallel}");
         check(&job, hosts as usize);
     }
 }
