@@ -90,7 +90,7 @@ pub(super) fn search(
     let (price, rows) = (search.price_per_hour, search.rows);
     let machine = Machine { core, per_host: per_host as usize, price, rows };
     let bytes_max = bytes_per_core_max.or(core.memory_bytes);
-    let compiler = compiled::compiler(search, job.resources.cores, per_host);
+    let compiler = compiled::compiler(search, job.resources.total_cores(), per_host);
     let layers = planned.model.num_layers() as u32;
     let (compiles, end) = (compiler.is_some(), search.end);
     let comparison = Comparison { planned, machine, bytes_max, compiles, end };

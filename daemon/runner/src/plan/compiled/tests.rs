@@ -12,6 +12,7 @@ use traind_pjrt::Instruction;
 
 use super::*;
 use crate::plan::memory::Memory;
+use crate::plan::search::search;
 
 const VARIABLE: &str = "TRAIND_TEST_CUDA_PLUGIN";
 /// Set where every family is compiled for every mesh, which takes minutes.
@@ -331,6 +332,23 @@ fn stages_on_different_hosts_compile_for_gpus() {
         assert_eq!(job.pipeline_hosts(), far, "{parallel}");
         check(&job, hosts as usize);
     }
+}
+
+/// The compiler lays out the memory of the mesh that a search puts first, also where its programs span hosts.
+#[test]
+fn searches_measure_the_memory_of_meshes_over_hosts() {
+    let Some(plugin) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
+        eprintln!("not tested: {VARIABLE} names no plugin");
+        return;
+    };
+    let (folder, task) = Folder::of_family("gpt2");
+    let mut job = folder.job(task, 2, &json!({}), &json!({}));
+    job.resources.hosts = 2;
+    let planned = PlannedModel::of_job(&job, false).unwrap();
+    let wanted =
+        Search { device: "h100".to_owned(), hosts: 2, plugin: Some(plugin), ..Search::default() };
+    let found = search(&job, &planned, &wanted, None).unwrap().meshes;
+    assert!(found[0].compiled && found[0].data == 4, "{found:?}");
 }
 
 #[test]
