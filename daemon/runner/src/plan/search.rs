@@ -33,7 +33,8 @@ pub(super) struct Search {
     pub device: String,
     /// Among which the job's cores are divided evenly, unless the job has several itself.
     pub hosts: u32,
-    /// Compare meshes whose layers are divided over hosts too, which no job can do.
+    /// Compare meshes whose layers are divided over hosts too, and whose stages send from device to device, which no job
+    /// can do.
     #[serde(default)]
     pub across_hosts: bool,
     /// Of all hosts together.
