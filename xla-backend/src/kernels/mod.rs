@@ -77,11 +77,11 @@ pub fn expected_kernels(platform: &str, options: GpuOptions) -> Kernels {
     }
 }
 
-/// Lets programs for `client` reduce across the hosts of `mesh`, if there are several with the same stages: as this
-/// process has joined the others' [`World`].
+/// Lets programs for `client` exchange data with the other hosts of `mesh` where they do so by MPI. Fails if MPI is
+/// needed, there or between stages on different hosts, and this process has not joined the others' [`World`].
 pub(crate) fn enable_hosts(client: &Client, mesh: &Mesh) -> Result<()> {
-    let hosts = mesh.grid().count();
-    if hosts == 1 {
+    let (hosts, by_programs) = (mesh.grid().count(), client.platform_name() == IN_HOST_MEMORY);
+    if hosts == 1 || !(by_programs || mesh.grid().pipeline > 1) {
         return Ok(());
     }
     let world = World::current()?;
@@ -89,6 +89,9 @@ pub(crate) fn enable_hosts(client: &Client, mesh: &Mesh) -> Result<()> {
     if found != expected {
         let problem = format!("MPI has started process {} of {}", found.0, found.1);
         return Err(Error::Mesh { axes: mesh.to_string(), problem });
+    }
+    if !by_programs {
+        return Ok(());
     }
     match client.register_deferred_kernel::<HostCollective>()? {
         true => Ok(()),

@@ -13,6 +13,7 @@ use traind_pjrt::Instruction;
 
 use super::*;
 use crate::plan::memory::Memory;
+use crate::plan::search::search;
 
 const VARIABLE: &str = "TRAIND_TEST_CUDA_PLUGIN";
 /// Set where every family is compiled for every mesh, which takes minutes.
@@ -131,12 +132,13 @@ struct Compiled {
     instructions: Vec<Instruction>,
 }
 
-/// Compiles all programs of a job's training step for `hosts` of eight GPUs. Returns them with the
-/// memory of a core, as estimated and as compiled.
+/// Compiles all programs of a job's training step for `hosts` of eight GPUs, or those of a stage for the hosts that have
+/// it. Returns them with the memory of a core, as estimated and as compiled.
 fn compile(plugin: &Path, job: &JobFile, hosts: usize) -> (Vec<Compiled>, [Memory; 2]) {
     let gpu = GpuTarget::named("h100").unwrap();
     let per_host = (job.resources.total_cores() as usize).div_ceil(hosts);
-    let compiler = AheadOfTime::for_gpus(plugin, gpu, hosts, per_host).unwrap();
+    let with_stage = hosts / job.pipeline_hosts() as usize;
+    let compiler = AheadOfTime::for_gpus(plugin, gpu, with_stage, per_host).unwrap();
     let planned = PlannedModel::of_job(job, false).unwrap();
     let programs: RefCell<Vec<Compiled>> = RefCell::default();
     let measure = |recorder: &Recorder, step: &RecordedStep| {
@@ -352,6 +354,40 @@ fn attention_becomes_calls_of_cudnn() {
     println!("calls, estimated and compiled bytes: {plain:?} {fused:?}");
     assert_eq!((plain.0, fused.0), (0, 2 * LAYERS));
     assert!(fused.1 < plain.1 && fused.2 < plain.2, "{fused:?} {plain:?}");
+}
+
+/// The programs of a stage span the hosts that have it, one or two.
+#[test]
+fn stages_on_different_hosts_compile_for_gpus() {
+    let own = json!({"n_embd": 64, "n_layer": 2, "n_head": 8, "n_positions": 128});
+    let folder = Folder::of("gpt2", &own);
+    for (hosts, far, parallel) in [
+        (2, 2, json!({"pipeline": 2, "tensor": 2, "placement": "PDT", "fsdp": "full_shard"})),
+        (4, 2, json!({"pipeline": 2, "tensor": 2, "placement": "PDT", "fsdp": "full_shard"})),
+        (4, 2, json!({"pipeline": 2, "tensor": 8, "sequence_parallel": true})),
+    ] {
+        let mut job = folder.job("causal-lm", 8, &json!({"bf16": true}), &parallel);
+        job.resources.hosts = hosts;
+        assert_eq!(job.pipeline_hosts(), far, "{parallel}");
+        check(&job, hosts as usize);
+    }
+}
+
+/// The compiler lays out the memory of the mesh that a search puts first, also where its programs span hosts.
+#[test]
+fn searches_measure_the_memory_of_meshes_over_hosts() {
+    let Some(plugin) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
+        eprintln!("not tested: {VARIABLE} names no plugin");
+        return;
+    };
+    let (folder, task) = Folder::of_family("gpt2");
+    let mut job = folder.job(task, 2, &json!({}), &json!({}));
+    job.resources.hosts = 2;
+    let planned = PlannedModel::of_job(&job, false).unwrap();
+    let wanted =
+        Search { device: "h100".to_owned(), hosts: 2, plugin: Some(plugin), ..Search::default() };
+    let found = search(&job, &planned, &wanted, None).unwrap().meshes;
+    assert!(found[0].compiled && found[0].data == 4, "{found:?}");
 }
 
 #[test]
