@@ -25,6 +25,9 @@ MESHES = {
     "D-P2": {"pipeline": 2},
     # Stages on different hosts, where there are several.
     "D-P2-far": {"pipeline": 2, "placement": "PDT"},
+    # Stages whose parameters the cores of all hosts share.
+    "FSDP-P2": {"pipeline": 2, "fsdp": "full_shard"},
+    "FSDP-P2-far": {"pipeline": 2, "fsdp": "full_shard", "placement": "PDT"},
 }
 
 
@@ -103,9 +106,13 @@ def job_file(folder, name, size, mesh, checkpoint):
     }
     if checkpoint:
         train["resume_from_checkpoint"] = checkpoint
+    model = {"name_or_path": str(folder / "model"), "task": "sequence-classification", "num_labels": 3}
+    if "fsdp" in mesh:
+        # Smaller matrices are not sharded.
+        model |= {"from_config": True, "config_overrides": {"intermediate_size": 2050}}
     return {
         "name": name,
-        "model": {"name_or_path": str(folder / "model"), "task": "sequence-classification", "num_labels": 3},
+        "model": model,
         "data": {"train": str(folder / "train.csv"), "text": "text", "label": "label"},
         "train": train,
         "resources": {"platform": "cpu", "hosts": hosts, "cores": devices // hosts},

@@ -10,11 +10,12 @@ use crate::training::pairs_draft;
 /// The steps of a run, and those after which it saves.
 const STEPS: u64 = 8;
 const SAVE_STEPS: u64 = 3;
-/// The cores of each job, on all of its hosts.
+/// The cores of most jobs, on all of their hosts.
 const CORES: usize = 4;
 
 /// A language model whose head, in the last stage, has the embeddings of the first one.
 const TIED: Job = Job {
+    cores: CORES,
     task: "causal-lm",
     fixture: "gpt2-causal-lm",
     model: "{n_layer: 4, n_head: 4, resid_pdrop: 0.1, embd_pdrop: 0.1, attn_pdrop: 0.1}",
@@ -22,6 +23,7 @@ const TIED: Job = Job {
     train: "{max_grad_norm: 0.5, adam_epsilon: 1.0e-3",
 };
 const CLASSIFIER: Job = Job {
+    cores: CORES,
     task: "sequence-classification",
     fixture: "bert-sequence-classification",
     model: "{num_hidden_layers: 4, num_attention_heads: 4, hidden_dropout_prob: 0.1}",
@@ -30,7 +32,16 @@ const CLASSIFIER: Job = Job {
     train: "{fp16: true, do_predict: true, adam_epsilon: 1.0e-3",
 };
 
+/// The same with matrices that are large enough to be sharded, those of the tied embeddings among them.
+const SHARDED: Job = Job {
+    cores: 8,
+    model: "{n_layer: 4, n_head: 4, n_inner: 2050, vocab_size: 1030, resid_pdrop: 0.1}",
+    ..TIED
+};
+
 struct Job {
+    /// On all hosts.
+    cores: usize,
     task: &'static str,
     fixture: &'static str,
     model: &'static str,
@@ -47,7 +58,8 @@ impl Job {
     /// The job file for a number of hosts that have as many cores in all.
     fn file(&self, draft: &Draft, hosts: usize, [parallel, train]: [&str; 2]) -> String {
         let Job { task, model, data, train: usual, .. } = self;
-        let (name, cores) = (draft.folder().file_name().unwrap().to_str().unwrap(), CORES / hosts);
+        let name = draft.folder().file_name().unwrap().to_str().unwrap();
+        let cores = self.cores / hosts;
         format!(
             "name: {name}
 model: {{name_or_path: ./model, task: {task}, from_config: true, config_overrides: {model}}}
@@ -104,6 +116,10 @@ impl Run {
     fn assert_equal(&self, expected: &Run) {
         assert_close("loss", &self.losses, &expected.losses, 1e-5);
         assert_close("eval_loss", &self.eval_losses, &expected.eval_losses, 1e-5);
+        self.assert_weights_equal(expected);
+    }
+
+    fn assert_weights_equal(&self, expected: &Run) {
         let [found, expected] = [self, expected]
             .map(|run| run.weights.iter().map(|it| f64::from(*it)).collect::<Vec<_>>());
         assert_close("weights", &found, &expected, 1e-5);
@@ -187,6 +203,74 @@ async fn two_stages_on_four_hosts_add_the_gradients_of_two_hosts_each() {
         let parallel = format!("pipeline: 2, placement: {placement}");
         let four = TIED.trained(&host, placement, 4, [&parallel, averaged]).await;
         four.assert_equal(&one);
+    }
+}
+
+/// Hosts of GPUs, for which the plugin of CPUs stands in: their programs do not call MPI, which carries what stages
+/// exchange. A host without MPI's library says so before the first step.
+#[tokio::test]
+async fn stages_of_other_platforms_exchange_their_values_by_mpi() {
+    if is_skipped() {
+        return;
+    }
+    let host = Host::prepared(CORES as u32);
+    let stages = "pipeline: 2, pipeline_interleave: 2, microbatches: 4, placement: PDT";
+    let one = TIED.trained(&host, "one", 1, [stages, ""]).await;
+    let start = |draft: &Draft, mpi: Option<&str>| {
+        let file = TIED.file(draft, 2, [stages, ""]).replace("platform: cpu", "platform: cuda");
+        Runners::start_with(&host, draft, &file, 2, |_, command| {
+            let devices = format!("--xla_force_host_platform_device_count={}", CORES / 2);
+            command.env("TRAIND_PLUGIN_CUDA", host.plugin()).env("XLA_FLAGS", devices);
+            command.envs(mpi.map(|library| ("TRAIND_PLUGIN_MPI", library)));
+            true
+        })
+    };
+    let draft = TIED.draft(&host, "two");
+    start(&draft, None).completed().await;
+    Run::of(draft).assert_same_bits(&one);
+
+    let draft = TIED.draft(&host, "without");
+    let mut runners = start(&draft, Some("/absent/libmpi_abi.so.1"));
+    let statuses = runners.ended().await;
+    assert!(statuses.iter().all(|status| status.code() == Some(1)), "{}", runners.logs());
+    let failure = runners.finished(0).failure.unwrap();
+    for part in ["/absent/libmpi_abi.so.1", "traind plugins install mpi"] {
+        assert!(failure.message.contains(part), "{failure:?}");
+    }
+}
+
+/// Hosts exchange shards in every pass. Each of them has two stages of two cores, whose programs its client runs one at a
+/// time, or four of them have one stage each.
+#[tokio::test]
+async fn stages_of_several_hosts_share_their_parameters_and_resume_on_any_number() {
+    if is_skipped() {
+        return;
+    }
+    let host = Host::prepared(SHARDED.cores as u32);
+    let stages = |fsdp: &str, placement: &str| {
+        format!(
+            "pipeline: 2, pipeline_interleave: 2, microbatches: 4, fsdp: {fsdp}, placement: {placement}"
+        )
+    };
+    let full = stages("full_shard", "cluster");
+    let one = SHARDED.trained(&host, "one", 1, [&full, ""]).await;
+    let two = SHARDED.trained(&host, "two", 2, [&full, ""]).await;
+    two.assert_equal(&one);
+    for (name, hosts, fsdp, placement) in [
+        ("gradients", 2, "shard_grad_op", "cluster"),
+        ("optimizer", 2, "shard_optimizer", "cluster"),
+        ("four", 4, "full_shard", "PDT"),
+    ] {
+        let parallel = stages(fsdp, placement);
+        SHARDED.trained(&host, name, hosts, [&parallel, ""]).await.assert_equal(&one);
+    }
+    for (name, hosts, from) in [("again", 2, &two), ("fewer", 1, &two), ("more", 2, &one)] {
+        let resumed = resuming(&from.draft, 6);
+        let run = SHARDED.trained(&host, name, hosts, [&full, &resumed]).await;
+        match name {
+            "again" => assert_eq!(bits(&run.weights), bits(&two.weights)),
+            _ => run.assert_weights_equal(&one),
+        }
     }
 }
 

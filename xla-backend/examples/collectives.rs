@@ -7,6 +7,7 @@ use std::error::Error;
 use std::time::Instant;
 
 use traind_pjrt::{Client, CreateOptions, Plugin};
+use traind_xla::kernels::GpuOptions;
 use traind_xla::mesh::{Axis, Mesh, Placement};
 use traind_xla::ops::ReduceKind;
 use traind_xla::runtime::{HostArray, LazyDevice, LocalCores};
@@ -42,7 +43,7 @@ fn measured(devices: usize, floats: usize, record: Record) -> AnyResult<f64> {
     let mesh = Mesh::new(devices, 1, 1, Placement::Cluster)?;
     let groups = mesh.groups(&[Axis::Data]);
     let cores = LocalCores::of_host(Client::new(plugin, &options)?, mesh)?;
-    let mut device = LazyDevice::new(cores, None, false);
+    let mut device = LazyDevice::new(cores, None, GpuOptions::default());
     let x = device.variable(&HostArray::zeros(Shape::new(DType::F32, [floats])))?;
     let step = device.compile(&[], |at| -> traind_xla::Result<()> {
         let x = at.read(x)?;

@@ -11,6 +11,7 @@ use traind_mpi::{Process, Statistics, World};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::DType;
 use traind_xla::autodiff::gradients;
+use traind_xla::kernels::GpuOptions;
 use traind_xla::mesh::{Axis, Mesh, Placement};
 use traind_xla::ops::ReduceKind;
 use traind_xla::runtime::{HostArray, LazyDevice, LocalCores, Recording, Variable};
@@ -63,7 +64,7 @@ fn prepare(world: &World, devices: usize) -> AnyResult<(LazyDevice, Vec<Variable
     let mesh = Mesh::new(devices / tensor, tensor, 1, Placement::Cluster)?;
     let mesh = mesh.on_hosts(world.size(), world.rank())?;
     let cores = LocalCores::of_host(Client::new(plugin, &options)?, mesh.clone())?;
-    let mut device = LazyDevice::new(cores, None, false);
+    let mut device = LazyDevice::new(cores, None, GpuOptions::default());
     let weight = matrix(WIDTH, 0)?;
     let weights = (0..LAYERS).map(|_| device.variable(&weight)).collect::<Result<Vec<_>, _>>()?;
     let rows = device.variable(&matrix(ROWS, 0)?)?;

@@ -14,7 +14,7 @@ use traind_pjrt::{
     Buffer, Client, CompileOptions, CreateOptions, Executable, ExecuteOptions, Plugin,
 };
 use traind_xla::autodiff::gradients;
-use traind_xla::kernels::register_kernels;
+use traind_xla::kernels::{Kernels, register_kernels};
 use traind_xla::ops::{Gate, Random};
 use traind_xla::runtime::with_platform_options;
 use traind_xla::stablehlo::{Lowering, Output, lower};
@@ -136,7 +136,7 @@ fn run(program: &Executable, arguments: &Vec<Buffer>) -> Outcome {
 
 /// The operation with the gradients of its inputs, and arguments.
 fn program(client: &Client, case: &Case, kernels: bool) -> Outcome<(Executable, Vec<Buffer>)> {
-    let trace = Trace::with_kernels(kernels);
+    let trace = Trace::with_kernels(Kernels::own_if(kernels));
     let parameter = |dims: &&[usize]| trace.parameter("", Shape::new(DType::F32, *dims));
     let inputs: Vec<Tensor> = case.inputs.iter().map(parameter).collect::<Result<_, _>>()?;
     let result = (case.build)(&trace, &inputs)?;
@@ -147,7 +147,7 @@ fn program(client: &Client, case: &Case, kernels: bool) -> Outcome<(Executable, 
     let gradients = gradients(&loss, &wrt)?;
     let outputs: Vec<Output> =
         [&result].into_iter().chain(&gradients).map(|tensor| Output::new(tensor.node())).collect();
-    let lowering = Lowering { kernels, ..Lowering::default() };
+    let lowering = Lowering { kernels: Kernels::own_if(kernels), ..Lowering::default() };
     let program = lower(&trace.graph(), "operation", &outputs, 1, lowering);
     let options = with_platform_options(CompileOptions::replicas(1), client.platform_name());
     let executable = client.compile(&program.text, &options)?;

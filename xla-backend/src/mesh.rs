@@ -162,6 +162,12 @@ impl HostGrid {
         }
     }
 
+    /// The hosts that have the same stages, by their place along `pipeline`.
+    pub fn groups(self) -> Vec<Vec<usize>> {
+        let group = |pipeline| (0..self.data).map(|data| self.host(data, pipeline)).collect();
+        (0..self.pipeline).map(group).collect()
+    }
+
     /// The host at a place along `data` and along `pipeline`.
     pub fn host(self, data: usize, pipeline: usize) -> usize {
         match self.pipeline_is_slower {
@@ -227,6 +233,11 @@ impl Mesh {
     /// The place of this host among those with the same rows.
     pub fn pipeline_place(&self) -> usize {
         self.grid.place(self.host).1
+    }
+
+    /// The numbers of the hosts that have the same stages, this one's among them.
+    pub fn hosts_with_own_stages(&self) -> Vec<usize> {
+        self.grid.groups().swap_remove(self.pipeline_place())
     }
 
     /// The pipeline stages of this host, among those of the job.

@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::graph::{DType, Graph, NodeId, Op, Recompute, Shape};
+use crate::kernels::Kernels;
 
 /// A graph under construction, shared by the tensors that point into it.
 #[derive(Clone, Default, Debug)]
 pub struct Trace {
     graph: Rc<RefCell<Graph>>,
-    kernels: bool,
+    kernels: Kernels,
 }
 
 impl Trace {
@@ -22,23 +23,28 @@ impl Trace {
     }
 
     /// A trace whose program may call kernels: what is one kernel is recorded as one operation.
-    pub fn with_kernels(kernels: bool) -> Trace {
+    pub fn with_kernels(kernels: Kernels) -> Trace {
         Trace { kernels, ..Trace::default() }
     }
 
     /// A trace that goes on from `graph`.
-    pub(crate) fn of_graph(graph: Graph, kernels: bool) -> Trace {
+    pub(crate) fn of_graph(graph: Graph, kernels: Kernels) -> Trace {
         Trace { graph: Rc::new(RefCell::new(graph)), kernels }
     }
 
-    /// Whether the program may call kernels.
-    pub fn calls_kernels(&self) -> bool {
+    /// The kernels that the program may call.
+    pub fn kernels(&self) -> Kernels {
         self.kernels
+    }
+
+    /// Whether the program may call kernels of ours.
+    pub fn calls_kernels(&self) -> bool {
+        self.kernels == Kernels::Own
     }
 
     /// Whether products in bfloat16 are best recorded as products of float32 tensors that a kernel rounds.
     pub fn calls_bf16_products(&self) -> bool {
-        self.kernels && traind_kernels::bf16::is_supported()
+        self.calls_kernels() && traind_kernels::bf16::is_supported()
     }
 
     /// The graph recorded so far.

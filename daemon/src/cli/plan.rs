@@ -36,8 +36,8 @@ pub(crate) struct Plan {
     /// Number of cores per host
     #[arg(long)]
     cores: Option<u32>,
-    /// Also divide layers, stages and the optimizer state over hosts, which no job with
-    /// GPUs or NeuronCores does yet
+    /// Also divide layers over hosts, and send states between stages from device to device, which no
+    /// job does yet
     #[arg(long)]
     across_hosts: bool,
     /// Price per hour of all hosts together [default: that of the job's cores, unless the machines are

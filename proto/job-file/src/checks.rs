@@ -4,6 +4,7 @@ use crate::mesh_checks;
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
 use crate::range::Range;
 use crate::schema::JobFile;
+use crate::schema::model::AttnImplementation;
 use crate::schema::parallel::{Fsdp, LOADING_HORIZON, Parallel};
 use crate::schema::resources::Platform;
 use crate::schema::train::{EvalStrategy, LrSchedulerType, SaveStrategy, Train};
@@ -118,6 +119,11 @@ fn check_train(job: &JobFile, problems: &mut Problems) {
     }
     if train.bf16 && train.fp16 {
         problems.violation("train.fp16", "cannot be combined with train.bf16");
+    }
+    let is_fused = job.model.attn_implementation == AttnImplementation::FlashAttention2;
+    if is_fused && !(train.bf16 || train.fp16) {
+        let description = "is `flash_attention_2`, which needs train.bf16 or train.fp16";
+        problems.violation("model.attn_implementation", description);
     }
 }
 

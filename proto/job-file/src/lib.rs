@@ -45,7 +45,7 @@ pub use schema::data::{Data, LabelFormat, PackingStrategy};
 pub use schema::dpo::{Dpo, DpoLoss};
 pub use schema::generation::GenerationConfig;
 pub use schema::kubernetes::{Kubernetes, TaintEffect, Toleration, TolerationOperator};
-pub use schema::model::{Model, ProblemType, TaskName, WeightDtype};
+pub use schema::model::{AttnImplementation, Model, ProblemType, TaskName, WeightDtype};
 pub use schema::notify::Notify;
 pub use schema::parallel::{CorePlacement, Fsdp, Parallel};
 pub use schema::peft::{Peft, PeftBias, PeftMethod};

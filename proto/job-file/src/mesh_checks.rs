@@ -5,7 +5,6 @@ use std::fmt;
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::parallel::Fsdp;
-use crate::schema::resources::Platform;
 
 /// Reports a mesh that the job's hosts cannot form, with the nearest one that they can.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
@@ -27,38 +26,20 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
                 "tensor is {tensor}, which does not divide {cores} cores of a host, within which layers are shared"
             )
         }
-        _ if job.pipeline_hosts() > 1 && job.resources.platform != Platform::Cpu => {
-            format!(
-                "the {} stages do not fit a host, and pipeline stages on different hosts need \
-                 `resources.platform: cpu`",
-                asked.pipeline
-            )
-        }
         _ => return,
     };
     problems.violation("parallel", format!("{description}; {} works", asked.nearest(job)));
 }
 
-/// Refuses shards over hosts where hosts would wait for each other in different programs.
+/// Refuses parameters that hosts share where each runs other programs than the others.
 fn check_shards_of_hosts(job: &JobFile, problems: &mut Problems) {
-    let (parallel, sharding) = (&job.parallel, job.parallel.sharding());
-    let is_over_hosts = sharding.shards_gradients() && !sharding.is_within_hosts();
-    if job.data_hosts() == 1 || !is_over_hosts {
-        return;
-    }
-    let has_parameters = sharding.shards_parameters();
-    let within = if has_parameters { Fsdp::HybridShard } else { Fsdp::HybridShardZero2 };
-    if parallel.pipeline > 1 && job.resources.platform == Platform::Cpu {
-        let description = format!(
-            "{sharding} exchanges data between hosts in every pass of a stage, and CPU devices run the passes of \
-             stages in different orders; {within} keeps the shards within a host"
-        );
-        problems.violation("parallel.fsdp", description);
-    }
-    if has_parameters && job.train.predict_with_generate {
+    let sharding = job.parallel.sharding();
+    let is_over_hosts = sharding.shards_parameters() && !sharding.is_within_hosts();
+    if job.data_hosts() > 1 && is_over_hosts && job.train.predict_with_generate {
         let description = format!(
             "is not supported with parallel.fsdp: {sharding} on several hosts, each of which generates other \
-             texts; {within} keeps the shards within a host"
+             texts; {} keeps the shards within a host",
+            Fsdp::HybridShard
         );
         problems.violation("train.predict_with_generate", description);
     }
@@ -90,9 +71,7 @@ impl Axes {
             (1..=most).rev().find(|count| divided.is_multiple_of(*count)).unwrap_or(1)
         };
         let (total, tensor) = (total(job), at_most(self.tensor, cores(job)));
-        // The stages of other platforms are within a host.
-        let of_stages = if job.resources.platform == Platform::Cpu { total } else { cores(job) };
-        let pipeline = at_most(self.pipeline, of_stages / tensor);
+        let pipeline = at_most(self.pipeline, total / tensor);
         NearestMesh { data: total / tensor / pipeline, tensor, pipeline }
     }
 }

@@ -21,6 +21,7 @@ use traind_models::{Batch, Forward, InputDim, Model, ModelConfig, ParameterTenso
 use traind_models::{clip, registry, weights};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::autodiff::gradients;
+use traind_xla::kernels::GpuOptions;
 use traind_xla::mesh::Mesh;
 use traind_xla::ops::{Random, ReduceKind, ShardGroups};
 use traind_xla::runtime::{HostArray, LazyDevice, LocalCores, Recording, StepInput, Variable};
@@ -173,8 +174,11 @@ impl Bench {
         let path = traind_pjrt::installed_plugin("cpu").ok_or("no CPU plugin is installed")?;
         let options = CreateOptions::new().with("cpu_device_count", cores as i64);
         let client = Client::new(Plugin::load(path)?, &options)?;
-        let mut device =
-            LazyDevice::new(LocalCores::of_host(client, Mesh::data_parallel(cores)?)?, None, false);
+        let mut device = LazyDevice::new(
+            LocalCores::of_host(client, Mesh::data_parallel(cores)?)?,
+            None,
+            GpuOptions::default(),
+        );
         if !side.kernels {
             device = device.without_kernels();
         }

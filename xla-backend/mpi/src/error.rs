@@ -6,7 +6,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    #[error("load the MPI library {path}: {reason}")]
+    #[error(
+        "load the MPI library {path}: {reason}; run `traind plugins install mpi`, or set TRAIND_PLUGIN_MPI to a \
+         library of the MPI ABI"
+    )]
     Library { path: PathBuf, reason: String },
     #[error(
         "{path} is not a library of the MPI ABI, version 1: it lacks {symbol}. MPICH 5 has \

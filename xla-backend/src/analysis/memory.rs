@@ -10,6 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use super::needed;
 use super::profile::{MemoryProfile, Site};
 use crate::graph::{DType, Graph, Node, NodeId, ResultStorage, Shape};
+use crate::kernels::Kernels;
 use crate::stablehlo::Output;
 
 /// Estimated bytes on one core.
@@ -28,8 +29,8 @@ pub struct MemoryEstimate {
 pub(crate) struct Assumptions {
     /// The size of a value in half precision.
     pub half_bytes: usize,
-    /// Whether programs call kernels.
-    pub kernels: bool,
+    /// The kernels that programs may call.
+    pub kernels: Kernels,
 }
 
 pub(crate) fn memory(

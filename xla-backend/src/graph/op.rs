@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::kernels::Kernels;
 use crate::shape::Shape;
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
@@ -43,15 +44,15 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Returns whether an intermediate value of the result's shape, expensive to compute, stays in
-    /// memory until the gradient has read it too. `kernels`: the program may call kernels.
-    fn keeps_intermediate(&self, inputs: &[Shape], kernels: bool) -> bool {
+    /// memory until the gradient has read it too. `kernels`: those that the program may call.
+    fn keeps_intermediate(&self, inputs: &[Shape], kernels: Kernels) -> bool {
         let _ = (inputs, kernels);
         false
     }
 
-    /// The bytes that the operation takes while it runs, besides operands and results. `kernels`: the
-    /// program may call kernels.
-    fn workspace(&self, inputs: &[Shape], kernels: bool) -> usize {
+    /// The bytes that the operation takes while it runs, besides operands and results. `kernels`: those
+    /// that the program may call.
+    fn workspace(&self, inputs: &[Shape], kernels: Kernels) -> usize {
         let _ = (inputs, kernels);
         0
     }

@@ -4,10 +4,12 @@
 
 mod attention;
 pub(crate) mod attributes;
+mod available;
 mod bf16_product;
 mod cross_entropy;
 mod gated;
 mod gelu;
+mod library;
 mod norm;
 mod optimizer;
 mod product;
@@ -23,11 +25,14 @@ use traind_pjrt::{Client, DeferredKernel, Kernel};
 use crate::error::{Error, Result};
 use crate::mesh::Mesh;
 
+pub use available::{GpuOptions, Kernels};
+
 pub(crate) use attention::{AttentionBackward, AttentionForward};
 pub(crate) use bf16_product::Bf16Product;
 pub(crate) use cross_entropy::{CrossEntropyBackward, CrossEntropyForward};
 pub(crate) use gated::{GatedBackward, GatedForward};
 pub(crate) use gelu::{GeluBackward, GeluForward};
+pub(crate) use library::LibraryCall;
 pub(crate) use norm::{NormBackward, NormForward};
 pub(crate) use optimizer::{AdamW, SquareSum};
 pub(crate) use product::{Product, product};
@@ -39,15 +44,19 @@ pub const KERNELS_VARIABLE: &str = "TRAIND_KERNELS";
 
 /// The platform whose devices are processors of the host.
 const IN_HOST_MEMORY: &str = "cpu";
+const CUDA: &str = "cuda";
 
 /// What compiled programs depend on besides their text.
 pub const KERNELS_VERSION: &str = traind_kernels::VERSION;
 
-/// Whether the operations of programs for `client` lower to kernels, which are then
+/// The kernels to which the operations of programs for `client` lower, of which ours are then
 /// registered: unless [`KERNELS_VARIABLE`] is `off`, where the client [can call
 /// them](register_kernels).
-pub fn enable_kernels(client: &Client) -> bool {
-    are_kernels_expected(client.platform_name()) && register_kernels(client)
+pub fn enable_kernels(client: &Client, options: GpuOptions) -> Kernels {
+    match expected_kernels(client.platform_name(), options) {
+        Kernels::Own if !register_kernels(client) => Kernels::None,
+        kernels => kernels,
+    }
 }
 
 /// Registers the kernels where programs for `client` can call them: the platform calls
@@ -59,15 +68,20 @@ pub fn register_kernels(client: &Client) -> bool {
 
 /// What [`enable_kernels`] will answer for a client of `platform` on this host, as far as
 /// that is known without one.
-pub fn are_kernels_expected(platform: &str) -> bool {
-    platform == IN_HOST_MEMORY && !are_switched_off() && are_supported()
+pub fn expected_kernels(platform: &str, options: GpuOptions) -> Kernels {
+    match platform {
+        _ if are_switched_off() => Kernels::None,
+        IN_HOST_MEMORY if are_supported() => Kernels::Own,
+        CUDA if options.cudnn_attention => Kernels::CudnnAttention,
+        _ => Kernels::None,
+    }
 }
 
-/// Lets programs for `client` reduce across the hosts of `mesh`, if there are several with the same stages: as this
-/// process has joined the others' [`World`].
+/// Lets programs for `client` exchange data with the other hosts of `mesh` where they do so by MPI. Fails if MPI is
+/// needed, there or between stages on different hosts, and this process has not joined the others' [`World`].
 pub(crate) fn enable_hosts(client: &Client, mesh: &Mesh) -> Result<()> {
-    let hosts = mesh.grid().count();
-    if hosts == 1 {
+    let (hosts, by_programs) = (mesh.grid().count(), client.platform_name() == IN_HOST_MEMORY);
+    if hosts == 1 || !(by_programs || mesh.grid().pipeline > 1) {
         return Ok(());
     }
     let world = World::current()?;
@@ -75,6 +89,9 @@ pub(crate) fn enable_hosts(client: &Client, mesh: &Mesh) -> Result<()> {
     if found != expected {
         let problem = format!("MPI has started process {} of {}", found.0, found.1);
         return Err(Error::Mesh { axes: mesh.to_string(), problem });
+    }
+    if !by_programs {
+        return Ok(());
     }
     match client.register_deferred_kernel::<HostCollective>()? {
         true => Ok(()),

@@ -4,7 +4,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
 use super::composite::Composite;
 use super::{Backward, Problem, ResultStorage, check_float, operands};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::kernels::{GeluBackward, GeluForward, KernelUse};
 use crate::tensor::Tensor;
@@ -172,9 +172,5 @@ impl Composite for GeluGradient {
 
     fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
         (inputs[0].dtype == DType::F32).then(|| KernelUse::of::<GeluBackward>(String::new()))
-    }
-
-    fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        Err(Error::NotDifferentiable { op: Composite::name(self).to_owned() })
     }
 }

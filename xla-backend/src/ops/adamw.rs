@@ -2,7 +2,7 @@
 //! Adam with bias correction.
 
 use super::composite::Composite;
-use super::{Backward, Problem, ResultStorage};
+use super::{Problem, ResultStorage};
 use crate::error::{Error, Result};
 use crate::graph::{DType, Shape};
 use crate::kernels::attributes::flag;
@@ -159,9 +159,5 @@ impl Composite for AdamW {
         let kernel = || KernelUse::of::<AdamWKernel>(attributes(self.decays));
         let aliases = vec![[0, 0], [1, 1], [2, 2]];
         (inputs[0].dtype == DType::F32).then(|| kernel().in_place(aliases))
-    }
-
-    fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        Err(Error::NotDifferentiable { op: Composite::name(self).to_owned() })
     }
 }

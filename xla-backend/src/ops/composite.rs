@@ -4,9 +4,9 @@
 use std::fmt;
 
 use super::{Backward, Op, Participants, Problem, ResultStorage};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{NodeId, Shape};
-use crate::kernels::KernelUse;
+use crate::kernels::{KernelUse, Kernels, LibraryCall};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::{Tensor, Trace};
 
@@ -27,7 +27,7 @@ pub(super) trait Composite: fmt::Debug + Send + Sync + 'static {
     }
 
     /// The bytes that what [`expand`](Self::expand) gives takes while it is computed, besides operands and
-    /// results. Kernels take none.
+    /// results.
     fn workspace(&self, inputs: &[Shape]) -> usize {
         let _ = inputs;
         0
@@ -61,7 +61,32 @@ pub(super) trait Composite: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>>;
+    /// The call of a library that computes all results on GPUs, where there is one for these shapes.
+    fn library_call(&self, inputs: &[Shape]) -> Option<LibraryCall> {
+        let _ = inputs;
+        None
+    }
+
+    /// Whether one of `kernels` computes it.
+    fn has_kernel(&self, inputs: &[Shape], kernels: Kernels) -> bool {
+        match kernels {
+            Kernels::None => false,
+            Kernels::Own => self.kernel(inputs).is_some(),
+            Kernels::CudnnAttention => self.library_call(inputs).is_some(),
+        }
+    }
+
+    /// The bytes that it takes where one of `kernels` computes it, besides operands and results.
+    fn kernel_workspace(&self, inputs: &[Shape], kernels: Kernels) -> usize {
+        let _ = (inputs, kernels);
+        0
+    }
+
+    /// Operations that are gradients themselves have none.
+    fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+        let _ = at;
+        Err(Error::NotDifferentiable { op: Composite::name(self).to_owned() })
+    }
 }
 
 impl<C: Composite> Op for C {
@@ -77,15 +102,15 @@ impl<C: Composite> Op for C {
         Composite::reads_memory(self)
     }
 
-    fn keeps_intermediate(&self, inputs: &[Shape], kernels: bool) -> bool {
-        Composite::keeps_intermediate(self) && !(kernels && self.kernel(inputs).is_some())
+    fn keeps_intermediate(&self, inputs: &[Shape], kernels: Kernels) -> bool {
+        Composite::keeps_intermediate(self) && !self.has_kernel(inputs, kernels)
     }
 
-    fn workspace(&self, inputs: &[Shape], kernels: bool) -> usize {
-        if kernels && self.kernel(inputs).is_some() {
-            return 0;
+    fn workspace(&self, inputs: &[Shape], kernels: Kernels) -> usize {
+        match self.has_kernel(inputs, kernels) {
+            true => self.kernel_workspace(inputs, kernels),
+            false => Composite::workspace(self, inputs),
         }
-        Composite::workspace(self, inputs)
     }
 
     fn participants(&self) -> Option<Participants> {
@@ -105,7 +130,7 @@ impl<C: Composite> Op for C {
     }
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
-        let trace = Trace::new();
+        let trace = Trace::with_kernels(emitter.kernels());
         let parameter = |value: &Value| trace.parameter("", value.shape.clone());
         let outputs = inputs
             .iter()
@@ -113,11 +138,19 @@ impl<C: Composite> Op for C {
             .collect::<Result<Vec<Tensor>>>()
             .and_then(|parameters| self.expand_all(&parameters))
             .expect("the shape rule has accepted these operands");
-        if emitter.calls_kernels() {
-            let shapes: Vec<Shape> = inputs.iter().map(|input| input.shape.clone()).collect();
-            if let Some(kernel) = self.kernel(&shapes) {
-                let results: Vec<Shape> = outputs.iter().map(|o| o.shape().clone()).collect();
-                return emitter.call_kernel(&kernel, inputs, &results);
+        let shapes: Vec<Shape> = inputs.iter().map(|input| input.shape.clone()).collect();
+        match emitter.kernels() {
+            Kernels::None => {}
+            Kernels::Own => {
+                if let Some(kernel) = self.kernel(&shapes) {
+                    let results: Vec<Shape> = outputs.iter().map(|o| o.shape().clone()).collect();
+                    return emitter.call_kernel(&kernel, inputs, &results);
+                }
+            }
+            Kernels::CudnnAttention => {
+                if let Some(call) = self.library_call(&shapes) {
+                    return emitter.call_library(&call, inputs);
+                }
             }
         }
         let nodes: Vec<NodeId> = outputs.iter().map(Tensor::node).collect();

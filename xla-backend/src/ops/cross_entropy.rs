@@ -3,7 +3,7 @@
 use super::composite::Composite;
 use super::softmax::below_largest;
 use super::{Backward, Problem, ResultStorage, check_float, operands};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::kernels::{CrossEntropyBackward, CrossEntropyForward, KernelUse};
 use crate::tensor::Tensor;
@@ -140,9 +140,5 @@ impl Composite for CrossEntropyGradient {
     fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
         let is_f32 = inputs[0].dtype == DType::F32;
         is_f32.then(|| KernelUse::of::<CrossEntropyBackward>(String::new()).in_place(vec![[0, 0]]))
-    }
-
-    fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        Err(Error::NotDifferentiable { op: Composite::name(self).to_owned() })
     }
 }

@@ -4,7 +4,7 @@
 use super::activation::Activation;
 use super::composite::Composite;
 use super::{Backward, Problem, ResultStorage, check_float, operands};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::kernels::attributes::integer;
 use crate::kernels::{GatedBackward, GatedForward, KernelUse};
@@ -136,9 +136,5 @@ impl Composite for GatedGradient {
         let kernel = || KernelUse::of::<GatedBackward>(self.0.attributes());
         let is_f32 = inputs[0].dtype == DType::F32;
         is_f32.then(|| kernel().in_place(vec![[0, 0], [1, 1]]))
-    }
-
-    fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        Err(Error::NotDifferentiable { op: Composite::name(self).to_owned() })
     }
 }

@@ -280,9 +280,4 @@ impl Composite for NormGradient {
         let is_f32 = inputs[0].dtype == DType::F32;
         is_f32.then(|| KernelUse::of::<NormBackward>(self.0.attributes()))
     }
-
-    fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let op = Composite::name(self).to_owned();
-        Err(crate::Error::NotDifferentiable { op })
-    }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::adamw::{AdamWScalars, AdamWUpdate, SCALARS};
 use super::collectives::group_size;
 use super::composite::Composite;
-use super::{Backward, Participants, Problem, ResultStorage, ShardGroups};
-use crate::error::{Error, Result};
+use super::{Participants, Problem, ResultStorage, ShardGroups};
+use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::kernels::attributes::integer;
 use crate::kernels::{KernelUse, ShardedAdamW as ShardedAdamWKernel};
@@ -165,9 +165,5 @@ impl Composite for ShardedAdamW {
         let updated = (0..3 * count(inputs.len())).map(|index| [index, index]).collect();
         let kernel = || KernelUse::of_deferred::<ShardedAdamWKernel>(attributes).in_place(updated);
         (inputs[0].dtype == DType::F32).then(kernel)
-    }
-
-    fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        Err(Error::NotDifferentiable { op: Composite::name(self).to_owned() })
     }
 }

@@ -1,12 +1,13 @@
 //! The cores of a job, on all its hosts, and those of them that this process
 //! drives.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use traind_pjrt::{Buffer, BufferPlacement, Client, DType as PjrtDType, Device, JobDevice};
 
 use super::HostArray;
-use super::platform::{check_stages, reach};
+use super::platform::reach;
 use crate::error::{Error, Result};
 use crate::graph::DType;
 use crate::kernels::enable_hosts;
@@ -68,16 +69,13 @@ struct LocalCore {
 }
 
 impl LocalCores {
-    /// Selects the job's cores that are devices of `client`, by ascending replica. A mesh of several
-    /// hosts needs [`World::start`](traind_mpi::World::start) before where programs do not span them.
+    /// Selects the job's cores that are devices of `client`, by ascending replica. A mesh of several hosts needs
+    /// [`World::start`](traind_mpi::World::start) before, unless one program spans all of them.
     pub fn new(client: Client, job: JobCores) -> Result<LocalCores> {
         let replicas = job.mesh.replica_count();
-        check_stages(client.platform_name(), &job.mesh)?;
         let reach = reach(client.platform_name(), &job.mesh);
         check_count("devices of the job", reach.hosts() * replicas, job.device_ids.len())?;
-        if reach == Reach::Host {
-            enable_hosts(&client, &job.mesh)?;
-        }
+        enable_hosts(&client, &job.mesh)?;
         let places = job.device_ids.iter().enumerate();
         let cores: Vec<LocalCore> = places
             .filter_map(|(place, &id)| {
@@ -92,13 +90,16 @@ impl LocalCores {
         Ok(LocalCores { client, job: job.into(), cores: cores.into() })
     }
 
-    /// Takes the first devices of the client, and where programs span hosts those of each other
-    /// process, as all cores of the job.
+    /// Takes the first devices of the client, and where programs span hosts those of each other process with the same
+    /// stages, as all cores that run them.
     pub fn of_host(client: Client, mesh: Mesh) -> Result<LocalCores> {
         let count = mesh.replica_count();
         let ids = match reach(client.platform_name(), &mesh) {
             Reach::Host => client.devices().map(|device| device.id()).take(count).collect(),
-            Reach::Hosts(hosts) => first_of_each_host(client.job_devices(), hosts, count)?,
+            Reach::Hosts(_) => {
+                let devices = client.job_devices();
+                first_of_each_process(devices, &processes_with_own_stages(devices, &mesh), count)?
+            }
         };
         LocalCores::new(client, JobCores::new(mesh, ids))
     }
@@ -187,18 +188,31 @@ impl LocalCores {
     }
 }
 
-/// The ids of the first `count` devices of each of `hosts`, by the process that they belong to: ids
-/// need not ascend with the processes.
-fn first_of_each_host(devices: &[JobDevice], hosts: usize, count: usize) -> Result<Vec<i32>> {
-    let of_host = |host: usize| {
-        let own = devices.iter().filter(|device| usize::try_from(device.process_index) == Ok(host));
+/// The processes of a client with the same stages as this one. The client has those of all hosts, or these alone.
+fn processes_with_own_stages(devices: &[JobDevice], mesh: &Mesh) -> Vec<usize> {
+    let processes: BTreeSet<i32> = devices.iter().map(|device| device.process_index).collect();
+    match processes.len() == mesh.hosts() {
+        true => (0..mesh.hosts()).collect(),
+        false => mesh.hosts_with_own_stages(),
+    }
+}
+
+/// The ids of the first `count` devices of each of `processes`: ids need not ascend with them.
+fn first_of_each_process(
+    devices: &[JobDevice],
+    processes: &[usize],
+    count: usize,
+) -> Result<Vec<i32>> {
+    let of_process = |process: &usize| {
+        let own =
+            devices.iter().filter(|device| usize::try_from(device.process_index) == Ok(*process));
         let mut ids: Vec<i32> = own.map(|device| device.id).collect();
         ids.sort_unstable();
         ids.truncate(count);
-        check_count(&format!("devices of host {host}"), count, ids.len())?;
+        check_count(&format!("devices of process {process}"), count, ids.len())?;
         Ok(ids)
     };
-    Ok((0..hosts).map(of_host).collect::<Result<Vec<_>>>()?.concat())
+    Ok(processes.iter().map(of_process).collect::<Result<Vec<_>>>()?.concat())
 }
 
 /// Refuses a number of things other than the expected one.
@@ -231,7 +245,7 @@ fn pjrt_dtype(dtype: DType) -> PjrtDType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mesh::Placement;
+    use crate::mesh::{HostGrid, Placement};
 
     fn devices(of_processes: &[(i32, i32)]) -> Vec<JobDevice> {
         let device = |&(id, process_index)| JobDevice { id, process_index };
@@ -241,9 +255,31 @@ mod tests {
     #[test]
     fn the_devices_of_all_hosts_are_in_the_order_of_hosts() {
         let devices = devices(&[(4, 0), (0, 1), (5, 0), (1, 1), (2, 1), (3, 0)]);
-        assert_eq!(first_of_each_host(&devices, 2, 2).unwrap(), [3, 4, 0, 1]);
-        let error = first_of_each_host(&devices, 3, 2).unwrap_err().to_string();
-        assert!(error.contains("devices of host 2"), "{error}");
+        assert_eq!(first_of_each_process(&devices, &[0, 1], 2).unwrap(), [3, 4, 0, 1]);
+        let error = first_of_each_process(&devices, &[0, 1, 2], 2).unwrap_err().to_string();
+        assert!(error.contains("devices of process 2"), "{error}");
+    }
+
+    /// Four hosts with two stages: the programs of a stage are those of the two hosts that have it, whether a client
+    /// has all hosts or these alone.
+    #[test]
+    fn the_devices_of_a_stage_are_those_of_its_hosts() {
+        let all: Vec<_> = (0..8).map(|id| (id, id / 2)).collect();
+        let (all, of_stage) = (devices(&all), devices(&all[..4]));
+        for (pipeline_is_slower, expected) in
+            [(true, [[0, 1, 2, 3], [4, 5, 6, 7]]), (false, [[0, 1, 4, 5], [2, 3, 6, 7]])]
+        {
+            let grid = HostGrid { data: 2, pipeline: 2, pipeline_is_slower };
+            for host in 0..4 {
+                let mesh = Mesh::data_parallel(2).unwrap().on_grid(grid, host).unwrap();
+                let ids = |devices: &[JobDevice]| {
+                    first_of_each_process(devices, &processes_with_own_stages(devices, &mesh), 2)
+                };
+                let expected = expected[mesh.pipeline_place()];
+                assert_eq!(ids(&all).unwrap(), expected, "host {host} of {grid:?}");
+                assert_eq!(ids(&of_stage).unwrap(), [0, 1, 2, 3], "host {host} of {grid:?}");
+            }
+        }
     }
 
     #[test]

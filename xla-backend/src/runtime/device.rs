@@ -17,7 +17,7 @@ use super::variable::Variable;
 use super::{Compiler, ExecutableCache, HostArray, Pending};
 use crate::error::{Error, Result};
 use crate::graph::Shape;
-use crate::kernels::enable_kernels;
+use crate::kernels::{GpuOptions, enable_kernels};
 
 /// Runs recorded steps on the cores of this process.
 #[derive(Debug)]
@@ -33,14 +33,15 @@ pub struct LazyDevice {
 }
 
 impl LazyDevice {
-    /// `tensor_float_32`: GPUs may round the operands of float32 dots for speed.
+    /// A device of these cores, whose compiled programs are kept on `disk`.
     pub fn new(
         cores: LocalCores,
         disk: Option<ExecutableCache>,
-        tensor_float_32: bool,
+        options: GpuOptions,
     ) -> LazyDevice {
-        let (platform, kernels) = (cores.client().platform_name(), enable_kernels(cores.client()));
-        let mut recorder = Recorder::new(cores.mesh().clone(), platform, tensor_float_32, kernels);
+        let client = cores.client();
+        let (platform, kernels) = (client.platform_name(), enable_kernels(client, options));
+        let mut recorder = Recorder::new(cores.mesh().clone(), platform, options, kernels);
         if cores.len() >= available_parallelism().map_or(1, usize::from) {
             recorder.multiply_by_kernel();
         }
@@ -325,7 +326,7 @@ mod tests {
     #[test]
     fn the_halves_of_a_step_compute_what_the_whole_step_does() {
         let cores = local_cores();
-        let mut device = LazyDevice::new(cores.clone(), None, false);
+        let mut device = LazyDevice::new(cores.clone(), None, GpuOptions::default());
         let values = HostArray::from_f32(&[4], &[1.0, -2.0, 3.0, 0.5]).unwrap();
         let [layer, gradient] = ["layer", "gradient"]
             .map(|it| device.recorder_mut().declare(it, values.shape().clone()));
@@ -371,7 +372,7 @@ mod tests {
     #[test]
     fn a_variable_in_host_memory_is_on_the_cores_for_its_steps_alone() {
         let cores = local_cores();
-        let mut device = LazyDevice::new(cores.clone(), None, false);
+        let mut device = LazyDevice::new(cores.clone(), None, GpuOptions::default());
         let start = HostArray::from_f32(&[3], &[1.0, 2.0, 3.0]).unwrap();
         let kept = device.recorder_mut().declare("kept", start.shape().clone());
         device.keep_on_host(kept, HostMemory::of(&cores).unwrap());

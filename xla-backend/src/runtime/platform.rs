@@ -2,7 +2,6 @@
 
 use traind_pjrt::{CompileOptions, OptionOverride};
 
-use crate::error::{Error, Result};
 use crate::mesh::Mesh;
 use crate::stablehlo::{DotPrecision, Reach};
 
@@ -15,22 +14,14 @@ pub(super) fn dot_precision(platform: &str, tensor_float_32: bool) -> DotPrecisi
     }
 }
 
-/// The hosts of `mesh` that one program spans: the collectives of CPU devices end at their process.
+/// The hosts of `mesh` that one program spans: those with the same stages, except on CPU devices, whose collectives end
+/// at their process.
 pub(super) fn reach(platform: &str, mesh: &Mesh) -> Reach {
     match mesh.hosts() {
         1 => Reach::Host,
         _ if platform == "cpu" => Reach::Host,
         hosts => Reach::Hosts(hosts),
     }
-}
-
-/// Refuses stages on different hosts where one program would have to span a part of the hosts.
-pub(super) fn check_stages(platform: &str, mesh: &Mesh) -> Result<()> {
-    if mesh.grid().pipeline == 1 || platform == "cpu" {
-        return Ok(());
-    }
-    let problem = format!("pipeline stages on different hosts need CPU devices, not {platform}");
-    Err(Error::Mesh { axes: mesh.to_string(), problem })
 }
 
 /// Bytes of an intermediate value in bfloat16 or float16: XLA computes them in float32 on CPU devices.
@@ -83,12 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn stages_on_different_hosts_are_those_of_cpu_devices() {
-        let grid = HostGrid { data: 1, pipeline: 2, pipeline_is_slower: false };
-        let mesh = Mesh::data_parallel(4).unwrap().on_grid(grid, 1).unwrap();
-        assert!(check_stages("cpu", &mesh).is_ok());
-        let error = check_stages("cuda", &mesh).unwrap_err().to_string();
-        assert!(error.contains("need CPU devices, not cuda"), "{error}");
+    fn programs_span_the_hosts_with_the_same_stages_alone() {
+        let of_grid = |data| {
+            let grid = HostGrid { data, pipeline: 2, pipeline_is_slower: false };
+            Mesh::data_parallel(4).unwrap().on_grid(grid, 1).unwrap()
+        };
+        assert_eq!(reach("cuda", &of_grid(1)), Reach::Host);
+        assert_eq!(reach("cuda", &of_grid(3)), Reach::Hosts(3));
+        assert_eq!(reach("cpu", &of_grid(3)), Reach::Host);
     }
 
     #[test]

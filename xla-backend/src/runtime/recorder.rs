@@ -10,7 +10,7 @@ use super::variable::Variable;
 use crate::analysis::{self, Assumptions, Collective, MemoryEstimate, MemoryProfile};
 use crate::error::{Error, Result};
 use crate::graph::Shape;
-use crate::kernels::are_kernels_expected;
+use crate::kernels::{GpuOptions, Kernels, expected_kernels};
 use crate::mesh::Mesh;
 use crate::stablehlo::{self, Lowering, Output, Program};
 use crate::tensor::Trace;
@@ -58,17 +58,16 @@ pub struct RecordedStep {
 }
 
 impl Recorder {
-    /// For cores of `platform`, a client's platform name. `tensor_float_32`: GPUs may round the
-    /// operands of float32 dots. `kernels`: programs may call kernels of ours.
-    pub fn new(mesh: Mesh, platform: &str, tensor_float_32: bool, kernels: bool) -> Recorder {
-        let dots = dot_precision(platform, tensor_float_32);
+    /// For cores of `platform`, a client's platform name, whose programs may call `kernels`.
+    pub fn new(mesh: Mesh, platform: &str, options: GpuOptions, kernels: Kernels) -> Recorder {
+        let dots = dot_precision(platform, options.tensor_float_32);
         let lowering = Lowering { dots, kernels, products: false, reach: reach(platform, &mesh) };
         Recorder { mesh, lowering, half_bytes: half_bytes(platform), variables: Vec::new() }
     }
 
     /// As a [`LazyDevice`](super::LazyDevice) on this host is expected to record.
-    pub fn expected(mesh: Mesh, platform: &str, tensor_float_32: bool) -> Recorder {
-        Recorder::new(mesh, platform, tensor_float_32, are_kernels_expected(platform))
+    pub fn expected(mesh: Mesh, platform: &str, options: GpuOptions) -> Recorder {
+        Recorder::new(mesh, platform, options, expected_kernels(platform, options))
     }
 
     pub fn mesh(&self) -> &Mesh {
@@ -77,11 +76,11 @@ impl Recorder {
 
     /// Whether programs call kernels of ours.
     pub fn calls_kernels(&self) -> bool {
-        self.lowering.kernels
+        self.lowering.kernels == Kernels::Own
     }
 
     pub(super) fn disable_kernels(&mut self) {
-        self.lowering.kernels = false;
+        self.lowering.kernels = Kernels::None;
     }
 
     /// Large products become kernels too, if others are.

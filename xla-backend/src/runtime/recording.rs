@@ -8,6 +8,7 @@ use super::variable::Variable;
 use crate::analysis;
 use crate::error::{Error, Result};
 use crate::graph::{Continuation, NodeId, Shape};
+use crate::kernels::Kernels;
 use crate::stablehlo::Output;
 use crate::tensor::{Tensor, Trace};
 
@@ -80,7 +81,7 @@ impl<'a> Recording<'a> {
     pub(super) fn new(
         variables: &'a [Declared],
         inputs: &[StepInput],
-        kernels: bool,
+        kernels: Kernels,
     ) -> Result<Self> {
         let mut recording = Recording {
             trace: Trace::with_kernels(kernels),
@@ -167,7 +168,7 @@ impl<'a> Recording<'a> {
                 let results = first.sent.iter().map(Tensor::node).chain(kept).map(Output::new);
                 let sent = first.sent.len();
                 let recorded = Recorded { arguments, sent, ..Recorded::default() };
-                (Trace::of_graph(graph, trace.calls_kernels()), results.collect(), recorded)
+                (Trace::of_graph(graph, trace.kernels()), results.collect(), recorded)
             }
             Half::Second => {
                 let second = Continuation::new(&trace.graph(), &kept);
@@ -175,7 +176,7 @@ impl<'a> Recording<'a> {
                 let outputs = outputs.into_iter().map(place).collect();
                 let read = (0..kept.len()).map(|place| Argument::Input(inputs + place));
                 let arguments = recorded.arguments.into_iter().chain(read).collect();
-                let trace = Trace::of_graph(second.graph, trace.calls_kernels());
+                let trace = Trace::of_graph(second.graph, trace.kernels());
                 (trace, outputs, Recorded { arguments, ..recorded })
             }
         }

@@ -8,7 +8,7 @@ use traind_mpi::Collective;
 
 use super::{DotPrecision, Lowering, Reach};
 use crate::graph::{DType, Graph, NodeId, Shape};
-use crate::kernels::KernelUse;
+use crate::kernels::{KernelUse, Kernels, LibraryCall};
 
 /// An SSA value of the module being written.
 #[derive(Clone, Debug)]
@@ -83,14 +83,19 @@ impl Emitter {
         Some((0..self.host_replicas).map(same).collect())
     }
 
-    /// Whether operations may lower to kernels.
-    pub(crate) fn calls_kernels(&self) -> bool {
+    /// The kernels to which operations may lower.
+    pub(crate) fn kernels(&self) -> Kernels {
         self.lowering.kernels
+    }
+
+    /// Whether operations may lower to kernels of ours.
+    pub(crate) fn calls_kernels(&self) -> bool {
+        self.lowering.kernels == Kernels::Own
     }
 
     /// Whether products of large matrices lower to kernels, whatever their layout.
     pub(crate) fn multiplies_by_kernel(&self) -> bool {
-        self.lowering.kernels && self.lowering.products
+        self.calls_kernels() && self.lowering.products
     }
 
     /// The floating-point operations of the kernels called so far, which a compiler cannot count.
@@ -216,6 +221,38 @@ impl Emitter {
         results: &[Shape],
     ) -> Value {
         self.kernel_flops += kernel.flops;
+        let layouts: Vec<Vec<usize>> = results.iter().map(row_major).collect();
+        let attributes = format!(
+            "api_version = 4 : i32, backend_config = {{{}}}, {}{}",
+            kernel.attributes,
+            layouts_of(inputs, &layouts),
+            aliases(&kernel.in_place, results.len()),
+        );
+        self.custom_call(kernel.target, inputs, &attributes, results)
+    }
+
+    /// A call of a library, whose operands are row-major.
+    pub(crate) fn call_library(&mut self, call: &LibraryCall, inputs: &[Value]) -> Value {
+        self.kernel_flops += call.flops;
+        let workspace = (Shape::new(DType::U8, [0]), vec![0]);
+        let results = call.results.iter().cloned().chain([workspace]);
+        let (results, layouts): (Vec<Shape>, Vec<Vec<usize>>) = results.unzip();
+        let attributes = format!(
+            "api_version = 2 : i32, backend_config = \"{}\", {}",
+            call.config.replace('"', "\\22"),
+            layouts_of(inputs, &layouts),
+        );
+        let target = format!("\"{}\"", call.target);
+        self.custom_call(&target, inputs, &attributes, &results)
+    }
+
+    fn custom_call(
+        &mut self,
+        target: &str,
+        inputs: &[Value],
+        attributes: &str,
+        results: &[Shape],
+    ) -> Value {
         let inputs: Vec<&Value> = inputs.iter().collect();
         let from: Vec<&Shape> = inputs.iter().map(|input| &input.shape).collect();
         let to: Vec<&Shape> = results.iter().collect();
@@ -224,14 +261,8 @@ impl Emitter {
         let count = if to.len() == 1 { String::new() } else { format!(":{}", to.len()) };
         let _ = writeln!(
             self.body,
-            "    {name}{count} = stablehlo.custom_call @{}({}) {{api_version = 4 : i32, \
-             backend_config = {{{}}}, operand_layouts = [{}], result_layouts = [{}]{}}} : ({}) -> {}",
-            kernel.target,
+            "    {name}{count} = stablehlo.custom_call @{target}({}) {{{attributes}}} : ({}) -> {}",
             names(&inputs),
-            kernel.attributes,
-            row_major(&from),
-            row_major(&to),
-            aliases(&kernel.in_place, results.len()),
             types(&from),
             if to.len() == 1 { to[0].mlir() } else { format!("({})", types(&to)) },
         );
@@ -355,14 +386,22 @@ fn types(shapes: &[&Shape]) -> String {
     shapes.iter().map(|shape| shape.mlir()).collect::<Vec<_>>().join(", ")
 }
 
-/// The layout of each shape in which its last axis varies fastest.
-fn row_major(shapes: &[&Shape]) -> String {
-    let layout = |shape: &&Shape| {
-        let axes: Vec<usize> = (0..shape.rank()).rev().collect();
-        let axes = if axes.is_empty() { String::new() } else { list(&axes) };
-        format!("dense<{axes}> : tensor<{}xindex>", shape.rank())
-    };
-    shapes.iter().map(layout).collect::<Vec<_>>().join(", ")
+/// The axes of a shape from the one that varies fastest, which is the last.
+fn row_major(shape: &Shape) -> Vec<usize> {
+    (0..shape.rank()).rev().collect()
+}
+
+/// The attributes that say how row-major operands and results with `layouts` are in memory.
+fn layouts_of(inputs: &[Value], layouts: &[Vec<usize>]) -> String {
+    let of_inputs: Vec<Vec<usize>> = inputs.iter().map(|input| row_major(&input.shape)).collect();
+    let [of_inputs, of_results] = [&of_inputs, layouts].map(|layouts| {
+        let layout = |axes: &Vec<usize>| {
+            let text = if axes.is_empty() { String::new() } else { list(axes) };
+            format!("dense<{text}> : tensor<{}xindex>", axes.len())
+        };
+        layouts.iter().map(layout).collect::<Vec<_>>().join(", ")
+    });
+    format!("operand_layouts = [{of_inputs}], result_layouts = [{of_results}]")
 }
 
 fn names(values: &[&Value]) -> String {

@@ -9,6 +9,7 @@ mod types;
 use std::fmt::Write;
 
 use crate::graph::{Graph, NodeId, ParameterInfo, Shape};
+use crate::kernels::Kernels;
 
 pub use emitter::{Emitter, Value, list};
 
@@ -61,9 +62,9 @@ impl Reach {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lowering {
     pub dots: DotPrecision,
-    /// Operations that have a kernel lower to a call of it:
-    /// [`enable_kernels`](crate::kernels::enable_kernels) says whether they may.
-    pub kernels: bool,
+    /// Operations that have one of these lower to a call of it:
+    /// [`enable_kernels`](crate::kernels::enable_kernels) says whether they may call ours.
+    pub kernels: Kernels,
     /// With kernels, products of large matrices are among them in all layouts. A kernel multiplies on one thread; XLA
     /// also uses processors that are idle, as where there are fewer devices or pipeline stages wait for each other.
     pub products: bool,

@@ -1,6 +1,7 @@
 //! Steps that train, against the same steps on the devices of one host.
 
 use traind_xla::autodiff::gradients;
+use traind_xla::kernels::GpuOptions;
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ReduceKind;
 use traind_xla::runtime::{HostArray, LazyDevice, LocalCores, Recording, StepInput, Variable};
@@ -62,7 +63,8 @@ pub(crate) fn a_step_equals_that_of_one_host(rank: usize) {
     let (losses, weights) = train(device(rank), rank * DEVICES);
     let one = Mesh::data_parallel(HOSTS * DEVICES).unwrap();
     let one = LocalCores::of_host(client(HOSTS * DEVICES), one).unwrap();
-    let (expected_losses, expected_weights) = train(LazyDevice::new(one, None, false), 0);
+    let (expected_losses, expected_weights) =
+        train(LazyDevice::new(one, None, GpuOptions::default()), 0);
     let close =
         |found: f32, expected: f32| (found - expected).abs() <= 1e-6 * expected.abs().max(1.0);
     for (found, expected) in losses.iter().zip(&expected_losses) {

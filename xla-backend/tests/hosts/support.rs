@@ -1,6 +1,7 @@
 //! Clients, meshes and runs of the checks.
 
 use traind_pjrt::{Client, CreateOptions, Plugin};
+use traind_xla::kernels::GpuOptions;
 use traind_xla::mesh::{HostGrid, Mesh};
 use traind_xla::runtime::{HostArray, LazyDevice, LocalCores, StepInput};
 use traind_xla::{Result, Shape, Tensor};
@@ -24,7 +25,11 @@ pub(crate) fn device(rank: usize) -> LazyDevice {
 /// The same in a grid of hosts.
 pub(crate) fn device_in(grid: HostGrid, rank: usize) -> LazyDevice {
     let mesh = Mesh::data_parallel(DEVICES).unwrap().on_grid(grid, rank).unwrap();
-    LazyDevice::new(LocalCores::of_host(client(DEVICES), mesh).unwrap(), None, false)
+    LazyDevice::new(
+        LocalCores::of_host(client(DEVICES), mesh).unwrap(),
+        None,
+        GpuOptions::default(),
+    )
 }
 
 /// The result of `build` on each device, from an input of each.

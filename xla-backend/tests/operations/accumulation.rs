@@ -1,6 +1,7 @@
 //! Gradients that are added to sums of earlier ones.
 
 use traind_xla::autodiff::{accumulated_gradients, gradients};
+use traind_xla::kernels::{GpuOptions, Kernels};
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{RecordedStep, Recorder, with_platform_options};
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
@@ -42,7 +43,7 @@ fn totals(trace: &Trace, dtype: DType, in_place: bool) -> Vec<Tensor> {
 }
 
 fn compiled(kernels: bool, dtype: DType, in_place: bool) -> Compiled {
-    let totals = totals(&Trace::with_kernels(kernels), dtype, in_place);
+    let totals = totals(&Trace::with_kernels(Kernels::own_if(kernels)), dtype, in_place);
     let totals: Vec<&Tensor> = totals.iter().collect();
     if kernels { Compiled::with_kernels(&totals) } else { Compiled::new(&totals, 1) }
 }
@@ -87,7 +88,7 @@ fn gradients_are_added_in_place() {
 /// afterwards.
 fn rounded_totals(in_place: bool) -> Compiled {
     const ROWS: usize = 9;
-    let trace = Trace::with_kernels(true);
+    let trace = Trace::with_kernels(Kernels::Own);
     let [states, weight, sum] = [[ROWS, HIDDEN], [WORDS, HIDDEN], [WORDS, HIDDEN]]
         .map(|dims| trace.parameter("x", Shape::new(DType::F32, dims)).unwrap());
     let product = states.bf16_linear(&weight, None).unwrap().tanh().unwrap();
@@ -101,7 +102,7 @@ fn rounded_totals(in_place: bool) -> Compiled {
 
 #[test]
 fn gradients_of_rounded_products_are_added_in_place() {
-    if !Trace::with_kernels(true).calls_bf16_products() {
+    if !Trace::with_kernels(Kernels::Own).calls_bf16_products() {
         eprintln!("skipped: the processor multiplies no bfloat16 numbers");
         return;
     }
@@ -138,7 +139,12 @@ fn a_gradient_of_a_table_takes_no_memory_besides_the_sum() {
     let shape = Shape::new(DType::F32, [20_000, HIDDEN]);
     let table_bytes = shape.size_bytes() as u64;
     for kernels in [false, true] {
-        let mut recorder = Recorder::new(Mesh::data_parallel(1).unwrap(), "cpu", false, kernels);
+        let mut recorder = Recorder::new(
+            Mesh::data_parallel(1).unwrap(),
+            "cpu",
+            GpuOptions::default(),
+            Kernels::own_if(kernels),
+        );
         let [table, sum] = ["table", "sum"].map(|name| recorder.declare(name, shape.clone()));
         let step: Result<RecordedStep> = recorder.record(&[], |at| {
             let (value, total) = (at.read(table)?, at.read(sum)?);

@@ -8,7 +8,7 @@ use traind_pjrt::{
     Buffer, Client, CompileOptions, CompiledMemoryStats, CreateOptions, Device, Executable,
     ExecuteOptions, Plugin,
 };
-use traind_xla::kernels::register_kernels;
+use traind_xla::kernels::{Kernels, register_kernels};
 use traind_xla::runtime::with_platform_options;
 use traind_xla::stablehlo::{DotPrecision, Lowering, Output, Program, Reach, lower};
 use traind_xla::verify::verify;
@@ -47,7 +47,8 @@ impl Compiled {
     pub(crate) fn with_kernels_on(outputs: &[&Tensor], num_replicas: usize) -> Compiled {
         assert!(register_kernels(&CLIENT), "the CPU plugin calls no kernels");
         let dots = DotPrecision::Highest;
-        let lowering = Lowering { dots, kernels: true, products: true, ..Lowering::default() };
+        let lowering =
+            Lowering { dots, kernels: Kernels::Own, products: true, ..Lowering::default() };
         Compiled::lowered(outputs, num_replicas, lowering)
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use traind_xla::autodiff::gradients;
+use traind_xla::kernels::Kernels;
 use traind_xla::verify::verify;
 use traind_xla::{DType, Result, Shape, Tensor, Trace, ops};
 
@@ -13,7 +14,7 @@ const STEP: f64 = 1e-5;
 
 /// A row's loss, a fixed weighting of its result's elements, and its inputs.
 fn trace_row(row: &Row, kernels: bool) -> Result<(Tensor, Vec<Tensor>)> {
-    let trace = Trace::with_kernels(kernels);
+    let trace = Trace::with_kernels(Kernels::own_if(kernels));
     let parameter = |input: &crate::gradient_table::Input| {
         trace.parameter("", Shape::new(DType::F64, input.dims))
     };

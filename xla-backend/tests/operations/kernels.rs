@@ -1,6 +1,7 @@
 //! Kernels against the plain lowering of the same operations.
 
 use traind_xla::autodiff::gradients;
+use traind_xla::kernels::Kernels;
 use traind_xla::ops::{
     AdamWUpdate, AttentionSpec, DotDims, Gate, Random, ShardGroups, ShardHolders, VisibleKeys,
 };
@@ -20,7 +21,7 @@ fn check(
     inputs: &[&[usize]],
     build: impl Fn(&Trace, &[Tensor]) -> Result<Tensor>,
 ) {
-    let trace = Trace::with_kernels(true);
+    let trace = Trace::with_kernels(Kernels::Own);
     let inputs: Vec<Tensor> =
         inputs.iter().map(|dims| trace.parameter("x", f32(dims)).unwrap()).collect();
     let result = build(&trace, &inputs).unwrap();
@@ -136,7 +137,7 @@ fn gradients_of_weights() {
 #[test]
 fn large_products_are_kernels_in_all_layouts() {
     check(&["traind.product"], &[&[64, 80], &[72, 80]], |_, x| x[0].linear(&x[1], None));
-    let trace = Trace::with_kernels(true);
+    let trace = Trace::with_kernels(Kernels::Own);
     let [x, weight] = [[64, 80], [72, 80]].map(|dims| trace.parameter("x", f32(&dims)).unwrap());
     let product = x.linear(&weight, None).unwrap();
     let loss = product.mul(&product).unwrap().sum(&[0, 1]).unwrap();
@@ -173,7 +174,7 @@ fn rotary_positions() {
 /// The plain lowering rounds operands to the same numbers, so only the order of sums differs.
 #[test]
 fn bf16_products() {
-    if !Trace::with_kernels(true).calls_bf16_products() {
+    if !Trace::with_kernels(Kernels::Own).calls_bf16_products() {
         eprintln!("skipped: the processor multiplies no bfloat16 numbers");
         return;
     }
@@ -213,7 +214,7 @@ fn a_norm_of_a_sum_drops_the_same_elements() {
 #[test]
 fn a_norm_of_a_sum_equals_its_parts() {
     let sum = |kernels: bool| {
-        let trace = Trace::with_kernels(kernels);
+        let trace = Trace::with_kernels(Kernels::own_if(kernels));
         let numbers = |series| {
             let numbers = spread_numbers(6 * 8, series, -1.0, 2.0);
             trace.constant(DType::F32, &[6, 8], &numbers).unwrap()
@@ -267,7 +268,7 @@ fn sums_of_squares() {
 #[test]
 fn updates_in_place() {
     for (dims, decays) in [([1, 1], true), ([3, 7], false), ([130, 127], true)] {
-        let trace = Trace::with_kernels(true);
+        let trace = Trace::with_kernels(Kernels::Own);
         let x: Vec<Tensor> = (0..4).map(|_| trace.parameter("x", f32(&dims)).unwrap()).collect();
         let slots = [&x[1], &x[2], &x[3]];
         let updated = adamw_update(slots, decays, |update| x[0].adamw(update)).unwrap();
@@ -292,7 +293,7 @@ fn updates_in_place() {
 #[test]
 fn cores_update_all_copies() {
     const CORES: usize = 4;
-    let trace = Trace::with_kernels(true);
+    let trace = Trace::with_kernels(Kernels::Own);
     let dims: [&[usize]; 3] = [&[6, 5], &[3, 7], &[70, 130]];
     let number = || trace.parameter("n", Shape::new(DType::U32, [])).unwrap();
     let (core, group) = (number(), number());

@@ -7,6 +7,7 @@
 mod accumulation;
 mod collectives;
 mod compiling;
+mod cudnn_attention;
 mod evaluator;
 mod forward;
 mod gradient_table;

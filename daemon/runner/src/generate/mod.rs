@@ -20,6 +20,7 @@ use traind_loader::{
 };
 use traind_models::Error as ModelError;
 use traind_proto::reasons;
+use traind_xla::kernels::GpuOptions;
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{ExecutableCache, LazyDevice};
 
@@ -184,7 +185,7 @@ fn load(request: &Request, opened: Opened, beams: usize) -> RunResult<LoadedMode
     let mesh = Mesh::data_parallel(1)?;
     let cores = open_plugin(&request.plugin, &request.platform, 1, mesh)?;
     let cache = ExecutableCache::open(&request.cache_dir.join("executables"))?;
-    let device = LazyDevice::new(cores, Some(cache), false);
+    let device = LazyDevice::new(cores, Some(cache), GpuOptions::default());
     LoadedModel::new(device, opened.model, &opened.arrays, beams)
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use traind_loader::{BatchAxis, BatchSizes};
 use traind_models::{ModelConfig, Task, registry, weights};
 use traind_pjrt::{Client, CreateOptions, Plugin};
+use traind_xla::kernels::GpuOptions;
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{LazyDevice, LocalCores};
 
@@ -41,7 +42,7 @@ fn device() -> LazyDevice {
     LazyDevice::new(
         LocalCores::of_host(client, Mesh::data_parallel(1).unwrap()).unwrap(),
         None,
-        false,
+        GpuOptions::default(),
     )
 }
 

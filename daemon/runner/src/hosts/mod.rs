@@ -42,6 +42,8 @@ const LOSS_MAX: Duration = Duration::from_secs(8);
 const EXIT_MAX: Duration = Duration::from_secs(20);
 /// The folder with the run folders of all hosts but the first.
 const FOLDER: &str = "hosts";
+/// Between the names of groups of hosts. Names are not empty.
+const BETWEEN_GROUPS: &str = "\n\n";
 /// The channel in which hosts meet after their last step.
 const END: &str = "end";
 
@@ -151,18 +153,22 @@ impl Hosts {
         }
     }
 
-    /// Returns on all hosts the names that all give. They have no line breaks.
+    /// Returns the names that all hosts give which are in one of `groups` with this one. They are not empty and have no
+    /// line breaks. All hosts of the job call this with the same groups.
     pub(crate) fn common(
         &self,
         channel: &str,
         own: &BTreeSet<String>,
+        groups: &[Vec<usize>],
     ) -> RunResult<BTreeSet<String>> {
         let names: Vec<&str> = own.iter().map(String::as_str).collect();
         let given = self.gather(channel, names.join("\n").into_bytes())?;
-        let common =
-            self.broadcast(channel, given.as_deref().map(common_lines).unwrap_or_default())?;
+        let common = given.map(|given| common_lines(&given, groups)).unwrap_or_default();
+        let common = self.broadcast(channel, common)?;
         let common = String::from_utf8_lossy(&common);
-        Ok(common.lines().map(str::to_owned).collect())
+        let group = groups.iter().position(|group| group.contains(&self.rank()));
+        let of_group = group.and_then(|group| common.split(BETWEEN_GROUPS).nth(group));
+        Ok(of_group.unwrap_or_default().lines().map(str::to_owned).collect())
     }
 
     /// Runs `work` on host 0 first, and then on the others: what host 0 has cached there is not made again.
@@ -254,10 +260,11 @@ impl Hosts {
         Ok(client.map(traind_rendezvous::serve_pmi).transpose()?)
     }
 
-    /// The store by which device clients of all hosts find each other.
-    pub(crate) fn store(&self) -> RunResult<Option<Arc<dyn KeyValueStore>>> {
+    /// The store by which the device clients of the hosts find each other that give the same `group`.
+    pub(crate) fn store(&self, group: usize) -> RunResult<Option<Arc<dyn KeyValueStore>>> {
         let client = self.client()?.cloned();
-        Ok(client.map(|client| Arc::new(RendezvousStore(client)) as Arc<dyn KeyValueStore>))
+        let store = |client| RendezvousStore::of_group(client, group);
+        Ok(client.map(|client| Arc::new(store(client)) as Arc<dyn KeyValueStore>))
     }
 
     /// `None` on one host. Fails where the hosts have not met, which is a defect of the caller.
@@ -279,12 +286,15 @@ impl Met {
     }
 }
 
-/// The lines that all texts have.
-fn common_lines(texts: &[Vec<u8>]) -> Vec<u8> {
-    let lines = |text: &Vec<u8>| text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
-    let common = texts.iter().map(lines).reduce(|common: BTreeSet<_>, lines| &common & &lines);
-    let common: Vec<Vec<u8>> = common.into_iter().flatten().collect();
-    common.join(&b'\n')
+/// The lines that all texts of a group have, of each of `groups` in turn.
+fn common_lines(texts: &[Vec<u8>], groups: &[Vec<usize>]) -> Vec<u8> {
+    let lines =
+        |host: &usize| texts[*host].split(|byte| *byte == b'\n').collect::<BTreeSet<&[u8]>>();
+    let of_group = |group: &Vec<usize>| {
+        let common = group.iter().map(lines).reduce(|common, lines| &common & &lines);
+        common.into_iter().flatten().collect::<Vec<_>>().join(&b'\n')
+    };
+    groups.iter().map(of_group).collect::<Vec<_>>().join(BETWEEN_GROUPS.as_bytes())
 }
 
 #[cfg(test)]
@@ -302,8 +312,8 @@ mod tests {
         assert_eq!(hosts.broadcast("a", vec![2]).unwrap(), [2]);
         assert_eq!(hosts.first_then_others("a", || Ok(3)).unwrap(), 3);
         let names = ["b", "c"].map(str::to_owned).into();
-        assert_eq!(hosts.common("a", &names).unwrap(), names);
-        assert!(hosts.common("a", &BTreeSet::new()).unwrap().is_empty());
+        assert_eq!(hosts.common("a", &names, &[vec![0]]).unwrap(), names);
+        assert!(hosts.common("a", &BTreeSet::new(), &[vec![0]]).unwrap().is_empty());
         hosts.check_equal("the job", vec![4]).unwrap();
         assert!(hosts.serve_mpi().unwrap().is_none());
         hosts.complete().unwrap();
@@ -311,13 +321,17 @@ mod tests {
 
     #[test]
     fn names_that_a_host_lacks_are_not_common() {
-        let check = |texts: &[&str], expect: &str| {
+        let check = |texts: &[&str], groups: &[Vec<usize>], expect: &str| {
             let texts: Vec<_> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
-            assert_eq!(String::from_utf8(common_lines(&texts)).unwrap(), expect);
+            assert_eq!(String::from_utf8(common_lines(&texts, groups)).unwrap(), expect);
         };
-        check(&["a\nb\nc", "c\nb", "b\nc\nd"], "b\nc");
-        check(&["a\nb", ""], "");
-        check(&["a", "b"], "");
+        check(&["a\nb\nc", "c\nb", "b\nc\nd"], &[vec![0, 1, 2]], "b\nc");
+        check(&["a\nb", ""], &[vec![0, 1]], "");
+        check(&["a", "b"], &[vec![0, 1]], "");
+        // Hosts with other stages have other programs.
+        let of_stages = [vec![0, 2], vec![1, 3]];
+        check(&["a\nb", "c\nd", "b", "d\nb"], &of_stages, "b\n\nd");
+        check(&["a", "c", "b", "c"], &of_stages, "\n\nc");
     }
 
     #[test]

@@ -5,29 +5,37 @@ use std::time::Duration;
 use traind_pjrt::{ErrorCode, KeyValueStore, StoreError};
 use traind_rendezvous::{Client, RendezvousError};
 
-/// Before the keys of plugins, which must not meet those of others.
-const PREFIX: &str = "pjrt/";
-
-/// A store that all hosts share.
+/// A store that the hosts of a group share.
 #[derive(Debug)]
-pub(super) struct RendezvousStore(pub(super) Client);
+pub(super) struct RendezvousStore {
+    rendezvous: Client,
+    /// Before the keys of the group's plugins, which must not meet those of others.
+    prefix: String,
+}
 
-impl KeyValueStore for RendezvousStore {
-    fn get(&self, key: &str, wait: Duration) -> Result<Vec<u8>, StoreError> {
-        Ok(self.0.get(&prefixed(key), wait).map_err(Refusal)?)
+impl RendezvousStore {
+    /// The store of the hosts that give the same number.
+    pub(super) fn of_group(rendezvous: Client, group: usize) -> RendezvousStore {
+        RendezvousStore { rendezvous, prefix: format!("pjrt/{group}/") }
     }
 
-    fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.0.try_get(&prefixed(key)).map_err(Refusal)?)
-    }
-
-    fn put(&self, key: &str, value: Vec<u8>) -> Result<(), StoreError> {
-        Ok(self.0.put(&prefixed(key), value).map_err(Refusal)?)
+    fn prefixed(&self, key: &str) -> String {
+        format!("{}{key}", self.prefix)
     }
 }
 
-fn prefixed(key: &str) -> String {
-    format!("{PREFIX}{key}")
+impl KeyValueStore for RendezvousStore {
+    fn get(&self, key: &str, wait: Duration) -> Result<Vec<u8>, StoreError> {
+        Ok(self.rendezvous.get(&self.prefixed(key), wait).map_err(Refusal)?)
+    }
+
+    fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.rendezvous.try_get(&self.prefixed(key)).map_err(Refusal)?)
+    }
+
+    fn put(&self, key: &str, value: Vec<u8>) -> Result<(), StoreError> {
+        Ok(self.rendezvous.put(&self.prefixed(key), value).map_err(Refusal)?)
+    }
 }
 
 /// What plugins are told of an error of the rendezvous.
@@ -65,7 +73,7 @@ mod tests {
                 key: None,
                 patience: Duration::from_secs(60),
             };
-            RendezvousStore(Client::join(meeting).unwrap())
+            RendezvousStore::of_group(Client::join(meeting).unwrap(), 0)
         };
         let stores = [0, 1].map(join);
         (server, stores)
@@ -82,8 +90,10 @@ mod tests {
             assert_eq!(waiting.join().unwrap().unwrap(), value);
         });
         assert_eq!(second.try_get("local_topology/0").unwrap(), Some(value));
-        // Others do not see the keys of plugins.
-        assert_eq!(first.0.try_get("local_topology/0").unwrap(), None);
+        // Others do not see the keys of plugins, nor do the plugins of hosts with other stages.
+        assert_eq!(first.rendezvous.try_get("local_topology/0").unwrap(), None);
+        let other = RendezvousStore::of_group(first.rendezvous.clone(), 1);
+        assert_eq!(other.try_get("local_topology/0").unwrap(), None);
     }
 
     #[test]

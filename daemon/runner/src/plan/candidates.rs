@@ -1,6 +1,6 @@
 //! The jobs that a search compares: the same rows a step on each mesh.
 
-use traind_job_file::{Fsdp, JobFile, Platform};
+use traind_job_file::{Fsdp, JobFile};
 
 use crate::state::Pipeline;
 
@@ -8,7 +8,7 @@ use crate::state::Pipeline;
 const INTERLEAVE_MAX: u32 = 4;
 
 /// The jobs with the same rows a step on other meshes. Cores of a host alone share layers, and layers are divided
-/// over at most `layers` stages, which CPUs can have on different hosts.
+/// over at most `layers` stages, which may be on different hosts.
 pub(super) fn candidates(job: &JobFile, per_host: u32, layers: u32) -> Vec<JobFile> {
     let mut jobs = Vec::new();
     for division in divisions(job, per_host, layers) {
@@ -42,9 +42,7 @@ fn divisions(job: &JobFile, per_host: u32, layers: u32) -> Vec<Division> {
     let mut divisions = Vec::new();
     for tensor in (1..=per_host).filter(|tensor| per_host.is_multiple_of(*tensor)) {
         let cores = job.resources.total_cores() / tensor;
-        let on_one_host = job.resources.hosts > 1 && job.resources.platform != Platform::Cpu;
-        let of_stages = if on_one_host { per_host / tensor } else { cores };
-        for pipeline in stages(job, of_stages, layers) {
+        for pipeline in stages(job, cores, layers) {
             let data = cores / pipeline;
             let Some(batch) = Batch::of_mesh(job, data, pipeline) else { continue };
             let of_interleave = |interleave| Division { data, tensor, pipeline, interleave, batch };
@@ -97,17 +95,15 @@ fn largest_stage(pipeline: u32, interleave: u32, layers: u32) -> Option<usize> {
 }
 
 /// What the cores of the `data` axis may divide, or those of each host alone: in stages at least the optimizer's
-/// state, which costs nothing. Stages on CPU cores cannot divide parameters over hosts.
+/// state, which costs nothing.
 fn shardings(job: &JobFile) -> Vec<Fsdp> {
     let (hosts, has_stages) = (job.data_hosts(), job.parallel.pipeline > 1);
     if job.data_parallel_size() == 1 {
         return vec![Fsdp::No];
     }
-    let is_cpu = job.resources.platform == Platform::Cpu;
     let mut shardings = vec![Fsdp::No, Fsdp::ShardOptimizer, Fsdp::FullShard, Fsdp::HybridShard];
     shardings.retain(|fsdp| match fsdp {
         Fsdp::No => !has_stages,
-        Fsdp::FullShard => hosts == 1 || !has_stages || !is_cpu,
         Fsdp::HybridShard => hosts > 1 && job.host_data_parallel_size() > 1,
         _ => true,
     });
@@ -177,40 +173,40 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_stages_of_cpus_may_be_on_different_hosts() {
-        let job = job("resources: {hosts: 2, cores: 4}\ntrain: {per_device_train_batch_size: 2}");
-        let found = candidates(&job, 4, 8);
-        assert!(found.iter().all(|it| it.total_train_batch_size() == 16));
-        let far = found.iter().filter(|it| it.pipeline_hosts() == 2);
-        let mut meshes: Vec<_> = far
-            .map(|it| (it.parallel.data.unwrap(), it.parallel.tensor, it.parallel.pipeline))
-            .collect();
-        meshes.dedup();
-        assert_eq!(meshes, [(1, 1, 8), (1, 2, 4), (1, 4, 2)]);
+    fn stages_may_be_on_different_hosts() {
+        for platform in ["cpu", "cuda"] {
+            let job = job(&format!(
+                "resources: {{platform: {platform}, hosts: 2, cores: 4}}\n\
+                 train: {{per_device_train_batch_size: 2}}"
+            ));
+            let found = candidates(&job, 4, 8);
+            assert!(found.iter().all(|it| it.total_train_batch_size() == 16));
+            let far = found.iter().filter(|it| it.pipeline_hosts() == 2);
+            let mut meshes: Vec<_> = far
+                .map(|it| (it.parallel.data.unwrap(), it.parallel.tensor, it.parallel.pipeline))
+                .collect();
+            meshes.dedup();
+            assert_eq!(meshes, [(1, 1, 8), (1, 2, 4), (1, 4, 2)], "{platform}");
+        }
     }
 
     #[test]
-    fn each_of_several_hosts_with_gpus_has_whole_copies_of_the_model() {
-        let job = job("resources: {platform: cuda, hosts: 2, cores: 4}\n\
-                       train: {per_device_train_batch_size: 2}");
-        let found = candidates(&job, 4, 8);
-        assert!(found.iter().all(|it| it.total_train_batch_size() == 16));
-        let copies = found.iter().map(|it| it.parallel.tensor * it.parallel.pipeline);
-        assert_eq!(copies.max(), Some(4));
-        assert!(found.iter().all(|it| it.data_parallel_size().is_multiple_of(2)));
-    }
-
-    /// Within a host, stages of CPUs run one after the other: hosts would exchange shards in different orders.
-    #[test]
-    fn stages_on_each_of_several_hosts_with_cpus_keep_their_shards_there() {
-        let settings = "resources: {hosts: 2, cores: 4}\ntrain: {per_device_train_batch_size: 2}";
-        let found = candidates(&job(settings), 4, 8);
-        let shards = |pipeline, fsdp| {
-            let has = |it: &JobFile| (it.parallel.pipeline, it.parallel.fsdp) == (pipeline, fsdp);
-            found.iter().any(has)
-        };
-        assert!(shards(1, Fsdp::FullShard) && shards(2, Fsdp::HybridShard));
-        assert!(!shards(2, Fsdp::FullShard));
+    fn stages_divide_their_parameters_over_the_cores_of_all_hosts_or_of_each() {
+        for platform in ["cpu", "cuda"] {
+            let settings = format!(
+                "resources: {{platform: {platform}, hosts: 2, cores: 4}}\n\
+                 train: {{per_device_train_batch_size: 2}}"
+            );
+            let found = candidates(&job(&settings), 4, 8);
+            let shards = |stages| {
+                let of_stages = found.iter().filter(move |it| it.parallel.pipeline == stages);
+                of_stages.map(|it| it.parallel.fsdp).collect::<Vec<_>>()
+            };
+            for (stages, fsdp) in [(1, Fsdp::No), (1, Fsdp::FullShard), (2, Fsdp::FullShard)] {
+                assert!(shards(stages).contains(&fsdp), "{platform}: {fsdp} with {stages} stages");
+            }
+            assert!(shards(2).contains(&Fsdp::HybridShard), "{platform}");
+        }
     }
 
     #[test]

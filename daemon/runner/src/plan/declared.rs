@@ -5,6 +5,7 @@ use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::PlannedModel;
 use crate::error::RunResult;
+use crate::session::gpu_options;
 use crate::state::{Pipeline, StateBytes, mesh};
 use crate::step::{JobPrograms, ProgramShape};
 
@@ -24,7 +25,7 @@ impl Declared {
         wanted: impl Fn(usize) -> bool,
     ) -> RunResult<Declared> {
         let (platform, mesh) = (job.resources.platform.to_string(), mesh(job)?);
-        let recorder = || Recorder::expected(mesh.of_stage(), &platform, job.train.tf32);
+        let recorder = || Recorder::expected(mesh.of_stage(), &platform, gpu_options(job));
         let mut recorders: Vec<Recorder> = (0..pipeline.stages).map(|_| recorder()).collect();
         let PlannedModel { model, inputs, readout, .. } = planned;
         let places = pipeline.places(model.as_ref()).into_iter().enumerate();

@@ -24,6 +24,8 @@ const HOST_NETWORK: f64 = 1.25e9;
 /// How often MPI's reduction copies what a core sends, unless it was measured: out of the program's memory and back
 /// into it.
 const MPI_COPIES: f64 = 2.0;
+/// Bytes a second that one thread of MPI moves out of a host's memory to another host: assumed.
+const HOST_MESSAGES: f64 = 1e10;
 /// The share of the rate of copies at which CPU devices move what a ring would send: they read the memory of all others,
 /// and what they write was in no cache.
 const COLLECTIVES_EFFICIENCY: f64 = 0.4;
@@ -49,6 +51,9 @@ pub(super) struct Core {
     pub network: f64,
     /// Seconds until the first byte of a collective between hosts arrives.
     pub network_latency: f64,
+    /// What stages on different hosts exchange through the memory of a host, for all of its cores. Absent where cores
+    /// have that memory alone.
+    pub host_messages: Option<f64>,
     pub memory_bytes: Option<u64>,
 }
 
@@ -100,6 +105,7 @@ pub(super) fn core(platform: Platform, name: &str, train: &Train) -> RunResult<C
         combines: true,
         network: giga(found.network),
         network_latency: LATENCY,
+        host_messages: Some(HOST_MESSAGES),
         memory_bytes: Some((found.memory_gigabytes * 1e9) as u64),
     })
 }
@@ -157,6 +163,7 @@ impl Processor {
             combines: false,
             network,
             network_latency,
+            host_messages: None,
             memory_bytes: None,
         }
     }

@@ -120,8 +120,7 @@ fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + 
     });
     let gathered = (!sharding.shards_parameters() && has_shards).then(|| {
         let mut changed = job.clone();
-        let is_refused = job.resources.platform == Platform::Cpu && job.parallel.pipeline > 1;
-        let is_hybrid = job.data_hosts() > 1 && (is_refused || job.train.predict_with_generate);
+        let is_hybrid = job.data_hosts() > 1 && job.train.predict_with_generate;
         let fsdp = if is_hybrid { Fsdp::HybridShard } else { Fsdp::FullShard };
         changed.parallel.fsdp = fsdp;
         ("parallel.fsdp", fsdp.to_string(), changed)

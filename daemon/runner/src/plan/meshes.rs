@@ -193,7 +193,11 @@ impl Machine {
     fn between_stages(&self, mesh: &Mesh) -> (f64, f64) {
         match mesh.grid().pipeline {
             1 => (self.core.latency, self.rate(&mesh.groups(&[Axis::Pipeline])[0])),
-            _ => (self.core.network_latency, self.core.network),
+            _ => {
+                let share = |rate: f64| rate / self.per_host as f64;
+                let messages = self.core.host_messages.map_or(self.core.network, share);
+                (self.core.network_latency, self.core.network.min(messages))
+            }
         }
     }
 
@@ -316,6 +320,7 @@ pub(super) mod tests {
         combines: true,
         network: 1e8,
         network_latency: LATENCY,
+        host_messages: None,
         memory_bytes: None,
     };
 
@@ -399,6 +404,21 @@ pub(super) mod tests {
         let in_host = far.data_axis_bytes as f64 / CORE.link + 100.0 * LATENCY;
         let found = far.communication_seconds;
         assert!(seconds < found && found < seconds + in_host, "{found} for {seconds}: {far:?}");
+    }
+
+    /// The cores of a host share one thread of MPI then.
+    #[test]
+    fn states_of_devices_with_memory_of_their_own_pass_through_the_hosts() {
+        let job = job("resources: {hosts: 2, cores: 4}\n\
+                       parallel: {pipeline: 2, microbatches: 8, placement: PDT}");
+        let between = |host_messages| {
+            let core = Core { host_messages, ..CORE };
+            let machine = Machine { core, per_host: 4, price: 0.0, rows: 0 };
+            machine.between_stages(&mesh(&job).unwrap()).1
+        };
+        assert_eq!(between(None), CORE.network);
+        assert_eq!(between(Some(CORE.network)), CORE.network / 4.0);
+        assert_eq!(between(Some(100.0 * CORE.network)), CORE.network);
     }
 
     #[test]

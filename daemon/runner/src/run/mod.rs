@@ -353,16 +353,21 @@ fn meet(context: &Context) -> RunResult<()> {
     Ok(context.reporter.journal.info(met)?)
 }
 
-/// Joins MPI, which carries the reductions of CPUs across hosts.
+/// Joins MPI, which carries the reductions of CPUs across hosts, and on every platform the values between stages on
+/// different hosts.
 fn start_mpi(context: &Context) -> RunResult<()> {
     let (hosts, spec) = (&context.hosts, &context.spec);
     let is_cpu = spec.job.resources.platform == Platform::Cpu;
-    let Some(connection) = hosts.serve_mpi()?.filter(|_| is_cpu) else { return Ok(()) };
+    if !is_cpu && spec.job.pipeline_hosts() == 1 {
+        return Ok(());
+    }
+    let Some(connection) = hosts.serve_mpi()? else { return Ok(()) };
     let pmi = Some(PmiServer { connection: connection.into() });
     // Programs reduce over the hosts with the same stages.
     let group = mesh_of_host(&spec.job, hosts.rank())?.pipeline_place();
     let process = Process { rank: hosts.rank(), size: hosts.size(), group, pmi };
-    let devices = spec.cores.len();
+    // Programs of other platforms do not call MPI.
+    let devices = if is_cpu { spec.cores.len() } else { 0 };
     let start = move || World::start(&traind_mpi::installed_library(), process, devices).map(drop);
     let started = context.stop.abandon("mpi-start", Duration::ZERO, start)?;
     started.map_err(|error| RunError::Device(error.into()))

@@ -20,7 +20,7 @@ use crate::error::{RunError, RunResult};
 use crate::evaluation::{Batching, Evaluator};
 use crate::model::{NamedReference, OpenModel};
 use crate::progress::{BestRule, Timetable};
-use crate::session::{Session, open_cores};
+use crate::session::{Session, gpu_options, open_cores};
 use crate::state::{self, StartValues, TrainState};
 use crate::step::{JobPrograms, ProgramShape, Schedule};
 
@@ -148,7 +148,8 @@ impl Inputs {
         evaluators: [&Option<Evaluator>; 2],
     ) -> RunResult<Session> {
         let job = &context.spec.job;
-        let (cache, mesh) = (executable_cache(context)?, cores.mesh().clone());
+        let mesh = cores.mesh().clone();
+        let cache = executable_cache(context, &mesh)?;
         let (mut devices, programs) = self.declare(job, cores, cache, evaluators)?;
         report_kernels(context, &devices[0])?;
         report_pipeline(context, &programs)?;
@@ -169,7 +170,7 @@ impl Inputs {
     ) -> RunResult<(Vec<LazyDevice>, JobPrograms)> {
         let stages = (0..cores.mesh().size(Axis::Pipeline)).map(|stage| cores.of_stage(stage));
         let stages = stages.collect::<Result<Vec<_>, _>>()?.into_iter();
-        let device = |cores| LazyDevice::new(cores, Some(cache.clone()), job.train.tf32);
+        let device = |cores| LazyDevice::new(cores, Some(cache.clone()), gpu_options(job));
         let mut devices: Vec<LazyDevice> = stages.map(device).collect();
         let OpenModel { model, reference, task, inputs, .. } = &self.open;
         let recorders = devices.iter_mut().map(LazyDevice::recorder_mut);
@@ -219,15 +220,15 @@ fn stages_of(mesh: &Mesh, programs: &JobPrograms) -> CoreStages {
     }
 }
 
-/// The cache of executables. Programs that span hosts are compiled by all of them or by none: hosts read only what
-/// all have in their caches.
-fn executable_cache(context: &Context) -> RunResult<ExecutableCache> {
+/// The cache of executables. Programs that span hosts are compiled by all of these or by none: hosts read only what
+/// all that have the same stages have in their caches.
+fn executable_cache(context: &Context, mesh: &Mesh) -> RunResult<ExecutableCache> {
     let cache = ExecutableCache::open(&context.spec.cache_dir.join("executables"))?;
-    let hosts = &context.hosts;
-    if hosts.is_alone() || context.spec.job.resources.platform == Platform::Cpu {
+    if mesh.hosts() == 1 || context.spec.job.resources.platform == Platform::Cpu {
         return Ok(cache);
     }
-    let agreed = hosts.common("executables", &cache.newest_keys()?)?;
+    let own = cache.newest_keys()?;
+    let agreed = context.hosts.common("executables", &own, &mesh.grid().groups())?;
     Ok(cache.restricted_to(agreed))
 }
 

@@ -10,16 +10,17 @@ use traind_xla::runtime::LocalCores;
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 
-/// Opens the plugin and as many of its devices as the job has cores on this host, which form `mesh`. The
-/// GPUs of several hosts become one client's, once all hosts have called this.
+/// Opens the plugin and as many of its devices as the job has cores on this host, which form `mesh`. The GPUs of the
+/// hosts with the same stages become one client's, once all of these have called this.
 pub(crate) fn open_cores(spec: &RunSpec, mesh: Mesh, hosts: &Hosts) -> RunResult<LocalCores> {
     let (platform, count) = (spec.job.resources.platform, spec.cores.len());
-    match hosts.store()?.filter(|_| platform == Platform::Cuda) {
+    let is_one_client = platform == Platform::Cuda && mesh.hosts() > 1;
+    match hosts.store(mesh.pipeline_place())?.filter(|_| is_one_client) {
         None => open_plugin(&spec.plugin, &platform.to_string(), count, mesh),
         Some(store) => {
             let options = client_options(&platform.to_string(), count)
-                .with("node_id", hosts.rank() as i64)
-                .with("num_nodes", hosts.size() as i64);
+                .with("node_id", mesh.data_place() as i64)
+                .with("num_nodes", mesh.hosts() as i64);
             cores_of(Client::with_store(Plugin::load(&spec.plugin)?, &options, store)?, count, mesh)
         }
     }

@@ -9,6 +9,7 @@ mod costs;
 mod device;
 mod evaluated;
 mod flops;
+mod gpu_options;
 mod launch;
 mod passes;
 mod pipeline;
@@ -41,6 +42,7 @@ use crate::step::{BatchLayout, JobPrograms, Program, ProgramShape};
 
 pub(crate) use cores::{open_cores, open_plugin};
 pub(crate) use flops::{peak as peak_flops, trainer_flos};
+pub(crate) use gpu_options::gpu_options;
 pub(crate) use launch::{EvaluationLaunch, Launch};
 pub(crate) use upload::{UploadedBatch, Uploader};
 

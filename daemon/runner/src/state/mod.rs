@@ -379,6 +379,11 @@ impl TrainState {
         self.parameters.iter().any(ParameterState::is_over_hosts)
     }
 
+    /// Whether the passes of a batch exchange parts of parameters or gradients with other hosts.
+    pub(crate) fn passes_reach_hosts(&self) -> bool {
+        self.parameters.iter().any(ParameterState::passes_reach_hosts)
+    }
+
     /// Copies what this host holds of the optimizer's `wanted` slots to the host.
     pub(crate) fn slots(
         &self,

@@ -26,6 +26,7 @@ mod tests {
     use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
     use traind_models::tuning::{AdapterBias, Lora, TargetModules, add_lora};
     use traind_models::{Model, ModelConfig, Task, registry};
+    use traind_xla::kernels::GpuOptions;
     use traind_xla::runtime::Recorder;
 
     use super::*;
@@ -63,7 +64,7 @@ mod tests {
              output_dir: out\n{sections}"
         );
         let job = JobFile::parse(&yaml, Path::new("/")).unwrap().job;
-        let mut recorder = Recorder::expected(mesh(&job).unwrap(), "cpu", false);
+        let mut recorder = Recorder::expected(mesh(&job).unwrap(), "cpu", GpuOptions::default());
         let inputs =
             ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };
         let (model, readout) = (model(adapted), Readout::Preferences);

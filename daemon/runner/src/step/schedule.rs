@@ -121,6 +121,24 @@ impl Schedule {
         self.without_surplus(self.passes(stage, Direction::Forward))
     }
 
+    /// The passes of all stages, `of_stages`, in one order that depends on nothing else. Each follows those that it needs,
+    /// and those before it on its stage.
+    pub(crate) fn one_order(&self, of_stages: &[Vec<Pass>]) -> Vec<Pass> {
+        let last = self.stages * self.chunks_per_stage - 1;
+        let mut stages: Vec<_> = of_stages.iter().map(|passes| passes.iter().peekable()).collect();
+        let (mut order, mut ended) = (Vec::new(), HashSet::new());
+        loop {
+            let ready = |pass: &&Pass| pass.needs(last).iter().all(|needed| ended.contains(needed));
+            let next: Vec<Pass> =
+                stages.iter_mut().filter_map(|stage| stage.next_if(ready).copied()).collect();
+            if next.is_empty() {
+                return order;
+            }
+            ended.extend(next.iter().copied());
+            order.extend(next);
+        }
+    }
+
     /// The passes of micro-batches that exist. Leaving out the others makes no pass wait for a later one.
     fn without_surplus(&self, mut passes: Vec<Pass>) -> Vec<Pass> {
         passes.retain(|pass| pass.micro < self.microbatches);
@@ -249,6 +267,21 @@ mod tests {
         assert!(0 < halves[0] && halves[0] < whole[0], "{halves:?} of {whole:?}");
     }
 
+    /// Checks that one order of all passes keeps that of each stage, and that no pass is before one that it needs.
+    fn check_order(schedule: Schedule, of_stage: impl Fn(usize) -> Vec<Pass>) {
+        let of_stages: Vec<Vec<Pass>> = (0..schedule.stages).map(of_stage).collect();
+        let order = schedule.one_order(&of_stages);
+        for (stage, passes) in of_stages.iter().enumerate() {
+            let own = order.iter().filter(|pass| pass.chunk % schedule.stages == stage);
+            assert!(own.eq(passes), "{schedule:?}: {order:?}");
+        }
+        let last = schedule.stages * schedule.chunks_per_stage - 1;
+        for (place, pass) in order.iter().enumerate() {
+            let mut needs = pass.needs(last).into_iter();
+            assert!(needs.all(|needed| order[..place].contains(&needed)), "{schedule:?}: {pass:?}");
+        }
+    }
+
     #[test]
     fn every_micro_batch_passes_every_chunk_and_no_stage_waits_for_ever() {
         for stages in 2..6 {
@@ -263,6 +296,8 @@ mod tests {
                         assert_eq!(count, chunks_per_stage * microbatches);
                         assert_eq!(schedule.evaluation(stage).len(), count);
                     }
+                    check_order(schedule, |stage| schedule.training(stage));
+                    check_order(schedule, |stage| schedule.evaluation(stage));
                 }
             }
         }

@@ -10,6 +10,7 @@ use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
 use traind_models::{Model, ModelConfig, Task, registry};
 use traind_xla::analysis::Collective;
 use traind_xla::graph::Participants;
+use traind_xla::kernels::{GpuOptions, Kernels};
 use traind_xla::mesh::Axis;
 use traind_xla::runtime::{RecordedStep, Recorder};
 
@@ -45,7 +46,8 @@ impl Recorded {
     fn of_job_on(sections: &str, hosts: usize, kernels: bool) -> RunResult<Recorded> {
         let job = job(sections);
         let mesh = mesh(&job)?.on_hosts(hosts, 0)?;
-        let mut recorder = Recorder::new(mesh, "cpu", false, kernels);
+        let mut recorder =
+            Recorder::new(mesh, "cpu", GpuOptions::default(), Kernels::own_if(kernels));
         Ok(Recorded { programs: declare(&job, &mut recorder)?, recorder })
     }
 
@@ -375,7 +377,7 @@ fn in_stages_on(
     model: &Arc<dyn Model>,
 ) -> RunResult<(JobPrograms, Vec<Recorder>)> {
     let mesh = mesh(job)?;
-    let recorder = |_| Recorder::expected(mesh.of_stage(), platform, false);
+    let recorder = |_| Recorder::expected(mesh.of_stage(), platform, GpuOptions::default());
     let mut recorders: Vec<Recorder> = (0..mesh.size(Axis::Pipeline)).map(recorder).collect();
     let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids: false };
     let programs = JobPrograms::declare(job, model, inputs, Readout::Logits, &mut recorders)?;

@@ -2,7 +2,6 @@
 
 use super::JobFile;
 use super::parallel::CorePlacement;
-use super::resources::Platform;
 
 impl JobFile {
     /// The number of hosts that have different stages of the same pipeline: as few as possible or, where
@@ -15,8 +14,8 @@ impl JobFile {
             hosts.is_multiple_of(*far) && stages.is_multiple_of(*far) && data.is_multiple_of(same)
         };
         let mut counts = (1..=hosts.min(stages)).filter(divides);
-        let found =
-            if self.puts_stages_on_other_hosts() { counts.next_back() } else { counts.next() };
+        let is_far = self.parallel.placement.stages_are_far();
+        let found = if is_far { counts.next_back() } else { counts.next() };
         found.unwrap_or(1)
     }
 
@@ -33,12 +32,6 @@ impl JobFile {
     /// The number of pipeline stages of one host.
     pub fn host_pipeline_size(&self) -> u32 {
         self.parallel.pipeline / self.pipeline_hosts()
-    }
-
-    /// Whether the placement asks for stages on different hosts where all hosts could have all stages. On other
-    /// platforms than CPUs, on which they could not be, it orders the cores of a host alone.
-    fn puts_stages_on_other_hosts(&self) -> bool {
-        self.resources.platform == Platform::Cpu && self.parallel.placement.stages_are_far()
     }
 }
 

@@ -31,6 +31,10 @@ section! {
         ignore_mismatched_sizes: bool = false;
         /// Values that override those in `config.json`, for example `{hidden_dropout_prob: 0.0}`.
         config_overrides: Map<String, Value> = Map::new();
+        /// How NVIDIA GPUs compute attention: step by step (`eager`), or in one pass that keeps no
+        /// scores, by cuDNN (`flash_attention_2`), where its dropout is 0 and the size of a head is a
+        /// multiple of 8 up to 128. On CPUs, attention is always computed in one pass.
+        attn_implementation: AttnImplementation = AttnImplementation::Eager;
         /// Data type of frozen weights on the cores; trained weights are float32.
         dtype: WeightDtype = WeightDtype::Float32;
         /// Maximum size of a weights file in `output_dir` and in checkpoints, in bytes or as text
@@ -48,6 +52,16 @@ spelled! {
         MultiLabelClassification = "multi_label_classification",
         /// A number per row, or a list of `num_labels` numbers.
         Regression = "regression",
+    }
+}
+
+spelled! {
+    /// How attention is computed.
+    pub enum AttnImplementation {
+        /// Scores, shares and sums one after the other.
+        Eager = "eager",
+        /// In one pass over blocks of keys.
+        FlashAttention2 = "flash_attention_2",
     }
 }
 

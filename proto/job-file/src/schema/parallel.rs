@@ -29,7 +29,7 @@ section! {
         sequence_parallel: bool = false;
         /// Number of pipeline stages: groups of cores that each hold some of the layers, through
         /// which the rows of a batch pass in turn. At most the number of the model's layers. On several
-        /// hosts with CPUs, stages that do not fit on each host are on different ones.
+        /// hosts, stages that do not fit on each host are on different ones.
         pipeline: u32 = 1, in 1.0..=1024.0;
         /// Virtual stages per stage: parts of the model from different places. More of them reduce
         /// the idle time of stages, but send activations between stages more often.
@@ -40,8 +40,8 @@ section! {
         microbatches: Option<u32> = None, in 1.0..=65536.0;
         /// Order in which the job's cores on the host are assigned to the axes, by the initials of
         /// `data`, `pipeline` and `tensor`: cores along the last axis are neighbours, those along
-        /// the first are farthest apart. `cluster` is `DPT`, `spread` is `TPD`. On several hosts with
-        /// CPUs, P before D also puts stages on different hosts. Results do not depend on it, up to
+        /// the first are farthest apart. `cluster` is `DPT`, `spread` is `TPD`. On several hosts, P
+        /// before D also puts stages on different hosts. Results do not depend on it, up to
         /// rounding. On Neuron, the cores that share layers must be neighbours.
         placement: CorePlacement = CorePlacement::Cluster;
         /// State to shard over the cores of the `data` axis, of all hosts. `shard_optimizer`: the

@@ -323,6 +323,22 @@ fn keys_of_texts_to_write() {
 }
 
 #[test]
+fn fused_attention_needs_half_precision() {
+    let job = |train: &str| {
+        let model =
+            "{name_or_path: ./llama, task: causal-lm, attn_implementation: flash_attention_2}";
+        format!("model: {model}\ndata: {{train: a.csv, block_size: 8}}\ntrain: {train}")
+    };
+    for train in ["{bf16: true}", "{fp16: true}"] {
+        check(&job(train), "");
+    }
+    check(
+        &job("{tf32: true}"),
+        "line 1: model.attn_implementation: is `flash_attention_2`, which needs train.bf16 or train.fp16",
+    );
+}
+
+#[test]
 fn keys_of_images() {
     let check_task = |rest: &str, expect: &str| {
         let model = "model: {name_or_path: ./vit, task: image-classification}";

@@ -41,17 +41,35 @@ fn meshes_that_the_hosts_cannot_form_are_refused_with_the_nearest_one() {
         "line 2: parallel: tensor is 8, which does not divide 4 cores of a host, within which layers are \
          shared; data 2 x tensor 4 x pipeline 1 works",
     );
-    check(
-        &of("platform: cuda, hosts: 2, cores: 4", "tensor: 2, pipeline: 4"),
-        "line 2: parallel: the 4 stages do not fit a host, and pipeline stages on different hosts need \
-         `resources.platform: cpu`; data 2 x tensor 2 x pipeline 2 works",
-    );
-    check(&of("hosts: 2, cores: 4", "tensor: 2, pipeline: 2"), "");
-    check(&of("hosts: 2, cores: 4", "tensor: 2, pipeline: 4"), "");
+    for platform in ["cpu", "cuda", "neuron"] {
+        let hosts = format!("platform: {platform}, hosts: 2, cores: 4");
+        check(&of(&hosts, "tensor: 2, pipeline: 2"), "");
+        check(&of(&hosts, "tensor: 2, pipeline: 4"), "");
+    }
     check(
         "resources: {hosts: 0}",
         "line 1: resources.hosts: must be at least 1 and at most 4096, not 0",
     );
+}
+
+/// Each host generates other texts, of another length.
+#[test]
+fn hosts_share_parameters_with_stages_too_but_not_where_they_generate() {
+    let of = |rest: &str| {
+        format!(
+            "model: {{name_or_path: ./a, task: seq2seq-lm}}\ndata: {{train: a.csv, text: a, target: b}}\n\
+             resources: {{hosts: 2, cores: 4}}\n{rest}"
+        )
+    };
+    for fsdp in ["shard_grad_op", "full_shard"] {
+        check(&of(&format!("parallel: {{pipeline: 2, fsdp: {fsdp}}}")), "");
+    }
+    check(
+        &of("parallel: {fsdp: full_shard}\ntrain: {predict_with_generate: true}"),
+        "line 5: train.predict_with_generate: is not supported with parallel.fsdp: full_shard on several hosts, \
+         each of which generates other texts; hybrid_shard keeps the shards within a host",
+    );
+    check(&of("parallel: {fsdp: shard_grad_op}\ntrain: {predict_with_generate: true}"), "");
 }
 
 #[test]
@@ -71,7 +89,7 @@ fn stages_are_on_different_hosts_where_one_has_too_few_cores_or_the_placement_sa
     for placement in ["PDT", "PTD", "spread"] {
         let parallel = format!("pipeline: 2, placement: {placement}");
         assert_eq!(of("hosts: 2, cores: 2", &parallel), ((1, 2), (2, 1)));
-        assert_eq!(of("hosts: 2, cores: 2, platform: cuda", &parallel), ((2, 1), (1, 2)));
+        assert_eq!(of("hosts: 2, cores: 2, platform: cuda", &parallel), ((1, 2), (2, 1)));
     }
     assert_eq!(of("hosts: 4, cores: 2", "pipeline: 2, placement: PDT"), ((2, 2), (2, 1)));
 }

@@ -139,10 +139,11 @@ pub fn attend_heads(
     heads: &Heads,
 ) -> Result<Tensor> {
     let &[rows, positions, num_heads, size] = query.dims() else { return Ok(query.clone()) };
-    let has_kernel = cx.trace.calls_kernels() && query.dtype() == DType::F32;
+    let dropout = if cx.random.is_some() { heads.dropout } else { 0.0 };
+    let spec = AttentionSpec { num_heads, scale: heads.scale, dropout };
+    let has_kernel = spec.has_kernel(cx.trace.kernels(), query.shape());
     let is_one = key.dims()[1] == positions && (has_kernel || positions >= LONG_ROW);
     if let Some(visible) = mask.visible_keys().filter(|_| is_one) {
-        let spec = AttentionSpec { num_heads, scale: heads.scale, dropout: heads.dropout };
         let random = cx.random_of_heads(num_heads)?;
         let [query, key, value] = [query, key, value].map(join_heads);
         return Ok(query?.attention(&key?, &value?, visible, spec, random.as_ref())?);

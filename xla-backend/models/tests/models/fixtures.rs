@@ -8,6 +8,7 @@ use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
 use serde_json::Map;
 use traind_models::{ModelConfig, Task, registry, weights};
+use traind_xla::kernels::Kernels;
 use traind_xla::{DType, Tensor, Trace};
 
 use crate::fixture::{Fixture, folder_of};
@@ -105,7 +106,11 @@ fn check(folder: &Path, task: Task, gradient_checkpointing: bool) {
 }
 
 pub(crate) fn check_fixture(fixture: &Fixture, gradient_checkpointing: bool) {
-    check_traced(fixture, &Trace::with_kernels(has_kernels()), gradient_checkpointing);
+    check_traced(
+        fixture,
+        &Trace::with_kernels(Kernels::own_if(has_kernels())),
+        gradient_checkpointing,
+    );
 }
 
 fn check_traced(fixture: &Fixture, trace: &Trace, gradient_checkpointing: bool) {

@@ -9,6 +9,7 @@ use traind_models::{
     Batch, Forward, Model, ModelConfig, ParameterTensors, Sharding, Task, TensorCores, registry,
 };
 use traind_xla::graph::{Graph, NodeId};
+use traind_xla::kernels::Kernels;
 use traind_xla::mesh::{Axis, Mesh, Placement};
 use traind_xla::ops::ShardGroups;
 use traind_xla::runtime::HostArray;
@@ -81,7 +82,7 @@ fn gathered_parameters_compute_what_transformers_computes() {
         println!("{folder} on {data} x {tensor}");
         let fixture = Fixture::load(&folder_of(folder), task);
         let mesh = Mesh::new(data, tensor, 1, Placement::Cluster).unwrap();
-        let trace = Trace::with_kernels(true);
+        let trace = Trace::with_kernels(Kernels::Own);
         let index = trace.parameter("tensor_index", Shape::scalar(DType::U32)).unwrap();
         let (cores, groups) = (TensorCores::of(&mesh, &index), mesh.groups(&[Axis::Data]));
         let traced = fixture.trace_shared(&trace, checkpointing, DType::F32, cores, &groups);

@@ -3,7 +3,7 @@
 use traind_pjrt::{
     Buffer, Client, CompileOptions, CreateOptions, DeviceOutputs, ExecuteOptions, Plugin, Value,
 };
-use traind_xla::kernels::register_kernels;
+use traind_xla::kernels::{Kernels, register_kernels};
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{HostArray, LocalCores, with_platform_options};
 use traind_xla::stablehlo::{self, DotPrecision, Lowering, Output};
@@ -38,7 +38,7 @@ impl Program {
         let kernels = kernels && has_kernels() && register_kernels(cores.client());
         // The fixtures are those of float32; on GPUs, XLA would round operands to TensorFloat-32.
         let dots = if has_kernels() { DotPrecision::Platform } else { DotPrecision::Highest };
-        let lowering = Lowering { dots, kernels, ..Lowering::default() };
+        let lowering = Lowering { dots, kernels: Kernels::own_if(kernels), ..Lowering::default() };
         let program = stablehlo::lower(&trace.graph(), "test", &nodes, replicas, lowering);
         let platform = cores.client().platform_name();
         let options = with_platform_options(CompileOptions::replicas(replicas), platform);

@@ -7,6 +7,7 @@ use traind_models::{
     Batch, Forward, Model, ModelConfig, ParameterSpec, ParameterTensors, Sharding, Task,
     TensorCores, registry, weights,
 };
+use traind_xla::kernels::Kernels;
 use traind_xla::mesh::{Mesh, Placement};
 use traind_xla::ops::Random;
 use traind_xla::runtime::HostArray;
@@ -119,7 +120,7 @@ fn joined(
 
 /// Compares loss and gradients on cores that share layers with the fixture's.
 fn check_shared(fixture: &Fixture, cores: usize, divides_positions: bool) {
-    let trace = Trace::with_kernels(true);
+    let trace = Trace::with_kernels(Kernels::Own);
     let group = tensor_cores(&trace, &mesh(cores), divides_positions);
     let traced = fixture.trace_shared(&trace, false, DType::F32, group, &[]);
     let outputs: Vec<&Tensor> = std::iter::once(&traced.loss).chain(&traced.gradients).collect();
@@ -288,7 +289,7 @@ fn with_dropout(
     gradient_checkpointing: bool,
 ) -> Vec<HostArray> {
     let Cores { count, divides_positions } = cores;
-    let trace = Trace::with_kernels(kernels);
+    let trace = Trace::with_kernels(Kernels::own_if(kernels));
     let outputs = traced_step(model, &trace, cores, gradient_checkpointing);
     let outputs: Vec<&Tensor> = outputs.iter().collect();
     let arrays = initial_weights(model);

@@ -272,13 +272,13 @@ fn added(sums: [Tensor; 2], own: &[Tensor; 2]) -> Result<[Tensor; 2]> {
 }
 
 /// [B, N, Q, D] to [B, Q, N D].
-fn join_heads(x: &Tensor) -> Result<Tensor> {
+pub(super) fn join_heads(x: &Tensor) -> Result<Tensor> {
     let &[rows, heads, queries, size] = x.dims() else { return Ok(x.clone()) };
     x.swap_axes(1, 2)?.reshape(&[rows, queries, heads * size])
 }
 
 /// [B, Q, N, D] and [B, T, N, D] to [B, N, Q, T].
-fn scores_dims() -> DotDims {
+pub(super) fn scores_dims() -> DotDims {
     DotDims {
         lhs_batch: vec![0, 2],
         rhs_batch: vec![0, 2],
@@ -288,7 +288,7 @@ fn scores_dims() -> DotDims {
 }
 
 /// [B, N, Q, T] and [B, T, N, D] to [B, N, Q, D].
-fn weighted_dims() -> DotDims {
+pub(super) fn weighted_dims() -> DotDims {
     DotDims {
         lhs_batch: vec![0, 1],
         rhs_batch: vec![0, 2],
@@ -298,7 +298,7 @@ fn weighted_dims() -> DotDims {
 }
 
 /// [B, N, Q, T] and [B, Q, N, D] to [B, N, T, D].
-fn gathered_dims() -> DotDims {
+pub(super) fn gathered_dims() -> DotDims {
     DotDims {
         lhs_batch: vec![0, 1],
         rhs_batch: vec![0, 2],

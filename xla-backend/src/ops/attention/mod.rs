@@ -5,13 +5,14 @@
 //! B rows, S positions, N heads of queries, K of keys and values, D head size.
 
 mod block;
+mod cudnn;
 
 use super::composite::Composite;
 use super::{Backward, Problem, Random, ResultStorage};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::kernels::attributes::{flag, integer, number};
-use crate::kernels::{AttentionBackward, AttentionForward, KernelUse};
+use crate::kernels::{AttentionBackward, AttentionForward, KernelUse, Kernels};
 use crate::tensor::Tensor;
 
 pub use block::LONG_ROW;
@@ -24,6 +25,17 @@ pub struct AttentionSpec {
     pub scale: f64,
     /// The rate at which shares are dropped.
     pub dropout: f64,
+}
+
+impl AttentionSpec {
+    /// Whether one of `kernels` computes attention of these queries `[B, S, N, D]`, without the scores in memory.
+    pub fn has_kernel(&self, kernels: Kernels, query: &Shape) -> bool {
+        match kernels {
+            Kernels::None => false,
+            Kernels::Own => query.dtype == DType::F32,
+            Kernels::CudnnAttention => self.dropout == 0.0 && cudnn::takes(query),
+        }
+    }
 }
 
 /// Which keys the queries see.
@@ -136,6 +148,18 @@ impl Call {
         Ok(())
     }
 
+    fn has_kernel(self, inputs: &[Shape], kernels: Kernels) -> bool {
+        let ([rows, positions], heads) = (sizes(inputs), self.spec.num_heads);
+        let query = inputs[0].with_dims([rows, positions, heads, inputs[0].dims[1] / heads]);
+        self.spec.has_kernel(kernels, &query)
+    }
+
+    /// Whether cuDNN computes it in programs that call `kernels`.
+    fn is_cudnn(self, inputs: &[Tensor]) -> bool {
+        let kernels = inputs[0].trace().kernels();
+        kernels == Kernels::CudnnAttention && self.has_kernel(&shapes(inputs), kernels)
+    }
+
     fn operand_count(self) -> usize {
         4 + usize::from(self.is_causal) + usize::from(self.spec.dropout > 0.0)
     }
@@ -184,12 +208,14 @@ impl Composite for Attention {
     }
 
     fn expand(&self, inputs: &[Tensor]) -> Result<Tensor> {
-        let [output, _] = self.0.forward(inputs)?;
-        Ok(output)
+        Ok(self.expand_all(inputs)?.remove(0))
     }
 
     fn expand_all(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        Ok(self.0.forward(inputs)?.into())
+        match self.0.is_cudnn(inputs) {
+            true => Ok(self.0.cudnn_forward(inputs)?.into()),
+            false => Ok(self.0.forward(inputs)?.into()),
+        }
     }
 
     /// Scores and shares.
@@ -199,6 +225,14 @@ impl Composite for Attention {
 
     fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
         self.0.kernel_use::<AttentionForward>(inputs, 2.0)
+    }
+
+    fn has_kernel(&self, inputs: &[Shape], kernels: Kernels) -> bool {
+        self.0.has_kernel(inputs, kernels)
+    }
+
+    fn kernel_workspace(&self, inputs: &[Shape], kernels: Kernels) -> usize {
+        self.0.bias_bytes(inputs, kernels)
     }
 
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
@@ -245,7 +279,10 @@ impl Composite for AttentionGradient {
     }
 
     fn expand_all(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        self.0.backward(inputs)
+        match self.0.is_cudnn(inputs) {
+            true => self.0.cudnn_backward(inputs),
+            false => self.0.backward(inputs),
+        }
     }
 
     /// Scores and shares, and the gradients of both.
@@ -257,8 +294,11 @@ impl Composite for AttentionGradient {
         self.0.kernel_use::<AttentionBackward>(inputs, 5.0)
     }
 
-    fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let op = Composite::name(self).to_owned();
-        Err(crate::Error::NotDifferentiable { op })
+    fn has_kernel(&self, inputs: &[Shape], kernels: Kernels) -> bool {
+        self.0.has_kernel(inputs, kernels)
+    }
+
+    fn kernel_workspace(&self, inputs: &[Shape], kernels: Kernels) -> usize {
+        self.0.bias_bytes(inputs, kernels)
     }
 }

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use traind_job_file::AttnImplementation;
 use traind_models::registry;
 use traind_pjrt::Instruction;
 
 use super::*;
 use crate::plan::memory::Memory;
+use crate::plan::search::search;
 
 const VARIABLE: &str = "TRAIND_TEST_CUDA_PLUGIN";
 /// Set where every family is compiled for every mesh, which takes minutes.
@@ -132,12 +134,13 @@ struct Compiled {
     instructions: Vec<Instruction>,
 }
 
-/// Compiles all programs of a job's training step for `hosts` of eight GPUs. Returns them with the
-/// memory of a core, as estimated and as compiled.
+/// Compiles all programs of a job's training step for `hosts` of eight GPUs, or those of a stage for the hosts that have
+/// it. Returns them with the memory of a core, as estimated and as compiled.
 fn compile(plugin: &Path, job: &JobFile, hosts: usize) -> (Vec<Compiled>, [Memory; 2]) {
     let gpu = GpuTarget::named("h100").unwrap();
     let per_host = (job.resources.total_cores() as usize).div_ceil(hosts);
-    let compiler = AheadOfTime::for_gpus(plugin, gpu, hosts, per_host).unwrap();
+    let with_stage = hosts / job.pipeline_hosts() as usize;
+    let compiler = AheadOfTime::for_gpus(plugin, gpu, with_stage, per_host).unwrap();
     let planned = PlannedModel::of_job(job, false).unwrap();
     let programs: RefCell<Vec<Compiled>> = RefCell::default();
     let measure = |recorder: &Recorder, step: &RecordedStep| {
@@ -198,8 +201,9 @@ fn check(job: &JobFile, hosts: usize) -> Option<(Memory, Vec<Compiled>)> {
     println!("{:?}: estimated and compiled bytes {bytes:?}", job.parallel);
     for Compiled { collectives: [recorded, found], calls, instructions } in &programs {
         check_collectives(recorded, found, job.resources.hosts > 1);
-        // Attention is dots and fused elementwise operations, and no call of cuDNN.
-        assert!(calls.iter().all(|it| it.starts_with("__cublas")), "{calls:?}");
+        // Attention is dots and fused elementwise operations, unless the job asks for cuDNN.
+        let is_expected = |it: &String| it.starts_with("__cublas") || is_attention(it, job);
+        assert!(calls.iter().all(is_expected), "{calls:?}");
         // The compiler's own loops are slow beside cuBLAS.
         let is_loop = |it: &&Instruction| ["dot", "convolution"].contains(&it.opcode.as_str());
         let loops: Vec<&Instruction> = instructions.iter().filter(is_loop).collect();
@@ -208,6 +212,12 @@ fn check(job: &JobFile, hosts: usize) -> Option<(Memory, Vec<Compiled>)> {
     assert_eq!(measured.weights_bytes, estimated.weights_bytes);
     assert!(bytes[1] < 2 * bytes[0] + WORKSPACE, "{measured:?} {estimated:?}");
     Some((measured, programs))
+}
+
+/// Whether a call is cuDNN's attention, which the job asks for.
+fn is_attention(target: &str, job: &JobFile) -> bool {
+    let is_fused = job.model.attn_implementation == AttnImplementation::FlashAttention2;
+    is_fused && target.starts_with("__cudnn$fmha")
 }
 
 /// The compiler adds no collectives. It merges equal ones, gathers weights in half precision where
@@ -361,6 +371,71 @@ fn shards_over_hosts_compile_for_gpus() {
         // Of what is on every GPU.
         assert_eq!(found["all-reduce"], BTreeSet::from([vec![gpus(0, hosts)]]));
     }
+}
+
+/// With `flash_attention_2`, each layer calls cuDNN once forward and once backward, and no scores are kept.
+#[test]
+fn attention_becomes_calls_of_cudnn() {
+    const LAYERS: usize = 2;
+    let Some(plugin) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
+        eprintln!("not tested: {VARIABLE} names no plugin");
+        return;
+    };
+    let (folder, task) = Folder::of_family("llama");
+    let parallel = json!({"tensor": 2, "fsdp": "shard_optimizer"});
+    let activations = |implementation: AttnImplementation| {
+        let mut job = folder.job(task, 8, &json!({"bf16": true}), &parallel);
+        job.data.block_size = Some(128);
+        job.model.attn_implementation = implementation;
+        let planned = PlannedModel::of_job(&job, false).unwrap();
+        let estimated = Memory::of(&job, &planned).unwrap().activations_bytes;
+        let compiled = check(&job, 1).unwrap().0.activations_bytes;
+        let (programs, _) = compile(&plugin, &job, 1);
+        let calls: Vec<&String> = programs.iter().flat_map(|it| &it.calls).collect();
+        let count = |target: &str| calls.iter().filter(|it| **it == target).count();
+        let count =
+            count("__cudnn$fmhaScaleBiasSoftmax") + count("__cudnn$fmhaScaleBiasSoftmaxBackward");
+        (count, estimated, compiled)
+    };
+    let plain = activations(AttnImplementation::Eager);
+    let fused = activations(AttnImplementation::FlashAttention2);
+    println!("calls, estimated and compiled bytes: {plain:?} {fused:?}");
+    assert_eq!((plain.0, fused.0), (0, 2 * LAYERS));
+    assert!(fused.1 < plain.1 && fused.2 < plain.2, "{fused:?} {plain:?}");
+}
+
+/// The programs of a stage span the hosts that have it, one or two.
+#[test]
+fn stages_on_different_hosts_compile_for_gpus() {
+    let own = json!({"n_embd": 64, "n_layer": 2, "n_head": 8, "n_positions": 128});
+    let folder = Folder::of("gpt2", &own);
+    for (hosts, far, parallel) in [
+        (2, 2, json!({"pipeline": 2, "tensor": 2, "placement": "PDT", "fsdp": "full_shard"})),
+        (4, 2, json!({"pipeline": 2, "tensor": 2, "placement": "PDT", "fsdp": "full_shard"})),
+        (4, 2, json!({"pipeline": 2, "tensor": 8, "sequence_parallel": true})),
+    ] {
+        let mut job = folder.job("causal-lm", 8, &json!({"bf16": true}), &parallel);
+        job.resources.hosts = hosts;
+        assert_eq!(job.pipeline_hosts(), far, "{parallel}");
+        check(&job, hosts as usize);
+    }
+}
+
+/// The compiler lays out the memory of the mesh that a search puts first, also where its programs span hosts.
+#[test]
+fn searches_measure_the_memory_of_meshes_over_hosts() {
+    let Some(plugin) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
+        eprintln!("not tested: {VARIABLE} names no plugin");
+        return;
+    };
+    let (folder, task) = Folder::of_family("gpt2");
+    let mut job = folder.job(task, 2, &json!({}), &json!({}));
+    job.resources.hosts = 2;
+    let planned = PlannedModel::of_job(&job, false).unwrap();
+    let wanted =
+        Search { device: "h100".to_owned(), hosts: 2, plugin: Some(plugin), ..Search::default() };
+    let found = search(&job, &planned, &wanted, None).unwrap().meshes;
+    assert!(found[0].compiled && found[0].data == 4, "{found:?}");
 }
 
 #[test]

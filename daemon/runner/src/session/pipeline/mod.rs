@@ -1,7 +1,8 @@
 //! Passes batches through the stages of a pipeline, and ends their steps.
 //!
-//! Stages of other hosts are driven there, in the same order. Each stage has a thread, which launches the programs of its cores in the order of the schedule. So
-//! all stages compute at once also where a plugin runs a program before it returns, as that of CPUs does.
+//! Stages of other hosts are driven there, in the same order. Each stage has a thread, which launches the programs of
+//! its cores in the order of the schedule. So all stages compute at once also where a plugin runs a program before it
+//! returns, as that of CPUs does.
 
 mod far_activations;
 mod far_stages;
@@ -9,6 +10,7 @@ mod links;
 mod stage;
 mod step_end;
 mod timeline;
+mod turns;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::ScopedJoinHandle;
@@ -20,12 +22,14 @@ use traind_xla::runtime::{CoreInputs, HostMemory, LazyDevice, LocalCores, Pendin
 use super::{Session, UploadedBatch};
 use crate::control::Work;
 use crate::error::{RunError, RunResult};
+use crate::state::TrainState;
 use crate::step::{Direction, Pass, Program, ProgramShape, Schedule};
 use far_activations::FarActivations;
 use far_stages::FarStages;
 use links::{Links, Message};
 use stage::{Outbox, StageRun};
 use timeline::Timeline;
+use turns::Turns;
 
 /// The result of a stage's thread; `Err(None)` where another stage has failed.
 type Ended<T> = Result<T, Option<RunError>>;
@@ -77,11 +81,13 @@ impl Session {
         let key = pass_key(program, sizes);
         let (links, inboxes) = self.links(&sizes)?;
         let horizon = self.programs.loading_horizon.filter(|_| trains);
-        let order = self.programs.stages.clone().map(|stage| match trains {
+        let of_stages = (0..schedule.stages).map(|stage| match trains {
             true => schedule.training(stage),
             false => schedule.evaluation(stage),
         });
-        let order: Vec<Vec<Pass>> = order.collect();
+        let of_stages: Vec<Vec<Pass>> = of_stages.collect();
+        let turns = self.turns(&schedule, &of_stages);
+        let order = of_stages[self.programs.stages.clone()].to_vec();
         let timeline = Timeline::new(order.clone(), last_chunk, self.reporter.activity.clone());
         let stages = self.devices.iter_mut().zip(inboxes).zip(&batch.inputs).zip(order);
         let stages = stages.enumerate().map(|(own, (((device, inbox), inputs), passes))| {
@@ -101,10 +107,22 @@ impl Session {
                 far,
                 timeline: timeline.clone(),
                 inbox,
-                outbox: Outbox { links: &links, own, is_done: false },
+                outbox: Outbox { links: &links, turns: turns.as_ref(), own, is_done: false },
             })
         });
         on_threads(stages.collect::<RunResult<_>>()?, StageRun::run)
+    }
+
+    /// The turns of this host's stages, where they launch programs that a client of CPUs runs one at a time and that wait
+    /// for those of other hosts. `of_stages` are the passes of the stages of all hosts.
+    fn turns(&self, schedule: &Schedule, of_stages: &[Vec<Pass>]) -> Option<Turns> {
+        let reach_hosts = self.programs.states.iter().any(TrainState::passes_reach_hosts);
+        if !(reach_hosts && self.is_on_cpus() && self.devices[0].cores().len() > 1) {
+            return None;
+        }
+        let mut order = schedule.one_order(of_stages);
+        order.retain(|pass| self.programs.stages.contains(&(pass.chunk % schedule.stages)));
+        Some(Turns::new(order))
     }
 
     /// The ways between stages for a micro-batch of `sizes`, and what arrives at each stage of this host.

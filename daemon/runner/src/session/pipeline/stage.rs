@@ -12,12 +12,15 @@ use super::Ended;
 use super::far_activations::FarActivations;
 use super::links::{CoreTensors, Links, Message};
 use super::timeline::Timeline;
+use super::turns::Turns;
 use crate::error::RunResult;
 use crate::step::{Direction, Pass};
 
 /// The ways to the other stages. Dropping them before the stage is done makes those of this host fail too.
 pub(super) struct Outbox<'a> {
     pub links: &'a Links,
+    /// Present where the stages of this host launch their passes in turn.
+    pub turns: Option<&'a Turns>,
     /// The place of the stage among those of this host.
     pub own: usize,
     /// Whether all passes are launched.
@@ -66,7 +69,12 @@ impl StageRun<'_> {
 
     fn launch(&mut self, place: usize, pass: Pass, received: &mut Received) -> Ended<Pending> {
         let mut tensors = self.read(pass, received)?;
-        let mut launched = self.mark_step(pass, &tensors).map_err(Some)?;
+        let turns = self.outbox.turns;
+        let mut launch = || self.mark_step(pass, &tensors).map_err(Some);
+        let mut launched = match turns {
+            Some(turns) => turns.launch(pass, launch)?,
+            None => launch()?,
+        };
         if pass.direction == Direction::Forward && self.is_passed_twice(pass.chunk) {
             tensors.extend(launched.take_kept());
             let near = match &mut self.far {
@@ -133,6 +141,7 @@ impl StageRun<'_> {
 impl Drop for Outbox<'_> {
     fn drop(&mut self) {
         if !self.is_done {
+            self.turns.iter().for_each(|turns| turns.fail());
             self.links.senders.iter().for_each(|sender| drop(sender.send(Message::Failed)));
         }
     }

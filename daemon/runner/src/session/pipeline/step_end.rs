@@ -25,6 +25,7 @@ impl Session {
         self.ready_parts(ProgramShape::update(), 1)?;
         let sums = self.reduce_stages()?;
         let totals = totals(&self.sums_of_all(sums)?, self.programs.pipeline.last_stage())?;
+        let hosts = self.devices[0].cores().mesh().hosts();
         let mut runs = Vec::new();
         for (stage, device) in self.programs.stages.clone().zip(&mut self.devices) {
             let inputs = upload::replicate(device.cores(), &[scalars, &totals])?;
@@ -32,7 +33,7 @@ impl Session {
             runs.push((device, parts.map(|part| part.key()).collect::<Vec<_>>(), inputs));
         }
         let launched =
-            on_threads(runs, |(device, keys, inputs)| launch_parts(device, &keys, &inputs))?;
+            on_stages(hosts, runs, |(device, keys, inputs)| launch_parts(device, &keys, &inputs))?;
         self.return_loans()?;
         Ok(launched.into_iter().flatten().collect())
     }
@@ -51,7 +52,7 @@ impl Session {
             let launched = launch(device, &key, &inputs)?;
             launched.fetch().map_err(|error| Some(error.into()))
         };
-        let fetched = if hosts == 1 { on_threads(runs, run)? } else { in_turn(runs, run)? };
+        let fetched = on_stages(hosts, runs, run)?;
         fetched.iter().map(sums).collect()
     }
 
@@ -186,12 +187,17 @@ fn launch_parts(
     Ok(launched)
 }
 
-/// Runs one stage after the other, for programs that exchange data with other hosts. A client may run
-/// those of several devices one at a time, in the order of their launch: hosts that launched them in
-/// different orders would wait for each other.
-fn in_turn<S, T>(stages: Vec<S>, run: impl Fn(S) -> Ended<T>) -> RunResult<Vec<T>> {
-    stages
-        .into_iter()
-        .map(|stage| run(stage).map_err(|error| error.unwrap_or_else(unknown)))
-        .collect()
+/// Launches the programs of all stages at once, or where they may exchange data with other hosts, of one stage after the
+/// other: a client may run those of several devices one at a time, in the order of their launch, and hosts that
+/// launched them in different orders would wait for each other.
+fn on_stages<S: Send, T: Send>(
+    hosts: usize,
+    stages: Vec<S>,
+    run: impl Fn(S) -> Ended<T> + Copy + Send + Sync,
+) -> RunResult<Vec<T>> {
+    if hosts == 1 {
+        return on_threads(stages, run);
+    }
+    let in_turn = |stage| run(stage).map_err(|error| error.unwrap_or_else(unknown));
+    stages.into_iter().map(in_turn).collect()
 }

@@ -156,6 +156,13 @@ impl ParameterState {
         training.chain([&self.distribution]).any(Distribution::is_over_hosts)
     }
 
+    /// Whether passes exchange parts of the value or of its gradient with other hosts.
+    pub(super) fn passes_reach_hosts(&self) -> bool {
+        let reduced = self.training.iter().filter(|training| training.sums_reduced);
+        let gradients = reduced.map(|training| &training.distribution);
+        gradients.chain([&self.distribution]).any(Distribution::is_over_hosts)
+    }
+
     /// The bytes of the whole parameter.
     pub(super) fn size_bytes(&self) -> usize {
         self.distribution.whole_shape().size_bytes()

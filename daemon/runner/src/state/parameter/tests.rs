@@ -3,6 +3,7 @@ use traind_models::optimizers::{self, Scalars, Settings};
 use traind_models::parameters::{Init, ParameterPath, Role};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::DType;
+use traind_xla::kernels::GpuOptions;
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::LocalCores;
 
@@ -13,7 +14,7 @@ fn device() -> LazyDevice {
     let options = CreateOptions::new().with("cpu_device_count", 1);
     let client = Client::new(plugin, &options).unwrap();
     let mesh = Mesh::data_parallel(1).unwrap();
-    LazyDevice::new(LocalCores::of_host(client, mesh).unwrap(), None, false)
+    LazyDevice::new(LocalCores::of_host(client, mesh).unwrap(), None, GpuOptions::default())
 }
 
 /// A frozen parameter takes part in the loss, and no more: no slot, no sum, no update.

@@ -2,6 +2,7 @@
 //! formulas.
 
 use traind_pjrt::{Client, CreateOptions, Plugin};
+use traind_xla::kernels::GpuOptions;
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::runtime::{LazyDevice, LocalCores};
 
@@ -26,7 +27,7 @@ fn devices(mesh: &Mesh) -> Vec<LazyDevice> {
     let client = client.unwrap();
     let device = |_| {
         let cores = LocalCores::of_host(client.clone(), mesh.of_stage()).unwrap();
-        LazyDevice::new(cores, None, false)
+        LazyDevice::new(cores, None, GpuOptions::default())
     };
     (0..mesh.size(Axis::Pipeline)).map(device).collect()
 }

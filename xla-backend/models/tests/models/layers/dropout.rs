@@ -3,6 +3,7 @@
 
 use serde_json::{Map, json};
 use traind_models::{Batch, Forward, ModelConfig, ParameterTensors, Task, registry, weights};
+use traind_xla::kernels::Kernels;
 use traind_xla::ops::Random;
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace};
@@ -34,7 +35,7 @@ fn padded_logits(
     .clone();
     let config = ModelConfig::new("config.json", keys);
     let model = registry::build(config, Task::SequenceClassification).unwrap();
-    let trace = Trace::with_kernels(true);
+    let trace = Trace::with_kernels(Kernels::Own);
     let scalar = |name| trace.parameter(name, Shape::scalar(DType::U32)).unwrap();
     let seeds = ["seed", "step", "row_offset"].map(scalar);
     let random = Random::new(&seeds[0], &seeds[1], &seeds[2]).unwrap().with_rows(rows);

@@ -3,6 +3,7 @@
 
 use traind_models::optimizers::{self, Optimizer, Scalars, Settings, Update};
 use traind_models::{Task, clip};
+use traind_xla::kernels::Kernels;
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace};
 
@@ -56,7 +57,7 @@ impl Step {
     fn trace(fixture: &Fixture) -> Step {
         let settings = Settings { weight_decay: WEIGHT_DECAY, ..Settings::default() };
         let optimizer = optimizers::build("adamw_torch", &settings).unwrap();
-        let trace = Trace::with_kernels(true);
+        let trace = Trace::with_kernels(Kernels::Own);
         let traced = fixture.trace(&trace, false, DType::F32);
         let parameter = |name: &str, shape: &Shape| trace.parameter(name, shape.clone()).unwrap();
         let count = optimizer.scalar_names().len();
