@@ -17,11 +17,12 @@ has_std() {
 }
 
 # compile ARCH PROFILE TARGET_DIR: prints the folder of the programs. Zig's C compiler and linker stand for those of
-# every architecture, with the symbols of the old glibc.
+# every architecture, with the symbols of the old glibc. The allocator is for the largest pages that Linux has there.
 compile() {
-  local triple=$1-unknown-linux-gnu tools
+  local triple=$1-unknown-linux-gnu tools page_bits=12
   tools=$(dirname "$(venv_python release)")
-  PATH=$tools:$PATH CARGO_TARGET_DIR=$3 cargo-zigbuild build --profile "$2" --locked --quiet \
+  if [[ $1 == aarch64 ]]; then page_bits=16; fi
+  PATH=$tools:$PATH CARGO_TARGET_DIR=$3 JEMALLOC_SYS_WITH_LG_PAGE=$page_bits cargo-zigbuild build --profile "$2" --locked --quiet \
     --manifest-path "$REPOSITORY_DIR/Cargo.toml" --target "$triple.$GLIBC" -p traind -p traind-runner >&2
   printf '%s\n' "$3/$triple/$2"
 }

@@ -32,6 +32,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use tikv_jemallocator::Jemalloc;
 use traind_cache::EntryLocks;
 use traind_job_file::{PREPARATION_FOLDER, RunSpec};
 use traind_proto::event_log::EventLogError;
@@ -42,6 +43,11 @@ use error::RunError;
 use hosts::{Hosts, MeetingPlace};
 use remote::Remote;
 use run::Context;
+
+/// Of the plugin too, whose programs take their buffers from it: its symbols replace those of the C library. It keeps
+/// small blocks apart from large ones, so that buffers of one program fit where those of another were.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 const CANCELLED: u8 = 3;
 /// `EX_IOERR` of sysexits.h, which the daemon checks for.

@@ -123,18 +123,9 @@ const FOR_NETWORK: &[&str] = &[
 /// Hides the startup messages of XLA's libraries.
 const TF_CPP_MIN_LOG_LEVEL: &str = "2";
 
-/// Keeps glibc from mapping and unmapping the buffers of each step, which are megabytes large:
-/// otherwise, a training step of a small model causes 36,000 page faults. They are in huge pages, so that
-/// products that read a transposed matrix find its pages sooner: 12 % less processor time. Programs run on
-/// several threads, but only the first arena holds blocks of more than 64 MiB and keeps all freed ones: with an
-/// arena for each thread, a step of a BERT of width 768 takes 1.22 times as long.
-const MALLOC: [(&str, &str); 5] = [
-    ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),
-    ("MALLOC_ARENA_MAX", "1"),
-    ("MALLOC_MMAP_THRESHOLD_", "8589934592"),
-    ("MALLOC_TRIM_THRESHOLD_", "17179869184"),
-    ("MALLOC_TOP_PAD_", "67108864"),
-];
+/// jemalloc's settings for a runner, whose allocator it is. The buffers of each step are in huge pages, so that products
+/// that read a transposed matrix find its pages sooner, and in one arena, so that each program's fit where another's were.
+const MALLOC_CONF: &str = "narenas:1,thp:always";
 
 /// The version of the PJRT C API that `traind-pjrt` uses. Version 2 of the Neuron plugin compares
 /// the sizes of structures and needs to know it.
@@ -249,11 +240,10 @@ fn is_passed(name: &OsStr, job: &JobFile) -> bool {
 
 fn defaults(spec: &RunSpec) -> Vec<(&'static str, OsString)> {
     match spec.job.resources.platform {
-        Platform::Cpu => {
-            let log_level = [("TF_CPP_MIN_LOG_LEVEL", TF_CPP_MIN_LOG_LEVEL)];
-            let all = log_level.into_iter().chain(MALLOC);
-            all.map(|(name, value)| (name, value.into())).collect()
-        }
+        Platform::Cpu => vec![
+            ("TF_CPP_MIN_LOG_LEVEL", TF_CPP_MIN_LOG_LEVEL.into()),
+            ("MALLOC_CONF", MALLOC_CONF.into()),
+        ],
         Platform::Cuda => vec![
             ("TF_CPP_MIN_LOG_LEVEL", TF_CPP_MIN_LOG_LEVEL.into()),
             // Number GPUs by PCI slot, not by speed.
@@ -384,15 +374,8 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_runner_gets_malloc_settings_and_a_log_level() {
-        let expect = [
-            "GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
-            "MALLOC_ARENA_MAX=1",
-            "MALLOC_MMAP_THRESHOLD_=8589934592",
-            "MALLOC_TOP_PAD_=67108864",
-            "MALLOC_TRIM_THRESHOLD_=17179869184",
-            "TF_CPP_MIN_LOG_LEVEL=2",
-        ];
+    fn a_cpu_runner_gets_settings_of_its_allocator_and_a_log_level() {
+        let expect = ["MALLOC_CONF=narenas:1,thp:always", "TF_CPP_MIN_LOG_LEVEL=2"];
         check(&spec("cpu", &[0, 1]), &[], &expect);
     }
 
@@ -446,15 +429,8 @@ mod tests {
 
     #[test]
     fn the_daemons_environment_overrides_defaults() {
-        let own = [("TF_CPP_MIN_LOG_LEVEL", "0"), ("MALLOC_TOP_PAD_", "0")];
-        let expect = [
-            "GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
-            "MALLOC_ARENA_MAX=1",
-            "MALLOC_MMAP_THRESHOLD_=8589934592",
-            "MALLOC_TOP_PAD_=0",
-            "MALLOC_TRIM_THRESHOLD_=17179869184",
-            "TF_CPP_MIN_LOG_LEVEL=0",
-        ];
+        let own = [("TF_CPP_MIN_LOG_LEVEL", "0"), ("MALLOC_CONF", "thp:never")];
+        let expect = ["MALLOC_CONF=thp:never", "TF_CPP_MIN_LOG_LEVEL=0"];
         check(&spec("cpu", &[0]), &own, &expect);
     }
 
