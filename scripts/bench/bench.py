@@ -29,7 +29,21 @@ SIDES = {
     "jax": peer_sides.jax,
     "jax-grouped": peer_sides.jax_grouped,
 }
-FAMILIES = ["bert", "distilbert", "gpt2"]
+# Those that classify texts.
+FAMILIES = [
+    "bert",
+    "distilbert",
+    "roberta",
+    "xlm-roberta",
+    "gpt2",
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "gemma",
+    "phi3",
+]
+ALL = "all"
 # The JAX side implements BERT only.
 FAMILY_SIDES = ["traind", "trainer", "trainer-grouped"]
 
@@ -56,14 +70,10 @@ def main():
 
 
 def bench(options, scratch):
-    work = Work(
-        model=small_model(options, scratch) if options.family else options.model,
-        train=options.data / "train.parquet",
-        validation=options.data / "validation.csv",
-        labels=len(json.loads((options.data / "labels.json").read_text())),
-        rows=options.rows,
-        epochs=options.epochs,
-    )
+    if options.family == ALL:
+        compare_families(options, scratch)
+        return
+    work = work_of(options, small_model(options, options.family, scratch) if options.family else options.model)
     results = alternate(options, work, scratch)
     print(report.sides(results))
     if "traind" in results:
@@ -71,14 +81,39 @@ def bench(options, scratch):
         print(report.saving(saving.measure(options, work, scratch)))
         print(report.memory(memory.measure(options, work, scratch)))
         print(report.startup(startup.measure(options, work, scratch)))
+    write(options, results)
+
+
+def compare_families(options, scratch):
+    """The sides of a small model of each family."""
+    results = {}
+    for family in FAMILIES:
+        model = small_model(options, family, scratch / family)
+        results[family] = alternate(options, work_of(options, model), scratch / family)
+        print(f"\n{family}\n{report.sides(results[family])}", flush=True)
+    write(options, results)
+
+
+def write(options, results):
     if options.out:
         options.out.write_text(json.dumps(results, indent=1))
 
 
-def small_model(options, scratch):
+def work_of(options, model):
+    return Work(
+        model=model,
+        train=options.data / "train.parquet",
+        validation=options.data / "validation.csv",
+        labels=len(json.loads((options.data / "labels.json").read_text())),
+        rows=options.rows,
+        epochs=options.epochs,
+    )
+
+
+def small_model(options, family, scratch):
     """A randomly initialized model of the family with MiniLM's shape."""
     out = scratch / "model"
-    arguments = [options.family, "sequence-classification", options.model, out, "small"]
+    arguments = [family, "sequence-classification", options.model, out, "small"]
     peer_sides.program(options.peers_python, "random_model.py", *arguments)
     return out
 
@@ -95,7 +130,9 @@ def parse_options():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--sides", type=parse_sides, help=f"of {', '.join(SIDES)}")
-    parser.add_argument("--family", choices=FAMILIES, help="a small model with random weights, not the one of --model")
+    parser.add_argument(
+        "--family", choices=[*FAMILIES, ALL], help="a small model with random weights, not the one of --model"
+    )
     parser.add_argument("--out", type=Path, help="write the measurements of every run to this file as JSON")
     options = parser.parse_args()
     options.sides = options.sides or (FAMILY_SIDES if options.family else list(SIDES))

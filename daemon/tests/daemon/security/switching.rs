@@ -268,7 +268,9 @@ async fn preparing_host(environment: &[(&str, &str)]) -> (Host, [Job; 2]) {
     host.start().await;
     let first = host.submit("roots", 2).await;
     host.until_state(&first.id, JobState::Running).await;
-    let anns = create_as(&host, ANN, host.request("anns", 2)).unwrap();
+    let mut request = host.request("anns", 2);
+    request.job_file.push_str("train: {report_to: mlflow}\n");
+    let anns = create_as(&host, ANN, request).unwrap();
     // Created, waiting, prepared.
     host.until(&anns.id, |job| job.last_sequence == 3).await;
     (host, [first, anns])
@@ -279,14 +281,17 @@ async fn a_preparation_has_its_submitters_account_and_caches_and_no_secrets() {
     if !may_switch() {
         return;
     }
-    let secrets = [("HF_TOKEN", "hidden"), ("AWS_SECRET_ACCESS_KEY", "hidden")];
-    let (host, jobs) = preparing_host(&secrets).await;
+    let server = ("MLFLOW_TRACKING_URI", "http://127.0.0.1:9");
+    let secrets = [("HF_TOKEN", "hidden"), ("MLFLOW_TRACKING_TOKEN", "hidden")];
+    let (host, jobs) = preparing_host(&[&[server], &secrets[..]].concat()).await;
     for job in &jobs {
         host.cancel(&job.id).await.unwrap();
     }
     let run_dir = host.run_dir(&jobs[1].id);
     assert_eq!(words(&run_dir.join("status")).join(" "), ANNS_CREDENTIALS);
     let environment = fs::read_to_string(run_dir.join("environment")).unwrap();
+    // The job has a server, and its run gets the token.
+    assert!(environment.contains("MLFLOW_TRACKING_URI="), "{environment}");
     assert!(environment.contains("TMPDIR=") && !environment.contains("hidden"), "{environment}");
     assert_eq!(fs::read_to_string(run_dir.join("escaped")).unwrap_or_default(), "");
     assert_eq!(fs::metadata(host.path("cache/users/4242/new")).unwrap().uid(), ANN);
