@@ -124,8 +124,9 @@ const FOR_NETWORK: &[&str] = &[
 const TF_CPP_MIN_LOG_LEVEL: &str = "2";
 
 /// jemalloc's settings for a runner, whose allocator it is. The buffers of each step are in huge pages, so that products
-/// that read a transposed matrix find its pages sooner, and in one arena, so that each program's fit where another's were.
-const MALLOC_CONF: &str = "narenas:1,thp:always";
+/// that read a transposed matrix find its pages sooner. They are in one arena, large ones too, so that each program's fit
+/// where another's were, and freed ones are kept, since Linux clears pages before it gives them again.
+const MALLOC_CONF: &str = "narenas:1,oversize_threshold:0,dirty_decay_ms:-1,thp:always";
 
 /// The version of the PJRT C API that `traind-pjrt` uses. Version 2 of the Neuron plugin compares
 /// the sizes of structures and needs to know it.
@@ -375,7 +376,8 @@ mod tests {
 
     #[test]
     fn a_cpu_runner_gets_settings_of_its_allocator_and_a_log_level() {
-        let expect = ["MALLOC_CONF=narenas:1,thp:always", "TF_CPP_MIN_LOG_LEVEL=2"];
+        let setting = format!("MALLOC_CONF={MALLOC_CONF}");
+        let expect = [&setting, "TF_CPP_MIN_LOG_LEVEL=2"];
         check(&spec("cpu", &[0, 1]), &[], &expect);
     }
 
