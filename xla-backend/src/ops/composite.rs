@@ -130,6 +130,12 @@ impl<C: Composite> Op for C {
     }
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
+        let shapes: Vec<Shape> = inputs.iter().map(|input| input.shape.clone()).collect();
+        if emitter.kernels() == Kernels::CudnnAttention
+            && let Some(call) = self.library_call(&shapes)
+        {
+            return emitter.call_library(&call, inputs);
+        }
         let trace = Trace::with_kernels(emitter.kernels());
         let parameter = |value: &Value| trace.parameter("", value.shape.clone());
         let outputs = inputs
@@ -138,20 +144,11 @@ impl<C: Composite> Op for C {
             .collect::<Result<Vec<Tensor>>>()
             .and_then(|parameters| self.expand_all(&parameters))
             .expect("the shape rule has accepted these operands");
-        let shapes: Vec<Shape> = inputs.iter().map(|input| input.shape.clone()).collect();
-        match emitter.kernels() {
-            Kernels::None => {}
-            Kernels::Own => {
-                if let Some(kernel) = self.kernel(&shapes) {
-                    let results: Vec<Shape> = outputs.iter().map(|o| o.shape().clone()).collect();
-                    return emitter.call_kernel(&kernel, inputs, &results);
-                }
-            }
-            Kernels::CudnnAttention => {
-                if let Some(call) = self.library_call(&shapes) {
-                    return emitter.call_library(&call, inputs);
-                }
-            }
+        if emitter.calls_kernels()
+            && let Some(kernel) = self.kernel(&shapes)
+        {
+            let results: Vec<Shape> = outputs.iter().map(|o| o.shape().clone()).collect();
+            return emitter.call_kernel(&kernel, inputs, &results);
         }
         let nodes: Vec<NodeId> = outputs.iter().map(Tensor::node).collect();
         Value::with_parts(emitter.inline(&trace.graph(), &nodes, inputs))

@@ -148,11 +148,7 @@ impl Call {
     fn split_heads(self, x: &Tensor, inputs: &[Tensor]) -> Result<Tensor> {
         let mask = inputs[3].dims();
         let (heads, hidden) = (self.spec.num_heads, inputs[0].dims()[1]);
-        let size = hidden / heads;
-        let own = (x.dims()[1] / size).max(1);
-        let apart = x.reshape(&[mask[0], mask[3], own, 1, size])?;
-        let repeated = apart.broadcast_to(&[mask[0], mask[3], own, heads / own, size])?;
-        repeated.reshape(&[mask[0], mask[3], heads, size])
+        repeated(x, [mask[0], mask[3], heads, hidden / heads])
     }
 
     /// The sum over the heads that a key serves: [B, N, T, D] to [B, T, K D].
@@ -269,6 +265,14 @@ fn added(sums: [Tensor; 2], own: &[Tensor; 2]) -> Result<[Tensor; 2]> {
         sum.add(&if rest > 0 { own.pad(1, 0, rest, 0.0)? } else { own.clone() })
     };
     Ok([add(keys, &own[0])?, add(values, &own[1])?])
+}
+
+/// [B S, K D] or [B, S, K, D], each of the K repeated for the heads that it serves, to `to`, which is [B, S, N, D].
+pub(super) fn repeated(x: &Tensor, to: [usize; 4]) -> Result<Tensor> {
+    let [rows, positions, heads, size] = to;
+    let own = (x.shape().element_count() / (rows * positions * size)).max(1);
+    let apart = x.reshape(&[rows, positions, own, 1, size])?;
+    apart.broadcast_to(&[rows, positions, own, heads / own, size])?.reshape(&to)
 }
 
 /// [B, N, Q, D] to [B, Q, N D].

@@ -8,7 +8,7 @@
 
 use serde_json::json;
 
-use super::block::{gathered_dims, join_heads, scores_dims, weighted_dims};
+use super::block::{gathered_dims, join_heads, repeated, scores_dims, weighted_dims};
 use super::{Call, sizes};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
@@ -250,11 +250,9 @@ fn texts(numbers: &[usize]) -> Vec<String> {
     numbers.iter().map(usize::to_string).collect()
 }
 
-/// Keys or values [B, S, K, D], each as often as it has queries: [B, S, N, D].
-fn repeated(x: &Tensor, heads: usize) -> Result<Tensor> {
-    let &[rows, positions, own, size] = x.dims() else { return Ok(x.clone()) };
-    let apart = x.unsqueeze(3)?.broadcast_to(&[rows, positions, own, heads / own, size])?;
-    apart.reshape(&[rows, positions, heads, size])
+/// B, S, N and D of queries.
+fn of_queries(query: &Tensor) -> [usize; 4] {
+    [0, 1, 2, 3].map(|axis| query.dims()[axis])
 }
 
 /// The sum over the queries that share a key: [B, N, S, D] to [B, K, S, D].
@@ -289,12 +287,13 @@ impl Composite for Fused {
 
     fn expand_all(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
         let [query, key, value, bias] = inputs else { return Ok(Vec::new()) };
-        let heads = query.dims()[2];
-        let scores = self.0.scores(query, &repeated(key, heads)?, bias)?;
+        let heads = of_queries(query);
+        let (key, value) = (repeated(key, heads)?, repeated(value, heads)?);
+        let scores = self.0.scores(query, &key, bias)?;
         let largest = scores.max_keep(&[3])?;
         let logarithms = scores.sub(&largest)?.exp()?.sum_keep(&[3])?.log()?.add(&largest)?;
         let shares = scores.sub(&logarithms)?.exp()?.convert(value.dtype())?;
-        let output = shares.dot_general(&repeated(value, heads)?, weighted_dims())?;
+        let output = shares.dot_general(&value, weighted_dims())?;
         Ok(vec![output, logarithms.squeeze(3)?])
     }
 
@@ -334,7 +333,7 @@ impl Composite for FusedGradient {
         let [query, key, value, logarithms, cotangent, bias, output] = inputs else {
             return Ok(Vec::new());
         };
-        let (heads, keys) = (query.dims()[2], key.dims()[2]);
+        let (keys, heads) = (key.dims()[2], of_queries(query));
         let (key, value) = (repeated(key, heads)?, repeated(value, heads)?);
         let shares = self.0.scores(query, &key, bias)?.sub(&logarithms.unsqueeze(3)?)?.exp()?;
         let to_shares = cotangent.dot_general(&value, scores_dims())?.widen()?;

@@ -185,7 +185,8 @@ impl Call {
             integer(num_heads),
             number(scale)
         );
-        (inputs[0].dtype == DType::F32).then(|| KernelUse::of::<K>(attributes).with_flops(flops))
+        let has_kernel = self.has_kernel(inputs, Kernels::Own);
+        has_kernel.then(|| KernelUse::of::<K>(attributes).with_flops(flops))
     }
 }
 
