@@ -14,6 +14,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import bench
+import traind_side
+
+# The first of the steps waits for its program.
+TRAIN = {"max_steps": 2, "eval_strategy": "no", "save_strategy": "no"}
 LOGGED = "hlo_pass_pipeline=1,cpu_compiler=1,ir_compiler=1"
 PIPELINE = re.compile(r"Running HLO pass pipeline on module (\S+): (.*)")
 PASS = re.compile(r"HLO pass: (.+) time: .*?\((\d+) us\) \(cumulative")
@@ -53,7 +58,7 @@ def read(lines):
 
 
 def compiled(options, kernels):
-    """Two steps, of which the first waits for its program, with an empty cache."""
+    """The times of the job's programs with an empty cache."""
     with tempfile.TemporaryDirectory(prefix="traind.") as folder:
         cache = Path(folder) / "cache"
         cache.mkdir()
@@ -72,20 +77,11 @@ def compiled(options, kernels):
 
 
 def job_of(options, output):
-    return {
-        "name": "compiling",
-        "model": {"name_or_path": options.model, "task": "sequence-classification"},
-        "data": {"train": f"{options.data}/train.parquet", "max_length": options.length},
-        "train": {
-            "max_steps": 2,
-            "per_device_train_batch_size": 16,
-            "train_sampling_strategy": "group_by_length",
-            "save_strategy": "no",
-        },
-        "resources": {"platform": "cpu", "cores": 2},
-        "parallel": {"shard_optimizer_state": True},
-        "output_dir": str(output),
-    }
+    job = traind_side.job(bench.work_of(options, options.model), output, **TRAIN)
+    job["data"]["max_length"] = options.length
+    # Its programs would count too.
+    del job["data"]["validation"]
+    return job
 
 
 def report(times):
@@ -101,7 +97,8 @@ def report(times):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for name in ("runner", "plugins", "model", "data"):
-        parser.add_argument(f"--{name}", required=True)
+        parser.add_argument(f"--{name}", required=True, type=Path)
+    parser.set_defaults(rows=0, epochs=1)
     parser.add_argument("--length", type=int, default=32)
     options = parser.parse_args()
     for kernels in (False, True):
