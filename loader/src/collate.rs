@@ -67,6 +67,19 @@ impl Collator {
         &self.set
     }
 
+    /// The same for a set that is equal but for rows whose tokens were not known.
+    pub fn with_set(self, set: Arc<TokenizedSet>) -> Self {
+        Self { set, ..self }
+    }
+
+    /// Collates scheduled batches one after the other.
+    pub fn collate_all<E: From<crate::Error>>(
+        self,
+        batches: impl Iterator<Item = ScheduledBatch>,
+    ) -> impl Iterator<Item = Result<HostBatch, E>> {
+        batches.map(move |batch| Ok(self.collate(batch)?))
+    }
+
     /// The arrays of the cores for one batch. Fails where the rows cannot be read from the disk.
     pub fn collate(&self, scheduled: ScheduledBatch) -> Result<HostBatch> {
         let plan = &scheduled.plan;

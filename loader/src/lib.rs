@@ -10,7 +10,7 @@
 //!
 //! Invariants: what the files hold is the only input of a [`TokenizedSet`]; which rows a batch
 //! holds, and which of their tokens are masked, depends on seed, epoch and the global batch,
-//! never on the number of cores; every shape a run needs is known before its first step; memory
+//! never on the number of cores; every shape a run may need is known before its first step; memory
 //! grows by some bytes a row and not with texts. Nothing here knows of devices or jobs.
 
 mod batch;
@@ -38,7 +38,9 @@ pub use batch::{ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo
 pub use buckets::Buckets;
 pub use chat::{ChatOptions, ChatTemplate, RenderedChat, eos_token};
 pub use collate::{Collator, HostBatch};
-pub use dataset::{DatasetOptions, FileRows, Prepared, TokenizedSet, prepare, prepare_watched};
+pub use dataset::{
+    DatasetOptions, FileRows, OpenSet, Prepared, TokenizedSet, prepare, prepare_watched,
+};
 pub use error::{
     AnswerProblem, ChatProblem, Error, ImageProblem, LabelProblem, Location, ObjectProblem, Result,
     TokenizeProblem,

@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::HostBatch;
 use crate::guard::panic_message;
-use crate::{Collator, HostBatch, ScheduledBatch};
 
 /// Batches kept ready: one in transfer while the other waits.
 const READY: usize = 2;
@@ -28,10 +28,9 @@ pub struct Prefetched<T> {
 /// Why there is no next batch.
 #[derive(Debug, thiserror::Error)]
 pub enum PrefetchError<E> {
+    /// The batch itself failed, or its transfer.
     #[error(transparent)]
-    Transfer(E),
-    #[error(transparent)]
-    Collate(crate::Error),
+    Batch(E),
     #[error("start the prefetch thread: {0}")]
     Spawn(std::io::Error),
     #[error("the prefetch thread panicked: {message}")]
@@ -39,18 +38,17 @@ pub enum PrefetchError<E> {
 }
 
 impl<T: Send + 'static, E: Send + 'static> Prefetcher<T, E> {
-    /// Starts the thread, which runs `transfer` on each collated batch, one at a time. It ends
-    /// after the last batch or at the first error.
+    /// Starts the thread, which takes one batch at a time and runs `transfer` on it. It ends after
+    /// the last batch or at the first error.
     pub fn spawn(
-        batches: impl Iterator<Item = ScheduledBatch> + Send + 'static,
-        collator: Collator,
+        batches: impl Iterator<Item = Result<HostBatch, E>> + Send + 'static,
         transfer: impl FnMut(HostBatch) -> Result<T, E> + Send + 'static,
     ) -> Result<Self, PrefetchError<E>> {
         // The thread itself holds one batch while the channel is full.
         let (sender, ready) = sync_channel(READY - 1);
         let thread = std::thread::Builder::new()
             .name("prefetch".to_owned())
-            .spawn(move || run(batches, &collator, transfer, &sender))
+            .spawn(move || run(batches, transfer, &sender))
             .map_err(PrefetchError::Spawn)?;
         Ok(Self { ready: Some(ready), thread: Some(thread) })
     }
@@ -80,15 +78,13 @@ impl<T, E> Drop for Prefetcher<T, E> {
 }
 
 fn run<T, E>(
-    mut batches: impl Iterator<Item = ScheduledBatch>,
-    collator: &Collator,
+    mut batches: impl Iterator<Item = Result<HostBatch, E>>,
     mut transfer: impl FnMut(HostBatch) -> Result<T, E>,
     sender: &SyncSender<Result<T, PrefetchError<E>>>,
 ) {
     let mut next = || {
         let batch = batches.next()?;
-        let collated = collator.collate(batch).map_err(PrefetchError::Collate);
-        Some(collated.and_then(|batch| transfer(batch).map_err(PrefetchError::Transfer)))
+        Some(batch.and_then(&mut transfer).map_err(PrefetchError::Batch))
     };
     loop {
         let outcome = match catch_unwind(AssertUnwindSafe(&mut next)) {
@@ -110,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::testing::set_of;
-    use crate::{Buckets, Padding, Sampler, SamplerConfig, SamplingStrategy};
+    use crate::{Buckets, Collator, Padding, Sampler, SamplerConfig, SamplingStrategy};
 
     fn spawn<T: Send + 'static>(
         total_batches: u64,
@@ -122,7 +118,9 @@ mod tests {
             SamplerConfig { batch_per_core: 2, cores: 1, seed: 1, strategy, drop_last: false };
         let sampler = Sampler::new(config, set.lengths(), Buckets::new(8, false).unwrap()).unwrap();
         let collator = Collator::new(Arc::new(set), Padding::behind(0));
-        Prefetcher::spawn(sampler.run(0, total_batches), collator, transfer).unwrap()
+        let batches = sampler.run(0, total_batches);
+        let collated = batches.map(move |batch| Ok(collator.collate(batch).unwrap()));
+        Prefetcher::spawn(collated, transfer).unwrap()
     }
 
     #[test]
@@ -173,7 +171,7 @@ mod tests {
             assert!(format!("{:?}", batches.next().unwrap().unwrap_err()).contains(expect));
             assert!(batches.next().is_none());
         };
-        check(|| Err("device is gone".to_owned()), "Transfer(\"device is gone\")");
+        check(|| Err("device is gone".to_owned()), "Batch(\"device is gone\")");
         check(|| panic!("no such core"), "Panicked { message: \"no such core\" }");
     }
 

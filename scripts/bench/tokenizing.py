@@ -1,6 +1,7 @@
 """Compares tokenizing with that of datasets, and the time to the first step with that of tokenized data.
 
-Every side reads the same file, and each round makes new caches of tokens. Compiled programs stay in the cache.
+Every side reads the same file, and each round makes new caches of tokens. Compiled programs stay in the cache. Rates are
+those of a job that needs all lengths before its first step.
 """
 
 import argparse
@@ -56,9 +57,9 @@ def measure(options, scratch):
     reviews.write(small, texts, options.rows // SMALLER)
     traind = Traind(options, scratch, languages)
     sides = {"traind": lambda: traind.round(large), "datasets": lambda: datasets(options, large, scratch)}
-    # The first run compiles the programs.
+    # The first runs compile the programs.
     smaller = traind.round(small)
-    traind.run(large)
+    traind.round(large)
     measured = {"smaller": [smaller], **{side: [] for side in sides}}
     for index in range(options.rounds):
         for side in list(sides)[:: -1 if index % 2 else 1]:
@@ -69,7 +70,7 @@ def measure(options, scratch):
 
 
 class Traind:
-    """Jobs of two steps on one cache folder."""
+    """Jobs on one cache folder."""
 
     def __init__(self, options, scratch, languages):
         self.options, self.languages = options, languages
@@ -78,12 +79,24 @@ class Traind:
         (self.cache / "plugins").symlink_to(options.plugins)
 
     def round(self, file):
-        """A job without tokens in the cache, and the same job with them."""
-        shutil.rmtree(self.cache / "tokens", ignore_errors=True)
-        first, again = self.run(file), self.run(file)
-        return first | {"cached_first_step_seconds": again["first_step_seconds"]}
+        """A job that begins before its rows are tokenized, one that tokenizes all, and the first with them in the cache."""
+        self.remove_tokens()
+        first = self.first_step(file)
+        self.remove_tokens()
+        tokenized = self.tokenize(file)
+        return tokenized | {"first_step_seconds": first, "cached_first_step_seconds": self.first_step(file)}
 
-    def run(self, file):
+    def remove_tokens(self):
+        shutil.rmtree(self.cache / "tokens", ignore_errors=True)
+
+    def first_step(self, file):
+        """Seconds from the submission to the end of the first step of a long job, which is cancelled then."""
+        with service.Daemon(self.options.traind, cache_dir=self.cache) as daemon:
+            step, job = daemon.cancel_at(self.job(file, max_steps=100_000), "step")
+        shutil.rmtree(self.output)
+        return service.seconds(step.time) - service.seconds(job.create_time)
+
+    def tokenize(self, file):
         memory = traind_side.Memory()
 
         def see(event):
@@ -91,25 +104,25 @@ class Traind:
             if event.WhichOneof("kind") in ("started", "data_prepared"):
                 memory.see(event)
 
+        job = self.job(file, max_steps=2, train_sampling_strategy="group_by_length")
         with service.Daemon(self.options.traind, cache_dir=self.cache) as daemon:
-            done = daemon.run(self.job(file), on_event=see)
+            done = daemon.run(job, on_event=see)
         shutil.rmtree(self.output)
         _, data = done.of_kind("data_prepared")[0]
         return {
             "rows": data.rows,
             "tokens": data.tokens,
             "seconds": data.seconds,
-            "first_step_seconds": done.of_kind("step")[0][0] - service.seconds(done.job.create_time),
             "memory_bytes_peak": memory.bytes_peak,
         }
 
-    def job(self, file):
+    def job(self, file, **train):
         task = {"task": "sequence-classification", "num_labels": self.languages}
         return {
             "name": "tokenizing",
             "model": {"name_or_path": str(self.options.model), **task},
             "data": {"train": str(file), "text": "text", "label": "label", "max_length": MAX_LENGTH},
-            "train": {"max_steps": 2, "logging_steps": 1, "save_strategy": "no"},
+            "train": {"logging_steps": 1, "save_strategy": "no"} | train,
             "resources": {"platform": "cpu", "cores": CORES},
             "output_dir": str(self.output),
         }

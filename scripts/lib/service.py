@@ -98,6 +98,19 @@ class Daemon:
             raise JobFailed(f"{state} {job.failure.reason}: {job.failure.message}\n{self.runner_log(job_id)}")
         return Run(job, history)
 
+    def cancel_at(self, job, kind):
+        """Submits a job and cancels it after its first event of a kind; returns that and the job."""
+        job_id = self.submit(job)
+        found = None
+        for event in self.stub.WatchJob(jobs.WatchJobRequest(job_id=job_id)):
+            if found is None and event.WhichOneof("kind") == kind:
+                found = event
+                self.stub.CancelJob(jobs.CancelJobRequest(job_id=job_id))
+        job = self.stub.GetJob(jobs.GetJobRequest(job_id=job_id))
+        if found is None:
+            raise JobFailed(f"no {kind}: {job.failure.message}\n{self.runner_log(job_id)}")
+        return found, job
+
     def submit(self, job):
         request = jobs.CreateJobRequest(job_file=json.dumps(job, indent=1), base_dir=str(Path.cwd()))
         try:

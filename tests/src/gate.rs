@@ -1,6 +1,7 @@
-//! Step gates: a job waits after a step until the test opens its gate. See the runner's
+//! Step gates: a job waits after a step, or before it tokenizes later rows, until the test opens its gate. See the runner's
 //! `control/step_gates.rs`.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,20 +10,21 @@ use std::path::{Path, PathBuf};
 #[must_use = "a gate that is dropped is open"]
 pub struct Gate {
     folder: PathBuf,
-    step: u64,
+    name: String,
 }
 
 impl Gate {
-    /// Closes the gate after `step` of the job whose gates are in `folder`.
-    pub(crate) fn close(folder: PathBuf, step: u64) -> Gate {
+    /// Closes the gate of this name of the job whose gates are in `folder`.
+    pub(crate) fn close(folder: PathBuf, name: impl Display) -> Gate {
         fs::create_dir_all(&folder).unwrap();
-        let gate = Gate { folder, step };
+        let gate = Gate { folder, name: name.to_string() };
         fs::write(gate.path(), []).unwrap();
         gate
     }
 
+    /// The step that the gate is after.
     pub fn step(&self) -> u64 {
-        self.step
+        self.name.parse().unwrap()
     }
 
     /// Lets the job continue.
@@ -34,7 +36,7 @@ impl Gate {
     }
 
     fn path(&self) -> PathBuf {
-        self.folder.join(self.step.to_string())
+        self.folder.join(&self.name)
     }
 }
 

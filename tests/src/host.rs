@@ -175,6 +175,11 @@ impl Host {
         Gate::close(self.path("gates").join(job_name), step)
     }
 
+    /// Closes the gate before a job's rows that it does not begin with.
+    pub fn gate_of_later_rows(&self, job_name: &str) -> Gate {
+        Gate::close(self.path("gates").join(job_name), "later-rows")
+    }
+
     /// Waits until the job waits at the gate.
     pub async fn until_at(&self, id: &str, gate: &Gate) -> Job {
         let at_gate = |job: &Job| gate.is_reached() || job.end_time.is_some();

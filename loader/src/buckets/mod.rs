@@ -41,6 +41,12 @@ impl Buckets {
         Self::with_ladder(fit::fit(longest_rows, last, rungs_max))
     }
 
+    /// The same ladder with the rungs of `other` that are above it.
+    pub(crate) fn continued(&self, other: &Self) -> Result<Self> {
+        let above = other.ladder.iter().filter(|rung| **rung > self.longest());
+        Self::with_ladder(self.ladder.iter().chain(above).copied().collect())
+    }
+
     /// The given ladder, which must be positive and ascending.
     pub fn with_ladder(ladder: Vec<u32>) -> Result<Self> {
         let ascending = ladder.windows(2).all(|pair| pair[0] < pair[1]);

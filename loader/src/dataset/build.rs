@@ -36,10 +36,19 @@ pub(super) struct Built {
     pub(super) seals: Vec<Seal>,
 }
 
-/// Tokenizes the rows of `source` into array files in `folder`.
+/// What is made of each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Making {
+    Examples,
+    /// Examples without their tokens.
+    Outlines,
+}
+
+/// Turns the rows of `source` into array files in `folder`.
 pub(super) fn build(
     source: &Source,
     task: &TaskSpec,
+    making: Making,
     tokenizer: &dyn TextTokenizer,
     folder: &Path,
     watch: &mut dyn FnMut(u64) -> bool,
@@ -53,7 +62,7 @@ pub(super) fn build(
     std::thread::scope(|scope| {
         let (sender, chunks) = sync_channel(CHUNKS_READY);
         scope.spawn(|| read_ahead(source, &columns, sender));
-        builder.take_all(chunks, preprocessor, &context, watch)
+        builder.take_all(chunks, (preprocessor, making), &context, watch)
     })?;
     builder.finish(task, context.labels.as_ref())
 }
@@ -115,7 +124,7 @@ impl<'source> Builder<'source> {
     fn take_all(
         &mut self,
         chunks: Receiver<Chunk>,
-        task: &dyn Preprocessor,
+        (task, making): (&dyn Preprocessor, Making),
         context: &SetContext<'_>,
         watch: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {
@@ -124,7 +133,10 @@ impl<'source> Builder<'source> {
             let source = self.source;
             let encode = |record| {
                 let row = Row { source, part, records: &records, record };
-                task.encode(&row, context)
+                match making {
+                    Making::Examples => task.encode(&row, context),
+                    Making::Outlines => task.outline(&row, context),
+                }
             };
             let rows_at_a_time = task.rows_at_a_time().min(records.len().max(1));
             for first in (0..records.len()).step_by(rows_at_a_time) {

@@ -7,7 +7,9 @@ mod build;
 mod cache;
 mod identity;
 mod images;
+mod open;
 mod packing;
+mod preview;
 mod rows;
 mod set;
 mod split;
@@ -19,15 +21,14 @@ mod unfinished;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+pub use open::OpenSet;
 pub use set::{FileRows, TokenizedSet};
 
-use crate::{Error, Files, Result, Source, TaskSpec, TextTokenizer};
-use build::build;
-use cache::{Cache, Lookup};
-use identity::Identity;
-use unfinished::Unfinished;
+#[cfg(doc)]
+use crate::Error;
+use crate::{Files, Result, TaskSpec, TextTokenizer};
 
 /// The set to prepare.
 #[derive(Clone, Debug)]
@@ -65,43 +66,5 @@ pub fn prepare_watched(
     tokenizer: &dyn TextTokenizer,
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Prepared> {
-    let start = Instant::now();
-    options.task.preprocessor().check(tokenizer)?;
-    let source = Source::open(&options.files)?;
-    source.require_columns(&options.task.columns_among(source.columns()))?;
-    let mut warnings = Vec::new();
-    let (set, cache_hit) = match &options.cache_dir {
-        None => (without_cache(&source, options, tokenizer, watch)?, false),
-        Some(cache_dir) => {
-            let identity = Identity::of(&source, options, tokenizer)?;
-            let cache = Cache::new(cache_dir, &identity.key, &options.task);
-            let locks = &options.files.fetch.locks;
-            match cache.load(&source, locks) {
-                Lookup::Found(set) => (*set, true),
-                missing => {
-                    warnings.extend(missing.warning());
-                    let folder = Unfinished::create(&cache_dir.join(cache::FOLDER))?;
-                    let built = build(&source, &options.task, tokenizer, folder.path(), watch)?;
-                    identity.check_unchanged(&source)?;
-                    // The set that was built is usable without the cache.
-                    let stored = cache.store(&built, folder, locks);
-                    let warning = |error: Error| format!("tokens were not cached: {error}");
-                    warnings.extend(stored.err().map(warning));
-                    (built.set, false)
-                }
-            }
-        }
-    };
-    Ok(Prepared { set: Arc::new(set), cache_hit, warnings, duration: start.elapsed() })
-}
-
-/// The folder of the arrays is removed once they are built; the set keeps their files open.
-fn without_cache(
-    source: &Source,
-    options: &DatasetOptions,
-    tokenizer: &dyn TextTokenizer,
-    watch: &mut dyn FnMut(u64) -> bool,
-) -> Result<TokenizedSet> {
-    let folder = tempfile::tempdir().map_err(Error::store(&std::env::temp_dir()))?;
-    Ok(build(source, &options.task, tokenizer, folder.path(), watch)?.set)
+    OpenSet::open(options, tokenizer)?.prepare(tokenizer, watch)
 }

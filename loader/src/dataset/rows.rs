@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::labels::of_rows;
+use crate::tasks::Example;
 
 /// Spans of the token arrays, with the row of the files that each came from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,6 +30,15 @@ impl Rows {
     /// Gives the row that was pushed last a target.
     pub(super) fn push_target(&mut self, length: u32) {
         self.target_lengths.push(length);
+    }
+
+    /// Gives a row that has none yet the tokens of `example`, which lie at `start`.
+    pub(super) fn place(&mut self, row: usize, start: u64, example: &Example) {
+        self.starts[row] = start;
+        self.lengths[row] = example.encoded.input_ids.len() as u32;
+        if let (Some(length), Some(target)) = (self.target_lengths.get_mut(row), &example.target) {
+            *length = target.len() as u32;
+        }
     }
 
     /// The span of a row's target; empty where rows have none.

@@ -212,6 +212,16 @@ impl TokenizedSet {
         (row < self.len()).then(|| origin(&self.about.files, self.source_row(row))).flatten()
     }
 
+    /// Returns true if `first`, a set of the same rows of which only some have tokens, is equal besides.
+    pub fn continues(&self, first: &Self) -> bool {
+        let is_same = |(whole, first): (&u32, &u32)| *first == 0 || whole == first;
+        self.rows.source_rows == first.rows.source_rows
+            && self.labels == first.labels
+            && self.about.label_encoder == first.about.label_encoder
+            && self.about.files == first.about.files
+            && self.rows.lengths.iter().zip(&first.rows.lengths).all(is_same)
+    }
+
     /// Checks that the arrays fit together; the error names those that do not.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let tokens = self.tokens.input_ids.len();

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::*;
 use crate::testing::{DataFolder, WordTokenizer, parquet_file};
 use crate::{
-    Error, LabelEncoder, LabelKind, LabelSpec, LabelTarget, Labels, SequenceClassification,
+    DecoderStart, Error, LabelEncoder, LabelKind, LabelSpec, LabelTarget, Labels, MaskedLm,
+    Seq2SeqLm, SequenceClassification, TextColumn,
 };
 
 fn word_lengths() -> WordTokenizer {
@@ -266,4 +267,88 @@ fn the_first_bad_row_is_reported_whichever_thread_meets_one() {
         let error = prepare_plain(&files).unwrap_err();
         assert_eq!(folder.shown(&error), "b.parquet, row 0: cannot tokenize: no word for it");
     }
+}
+
+/// Previews of some rows of `files` equal the whole set.
+fn check_preview(files: &[String], task: TaskSpec, chosen: &[u32]) {
+    let options = DatasetOptions { task, ..options(files, None) };
+    let whole = prepare(&options, &word_lengths()).unwrap().set;
+    let open = OpenSet::open(&options, &word_lengths()).unwrap();
+    assert!(open.has_previews() && !open.is_tokenized());
+    let mut rows = 0;
+    let mut choose = |count| {
+        rows = count;
+        Some(chosen.to_vec())
+    };
+    let preview = open.preview(&word_lengths(), &mut choose, &mut |_| true).unwrap().unwrap();
+    assert_eq!((rows, preview.len()), (whole.len(), whole.len()));
+    assert!(whole.continues(&preview));
+    for row in 0..whole.len() {
+        assert_eq!(preview.origin(row), whole.origin(row));
+        if !chosen.contains(&(row as u32)) {
+            assert_eq!(preview.lengths()[row], 0);
+            continue;
+        }
+        assert_eq!(preview.input_ids(row).unwrap(), whole.input_ids(row).unwrap());
+        assert_eq!(preview.masking(row).unwrap(), whole.masking(row).unwrap());
+        assert_eq!(preview.target_ids(row).unwrap(), whole.target_ids(row).unwrap());
+    }
+}
+
+#[test]
+fn a_preview_equals_the_set_but_for_the_tokens_of_other_rows() {
+    let folder = DataFolder::new();
+    let files = [
+        folder.write("a.csv", "text,label\na bb,1\n,0\n\"ccc, d\",0\n"),
+        folder.write("b.parquet", parquet_file(&[("x", 0), ("yy", 2), ("zzz z", 1)], 2)),
+        folder.write(
+            "c.jsonl",
+            "{\"text\": \"one\", \"label\": 2}\n\n{\"label\": 1, \"text\": \"last one\"}\n",
+        ),
+    ];
+    let classes = options(&files, None).task;
+    check_preview(&files, classes.clone(), &[5, 7, 0, 5]);
+    check_preview(&files, classes, &[1, 3, 4, 6]);
+    let lines = TaskSpec::MaskedLm(MaskedLm { text: "text".to_owned(), block_size: None });
+    check_preview(&files, lines, &[1, 4, 6]);
+    let column = |column: &str| TextColumn { column: column.to_owned(), field: None };
+    let texts = folder.write("d.csv", "text,written\na,bb cc\n,none\nlost,\nd e,f\n");
+    let written = TaskSpec::Seq2SeqLm(Seq2SeqLm {
+        source: column("text"),
+        target: Some(column("written")),
+        source_prefix: String::new(),
+        max_target_length: 8,
+        ignore_pad_token_for_loss: true,
+        decoder_start: DecoderStart::Token(0),
+    });
+    check_preview(&[texts], written, &[1]);
+}
+
+#[test]
+fn a_preview_refuses_any_bad_label_and_its_own_bad_texts() {
+    let folder = DataFolder::new();
+    let preview = |content: &str, chosen: Option<Vec<u32>>| {
+        let file = folder.write("a.csv", content);
+        let open = OpenSet::open(&options(&[file], None), &word_lengths()).unwrap();
+        let preview = open.preview(&word_lengths(), &mut |_| chosen.clone(), &mut |_| true);
+        preview.map(|set| set.is_some()).map_err(|error| folder.shown(&error))
+    };
+    let bad_label = preview("text,label\na,0\nb,1\nc,\n", Some(vec![0]));
+    assert_eq!(bad_label.unwrap_err(), "a.csv, row 2 (line 4), column \"label\": no label");
+    let bad_text = "text,label\na,0\nb,1\nunspeakable,1\n";
+    assert!(preview(bad_text, Some(vec![0, 1])).unwrap());
+    let expect = "a.csv, row 2 (line 4): cannot tokenize: no word for it";
+    assert_eq!(preview(bad_text, Some(vec![2])).unwrap_err(), expect);
+    assert!(!preview(bad_text, None).unwrap(), "no rows were chosen");
+}
+
+#[test]
+fn another_set_does_not_continue_a_preview() {
+    let folder = DataFolder::new();
+    let set = |content: &str| prepare_plain(&[folder.write("a.csv", content)]).unwrap().set;
+    let first = set("text,label\na bb,0\nccc,1\n");
+    assert!(set("text,label\na dd,0\nccc,1\n").continues(&first), "lengths are compared");
+    assert!(!set("text,label\na,0\nccc,1\n").continues(&first));
+    assert!(!set("text,label\na bb,1\nccc,0\n").continues(&first));
+    assert!(!set("text,label\na bb,0\nccc,1\nd,1\n").continues(&first));
 }

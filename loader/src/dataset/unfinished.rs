@@ -37,6 +37,17 @@ impl Unfinished {
         Ok(Self { folder, _lock: lock })
     }
 
+    /// A new folder among those for temporary files.
+    pub(super) fn temporary() -> Result<Self> {
+        let among = std::env::temp_dir();
+        let create = || {
+            let folder = TempDir::new()?;
+            let lock = File::open(folder.path())?;
+            Ok(Self { folder, _lock: lock })
+        };
+        create().map_err(Error::store(&among))
+    }
+
     pub(super) fn path(&self) -> &Path {
         self.folder.path()
     }

@@ -42,6 +42,18 @@ impl PaddedAxis {
         Ok(Self { buckets, ..self.clone() })
     }
 
+    /// The same lengths with the ladder of at most `rungs_max` rungs that pads `batches` least, and
+    /// above it the rungs of the present one: other batches may be longer.
+    pub(super) fn fitted_to_sample(
+        &self,
+        batches: &[&[u32]],
+        rungs_max: usize,
+    ) -> crate::Result<Self> {
+        let longest_rows: Vec<u32> = batches.iter().map(|rows| self.longest(rows)).collect();
+        let fitted = Buckets::fitted(&longest_rows, 1, rungs_max)?;
+        Ok(Self { buckets: fitted.continued(&self.buckets)?, ..self.clone() })
+    }
+
     fn longest(&self, rows: &[u32]) -> u32 {
         rows.iter().map(|&row| self.lengths[row as usize]).max().unwrap_or(0)
     }

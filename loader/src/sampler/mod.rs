@@ -9,6 +9,7 @@ mod axis;
 mod gather;
 mod order;
 mod plan;
+mod sample;
 #[cfg(test)]
 mod tests;
 
@@ -105,13 +106,23 @@ impl Sampler {
     /// shape of its own. They depend on the rows and the global batch alone, so a
     /// run with another seed, on more cores or resumed pads alike and finds its programs compiled.
     pub fn fitted(&self, rungs_max: usize) -> crate::Result<Self> {
-        let mut any_seed = self.clone();
-        any_seed.config.seed = 0;
-        let order = any_seed.order(0);
+        let order = self.any_order();
         let batches: Vec<&[u32]> = order.chunks(self.config.global_batch()).collect();
-        let rungs = (rungs_max as f64).powf(1.0 / self.axes.len() as f64).ceil() as usize;
+        let rungs = self.rungs_of_axis(rungs_max);
         let axes = self.axes.iter().map(|axis| axis.fitted(&batches, rungs));
         Ok(Self { axes: axes.collect::<crate::Result<_>>()?, ..self.clone() })
+    }
+
+    /// The same sampler for rows of other lengths, along its first axis and the others. Ladders
+    /// remain. Fails on rows beyond them.
+    pub fn with_lengths(
+        &self,
+        lengths: impl IntoIterator<Item = Arc<[u32]>>,
+    ) -> Result<Self, SamplerError> {
+        let axes = self.axes.iter().zip(lengths);
+        let axes =
+            axes.map(|(axis, of_rows)| PaddedAxis::new(axis.axis, of_rows, axis.buckets.clone()));
+        Ok(Self { axes: axes.collect::<Result<_, _>>()?, ..self.clone() })
     }
 
     /// The settings it was built from.
@@ -188,11 +199,29 @@ impl Sampler {
         uses
     }
 
+    /// The rows of some batches of the run, as long as all rows have known lengths or the order does
+    /// not depend on them.
+    pub fn rows_of(&self, batches: Range<u64>) -> Vec<u32> {
+        self.run(batches.start, batches.end).flat_map(|batch| batch.plan.rows).collect()
+    }
+
     /// The rows of an epoch in the order of its batches, without those that it leaves out.
     fn order(&self, epoch: u64) -> Vec<u32> {
         let mut order = order::epoch_order(self, epoch);
         order.truncate(self.batches_per_epoch() * self.config.global_batch());
         order
+    }
+
+    /// The order of the rows in an epoch of any run on these rows.
+    fn any_order(&self) -> Vec<u32> {
+        let mut any_seed = self.clone();
+        any_seed.config.seed = 0;
+        any_seed.order(0)
+    }
+
+    /// The rungs of each ladder, if there are about `rungs_max` combinations of them.
+    fn rungs_of_axis(&self, rungs_max: usize) -> usize {
+        (rungs_max as f64).powf(1.0 / self.axes.len() as f64).ceil() as usize
     }
 
     /// The sizes of a batch of `rows`.

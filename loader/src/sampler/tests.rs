@@ -216,3 +216,41 @@ fn gathering_reports_missing_and_doubled_rows() {
     assert_eq!(gathered.place(&plan, 1, []), Err(SamplerError::TooFewValues { found: 0, rows: 1 }));
     assert_eq!(gathered.finish(), Err(SamplerError::NoValue { row: 2 }));
 }
+
+proptest! {
+    #[test]
+    fn a_sample_determines_the_ladder_alone(
+        lengths in prop::collection::vec(2u32..=64, 1..9000), batch in 1usize..100, seed in 0u64..9,
+        pick in 0usize..2,
+    ) {
+        let whole = sampler(&lengths, 1, batch, STRATEGIES[pick], false);
+        let sampled: BTreeSet<u32> = whole.sampled_rows().into_iter().collect();
+        let known = |(row, length): (usize, &u32)| match sampled.contains(&(row as u32)) {
+            true => *length,
+            false => 0,
+        };
+        let known: Vec<u32> = lengths.iter().enumerate().map(known).collect();
+        let first = with_seed(&sampler(&known, 1, batch, STRATEGIES[pick], false), seed);
+        let (whole, first) = (whole.fitted_to_sample(4).unwrap(), first.fitted_to_sample(4).unwrap());
+        prop_assert_eq!(&whole.axes[0].buckets, &first.axes[0].buckets);
+        prop_assert_eq!(whole.sampled_sizes(), first.sampled_sizes());
+        // Every batch has a bucket, in which it fits.
+        let continued = first.with_lengths([lengths.as_slice().into()]).unwrap();
+        let epoch = continued.epoch(0);
+        for plan in epoch.batches() {
+            let longest = plan.rows.iter().map(|&row| lengths[row as usize]).max().unwrap();
+            prop_assert!(positions(&plan.sizes) >= longest);
+            prop_assert!(continued.axes[0].buckets.ladder().contains(&positions(&plan.sizes)));
+        }
+    }
+}
+
+#[test]
+fn the_rows_of_batches_do_not_depend_on_lengths() {
+    for strategy in [SamplingStrategy::Random, SamplingStrategy::Sequential] {
+        let whole = sampler(&[5, 9, 2, 7, 30], 1, 2, strategy, false);
+        let unknown = sampler(&[0; 5], 1, 2, strategy, false);
+        assert_eq!(unknown.rows_of(1..5), whole.rows_of(1..5));
+        assert_eq!(unknown.rows_of(1..5).len(), 7);
+    }
+}

@@ -31,6 +31,9 @@ use paths::DataPath;
 /// Characters in the name of a file's only column that suggest another delimiter.
 const OTHER_DELIMITERS: [char; 3] = [';', '\t', '|'];
 
+/// Takes rows, a bounded number at a time.
+type Sink<'sink> = &'sink mut dyn FnMut(Records) -> Result<()>;
+
 /// The source of one split's rows.
 #[derive(Clone, Debug)]
 pub struct Files {
@@ -168,19 +171,56 @@ impl Source {
         columns: &[&str],
         sink: &mut dyn FnMut(Records) -> Result<()>,
     ) -> Result<u64> {
+        let (data, mut rows) = (&self.files[part.file].data, 0);
+        let mut count = |records: Records| {
+            rows += records.len() as u64;
+            sink(records)
+        };
+        let read = |in_file: &[&str], sink: Sink<'_>| data.read(part.index, in_file, sink);
+        self.read_with(part, columns, &read, &mut count)?;
+        Ok(rows)
+    }
+
+    /// Hands the rows `rows` of a file that lie in one part to `sink`, each by itself. They are given
+    /// in ascending order.
+    pub(crate) fn read_some(
+        &self,
+        part: Part,
+        columns: &[&str],
+        rows: &[u64],
+        sink: Sink<'_>,
+    ) -> Result<()> {
+        let data = &self.files[part.file].data;
+        let is_wanted = |row: u64| rows.binary_search(&row).is_ok();
+        let read = |in_file: &[&str], sink: Sink<'_>| {
+            data.read_some(part.index, in_file, &is_wanted, sink)
+        };
+        self.read_with(part, columns, &read, &mut |records| {
+            let wanted = (0..records.len()).filter(|record| is_wanted(records.row(*record)));
+            wanted.map(|record| records.one(record)).try_for_each(&mut *sink)
+        })
+    }
+
+    /// Hands on the rows that `read` reads of columns by their names in the file.
+    fn read_with(
+        &self,
+        part: Part,
+        columns: &[&str],
+        read: &dyn Fn(&[&str], Sink<'_>) -> Result<()>,
+        sink: Sink<'_>,
+    ) -> Result<()> {
         let file = &self.files[part.file];
         let in_file: Vec<&str> = columns.iter().map(|name| self.columns.in_file(name)).collect();
-        let mut rows = 0;
         let read = guard(&file.path.name, "decode", || {
-            file.data.read(part.index, &in_file, &mut |records| {
-                rows += records.len() as u64;
-                match in_file == columns && self.columns.cast.is_empty() {
+            read(
+                &in_file,
+                &mut |records| match in_file == columns && self.columns.cast.is_empty() {
                     true => sink(records),
                     false => sink(self.converted(part, &records, columns)?),
-                }
-            })
+                },
+            )
         });
-        read.map_err(|error| file.path.renamed(error)).map(|()| rows)
+        read.map_err(|error| file.path.renamed(error))
     }
 
     /// `records` by the names that the caller knows, with the values cast.

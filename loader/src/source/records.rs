@@ -90,6 +90,17 @@ impl Records {
         Ok(Self { marks: self.marks.clone(), ..Self::of_columns(self.first_row, names, columns) })
     }
 
+    /// One of the rows.
+    pub(super) fn one(&self, record: usize) -> Self {
+        Self {
+            first_row: self.row(record),
+            names: self.names.clone(),
+            marks: self.mark(record).into_iter().collect(),
+            columns: self.columns.iter().map(|column| vec![column[record].clone()]).collect(),
+            bytes: 0,
+        }
+    }
+
     /// Appends a row of a text format, which starts at `mark`. Passes the rows on to `sink` once
     /// there are enough of them.
     pub(super) fn push(

@@ -39,13 +39,24 @@ impl Preprocessor for MaskedLm {
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let text = row.text_or_empty(&self.text)?;
         let line_by_line = self.block_size.is_none();
-        if line_by_line && text.trim().is_empty() {
+        if line_by_line && is_blank(text) {
             return Ok(Vec::new());
         }
         let pieces = context.tokenizer.encode_text(text, line_by_line);
         let pieces = pieces.map_err(|problem| row.tokenize_error(problem))?;
         let masking = masking(&pieces.spans);
         Ok(vec![Example { encoded: pieces.encoded, masking, ..Example::default() }])
+    }
+
+    fn has_outlines(&self) -> bool {
+        self.block_size.is_none()
+    }
+
+    fn outline(&self, row: &Row<'_>, _context: &SetContext<'_>) -> Result<Vec<Example>> {
+        match is_blank(row.text_or_empty(&self.text)?) {
+            true => Ok(Vec::new()),
+            false => Ok(vec![Example::default()]),
+        }
     }
 
     fn arrays(&self, _labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
@@ -55,6 +66,11 @@ impl Preprocessor for MaskedLm {
     fn block_size(&self) -> Option<u32> {
         self.block_size
     }
+}
+
+/// Whether a text has no line to make a row of.
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
 }
 
 /// The part of each token in its word. A gap between two tokens ends a word, as in transformers'

@@ -104,6 +104,16 @@ pub(crate) trait Preprocessor: Sync {
     /// The examples of one row: usually one.
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>>;
 
+    /// Returns true if [`Self::outline`] takes much less time than [`Self::encode`].
+    fn has_outlines(&self) -> bool {
+        false
+    }
+
+    /// The examples of one row, as [`Self::encode`] returns them but without their tokens.
+    fn outline(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
+        self.encode(row, context)
+    }
+
     /// The arrays that a batch consists of, by the kind of the set's labels. [`text_arrays`] are
     /// those of every text.
     fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec>;

@@ -58,6 +58,16 @@ impl TextColumn {
     }
 }
 
+impl Seq2SeqLm {
+    /// The source and the target of a row; `None` where one of them is empty.
+    fn texts<'row>(&self, row: &Row<'row>) -> Result<Option<(&'row str, Option<&'row str>)>> {
+        let source = self.source.text(row)?;
+        let target = self.target.as_ref().map(|target| target.text(row)).transpose()?;
+        let is_empty = source.is_empty() || target.is_some_and(str::is_empty);
+        Ok((!is_empty).then_some((source, target)))
+    }
+}
+
 impl Preprocessor for Seq2SeqLm {
     fn columns(&self) -> Vec<&str> {
         let target = self.target.as_ref().map(|target| target.column.as_str());
@@ -75,11 +85,7 @@ impl Preprocessor for Seq2SeqLm {
 
     /// A row whose source or target is empty makes no example, as in `run_summarization`.
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
-        let source = self.source.text(row)?;
-        let target = self.target.as_ref().map(|target| target.text(row)).transpose()?;
-        if source.is_empty() || target.is_some_and(str::is_empty) {
-            return Ok(Vec::new());
-        }
+        let Some((source, target)) = self.texts(row)? else { return Ok(Vec::new()) };
         let tokenizer = context.tokenizer;
         let failed = |problem| row.tokenize_error(problem);
         let source = format!("{}{source}", self.source_prefix);
@@ -89,6 +95,18 @@ impl Preprocessor for Seq2SeqLm {
         encoded.truncated |= target.as_ref().is_some_and(|target| target.truncated);
         let target = target.map(|target| target.input_ids);
         Ok(vec![Example { encoded, target, ..Example::default() }])
+    }
+
+    fn has_outlines(&self) -> bool {
+        true
+    }
+
+    fn outline(&self, row: &Row<'_>, _context: &SetContext<'_>) -> Result<Vec<Example>> {
+        let example = |(_, target): (&str, Option<&str>)| Example {
+            target: target.map(|_| Vec::new()),
+            ..Example::default()
+        };
+        Ok(self.texts(row)?.map(example).into_iter().collect())
     }
 
     fn arrays(&self, _labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {

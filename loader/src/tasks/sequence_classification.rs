@@ -28,13 +28,19 @@ impl Preprocessor for SequenceClassification {
     }
 
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
-        let text = row.text_or_empty(&self.text)?;
-        let pair = self.text_pair.as_deref().map(|column| row.text_or_empty(column)).transpose()?;
-        let lacks_text = text.is_empty() || pair.is_some_and(str::is_empty);
-        let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
+        let (text, pair) = self.texts(row)?;
+        let outline = outline(row, context, (text, pair))?;
         let encoded = context.tokenizer.encode(text, pair);
         let encoded = encoded.map_err(|problem| row.tokenize_error(problem))?;
-        Ok(vec![Example { encoded, label, lacks_text, ..Example::default() }])
+        Ok(vec![Example { encoded, ..outline }])
+    }
+
+    fn has_outlines(&self) -> bool {
+        true
+    }
+
+    fn outline(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
+        Ok(vec![outline(row, context, self.texts(row)?)?])
     }
 
     fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
@@ -42,4 +48,22 @@ impl Preprocessor for SequenceClassification {
         arrays.extend(row_labels(labels));
         arrays
     }
+}
+
+impl SequenceClassification {
+    fn texts<'row>(&self, row: &Row<'row>) -> Result<(&'row str, Option<&'row str>)> {
+        let pair = self.text_pair.as_deref().map(|column| row.text_or_empty(column)).transpose()?;
+        Ok((row.text_or_empty(&self.text)?, pair))
+    }
+}
+
+/// The example of a row with these texts, without its tokens.
+fn outline(
+    row: &Row<'_>,
+    context: &SetContext<'_>,
+    (text, pair): (&str, Option<&str>),
+) -> Result<Example> {
+    let lacks_text = text.is_empty() || pair.is_some_and(str::is_empty);
+    let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
+    Ok(Example { label, lacks_text, ..Example::default() })
 }

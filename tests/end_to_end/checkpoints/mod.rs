@@ -32,14 +32,14 @@ pub(crate) async fn until_durable(draft: &Draft, step: u64) {
 }
 
 /// The bytes of a whole model, or of adapters.
-fn weights(folder: &Path) -> Vec<u8> {
+pub(crate) fn weights(folder: &Path) -> Vec<u8> {
     let whole = folder.join("model.safetensors");
     let file = if whole.exists() { whole } else { folder.join("adapter_model.safetensors") };
     fs::read(file).unwrap()
 }
 
 /// The bits of each logged step that two equal runs share.
-fn trace(output: &Output) -> Vec<[u64; 4]> {
+pub(crate) fn trace(output: &Output) -> Vec<[u64; 4]> {
     let state = output.trainer_state();
     let bits = |entry: &&serde_json::Value| {
         ["step", "loss", "grad_norm", "learning_rate"]

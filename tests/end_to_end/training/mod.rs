@@ -6,6 +6,7 @@ mod arguments;
 mod data_parallel;
 mod dpo;
 mod evaluation;
+mod first_rows;
 mod fsdp;
 mod kernels;
 mod meshes;

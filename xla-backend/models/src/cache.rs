@@ -40,7 +40,7 @@ pub struct KeyValueCache {
 /// A pass of one token a row, behind those that are cached.
 #[derive(Debug)]
 struct NextToken {
-    /// The slot of each row's token, which is also its position: s32[R].
+    /// The slot of each row's token, which is also its position: `s32[R]`.
     positions: Tensor,
     entries: RefCell<VecDeque<CacheEntry>>,
 }
@@ -51,7 +51,7 @@ impl KeyValueCache {
         KeyValueCache { slots, next: None, written: RefCell::default() }
     }
 
-    /// The cache of a pass that reads one token of each row, at `positions` s32[R]. `entries` are
+    /// The cache of a pass that reads one token of each row, at `positions`, `s32[R]`. `entries` are
     /// those that the pass before has written.
     pub fn continuing(
         slots: usize,
@@ -68,7 +68,7 @@ impl KeyValueCache {
         self.written.into_inner()
     }
 
-    /// The position of each row's token, s32[R], in a pass of one token a row.
+    /// The position of each row's token, `s32[R]`, in a pass of one token a row.
     pub(crate) fn positions(&self) -> Option<&Tensor> {
         self.next.as_ref().map(|next| &next.positions)
     }

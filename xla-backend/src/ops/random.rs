@@ -87,7 +87,7 @@ impl Random {
         random
     }
 
-    /// Whether the places of a block count from 0, as [`block_bits`] counts them.
+    /// Whether the places of a block count from 0, as `block_bits` counts them.
     pub fn is_from_first_place(&self) -> bool {
         self.first_places.iter().all(Option::is_none)
     }
@@ -123,7 +123,7 @@ impl Random {
         digits.convert(DType::F32)?.mul_scalar(1.0 / f64::from(1 << 24))
     }
 
-    /// What [`block_bits`] makes of these keys is what [`Random::bits`] would draw for `dims`, at
+    /// What `block_bits` makes of these keys is what [`Random::bits`] would draw for `dims`, at
     /// least two, if its places count from 0: u32 `[2, batch rows, blocks of a row]`.
     pub(super) fn keys(&self, dims: &[usize]) -> Result<Tensor> {
         let site = self.site.replace(self.site.get() + 1);

@@ -8,6 +8,7 @@ mod bubbles;
 mod downloads;
 mod echo;
 mod journal;
+pub(crate) mod priority;
 mod reporter;
 mod service;
 mod step_gates;

@@ -1,6 +1,7 @@
-//! Step gates, a seam for tests: a run waits after a step until the test opens the gate.
+//! Step gates, a seam for tests: a run waits after a step until the test opens the gate, or before it
+//! tokenizes the rows that it did not begin with.
 //!
-//! A gate is a file named `STEP` in the folder `JOB_NAME` of the directory that
+//! A gate is a file named `STEP` or [`LATER_ROWS`] in the folder `JOB_NAME` of the directory that
 //! [`DIRECTORY`] names. The daemon sets that variable only where it was started with
 //! `--test-step-gates`, so that other runs have no gates. Step 0 is before the first one.
 
@@ -12,6 +13,8 @@ use std::time::Duration;
 use super::Stop;
 
 const DIRECTORY: &str = "TRAIND_TEST_STEP_GATES";
+/// The gate of the rows that a run does not begin with.
+const LATER_ROWS: &str = "later-rows";
 const POLL: Duration = Duration::from_millis(5);
 
 /// The gates of one job.
@@ -29,16 +32,31 @@ impl StepGates {
 
     /// Whether a run waits after `step`.
     pub(crate) fn is_closed(&self, step: u64) -> bool {
-        self.folder.as_ref().is_some_and(|folder| folder.join(step.to_string()).exists())
+        self.is_gate_closed(&step.to_string())
+    }
+
+    fn is_gate_closed(&self, name: &str) -> bool {
+        self.folder.as_ref().is_some_and(|folder| folder.join(name).exists())
     }
 
     /// Reports the arrival by a file `STEP.reached`, and waits until the gate after `step` opens
     /// or a stop is requested.
     pub(crate) fn wait(&self, step: u64, stop: &Stop) {
+        self.wait_at(&step.to_string(), stop);
+    }
+
+    /// The same before the rows that the run did not begin with are tokenized.
+    pub(crate) fn wait_for_later_rows(&self, stop: &Stop) {
+        if self.is_gate_closed(LATER_ROWS) {
+            self.wait_at(LATER_ROWS, stop);
+        }
+    }
+
+    fn wait_at(&self, name: &str, stop: &Stop) {
         let Some(folder) = &self.folder else { return };
         // The test that made the folder may have removed it since.
-        let _ = fs::write(folder.join(format!("{step}.reached")), []);
-        while self.is_closed(step) && stop.reason().is_none() {
+        let _ = fs::write(folder.join(format!("{name}.reached")), []);
+        while self.is_gate_closed(name) && stop.reason().is_none() {
             thread::sleep(POLL);
         }
     }

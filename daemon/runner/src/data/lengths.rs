@@ -1,5 +1,7 @@
 //! The lengths that rows are cut and padded to.
 
+use std::sync::Arc;
+
 use traind_job_file::JobFile;
 use traind_loader::{
     BatchAxis, Buckets, HuggingFaceTokenizer, PadTo, Padding, PaddingSide, Sampler, SamplerConfig,
@@ -95,14 +97,23 @@ pub(crate) fn sampler(
     set: &TokenizedSet,
     buckets: &RowBuckets,
 ) -> RunResult<Sampler> {
-    let positions: Vec<u32> = (0..set.len()).map(|row| set.positions(row)).collect();
-    let sampler = Sampler::new(config, positions, buckets.rows.clone())?;
+    let sampler = Sampler::new(config, positions(set), buckets.rows.clone())?;
     match (&buckets.targets, set.target_lengths()) {
         (Some(buckets), Some(lengths)) => {
             Ok(sampler.with_axis(BatchAxis::TargetPositions, lengths, buckets.clone())?)
         }
         _ => Ok(sampler),
     }
+}
+
+/// The same sampler for all rows of `set`, of which it knows only some lengths.
+pub(crate) fn with_lengths_of(sampler: &Sampler, set: &TokenizedSet) -> RunResult<Sampler> {
+    let targets = set.target_lengths().map(Arc::from);
+    Ok(sampler.with_lengths([positions(set)].into_iter().chain(targets))?)
+}
+
+fn positions(set: &TokenizedSet) -> Arc<[u32]> {
+    (0..set.len()).map(|row| set.positions(row)).collect()
 }
 
 /// The lengths that rows and their targets are padded to.
@@ -131,9 +142,24 @@ pub(crate) fn padding(job: &JobFile, tokenizer: &HuggingFaceTokenizer, token_id:
 
 /// Fits the padded lengths to the sampler's batches, unless the job file says what to pad to.
 pub(crate) fn fit(job: &JobFile, sampler: Sampler, lengths_max: usize) -> RunResult<Sampler> {
-    let data = &job.data;
-    if data.pad_to_max_length || data.pad_to_multiple_of.is_some() {
-        return Ok(sampler);
+    match pads_to_given(job) {
+        true => Ok(sampler),
+        false => Ok(sampler.fitted(lengths_max)?),
     }
-    Ok(sampler.fitted(lengths_max)?)
+}
+
+/// The same by a sample of the batches.
+pub(crate) fn fit_to_sample(
+    job: &JobFile,
+    sampler: Sampler,
+    lengths_max: usize,
+) -> RunResult<Sampler> {
+    match pads_to_given(job) {
+        true => Ok(sampler),
+        false => Ok(sampler.fitted_to_sample(lengths_max)?),
+    }
+}
+
+fn pads_to_given(job: &JobFile) -> bool {
+    job.data.pad_to_max_length || job.data.pad_to_multiple_of.is_some()
 }

@@ -3,27 +3,27 @@
 //!
 //! Imports `tasks`, `control` and `error`.
 
+pub(crate) mod later;
 pub(crate) mod lengths;
 mod report;
+mod tokenize;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use traind_hub::DataSetRequest;
 use traind_job_file::{DataFiles, DataSetUrl, JobFile, TaskName};
 use traind_loader::{
     CastType, Columns, DatasetOptions, Encoding, FetchContext, Files, FormatOptions, LabelEncoder,
-    SetStats, Source, TaskSpec, TextTokenizer, TokenizedSet,
+    OpenSet, Prepared, Source, TaskSpec, TextTokenizer, TokenizedSet,
 };
 
-use crate::control::{Downloads, Journal, Stop};
+use crate::control::{Downloads, Journal, StepGates, Stop};
 use crate::error::{RunError, RunResult};
 use crate::tasks::{JobTask, Questions, Reading};
-
-/// The time between two lines about the rows that were tokenized so far.
-const REPORT_EVERY: Duration = Duration::from_secs(30);
+use later::LaterRows;
+use tokenize::Tokenizing;
 
 /// One tokenized split.
 #[derive(Clone, Debug)]
@@ -46,6 +46,8 @@ pub(crate) struct Splits {
     pub test: Option<Split>,
     /// `None` where labels are not classes.
     pub encoder: Option<LabelEncoder>,
+    /// The rest of the training split, where it has only the rows to begin with.
+    pub later: Option<LaterRows>,
 }
 
 impl Splits {
@@ -68,6 +70,9 @@ pub(crate) struct DataSource<'a> {
     pub downloads: &'a Downloads,
     pub journal: &'a Journal,
     pub stop: &'a Stop,
+    /// Returns the training rows to begin with, by the number of all; `None` for all. Without it, all
+    /// rows are tokenized.
+    pub first_rows: Option<&'a dyn Fn(usize) -> Option<Vec<u32>>>,
 }
 
 /// Reads and tokenizes all splits that the job needs. The training split assigns the ids of
@@ -75,7 +80,7 @@ pub(crate) struct DataSource<'a> {
 pub(crate) fn prepare(
     source: &DataSource<'_>,
     task: &dyn JobTask,
-    tokenizer: &dyn TextTokenizer,
+    tokenizer: &Arc<dyn TextTokenizer>,
     max_length: u32,
 ) -> RunResult<Splits> {
     let job = source.job;
@@ -83,10 +88,9 @@ pub(crate) fn prepare(
     let mut splits = Splits::default();
     let mut reader = Reader { source, task, tokenizer, max_length, encoder: None };
     if let Some(files) = job.data.train.as_ref().filter(|_| reads_train(job)) {
-        let (train, validation) = reader.train(files)?;
-        reader.encoder = train.set.label_encoder().cloned();
-        splits.train = job.train.do_train.then_some(train);
-        splits.validation = validation;
+        splits = reader.train(files)?;
+        reader.encoder = splits.train.as_ref().and_then(|it| it.set.label_encoder().cloned());
+        splits.train.take_if(|_| !job.train.do_train);
     }
     if let Some(files) = job.data.validation.as_ref().filter(|_| job.evaluates()) {
         splits.validation = Some(reader.other("validation", files)?);
@@ -107,37 +111,58 @@ fn reads_train(job: &JobFile) -> bool {
 struct Reader<'a> {
     source: &'a DataSource<'a>,
     task: &'a dyn JobTask,
-    tokenizer: &'a dyn TextTokenizer,
+    tokenizer: &'a Arc<dyn TextTokenizer>,
     max_length: u32,
     encoder: Option<LabelEncoder>,
 }
 
 impl Reader<'_> {
     /// Reads the training split, and the validation rows that are split off it.
-    fn train(&self, files: &DataFiles) -> RunResult<(Split, Option<Split>)> {
+    fn train(&self, files: &DataFiles) -> RunResult<Splits> {
         let job = self.source.job;
         let fraction = job.data.validation_split.filter(|_| job.evaluates());
         let options = self.options("train", files, true, fraction.is_some())?;
-        let prepared = self.prepare(&options)?;
-        let Some(fraction) = fraction else {
-            let train = split("train", prepared.set.clone(), true);
-            self.report(&train, &prepared)?;
-            return Ok((train, None));
-        };
+        let open = OpenSet::open(&options, self.tokenizer.as_ref())?;
+        let Some(fraction) = fraction else { return self.train_alone(open) };
+        let prepared = self.prepare("train", open)?;
         let (train, validation) = prepared.set.split_validation(fraction, job.data_seed())?;
         let train = split("train", Arc::new(train), true);
         let mut validation = split("validation", Arc::new(validation), true);
         validation.questions = self.questions(&options, &validation.set)?;
         self.report(&train, &prepared)?;
         self.report(&validation, &prepared)?;
-        Ok((train, Some(validation)))
+        let (train, validation) = (Some(train), Some(validation));
+        Ok(Splits { train, validation, ..Splits::default() })
+    }
+
+    /// Reads a training split without validation rows, or the rows to begin with.
+    fn train_alone(&self, open: OpenSet) -> RunResult<Splits> {
+        let (source, tokenizing) = (self.source, self.tokenizing("train"));
+        let first = match source.first_rows.filter(|_| source.job.train.do_train) {
+            Some(choose) => tokenizing.preview(&open, self.tokenizer.as_ref(), choose)?,
+            None => None,
+        };
+        let Some(first) = first else {
+            let prepared = self.prepare("train", open)?;
+            let train = split("train", prepared.set.clone(), true);
+            self.report(&train, &prepared)?;
+            return Ok(Splits { train: Some(train), ..Splits::default() });
+        };
+        let first = Arc::new(first);
+        source.journal.info("Training begins while the training data are tokenized")?;
+        let tokenizer = Arc::clone(self.tokenizer);
+        let gates = StepGates::from_environment(&source.job.name);
+        let train = Some(split("train", Arc::clone(&first), true));
+        let later = Some(LaterRows { tokenizing, gates, open, tokenizer, first });
+        Ok(Splits { train, later, ..Splits::default() })
     }
 
     /// Reads a split to evaluate or predict on.
     fn other(&mut self, name: &'static str, files: &DataFiles) -> RunResult<Split> {
         let labelled = name != "test" || self.has_labels(files)?;
         let options = self.options(name, files, labelled, true)?;
-        let prepared = self.prepare(&options)?;
+        let open = OpenSet::open(&options, self.tokenizer.as_ref())?;
+        let prepared = self.prepare(name, open)?;
         let mut split = split(name, prepared.set.clone(), labelled);
         split.questions = self.questions(&options, &split.set)?;
         self.report(&split, &prepared)?;
@@ -223,30 +248,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Tokenizes a split, which may take hours, and reports its progress.
-    fn prepare(&self, options: &DatasetOptions) -> RunResult<traind_loader::Prepared> {
+    fn tokenizing(&self, split: &'static str) -> Tokenizing {
         let DataSource { journal, stop, .. } = self.source;
-        let mut reported = Instant::now();
-        let mut watch = |rows: u64| {
-            if reported.elapsed() >= REPORT_EVERY {
-                reported = Instant::now();
-                let message = format!("{} data: {rows} rows tokenized", options.files.split);
-                if journal.info(message).is_err() {
-                    return false;
-                }
-            }
-            stop.reason().is_none()
-        };
-        let prepared = traind_loader::prepare_watched(options, self.tokenizer, &mut watch)?;
-        if let rows @ 1.. = prepared.set.rows_without_text() {
-            let split = &options.files.split;
-            let message = format!("{rows} rows of the {split} data have an empty text");
-            journal.warn("EMPTY_TEXT", message)?;
-        }
-        for warning in &prepared.warnings {
-            journal.warn("TOKEN_CACHE", warning)?;
-        }
-        Ok(prepared)
+        Tokenizing { split, journal: (*journal).clone(), stop: (*stop).clone() }
+    }
+
+    fn prepare(&self, split: &'static str, open: OpenSet) -> RunResult<Prepared> {
+        self.tokenizing(split).prepare(open, self.tokenizer.as_ref(), || true)
     }
 
     fn questions(&self, options: &DatasetOptions, set: &TokenizedSet) -> RunResult<Arc<Questions>> {
@@ -256,11 +264,8 @@ impl Reader<'_> {
         }
     }
 
-    fn report(&self, split: &Split, prepared: &traind_loader::Prepared) -> RunResult<()> {
-        let stats = SetStats::of(&split.set)?;
-        let seconds = prepared.duration.as_secs_f64();
-        let event = report::event(split.name, &stats, prepared.cache_hit, seconds);
-        Ok(self.source.journal.record(event)?)
+    fn report(&self, split: &Split, prepared: &Prepared) -> RunResult<()> {
+        self.tokenizing(split.name).report(&split.set, prepared)
     }
 }
 

@@ -172,8 +172,7 @@ impl From<PjrtError> for RunError {
 impl From<PrefetchError<RunError>> for RunError {
     fn from(error: PrefetchError<RunError>) -> RunError {
         match error {
-            PrefetchError::Transfer(error) => error,
-            PrefetchError::Collate(error) => error.into(),
+            PrefetchError::Batch(error) => error,
             PrefetchError::Spawn(_) | PrefetchError::Panicked { .. } => {
                 RunError::Prefetch(error.to_string())
             }

@@ -196,7 +196,7 @@ impl Evaluator {
         let batches = self.sampler.run(0, self.sampler.batches_per_epoch() as u64);
         let uploader = session.eval_uploader(self.program());
         let upload = move |host| uploader.upload(host, |_| Ok(Vec::new()));
-        let uploaded = Prefetcher::spawn(batches, self.collator.clone(), upload)?;
+        let uploaded = Prefetcher::spawn(self.collator.clone().collate_all(batches), upload)?;
         read_back::beside_launches(
             uploaded,
             |uploaded| {

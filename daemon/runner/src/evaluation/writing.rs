@@ -42,7 +42,7 @@ impl TextWriter {
     pub(crate) fn of_job(
         job: &JobFile,
         open: &OpenModel,
-        tokenizer: HuggingFaceTokenizer,
+        tokenizer: Arc<HuggingFaceTokenizer>,
         pad_token_id: u32,
     ) -> RunResult<Option<TextWriter>> {
         let train = &job.train;
@@ -63,7 +63,6 @@ impl TextWriter {
         let generator = Generator::new(settings, &step, train.seed)?;
         let length = generator.slots(1)?;
         let slots = length.next_multiple_of(SLOTS_STEP).min(model.max_positions());
-        let tokenizer = Arc::new(tokenizer);
         let start_tokens = usize::from(pad_token_id != start);
         Ok(Some(TextWriter { generator, step, tokenizer, slots, pad_token_id, start_tokens }))
     }
@@ -96,8 +95,9 @@ impl TextWriter {
     ) -> RunResult<Texts> {
         let mut collected = Collected::new();
         let batches = sampler.run(0, sampler.batches_per_epoch() as u64);
+        let batches = collator.clone().collate_all(batches);
         let keep = |host: HostBatch| -> RunResult<HostBatch> { Ok(host) };
-        for prefetched in Prefetcher::spawn(batches, collator.clone(), keep)? {
+        for prefetched in Prefetcher::spawn(batches, keep)? {
             let Prefetched { batch, .. } = prefetched?;
             let plan = &batch.scheduled.plan;
             let shards = batch.shards.clone().zip(&batch.cores).map(|(shard, core)| {

@@ -1,5 +1,7 @@
 //! What turns the rows of a job into inputs of its model: a tokenizer, or an image processor.
 
+use std::sync::Arc;
+
 use traind_job_file::{JobFile, TaskName};
 use traind_loader::{HuggingFaceTokenizer, ModelInputs, NoTokenizer, Padding, TextTokenizer};
 
@@ -10,7 +12,7 @@ use crate::error::RunResult;
 
 /// The tokenizer of a job, if its rows are texts. Images are processed as their task says.
 pub(crate) struct Processor {
-    tokenizer: Option<HuggingFaceTokenizer>,
+    tokenizer: Option<Arc<HuggingFaceTokenizer>>,
 }
 
 impl Processor {
@@ -27,17 +29,20 @@ impl Processor {
         }
         let tokenizer = folder.tokenizer(job, journal, limit, positions)?;
         folder.check_segments(job, &tokenizer)?;
-        Ok(Processor { tokenizer: Some(tokenizer) })
+        Ok(Processor { tokenizer: Some(Arc::new(tokenizer)) })
     }
 
     /// The tokenizer, of rows that are texts.
-    pub(crate) fn into_tokenizer(self) -> Option<HuggingFaceTokenizer> {
+    pub(crate) fn into_tokenizer(self) -> Option<Arc<HuggingFaceTokenizer>> {
         self.tokenizer
     }
 
     /// The tokenizer as the loader takes it.
-    pub(crate) fn text(&self) -> &dyn TextTokenizer {
-        self.tokenizer.as_ref().map_or(&NoTokenizer, |tokenizer| tokenizer)
+    pub(crate) fn text(&self) -> Arc<dyn TextTokenizer> {
+        match &self.tokenizer {
+            Some(tokenizer) => Arc::clone(tokenizer) as Arc<dyn TextTokenizer>,
+            None => Arc::new(NoTokenizer),
+        }
     }
 
     /// How rows are padded; images are of one size.
@@ -52,7 +57,7 @@ impl Processor {
     pub(super) fn inputs(&self, job: &JobFile) -> ModelInputs {
         let none =
             ModelInputs { token_type_ids: false, attention_mask: false, position_ids: false };
-        let own = self.tokenizer.as_ref().map_or(none, HuggingFaceTokenizer::model_inputs);
+        let own = self.tokenizer.as_deref().map_or(none, HuggingFaceTokenizer::model_inputs);
         ModelInputs { position_ids: job.separates_texts(), ..own }
     }
 

@@ -11,7 +11,7 @@ use traind_loader::{
 };
 use traind_xla::mesh::{Axis, Mesh};
 
-use super::{Context, equality};
+use super::{Context, equality, first_rows};
 use crate::checkpoint::{Recipe, Resumed};
 use crate::data::lengths::{self, RowBuckets};
 use crate::data::{self, DataSource, Splits};
@@ -20,6 +20,7 @@ use crate::evaluation::TextWriter;
 use crate::model::{ModelFolder, OpenModel, Processor};
 use crate::progress::Timetable;
 use crate::tasks;
+use crate::training::FirstBatches;
 
 /// Steps that a padded length must serve on average: each length costs the compilation of a
 /// program, and saves padding in every step.
@@ -32,10 +33,20 @@ pub(super) struct Inputs {
     pub open: OpenModel,
     pub sampler: Sampler,
     pub timetable: Timetable,
+    /// Where the sampler knows only the lengths of some rows.
+    pub first: Option<FirstBatches>,
     pub buckets: RowBuckets,
     pub padding: RowPadding,
     pub writer: Option<TextWriter>,
     pub mesh: Mesh,
+}
+
+/// The rows that are tokenized before the rest of the inputs is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// Those that the run begins with, where these can be chosen.
+    FirstRows,
+    AllRows,
 }
 
 impl Inputs {
@@ -44,6 +55,7 @@ impl Inputs {
         context: &Context,
         mesh: Mesh,
         resumed: Option<Resumed>,
+        beginning: Beginning,
     ) -> RunResult<Inputs> {
         let (job, journal) = (&context.spec.job, &context.reporter.journal);
         let downloads = context.downloads();
@@ -53,23 +65,32 @@ impl Inputs {
         let task = tasks::of_job(job, &folder.config)?;
         let limit = lengths::limit(job, task.as_ref(), positions);
         let processor = Processor::open(&folder, job, journal, limit, positions)?;
-        let max_length = processor.text().max_length().unwrap_or(limit).min(limit);
-        let cache_dir = &context.spec.cache_dir;
-        let source =
-            DataSource { job, cache_dir, downloads: &downloads, journal, stop: &context.stop };
-        let prepare = || data::prepare(&source, task.as_ref(), processor.text(), max_length);
-        let splits = context.hosts.first_then_others("data", prepare)?;
-        equality::check_data(&context.hosts, &splits)?;
-        let pad_token_id = folder.pad_token_id(processor.text())?;
-        let padding = RowPadding {
-            padding: processor.padding(job, pad_token_id),
-            masking: task.masking(processor.text())?,
-            augmentation: task.augmentation(),
-            shards: mesh.own_data_shards(),
-        };
+        let tokenizer = processor.text();
+        let max_length = tokenizer.max_length().unwrap_or(limit).min(limit);
         let buckets = RowBuckets {
             rows: lengths::buckets(job, task.as_ref(), max_length, positions)?,
             targets: lengths::target_buckets(job, task.as_ref(), positions)?,
+        };
+        let (config, resumed_from) = (sampler(job, &mesh), resumed.as_ref());
+        let first_rows = |rows| first_rows::choose(job, &config, &buckets, resumed_from, rows);
+        let may_begin = beginning == Beginning::FirstRows && context.hosts.is_alone();
+        let source = DataSource {
+            job,
+            cache_dir: &context.spec.cache_dir,
+            downloads: &downloads,
+            journal,
+            stop: &context.stop,
+            first_rows: may_begin.then_some(&first_rows),
+        };
+        let prepare = || data::prepare(&source, task.as_ref(), &tokenizer, max_length);
+        let mut splits = context.hosts.first_then_others("data", prepare)?;
+        equality::check_data(&context.hosts, &splits)?;
+        let pad_token_id = folder.pad_token_id(tokenizer.as_ref())?;
+        let padding = RowPadding {
+            padding: processor.padding(job, pad_token_id),
+            masking: task.masking(tokenizer.as_ref())?,
+            augmentation: task.augmentation(),
+            shards: mesh.own_data_shards(),
         };
         let open = folder.build(job, task, splits.encoder.as_ref(), &processor)?;
         let open = open.with_reference(job, &downloads)?;
@@ -79,13 +100,18 @@ impl Inputs {
             Some(tokenizer) => TextWriter::of_job(job, &open, tokenizer, pad_token_id)?,
             None => None,
         };
-        let set = &splits.planned()?.set;
-        let sampler = lengths::sampler(sampler(job, &mesh), set, &buckets)?;
-        let timetable = Timetable::new(&job.train, sampler.batches_per_epoch() as u64)?;
-        let lag = resumed.as_ref().map(|it| it.data_lag(&job.train, &timetable));
-        let timetable = timetable.with_data_lag(lag.unwrap_or_default());
+        let set = Arc::clone(&splits.planned()?.set);
+        let sampler = lengths::sampler(config, &set, &buckets)?;
+        let timetable = first_rows::timetable(job, &sampler, resumed_from)?;
         let lengths_max = (timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize;
-        let sampler = lengths::fit(job, sampler, lengths_max)?;
+        let sampler = match first_rows::pads_by_sample(job, set.len()) {
+            true => lengths::fit_to_sample(job, sampler, lengths_max)?,
+            false => lengths::fit(job, sampler, lengths_max)?,
+        };
+        let first = splits.later.take().map(|later| FirstBatches {
+            end: first_rows::batches(job, &timetable, resumed_from).end,
+            later,
+        });
         let recipe = Recipe::of(job, set.len() as u64);
         Ok(Inputs {
             resumed,
@@ -94,6 +120,7 @@ impl Inputs {
             open,
             sampler,
             timetable,
+            first,
             buckets,
             padding,
             writer,

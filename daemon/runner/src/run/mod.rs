@@ -4,6 +4,7 @@
 
 mod context;
 mod equality;
+mod first_rows;
 mod first_uses;
 mod inputs;
 pub(crate) mod preparation;
@@ -34,7 +35,9 @@ use crate::progress::{BestRule, PlateauRule, Progress};
 use crate::remote::Publication;
 use crate::session::Session;
 use crate::state::{mesh_of_host, step_metrics};
-use crate::training::{EvaluationsAndCheckpoints, Ledger, StepLog, Trainer, Updates, prefetch};
+use crate::training::{
+    EvaluationsAndCheckpoints, Ledger, StepLog, TrainRows, Trainer, Updates, prefetch,
+};
 
 pub(crate) use context::Context;
 
@@ -112,7 +115,8 @@ fn execute(context: &Context) -> RunResult<Ended> {
     create_folders(context)?;
     let publication = if hosts.is_first() { context.remote.publish()? } else { None };
     equality::check_job(context)?;
-    let (mut session, prepared) = prepare(context)?;
+    let (mut session, mut prepared) = prepare(context)?;
+    let first = prepared.first.take();
     let Prepared { resumed, open, sampler, collator, timetable, .. } = &prepared;
     if session.is_over_hosts() {
         equality::check_common(hosts, job.checkpoints())?;
@@ -129,7 +133,8 @@ fn execute(context: &Context) -> RunResult<Ended> {
     }
     let mut trainer = trainer(context, &session, &prepared, publication.as_ref())?;
     let done = trainer.progress.steps;
-    let batches = prefetch(&job.train, &session, sampler, collator, timetable, done)?;
+    let rows = TrainRows { sampler: sampler.clone(), collator: collator.clone(), first };
+    let batches = prefetch(&job.train, &session, rows, timetable, done)?;
     trainer.run(&mut session, batches)?;
     if let Some(checkpoints) = trainer.pauses.checkpoints.take() {
         checkpoints.finish()?;

@@ -20,7 +20,7 @@ use traind_proto::v1::CompileSource;
 use traind_xla::runtime::ExecutableCache;
 
 use super::Context;
-use super::inputs::Inputs;
+use super::inputs::{Beginning, Inputs};
 use super::prepare::evict_cache;
 use crate::control::{Activity, Journal, Reporter, Stop};
 use crate::error::{RunError, RunResult};
@@ -96,13 +96,13 @@ fn prepare(spec: RunSpec, folder: PathBuf) -> RunResult<Vec<CompileSource>> {
     let spec = &context.spec;
     // Other devices belong to the jobs that run, and only they can compile for them.
     if spec.job.resources.platform != Platform::Cpu {
-        Inputs::read(&context, mesh, None)?;
+        Inputs::read(&context, mesh, None, Beginning::AllRows)?;
         evict_cache(&context)?;
         return Ok(Vec::new());
     }
     let (inputs, cores) = std::thread::scope(|scope| {
         let cores = scope.spawn(|| open_cores(spec, mesh.clone(), &context.hosts));
-        let inputs = Inputs::read(&context, mesh.clone(), None)?;
+        let inputs = Inputs::read(&context, mesh.clone(), None, Beginning::AllRows)?;
         let cores =
             cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;
         RunResult::Ok((inputs, cores))

@@ -1,17 +1,18 @@
 //! Puts the model on the cores and starts to compile the run's programs.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use traind_cache::CacheFolders;
 use traind_job_file::{JobFile, Offload, Platform};
-use traind_loader::{Collator, Sampler, panic_message};
+use traind_loader::{BatchSizes, Collator, Sampler, panic_message};
 use traind_xla::kernels::{KERNELS_VERSION, reason_without_kernels};
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::runtime::{ExecutableCache, HostArray, HostMemory, LazyDevice, LocalCores};
 
 use super::first_uses::FirstUses;
-use super::inputs::Inputs;
+use super::inputs::{Beginning, Inputs};
 use super::{Context, equality};
 use crate::checkpoint::{self, CheckpointSource, Recipe, Resumed};
 use crate::control::CoreStages;
@@ -23,6 +24,7 @@ use crate::progress::{BestRule, Timetable};
 use crate::session::{Session, gpu_options, open_cores};
 use crate::state::{self, StartValues, TrainState};
 use crate::step::{JobPrograms, ProgramShape, Schedule};
+use crate::training::FirstBatches;
 
 /// Everything that training needs besides the session.
 pub(super) struct Prepared {
@@ -33,6 +35,7 @@ pub(super) struct Prepared {
     pub open: OpenModel,
     pub sampler: Sampler,
     pub timetable: Timetable,
+    pub first: Option<FirstBatches>,
     pub validation: Option<Evaluator>,
     pub test: Option<Evaluator>,
 }
@@ -43,7 +46,8 @@ pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
     // The plugin is a large library, so it loads while the data are read.
     std::thread::scope(|scope| {
         let cores = scope.spawn(|| open_cores(&context.spec, mesh.clone(), hosts));
-        let inputs = Inputs::read(context, mesh.clone(), find_checkpoint(context)?)?;
+        let resumed = find_checkpoint(context)?;
+        let inputs = Inputs::read(context, mesh.clone(), resumed, Beginning::FirstRows)?;
         let cores =
             cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;
         inputs.prepare(context, cores)
@@ -82,7 +86,7 @@ impl Inputs {
         activity.set_memory_total(session.core_memory_bytes().unwrap_or_default());
         let train = &self.splits.planned()?.set;
         let (train_rows, collator) = (train.len() as u64, self.padding.train_collator(train));
-        let Inputs { resumed, recipe, open, sampler, timetable, .. } = self;
+        let Inputs { resumed, recipe, open, sampler, timetable, first, .. } = self;
         let prepared = Prepared {
             resumed,
             recipe,
@@ -91,6 +95,7 @@ impl Inputs {
             open,
             sampler,
             timetable,
+            first,
             validation,
             test,
         };
@@ -112,11 +117,25 @@ impl Inputs {
             step_programs: session.programs.step_programs(),
             done,
             eval_on_start: job.train.eval_on_start,
-            batches: self.sampler.first_uses(first..end),
+            batches: self.batch_sizes(first..end),
             validation: validation.as_ref().map(Evaluator::programs).unwrap_or_default(),
             test: test.as_ref().map(Evaluator::programs).unwrap_or_default(),
         };
         uses.programs()
+    }
+
+    /// The sizes of some batches of the run, each with a batch that has them, in the order of first uses
+    /// as far as lengths are known.
+    fn batch_sizes(&self, batches: Range<u64>) -> Vec<(u64, BatchSizes)> {
+        let end = self.first.as_ref().map_or(batches.end, |first| first.end);
+        let mut sizes = self.sampler.first_uses(batches.start..end);
+        if end == batches.end {
+            return sizes;
+        }
+        let is_new = |new: &BatchSizes| sizes.iter().all(|(_, known)| known != new);
+        let later: Vec<_> = self.sampler.sampled_sizes().into_iter().filter(is_new).collect();
+        sizes.extend(later.into_iter().map(|sizes| (end, sizes)));
+        sizes
     }
 
     pub(super) fn evaluator(

@@ -13,7 +13,6 @@ mod gpu_options;
 mod launch;
 mod passes;
 mod pipeline;
-mod priority;
 mod program_files;
 mod program_queue;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use traind_xla::runtime::Recorder;
 
 use super::builder::ProgramBuilder;
 use super::device::{CompiledProgram, ProgramCompiler};
-use super::priority;
+use crate::control::priority;
 use crate::error::{RunError, RunResult};
 use crate::step::ProgramShape;
 
@@ -148,7 +148,7 @@ impl<C: ProgramCompiler> Shared<C> {
         while let Some((shape, is_first)) = self.next() {
             // Steps run while all programs but the first are compiled.
             if !is_first {
-                priority::lower();
+                priority::lower(priority::BESIDE_STEPS);
             }
             self.compile(shape);
         }

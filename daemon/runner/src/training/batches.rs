@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use traind_job_file::Train;
-use traind_loader::{Collator, HostBatch, Prefetched, Prefetcher, Sampler};
+use traind_loader::{Collator, HostBatch, Prefetched, Prefetcher};
 use traind_xla::runtime::HostArray;
 
+use super::rows::TrainRows;
 use super::updates::{Update, Updates};
+use crate::data::later::Abandon;
 use crate::error::{RunError, RunResult};
 use crate::progress::{BatchPosition, Plateau, StepCounts, Timetable};
 use crate::session::{Session, UploadedBatch, Uploader, trainer_flos};
@@ -31,8 +33,7 @@ pub(crate) struct TrainBatch<B> {
 pub(crate) fn prefetch(
     train: &Train,
     session: &Session,
-    sampler: &Sampler,
-    collator: &Collator,
+    rows: TrainRows,
     timetable: &Timetable,
     done: u64,
 ) -> RunResult<impl Iterator<Item = RunResult<Prefetched<TrainBatch<UploadedBatch>>>> + use<>> {
@@ -43,13 +44,29 @@ pub(crate) fn prefetch(
         updates: Updates::new(timetable.clone(), Arc::clone(session.optimizer())),
         programs: session.programs.step_programs(),
         uploader: session.train_uploader(),
-        collator: collator.clone(),
+        collator: rows.collator.clone(),
         trainer_elements: session.trainer_elements(),
         embedding_noise: train.neftune_noise_alpha.filter(|alpha| *alpha > 0.0),
     };
     let prepare = move |host| preparation.prepare(host);
-    let batches = Prefetcher::spawn(sampler.run(first, end), collator.clone(), prepare)?;
-    Ok(batches.map(|batch| batch.map_err(RunError::from)))
+    let (batches, abandon) = rows.collated(first..end)?;
+    let batches = Prefetcher::spawn(batches, prepare)?;
+    Ok(Batches { _abandon: abandon, batches }.map(|batch| batch.map_err(RunError::from)))
+}
+
+/// Prefetched batches. The thread that prepares them may wait for rows, so when they are dropped, the wait
+/// must end first.
+struct Batches<T> {
+    _abandon: Option<Abandon>,
+    batches: T,
+}
+
+impl<T: Iterator> Iterator for Batches<T> {
+    type Item = T::Item;
+
+    fn next(&mut self) -> Option<T::Item> {
+        self.batches.next()
+    }
 }
 
 /// Uploads batches on the loader's thread.

@@ -16,6 +16,7 @@ use super::pauses::Pauses;
 use super::step_log::StepLog;
 use super::updates::{Update, Updates};
 use crate::control::{Reporter, StepGates, Stop, StopReason};
+use crate::data::later::is_abandoned;
 use crate::error::{RunError, RunResult};
 use crate::hosts::StopAgreement;
 use crate::progress::{Progress, Spent, Timetable};
@@ -96,7 +97,14 @@ impl<P> Trainer<P> {
             }
         }
         self.reporter.activity.enter(Phase::Input);
-        batches.next().transpose()
+        match batches.next().transpose() {
+            // The stop ended a wait for rows, which are those of a new step.
+            Err(error) if is_abandoned(&error) => {
+                self.progress.stopped = self.agreement.reason()?;
+                if self.progress.stopped.is_some() { Ok(None) } else { Err(error) }
+            }
+            next => next,
+        }
     }
 
     /// Launches a batch and, with the last of a step, the update. Returns whether the step ended.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value as Json};
 
 use super::encoding::Encoding;
-use super::lines::{Blank, Line, lines};
+use super::lines::{Blank, Line, lines, some_lines};
 use super::{DataFile, FormatOptions, nested_json};
 use crate::source::{Records, Value};
 use crate::{Error, Result};
@@ -27,8 +27,8 @@ pub(super) fn open_either(path: &Path, options: &FormatOptions) -> Result<Box<dy
 
 impl DataFile for JsonLinesFile {
     fn columns(&self) -> Result<Vec<String>> {
-        match self.objects()?.next() {
-            Some(first) => Ok(first?.1.into_iter().map(|(key, _)| key).collect()),
+        match lines(&self.path, self.encoding, Blank::Skipped)?.next() {
+            Some(first) => Ok(object(first?)?.into_iter().map(|(key, _)| key).collect()),
             None => Err(Error::EmptyFile { file: self.path.clone() }),
         }
     }
@@ -45,24 +45,37 @@ impl DataFile for JsonLinesFile {
         sink: &mut dyn FnMut(Records) -> Result<()>,
     ) -> Result<()> {
         let mut records = Records::new(0, columns);
-        for object in self.objects()? {
-            let (line, mut object) = object?;
-            let cells =
-                columns.iter().map(|column| object.remove(*column).map_or(Value::Null, value));
-            records.push(line, cells, sink)?;
+        for line in lines(&self.path, self.encoding, Blank::Skipped)? {
+            let (number, cells) = row(line?, columns)?;
+            records.push(number, cells, sink)?;
         }
         sink(records)
     }
+
+    /// Parses no other line.
+    fn read_some(
+        &self,
+        _part: usize,
+        columns: &[&str],
+        is_wanted: &dyn Fn(u64) -> bool,
+        sink: &mut dyn FnMut(Records) -> Result<()>,
+    ) -> Result<()> {
+        for line in some_lines(&self.path, self.encoding, Blank::Skipped, is_wanted)? {
+            let line = line?;
+            let mut records = Records::new(line.at.row, columns);
+            let (number, cells) = row(line, columns)?;
+            records.push(number, cells, sink)?;
+            sink(records)?;
+        }
+        Ok(())
+    }
 }
 
-impl JsonLinesFile {
-    /// The objects of the file, each with its line number.
-    fn objects(&self) -> Result<impl Iterator<Item = Result<(u64, Map<String, Json>)>> + '_> {
-        Ok(lines(&self.path, self.encoding, Blank::Skipped)?.map(|line| {
-            let line = line?;
-            Ok((line.number(), object(line)?))
-        }))
-    }
+/// The number of a line, and the values of its object's `columns`.
+fn row(line: Line, columns: &[&str]) -> Result<(u64, Vec<Value>)> {
+    let (number, mut object) = (line.number(), object(line)?);
+    let cells = columns.iter().map(|column| object.remove(*column).map_or(Value::Null, value));
+    Ok((number, cells.collect()))
 }
 
 fn object(line: Line) -> Result<Map<String, Json>> {

@@ -33,12 +33,24 @@ pub(super) fn lines(
     encoding: Option<Encoding>,
     blank: Blank,
 ) -> Result<impl Iterator<Item = Result<Line>>> {
+    some_lines(path, encoding, blank, |_| true)
+}
+
+/// The lines of wanted rows.
+pub(super) fn some_lines(
+    path: &Path,
+    encoding: Option<Encoding>,
+    blank: Blank,
+    is_wanted: impl Fn(u64) -> bool,
+) -> Result<impl Iterator<Item = Result<Line>>> {
     let mut reader = BufReader::with_capacity(1 << 16, open_decoded(path, encoding)?);
     let path = path.to_path_buf();
     let lines = std::iter::from_fn(move || next_line(&mut reader).transpose()).zip(1u64..);
     let counts = move |line: &[u8]| blank == Blank::Kept || !line.trim_ascii().is_empty();
     let lines = lines.filter(move |(line, _)| line.as_ref().map_or(true, |line| counts(line)));
-    Ok(lines.zip(0u64..).map(move |((bytes, number), row)| {
+    let lines = lines.zip(0u64..);
+    let lines = lines.filter(move |((line, _), row)| line.is_err() || is_wanted(*row));
+    Ok(lines.map(move |((bytes, number), row)| {
         let bytes = bytes.map_err(Error::io(&path, "read"))?;
         let at = Location { file: path.clone(), row, line: Some(number) };
         checked(bytes, at)

@@ -94,6 +94,19 @@ pub(super) trait DataFile: Send + Sync {
         columns: &[&str],
         sink: &mut dyn FnMut(Records) -> Result<()>,
     ) -> Result<()>;
+
+    /// The same for rows that are wanted, by their numbers in the file. May hand over others too,
+    /// where it takes as long to leave them out.
+    fn read_some(
+        &self,
+        part: usize,
+        columns: &[&str],
+        is_wanted: &dyn Fn(u64) -> bool,
+        sink: &mut dyn FnMut(Records) -> Result<()>,
+    ) -> Result<()> {
+        let _ = is_wanted;
+        self.read(part, columns, sink)
+    }
 }
 
 /// The rows of a columnar file to read at a time, if `rows` have `bytes`. The sizes that a file

@@ -1,0 +1,74 @@
+//! Tokenizes one split, which may take hours, and reports progress and result.
+
+use std::time::{Duration, Instant};
+
+use traind_loader::{OpenSet, Prepared, SetStats, TextTokenizer, TokenizedSet};
+
+use super::report;
+use crate::control::{Journal, Stop};
+use crate::error::RunResult;
+
+/// The time between two lines about the rows that were tokenized so far.
+const REPORT_EVERY: Duration = Duration::from_secs(30);
+
+/// Tokenizes a split until the run is to stop.
+#[derive(Clone, Debug)]
+pub(super) struct Tokenizing {
+    /// `train`, `validation` or `test`.
+    pub split: &'static str,
+    pub journal: Journal,
+    pub stop: Stop,
+}
+
+impl Tokenizing {
+    /// Tokenizes all rows as long as they are wanted, unless they are in the cache.
+    pub(super) fn prepare(
+        &self,
+        open: OpenSet,
+        tokenizer: &dyn TextTokenizer,
+        is_wanted: impl Fn() -> bool,
+    ) -> RunResult<Prepared> {
+        let mut reported = Instant::now();
+        let mut watch = |rows: u64| {
+            if reported.elapsed() >= REPORT_EVERY {
+                reported = Instant::now();
+                let message = format!("{} data: {rows} rows tokenized", self.split);
+                if self.journal.info(message).is_err() {
+                    return false;
+                }
+            }
+            self.stop.reason().is_none() && is_wanted()
+        };
+        let prepared = open.prepare(tokenizer, &mut watch)?;
+        if let rows @ 1.. = prepared.set.rows_without_text() {
+            let message = format!("{rows} rows of the {} data have an empty text", self.split);
+            self.journal.warn("EMPTY_TEXT", message)?;
+        }
+        for warning in &prepared.warnings {
+            self.journal.warn("TOKEN_CACHE", warning)?;
+        }
+        Ok(prepared)
+    }
+
+    /// Tokenizes the rows that `choose` returns for the number of rows, before all others. Returns
+    /// `None` where it returns none, or where that would take as long as to tokenize all.
+    pub(super) fn preview(
+        &self,
+        open: &OpenSet,
+        tokenizer: &dyn TextTokenizer,
+        choose: &dyn Fn(usize) -> Option<Vec<u32>>,
+    ) -> RunResult<Option<TokenizedSet>> {
+        if open.is_tokenized() || !open.has_previews() {
+            return Ok(None);
+        }
+        let mut watch = |_| self.stop.reason().is_none();
+        Ok(open.preview(tokenizer, &mut |rows| choose(rows), &mut watch)?)
+    }
+
+    /// Reports the rows of `set`, all that was `prepared` or a part of it.
+    pub(super) fn report(&self, set: &TokenizedSet, prepared: &Prepared) -> RunResult<()> {
+        let seconds = prepared.duration.as_secs_f64();
+        let event = report::event(self.split, &SetStats::of(set)?, prepared.cache_hit, seconds);
+        Ok(self.journal.record(event)?)
+    }
+}

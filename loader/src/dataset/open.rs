@@ -1,0 +1,127 @@
+//! A set whose files are open: it is read from the cache, or made of the files as a whole, after
+//! those of its rows that a run needs first.
+
+use std::time::Instant;
+
+use super::build::{Making, build};
+use super::cache::{self, Cache, Lookup};
+use super::identity::Identity;
+use super::unfinished::Unfinished;
+use super::{DatasetOptions, Prepared, TokenizedSet, preview};
+use crate::{Error, Result, Source, TextTokenizer};
+
+/// A set that was looked up in the cache.
+pub struct OpenSet {
+    options: DatasetOptions,
+    source: Source,
+    /// None where sets are not kept.
+    entry: Option<Entry>,
+    found: Option<TokenizedSet>,
+    warnings: Vec<String>,
+    opened: Instant,
+}
+
+/// The place of a set in the cache.
+struct Entry {
+    identity: Identity,
+    cache: Cache,
+}
+
+impl OpenSet {
+    /// Opens the files and checks that they have the task's columns.
+    pub fn open(options: &DatasetOptions, tokenizer: &dyn TextTokenizer) -> Result<Self> {
+        let opened = Instant::now();
+        options.task.preprocessor().check(tokenizer)?;
+        let source = Source::open(&options.files)?;
+        source.require_columns(&options.task.columns_among(source.columns()))?;
+        let entry = Entry::of(&source, options, tokenizer)?;
+        let lookup = entry.as_ref().map(|it| it.cache.load(&source, &options.files.fetch.locks));
+        let (found, warnings) = match lookup {
+            Some(Lookup::Found(set)) => (Some(*set), Vec::new()),
+            missing => (None, missing.and_then(Lookup::warning).into_iter().collect()),
+        };
+        Ok(Self { options: options.clone(), source, entry, found, warnings, opened })
+    }
+
+    /// Returns true if the set is in the cache.
+    pub fn is_tokenized(&self) -> bool {
+        self.found.is_some()
+    }
+
+    /// Returns true if [`Self::preview`] takes much less time than [`Self::prepare`].
+    pub fn has_previews(&self) -> bool {
+        self.options.task.preprocessor().has_outlines()
+    }
+
+    /// The set without the tokens of rows other than those that `choose` returns for the number of
+    /// rows: their lengths are 0. None where it returns none.
+    ///
+    /// Everything else, labels included, is that of the whole set.
+    pub fn preview(
+        &self,
+        tokenizer: &dyn TextTokenizer,
+        choose: &mut dyn FnMut(usize) -> Option<Vec<u32>>,
+        watch: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Option<TokenizedSet>> {
+        let (source, task) = (&self.source, &self.options.task);
+        let folder = self.folder()?;
+        let outlines = build(source, task, Making::Outlines, tokenizer, folder.path(), watch)?.set;
+        let Some(rows) = choose(outlines.len()) else { return Ok(None) };
+        drop(folder);
+        let folder = self.folder()?;
+        preview::with_tokens(outlines, source, &rows, tokenizer, folder.path()).map(Some)
+    }
+
+    /// Reads and tokenizes all rows, unless the set was in the cache, where it is stored. For
+    /// `watch`, see [`super::prepare_watched`].
+    pub fn prepare(
+        mut self,
+        tokenizer: &dyn TextTokenizer,
+        watch: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<Prepared> {
+        let cache_hit = self.found.is_some();
+        let set = match self.found.take() {
+            Some(set) => set,
+            None => self.build(tokenizer, watch)?,
+        };
+        let (warnings, duration) = (self.warnings, self.opened.elapsed());
+        Ok(Prepared { set: set.into(), cache_hit, warnings, duration })
+    }
+
+    fn build(
+        &mut self,
+        tokenizer: &dyn TextTokenizer,
+        watch: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<TokenizedSet> {
+        let (source, task, folder) = (&self.source, &self.options.task, self.folder()?);
+        let built = build(source, task, Making::Examples, tokenizer, folder.path(), watch)?;
+        let Some(Entry { identity, cache }) = &self.entry else { return Ok(built.set) };
+        identity.check_unchanged(source)?;
+        // The set that was built is usable without the cache.
+        let stored = cache.store(&built, folder, &self.options.files.fetch.locks);
+        let warning = |error: Error| format!("tokens were not cached: {error}");
+        self.warnings.extend(stored.err().map(warning));
+        Ok(built.set)
+    }
+
+    /// A folder for arrays, which is removed once they are built: sets keep their files open.
+    fn folder(&self) -> Result<Unfinished> {
+        match &self.options.cache_dir {
+            Some(cache_dir) => Unfinished::create(&cache_dir.join(cache::FOLDER)),
+            None => Unfinished::temporary(),
+        }
+    }
+}
+
+impl Entry {
+    fn of(
+        source: &Source,
+        options: &DatasetOptions,
+        tokenizer: &dyn TextTokenizer,
+    ) -> Result<Option<Self>> {
+        let Some(cache_dir) = &options.cache_dir else { return Ok(None) };
+        let identity = Identity::of(source, options, tokenizer)?;
+        let cache = Cache::new(cache_dir, &identity.key, &options.task);
+        Ok(Some(Self { identity, cache }))
+    }
+}

@@ -1,0 +1,46 @@
+//! A sample of an epoch's batches. It stands for all where the lengths of the other rows are not
+//! known yet.
+
+use super::Sampler;
+use crate::BatchSizes;
+
+/// Rows of a sample, if they make enough batches.
+const ROWS: usize = 2048;
+
+/// The fewest batches of a sample.
+const BATCHES_MIN: usize = 32;
+
+impl Sampler {
+    /// The rows of a sample of batches. Like the order in which rows are shuffled, they depend on
+    /// the number of rows and the global batch alone.
+    pub fn sampled_rows(&self) -> Vec<u32> {
+        self.sample().concat()
+    }
+
+    /// The sizes of the sampled batches, without repetition.
+    pub fn sampled_sizes(&self) -> Vec<BatchSizes> {
+        let mut sizes: Vec<BatchSizes> =
+            self.sample().iter().map(|rows| self.sizes(rows)).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    /// As [`Self::fitted`], by the lengths of [`Self::sampled_rows`] alone. The ladder continues to
+    /// the longest bucket, which longer rows need.
+    pub fn fitted_to_sample(&self, rungs_max: usize) -> crate::Result<Self> {
+        let sample = self.sample();
+        let batches: Vec<&[u32]> = sample.iter().map(Vec::as_slice).collect();
+        let rungs = self.rungs_of_axis(rungs_max);
+        let axes = self.axes.iter().map(|axis| axis.fitted_to_sample(&batches, rungs));
+        Ok(Self { axes: axes.collect::<crate::Result<_>>()?, ..self.clone() })
+    }
+
+    /// Batches at equal distances in an epoch of any run.
+    fn sample(&self) -> Vec<Vec<u32>> {
+        let order = self.any_order();
+        let batches: Vec<&[u32]> = order.chunks(self.config.global_batch()).collect();
+        let count = (ROWS / self.config.global_batch()).max(BATCHES_MIN).min(batches.len());
+        (0..count).map(|index| batches[index * batches.len() / count].to_vec()).collect()
+    }
+}
