@@ -23,7 +23,7 @@ use crate::labels::{LabelArrays, Labels, MultiLabels};
 use crate::{Error, Result, Source, TaskSpec};
 
 /// Must be raised whenever the layout or the meaning of an entry changes.
-pub(super) const FORMAT_VERSION: u32 = 9;
+pub(super) const FORMAT_VERSION: u32 = 10;
 
 /// In the cache folder.
 pub(super) const FOLDER: &str = "tokens";

@@ -71,9 +71,13 @@ fn task(folder: &DataFolder, keys: &str) -> Result<ImageClassification> {
 }
 
 fn prepared(folder: &DataFolder, data: &str, cached: bool) -> Result<Prepared> {
+    prepared_of(folder, &[data], cached)
+}
+
+fn prepared_of(folder: &DataFolder, data: &[&str], cached: bool) -> Result<Prepared> {
     let task = task(folder, r#"{"size": {"height": 2, "width": 3}}"#)?;
     let options = DatasetOptions {
-        files: [data.to_owned()].into_iter().collect(),
+        files: data.iter().map(|&data| data.to_owned()).collect(),
         task: TaskSpec::ImageClassification(task),
         cache_dir: cached.then(|| folder.path("cache")),
     };
@@ -125,6 +129,18 @@ fn a_folder_has_a_class_in_each_folder() {
     assert_eq!(batch(&changed, &[0], None), image.values);
     let (train, validation) = changed.set.split_validation(0.5, 1).unwrap();
     assert_eq!((train.len(), validation.len()), (1, 1));
+}
+
+#[test]
+fn folders_that_lack_a_class_have_the_ids_of_the_others() {
+    let folder = DataFolder::new();
+    for class in ["train/ant", "train/bee", "train/cat", "more/bee", "more/cat", "more/dog"] {
+        folder.write(&format!("{class}/a.png"), png(&numbered(3, 2)));
+    }
+    let [train, more] = ["train", "more"].map(|name| folder.path(name).display().to_string());
+    let both = prepared_of(&folder, &[&train, &more], false).unwrap().set;
+    assert_eq!(both.labels(), &Labels::Class(vec![0, 1, 2, 1, 2, 3]));
+    assert_eq!(both.label_encoder().unwrap().id2label(), ["ant", "bee", "cat", "dog"]);
 }
 
 #[test]

@@ -98,31 +98,33 @@ impl LabelEncoder {
         Ok(Self { names: (0..=largest).map(name).collect(), rule: Rule::Map(entries) })
     }
 
-    /// The rule for labels without a map.
+    /// The rule for labels without a map. `class_names` are those that files have for numbers.
     pub(super) fn infer<'raw>(
         labels: impl Iterator<Item = &'raw RawLabel> + Clone,
-        class_names: Option<&[String]>,
+        class_names: &[String],
         num_labels: Option<u32>,
-    ) -> Result<Self> {
-        let integers: Option<BTreeSet<i64>> = labels.clone().map(RawLabel::integer).collect();
-        let encoder = match (integers, class_names) {
-            (Some(_), Some(names)) => Self { names: names.to_vec(), rule: Rule::Integers },
-            (Some(integers), None) => match num_labels.or_else(|| count_of_ids(&integers)) {
-                Some(count) => {
-                    Self { names: (0..count).map(default_name).collect(), rule: Rule::Integers }
-                }
-                None => Self::named(integers.iter().map(i64::to_string)),
-            },
-            (None, _) => {
-                let names: BTreeSet<String> = labels.map(RawLabel::to_string).collect();
-                Self::named(names)
-            }
+    ) -> Self {
+        let is_noted = |label: &RawLabel| {
+            label.integer().is_some() || class_names.contains(&label.to_string())
         };
-        encoder.widened(num_labels, "model.num_labels")
+        if !class_names.is_empty() && labels.clone().all(is_noted) {
+            return Self::of_model(class_names.to_vec());
+        }
+        let integers: Option<BTreeSet<i64>> = labels.clone().map(RawLabel::integer).collect();
+        let Some(integers) = integers else {
+            let names: BTreeSet<String> = labels.map(RawLabel::to_string).collect();
+            return Self::named(names);
+        };
+        match num_labels.or_else(|| count_of_ids(&integers)) {
+            Some(count) => {
+                Self { names: (0..count).map(default_name).collect(), rule: Rule::Integers }
+            }
+            None => Self::named(integers.iter().map(i64::to_string)),
+        }
     }
 
-    /// The rule for a model whose classes have names: labels are these, or the numbers of the
-    /// classes. A column of both is refused.
+    /// The rule for classes that have names already: labels are these, or the numbers of the classes. A
+    /// column of both is refused.
     pub fn of_model(names: Vec<String>) -> Self {
         Self { names, rule: Rule::NamesOrIds }
     }
@@ -132,7 +134,8 @@ impl LabelEncoder {
         if self.rule != Rule::NamesOrIds {
             return Ok(());
         }
-        let is_name = |label: &&RawLabel| self.names.contains(&label.to_string());
+        let lookup = self.lookup();
+        let is_name = |label: &&RawLabel| lookup.knows(label);
         let name = labels.iter().find(is_name);
         let number = labels.iter().find(|label| !is_name(label) && label.integer().is_some());
         match (name, number) {
@@ -163,13 +166,24 @@ impl LabelEncoder {
         }
     }
 
-    /// With the ids of a model's classes, if these are the names.
-    pub(super) fn ordered_as(self, names: &[String]) -> Self {
-        let sorted = |names: &[String]| names.iter().cloned().collect::<BTreeSet<String>>();
-        match self.rule == Rule::Names && sorted(&self.names) == sorted(names) {
-            true => Self { names: names.to_vec(), ..self },
-            false => self,
+    /// With the ids of a model's classes `model`, if it has all of the names, in whatever case. As in
+    /// `run_glue`, names keep the case that they have in the data.
+    pub(super) fn ordered_as(self, model: &[String]) -> Self {
+        if !matches!(self.rule, Rule::Names | Rule::NamesOrIds) || self.names == model {
+            return self;
         }
+        let of_model = Self::of_model(model.to_vec());
+        let lookup = of_model.lookup();
+        let ids: Option<Vec<u32>> = self.names.iter().map(|name| lookup.find(name)).collect();
+        let Some(ids) = ids.filter(|ids| ids.iter().collect::<BTreeSet<_>>().len() == ids.len())
+        else {
+            return self;
+        };
+        let mut names = model.to_vec();
+        for (name, id) in self.names.into_iter().zip(ids) {
+            names[id as usize] = name;
+        }
+        Self { names, rule: Rule::Names }
     }
 
     fn named(names: impl IntoIterator<Item = String>) -> Self {
@@ -177,7 +191,7 @@ impl LabelEncoder {
     }
 
     /// Adds names up to `num_labels`; fails where there already are more.
-    fn widened(mut self, num_labels: Option<u32>, field: &'static str) -> Result<Self> {
+    pub(super) fn widened(mut self, num_labels: Option<u32>, field: &'static str) -> Result<Self> {
         let (found, expected) = (self.num_labels(), num_labels.unwrap_or(self.num_labels()));
         if found > expected {
             let names = shown(&self.names);
@@ -215,14 +229,30 @@ impl LabelEncoder {
                 self.names.iter().map(String::as_str).zip(0..).collect()
             }
         };
-        Lookup { encoder: self, ids }
+        let ids_in_any_case = match self.rule {
+            Rule::NamesOrIds => ids_in_lower_case(&self.names),
+            _ => HashMap::new(),
+        };
+        Lookup { encoder: self, ids, ids_in_any_case }
     }
+}
+
+/// The id of each name in lower case that only one name has.
+fn ids_in_lower_case(names: &[String]) -> HashMap<String, u32> {
+    let mut ids: HashMap<String, Option<u32>> = HashMap::new();
+    for (name, id) in names.iter().zip(0..) {
+        let is_new = !ids.contains_key(&name.to_lowercase());
+        ids.insert(name.to_lowercase(), is_new.then_some(id));
+    }
+    ids.into_iter().filter_map(|(name, id)| Some((name, id?))).collect()
 }
 
 /// An encoder made ready for many labels.
 pub(super) struct Lookup<'encoder> {
     encoder: &'encoder LabelEncoder,
     ids: HashMap<&'encoder str, u32>,
+    /// Those of names that a model has, which data often write in another case.
+    ids_in_any_case: HashMap<String, u32>,
 }
 
 impl Lookup<'_> {
@@ -241,8 +271,17 @@ impl Lookup<'_> {
         Ok(id as i32)
     }
 
-    fn knows(&self, label: &RawLabel) -> bool {
-        self.ids.contains_key(label.to_string().as_str())
+    pub(super) fn knows(&self, label: &RawLabel) -> bool {
+        self.find(&label.to_string()).is_some()
+    }
+
+    fn find(&self, name: &str) -> Option<u32> {
+        self.ids.get(name).or_else(|| self.ids_in_any_case.get(&name.to_lowercase())).copied()
+    }
+
+    /// Whether the name of a class counts, and not its number or its truth.
+    pub(super) fn takes_name(&self, name: &RawLabel) -> bool {
+        matches!(self.encoder.rule, Rule::Names) || self.knows(name)
     }
 
     fn integer_id(&self, label: i64) -> Result<u32, LabelProblem> {
@@ -269,7 +308,7 @@ impl Lookup<'_> {
                 LabelProblem::Unseen { label: label.to_owned(), known: shown(&self.encoder.names) }
             }
         };
-        self.ids.get(label).copied().ok_or_else(problem)
+        self.find(label).ok_or_else(problem)
     }
 }
 

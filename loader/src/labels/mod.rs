@@ -2,7 +2,8 @@
 //!
 //! With `label_map`, ids are given in order of first appearance of its names. Without, a column of
 //! the integers from 0 on is taken as ids, and so is any of integers where `num_labels` is given;
-//! other values are names that get ids in sorted order. A column whose every value
+//! other values are names that get ids in sorted order. Numbers of classes that a file has names for
+//! are these names, in the file's order. A column whose every value
 //! reads as an integer is one of integers, in every format, CSV having no types. A column may also
 //! hold a list a row: labels of its words, or all classes that apply to it.
 
@@ -44,17 +45,18 @@ pub enum LabelKind {
     /// Class ids by a rule that the data define. Ids at and beyond `num_labels`, if it is given,
     /// are refused.
     Infer { num_labels: Option<u32> },
-    /// The same, but where the data have exactly these names, their order is that of the ids: the
-    /// model that is trained further has them.
+    /// The same, but where the data have no other names than these, ids are places among them: the
+    /// model that is trained further has these classes.
     InferNamed { names: Vec<String>, num_labels: Option<u32> },
     /// Class ids by a fixed rule: a `label_map`, or what the training split arrived at.
     Encoder(LabelEncoder),
     /// A number a row, or a list of so many.
     Regression { num_labels: u32 },
-    /// A list of classes a row, all of which apply; ids by `encoder`, or as with `Infer`. Or a list
-    /// of one number a class; `format` says which, and the column where it is None.
+    /// A list of classes a row, all of which apply; ids by `encoder`, or as with `InferNamed`. Or a
+    /// list of one number a class; `format` says which, and the column where it is None.
     MultiLabel {
         encoder: Option<LabelEncoder>,
+        names: Vec<String>,
         num_labels: Option<u32>,
         format: Option<LabelFormat>,
     },
@@ -78,12 +80,21 @@ impl LabelKind {
         }
     }
 
+    /// The names of the model's classes.
+    fn names(&self) -> &[String] {
+        match self {
+            Self::InferNamed { names, .. } | Self::MultiLabel { names, .. } => names,
+            Self::Infer { .. } | Self::Encoder(_) | Self::Regression { .. } => &[],
+        }
+    }
+
     /// The same kind with the ids that the training split arrived at, for the other splits.
     pub fn with_encoder(&self, encoder: LabelEncoder) -> Self {
         match self {
             Self::MultiLabel { num_labels, .. } => {
                 let format = Some(encoder.list_format());
-                Self::MultiLabel { encoder: Some(encoder), num_labels: *num_labels, format }
+                let (names, num_labels) = (Vec::new(), *num_labels);
+                Self::MultiLabel { encoder: Some(encoder), names, num_labels, format }
             }
             Self::Infer { .. } | Self::InferNamed { .. } | Self::Encoder(_) => {
                 Self::Encoder(encoder)
@@ -124,13 +135,14 @@ pub(crate) struct TokenLabel {
 pub(crate) struct LabelReader<'spec> {
     spec: &'spec LabelSpec,
     lookup: Option<Lookup<'spec>>,
-    class_names: Option<Vec<String>>,
+    /// The names of each file's classes, where it has any.
+    class_names: Vec<Option<Vec<String>>>,
     interner: Interner,
 }
 
 impl<'spec> LabelReader<'spec> {
-    /// `class_names` are those of a column of ids, where its file has them.
-    pub(crate) fn new(spec: &'spec LabelSpec, class_names: Option<Vec<String>>) -> Self {
+    /// `class_names` are those of [`crate::Source::class_names`].
+    pub(crate) fn new(spec: &'spec LabelSpec, class_names: Vec<Option<Vec<String>>>) -> Self {
         let lookup = spec.kind.encoder().map(LabelEncoder::lookup);
         Self { spec, lookup, class_names, interner: Interner::default() }
     }
@@ -142,29 +154,33 @@ impl<'spec> LabelReader<'spec> {
         }
         if self.has_lists() {
             let cell = row.cell(&self.spec.column);
+            let names = self.names_in(row);
             let numbers = self.list(cell, |item| {
                 let flag = raw::flag(item).map(Ok);
-                Ok(self.interner.number(flag.unwrap_or_else(|| RawLabel::read(item))?))
+                Ok(self.interner.number(flag.unwrap_or_else(|| self.class(item, names))?))
             });
             let numbers = numbers.map_err(|problem| self.error(row.location(), problem))?;
             return Ok(RowLabel::Many(numbers, raw::has_flags(cell)));
         }
-        let label = self.row_label(row.cell(&self.spec.column));
+        let label = self.row_label(row.cell(&self.spec.column), self.names_in(row));
         label.map_err(|problem| self.error(row.location(), problem))
     }
 
     /// Reads the labels of one row's words: a number for each, none for one that no loss counts.
     pub(crate) fn read_words(&self, row: &Row<'_>) -> Result<Vec<Option<u32>>> {
-        let numbers = self.list(row.cell(&self.spec.column), |item| match self.number(item) {
-            Err(_) if RawLabel::read(item)?.is_ignored() => Ok(None),
-            number => number.map(Some),
-        });
+        let names = self.names_in(row);
+        let numbers =
+            self.list(row.cell(&self.spec.column), |item| match self.number(item, names) {
+                Err(_) if RawLabel::read(item)?.is_ignored() => Ok(None),
+                number => number.map(Some),
+            });
         numbers.map_err(|problem| self.error(row.location(), problem))
     }
 
     /// Reads one row's list of labels: a number for each.
     fn read_list(&self, row: &Row<'_>) -> Result<Vec<u32>> {
-        let numbers = self.list(row.cell(&self.spec.column), |item| self.number(item));
+        let names = self.names_in(row);
+        let numbers = self.list(row.cell(&self.spec.column), |item| self.number(item, names));
         numbers.map_err(|problem| self.error(row.location(), problem))
     }
 
@@ -180,18 +196,40 @@ impl<'spec> LabelReader<'spec> {
         }
     }
 
-    fn row_label(&self, value: &Value) -> Result<RowLabel, LabelProblem> {
+    fn row_label(&self, value: &Value, names: Option<&[String]>) -> Result<RowLabel, LabelProblem> {
         match self.spec.kind {
             LabelKind::Regression { num_labels } => {
                 raw::numbers(value, num_labels).map(RowLabel::Numbers)
             }
-            _ => self.number(value).map(RowLabel::Class),
+            _ => self.number(value, names).map(RowLabel::Class),
+        }
+    }
+
+    /// The names of classes in a row's file.
+    fn names_in(&self, row: &Row<'_>) -> Option<&[String]> {
+        self.class_names.get(row.part.file)?.as_deref()
+    }
+
+    /// A label, by its name where `names` has one for its number. A rule that is given decides between
+    /// the two, and whether a boolean is its text.
+    fn class(&self, value: &Value, names: Option<&[String]>) -> Result<RawLabel, LabelProblem> {
+        let raw = RawLabel::read(value)?;
+        let number = || raw.integer().and_then(|number| usize::try_from(number).ok());
+        let name = match (value, &self.lookup) {
+            (Value::Bool(flag), Some(_)) => Some(flag.to_string()),
+            (Value::Bool(_), None) => None,
+            _ => names.and_then(|names| names.get(number()?)).cloned(),
+        };
+        let Some(named) = name.map(RawLabel::Text) else { return Ok(raw) };
+        match &self.lookup {
+            Some(lookup) if !lookup.takes_name(&named) => Ok(raw),
+            _ => Ok(named),
         }
     }
 
     /// The number of a class. By a rule that is given, the class must have an id.
-    fn number(&self, value: &Value) -> Result<u32, LabelProblem> {
-        let raw = RawLabel::read(value)?;
+    fn number(&self, value: &Value, names: Option<&[String]>) -> Result<u32, LabelProblem> {
+        let raw = self.class(value, names)?;
         match &self.lookup {
             Some(lookup) => lookup.id(&raw).map(|_| ())?,
             None if raw.is_ignored() => return Err(LabelProblem::Ignored),
@@ -224,7 +262,7 @@ impl<'spec> LabelReader<'spec> {
         lists: &LabelLists,
         at: impl Fn(u64, LabelProblem) -> Error,
     ) -> Result<Option<(LabelEncoder, Vec<Vec<i32>>)>> {
-        let LabelKind::MultiLabel { encoder, num_labels, format } = &self.spec.kind else {
+        let LabelKind::MultiLabel { encoder, num_labels, format, .. } = &self.spec.kind else {
             return Ok(None);
         };
         let labels = self.interner.labels();
@@ -270,17 +308,35 @@ impl<'spec> LabelReader<'spec> {
 
     fn infer(&self, labels: &[RawLabel]) -> Result<LabelEncoder> {
         self.check_missing(labels)?;
-        let names = self.class_names.as_deref();
-        let encoder = LabelEncoder::infer(labels.iter(), names, self.spec.kind.num_labels())?;
+        let num_labels = self.spec.kind.num_labels();
+        let encoder = LabelEncoder::infer(labels.iter(), &self.all_class_names(), num_labels);
         if let LabelKind::Infer { num_labels: None }
         | LabelKind::InferNamed { num_labels: None, .. } = self.spec.kind
         {
             self.check_classes(encoder.id2label())?;
         }
-        Ok(match &self.spec.kind {
-            LabelKind::InferNamed { names, .. } => encoder.ordered_as(names),
-            _ => encoder,
-        })
+        let names = self.spec.kind.names();
+        let encoder = match num_labels.is_none_or(|count| count as usize == names.len()) {
+            true => encoder.ordered_as(names),
+            false => encoder,
+        };
+        encoder.widened(num_labels, "model.num_labels")
+    }
+
+    /// The names of classes in all files, each once. Where all files have them sorted, as folders of
+    /// images do, so are all together.
+    fn all_class_names(&self) -> Vec<String> {
+        let of_files = || self.class_names.iter().flatten();
+        let mut all: Vec<String> = Vec::new();
+        for name in of_files().flatten() {
+            if !all.contains(name) {
+                all.push(name.clone());
+            }
+        }
+        if of_files().all(|names| names.is_sorted()) {
+            all.sort();
+        }
+        all
     }
 
     /// Fails if a column has numbers and what Python writes for a missing value, which is no class then.

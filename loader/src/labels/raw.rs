@@ -39,7 +39,7 @@ impl RawLabel {
     pub(super) fn integer(&self) -> Option<i64> {
         match self {
             Self::Integer(integer) => Some(*integer),
-            Self::Text(text) => match Self::of_text(text.strip_suffix(".0")?) {
+            Self::Text(text) => match Self::of_text(text.trim().strip_suffix(".0")?) {
                 Self::Integer(integer) => Some(integer),
                 Self::Text(_) => None,
             },
@@ -56,9 +56,11 @@ impl RawLabel {
         matches!(self, Self::Text(text) if MISSING_IN_PYTHON.contains(&text.as_str()))
     }
 
-    /// Only the usual spelling counts as an integer: "007" is a name.
+    /// Only the usual spelling counts as an integer, with or without space around it, as pandas reads it:
+    /// "007" is a name.
     pub(super) fn of_text(text: &str) -> Self {
-        let integer = text.parse().ok().filter(|integer: &i64| integer.to_string() == text);
+        let trimmed = text.trim();
+        let integer = trimmed.parse().ok().filter(|integer: &i64| integer.to_string() == trimmed);
         integer.map_or_else(|| Self::Text(text.to_owned()), Self::Integer)
     }
 }

@@ -14,11 +14,24 @@ fn integers(values: &[i64]) -> Vec<Value> {
 }
 
 fn encode(kind: LabelKind, values: &[Value]) -> Result<(Labels, Option<LabelEncoder>)> {
+    encode_named(kind, None, values)
+}
+
+/// Encodes the labels of a file that has names for the numbers of classes.
+fn encode_named(
+    kind: LabelKind,
+    names: Option<&[&str]>,
+    values: &[Value],
+) -> Result<(Labels, Option<LabelEncoder>)> {
     let spec = LabelSpec { column: "label".to_owned(), kind };
-    let reader = LabelReader::new(&spec, None);
+    let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    let names = names.map(owned);
+    let reader = LabelReader::new(&spec, vec![names.clone()]);
     let at = |row| Location::of_row(Path::new("data.csv"), row as u64);
-    let read =
-        |(row, value)| reader.row_label(value).map_err(|problem| reader.error(at(row), problem));
+    let read = |(row, value)| {
+        let label = reader.row_label(value, names.as_deref());
+        label.map_err(|problem| reader.error(at(row), problem))
+    };
     let rows = values.iter().enumerate().map(read).collect::<Result<Vec<_>>>()?;
     reader.check_count()?;
     let (encoder, ids) = reader.rule()?;
@@ -277,7 +290,78 @@ fn names_of_the_model_keep_its_order() {
     let values = ["fruit", "tool", "animal"];
     check(kind(None), &texts(&values), &[2, 0, 1], &["tool", "animal", "fruit"]);
     check(kind(Some(3)), &texts(&values), &[2, 0, 1], &["tool", "animal", "fruit"]);
-    // Other names, or not all of them, are ordered as without a model.
-    check(kind(None), &texts(&["tool", "animal"]), &[1, 0], &["animal", "tool"]);
+    // Data need not have all classes, nor write them in the model's case.
+    check(kind(None), &texts(&["tool", "fruit"]), &[0, 2], &["tool", "animal", "fruit"]);
+    check(kind(Some(3)), &texts(&["Fruit", "TOOL"]), &[2, 0], &["TOOL", "animal", "Fruit"]);
+    // Other names, or another number of classes, are ordered as without a model.
+    check(kind(None), &texts(&["tool", "pet"]), &[1, 0], &["pet", "tool"]);
+    check(kind(Some(2)), &texts(&["tool", "animal"]), &[1, 0], &["animal", "tool"]);
     check(kind(None), &integers(&[2, 0, 1]), &[2, 0, 1], &["LABEL_0", "LABEL_1", "LABEL_2"]);
+}
+
+#[track_caller]
+fn check_named(kind: LabelKind, names: &[&str], values: &[Value], ids: &[i32], expect: &[&str]) {
+    let (labels, encoder) = encode_named(kind, Some(names), values).unwrap();
+    assert_eq!(labels, Labels::Class(ids.to_vec()));
+    assert_eq!(encoder.unwrap().id2label(), expect);
+}
+
+fn mapped(entries: &[(&str, &str)]) -> LabelKind {
+    LabelKind::Encoder(LabelEncoder::from_map(&map(entries), None).unwrap())
+}
+
+/// `datasets` notes the names of a column's classes.
+#[test]
+fn numbers_that_have_names_are_classes_of_these_names() {
+    let noted = ["entailment", "neutral", "contradiction"];
+    check_named(infer(None), &noted, &integers(&[2, 0]), &[2, 0], &noted);
+    let with_another = ["entailment", "neutral", "contradiction", "LABEL_3"];
+    check_named(infer(Some(4)), &noted, &integers(&[1]), &[1], &with_another);
+    let stars = ["1", "2", "5"];
+    check_named(infer(None), &stars, &integers(&[2, 0]), &[2, 0], &stars);
+    let message = "data.csv, row 1, column \"label\": label -1 is negative";
+    let error = encode_named(infer(None), Some(&noted), &integers(&[-1, -1])).unwrap_err();
+    assert!(error.to_string().starts_with(&message.replace("row 1", "row 0")), "{error}");
+}
+
+#[test]
+fn the_order_of_a_models_classes_holds_for_numbers_that_have_names() {
+    let noted = ["entailment", "neutral", "contradiction"];
+    let model = ["CONTRADICTION", "NEUTRAL", "ENTAILMENT"];
+    let names = model.map(str::to_owned).to_vec();
+    let evaluated = LabelKind::Encoder(LabelEncoder::of_model(names.clone()));
+    check_named(evaluated, &noted, &integers(&[2, 0, 1]), &[0, 2, 1], &model);
+    let trained = LabelKind::InferNamed { names, num_labels: None };
+    let in_order = ["contradiction", "neutral", "entailment"];
+    check_named(trained, &noted, &integers(&[2, 0]), &[0, 2], &in_order);
+}
+
+#[test]
+fn other_splits_may_have_other_numbers_for_the_same_names() {
+    let noted = ["entailment", "neutral", "contradiction"];
+    let (_, encoder) = encode_named(infer(None), Some(&noted), &integers(&[0, 1, 2])).unwrap();
+    let kind = LabelKind::Encoder(encoder.unwrap());
+    check_named(kind.clone(), &noted[1..], &integers(&[0, 1]), &[1, 2], &noted);
+    check(kind.clone(), &texts(&["neutral"]), &[1], &noted);
+    check(kind, &integers(&[2, 1]), &[2, 1], &noted);
+}
+
+#[test]
+fn a_label_map_may_have_numbers_their_names_or_texts_of_booleans() {
+    let noted = ["entailment", "neutral", "contradiction"];
+    let by_number = mapped(&[("2", "no"), ("1", "no"), ("0", "yes")]);
+    check_named(by_number, &noted, &integers(&[0, 2]), &[1, 0], &["no", "yes"]);
+    let by_name = mapped(&[("entailment", "yes"), ("neutral", "no"), ("contradiction", "no")]);
+    check_named(by_name, &noted, &integers(&[0, 2]), &[0, 1], &["yes", "no"]);
+    let flags = [Value::Bool(true), Value::Bool(false)];
+    check(mapped(&[("true", "spam"), ("false", "ham")]), &flags, &[0, 1], &["spam", "ham"]);
+    check(mapped(&[("1", "spam"), ("0", "ham")]), &flags, &[0, 1], &["spam", "ham"]);
+}
+
+/// As pandas reads CSV files with a space behind each comma.
+#[test]
+fn space_around_integers_does_not_make_them_names() {
+    let names = ["LABEL_0", "LABEL_1", "LABEL_2"];
+    check(infer(None), &texts(&[" 1", "0 ", " 2.0"]), &[1, 0, 2], &names);
+    check(infer(None), &texts(&[" b", "b"]), &[0, 1], &[" b", "b"]);
 }

@@ -124,10 +124,12 @@ impl Source {
         self.files.first().map_or(&[], |file| &file.columns)
     }
 
-    /// The names of a column's classes, where the first file notes them (Arrow and Parquet files
-    /// that `datasets` wrote).
-    pub fn class_names(&self, column: &str) -> Option<Vec<String>> {
-        self.files.first()?.data.class_names(self.columns.in_file(column))
+    /// The names of a column's classes in each file, where it has any: Arrow and Parquet files that
+    /// `datasets` wrote, and folders of images. The numbers of classes are places among those of
+    /// their file.
+    pub fn class_names(&self, column: &str) -> Vec<Option<Vec<String>>> {
+        let column = self.columns.in_file(column);
+        self.files.iter().map(|file| file.data.class_names(column)).collect()
     }
 
     /// The number of rows, if all files state it without being read (Parquet).

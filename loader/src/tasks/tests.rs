@@ -149,7 +149,8 @@ fn an_answer_may_begin_with_the_last_token_of_a_window() {
 
 #[test]
 fn several_classes_may_apply_to_a_row() {
-    let kind = LabelKind::MultiLabel { encoder: None, num_labels: None, format: None };
+    let kind =
+        LabelKind::MultiLabel { encoder: None, names: Vec::new(), num_labels: None, format: None };
     let task = |kind: LabelKind| {
         TaskSpec::SequenceClassification(SequenceClassification {
             text: "text".to_owned(),
@@ -168,6 +169,11 @@ fn several_classes_may_apply_to_a_row() {
     assert_eq!(hot(&set), (3, values));
     let histogram = crate::SetStats::of(&set).unwrap().class_histogram;
     assert_eq!(histogram.iter().map(|(_, rows)| *rows).collect::<Vec<_>>(), [1, 1, 1]);
+    let names = ["c", "b", "a"].map(str::to_owned).to_vec();
+    let trained_further =
+        LabelKind::MultiLabel { encoder: None, names, num_labels: None, format: None };
+    let further = prepared(&task(trained_further), &rows, 32).unwrap();
+    assert_eq!(further.label_encoder().unwrap().id2label(), ["c", "b", "a"]);
     let kind = kind.with_encoder(set.label_encoder().unwrap().clone());
     let other = prepared(&task(kind.clone()), &row(r#"["c"]"#), 32).unwrap();
     let values = vec![0.0, 0.0, 1.0];
@@ -189,7 +195,12 @@ fn a_row_may_have_one_number_a_class() {
             text_pair: None,
             label: Some(LabelSpec {
                 column: "labels".to_owned(),
-                kind: LabelKind::MultiLabel { encoder: None, num_labels, format },
+                kind: LabelKind::MultiLabel {
+                    encoder: None,
+                    names: Vec::new(),
+                    num_labels,
+                    format,
+                },
             }),
         })
     };

@@ -71,14 +71,13 @@ fn multi_label(job: &JobFile, kind: LabelKind) -> LabelKind {
         traind_job_file::LabelFormat::Classes => LabelFormat::Classes,
         traind_job_file::LabelFormat::OneHot => LabelFormat::OneHot,
     });
-    let (encoder, num_labels) = match kind {
-        LabelKind::Infer { num_labels } | LabelKind::InferNamed { num_labels, .. } => {
-            (None, num_labels)
-        }
-        LabelKind::Encoder(encoder) => (Some(encoder), None),
+    let (encoder, names, num_labels) = match kind {
+        LabelKind::Infer { num_labels } => (None, Vec::new(), num_labels),
+        LabelKind::InferNamed { names, num_labels } => (None, names, num_labels),
+        LabelKind::Encoder(encoder) => (Some(encoder), Vec::new(), None),
         other => return other,
     };
-    LabelKind::MultiLabel { encoder, num_labels, format }
+    LabelKind::MultiLabel { encoder, names, num_labels, format }
 }
 
 impl JobTask for SequenceClassification {
