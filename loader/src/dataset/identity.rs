@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use rayon::prelude::*;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::DatasetOptions;
 use super::cache::FORMAT_VERSION;
@@ -18,6 +18,8 @@ const CHUNK: usize = 16 << 20;
 /// The inputs of a set, as they were when hashed.
 pub(super) struct Identity {
     pub(super) key: String,
+    /// A hash of the files, and of the images that they name.
+    pub(super) content: String,
     metadata: Vec<Metadata>,
 }
 
@@ -30,18 +32,19 @@ impl Identity {
         tokenizer: &dyn TextTokenizer,
     ) -> Result<Self> {
         let metadata = source.local_files().map(metadata).collect::<Result<Vec<_>>>()?;
-        let contents = source.local_files().map(hash_of).collect::<Result<Vec<_>>>()?;
+        let files = source.local_files().map(hash_of).collect::<Result<Vec<_>>>()?;
+        let images = image_contents(source, options)?;
         let identity = json!({
             "format_version": FORMAT_VERSION,
             "task": options.task,
             "columns": options.files.columns,
             "format": options.files.format,
             "tokenizer": tokenizer.fingerprint(),
-            "contents": contents,
-            "images": image_contents(source, options)?,
+            "contents": files,
+            "images": images,
         });
-        let key = blake3::hash(identity.to_string().as_bytes()).to_hex().to_string();
-        Ok(Self { key, metadata })
+        let (key, content) = (hash_of_json(&identity), hash_of_json(&json!([files, images])));
+        Ok(Self { key, content, metadata })
     }
 
     /// Fails where a file was written to since it was hashed: the set would get a wrong name.
@@ -54,6 +57,10 @@ impl Identity {
         }
         Ok(())
     }
+}
+
+fn hash_of_json(value: &Json) -> String {
+    blake3::hash(value.to_string().as_bytes()).to_hex().to_string()
 }
 
 fn metadata(file: &Path) -> Result<Metadata> {

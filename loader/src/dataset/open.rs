@@ -48,6 +48,11 @@ impl OpenSet {
         self.found.is_some()
     }
 
+    /// A hash of the contents of the files; None where sets are not kept.
+    pub fn content(&self) -> Option<&str> {
+        self.entry.as_ref().map(|entry| entry.identity.content.as_str())
+    }
+
     /// Returns true if [`Self::preview`] takes much less time than [`Self::prepare`].
     pub fn has_previews(&self) -> bool {
         self.options.task.preprocessor().has_outlines()

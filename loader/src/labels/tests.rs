@@ -319,9 +319,9 @@ fn numbers_that_have_names_are_classes_of_these_names() {
     check_named(infer(Some(4)), &noted, &integers(&[1]), &[1], &with_another);
     let stars = ["1", "2", "5"];
     check_named(infer(None), &stars, &integers(&[2, 0]), &[2, 0], &stars);
-    let message = "data.csv, row 1, column \"label\": label -1 is negative";
+    let message = "data.csv, row 0, column \"label\": label -1 is negative";
     let error = encode_named(infer(None), Some(&noted), &integers(&[-1, -1])).unwrap_err();
-    assert!(error.to_string().starts_with(&message.replace("row 1", "row 0")), "{error}");
+    assert!(error.to_string().starts_with(message), "{error}");
 }
 
 #[test]

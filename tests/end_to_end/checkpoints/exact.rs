@@ -1,5 +1,7 @@
 //! A resumed run equals an uninterrupted one.
 
+use std::fs;
+
 use traind_tests::{Draft, Gate, History, Host};
 
 use super::{checkpoint, checkpoints, trace, until_durable, weights};
@@ -231,6 +233,25 @@ async fn another_number_of_cores_resumes_with_the_same_batches() {
     for (step, (one, two)) in one.iter().zip(&two).enumerate() {
         assert!((one - two).abs() <= 1e-5 * two.abs(), "step {}: {one}, {two}", step + 1);
     }
+}
+
+#[tokio::test]
+async fn other_training_data_of_as_many_rows_are_reported() {
+    let host = Host::started(1).await;
+    let short =
+        |name: &str| Draft::new(&host, name).set("train.max_steps", 4).set("train.save_steps", 2);
+    let first = short("first");
+    host.complete(&first).await;
+    let csv = fs::read_to_string(first.path("train.csv")).unwrap();
+    let (header, rows) = csv.split_once('\n').unwrap();
+    let reversed: Vec<&str> = rows.lines().rev().collect();
+    let other = short("other")
+        .write("train.csv", format!("{header}\n{}\n", reversed.join("\n")))
+        .set("train.resume_from_checkpoint", checkpoint(&first, 2).display());
+    let history = host.complete(&other).await;
+    let warnings = history.warnings("RESUME_INEXACT");
+    assert!(warnings[0].contains("content of the training data"), "{warnings:?}");
+    assert_eq!(warnings.len(), 1);
 }
 
 #[tokio::test]

@@ -170,3 +170,17 @@ async fn a_trained_model_predicts_without_training() {
     assert_eq!(predictions.len(), validation.lines().count());
     assert!(predictions.iter().all(|class| data::CLASSES.contains(&class.as_str())));
 }
+
+/// The test splits of GLUE have them.
+#[tokio::test]
+async fn rows_with_the_label_minus_one_are_predicted_as_rows_without_labels() {
+    let host = Host::started(1).await;
+    let draft = Draft::new(&host, "job")
+        .write("test.csv", "text,label\ncat dog,-1\npear,-1\n")
+        .set("data.test", "test.csv")
+        .set("train.do_predict", true)
+        .set("train.max_steps", 2);
+    let history = host.complete(&draft).await;
+    assert!(!history.job.metrics.contains_key("test_loss"), "{:?}", history.job.metrics);
+    assert_eq!(texts(&read(&draft.output("out")), "prediction").len(), 2);
+}

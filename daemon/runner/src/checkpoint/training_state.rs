@@ -43,6 +43,9 @@ pub(crate) struct Recipe {
     pub train_sampling_strategy: String,
     pub dataloader_drop_last: bool,
     pub train_rows: u64,
+    /// A hash of the training files.
+    #[serde(default)]
+    pub train_content: Option<String>,
     /// The rows of a step on all cores.
     pub total_train_batch_size: u64,
     /// The job file's section of adapters, as JSON.
@@ -54,7 +57,7 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    pub(crate) fn of(job: &JobFile, train_rows: u64) -> Recipe {
+    pub(crate) fn of(job: &JobFile, train_rows: u64, train_content: Option<String>) -> Recipe {
         let (train, reference) = (&job.train, job.dpo.ref_model_name_or_path.as_ref());
         Recipe {
             optim: train.optim.to_string(),
@@ -63,6 +66,7 @@ impl Recipe {
             train_sampling_strategy: train.train_sampling_strategy.to_string(),
             dataloader_drop_last: train.dataloader_drop_last,
             train_rows,
+            train_content,
             total_train_batch_size: job.total_train_batch_size(),
             peft: job.peft.method.and_then(|_| serde_json::to_value(&job.peft).ok()),
             ref_model_name_or_path: reference.and_then(|it| serde_json::to_value(it).ok()),
@@ -87,6 +91,12 @@ impl Recipe {
             ),
             ("training rows", self.train_rows.to_string(), stored.train_rows.to_string()),
             (
+                "content of the training data",
+                short_hash(self.train_content.as_ref()),
+                // Checkpoints of earlier versions do not have it.
+                short_hash(stored.train_content.as_ref().or(self.train_content.as_ref())),
+            ),
+            (
                 "rows a step",
                 self.total_train_batch_size.to_string(),
                 stored.total_train_batch_size.to_string(),
@@ -101,6 +111,11 @@ impl Recipe {
         let differ = pairs.into_iter().filter(|(_, now, then)| now != then);
         differ.map(|(what, now, then)| format!("{what}: {now}, was {then}")).collect()
     }
+}
+
+/// Enough of a hash to distinguish it.
+fn short_hash(hash: Option<&String>) -> String {
+    hash.map_or_else(|| "unknown".to_owned(), |hash| hash.chars().take(12).collect())
 }
 
 fn shown(value: Option<&Value>) -> String {

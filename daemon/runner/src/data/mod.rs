@@ -15,8 +15,9 @@ use std::sync::Arc;
 use traind_hub::DataSetRequest;
 use traind_job_file::{DataFiles, DataSetUrl, JobFile, TaskName};
 use traind_loader::{
-    CastType, Columns, DatasetOptions, Encoding, FetchContext, Files, FormatOptions, LabelEncoder,
-    OpenSet, Prepared, Source, TaskSpec, TextTokenizer, TokenizedSet,
+    CastType, Columns, DatasetOptions, Encoding, Error as LoaderError, FetchContext, Files,
+    FormatOptions, LabelEncoder, LabelProblem, OpenSet, Prepared, Source, TaskSpec, TextTokenizer,
+    TokenizedSet,
 };
 
 use crate::control::{Downloads, Journal, StepGates, Stop};
@@ -46,6 +47,8 @@ pub(crate) struct Splits {
     pub test: Option<Split>,
     /// `None` where labels are not classes.
     pub encoder: Option<LabelEncoder>,
+    /// A hash of the training files.
+    pub train_content: Option<String>,
     /// The rest of the training split, where it has only the rows to begin with.
     pub later: Option<LaterRows>,
 }
@@ -123,7 +126,10 @@ impl Reader<'_> {
         let fraction = job.data.validation_split.filter(|_| job.evaluates());
         let options = self.options("train", files, true, fraction.is_some())?;
         let open = OpenSet::open(&options, self.tokenizer.as_ref())?;
-        let Some(fraction) = fraction else { return self.train_alone(open) };
+        let train_content = open.content().map(str::to_owned);
+        let Some(fraction) = fraction else {
+            return Ok(Splits { train_content, ..self.train_alone(open)? });
+        };
         let prepared = self.prepare("train", open)?;
         let (train, validation) = prepared.set.split_validation(fraction, job.data_seed())?;
         let train = split("train", Arc::new(train), true);
@@ -132,7 +138,7 @@ impl Reader<'_> {
         self.report(&train, &prepared)?;
         self.report(&validation, &prepared)?;
         let (train, validation) = (Some(train), Some(validation));
-        Ok(Splits { train, validation, ..Splits::default() })
+        Ok(Splits { train, validation, train_content, ..Splits::default() })
     }
 
     /// Reads a training split without validation rows, or the rows to begin with.
@@ -160,6 +166,21 @@ impl Reader<'_> {
     /// Reads a split to evaluate or predict on.
     fn other(&mut self, name: &'static str, files: &DataFiles) -> RunResult<Split> {
         let labelled = name != "test" || self.has_labels(files)?;
+        match self.other_labelled(name, files, labelled) {
+            Err(error) if name == "test" && self.predicts() && has_no_label(&error) => {
+                self.source.journal.info("The labels of the test data are -1, and so unknown")?;
+                self.other_labelled(name, files, false)
+            }
+            read => read,
+        }
+    }
+
+    fn other_labelled(
+        &mut self,
+        name: &'static str,
+        files: &DataFiles,
+        labelled: bool,
+    ) -> RunResult<Split> {
         let options = self.options(name, files, labelled, true)?;
         let open = OpenSet::open(&options, self.tokenizer.as_ref())?;
         let prepared = self.prepare(name, open)?;
@@ -174,12 +195,16 @@ impl Reader<'_> {
 
     /// Whether files to predict have label columns, which are optional there.
     fn has_labels(&self, files: &DataFiles) -> RunResult<bool> {
-        if !self.source.job.train.do_predict {
+        if !self.predicts() {
             return Ok(true);
         }
         let labelled = self.options("test", files, true, true)?;
         let source = Source::open(&labelled.files)?;
         Ok(labelled.task.columns().iter().all(|name| source.columns().iter().any(|c| c == name)))
+    }
+
+    fn predicts(&self) -> bool {
+        self.source.job.train.do_predict
     }
 
     fn options(
@@ -266,6 +291,19 @@ impl Reader<'_> {
 
     fn report(&self, split: &Split, prepared: &Prepared) -> RunResult<()> {
         self.tokenizing(split.name).report(&split.set, prepared)
+    }
+}
+
+/// Whether an error is about the label -1, which benchmarks such as GLUE give to rows whose labels they keep
+/// secret.
+fn has_no_label(error: &RunError) -> bool {
+    let RunError::Data(LoaderError::Label { problem, .. }) = error else { return false };
+    match problem.as_ref() {
+        LabelProblem::Negative { label } => *label == -1,
+        LabelProblem::Unseen { label, .. }
+        | LabelProblem::NotInMap { label, .. }
+        | LabelProblem::NotOfModel { label, .. } => label == "-1",
+        _ => false,
     }
 }
 

@@ -112,7 +112,7 @@ impl Inputs {
             end: first_rows::batches(job, &timetable, resumed_from).end,
             later,
         });
-        let recipe = Recipe::of(job, set.len() as u64);
+        let recipe = Recipe::of(job, set.len() as u64, splits.train_content.clone());
         Ok(Inputs {
             resumed,
             recipe,

@@ -42,10 +42,11 @@ impl DataFile for TextFile {
         for line in lines(&self.path, self.encoding, blank)? {
             let line = line?;
             let text = match self.keep_linebreaks {
-                true => line.text.as_str(),
-                false => line.text.trim_end_matches(['\r', '\n']),
+                // As Python reads text, whatever line breaks the file has.
+                true => line.text.replace("\r\n", "\n"),
+                false => line.text.trim_end_matches(['\r', '\n']).to_owned(),
             };
-            let cells = columns.iter().map(|_| Value::Text(text.to_owned()));
+            let cells = columns.iter().map(|_| Value::Text(text.clone()));
             records.push(line.number(), cells, sink)?;
         }
         sink(records)

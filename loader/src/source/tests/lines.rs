@@ -45,7 +45,7 @@ fn lines_of_plain_text_are_rows_with_or_without_their_breaks() {
     let rows = read_as(format, &[&file], &["text"]).unwrap();
     assert_eq!(
         rows,
-        [row(0, 1, "first, \"line\"\r\n"), row(1, 2, "\n"), row(2, 3, "  \n"), row(3, 4, "last")]
+        [row(0, 1, "first, \"line\"\n"), row(1, 2, "\n"), row(2, 3, "  \n"), row(3, 4, "last")]
     );
     let error = read(&[&folder.write("b.txt", b"a\n\xff\n")], &["text"]).unwrap_err();
     let expect = "b.txt, row 1 (line 2), column (whole line): not valid UTF-8; it looks like latin-1, \
