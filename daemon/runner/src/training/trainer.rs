@@ -221,9 +221,12 @@ impl<P> Trainer<P> {
     }
 }
 
-/// A loss that is not finite has already spoiled the weights.
+/// A loss that is not finite has already spoiled the weights. The first one follows from the weights alone.
 fn check_finite(step: u64, loss: f64, grad_norm: f64) -> RunResult<()> {
-    let advice = "lower learning_rate, raise warmup_steps or lower max_grad_norm";
+    let advice = match step {
+        1 if !loss.is_finite() => "check the weights of the model for NaN and infinity",
+        _ => "lower learning_rate, raise warmup_steps or lower max_grad_norm",
+    };
     for (quantity, value) in [("loss", loss), ("gradient norm", grad_norm)] {
         if !value.is_finite() {
             return Err(RunError::NotFinite { quantity, step, value, advice });

@@ -12,6 +12,15 @@ use crate::{Error, Result};
 /// Ends of names that stand for a compression, and what opens it.
 pub(super) const COMPRESSIONS: [&str; 2] = [".gz", ".zst"];
 
+/// The first bytes of compressed files, in the order of [`COMPRESSIONS`].
+const MAGIC: [&[u8]; 2] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd"];
+
+/// The end of a name that text beginning with `start` should have had.
+pub(super) fn missing_end(start: &[u8]) -> Option<&'static str> {
+    let found = MAGIC.iter().position(|magic| start.starts_with(magic))?;
+    Some(COMPRESSIONS[found])
+}
+
 /// The name without the end that stands for a compression.
 pub(super) fn without_compression(name: &str) -> &str {
     let ends = COMPRESSIONS.iter().find_map(|end| name.strip_suffix(end));

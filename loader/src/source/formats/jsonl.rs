@@ -11,6 +11,9 @@ use super::{DataFile, FormatOptions, nested_json};
 use crate::source::{Records, Value};
 use crate::{Error, Result};
 
+/// Numbers that `json.dumps` of Python writes.
+const NUMBERS_OF_PYTHON: [&str; 3] = ["NaN", "-Infinity", "Infinity"];
+
 struct JsonLinesFile {
     path: PathBuf,
     encoding: Option<Encoding>,
@@ -80,11 +83,37 @@ fn row(line: Line, columns: &[&str]) -> Result<(u64, Vec<Value>)> {
 
 fn object(line: Line) -> Result<Map<String, Json>> {
     let (at, text) = (line.at, line.text);
-    match serde_json::from_str(&text) {
+    let parsed = serde_json::from_str(&text).or_else(|error| {
+        let standard = without_numbers_of_python(&text).ok_or(error)?;
+        serde_json::from_str(&standard)
+    });
+    match parsed {
         Ok(Json::Object(object)) => Ok(object),
         Ok(other) => Err(Error::BadRow { message: not_an_object(&other), at }),
         Err(error) => Err(Error::BadRow { message: not_json(&text, &error), at }),
     }
+}
+
+/// The line with a missing value for each number that Python writes and JSON does not have; `None` without
+/// any.
+fn without_numbers_of_python(text: &str) -> Option<String> {
+    let (mut standard, mut rest, mut in_string) = (String::new(), text, false);
+    while let Some(next) = rest.chars().next() {
+        let number = NUMBERS_OF_PYTHON.iter().find(|number| rest.starts_with(**number));
+        let (taken, written) = match (in_string, next, number) {
+            (false, _, Some(number)) => (number.len(), "null"),
+            // The character after the backslash does not end the string.
+            (true, '\\', _) => {
+                let escaped = rest[1..].chars().next().map_or(0, char::len_utf8);
+                (1 + escaped, &rest[..1 + escaped])
+            }
+            _ => (next.len_utf8(), &rest[..next.len_utf8()]),
+        };
+        in_string ^= next == '"';
+        standard.push_str(written);
+        rest = &rest[taken..];
+    }
+    (standard != text).then_some(standard)
 }
 
 fn not_an_object(found: &Json) -> String {

@@ -22,7 +22,7 @@ use serde::Serialize;
 use super::Records;
 use super::records::{RECORDS_BYTES_MAX, RECORDS_MAX};
 use crate::{Error, Result};
-use compression::{COMPRESSIONS, open_text, without_compression};
+use compression::{COMPRESSIONS, missing_end, open_text, without_compression};
 pub use encoding::Encoding;
 pub use jsonl::value as value_of_json;
 
@@ -156,6 +156,10 @@ fn open_decoded(path: &Path, encoding: Option<Encoding>) -> Result<Box<dyn Read>
     let mut start = Vec::new();
     let read = file.by_ref().take(SNIFFED_BYTES).read_to_end(&mut start);
     read.map_err(Error::io(path, "read"))?;
+    if let Some(end) = missing_end(&start) {
+        let message = format!("it is compressed, but its name does not end in {end}");
+        return Err(Error::bad_file(path, "text", message));
+    }
     if encoding::is_utf16(&start) {
         let looks_like = encoding::looks_like(&start);
         return Err(Error::Encoding { file: path.to_path_buf(), looks_like });

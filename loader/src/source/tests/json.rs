@@ -20,6 +20,23 @@ fn jsonl_rows_are_objects_a_line() {
 }
 
 #[test]
+fn numbers_that_only_python_writes_are_missing_values() {
+    let folder = DataFolder::new();
+    let lines = [
+        r#"{"a": NaN, "b": [1, -Infinity], "c": "NaN \" Infinity", "NaN": Infinity}"#,
+        r#"{"a": 1, "b": [], "c": "\\", "NaN": 2}"#,
+    ];
+    let file = folder.write("a.jsonl", lines.join("\n"));
+    let rows = read(&[&file], &["a", "b", "c", "NaN"]).unwrap();
+    let list = Value::List(vec![Value::Int(1), Value::Null]);
+    let first = vec![Value::Null, list, text("NaN \" Infinity"), Value::Null];
+    let second = vec![Value::Int(1), Value::List(Vec::new()), text("\\"), Value::Int(2)];
+    assert_eq!(rows, [(0, Some(1), first), (1, Some(2), second)]);
+    let expect = "a.jsonl, row 0 (line 1): not JSON: expected value at column 7";
+    check_error("a.jsonl", r#"{"a": Nan}"#, expect);
+}
+
+#[test]
 fn a_bad_json_line_names_file_row_and_line() {
     let first = "{\"text\": \"a\", \"label\": 1}\n";
     let check = |second: &[u8], expect: &str| {

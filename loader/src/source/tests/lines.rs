@@ -137,6 +137,9 @@ fn compressed_text_is_read_as_if_it_were_not() {
         gzip("text,label\nok\n"),
         "a.csv.gz, row 0 (line 2): 1 fields where the header has 2",
     );
+    let misnamed = "not a readable text file: it is compressed, but its name does not end in";
+    check_error("a.csv", gzip(csv), &format!("a.csv: {misnamed} .gz"));
+    check_error("a.jsonl", zstd(jsonl), &format!("a.jsonl: {misnamed} .zst"));
     let folder = DataFolder::new();
     let error = open(&[folder.write("a.parquet.gz", "x")]).err().unwrap();
     assert!(matches!(error, Error::UnknownFormat { .. }), "{error}");
