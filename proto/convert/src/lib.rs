@@ -8,6 +8,7 @@
 mod draft;
 pub mod guess;
 mod rule;
+mod shell;
 mod sources;
 mod values;
 
@@ -91,14 +92,16 @@ pub fn convert_command(
     draft.finish(&header(&format!("a command line of {script}")))
 }
 
+/// Converts the one command of a shell script that trains. Its redirections and pipes are left out.
+pub fn convert_script(script: &str, fields: &[(String, String)]) -> Result<Converted, Refused> {
+    let mut draft = Draft::new(fields)?;
+    let script = sources::examples::read_script(script, &mut draft)?;
+    draft.finish(&header(&format!("a command line of {script}")))
+}
+
 /// Writes a job file of values by field path, under a line that says where it comes from.
 pub fn write(fields: &[(String, String)], header: &str) -> Result<Converted, Refused> {
     Draft::new(fields)?.finish(header)
-}
-
-/// The words of a command as a shell splits them: quotes and backslashes, no variables.
-pub fn split_words(command: &str) -> Vec<String> {
-    values::split_words(command)
 }
 
 /// The tool that writes such keys.

@@ -1,8 +1,8 @@
 //! Command lines of transformers' example scripts.
 
-use traind_convert::{convert_command, split_words};
+use traind_convert::convert_command;
 
-use super::{check, check_refused, command, fields};
+use super::{check, check_refused, command};
 
 const RUN: &str = "--do_train --do_eval";
 
@@ -51,34 +51,6 @@ fn glue_on_files_says_which_column_is_read() {
         --do_train --do_eval --output_dir out --overwrite_output_dir --fp16";
     let notes = ["overwrite_output_dir", "data.text"];
     check(command(line), &[("data.max_length", "128"), ("train.fp16", "true")], &notes);
-}
-
-#[test]
-fn a_launcher_says_how_many_cores() {
-    let line = "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 examples/pytorch/text-classification/run_glue.py \
-        --model_name_or_path x/y --task_name=sst2 --do_train --do_eval --output_dir out --ddp_timeout 3600";
-    check(command(line), &[("resources.cores", "2")], &["ddp_timeout"]);
-    let line = "accelerate launch --num_processes 4 run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train";
-    check(command(line), &[("resources.cores", "4"), ("train.do_eval", "false")], &[]);
-}
-
-#[test]
-fn a_launcher_of_several_hosts_says_how_many() {
-    let check_hosts = |launcher: &str, cores: &str, given: &[(&str, &str)], notes: &[&str]| {
-        let line =
-            format!("{launcher} run_clm.py --model_name_or_path x/y --train_file a.txt --do_train");
-        let converted = convert_command(&split_words(&line), &fields(given));
-        check(converted, &[("resources.hosts", "2"), ("resources.cores", cores)], notes);
-    };
-    check_hosts("torchrun --nnodes 2 --nproc_per_node 8", "8", &[], &["resources.hosts"]);
-    // accelerate counts the processes of all hosts.
-    let accelerate = "accelerate launch --num_machines 2 --num_processes 8";
-    let given = [("resources.engine", "slurm"), ("slurm.partition", "long")];
-    check_hosts(accelerate, "4", &given, &[]);
-    let command_of = |launcher: &str| command(&format!("{launcher} run_clm.py --do_train"));
-    let uneven = command_of("accelerate launch --num_machines 2 --num_processes 7");
-    check_refused(uneven, &[("num_processes", "7 processes cannot be divided among 2 hosts")]);
-    check_refused(command_of("torchrun --nnodes 1:4"), &[("nnodes", "number from 1 up")]);
 }
 
 #[test]
@@ -227,8 +199,10 @@ fn command_lines_that_run_no_example() {
 }
 
 #[test]
-fn lines_of_a_shell_are_words() {
-    let words = split_words("a 'b c' \"d\\\"e\" \\\n  --f=\"g h\" i\\ j");
-    assert_eq!(words, ["a", "b c", "d\"e", "--f=g h", "i j"]);
+fn a_command_line_of_words_has_no_operators() {
+    let words =
+        ["run_mlm.py", "--do_train", "--model_name_or_path", "x/y", "--train_file", "a;b.txt"];
+    let converted = convert_command(&words.map(str::to_owned), &[]);
+    check(converted, &[("data.train", "[/base/a;b.txt]")], &[]);
     assert!(convert_command(&[], &[]).is_err());
 }

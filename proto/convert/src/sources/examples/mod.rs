@@ -4,6 +4,8 @@ mod arguments;
 mod command_line;
 mod glue;
 mod images;
+mod launcher;
+mod script;
 mod seq2seq;
 
 use serde_json::{Map, Value};
@@ -13,6 +15,9 @@ use crate::draft::Draft;
 use crate::rule::{Rule, Table, apply};
 use crate::sources::hub;
 use crate::values::{is_off, shown};
+
+use command_line::CommandLine;
+use launcher::Launch;
 
 pub(crate) use arguments::{DATA, MODEL};
 
@@ -81,7 +86,7 @@ const FLAGS: Table = &[
 /// Reads a command line; returns the script's name.
 pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, Refused> {
     let line = command_line::read(words)?;
-    let Some(script) = script_of(&line.script) else {
+    let Some(script) = script_of(line.script) else {
         let known: Vec<&str> =
             SCRIPTS.iter().filter(|s| s.unsupported.is_none()).map(|s| s.name).collect();
         let text = format!(
@@ -95,21 +100,34 @@ pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, 
         return Err(Refused::because(script.name, sentence));
     }
     draft.imply("model.task", script.task);
-    if let Some(processes) = line.processes {
-        draft.set("resources.cores", processes.into(), "processes of the launcher");
-    }
-    if line.hosts > 1 {
-        draft.set("resources.hosts", line.hosts.into(), "hosts of the launcher");
-        if draft.get("resources.engine").is_none() {
-            draft.note("resources.hosts", LAUNCHED);
-        }
-    }
+    launch(&line, draft)?;
     for (key, value) in &line.arguments {
         apply(&[FLAGS, script.arguments(), MODEL, DATA], key, value, draft);
     }
     phases(&Arguments(&line.arguments), draft);
     script.read_together(&line.arguments, draft);
     Ok(script.name)
+}
+
+/// Reads the one command of a shell script that trains; returns its script's name.
+pub(crate) fn read_script(text: &str, draft: &mut Draft) -> Result<&'static str, Refused> {
+    let words = script::training_command(text, draft)?;
+    read(&words, draft)
+}
+
+/// Reads the launcher.
+fn launch(line: &CommandLine<'_>, draft: &mut Draft) -> Result<(), Refused> {
+    let Launch { hosts, processes } = launcher::read(line.launcher, &line.arguments, draft)?;
+    if let Some(processes) = processes {
+        draft.set("resources.cores", processes.into(), "processes of the launcher");
+    }
+    if hosts > 1 {
+        draft.set("resources.hosts", hosts.into(), "hosts of the launcher");
+        if draft.get("resources.engine").is_none() {
+            draft.note("resources.hosts", LAUNCHED);
+        }
+    }
+    Ok(())
 }
 
 /// Reads the arguments of another script that name data and columns, as the examples mean them.
