@@ -62,6 +62,25 @@ fn classification_of_a_data_set() {
     check(command(line), &[("data.text", "text"), ("data.max_length", "512")], &notes);
 }
 
+/// TrainingArguments sets do_eval where eval_strategy is not `no`.
+#[test]
+fn a_strategy_of_evaluation_evaluates() {
+    let line =
+        "run_mlm.py --model_name_or_path x/y --dataset_name wikitext --do_train --output_dir out";
+    for strategy in ["--eval_strategy epoch", "--evaluation_strategy epoch --do_eval False"] {
+        check(
+            command(&format!("{line} {strategy}")),
+            &[
+                ("train.do_eval", "null"),
+                ("data.validation", "['hf://datasets/Salesforce/wikitext']"),
+            ],
+            &[],
+        );
+    }
+    let expect = [("train.do_eval", "false"), ("data.validation", "null")];
+    check(command(&format!("{line} --eval_strategy no")), &expect, &[]);
+}
+
 #[test]
 fn xnli_needs_files_of_its_own() {
     let line =

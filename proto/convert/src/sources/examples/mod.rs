@@ -178,6 +178,11 @@ impl Arguments<'_> {
         self.0.get(key).is_some_and(|value| !is_off(value))
     }
 
+    /// Whether the script evaluates: TrainingArguments sets `do_eval` where `eval_strategy` is not `no`.
+    fn evaluates(&self) -> bool {
+        ["do_eval", "eval_strategy", "evaluation_strategy"].iter().any(|key| self.is_on(key))
+    }
+
     fn number(&self, key: &str) -> Option<f64> {
         self.0.get(key).and_then(Value::as_f64)
     }
@@ -192,7 +197,7 @@ fn phases(arguments: &Arguments, draft: &mut Draft) {
     if !arguments.is_on("do_train") {
         draft.set("train.do_train", false.into(), "do_train");
     }
-    if !arguments.is_on("do_eval") {
+    if !arguments.evaluates() {
         draft.set("train.do_eval", false.into(), "do_eval");
     }
     if arguments.is_on("do_predict") {
@@ -231,7 +236,7 @@ fn data_set(name: &str, arguments: &Arguments, draft: &mut Draft) {
         Err(_) => {}
         Ok(id) => {
             draft.set("data.train", id.clone().into(), "dataset_name");
-            if arguments.is_on("do_eval") {
+            if arguments.evaluates() {
                 draft.set("data.validation", id.clone().into(), "dataset_name");
             }
             if arguments.is_on("do_predict") {
@@ -246,7 +251,7 @@ fn data_set(name: &str, arguments: &Arguments, draft: &mut Draft) {
 fn split(task: &str, arguments: &Arguments, draft: &mut Draft) {
     let is_language_model = matches!(task, "masked-lm" | "causal-lm");
     let has_rows = draft.get("data.validation").is_some();
-    if !is_language_model || has_rows || !arguments.is_on("do_eval") {
+    if !is_language_model || has_rows || !arguments.evaluates() {
         return;
     }
     let key = "validation_split_percentage";
