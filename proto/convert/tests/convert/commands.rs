@@ -82,6 +82,25 @@ fn a_strategy_of_evaluation_evaluates() {
 }
 
 #[test]
+fn short_names_of_data_sets_are_ids_of_the_hub() {
+    let rest = "--model_name_or_path google-t5/t5-small --do_train --do_eval --output_dir out";
+    let line = format!(
+        "run_summarization.py {rest} --dataset_name cnn_dailymail --dataset_config \"3.0.0\" \
+         --source_prefix \"summarize: \""
+    );
+    let expect = [
+        ("data.train", "['hf://datasets/abisee/cnn_dailymail']"),
+        ("data.dataset_config_name", "'3.0.0'"),
+        ("data.target", "highlights"),
+    ];
+    check(command(&line), &expect, &[]);
+    let line = format!(
+        "run_translation.py {rest} --dataset_name wmt16 --dataset_config_name ro-en --source_lang en --target_lang ro"
+    );
+    check(command(&line), &[("data.train", "['hf://datasets/wmt/wmt16']")], &[]);
+}
+
+#[test]
 fn xnli_needs_files_of_its_own() {
     let line =
         "run_xnli.py --model_name_or_path x/y --language de --do_train --do_eval --output_dir out";
