@@ -82,6 +82,13 @@ fn a_strategy_of_evaluation_evaluates() {
 }
 
 #[test]
+fn mappings_on_a_command_line_are_json() {
+    let line = "run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train \
+        --lr_scheduler_type cosine_with_restarts --lr_scheduler_kwargs '{\"num_cycles\": 2}'";
+    check(command(line), &[("train.lr_scheduler_kwargs.num_cycles", "2")], &[]);
+}
+
+#[test]
 fn short_names_of_data_sets_are_ids_of_the_hub() {
     let rest = "--model_name_or_path google-t5/t5-small --do_train --do_eval --output_dir out";
     let line = format!(

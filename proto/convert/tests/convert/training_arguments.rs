@@ -28,6 +28,17 @@ fn all_defaults_are_a_job_that_trains() {
     check(converted, &expect, &["optim", "do_train"]);
 }
 
+/// Command lines and job files have mappings as JSON text.
+#[test]
+fn mappings_are_read_from_text() {
+    let settings = r#"{"lr_scheduler_type": "cosine_with_restarts", "lr_scheduler_kwargs": "{\"num_cycles\": 2}",
+        "deepspeed": "{\"zero_optimization\": {\"stage\": 2}}"}"#;
+    let converted = text(Source::TrainingArguments, settings, &GIVEN);
+    let expect =
+        [("train.lr_scheduler_kwargs.num_cycles", "2"), ("parallel.fsdp", "shard_grad_op")];
+    check(converted, &expect, &["train.deepspeed.zero_optimization.stage"]);
+}
+
 #[test]
 fn what_is_changed_is_a_key() {
     let changes = [

@@ -3,9 +3,11 @@
 
 mod deepspeed;
 mod fsdp;
+mod mappings;
 mod table;
 
 pub use fsdp::{Sharding, fsdp_of_words};
+pub use mappings::MAPPINGS;
 pub(crate) use table::{ALL, OPTIMIZERS};
 
 use crate::aliases;
@@ -62,6 +64,7 @@ pub fn training_argument(name: &str) -> Option<&'static Argument> {
 
 /// Takes the arguments of the table, and optimizers that there are none of, out of `train`.
 pub(crate) fn apply(root: &mut Node, problems: &mut Problems) {
+    mappings::apply(root, problems);
     fsdp::apply(root, problems);
     deepspeed::apply(root, problems);
     let Some(entries) = aliases::section_of(root, "train") else {
