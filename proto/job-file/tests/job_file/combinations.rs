@@ -67,6 +67,8 @@ fn fields_that_do_not_fit_each_other() {
         "line 1: train.warmup_steps: has no effect with the scheduler `constant`; \
          `constant_with_warmup` warms up",
     );
+    // This optimizer warms up by itself.
+    check("train: {lr_scheduler_type: constant, warmup_steps: 5, optim: schedule_free_adamw}", "");
     let long = "x".repeat(129);
     check(&format!("name: {long}"), "line 1: name: must have at most 128 characters");
     check("name: \"a\\nb\"", "line 1: name: must be one line without control characters");
