@@ -62,8 +62,8 @@ pub fn convert(
     text: &str,
     fields: &[(String, String)],
 ) -> Result<Converted, Refused> {
-    let settings: Value = serde_saphyr::from_str(text)
-        .map_err(|error| Refused::because("", format!("is neither YAML nor JSON: {error}")))?;
+    let settings: Value =
+        serde_saphyr::from_str(text).map_err(|error| Refused::because("", describe(&error)))?;
     let Value::Object(settings) = settings else {
         return Err(Refused::because("", "is no mapping of keys to values"));
     };
@@ -102,6 +102,15 @@ pub fn convert_script(script: &str, fields: &[(String, String)]) -> Result<Conve
 /// Writes a job file of values by field path, under a line that says where it comes from.
 pub fn write(fields: &[(String, String)], header: &str) -> Result<Converted, Refused> {
     Draft::new(fields)?.finish(header)
+}
+
+fn describe(error: &serde_saphyr::Error) -> String {
+    match error.without_snippet() {
+        serde_saphyr::Error::MultipleDocuments { .. } => {
+            "has more than one YAML document; convert each by itself".to_owned()
+        }
+        _ => format!("is neither YAML nor JSON: {error}"),
+    }
 }
 
 /// The tool that writes such keys.
