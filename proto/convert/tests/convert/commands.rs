@@ -89,6 +89,14 @@ fn mappings_on_a_command_line_are_json() {
 }
 
 #[test]
+fn checkpoints_to_resume_from_are_those_of_traind() {
+    let line = "run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train \
+        --resume_from_checkpoint out/checkpoint-2";
+    let expect = [("train.resume_from_checkpoint", "/base/out/checkpoint-2")];
+    check(command(line), &expect, &["resume_from_checkpoint"]);
+}
+
+#[test]
 fn short_names_of_data_sets_are_ids_of_the_hub() {
     let rest = "--model_name_or_path google-t5/t5-small --do_train --do_eval --output_dir out";
     let line = format!(

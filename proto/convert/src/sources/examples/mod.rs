@@ -105,6 +105,7 @@ pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, 
         apply(&[FLAGS, script.arguments(), MODEL, DATA], key, value, draft);
     }
     phases(&Arguments(&line.arguments), draft);
+    note_resumption(&Arguments(&line.arguments), draft);
     script.read_together(&line.arguments, draft);
     Ok(script.name)
 }
@@ -202,6 +203,17 @@ fn phases(arguments: &Arguments, draft: &mut Draft) {
     }
     if arguments.is_on("do_predict") {
         draft.set("train.do_predict", true.into(), "do_predict");
+    }
+}
+
+fn note_resumption(arguments: &Arguments, draft: &mut Draft) {
+    let key = "resume_from_checkpoint";
+    if arguments.is_on(key) {
+        draft.note(
+            key,
+            "checkpoints of traind alone are resumed from; to begin with the weights of one of the \
+            Trainer, name its folder in model.name_or_path",
+        );
     }
 }
 
