@@ -60,22 +60,17 @@ impl Convert {
     fn convert_file(&self, file: &Path) -> anyhow::Result<Converted> {
         let text = read(file)?;
         let is_script = file.extension().is_some_and(|extension| extension == "sh");
+        if self.from == Some(Tool::Command) || self.from.is_none() && is_script {
+            return Ok(traind_convert::convert_script(&text, &self.set)?);
+        }
         let source = match self.from {
-            None if is_script => return self.convert_script(&text),
-            Some(Tool::Command) => return self.convert_script(&text),
             Some(Tool::TrainingArguments) => Some(Source::TrainingArguments),
             Some(Tool::Axolotl) => Some(Source::Axolotl),
             Some(Tool::LlamaFactory) => Some(Source::LlamaFactory),
             Some(Tool::Sagemaker) => Some(Source::SageMaker),
-            None => None,
+            None | Some(Tool::Command) => None,
         };
         Ok(traind_convert::convert(source, &text, &self.set)?)
-    }
-
-    fn convert_script(&self, text: &str) -> anyhow::Result<Converted> {
-        let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-        let command = lines.collect::<Vec<_>>().join("\n");
-        Ok(traind_convert::convert_command(&traind_convert::split_words(&command), &self.set)?)
     }
 }
 

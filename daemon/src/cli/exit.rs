@@ -16,6 +16,8 @@ Exit codes:
   4    the followed job was cancelled
   130  stopped following at Ctrl-C; the job keeps running";
 
+/// The code of a command that failed; clap itself exits with 2.
+pub(super) const FAILED: u8 = 1;
 /// The code that shells report for a program killed by this signal.
 pub(super) const SIGPIPE: i32 = 128 + 13;
 
@@ -50,7 +52,7 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(match exit {
             Exit::Done => 0,
-            Exit::Failed => 1, // clap itself exits with 2
+            Exit::Failed => FAILED,
             Exit::JobFailed => 3,
             Exit::JobCancelled => 4,
             Exit::Detached => 130,

@@ -54,8 +54,9 @@ impl Init {
         let given = |value: &Option<String>| value.clone();
         let model = dialogue.ask("model (folder, or hub id)", "MODEL", given(&self.model), None)?;
         let data = dialogue.ask("file to train on", "DATA", given(&self.data), None)?;
-        let Guess { task, columns } = guess_of(&data)?;
-        let task = task.or_else(|| guess::task_of_model(&config(&model)));
+        let of_model = guess::task_of_model(&config(&model));
+        let Guess { task, columns } = guess_of(&data, of_model)?;
+        let task = task.or(of_model);
         let task = dialogue.ask("task", "--task", given(&self.task), task)?;
         let validation = dialogue.ask(
             "file to evaluate on, or share of the training rows",
@@ -123,8 +124,9 @@ impl<R: BufRead> Dialogue<R> {
     }
 }
 
-/// Guesses task and columns from the first line of a local file.
-fn guess_of(data: &str) -> anyhow::Result<Guess> {
+/// Guesses task and columns from the first line of a local file. Models that write a text from another
+/// have no other task.
+fn guess_of(data: &str, of_model: Option<&str>) -> anyhow::Result<Guess> {
     let path = Path::new(data);
     if !path.is_file() {
         return Ok(Guess::default());
@@ -135,7 +137,11 @@ fn guess_of(data: &str) -> anyhow::Result<Guess> {
         .read_until(b'\n', &mut line)
         .with_context(|| format!("read {data}"))?;
     let names = guess::header(data, &String::from_utf8_lossy(&line));
-    Ok(names.map(|names| guess::columns(&names)).unwrap_or_default())
+    let columns = match of_model {
+        Some(guess::SEQ2SEQ) => guess::columns_of_seq2seq,
+        _ => guess::columns,
+    };
+    Ok(names.map(|names| columns(&names)).unwrap_or_default())
 }
 
 /// The configuration of a local model; null if there is none.
@@ -154,6 +160,13 @@ fn folder_or_id(model: &str) -> String {
 fn named(columns: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
     let path = |key: &str| match key {
         "text_pair" => "data.text_pair",
+        "source" => "data.source",
+        "target" => "data.target",
+        "messages" => "data.messages",
+        "prompt" => "data.prompt",
+        "completion" => "data.completion",
+        "chosen" => "data.chosen",
+        "rejected" => "data.rejected",
         "label" => "data.label",
         "tokens" => "data.tokens",
         "labels" => "data.labels",
@@ -222,6 +235,33 @@ mod tests {
         assert_eq!(job["data"]["validation_split"], 0.1);
         let job = init(folder.path(), Some("bert"), "texts.txt", "").unwrap();
         assert_eq!(job["model"]["task"], "masked-lm");
+    }
+
+    /// A causal language model once made `causal-lm` of every file.
+    #[test]
+    fn conversations_preferences_and_summaries_determine_the_task() {
+        let folder = folder();
+        let task = |model: &str, architecture: &str, row: &str| {
+            let config = format!(r#"{{"architectures": ["{architecture}"]}}"#);
+            fs::create_dir_all(folder.path().join(model)).unwrap();
+            fs::write(folder.path().join(model).join("config.json"), config).unwrap();
+            fs::write(folder.path().join("rows.jsonl"), row).unwrap();
+            let job = init(folder.path(), Some(model), "rows.jsonl", "").unwrap();
+            (job["model"]["task"].clone(), job["data"].clone())
+        };
+        for (row, wanted) in [
+            (r#"{"messages": [{"role": "user", "content": "a"}]}"#, "sft"),
+            (r#"{"prompt": "a", "completion": "b"}"#, "sft"),
+            (r#"{"prompt": "a", "chosen": "b", "rejected": "c"}"#, "dpo"),
+            (r#"{"text": "a"}"#, "causal-lm"),
+        ] {
+            assert_eq!(task("llama", "LlamaForCausalLM", row).0, wanted, "{row}");
+            assert_eq!(task("gpt2", "GPT2LMHeadModel", row).0, wanted, "{row}");
+        }
+        let row = r#"{"text": "a", "summary": "b"}"#;
+        let (found, data) = task("t5", "T5ForConditionalGeneration", row);
+        assert_eq!(found, "seq2seq-lm");
+        assert_eq!((&data["source"], &data["target"]), (&"text".into(), &"summary".into()));
     }
 
     #[test]

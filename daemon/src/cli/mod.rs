@@ -118,7 +118,7 @@ enum Command {
 
 /// Runs the command that the arguments name.
 pub fn main() -> ExitCode {
-    exit_on_broken_pipe();
+    exit_on_failed_output();
     let Cli { global, command } = Cli::parse();
     let result = match command {
         // Without a runtime, since they execute another program.
@@ -139,17 +139,25 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Exits quietly when the reader of the output has exited, as `head` does.
-fn exit_on_broken_pipe() {
-    const BROKEN_PIPE: &str = "failed printing to stdout: Broken pipe";
+/// Exits where standard output cannot be written: quietly when its reader has exited, as `head` does,
+/// else with an error, as on a full disk.
+fn exit_on_failed_output() {
+    const FAILED: &str = "failed printing to stdout: ";
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let message = info.payload().downcast_ref::<String>();
-        if message.is_some_and(|message| message.starts_with(BROKEN_PIPE)) {
-            #[expect(clippy::disallowed_methods, reason = "the panic must not continue")]
-            std::process::exit(exit::SIGPIPE);
-        }
-        report(info);
+        let Some(problem) = message.and_then(|message| message.strip_prefix(FAILED)) else {
+            return report(info);
+        };
+        let code = match problem.starts_with("Broken pipe") {
+            true => exit::SIGPIPE,
+            false => {
+                failure::print(&anyhow::anyhow!("write to standard output: {problem}"));
+                exit::FAILED.into()
+            }
+        };
+        #[expect(clippy::disallowed_methods, reason = "the panic must not continue")]
+        std::process::exit(code);
     }));
 }
 

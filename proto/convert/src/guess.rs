@@ -3,6 +3,9 @@
 
 use serde_json::{Map, Value};
 
+/// The task of models that write a text from another.
+pub const SEQ2SEQ: &str = "seq2seq-lm";
+
 /// Columns of a data file by the job file's names, and the task that they are for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Guess {
@@ -23,17 +26,54 @@ const PAIRS: [(&str, &str); 4] = [
 const LABELS: [&str; 7] = ["label", "labels", "stars", "sentiment", "category", "class", "target"];
 const TAGS: [&str; 4] = ["ner_tags", "tags", "labels", "pos_tags"];
 
+/// Columns of texts and the texts to write from them.
+const SOURCES: [(&str, &str); 8] = [
+    ("source", "target"),
+    ("article", "highlights"),
+    ("article", "abstract"),
+    ("document", "summary"),
+    ("dialogue", "summary"),
+    ("article", "summary"),
+    ("text", "summary"),
+    ("description", "abstract"),
+];
+
+/// The columns that the names of columns suggest for a model that writes a text from another.
+pub fn columns_of_seq2seq(names: &[String]) -> Guess {
+    let both = |(source, target)| Some((find(names, &[source])?, find(names, &[target])?));
+    let columns = match SOURCES.into_iter().find_map(both) {
+        Some((source, target)) => vec![("source", source), ("target", target)],
+        None => Vec::new(),
+    };
+    Guess { task: Some(SEQ2SEQ), columns }
+}
+
+/// The first wanted name that a column has, as the column spells it.
+fn find(names: &[String], wanted: &[&str]) -> Option<String> {
+    let known = |want: &&str| names.iter().find(|name| name.eq_ignore_ascii_case(want));
+    wanted.iter().find_map(known).cloned()
+}
+
 /// The task and the columns that the names of columns suggest.
 pub fn columns(names: &[String]) -> Guess {
-    let find = |wanted: &[&str]| {
-        let known = |want: &&str| names.iter().find(|name| name.eq_ignore_ascii_case(want));
-        wanted.iter().find_map(known).cloned()
-    };
+    let find = |wanted: &[&str]| find(names, wanted);
     if let (Some(question), Some(context), Some(answers)) =
         (find(&["question"]), find(&["context"]), find(&["answers"]))
     {
         let columns = vec![("question", question), ("context", context), ("answers", answers)];
         return Guess { task: Some("question-answering"), columns };
+    }
+    if let Some(messages) = find(&["messages"]) {
+        return Guess { task: Some("sft"), columns: vec![("messages", messages)] };
+    }
+    if let (Some(chosen), Some(rejected)) = (find(&["chosen"]), find(&["rejected"])) {
+        let mut columns = vec![("chosen", chosen), ("rejected", rejected)];
+        columns.extend(find(&["prompt"]).map(|prompt| ("prompt", prompt)));
+        return Guess { task: Some("dpo"), columns };
+    }
+    if let (Some(prompt), Some(completion)) = (find(&["prompt"]), find(&["completion"])) {
+        let columns = vec![("prompt", prompt), ("completion", completion)];
+        return Guess { task: Some("sft"), columns };
     }
     if let (Some(tokens), Some(labels)) = (find(&["tokens", "words"]), find(&TAGS)) {
         let columns = vec![("tokens", tokens), ("labels", labels)];
@@ -83,13 +123,15 @@ fn fields(line: &str, delimiter: char) -> Vec<String> {
 
 /// The task that a model's configuration names, by its architecture.
 pub fn task_of_model(config: &Value) -> Option<&'static str> {
-    const HEADS: [(&str, &str); 6] = [
+    const HEADS: [(&str, &str); 8] = [
         ("ForSequenceClassification", "sequence-classification"),
         ("ForTokenClassification", "token-classification"),
         ("ForQuestionAnswering", "question-answering"),
         ("ForMaskedLM", "masked-lm"),
         ("LMHeadModel", "causal-lm"),
         ("ForCausalLM", "causal-lm"),
+        ("ForConditionalGeneration", SEQ2SEQ),
+        ("ForImageClassification", "image-classification"),
     ];
     let architecture = config["architectures"][0].as_str()?;
     HEADS.iter().find(|(head, _)| architecture.ends_with(head)).map(|(_, task)| *task)
@@ -127,6 +169,17 @@ mod tests {
             "id,context,question,answers",
             Some("question-answering"),
             &[("question", "question"), ("context", "context"), ("answers", "answers")],
+        );
+        check("messages", Some("sft"), &[("messages", "messages")]);
+        check(
+            "Prompt,completion",
+            Some("sft"),
+            &[("prompt", "Prompt"), ("completion", "completion")],
+        );
+        check(
+            "prompt,chosen,rejected",
+            Some("dpo"),
+            &[("chosen", "chosen"), ("rejected", "rejected"), ("prompt", "prompt")],
         );
         check("text", None, &[("text", "text")]);
         check("a,b", None, &[]);

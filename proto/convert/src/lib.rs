@@ -8,6 +8,7 @@
 mod draft;
 pub mod guess;
 mod rule;
+mod shell;
 mod sources;
 mod values;
 
@@ -61,8 +62,8 @@ pub fn convert(
     text: &str,
     fields: &[(String, String)],
 ) -> Result<Converted, Refused> {
-    let settings: Value = serde_saphyr::from_str(text)
-        .map_err(|error| Refused::because("", format!("is neither YAML nor JSON: {error}")))?;
+    let settings: Value =
+        serde_saphyr::from_str(text).map_err(|error| Refused::because("", describe(&error)))?;
     let Value::Object(settings) = settings else {
         return Err(Refused::because("", "is no mapping of keys to values"));
     };
@@ -91,14 +92,25 @@ pub fn convert_command(
     draft.finish(&header(&format!("a command line of {script}")))
 }
 
+/// Converts the one command of a shell script that trains. Its redirections and pipes are left out.
+pub fn convert_script(script: &str, fields: &[(String, String)]) -> Result<Converted, Refused> {
+    let mut draft = Draft::new(fields)?;
+    let script = sources::examples::read_script(script, &mut draft)?;
+    draft.finish(&header(&format!("a command line of {script}")))
+}
+
 /// Writes a job file of values by field path, under a line that says where it comes from.
 pub fn write(fields: &[(String, String)], header: &str) -> Result<Converted, Refused> {
     Draft::new(fields)?.finish(header)
 }
 
-/// The words of a command as a shell splits them: quotes and backslashes, no variables.
-pub fn split_words(command: &str) -> Vec<String> {
-    values::split_words(command)
+fn describe(error: &serde_saphyr::Error) -> String {
+    match error.without_snippet() {
+        serde_saphyr::Error::MultipleDocuments { .. } => {
+            "has more than one YAML document; convert each by itself".to_owned()
+        }
+        _ => format!("is neither YAML nor JSON: {error}"),
+    }
 }
 
 /// The tool that writes such keys.

@@ -1,7 +1,7 @@
 //! Tables of keys, and the key that no table has: one of TrainingArguments.
 
 use serde_json::Value;
-use traind_job_file::{Sharding, Treatment, fsdp_of_words, training_argument};
+use traind_job_file::{MAPPINGS, Sharding, Treatment, fsdp_of_words, training_argument};
 
 use crate::draft::Draft;
 use crate::values::{is_off, plain, shown};
@@ -97,7 +97,7 @@ const FORMER: Table = &[
 ];
 
 fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
-    let value = plain(value);
+    let value = if MAPPINGS.contains(&key) { mapping(value) } else { plain(value) };
     // Switched off, these say nothing.
     let says_nothing =
         ["adafactor", "warmup_ratio", "group_by_length", "fsdp"].contains(&key) && is_off(&value);
@@ -135,6 +135,12 @@ fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
         },
         None => draft.refuse(key, "is not known here; remove it, if the job does not need it"),
     }
+}
+
+/// A mapping that is given as JSON text, as on a command line; other values as they are.
+fn mapping(value: &Value) -> Value {
+    let parsed = value.as_str().filter(|text| text.starts_with('{'));
+    parsed.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(|| plain(value))
 }
 
 /// Whether a value is one of `known`, or a list of some.

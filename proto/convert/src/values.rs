@@ -42,28 +42,3 @@ pub(crate) fn is_off(value: &Value) -> bool {
 pub(crate) fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
-
-pub(crate) fn split_words(command: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote: Option<char> = None;
-    let mut characters = command.chars();
-    while let Some(c) = characters.next() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (Some('\''), c) => word.get_or_insert_default().push(c),
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (_, '\\') => match characters.next() {
-                None | Some('\n') => {}
-                Some(escaped) => word.get_or_insert_default().push(escaped),
-            },
-            (None, c) if c.is_whitespace() => words.extend(word.take()),
-            (_, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    words
-}

@@ -7,7 +7,7 @@ use crate::schema::JobFile;
 use crate::schema::model::AttnImplementation;
 use crate::schema::parallel::{Fsdp, LOADING_HORIZON, Parallel};
 use crate::schema::resources::Platform;
-use crate::schema::train::{EvalStrategy, LrSchedulerType, SaveStrategy, Train};
+use crate::schema::train::{EvalStrategy, LrSchedulerType, Optim, SaveStrategy, Train};
 use crate::values::hub_name::is_hub_name;
 use crate::values::{DataFiles, ModelSource};
 
@@ -145,7 +145,9 @@ fn check_schedule(train: &Train, problems: &mut Problems) {
         problems.violation("train.lr_scheduler_type", description);
     }
     let is_constant = [LrSchedulerType::Constant, LrSchedulerType::ReduceLrOnPlateau];
-    if is_constant.contains(&schedule) && !train.warmup_steps.is_zero() {
+    // This optimizer warms up by itself.
+    let warms_up = train.optim == Optim::ScheduleFreeAdamW;
+    if is_constant.contains(&schedule) && !warms_up && !train.warmup_steps.is_zero() {
         let description = format!(
             "has no effect with the scheduler `{schedule}`; `constant_with_warmup` warms up"
         );

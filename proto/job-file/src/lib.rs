@@ -56,7 +56,9 @@ pub use schema::train::{
     TrainSamplingStrategy,
 };
 pub use schema::{JobFile, fields};
-pub use training_arguments::{Argument, Sharding, Treatment, fsdp_of_words, training_argument};
+pub use training_arguments::{
+    Argument, MAPPINGS, Sharding, Treatment, fsdp_of_words, training_argument,
+};
 pub use values::{
     DataFiles, DataSetUrl, EarlyStopping, FileSize, InputTokens, LabelMap, LayerNumbers, Mapping,
     ModelSource, Offload, OptimArgs, Quantity, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio,

@@ -107,6 +107,10 @@ fn describe_syntax_error(error: &serde_saphyr::Error) -> String {
     match error.without_snippet() {
         Error::DuplicateMappingKey { key: Some(key), .. } => format!("key `{key}` is given twice"),
         Error::Budget { .. } => format!("is too large, or deeper than {DEPTH_MAX} levels"),
+        Error::MultipleDocuments { .. } => {
+            "has more than one YAML document; remove the `---` between them, or all but one"
+                .to_owned()
+        }
         Error::NonFiniteFloat { .. } => "numbers must be finite".to_owned(),
         other => {
             let text = other.to_string();

@@ -80,6 +80,15 @@ fn other_values_are_warned_about_or_refused_by_name() {
     }
 }
 
+/// What `to_json_string` writes for a token, whether there is one or not.
+#[test]
+fn masked_tokens_say_nothing() {
+    assert_eq!(parse("hub_token: <HUB_TOKEN>"), Ok(Vec::new()));
+    assert_eq!(parse("push_to_hub_token: <PUSH_TO_HUB_TOKEN>"), Ok(Vec::new()));
+    assert!(parse("hub_token: <TOKEN>").is_err());
+    assert!(parse("run_name: <HUB_TOKEN>").is_ok());
+}
+
 #[test]
 fn every_optimizer_is_accepted_or_refused_with_another() {
     for name in fixture()["optimizers"].as_array().unwrap() {

@@ -76,6 +76,15 @@ async fn an_unusable_checkpoint_is_an_error_that_names_it() {
         .await;
     flip_a_bit(&folder.join("model.safetensors"));
     check(resume("flipped"), "CHECKPOINT_CORRUPT", &["checkpoint-12", "model.safetensors"]).await;
+    let trainer = Draft::new(&host, "trainer");
+    let folder = trainer.path("checkpoint-3");
+    fs::create_dir(&folder).unwrap();
+    for name in ["model.safetensors", "optimizer.pt", "training_args.bin", "trainer_state.json"] {
+        fs::write(folder.join(name), "{}").unwrap();
+    }
+    let trainer = trainer.set("train.resume_from_checkpoint", folder.display());
+    let words = ["checkpoint-3", "another program, such as the Trainer", "model.name_or_path"];
+    check(trainer, "CHECKPOINT_CORRUPT", &words).await;
 }
 
 #[tokio::test]

@@ -133,3 +133,24 @@ async fn the_log_and_the_cores_of_a_running_job_are_shown() {
     let log = host.cli(draft.folder(), &["logs", "busy"]).stdout;
     assert!(log.contains("step 1/"), "{log}");
 }
+
+/// `traind logs` once panicked on a full disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn output_that_cannot_be_written_is_an_error() {
+    let host = Host::started(1).await;
+    let draft = Draft::new(&host, "job");
+    let job = host.complete(&draft).await.job;
+    let run = |arguments: &[&str], output: Stdio| {
+        let output = host.traind().args(arguments).stdout(output).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for arguments in [&["logs", &job.id][..], &["ls"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let (code, said) = run(arguments, full.into());
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.starts_with("error: write to standard output: No space left"), "{said}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(run(arguments, writer.into()), (Some(141), String::new()));
+    }
+}

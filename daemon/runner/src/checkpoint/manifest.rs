@@ -56,7 +56,10 @@ impl Manifest {
 
     /// Reads the manifest of a folder.
     pub(super) fn read(folder: &Path) -> Result<Manifest, CheckpointProblem> {
-        let unreadable = |source| CheckpointProblem::Unreadable { file: MANIFEST.into(), source };
+        let unreadable = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound if is_foreign(folder) => CheckpointProblem::Foreign,
+            _ => CheckpointProblem::Unreadable { file: MANIFEST.into(), source },
+        };
         let text = fs::read(folder.join(MANIFEST)).map_err(unreadable)?;
         let invalid = |source| CheckpointProblem::Invalid { file: MANIFEST, source };
         let manifest: Manifest = serde_json::from_slice(&text).map_err(invalid)?;
@@ -98,6 +101,13 @@ impl Manifest {
     fn render(&self) -> serde_json::Result<Vec<u8>> {
         serde_json::to_vec_pretty(self)
     }
+}
+
+/// Whether a folder has files that only PyTorch writes, as the Trainer does.
+fn is_foreign(folder: &Path) -> bool {
+    const FILES: [&str; 4] =
+        ["training_args.bin", "optimizer.pt", "scheduler.pt", "pytorch_model.bin"];
+    FILES.iter().any(|name| folder.join(name).exists())
 }
 
 fn entries(folder: &Path, known: &[FileEntry]) -> io::Result<Vec<FileEntry>> {
@@ -155,5 +165,19 @@ mod tests {
             fs::write(&path, whole).unwrap();
         }
         read().unwrap();
+    }
+
+    #[test]
+    fn a_checkpoint_of_the_trainer_is_named_as_one() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["model.safetensors", "optimizer.pt", "trainer_state.json"] {
+            fs::write(folder.path().join(name), b"{}").unwrap();
+        }
+        let error = Manifest::read(folder.path()).unwrap_err().to_string();
+        assert!(
+            error.contains("another program") && error.contains("model.name_or_path"),
+            "{error}"
+        );
+        assert!(!error.contains(MANIFEST), "{error}");
     }
 }

@@ -143,6 +143,12 @@ pub(crate) enum CheckpointProblem {
     #[error("it is of step {found}, not {expected}")]
     OtherStep { found: u64, expected: u64 },
 
+    #[error(
+        "it is a checkpoint of another program, such as the Trainer; to begin with its weights, \
+         name it in model.name_or_path"
+    )]
+    Foreign,
+
     #[error("it was saved with save_only_model and has no state to resume from")]
     ModelOnly,
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use traind_convert::{Converted, Refused, Source, convert, convert_command, split_words};
+use traind_convert::{Converted, Refused, Source, convert, convert_script};
 
 use super::{check_fields, fields};
 
@@ -191,7 +191,7 @@ fn converted(file: &str) -> Result<Converted, Refused> {
     let text = fs::read_to_string(folder().join(file)).unwrap();
     let (kind, _) = file.split_once('/').unwrap();
     match kind {
-        "examples" => convert_command(&split_words(&text.replace("\\\n", " ")), &[]),
+        "examples" => convert_script(&text, &[]),
         "axolotl" => convert(Some(Source::Axolotl), &text, &[]),
         "llama_factory" => convert(Some(Source::LlamaFactory), &text, &[]),
         "trainer" => convert(Some(Source::TrainingArguments), &text, &fields(&GIVEN)),

@@ -1,8 +1,8 @@
 //! Command lines of transformers' example scripts.
 
-use traind_convert::{convert_command, split_words};
+use traind_convert::convert_command;
 
-use super::{check, check_refused, command, fields};
+use super::{check, check_refused, command};
 
 const RUN: &str = "--do_train --do_eval";
 
@@ -54,40 +54,65 @@ fn glue_on_files_says_which_column_is_read() {
 }
 
 #[test]
-fn a_launcher_says_how_many_cores() {
-    let line = "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 examples/pytorch/text-classification/run_glue.py \
-        --model_name_or_path x/y --task_name=sst2 --do_train --do_eval --output_dir out --ddp_timeout 3600";
-    check(command(line), &[("resources.cores", "2")], &["ddp_timeout"]);
-    let line = "accelerate launch --num_processes 4 run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train";
-    check(command(line), &[("resources.cores", "4"), ("train.do_eval", "false")], &[]);
-}
-
-#[test]
-fn a_launcher_of_several_hosts_says_how_many() {
-    let check_hosts = |launcher: &str, cores: &str, given: &[(&str, &str)], notes: &[&str]| {
-        let line =
-            format!("{launcher} run_clm.py --model_name_or_path x/y --train_file a.txt --do_train");
-        let converted = convert_command(&split_words(&line), &fields(given));
-        check(converted, &[("resources.hosts", "2"), ("resources.cores", cores)], notes);
-    };
-    check_hosts("torchrun --nnodes 2 --nproc_per_node 8", "8", &[], &["resources.hosts"]);
-    // accelerate counts the processes of all hosts.
-    let accelerate = "accelerate launch --num_machines 2 --num_processes 8";
-    let given = [("resources.engine", "slurm"), ("slurm.partition", "long")];
-    check_hosts(accelerate, "4", &given, &[]);
-    let command_of = |launcher: &str| command(&format!("{launcher} run_clm.py --do_train"));
-    let uneven = command_of("accelerate launch --num_machines 2 --num_processes 7");
-    check_refused(uneven, &[("num_processes", "7 processes cannot be divided among 2 hosts")]);
-    check_refused(command_of("torchrun --nnodes 1:4"), &[("nnodes", "number from 1 up")]);
-}
-
-#[test]
 fn classification_of_a_data_set() {
     let line = "python run_classification.py --model_name_or_path x/y --dataset_name imdb --text_column_names text \
         --label_column_name label --shuffle_train_dataset --metric_name accuracy --do_train --do_eval \
         --max_seq_length 512 --output_dir out";
     let notes = ["shuffle_train_dataset", "metric_name"];
     check(command(line), &[("data.text", "text"), ("data.max_length", "512")], &notes);
+}
+
+/// TrainingArguments sets do_eval where eval_strategy is not `no`.
+#[test]
+fn a_strategy_of_evaluation_evaluates() {
+    let line =
+        "run_mlm.py --model_name_or_path x/y --dataset_name wikitext --do_train --output_dir out";
+    for strategy in ["--eval_strategy epoch", "--evaluation_strategy epoch --do_eval False"] {
+        check(
+            command(&format!("{line} {strategy}")),
+            &[
+                ("train.do_eval", "null"),
+                ("data.validation", "['hf://datasets/Salesforce/wikitext']"),
+            ],
+            &[],
+        );
+    }
+    let expect = [("train.do_eval", "false"), ("data.validation", "null")];
+    check(command(&format!("{line} --eval_strategy no")), &expect, &[]);
+}
+
+#[test]
+fn mappings_on_a_command_line_are_json() {
+    let line = "run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train \
+        --lr_scheduler_type cosine_with_restarts --lr_scheduler_kwargs '{\"num_cycles\": 2}'";
+    check(command(line), &[("train.lr_scheduler_kwargs.num_cycles", "2")], &[]);
+}
+
+#[test]
+fn checkpoints_to_resume_from_are_those_of_traind() {
+    let line = "run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train \
+        --resume_from_checkpoint out/checkpoint-2";
+    let expect = [("train.resume_from_checkpoint", "/base/out/checkpoint-2")];
+    check(command(line), &expect, &["resume_from_checkpoint"]);
+}
+
+#[test]
+fn short_names_of_data_sets_are_ids_of_the_hub() {
+    let rest = "--model_name_or_path google-t5/t5-small --do_train --do_eval --output_dir out";
+    let line = format!(
+        "run_summarization.py {rest} --dataset_name cnn_dailymail --dataset_config \"3.0.0\" \
+         --source_prefix \"summarize: \""
+    );
+    let expect = [
+        ("data.train", "['hf://datasets/abisee/cnn_dailymail']"),
+        ("data.dataset_config_name", "'3.0.0'"),
+        ("data.target", "highlights"),
+    ];
+    check(command(&line), &expect, &[]);
+    let line = format!(
+        "run_translation.py {rest} --dataset_name wmt16 --dataset_config_name ro-en --source_lang en --target_lang ro"
+    );
+    check(command(&line), &[("data.train", "['hf://datasets/wmt/wmt16']")], &[]);
 }
 
 #[test]
@@ -227,8 +252,10 @@ fn command_lines_that_run_no_example() {
 }
 
 #[test]
-fn lines_of_a_shell_are_words() {
-    let words = split_words("a 'b c' \"d\\\"e\" \\\n  --f=\"g h\" i\\ j");
-    assert_eq!(words, ["a", "b c", "d\"e", "--f=g h", "i j"]);
+fn a_command_line_of_words_has_no_operators() {
+    let words =
+        ["run_mlm.py", "--do_train", "--model_name_or_path", "x/y", "--train_file", "a;b.txt"];
+    let converted = convert_command(&words.map(str::to_owned), &[]);
+    check(converted, &[("data.train", "[/base/a;b.txt]")], &[]);
     assert!(convert_command(&[], &[]).is_err());
 }

@@ -6,14 +6,16 @@
 mod argument_files;
 mod axolotl;
 mod commands;
+mod launchers;
 mod llama_factory;
 mod sagemaker;
+mod scripts;
 mod training_arguments;
 
 use std::path::Path;
 
 use serde_json::Value;
-use traind_convert::{Converted, Refused, Source, convert, convert_command, split_words};
+use traind_convert::{Converted, Refused, Source, convert, convert_script};
 use traind_job_file::JobFile;
 
 /// Settings that are converted: every field of `expect` has this value in the resolved job file,
@@ -70,7 +72,7 @@ fn text(source: Source, text: &str, given: &[(&str, &str)]) -> Result<Converted,
 }
 
 fn command(line: &str) -> Result<Converted, Refused> {
-    convert_command(&split_words(line), &[])
+    convert_script(line, &[])
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn values_that_are_given_come_before_the_source() {
     let given = fields(&[("model.name_or_path", "./mine"), ("train.learning_rate", "1e-3")]);
     let line =
         "run_mlm.py --model_name_or_path x/y --learning_rate 5e-5 --do_train --train_file a.txt";
-    let converted = convert_command(&split_words(line), &given);
+    let converted = convert_script(line, &given);
     check(
         converted,
         &[("model.name_or_path", "/base/mine"), ("train.learning_rate", "0.001")],
@@ -91,7 +93,7 @@ fn values_of_one_mapping_are_given_apart() {
     let given = fields(&[("data.columns.drop", "[id]"), ("data.columns.rename", "{body: text}")]);
     let line = "run_mlm.py --model_name_or_path x/y --do_train --train_file a.txt";
     let expect = [("data.columns.drop", "[id]"), ("data.columns.rename.body", "text")];
-    check(convert_command(&split_words(line), &given), &expect, &[]);
+    check(convert_script(line, &given), &expect, &[]);
 }
 
 #[test]
@@ -99,6 +101,7 @@ fn what_is_no_settings_of_a_tool_is_said_so() {
     check_refused(convert(None, "[1, 2]", &[]), &[("", "no mapping")]);
     check_refused(convert(None, "a: 1", &[]), &[("", "--from")]);
     check_refused(convert(None, "{", &[]), &[("", "neither YAML nor JSON")]);
+    check_refused(convert(None, "a: 1\n---\nb: 2", &[]), &[("", "more than one YAML document")]);
 }
 
 #[test]

@@ -8,10 +8,14 @@ use super::{check, check_refused, text};
 const GIVEN: [(&str, &str); 3] =
     [("model.name_or_path", "x/y"), ("model.task", "masked-lm"), ("data.train", "a.txt")];
 
-/// The defaults of the installed transformers, which a script lists.
-fn defaults() -> Map<String, Value> {
+/// What a script lists of the installed transformers.
+fn fixture(key: &str) -> Map<String, Value> {
     let listed = include_str!("../../../job-file/fixtures/training_arguments.json");
-    serde_json::from_str::<Value>(listed).unwrap()["defaults"].as_object().unwrap().clone()
+    serde_json::from_str::<Value>(listed).unwrap()[key].as_object().unwrap().clone()
+}
+
+fn defaults() -> Map<String, Value> {
+    fixture("defaults")
 }
 
 fn dumped(changes: &[(&str, Value)]) -> String {
@@ -26,6 +30,46 @@ fn all_defaults_are_a_job_that_trains() {
     let expect =
         [("train.do_train", "true"), ("train.optim", "adamw_torch"), ("train.report_to", "none")];
     check(converted, &expect, &["optim", "do_train"]);
+}
+
+/// `hub_token` is masked in what `to_json_string` writes, given or not, and was once refused.
+#[test]
+fn what_to_json_string_writes_is_a_job() {
+    let mut dumped = fixture("dumped");
+    assert_eq!(dumped["hub_token"], "<HUB_TOKEN>");
+    assert_eq!(dumped["sortish_sampler"], false);
+    dumped.insert("push_to_hub_token".to_owned(), "<PUSH_TO_HUB_TOKEN>".into());
+    let settings = Value::Object(dumped.clone()).to_string();
+    let converted = text(Source::TrainingArguments, &settings, &GIVEN);
+    let notes = [
+        "optim",
+        "disable_tqdm",
+        "report_to",
+        "use_cpu",
+        "accelerator_config",
+        "dataloader_pin_memory",
+        "do_train",
+    ];
+    check(converted, &[("name", "out"), ("train.learning_rate", "5e-5")], &notes);
+
+    dumped.insert("hub_token".to_owned(), "hf_x".into());
+    dumped.insert("sortish_sampler".to_owned(), true.into());
+    let settings = Value::Object(dumped).to_string();
+    check_refused(
+        text(Source::TrainingArguments, &settings, &GIVEN),
+        &[("hub_token", "HF_TOKEN"), ("sortish_sampler", "group_by_length")],
+    );
+}
+
+/// Command lines and job files have mappings as JSON text.
+#[test]
+fn mappings_are_read_from_text() {
+    let settings = r#"{"lr_scheduler_type": "cosine_with_restarts", "lr_scheduler_kwargs": "{\"num_cycles\": 2}",
+        "deepspeed": "{\"zero_optimization\": {\"stage\": 2}}"}"#;
+    let converted = text(Source::TrainingArguments, settings, &GIVEN);
+    let expect =
+        [("train.lr_scheduler_kwargs.num_cycles", "2"), ("parallel.fsdp", "shard_grad_op")];
+    check(converted, &expect, &["train.deepspeed.zero_optimization.stage"]);
 }
 
 #[test]

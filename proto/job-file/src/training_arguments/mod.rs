@@ -3,9 +3,11 @@
 
 mod deepspeed;
 mod fsdp;
+mod mappings;
 mod table;
 
 pub use fsdp::{Sharding, fsdp_of_words};
+pub use mappings::MAPPINGS;
 pub(crate) use table::{ALL, OPTIMIZERS};
 
 use crate::aliases;
@@ -43,11 +45,15 @@ impl Argument {
         Node::parse(yaml).is_ok_and(|node| self.is_default_value(&node.value))
     }
 
-    /// Nothing, null and an empty value stand for the default too, as in transformers.
+    /// Nothing, null and an empty value stand for the default too, as in transformers. So does the
+    /// mask that `to_json_string` writes for every token, given or not: `<HUB_TOKEN>`.
     fn is_default_value(&self, value: &Value) -> bool {
         match value {
             Value::Null => true,
             Value::Text(text) if text.is_empty() => true,
+            Value::Text(text) if self.name.ends_with("_token") => {
+                *text == format!("<{}>", self.name.to_uppercase())
+            }
             Value::List(nodes) if nodes.is_empty() => true,
             Value::Map(entries) if entries.is_empty() => true,
             value => scalar(value).is_some_and(|text| text == self.default),
@@ -62,6 +68,7 @@ pub fn training_argument(name: &str) -> Option<&'static Argument> {
 
 /// Takes the arguments of the table, and optimizers that there are none of, out of `train`.
 pub(crate) fn apply(root: &mut Node, problems: &mut Problems) {
+    mappings::apply(root, problems);
     fsdp::apply(root, problems);
     deepspeed::apply(root, problems);
     let Some(entries) = aliases::section_of(root, "train") else {

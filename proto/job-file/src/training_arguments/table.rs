@@ -54,6 +54,7 @@ const EVALUATION: &[Argument] = arguments! {
     eval_use_gather_object: "false", NoEffect(BATCHED);
     eval_accumulation_steps: "null", NoEffect(BATCHED);
     batch_eval_metrics: "false", Always(BATCHED);
+    sortish_sampler: "false", Refused("use train_sampling_strategy: group_by_length");
     include_for_metrics: "[]", NoEffect("the task decides which metrics are computed");
 };
 

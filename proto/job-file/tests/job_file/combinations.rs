@@ -67,6 +67,8 @@ fn fields_that_do_not_fit_each_other() {
         "line 1: train.warmup_steps: has no effect with the scheduler `constant`; \
          `constant_with_warmup` warms up",
     );
+    // This optimizer warms up by itself.
+    check("train: {lr_scheduler_type: constant, warmup_steps: 5, optim: schedule_free_adamw}", "");
     let long = "x".repeat(129);
     check(&format!("name: {long}"), "line 1: name: must have at most 128 characters");
     check("name: \"a\\nb\"", "line 1: name: must be one line without control characters");
@@ -468,6 +470,23 @@ fn options_of_a_schedule_fit_it() {
     };
     said("cosine_with_restarts", "num_cycles: 4", "");
     said("polynomial", "lr_end: 0, power: 2", "");
+    // JSON text, as on a command line.
+    let given = |text: &str, expect: &str| {
+        let kwargs = format!("lr_scheduler_kwargs: {text}");
+        check(&format!("train: {{lr_scheduler_type: cosine_with_restarts, {kwargs}}}"), expect);
+    };
+    given(r#"'{"num_cycles": 2}'"#, "");
+    let refused = "line 1: train.lr_scheduler_kwargs";
+    given(
+        r#"'{"power": 2}'"#,
+        &format!(
+            "{refused}.power: is not an option of `cosine_with_restarts`, which has `num_cycles`"
+        ),
+    );
+    given(
+        "'{num_cycles'",
+        &format!("{refused}: is not JSON: key must be a string at line 1 column 2"),
+    );
     let path = "line 1: train.lr_scheduler_kwargs";
     for (schedule, kwargs, expect) in [
         (

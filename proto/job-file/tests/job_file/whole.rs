@@ -80,6 +80,11 @@ fn yaml_that_cannot_be_parsed() {
     );
     assert_eq!(said("name: demo\nname: again"), "line 2: job file: key `name` is given twice");
     assert_eq!(said("train:\n  learning_rate: .inf"), "line 2: job file: numbers must be finite");
+    assert_eq!(
+        said("name: a\n---\nname: b"),
+        "line 3: job file: has more than one YAML document; remove the `---` between them, or all \
+         but one"
+    );
     let broken = said("name: demo\nmodel: {a: b");
     assert!(broken.starts_with("line 2: job file: not valid YAML: "), "{broken}");
 }

@@ -4,6 +4,8 @@ mod arguments;
 mod command_line;
 mod glue;
 mod images;
+mod launcher;
+mod script;
 mod seq2seq;
 
 use serde_json::{Map, Value};
@@ -13,6 +15,9 @@ use crate::draft::Draft;
 use crate::rule::{Rule, Table, apply};
 use crate::sources::hub;
 use crate::values::{is_off, shown};
+
+use command_line::CommandLine;
+use launcher::Launch;
 
 pub(crate) use arguments::{DATA, MODEL};
 
@@ -81,7 +86,7 @@ const FLAGS: Table = &[
 /// Reads a command line; returns the script's name.
 pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, Refused> {
     let line = command_line::read(words)?;
-    let Some(script) = script_of(&line.script) else {
+    let Some(script) = script_of(line.script) else {
         let known: Vec<&str> =
             SCRIPTS.iter().filter(|s| s.unsupported.is_none()).map(|s| s.name).collect();
         let text = format!(
@@ -95,21 +100,35 @@ pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, 
         return Err(Refused::because(script.name, sentence));
     }
     draft.imply("model.task", script.task);
-    if let Some(processes) = line.processes {
-        draft.set("resources.cores", processes.into(), "processes of the launcher");
-    }
-    if line.hosts > 1 {
-        draft.set("resources.hosts", line.hosts.into(), "hosts of the launcher");
-        if draft.get("resources.engine").is_none() {
-            draft.note("resources.hosts", LAUNCHED);
-        }
-    }
+    launch(&line, draft)?;
     for (key, value) in &line.arguments {
         apply(&[FLAGS, script.arguments(), MODEL, DATA], key, value, draft);
     }
     phases(&Arguments(&line.arguments), draft);
+    note_resumption(&Arguments(&line.arguments), draft);
     script.read_together(&line.arguments, draft);
     Ok(script.name)
+}
+
+/// Reads the one command of a shell script that trains; returns its script's name.
+pub(crate) fn read_script(text: &str, draft: &mut Draft) -> Result<&'static str, Refused> {
+    let words = script::training_command(text, draft)?;
+    read(&words, draft)
+}
+
+/// Reads the launcher.
+fn launch(line: &CommandLine<'_>, draft: &mut Draft) -> Result<(), Refused> {
+    let Launch { hosts, processes } = launcher::read(line.launcher, &line.arguments, draft)?;
+    if let Some(processes) = processes {
+        draft.set("resources.cores", processes.into(), "processes of the launcher");
+    }
+    if hosts > 1 {
+        draft.set("resources.hosts", hosts.into(), "hosts of the launcher");
+        if draft.get("resources.engine").is_none() {
+            draft.note("resources.hosts", LAUNCHED);
+        }
+    }
+    Ok(())
 }
 
 /// Reads the arguments of another script that name data and columns, as the examples mean them.
@@ -160,6 +179,11 @@ impl Arguments<'_> {
         self.0.get(key).is_some_and(|value| !is_off(value))
     }
 
+    /// Whether the script evaluates: TrainingArguments sets `do_eval` where `eval_strategy` is not `no`.
+    fn evaluates(&self) -> bool {
+        ["do_eval", "eval_strategy", "evaluation_strategy"].iter().any(|key| self.is_on(key))
+    }
+
     fn number(&self, key: &str) -> Option<f64> {
         self.0.get(key).and_then(Value::as_f64)
     }
@@ -174,11 +198,22 @@ fn phases(arguments: &Arguments, draft: &mut Draft) {
     if !arguments.is_on("do_train") {
         draft.set("train.do_train", false.into(), "do_train");
     }
-    if !arguments.is_on("do_eval") {
+    if !arguments.evaluates() {
         draft.set("train.do_eval", false.into(), "do_eval");
     }
     if arguments.is_on("do_predict") {
         draft.set("train.do_predict", true.into(), "do_predict");
+    }
+}
+
+fn note_resumption(arguments: &Arguments, draft: &mut Draft) {
+    let key = "resume_from_checkpoint";
+    if arguments.is_on(key) {
+        draft.note(
+            key,
+            "checkpoints of traind alone are resumed from; to begin with the weights of one of the \
+            Trainer, name its folder in model.name_or_path",
+        );
     }
 }
 
@@ -213,7 +248,7 @@ fn data_set(name: &str, arguments: &Arguments, draft: &mut Draft) {
         Err(_) => {}
         Ok(id) => {
             draft.set("data.train", id.clone().into(), "dataset_name");
-            if arguments.is_on("do_eval") {
+            if arguments.evaluates() {
                 draft.set("data.validation", id.clone().into(), "dataset_name");
             }
             if arguments.is_on("do_predict") {
@@ -228,7 +263,7 @@ fn data_set(name: &str, arguments: &Arguments, draft: &mut Draft) {
 fn split(task: &str, arguments: &Arguments, draft: &mut Draft) {
     let is_language_model = matches!(task, "masked-lm" | "causal-lm");
     let has_rows = draft.get("data.validation").is_some();
-    if !is_language_model || has_rows || !arguments.is_on("do_eval") {
+    if !is_language_model || has_rows || !arguments.evaluates() {
         return;
     }
     let key = "validation_split_percentage";

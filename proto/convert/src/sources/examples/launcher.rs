@@ -1,0 +1,280 @@
+//! The programs that start a script, such as `srun -N 2 torchrun --nproc_per_node 8`, and their
+//! options.
+
+use serde_json::{Map, Value};
+
+use super::command_line::pairs;
+use crate::Refused;
+use crate::draft::Draft;
+use crate::rule::apply;
+use crate::values::{is_off, shown};
+
+/// Processes and hosts that a script is started on.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Launch {
+    /// Number of hosts.
+    pub hosts: u32,
+    /// Processes on each host.
+    pub processes: Option<u32>,
+}
+
+/// Meaning of an option.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    /// Processes on each host.
+    Processes,
+    /// Processes on all hosts.
+    AllProcesses,
+    Hosts,
+    /// Read with other options of the program.
+    Own,
+}
+
+use Meaning::{AllProcesses, Hosts, Own, Processes};
+
+struct Program {
+    /// File names, or modules that Python runs.
+    names: &'static [&'static str],
+    options: &'static [(&'static str, Meaning)],
+}
+
+const PROGRAMS: &[Program] = &[
+    Program {
+        names: &["torchrun", "torch.distributed.run", "torch.distributed.launch"],
+        options: &[("nproc_per_node", Processes), ("nnodes", Hosts)],
+    },
+    Program {
+        names: &["accelerate", "accelerate-launch", "accelerate.commands.launch"],
+        options: &[
+            ("num_processes", AllProcesses),
+            ("num_machines", Hosts),
+            ("mixed_precision", Own),
+            ("use_fsdp", Own),
+            ("fsdp_sharding_strategy", Own),
+            ("fsdp_reshard_after_forward", Own),
+            ("fsdp_offload_params", Own),
+            ("fsdp_activation_checkpointing", Own),
+            ("use_deepspeed", Own),
+            ("zero_stage", Own),
+            ("offload_optimizer_device", Own),
+        ],
+    },
+    Program {
+        names: &["deepspeed"],
+        options: &[("num_gpus", Processes), ("num_accelerators", Processes), ("num_nodes", Hosts)],
+    },
+    Program {
+        names: &["srun"],
+        options: &[
+            ("n", AllProcesses),
+            ("ntasks", AllProcesses),
+            ("ntasks_per_node", Processes),
+            ("N", Hosts),
+            ("nodes", Hosts),
+        ],
+    },
+    Program {
+        names: &["mpirun", "mpiexec", "mpiexec.hydra"],
+        options: &[("n", AllProcesses), ("np", AllProcesses), ("ppn", Processes)],
+    },
+    Program { names: &["xla_spawn.py"], options: &[("num_cores", Processes)] },
+];
+
+/// Programs whose own options have no part in training.
+const OTHERS: &[&str] = &["python", "python3", "nohup", "env", "time", "nice"];
+
+/// A program on the command line with its options.
+struct Started {
+    program: &'static Program,
+    options: Map<String, Value>,
+}
+
+/// Reads the words before the script. Options without an equivalent are noted as dropped. `arguments`
+/// are those of the script, which precede the launcher's.
+pub(super) fn read(
+    words: &[String],
+    arguments: &Map<String, Value>,
+    draft: &mut Draft,
+) -> Result<Launch, Refused> {
+    let started = started(words);
+    // The program nearest to the script starts its processes.
+    let hosts = started.iter().rev().find_map(|it| it.number(Hosts).transpose()).transpose()?;
+    let hosts = hosts.map_or(1, |(_, hosts)| hosts);
+    let counts = |it: &&Started| it.has(Processes) || it.has(AllProcesses);
+    let counted = started.iter().rev().find(counts);
+    let processes = counted.map(|it| it.processes(hosts)).transpose()?.flatten();
+    for it in &started {
+        let is_inner = counted.is_none_or(|counted| std::ptr::eq(it, counted));
+        it.note_dropped(is_inner, draft);
+        if it.program.names.contains(&"accelerate") {
+            accelerate(&it.options, arguments, draft);
+        }
+    }
+    Ok(Launch { hosts, processes })
+}
+
+/// The programs with their options, outermost first.
+fn started(words: &[String]) -> Vec<Started> {
+    let mut found: Vec<(Option<&'static Program>, Vec<String>)> = Vec::new();
+    for word in words {
+        let name = word.rsplit('/').next().unwrap_or_default();
+        let program = PROGRAMS.iter().find(|program| program.names.contains(&name));
+        let is_other = OTHERS.contains(&name) || name.starts_with("python3.");
+        match found.last_mut() {
+            _ if program.is_some() || is_other => found.push((program, Vec::new())),
+            Some((_, options)) => options.extend(apart(word)),
+            None => {}
+        }
+    }
+    let started = |(program, words): (Option<_>, Vec<String>)| {
+        Some(Started { program: program?, options: pairs(&words) })
+    };
+    found.into_iter().filter_map(started).collect()
+}
+
+/// `-N2` as `-N 2`.
+fn apart(word: &str) -> Vec<String> {
+    match word.strip_prefix('-').and_then(|rest| rest.split_at_checked(1)) {
+        Some((letter, number))
+            if letter.starts_with(|c: char| c.is_ascii_alphabetic())
+                && !number.is_empty()
+                && number.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            vec![format!("-{letter}"), number.to_owned()]
+        }
+        _ => vec![word.to_owned()],
+    }
+}
+
+impl Started {
+    fn meaning(&self, option: &str) -> Option<Meaning> {
+        self.program.options.iter().find(|(name, _)| *name == option).map(|(_, meaning)| *meaning)
+    }
+
+    fn has(&self, meaning: Meaning) -> bool {
+        self.options.keys().any(|option| self.meaning(option) == Some(meaning))
+    }
+
+    /// The first option of a meaning, with its value. Words that follow it, such as `bash`, are of a
+    /// program that is not known.
+    fn number(&self, meaning: Meaning) -> Result<Option<(&str, u32)>, Refused> {
+        let given = self.options.iter().find(|(option, _)| self.meaning(option) == Some(meaning));
+        let Some((option, value)) = given else { return Ok(None) };
+        let value = value.as_array().and_then(|values| values.first()).unwrap_or(value);
+        let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+        match number.filter(|number| *number > 0) {
+            Some(number) => Ok(Some((option, number))),
+            None => Err(Refused::because(option, "must be a number from 1 up")),
+        }
+    }
+
+    /// Processes on each host.
+    fn processes(&self, hosts: u32) -> Result<Option<u32>, Refused> {
+        match (self.number(Processes)?, self.number(AllProcesses)?) {
+            (Some((_, processes)), _) => Ok(Some(processes)),
+            (None, Some((key, all))) if all % hosts != 0 => {
+                let text = format!("{all} processes cannot be divided among {hosts} hosts");
+                Err(Refused::because(key, text))
+            }
+            (None, all) => Ok(all.map(|(_, all)| all / hosts)),
+        }
+    }
+
+    /// Notes the options that have no equivalent, and numbers of processes that another program
+    /// replaces.
+    fn note_dropped(&self, counts: bool, draft: &mut Draft) {
+        for (option, value) in &self.options {
+            let reason = match self.meaning(option) {
+                Some(Processes | AllProcesses) if !counts => {
+                    "the program that it starts has the number of processes"
+                }
+                Some(_) => continue,
+                None if is_off(value) => continue,
+                None => reason(option),
+            };
+            draft.note(option, format!("dropped: {reason}"));
+        }
+    }
+}
+
+/// Why an option has no equivalent.
+fn reason(option: &str) -> &'static str {
+    match option {
+        "config_file" => {
+            "files are not opened; give its processes, precision and sharding as options, or \
+             resources.cores, train.bf16 and parallel.fsdp by --set"
+        }
+        "gpu_ids" | "include" | "exclude" | "gpus" | "gpus_per_node" | "gpus_per_task" | "gres" => {
+            "the daemon assigns cores; resources.cores is their number"
+        }
+        _ if option.starts_with("fsdp_") => "each layer is gathered by itself",
+        "p" | "partition" | "A" | "account" | "q" | "qos" | "t" | "time" | "C" | "constraint" => {
+            "options of Slurm are in section slurm"
+        }
+        "gradient_accumulation_steps" | "gradient_clipping" => "the script has an argument for it",
+        _ => "the daemon starts a job's processes",
+    }
+}
+
+/// Precision and sharding, which `accelerate launch` hands to the Trainer.
+fn accelerate(options: &Map<String, Value>, arguments: &Map<String, Value>, draft: &mut Draft) {
+    let is_on = |map: &Map<String, Value>, key: &str| map.get(key).is_some_and(|it| !is_off(it));
+    let text = |key: &str| options.get(key).map(shown).unwrap_or_default().to_lowercase();
+    let key = "mixed_precision";
+    match text(key).as_str() {
+        "" | "no" => {}
+        _ if is_on(arguments, "bf16") || is_on(arguments, "fp16") => {}
+        precision @ ("bf16" | "fp16") => draft.set(&format!("train.{precision}"), true.into(), key),
+        other => draft.refuse(key, format!("must be bf16, fp16 or no, not {other}")),
+    }
+    if is_on(options, "use_fsdp") {
+        fsdp(options, draft);
+    }
+    if is_on(options, "use_deepspeed") {
+        zero(options, draft);
+    }
+}
+
+fn fsdp(options: &Map<String, Value>, draft: &mut Draft) {
+    let text = |key: &str| options.get(key).map(shown).map(|text| text.to_lowercase());
+    let (strategy, reshard) = ("fsdp_sharding_strategy", "fsdp_reshard_after_forward");
+    let named = [strategy, reshard].into_iter().find(|key| options.contains_key(*key));
+    let key = named.unwrap_or("use_fsdp");
+    let strategy = match text(key).as_deref() {
+        None | Some("1" | "true") => "full_shard".to_owned(),
+        Some("2" | "false") => "shard_grad_op".to_owned(),
+        Some("3") => "no_shard".to_owned(),
+        Some("4") => "hybrid_shard".to_owned(),
+        Some("5") => "hybrid_shard_zero2".to_owned(),
+        Some(name) => name.to_owned(),
+    };
+    apply(&[], "fsdp", &strategy.into(), draft);
+    if text("fsdp_offload_params").as_deref() == Some("true") {
+        let key = "fsdp_offload_params";
+        draft.note(key, "offload: the optimizer's state is kept in host memory, and nothing else");
+        draft.set("parallel.offload", serde_json::json!(["optimizer"]), key);
+    }
+    if text("fsdp_activation_checkpointing").as_deref() == Some("true") {
+        let key = "fsdp_activation_checkpointing";
+        draft.set("train.gradient_checkpointing", true.into(), key);
+    }
+}
+
+/// DeepSpeed's ZeRO, whose stage is 2 by default.
+fn zero(options: &Map<String, Value>, draft: &mut Draft) {
+    let text = |key: &str| options.get(key).map(shown).unwrap_or_default();
+    let key = "zero_stage";
+    match text(key).as_str() {
+        "0" => draft.set("parallel.fsdp", "no".into(), key),
+        "1" => draft.set("parallel.fsdp", "shard_optimizer".into(), key),
+        "" | "2" => draft.set("parallel.fsdp", "shard_grad_op".into(), key),
+        "3" => draft.set("parallel.fsdp", "full_shard".into(), key),
+        other => draft.refuse(key, format!("must be 0, 1, 2 or 3, not {other}")),
+    }
+    let key = "offload_optimizer_device";
+    match text(key).as_str() {
+        "" | "none" => {}
+        "cpu" => draft.set("parallel.offload", serde_json::json!(["optimizer"]), key),
+        _ => draft.refuse(key, "state is offloaded to host memory, not to disks"),
+    }
+}

@@ -1,0 +1,113 @@
+//! Launchers of scripts: their processes and hosts, and what they hand to the Trainer.
+
+use traind_convert::convert_script;
+
+use super::{check, check_refused, command, fields};
+
+#[test]
+fn a_launcher_says_how_many_cores() {
+    let line = "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 examples/pytorch/text-classification/run_glue.py \
+        --model_name_or_path x/y --task_name=sst2 --do_train --do_eval --output_dir out --ddp_timeout 3600";
+    check(command(line), &[("resources.cores", "2")], &["ddp_timeout"]);
+    let line = "accelerate launch --num_processes 4 run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train";
+    check(command(line), &[("resources.cores", "4"), ("train.do_eval", "false")], &[]);
+}
+
+#[test]
+fn a_launcher_of_several_hosts_says_how_many() {
+    let check_hosts = |launcher: &str, cores: &str, given: &[(&str, &str)], notes: &[&str]| {
+        let line =
+            format!("{launcher} run_clm.py --model_name_or_path x/y --train_file a.txt --do_train");
+        let converted = convert_script(&line, &fields(given));
+        check(converted, &[("resources.hosts", "2"), ("resources.cores", cores)], notes);
+    };
+    check_hosts("torchrun --nnodes 2 --nproc_per_node 8", "8", &[], &["resources.hosts"]);
+    // accelerate counts the processes of all hosts.
+    let accelerate = "accelerate launch --num_machines 2 --num_processes 8";
+    let given = [("resources.engine", "slurm"), ("slurm.partition", "long")];
+    check_hosts(accelerate, "4", &given, &[]);
+    let command_of = |launcher: &str| command(&format!("{launcher} run_clm.py --do_train"));
+    let uneven = command_of("accelerate launch --num_machines 2 --num_processes 7");
+    check_refused(uneven, &[("num_processes", "7 processes cannot be divided among 2 hosts")]);
+    check_refused(command_of("torchrun --nnodes 1:4"), &[("nnodes", "number from 1 up")]);
+}
+
+/// A launcher of a script: fields of the job, and keys of notes.
+#[track_caller]
+fn check_launcher(launcher: &str, expect: &[(&str, &str)], notes: &[&str]) {
+    let line =
+        format!("{launcher} run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train");
+    check(command(&line), expect, notes);
+}
+
+#[test]
+fn accelerate_hands_precision_and_sharding_to_the_trainer() {
+    let check_options = |options: &str, expect: &[(&str, &str)], notes: &[&str]| {
+        check_launcher(&format!("accelerate launch {options}"), expect, notes);
+    };
+    check_options("--mixed_precision bf16", &[("train.bf16", "true")], &[]);
+    check_options("--mixed-precision=fp16", &[("train.fp16", "true")], &[]);
+    check_options("--mixed_precision no", &[("train.fp16", "false")], &[]);
+    let sharded = "--use_fsdp --num_processes 2";
+    check_options(sharded, &[("parallel.fsdp", "full_shard"), ("resources.cores", "2")], &[]);
+    for (strategy, fsdp) in [("SHARD_GRAD_OP", "shard_grad_op"), ("3", "'no'"), ("1", "full_shard")]
+    {
+        let options = format!("{sharded} --fsdp_sharding_strategy {strategy}");
+        check_options(&options, &[("parallel.fsdp", fsdp)], &[]);
+    }
+    check_options(
+        &format!("{sharded} --fsdp_offload_params true --fsdp_auto_wrap_policy NO_WRAP"),
+        &[("parallel.offload", "[optimizer]")],
+        &["fsdp_auto_wrap_policy", "fsdp_offload_params"],
+    );
+    check_options(
+        "--num_processes 2 --use_deepspeed --zero_stage 3 --offload_optimizer_device cpu",
+        &[("parallel.fsdp", "full_shard"), ("parallel.offload", "[optimizer]")],
+        &[],
+    );
+    check_refused(
+        command(
+            "accelerate launch --mixed_precision fp8 run_mlm.py --do_eval --model_name_or_path x/y",
+        ),
+        &[("mixed_precision", "bf16, fp16 or no")],
+    );
+    // The script's own argument comes first, as in the Trainer.
+    let line = "accelerate launch --mixed_precision bf16 run_mlm.py --model_name_or_path x/y --train_file a.txt \
+        --do_train --fp16";
+    check(command(line), &[("train.fp16", "true"), ("train.bf16", "false")], &[]);
+}
+
+#[test]
+fn processes_and_hosts_of_other_launchers() {
+    check_launcher("deepspeed --num_gpus 2", &[("resources.cores", "2")], &[]);
+    check_launcher("srun -n 4 python", &[("resources.cores", "4")], &[]);
+    check_launcher("srun --ntasks 4 numactl python", &[("resources.cores", "4")], &[]);
+    check_launcher("mpirun -np 2 python -u", &[("resources.cores", "2")], &[]);
+    check_launcher(
+        "python -m torch.distributed.launch --nproc_per_node 2",
+        &[("resources.cores", "2")],
+        &[],
+    );
+    let two = |cores| [("resources.hosts", "2"), ("resources.cores", cores)];
+    check_launcher("deepspeed --num_nodes 2 --num_gpus 8", &two("8"), &["resources.hosts"]);
+    check_launcher("srun -N2 -n8 python", &two("4"), &["resources.hosts"]);
+    // One process of srun on each host starts eight.
+    check_launcher(
+        "srun --nodes=2 --ntasks-per-node=1 torchrun --nnodes 2 --nproc_per_node 8",
+        &two("8"),
+        &["ntasks_per_node", "resources.hosts"],
+    );
+}
+
+#[test]
+fn options_without_an_equivalent_are_dropped_with_a_comment() {
+    check_launcher("accelerate launch --config_file fsdp.yaml", &[], &["config_file"]);
+    check_launcher("accelerate launch --multi_gpu --gpu_ids 0,1", &[], &["multi_gpu", "gpu_ids"]);
+    check_launcher(
+        "torchrun --standalone --nproc_per_node 2 --master_port 29500 --node_rank 0",
+        &[("resources.cores", "2")],
+        &["standalone", "master_port"],
+    );
+    check_launcher("deepspeed --include localhost:0,1", &[], &["include"]);
+    check_launcher("srun --gres=gpu:2 --exclusive python", &[], &["gres", "exclusive"]);
+}
