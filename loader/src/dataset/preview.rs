@@ -13,7 +13,7 @@ use crate::{Part, Records, Result, Source, TextTokenizer};
 
 /// `outlines`, a set of rows without tokens, with the tokens of `rows`, in array files in `folder`.
 pub(super) fn with_tokens(
-    outlines: TokenizedSet,
+    mut outlines: TokenizedSet,
     source: &Source,
     rows: &[u32],
     tokenizer: &dyn TextTokenizer,
@@ -31,15 +31,14 @@ pub(super) fn with_tokens(
     };
     let examples: Vec<Result<Vec<Example>>> = records.par_iter().map(encode).collect();
     let mut tokens = TokensWriter::create(folder)?;
-    let mut spans = outlines.rows.clone();
     for (row, examples) in chosen.into_iter().zip(examples) {
         for example in examples? {
-            spans.place(row, tokens.len(), &example);
+            outlines.rows.place(row, tokens.len(), &example);
             tokens.push(&example)?;
         }
     }
     let (tokens, _) = tokens.finish()?;
-    Ok(TokenizedSet { tokens: Arc::new(tokens), rows: spans, ..outlines })
+    Ok(TokenizedSet { tokens: Arc::new(tokens), ..outlines })
 }
 
 /// The rows of the files that rows of a set came from, each by itself, in data set order.

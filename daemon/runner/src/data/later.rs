@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use rayon::ThreadPoolBuilder;
-use traind_loader::{Error as LoaderError, OpenSet, TextTokenizer, TokenizedSet, panic_message};
+use traind_loader::{OpenSet, TextTokenizer, TokenizedSet, panic_message};
 
 use super::tokenize::Tokenizing;
 use crate::control::{StepGates, priority};
@@ -112,9 +112,4 @@ fn send(
         outcome.unwrap_or_else(|panic| Err(RunError::Panicked(panic_message(panic.as_ref()))));
     // The receiver is gone where the run has ended.
     let _ = sender.send(outcome);
-}
-
-/// Whether an error means only that a run stops while it waits for its rows.
-pub(crate) fn is_abandoned(error: &RunError) -> bool {
-    matches!(error, RunError::Data(LoaderError::Abandoned))
 }

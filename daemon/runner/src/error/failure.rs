@@ -12,6 +12,11 @@ use traind_proto::v1::Failure;
 use super::{RunError, neuron_codes, reason};
 
 impl RunError {
+    /// Whether work that takes long was given up, as after a request to stop.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        matches!(self, RunError::Data(LoaderError::Abandoned))
+    }
+
     /// The error as the job's `Finished` event reports it.
     pub(crate) fn failure(&self) -> Failure {
         let mut failure = Failure {

@@ -22,9 +22,12 @@ const STEPS_MIN: u64 = 16;
 /// Whether a sample of `rows` rows determines the padded lengths of a run. This does not depend on
 /// which of them are tokenized already, since the run must not.
 pub(super) fn pads_by_sample(job: &JobFile, rows: usize) -> bool {
-    // Grouped by length, the order itself depends on all lengths.
-    let is_grouped = job.train.train_sampling_strategy == TrainSamplingStrategy::GroupByLength;
-    rows >= ROWS_MIN && !is_grouped
+    rows >= ROWS_MIN && !needs_all_lengths(job)
+}
+
+/// Whether the order of the rows depends on the lengths of all.
+pub(super) fn needs_all_lengths(job: &JobFile) -> bool {
+    job.train.train_sampling_strategy == TrainSamplingStrategy::GroupByLength
 }
 
 /// Returns the first rows that a run on `rows` rows needs; `None` where it needs all.

@@ -73,7 +73,9 @@ impl Inputs {
         };
         let (config, resumed_from) = (sampler(job, &mesh), resumed.as_ref());
         let first_rows = |rows| first_rows::choose(job, &config, &buckets, resumed_from, rows);
-        let may_begin = beginning == Beginning::FirstRows && context.hosts.is_alone();
+        let may_begin = beginning == Beginning::FirstRows
+            && context.hosts.is_alone()
+            && !first_rows::needs_all_lengths(job);
         let source = DataSource {
             job,
             cache_dir: &context.spec.cache_dir,

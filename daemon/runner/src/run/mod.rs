@@ -80,7 +80,7 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
             if ended.stopped { Outcome::Cancelled } else { Outcome::Completed }
         }
         // Stopped before training, when there is nothing to save.
-        Err(RunError::Data(traind_loader::Error::Abandoned)) if context.stop.reason().is_some() => {
+        Err(error) if error.is_abandoned() && context.stop.reason().is_some() => {
             context.hosts.abandon();
             Outcome::Cancelled
         }

@@ -16,7 +16,6 @@ use super::pauses::Pauses;
 use super::step_log::StepLog;
 use super::updates::{Update, Updates};
 use crate::control::{Reporter, StepGates, Stop, StopReason};
-use crate::data::later::is_abandoned;
 use crate::error::{RunError, RunResult};
 use crate::hosts::StopAgreement;
 use crate::progress::{Progress, Spent, Timetable};
@@ -99,7 +98,7 @@ impl<P> Trainer<P> {
         self.reporter.activity.enter(Phase::Input);
         match batches.next().transpose() {
             // The stop ended a wait for rows, which are those of a new step.
-            Err(error) if is_abandoned(&error) => {
+            Err(error) if error.is_abandoned() => {
                 self.progress.stopped = self.agreement.reason()?;
                 if self.progress.stopped.is_some() { Ok(None) } else { Err(error) }
             }
