@@ -35,7 +35,7 @@ mod testing;
 mod tokenize;
 
 pub use batch::{ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo, Padding};
-pub use buckets::Buckets;
+pub use buckets::{Buckets, LengthBudget};
 pub use chat::{ChatOptions, ChatTemplate, RenderedChat, eos_token};
 pub use collate::{Collator, HostBatch};
 pub use dataset::{

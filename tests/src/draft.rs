@@ -71,10 +71,11 @@ impl Draft {
         Draft { folder, validation: Vec::new(), request }
     }
 
-    /// Makes the lengths of rows differ enough for two padded lengths.
+    /// Makes the lengths of rows differ enough for two padded lengths, and allows for more, though
+    /// they would not pay with a model this small.
     pub fn with_two_shapes(mut self) -> Draft {
         self.validation = write_data(&self.folder, MAX_WORDS_OF_TWO_SHAPES);
-        self
+        self.set("data.padded_lengths_max", 6)
     }
 
     /// The job with another task and a fixture's model. `data` replaces the section of that name.

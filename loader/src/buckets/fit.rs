@@ -1,21 +1,24 @@
 //! The ladder that pads a known set of batches least: a shortest path over the sorted lengths,
 //! one edge a rung.
 
+use super::LengthBudget;
+
 /// Lengths are rounded to at most this many classes, which bounds the search.
 const CLASSES: u32 = 256;
 
-/// At most `rungs_max` rungs, ascending, that pad `longest` (the longest row of each batch) with
-/// the fewest tokens in all. The last rung is `last`, at least as long as any of them.
-pub(super) fn fit(longest: &[u32], last: u32, rungs_max: usize) -> Vec<u32> {
+/// The rungs, ascending, within `budget` that pad `longest` (the longest row of each batch) with the
+/// fewest tokens in all, the price of each rung included. The last rung is `last`, at least as long
+/// as any of them.
+pub(super) fn fit(longest: &[u32], last: u32, budget: LengthBudget) -> Vec<u32> {
     let (lengths, batches_up_to) = histogram(longest, last);
     let mut paths = vec![Path::UNREACHED; lengths.len() + 1];
     paths[0] = Path::START;
     let mut hops = Vec::new();
-    for _ in 0..rungs_max.clamp(1, lengths.len()) {
+    for _ in 0..budget.lengths_max.clamp(1, lengths.len()) {
         paths = one_rung_more(&paths, &lengths, &batches_up_to);
         hops.push(paths.clone());
     }
-    walk_back(&hops, &lengths)
+    walk_back(&hops, &lengths, budget.tokens_per_length)
 }
 
 /// The cheapest way to pad the batches of the first lengths: tokens, and the lengths that are
@@ -60,10 +63,13 @@ fn one_rung_more(paths: &[Path], lengths: &[u32], batches_up_to: &[u64]) -> Vec<
     next
 }
 
-/// The rungs of the best path over all lengths; fewer of them where more save nothing.
-fn walk_back(hops: &[Vec<Path>], lengths: &[u32]) -> Vec<u32> {
+/// The rungs of the best path over all lengths; fewer of them where more save less than they cost.
+fn walk_back(hops: &[Vec<Path>], lengths: &[u32], tokens_per_rung: u64) -> Vec<u32> {
     let mut at = lengths.len();
-    let cost = |count: &usize| hops[*count].last().map_or(u64::MAX, |path| path.tokens);
+    let cost = |count: &usize| {
+        let tokens = hops[*count].last().map_or(u64::MAX, |path| path.tokens);
+        tokens.saturating_add(tokens_per_rung.saturating_mul(*count as u64))
+    };
     let best = (0..hops.len()).min_by_key(cost).unwrap_or(0);
     let mut rungs = Vec::with_capacity(best + 1);
     for hop in hops[..=best].iter().rev() {
@@ -80,6 +86,10 @@ mod tests {
 
     use super::*;
 
+    fn fit(longest: &[u32], last: u32, rungs_max: usize) -> Vec<u32> {
+        super::fit(longest, last, LengthBudget::of(rungs_max))
+    }
+
     fn tokens(longest: &[u32], ladder: &[u32]) -> u64 {
         let rung = |length: u32| ladder.iter().find(|&&rung| rung >= length);
         longest.iter().map(|&length| u64::from(*rung(length).expect("a rung holds it"))).sum()
@@ -93,6 +103,20 @@ mod tests {
         assert_eq!(fit(&longest, 100, 4), [9, 10, 31, 100]);
         assert_eq!(fit(&longest, 100, 50), [9, 10, 30, 31, 100]);
         assert_eq!(fit(&longest, 120, 3), [10, 31, 120]);
+    }
+
+    #[test]
+    fn a_rung_must_save_its_price() {
+        let longest = [9, 9, 9, 9, 10, 30, 31, 31, 100];
+        let check = |tokens_per_length, expect: &[u32]| {
+            let budget = LengthBudget { lengths_max: 50, tokens_per_length };
+            assert_eq!(super::fit(&longest, 100, budget), expect);
+        };
+        check(0, &[9, 10, 30, 31, 100]);
+        check(1, &[9, 10, 31, 100]);
+        check(4, &[10, 31, 100]);
+        check(200, &[31, 100]);
+        check(1000, &[100]);
     }
 
     #[test]

@@ -6,6 +6,29 @@ mod fit;
 
 use crate::{Error, Result};
 
+/// The number of padded lengths that pay: each saves padding, and costs the compilation of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LengthBudget {
+    /// The most lengths.
+    pub lengths_max: usize,
+    /// The tokens of padding that a length must save, of one row in each batch of an epoch.
+    pub tokens_per_length: u64,
+}
+
+impl LengthBudget {
+    /// As many as `lengths_max` lengths, if each saves any padding.
+    pub fn of(lengths_max: usize) -> Self {
+        Self { lengths_max, tokens_per_length: 0 }
+    }
+
+    /// The same for a part of the batches.
+    pub(crate) fn for_part(self, batches: usize, of_batches: usize) -> Self {
+        let tokens =
+            u128::from(self.tokens_per_length) * batches as u128 / of_batches.max(1) as u128;
+        Self { tokens_per_length: tokens as u64, ..self }
+    }
+}
+
 /// The padded lengths a run may use, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buckets {
@@ -34,11 +57,11 @@ impl Buckets {
         Self::with_ladder(ladder)
     }
 
-    /// The ladder of at most `rungs_max` rungs that adds the least padding to batches of which
-    /// `longest_rows` are the longest rows. Its last rung is `last`, or the longest of those.
-    pub fn fitted(longest_rows: &[u32], last: u32, rungs_max: usize) -> Result<Self> {
+    /// The ladder within `budget` that adds the least padding to batches of which `longest_rows` are
+    /// the longest rows. Its last rung is `last`, or the longest of those.
+    pub fn fitted(longest_rows: &[u32], last: u32, budget: LengthBudget) -> Result<Self> {
         let last = longest_rows.iter().copied().fold(last, u32::max);
-        Self::with_ladder(fit::fit(longest_rows, last, rungs_max))
+        Self::with_ladder(fit::fit(longest_rows, last, budget))
     }
 
     /// The same ladder with the rungs of `other` that are above it.

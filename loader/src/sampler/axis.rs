@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::SamplerError;
-use crate::{BatchAxis, Buckets};
+use crate::{BatchAxis, Buckets, LengthBudget};
 
 /// The lengths of all rows along one axis.
 #[derive(Clone, Debug)]
@@ -34,23 +34,23 @@ impl PaddedAxis {
         self.buckets.bucket(longest).unwrap_or(longest)
     }
 
-    /// The same lengths with the ladder of at most `rungs_max` rungs that pads `batches` least.
-    pub(super) fn fitted(&self, batches: &[&[u32]], rungs_max: usize) -> crate::Result<Self> {
+    /// The same lengths with the ladder within `budget` that pads `batches` least.
+    pub(super) fn fitted(&self, batches: &[&[u32]], budget: LengthBudget) -> crate::Result<Self> {
         let longest_rows: Vec<u32> = batches.iter().map(|rows| self.longest(rows)).collect();
         let longest = self.lengths.iter().copied().max().unwrap_or(0);
-        let buckets = Buckets::fitted(&longest_rows, longest, rungs_max)?;
+        let buckets = Buckets::fitted(&longest_rows, longest, budget)?;
         Ok(Self { buckets, ..self.clone() })
     }
 
-    /// The same lengths with the ladder of at most `rungs_max` rungs that pads `batches` least, and
-    /// above it the rungs of the present one: other batches may be longer.
+    /// The same lengths with the ladder within `budget` that pads `batches` least, and above it the
+    /// rungs of the present one: other batches may be longer.
     pub(super) fn fitted_to_sample(
         &self,
         batches: &[&[u32]],
-        rungs_max: usize,
+        budget: LengthBudget,
     ) -> crate::Result<Self> {
         let longest_rows: Vec<u32> = batches.iter().map(|rows| self.longest(rows)).collect();
-        let fitted = Buckets::fitted(&longest_rows, 1, rungs_max)?;
+        let fitted = Buckets::fitted(&longest_rows, 1, budget)?;
         Ok(Self { buckets: fitted.continued(&self.buckets)?, ..self.clone() })
     }
 

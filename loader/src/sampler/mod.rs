@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub use gather::GatherInOrder;
 pub use plan::{BatchPlan, EpochPlan, ScheduledBatch};
 
-use crate::{BatchAxis, BatchSizes, Buckets};
+use crate::{BatchAxis, BatchSizes, Buckets, LengthBudget};
 use axis::PaddedAxis;
 
 /// The order of the rows (`train_sampling_strategy`).
@@ -101,15 +101,15 @@ impl Sampler {
         Ok(self)
     }
 
-    /// The same rows in the same batches, padded to ladders of about `rungs_max` lengths: those
-    /// that suit an epoch's batches best. Two axes share them, since each pair of lengths is a
-    /// shape of its own. They depend on the rows and the global batch alone, so a
+    /// The same rows in the same batches, padded to ladders within `budget`: those that suit an
+    /// epoch's batches best. Two axes share their number, since each pair of lengths is a shape of
+    /// its own. They depend on the rows and the global batch alone, so a
     /// run with another seed, on more cores or resumed pads alike and finds its programs compiled.
-    pub fn fitted(&self, rungs_max: usize) -> crate::Result<Self> {
+    pub fn fitted(&self, budget: LengthBudget) -> crate::Result<Self> {
         let order = self.any_order();
         let batches: Vec<&[u32]> = order.chunks(self.config.global_batch()).collect();
-        let rungs = self.rungs_of_axis(rungs_max);
-        let axes = self.axes.iter().map(|axis| axis.fitted(&batches, rungs));
+        let budget = self.budget_of_axis(budget);
+        let axes = self.axes.iter().map(|axis| axis.fitted(&batches, budget));
         Ok(Self { axes: axes.collect::<crate::Result<_>>()?, ..self.clone() })
     }
 
@@ -219,9 +219,10 @@ impl Sampler {
         any_seed.order(0)
     }
 
-    /// The rungs of each ladder, if there are about `rungs_max` combinations of them.
-    fn rungs_of_axis(&self, rungs_max: usize) -> usize {
-        (rungs_max as f64).powf(1.0 / self.axes.len() as f64).ceil() as usize
+    /// The budget of each ladder, if `budget` is that of their combinations.
+    fn budget_of_axis(&self, budget: LengthBudget) -> LengthBudget {
+        let lengths_max = (budget.lengths_max as f64).powf(1.0 / self.axes.len() as f64).ceil();
+        LengthBudget { lengths_max: lengths_max as usize, ..budget }
     }
 
     /// The sizes of a batch of `rows`.

@@ -2,7 +2,7 @@
 //! known yet.
 
 use super::Sampler;
-use crate::BatchSizes;
+use crate::{BatchSizes, LengthBudget};
 
 /// Rows of a sample, if they make enough batches.
 const ROWS: usize = 2048;
@@ -28,11 +28,12 @@ impl Sampler {
 
     /// As [`Self::fitted`], by the lengths of [`Self::sampled_rows`] alone. The ladder continues to
     /// the longest bucket, which longer rows need.
-    pub fn fitted_to_sample(&self, rungs_max: usize) -> crate::Result<Self> {
+    pub fn fitted_to_sample(&self, budget: LengthBudget) -> crate::Result<Self> {
         let sample = self.sample();
         let batches: Vec<&[u32]> = sample.iter().map(Vec::as_slice).collect();
-        let rungs = self.rungs_of_axis(rungs_max);
-        let axes = self.axes.iter().map(|axis| axis.fitted_to_sample(&batches, rungs));
+        let budget = self.budget_of_axis(budget);
+        let budget = budget.for_part(batches.len(), self.batches_per_epoch());
+        let axes = self.axes.iter().map(|axis| axis.fitted_to_sample(&batches, budget));
         Ok(Self { axes: axes.collect::<crate::Result<_>>()?, ..self.clone() })
     }
 

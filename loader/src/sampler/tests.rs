@@ -112,13 +112,13 @@ proptest! {
         let standard = with_seed(&sampler(&lengths, 1, 8, STRATEGIES[pick], false), 0);
         // A rung for the longest row, which the standard ladder's last one may stand in for.
         let rungs = standard.first_uses(0..standard.batches_per_epoch() as u64).len() + 1;
-        let fitted = standard.fitted(rungs).unwrap();
+        let fitted = standard.fitted(LengthBudget::of(rungs)).unwrap();
         let padded = |sampler: &Sampler| sampler.epoch(0).sizes().iter().map(positions).sum::<u32>();
         prop_assert!(padded(&fitted) <= padded(&standard));
         for plan in fitted.epoch(1).batches() {
             prop_assert!(plan.rows.iter().all(|&row| lengths[row as usize] <= positions(&plan.sizes)));
         }
-        let on_four = sampler(&lengths, 4, 8, STRATEGIES[pick], false).fitted(rungs).unwrap();
+        let on_four = sampler(&lengths, 4, 8, STRATEGIES[pick], false).fitted(LengthBudget::of(rungs)).unwrap();
         let (one, four) = (fitted.epoch(0), with_seed(&on_four, 0).epoch(0));
         let on_one: Vec<u32> = one.sizes().iter().map(positions).collect();
         let on_four: Vec<u32> = four.sizes().iter().map(positions).collect();
@@ -200,7 +200,7 @@ fn batches_are_padded_along_each_axis_by_its_own_lengths() {
     let sampler = sampler.with_axis(BatchAxis::TargetPositions, targets, buckets()).unwrap();
     check(&sampler, &["2x12x32", "2x24x8", "2x8x16"]);
     // Two lengths for each axis, four shapes at most.
-    check(&sampler.fitted(3).unwrap(), &["2x9x30", "2x21x15", "2x9x15"]);
+    check(&sampler.fitted(LengthBudget::of(3)).unwrap(), &["2x9x30", "2x21x15", "2x9x15"]);
     assert_eq!(sampler.first_uses(0..3).len(), 3);
     assert_eq!(sampler.epoch(0).batch(0).unwrap().padded_tokens(), 2 * (12 + 32));
     let wrong = sampler.with_axis(BatchAxis::TargetPositions, [1, 2], buckets());
@@ -231,7 +231,9 @@ proptest! {
         };
         let known: Vec<u32> = lengths.iter().enumerate().map(known).collect();
         let first = with_seed(&sampler(&known, 1, batch, STRATEGIES[pick], false), seed);
-        let (whole, first) = (whole.fitted_to_sample(4).unwrap(), first.fitted_to_sample(4).unwrap());
+        let budget = LengthBudget { lengths_max: 4, tokens_per_length: 9 };
+        let fitted = |sampler: &Sampler| sampler.fitted_to_sample(budget).unwrap();
+        let (whole, first) = (fitted(&whole), fitted(&first));
         prop_assert_eq!(&whole.axes[0].buckets, &first.axes[0].buckets);
         prop_assert_eq!(whole.sampled_sizes(), first.sampled_sizes());
         // Every batch has a bucket, in which it fits.

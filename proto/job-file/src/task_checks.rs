@@ -269,6 +269,7 @@ fn check_images(job: &JobFile, problems: &mut Problems) {
         ("data.max_length", data.max_length.is_some()),
         ("data.pad_to_max_length", data.pad_to_max_length),
         ("data.pad_to_multiple_of", data.pad_to_multiple_of.is_some()),
+        ("data.padded_lengths_max", data.padded_lengths_max.is_some()),
         ("train.neftune_noise_alpha", job.train.neftune_noise_alpha.is_some()),
     ];
     for (field, _) in of_texts.into_iter().filter(|(_, given)| *given) {

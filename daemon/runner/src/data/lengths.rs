@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use traind_job_file::JobFile;
 use traind_loader::{
-    BatchAxis, Buckets, HuggingFaceTokenizer, PadTo, Padding, PaddingSide, Sampler, SamplerConfig,
-    TokenizedSet,
+    BatchAxis, Buckets, HuggingFaceTokenizer, LengthBudget, PadTo, Padding, PaddingSide, Sampler,
+    SamplerConfig, TokenizedSet,
 };
 
 use crate::error::{RunError, RunResult};
@@ -141,10 +141,10 @@ pub(crate) fn padding(job: &JobFile, tokenizer: &HuggingFaceTokenizer, token_id:
 }
 
 /// Fits the padded lengths to the sampler's batches, unless the job file says what to pad to.
-pub(crate) fn fit(job: &JobFile, sampler: Sampler, lengths_max: usize) -> RunResult<Sampler> {
+pub(crate) fn fit(job: &JobFile, sampler: Sampler, budget: LengthBudget) -> RunResult<Sampler> {
     match pads_to_given(job) {
         true => Ok(sampler),
-        false => Ok(sampler.fitted(lengths_max)?),
+        false => Ok(sampler.fitted(budget)?),
     }
 }
 
@@ -152,11 +152,11 @@ pub(crate) fn fit(job: &JobFile, sampler: Sampler, lengths_max: usize) -> RunRes
 pub(crate) fn fit_to_sample(
     job: &JobFile,
     sampler: Sampler,
-    lengths_max: usize,
+    budget: LengthBudget,
 ) -> RunResult<Sampler> {
     match pads_to_given(job) {
         true => Ok(sampler),
-        false => Ok(sampler.fitted_to_sample(lengths_max)?),
+        false => Ok(sampler.fitted_to_sample(budget)?),
     }
 }
 

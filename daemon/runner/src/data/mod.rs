@@ -4,6 +4,7 @@
 //! Imports `tasks`, `control` and `error`.
 
 pub(crate) mod later;
+mod length_budget;
 pub(crate) mod lengths;
 mod report;
 mod tokenize;
@@ -24,6 +25,7 @@ use crate::control::{Downloads, Journal, StepGates, Stop};
 use crate::error::{RunError, RunResult};
 use crate::tasks::{JobTask, Questions, Reading};
 use later::LaterRows;
+pub(crate) use length_budget::{Passes, length_budget};
 use tokenize::Tokenizing;
 
 /// One tokenized split.

@@ -17,7 +17,9 @@ use std::time::Instant;
 use prost::Message;
 
 use traind_job_file::JobFile;
-use traind_loader::{Collator, Prefetched, Prefetcher, Sampler, SamplerConfig, SamplingStrategy};
+use traind_loader::{
+    Collator, LengthBudget, Prefetched, Prefetcher, Sampler, SamplerConfig, SamplingStrategy,
+};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Evaluated, Phase};
 
@@ -36,8 +38,6 @@ use crate::tasks::{JobTask, Outputs, Scored};
 
 /// The channel on which the first host sends metrics.
 const METRICS: &str = "metrics";
-/// The number of padded lengths. An evaluation has fewer batches than training to save padding in.
-const LENGTHS_MAX: usize = 8;
 
 /// A split and its batches. Results are put back into dataset order.
 pub(crate) struct Evaluator {
@@ -71,6 +71,8 @@ pub(crate) struct Batching {
     pub rows_per_core: usize,
     /// The data shards of a batch.
     pub data_shards: usize,
+    /// The number of padded lengths.
+    pub budget: LengthBudget,
     /// Whether batches take rows in dataset order, as the Trainer's do, rather than by length.
     pub in_order: bool,
 }
@@ -102,7 +104,7 @@ impl Evaluator {
             drop_last: false,
         };
         let sampler = lengths::sampler(config, &split.set, &batching.buckets)?;
-        let sampler = lengths::fit(job, sampler, LENGTHS_MAX)?;
+        let sampler = lengths::fit(job, sampler, batching.budget)?;
         let loss_only = job.train.prediction_loss_only;
         let writer = None;
         Ok(Evaluator { split, task, labels, sampler, collator, loss_only, writer, reporter, hosts })

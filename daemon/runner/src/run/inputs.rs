@@ -14,17 +14,13 @@ use traind_xla::mesh::{Axis, Mesh};
 use super::{Context, equality, first_rows};
 use crate::checkpoint::{Recipe, Resumed};
 use crate::data::lengths::{self, RowBuckets};
-use crate::data::{self, DataSource, Splits};
+use crate::data::{self, DataSource, Passes, Splits, length_budget};
 use crate::error::RunResult;
 use crate::evaluation::TextWriter;
 use crate::model::{ModelFolder, OpenModel, Processor};
 use crate::progress::Timetable;
 use crate::tasks;
 use crate::training::FirstBatches;
-
-/// Steps that a padded length must serve on average: each length costs the compilation of a
-/// program, and saves padding in every step.
-const STEPS_PER_LENGTH: u64 = 25;
 
 pub(super) struct Inputs {
     pub resumed: Option<Resumed>,
@@ -105,10 +101,15 @@ impl Inputs {
         let set = Arc::clone(&splits.planned()?.set);
         let sampler = lengths::sampler(config, &set, &buckets)?;
         let timetable = first_rows::timetable(job, &sampler, resumed_from)?;
-        let lengths_max = (timetable.max_steps / STEPS_PER_LENGTH).clamp(6, 12) as usize;
+        let passes = Passes {
+            rows_per_core: job.train.per_device_train_batch_size,
+            epochs: timetable.max_steps as f64 / timetable.steps_per_epoch.max(1) as f64,
+            trains: true,
+        };
+        let budget = length_budget(job, open.model.as_ref(), passes);
         let sampler = match first_rows::pads_by_sample(job, set.len()) {
-            true => lengths::fit_to_sample(job, sampler, lengths_max)?,
-            false => lengths::fit(job, sampler, lengths_max)?,
+            true => lengths::fit_to_sample(job, sampler, budget)?,
+            false => lengths::fit(job, sampler, budget)?,
         };
         let first = splits.later.take().map(|later| FirstBatches {
             end: first_rows::batches(job, &timetable, resumed_from).end,

@@ -16,7 +16,7 @@ use super::inputs::{Beginning, Inputs};
 use super::{Context, equality};
 use crate::checkpoint::{self, CheckpointSource, Recipe, Resumed};
 use crate::control::CoreStages;
-use crate::data::Split;
+use crate::data::{Passes, Split, length_budget};
 use crate::error::{RunError, RunResult};
 use crate::evaluation::{Batching, Evaluator};
 use crate::model::{NamedReference, OpenModel};
@@ -146,9 +146,12 @@ impl Inputs {
         let Some(split) = split else { return Ok(None) };
         let job = &context.spec.job;
         let task = Arc::clone(&self.open.task);
+        let rows_per_core = job.train.per_device_eval_batch_size;
+        let passes = Passes { rows_per_core, epochs: self.evaluations(), trains: false };
         let batching = Batching {
             buckets: self.buckets.clone(),
-            rows_per_core: job.train.per_device_eval_batch_size as usize,
+            rows_per_core: rows_per_core as usize,
+            budget: length_budget(job, self.open.model.as_ref(), passes),
             data_shards: self.mesh.data_shards(),
             in_order: task.loss_depends_on_batches() || self.padding.depends_on_batch(),
         };
@@ -157,6 +160,12 @@ impl Inputs {
         let run = (context.reporter.clone(), context.hosts.clone());
         let evaluator = Evaluator::new(job, split, task, labels, batching, collator, run)?;
         Ok(Some(evaluator.with_writer(self.writer.clone())))
+    }
+
+    /// The number of evaluations of the run, about.
+    fn evaluations(&self) -> f64 {
+        let Timetable { max_steps, eval_steps, .. } = self.timetable;
+        eval_steps.map_or(1.0, |steps| (max_steps as f64 / steps as f64).max(1.0))
     }
 
     /// A session of cores that have no values yet, with the caches in which `evaluators` generate.

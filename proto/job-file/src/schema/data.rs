@@ -155,6 +155,10 @@ section! {
         pad_to_max_length: bool = false;
         /// Pad rows to a multiple of this many tokens.
         pad_to_multiple_of: Option<u32> = None, in 1.0..=1_048_576.0;
+        /// Maximum number of lengths that batches are padded to; each needs a program. By default
+        /// at most 12, and only those that save more time in padding than compiling them takes,
+        /// which depends on the platform, the model and the number of steps.
+        padded_lengths_max: Option<u32> = None, in 1.0..=64.0;
         /// Changes to the columns of all files before they are read.
         columns: Columns;
     }

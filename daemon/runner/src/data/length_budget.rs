@@ -1,0 +1,74 @@
+//! The number of padded lengths by cost: each length saves padding in every step, and costs the
+//! compilation of a program.
+//!
+//! The rates are constants of a platform instead of measurements, so that a run pads alike on a busy
+//! host, with another cache, and after a resume.
+
+use traind_job_file::{JobFile, Platform};
+use traind_loader::LengthBudget;
+use traind_models::{Lengths, Model, flops};
+
+/// The most lengths of a job that names no bound.
+const LENGTHS_MAX: usize = 12;
+
+/// Positions of the row by which FLOPs per position are estimated.
+const POSITIONS: usize = 64;
+
+/// Steps that use the padded lengths.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passes {
+    /// Rows of one core in a batch.
+    pub rows_per_core: u32,
+    /// How often the batches of an epoch are launched in the run.
+    pub epochs: f64,
+    /// Whether they compute gradients.
+    pub trains: bool,
+}
+
+/// The time that a platform needs to compile and to compute.
+struct Rates {
+    /// Seconds that a training step's program takes to compile, beside those of its layers.
+    compile: f64,
+    compile_per_layer: f64,
+    /// FLOP/s that a core reaches.
+    flops: f64,
+}
+
+impl Rates {
+    /// For CPUs, as measured with a BERT of six layers on AMD Zen 4 and Zen 5: 1.9 to 4 seconds a
+    /// program and 60 GFLOP/s a core. For GPUs, on an H200: programs of BERT and GPT-2 compile one at
+    /// a time in 7 to 16 seconds. For NeuronCores, from public reports: minutes a program.
+    fn of(platform: Platform) -> Rates {
+        match platform {
+            Platform::Cpu => Rates { compile: 0.5, compile_per_layer: 0.4, flops: 60e9 },
+            Platform::Cuda => Rates { compile: 4.0, compile_per_layer: 0.8, flops: 50e12 },
+            Platform::Neuron => Rates { compile: 60.0, compile_per_layer: 10.0, flops: 20e12 },
+        }
+    }
+
+    fn compile_seconds(&self, layers: usize) -> f64 {
+        self.compile + self.compile_per_layer * layers as f64
+    }
+}
+
+/// The budget of padded lengths for batches of which each program serves some of `passes`.
+pub(crate) fn length_budget(job: &JobFile, model: &dyn Model, passes: Passes) -> LengthBudget {
+    if let Some(lengths) = job.data.padded_lengths_max {
+        return LengthBudget::of(lengths as usize);
+    }
+    let rates = Rates::of(job.resources.platform);
+    let forward = model.forward_flops(1, Lengths::of(POSITIONS)) / POSITIONS as f64;
+    let (flops, compile) = match passes.trains {
+        true => (flops::training(forward), rates.compile_seconds(model.num_layers())),
+        // A forward pass alone is about a third of the operations, and of the code.
+        false => (forward, rates.compile_seconds(model.num_layers()) / 3.0),
+    };
+    // Cores that share a row's layers share its work.
+    let cores = f64::from(job.parallel.tensor.max(1)) * f64::from(job.parallel.pipeline.max(1));
+    let seconds_per_position = f64::from(passes.rows_per_core) * flops / (rates.flops * cores);
+    let tokens = compile / (seconds_per_position * passes.epochs).max(f64::MIN_POSITIVE);
+    LengthBudget {
+        lengths_max: LENGTHS_MAX,
+        tokens_per_length: tokens.min(u64::MAX as f64).ceil() as u64,
+    }
+}
