@@ -47,15 +47,21 @@ const CPU_OFF: [&str; 3] = [
 /// and so for ever where one of them finds the program in its cache.
 const CUDA_OFF: [&str; 1] = ["xla_gpu_shard_autotuning"];
 
+/// Switched on for GPUs: otherwise gradients of lookups are added up atomically, in any order, and a
+/// resumed run ends with other weights than an uninterrupted one.
+const CUDA_ON: [&str; 1] = ["xla_gpu_exclude_nondeterministic_ops"];
+
 /// `options` with what `platform` (a client's platform name) needs.
 pub fn with_platform_options(options: CompileOptions, platform: &str) -> CompileOptions {
-    let off: &[&str] = match platform {
-        "cpu" => &CPU_OFF,
-        "cuda" => &CUDA_OFF,
-        _ => &[],
+    let (off, on): (&[&str], &[&str]) = match platform {
+        "cpu" => (&CPU_OFF, &[]),
+        "cuda" => (&CUDA_OFF, &CUDA_ON),
+        _ => (&[], &[]),
     };
-    off.iter()
-        .fold(options, |options, flag| options.with_override(*flag, OptionOverride::Bool(false)))
+    let flags = off.iter().map(|flag| (*flag, false)).chain(on.iter().map(|flag| (*flag, true)));
+    flags.fold(options, |options, (flag, value)| {
+        options.with_override(flag, OptionOverride::Bool(value))
+    })
 }
 
 #[cfg(test)]

@@ -63,8 +63,12 @@ impl ProgramDevice for LazyDevice {
     type Launched = Pending;
 
     /// One for each processor that the cores leave idle, and two where there are fewer, since cores
-    /// that wait for a program are idle.
+    /// that wait for a program are idle. One for GPUs: XLA times kernels there, one program after the
+    /// other, and a second thread would delay the program of the first step.
     fn compile_threads(&self) -> usize {
+        if self.cores().client().platform_name() == "cuda" {
+            return 1;
+        }
         let processors = available_parallelism().map_or(1, usize::from);
         processors.saturating_sub(self.cores().len()).max(2).min(processors)
     }
