@@ -65,7 +65,8 @@ pub(crate) struct Access {
     /// Maps callers from the network to the accounts of this host that run their jobs.
     #[serde(default)]
     accounts: BTreeMap<String, String>,
-    /// Account for callers from the network who are not listed; without it the daemon's own.
+    /// Account for callers from the network who are not listed; without it they start nothing where
+    /// jobs run as their submitters.
     default_account: Option<String>,
 }
 
@@ -97,7 +98,7 @@ impl Access {
         Ok(access)
     }
 
-    /// Whether jobs of callers from the network may run as the daemon itself.
+    /// Whether callers from the network may lack an account.
     pub(crate) fn leaves_callers_without_account(&self) -> bool {
         self.default_account.is_none()
     }

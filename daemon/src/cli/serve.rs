@@ -352,17 +352,22 @@ fn run_as(wanted: Option<RunAs>) -> anyhow::Result<RunAs> {
     }
 }
 
-/// Warns if callers from the network could run jobs as root.
+/// Warns if jobs of callers from the network run as root, or are refused for lack of an account.
 fn warn_of_root_jobs(settings: &Settings) {
-    let is_root = rustix::process::getuid().is_root();
-    if is_root
-        && settings.network.is_some()
-        && settings.access.now().leaves_callers_without_account()
-    {
-        tracing::warn!(
-            "jobs of callers from the network without an account run as root: set accounts or \
+    if settings.network.is_none() || !rustix::process::getuid().is_root() {
+        return;
+    }
+    let lacks_accounts = settings.access.now().leaves_callers_without_account();
+    match settings.run_as {
+        RunAs::Daemon => tracing::warn!(
+            "jobs of callers from the network run as root: start the daemon as another user, or \
+             with --run-as submitter"
+        ),
+        RunAs::Submitter if lacks_accounts => tracing::warn!(
+            "callers from the network without an account cannot submit jobs: set accounts or \
              default_account in the access file"
-        );
+        ),
+        RunAs::Submitter => {}
     }
 }
 

@@ -151,6 +151,10 @@ impl Daemon {
             }
             Err(error @ PlanError::Violation { .. }) => return Err(error.into()),
             Err(error) if job.parallel.auto => return Err(error.into()),
+            // What ends the planner would end the runner, or it takes more than anyone could check.
+            Err(error @ (PlanError::Died { .. } | PlanError::Timeout(_))) => {
+                return Err(error.into());
+            }
             // The job's runner gives a better error about the model.
             Err(error) => tracing::debug!(%error, "plan a job"),
         }

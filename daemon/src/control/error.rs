@@ -66,6 +66,11 @@ pub enum Error {
     Switch(std::io::Error),
     #[error(transparent)]
     Denied(#[from] crate::access::Denied),
+    #[error(
+        "jobs of {user}, who calls from the network, have no account on this host: add {user} to \
+         `accounts` in the daemon's access file, or set `default_account` there"
+    )]
+    NoAccount { user: String },
     #[error("the caller is unknown: present a client certificate or a token")]
     Unauthenticated,
     #[error("the token is not valid: it may be misspelt, revoked or expired")]

@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -175,6 +176,12 @@ pub enum PlanError {
     Violation { field: String, description: String },
     #[error("{0}")]
     Refused(String),
+    /// A signal ended the planner, as when it runs out of the memory that it may take.
+    #[error(
+        "the planner died (signal {signal}){}: does the model's config.json have the sizes that you expect?",
+        .said.is_empty().then(String::new).unwrap_or_else(|| format!(": {}", .said))
+    )]
+    Died { signal: i32, said: String },
     #[error("the planner took longer than {} s", .0.as_secs())]
     Timeout(Duration),
     #[error("parse the plan: {0}")]
@@ -222,11 +229,10 @@ impl Planner {
         let is_lasting = search.as_ref().is_none_or(|search| search.mpi_problem.is_empty());
         let answer = match (run(search.clone()), search) {
             // A compiler that fails or takes long leaves the estimates.
-            (Err(PlanError::Refused(_) | PlanError::Timeout(_)), Some(search))
-                if search.plugin.is_some() =>
-            {
-                run(Some(Search { plugin: None, ..search }))?
-            }
+            (
+                Err(PlanError::Refused(_) | PlanError::Died { .. } | PlanError::Timeout(_)),
+                Some(search),
+            ) if search.plugin.is_some() => run(Some(Search { plugin: None, ..search }))?,
             (answer, _) => answer?,
         };
         let plan = match serde_json::from_slice(&answer)? {
@@ -394,22 +400,22 @@ pub(super) fn answer(
     }
     let ended = wait(&mut child, most);
     let (out, err) = (read(child.stdout.take()), read(child.stderr.take()));
-    match ended {
-        Ok(true) => Ok(out),
-        Ok(false) => {
-            let text = String::from_utf8_lossy(&err).trim().to_owned();
-            Err(PlanError::Refused(if text.is_empty() { "the planner died".into() } else { text }))
-        }
-        Err(error) => Err(error),
+    let status = ended?;
+    let said = String::from_utf8_lossy(&err).trim().to_owned();
+    match status.signal() {
+        Some(signal) => Err(PlanError::Died { signal, said }),
+        None if status.success() => Ok(out),
+        None if said.is_empty() => Err(PlanError::Refused(format!("the planner failed: {status}"))),
+        None => Err(PlanError::Refused(said)),
     }
 }
 
-/// Waits for the planner. Returns whether it succeeded.
-fn wait(child: &mut Child, most: Duration) -> Result<bool, PlanError> {
+/// Waits for the planner.
+fn wait(child: &mut Child, most: Duration) -> Result<ExitStatus, PlanError> {
     let start = Instant::now();
     loop {
         if let Some(status) = child.try_wait().map_err(PlanError::Start)? {
-            return Ok(status.success());
+            return Ok(status);
         }
         if start.elapsed() > most {
             let _ = child.kill();

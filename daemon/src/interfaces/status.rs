@@ -54,7 +54,7 @@ fn classify(error: &Error) -> (Code, &'static str) {
         Error::Generation(_) => (Code::FailedPrecondition, reasons::GENERATION_FAILED),
         Error::Plan(_) => (Code::FailedPrecondition, reasons::PLAN_FAILED),
         Error::FolderInUse { .. } => (Code::FailedPrecondition, reasons::OUTPUT_DIR_IN_USE),
-        Error::Denied(_) | Error::ForeignRun { .. } => {
+        Error::Denied(_) | Error::NoAccount { .. } | Error::ForeignRun { .. } => {
             (Code::PermissionDenied, reasons::PERMISSION_DENIED)
         }
         Error::Unauthenticated | Error::InvalidToken => {

@@ -9,7 +9,7 @@ use crate::violation::{Position, Violation};
 
 /// Deepest nesting of mappings and lists. The parser recurses: at its own limit of
 /// 64 it takes the 2 MiB of stack that a server's thread has.
-const DEPTH_MAX: usize = 16;
+pub(crate) const DEPTH_MAX: usize = 16;
 
 /// A value. Overrides and files without lines have no position.
 #[derive(Debug, Clone, PartialEq)]

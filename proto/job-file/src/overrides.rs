@@ -2,23 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use crate::node::{Entry, Node, Value};
+use crate::node::{DEPTH_MAX, Entry, Node, Value};
 
 /// Sets each value at its path. Returns the field and the fault of each that
 /// cannot be set.
 pub(crate) fn apply(root: &mut Node, values: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let mut faults = Vec::new();
     for (field, yaml) in values {
-        match Node::parse(yaml) {
-            Ok(node) => {
-                if !set(root, field, without_positions(node)) {
-                    faults.push((field.clone(), "is not the path of a field".to_owned()));
-                }
-            }
-            Err(violation) => faults.push((field.clone(), violation.description)),
+        if let Err(fault) = apply_one(root, field, yaml) {
+            faults.push((abbreviated(field), fault));
         }
     }
     faults
+}
+
+fn apply_one(root: &mut Node, field: &str, yaml: &str) -> Result<(), String> {
+    // Each part is a level of recursion, here and in everything that reads the tree.
+    let parts = field.split('.').count();
+    if parts > DEPTH_MAX {
+        return Err(format!("has {parts} parts; the path of a field has at most {DEPTH_MAX}"));
+    }
+    let node = Node::parse(yaml).map_err(|violation| violation.description)?;
+    match set(root, field, without_positions(node)) {
+        true => Ok(()),
+        false => Err("is not the path of a field".to_owned()),
+    }
+}
+
+/// The beginning of an overlong path.
+fn abbreviated(field: &str) -> String {
+    const SHOWN_MAX: usize = 200;
+    match field.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", &field[..end]),
+        None => field.to_owned(),
+    }
 }
 
 /// Sets a value, making the sections on its way. False if the path has an empty

@@ -8,7 +8,7 @@ use tonic::Code;
 use tonic_types::StatusExt;
 
 use crate::support::host::Host;
-use crate::support::runner::COMPLETES;
+use crate::support::runner::{COMPLETES, install_planner};
 
 pub(crate) fn plan() -> Value {
     json!({
@@ -82,6 +82,17 @@ async fn a_key_that_the_model_rules_out_is_an_error_at_submission() {
     };
     assert_eq!(violation.field, "parallel.tensor");
     assert_eq!(violation.description, "3 does not divide 4 heads");
+}
+
+/// A model of a million layers exhausts the planner's memory, and would exhaust the runner's.
+#[tokio::test]
+async fn a_job_whose_planner_dies_is_refused() {
+    let host = host_with(&plan()).await;
+    install_planner(&host.path(""), "echo 'memory allocation failed' >&2; kill -ABRT $$");
+    let refused = host.create(host.request("planned", 1)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition, "{refused}");
+    assert_eq!(refused.get_error_details().error_info().unwrap().reason, "PLAN_FAILED");
+    assert!(refused.message().contains("died (signal 6): memory allocation failed"), "{refused}");
 }
 
 #[tokio::test]

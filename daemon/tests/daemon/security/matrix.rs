@@ -124,7 +124,8 @@ async fn check_jobs(kind: &str, role: usize, channel: &Channel, token: Option<&s
 
 fn access_file() -> String {
     let own = own_user();
-    let mut lines = vec!["users:".to_owned(), format!("  {own}: admin")];
+    let mut lines = vec![format!("default_account: {own}"), "users:".to_owned()];
+    lines.push(format!("  {own}: admin"));
     for ((uid, name), role) in USERS.iter().zip(ROLES).skip(1) {
         lines.extend([format!("  '{uid}': {role}"), format!("  {name}: {role}")]);
     }

@@ -150,8 +150,15 @@ fn listen_options(host: &Host, authority: &Authority, port: u16) -> Vec<String> 
     ]
 }
 
-/// Adds this user as an admin, since tests create tokens over the socket.
+/// Adds this user as an admin, since tests create tokens over the socket, and as the account of all
+/// callers from the network.
 pub(crate) fn own_user_too(access: &str) -> String {
+    let user = crate::security::access::own_user();
+    own_admin_too(access) + &format!("default_account: {user}\n")
+}
+
+/// Adds this user as an admin alone.
+pub(crate) fn own_admin_too(access: &str) -> String {
     let user = crate::security::access::own_user();
     access.replace("users: {", &format!("users: {{{user}: admin, "))
 }

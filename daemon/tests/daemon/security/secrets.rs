@@ -63,7 +63,9 @@ async fn secrets_do_not_leak() {
     host.environment = OF_THE_DAEMON.map(|(name, value)| (name.into(), value.into())).into();
     // The most verbose log.
     host.environment.push(("RUST_LOG".into(), "trace".into()));
-    let access = format!("default_role: submitter\nusers: {{{}: admin}}\n", own_user());
+    let own = own_user();
+    let access =
+        format!("default_role: submitter\nusers: {{{own}: admin}}\ndefault_account: {own}\n");
     let network = Networked::of(host, &access, &["--tokens", "--web-address=127.0.0.1:0"]).await;
     let host = &network.host;
     let token = network.new_token(&["sue"]);

@@ -41,7 +41,11 @@ frames=$(dirname "$0")/frames
 say() { cat "$frames/$1" >> "$run_dir/events.log"; }
 say_steps() { step=$1; while [ "$step" -le "$2" ]; do say "step-$step"; step=$((step + 1)); done; }
 run_dir=$1
-if [ "$1" = plan ]; then cat > /dev/null; cat "$(dirname "$0")/plan.json" 2> /dev/null; exit; fi
+if [ "$1" = plan ]; then
+  cat > /dev/null
+  [ -e "$frames/plan.sh" ] && . "$frames/plan.sh"
+  cat "$(dirname "$0")/plan.json" 2> /dev/null; exit
+fi
 if [ "$1" = prepare ]; then
   cd "$(dirname "$0")"; read -r request
   [ -e "$frames/preparation.sh" ] && . "$frames/preparation.sh"
@@ -69,6 +73,11 @@ pub(crate) fn install(folder: &Path, script: &str) {
     let runner = folder.join("runner");
     fs::write(&runner, format!("{PRELUDE}{script}\n")).unwrap();
     fs::set_permissions(&runner, Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Makes the planner run a script on a host whose runner is installed in `folder`.
+pub(crate) fn install_planner(folder: &Path, script: &str) {
+    fs::write(folder.join("frames/plan.sh"), script).unwrap();
 }
 
 /// Makes preparations run a script on a host whose runner is installed in `folder`, and answer that they succeeded. In

@@ -123,6 +123,20 @@ fn overrides_replace_values() {
     );
 }
 
+/// Each part of a path is a level of recursion, and 10,000 of them once overflowed the daemon's stack.
+#[test]
+fn overlong_paths_of_overrides_are_refused() {
+    let path = "a.".repeat(10_000) + "a";
+    let values = BTreeMap::from([(path, "1".to_owned())]);
+    let parsed = JobFile::parse_with_overrides(&complete(""), &values, Path::new("/base"));
+    let violations = lines(&parsed.unwrap_err());
+    assert!(
+        violations.ends_with("has 10001 parts; the path of a field has at most 16"),
+        "{violations}"
+    );
+    assert!(violations.len() < 300, "{violations}");
+}
+
 #[test]
 fn every_field_is_documented() {
     let mut json = serde_json::to_value(job("")).unwrap();

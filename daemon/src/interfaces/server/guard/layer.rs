@@ -15,7 +15,7 @@ use tower::{Layer, Service};
 use super::body::{observed, take_until};
 use super::rights;
 use crate::access::Caller;
-use crate::access::account::UserNames;
+use crate::access::account::{Account, UserNames};
 use crate::access::tokens::Bearer;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
@@ -25,6 +25,7 @@ use crate::interfaces::metrics::Calls;
 use crate::interfaces::server::connections::connection::{ConnectionInfo, Peer};
 use crate::interfaces::server::lateness::Lateness;
 use crate::interfaces::server::quota::{Permit, Quota};
+use crate::settings::RunAs;
 
 /// Most concurrent calls, including streams.
 const CALLS_MAX: usize = 4096;
@@ -33,7 +34,7 @@ const CALLS_MAX: usize = 4096;
 const HANDLED_MAX: usize = 64;
 /// How long a call may wait before it is handled, from its arrival.
 const WAIT_MAX: Duration = Duration::from_millis(30);
-/// Calls that may take long, since they run a planner or sync the disk.
+/// Calls that start processes for their caller: they may take long.
 const LONG: [&str; 5] = [
     "/traind.v1.Jobs/CreateJob",
     "/traind.v1.Jobs/ForkJob",
@@ -120,16 +121,26 @@ impl Guard {
         let Bearer { user, role_max, token_id } = self.identify(&info.peer, request.headers())?;
         let mut caller = settings.access.now().admit(user, role_max, request.uri().path())?;
         caller.token = token_id;
-        caller.account = match info.peer {
-            Peer::User(account) => settings.run_as.account(Some(account)),
-            Peer::Network { .. } => {
-                settings.run_as.account(settings.access.now().account_of(&caller.user)?)
-            }
-        };
+        caller.account = settings.run_as.account(match info.peer {
+            Peer::User(account) => Some(account),
+            Peer::Network { .. } => self.account_from_network(&caller, request.uri().path())?,
+        });
         let busy = |what| move || Error::Busy { what };
         let of_user = self.of_users.take(&caller.user).ok_or_else(busy("calls of one user"))?;
         let of_all = self.calls.clone().try_acquire_owned().ok().ok_or_else(busy("calls"))?;
         Ok((caller, CallPermits { _of_user: of_user, _of_all: of_all }, late))
+    }
+
+    /// The account that runs the jobs of a caller from the network. Where jobs run as their submitters,
+    /// a caller without one may start nothing: it would run as the daemon, which can switch users.
+    fn account_from_network(&self, caller: &Caller, path: &str) -> Result<Option<Account>, Error> {
+        let settings = &self.daemon.settings;
+        let account = settings.access.now().account_of(&caller.user)?;
+        let starts_processes = LONG.contains(&path);
+        if account.is_none() && starts_processes && settings.run_as == RunAs::Submitter {
+            return Err(Error::NoAccount { user: caller.user.clone() });
+        }
+        Ok(account)
     }
 
     /// Identifies the caller. On the network a token takes precedence over the certificate of the
