@@ -2,6 +2,7 @@
 
 mod act_as;
 mod adopt;
+mod backup;
 mod become_user;
 mod cancel;
 mod completions;
@@ -30,6 +31,7 @@ mod planner;
 mod plugins;
 mod preparer;
 mod programs;
+mod restore;
 mod samples;
 mod serve;
 mod show;
@@ -97,6 +99,8 @@ enum Command {
     Web(web::Web),
     Drain(drain::Drain),
     Doctor(doctor::Doctor),
+    Backup(backup::Backup),
+    Restore(restore::Restore),
     Plugins(plugins::Plugins),
     Token(token::Token),
     Completions(completions::Completions),
@@ -191,6 +195,8 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Web(web) => web.run(global).await,
             Command::Drain(drain) => drain.run(global).await,
             Command::Doctor(doctor) => doctor.run(global).await,
+            Command::Backup(backup) => backup.run(),
+            Command::Restore(restore) => restore.run(),
             Command::Plugins(plugins) => plugins.run(global).await,
             Command::Token(token) => token.run(global).await,
             Command::Completions(completions) => completions.run(),

@@ -15,7 +15,7 @@ pub(crate) use rebuild::rebuild;
 
 /// The store's file in a state folder.
 pub(crate) const STORE: &str = "traind.db";
-const LOCK: &str = "daemon.lock";
+pub(crate) const LOCK: &str = "daemon.lock";
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DoctorError {

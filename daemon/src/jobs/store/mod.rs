@@ -22,6 +22,7 @@ use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -36,6 +37,9 @@ use bulletin::Bulletin;
 use tokio::sync::Notify;
 
 use crate::notification::Receiver;
+
+/// How long to wait for another program's lock on the file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A handle to the store; clones share it.
 #[derive(Clone)]
@@ -125,6 +129,24 @@ impl Store {
     }
 }
 
+/// Copies the store at `path`, which a daemon may be writing to, as of one moment to the new file
+/// `copy`. Returns the ids of its jobs.
+pub(crate) fn snapshot(path: &Path, copy: &Path) -> Result<Vec<String>, StoreError> {
+    let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open =
+        |path| Connection::open_with_flags(path, read_only).map_err(StoreError::sqlite("open"));
+    let store = open(path)?;
+    store.busy_timeout(BUSY_TIMEOUT).map_err(StoreError::sqlite("configure"))?;
+    let copied = store.execute("VACUUM INTO ?1", [copy.to_string_lossy()]);
+    copied.map_err(|source| open_error(path, "copy", source))?;
+    let copy = open(copy)?;
+    let list = || -> rusqlite::Result<Vec<String>> {
+        let mut ids = copy.prepare("SELECT id FROM jobs ORDER BY number")?;
+        ids.query_map([], |row| row.get(0))?.collect()
+    };
+    list().map_err(StoreError::sqlite("list the ids"))
+}
+
 /// Whether there is no store at `path`. An existing store is never empty.
 pub(crate) fn is_blank(path: &Path) -> bool {
     match path.metadata() {
@@ -148,7 +170,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
 }
 
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)

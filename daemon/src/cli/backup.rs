@@ -1,0 +1,33 @@
+//! `traind backup`.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+
+use super::exit::Exit;
+use crate::jobs::backup::back_up;
+use crate::paths;
+
+/// Back up the job store, records and logs to a file, while the daemon runs
+#[derive(clap::Args)]
+pub(crate) struct Backup {
+    /// The new file, a compressed archive that only its owner can read
+    file: PathBuf,
+    /// The daemon's state folder
+    /// [default: $TRAIND_STATE_DIR, systemd's state folder, or ~/.local/state/traind]
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// The daemon's access file, to back it up too
+    #[arg(long, value_name = "FILE")]
+    access: Option<PathBuf>,
+}
+
+impl Backup {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        let state_dir = self.state_dir.or_else(paths::state_dir);
+        let state_dir = state_dir.context("no state folder: HOME is not set; set --state-dir")?;
+        let manifest = back_up(&state_dir, self.access.as_deref(), &self.file)?;
+        println!("backed up {} jobs to {}", manifest.jobs, self.file.display());
+        Ok(Exit::Done)
+    }
+}

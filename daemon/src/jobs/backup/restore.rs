@@ -1,0 +1,137 @@
+//! Restores a backup into a new state folder.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, chown, lchown, symlink};
+use std::path::{Component, Path, PathBuf};
+
+use tar::{Archive, Entry, EntryType};
+use traind_durable::sync_folder;
+
+use super::{ACCESS, BackupError, MANIFEST, Manifest, VERSION};
+use crate::jobs::doctor::{LOCK, STORE, StoppedState};
+
+/// The folders of a state folder that have one folder for each job.
+const OF_JOBS: [&str; 2] = ["records", "jobs"];
+
+type Reader = zstd::Decoder<'static, BufReader<BufReader<File>>>;
+
+/// Restores the backup `path` into `state_dir`, which must be empty or absent. The store is put in
+/// place last: an interrupted restoration leaves no folder that a daemon would use.
+pub(crate) fn restore(path: &Path, state_dir: &Path) -> Result<Manifest, BackupError> {
+    let file = File::open(path).map_err(BackupError::io("open", path))?;
+    create(state_dir)?;
+    let _lock = StoppedState::lock(state_dir)?;
+    refuse_used(state_dir)?;
+    let no_backup = |error: io::Error| BackupError::NoBackup {
+        path: path.to_owned(),
+        problem: error.to_string(),
+    };
+    let decoder = zstd::Decoder::with_buffer(BufReader::new(BufReader::new(file)));
+    let mut archive: Archive<Reader> = Archive::new(decoder.map_err(no_backup)?);
+    let mut entries = archive.entries().map_err(no_backup)?;
+    let first = entries.next().transpose().map_err(no_backup)?;
+    let manifest = read_manifest(path, first)?;
+    let aside = state_dir.join("traind.db.restored");
+    let mut has_store = false;
+    for entry in entries {
+        let entry = entry.map_err(no_backup)?;
+        let name = entry.path().map_err(no_backup)?.into_owned();
+        has_store |= name == Path::new(STORE);
+        let target = match name == Path::new(STORE) {
+            true => aside.clone(),
+            false => target(path, state_dir, &name)?,
+        };
+        unpack(entry, state_dir, &target).map_err(BackupError::io("restore", &target))?;
+    }
+    if !has_store {
+        let problem = "it has no job store".to_owned();
+        return Err(BackupError::NoBackup { path: path.to_owned(), problem });
+    }
+    // The checksum is at the end.
+    io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(no_backup)?;
+    let store = state_dir.join(STORE);
+    fs::rename(&aside, &store).map_err(BackupError::io("restore", &store))?;
+    sync_folder(state_dir).map_err(BackupError::io("sync", state_dir))?;
+    Ok(manifest)
+}
+
+fn read_manifest(path: &Path, first: Option<Entry<'_, Reader>>) -> Result<Manifest, BackupError> {
+    let no_backup = |problem: String| BackupError::NoBackup { path: path.to_owned(), problem };
+    let is_manifest =
+        |entry: &Entry<'_, Reader>| entry.path().is_ok_and(|name| name == Path::new(MANIFEST));
+    let entry = first.filter(is_manifest);
+    let entry = entry.ok_or_else(|| no_backup(format!("it does not begin with {MANIFEST}")))?;
+    // A manifest has about a hundred bytes.
+    let manifest: Manifest = serde_json::from_reader(entry.take(1 << 16))
+        .map_err(|error| no_backup(error.to_string()))?;
+    match manifest.version > VERSION {
+        true => Err(BackupError::Newer {
+            path: path.to_owned(),
+            found: manifest.version,
+            traind: manifest.traind,
+        }),
+        false => Ok(manifest),
+    }
+}
+
+/// The path of an entry in the state folder. An archive names nothing outside.
+fn target(path: &Path, state_dir: &Path, name: &Path) -> Result<PathBuf, BackupError> {
+    let parts: Vec<Component<'_>> = name.components().collect();
+    let are_names = parts.iter().all(|part| matches!(part, Component::Normal(_)));
+    let is_of_job = parts.len() >= 2 && OF_JOBS.iter().any(|folder| name.starts_with(folder));
+    if are_names && (is_of_job || name == Path::new(ACCESS)) {
+        return Ok(state_dir.join(name));
+    }
+    let problem = format!("it has the entry {}", name.display());
+    Err(BackupError::NoBackup { path: path.to_owned(), problem })
+}
+
+fn unpack(mut entry: Entry<'_, Reader>, state_dir: &Path, target: &Path) -> io::Result<()> {
+    let owner = entry.header().uid()? as u32;
+    let folder = target.parent().unwrap_or(state_dir);
+    create_folders(state_dir, folder, owner)?;
+    if entry.header().entry_type() == EntryType::Symlink {
+        let link = entry.link_name()?.unwrap_or_default();
+        symlink(link, target)?;
+        return give(|uid| lchown(target, uid, None), owner);
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(target)?;
+    io::copy(&mut entry, &mut file)?;
+    file.sync_all()?;
+    give(|uid| chown(target, uid, None), owner)
+}
+
+/// Creates the folders of a job, of which those of its run belong to its user.
+fn create_folders(state_dir: &Path, folder: &Path, owner: u32) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = folder.parent().filter(|parent| *parent != state_dir) {
+        create_folders(state_dir, parent, owner)?;
+    }
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let is_of_run = folder.starts_with(state_dir.join("jobs")) && folder != state_dir.join("jobs");
+    if is_of_run { give(|uid| chown(folder, uid, None), owner) } else { Ok(()) }
+}
+
+/// Gives a file to its owner where this process may.
+fn give(change: impl FnOnce(Option<u32>) -> io::Result<()>, owner: u32) -> io::Result<()> {
+    match rustix::process::geteuid().is_root() {
+        true => change(Some(owner)),
+        false => Ok(()),
+    }
+}
+
+fn create(state_dir: &Path) -> Result<(), BackupError> {
+    let created = DirBuilder::new().recursive(true).mode(0o700).create(state_dir);
+    created.map_err(BackupError::io("create", state_dir))
+}
+
+/// Refuses a folder that has anything but the lock.
+fn refuse_used(state_dir: &Path) -> Result<(), BackupError> {
+    let entries = fs::read_dir(state_dir).map_err(BackupError::io("list", state_dir))?;
+    let is_used = entries.flatten().any(|entry| entry.file_name() != LOCK);
+    if is_used { Err(BackupError::NotEmpty(state_dir.to_owned())) } else { Ok(()) }
+}
