@@ -60,7 +60,7 @@ pub enum Error {
     MissingColumn { file: PathBuf, column: String, available: String },
     #[error("{}: {count} columns are named {column:?}", .file.display())]
     DuplicateColumn { file: PathBuf, column: String, count: usize },
-    #[error("{at}: {found} fields where the header has {expected}")]
+    #[error("{at}: {found} fields where the rows before have {expected}")]
     FieldCount { at: Location, expected: usize, found: usize },
     #[error("{at}: a quoted field is never closed")]
     UnclosedQuote { at: Location },

@@ -58,8 +58,8 @@ pub use sampler::{
     ScheduledBatch,
 };
 pub use source::{
-    CastType, Columns, Encoding, FetchContext, Files, FormatOptions, Part, Records, Source, Value,
-    data_format, data_formats, value_of_json,
+    CastType, Columns, CsvOptions, Delimiter, Encoding, FetchContext, Files, FormatOptions,
+    OnBadLines, Part, Records, Source, Value, data_format, data_formats, value_of_json,
 };
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{

@@ -100,6 +100,7 @@ impl OpenSet {
     ) -> Result<TokenizedSet> {
         let (source, task, folder) = (&self.source, &self.options.task, self.folder()?);
         let built = build(source, task, Making::Examples, tokenizer, folder.path(), watch)?;
+        self.warnings.extend(source.warnings());
         let Some(Entry { identity, cache }) = &self.entry else { return Ok(built.set) };
         identity.check_unchanged(source)?;
         // The set that was built is usable without the cache.

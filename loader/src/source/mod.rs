@@ -25,7 +25,7 @@ use crate::guard::guard;
 use crate::{Error, Location, Result};
 use formats::DataFile;
 pub use formats::value_of_json;
-pub use formats::{Encoding, FormatOptions};
+pub use formats::{CsvOptions, Delimiter, Encoding, FormatOptions, OnBadLines};
 use paths::DataPath;
 
 /// Characters in the name of a file's only column that suggest another delimiter.
@@ -157,6 +157,15 @@ impl Source {
         let file = &self.files[part.file];
         let line = records.mark(record).and_then(|mark| file.data.line(mark));
         Location { file: file.path.name.clone(), row: records.row(record), line }
+    }
+
+    /// Problems of rows that were read nevertheless, or left out, each with its file.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let of_file = |file: &SourceFile| {
+            let name = file.path.name.display().to_string();
+            file.data.warnings().into_iter().map(move |warning| format!("{name}: {warning}"))
+        };
+        self.files.iter().flat_map(of_file).collect()
     }
 
     /// The folder that paths in the rows of a part begin at: that of its file, or the folder itself

@@ -1,6 +1,5 @@
 //! Fields checked against each other.
 
-use crate::mesh_checks;
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
 use crate::range::Range;
 use crate::schema::JobFile;
@@ -10,6 +9,7 @@ use crate::schema::resources::Platform;
 use crate::schema::train::{EvalStrategy, LrSchedulerType, Optim, SaveStrategy, Train};
 use crate::values::hub_name::is_hub_name;
 use crate::values::{DataFiles, ModelSource};
+use crate::{csv_checks, mesh_checks};
 
 /// Longest name of a job, in characters.
 const NAME_CHARACTERS_MAX: usize = 128;
@@ -18,7 +18,7 @@ const NAME_CHARACTERS_MAX: usize = 128;
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_name(job, problems);
     check_model(job, problems);
-    check_delimiter(job, problems);
+    csv_checks::check(job, problems);
     check_splits(job, problems);
     check_train(job, problems);
     check_best_model(job, problems);
@@ -52,14 +52,6 @@ fn check_model(job: &JobFile, problems: &mut Problems) {
     let revision = job.model.revision.as_deref();
     if revision.is_some_and(|revision| !is_hub_name(revision, usize::MAX)) {
         problems.violation("model.revision", "is no branch, tag or commit");
-    }
-}
-
-fn check_delimiter(job: &JobFile, problems: &mut Problems) {
-    let fits = |text: &String| matches!(text.as_bytes(), [byte] if byte.is_ascii() && !b"\"\r\n".contains(byte));
-    if job.data.delimiter.as_ref().is_some_and(|text| !fits(text)) {
-        let description = "must be one ASCII character that is no quote and no line break";
-        problems.violation("data.delimiter", description);
     }
 }
 

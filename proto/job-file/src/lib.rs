@@ -12,6 +12,7 @@
 
 mod aliases;
 mod checks;
+mod csv_checks;
 mod document;
 mod field_doc;
 mod field_type;
@@ -41,7 +42,7 @@ pub use field_doc::FieldDoc;
 pub use parse::Parsed;
 pub use run_spec::{PREPARATION_FOLDER, RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
-pub use schema::data::{Data, LabelFormat, PackingStrategy};
+pub use schema::data::{Data, LabelFormat, OnBadLines, PackingStrategy, Quoting};
 pub use schema::dpo::{Dpo, DpoLoss};
 pub use schema::generation::GenerationConfig;
 pub use schema::kubernetes::{Kubernetes, TaintEffect, Toleration, TolerationOperator};

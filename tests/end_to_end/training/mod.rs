@@ -3,6 +3,7 @@
 mod accumulation;
 mod adapters;
 mod arguments;
+mod csv_files;
 mod data_parallel;
 mod dpo;
 mod evaluation;

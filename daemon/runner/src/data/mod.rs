@@ -3,6 +3,7 @@
 //!
 //! Imports `tasks`, `control` and `error`.
 
+mod csv;
 pub(crate) mod later;
 mod length_budget;
 pub(crate) mod lengths;
@@ -336,7 +337,7 @@ fn check_encoding(job: &JobFile) -> RunResult<()> {
 fn format_options(job: &JobFile) -> FormatOptions {
     let is_causal = job.model.task == TaskName::CausalLm;
     FormatOptions {
-        delimiter: job.data.delimiter.as_ref().and_then(|text| text.bytes().next()),
+        csv: csv::options(&job.data),
         encoding: job.data.encoding.as_deref().and_then(Encoding::of_name),
         keep_linebreaks: job.data.keep_linebreaks.unwrap_or(is_causal),
     }
@@ -359,6 +360,8 @@ fn path_text(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use traind_loader::Delimiter;
+
     use super::*;
 
     #[test]
@@ -373,6 +376,8 @@ mod tests {
         assert!(options("causal-lm", "").keep_linebreaks);
         assert!(!options("masked-lm", "").keep_linebreaks);
         assert!(!options("causal-lm", ", keep_linebreaks: false").keep_linebreaks);
-        assert_eq!(options("causal-lm", ", delimiter: ';'").delimiter, Some(b';'));
+        let csv = options("causal-lm", ", delimiter: ';', names: [x], quoting: none").csv;
+        assert_eq!(csv.delimiter, Some(Delimiter::Byte(b';')));
+        assert_eq!((csv.quotechar, csv.header), (None, None));
     }
 }

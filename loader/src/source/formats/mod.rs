@@ -19,6 +19,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
+pub use self::csv::{CsvOptions, Delimiter, OnBadLines};
 use super::Records;
 use super::records::{RECORDS_BYTES_MAX, RECORDS_MAX};
 use crate::{Error, Result};
@@ -48,10 +49,9 @@ impl Format {
 }
 
 /// Settings that the files themselves do not state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FormatOptions {
-    /// Between the fields of CSV files, in place of a comma.
-    pub delimiter: Option<u8>,
+    pub csv: CsvOptions,
     /// Of CSV, TSV, JSON lines and plain text; UTF-8 without.
     pub encoding: Option<Encoding>,
     /// Rows of plain text end with their line breaks, and blank lines are rows.
@@ -84,6 +84,11 @@ pub(super) trait DataFile: Send + Sync {
     fn line(&self, mark: u64) -> Option<u64> {
         let _ = mark;
         None
+    }
+
+    /// Problems of rows that were read nevertheless, or left out.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Hands the rows of one part to `sink`, in order, at most [`RECORDS_MAX`] at a time, and of

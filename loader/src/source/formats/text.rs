@@ -17,7 +17,7 @@ struct TextFile {
 }
 
 pub(super) fn open(path: &Path, options: &FormatOptions) -> Result<Box<dyn DataFile>> {
-    let FormatOptions { keep_linebreaks, encoding, .. } = *options;
+    let FormatOptions { keep_linebreaks, encoding, .. } = options.clone();
     Ok(Box::new(TextFile { path: path.to_path_buf(), keep_linebreaks, encoding }))
 }
 

@@ -34,8 +34,35 @@ section! {
         dataset_config_name: Option<String> = None;
         /// Branch, tag or commit of data sets on the hub; defaults to `main`.
         revision: Option<String> = None;
-        /// Delimiter of `.csv` files, one character; defaults to `,`.
+        /// Delimiter of `.csv` files: one character, or `auto` for the one of `,`, `;`, tab and `|`
+        /// that divides the first lines alike. Defaults to `,`, and in `.tsv` files to a tab. This key
+        /// and those up to `thousands` have the names and the meaning of pandas' `read_csv`.
         delimiter: Option<String> = None;
+        /// Character around CSV fields that hold delimiters, quotes or line breaks.
+        quotechar: String = "\"".to_owned();
+        /// Character in CSV that takes the special meaning from the one after it, such as `\`.
+        escapechar: Option<String> = None;
+        /// Two quotes in a quoted CSV field stand for one.
+        doublequote: bool = true;
+        /// Use of quotes in CSV; only `none` changes the reading.
+        quoting: Quoting = Quoting::Minimal;
+        /// Treatment of CSV lines that have more fields than the rows before.
+        on_bad_lines: OnBadLines = OnBadLines::Error;
+        /// Lines to leave out at the start of CSV files.
+        skiprows: u32 = 0;
+        /// Row of CSV files with the column names, from 0; the rows before it are left out. Defaults
+        /// to 0, and with `names` to none.
+        header: Option<u32> = None;
+        /// Column names of CSV files, in place of those in the file.
+        names: Vec<String> = Vec::new();
+        /// Character that begins a comment in CSV, which ends with the line.
+        comment: Option<String> = None;
+        /// CSV fields that are missing values, besides empty ones.
+        na_values: Vec<String> = Vec::new();
+        /// Decimal point of numbers in CSV.
+        decimal: String = ".".to_owned();
+        /// Character between groups of digits of numbers in CSV.
+        thousands: Option<String> = None;
         /// Encoding of `.csv`, `.tsv`, `.jsonl` and `.txt` files, by its Python name, such as
         /// `latin-1`, `cp1252` or `utf-16`; defaults to UTF-8.
         encoding: Option<String> = None;
@@ -182,5 +209,31 @@ spelled! {
         Bfd = "bfd",
         /// Texts are concatenated and cut into rows. Texts in the same row attend to each other.
         Wrapped = "wrapped",
+    }
+}
+
+spelled! {
+    /// Use of quotes in CSV, by the constants of Python's `csv`.
+    pub enum Quoting {
+        /// Fields may be quoted.
+        Minimal = "minimal" | "QUOTE_MINIMAL",
+        /// All fields are quoted.
+        All = "all" | "QUOTE_ALL",
+        /// Fields that are no numbers are quoted.
+        Nonnumeric = "nonnumeric" | "QUOTE_NONNUMERIC",
+        /// Quotes are text.
+        None = "none" | "QUOTE_NONE",
+    }
+}
+
+spelled! {
+    /// Treatment of CSV lines with too many fields.
+    pub enum OnBadLines {
+        /// Refuse the file.
+        Error = "error",
+        /// Leave them out, with a warning that counts them and names the first ones.
+        Warn = "warn",
+        /// Leave them out.
+        Skip = "skip",
     }
 }

@@ -66,12 +66,19 @@ fn fields_are_apart_by_one_character() {
     };
     assert_eq!(job("';'").unwrap().job.data.delimiter.as_deref(), Some(";"));
     assert_eq!(job(r#""\t""#).unwrap().job.data.delimiter.as_deref(), Some("\t"));
-    for wrong in ["';;'", "é", r#""\n""#, "'\"'"] {
+    assert_eq!(job("auto").unwrap().job.data.delimiter.as_deref(), Some("auto"));
+    for wrong in ["';;'", "é", r#""\n""#] {
         check(
             &format!("data: {{train: a.csv, delimiter: {wrong}}}"),
-            "line 1: data.delimiter: must be one ASCII character that is no quote and no line break",
+            "line 1: data.delimiter: must be one ASCII character that is no line break",
         );
     }
+    check(
+        "data: {train: a.csv, delimiter: '\"', decimal: ',', thousands: ',', names: [a, a]}",
+        "line 1: data.quotechar: is the character of data.delimiter, too\n\
+         line 1: data.thousands: is the character of data.decimal, too\n\
+         line 1: data.names: has \"a\" twice",
+    );
 }
 
 #[test]

@@ -234,6 +234,8 @@ async fn the_commands_of_the_readme_work() {
         ("traind token revoke", "needs an id; docs/operating.md has it"),
         ("traind token create", "needs a user; docs/operating.md has it"),
         ("traind convert", "needs settings; docs/moving.md has them"),
+        ("traind backup", "needs the daemon's folder; docs/operating.md has it"),
+        ("traind restore", "needs a backup; docs/operating.md has it"),
     ];
     let mut walk = Walk::new(Host::started(4).await, "README.md", SKIPPED);
     walk.write_inputs();
