@@ -22,6 +22,7 @@ mod node;
 mod notify_checks;
 mod overrides;
 mod parse;
+mod path_rules;
 mod paths;
 mod peft_checks;
 mod problems;

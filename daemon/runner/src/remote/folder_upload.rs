@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use traind_bucket::{Bucket, Upload};
+use traind_folders::NOTES;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{SavedKind, Uploaded};
 
@@ -120,7 +121,7 @@ impl Remote {
     }
 }
 
-/// The files below a folder by their paths relative to it, sorted.
+/// The files below a folder by their paths relative to it, sorted, without traind's notes.
 pub(super) fn files(folder: &Path) -> RunResult<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];
@@ -130,6 +131,7 @@ pub(super) fn files(folder: &Path) -> RunResult<Vec<PathBuf>> {
             let entry = entry.map_err(failed("list", &path))?;
             let name = inside.join(entry.file_name());
             match entry.path().is_dir() {
+                true if name == Path::new(NOTES) => {}
                 true => folders.push(name),
                 false => found.push(name),
             }
