@@ -184,6 +184,8 @@ impl Daemon {
 
     /// Stores a job, unless its folders are in use. The checkpoint that it resumes from is held until it ends.
     fn store_new(&self, new: &NewJob, job: &JobFile) -> Result<Job, Error> {
+        // Jobs of this daemon first, whose states are known; again when the job is stored.
+        drop(self.folders.reserve(&self.store, job, new.run_as)?);
         admission::refuse_occupied(job, new.run_as)?;
         self.holds.place(&new.id, job, new.run_as)?;
         let create = || {

@@ -14,6 +14,8 @@ use crate::intent::{Intent, Writes};
 use crate::names::{is_adapter, is_copied};
 use crate::record::{Record, has_checkpoint_of};
 
+/// The key of adapters that a job starts from; those in the folder of its base model are not read.
+const ADAPTER: &str = "peft.adapter_name_or_path";
 /// Files named in a message.
 const SHOWN: usize = 3;
 
@@ -201,7 +203,7 @@ impl<'a> Survey<'a> {
             }
             let is_replaced = |name: &&String| match writes {
                 Writes::Results => false,
-                Writes::Adapter => is_adapter(name),
+                Writes::Adapter => field == ADAPTER && is_adapter(name),
                 Writes::Model => writes.concerns(name),
             };
             if let Some(name) = self.names.iter().find(is_replaced) {

@@ -254,6 +254,11 @@ fn folders_around_and_in_those_that_are_read_are_kept() {
     check(&job(base, "data", "", "output_dir: models"), "none");
     check(&job(base, "data", "", "output_dir: models/base/out"), "none");
     check(&job(base, "data", "", "output_dir: out\ncheckpoint_dir: models/base"), "none");
+    // Adapters that the job starts from.
+    write(&path("adapter"), &ADAPTER);
+    let peft = "peft: {method: lora, adapter_name_or_path: adapter}\noutput_dir: ";
+    check(&job(base, "data", overwrite, &format!("{peft}adapter")), "input");
+    check(&job(base, "data", overwrite, &format!("{peft}out")), "none");
     // A checkpoint as the model, of the folder that is written.
     check(&job("./run/checkpoint-10", "data", overwrite, "output_dir: run"), "input");
     check(

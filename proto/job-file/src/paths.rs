@@ -57,7 +57,7 @@ impl Paths<'_> {
             if let Some(description) = unexpanded(Path::new(id), self.base_dir) {
                 return self.problems.violation(field, description);
             }
-            if !self.base_dir.join(&*id).is_dir() {
+            if id.is_empty() || !self.base_dir.join(&*id).is_dir() {
                 return;
             }
             let description =

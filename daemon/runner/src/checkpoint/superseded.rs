@@ -9,6 +9,7 @@ use traind_job_file::RunSpec;
 use super::list::{read_record, remove};
 use crate::error::RunResult;
 use crate::output::failed;
+use crate::remote::Remote;
 
 /// Removes the checkpoints that traind wrote for earlier jobs, with `overwrite_output_dir`, unless the job continues
 /// their run. Those that a waiting job will resume from stay.
@@ -32,18 +33,21 @@ pub(super) fn remove_overwritten(spec: &RunSpec) -> RunResult<()> {
 
 /// Removes all checkpoints but the best of a completed run, with `save_total_limit: 1`, as the Trainer does. During the
 /// run, the newest is kept as well.
-pub(crate) fn keep_best_alone(spec: &RunSpec, best: Option<u64>) -> RunResult<()> {
+pub(crate) fn keep_best_alone(spec: &RunSpec, remote: &Remote, best: Option<u64>) -> RunResult<()> {
     let train = &spec.job.train;
     let Some(best) = best.filter(|_| train.save_total_limit == Some(1)) else { return Ok(()) };
     let folder = spec.job.checkpoints();
     let (record, held) = (read_record(folder)?, held_steps(folder));
+    let mut removed = Vec::new();
     for (step, path) in
         checkpoint_steps(folder).map_err(failed("list the checkpoints in", folder))?
     {
         let is_own = record.as_ref().is_none_or(|record| record.has_checkpoint(step));
         if step != best && is_own && is_checkpoint_of_traind(&path) && !held.contains(&step) {
             remove(&path)?;
+            removed.push(step);
         }
     }
-    Ok(())
+    // The host has those of the bucket that are not superseded.
+    remote.remove_checkpoints(&removed)
 }

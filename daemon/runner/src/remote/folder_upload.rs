@@ -112,6 +112,22 @@ impl Remote {
         self.remove_staged(folder)
     }
 
+    /// Removes checkpoints from the bucket.
+    pub(crate) fn remove_checkpoints(&self, steps: &[u64]) -> RunResult<()> {
+        let Some(location) = self.checkpoints.as_ref().filter(|_| !steps.is_empty()) else {
+            return Ok(());
+        };
+        let bucket = self.open("checkpoint_dir", location)?;
+        let upload = FolderUpload {
+            bucket: &bucket,
+            field: "checkpoint_dir",
+            journal: &self.journal,
+            urgency: &|| Urgency::Last,
+        };
+        let name = |step: &u64| format!("{CHECKPOINT_PREFIX}{step}");
+        steps.iter().try_for_each(|step| upload.remove_checkpoint(&name(step)))
+    }
+
     /// Removes the staged output, or the checkpoints that a host fetched into its folder.
     pub(crate) fn remove_staged(&self, folder: &Path) -> RunResult<()> {
         match self.output.is_some() && folder.exists() {

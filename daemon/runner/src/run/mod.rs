@@ -263,7 +263,7 @@ fn evaluate_and_save(
         publication.finish(&job.output_dir, progress.steps)?;
     }
     if is_first && job.train.do_train {
-        checkpoint::keep_best_alone(&context.spec, progress.best.checkpoint)?;
+        checkpoint::keep_best_alone(&context.spec, &context.remote, progress.best.checkpoint)?;
     }
     match is_first {
         true => context.remote.upload_output(&job.output_dir, progress.steps)?,
