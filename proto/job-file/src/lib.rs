@@ -22,7 +22,6 @@ mod node;
 mod notify_checks;
 mod overrides;
 mod parse;
-mod path_rules;
 mod paths;
 mod peft_checks;
 mod problems;

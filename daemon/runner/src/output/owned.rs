@@ -74,3 +74,92 @@ fn remove_superseded(folder: &Path, intent: &Intent, written: &[String]) -> RunR
     }
     superseded.iter().try_for_each(|path| fs::remove_file(path).map_err(failed("remove", path)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use traind_folders::Claim;
+    use traind_job_file::JobFile;
+
+    use super::*;
+    use crate::output::copied_files;
+
+    const WHOLE: [&str; 4] = [
+        "config.json",
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+        "model.safetensors.index.json",
+    ];
+    const ADAPTER: [&str; 2] = ["adapter_config.json", "adapter_model.safetensors"];
+
+    #[test]
+    fn the_names_of_copied_files_are_known_to_the_daemon() {
+        let known: BTreeSet<&str> = COPIED_FILES.into_iter().collect();
+        assert_eq!(copied_files().collect::<BTreeSet<_>>(), known);
+    }
+
+    /// Files that are there before the job, those that it or an earlier job wrote, and what the job writes.
+    fn check(before: &[&str], recorded: &[&str], rest: &str, written: &[&str], left: &[&str]) {
+        let scratch = tempfile::tempdir().unwrap();
+        let (out, base) = (scratch.path().join("out"), scratch.path().join("base"));
+        let write =
+            |names: &[&str]| names.iter().for_each(|name| fs::write(out.join(name), "").unwrap());
+        for folder in [&out, &base] {
+            fs::create_dir(folder).unwrap();
+        }
+        write(before);
+        Record::begin(&out, Claim { job: "a", name: "a" }).unwrap();
+        write(recorded);
+        let owned =
+            |names: &[&str]| -> Vec<String> { names.iter().map(|it| it.to_string()).collect() };
+        Record::add_files(&out, owned(recorded)).unwrap();
+        write(written);
+        let yaml = format!(
+            "name: a\nmodel: {{task: causal-lm, {rest}\ndata: {{train: a.txt}}\noutput_dir: out"
+        );
+        let intent = Intent::of(&JobFile::parse(&yaml, scratch.path()).unwrap().job);
+        settle(&out, &intent, &owned(written), false, &base).unwrap();
+        let entries = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
+        names.retain(|name| name != traind_folders::NOTES);
+        names.sort();
+        assert_eq!(names, left, "{before:?}, {recorded:?}, {rest}");
+    }
+
+    #[test]
+    fn a_save_removes_only_models_that_traind_wrote_or_may_overwrite() {
+        let full = "name_or_path: ./base}";
+        let lora = "name_or_path: ./base}\npeft: {method: lora}";
+        let lora_in_base = "name_or_path: ./out}\npeft: {method: lora}";
+        let overwrite = "\ntrain: {overwrite_output_dir: true}";
+        let one = ["config.json", "model.safetensors"];
+        check(&[], &WHOLE, full, &one, &one);
+        check(
+            &["notes.txt"],
+            &ADAPTER,
+            full,
+            &one,
+            &["config.json", "model.safetensors", "notes.txt"],
+        );
+        check(&[], &one, lora, &ADAPTER, &ADAPTER);
+        let both = [
+            "adapter_config.json",
+            "adapter_model.safetensors",
+            "config.json",
+            "model.safetensors",
+        ];
+        check(&one, &[], lora, &ADAPTER, &both);
+        check(&one, &[], &format!("{lora}{overwrite}"), &ADAPTER, &both);
+        check(&[], &one, lora_in_base, &ADAPTER, &both);
+        check(&[], &one, &format!("{lora_in_base}{overwrite}"), &ADAPTER, &both);
+        check(&WHOLE, &[], &format!("{full}{overwrite}"), &one, &one);
+        check(
+            &["model-of-mine.safetensors"],
+            &WHOLE,
+            full,
+            &one,
+            &["config.json", "model-of-mine.safetensors", "model.safetensors"],
+        );
+    }
+}

@@ -1,11 +1,14 @@
 //! Makes the paths of a job file absolute.
 
+mod rules;
+
 use std::path::{Component, Path, PathBuf};
 
-use crate::path_rules::unexpanded;
 use crate::problems::{HUB_ID_IS_FOLDER, Problems};
 use crate::schema::JobFile;
 use crate::values::{DataFiles, DataSetUrl, ModelSource, ResumeFrom};
+
+use rules::unexpanded;
 
 /// Resolves all paths of a job against `base_dir`.
 pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problems) {
