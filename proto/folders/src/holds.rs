@@ -24,10 +24,11 @@ pub fn release(folder: &Path, job: &str) -> io::Result<()> {
     }
 }
 
-/// Returns the steps of the checkpoints of a folder that jobs hold.
-pub fn held_steps(folder: &Path) -> Vec<u64> {
+/// Returns the steps of the checkpoints of a folder that jobs other than `own` hold.
+pub fn held_steps(folder: &Path, own: &str) -> Vec<u64> {
     let entries = fs::read_dir(note(folder, HOLDS)).into_iter().flatten().flatten();
     let mut steps: Vec<u64> = entries
+        .filter(|entry| entry.file_name() != own)
         .filter_map(|entry| fs::read_to_string(entry.path()).ok()?.trim().parse().ok())
         .collect();
     steps.sort_unstable();
@@ -42,13 +43,14 @@ mod tests {
     fn a_checkpoint_is_held_until_the_last_job_releases_it() {
         let folder = tempfile::tempdir().unwrap();
         release(folder.path(), "a").unwrap();
-        assert!(held_steps(folder.path()).is_empty());
+        assert!(held_steps(folder.path(), "own").is_empty());
         hold(folder.path(), 20, "a").unwrap();
+        hold(folder.path(), 30, "own").unwrap();
         hold(folder.path(), 20, "b").unwrap();
         hold(folder.path(), 10, "c").unwrap();
-        assert_eq!(held_steps(folder.path()), [10, 20, 20]);
+        assert_eq!(held_steps(folder.path(), "own"), [10, 20, 20]);
         release(folder.path(), "a").unwrap();
         release(folder.path(), "c").unwrap();
-        assert_eq!(held_steps(folder.path()), [20]);
+        assert_eq!(held_steps(folder.path(), "own"), [20]);
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn remove_overwritten(spec: &RunSpec) -> RunResult<()> {
     if !intent.overwrites || intent.continues(&identity) {
         return Ok(());
     }
-    let held = held_steps(folder);
+    let held = held_steps(folder, &spec.job_id);
     for (step, path) in
         checkpoint_steps(folder).map_err(failed("list the checkpoints in", folder))?
     {
@@ -37,7 +37,7 @@ pub(crate) fn keep_best_alone(spec: &RunSpec, remote: &Remote, best: Option<u64>
     let train = &spec.job.train;
     let Some(best) = best.filter(|_| train.save_total_limit == Some(1)) else { return Ok(()) };
     let folder = spec.job.checkpoints();
-    let (record, held) = (read_record(folder)?, held_steps(folder));
+    let (record, held) = (read_record(folder)?, held_steps(folder, &spec.job_id));
     let mut removed = Vec::new();
     for (step, path) in
         checkpoint_steps(folder).map_err(failed("list the checkpoints in", folder))?

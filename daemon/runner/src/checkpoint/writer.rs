@@ -161,7 +161,8 @@ impl Target {
         if let Some(mirror) = &self.mirror {
             return mirror.add(step, best);
         }
-        for step in self.rotation.add(step, best, &held_steps(&self.folder)) {
+        let held = held_steps(&self.folder, &self.job_id);
+        for step in self.rotation.add(step, best, &held) {
             self.remove(step)?;
         }
         Ok(())

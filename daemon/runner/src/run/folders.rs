@@ -1,13 +1,18 @@
 //! The folders that a run writes: created, locked, and free of files that it would destroy.
 
 use std::path::Path;
+use std::time::Duration;
 
 use traind_folders::{Claim, FolderLock, Holder, Identity, Intent, Record, Writes, conflict};
+use traind_loader::Error as LoaderError;
 use traind_rendezvous::host_name;
 
 use super::Context;
 use crate::error::{RunError, RunResult};
 use crate::output::{self, failed};
+
+/// A lock of an earlier attempt outlives it for a while where its host was lost, or it is still ending.
+const OWN_WAIT_SECONDS: u32 = 120;
 
 /// Creates and locks the folders into which the first host writes, and begins their records. The locks hold until
 /// they are dropped.
@@ -59,8 +64,22 @@ fn refuse_conflict(context: &Context, intent: &Intent) -> RunResult<()> {
 fn lock(context: &Context, folder: &Path) -> RunResult<Option<FolderLock>> {
     let (job, name) = (context.spec.job_id.clone(), context.spec.job.name.clone());
     let holder = Holder { job, name, host: host_name() };
-    let taken = FolderLock::take(folder, &holder).map_err(failed("lock", folder))?;
-    taken.map_err(|holder| RunError::OutputInUse { folder: folder.to_owned(), holder })
+    for waited in 0.. {
+        let taken = FolderLock::take(folder, &holder).map_err(failed("lock", folder))?;
+        match taken {
+            Ok(lock) => return Ok(lock),
+            Err(other) if other.job == holder.job && waited < OWN_WAIT_SECONDS => {
+                if context.stop.reason().is_some() {
+                    return Err(LoaderError::Abandoned.into());
+                }
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            Err(holder) => {
+                return Err(RunError::OutputInUse { folder: folder.to_owned(), holder });
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Results of an evaluation are added to the record of the model that is evaluated.
