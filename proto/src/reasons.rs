@@ -28,6 +28,8 @@ reasons! {
     JOB_ENDED
     /// A job that has not ended writes the same output folder.
     OUTPUT_DIR_IN_USE
+    /// The output folder has files that the job would replace and that it did not write.
+    OUTPUT_DIR_OCCUPIED
     /// The request_id belongs to a job made from another job file.
     REQUEST_ID_REUSED
     /// The page token is not one that ListJobs returned.

@@ -112,6 +112,8 @@ class Daemon:
         return found, job
 
     def submit(self, job):
+        # Scripts run their jobs again in the same folders.
+        job = job | {"train": {"overwrite_output_dir": True} | job.get("train", {})}
         request = jobs.CreateJobRequest(job_file=json.dumps(job, indent=1), base_dir=str(Path.cwd()))
         try:
             return self.stub.CreateJob(request).id

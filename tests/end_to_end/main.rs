@@ -9,6 +9,7 @@ mod clients;
 mod documents;
 mod examples;
 mod faults;
+mod folders;
 mod host_pipelines;
 mod hosts;
 mod jobs;

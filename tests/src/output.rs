@@ -19,12 +19,13 @@ impl Output {
         &self.folder
     }
 
-    /// The file names in the folder, sorted.
+    /// The file names in the folder, sorted, without traind's notes.
     pub fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.folder).unwrap();
         let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
         let mut names: Vec<String> =
             entries.map(|entry| name(entry).into_string().unwrap()).collect();
+        names.retain(|name| name != ".traind");
         names.sort();
         names
     }

@@ -11,14 +11,17 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use traind_job_file::JobFile;
 use traind_proto::v1;
 
 use super::admission::{self, Submission};
 use super::adoption;
 use super::board::Board;
 use super::error::Error;
+use super::folders_in_use::FoldersInUse;
 use super::fork;
 use super::generator::Generator;
+use super::holds::Holds;
 use super::planner::{Plan, PlanError, Planner, Search};
 use super::preparer::Preparer;
 use super::queue::SharedQueue;
@@ -29,7 +32,7 @@ use crate::jobs::record;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
 use crate::jobs::state_lock::{LockError, StateLock};
-use crate::jobs::store::{Job, Resolved, Store, StoreError};
+use crate::jobs::store::{Job, NewJob, Resolved, Store, StoreError};
 use crate::jobs::supervisor::claim::{self, Claim};
 use crate::jobs::supervisor::{Begin, StopRequests, Supervisor};
 use crate::settings::{RunAs, Settings, SettingsError};
@@ -61,6 +64,8 @@ pub(crate) struct Daemon {
     attended: Mutex<HashMap<String, StopRequests>>,
     tasks: TaskTracker,
     board: Board,
+    folders: FoldersInUse,
+    pub(super) holds: Holds,
     /// Held while a run is adopted.
     adopting: Mutex<()>,
     /// Sessions of the web page.
@@ -104,6 +109,8 @@ impl Daemon {
         record::refuse_lost_store(path, &settings.store_path())?;
         let store = Store::open(&settings.store_path())?;
         store.set_operators_receivers(settings.receivers.clone());
+        let holds = Holds::default();
+        holds.restore(&store)?;
         let tokens = Tokens::new(store.tokens()?);
         Ok(Arc::new(Daemon {
             settings: Arc::new(settings),
@@ -120,6 +127,8 @@ impl Daemon {
             attended: Mutex::default(),
             tasks: TaskTracker::new(),
             board: Board::default(),
+            folders: FoldersInUse::default(),
+            holds,
             adopting: Mutex::default(),
             logins: Logins::default(),
             _lock: lock,
@@ -158,7 +167,12 @@ impl Daemon {
             // The job's runner gives a better error about the model.
             Err(error) => tracing::debug!(%error, "plan a job"),
         }
-        let job = store.create(&new)?;
+        let stored = self.store_new(&new, &job);
+        // The same request may have created the job meanwhile, whose folders are in use since.
+        let job = match stored {
+            Err(error) => admission::repeated(store, submission)?.ok_or(error)?,
+            Ok(job) => job,
+        };
         if job.id != new.id {
             // The same request arrived twice at once, and the other one created the job.
             return Ok(job);
@@ -172,6 +186,27 @@ impl Daemon {
         Ok(job)
     }
 
+    /// Stores a job, unless its folders are in use. The checkpoint that it resumes from is held until it ends.
+    fn store_new(&self, new: &NewJob, job: &JobFile) -> Result<Job, Error> {
+        // Jobs of this daemon first, whose states are known; again when the job is stored.
+        drop(self.folders.reserve(&self.store, job, new.run_as)?);
+        admission::refuse_occupied(job, new.run_as)?;
+        self.holds.place(&new.id, job, new.run_as)?;
+        let create = || {
+            let reservation = self.folders.reserve(&self.store, job, new.run_as)?;
+            let stored = self.store.create(new)?;
+            if stored.id == new.id {
+                reservation.keep(&new.id);
+            }
+            Ok(stored)
+        };
+        let stored = create();
+        if !stored.as_ref().is_ok_and(|stored| stored.id == new.id) {
+            self.holds.release(&new.id);
+        }
+        stored
+    }
+
     /// Queues a job that continues from a checkpoint of another one.
     pub(crate) async fn fork(
         self: &Arc<Daemon>,
@@ -180,11 +215,37 @@ impl Daemon {
     ) -> Result<Job, Error> {
         let parent = self.get(&request.job_id, caller.scope()).await?;
         let daemon = self.clone();
-        let create = move |store: &Store| {
-            daemon.create_blocking(&fork::submission(store, request, caller, &parent)?)
-        };
+        let create = move |_: &Store| daemon.fork_blocking(&request, &caller, &parent);
         let job = self.store.run(create).await?;
         self.get(&job.id, None).await
+    }
+
+    /// The newest checkpoint may be removed after it was chosen, when there is a newer one.
+    fn fork_blocking(
+        &self,
+        request: &v1::ForkJobRequest,
+        caller: &Caller,
+        parent: &Job,
+    ) -> Result<Job, Error> {
+        const TRIES: usize = 8;
+        let fork = || {
+            let submission = fork::submission(&self.store, request.clone(), caller.clone(), parent);
+            self.create_blocking(&submission?)
+        };
+        let is_removed = |result: &Result<Job, Error>| match result {
+            Err(Error::JobFile { violations }) if request.step == 0 => {
+                violations.iter().any(|it| it.field == "train.resume_from_checkpoint")
+            }
+            _ => false,
+        };
+        let mut forked = fork();
+        for _ in 1..TRIES {
+            if !is_removed(&forked) {
+                break;
+            }
+            forked = fork();
+        }
+        forked
     }
 
     /// Follows a run that was started without the daemon.

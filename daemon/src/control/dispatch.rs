@@ -55,7 +55,9 @@ async fn run(daemon: Arc<Daemon>) {
 async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
     let (settings, preempted) = (daemon.settings.clone(), daemon.preempted());
     let decision = daemon.store.run(move |store| decide(store, &settings, &preempted)).await?;
-    let Decision { placements, preemptions, waiting, queue, next } = decision;
+    let Decision { unfinished, placements, preemptions, waiting, queue, next } = decision;
+    let held_by = daemon.clone();
+    daemon.store.run(move |store| held_by.holds.release_ended(store, &unfinished)).await?;
     daemon.queue.replace(queue);
     for Preemption { id, reason } in preemptions {
         tracing::info!(job = id, reason, "preempt");
@@ -86,6 +88,8 @@ async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
 
 /// The scheduler's decisions, and when to run it again.
 struct Decision {
+    /// The ids of all jobs that have not ended.
+    unfinished: HashSet<String>,
     placements: Vec<Placement>,
     preemptions: Vec<Preemption>,
     waiting: Vec<Waiting>,
@@ -103,6 +107,7 @@ fn decide(
     // Most jobs wait for the same reason as before.
     let known: HashMap<String, String> =
         unfinished.iter().map(|job| (job.id.clone(), job.waiting_reason.clone())).collect();
+    let ids = known.keys().cloned().collect();
     let platform = &settings.host.platform;
     let (mut waiting, next) =
         eligibility::withhold_blocked_jobs(store, &mut unfinished, platform, now)?;
@@ -115,7 +120,7 @@ fn decide(
     waiting.retain(|waiting| known.get(&waiting.id) != Some(&waiting.reason.lasting));
     let until = |then: i64| Duration::from_micros(then.saturating_sub(now).unsigned_abs());
     let next = next.map_or(IDLE, until).min(IDLE);
-    Ok(Decision { placements, preemptions, waiting, queue, next })
+    Ok(Decision { unfinished: ids, placements, preemptions, waiting, queue, next })
 }
 
 /// Jobs that a cluster places. They take no cores of this host, and wait in the cluster's own queue.

@@ -36,19 +36,6 @@ fn check_name(job: &JobFile, problems: &mut Problems) {
 }
 
 fn check_model(job: &JobFile, problems: &mut Problems) {
-    let is_folder = matches!(job.model.name_or_path, ModelSource::Folder(_));
-    if is_folder && job.model.revision.is_some() {
-        problems.violation("model.revision", "applies to a hub id, not to a folder");
-    }
-    for (field, source) in job.models() {
-        if let ModelSource::Hub(id) = source
-            && !is_hub_name(id, 2)
-        {
-            let description =
-                format!("`{id}` is no hub id such as `org/name`; a folder begins with `/` or `./`");
-            problems.violation(field, description);
-        }
-    }
     let revision = job.model.revision.as_deref();
     if revision.is_some_and(|revision| !is_hub_name(revision, usize::MAX)) {
         problems.violation("model.revision", "is no branch, tag or commit");
@@ -75,6 +62,23 @@ fn check_splits(job: &JobFile, problems: &mut Problems) {
     if !train.do_train && !job.evaluates() && data.test.is_none() {
         let description = "is false, and there are no rows to evaluate or predict either";
         problems.violation("train.do_train", description);
+    }
+}
+
+/// Reports models that are neither folders nor hub ids, once it is known which of them are folders.
+pub(crate) fn check_models(job: &JobFile, problems: &mut Problems) {
+    let is_folder = matches!(job.model.name_or_path, ModelSource::Folder(_));
+    if is_folder && job.model.revision.is_some() {
+        problems.violation("model.revision", "applies to a hub id, not to a folder");
+    }
+    for (field, source) in job.models() {
+        if let ModelSource::Hub(id) = source
+            && !is_hub_name(id, 2)
+        {
+            let description =
+                format!("`{id}` is neither a folder that exists nor a hub id such as `org/name`");
+            problems.violation(field, description);
+        }
     }
 }
 

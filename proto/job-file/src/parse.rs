@@ -55,6 +55,7 @@ impl JobFile {
             notify_checks::check(job, &mut problems);
             supported::check(job, &mut problems);
             resolve(job, base_dir, &mut problems);
+            checks::check_models(job, &mut problems);
             checks::check_data_sets(job, &mut problems);
         }
         match (job, problems.finish()) {

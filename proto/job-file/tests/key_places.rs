@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use traind_job_file::{fields, training_argument};
 
 /// The sources that may read keys.
-const READERS: [&str; 3] = ["daemon/runner/src", "daemon/src", "proto/job-file/src"];
+const READERS: [&str; 4] =
+    ["daemon/runner/src", "daemon/src", "proto/folders/src", "proto/job-file/src"];
 
 /// The declarations, which do not count as reading a key.
 const DECLARATIONS: &str = "proto/job-file/src/schema";

@@ -27,6 +27,13 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "no yaml", spoil: |draft| draft.edit("model:", "model: ["), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["line"] },
     Case { name: "missing data file", spoil: |draft| draft.set("data.train", "absent.csv"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.train", "absent.csv"] },
     Case { name: "missing model folder", spoil: |draft| draft.set("model.name_or_path", "./absent"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["model.name_or_path", "absent"] },
+    Case { name: "missing checkpoint to resume from", spoil: |draft| draft.set("train.resume_from_checkpoint", "absent/checkpoint-5"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.resume_from_checkpoint", "there is no folder", "absent/checkpoint-5"] },
+    Case { name: "variable of a shell", spoil: |draft| draft.set("output_dir", "${HOME}/out"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["output_dir", "`${HOME}` are not expanded"] },
+    Case { name: "variable as a model", spoil: |draft| draft.set("model.name_or_path", "$MODELS/bert"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["model.name_or_path", "`$MODELS` are not expanded"] },
+    Case { name: "NUL in a path", spoil: |draft| draft.edit("output_dir: out", "output_dir: \"a\\0b\""), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["output_dir", "NUL"] },
+    Case { name: "name too long", spoil: |draft| draft.set("checkpoint_dir", "x".repeat(300)), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["checkpoint_dir", "300 bytes", "at most 255"] },
+    Case { name: "dangling link", spoil: dangling, end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["output_dir", "is a link to nowhere, which does not exist"] },
+    Case { name: "output below a file", spoil: |draft| draft.set("output_dir", "train.csv/out"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["output_dir", "train.csv exists and is not a folder"] },
     Case { name: "more cores than there are", spoil: |draft| draft.set("resources.cores", 3), end: Refused, reason: reasons::CORES_EXCEEDED, says: &["2 cpu cores", "3"] },
     Case { name: "more tokens than positions", spoil: |draft| draft.set("data.max_length", 33), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["field=data.max_length", "33", "32"] },
     Case { name: "labels beyond num_labels", spoil: |draft| numbered(draft, 3), end: Failed, reason: reasons::LABEL_INVALID, says: &["train.csv", "row=1", "label 3", "num_labels"] },
@@ -93,6 +100,11 @@ pub(super) const CASES: &[Case] = &[
 
 const POOLER: &str = "bert.pooler.dense.weight";
 const PLUGIN: &str = "../cache/plugins/cpu-0.0.1/xla_cpu_pjrt.so";
+
+fn dangling(draft: Draft) -> Draft {
+    std::os::unix::fs::symlink("nowhere", draft.path("link")).unwrap();
+    draft.set("output_dir", "link/out")
+}
 
 fn write(draft: Draft, name: &str, content: impl AsRef<[u8]>) -> Draft {
     fs::write(draft.path(name), content).unwrap();

@@ -119,11 +119,14 @@ async fn checkpoints_may_be_in_a_bucket_alone() {
         .set("train.eval_steps", SAVE_STEPS)
         .set("train.load_best_model_at_end", true)
         .set("train.save_total_limit", 1);
-    let history = host.complete(&best).await;
+    host.complete(&best).await;
     bucket.assert_never_torn();
     assert!(best.path("out/model.safetensors").exists());
     assert!(bucket.keys("").iter().all(|key| key.starts_with("checkpoints/checkpoint-")));
-    assert_eq!(bucket.checkpoints("checkpoints").last(), Some(&STEPS), "{:?}", history.uploaded());
+    let kept = best.output("out").trainer_state().0["best_model_checkpoint"].clone();
+    let left = bucket.checkpoints("checkpoints");
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(kept.as_str().unwrap().ends_with(&format!("/checkpoint-{}", left[0])), "{kept}");
     // A folder of their own.
     let folder = draft(&host, "folder").set("checkpoint_dir", "kept");
     host.complete(&folder).await;

@@ -40,7 +40,7 @@ async fn changed_data_and_another_shape_miss_the_caches() {
     host.complete(&draft).await;
     let text = std::fs::read_to_string(draft.path("train.csv")).unwrap();
     std::fs::write(draft.path("train.csv"), text.replace("cat", "dog")).unwrap();
-    let draft = draft.set("train.per_device_train_batch_size", 3);
+    let draft = draft.set("train.per_device_train_batch_size", 3).set("output_dir", "second");
     let history = host.complete(&draft).await;
     assert_eq!(cache_hits(&history), [false, true]);
     let trained = history.compiled().into_iter().filter(|program| program.program == "train_step");

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::list::partial_folder;
 use super::shares::{self, Share};
 use crate::error::RunResult;
 use crate::hosts::Hosts;
@@ -19,12 +18,11 @@ pub(crate) struct Collected {
     folder: Option<PathBuf>,
 }
 
-/// Returns on the first host the parameters to save after `step` steps. Hosts that hold parts of them write these into
+/// Returns on the first host the parameters to save. Hosts that hold parts of them write these into
 /// the folder of checkpoints, and all of these hosts call this.
 pub(crate) fn collect_parameters(
     hosts: &Hosts,
     checkpoints: &Path,
-    step: u64,
     session: &Session,
 ) -> RunResult<Option<Collected>> {
     if !session.is_over_hosts() {
@@ -34,9 +32,9 @@ pub(crate) fn collect_parameters(
         let parameters = SavedParameters::of_parts(session.saved_parameters()?)?;
         return Ok(Some(Collected { parameters, folder: None }));
     }
-    let folder = partial_folder(checkpoints, step);
+    let folder = traind_folders::parts(checkpoints);
     if hosts.is_first() {
-        fs::create_dir(&folder).map_err(failed("create", &folder))?;
+        fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
     }
     let parts = session.saved_parameters()?;
     let written = shares::write(hosts, &folder, Share { parameters: &parts, slots: None })?;

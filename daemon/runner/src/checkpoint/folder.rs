@@ -8,7 +8,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::Serialize;
 use traind_models::{Error as ModelError, weights};
 
-use super::list::partial_folder;
+use super::list::{self, partial_folder};
 use super::manifest::{FileEntry, Manifest};
 use super::shares;
 use super::snapshot::{Resumption, Snapshot};
@@ -18,18 +18,27 @@ use crate::hosts::Hosts;
 use crate::model::{OpenModel, SavedParameters};
 use crate::output::{self, TrainerState, checkpoint_folder, failed};
 
-/// Returns the checkpoint's folder and the bytes of its files. `hosts` write it together, where they hold different
-/// parts of the state.
+/// A checkpoint that is written.
+pub(super) struct Written {
+    pub path: PathBuf,
+    /// The bytes of its files.
+    pub bytes: u64,
+    /// Folders that were in its place and that traind did not write, under new names.
+    pub aside: Vec<PathBuf>,
+}
+
+/// Writes a checkpoint. `hosts` write it together, where they hold different parts of the state.
 pub(super) fn write(
     output_dir: &Path,
     job_id: &str,
     open: &OpenModel,
     snapshot: Snapshot,
     hosts: Option<&Hosts>,
-) -> RunResult<(PathBuf, u64)> {
+) -> RunResult<Written> {
     let step = snapshot.step;
     let partial = partial_folder(output_dir, step);
     let path = checkpoint_folder(output_dir, step);
+    let aside = list::record(output_dir, step)?;
     fs::create_dir(&partial).map_err(failed("create", &partial))?;
     let known = match hosts {
         Some(hosts) => write_with(hosts, &partial, open, snapshot)?,
@@ -41,11 +50,9 @@ pub(super) fn write(
     let manifest = Manifest::write(&partial, job_id, step, &known)?;
     rename(&partial, &path).map_err(failed("rename", &partial))?;
     output::sync_folder(output_dir)?;
-    if partial.exists() {
-        fs::remove_dir_all(&partial).map_err(failed("remove", &partial))?;
-    }
+    list::remove(&partial)?;
     hosts.map_or(Ok(()), shares::complete)?;
-    Ok((path, manifest.bytes()))
+    Ok(Written { path, bytes: manifest.bytes(), aside })
 }
 
 /// Writes all files of a state that this host holds.

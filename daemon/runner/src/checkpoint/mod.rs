@@ -18,6 +18,7 @@ mod rotation;
 mod shared;
 mod shares;
 mod snapshot;
+mod superseded;
 mod training_state;
 mod writer;
 
@@ -41,6 +42,7 @@ pub(crate) use load::load_checked;
 pub(crate) use resume::{CheckpointSource, Resumed};
 pub(crate) use shared::{find, provide};
 pub(crate) use shares::not_shared;
+pub(crate) use superseded::keep_best_alone;
 pub(crate) use training_state::Recipe;
 
 use rotation::Rotation;
@@ -140,6 +142,7 @@ fn target(
 ) -> RunResult<Target> {
     let folder = spec.job.checkpoints().to_owned();
     list::remove_leftovers(&folder)?;
+    superseded::remove_overwritten(spec)?;
     let kept = resumed.map_or_else(Vec::new, |resumed| resumed.kept(&folder));
     let newest = resumed.map(|resumed| resumed.step());
     let limit = spec.job.train.save_total_limit;
@@ -176,6 +179,6 @@ fn start_mirror(
     let mut complete = remote.complete_checkpoints()?;
     complete.retain(|step| newest.is_some_and(|newest| *step <= newest));
     let mut rotation = Rotation { limit, kept: complete.clone() };
-    let rotate = Box::new(move |step, best| rotation.add(step, best));
+    let rotate = Box::new(move |step, best| rotation.add(step, best, &[]));
     remote.mirror(staged, &complete, rotate)
 }

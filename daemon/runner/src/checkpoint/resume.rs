@@ -127,10 +127,10 @@ impl CheckpointSource<'_> {
     fn fetch(&self, step: u64, accepts: &dyn Fn(&Manifest) -> bool) -> RunResult<Option<Resumed>> {
         let folder = self.spec.job.checkpoints();
         let (partial, path) = (partial_folder(folder, step), checkpoint_folder(folder, step));
-        for stale in [&partial, &path] {
-            if stale.exists() {
-                fs::remove_dir_all(stale).map_err(failed("remove", stale))?;
-            }
+        for aside in list::make_room(folder, step)? {
+            let message =
+                format!("traind did not write checkpoint-{step}, which is now {}", aside.display());
+            self.journal.warn("CHECKPOINT_SET_ASIDE", message)?;
         }
         self.remote.fetch_checkpoint(step, &partial)?;
         let opened = match Manifest::read(&partial) {
@@ -283,8 +283,11 @@ impl Resumed {
         if self.path.parent() != Some(output_dir) {
             return Vec::new();
         }
+        let record = list::read_record(output_dir).ok().flatten();
+        let is_own = |step: u64| record.as_ref().is_none_or(|it| it.has_checkpoint(step));
         let found = list::newest_first(output_dir).unwrap_or_default().into_iter().rev();
-        found.map(|(step, _)| step).filter(|step| *step <= self.step()).collect()
+        let steps = found.map(|(step, _)| step);
+        steps.filter(|step| *step <= self.step() && is_own(*step)).collect()
     }
 
     /// The progress of the run so far. The best model is one of `folder`, so that of another folder

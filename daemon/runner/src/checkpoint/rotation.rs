@@ -11,16 +11,17 @@ pub(super) struct Rotation {
 
 impl Rotation {
     /// Adds the newest checkpoint; returns those to remove. As in the Trainer, the newest and the
-    /// best are kept even where the limit is 1.
-    pub(super) fn add(&mut self, newest: u64, best: Option<u64>) -> Vec<u64> {
+    /// best are kept even where the limit is 1. Those that are `held` are kept and not counted.
+    pub(super) fn add(&mut self, newest: u64, best: Option<u64>, held: &[u64]) -> Vec<u64> {
         self.kept.retain(|step| *step != newest);
         self.kept.push(newest);
         let Some(limit) = self.limit else { return Vec::new() };
-        let mut removed = Vec::new();
-        let mut index = 0;
-        while self.kept.len() > limit as usize && index < self.kept.len() {
+        let (mut removed, mut index) = (Vec::new(), 0);
+        let is_held = |step: u64| held.contains(&step) && step != newest && Some(step) != best;
+        let held_count = self.kept.iter().filter(|step| is_held(**step)).count();
+        while self.kept.len() > limit as usize + held_count && index < self.kept.len() {
             let step = self.kept[index];
-            if step == newest || Some(step) == best {
+            if step == newest || Some(step) == best || is_held(step) {
                 index += 1;
             } else {
                 removed.push(self.kept.remove(index));
@@ -38,7 +39,7 @@ mod tests {
         let mut rotation = Rotation { limit, kept: Vec::new() };
         for ((step, best), expect) in (1..).zip(best).zip(expect) {
             let before = rotation.kept.len() + 1;
-            let removed = rotation.add(step, *best);
+            let removed = rotation.add(step, *best, &[]);
             assert_eq!(rotation.kept, *expect, "after step {step}");
             assert_eq!(before, rotation.kept.len() + removed.len());
         }
@@ -54,9 +55,21 @@ mod tests {
     }
 
     #[test]
+    fn held_checkpoints_stay_until_they_are_released() {
+        let mut rotation = Rotation { limit: Some(2), kept: vec![10, 20] };
+        assert!(rotation.add(30, None, &[10]).is_empty());
+        assert_eq!(rotation.add(40, None, &[10]), [20]);
+        assert_eq!(rotation.kept, [10, 30, 40]);
+        assert_eq!(rotation.add(50, None, &[]), [10, 30]);
+        let mut one = Rotation { limit: Some(1), kept: vec![10] };
+        assert!(one.add(20, None, &[20, 10]).is_empty());
+        assert_eq!(one.add(30, None, &[20]), [10]);
+    }
+
+    #[test]
     fn a_repeated_step_counts_once() {
         let mut rotation = Rotation { limit: Some(2), kept: vec![5, 10] };
-        assert!(rotation.add(10, None).is_empty());
+        assert!(rotation.add(10, None, &[]).is_empty());
         assert_eq!(rotation.kept, [5, 10]);
     }
 }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::list;
 use super::resume::{CheckpointSource, Resumed, find_alone, open_found};
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
-use crate::output::{MANIFEST, checkpoint_folder, failed};
+use crate::output::{MANIFEST, checkpoint_folder};
 use crate::remote::Remote;
 
 /// The channels on which the first host announces the checkpoint to resume from, and that of the best model.
@@ -60,9 +61,7 @@ pub(crate) fn provide(hosts: &Hosts, remote: &Remote, folder: &Path, step: u64) 
         return Ok(());
     }
     // An earlier run may have left another one.
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(failed("remove", folder))?;
-    }
+    list::remove(folder)?;
     remote.fetch_checkpoint(step, folder)
 }
 

@@ -1,17 +1,17 @@
 //! The thread that writes checkpoints, one at a time, and removes superseded ones.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use traind_folders::held_steps;
 use traind_loader::panic_message;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Saved, SavedKind};
 
-use super::folder;
-use super::list::partial_folder;
+use super::folder::{self, Written};
+use super::list::remove_existing;
 use super::rotation::Rotation;
 use super::shares;
 use super::snapshot::Snapshot;
@@ -140,7 +140,13 @@ impl Target {
         let (step, best, epoch) = (snapshot.step, snapshot.best, snapshot.trainer.epoch);
         let stall_seconds = snapshot.stall_seconds;
         let (folder, hosts) = (&self.folder, self.hosts.as_ref());
-        let (path, bytes) = folder::write(folder, &self.job_id, &self.open, snapshot, hosts)?;
+        let written = folder::write(folder, &self.job_id, &self.open, snapshot, hosts)?;
+        let Written { path, bytes, aside } = written;
+        for aside in aside {
+            let message =
+                format!("traind did not write checkpoint-{step}, which is now {}", aside.display());
+            self.journal.warn("CHECKPOINT_SET_ASIDE", message)?;
+        }
         self.journal.record(Kind::Saved(Saved {
             path: path.display().to_string(),
             kind: SavedKind::Checkpoint.into(),
@@ -155,7 +161,8 @@ impl Target {
         if let Some(mirror) = &self.mirror {
             return mirror.add(step, best);
         }
-        for step in self.rotation.add(step, best) {
+        let held = held_steps(&self.folder, &self.job_id);
+        for step in self.rotation.add(step, best, &held) {
             self.remove(step)?;
         }
         Ok(())
@@ -172,10 +179,7 @@ impl Target {
     }
 }
 
-/// Removes a checkpoint. Its folder is renamed first, so that a half-removed checkpoint does not look
-/// like one.
+/// Removes a checkpoint.
 pub(super) fn remove_folder(folder: &Path, step: u64) -> std::io::Result<()> {
-    let (path, partial) = (checkpoint_folder(folder, step), partial_folder(folder, step));
-    fs::rename(&path, &partial)?;
-    fs::remove_dir_all(&partial)
+    remove_existing(&checkpoint_folder(folder, step))
 }

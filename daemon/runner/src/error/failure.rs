@@ -45,7 +45,12 @@ impl RunError {
             }
             RunError::Publish { .. } => failure.field = Some("train.push_to_hub".to_owned()),
             RunError::NotFinite { step, .. } => failure.step = Some(*step),
+            RunError::OutputOccupied(conflict) => {
+                failure.field = Some(conflict.field.to_owned());
+                failure.file = Some(conflict.folder.display().to_string());
+            }
             RunError::Output { path, .. }
+            | RunError::OutputInUse { folder: path, .. }
             | RunError::CheckpointNotFound { folder: path }
             | RunError::NoSuchCheckpoint { folder: path, .. }
             | RunError::CheckpointCorrupt { path, .. }

@@ -10,6 +10,7 @@ mod reason;
 
 use std::path::PathBuf;
 
+use traind_folders::{Conflict, Holder};
 use traind_loader::{Error as LoaderError, PrefetchError, SamplerError, TokenizeProblem};
 use traind_models::Error as ModelError;
 use traind_pjrt::Error as PjrtError;
@@ -105,6 +106,15 @@ pub(crate) enum RunError {
 
     #[error("{action} {}: {source}", path.display())]
     Output { action: &'static str, path: PathBuf, source: std::io::Error },
+
+    /// The run would destroy files that it did not write.
+    #[error("{0}")]
+    OutputOccupied(Conflict),
+
+    #[error(
+        "{} is in use by job {} ({}) on {}", folder.display(), holder.job, holder.name, holder.host
+    )]
+    OutputInUse { folder: PathBuf, holder: Holder },
 
     #[error(transparent)]
     EventLog(#[from] EventLogError),

@@ -34,6 +34,8 @@ pub(super) fn of_run(error: &RunError) -> &'static str {
         },
         RunError::NotFinite { .. } => reasons::LOSS_NOT_FINITE,
         RunError::Output { source, .. } => of_write(source),
+        RunError::OutputOccupied(_) => reasons::OUTPUT_DIR_OCCUPIED,
+        RunError::OutputInUse { .. } => reasons::OUTPUT_DIR_IN_USE,
         RunError::EventLog(EventLogError::Io { .. }) | RunError::Service(_) => {
             reasons::RUN_DIRECTORY_FAILED
         }

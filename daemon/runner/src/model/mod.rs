@@ -233,9 +233,13 @@ impl OpenModel {
         saved_bytes(self.model.as_ref())
     }
 
-    /// Writes config and weights, or adapters, into a folder. A whole model is taken from `saved` one parameter at a
-    /// time.
-    pub(crate) fn save_weights(&self, folder: &Path, saved: &SavedParameters) -> RunResult<()> {
+    /// Writes config and weights, or adapters, into a folder, and returns the names of the files. A whole model is
+    /// taken from `saved` one parameter at a time.
+    pub(crate) fn save_weights(
+        &self,
+        folder: &Path,
+        saved: &SavedParameters,
+    ) -> RunResult<Vec<String>> {
         let model = self.model.as_ref();
         if !model.adapters().is_empty() {
             let arrays = saved.arrays(model)?;
@@ -252,13 +256,13 @@ impl OpenModel {
         if has_adapters { "peft" } else { "transformers" }
     }
 
-    /// Writes a whole model with the adapters added to its weights.
+    /// Writes a whole model with the adapters added to its weights, and returns the names of the files.
     pub(crate) fn save_merged(
         &self,
         folder: &Path,
         job: &JobFile,
         saved: &SavedParameters,
-    ) -> RunResult<()> {
+    ) -> RunResult<Vec<String>> {
         let arrays = self.complete(job, saved.arrays(self.model.as_ref())?)?;
         let (specs, arrays) = merged(self.model.as_ref(), &arrays)?;
         let config = self.model.config();

@@ -5,6 +5,7 @@
 pub(crate) mod charts;
 mod files;
 mod model_card;
+mod owned;
 mod predictions;
 mod reports;
 mod trainer_state;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use files::folder_bytes;
 pub(crate) use model_card::{EvaluatedData, ModelCard};
+pub(crate) use owned::{is_same_folder, may_write_card, record_results, settle};
 pub(crate) use predictions::{Predictions, number_lists, text_lists};
 pub(crate) use reports::Reports;
 pub(crate) use trainer_state::{LogEntry, TrainerState};
@@ -24,8 +26,8 @@ use traind_hub::{GENERATION_CONFIG, PREPROCESSOR_CONFIG, TOKENIZER_FILES};
 
 use crate::error::{RunError, RunResult};
 
-/// Precedes the steps in the name of a checkpoint's folder, as in transformers.
-pub(crate) const CHECKPOINT_PREFIX: &str = "checkpoint-";
+pub(crate) use traind_folders::CHECKPOINT_PREFIX;
+
 /// The file that makes a checkpoint complete.
 pub(crate) const MANIFEST: &str = "manifest.json";
 
@@ -53,9 +55,12 @@ fn copied_files() -> impl Iterator<Item = &'static str> {
     TOKENIZER_FILES.iter().copied().chain([GENERATION_CONFIG, PREPROCESSOR_CONFIG])
 }
 
-/// Copies the files of the tokenizer, of the image processor and of generation from the model folder. [`sync_folder`] makes
-/// them durable.
+/// Copies the files of the tokenizer, of the image processor and of generation from the model folder, unless `to` is
+/// that folder. [`sync_folder`] makes them durable.
 pub(crate) fn copy_tokenizer(from: &Path, to: &Path) -> RunResult<()> {
+    if is_same_folder(from, to)? {
+        return Ok(());
+    }
     for name in copied_files() {
         let source = from.join(name);
         if source.exists() {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use traind_bucket::{Bucket, Upload};
+use traind_folders::NOTES;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{SavedKind, Uploaded};
 
@@ -111,6 +112,22 @@ impl Remote {
         self.remove_staged(folder)
     }
 
+    /// Removes checkpoints from the bucket.
+    pub(crate) fn remove_checkpoints(&self, steps: &[u64]) -> RunResult<()> {
+        let Some(location) = self.checkpoints.as_ref().filter(|_| !steps.is_empty()) else {
+            return Ok(());
+        };
+        let bucket = self.open("checkpoint_dir", location)?;
+        let upload = FolderUpload {
+            bucket: &bucket,
+            field: "checkpoint_dir",
+            journal: &self.journal,
+            urgency: &|| Urgency::Last,
+        };
+        let name = |step: &u64| format!("{CHECKPOINT_PREFIX}{step}");
+        steps.iter().try_for_each(|step| upload.remove_checkpoint(&name(step)))
+    }
+
     /// Removes the staged output, or the checkpoints that a host fetched into its folder.
     pub(crate) fn remove_staged(&self, folder: &Path) -> RunResult<()> {
         match self.output.is_some() && folder.exists() {
@@ -120,7 +137,7 @@ impl Remote {
     }
 }
 
-/// The files below a folder by their paths relative to it, sorted.
+/// The files below a folder by their paths relative to it, sorted, without traind's notes.
 pub(super) fn files(folder: &Path) -> RunResult<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::new()];
@@ -130,6 +147,7 @@ pub(super) fn files(folder: &Path) -> RunResult<Vec<PathBuf>> {
             let entry = entry.map_err(failed("list", &path))?;
             let name = inside.join(entry.file_name());
             match entry.path().is_dir() {
+                true if name == Path::new(NOTES) => {}
                 true => folders.push(name),
                 false => found.push(name),
             }

@@ -6,6 +6,7 @@ mod context;
 mod equality;
 mod first_rows;
 mod first_uses;
+mod folders;
 mod inputs;
 pub(crate) mod preparation;
 mod prepare;
@@ -112,7 +113,7 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
 /// Prepares, trains, evaluates and saves.
 fn execute(context: &Context) -> RunResult<Ended> {
     let (job, hosts) = (&context.spec.job, &context.hosts);
-    create_folders(context)?;
+    let _locks = folders::claim(context)?;
     let publication = if hosts.is_first() { context.remote.publish()? } else { None };
     equality::check_job(context)?;
     let (mut session, mut prepared) = prepare(context)?;
@@ -151,17 +152,6 @@ fn execute(context: &Context) -> RunResult<Ended> {
     session.begin_evaluation()?;
     load_best(context, &mut session, &prepared.open, &mut trainer.progress)?;
     evaluate_and_save(context, session, &prepared, trainer, publication.as_ref())
-}
-
-/// Creates the folders into which the first host writes.
-fn create_folders(context: &Context) -> RunResult<()> {
-    let job = &context.spec.job;
-    if !context.hosts.is_first() {
-        return Ok(());
-    }
-    output::create_folder(&job.output_dir)?;
-    output::create_folder(job.checkpoints())?;
-    context.remote.check()
 }
 
 fn trainer<'a>(
@@ -264,10 +254,16 @@ fn evaluate_and_save(
         }
         metrics.extend(evaluation.metrics);
     }
+    if is_first {
+        output::record_results(&job.output_dir)?;
+    }
     context.reporter.activity.enter(Phase::Checkpoint);
     log.finish()?;
     if let Some(publication) = publication {
         publication.finish(&job.output_dir, progress.steps)?;
+    }
+    if is_first && job.train.do_train {
+        checkpoint::keep_best_alone(&context.spec, &context.remote, progress.best.checkpoint)?;
     }
     match is_first {
         true => context.remote.upload_output(&job.output_dir, progress.steps)?,

@@ -21,7 +21,10 @@ use crate::progress::{Progress, Timetable};
 use crate::session::Session;
 
 use super::Context;
+use super::folders::intent;
 use super::prepare::Prepared;
+
+const KEPT_CARD: &str = "README.md stays as it is: traind did not write it";
 
 /// Saves the model. All hosts call this; the first one writes.
 pub(super) fn save(
@@ -36,18 +39,23 @@ pub(super) fn save(
     let job = &context.spec.job;
     let folder = job.output_dir.as_path();
     let (hosts, checkpoints) = (&context.hosts, job.checkpoints());
-    let collected = collect_parameters(hosts, checkpoints, progress.steps, session)?;
+    let collected = collect_parameters(hosts, checkpoints, session)?;
     let Some(collected) = collected else { return Ok(()) };
-    match job.peft.merge {
+    let written = match job.peft.merge {
         true => prepared.open.save_merged(folder, job, &collected.parameters)?,
         false => prepared.open.save_weights(folder, &collected.parameters)?,
-    }
+    };
     collected.remove_parts()?;
     output::copy_tokenizer(&prepared.open.folder, folder)?;
     write_state(folder, job, timetable, progress)?;
     charts::loss_curve(folder, &LossCurve::of(&progress.log_history))?;
     let joules = context.reporter.activity.energy_joules();
-    write_card(folder, job, prepared, progress, joules)?;
+    let has_card = output::may_write_card(folder)?;
+    match has_card {
+        true => write_card(folder, job, prepared, progress, joules)?,
+        false => context.reporter.journal.info(KEPT_CARD)?,
+    }
+    output::settle(folder, &intent(context), &written, has_card, &prepared.open.folder)?;
     output::sync_folder(folder)?;
     Ok(context.reporter.journal.record(Kind::Saved(Saved {
         path: folder.display().to_string(),

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use traind_job_file::{DataFiles, JobFile, Parsed, RunSpec};
 use traind_proto::event_log::EventLogReader;
-use traind_proto::v1::Outcome;
+use traind_proto::reasons;
 use traind_proto::v1::event::Kind;
+use traind_proto::v1::{Finished, Outcome};
 
 use crate::control::print_line;
 use crate::hosts::Hosts;
@@ -77,23 +78,33 @@ fn run_dir(job: &JobFile, base_dir: &Path) -> PathBuf {
 /// The number of this attempt: one more than the log has, unless the run was completed.
 fn attempt(log: &Path) -> u32 {
     let events = EventLogReader::open(log).and_then(|log| log.read_from(0));
-    let mut attempts = HashSet::new();
+    let (mut attempts, mut last) = (HashSet::new(), 0);
     for logged in events.unwrap_or_default() {
         match logged.event.kind {
-            Some(Kind::Started(started)) => drop(attempts.insert(started.attempt)),
+            Some(Kind::Started(started)) => {
+                last = started.attempt;
+                attempts.insert(last);
+            }
             Some(Kind::Finished(finished)) if finished.outcome() == Outcome::Completed => {
                 attempts.clear();
             }
+            Some(Kind::Finished(finished)) if is_refused(&finished) => drop(attempts.remove(&last)),
             _ => {}
         }
     }
     attempts.into_iter().max().unwrap_or_default() + 1
 }
 
+/// Whether a run wrote nothing, since its folder has files of others or is in use.
+fn is_refused(finished: &Finished) -> bool {
+    let reason = finished.failure.as_ref().map_or("", |failure| failure.reason.as_str());
+    [reasons::OUTPUT_DIR_OCCUPIED, reasons::OUTPUT_DIR_IN_USE].contains(&reason)
+}
+
 #[cfg(test)]
 mod tests {
     use traind_proto::event_log::EventLogWriter;
-    use traind_proto::v1::{Finished, Started};
+    use traind_proto::v1::{Failure, Started};
 
     use super::*;
 
@@ -138,5 +149,9 @@ mod tests {
         check(finished(Outcome::Failed), 2);
         check(started(2), 3);
         check(finished(Outcome::Completed), 1);
+        let failure =
+            Failure { reason: reasons::OUTPUT_DIR_OCCUPIED.to_owned(), ..Failure::default() };
+        check(started(1), 2);
+        check(Some(Kind::Finished(Finished { failure: Some(failure), ..Finished::default() })), 1);
     }
 }

@@ -148,6 +148,7 @@ train:
   train_sampling_strategy: group_by_length
   eval_strategy: epoch
   logging_steps: 10
+  overwrite_output_dir: true
 resources:
   platform: cpu
   cores: {cores}

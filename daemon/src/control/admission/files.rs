@@ -4,7 +4,8 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
-use traind_job_file::{DataFiles, JobFile};
+use traind_folders::objection;
+use traind_job_file::{DataFiles, JobFile, ResumeFrom};
 
 use crate::access::account::{Account, user_name};
 use crate::access::roots::Roots;
@@ -100,6 +101,9 @@ pub(super) fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<Fiel
             note(field, description);
         }
     }
+    if let Some(description) = missing_checkpoint(job, &user) {
+        note("train.resume_from_checkpoint", description);
+    }
     missing
 }
 
@@ -108,13 +112,31 @@ fn unwritable(folder: &Path, user: &Reader) -> Option<String> {
     if DataFiles::is_url(folder) {
         return None;
     }
-    if folder.exists() && !folder.is_dir() {
-        return Some(format!("{} exists and is not a folder", folder.display()));
+    if let Some(description) = objection(folder) {
+        return Some(description);
     }
     let existing = folder.ancestors().find(|folder| folder.exists())?;
+    if !existing.is_dir() {
+        return Some(format!("{} exists and is not a folder", existing.display()));
+    }
     match user.may(existing, Access::WRITE_OK | Access::EXEC_OK) {
         Err(Errno::ACCESS) => Some(user.not_accessible("write to", existing)),
+        Err(Errno::ROFS) => {
+            Some(format!("{} is on a file system that is mounted read-only", existing.display()))
+        }
         _ => None,
+    }
+}
+
+/// Explains why a job cannot resume from its checkpoint. The job that it comes after may still write one.
+fn missing_checkpoint(job: &JobFile, user: &Reader) -> Option<String> {
+    let Some(ResumeFrom::Folder(folder)) = &job.train.resume_from_checkpoint else { return None };
+    if DataFiles::is_url(folder) || job.resources.after.is_some() {
+        return None;
+    }
+    match user.may(folder, Access::READ_OK | Access::EXEC_OK) {
+        Err(Errno::ACCESS) => Some(user.not_accessible("read the folder", folder)),
+        _ => (!folder.is_dir()).then(|| format!("there is no folder {}", folder.display())),
     }
 }
 

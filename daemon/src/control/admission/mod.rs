@@ -3,6 +3,7 @@
 
 mod files;
 mod machine;
+mod occupied;
 mod planned;
 mod request;
 
@@ -11,6 +12,7 @@ use std::path::Path;
 use traind_job_file::{Engine, JobFile, Parsed, Violation};
 
 pub(crate) use machine::check_machine;
+pub(crate) use occupied::refuse_occupied;
 pub(crate) use planned::{choose_mesh, fit_batch, refuse_misfit};
 pub(crate) use request::{Submission, repeated};
 pub(super) use request::{check_request_id, digest};

@@ -7,6 +7,7 @@
 mod bulletin;
 mod clusters;
 mod error;
+mod folders;
 mod job;
 mod outbox;
 mod preparation;
@@ -28,6 +29,7 @@ use rusqlite::{Connection, OpenFlags};
 
 pub(crate) use bulletin::Subscription;
 pub(crate) use error::StoreError;
+pub(crate) use folders::JobFolders;
 pub(crate) use job::{ADOPTED, HOST_FAILURES_MAX, Job, JobWarning, NewJob, Parent};
 pub(crate) use outbox::Delivery;
 pub(crate) use read::{Billed, Resolved};

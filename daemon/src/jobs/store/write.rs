@@ -5,6 +5,7 @@ use prost::Message;
 use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params};
 use traind_proto::v1::{self, event::Kind};
 
+use super::folders::refuse_shared_output;
 use super::job::{Job, NewJob, SUMMARY};
 use super::outbox;
 use super::{Store, StoreError};
@@ -538,34 +539,6 @@ fn repeated(connection: &Connection, new: &NewJob) -> Result<Option<Job>, StoreE
         Some((id, digest)) if digest == new.request_digest => load(connection, &id).map(Some),
         Some((id, _)) => Err(StoreError::RequestReused { request_id: new.request_id.clone(), id }),
     }
-}
-
-/// Refuses folders that another unfinished job writes to: that of its output and that of its
-/// checkpoints.
-fn refuse_shared_output(connection: &Connection, new: &NewJob) -> Result<(), StoreError> {
-    // A job whose record is damaged must not block others.
-    let checkpoint_dir =
-        "CASE WHEN json_valid(resolved) THEN json_extract(resolved, '$.checkpoint_dir') END";
-    let sql = format!(
-        "SELECT {SUMMARY}, {checkpoint_dir} AS checkpoint_dir FROM jobs
-         WHERE state IN ('pending', 'starting', 'running', 'cancelling')
-         AND (output_dir IN (?1, ?2) OR {checkpoint_dir} IN (?1, ?2))"
-    );
-    let resolved: serde_json::Value = serde_json::from_str(&new.resolved).unwrap_or_default();
-    let own = resolved.get("checkpoint_dir").and_then(serde_json::Value::as_str);
-    let folders = [("output_dir", Some(new.output_dir.as_str())), ("checkpoint_dir", own)];
-    let read = |row: &rusqlite::Row<'_>| {
-        Ok((Job::from_row(row)?, row.get::<_, Option<String>>("checkpoint_dir")?))
-    };
-    let found = connection.query_row(&sql, params![new.output_dir, own], read).optional();
-    let found = found.map_err(StoreError::sqlite("look up the output folder"))?;
-    let Some((Job { id, state, output_dir, .. }, checkpoint_dir)) = found else { return Ok(()) };
-    let theirs = [Some(output_dir.as_str()), checkpoint_dir.as_deref()];
-    let shared =
-        folders.into_iter().find(|(_, folder)| folder.is_some() && theirs.contains(folder));
-    let (field, folder) = shared.unwrap_or(folders[0]);
-    let folder = folder.unwrap_or_default().to_owned();
-    Err(StoreError::FolderInUse { field, folder, id, state })
 }
 
 pub(super) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {

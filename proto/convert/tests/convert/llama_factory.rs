@@ -37,13 +37,12 @@ eval_strategy: steps
 eval_steps: 500
 ";
 
-const NOTES: [&str; 7] = [
+const NOTES: [&str; 6] = [
     "trust_remote_code",
     "overwrite_cache",
     "preprocessing_num_workers",
     "dataloader_num_workers",
     "plot_loss",
-    "overwrite_output_dir",
     "ddp_timeout",
 ];
 

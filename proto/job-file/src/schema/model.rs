@@ -9,9 +9,10 @@ use crate::values::{FileSize, ModelSource};
 section! {
     /// The model to train.
     pub struct Model {
-        /// Hugging Face model folder (begins with `/`, `./` or `../`), or a hub id such as
-        /// `org/name`: the model is downloaded from the hub (`HF_ENDPOINT`, `HF_TOKEN`,
-        /// `HF_HUB_OFFLINE`) unless it is in the Hugging Face cache (`HF_HOME`, `HF_HUB_CACHE`).
+        /// Hugging Face model folder, or a hub id such as `org/name`: the model is downloaded from
+        /// the hub (`HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE`) unless it is in the Hugging Face
+        /// cache (`HF_HOME`, `HF_HUB_CACHE`). A folder of that name comes first. What begins with
+        /// `/`, `./` or `../` is a folder in any case.
         name_or_path: ModelSource;
         /// Revision of a model on the hub: a branch, tag or commit.
         revision: Option<String> = None;

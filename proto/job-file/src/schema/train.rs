@@ -193,6 +193,10 @@ section! {
         /// from the checkpoint's, except for the model and the optimizer. A restarted job always
         /// resumes from its own newest checkpoint.
         resume_from_checkpoint: Option<ResumeFrom> = None;
+        /// Replace the model and the checkpoints that an earlier job has left in `output_dir` and
+        /// `checkpoint_dir`. Without it, a job is refused if it would replace any file there.
+        /// Other files stay in any case.
+        overwrite_output_dir: bool = false;
         /// Restart from the first row of the epoch in which the checkpoint of
         /// `resume_from_checkpoint` was written, instead of continuing with the next row.
         ignore_data_skip: bool = false;

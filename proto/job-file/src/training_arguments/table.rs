@@ -105,7 +105,6 @@ const DISTRIBUTION: &[Argument] = arguments! {
 
 /// Of transformers 4.
 const FORMER: &[Argument] = arguments! {
-    overwrite_output_dir: "false", NoEffect("files of an earlier run are overwritten");
     logging_dir: "null", NoEffect("TensorBoard events are in `runs` of the output folder");
     save_safetensors: "true", NoEffect("weights are saved as safetensors");
     no_cuda: "false", NoEffect("resources.platform selects the device");

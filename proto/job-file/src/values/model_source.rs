@@ -8,8 +8,8 @@ use crate::field_type::FieldType;
 use crate::node::Node;
 use crate::problems::Problems;
 
-/// A Hugging Face model folder, or the id of a model on the hub. The spelling alone
-/// distinguishes them: a folder begins with `/`, `./` or `../`.
+/// A Hugging Face model folder, or the id of a model on the hub. A folder begins with `/`, `./` or
+/// `../`; an id that is also a folder becomes one when the job file is resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelSource {
     /// A folder; absolute in a resolved job file.

@@ -175,8 +175,8 @@ fn keys_of_pairs() {
         ("dpo: {beta: 0}", "line 3: dpo.beta: must be above 0, not 0"),
         (
             "dpo: {ref_model_name_or_path: a/b/c}",
-            "line 3: dpo.ref_model_name_or_path: `a/b/c` is no hub id such as `org/name`; a folder \
-             begins with `/` or `./`",
+            "line 3: dpo.ref_model_name_or_path: `a/b/c` is neither a folder that exists nor a \
+             hub id such as `org/name`",
         ),
         (
             "dpo: {label_smoothing: 0.5}",

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use traind_job_file::{JobFile, ResumeFrom};
+use traind_job_file::{JobFile, ModelSource, Parsed, ResumeFrom};
 
 use crate::{check, complete, job, lines};
 
@@ -170,14 +170,26 @@ fn a_model_is_a_folder_or_a_hub_id() {
         check(
             &format!("model: {{name_or_path: \"{id}\", task: causal-lm}}"),
             &format!(
-                "line 1: model.name_or_path: `{id}` is no hub id such as `org/name`; a folder \
-                 begins with `/` or `./`"
+                "line 1: model.name_or_path: `{id}` is neither a folder that exists nor a hub id \
+                 such as `org/name`"
             ),
         );
     }
     for id in ["bert-base-cased", "google/bert_uncased_L-2_H-128_A-2"] {
         let job = job(&format!("model: {{name_or_path: {id}, task: causal-lm, revision: pr/1}}"));
         assert!(job.reads_hub(), "{id}");
+    }
+    let base = tempfile::tempdir().unwrap();
+    for id in ["smol", "org/name", "models/bert/base"] {
+        std::fs::create_dir_all(base.path().join(id)).unwrap();
+        let yaml = format!(
+            "name: a\nmodel: {{name_or_path: {id}, task: causal-lm}}\ndata: {{train: a.txt}}\n\
+             output_dir: out"
+        );
+        let Parsed { job, warnings } = JobFile::parse(&yaml, base.path()).unwrap();
+        assert_eq!(job.model.name_or_path, ModelSource::Folder(base.path().join(id)));
+        let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+        assert!(warning.to_string().contains(&format!("is read as the folder `./{id}`")));
     }
     check(
         "model: {name_or_path: org/name, task: causal-lm, revision: ../main}",

@@ -21,14 +21,14 @@ const WEIGHTS: &str = "adapter_model.safetensors";
 const ALL_LINEAR: &str = "all-linear";
 
 /// Writes a model's adapters into an existing folder; `arrays` are those of the saved parameters,
-/// in the model's order. `base_model` is where the model itself is.
+/// in the model's order. `base_model` is where the model itself is. Returns the names of the files.
 pub fn save_adapter(
     folder: &Path,
     model: &dyn Model,
     task: Task,
     base_model: &str,
     arrays: &[HostArray],
-) -> Result<()> {
+) -> Result<Vec<String>> {
     let names: Vec<String> =
         saved(model).map(|spec| model.adapters().saved_name(&spec.name)).collect();
     let tensors = names.iter().map(String::as_str).zip(arrays);
@@ -36,21 +36,7 @@ pub fn save_adapter(
     if let Value::Object(config) = config_of(model, task, base_model) {
         weights::save_json(&folder.join(CONFIG), &config)?;
     }
-    // A whole model of an earlier save would be taken for the adapters' base.
-    weights::remove_model(folder)
-}
-
-/// Removes the adapters of an earlier save from a folder.
-pub(crate) fn remove_adapter(folder: &Path) -> Result<()> {
-    for path in [CONFIG, WEIGHTS].map(|name| folder.join(name)) {
-        match std::fs::remove_file(&path) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::Io { action: "remove", path, source });
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    Ok([CONFIG, WEIGHTS].map(str::to_owned).to_vec())
 }
 
 /// Loads the saved parameters of a model's adapters, all of which must be in the folder, in the

@@ -21,7 +21,7 @@ pub(crate) use dtype::as_f32;
 pub use file::SafetensorsFile;
 pub use init::{initial, initialize};
 pub use parts::{ArrayPart, ArrayParts, PartFiles, StoredArrays, part_file, save_parts};
-pub(crate) use save::{remove_model, write_json as save_json};
+pub(crate) use save::write_json as save_json;
 pub use save::{save_config, save_tensors, save_weights};
 pub use shards::{ArrayOf, save_shards};
 
@@ -29,7 +29,7 @@ use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::parameters::ParameterSpec;
-use crate::tuning::{initialize_magnitudes, remove_adapter};
+use crate::tuning::initialize_magnitudes;
 
 /// The parameters of a model and where each came from.
 #[derive(Debug)]
@@ -104,14 +104,14 @@ fn load_by(
 }
 
 /// Saves a model into an existing folder; `arrays` are in the order of `specs`,
-/// and files have at most `max_shard_bytes`.
+/// and files have at most `max_shard_bytes`. Returns the names of the files.
 pub fn save(
     folder: &Path,
     config: &ModelConfig,
     specs: &[ParameterSpec],
     arrays: &[HostArray],
     max_shard_bytes: u64,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     save_from(folder, config, specs, &|place| Ok(Cow::Borrowed(&arrays[place])), max_shard_bytes)
 }
 
@@ -122,11 +122,10 @@ pub fn save_from(
     specs: &[ParameterSpec],
     arrays: &ArrayOf<'_>,
     max_shard_bytes: u64,
-) -> Result<()> {
-    save_shards(folder, specs, arrays, max_shard_bytes)?;
-    save_config(folder, config)?;
-    // transformers would load adapters of an earlier save with the model.
-    remove_adapter(folder)
+) -> Result<Vec<String>> {
+    let mut files = save_shards(folder, specs, arrays, max_shard_bytes)?;
+    files.push(save_config(folder, config)?);
+    Ok(files)
 }
 
 fn read(checkpoint: &Checkpoint, stored: &str, spec: &ParameterSpec) -> Result<Option<HostArray>> {

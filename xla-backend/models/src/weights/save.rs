@@ -15,7 +15,6 @@ use traind_durable::Replacement;
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape};
 
-use super::checkpoint::{INDEX, SINGLE};
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::parameters::ParameterSpec;
@@ -23,9 +22,10 @@ use crate::parameters::ParameterSpec;
 const CONFIG: &str = "config.json";
 
 /// Writes `config.json`: the loaded one with what training decided. The
-/// weights are float32, and no version of transformers has written them.
-pub fn save_config(folder: &Path, config: &ModelConfig) -> Result<()> {
-    write_json(&folder.join(CONFIG), &config.saved_keys())
+/// weights are float32, and no version of transformers has written them. Returns the file's name.
+pub fn save_config(folder: &Path, config: &ModelConfig) -> Result<String> {
+    write_json(&folder.join(CONFIG), &config.saved_keys())?;
+    Ok(CONFIG.to_owned())
 }
 
 pub(crate) fn write_json(path: &Path, keys: &Map<String, Value>) -> Result<()> {
@@ -33,44 +33,6 @@ pub(crate) fn write_json(path: &Path, keys: &Map<String, Value>) -> Result<()> {
         .map_err(|source| Error::Json { path: path.to_owned(), source })?;
     text.push(b'\n');
     write_whole(path, |file| file.write_all(&text))
-}
-
-/// Removes weights of an earlier save from `folder`, all but `kept`, which are durable first.
-pub(super) fn remove_others(folder: &Path, kept: &[String]) -> Result<()> {
-    let failed = |source| Error::Io { action: "clean", path: folder.to_owned(), source };
-    let mut others = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if is_weights(&name) && !kept.contains(&name) {
-            others.push(entry.path());
-        }
-    }
-    if !others.is_empty() {
-        traind_durable::sync_folder(folder).map_err(failed)?;
-    }
-    others.iter().try_for_each(std::fs::remove_file).map_err(failed)
-}
-
-/// Removes config and weights of an earlier save from a folder.
-pub(crate) fn remove_model(folder: &Path) -> Result<()> {
-    remove_others(folder, &[])?;
-    let path = folder.join(CONFIG);
-    match std::fs::remove_file(&path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::Io { action: "remove", path, source })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The names that `save_shards` gives.
-fn is_weights(name: &str) -> bool {
-    let shard = name.strip_prefix("model-").and_then(|rest| rest.strip_suffix(".safetensors"));
-    let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    let of =
-        |shard: &str| shard.split_once("-of-").is_some_and(|(n, m)| is_number(n) && is_number(m));
-    name == SINGLE || name == INDEX || shard.is_some_and(of)
 }
 
 /// Tensors by name, with the shapes in which a file has them.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use traind_xla::runtime::HostArray;
 
 use super::checkpoint::{INDEX, SINGLE};
-use super::save::{Tensors, check_shape, remove_others, write_json, write_tensors};
+use super::save::{Tensors, check_shape, write_json, write_tensors};
 use crate::error::Result;
 use crate::parameters::ParameterSpec;
 
@@ -19,19 +19,19 @@ type Shard = std::ops::Range<usize>;
 pub type ArrayOf<'a> = dyn Fn(usize) -> Result<Cow<'a, HostArray>> + 'a;
 
 /// Saves weights into `folder` in files of at most `max_shard_bytes`; a larger
-/// tensor has a file of its own. Files of an earlier save that would be loaded
-/// instead are removed. Arrays are asked for one at a time.
+/// tensor has a file of its own. Arrays are asked for one at a time. Returns the files' names. Those
+/// of an earlier save that would be loaded instead are the caller's to remove.
 pub fn save_shards(
     folder: &Path,
     specs: &[ParameterSpec],
     arrays: &ArrayOf<'_>,
     max_shard_bytes: u64,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     let sizes: Vec<u64> = specs.iter().map(|spec| spec.shape.size_bytes() as u64).collect();
     let shards = split(&sizes, max_shard_bytes);
     if shards.len() <= 1 {
         save_shard(&folder.join(SINGLE), specs, &(0..specs.len()), arrays)?;
-        return remove_others(folder, &[SINGLE.to_owned()]);
+        return Ok(vec![SINGLE.to_owned()]);
     }
     let mut weight_map = Map::new();
     let mut files = vec![INDEX.to_owned()];
@@ -48,7 +48,7 @@ pub fn save_shards(
     index.insert("metadata".to_owned(), metadata);
     index.insert("weight_map".to_owned(), weight_map.into());
     write_json(&folder.join(INDEX), &index)?;
-    remove_others(folder, &files)
+    Ok(files)
 }
 
 /// Writes the parameters of one file.

@@ -1,10 +1,14 @@
 //! Makes the paths of a job file absolute.
 
+mod rules;
+
 use std::path::{Component, Path, PathBuf};
 
 use crate::problems::{HUB_ID_IS_FOLDER, Problems};
 use crate::schema::JobFile;
 use crate::values::{DataFiles, DataSetUrl, ModelSource, ResumeFrom};
+
+use rules::unexpanded;
 
 /// Resolves all paths of a job against `base_dir`.
 pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problems) {
@@ -43,18 +47,29 @@ struct Paths<'a> {
 
 impl Paths<'_> {
     fn resolve(&mut self, field: &str, path: &mut PathBuf) {
-        if path.starts_with("~") {
-            let description = "`~` is not expanded in a job file; write the folder out";
+        if let Some(description) = unexpanded(path, self.base_dir) {
             self.problems.violation(field, description);
         }
         *path = without_dots(&self.base_dir.join(&path));
     }
 
-    /// Resolves the folder of a model, unless it is one of the hub.
+    /// Resolves the folder of a model, unless it is one of the hub. As in transformers, a folder that is there comes
+    /// before a model of the hub with the same name.
     fn resolve_model(&mut self, field: &str, model: &mut ModelSource) {
-        match model {
-            ModelSource::Folder(path) => self.resolve(field, path),
-            ModelSource::Hub(id) => self.warn_of_folder(field, id),
+        if let ModelSource::Hub(id) = model {
+            if let Some(description) = unexpanded(Path::new(id), self.base_dir) {
+                return self.problems.violation(field, description);
+            }
+            if id.is_empty() || !self.base_dir.join(&*id).is_dir() {
+                return;
+            }
+            let description =
+                format!("is read as the folder `./{id}`, not as the model `{id}` of the hub");
+            self.problems.warning(HUB_ID_IS_FOLDER, field, description);
+            *model = ModelSource::Folder(Path::new(".").join(&*id));
+        }
+        if let ModelSource::Folder(path) = model {
+            self.resolve(field, path);
         }
     }
 
@@ -68,15 +83,6 @@ impl Paths<'_> {
         } else {
             let description = format!("must be a folder or s3://BUCKET/PREFIX, not `{text}`");
             self.problems.violation(field, description);
-        }
-    }
-
-    /// A hub id may be meant as the folder of that name.
-    fn warn_of_folder(&mut self, field: &str, id: &str) {
-        if self.base_dir.join(id).join("config.json").is_file() {
-            let description =
-                format!("is read as the hub id `{id}`; the model folder of that name is `./{id}`");
-            self.problems.warning(HUB_ID_IS_FOLDER, field, description);
         }
     }
 
