@@ -65,8 +65,15 @@ pub(super) fn memory_bytes(cores: &LocalCores) -> Option<u64> {
     let device = cores.device(0);
     let stats = device.memory_stats().ok().flatten();
     let reported = stats.and_then(|stats| u64::try_from(stats.bytes_limit?).ok());
-    let is_cpu = device.kind().eq_ignore_ascii_case("cpu");
-    reported.or_else(|| host_memory_bytes().filter(|_| is_cpu))
+    reported.or_else(|| memory_of_kind(device.kind()))
+}
+
+/// The memory of a core by its kind: that of the host for CPU cores, and the vendor's for NeuronCores.
+fn memory_of_kind(kind: &str) -> Option<u64> {
+    match kind.eq_ignore_ascii_case("cpu") {
+        true => host_memory_bytes(),
+        false => traind_neuron::core_kind(kind).map(|kind| kind.memory_bytes),
+    }
 }
 
 fn host_memory_bytes() -> Option<u64> {
@@ -80,6 +87,14 @@ mod tests {
     use traind_proto::reasons;
 
     use super::*;
+
+    #[test]
+    fn a_core_that_reports_no_memory_has_that_of_its_kind() {
+        assert_eq!(memory_of_kind("NC_v3d"), Some(24 << 30));
+        assert_eq!(memory_of_kind("NC_v2"), Some(16 << 30));
+        assert!(memory_of_kind("cpu").is_some_and(|bytes| bytes > 1 << 30));
+        assert_eq!(memory_of_kind("A100"), None);
+    }
 
     #[test]
     fn a_job_with_too_few_devices_fails_with_a_reason_of_its_own() {
