@@ -17,9 +17,10 @@ mod versions;
 pub use codes::{COMPILER, Cause, CompilerCode, Explanation, RUNTIME, RuntimeCode, explain};
 pub use cores::{CORE_KINDS, CoreKind, Generation, core_kind};
 pub use flags::{CompilerFlags, LEGACY_FLAGS};
-pub use installed::{driver_version, runtime_version};
+pub use installed::{InstalledCompiler, driver_version, package_version, runtime_version};
 pub use instances::{INSTANCES, Instance, instance};
 pub use limits::{
-    ELEMENT_INDEX_EXACT_MAX, INSTRUCTIONS_MAX, OUTPUT_BYTES_MAX, TOP_K_MAX, replica_groups_max,
+    ELEMENT_INDEX_EXACT_MAX, INSTRUCTIONS_MAX, OUTPUT_BYTES_MAX, ROOT_COMM_PORT, TOP_K_MAX,
+    replica_groups_max,
 };
-pub use versions::{API_WINDOWS, ApiWindow, Version, api_problem, driver_problem};
+pub use versions::{API_WINDOWS, ApiWindow, CLIENT_API, Version, api_problem, driver_problem};
