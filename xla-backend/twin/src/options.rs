@@ -23,6 +23,8 @@ pub struct Options {
     pub any_count: bool,
     /// Whether the plugin is one of version 2, which serves older versions of the API alone.
     pub version_2: bool,
+    /// Whether integers are computed with the 24 digits of float32.
+    pub inexact: bool,
     /// A status of the runtime with which the execution number `fail_at` fails; 0 for none.
     pub fail_status: u32,
     pub fail_at: u64,
@@ -41,6 +43,7 @@ impl Default for Options {
             analysis: false,
             any_count: false,
             version_2: false,
+            inexact: false,
             fail_status: 0,
             fail_at: 1,
             compile_code: String::new(),
@@ -64,6 +67,7 @@ impl Options {
             "analysis" => self.analysis = parsed(name, value)?,
             "any_count" => self.any_count = parsed(name, value)?,
             "version_2" => self.version_2 = parsed(name, value)?,
+            "inexact" => self.inexact = parsed(name, value)?,
             "fail_status" => self.fail_status = parsed(name, value)?,
             "fail_at" => self.fail_at = parsed(name, value)?,
             "compile_code" => self.compile_code = value.to_owned(),

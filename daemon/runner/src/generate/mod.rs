@@ -78,7 +78,7 @@ struct Text {
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
-    let out = own_output().context("open the standard output")?;
+    let out = crate::own_output::own_output().context("open the standard output")?;
     let request: Request =
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
     match generate(&request) {
@@ -89,14 +89,6 @@ pub(crate) fn answer() -> anyhow::Result<()> {
             Err(anyhow::Error::msg(message))
         }
     }
-}
-
-/// The standard output for the answer alone: what plugins and compilers print, such as the dots of Neuron's, is sent to
-/// standard error.
-fn own_output() -> io::Result<File> {
-    let out = rustix::io::dup(io::stdout())?;
-    rustix::stdio::dup2_stdout(io::stderr())?;
-    Ok(out.into())
 }
 
 fn write(mut out: File, answer: &impl Serialize) -> anyhow::Result<()> {

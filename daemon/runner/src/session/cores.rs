@@ -5,7 +5,7 @@ use std::path::Path;
 use traind_job_file::{Platform, RunSpec};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::mesh::Mesh;
-use traind_xla::runtime::LocalCores;
+use traind_xla::runtime::{LocalCores, random_bits_are_exact};
 
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
@@ -38,6 +38,7 @@ pub(crate) fn open_plugin(
 
 fn cores_of(client: Client, count: usize, mesh: Mesh) -> RunResult<LocalCores> {
     check_devices(client.devices().count(), count)?;
+    check_integers(&client)?;
     Ok(LocalCores::of_host(client, mesh)?)
 }
 
@@ -46,9 +47,24 @@ fn check_devices(found: usize, cores: usize) -> RunResult<()> {
     if found < cores { Err(RunError::MissingDevices { found, cores }) } else { Ok(()) }
 }
 
+/// Refuses NeuronCores that compute 32-bit integers in float32: dropout, masking and initialization would differ from
+/// those of other platforms and resumed runs.
+fn check_integers(client: &Client) -> RunResult<()> {
+    if client.platform_name() != "neuron" || random_bits_are_exact(client)? {
+        return Ok(());
+    }
+    Err(RunError::Field {
+        name: "resources.platform",
+        value: client.platform_name().to_owned(),
+        problem: "computes 32-bit integers inexactly, on which random numbers depend: update \
+                  neuronx-cc to 2.25 or newer"
+            .to_owned(),
+    })
+}
+
 /// The daemon makes only the job's devices visible to the process, so they count from 0 here
 /// whatever their numbers on the host.
-fn client_options(platform: &str, count: usize) -> CreateOptions {
+pub(super) fn client_options(platform: &str, count: usize) -> CreateOptions {
     match platform {
         "cpu" => CreateOptions::new().with("cpu_device_count", count as i64),
         "cuda" => {

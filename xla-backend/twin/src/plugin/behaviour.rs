@@ -242,7 +242,41 @@ unsafe fn compile(args: *mut c_void) -> Option<*mut c_void> {
         let program = &*(*args.cast::<Compile>()).program;
         std::slice::from_raw_parts(program.code, program.size)
     };
-    run_compiler(code).err().map(|text| errors::new(INTERNAL, &text))
+    if let Err(text) = run_compiler(code) {
+        return Some(errors::new(INTERNAL, &text));
+    }
+    if STARTED.get().is_some_and(|started| started.options.inexact) {
+        let rounded = rounded_integers(&String::from_utf8_lossy(code)).into_bytes().leak();
+        // SAFETY: the promise above; the rounded program lives as long as the process.
+        unsafe {
+            let args = &mut *args.cast::<Compile>();
+            let (code, size) = (rounded.as_ptr(), rounded.len());
+            let mut program = *args.program;
+            (program.code, program.size) = (code, size);
+            args.program = Box::leak(Box::new(program));
+        }
+    }
+    None
+}
+
+/// The program with integer constants as float32 holds them.
+fn rounded_integers(program: &str) -> String {
+    const OPEN: &str = "stablehlo.constant dense<";
+    let mut rounded = String::new();
+    for line in program.lines() {
+        let number = line.split_once(OPEN).and_then(|(before, rest)| {
+            let (number, after) = rest.split_once('>')?;
+            Some((before, number.parse::<u32>().ok()?, after))
+        });
+        match number.filter(|_| line.contains("ui32")) {
+            Some((before, number, after)) => {
+                let number = f64::from(number as f32).min(f64::from(u32::MAX)) as u32;
+                rounded.push_str(&format!("{before}{OPEN}{number}>{after}\n"));
+            }
+            None => rounded.extend([line, "\n"]),
+        }
+    }
+    rounded
 }
 
 fn run_compiler(code: &[u8]) -> Result<(), String> {

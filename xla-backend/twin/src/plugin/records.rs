@@ -81,10 +81,13 @@ pub(super) struct MemoryStats {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub(super) struct Program {
     head: Head,
     pub code: *const u8,
     pub size: usize,
+    format: *const c_char,
+    format_size: usize,
 }
 
 #[repr(C)]

@@ -36,23 +36,28 @@ pub(crate) async fn host(cores: u32, instance: &str, options: &str) -> Host {
         .env("TRAIND_TWIN_OPTIONS", &options)
         .status();
     assert!(status.unwrap().success());
-    let path = std::env::var("PATH").unwrap_or_default();
-    let text = |path: PathBuf| path.into_os_string().into_string().unwrap();
-    let environment = [
-        ("PATH", format!("{}:{path}", tools.display())),
-        ("TRAIND_PLUGIN_NEURON", text(plugin())),
-        ("TRAIND_TWIN_PLUGIN", text(host.plugin())),
-        ("TRAIND_TWIN_LOCKS", text(host.path("twin/locks"))),
-        ("TRAIND_TWIN_OPTIONS", options),
-    ];
-    host.set_environment(environment.map(|(name, value)| (name.to_owned(), value)).to_vec());
-    let driver = text(sysfs.join("version"));
+    host.set_environment(environment(&host, &options));
+    let driver = sysfs.join("version");
     host.add_options(&[
         "--platform=neuron",
         &format!("--neuron-sysfs={}", sysfs.display()),
         &format!("--neuron-tools={}", tools.display()),
-        &format!("--neuron-driver={driver}"),
+        &format!("--neuron-driver={}", driver.display()),
     ]);
     host.start().await;
     host
+}
+
+/// The variables of the twin on a host.
+pub(crate) fn environment(host: &Host, options: &str) -> Vec<(String, String)> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let text = |path: PathBuf| path.into_os_string().into_string().unwrap();
+    let variables = [
+        ("PATH", format!("{}:{path}", host.path("twin/bin").display())),
+        ("TRAIND_PLUGIN_NEURON", text(plugin())),
+        ("TRAIND_TWIN_PLUGIN", text(host.plugin())),
+        ("TRAIND_TWIN_LOCKS", text(host.path("twin/locks"))),
+        ("TRAIND_TWIN_OPTIONS", options.to_owned()),
+    ];
+    variables.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }

@@ -68,6 +68,7 @@ async fn failures_of_runtime_and_compiler_name_code_and_remedy() {
             ["NRT 1204 (EXEC_SW_NQ_OVERFLOW)", "NEURON_RT_ENABLE_DGE_NOTIFICATIONS=0"],
         ),
         ("compile_code=EOOM002", ["NCC_EOOM002", "per_device_train_batch_size"]),
+        ("inexact=true", ["resources.platform", "computes 32-bit integers inexactly"]),
         ("version_2=true", ["libneuronxla 3.0 or newer", "struct_size"]),
     ] {
         let message = failure(options).await;

@@ -3,6 +3,7 @@
 // A machine that cannot run the tests fails them.
 #![allow(clippy::unwrap_used)]
 
+mod contact;
 mod installed;
 mod jobs;
 mod tools;
