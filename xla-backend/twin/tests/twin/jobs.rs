@@ -1,7 +1,7 @@
 //! Whole jobs: the same losses as on CPU devices, and failures that name code, meaning and remedy.
 
 use traind_proto::v1::JobState;
-use traind_tests::{Draft, Host};
+use traind_tests::{CommandOutput, Draft, Host};
 
 use crate::installed;
 
@@ -76,4 +76,18 @@ async fn failures_of_runtime_and_compiler_name_code_and_remedy() {
             assert!(message.contains(part), "{options}: {message}");
         }
     }
+}
+
+#[tokio::test]
+async fn generate_reads_its_answer_among_the_compilers_dots() {
+    let host = installed::host(1, "trn1.2xlarge", "").await;
+    let folder = host.path("model");
+    traind_tests::model::write_fixture(&folder, "gpt2-causal-lm");
+    let mut command = host.traind();
+    command.args(["generate", "--platform=neuron", "--max-new-tokens=2", "--output=json"]);
+    command.arg(&folder).arg("a").envs(installed::environment(&host, "instance=trn1.2xlarge"));
+    let output = CommandOutput::of(command.output().unwrap());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let texts: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(texts[0]["tokens"].as_array().unwrap().len(), 2, "{texts}");
 }
