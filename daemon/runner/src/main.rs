@@ -17,6 +17,7 @@ mod hosts;
 mod metrics;
 mod model;
 mod output;
+mod own_output;
 mod plan;
 mod progress;
 mod remote;
@@ -55,12 +56,13 @@ const IO_ERROR: u8 = 74;
 /// These take the place of a run directory, which is always an absolute path.
 const PLAN: &str = "plan";
 const GENERATE: &str = "generate";
+const PROBE: &str = "probe";
 const PREPARE: &str = "prepare";
 
 fn main() -> ExitCode {
     let Some(run_dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
         print_line(
-            "usage: traind-runner RUN_DIR|JOB.yaml, or traind-runner plan|generate < REQUEST.json",
+            "usage: traind-runner RUN_DIR|JOB.yaml, or traind-runner plan|generate|probe < REQUEST.json",
         );
         return ExitCode::from(2);
     };
@@ -69,6 +71,9 @@ fn main() -> ExitCode {
     }
     if run_dir == Path::new(plan::MEASURE_MPI) {
         return exit_code(plan::measure_mpi());
+    }
+    if run_dir == Path::new(PROBE) {
+        return exit_code(session::probe());
     }
     if run_dir == Path::new(GENERATE) {
         return exit_code(generate::answer());

@@ -1,7 +1,7 @@
 //! `traind generate`: runs the runner on this host, without a daemon, or asks the daemon for texts of a job's model.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
@@ -16,6 +16,7 @@ use super::exit::Exit;
 use super::serve::runner_beside_this_program;
 use crate::host::plugins::plugin;
 use crate::interfaces::text::printable;
+use crate::jobs::supervisor::environment::neuron_standalone_environment;
 use crate::paths;
 
 /// Generate text with a model folder or a job's model
@@ -172,7 +173,11 @@ impl Generate {
             "cache_dir": cache_dir,
         });
         let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
-        Ok(answer(&runner, &request)?.texts)
+        let variables = match self.platform.as_str() {
+            "neuron" => neuron_standalone_environment(&cache_dir, self.seed),
+            _ => Vec::new(),
+        };
+        Ok(answer(Command::new(runner).envs(variables), &request)?.texts)
     }
 
     /// The settings that are given, by the names of `generation_config.json`.
@@ -218,9 +223,10 @@ impl Format {
 }
 
 /// Runs the runner with a request on its standard input.
-fn answer(runner: &Path, request: &Value) -> anyhow::Result<Reply> {
-    let start = || format!("start {}", runner.display());
-    let mut child = Command::new(runner)
+fn answer(runner: &mut Command, request: &Value) -> anyhow::Result<Reply> {
+    let program = runner.get_program().to_owned();
+    let start = || format!("start {}", program.display());
+    let mut child = runner
         .arg("generate")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -229,6 +229,9 @@ struct DeviceArgs {
     /// Folder of neuron-ls and neuron-monitor [default: /opt/aws/neuron/bin]
     #[arg(long, value_name = "DIR")]
     neuron_tools: Option<PathBuf>,
+    /// File with the version of Neuron's driver [default: /sys/module/neuron/version]
+    #[arg(long, value_name = "FILE")]
+    neuron_driver: Option<PathBuf>,
     /// Energy counters of the CPUs in sysfs [default: /sys/class/powercap]
     #[arg(long, value_name = "DIR")]
     powercap: Option<PathBuf>,
@@ -240,6 +243,7 @@ impl DeviceArgs {
         let neuron = NeuronPaths {
             sysfs: self.neuron_sysfs.clone().unwrap_or(default.sysfs),
             tools: self.neuron_tools.clone().unwrap_or(default.tools),
+            driver: self.neuron_driver.clone().unwrap_or(default.driver),
         };
         DevicePaths { neuron, powercap: self.powercap.clone() }
     }

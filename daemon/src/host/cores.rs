@@ -5,9 +5,14 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use traind_neuron::Generation;
 use traind_proto::v1::DeviceFigures;
 
 use crate::host::discovery::{self, DevicePaths, Discovery, DiscoveryError, FoundCore};
+
+/// Set to `1` in the daemon's environment, jobs may have numbers of NeuronCores for which AWS documents no
+/// collectives.
+const ANY_COUNT_VARIABLE: &str = "TRAIND_NEURON_ANY_CORE_COUNT";
 
 /// A platform's cores on this host.
 #[derive(Clone)]
@@ -41,16 +46,15 @@ impl Host {
         self.cores.len() as u32
     }
 
-    /// The numbers of cores that a job may have; `None` if any number is allowed. Neuron's
-    /// collectives support only these.
+    /// The numbers of cores that a job may have; `None` if any number is allowed. For NeuronCores, those
+    /// for which AWS documents collectives, or with [`ANY_COUNT_VARIABLE`] all powers of two: groups of
+    /// other sizes may work, but nobody says so.
     pub(crate) fn core_counts(&self) -> Option<Vec<u32>> {
         if self.platform != "neuron" {
             return None;
         }
-        let device = self.device(0).to_lowercase();
-        let first = ["trainium1", "trn1"].iter().any(|name| device.contains(name));
-        let counts: &[u32] = if first { &[1, 2, 8, 16, 32] } else { &[1, 2, 4, 8, 16, 32, 64] };
-        Some(counts.iter().copied().filter(|count| *count <= self.core_count()).collect())
+        let any = std::env::var_os(ANY_COUNT_VARIABLE).is_some_and(|value| value == "1");
+        Some(neuron_core_counts(self.device(0), self.core_count(), any))
     }
 
     /// The device name of a core. Cores beyond those discovered are taken to be like the last one.
@@ -70,6 +74,22 @@ impl Host {
         let read = self.source.energy_joules(self.core_count());
         cores.iter().map(|core| read.get(core).copied()).sum()
     }
+}
+
+/// The numbers of cores that a job may have on a host with so many of a device. A device that is not
+/// known has all numbers that any generation documents.
+fn neuron_core_counts(device: &str, cores: u32, any: bool) -> Vec<u32> {
+    let mut counts: Vec<u32> = match Generation::of_device(device) {
+        _ if any => (0..u32::BITS).map(|power| 1 << power).collect(),
+        Some(generation) => generation.documented_core_counts().to_vec(),
+        None => {
+            Generation::ALL.iter().flat_map(|it| it.documented_core_counts()).copied().collect()
+        }
+    };
+    counts.retain(|count| *count <= cores);
+    counts.sort_unstable();
+    counts.dedup();
+    counts
 }
 
 impl fmt::Debug for Host {
@@ -102,9 +122,13 @@ mod tests {
 
     #[test]
     fn neuron_allows_only_some_numbers_of_cores() {
-        check("Trainium1\n", 32, &[1, 2, 8, 16, 32]);
+        check("Trainium1\n", 32, &[1, 2, 4, 8, 32]);
         check("Trainium1\n", 2, &[1, 2]);
-        check("Trainium2\n", 64, &[1, 2, 4, 8, 16, 32, 64]);
+        check("Inferentia2\n", 24, &[1, 2, 4, 8]);
+        check("Trainium2\n", 64, &[1, 4, 16, 64]);
+        check("Trainium3\n", 16, &[1, 4, 16]);
+        check("NeuronDevice\n", 16, &[1, 2, 4, 8, 16]);
+        assert_eq!(neuron_core_counts("Trainium2", 8, true), [1, 2, 4, 8]);
         assert_eq!(Host::new("cpu", None, &DevicePaths::default()).unwrap().core_counts(), None);
     }
 }

@@ -58,7 +58,8 @@ impl Op for DynamicSlice {
     }
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
-        let starts = starts(emitter, &inputs[1], self.axis, result.rank());
+        let last = inputs[0].shape.dims[self.axis] - self.size;
+        let starts = starts(emitter, &inputs[1], (self.axis, last), result.rank());
         let operands: Vec<&Value> = [&inputs[0]].into_iter().chain(&starts).collect();
         let sizes = format!("sizes = {}", list(&result.dims));
         emitter.typed("dynamic_slice", &operands, &sizes, result)
@@ -89,7 +90,8 @@ impl Op for DynamicPlace {
     }
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
-        let starts = starts(emitter, &inputs[1], self.axis, result.rank());
+        let last = self.size - inputs[0].shape.dims[self.axis];
+        let starts = starts(emitter, &inputs[1], (self.axis, last), result.rank());
         let zeros = emitter.splat(0.0, result);
         let operands: Vec<&Value> = [&zeros, &inputs[0]].into_iter().chain(&starts).collect();
         emitter.typed("dynamic_update_slice", &operands, "", result)
@@ -111,8 +113,17 @@ fn resized(x: &Shape, axis: usize, size: usize) -> Shape {
     resized
 }
 
-/// Where the part begins on each axis.
-fn starts(emitter: &mut Emitter, start: &Value, axis: usize, rank: usize) -> Vec<Value> {
+/// Where the part begins on each axis: at `last` at most on the one that is given.
+fn starts(
+    emitter: &mut Emitter,
+    start: &Value,
+    (axis, last): (usize, usize),
+    rank: usize,
+) -> Vec<Value> {
+    let start = match emitter.fails_outside() {
+        true => &emitter.clamp(start, last),
+        false => start,
+    };
     let zero = emitter.splat(0.0, &Shape::scalar(DType::U32));
     (0..rank).map(|other| if other == axis { start.clone() } else { zero.clone() }).collect()
 }

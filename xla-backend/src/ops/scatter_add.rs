@@ -56,7 +56,7 @@ impl Op for ScatterAdd {
     /// A scatter drops what lies outside, so the indices are clamped first.
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let (table, updates) = (&inputs[0], &inputs[2]);
-        let indices = clamp(emitter, &inputs[1], table.shape.dims[0] - 1);
+        let indices = emitter.clamp(&inputs[1], table.shape.dims[0] - 1);
         let rank = indices.shape.rank();
         let windows: Vec<usize> = (rank..updates.shape.rank()).collect();
         let attributes = format!(
@@ -68,12 +68,4 @@ impl Op for ScatterAdd {
         let add = Emitter::region("add", result.dtype);
         emitter.generic("scatter", &[table, &indices, updates], &attributes, &add, result)
     }
-}
-
-fn clamp(emitter: &mut Emitter, indices: &Value, last: usize) -> Value {
-    let shape = indices.shape.clone();
-    let low = emitter.splat(0.0, &shape);
-    let high = emitter.splat(last as f64, &shape);
-    let raised = emitter.same_type("maximum", &[indices, &low]);
-    emitter.same_type("minimum", &[&raised, &high])
 }

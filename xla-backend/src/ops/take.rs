@@ -43,8 +43,13 @@ impl Op for Take {
         Ok(vec![Some(zeros.scatter_add(&at.inputs[1], at.cotangent)?), None])
     }
 
-    /// A gather clamps by definition.
+    /// A gather clamps by definition, except on NeuronCores, where an index outside is an error.
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
+        let last = inputs[0].shape.dims[0] - 1;
+        let numbers_of_rows = match emitter.fails_outside() {
+            true => emitter.clamp(&inputs[1], last),
+            false => inputs[1].clone(),
+        };
         let (table, indices) = (&inputs[0].shape, &inputs[1].shape);
         let offsets: Vec<usize> = (indices.rank()..result.rank()).collect();
         let sizes: Dims = [&[1], &table.dims[1..]].concat();
@@ -56,6 +61,6 @@ impl Op for Take {
         );
         let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
         let attributes = format!("{numbers}, slice_sizes = array<i64: {}>", sizes.join(", "));
-        emitter.generic("gather", &[&inputs[0], &inputs[1]], &attributes, "", result)
+        emitter.generic("gather", &[&inputs[0], &numbers_of_rows], &attributes, "", result)
     }
 }

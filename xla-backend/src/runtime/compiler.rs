@@ -1,9 +1,11 @@
 //! From a lowered program to an executable: in memory, from disk, or compiled.
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use traind_neuron::InstalledCompiler;
 use traind_pjrt::{CompileOptions, Executable};
 
 use super::platform::with_platform_options;
@@ -127,8 +129,22 @@ impl Compiler {
         add(KERNELS_VERSION.as_bytes());
         add(&host_features());
         add(std::env::var("XLA_FLAGS").unwrap_or_default().as_bytes());
+        if client.platform_name() == "neuron" {
+            neuron_toolchain(|name| std::env::var_os(name)).iter().for_each(|part| add(part));
+        }
         Ok(hash.finalize().to_hex().to_string())
     }
+}
+
+/// What an executable for NeuronCores depends on besides the plugin: its compiler is another package, found by `PATH`.
+fn neuron_toolchain(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Vec<u8>> {
+    const VARIABLES: [&str; 3] =
+        ["NEURON_CC_FLAGS", "NEURON_LOGICAL_NC_CONFIG", "NEURON_PLATFORM_TARGET_OVERRIDE"];
+    let bytes = |text: OsString| text.as_encoded_bytes().to_vec();
+    let set = VARIABLES.map(|name| bytes(variable(name).unwrap_or_default()));
+    let compiler = variable("PATH").and_then(|path| InstalledCompiler::find(&path));
+    let version = compiler.map(|it| it.version.unwrap_or_else(|| it.program.display().to_string()));
+    set.into_iter().chain([version.unwrap_or_default().into_bytes()]).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -142,4 +158,35 @@ fn host_features() -> Vec<u8> {
     let features =
         cpuinfo.lines().find(|line| line.starts_with("flags") || line.starts_with("Features"));
     features.unwrap_or_default().as_bytes().to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neuron_executables_depend_on_flags_and_the_compilers_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let packages = folder.path().join("lib/python3.11/site-packages");
+        let install = |version: &str| {
+            let _ = std::fs::remove_dir_all(&packages);
+            let name = format!("neuronx_cc-{version}.dist-info");
+            std::fs::create_dir_all(packages.join(name)).unwrap();
+        };
+        install("2.26.6360");
+        std::fs::create_dir_all(folder.path().join("bin")).unwrap();
+        std::fs::write(folder.path().join("bin/neuronx-cc"), "").unwrap();
+        let found = |set: &'static str, to: &'static str| {
+            neuron_toolchain(|name| match name {
+                "PATH" => Some(folder.path().join("bin").into_os_string()),
+                _ => (name == set).then(|| to.into()),
+            })
+        };
+        let before = found("", "");
+        assert_eq!(before, found("", ""));
+        assert_ne!(before, found("NEURON_CC_FLAGS", "-O1"));
+        assert_ne!(before, found("NEURON_LOGICAL_NC_CONFIG", "1"));
+        install("2.27.5334");
+        assert_ne!(before, found("", ""));
+    }
 }

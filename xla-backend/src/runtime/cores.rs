@@ -95,7 +95,10 @@ impl LocalCores {
     pub fn of_host(client: Client, mesh: Mesh) -> Result<LocalCores> {
         let count = mesh.replica_count();
         let ids = match reach(client.platform_name(), &mesh) {
-            Reach::Host => client.devices().map(|device| device.id()).take(count).collect(),
+            Reach::Host => {
+                let devices = client.devices().map(|it| (it.id(), it.local_hardware_id()));
+                first_of_this_process(client.platform_name(), devices.collect(), count)
+            }
             Reach::Hosts(_) => {
                 let devices = client.job_devices();
                 first_of_each_process(devices, &processes_with_own_stages(devices, &mesh), count)?
@@ -188,6 +191,19 @@ impl LocalCores {
     }
 }
 
+/// The ids of the first `count` devices, each of which is given with its number on the host. A plugin may list
+/// NeuronCores in any order; by number, those that share a chip follow each other.
+fn first_of_this_process(
+    platform: &str,
+    mut devices: Vec<(i32, Option<i32>)>,
+    count: usize,
+) -> Vec<i32> {
+    if platform == "neuron" {
+        devices.sort_by_key(|&(id, number)| (number.unwrap_or(id), id));
+    }
+    devices.into_iter().map(|(id, _)| id).take(count).collect()
+}
+
 /// The processes of a client with the same stages as this one. The client has those of all hosts, or these alone.
 fn processes_with_own_stages(devices: &[JobDevice], mesh: &Mesh) -> Vec<usize> {
     let processes: BTreeSet<i32> = devices.iter().map(|device| device.process_index).collect();
@@ -250,6 +266,14 @@ mod tests {
     fn devices(of_processes: &[(i32, i32)]) -> Vec<JobDevice> {
         let device = |&(id, process_index)| JobDevice { id, process_index };
         of_processes.iter().map(device).collect()
+    }
+
+    #[test]
+    fn neuron_cores_are_in_the_order_of_their_chips() {
+        let devices = || vec![(3, Some(0)), (1, Some(2)), (0, Some(3)), (2, Some(1))];
+        assert_eq!(first_of_this_process("neuron", devices(), 3), [3, 2, 1]);
+        assert_eq!(first_of_this_process("cuda", devices(), 3), [3, 1, 0]);
+        assert_eq!(first_of_this_process("neuron", vec![(1, None), (0, None)], 2), [0, 1]);
     }
 
     #[test]

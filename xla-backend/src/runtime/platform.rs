@@ -3,7 +3,7 @@
 use traind_pjrt::{CompileOptions, OptionOverride};
 
 use crate::mesh::Mesh;
-use crate::stablehlo::{DotPrecision, Reach};
+use crate::stablehlo::{DotPrecision, Forms, Reach};
 
 /// Left to itself, XLA rounds the operands of float32 dots to TensorFloat-32 on GPUs that have
 /// it, ten bits of mantissa. PyTorch does so only on request.
@@ -22,6 +22,19 @@ pub(super) fn reach(platform: &str, mesh: &Mesh) -> Reach {
         _ if platform == "cpu" => Reach::Host,
         hosts => Reach::Hosts(hosts),
     }
+}
+
+/// The forms of operations in programs for a platform.
+pub(super) fn forms(platform: &str) -> Forms {
+    if platform == "neuron" { Forms::Neuron } else { Forms::Xla }
+}
+
+/// Set to `off`, results of programs for NeuronCores replace no arguments: some users report wrong results.
+const NEURON_DONATION: &str = "TRAIND_NEURON_DONATION";
+
+/// Whether arguments stay as they are, since donation is switched off.
+pub(super) fn keeps_arguments(platform: &str) -> bool {
+    platform == "neuron" && std::env::var_os(NEURON_DONATION).is_some_and(|value| value == "off")
 }
 
 /// Bytes of an intermediate value in bfloat16 or float16: XLA computes them in float32 on CPU devices.

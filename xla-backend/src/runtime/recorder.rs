@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::platform::{dot_precision, half_bytes, reach};
+use super::platform::{dot_precision, forms, half_bytes, keeps_arguments, reach};
 use super::recording::{Argument, Cut, Half, Recorded, Recording, StepInput};
 use super::variable::Variable;
 use crate::analysis::{self, Assumptions, Collective, MemoryEstimate, MemoryProfile};
@@ -14,6 +14,7 @@ use crate::kernels::{GpuOptions, Kernels, expected_kernels};
 use crate::mesh::Mesh;
 use crate::stablehlo::{self, Lowering, Output, Program};
 use crate::tensor::Trace;
+use crate::verify::neuron;
 
 /// The name of every program's module.
 const MODULE: &str = "step";
@@ -61,7 +62,9 @@ impl Recorder {
     /// For cores of `platform`, a client's platform name, whose programs may call `kernels`.
     pub fn new(mesh: Mesh, platform: &str, options: GpuOptions, kernels: Kernels) -> Recorder {
         let dots = dot_precision(platform, options.tensor_float_32);
-        let lowering = Lowering { dots, kernels, products: false, reach: reach(platform, &mesh) };
+        let reach = reach(platform, &mesh);
+        let (forms, keeps_arguments) = (forms(platform), keeps_arguments(platform));
+        let lowering = Lowering { dots, kernels, products: false, reach, forms, keeps_arguments };
         Recorder { mesh, lowering, half_bytes: half_bytes(platform), variables: Vec::new() }
     }
 
@@ -150,6 +153,16 @@ impl Recorder {
     pub fn lower(&self, step: &RecordedStep) -> Program {
         let (graph, replicas) = (step.trace.graph(), self.mesh.replica_count());
         stablehlo::lower(&graph, MODULE, &step.outputs, replicas, self.lowering)
+    }
+
+    /// Checks a step that this recorder recorded against the limits of NeuronCores.
+    pub fn verify_for_neuron(
+        &self,
+        step: &RecordedStep,
+        limits: &neuron::Limits,
+    ) -> neuron::Report {
+        let program = self.lower(step);
+        neuron::check(&program.text, limits, &program.origins)
     }
 
     /// Estimates the memory on one core of a step that this recorder recorded.

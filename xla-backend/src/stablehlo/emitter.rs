@@ -6,9 +6,10 @@ use std::fmt::Write;
 
 use traind_mpi::Collective;
 
-use super::{DotPrecision, Lowering, Reach};
-use crate::graph::{DType, Graph, NodeId, Shape};
+use super::{DotPrecision, Forms, Lowering, Reach};
+use crate::graph::{DType, Graph, Node, NodeId, Shape};
 use crate::kernels::{KernelUse, Kernels, LibraryCall};
+use crate::verify::neuron::Origin;
 
 /// An SSA value of the module being written.
 #[derive(Clone, Debug)]
@@ -54,6 +55,9 @@ pub struct Emitter {
     kernel_flops: f64,
     /// The result of the last exchange with other hosts.
     exchanged: Option<Value>,
+    origins: Vec<Origin>,
+    /// Graphs inside of operations that are being written.
+    depth: usize,
 }
 
 impl Emitter {
@@ -65,6 +69,8 @@ impl Emitter {
             host_replicas,
             kernel_flops: 0.0,
             exchanged: None,
+            origins: Vec::new(),
+            depth: 0,
         }
     }
 
@@ -160,8 +166,25 @@ impl Emitter {
         self.typed("convert", &[input], "", &input.shape.with_dtype(dtype))
     }
 
+    /// Whether an index outside of a tensor is an error: elsewhere it is clamped by definition.
+    pub(crate) fn fails_outside(&self) -> bool {
+        self.lowering.forms == Forms::Neuron
+    }
+
+    /// Integers no less than 0 and no greater than `last`.
+    pub(crate) fn clamp(&mut self, indices: &Value, last: usize) -> Value {
+        let shape = indices.shape.clone();
+        let low = self.splat(0.0, &shape);
+        let high = self.splat(last as f64, &shape);
+        let raised = self.same_type("maximum", &[indices, &low]);
+        self.same_type("minimum", &[&raised, &high])
+    }
+
     /// The error function, which the higher-level dialect `chlo` has.
     pub fn erf(&mut self, input: &Value) -> Value {
+        if self.lowering.forms == Forms::Neuron {
+            return super::erf::expanded(self, input);
+        }
         let shape = input.shape.clone();
         let text = format!("chlo.erf {} : {} -> {}", input.name, shape.mlir(), shape.mlir());
         self.emit(&text, &shape)
@@ -296,7 +319,9 @@ impl Emitter {
     pub fn inline(&mut self, graph: &Graph, roots: &[NodeId], arguments: &[Value]) -> Vec<Value> {
         let live = live_nodes(graph, roots);
         let mut values: HashMap<NodeId, Value> = HashMap::new();
+        self.depth += 1;
         for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
+            self.note_origin(graph, node);
             let value = match node.op.parameter_index() {
                 Some(index) => arguments[index].clone(),
                 None => {
@@ -307,7 +332,23 @@ impl Emitter {
             };
             values.insert(id, value);
         }
+        self.depth -= 1;
         roots.iter().map(|root| values[root].clone()).collect()
+    }
+
+    /// Notes where the values from here on were recorded, if programs of the platform are checked.
+    fn note_origin(&mut self, graph: &Graph, node: &Node) {
+        if self.lowering.forms == Forms::Neuron && self.depth == 1 {
+            self.origins.push(Origin {
+                first_value: self.next,
+                scope: graph.scope_path(node.scope),
+                operation: node.op.name(),
+            });
+        }
+    }
+
+    pub(super) fn take_origins(&mut self) -> Vec<Origin> {
+        std::mem::take(&mut self.origins)
     }
 
     /// Spreads `input` over `to`; input axis `i` becomes axis `axes[i]`.

@@ -4,12 +4,14 @@
 //! host callbacks, because Neuron has none of them.
 
 mod emitter;
+mod erf;
 mod types;
 
 use std::fmt::Write;
 
 use crate::graph::{Graph, NodeId, ParameterInfo, Shape};
 use crate::kernels::Kernels;
+use crate::verify::neuron::Origin;
 
 pub use emitter::{Emitter, Value, list};
 
@@ -58,6 +60,16 @@ impl Reach {
     }
 }
 
+/// Forms of operations that a platform needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Forms {
+    /// Those of XLA, which clamps indices and reads the dialect `chlo`.
+    #[default]
+    Xla,
+    /// Those of Neuron: an index outside of a tensor is an error at run time, and nobody documents `chlo`.
+    Neuron,
+}
+
 /// The choices that lowering leaves to the platform.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lowering {
@@ -69,6 +81,9 @@ pub struct Lowering {
     /// also uses processors that are idle, as where there are fewer devices or pipeline stages wait for each other.
     pub products: bool,
     pub reach: Reach,
+    pub forms: Forms,
+    /// No result replaces an argument in place.
+    pub keeps_arguments: bool,
 }
 
 impl From<DotPrecision> for Lowering {
@@ -87,6 +102,9 @@ pub struct Program {
     pub num_replicas: usize,
     /// The floating-point operations of the kernels that it calls, which a compiler does not count.
     pub kernel_flops: f64,
+    /// Where each operation was recorded, by ascending value. Kept for NeuronCores alone, whose limits programs are
+    /// checked against.
+    pub origins: Vec<Origin>,
 }
 
 /// Lowers the nodes that `outputs` depend on; others leave no trace. The graph's replicas are the
@@ -101,7 +119,7 @@ pub fn lower(
     let lowering = lowering.into();
     let num_replicas = lowering.reach.hosts() * host_replicas;
     let emitter = Emitter::new(lowering, host_replicas);
-    let (body, kernel_flops) = lower_body(graph, outputs, emitter);
+    let Body { text: body, kernel_flops, origins } = lower_body(graph, outputs, emitter);
     let parameters: Vec<Shape> = shapes(graph, graph.parameters().iter().map(|p| p.node));
     let results = shapes(graph, outputs.iter().map(|output| output.node));
     let mut text = String::new();
@@ -112,23 +130,29 @@ pub fn lower(
     let _ = writeln!(
         text,
         "  func.func public @main({}) -> ({}) {{",
-        argument_list(&parameters, outputs),
+        argument_list(&parameters, if lowering.keeps_arguments { &[] } else { outputs }),
         type_list(&results)
     );
     text.push_str(&body);
     text.push_str("  }\n}\n");
-    Program { text, parameters, outputs: results, num_replicas, kernel_flops }
+    Program { text, parameters, outputs: results, num_replicas, kernel_flops, origins }
 }
 
-fn lower_body(graph: &Graph, outputs: &[Output], mut emitter: Emitter) -> (String, f64) {
+struct Body {
+    text: String,
+    kernel_flops: f64,
+    origins: Vec<Origin>,
+}
+
+fn lower_body(graph: &Graph, outputs: &[Output], mut emitter: Emitter) -> Body {
     let argument = |(index, parameter): (usize, &ParameterInfo)| {
         Value::named(format!("%arg{index}"), graph.node(parameter.node).shape.clone())
     };
     let arguments: Vec<Value> = graph.parameters().iter().enumerate().map(argument).collect();
     let roots: Vec<NodeId> = outputs.iter().map(|output| output.node).collect();
     let results = emitter.inline(graph, &roots, &arguments);
-    let kernel_flops = emitter.kernel_flops();
-    (emitter.finish(&results), kernel_flops)
+    let (kernel_flops, origins) = (emitter.kernel_flops(), emitter.take_origins());
+    Body { text: emitter.finish(&results), kernel_flops, origins }
 }
 
 fn shapes(graph: &Graph, nodes: impl Iterator<Item = NodeId>) -> Vec<Shape> {

@@ -10,7 +10,7 @@ use traind_pjrt::{
 };
 use traind_xla::kernels::{Kernels, register_kernels};
 use traind_xla::runtime::with_platform_options;
-use traind_xla::stablehlo::{DotPrecision, Lowering, Output, Program, Reach, lower};
+use traind_xla::stablehlo::{DotPrecision, Forms, Lowering, Output, Program, Reach, lower};
 use traind_xla::verify::verify;
 use traind_xla::{DType, Shape, Tensor};
 
@@ -50,6 +50,12 @@ impl Compiled {
         let lowering =
             Lowering { dots, kernels: Kernels::Own, products: true, ..Lowering::default() };
         Compiled::lowered(outputs, num_replicas, lowering)
+    }
+
+    /// The same program with the forms of operations that NeuronCores need.
+    pub(crate) fn for_neuron(outputs: &[&Tensor]) -> Compiled {
+        let lowering = Lowering { forms: Forms::Neuron, ..Lowering::default() };
+        Compiled::lowered(outputs, 1, lowering)
     }
 
     /// One program of `hosts` hosts with `host_replicas` each.

@@ -16,5 +16,6 @@ mod kernels;
 mod long_rows;
 mod lowering;
 mod mesh;
+mod neuron_forms;
 mod random;
 mod rematerialization;

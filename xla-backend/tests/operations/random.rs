@@ -213,3 +213,8 @@ fn check_coins(difference: impl Fn(u32) -> u32, what: &str) {
         assert!(deviation.abs() < 5.5, "{what}: bit {bit} differs {count} times of {COUNT}");
     }
 }
+
+#[test]
+fn known_answers_are_found_on_the_device() {
+    assert!(traind_xla::runtime::random_bits_are_exact(&crate::evaluator::CLIENT).unwrap());
+}

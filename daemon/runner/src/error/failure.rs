@@ -9,7 +9,7 @@ use traind_models::Error as ModelError;
 use traind_proto::error_chain::{causes, error_chain};
 use traind_proto::v1::Failure;
 
-use super::{RunError, neuron_codes, reason};
+use super::{RunError, reason};
 
 impl RunError {
     /// Whether work that takes long was given up, as after a request to stop.
@@ -26,7 +26,7 @@ impl RunError {
         };
         let is_of_device =
             matches!(self, RunError::Device(_) | RunError::Model(ModelError::Xla(_)));
-        if is_of_device && let Some(meaning) = neuron_codes::explain(&failure.message) {
+        if is_of_device && let Some(meaning) = traind_neuron::explain(&failure.message) {
             failure.message = format!("{meaning}\n{}", failure.message);
         }
         self.locate(&mut failure);

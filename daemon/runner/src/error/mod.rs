@@ -5,7 +5,6 @@
 //! [`Failure`]: traind_proto::v1::Failure
 
 mod failure;
-mod neuron_codes;
 mod reason;
 
 use std::path::PathBuf;

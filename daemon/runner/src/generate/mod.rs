@@ -8,6 +8,7 @@
 mod source;
 mod weights;
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -77,20 +78,21 @@ struct Text {
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
+    let out = crate::own_output::own_output().context("open the standard output")?;
     let request: Request =
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
     match generate(&request) {
-        Ok(reply) => write(&reply),
+        Ok(reply) => write(out, &reply),
         Err(error) => {
             let message = format!("{error:#}");
-            write(&Refusal { reason: reason(error), message: message.clone() })?;
+            write(out, &Refusal { reason: reason(error), message: message.clone() })?;
             Err(anyhow::Error::msg(message))
         }
     }
 }
 
-fn write(answer: &impl Serialize) -> anyhow::Result<()> {
-    serde_json::to_writer(io::stdout().lock(), answer).context("write the answer")
+fn write(mut out: File, answer: &impl Serialize) -> anyhow::Result<()> {
+    serde_json::to_writer(&mut out, answer).context("write the answer")
 }
 
 /// The machine-readable reason of an error.

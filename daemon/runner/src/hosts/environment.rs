@@ -10,7 +10,8 @@ use traind_rendezvous::{Address, Placement};
 
 use crate::error::{RunError, RunResult};
 
-/// The port of Neuron's root communicator above that of the rendezvous.
+/// The port of Neuron's root communicator above that of the rendezvous. Another program that has it makes the job's
+/// first collective wait for ever, so administrators reserve both (`net.ipv4.ip_local_reserved_ports`).
 const ROOT_COMM_OFFSET: u16 = 1;
 
 /// Starts this program again with the variables that the platform needs, unless they are set. Returns if
@@ -82,6 +83,8 @@ mod tests {
         let found: Vec<(&str, &str)> =
             found.iter().map(|(name, value)| (*name, &**value)).collect();
         assert_eq!(found, expected);
+        let of_ipv6 = variables(&placement(Some("[fd00::7]:7733")), 32).unwrap();
+        assert_eq!(of_ipv6["NEURON_RT_ROOT_COMM_ID"], "[fd00::7]:7734");
         let error = variables(&placement(None), 32).unwrap_err().to_string();
         assert!(error.contains("TRAIND_COORDINATOR"), "{error}");
     }

@@ -2,8 +2,9 @@
 
 use traind_job_file::JobFile;
 use traind_xla::runtime::{RecordedStep, Recorder};
+use traind_xla::verify::neuron::Limits;
 
-use super::PlannedModel;
+use super::{PlannedModel, neuron};
 use crate::error::RunResult;
 use crate::session::gpu_options;
 use crate::state::{Pipeline, StateBytes, mesh};
@@ -13,6 +14,7 @@ pub(super) struct Declared {
     /// Of each stage.
     pub recorders: Vec<Recorder>,
     pub programs: JobPrograms,
+    neuron: Option<Limits>,
 }
 
 impl Declared {
@@ -27,13 +29,13 @@ impl Declared {
         let (platform, mesh) = (job.resources.platform.to_string(), mesh(job)?);
         let recorder = || Recorder::expected(mesh.of_stage(), &platform, gpu_options(job));
         let mut recorders: Vec<Recorder> = (0..pipeline.stages).map(|_| recorder()).collect();
-        let PlannedModel { model, inputs, readout, .. } = planned;
+        let PlannedModel { model, inputs, readout, neuron, .. } = planned;
         let places = pipeline.places(model.as_ref()).into_iter().enumerate();
         let places = places.map(|(stage, places)| if wanted(stage) { places } else { Vec::new() });
         let stages = (pipeline, places.collect());
         let batches = (*inputs, *readout);
         let programs = JobPrograms::declare_stages(job, model, stages, batches, &mut recorders)?;
-        Ok(Declared { recorders, programs })
+        Ok(Declared { recorders, programs, neuron: neuron.clone() })
     }
 
     /// What the state of a stage takes, and the bytes of all of its variables.
@@ -42,9 +44,13 @@ impl Declared {
         (self.programs.state(stage).bytes(recorder), recorder.variable_bytes() as u64)
     }
 
-    /// Records a program, with the recorder of its stage.
+    /// Records a program, with the recorder of its stage. Fails if NeuronCores cannot run it, and are to.
     pub(super) fn record(&self, shape: ProgramShape) -> RunResult<(&Recorder, RecordedStep)> {
         let recorder = &self.recorders[self.programs.stage_of(&shape)];
-        Ok((recorder, self.programs.record(recorder, shape)?))
+        let step = self.programs.record(recorder, shape)?;
+        if let Some(limits) = &self.neuron {
+            neuron::check(limits, recorder, &step)?;
+        }
+        Ok((recorder, step))
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use traind_job_file::{Platform, Train};
 use traind_kernels::matrix::{Matrix, MatrixMut, multiply};
+use traind_neuron::{CoreKind, Generation, INSTANCES};
 
 use super::mpi::Mpi;
 use crate::error::{RunError, RunResult};
@@ -80,10 +81,8 @@ const fn device(
 }
 
 /// From the vendors' data sheets: memory, and the rates of memory, of links in one direction, and of the
-/// network of AWS's largest host with the device. A NeuronCore has its share of the chip.
+/// network of AWS's largest host with the device.
 const DEVICES: &[Device] = &[
-    device("trn1", Platform::Neuron, "NC_v2", [16.0, 410.0, 192.0, 3.1]),
-    device("trn2", Platform::Neuron, "NC_v3", [12.0, 362.0, 160.0, 3.1]),
     device("h100", Platform::Cuda, "H100", [80.0, 3350.0, 450.0, 50.0]),
     device("h200", Platform::Cuda, "H200", [141.0, 4800.0, 450.0, 50.0]),
     device("a100-80", Platform::Cuda, "A100", [80.0, 2039.0, 300.0, 6.2]),
@@ -91,10 +90,24 @@ const DEVICES: &[Device] = &[
     device("v100", Platform::Cuda, "V100", [32.0, 900.0, 150.0, 1.6]),
 ];
 
+/// NeuronCores as `traind plan --device` names them, with the instance whose network they share. Those
+/// of trn2 and trn3 are logical ones of two physical cores, unless their name says otherwise.
+const NEURON_CORES: &[(&str, &str, u32)] = &[
+    ("trn1", "trn1.32xlarge", 1),
+    ("trn1n", "trn1n.32xlarge", 1),
+    ("inf2", "inf2.48xlarge", 1),
+    ("trn2", "trn2.48xlarge", 2),
+    ("trn2-lnc1", "trn2.48xlarge", 1),
+    ("trn3", "trn3", 2),
+    ("trn3-lnc1", "trn3", 1),
+];
+
 /// A core of the device called `name`, or of the first one of the platform.
 pub(super) fn core(platform: Platform, name: &str, train: &Train) -> RunResult<Core> {
+    let of_neuron = neuron_devices();
     let fits = |it: &&Device| it.platform == platform && (name.is_empty() || it.name == name);
-    let found = DEVICES.iter().find(fits).ok_or_else(|| unknown(platform, name))?;
+    let found = of_neuron.iter().chain(DEVICES).find(fits);
+    let found = found.ok_or_else(|| unknown(platform, name))?;
     let peak = session::peak_flops(found.kind, train).unwrap_or_default();
     let giga = |number: f64| TRANSFER_EFFICIENCY * number * 1e9;
     Ok(Core {
@@ -110,8 +123,32 @@ pub(super) fn core(platform: Platform, name: &str, train: &Train) -> RunResult<C
     })
 }
 
+/// The kind of NeuronCore that `traind plan --device` names so, or of the first one.
+pub(super) fn neuron_core(name: &str) -> Option<&'static CoreKind> {
+    let (_, instance, config) =
+        NEURON_CORES.iter().find(|(known, ..)| name.is_empty() || *known == name)?;
+    generation_of(instance)?.core_kind(*config)
+}
+
+fn generation_of(instance: &str) -> Option<Generation> {
+    INSTANCES.iter().find(|it| it.name == instance).map(|it| it.generation)
+}
+
+fn neuron_devices() -> Vec<Device> {
+    let of = |&(name, instance, config): &(&'static str, &str, u32)| {
+        let instance = INSTANCES.iter().find(|it| it.name == instance)?;
+        let kind = instance.generation.core_kind(config)?;
+        let network = instance.network_rate / f64::from(instance.cores(config));
+        let rates = [kind.memory_bytes as f64, kind.memory_rate, kind.link_rate, network];
+        Some(device(name, Platform::Neuron, kind.kind, rates.map(|bytes| bytes / 1e9)))
+    };
+    NEURON_CORES.iter().filter_map(of).collect()
+}
+
 fn unknown(platform: Platform, name: &str) -> RunError {
-    let names = DEVICES.iter().filter(|it| it.platform == platform).map(|it| it.name);
+    let of_neuron = neuron_devices();
+    let all = of_neuron.iter().chain(DEVICES);
+    let names = all.filter(|it| it.platform == platform).map(|it| it.name);
     RunError::Field {
         name: "resources.platform",
         value: platform.to_string(),
@@ -247,15 +284,32 @@ mod tests {
 
     #[test]
     fn every_device_has_a_peak() {
-        for it in DEVICES {
+        let of_neuron = neuron_devices();
+        assert_eq!(of_neuron.len(), NEURON_CORES.len());
+        for it in of_neuron.iter().chain(DEVICES) {
             assert!(session::peak_flops(it.kind, &train()).is_some(), "{}", it.name);
         }
     }
 
     #[test]
+    fn a_core_of_trn2_is_a_logical_one() {
+        let core = |name| core(Platform::Neuron, name, &train()).unwrap();
+        assert_eq!(core("trn2").memory_bytes, Some(24 << 30));
+        assert_eq!(core("trn2").flops, 0.5 * 166.75e12);
+        assert_eq!(core("trn2-lnc1").memory_bytes, Some(12 << 30));
+        assert_eq!(core("trn3").memory_bytes, Some(36 << 30));
+        assert_eq!(core("trn1n").network, 2.0 * core("trn1").network);
+        assert_eq!(neuron_core("").unwrap().kind, "NC_v2");
+        assert_eq!(neuron_core("trn2").unwrap().kind, "NC_v3d");
+    }
+
+    #[test]
     fn an_unknown_device_is_an_error_with_those_that_are_known() {
         let error = core(Platform::Neuron, "h100", &train()).unwrap_err();
-        assert!(error.to_string().contains("has no device h100; it has trn1, trn2"), "{error}");
+        assert!(
+            error.to_string().contains("has no device h100; it has trn1, trn1n, inf2, trn2, "),
+            "{error}"
+        );
     }
 
     #[test]

@@ -1,18 +1,27 @@
 //! The limit of Neuron's compiler on collectives: a program may have few different sets of replica groups.
 
+use std::path::Path;
+
 use traind_job_file::{JobFile, Platform};
+use traind_neuron::{replica_groups_max, runtime_version};
 use traind_xla::analysis::Collective;
 use traind_xla::graph::Participants;
 
 use crate::error::{RunError, RunResult};
 
-/// Different sets of groups that Neuron's compiler accepts in a program.
-const SETS_MAX: usize = 16;
-
 /// Fails if a program of the job has more sets of groups than the platform accepts.
 pub(super) fn check<'a>(
     job: &JobFile,
     collectives: impl Iterator<Item = &'a Collective>,
+) -> RunResult<()> {
+    // Without a runtime on this host, the limit of the older ones.
+    check_sets(job, collectives, replica_groups_max(runtime_version(Path::new("/"))))
+}
+
+fn check_sets<'a>(
+    job: &JobFile,
+    collectives: impl Iterator<Item = &'a Collective>,
+    sets_max: usize,
 ) -> RunResult<()> {
     let mut sets: Vec<&Participants> = Vec::new();
     for collective in collectives {
@@ -20,7 +29,7 @@ pub(super) fn check<'a>(
             sets.push(&collective.participants);
         }
     }
-    if job.resources.platform != Platform::Neuron || sets.len() <= SETS_MAX {
+    if job.resources.platform != Platform::Neuron || sets.len() <= sets_max {
         return Ok(());
     }
     let (data, parallel) = (job.data_parallel_size(), &job.parallel);
@@ -28,7 +37,7 @@ pub(super) fn check<'a>(
         name: "parallel",
         value: format!("data {data}, tensor {}, pipeline {}", parallel.tensor, parallel.pipeline),
         problem: format!(
-            "makes a program with {} different sets of replica groups, and {} accepts {SETS_MAX}; fewer axes with \
+            "makes a program with {} different sets of replica groups, and {} accepts {sets_max}; fewer axes with \
              several cores make fewer",
             sets.len(),
             Platform::Neuron
@@ -52,15 +61,19 @@ mod tests {
     }
 
     #[test]
-    fn a_neuron_program_has_at_most_16_sets_of_groups() {
-        let check_sets = |platform: &str, sets: usize| {
+    fn a_neuron_program_has_at_most_12_sets_of_groups_before_runtime_2_34() {
+        let check = |platform: &str, sets: usize, runtime: &str| {
             let job = job(&format!("resources: {{cores: 2, platform: {platform}}}"));
             let collectives: Vec<Collective> = (1..=sets).chain(1..=sets).map(collective).collect();
-            check(&job, collectives.iter()).map_err(|error| error.to_string())
+            let sets_max = replica_groups_max(traind_neuron::Version::parse(runtime));
+            check_sets(&job, collectives.iter(), sets_max).map_err(|error| error.to_string())
         };
-        assert_eq!(check_sets("neuron", 16), Ok(()), "each of them twice");
-        assert_eq!(check_sets("cpu", 17), Ok(()));
-        let error = check_sets("neuron", 17).unwrap_err();
-        assert!(error.contains("17 different sets of replica groups"), "{error}");
+        assert_eq!(check("neuron", 12, "2.33"), Ok(()), "each of them twice");
+        assert_eq!(check("neuron", 16, "2.34"), Ok(()));
+        assert_eq!(check("cpu", 17, "2.33"), Ok(()));
+        for (sets, runtime) in [(13, "2.33"), (17, "2.34")] {
+            let error = check("neuron", sets, runtime).unwrap_err();
+            assert!(error.contains(&format!("{sets} different sets of replica groups")), "{error}");
+        }
     }
 }

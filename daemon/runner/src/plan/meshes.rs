@@ -308,7 +308,8 @@ pub(super) mod tests {
             registry::build(config, Task::CausalLm).unwrap().into();
         let inputs =
             ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };
-        PlannedModel { model, readout: task.readout(), task, inputs }
+        let neuron = crate::plan::neuron::limits(job, "");
+        PlannedModel { model, readout: task.readout(), task, inputs, neuron }
     }
 
     /// Slow links make layers that are divided slow, and a slow network those of several hosts.

@@ -17,6 +17,7 @@ mod groups;
 mod memory;
 mod meshes;
 mod mpi;
+mod neuron;
 mod search;
 mod stages;
 
@@ -41,6 +42,7 @@ use devices::Processor;
 use memory::Memory;
 use meshes::MeshPlan;
 use search::Search;
+use traind_xla::verify::neuron::Limits;
 
 pub(crate) use mpi::{MEASURE_MPI, measure as measure_mpi};
 
@@ -139,7 +141,10 @@ fn violation(error: &RunError) -> Option<Violation> {
 }
 
 fn plan(request: &Request) -> RunResult<Plan> {
-    let planned = PlannedModel::of_job(&request.job, request.may_fetch)?;
+    let mut planned = PlannedModel::of_job(&request.job, request.may_fetch)?;
+    if let Some(search) = &request.search {
+        planned.neuron = neuron::limits(&request.job, &search.device);
+    }
     let fits = |memory: &Memory| memory.fits(request.bytes_per_core_max);
     let found = match &request.search {
         Some(search) => {
@@ -201,6 +206,8 @@ pub(crate) struct PlannedModel {
     /// All inputs, since the plan opens no tokenizer.
     inputs: ModelInputs,
     readout: Readout,
+    /// Of the job's programs, if they are for NeuronCores.
+    neuron: Option<Limits>,
 }
 
 impl PlannedModel {
@@ -220,7 +227,8 @@ impl PlannedModel {
         model::check_reference(job, model.as_ref(), may_fetch)?;
         let position_ids = job.separates_texts();
         let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids };
-        Ok(PlannedModel { model, readout: task.readout(), task, inputs })
+        let neuron = neuron::limits(job, "");
+        Ok(PlannedModel { model, readout: task.readout(), task, inputs, neuron })
     }
 
     /// The length of the job's longest row.

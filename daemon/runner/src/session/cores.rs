@@ -5,7 +5,7 @@ use std::path::Path;
 use traind_job_file::{Platform, RunSpec};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::mesh::Mesh;
-use traind_xla::runtime::LocalCores;
+use traind_xla::runtime::{LocalCores, random_bits_are_exact};
 
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
@@ -38,6 +38,7 @@ pub(crate) fn open_plugin(
 
 fn cores_of(client: Client, count: usize, mesh: Mesh) -> RunResult<LocalCores> {
     check_devices(client.devices().count(), count)?;
+    check_integers(&client)?;
     Ok(LocalCores::of_host(client, mesh)?)
 }
 
@@ -46,9 +47,24 @@ fn check_devices(found: usize, cores: usize) -> RunResult<()> {
     if found < cores { Err(RunError::MissingDevices { found, cores }) } else { Ok(()) }
 }
 
+/// Refuses NeuronCores that compute 32-bit integers in float32: dropout, masking and initialization would differ from
+/// those of other platforms and resumed runs.
+fn check_integers(client: &Client) -> RunResult<()> {
+    if client.platform_name() != "neuron" || random_bits_are_exact(client)? {
+        return Ok(());
+    }
+    Err(RunError::Field {
+        name: "resources.platform",
+        value: client.platform_name().to_owned(),
+        problem: "computes 32-bit integers inexactly, on which random numbers depend: update \
+                  neuronx-cc to 2.25 or newer"
+            .to_owned(),
+    })
+}
+
 /// The daemon makes only the job's devices visible to the process, so they count from 0 here
 /// whatever their numbers on the host.
-fn client_options(platform: &str, count: usize) -> CreateOptions {
+pub(super) fn client_options(platform: &str, count: usize) -> CreateOptions {
     match platform {
         "cpu" => CreateOptions::new().with("cpu_device_count", count as i64),
         "cuda" => {
@@ -65,8 +81,15 @@ pub(super) fn memory_bytes(cores: &LocalCores) -> Option<u64> {
     let device = cores.device(0);
     let stats = device.memory_stats().ok().flatten();
     let reported = stats.and_then(|stats| u64::try_from(stats.bytes_limit?).ok());
-    let is_cpu = device.kind().eq_ignore_ascii_case("cpu");
-    reported.or_else(|| host_memory_bytes().filter(|_| is_cpu))
+    reported.or_else(|| memory_of_kind(device.kind()))
+}
+
+/// The memory of a core by its kind: that of the host for CPU cores, and the vendor's for NeuronCores.
+fn memory_of_kind(kind: &str) -> Option<u64> {
+    match kind.eq_ignore_ascii_case("cpu") {
+        true => host_memory_bytes(),
+        false => traind_neuron::core_kind(kind).map(|kind| kind.memory_bytes),
+    }
 }
 
 fn host_memory_bytes() -> Option<u64> {
@@ -80,6 +103,14 @@ mod tests {
     use traind_proto::reasons;
 
     use super::*;
+
+    #[test]
+    fn a_core_that_reports_no_memory_has_that_of_its_kind() {
+        assert_eq!(memory_of_kind("NC_v3d"), Some(24 << 30));
+        assert_eq!(memory_of_kind("NC_v2"), Some(16 << 30));
+        assert!(memory_of_kind("cpu").is_some_and(|bytes| bytes > 1 << 30));
+        assert_eq!(memory_of_kind("A100"), None);
+    }
 
     #[test]
     fn a_job_with_too_few_devices_fails_with_a_reason_of_its_own() {

@@ -37,7 +37,7 @@ pub(crate) fn peak(device_kind: &str, train: &Train) -> Option<f64> {
     peak_at(device_kind, precision)
 }
 
-/// From the vendors' data sheets. A NeuronCore has its share of the chip.
+/// From the vendors' data sheets.
 fn peak_at(device_kind: &str, precision: Precision) -> Option<f64> {
     const TERA: f64 = 1e12;
     const PEAKS: &[(&str, [f64; 3])] = &[
@@ -50,18 +50,18 @@ fn peak_at(device_kind: &str, precision: Precision) -> Option<f64> {
         ("L40S", [362.0, 183.0, 91.6]),
         ("A10G", [70.0, 35.0, 31.2]),
         ("L4", [121.0, 60.0, 30.3]),
-        ("NC_v2", [95.0, 23.8, 23.8]),
-        ("NC_v3", [83.4, 22.6, 22.6]),
     ];
-    let (_, [half, tensor_float_32, float32]) =
-        PEAKS.iter().find(|(name, _)| device_kind.contains(name))?;
-    Some(
-        TERA * match precision {
-            Precision::Half => half,
-            Precision::TensorFloat32 => tensor_float_32,
-            Precision::Float32 => float32,
-        },
-    )
+    let of_gpu = || {
+        let (_, peaks) = PEAKS.iter().find(|(name, _)| device_kind.contains(name))?;
+        Some(peaks.map(|peak| TERA * peak))
+    };
+    let of_neuron = traind_neuron::core_kind(device_kind).map(|kind| kind.peak_flops);
+    let [half, tensor_float_32, float32] = of_neuron.or_else(of_gpu)?;
+    Some(match precision {
+        Precision::Half => half,
+        Precision::TensorFloat32 => tensor_float_32,
+        Precision::Float32 => float32,
+    })
 }
 
 #[cfg(test)]
@@ -77,5 +77,12 @@ mod tests {
         assert_eq!(peak_at("NVIDIA L40S", Float32), Some(91.6e12));
         assert_eq!(peak_at("NVIDIA L4", Half), Some(121.0e12));
         assert_eq!(peak_at("cpu", Float32), None);
+        assert_eq!(peak_at("NC_v2", TensorFloat32), Some(95e12));
+        assert_eq!(
+            [Half, Float32].map(|it| peak_at("NC_v3d", it)),
+            [Some(166.75e12), Some(45.25e12)]
+        );
+        assert_eq!(peak_at("NC_v3", Half), Some(83.375e12));
+        assert_eq!(peak_at("NC_v4d", TensorFloat32), Some(45.75e12));
     }
 }

@@ -13,6 +13,7 @@ mod gpu_options;
 mod launch;
 mod passes;
 mod pipeline;
+mod probe;
 mod program_files;
 mod program_queue;
 #[cfg(test)]
@@ -43,6 +44,7 @@ pub(crate) use cores::{open_cores, open_plugin};
 pub(crate) use flops::{peak as peak_flops, trainer_flos};
 pub(crate) use gpu_options::gpu_options;
 pub(crate) use launch::{EvaluationLaunch, Launch};
+pub(crate) use probe::answer as probe;
 pub(crate) use upload::{UploadedBatch, Uploader};
 
 use builder::ProgramBuilder;

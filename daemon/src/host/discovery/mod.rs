@@ -20,6 +20,7 @@ use std::sync::Arc;
 use traind_proto::v1::DeviceFigures;
 
 use neuron_ls::NeuronLsError;
+pub(crate) use timeout::TimeoutReader;
 
 /// Paths of drivers and tools. The defaults are those of the kernel and of the vendors' packages.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +37,8 @@ pub(crate) struct NeuronPaths {
     pub sysfs: PathBuf,
     /// Folder of `neuron-ls` and `neuron-monitor`.
     pub tools: PathBuf,
+    /// File with the version of the driver that is loaded.
+    pub driver: PathBuf,
 }
 
 impl Default for NeuronPaths {
@@ -43,6 +46,7 @@ impl Default for NeuronPaths {
         NeuronPaths {
             sysfs: "/sys/devices/virtual/neuron_device".into(),
             tools: "/opt/aws/neuron/bin".into(),
+            driver: "/sys/module/neuron/version".into(),
         }
     }
 }

@@ -184,11 +184,11 @@ fn errors(report: &Value) -> Option<u64> {
     report.pointer("/execution_stats/error_summary").map(|summary| sum(&counts(summary)))
 }
 
+/// The count of cores is of logical ones.
 fn memory_of_a_core(hardware: &Value) -> Option<u64> {
     let bytes = hardware.get("neuron_device_memory_size")?.as_u64()?;
     let cores = hardware.get("neuroncore_per_device_count")?.as_u64()?;
-    let logical = hardware.get("logical_neuroncore_config").and_then(Value::as_u64).unwrap_or(1);
-    Some(bytes / (cores / logical.max(1)).max(1))
+    Some(bytes / cores.max(1))
 }
 
 #[cfg(test)]
@@ -196,9 +196,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A line of the program's output for an instance of which one runtime holds all cores.
+    /// A line of the program's output for an instance of which one runtime holds all cores. A device
+    /// has `cores_per_device` logical ones.
     fn line(devices: u32, cores_per_device: u32, logical: u32, memory: u64) -> Value {
-        let count = devices * cores_per_device / logical;
+        let count = devices * cores_per_device;
         let cores = |of: fn(u32) -> Value| {
             let entries = (0..count).map(|core| (core.to_string(), of(core)));
             Value::Object(entries.collect())
@@ -207,7 +208,7 @@ mod tests {
             "neuron_runtime_data": [{
                 "pid": 7, "neuron_runtime_tag": "b4", "error": "",
                 "report": {
-                    "neuroncore_counters": {"period": 5.0, "neuroncores_in_use": cores(|core| json!({"neuroncore_utilization": f64::from(core) / 2.0, "flops": 1}))},
+                    "neuroncore_counters": {"period": 5.0, "neuroncores_in_use": cores(|core| json!({"neuroncore_utilization": f64::from(core) / 2.0, "flops": 1, "v3d": {"nc_v3.0": {"neuroncore_utilization": 1.0}}}))},
                     "execution_stats": {"error_summary": {"generic": 0, "numerical": 2, "transient": 0, "model": 0, "runtime": 0, "hardware": 1}},
                     "memory_used": {"neuron_runtime_used_bytes": {"host": 1, "neuron_device": 2, "usage_breakdown": {
                         "neuroncore_memory_usage": cores(|_| json!({"constants": 1, "model_code": 20, "model_shared_scratchpad": 300, "runtime_memory": 4000, "tensors": 50000}))}}}
@@ -235,7 +236,7 @@ mod tests {
     fn all_cores_of_an_instance_have_statistics() {
         check(&line(1, 2, 1, 32 << 30), 2, 16 << 30); // trn1.2xlarge
         check(&line(16, 2, 1, 32 << 30), 32, 16 << 30); // trn1.32xlarge
-        check(&line(16, 8, 2, 96 << 30), 64, 24 << 30); // trn2.48xlarge
+        check(&line(16, 4, 2, 96 << 30), 64, 24 << 30); // trn2.48xlarge
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) struct Neuron {
 impl Neuron {
     pub(super) fn new(paths: &NeuronPaths) -> Neuron {
         Neuron {
-            sysfs: Sysfs::new(paths.sysfs.clone()),
+            sysfs: Sysfs::new(paths.sysfs.clone(), &paths.driver),
             neuron_ls: paths.tools.join("neuron-ls"),
             monitor: Monitor::start(paths.tools.join("neuron-monitor")),
         }

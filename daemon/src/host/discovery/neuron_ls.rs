@@ -21,7 +21,6 @@ const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 struct Device {
     neuron_device: u32,
     nc_count: Option<u32>,
-    logical_neuroncore_config: Option<u32>,
     neuroncore_ids: Option<Vec<u32>>,
 }
 
@@ -89,10 +88,10 @@ fn parse(json: &[u8]) -> serde_json::Result<Vec<FoundCore>> {
 }
 
 impl Device {
-    /// The number of logical cores. Ids are those of logical cores, but the count may be of physical ones.
+    /// The number of logical cores: ids and the count are both of logical ones.
     fn cores(&self) -> u32 {
         let count = match self.neuroncore_ids.as_ref().map_or(0, Vec::len) as u32 {
-            0 => self.nc_count.unwrap_or(0) / self.logical_neuroncore_config.unwrap_or(1).max(1),
+            0 => self.nc_count.unwrap_or(0),
             ids => ids,
         };
         if count > CORES_PER_DEVICE_MAX { 0 } else { count }
@@ -117,8 +116,13 @@ mod tests {
                 {"neuron_device": 0, "nc_count": 2}]"#,
             &[0, 0, 1, 1],
         );
-        let trn2 = r#"[{"neuron_device": 0, "nc_count": 8, "logical_neuroncore_config": 2}]"#;
+        let trn2 = r#"[{"neuron_device": 0, "bdf": "cc:00.0", "nc_count": 4, "logical_neuroncore_config": 2,
+                        "memory_size": 103079215104, "neuroncore_ids": [0, 1, 2, 3], "cpu_affinity": "48-95",
+                        "numa_node": "1", "connected_to": [1, 3, 4, 12], "neuron_processes": []}]"#;
         check(trn2, &[0, 0, 0, 0]);
+        let without_ids =
+            r#"[{"neuron_device": 0, "nc_count": 4, "logical_neuroncore_config": 2}]"#;
+        check(without_ids, &[0, 0, 0, 0]);
         let odd = r#"[{"neuron_device": 0, "nc_count": null, "neuroncore_ids": [0]},
                       {"neuron_device": 1, "nc_count": 4294967295, "neuroncore_ids": null}]"#;
         check(odd, &[0]);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
+use traind_neuron::{Generation, Version};
 use traind_proto::v1::DeviceFigures;
 
 use super::FoundCore;
@@ -16,8 +17,32 @@ pub(super) const CORES_PER_DEVICE_MAX: u32 = 64;
 /// Shortest interval between two readings from which utilization is computed.
 const INTERVAL_SECONDS_MIN: f64 = 0.05;
 
-/// Status counters of errors of the device or its runtime.
-const ERRORS: [&str; 4] = ["hw_error", "timeout", "exec_bad_status", "resource"];
+/// Status counters of errors of the device or its runtime, by the driver's sources.
+const ERRORS: &[&str] = &[
+    "timeout",
+    "hw_error",
+    "generic_error",
+    "resource_error",
+    "resource_nc_error",
+    "execute_completed_with_error",
+    "oob_error",
+    "hw_collectives_error",
+    "hw_hbm_ue_error",
+    "hw_nc_ue_error",
+    "hw_dma_abort_error",
+    "hw_repairable_hbm_ue_error",
+    "execute_sw_nq_overflow",
+    "execute_sw_semaphore_error",
+    "execute_sw_event_error",
+    "execute_sw_psum_collision",
+    "execute_sw_sequencer_fatal",
+];
+/// Counters of errors of a device.
+const HARDWARE_ERRORS: &[&str] =
+    &["mem_ecc_uncorrected", "sram_ecc_uncorrected", "mem_ecc_repairable_uncorrected"];
+/// The first driver that counts the time of a core while a process uses it. Earlier ones add it up
+/// when the process ends, so that a busy core would seem idle.
+const LIVE_TIMES: Version = Version::new(2, 30);
 
 pub(super) struct Sysfs {
     root: PathBuf,
@@ -25,6 +50,8 @@ pub(super) struct Sysfs {
     devices: OnceLock<Vec<Device>>,
     /// The newest reading of busy time, by core.
     busy: Mutex<BTreeMap<u32, BusyTime>>,
+    /// Whether busy times change while a core is busy.
+    has_live_times: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -46,8 +73,11 @@ struct Device {
 }
 
 impl Sysfs {
-    pub(super) fn new(root: PathBuf) -> Sysfs {
-        Sysfs { root, devices: OnceLock::new(), busy: Mutex::default() }
+    /// `driver`: the file with the version of the driver that is loaded.
+    pub(super) fn new(root: PathBuf, driver: &Path) -> Sysfs {
+        let version = text(driver).and_then(|version| Version::parse(&version));
+        let has_live_times = version.is_some_and(|version| version >= LIVE_TIMES);
+        Sysfs { root, devices: OnceLock::new(), busy: Mutex::default(), has_live_times }
     }
 
     pub(super) fn root(&self) -> String {
@@ -72,10 +102,8 @@ impl Sysfs {
         let mut number = 0;
         for device in self.devices() {
             for core in 0..device.cores {
-                // A logical core is a pair of physical ones, of which the first is read.
-                let physical = core * device.physical_cores / device.cores;
-                let path = device.path.join(format!("neuron_core{physical}"));
-                statistics.insert(number, self.core_statistics(number, &device.path, &path));
+                let physical = device.physical_cores_of(core);
+                statistics.insert(number, self.core_statistics(number, &device.path, &physical));
                 number += 1;
             }
         }
@@ -104,28 +132,38 @@ impl Sysfs {
         found.into_iter().map(|(index, path)| Device::read(index, path)).collect()
     }
 
-    fn core_statistics(&self, number: u32, device: &Path, core: &Path) -> DeviceFigures {
-        let memory = core.join("stats/memory_usage/device_mem");
-        let status = core.join("stats/status");
-        let counted = ERRORS.iter().filter_map(|kind| count(&status.join(kind).join("total")));
-        let hardware = ["mem_ecc_uncorrected", "sram_ecc_uncorrected"];
-        let hardware =
-            hardware.iter().filter_map(|kind| count(&device.join("stats/hardware").join(kind)));
-        let errors: Vec<u64> = counted.chain(hardware).collect();
+    /// The statistics of a logical core: those of its physical ones together.
+    fn core_statistics(&self, number: u32, device: &Path, physical: &[PathBuf]) -> DeviceFigures {
+        let memory = |core: &PathBuf| core.join("stats/memory_usage/device_mem");
+        let errors = physical.iter().flat_map(|core| errors_of_core(core));
+        let errors = errors.chain(errors_of_device(device));
+        let mut by_category = BTreeMap::new();
+        for (category, bytes) in physical.iter().flat_map(|core| categories(&memory(core))) {
+            let sum: &mut u64 = by_category.entry(category).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+        // The driver calls the current value `total`.
+        let used = physical.iter().filter_map(|core| count(&memory(core).join("total")));
         DeviceFigures {
-            utilization_percent: self.utilization(number, core),
-            // The driver calls the current value `total`.
-            memory_used_bytes: count(&memory.join("total")),
+            utilization_percent: self.utilization(number, physical),
+            memory_used_bytes: used.reduce(u64::saturating_add),
             power_watts: None,
-            errors: errors.into_iter().reduce(u64::saturating_add),
-            memory_by_category: categories(&memory),
+            errors: errors.reduce(u64::saturating_add),
+            memory_by_category: by_category,
             ..DeviceFigures::default()
         }
     }
 
-    /// Busy time since the reading before, in percent. `None` if the counter was reset.
-    fn utilization(&self, number: u32, core: &Path) -> Option<f64> {
-        let microseconds = count(&core.join("stats/other_info/nc_time_in_use/total"))?;
+    /// Busy time since the reading before, in percent. `None` if the counter was reset, or if the driver
+    /// does not count the time of processes that run.
+    fn utilization(&self, number: u32, physical: &[PathBuf]) -> Option<f64> {
+        if !self.has_live_times {
+            return None;
+        }
+        let time = |core: &PathBuf| count(&core.join("stats/other_info/nc_time_in_use/total"));
+        let times: Vec<u64> = physical.iter().filter_map(time).collect();
+        let sum = times.iter().copied().reduce(u64::saturating_add)?;
+        let microseconds = sum / times.len() as u64;
         let now = Instant::now();
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(before) = busy.get(&number).copied() else {
@@ -154,12 +192,33 @@ impl Device {
             .or_else(|| text(&architecture.join("arch_type")))
             .unwrap_or_else(|| "neuron".to_owned());
         let physical_cores = physical_cores(&path);
-        let cores = physical_cores / logical_cores_of(&name);
+        let cores = physical_cores / physical_per_logical(&name);
         Device { index, path, name, physical_cores, cores }
+    }
+
+    /// The folders of the physical cores of a logical one.
+    fn physical_cores_of(&self, core: u32) -> Vec<PathBuf> {
+        let each = self.physical_cores / self.cores.max(1);
+        let numbers = core * each..(core + 1) * each;
+        numbers.map(|number| self.path.join(format!("neuron_core{number}"))).collect()
     }
 }
 
-/// The number in `core_count`, or the number of core folders if the file is missing or invalid.
+fn errors_of_core(core: &Path) -> impl Iterator<Item = u64> {
+    let status = core.join("stats/status");
+    ERRORS.iter().filter_map(move |kind| count(&status.join(kind).join("total")))
+}
+
+fn errors_of_device(device: &Path) -> impl Iterator<Item = u64> {
+    let hardware = device.join("stats/hardware");
+    let unhealthy = text(&hardware.join("health_status/unhealthy_components"));
+    // A number, or names of components.
+    let unhealthy = unhealthy.map(|found| found.parse().unwrap_or(1));
+    let counters = HARDWARE_ERRORS.iter();
+    counters.filter_map(move |kind| count(&hardware.join(kind))).chain(unhealthy)
+}
+
+/// The number in `core_count`, which only root can read, or the number of core folders if the file is missing or invalid.
 fn physical_cores(device: &Path) -> u32 {
     let reported = count(&device.join("core_count")).and_then(|count| u32::try_from(count).ok());
     reported.filter(|count| (1..=CORES_PER_DEVICE_MAX).contains(count)).unwrap_or_else(|| {
@@ -171,11 +230,12 @@ fn physical_cores(device: &Path) -> u32 {
     })
 }
 
-/// Physical cores per logical core: two on trn2, unless the environment sets another number.
-fn logical_cores_of(device_name: &str) -> u32 {
+/// Physical cores per logical core: two on trn2 and trn3, unless the environment sets another number.
+fn physical_per_logical(device_name: &str) -> u32 {
     let configured =
         std::env::var("NEURON_LOGICAL_NC_CONFIG").ok().and_then(|text| text.parse().ok());
-    let default = if device_name.to_lowercase().contains("trainium2") { 2 } else { 1 };
+    let generation = Generation::of_device(device_name);
+    let default = generation.map_or(1, Generation::default_logical_config);
     configured.filter(|count| (1..=2).contains(count)).unwrap_or(default)
 }
 
@@ -221,6 +281,13 @@ mod tests {
         }
     }
 
+    /// The tree's statistics with a driver that counts while cores are busy.
+    fn sysfs(root: &Path) -> Sysfs {
+        let driver = root.join("version");
+        put(&driver, "2.30.2.0");
+        Sysfs::new(root.to_owned(), &driver)
+    }
+
     fn put(path: &Path, text: &str) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, format!("{text}\n")).unwrap();
@@ -229,7 +296,7 @@ mod tests {
     fn check(devices: u32, cores: u32, name: &str, expect: usize) {
         let folder = tempfile::tempdir().unwrap();
         tree(folder.path(), devices, cores, name);
-        let sysfs = Sysfs::new(folder.path().to_owned());
+        let sysfs = sysfs(folder.path());
         let found = sysfs.cores();
         assert_eq!(found.len(), expect, "{name}");
         let statistics = sysfs.statistics();
@@ -238,8 +305,9 @@ mod tests {
         assert_eq!((last.device.as_str(), last.device_index), (name, devices - 1));
         assert_eq!(last.uuid, format!("serial-{}", devices - 1));
         let first = &statistics[&0];
-        assert_eq!((first.memory_used_bytes, first.errors), (Some(1000), Some(0)));
-        assert_eq!(first.memory_by_category["tensors"], 600);
+        let each = u64::from(devices * cores) / expect as u64;
+        assert_eq!((first.memory_used_bytes, first.errors), (Some(each * 1000), Some(0)));
+        assert_eq!(first.memory_by_category["tensors"], each * 600);
         assert_eq!(first.utilization_percent, None, "one reading is not enough");
     }
 
@@ -248,6 +316,41 @@ mod tests {
         check(1, 2, "Trainium1", 2); // trn1.2xlarge
         check(16, 2, "Trainium1", 32); // trn1.32xlarge: neuron10 comes after neuron9
         check(16, 8, "Trainium2", 64); // trn2.48xlarge, two physical cores a logical one
+        check(4, 8, "Trainium3", 16);
+    }
+
+    #[test]
+    fn errors_of_both_physical_cores_and_of_the_device_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        tree(folder.path(), 1, 8, "Trainium2");
+        let device = folder.path().join("neuron0");
+        for (kind, core) in [("oob_error", 0), ("execute_sw_nq_overflow", 1), ("oob_error", 2)] {
+            put(&device.join(format!("neuron_core{core}/stats/status/{kind}/total")), "1");
+        }
+        put(&device.join("neuron_core0/stats/status/success/total"), "90");
+        let errors = |core: u32| sysfs(folder.path()).statistics()[&core].errors;
+        assert_eq!([0, 1, 2].map(errors), [Some(2), Some(1), Some(0)]);
+        let hardware = device.join("stats/hardware");
+        put(&hardware.join("mem_ecc_repairable_uncorrected"), "4");
+        put(&hardware.join("health_status/unhealthy_components"), "hbm0");
+        assert_eq!(errors(2), Some(5));
+    }
+
+    #[test]
+    fn utilization_is_unknown_where_the_driver_counts_at_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        tree(folder.path(), 1, 2, "Trainium1");
+        let times = |version| {
+            let driver = folder.path().join("version");
+            put(&driver, version);
+            Sysfs::new(folder.path().to_owned(), &driver).has_live_times
+        };
+        assert_eq!(["2.29.9.0", "2.30.2.0", "unknown"].map(times), [false, true, false]);
+        let old = Sysfs::new(folder.path().to_owned(), Path::new("/nowhere"));
+        let core = folder.path().join("neuron0/neuron_core0");
+        assert_eq!(old.utilization(0, std::slice::from_ref(&core)), None);
+        let reading = old.busy.lock().unwrap();
+        assert!(reading.is_empty(), "nothing is taken for a time of 0");
     }
 
     #[test]
@@ -261,7 +364,7 @@ mod tests {
         put(&broken.join("neuron_core0/stats/memory_usage/device_mem/total"), "EIO");
         fs::remove_dir_all(broken.join("neuron_core0/stats/status")).unwrap();
         put(&folder.path().join("power/control"), "auto");
-        let sysfs = Sysfs::new(folder.path().to_owned());
+        let sysfs = sysfs(folder.path());
         assert_eq!(sysfs.cores().len(), 4, "counted by the folders");
         let statistics = sysfs.statistics();
         assert_eq!((statistics[&2].memory_used_bytes, statistics[&2].errors), (None, None));
@@ -273,7 +376,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         tree(folder.path(), 3, 2, "Trainium1");
         put(&folder.path().join("neuron2/neuron_core0/stats/memory_usage/device_mem/total"), "77");
-        let sysfs = Sysfs::new(folder.path().to_owned());
+        let sysfs = sysfs(folder.path());
         assert_eq!(sysfs.cores().len(), 6);
         fs::remove_dir_all(folder.path().join("neuron1")).unwrap();
         let statistics = sysfs.statistics();
@@ -296,7 +399,7 @@ mod tests {
         let status = folder.path().join("neuron0/neuron_core0/stats/status");
         put(&status.join("hw_error/total"), &u64::MAX.to_string());
         put(&status.join("timeout/total"), "1");
-        let sysfs = Sysfs::new(folder.path().to_owned());
+        let sysfs = sysfs(folder.path());
         assert_eq!(sysfs.cores().len(), 8, "counted by the folders");
         assert_eq!(sysfs.statistics()[&0].errors, Some(u64::MAX));
     }
@@ -320,7 +423,7 @@ mod tests {
         assert_eq!(percent_busy(u64::MAX, 10, 1.0), None);
         let folder = tempfile::tempdir().unwrap();
         tree(folder.path(), 1, 2, "Trainium1");
-        let sysfs = Sysfs::new(folder.path().to_owned());
+        let sysfs = sysfs(folder.path());
         let core = folder.path().join("neuron0/neuron_core1/stats/other_info/nc_time_in_use/total");
         let read = || sysfs.statistics()[&1].utilization_percent;
         assert_eq!(read(), None);
@@ -333,7 +436,7 @@ mod tests {
 
     #[test]
     fn without_the_driver_there_are_no_cores() {
-        let sysfs = Sysfs::new("/nowhere/neuron_device".into());
+        let sysfs = Sysfs::new("/nowhere/neuron_device".into(), Path::new("/nowhere"));
         assert!(sysfs.cores().is_empty() && sysfs.statistics().is_empty());
     }
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A pipe whose reads fail after `timeout` without data.
-pub(super) struct TimeoutReader<R> {
+pub(crate) struct TimeoutReader<R> {
     pipe: R,
     timeout: Duration,
 }
 
 impl<R> TimeoutReader<R> {
-    pub(super) fn new(pipe: R, timeout: Duration) -> TimeoutReader<R> {
+    pub(crate) fn new(pipe: R, timeout: Duration) -> TimeoutReader<R> {
         TimeoutReader { pipe, timeout }
     }
 }

@@ -32,6 +32,10 @@ impl HostFiles {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub(super) fn exists(&self, path: impl AsRef<Path>) -> bool {
         self.path(path).exists()
     }

@@ -58,7 +58,7 @@ pub(crate) fn of_platform(
     let installed = of_plugin(entry, cache_dir);
     let mut checks = match platform {
         "cuda" => cuda::checks(files, installed, entry.find(cache_dir).as_deref()),
-        "neuron" => neuron::checks(files, installed),
+        "neuron" => neuron::checks(files, installed, entry.find(cache_dir).as_deref()),
         _ => cpu::checks(files, installed),
     };
     checks.push(limits::open_files());

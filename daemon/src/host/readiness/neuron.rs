@@ -1,25 +1,40 @@
 //! What NeuronCores need: the driver, the runtime with its collectives, the compiler, and the tools by
 //! which cores are counted and watched. Packages are those of AWS's repository.
 
+mod versions;
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use traind_neuron::ROOT_COMM_PORT;
+
 use super::{Check, HostFiles, limits};
+use crate::host::discovery::TimeoutReader;
 
 const LIBRARIES: &str = "/opt/aws/neuron/lib";
 const TOOLS: &str = "/opt/aws/neuron/bin";
+/// The compiler is a Python program, which takes seconds to start.
+const COMPILER_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub(super) fn checks(files: &HostFiles, plugin: Check) -> Vec<Check> {
-    vec![
+/// `library`: the plugin, if it is installed.
+pub(super) fn checks(files: &HostFiles, plugin: Check, library_path: Option<&Path>) -> Vec<Check> {
+    let checks = [
         driver(files),
+        versions::driver_and_runtime(files),
         devices(files),
         library(files, "libnrt.so.1", "aws-neuronx-runtime-lib"),
         library(files, "libnccom.so.2", "aws-neuronx-collectives"),
+        library(files, "libncfw.so.2", "aws-neuronx-runtime-lib"),
         tool(files, "neuron-ls"),
         tool(files, "neuron-monitor"),
         compiler(files),
         plugin,
-        fabric(files),
-        huge_pages(files),
-        limits::locked_memory(),
-    ]
+    ];
+    let advice = [fabric(files), huge_pages(files), reserved_ports(files), limits::locked_memory()];
+    let of_versions = [versions::plugin(library_path), versions::logical_cores(files)];
+    checks.into_iter().chain(of_versions.into_iter().flatten()).chain(advice).collect()
 }
 
 fn driver(files: &HostFiles) -> Check {
@@ -44,7 +59,7 @@ fn devices(files: &HostFiles) -> Check {
         _ if nodes.is_empty() => Check::missing(
             NAME,
             "no /dev/neuron0",
-            "choose a trn1, trn2 or inf2 instance; in a container, pass --device=/dev/neuron0 and so on",
+            "choose a trn1, trn2, trn3 or inf2 instance; in a container, pass --device=/dev/neuron0 and so on",
         ),
         Some(node) => Check::missing(
             NAME,
@@ -72,13 +87,74 @@ fn tool(files: &HostFiles, name: &'static str) -> Check {
 fn compiler(files: &HostFiles) -> Check {
     const NAME: &str = "neuronx-cc";
     match files.program(NAME, &[]) {
-        Some(path) => Check::present(NAME, path.display().to_string()),
+        Some(path) => {
+            compiler_at(NAME, &files.root().join(path.strip_prefix("/").unwrap_or(&path)))
+        }
         None => Check::missing(
             NAME,
             "not on PATH",
             "install the Python package neuronx-cc from AWS Neuron's repository, and put its folder \
              on the daemon's PATH",
         ),
+    }
+}
+
+/// Executes the compiler once: its Python environment may be broken, or closed to this user.
+fn compiler_at(name: &'static str, program: &Path) -> Check {
+    let found = program.display();
+    match compiler_version(program) {
+        Err(error) => Check::missing(
+            name,
+            format!("{found} does not run: {error}"),
+            "install the Python package neuronx-cc again, with its Python below /opt or /usr",
+        ),
+        Ok(version) if program.starts_with("/home") || program.starts_with("/root") => {
+            Check::advice(
+                name,
+                format!("{found}, {version}"),
+                "the daemon's jobs cannot read a home folder with --allow-root, or as other users: \
+             install it in /opt",
+            )
+        }
+        Ok(version) => Check::present(name, format!("{found}, {version}")),
+    }
+}
+
+/// The last line that the compiler prints for `--version`.
+fn compiler_version(program: &Path) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    let output = child.stdout.take();
+    let read = output.map(|pipe| {
+        TimeoutReader::new(pipe, COMPILER_TIMEOUT).take(1 << 16).read_to_string(&mut text)
+    });
+    if matches!(read, Some(Err(_))) {
+        let _ = child.kill();
+    }
+    let status = child.wait().map_err(|error| error.to_string())?;
+    match text.lines().rfind(|line| !line.trim().is_empty()) {
+        Some(line) if status.success() => Ok(line.trim().to_owned()),
+        _ => Err(status.to_string()),
+    }
+}
+
+/// The ports of the jobs' collectives: another program that has one makes a job wait for ever.
+fn reserved_ports(files: &HostFiles) -> Check {
+    const NAME: &str = "ports of collectives";
+    let last = ROOT_COMM_PORT + 127;
+    let range = files.read("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let reserved = files.read("/proc/sys/net/ipv4/ip_local_reserved_ports").unwrap_or_default();
+    let newest = range.split_whitespace().nth(1).and_then(|port| port.parse::<u32>().ok());
+    let is_reserved = reserved.contains(&format!("{ROOT_COMM_PORT}-"));
+    match newest.is_some_and(|newest| newest >= ROOT_COMM_PORT) && !is_reserved {
+        true => Check::advice(
+            NAME,
+            format!("{ROOT_COMM_PORT} to {last} are among those that Linux gives to any program"),
+            format!("`sysctl -w net.ipv4.ip_local_reserved_ports={ROOT_COMM_PORT}-{last}`"),
+        ),
+        false => Check::present(NAME, format!("{ROOT_COMM_PORT} to {last}")),
     }
 }
 
@@ -111,23 +187,31 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::host::readiness::Finding;
 
     #[test]
     fn requirements_are_met_one_by_one() {
         let root = tempfile::tempdir().unwrap();
         let files = HostFiles::new(root.path());
         let missing = || -> Vec<&'static str> {
-            let checks = checks(&files, Check::present("PJRT plugin", "there"));
+            let checks = checks(&files, Check::present("PJRT plugin", "there"), None);
             checks.iter().filter(|check| check.is_missing()).map(|check| check.name).collect()
         };
-        let all = ["driver", "device nodes", "libnrt.so.1", "libnccom.so.2", "neuronx-cc"];
+        let all = [
+            "driver",
+            "device nodes",
+            "libnrt.so.1",
+            "libnccom.so.2",
+            "libncfw.so.2",
+            "neuronx-cc",
+        ];
         assert_eq!(missing(), all);
         for (path, left) in [
             ("sys/module/neuron/version", 1),
             ("dev/neuron0", 2),
             ("opt/aws/neuron/lib/libnrt.so.1", 3),
             ("opt/aws/neuron/lib/libnccom.so.2", 4),
-            ("usr/bin/neuronx-cc", 5),
+            ("opt/aws/neuron/lib/libncfw.so.2", 5),
         ] {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -135,5 +219,42 @@ mod tests {
             assert_eq!(missing(), all[left..]);
         }
         assert_eq!(driver(&files), Check::present("driver", "2.21.37.0"));
+    }
+
+    fn compiler(text: &str) -> (tempfile::TempDir, Check) {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("neuronx-cc");
+        fs::write(&program, text).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let check = compiler_at("neuronx-cc", &program);
+        (folder, check)
+    }
+
+    #[test]
+    fn the_compiler_is_executed() {
+        let (_folder, check) = compiler("#!/bin/sh\necho NeuronX Compiler version 2.27.5334\n");
+        let Finding::Present(found) = &check.finding else { panic!("{check:?}") };
+        assert!(found.ends_with(", NeuronX Compiler version 2.27.5334"), "{found}");
+        for broken in ["#!/bin/sh\nexit 1\n", "#!/nowhere/python\n"] {
+            let (_folder, check) = compiler(broken);
+            assert!(check.is_missing(), "{check:?}");
+        }
+    }
+
+    #[test]
+    fn ports_that_linux_gives_away_are_to_be_reserved() {
+        let root = tempfile::tempdir().unwrap();
+        let files = HostFiles::new(root.path());
+        let ipv4 = root.path().join("proc/sys/net/ipv4");
+        fs::create_dir_all(&ipv4).unwrap();
+        let is_present = |range: &str, reserved: &str| {
+            fs::write(ipv4.join("ip_local_port_range"), range).unwrap();
+            fs::write(ipv4.join("ip_local_reserved_ports"), reserved).unwrap();
+            matches!(reserved_ports(&files).finding, Finding::Present(_))
+        };
+        assert!(is_present("32768\t60999", ""));
+        assert!(!is_present("1024 65535", ""));
+        assert!(is_present("1024 65535", "61100-61227"));
     }
 }

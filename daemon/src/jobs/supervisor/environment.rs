@@ -12,6 +12,11 @@ use traind_job_file::{JobFile, Platform, RunSpec};
 
 use super::tree;
 
+mod neuron;
+
+pub(super) use neuron::check_selection;
+pub(crate) use neuron::standalone_environment as neuron_standalone_environment;
+
 const PASSED: &[&str] = &[
     "GLIBC_TUNABLES",
     "HOME",
@@ -128,18 +133,6 @@ const TF_CPP_MIN_LOG_LEVEL: &str = "2";
 /// where another's were, and freed ones are kept, since Linux clears pages before it gives them again.
 const MALLOC_CONF: &str = "narenas:1,oversize_threshold:0,dirty_decay_ms:-1,thp:always";
 
-/// The version of the PJRT C API that `traind-pjrt` uses. Version 2 of the Neuron plugin compares
-/// the sizes of structures and needs to know it.
-const PJRT_C_API_VERSION: &str = "0.81";
-/// All models are transformers. Automatic casts are disabled, since they would change the loss
-/// compared with other platforms.
-const NEURON_CC_FLAGS: &str = "--model-type=transformer -O1 --auto-cast=none";
-/// Limit on a step, since a collective hangs if one of its cores is lost.
-const NEURON_RT_EXEC_TIMEOUT_SECONDS: &str = "600";
-/// Above Linux's range of ephemeral ports. A job uses this plus its first core, so that jobs on one
-/// host never share a port.
-const ROOT_COMM_PORT: u32 = 61_100;
-
 /// The plugin is `jax_plugins/xla_cuda13/xla_cuda_plugin.so` in a folder of Python packages, and CUDA's
 /// compiler is in this folder beside it.
 const PLUGIN_DEPTH: usize = 3;
@@ -172,11 +165,14 @@ pub(crate) fn cluster_environment(
 fn unassigned(own: impl IntoIterator<Item = (OsString, OsString)>, spec: &RunSpec) -> Variables {
     let mut variables: Variables =
         own.into_iter().filter(|(name, _)| is_passed(name, &spec.job)).collect();
-    for (name, value) in defaults(spec) {
+    for (name, value) in defaults(spec, &variables) {
         variables.entry(name.into()).or_insert(value);
     }
-    if spec.job.resources.platform == Platform::Cuda {
-        add_cuda_data_dir(&mut variables, &spec.plugin);
+    match spec.job.resources.platform {
+        Platform::Cuda => add_cuda_data_dir(&mut variables, &spec.plugin),
+        // A flag that a plugin does not know aborts the process, and operators set those of GPUs.
+        Platform::Neuron => drop(variables.remove(OsStr::new("XLA_FLAGS"))),
+        Platform::Cpu => {}
     }
     variables.insert(tree::MARK.into(), spec.job_id.clone().into());
     variables
@@ -239,7 +235,7 @@ fn is_passed(name: &OsStr, job: &JobFile) -> bool {
     PASSED.contains(&name) || PASSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-fn defaults(spec: &RunSpec) -> Vec<(&'static str, OsString)> {
+fn defaults(spec: &RunSpec, given: &Variables) -> Vec<(&'static str, OsString)> {
     match spec.job.resources.platform {
         Platform::Cpu => vec![
             ("TF_CPP_MIN_LOG_LEVEL", TF_CPP_MIN_LOG_LEVEL.into()),
@@ -250,14 +246,11 @@ fn defaults(spec: &RunSpec) -> Vec<(&'static str, OsString)> {
             // Number GPUs by PCI slot, not by speed.
             ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".into()),
         ],
-        Platform::Neuron => vec![
-            ("NEURON_CC_FLAGS", NEURON_CC_FLAGS.into()),
-            ("NEURON_COMPILE_CACHE_URL", spec.cache_dir.join("neuron-compile-cache").into()),
-            ("NEURON_INTERNAL_PJRT_C_API_VERSION", PJRT_C_API_VERSION.into()),
-            ("NEURON_RT_EXEC_TIMEOUT", NEURON_RT_EXEC_TIMEOUT_SECONDS.into()),
-            // The operator decides whether to round stochastically; the seed keeps it reproducible.
-            ("NEURON_RT_STOCHASTIC_ROUNDING_SEED", spec.job.train.seed.to_string().into()),
-        ],
+        Platform::Neuron => neuron::defaults(
+            |name| given.get(OsStr::new(name)),
+            &spec.cache_dir,
+            spec.job.train.seed,
+        ),
     }
 }
 
@@ -289,13 +282,7 @@ fn assignments(spec: &RunSpec, given: &Variables) -> Vec<(&'static str, OsString
             vec![("CUDA_VISIBLE_DEVICES", visible.into())]
         }
         Platform::Neuron => {
-            let port = ROOT_COMM_PORT + spec.cores.first().copied().unwrap_or_default();
-            let visible = neuron_cores(&spec.cores, given("NEURON_RT_VISIBLE_CORES"));
-            vec![
-                ("NEURON_PROCESS_TAG", spec.job_id.clone().into()),
-                ("NEURON_RT_ROOT_COMM_ID", format!("127.0.0.1:{port}").into()),
-                ("NEURON_RT_VISIBLE_CORES", ranges(&visible).into()),
-            ]
+            neuron::assignments(&spec.job_id, &spec.cores, given("NEURON_RT_VISIBLE_CORES"))
         }
     }
 }
@@ -308,32 +295,6 @@ fn gpus(cores: &[u32], given: Option<&str>) -> String {
         None => core.to_string(),
     };
     cores.iter().map(name).collect::<Vec<_>>().join(",")
-}
-
-fn neuron_cores(cores: &[u32], given: Option<&str>) -> Vec<u32> {
-    let given = given.and_then(parse_ranges).unwrap_or_default();
-    cores.iter().map(|core| given.get(*core as usize).copied().unwrap_or(*core)).collect()
-}
-
-/// Parses "0-3" or "0-1,4".
-fn parse_ranges(text: &str) -> Option<Vec<u32>> {
-    let mut numbers = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        numbers.extend(first..=last.min(first.saturating_add(1024)));
-    }
-    Some(numbers)
-}
-
-/// Formats ascending cores as "0-3", or "0-1,4" with a gap.
-fn ranges(cores: &[u32]) -> String {
-    let runs = cores.chunk_by(|left, right| left + 1 == *right);
-    let texts = runs.map(|run| match run {
-        [only] => only.to_string(),
-        _ => format!("{}-{}", run[0], run[run.len() - 1]),
-    });
-    texts.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -408,7 +369,11 @@ mod tests {
 
     #[test]
     fn a_neuron_runner_sees_only_its_cores() {
-        let own = [("NEURON_CC_FLAGS", "-O2"), ("NEURON_RT_VISIBLE_CORES", "0-31")];
+        let own = [
+            ("NEURON_CC_FLAGS", "-O2"),
+            ("NEURON_RT_VISIBLE_CORES", "0-31"),
+            ("XLA_FLAGS", "--xla_gpu_deterministic_ops"),
+        ];
         let expect = [
             "NEURON_CC_FLAGS=-O2",
             "NEURON_COMPILE_CACHE_URL=/cache/neuron-compile-cache",
@@ -423,10 +388,12 @@ mod tests {
     }
 
     #[test]
-    fn neuron_cores_are_indices_into_those_of_the_daemon() {
-        assert_eq!(neuron_cores(&[2, 3], Some("8-15")), [10, 11]);
-        assert_eq!(neuron_cores(&[0, 1], Some("0,4-5")), [0, 4]);
-        assert_eq!(neuron_cores(&[2, 3], None), [2, 3]);
+    fn the_compiler_gets_the_logical_configuration_of_the_cores() {
+        let own = [("NEURON_LOGICAL_NC_CONFIG", "1"), ("PATH", "/nowhere")];
+        let own = own.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let variables = runner_environment(own, &spec("neuron", &[0]));
+        let flags = variables[OsStr::new("NEURON_CC_FLAGS")].to_str().unwrap();
+        assert_eq!(flags, "--model-type=transformer -O1 --auto-cast=none --lnc=1");
     }
 
     #[test]
@@ -528,12 +495,5 @@ mod tests {
         assert!(!is_secret("https_proxy", "http://proxy:3128"));
         assert!(is_secret(MLFLOW_SERVER, "https://ann:secret@mlflow"));
         assert!(!is_secret(MLFLOW_SERVER, "https://mlflow"));
-    }
-
-    #[test]
-    fn ranges_are_compact() {
-        assert_eq!(ranges(&[5]), "5");
-        assert_eq!(ranges(&[0, 1, 2, 3]), "0-3");
-        assert_eq!(ranges(&[0, 1, 4]), "0-1,4");
     }
 }

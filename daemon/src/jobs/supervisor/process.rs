@@ -11,9 +11,9 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use traind_job_file::RunSpec;
+use traind_job_file::{Platform, RunSpec};
 
-use super::environment::{STEP_GATES, is_secret, runner_environment};
+use super::environment::{STEP_GATES, check_selection, is_secret, runner_environment};
 use super::tree::Tree;
 use crate::access::account::Account;
 use crate::host::process::Identity;
@@ -40,6 +40,11 @@ impl RunnerProcess {
         spec: &RunSpec,
         account: Option<Account>,
     ) -> io::Result<RunnerProcess> {
+        let is_neuron = spec.job.resources.platform == Platform::Neuron;
+        if is_neuron {
+            let given = std::env::var_os("NEURON_RT_VISIBLE_CORES");
+            check_selection(&spec.cores, given.as_deref()).map_err(io::Error::other)?;
+        }
         let log = run_dir.open_runner_log()?;
         let tree = Tree::create(run_dir, &spec.job_id, settings);
         let cgroup = tree.cgroup().map(|path| format!("--cgroup={}", path.display()));
@@ -57,6 +62,8 @@ impl RunnerProcess {
             .args([run_dir.claim(spec.attempt).as_path(), &settings.runner, run_dir.path()])
             .env_clear()
             .envs(runner_environment(environment, spec))
+            // Compiler and plugin write files, and the sandbox excludes `/tmp`.
+            .envs(is_neuron.then(|| ("TMPDIR", run_dir.path())))
             .envs(settings.test_step_gates.as_ref().map(|dir| (STEP_GATES, dir)))
             .current_dir(run_dir.path())
             .stdin(Stdio::null())

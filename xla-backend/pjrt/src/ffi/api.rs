@@ -10,6 +10,7 @@ use super::core::*;
 use super::device::*;
 use super::event::*;
 use super::executable::*;
+use super::layout::CStruct;
 use super::topology::*;
 use std::ffi::c_void;
 
@@ -27,6 +28,15 @@ macro_rules! entry_type {
     () => { *const c_void };
     (call $args:ty) => { Option<CallEntry<$args>> };
     (void $args:ty) => { Option<VoidEntry<$args>> };
+}
+
+macro_rules! entry_size {
+    () => {
+        None
+    };
+    ($kind:ident $args:ty) => {
+        Some(<$args as CStruct>::STRUCT_SIZE)
+    };
 }
 
 macro_rules! entry_impl {
@@ -55,6 +65,10 @@ macro_rules! api_table {
         }
 
         $( entry_impl!($name $($kind $args)?); )*
+
+        /// Every entry of the table in order, with the size of its argument if that is declared here.
+        pub const TABLE: &[(&str, Option<usize>)] =
+            &[$( (stringify!($name), entry_size!($($kind $args)?)), )*];
 
         /// Every entry's name and offset.
         #[cfg(test)]

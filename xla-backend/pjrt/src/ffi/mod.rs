@@ -22,6 +22,7 @@ mod queries;
 mod read;
 mod topology;
 
+pub use api::TABLE;
 pub(crate) use api::{Api, Args};
 pub(crate) use buffer::*;
 pub(crate) use client::*;

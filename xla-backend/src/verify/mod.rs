@@ -1,4 +1,7 @@
-//! Well-formedness: run in tests after every pass that writes a graph.
+//! Well-formedness: run in tests after every pass that writes a graph. [`neuron`] checks programs against the limits of
+//! NeuronCores.
+
+pub mod neuron;
 
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, NodeId, Shape};

@@ -1,0 +1,191 @@
+//! Finds a code among the many lines of a PJRT error.
+
+use std::fmt;
+
+use super::compiler::{WITHOUT_PREFIX, of_code};
+use super::runtime::{PHRASES, RUNTIME, of_status};
+use super::texts::TEXTS;
+use super::{Cause, CompilerCode, RuntimeCode};
+
+/// A code of an error with its meaning and remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// As `NCC_EOOM002` or `NRT 1006 (EXEC_OOB)`; empty if the error has none.
+    pub code: String,
+    pub cause: Cause,
+    pub meaning: &'static str,
+    pub remedy: &'static str,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.code.is_empty() {
+            write!(f, "{}: ", self.code)?;
+        }
+        f.write_str(self.meaning)?;
+        if self.remedy.is_empty() { Ok(()) } else { write!(f, "; {}", self.remedy) }
+    }
+}
+
+/// Explains the code in an error's text.
+pub fn explain(text: &str) -> Option<Explanation> {
+    compiler(text).or_else(|| runtime(text)).or_else(|| without_code(text))
+}
+
+/// A code in brackets comes first: a bare one may be in flags or paths that the error repeats.
+fn compiler(text: &str) -> Option<Explanation> {
+    let prefixed = code_after(text, "[NCC_");
+    let older = || {
+        let mut known = WITHOUT_PREFIX.iter().filter(|(mark, _)| text.contains(mark));
+        known.next().map(|(_, code)| (code.code.to_owned(), code))
+    };
+    let bare = || code_after(text, "NCC_");
+    let (code, entry) = prefixed.or_else(older).or_else(bare)?;
+    Some(of_compiler(code, entry))
+}
+
+fn code_after(text: &str, mark: &str) -> Option<(String, &'static CompilerCode)> {
+    let behind = &text[text.find(mark)? + mark.len()..];
+    let end = behind.find(|c: char| !c.is_ascii_uppercase() && !c.is_ascii_digit());
+    let code = &behind[..end.unwrap_or(behind.len())];
+    Some((format!("NCC_{code}"), of_code(code)?))
+}
+
+fn of_compiler(code: String, entry: &CompilerCode) -> Explanation {
+    let CompilerCode { cause, meaning, remedy, .. } = *entry;
+    Explanation { code, cause, meaning, remedy }
+}
+
+fn runtime(text: &str) -> Option<Explanation> {
+    let code = named(text).or_else(|| numbered(text)).or_else(|| phrased(text))?;
+    let RuntimeCode { status, name, cause, meaning, remedy } = *code;
+    Some(Explanation { code: format!("NRT {status} ({name})"), cause, meaning, remedy })
+}
+
+/// The longest name of a status in the text, such as `NRT_EXEC_OOB`.
+fn named(text: &str) -> Option<&'static RuntimeCode> {
+    let is_named = |code: &&RuntimeCode| {
+        let name = format!("NRT_{}", code.name);
+        let mut behind = text.match_indices(&name).map(|(at, _)| &text[at + name.len()..]);
+        behind.any(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
+    };
+    RUNTIME.iter().filter(is_named).max_by_key(|code| code.name.len())
+}
+
+/// "nrt_execute ... status=1006", "NRT_STATUS 5", "nrt error code: 101", "completed with err: 1006".
+fn numbered(text: &str) -> Option<&'static RuntimeCode> {
+    let lower = text.to_ascii_lowercase();
+    let completed = lower.find("completed with err").map(|at| &lower[at..]);
+    let behind = match completed {
+        Some(behind) => behind,
+        None => {
+            let behind = &lower[lower.find("nrt")?..];
+            let at = ["status", "code"].iter().filter_map(|word| behind.find(word)).min()?;
+            &behind[at..]
+        }
+    };
+    let digits = behind.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    of_status(digits[..end].parse().ok()?)
+}
+
+fn phrased(text: &str) -> Option<&'static RuntimeCode> {
+    let (_, status) = PHRASES.iter().find(|(phrase, _)| text.contains(phrase))?;
+    of_status(*status)
+}
+
+fn without_code(text: &str) -> Option<Explanation> {
+    let (_, cause, meaning) = TEXTS.iter().find(|(part, ..)| text.contains(part))?;
+    Some(Explanation { code: String::new(), cause: *cause, meaning, remedy: "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::COMPILER;
+
+    #[track_caller]
+    fn check(text: &str, expect: Option<(&str, Cause)>) {
+        let found = explain(text);
+        let found = found.as_ref().map(|found| (found.code.as_str(), found.cause));
+        assert_eq!(found, expect, "{text}");
+    }
+
+    #[test]
+    fn codes_are_found_among_many_lines() {
+        check(
+            "INTERNAL: neuronx-cc failed\n[ERROR] [NCC_EOOM002] Maximum peak HBM usage of 18.12GB\nsee the log",
+            Some(("NCC_EOOM002", Cause::Size)),
+        );
+        check("error: [NCC_EVRF029] Operation sort", Some(("NCC_EVRF029", Cause::Operation)));
+        check("[NCC_EVRF007]", Some(("NCC_EVRF007", Cause::Size)));
+        check("[NCC_EVRF024] too large", Some(("NCC_EVRF024", Cause::Size)));
+        check("[INTERNAL_ERROR] [NCC_IXLV002] x", Some(("NCC_IXLV002", Cause::Defect)));
+        check("NCC_XYZ9 happened", Some(("NCC_XYZ9", Cause::Operation)));
+        check("[TEN404] Internal tensorizer error: a", Some(("TEN404", Cause::Defect)));
+        check(
+            "[XTP002] Number of instructions (8658944) is over the threshold (5000000)",
+            Some(("XTP002", Cause::Size)),
+        );
+        check(
+            "F hilo/MLIRPasses/Transforms/VerifyAliasing.cc:125] false && \"Read after write\"",
+            Some(("VerifyAliasing", Cause::Defect)),
+        );
+    }
+
+    #[test]
+    fn a_code_in_brackets_comes_before_those_in_paths_and_flags() {
+        check(
+            "Command '['neuronx-cc', '--dump=/tmp/NCC_EUOC002']' failed: [ERROR] [NCC_EVRF061] all-reduce",
+            Some(("NCC_EVRF061", Cause::Integers)),
+        );
+    }
+
+    #[test]
+    fn statuses_are_found_by_number_name_and_phrase() {
+        check(
+            "nrt_execute failed: status_code=1006 (oob)",
+            Some(("NRT 1006 (EXEC_OOB)", Cause::Indices)),
+        );
+        check("NRT error, status: 5", Some(("NRT 5 (TIMEOUT)", Cause::Timeout)));
+        check("Inference completed with err: 1006.", Some(("NRT 1006 (EXEC_OOB)", Cause::Indices)));
+        check(
+            "Failure: NRT_EXEC_SW_NQ_OVERFLOW in nrt_execute()",
+            Some(("NRT 1204 (EXEC_SW_NQ_OVERFLOW)", Cause::Setup)),
+        );
+        check(
+            "NRT:nrt_allocate_neuron_cores NeuronCore(s) not available - Requested:nc1-nc1 Available:0",
+            Some(("NRT 4 (RESOURCE)", Cause::Busy)),
+        );
+        check("execution timeout (30000 ms) on model x", Some(("NRT 5 (TIMEOUT)", Cause::Timeout)));
+        for code in RUNTIME {
+            let expected = (format!("NRT {} ({})", code.status, code.name), code.cause);
+            for text in [format!("NRT_{}", code.name), format!("nrt status: {}", code.status)] {
+                check(&text, Some((&expected.0, expected.1)));
+            }
+        }
+    }
+
+    #[test]
+    fn texts_without_a_code_have_a_meaning() {
+        for (text, cause, _) in TEXTS {
+            check(&format!("INVALID_ARGUMENT: {text}: a"), Some(("", *cause)));
+        }
+    }
+
+    #[test]
+    fn other_texts_have_no_explanation() {
+        check("INVALID_ARGUMENT: shapes differ", None);
+        check("current status: 5", None);
+        check("nrt_init: status 999999", None);
+        check("nrt without a number: status unknown", None);
+    }
+
+    #[test]
+    fn whole_codes_stand_before_their_prefixes() {
+        for (index, entry) in COMPILER.iter().enumerate() {
+            let earlier = COMPILER[..index].iter().find(|it| entry.code.starts_with(it.code));
+            assert_eq!(earlier, None, "{} is never found", entry.code);
+        }
+    }
+}

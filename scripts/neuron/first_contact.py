@@ -1,0 +1,161 @@
+"""Finds out what NeuronCores and their plugin do where no public document says it, and writes a report.
+
+Each part of the report has `seconds`, and either `found` or `error`; one that fails does not end the others. Parts come
+in the order of their importance.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+# The version of the C API whose sizes traind passes.
+API = "0.81"
+FLAGS = "--model-type=transformer -O1 --auto-cast=none"
+PART_SECONDS = 600
+
+
+class Contact:
+    def __init__(self, arguments):
+        folder = arguments.bin or os.environ.get("TRAIND_BIN_DIR")
+        self.programs = {name: program(name, folder) for name in ("traind", "traind-runner")}
+        self.plugin = os.environ.get("TRAIND_PLUGIN_NEURON", "")
+        self.cpu_plugin = arguments.cpu_plugin
+        self.tools = Path(arguments.tools)
+        self.sysfs = Path(arguments.sysfs)
+
+    def probe(self, cores, platform="neuron", plugin=None, **variables):
+        """What `traind-runner probe` finds, with variables of the runtime."""
+        request = {"platform": platform, "plugin": plugin or self.plugin, "cores": cores}
+        needed = {
+            "NEURON_INTERNAL_PJRT_C_API_VERSION": API,
+            "NEURON_CC_FLAGS": FLAGS,
+            "NEURON_RT_VISIBLE_CORES": f"0-{cores - 1}" if cores > 1 else "0",
+            "NEURON_RT_ROOT_COMM_ID": "127.0.0.1:61100",
+        }
+        environment = os.environ | needed | variables
+        done = run([self.programs["traind-runner"], "probe"], json.dumps(request), environment)
+        return json.loads(done.stdout)
+
+    def probe_error(self, cores, **variables):
+        """The last line of the error with which a client fails; None if it works."""
+        try:
+            self.probe(cores, **variables)
+        except RuntimeError as error:
+            return str(error)
+        return None
+
+
+def program(name, folder):
+    found = str(Path(folder) / name) if folder else shutil.which(name)
+    if not found or not os.access(found, os.X_OK):
+        raise SystemExit(f"no {name}: put its folder on PATH, or in TRAIND_BIN_DIR")
+    return found
+
+
+def run(command, text="", environment=None):
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, env=environment, timeout=PART_SECONDS, check=False
+    )
+    if done.returncode != 0:
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        raise RuntimeError(lines[-1] if lines else f"{command[0]} ended with {done.returncode}")
+    return done
+
+
+def versions(contact):
+    return {
+        "compiler": run(["neuronx-cc", "--version"]).stdout.strip().splitlines()[-1],
+        "driver": read(Path("/sys/module/neuron/version")) or read(contact.sysfs / "version"),
+        "plugin": contact.plugin,
+    }
+
+
+def read(path):
+    return path.read_text().strip() if path.is_file() else None
+
+
+def instance(contact):
+    devices = json.loads(run([str(contact.tools / "neuron-ls"), "-j"]).stdout)
+    first = devices[0]
+    return {
+        "devices": len(devices),
+        "cores": sum(len(device["neuroncore_ids"]) for device in devices),
+        "logical_config": first.get("logical_neuroncore_config"),
+        "memory_bytes": first.get("memory_size"),
+    }
+
+
+def client(contact):
+    """Kinds, order and memories of the cores, and which functions the plugin has."""
+    cores = min(2, instance(contact)["cores"])
+    found = contact.probe(cores)
+    numbers = [device["local_hardware_id"] for device in found["devices"]]
+    return found | {"is_reversed": numbers != sorted(numbers)}
+
+
+def processors(contact):
+    """The same of CPU devices, to compare."""
+    if not contact.cpu_plugin:
+        return None
+    return contact.probe(1, "cpu", contact.cpu_plugin)
+
+
+def refusals(contact):
+    """What the plugin and the runtime say of wrong settings."""
+    return {
+        "other_api_version": contact.probe_error(1, NEURON_INTERNAL_PJRT_C_API_VERSION="0.30"),
+        "cores_with_a_gap": contact.probe_error(2, NEURON_RT_VISIBLE_CORES="0,2"),
+        "unknown_compiler_flag": contact.probe_error(1, NEURON_CC_FLAGS="--no-such-flag"),
+        "other_logical_config": contact.probe_error(1, NEURON_CC_FLAGS=FLAGS + " --lnc=2"),
+    }
+
+
+def monitor(contact):
+    """The first line that neuron-monitor prints."""
+    command = [str(contact.tools / "neuron-monitor")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        line = process.stdout.readline()
+        process.kill()
+    return json.loads(line).get("neuron_hardware_info")
+
+
+def doctor(contact):
+    done = subprocess.run(
+        [contact.programs["traind"], "doctor", "--platform", "neuron"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.splitlines()
+
+
+PARTS = [versions, instance, client, refusals, monitor, processors, doctor]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--bin")
+    parser.add_argument("--cpu-plugin")
+    parser.add_argument("--tools", default="/opt/aws/neuron/bin")
+    parser.add_argument("--sysfs", default="/sys/devices/virtual/neuron_device")
+    arguments = parser.parse_args()
+    contact = Contact(arguments)
+    report = {}
+    for part in PARTS:
+        start = time.monotonic()
+        try:
+            result = {"found": part(contact)}
+        except Exception as error:  # noqa: BLE001: the report is what a failure is written to
+            result = {"error": f"{type(error).__name__}: {error}"}
+        result["seconds"] = round(time.monotonic() - start, 3)
+        report[part.__name__] = result
+        print(f"{part.__name__}: {'error' if 'error' in result else 'done'}", file=sys.stderr)
+    Path(arguments.out).write_text(json.dumps(report, indent=2) + "\n")
+    return 1 if any("error" in result for result in report.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

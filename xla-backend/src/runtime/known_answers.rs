@@ -1,0 +1,54 @@
+//! Whether a device computes what dropout, masking and initialization depend on: products, sums and comparisons of 32-bit
+//! integers, exactly. Some devices compute integers in float32, exact up to 2²⁴ alone.
+
+use traind_pjrt::{Client, CompileOptions, ExecuteOptions};
+
+use super::platform::forms;
+use crate::error::Result;
+use crate::graph::{DType, Shape};
+use crate::ops::Random;
+use crate::ops::random::{Place, reference_bits};
+use crate::stablehlo::{Lowering, Output, lower};
+use crate::tensor::Trace;
+
+const SEED: u32 = 0xdead_beef;
+const STEP: u32 = 123_456_789;
+const ROW_OFFSET: u32 = 1 << 30;
+/// Batch rows, and places of each.
+const DIMS: [usize; 3] = [2, 4, 8];
+/// Above what float32 counts exactly.
+const THRESHOLD: u32 = 0xe666_6666;
+
+/// Compares random bits, and which of them are below a threshold, with what this processor computes.
+pub fn random_bits_are_exact(client: &Client) -> Result<bool> {
+    let trace = Trace::new();
+    let scalar = |name: &str| trace.parameter(name, Shape::scalar(DType::U32));
+    let random = Random::new(&scalar("seed")?, &scalar("step")?, &scalar("row_offset")?)?;
+    let bits = random.bits(&DIMS)?;
+    let is_below = bits.lt_scalar(THRESHOLD.into())?.convert(DType::U32)?;
+    let outputs = [&bits, &is_below].map(|it| Output::new(it.node()));
+    let lowering = Lowering { forms: forms(client.platform_name()), ..Lowering::default() };
+    let program = lower(&trace.graph(), "known_answers", &outputs, 1, lowering);
+    let executable = client.compile(&program.text, &CompileOptions::default())?;
+    let Some(device) = executable.devices().next() else { return Ok(false) };
+    let argument = |value: u32| client.buffer_from_slice(&[value], &[], &device);
+    let [seed, step, row] = [argument(SEED)?, argument(STEP)?, argument(ROW_OFFSET)?];
+    let results = executable.execute(&[[&seed, &step, &row]], &ExecuteOptions::default())?;
+    let buffers = results.first().map(|of_device| &of_device.buffers[..]);
+    let Some([bits, is_below]) = buffers else { return Ok(false) };
+    let expected = expected();
+    let below: Vec<u32> = expected.iter().map(|bits| u32::from(*bits < THRESHOLD)).collect();
+    Ok(bits.to_vec::<u32>()? == expected && is_below.to_vec::<u32>()? == below)
+}
+
+fn expected() -> Vec<u32> {
+    let [rows, firsts, seconds] = DIMS.map(|dim| dim as u32);
+    let places = (0..rows).flat_map(|row| {
+        (0..firsts).flat_map(move |first| (0..seconds).map(move |second| (row, first, second)))
+    });
+    let bits = places.map(|(row, first, second)| {
+        let at = Place { site: 0, row: ROW_OFFSET + row, block: None, first, second };
+        reference_bits(SEED, STEP, at)
+    });
+    bits.collect()
+}

@@ -1,0 +1,72 @@
+//! Replica groups, rings, and the number of cores.
+
+use std::collections::BTreeSet;
+
+use super::program::{Instruction, Module};
+use super::{Finding, Limits, Problem};
+
+const COLLECTIVES: &[&str] = &["all_reduce", "all_gather", "reduce_scatter", "all_to_all"];
+/// The runtime's failure to load a program.
+const LOAD: &str = "NRT_INVALID";
+const COUNT: &str = "NRT_LOAD_NOT_ENOUGH_NC";
+
+pub(super) fn check(instruction: &Instruction, replicas: usize) -> Option<Problem> {
+    match instruction.name() {
+        "collective_permute" => {
+            let pairs = instruction.integers("source_target_pairs").unwrap_or_default();
+            let problem = "a permutation of cores that is no closed ring of all of them";
+            (!is_ring(&pairs, replicas)).then(|| (LOAD, problem.to_owned()))
+        }
+        name if COLLECTIVES.contains(&name) => {
+            let groups = instruction.integers("replica_groups").unwrap_or_default();
+            let present: BTreeSet<i64> = groups.iter().flatten().copied().collect();
+            let missing = (0..replicas as i64).find(|core| !present.contains(core));
+            missing.map(|core| (LOAD, format!("the core {core} takes part in no group")))
+        }
+        "collective_broadcast" | "cross-replica-sum" => {
+            Some((LOAD, "a collective that the runtime does not have".to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// Whether each core sends to one other and receives from one, and all form one ring.
+fn is_ring(pairs: &[Vec<i64>], replicas: usize) -> bool {
+    let next = |core: i64| {
+        let mut targets = pairs.iter().filter(|pair| pair.first() == Some(&core));
+        Some((targets.next()?.get(1).copied()?, targets.next().is_none()))
+    };
+    let (mut at, mut seen) = (0, BTreeSet::new());
+    while seen.insert(at) {
+        match next(at) {
+            Some((target, true)) => at = target,
+            _ => return false,
+        }
+    }
+    at == 0 && seen.len() == replicas && pairs.len() == replicas
+}
+
+pub(super) fn check_program(module: &Module, limits: &Limits) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let sets: BTreeSet<Vec<Vec<i64>>> = module
+        .instructions
+        .iter()
+        .filter(|instruction| COLLECTIVES.contains(&instruction.name()))
+        .filter_map(|instruction| instruction.integers("replica_groups"))
+        .filter(|groups| groups.iter().any(|group| group.len() > 1))
+        .collect();
+    if sets.len() > limits.replica_groups_max {
+        let problem = format!(
+            "{} different sets of replica groups, of at most {}",
+            sets.len(),
+            limits.replica_groups_max
+        );
+        findings.push(Finding::of_program(LOAD, problem));
+    }
+    let counts = &limits.core_counts;
+    if !counts.is_empty() && !counts.iter().any(|count| *count as usize == module.replicas) {
+        let problem = format!("{} cores, and AWS documents {counts:?}", module.replicas);
+        findings.push(Finding::of_program(COUNT, problem));
+    }
+    findings
+}

@@ -1,0 +1,138 @@
+//! Checks a program against the limits of Neuron's compiler and runtime, as far as they are public, without either.
+//!
+//! A program is refused here, by its layer and operation, before a compiler works on it for minutes. Codes are those of
+//! the compiler where it has one, and of the runtime for what it refuses when it loads or runs a program.
+
+mod collectives;
+mod indices;
+mod integers;
+mod operations;
+mod program;
+mod range;
+mod size;
+
+use std::fmt;
+
+use traind_neuron::{CoreKind, INSTRUCTIONS_MAX};
+
+use program::{Instruction, Module};
+
+/// What programs may be, of a core and an SDK.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub core: &'static CoreKind,
+    /// Different sets of replica groups in a program.
+    pub replica_groups_max: usize,
+    pub instructions_max: u64,
+    /// Whether the compiler reads operations of the dialect `chlo`, which nobody documents.
+    pub accepts_chlo: bool,
+    /// Numbers of cores that may take part; all, if empty.
+    pub core_counts: Vec<u32>,
+}
+
+impl Limits {
+    /// Those of an SDK before 2.32 for cores of a kind, whatever their number.
+    pub fn of_core(core: &'static CoreKind) -> Limits {
+        Limits {
+            core,
+            replica_groups_max: traind_neuron::replica_groups_max(None),
+            instructions_max: INSTRUCTIONS_MAX,
+            accepts_chlo: false,
+            core_counts: Vec::new(),
+        }
+    }
+}
+
+/// Where an operation was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The number of the first value that it lowers to.
+    pub first_value: usize,
+    /// Dotted, as of a layer; empty outside of all.
+    pub scope: String,
+    pub operation: &'static str,
+}
+
+/// What is wrong with a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// As `NCC_EVRF035`, or `NRT_EXEC_OOB`.
+    pub code: &'static str,
+    pub problem: String,
+    /// The operation of StableHLO, if one is at fault.
+    pub operation: String,
+    pub scope: String,
+    /// The operation as it was recorded.
+    pub recorded: String,
+}
+
+impl Finding {
+    fn of_program(code: &'static str, problem: String) -> Finding {
+        let [operation, scope, recorded] = Default::default();
+        Finding { code, problem, operation, scope, recorded }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.problem)?;
+        if !self.operation.is_empty() {
+            write!(f, " ({}", self.operation)?;
+            if !self.recorded.is_empty() {
+                write!(f, " of {}", self.recorded)?;
+            }
+            if !self.scope.is_empty() {
+                write!(f, " in {}", self.scope)?;
+            }
+            f.write_str(")")?;
+        }
+        Ok(())
+    }
+}
+
+/// The checks of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub findings: Vec<Finding>,
+    /// An estimate of the compiler's instructions, within a factor of a few.
+    pub instructions: u64,
+}
+
+/// A problem of one operation: a code, and what is wrong.
+type Problem = (&'static str, String);
+
+/// Checks the text of a module. `origins`, by ascending value, may be empty.
+pub fn check(text: &str, limits: &Limits, origins: &[Origin]) -> Report {
+    let module = Module::parse(text);
+    let ranges = range::ranges(&module);
+    let mut findings = Vec::new();
+    for instruction in &module.instructions {
+        let problems = operations::check(instruction, limits)
+            .into_iter()
+            .chain(integers::check(instruction))
+            .chain(indices::check(instruction, &ranges))
+            .chain(collectives::check(instruction, module.replicas))
+            .chain(size::check(instruction));
+        findings.extend(problems.map(|problem| located(problem, instruction, origins)));
+    }
+    findings.extend(collectives::check_program(&module, limits));
+    let instructions = size::instructions(&module);
+    findings.extend(size::check_program(&module, instructions, limits));
+    Report { findings, instructions }
+}
+
+fn located((code, problem): Problem, instruction: &Instruction, origins: &[Origin]) -> Finding {
+    let number = instruction.number.unwrap_or(usize::MAX);
+    let after = origins.partition_point(|origin| origin.first_value <= number);
+    let origin = after.checked_sub(1).map(|index| &origins[index]);
+    Finding {
+        code,
+        problem,
+        operation: instruction.name().to_owned(),
+        scope: origin.map(|origin| origin.scope.clone()).unwrap_or_default(),
+        recorded: origin.map(|origin| origin.operation.to_owned()).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

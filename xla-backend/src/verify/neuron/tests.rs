@@ -1,0 +1,284 @@
+//! Made-up programs that are refused with the right code, and good ones that are not.
+
+use super::{Limits, Origin, check};
+
+fn limits(kind: &str) -> Limits {
+    Limits::of_core(traind_neuron::core_kind(kind).unwrap())
+}
+
+/// A program of two replicas with arguments for every need.
+fn module(body: &str) -> String {
+    format!(
+        "module @m attributes {{mhlo.num_replicas = 2 : i32}} {{\n  func.func public @main(%arg0: tensor<8x4xf32>, \
+         %arg1: tensor<2xi32>, %arg2: tensor<ui32>, %arg3: tensor<4x4xi32>, %arg4: tensor<2xi64>, \
+         %arg5: tensor<2x4xf32>, %arg6: tensor<1x1xi32>, %arg7: tensor<8xi32>) -> (tensor<8x4xf32>) {{\n    {body}\n    \
+         return %arg0 : tensor<8x4xf32>\n  }}\n}}\n"
+    )
+}
+
+fn codes(body: &str, limits: &Limits) -> Vec<&'static str> {
+    check(&module(body), limits, &[]).findings.iter().map(|finding| finding.code).collect()
+}
+
+#[track_caller]
+fn refused(code: &str, body: &str) {
+    assert_eq!(codes(body, &limits("NC_v3d")), [code], "{body}");
+}
+
+#[track_caller]
+fn clean(body: &str) {
+    assert_eq!(codes(body, &limits("NC_v3d")), Vec::<&str>::new(), "{body}");
+}
+
+const GATHER: &str = "<{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], \
+    start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1, 4>}>";
+const SCATTER: &str = "<{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], \
+    inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}>";
+
+/// The region of a reduction.
+fn region(op: &str, element: &str) -> String {
+    format!(
+        "({{\n    ^bb0(%a: tensor<{element}>, %b: tensor<{element}>):\n      %c = stablehlo.{op} %a, %b : \
+         tensor<{element}>\n      stablehlo.return %c : tensor<{element}>\n    }})"
+    )
+}
+
+fn all_reduce(groups: &str, element: &str) -> String {
+    format!(
+        "%0 = \"stablehlo.all_reduce\"(%arg1) <{{replica_groups = dense<{groups}> : tensor<1x2xi64>}}> {} : \
+         (tensor<2x{element}>) -> tensor<2x{element}>",
+        region("add", element)
+    )
+}
+
+#[test]
+fn operations_and_types_are_refused() {
+    let both = "(tensor<8x4xf32>) -> tensor<8x4xf32>";
+    for (code, body) in [
+        (
+            "NCC_EUOC002",
+            "%0 = \"stablehlo.while\"(%arg0) ({ ^bb0(%x: tensor<8x4xf32>): stablehlo.return %x : tensor<8x4xf32> }) : (tensor<8x4xf32>) -> tensor<8x4xf32>",
+        ),
+        (
+            "NCC_EUOC002",
+            "%0 = \"stablehlo.case\"(%arg2) ({ stablehlo.return %arg0 : tensor<8x4xf32> }) : (tensor<ui32>) -> tensor<8x4xf32>",
+        ),
+        (
+            "NCC_EUOC002",
+            "%0 = \"stablehlo.if\"(%arg2) ({ stablehlo.return %arg0 : tensor<8x4xf32> }) : (tensor<ui32>) -> tensor<8x4xf32>",
+        ),
+        ("NCC_EUOC002", "%0 = stablehlo.reduce_precision %arg0, format = e8m7 : tensor<8x4xf32>"),
+        (
+            "NCC_EUOC002",
+            "%0 = \"stablehlo.triangular_solve\"(%arg0, %arg0) <{lower = true}> : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>",
+        ),
+        ("NCC_EUOC002", "%0 = stablehlo.cholesky %arg0, lower = true : tensor<8x4xf32>"),
+        (
+            "NCC_EUOC002",
+            "%0 = \"stablehlo.outfeed\"(%arg0) <{outfeed_config = \"\"}> : (tensor<8x4xf32>) -> tensor<i1>",
+        ),
+        ("NCC_EVRF001", "%0 = chlo.erf %arg0 : tensor<8x4xf32> -> tensor<8x4xf32>"),
+        (
+            "NCC_EVRF014",
+            "%0 = chlo.top_k(%arg0) {k = 20000 : i64} : tensor<8x4xf32> -> tensor<8x20000xf32>",
+        ),
+        (
+            "NCC_EVRF013",
+            "%0 = chlo.top_k(%arg3) {k = 2 : i64} : tensor<4x4xi32> -> tensor<4x2xi32>",
+        ),
+        (
+            "NCC_EVRF006",
+            "%0 = stablehlo.rng_bit_generator %arg4, algorithm = THREE_FRY : (tensor<2xi64>) -> tensor<8xui32>",
+        ),
+        (
+            "NCC_EVRF017",
+            "%0 = \"stablehlo.reduce_window\"(%arg0) <{window_dilations = array<i64: 2, 2>}> : (tensor<8x4xf32>) -> tensor<8x4xf32>",
+        ),
+        (
+            "NCC_EVRF010",
+            "%0 = stablehlo.convolution(%arg0, %arg0) dim_numbers = x, window = {lhs_dilate = [2, 1]} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>",
+        ),
+        (
+            "NCC_EVRF011",
+            "%0 = stablehlo.convolution(%arg0, %arg0) dim_numbers = x, window = {rhs_dilate = [1, 2]} : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>",
+        ),
+        ("NCC_ESPP004", "%0 = stablehlo.convert %arg0 : (tensor<8x4xf32>) -> tensor<8x4xf64>"),
+        ("NCC_ESPP004", "%0 = stablehlo.convert %arg0 : (tensor<8x4xf32>) -> tensor<8x4xf4E2M1FN>"),
+        (
+            "NCC_EVRF004",
+            "%0 = stablehlo.convert %arg0 : (tensor<8x4xf32>) -> tensor<8x4xcomplex<f32>>",
+        ),
+        (
+            "NCC_EVRF005",
+            "%0 = stablehlo.convert %arg0 : (tensor<8x4xf32>) -> tensor<8x4xf8E4M3FNUZ>",
+        ),
+        ("NCC_EMOD025", "%0 = stablehlo.convert %arg0 : (tensor<8x4xf32>) -> tensor<?x4xf32>"),
+    ] {
+        refused(code, body);
+    }
+    refused(
+        "NCC_EHCA005",
+        &format!(
+            "%0 = stablehlo.custom_call @traind.norm(%arg0) {{api_version = 4 : i32}} : {both}"
+        ),
+    );
+    clean(&format!(
+        "%0 = stablehlo.custom_call @AwsNeuronSilu(%arg0) {{api_version = 2 : i32}} : {both}"
+    ));
+    let sort = region("compare LT,", "f32");
+    refused(
+        "NCC_EVRF029",
+        &format!("%0 = \"stablehlo.sort\"(%arg0) <{{dimension = 1 : i64}}> {sort} : {both}"),
+    );
+    let variadic = "%0:2 = stablehlo.reduce(%arg0 init: %arg2), (%arg3 init: %arg2) across dimensions = [1] : \
+        (tensor<8x4xf32>, tensor<4x4xi32>) -> (tensor<8xf32>, tensor<8xi32>)";
+    refused("NCC_EVRF001", variadic);
+    let old = "%0 = stablehlo.convert %arg0 : (tensor<8x4xf32>) -> tensor<8x4xf8E4M3FN>";
+    assert_eq!(codes(old, &limits("NC_v2")), ["NCC_EVRF051"]);
+    clean(old);
+}
+
+#[test]
+fn integers_are_refused_where_only_floats_are_exact() {
+    let scatter = |op: &str, element: &str| {
+        format!(
+            "%l = stablehlo.constant dense<0> : tensor<2xi32>\n    %0 = \"stablehlo.scatter\"(%arg7, %l, %arg1) {} {} : \
+             (tensor<8x{element}>, tensor<2xi32>, tensor<2x{element}>) -> tensor<8x{element}>",
+            SCATTER.replace("[1], ins", "[], ins"),
+            region(op, element)
+        )
+    };
+    let reduce_scatter = format!(
+        "%0 = \"stablehlo.reduce_scatter\"(%arg1) <{{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, \
+         scatter_dimension = 0 : i64}}> {} : (tensor<2xi32>) -> tensor<1xi32>",
+        region("add", "i32")
+    );
+    for (code, body) in [
+        (
+            "NCC_EVRF035",
+            "%0 = stablehlo.dot_general %arg3, %arg3, contracting_dims = [1] x [0] : (tensor<4x4xi32>, tensor<4x4xi32>) -> tensor<4x4xi32>",
+        ),
+        ("NCC_EVRF060", &scatter("add", "i32")),
+        ("NCC_EVRF016", &scatter("or", "i1")),
+        ("NCC_EVRF061", &all_reduce("[[0, 1]]", "i32")),
+        ("NCC_EVRF061", &all_reduce("[[0, 1]]", "ui32")),
+        ("NCC_EVRF063", &reduce_scatter),
+        ("NCC_EVRF062", "%0 = stablehlo.power %arg4, %arg4 : tensor<2xi64>"),
+        ("NCC_EVRF022", "%0 = stablehlo.shift_right_arithmetic %arg4, %arg4 : tensor<2xi64>"),
+        ("NCC_ESFH002", "%0 = stablehlo.constant dense<18446744073709551615> : tensor<ui64>"),
+    ] {
+        refused(code, body);
+    }
+    clean(&all_reduce("[[0, 1]]", "f32"));
+    clean("%0 = stablehlo.multiply %arg3, %arg3 : tensor<4x4xi32>");
+}
+
+#[test]
+fn indices_from_data_must_be_clamped() {
+    let gather = |indices: &str| {
+        format!(
+            "%g = \"stablehlo.gather\"(%arg0, {indices}) {GATHER} : (tensor<8x4xf32>, tensor<2xi32>) -> tensor<2x4xf32>"
+        )
+    };
+    let scatter = |indices: &str| {
+        let region = region("add", "f32");
+        format!(
+            "%s = \"stablehlo.scatter\"(%arg0, {indices}, %arg5) {SCATTER} {region} : \
+             (tensor<8x4xf32>, tensor<2xi32>, tensor<2x4xf32>) -> tensor<8x4xf32>"
+        )
+    };
+    let slice = |start: &str| {
+        format!(
+            "%z = stablehlo.constant dense<0> : tensor<ui32>\n    %d = stablehlo.dynamic_slice %arg0, {start}, %z, \
+             sizes = [2, 4] : (tensor<8x4xf32>, tensor<ui32>, tensor<ui32>) -> tensor<2x4xf32>"
+        )
+    };
+    let place = "%z = stablehlo.constant dense<0> : tensor<ui32>\n    %d = stablehlo.dynamic_update_slice %arg0, %arg5, \
+        %arg2, %z : (tensor<8x4xf32>, tensor<2x4xf32>, tensor<ui32>, tensor<ui32>) -> tensor<8x4xf32>";
+    refused("NRT_EXEC_OOB", &gather("%arg1"));
+    refused("NRT_EXEC_OOB", &scatter("%arg1"));
+    refused("NRT_EXEC_OOB", &slice("%arg2"));
+    refused("NRT_EXEC_OOB", place);
+    let constant =
+        |text: &str| format!("%c = stablehlo.constant dense<{text}> : tensor<2xi32>\n    ");
+    refused("NCC_EVRF056", &format!("{}{}", constant("[0, 8]"), gather("%c")));
+    refused("NCC_EVRF031", &format!("{}{}", constant("[-1, 0]"), scatter("%c")));
+    let seven = "%c = stablehlo.constant dense<7> : tensor<ui32>\n    ";
+    refused("NCC_ESMP002", &format!("{seven}{}", slice("%c")));
+    clean(&format!("{}{}", constant("[0, 7]"), gather("%c")));
+    let clamped = "%l = stablehlo.constant dense<0> : tensor<2xi32>\n    %h = stablehlo.constant dense<7> : tensor<2xi32>\n    \
+        %m = stablehlo.maximum %arg1, %l : tensor<2xi32>\n    %c = stablehlo.minimum %m, %h : tensor<2xi32>\n    ";
+    clean(&format!("{clamped}{}\n    {}", gather("%c"), scatter("%c")));
+    // Half a clamp is none.
+    let half = "%h = stablehlo.constant dense<7> : tensor<2xi32>\n    %c = stablehlo.minimum %arg1, %h : tensor<2xi32>\n    ";
+    refused("NRT_EXEC_OOB", &format!("{half}{}", gather("%c")));
+}
+
+#[test]
+fn groups_rings_counts_and_sizes_are_checked() {
+    let permute = |pairs: &str| {
+        format!(
+            "%0 = \"stablehlo.collective_permute\"(%arg0) <{{source_target_pairs = dense<{pairs}> : tensor<2x2xi64>}}> : \
+             (tensor<8x4xf32>) -> tensor<8x4xf32>"
+        )
+    };
+    refused("NRT_INVALID", &permute("[[0, 1]]"));
+    clean(&permute("[[0, 1], [1, 0]]"));
+    refused("NRT_INVALID", &permute("[[0, 0], [1, 1]]"));
+    refused("NRT_INVALID", &all_reduce("[[0]]", "f32"));
+    refused(
+        "NCC_EVRF024",
+        "%0 = stablehlo.broadcast_in_dim %arg0, dims = [1, 2] : (tensor<8x4xf32>) -> tensor<40000000x8x4xf32>",
+    );
+    let large = "%0 = stablehlo.dot_general %arg0, %arg0, contracting_dims = [1] x [0] : \
+        (tensor<300000x8192xbf16>, tensor<8192x6000xbf16>) -> tensor<300000x6000xbf16>";
+    let mut instructions = limits("NC_v3d");
+    clean(large);
+    instructions.instructions_max = 100_000;
+    assert_eq!(codes(large, &instructions), ["NCC_EXTP004"]);
+    let mut counts = limits("NC_v3d");
+    counts.core_counts = vec![1, 4, 16, 64];
+    assert_eq!(codes("", &counts), ["NRT_LOAD_NOT_ENOUGH_NC"]);
+    counts.core_counts = vec![2];
+    assert_eq!(codes("", &counts), Vec::<&str>::new());
+    let huge = module("").replace("tensor<8xi32>) ->", "tensor<4000000000x3xf16>) ->");
+    let codes = |kind: &str| -> Vec<&str> {
+        check(&huge, &limits(kind), &[]).findings.iter().map(|it| it.code).collect()
+    };
+    assert_eq!((codes("NC_v2"), codes("NC_v4d")), (vec!["NCC_EOOM002"], vec![]));
+}
+
+#[test]
+fn sets_of_groups_are_counted() {
+    let groups = |distance: usize| {
+        format!(
+            "%{distance} = \"stablehlo.all_gather\"(%arg0) <{{all_gather_dim = 0 : i64, replica_groups = \
+             dense<[[0, {distance}], [1]]> : tensor<2x2xi64>}}> : (tensor<8x4xf32>) -> tensor<16x4xf32>"
+        )
+    };
+    let body = |sets: usize| (2..2 + sets).map(groups).collect::<Vec<_>>().join("\n    ");
+    clean(&body(12));
+    refused("NRT_INVALID", &body(13));
+    let mut newer = limits("NC_v3d");
+    newer.replica_groups_max = 16;
+    assert_eq!(codes(&body(16), &newer), Vec::<&str>::new());
+}
+
+#[test]
+fn a_finding_names_layer_and_operation() {
+    let origin = |first_value, scope: &str| Origin {
+        first_value,
+        scope: scope.to_owned(),
+        operation: "take",
+    };
+    let body = "%0 = stablehlo.add %arg0, %arg0 : tensor<8x4xf32>\n    %7 = chlo.erf %arg0 : tensor<8x4xf32> -> tensor<8x4xf32>";
+    let report = check(
+        &module(body),
+        &limits("NC_v2"),
+        &[origin(0, "a"), origin(5, "layer.0"), origin(8, "b")],
+    );
+    assert_eq!(
+        report.findings[0].to_string(),
+        "NCC_EVRF001: chlo.erf is not of the dialect stablehlo (chlo.erf of take in layer.0)"
+    );
+}

@@ -1,0 +1,65 @@
+//! Programs for NeuronCores compute the same as others, with indices that stay inside and without `chlo`.
+
+use traind_neuron::core_kind;
+use traind_xla::verify::neuron::{Limits, check};
+use traind_xla::{DType, Shape, Tensor, Trace};
+
+use crate::evaluator::Compiled;
+
+/// The findings in the program of `output`.
+fn findings(compiled: &Compiled) -> Vec<String> {
+    let limits = Limits::of_core(core_kind("NC_v2").unwrap());
+    let report = check(&compiled.program.text, &limits, &compiled.program.origins);
+    report.findings.iter().map(ToString::to_string).collect()
+}
+
+/// Runs `output` in both forms, and returns the values of both.
+fn both(output: &Tensor, arguments: &[Vec<f64>]) -> [Vec<f64>; 2] {
+    let neuron = Compiled::for_neuron(&[output]);
+    assert_eq!(findings(&neuron), Vec::<String>::new());
+    [Compiled::new(&[output], 1), neuron]
+        .map(|it| it.run(&[arguments.to_vec()]).remove(0).remove(0))
+}
+
+fn parameter(trace: &Trace, name: &str, dtype: DType, dims: &[usize]) -> Tensor {
+    trace.parameter(name, Shape::new(dtype, dims)).unwrap()
+}
+
+#[test]
+fn indices_outside_are_clamped_by_the_program_itself() {
+    let trace = Trace::new();
+    let table = parameter(&trace, "table", DType::F32, &[3, 1]);
+    let rows = parameter(&trace, "rows", DType::S32, &[4]);
+    let taken = table.take(&rows).unwrap();
+    let [xla, neuron] = both(&taken, &[vec![1.0, 2.0, 3.0], vec![-5.0, 1.0, 2.0, 7.0]]);
+    assert_eq!((xla, neuron), (vec![1.0, 2.0, 3.0, 3.0], vec![1.0, 2.0, 3.0, 3.0]));
+    let found = findings(&Compiled::new(&[&taken], 1));
+    assert!(found.len() == 1 && found[0].starts_with("NRT_EXEC_OOB"), "{found:?}");
+}
+
+#[test]
+fn parts_that_begin_behind_the_last_place_are_clamped() {
+    let trace = Trace::new();
+    let x = parameter(&trace, "x", DType::F32, &[4]);
+    let start = parameter(&trace, "start", DType::U32, &[]);
+    for (output, expect) in [
+        (x.dynamic_slice(0, &start, 2).unwrap(), vec![3.0, 4.0]),
+        (x.dynamic_place(0, &start, 6).unwrap(), vec![0.0, 0.0, 1.0, 2.0, 3.0, 4.0]),
+    ] {
+        let [xla, neuron] = both(&output, &[vec![1.0, 2.0, 3.0, 4.0], vec![9.0]]);
+        assert_eq!((&xla, &neuron), (&expect, &expect));
+    }
+}
+
+#[test]
+fn the_error_function_needs_no_chlo() {
+    let trace = Trace::new();
+    let count = 201;
+    let x = parameter(&trace, "x", DType::F32, &[count]);
+    let places: Vec<f64> = (0..count).map(|at| (at as f64 - 100.0) / 20.0).collect();
+    let [xla, neuron] = both(&x.erf().unwrap(), &[places]);
+    for (xla, neuron) in xla.iter().zip(&neuron) {
+        assert!((xla - neuron).abs() < 5e-7, "{xla} {neuron}");
+    }
+    assert_eq!((neuron[0], neuron[100]), (-1.0, 0.0));
+}

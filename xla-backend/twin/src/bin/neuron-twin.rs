@@ -1,0 +1,47 @@
+//! The twin's programs, by the name under which they are called: `neuronx-cc`, `neuron-ls`, `neuron-monitor`; as itself,
+//! `neuron-twin sysfs DIR` writes a tree like the driver's.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use traind_twin::{Machine, Options, neuron_ls, neuron_monitor, neuronx_cc, write_sysfs};
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args();
+    let name = arguments.next().unwrap_or_default();
+    let arguments: Vec<String> = arguments.collect();
+    let name = Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if name == "neuronx-cc" {
+        return ExitCode::from(neuronx_cc(&arguments));
+    }
+    match run(&name, &arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            print(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(name: &str, arguments: &[String]) -> Result<(), String> {
+    let machine = Machine::of_environment(&Options::of_environment()?)?;
+    match (name, arguments) {
+        ("neuron-ls", _) => print(&neuron_ls(&machine).to_string()),
+        ("neuron-monitor", _) => loop {
+            print(&neuron_monitor(&machine).to_string());
+            std::thread::sleep(Duration::from_secs(1));
+        },
+        (_, [command, folder]) if command == "sysfs" => {
+            write_sysfs(&machine, Path::new(folder))
+                .map_err(|error| format!("{folder}: {error}"))?;
+        }
+        _ => return Err("usage: neuron-twin sysfs DIR".to_owned()),
+    }
+    Ok(())
+}
+
+#[allow(clippy::print_stdout, reason = "the interface of a program")]
+fn print(line: &str) {
+    println!("{line}");
+}

@@ -1,0 +1,153 @@
+//! The stand-in for `neuronx-cc`: takes its arguments, checks the program, and writes and prints where the real one does.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use traind_neuron::{Generation, Version};
+use traind_xla::verify::neuron::{Finding, Limits, check};
+
+use crate::{Machine, Options};
+
+/// The version that it claims to be: that of SDK 2.32.
+const VERSION: &str = "2.27.5334";
+/// The exit status of refused programs, and of wrong arguments.
+const REFUSED: u8 = 70;
+const USAGE: u8 = 2;
+/// Flags with a value that the compiler's reference documents, or that users report.
+const FLAGS: &[&str] = &[
+    "--framework",
+    "--target",
+    "--output",
+    "--model-type",
+    "--auto-cast",
+    "--auto-cast-type",
+    "--lnc",
+    "--logfile",
+    "--logfile-verbose",
+    "--verbose",
+    "--optlevel",
+    "--dump",
+    "--distribution-strategy",
+    "--hbm-scratchpad-page-size",
+    "--internal-max-instruction-limit",
+    "--implicit-integer-downcast",
+];
+const SWITCHES: &[&str] = &[
+    "--enable-internal-neff-wrapper",
+    "--enable-mixed-precision-accumulation",
+    "--enable-saturate-infinity",
+    "--enable-fast-loading-neuron-binaries",
+    "--enable-fast-context-switch",
+    "--native-int64",
+];
+
+#[derive(Default)]
+struct Arguments {
+    program: PathBuf,
+    output: PathBuf,
+    logfile: Option<PathBuf>,
+    target: String,
+    lnc: Option<u32>,
+    instructions_max: Option<u64>,
+}
+
+/// Runs the compiler with these arguments, and returns its exit status.
+#[allow(clippy::print_stdout, clippy::print_stderr, reason = "the compiler's interface")]
+pub fn neuronx_cc(arguments: &[String]) -> u8 {
+    if arguments.first().is_some_and(|it| it == "--version") {
+        println!("NeuronX Compiler version {VERSION}");
+        return 0;
+    }
+    let parsed = Arguments::parse(arguments);
+    let outcome = parsed
+        .map_err(|error| (USAGE, error))
+        .and_then(|arguments| arguments.compile().map_err(|error| (REFUSED, error)));
+    match outcome {
+        Ok(()) => {
+            println!(".\nCompiler status PASS");
+            0
+        }
+        Err((status, error)) => {
+            eprintln!("{error}");
+            status
+        }
+    }
+}
+
+impl Arguments {
+    fn parse(arguments: &[String]) -> Result<Arguments, String> {
+        let (command, rest) = arguments.split_first().ok_or("neuronx-cc: error: no command")?;
+        if command != "compile" {
+            return Err(format!("neuronx-cc: error: invalid choice: '{command}'"));
+        }
+        let mut found = Arguments::default();
+        for argument in rest {
+            let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
+            match name {
+                "--output" => found.output = value.into(),
+                "--logfile" => found.logfile = Some(value.into()),
+                "--target" => found.target = value.to_owned(),
+                "--lnc" => found.lnc = value.parse().ok(),
+                "--internal-max-instruction-limit" => found.instructions_max = value.parse().ok(),
+                _ if FLAGS.contains(&name)
+                    || SWITCHES.contains(&name)
+                    || name.starts_with("-O") => {}
+                _ if name.starts_with('-') => {
+                    return Err(format!("neuronx-cc: error: unrecognized arguments: {argument}"));
+                }
+                _ => found.program = argument.into(),
+            }
+        }
+        Ok(found)
+    }
+
+    fn compile(&self) -> Result<(), String> {
+        let options = Options::of_environment()?;
+        std::thread::sleep(Duration::from_millis(options.compile_ms));
+        let log = self.logfile.clone().unwrap_or_else(|| "log-neuron-cc.txt".into());
+        let write = |path: &PathBuf, text: &str| {
+            fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+        };
+        write(&log, &format!("neuronx-cc {VERSION}\n"))?;
+        if !options.compile_code.is_empty() {
+            return Err(format!("[ERROR] [NCC_{}] injected by the twin", options.compile_code));
+        }
+        let text = fs::read_to_string(&self.program)
+            .map_err(|error| format!("{}: {error}", self.program.display()))?;
+        let findings = check(&text, &self.limits(&options)?, &[]).findings;
+        let (at_load, refused): (Vec<Finding>, Vec<Finding>) =
+            findings.into_iter().partition(|finding| finding.code.starts_with("NRT_"));
+        if let Some(finding) = refused.first() {
+            return Err(format!("[ERROR] [{}] {finding}", finding.code));
+        }
+        // What the runtime refuses when it loads the file.
+        let lines = at_load.iter().map(|finding| format!("{finding}\n"));
+        write(&self.output, &lines.collect::<String>())
+    }
+
+    fn limits(&self, options: &Options) -> Result<Limits, String> {
+        let generation = Generation::of_device(&self.target)
+            .ok_or_else(|| format!("neuronx-cc: error: invalid target '{}'", self.target))?;
+        let config = self.lnc.unwrap_or(generation.default_logical_config());
+        let core = generation.core_kind(config).ok_or_else(|| {
+            format!("[ERROR] [NCC_EARG001] --lnc={config} is not supported by {}", self.target)
+        })?;
+        let machine = Machine::of_environment(options)?;
+        if machine.kind != core {
+            return Err(format!(
+                "[ERROR] [NCC_EARG001] --lnc={config} differs from NEURON_LOGICAL_NC_CONFIG={}",
+                machine.kind.logical_config
+            ));
+        }
+        let counts = if options.any_count { &[][..] } else { generation.documented_core_counts() };
+        let of_core = Limits::of_core(core);
+        Ok(Limits {
+            replica_groups_max: traind_neuron::replica_groups_max(Some(Version::new(2, 34))),
+            instructions_max: self.instructions_max.unwrap_or(of_core.instructions_max),
+            accepts_chlo: options.chlo,
+            core_counts: counts.to_vec(),
+            ..of_core
+        })
+    }
+}

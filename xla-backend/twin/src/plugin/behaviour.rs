@@ -1,0 +1,344 @@
+//! What the twin answers itself.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use traind_neuron::{RUNTIME, Version};
+
+use super::errors::{self, INTERNAL, INVALID_ARGUMENT, RESOURCE_EXHAUSTED};
+use super::records::*;
+use super::table::{inner, place};
+use crate::machine::hold;
+use crate::{Machine, Options};
+
+/// The size of `PJRT_Device_DefaultMemory_Args`.
+const DEFAULT_MEMORY_SIZE: usize = 32;
+const NAMED_VALUE_SIZE: usize = 56;
+const INT64: c_int = 1;
+const ABSENT: &[&str] = &[
+    "PJRT_LoadedExecutable_GetDeviceAssignment",
+    "PJRT_Client_CreateBuffersForAsyncHostToDevice",
+    "PJRT_Client_CreateUninitializedBuffer",
+];
+/// Of which nothing is public.
+const ANALYSIS: &[&str] = &[
+    "PJRT_Executable_GetCostAnalysis",
+    "PJRT_Executable_GetCompiledMemoryStats",
+    "PJRT_Executable_OptimizedProgram",
+    "PJRT_TopologyDescription_Create",
+    "PJRT_Compile",
+];
+const VERSION: &str = "3.0.5356.0 (twin)";
+
+/// What a client found when it was made.
+struct Started {
+    options: Options,
+    machine: Machine,
+    cores: usize,
+    /// Locks of the cores.
+    _held: Vec<File>,
+}
+
+static STARTED: OnceLock<Started> = OnceLock::new();
+static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
+/// The one memory of each device.
+static MEMORIES: LazyLock<Mutex<HashMap<usize, Box<usize>>>> = LazyLock::new(Mutex::default);
+
+/// Answers a call of an entry.
+///
+/// # Safety
+/// `args` are the arguments of that entry.
+pub(super) unsafe fn call(index: usize, name: &str, args: *mut c_void) -> *mut c_void {
+    // SAFETY: the caller passes the arguments of this entry, here and below.
+    let pass_on = || unsafe { inner(index)(args) };
+    let analysis = STARTED.get().is_some_and(|started| started.options.analysis);
+    if ABSENT.contains(&name) || (ANALYSIS.contains(&name) && !analysis) {
+        return errors::unimplemented(name);
+    }
+    // SAFETY: as above.
+    unsafe {
+        match name {
+            "PJRT_Error_Destroy" | "PJRT_Error_Message" | "PJRT_Error_GetCode" => {
+                of_error(name, args).unwrap_or_else(pass_on)
+            }
+            "PJRT_Client_Create" => create(args, pass_on),
+            "PJRT_Client_PlatformName" => with_text(args, pass_on, "neuron"),
+            "PJRT_Client_PlatformVersion" => with_text(args, pass_on, VERSION),
+            "PJRT_DeviceDescription_Kind" => {
+                with_text(args, pass_on, STARTED.get().map_or("", |it| it.machine.kind.kind))
+            }
+            "PJRT_Device_LocalHardwareId" => hardware_id(args, pass_on),
+            "PJRT_Device_AddressableMemories" => memories(args, pass_on),
+            // The same on every device.
+            "PJRT_Memory_Id" => {
+                let error = pass_on();
+                (*args.cast::<SubjectNumber>()).number = 0;
+                error
+            }
+            "PJRT_Device_MemoryStats" => memory_stats(args),
+            "PJRT_Client_Compile" => compile(args).unwrap_or_else(pass_on),
+            "PJRT_LoadedExecutable_Execute" => injected().unwrap_or_else(pass_on),
+            _ => pass_on(),
+        }
+    }
+}
+
+/// # Safety
+/// `args` are those of an entry about an error.
+unsafe fn of_error(name: &str, args: *mut c_void) -> Option<*mut c_void> {
+    // SAFETY: the promise above.
+    let error = unsafe { (*args.cast::<OfError>()).error };
+    if !errors::is_own(error) {
+        return None;
+    }
+    match name {
+        "PJRT_Error_Destroy" => errors::destroy(error),
+        // SAFETY: as above.
+        "PJRT_Error_GetCode" => unsafe { (*args.cast::<ErrorCode>()).code = errors::code(error) },
+        _ => {
+            let (text, size) = errors::text(error);
+            // SAFETY: as above.
+            let args = unsafe { &mut *args.cast::<OfError>() };
+            (args.text, args.size) = (text, size);
+        }
+    }
+    Some(std::ptr::null_mut())
+}
+
+/// # Safety
+/// `args` are those of `PJRT_Client_Create`.
+unsafe fn create(args: *mut c_void, pass_on: impl Fn() -> *mut c_void) -> *mut c_void {
+    let cores = match start() {
+        Ok(cores) => cores,
+        Err((code, text)) => return errors::new(code, &text),
+    };
+    let option = NamedValue {
+        head: [NAMED_VALUE_SIZE, 0],
+        name: c"cpu_device_count".as_ptr(),
+        name_size: c"cpu_device_count".count_bytes(),
+        kind: INT64,
+        value: cores as i64,
+        value_size: 1,
+    };
+    // SAFETY: the promise above; the option lives until the call returns.
+    let create = unsafe { &mut *args.cast::<ClientCreate>() };
+    (create.options, create.count) = (&raw const option, 1);
+    let error = pass_on();
+    (create.options, create.count) = (std::ptr::null(), 0);
+    error
+}
+
+/// Initializes the runtime, once, and returns the number of cores.
+fn start() -> Result<usize, (c_int, String)> {
+    if let Some(started) = STARTED.get() {
+        return Ok(started.cores);
+    }
+    let invalid = |text: String| (INVALID_ARGUMENT, text);
+    let options = Options::of_environment().map_err(invalid)?;
+    check_version(options.version_2).map_err(invalid)?;
+    let machine = Machine::of_environment(&options).map_err(invalid)?;
+    let [visible, count] =
+        ["NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"].map(|name| std::env::var(name).ok());
+    let cores = machine.visible(visible.as_deref(), count.as_deref()).map_err(invalid)?;
+    std::thread::sleep(Duration::from_millis(options.init_ms));
+    let folder = std::env::var_os("TRAIND_TWIN_LOCKS").map(PathBuf::from);
+    let held = folder.map(|folder| hold(&folder, &cores, machine.kind)).transpose();
+    let held = held.map_err(|text| (RESOURCE_EXHAUSTED, text))?.unwrap_or_default();
+    let cores = cores.len();
+    let _ = STARTED.set(Started { options, machine, cores, _held: held });
+    Ok(cores)
+}
+
+/// The version that the client asks for has to be the one whose sizes it passes, and one that the plugin serves.
+fn check_version(version_2: bool) -> Result<(), String> {
+    let plugin = if version_2 { Version::new(2, 2) } else { Version::new(3, 0) };
+    let asked = std::env::var("NEURON_INTERNAL_PJRT_C_API_VERSION").unwrap_or_default();
+    let asked = Version::parse(&asked);
+    let fits = asked == Some(traind_neuron::CLIENT_API)
+        && traind_neuron::api_problem(plugin, traind_neuron::CLIENT_API).is_none();
+    match fits {
+        true => Ok(()),
+        false => {
+            Err("[PJRT_Client_Create] wrapper: error condition !(args->struct_size == ss):"
+                .to_owned())
+        }
+    }
+}
+
+/// # Safety
+/// `args` have a subject, and a text with its size as results.
+unsafe fn with_text(
+    args: *mut c_void,
+    pass_on: impl Fn() -> *mut c_void,
+    text: &'static str,
+) -> *mut c_void {
+    let error = pass_on();
+    // SAFETY: the promise above.
+    let args = unsafe { &mut *args.cast::<SubjectText>() };
+    (args.text, args.size) = (text.as_ptr().cast(), text.len());
+    error
+}
+
+/// # Safety
+/// `args` are those of `PJRT_Device_LocalHardwareId`.
+unsafe fn hardware_id(args: *mut c_void, pass_on: impl Fn() -> *mut c_void) -> *mut c_void {
+    let error = pass_on();
+    if let Some(started) = STARTED.get().filter(|started| started.options.reversed) {
+        // SAFETY: the promise above.
+        let args = unsafe { &mut *args.cast::<SubjectNumber>() };
+        args.number = started.cores as c_int - 1 - args.number;
+    }
+    error
+}
+
+/// The default memory alone.
+///
+/// # Safety
+/// `args` are those of `PJRT_Device_AddressableMemories`.
+unsafe fn memories(args: *mut c_void, pass_on: impl Fn() -> *mut c_void) -> *mut c_void {
+    let error = pass_on();
+    // SAFETY: the promise above.
+    let args = unsafe { &mut *args.cast::<Memories>() };
+    let mut default = SubjectPointer {
+        head: [DEFAULT_MEMORY_SIZE, 0],
+        subject: args.device,
+        result: std::ptr::null_mut(),
+    };
+    // SAFETY: these are the arguments of that entry.
+    let failed = unsafe { inner(place("PJRT_Device_DefaultMemory"))((&raw mut default).cast()) };
+    if !failed.is_null() || default.result.is_null() {
+        return error;
+    }
+    let mut known = MEMORIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let list =
+        known.entry(args.device as usize).or_insert_with(|| Box::new(default.result as usize));
+    (args.memories, args.count) = ((&raw const **list).cast(), 1);
+    error
+}
+
+/// # Safety
+/// `args` are those of `PJRT_Device_MemoryStats`.
+unsafe fn memory_stats(args: *mut c_void) -> *mut c_void {
+    let limit = STARTED.get().map_or(0, |started| started.machine.kind.memory_bytes as i64);
+    // SAFETY: the promise above.
+    let stats = unsafe { &mut *args.cast::<MemoryStats>() };
+    (stats.in_use, stats.limit, stats.has_limit) = (0, limit, true);
+    std::ptr::null_mut()
+}
+
+/// Runs the compiler from `PATH` as the plugin does. `None` if it accepts the program.
+///
+/// # Safety
+/// `args` are those of `PJRT_Client_Compile`.
+unsafe fn compile(args: *mut c_void) -> Option<*mut c_void> {
+    // SAFETY: the promise above: the program's bytes live during the call.
+    let code = unsafe {
+        let program = &*(*args.cast::<Compile>()).program;
+        std::slice::from_raw_parts(program.code, program.size)
+    };
+    if let Err(text) = run_compiler(code) {
+        return Some(errors::new(INTERNAL, &text));
+    }
+    if STARTED.get().is_some_and(|started| started.options.inexact) {
+        let rounded = rounded_integers(&String::from_utf8_lossy(code)).into_bytes().leak();
+        // SAFETY: the promise above; the rounded program lives as long as the process.
+        unsafe {
+            let args = &mut *args.cast::<Compile>();
+            let (code, size) = (rounded.as_ptr(), rounded.len());
+            let mut program = *args.program;
+            (program.code, program.size) = (code, size);
+            args.program = Box::leak(Box::new(program));
+        }
+    }
+    None
+}
+
+/// The program with integer constants as float32 holds them.
+fn rounded_integers(program: &str) -> String {
+    const OPEN: &str = "stablehlo.constant dense<";
+    let mut rounded = String::new();
+    for line in program.lines() {
+        let number = line.split_once(OPEN).and_then(|(before, rest)| {
+            let (number, after) = rest.split_once('>')?;
+            Some((before, number.parse::<u32>().ok()?, after))
+        });
+        match number.filter(|_| line.contains("ui32")) {
+            Some((before, number, after)) => {
+                let number = f64::from(number as f32).min(f64::from(u32::MAX)) as u32;
+                rounded.push_str(&format!("{before}{OPEN}{number}>{after}\n"));
+            }
+            None => rounded.extend([line, "\n"]),
+        }
+    }
+    rounded
+}
+
+fn run_compiler(code: &[u8]) -> Result<(), String> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let started = STARTED.get().ok_or("nrt status=13: not initialized")?;
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("neuronxcc-{}-{number}", std::process::id()));
+    let text = |error: std::io::Error| format!("RunNeuronCCImpl: {}: {error}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(text)?;
+    let [program, neff] = ["file.code", "file.neff"].map(|name| folder.join(name));
+    std::fs::write(&program, code).map_err(text)?;
+    let mut arguments = vec![
+        "compile".to_owned(),
+        "--framework=XLA".to_owned(),
+        format!("--target={}", started.machine.instance.generation.target()),
+        "--verbose=35".to_owned(),
+        "--enable-internal-neff-wrapper".to_owned(),
+        format!("--output={}", neff.display()),
+        program.display().to_string(),
+    ];
+    let flags = std::env::var("NEURON_CC_FLAGS").unwrap_or_default();
+    arguments.extend(flags.split_whitespace().map(str::to_owned));
+    let output = Command::new("neuronx-cc")
+        .args(&arguments)
+        .stdout(std::process::Stdio::inherit())
+        .output()
+        .map_err(|error| format!("RunNeuronCCImpl: neuronx-cc: {error}"))?;
+    let loaded = std::fs::read_to_string(&neff).unwrap_or_default();
+    let _ = std::fs::remove_dir_all(&folder);
+    if !output.status.success() {
+        return Err(format!(
+            "RunNeuronCCImpl: error condition error != 0: <class 'subprocess.CalledProcessError'>: Command \
+             '['neuronx-cc', '{}']' returned non-zero exit status {}.\n{}",
+            arguments.join("', '"),
+            output.status.code().unwrap_or(-1),
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    let spans_cores = text_of(code, "mhlo.num_replicas = ") > 1;
+    if spans_cores && std::env::var_os("NEURON_RT_ROOT_COMM_ID").is_none() {
+        return Err("NRT_INVALID: NEURON_RT_ROOT_COMM_ID is not set".to_owned());
+    }
+    if loaded.is_empty() { Ok(()) } else { Err(format!("nrt_load failed: {loaded}")) }
+}
+
+/// The number behind `key` in a program.
+fn text_of(code: &[u8], key: &str) -> u64 {
+    let text = String::from_utf8_lossy(code);
+    let behind = text.find(key).map(|at| &text[at + key.len()..]).unwrap_or_default();
+    let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or(1)
+}
+
+/// The failure that the options ask of this execution.
+fn injected() -> Option<*mut c_void> {
+    let options = &STARTED.get()?.options;
+    let number = EXECUTIONS.fetch_add(1, Ordering::Relaxed) + 1;
+    if options.fail_status == 0 || number != options.fail_at {
+        return None;
+    }
+    let code = RUNTIME.iter().find(|code| code.status == options.fail_status);
+    let name = code.map_or("UNKNOWN", |code| code.name);
+    let text = format!("nrt_execute failed: NRT_{name} status={}", options.fail_status);
+    Some(errors::new(INTERNAL, &text))
+}

@@ -1,0 +1,8 @@
+//! `GetPjrtApi`: a function table whose entries check the sizes of their arguments, answer themselves or call the CPU
+//! plugin's.
+#![allow(unsafe_code)]
+
+mod behaviour;
+mod errors;
+mod records;
+mod table;

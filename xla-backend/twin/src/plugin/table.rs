@@ -1,0 +1,131 @@
+//! The function table.
+
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+
+use libloading::Library;
+use traind_pjrt::FUNCTION_TABLE;
+
+use super::behaviour;
+use super::errors::{self, INVALID_ARGUMENT};
+
+/// An entry of the table: takes its arguments, and returns an error or null.
+pub(super) type Entry = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+
+const ENTRIES: usize = FUNCTION_TABLE.len();
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ApiVersion {
+    struct_size: usize,
+    extension_start: *mut c_void,
+    major: c_int,
+    minor: c_int,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Table {
+    struct_size: usize,
+    extension_start: *mut c_void,
+    version: ApiVersion,
+    entries: [Option<Entry>; ENTRIES],
+}
+
+// SAFETY: the table is written once and then read.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+static INNER: OnceLock<Table> = OnceLock::new();
+static OWN: OnceLock<Table> = OnceLock::new();
+
+/// The variable with the path of the plugin that the twin wraps.
+const INNER_PLUGIN: &str = "TRAIND_TWIN_PLUGIN";
+/// What traind sets for programs for CPUs by an override, which a wrapped plugin does not get.
+const INNER_FLAGS: &str = "--xla_cpu_multi_thread_eigen=false --xla_cpu_use_xnnpack=false \
+    --xla_cpu_enable_concurrency_optimized_scheduler=false";
+
+/// The plugin's one symbol. Null if the wrapped plugin cannot be loaded.
+#[allow(unreachable_pub, reason = "the symbol is exported by its name")]
+#[unsafe(no_mangle)]
+pub extern "C" fn GetPjrtApi() -> *const c_void {
+    match own() {
+        Some(table) => (table as *const Table).cast(),
+        None => std::ptr::null(),
+    }
+}
+
+fn own() -> Option<&'static Table> {
+    if OWN.get().is_none() {
+        let inner = load()?;
+        let _ = INNER.set(inner);
+        let _ = OWN.set(Table {
+            // The real plugin has no extension for custom calls.
+            extension_start: std::ptr::null_mut(),
+            entries: entries(),
+            ..inner
+        });
+    }
+    OWN.get()
+}
+
+fn load() -> Option<Table> {
+    let path = std::env::var_os(INNER_PLUGIN)?;
+    // SAFETY: plugins are loaded before the process starts threads.
+    unsafe { std::env::set_var("XLA_FLAGS", INNER_FLAGS) };
+    // SAFETY: the variable names a PJRT plugin, whose initializers loading runs.
+    let library = unsafe { Library::new(path) }.ok()?;
+    // SAFETY: this is the signature that PJRT gives the symbol.
+    let get = unsafe { library.get::<unsafe extern "C" fn() -> *const Table>(b"GetPjrtApi\0") };
+    // SAFETY: it takes nothing.
+    let table = unsafe { get.ok()?() };
+    std::mem::forget(library);
+    // SAFETY: the CPU plugin's table has the version that the binding declares.
+    (!table.is_null()).then(|| unsafe { *table })
+}
+
+/// The wrapped plugin's entry.
+pub(super) fn inner(index: usize) -> Entry {
+    let entry = INNER.get().and_then(|table| table.entries[index]);
+    entry.unwrap_or(unimplemented_entry)
+}
+
+unsafe extern "C" fn unimplemented_entry(_: *mut c_void) -> *mut c_void {
+    errors::unimplemented("entry")
+}
+
+/// The place of an entry in the table.
+pub(super) fn place(name: &str) -> usize {
+    FUNCTION_TABLE.iter().position(|(entry, _)| *entry == name).unwrap_or(usize::MAX)
+}
+
+/// Checks the size of the arguments, then answers or passes the call on.
+unsafe extern "C" fn checked<const INDEX: usize>(args: *mut c_void) -> *mut c_void {
+    let (name, size) = FUNCTION_TABLE[INDEX];
+    // SAFETY: every argument begins with its size.
+    let given = unsafe { args.cast::<usize>().read() };
+    if size.is_some_and(|size| size != given) {
+        let text = format!("[{name}] wrapper: error condition !(args->struct_size == ss):");
+        return errors::new(INVALID_ARGUMENT, &text);
+    }
+    // SAFETY: the caller passes the arguments of this entry.
+    unsafe { behaviour::call(INDEX, name, args) }
+}
+
+macro_rules! checked_entries {
+    ($($index:literal)*) => { [$(Some(checked::<$index> as Entry)),*] };
+}
+
+fn entries() -> [Option<Entry>; ENTRIES] {
+    checked_entries![
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15
+        16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+        32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47
+        48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63
+        64 65 66 67 68 69 70 71 72 73 74 75 76 77 78 79
+        80 81 82 83 84 85 86 87 88 89 90 91 92 93 94 95
+        96 97 98 99 100 101 102 103 104 105 106 107 108 109 110 111
+        112 113 114 115 116 117
+    ]
+}

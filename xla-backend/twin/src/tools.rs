@@ -1,0 +1,85 @@
+//! Stand-ins for `neuron-ls` and `neuron-monitor`, and a tree like the driver's in sysfs, all of one machine.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::Machine;
+
+/// The output of `neuron-ls -j`.
+pub fn neuron_ls(machine: &Machine) -> Value {
+    let per_device = machine.cores_per_device();
+    let device = |index: u32| {
+        json!({
+            "neuron_device": index,
+            "bdf": format!("{:02x}:00.0", index + 0x10),
+            "connected_to": machine.instance.connected_to(index),
+            "nc_count": per_device,
+            "logical_neuroncore_config": machine.kind.logical_config,
+            "memory_size": machine.instance.memory_bytes,
+            "neuroncore_ids": (index * per_device..(index + 1) * per_device).collect::<Vec<_>>(),
+            "cpu_affinity": "0-95",
+            "numa_node": "0",
+            "neuron_processes": [],
+        })
+    };
+    (0..machine.instance.devices).map(device).collect()
+}
+
+/// A line of `neuron-monitor`: all cores idle.
+pub fn neuron_monitor(machine: &Machine) -> Value {
+    let cores =
+        (0..machine.cores()).map(|core| (core.to_string(), json!({"neuroncore_utilization": 0.0})));
+    let cores: serde_json::Map<String, Value> = cores.collect();
+    json!({
+        "neuron_runtime_data": [{"pid": 1, "neuron_runtime_tag": "", "error": "", "report": {
+            "neuroncore_counters": {"period": 1.0, "neuroncores_in_use": cores},
+            "execution_stats": {"error_summary": {"generic": 0, "hardware": 0}, "latency_stats": null},
+        }}],
+        "instance_info": {"instance_type": machine.instance.name},
+        "neuron_hardware_info": {
+            "neuron_device_type": machine.instance.generation.device_name().to_lowercase(),
+            "neuron_device_count": machine.instance.devices,
+            "neuron_device_memory_size": machine.instance.memory_bytes,
+            "neuroncore_per_device_count": machine.cores_per_device(),
+            "logical_neuroncore_config": machine.kind.logical_config,
+        },
+    })
+}
+
+/// Writes the driver's tree below `root`, with the version of the driver in `root/version`.
+pub fn write_sysfs(machine: &Machine, root: &Path) -> io::Result<()> {
+    let generation = machine.instance.generation;
+    write(&root.join("version"), "2.30.2.0")?;
+    for device in 0..machine.instance.devices {
+        let device = root.join(format!("neuron{device}"));
+        write(&device.join("core_count"), &generation.physical_cores().to_string())?;
+        write(&device.join("info/architecture/device_name"), generation.device_name())?;
+        write(&device.join("info/serial_number"), "00000000000000ff")?;
+        for counter in
+            ["mem_ecc_uncorrected", "sram_ecc_uncorrected", "mem_ecc_repairable_uncorrected"]
+        {
+            write(&device.join("stats/hardware").join(counter), "0")?;
+        }
+        for core in 0..generation.physical_cores() {
+            let stats = device.join(format!("neuron_core{core}/stats"));
+            write(&stats.join("memory_usage/device_mem/total"), "0")?;
+            write(&stats.join("other_info/nc_time_in_use/total"), "0")?;
+            for status in
+                ["success", "failure", "timeout", "hw_error", "oob_error", "resource_error"]
+            {
+                write(&stats.join(format!("status/{status}/total")), "0")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(path, format!("{text}\n"))
+}

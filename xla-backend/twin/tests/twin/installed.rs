@@ -1,0 +1,63 @@
+//! The twin in the folders of a simulated machine.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use traind_tests::Host;
+
+/// The twin's programs, beside the tests.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_neuron-twin");
+
+/// The plugin, which cargo builds with these tests.
+pub(crate) fn plugin() -> PathBuf {
+    let profile = Path::new(PROGRAM).parent().unwrap();
+    let found = ["deps/libtraind_twin.so", "libtraind_twin.so"].map(|name| profile.join(name));
+    let newest = found
+        .into_iter()
+        .filter_map(|path| Some((fs::metadata(&path).ok()?.modified().ok()?, path)));
+    newest.max().expect("no libtraind_twin.so: cargo build -p traind-twin").1
+}
+
+/// A host with cores of the twin and a running daemon.
+pub(crate) async fn host(cores: u32, instance: &str, options: &str) -> Host {
+    let mut host = Host::cold(cores);
+    let tools = host.path("twin/bin");
+    fs::create_dir_all(&tools).unwrap();
+    for name in ["neuronx-cc", "neuron-ls", "neuron-monitor"] {
+        symlink(PROGRAM, tools.join(name)).unwrap();
+    }
+    let sysfs = host.path("twin/sysfs");
+    let options = format!("instance={instance},{options}");
+    let status = Command::new(PROGRAM)
+        .arg("sysfs")
+        .arg(&sysfs)
+        .env("TRAIND_TWIN_OPTIONS", &options)
+        .status();
+    assert!(status.unwrap().success());
+    host.set_environment(environment(&host, &options));
+    let driver = sysfs.join("version");
+    host.add_options(&[
+        "--platform=neuron",
+        &format!("--neuron-sysfs={}", sysfs.display()),
+        &format!("--neuron-tools={}", tools.display()),
+        &format!("--neuron-driver={}", driver.display()),
+    ]);
+    host.start().await;
+    host
+}
+
+/// The variables of the twin on a host.
+pub(crate) fn environment(host: &Host, options: &str) -> Vec<(String, String)> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let text = |path: PathBuf| path.into_os_string().into_string().unwrap();
+    let variables = [
+        ("PATH", format!("{}:{path}", host.path("twin/bin").display())),
+        ("TRAIND_PLUGIN_NEURON", text(plugin())),
+        ("TRAIND_TWIN_PLUGIN", text(host.plugin())),
+        ("TRAIND_TWIN_LOCKS", text(host.path("twin/locks"))),
+        ("TRAIND_TWIN_OPTIONS", options.to_owned()),
+    ];
+    variables.map(|(name, value)| (name.to_owned(), value)).to_vec()
+}

@@ -1,0 +1,93 @@
+//! Whole jobs: the same losses as on CPU devices, and failures that name code, meaning and remedy.
+
+use traind_proto::v1::JobState;
+use traind_tests::{CommandOutput, Draft, Host};
+
+use crate::installed;
+
+fn draft(host: &Host, cores: u32) -> Draft {
+    Draft::new(host, "tiny").set("resources.cores", cores).set("train.max_steps", 4)
+}
+
+/// The losses of a job on CPU devices without kernels of traind's, which other platforms lack too.
+async fn losses_on_cpu(cores: u32) -> Vec<f64> {
+    let off = vec![("TRAIND_KERNELS", "off".to_owned())];
+    let host = Host::started_with_environment(cores, off).await;
+    let history = host.complete(&draft(&host, cores)).await;
+    history.steps().iter().map(|step| step.loss).collect()
+}
+
+async fn losses_on_twin(cores: u32, instance: &str, options: &str) -> Vec<f64> {
+    let host = installed::host(cores, instance, options).await;
+    let history = host.complete(&draft(&host, cores).set("resources.platform", "neuron")).await;
+    let log = host.runner_log(&history.job.id);
+    assert!(log.contains("Compiler status PASS"), "{log}");
+    history.steps().iter().map(|step| step.loss).collect()
+}
+
+fn assert_equal(cpu: &[f64], twin: &[f64]) {
+    assert!(!cpu.is_empty() && cpu.len() == twin.len(), "{cpu:?} {twin:?}");
+    for (cpu, twin) in cpu.iter().zip(twin) {
+        assert!((cpu - twin).abs() <= 1e-6 * cpu.abs().max(1.0), "{cpu} {twin}");
+    }
+}
+
+#[tokio::test]
+async fn losses_are_those_of_cpu_devices() {
+    let cpu = losses_on_cpu(1).await;
+    assert_equal(&cpu, &losses_on_twin(1, "trn1.2xlarge", "chlo=false,analysis=false").await);
+    assert_equal(&cpu, &losses_on_twin(1, "trn2.48xlarge", "chlo=true,analysis=true").await);
+}
+
+#[tokio::test]
+async fn losses_of_two_cores_are_those_of_cpu_devices() {
+    let cpu = losses_on_cpu(2).await;
+    for reversed in [false, true] {
+        let options = format!("reversed={reversed}");
+        assert_equal(&cpu, &losses_on_twin(2, "trn1.2xlarge", &options).await);
+    }
+}
+
+/// Runs a job that fails, and returns its message.
+async fn failure(options: &str) -> String {
+    let host = installed::host(1, "trn1.2xlarge", options).await;
+    let job = draft(&host, 1).set("resources.platform", "neuron");
+    let history = host.run(&job).await;
+    assert_eq!(history.job.state(), JobState::Failed, "{:?}", history.job);
+    let cores = host.cores().await;
+    assert!(cores.iter().all(|core| core.job_id.is_empty()), "{cores:?}");
+    history.job.failure.unwrap().message
+}
+
+#[tokio::test]
+async fn failures_of_runtime_and_compiler_name_code_and_remedy() {
+    for (options, parts) in [
+        ("fail_status=1006,fail_at=3", ["NRT 1006 (EXEC_OOB)", "outside of a tensor"]),
+        (
+            "fail_status=1204",
+            ["NRT 1204 (EXEC_SW_NQ_OVERFLOW)", "NEURON_RT_ENABLE_DGE_NOTIFICATIONS=0"],
+        ),
+        ("compile_code=EOOM002", ["NCC_EOOM002", "per_device_train_batch_size"]),
+        ("inexact=true", ["resources.platform", "computes 32-bit integers inexactly"]),
+        ("version_2=true", ["libneuronxla 3.0 or newer", "struct_size"]),
+    ] {
+        let message = failure(options).await;
+        for part in parts {
+            assert!(message.contains(part), "{options}: {message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn generate_reads_its_answer_among_the_compilers_dots() {
+    let host = installed::host(1, "trn1.2xlarge", "").await;
+    let folder = host.path("model");
+    traind_tests::model::write_fixture(&folder, "gpt2-causal-lm");
+    let mut command = host.traind();
+    command.args(["generate", "--platform=neuron", "--max-new-tokens=2", "--output=json"]);
+    command.arg(&folder).arg("a").envs(installed::environment(&host, "instance=trn1.2xlarge"));
+    let output = CommandOutput::of(command.output().unwrap());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let texts: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(texts[0]["tokens"].as_array().unwrap().len(), 2, "{texts}");
+}

@@ -1,0 +1,9 @@
+//! Jobs with `platform: neuron` on the twin of Neuron's plugin, compiler and tools.
+
+// A machine that cannot run the tests fails them.
+#![allow(clippy::unwrap_used)]
+
+mod contact;
+mod installed;
+mod jobs;
+mod tools;

@@ -1,0 +1,60 @@
+//! The stand-ins of the compiler and the tools, and how the daemon sees the instances.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use crate::installed::{self, PROGRAM};
+
+fn compile(program: &str, arguments: &[&str]) -> (Output, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let compiler = folder.path().join("neuronx-cc");
+    std::os::unix::fs::symlink(PROGRAM, &compiler).unwrap();
+    fs::write(folder.path().join("file.code"), program).unwrap();
+    let mut command = Command::new(compiler);
+    command.current_dir(folder.path()).env_remove("TRAIND_TWIN_OPTIONS");
+    command.args(["compile", "--framework=XLA", "--output=file.neff", "file.code"]).args(arguments);
+    (command.output().unwrap(), folder)
+}
+
+const GOOD: &str = "func.func public @main(%arg0: tensor<4xf32>) -> (tensor<4xf32>) {\n\
+    %0 = stablehlo.add %arg0, %arg0 : tensor<4xf32>\nreturn %0 : tensor<4xf32>\n}\n";
+
+#[test]
+fn the_compiler_prints_and_writes_as_the_real_one() {
+    let (output, folder) = compile(GOOD, &["--target=trn1", "-O1"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), ".\nCompiler status PASS\n");
+    assert!(folder.path().join("file.neff").is_file());
+    assert!(folder.path().join("log-neuron-cc.txt").is_file());
+}
+
+#[test]
+fn the_compiler_refuses_with_codes_and_statuses() {
+    let bad = GOOD.replace("4xf32", "4xf64");
+    for (program, arguments, status, text) in [
+        (bad.as_str(), &["--target=trn1"][..], 70, "[NCC_ESPP004]"),
+        (GOOD, &["--target=trn1", "--lnc=2"], 70, "[NCC_EARG001]"),
+        (GOOD, &["--target=trn1", "--fast"], 2, "unrecognized arguments: --fast"),
+        (GOOD, &["--target=p5"], 70, "invalid target"),
+    ] {
+        let (output, _folder) = compile(program, arguments);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{errors}");
+        assert!(errors.contains(text), "{errors}");
+    }
+}
+
+#[tokio::test]
+async fn the_daemon_finds_the_cores_of_all_instances() {
+    for (instance, cores, device) in [
+        ("trn1.2xlarge", 2, "Trainium1"),
+        ("trn1.32xlarge", 32, "Trainium1"),
+        ("trn2.48xlarge", 64, "Trainium2"),
+        ("trn3", 16, "Trainium3"),
+    ] {
+        let host = installed::host(cores, instance, "").await;
+        let found = host.cores().await;
+        assert_eq!(found.len() as u32, cores, "{instance}");
+        assert!(found.iter().all(|core| core.device.contains(device)), "{found:?}");
+    }
+}
