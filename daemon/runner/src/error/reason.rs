@@ -179,7 +179,9 @@ fn of_model(error: &ModelError) -> &'static str {
         | ModelError::MissingTensor { .. }
         | ModelError::MissingElements { .. } => reasons::TENSOR_MISSING,
         ModelError::Corrupt { .. } | ModelError::WeightDType { .. } => reasons::WEIGHTS_CORRUPT,
-        ModelError::NoWeights { .. } | ModelError::PickledWeights { .. } => reasons::FILE_NOT_FOUND,
+        ModelError::NoWeights { .. }
+        | ModelError::PickledWeights { .. }
+        | ModelError::PickledAdapters { .. } => reasons::FILE_NOT_FOUND,
         ModelError::Io { action: "write" | "clean", source, .. }
             if source.kind() != ErrorKind::NotFound =>
         {

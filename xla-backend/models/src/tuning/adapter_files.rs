@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use traind_xla::runtime::HostArray;
 
+use super::adapter_keys;
 use super::adapters::Adapters;
 use super::lora::{AdapterBias, Lora, TargetModules};
 use super::targets::is_suffix;
@@ -18,6 +19,8 @@ use crate::weights::{self, SafetensorsFile};
 
 const CONFIG: &str = "adapter_config.json";
 const WEIGHTS: &str = "adapter_model.safetensors";
+/// What older versions of PEFT wrote.
+const PICKLED: &str = "adapter_model.bin";
 const ALL_LINEAR: &str = "all-linear";
 
 /// Writes a model's adapters into an existing folder; `arrays` are those of the saved parameters,
@@ -133,8 +136,12 @@ fn task_type(task: Task) -> Option<&'static str> {
 }
 
 /// Reads the settings of an adapter's folder. Refuses those that change the computation and are
-/// not supported.
+/// not supported, and folders whose weights are not read.
 pub fn load_lora(folder: &Path) -> Result<Lora> {
+    let pickled = folder.join(PICKLED);
+    if pickled.exists() && !folder.join(WEIGHTS).exists() {
+        return Err(Error::PickledAdapters { path: pickled });
+    }
     let path = folder.join(CONFIG);
     let text = std::fs::read(&path).map_err(|source| Error::Io {
         action: "read",
@@ -154,7 +161,7 @@ struct AdapterConfig {
 impl AdapterConfig {
     fn lora(&self) -> Result<Lora> {
         let config = &self.keys;
-        self.check()?;
+        adapter_keys::check(config)?;
         Ok(Lora {
             r: config.size("r")?,
             lora_alpha: config.positive_or("lora_alpha", 8.0)?,
@@ -168,38 +175,15 @@ impl AdapterConfig {
         })
     }
 
-    fn check(&self) -> Result<()> {
-        const UNSUPPORTED: [&str; 9] = [
-            "rank_pattern",
-            "alpha_pattern",
-            "layer_replication",
-            "layers_pattern",
-            "target_parameters",
-            "trainable_token_indices",
-            "exclude_modules",
-            "lora_bias",
-            "use_qalora",
-        ];
-        let kind = self.keys.keys().get("peft_type").and_then(Value::as_str);
-        if kind != Some("LORA") {
-            return Err(self.keys.error("peft_type", "only LORA is supported"));
-        }
-        let is_set = |value: &Value| match value {
-            Value::Null | Value::Bool(false) => false,
-            Value::Array(items) => !items.is_empty(),
-            Value::Object(items) => !items.is_empty(),
-            _ => true,
-        };
-        let set = |key: &&&str| self.keys.keys().get(**key).is_some_and(is_set);
-        match UNSUPPORTED.iter().find(set) {
-            Some(key) => Err(self.keys.error(key, "is not supported")),
-            None => Ok(()),
-        }
-    }
-
     fn target_modules(&self) -> Result<TargetModules> {
         match self.keys.keys().get("target_modules") {
             Some(Value::String(name)) if name == ALL_LINEAR => Ok(TargetModules::AllLinear),
+            Some(Value::String(pattern)) => {
+                let problem = format!(
+                    "{pattern:?} is a regular expression: write the names of the layers that it matches as a list"
+                );
+                Err(self.keys.error("target_modules", problem))
+            }
             _ => Ok(TargetModules::Named(self.names("target_modules")?)),
         }
     }

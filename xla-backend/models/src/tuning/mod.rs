@@ -3,6 +3,7 @@
 //! else, after a family has built its model.
 
 mod adapter_files;
+mod adapter_keys;
 mod adapters;
 mod dtype;
 mod freeze;

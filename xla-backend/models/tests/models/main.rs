@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::print_stdout, reason = "a test may print its measurements")]
 
+mod adapter_keys;
 mod adapters;
 mod files;
 mod fixture;
