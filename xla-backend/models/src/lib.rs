@@ -23,6 +23,7 @@ pub mod cache;
 mod chunks;
 pub mod clip;
 pub mod config;
+mod config_aliases;
 mod decoder;
 mod encoder;
 pub mod error;

@@ -19,6 +19,7 @@ mod meshes;
 mod mpi;
 mod search;
 mod stages;
+mod weights;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -122,7 +123,10 @@ pub(crate) fn answer() -> anyhow::Result<()> {
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
     let answer = match plan(&request) {
         Ok(plan) => Answer::Plan(Box::new(plan)),
-        Err(error) => Answer::Violation(violation(&error).ok_or(error)?),
+        Err(error) => {
+            let found = violation(&error).or_else(|| weights::violation(&request.job, &error));
+            Answer::Violation(found.ok_or(error)?)
+        }
     };
     serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
 }
@@ -140,6 +144,7 @@ fn violation(error: &RunError) -> Option<Violation> {
 
 fn plan(request: &Request) -> RunResult<Plan> {
     let planned = PlannedModel::of_job(&request.job, request.may_fetch)?;
+    weights::check(&request.job, planned.model.as_ref(), !request.may_fetch)?;
     let fits = |memory: &Memory| memory.fits(request.bytes_per_core_max);
     let found = match &request.search {
         Some(search) => {

@@ -59,20 +59,34 @@ pub(crate) fn remove_adapter(folder: &Path) -> Result<()> {
 /// Loads the saved parameters of a model's adapters, all of which must be in the folder, in the
 /// model's order.
 pub fn load_adapter(folder: &Path, model: &dyn Model) -> Result<Vec<HostArray>> {
+    each_saved(folder, model, weights::read_tensor)
+}
+
+/// Refuses a folder that the adapters of a model cannot be loaded from, by its file's header alone.
+pub fn check_adapter(folder: &Path, model: &dyn Model) -> Result<()> {
+    each_saved(folder, model, weights::check_tensor).map(drop)
+}
+
+/// Applies `visit` to the file, the tensor's name and each saved parameter.
+fn each_saved<T>(
+    folder: &Path,
+    model: &dyn Model,
+    visit: impl Fn(&SafetensorsFile, &str, &ParameterSpec) -> Result<T>,
+) -> Result<Vec<T>> {
     let file = SafetensorsFile::open(&folder.join(WEIGHTS))?;
     let known: BTreeSet<String> = file.names().into_iter().collect();
-    let load = |spec: &ParameterSpec| {
+    let visit = |spec: &ParameterSpec| {
         let (adapters, name) = (model.adapters(), &spec.name);
         let mut names = [adapters.saved_name(name), adapters.former_name(name)].into_iter();
         match names.find(|name| known.contains(name)) {
-            Some(name) => weights::read_tensor(&file, &name, spec),
+            Some(name) => visit(&file, &name, spec),
             None => {
                 let name = adapters.saved_name(name);
                 Err(Error::MissingTensor { path: file.path().to_owned(), name })
             }
         }
     };
-    saved(model).map(load).collect()
+    saved(model).map(visit).collect()
 }
 
 /// Replaces the saved parameters among all `arrays` of a model by `loaded`.

@@ -13,7 +13,7 @@ mod module_names;
 mod targets;
 
 pub(crate) use adapter_files::remove_adapter;
-pub use adapter_files::{load_adapter, load_lora, put_adapter, save_adapter};
+pub use adapter_files::{check_adapter, load_adapter, load_lora, put_adapter, save_adapter};
 pub use adapters::Adapters;
 pub(crate) use adapters::{Applied, LayerParts};
 pub use dtype::store_frozen_as;
