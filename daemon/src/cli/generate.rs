@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use traind_proto::v1;
@@ -172,7 +173,8 @@ impl Generate {
             "cache_dir": cache_dir,
         });
         let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
-        Ok(answer(&runner, &request)?.texts)
+        let Reply { texts } = answer_of(&runner, "generate", &request)?;
+        Ok(texts)
     }
 
     /// The settings that are given, by the names of `generation_config.json`.
@@ -217,11 +219,15 @@ impl Format {
     }
 }
 
-/// Runs the runner with a request on its standard input.
-fn answer(runner: &Path, request: &Value) -> anyhow::Result<Reply> {
+/// Runs a command of the runner with a request on its standard input.
+pub(super) fn answer_of<T: DeserializeOwned>(
+    runner: &Path,
+    command: &str,
+    request: &Value,
+) -> anyhow::Result<T> {
     let start = || format!("start {}", runner.display());
     let mut child = Command::new(runner)
-        .arg("generate")
+        .arg(command)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -46,7 +46,7 @@ pub(crate) fn resolve(keys: &mut Map<String, Value>, names: &mut [String]) {
         if *own == "num_layers" {
             keep_decoder_layers(keys, &model_type);
         }
-        if let Some(value) = keys.remove(*general) {
+        if let Some(value) = keys.remove(*general).filter(|value| !value.is_null()) {
             keys.insert((*own).to_owned(), value);
         }
         names.iter_mut().filter(|name| name == general).for_each(|name| *name = (*own).to_owned());
@@ -56,7 +56,9 @@ pub(crate) fn resolve(keys: &mut Map<String, Value>, names: &mut [String]) {
 /// T5 takes the number of decoder layers from `num_layers` before the general name replaces it.
 fn keep_decoder_layers(keys: &mut Map<String, Value>, model_type: &str) {
     const OWN: &str = "num_decoder_layers";
-    if keys.contains_key("num_hidden_layers") && keys.get(OWN).is_none_or(Value::is_null) {
+    if keys.get("num_hidden_layers").is_some_and(|it| !it.is_null())
+        && keys.get(OWN).is_none_or(Value::is_null)
+    {
         let default = if model_type == "mt5" { 8 } else { 6 };
         let layers = keys.get("num_layers").cloned().unwrap_or_else(|| default.into());
         keys.insert(OWN.to_owned(), layers);

@@ -107,6 +107,10 @@ pub enum Error {
     )]
     PickledAdapters { path: PathBuf },
 
+    /// A GGUF file that is damaged, or that has a model or a tokenizer without a counterpart here.
+    #[error("{}: {problem}", path.display())]
+    Gguf { path: PathBuf, problem: String },
+
     #[error("{}: no model.safetensors and no model.safetensors.index.json", folder.display())]
     NoWeights { folder: PathBuf },
 

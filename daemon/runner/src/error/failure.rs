@@ -116,6 +116,7 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
         }
         ModelError::Config { path, .. }
         | ModelError::Corrupt { path, .. }
+        | ModelError::Gguf { path, .. }
         | ModelError::Io { path, .. }
         | ModelError::Json { path, .. }
         | ModelError::PickledWeights { path }
