@@ -25,7 +25,11 @@ def compare_weights(theirs, ours):
 
 def compare_tokens(theirs, ours):
     # Prose and code, with odd characters.
-    lines = [line for file in sorted(Path(transformers.__file__).parent.glob("*.py")) for line in file.read_text().splitlines()]
+    lines = [
+        line
+        for file in sorted(Path(transformers.__file__).parent.glob("*.py"))
+        for line in file.read_text().splitlines()
+    ]
     texts = [*dict.fromkeys(lines), "  two  spaces", "日本語 café 😀", "<|im_start|>user\nHi<|im_end|>\n"]
     for text in texts:
         expected, found = theirs(text)["input_ids"], ours(text)["input_ids"]

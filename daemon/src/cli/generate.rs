@@ -220,7 +220,7 @@ impl Format {
 }
 
 /// Runs a command of the runner with a request on its standard input.
-pub(super) fn answer_of<T: DeserializeOwned>(
+pub(in crate::cli) fn answer_of<T: DeserializeOwned>(
     runner: &Path,
     command: &str,
     request: &Value,
