@@ -1,13 +1,15 @@
 //! `traind-runner RUN_DIR` runs one job on this host: the daemon starts it with a `run.json` in the run directory
 //! and follows its `events.log`. `traind-runner JOB.yaml` runs one without a daemon, `traind-runner plan` estimates
 //! its memory, `traind-runner measure-mpi` measures MPI on this host, `traind-runner generate` generates texts
-//! with a model, and `traind-runner prepare` prepares a job that waits.
+//! with a model, `traind-runner convert-weights` makes a model folder of a GGUF file, and `traind-runner prepare`
+//! prepares a job that waits.
 //!
 //! Exit codes: 0 completed, 3 cancelled, 1 failed, with details in the last event; 74 events could
 //! not be written.
 
 mod checkpoint;
 mod control;
+mod convert_weights;
 mod data;
 mod error;
 mod evaluation;
@@ -58,6 +60,7 @@ const PLAN: &str = "plan";
 const GENERATE: &str = "generate";
 const PROBE: &str = "probe";
 const PREPARE: &str = "prepare";
+const CONVERT_WEIGHTS: &str = "convert-weights";
 
 fn main() -> ExitCode {
     let Some(run_dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
@@ -77,6 +80,9 @@ fn main() -> ExitCode {
     }
     if run_dir == Path::new(GENERATE) {
         return exit_code(generate::answer());
+    }
+    if run_dir == Path::new(CONVERT_WEIGHTS) {
+        return exit_code(convert_weights::answer());
     }
     if run_dir == Path::new(PREPARE) {
         return exit_code(run::preparation::answer());

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use traind_proto::v1;
@@ -177,7 +178,9 @@ impl Generate {
             "neuron" => neuron_standalone_environment(&cache_dir, self.seed),
             _ => Vec::new(),
         };
-        Ok(answer(Command::new(runner).envs(variables), &request)?.texts)
+        let Reply { texts } =
+            answer_of(Command::new(runner).envs(variables), "generate", &request)?;
+        Ok(texts)
     }
 
     /// The settings that are given, by the names of `generation_config.json`.
@@ -222,12 +225,16 @@ impl Format {
     }
 }
 
-/// Runs the runner with a request on its standard input.
-fn answer(runner: &mut Command, request: &Value) -> anyhow::Result<Reply> {
+/// Runs a command of the runner with a request on its standard input.
+pub(in crate::cli) fn answer_of<T: DeserializeOwned>(
+    runner: &mut Command,
+    command: &str,
+    request: &Value,
+) -> anyhow::Result<T> {
     let program = runner.get_program().to_owned();
     let start = || format!("start {}", program.display());
     let mut child = runner
-        .arg("generate")
+        .arg(command)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

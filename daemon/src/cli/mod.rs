@@ -9,6 +9,7 @@ mod completions;
 mod confined;
 mod connect;
 mod convert;
+mod convert_weights;
 mod cores;
 mod demo;
 mod doctor;
@@ -85,6 +86,7 @@ enum Command {
     Adopt(adopt::Adopt),
     Init(init::Init),
     Convert(convert::Convert),
+    ConvertWeights(convert_weights::ConvertWeights),
     Generate(generate::Generate),
     Plan(plan::Plan),
     Ls(ls::Ls),
@@ -178,6 +180,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Serve(serve) => serve.run(global).await,
             Command::Init(init) => init.run(),
             Command::Convert(convert) => convert.run(),
+            Command::ConvertWeights(convert) => convert.run(),
             Command::Generate(generate) => generate.run(global).await,
             Command::Submit(submit) => submit.run(global).await,
             Command::Fork(fork) => fork.run(global).await,

@@ -31,6 +31,15 @@ const CACHE_MAX: usize = 1024;
 /// A plan takes a few hundred bytes.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
+/// Files of a model's folder that a plan depends on. Files of weights that an index names change with it.
+const FILES: [&str; 5] = [
+    "config.json",
+    "adapter_config.json",
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "adapter_model.safetensors",
+];
+
 /// A runner's plan. Memory sizes are per core.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Plan {
@@ -328,12 +337,10 @@ fn key(
     let mut digest = Sha256::new();
     digest.update(serde_json::to_vec(&(same, account, search))?);
     digest.update(bytes_per_core_max.unwrap_or_default().to_le_bytes());
-    let configs = job.weight_folders().flat_map(|(_, folder)| {
-        ["config.json", "adapter_config.json"].map(|name| folder.join(name))
-    });
-    for path in configs {
-        let config = std::fs::metadata(path);
-        let changed = config.and_then(|metadata| Ok((metadata.len(), metadata.modified()?)));
+    let files = job.weight_folders().flat_map(|(_, folder)| FILES.map(|name| folder.join(name)));
+    for path in files {
+        let file = std::fs::metadata(path);
+        let changed = file.and_then(|metadata| Ok((metadata.len(), metadata.modified()?)));
         if let Ok((length, time)) = changed {
             digest.update(length.to_le_bytes());
             let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -7,9 +7,9 @@ use super::causal_lm::check_block_size;
 use super::{Example, Preprocessor, SetContext, token_target_arrays};
 use crate::batch::{ArraySpec, Padding};
 use crate::source::Row;
-use crate::{Error, Labels, Result, TextTokenizer, TokenSpan};
+use crate::{Error, Labels, Result, SpannedEncoding, TextTokenizer, TokenSpan};
 
-/// A token that the tokenizer added, which is never masked.
+/// A special token, which is never masked.
 pub(crate) const SPECIAL_TOKEN: u8 = 0;
 /// The first token of a word.
 pub(crate) const STARTS_WORD: u8 = 1;
@@ -44,7 +44,7 @@ impl Preprocessor for MaskedLm {
         }
         let pieces = context.tokenizer.encode_text(text, line_by_line);
         let pieces = pieces.map_err(|problem| row.tokenize_error(problem))?;
-        let masking = masking(&pieces.spans);
+        let masking = masking(&pieces, context.tokenizer);
         Ok(vec![Example { encoded: pieces.encoded, masking, ..Example::default() }])
     }
 
@@ -73,18 +73,20 @@ fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// The part of each token in its word. A gap between two tokens ends a word, as in transformers'
-/// collator.
-fn masking(spans: &[TokenSpan]) -> Vec<u8> {
+/// The part of each token in its word. A gap between two tokens ends a word, as in transformers' collator. Special
+/// tokens are never masked, also those of the text itself such as `[UNK]`: the Trainer removes the column
+/// `special_tokens_mask`, so that its collator asks `get_special_tokens_mask`.
+fn masking(pieces: &SpannedEncoding, tokenizer: &dyn TextTokenizer) -> Vec<u8> {
     let mut end = None;
-    let part = |span: &TokenSpan| {
+    let part = |(span, id): (&TokenSpan, &u32)| {
         let follows = end == Some(span.start);
-        end = span.sequence.map(|_| span.end);
-        match (span.sequence, follows) {
-            (None, _) => SPECIAL_TOKEN,
+        let is_special = span.sequence.is_none() || tokenizer.is_special_token(*id);
+        end = (!is_special).then_some(span.end);
+        match (is_special, follows) {
+            (true, _) => SPECIAL_TOKEN,
             (_, false) => STARTS_WORD,
             (_, true) => CONTINUES_WORD,
         }
     };
-    spans.iter().map(part).collect()
+    pieces.spans.iter().zip(&pieces.encoded.input_ids).map(part).collect()
 }

@@ -49,7 +49,10 @@ impl TextColumn {
         let Value::Struct(fields) = row.cell(&self.column) else {
             return Err(not_text(row.cell(&self.column).kind()));
         };
-        match fields.iter().find(|(name, _)| name == field) {
+        // `en` for mBART's `en_XX`, as in `run_translation`.
+        let language = field.split('_').next().unwrap_or(field);
+        let named = |wanted: &str| fields.iter().find(|(name, _)| name == wanted);
+        match named(field).or_else(|| named(language)) {
             Some((_, Value::Text(text))) => Ok(text),
             Some((_, Value::Null)) => Ok(""),
             Some((_, other)) => Err(not_text(other.kind())),
@@ -90,7 +93,7 @@ impl Preprocessor for Seq2SeqLm {
         let failed = |problem| row.tokenize_error(problem);
         let source = format!("{}{source}", self.source_prefix);
         let mut encoded = tokenizer.encode(&source, None).map_err(failed)?;
-        let target = target.map(|text| tokenizer.encode_up_to(text, self.max_target_length));
+        let target = target.map(|text| tokenizer.encode_target(text, self.max_target_length));
         let target = target.transpose().map_err(failed)?;
         encoded.truncated |= target.as_ref().is_some_and(|target| target.truncated);
         let target = target.map(|target| target.input_ids);

@@ -256,6 +256,18 @@ fn a_file_of_blank_lines_has_no_rows() {
     assert_eq!(prepared(&task, "{\"text\": \" \"}", 32).unwrap_err(), "a.jsonl: no rows");
 }
 
+/// With the Trainer, whose collator asks the tokenizer which tokens are special.
+#[test]
+fn special_tokens_of_a_text_are_not_masked() {
+    let task = TaskSpec::MaskedLm(MaskedLm { text: "text".to_owned(), block_size: None });
+    let set = prepared(&task, r#"{"text": "the files \u2603 [MASK] the"}"#, 32).unwrap();
+    let ids = set.input_ids(0).unwrap();
+    assert_eq!((ids[0], ids[4], ids[5]), (2, 1, 4), "{ids:?}");
+    let (special, starts, continues) = (0, 1, 2);
+    let expect = [special, starts, starts, continues, special, special, starts, special];
+    assert_eq!(set.masking(0).unwrap(), expect);
+}
+
 #[test]
 fn windows_of_a_question_stay_on_one_side_of_a_split() {
     let row = question(&"the ".repeat(70), r#"{"text": [], "answer_start": []}"#);

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
 
+use super::classes::Class;
 use super::{ModelInputs, PaddingSide};
 use crate::{Error, Result};
 
@@ -23,9 +24,6 @@ const CLASSES_WITH_SEGMENTS: &[&str] = &[
     "TapasTokenizer",
 ];
 
-/// Tokenizer classes of transformers that make their normalizer from the settings.
-const CLASSES_WITH_NORMALIZER: &[&str] = &["BertTokenizer", "DistilBertTokenizer"];
-
 /// transformers writes 1e30 for "no limit"; no position table is this long.
 const MODEL_MAX_LENGTH_LIMIT: f64 = 1e6;
 
@@ -41,10 +39,6 @@ pub(super) struct TokenizerConfig {
     padding_side: Option<PaddingSide>,
     pad_token_type_id: Option<u8>,
     model_input_names: Option<Vec<String>>,
-    tokenizer_class: Option<String>,
-    do_lower_case: Option<bool>,
-    strip_accents: Option<bool>,
-    tokenize_chinese_chars: Option<bool>,
     pub(super) clean_up_tokenization_spaces: Option<bool>,
 }
 
@@ -52,9 +46,9 @@ pub(super) struct TokenizerConfig {
 #[derive(Default, Deserialize)]
 pub(super) struct ModelSettings {
     #[serde(default)]
-    model_type: Option<String>,
+    pub(super) model_type: Option<String>,
     #[serde(default)]
-    tokenizer_class: Option<String>,
+    pub(super) tokenizer_class: Option<String>,
 }
 
 impl ModelSettings {
@@ -81,18 +75,20 @@ impl TokenizerConfig {
         }
     }
 
-    pub(super) fn pad_token_id(&self, tokenizer: &Tokenizer) -> Option<u32> {
+    pub(super) fn pad_token_id(&self, tokenizer: &Tokenizer, class: Class) -> Option<u32> {
         let padding = tokenizer.get_padding().map(|padding| padding.pad_id);
-        id(tokenizer, &self.pad_token, &[]).or(padding)
+        let usual = class.default_token("pad_token");
+        let usual = usual.as_slice();
+        id(tokenizer, &self.pad_token, usual).or(padding)
     }
 
-    /// The side that padding stands on; `tokenizer.json` says it where the settings do not.
-    pub(super) fn padding_side(&self, tokenizer: &Tokenizer) -> PaddingSide {
+    /// The side that padding stands on; `tokenizer.json` says it where the settings do not, and else the class.
+    pub(super) fn padding_side(&self, tokenizer: &Tokenizer, class: Class) -> PaddingSide {
         let direction = tokenizer.get_padding().map(|padding| match padding.direction {
             PaddingDirection::Left => PaddingSide::Left,
             PaddingDirection::Right => PaddingSide::Right,
         });
-        self.padding_side.or(direction).unwrap_or_default()
+        self.padding_side.or(direction).unwrap_or_else(|| class.padding_side())
     }
 
     /// The segment of padding.
@@ -102,7 +98,7 @@ impl TokenizerConfig {
     }
 
     /// `model_input_names`, else those of the tokenizer's class.
-    pub(super) fn model_inputs(&self, model: &ModelSettings) -> ModelInputs {
+    pub(super) fn model_inputs(&self, class: &str) -> ModelInputs {
         if let Some(names) = &self.model_input_names {
             let has = |name: &str| names.iter().any(|known| known == name);
             return ModelInputs {
@@ -111,43 +107,8 @@ impl TokenizerConfig {
                 position_ids: false,
             };
         }
-        let token_type_ids = CLASSES_WITH_SEGMENTS.contains(&self.class(model));
+        let token_type_ids = CLASSES_WITH_SEGMENTS.contains(&class);
         ModelInputs { token_type_ids, attention_mask: true, position_ids: false }
-    }
-
-    /// The tokenizer's class, which `AutoTokenizer` takes from the settings or from the type of the
-    /// model.
-    fn class<'a>(&'a self, model: &'a ModelSettings) -> &'a str {
-        let of_type = match model.model_type.as_deref() {
-            Some("bert" | "distilbert") | None => "BertTokenizer",
-            Some(_) => "",
-        };
-        let class = self.tokenizer_class.as_deref().or(model.tokenizer_class.as_deref());
-        let class = class.unwrap_or(of_type);
-        class.strip_suffix("Fast").unwrap_or(class)
-    }
-
-    /// Puts what the settings say of the normalizer into the content of a `tokenizer.json`.
-    pub(super) fn with_normalizer(&self, model: &ModelSettings, bytes: Vec<u8>) -> Vec<u8> {
-        let stated = [
-            ("lowercase", self.do_lower_case),
-            ("strip_accents", self.strip_accents),
-            ("handle_chinese_chars", self.tokenize_chinese_chars),
-        ];
-        let stated =
-            stated.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.into())));
-        if !CLASSES_WITH_NORMALIZER.contains(&self.class(model)) {
-            return bytes;
-        }
-        // What is not JSON is an error of the tokenizer, later.
-        let mut tokenizer: Json = serde_json::from_slice(&bytes).unwrap_or_default();
-        let normalizer = tokenizer.get_mut("normalizer").and_then(Json::as_object_mut);
-        let of_bert =
-            |it: &&mut Map<String, Json>| it.get("type") == Some(&"BertNormalizer".into());
-        let Some(normalizer) = normalizer.filter(of_bert) else { return bytes };
-        let before = normalizer.clone();
-        normalizer.extend(stated);
-        if *normalizer == before { bytes } else { tokenizer.to_string().into_bytes() }
     }
 
     /// The token that stands for "no answer": where there is none, what begins a text.

@@ -2,6 +2,7 @@
 //! `AutoTokenizer(...)(text, text_pair, truncation=True, max_length=N)` calls it: truncation and
 //! padding settings that lie in the file are overridden.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -13,9 +14,11 @@ use tokenizers::{
     TruncationParams, TruncationStrategy,
 };
 
-use super::config::{ModelSettings, TokenizerConfig};
+use super::classes::{self, Class, NamedClass};
+use super::config::TokenizerConfig;
 use super::decode;
-use super::vocabulary_files;
+use super::settings::Settings;
+use super::vocabulary_files::{self, VocabularyFiles};
 use super::{
     Encoded, ModelInputs, PaddingSide, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions,
 };
@@ -33,10 +36,16 @@ pub struct TokenizerOptions {
 /// A tokenizer loaded from a Hugging Face model folder.
 pub struct HuggingFaceTokenizer {
     /// Without truncation, padding and post-processor: those come after it, and are ours to call.
-    tokenizer: Tokenizer,
-    post_processor: Option<PostProcessorWrapper>,
-    file: PathBuf,
-    max_length: Option<u32>,
+    pub(super) tokenizer: Tokenizer,
+    pub(super) post_processor: Option<PostProcessorWrapper>,
+    /// That of targets, where they have another language than sources.
+    pub(super) target_post_processor: Option<PostProcessorWrapper>,
+    pub(super) class: Class,
+    /// `all_special_ids`.
+    special_ids: BTreeSet<u32>,
+    pub(super) settings: Settings,
+    pub(super) file: PathBuf,
+    pub(super) max_length: Option<u32>,
     truncation_direction: TruncationDirection,
     /// The same with a space before each first word, where the other has none: words that are
     /// given split follow others, and byte-level vocabularies mark the start of a word by a space.
@@ -50,7 +59,7 @@ pub struct HuggingFaceTokenizer {
     vocab_size: u32,
     /// `clean_up_tokenization_spaces`.
     cleans_up: bool,
-    /// The hash of the tokenizer's file.
+    /// The hash of all that makes the tokenizer.
     content_hash: String,
     truncation_side: Option<String>,
     fingerprint: String,
@@ -58,55 +67,67 @@ pub struct HuggingFaceTokenizer {
 
 impl HuggingFaceTokenizer {
     /// Loads `tokenizer.json`, or a vocabulary where there is none, and `tokenizer_config.json`
-    /// if there is one, from `folder`.
+    /// if there is one, from `folder`, and makes of them what the tokenizer's class does.
     pub fn open(folder: &Path, options: &TokenizerOptions) -> Result<Self> {
         let file = folder.join("tokenizer.json");
-        let (file, bytes) = match std::fs::read(&file) {
-            Ok(bytes) => (file, bytes),
-            Err(error) if error.kind() == ErrorKind::NotFound => vocabulary_files::read(folder)?,
+        let settings = Settings::read(folder)?;
+        let config = TokenizerConfig::read(&folder.join("tokenizer_config.json"))?;
+        let source = match std::fs::read(&file) {
+            Ok(bytes) => {
+                let content = serde_json::from_slice(&bytes);
+                let content = content.map_err(|error| Error::bad_tokenizer(&file, error))?;
+                let class = NamedClass::of(&settings, Some(&content));
+                VocabularyFiles { file, content, class }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                vocabulary_files::read(folder, &settings)?
+            }
             Err(error) => return Err(Error::io(&file, "read the tokenizer")(error)),
         };
-        let config = TokenizerConfig::read(&folder.join("tokenizer_config.json"))?;
-        let model = ModelSettings::read(&folder.join("config.json"))?;
-        let inputs = config.model_inputs(&model);
-        let bytes = config.with_normalizer(&model, bytes);
-        guard(&file, "load the tokenizer", || Self::build(&file, &bytes, &config, inputs, options))
+        let path = source.file.clone();
+        guard(&path, "load the tokenizer", || Self::build(source, settings, &config, options))
     }
 
     fn build(
-        file: &Path,
-        bytes: &[u8],
+        source: VocabularyFiles,
+        settings: Settings,
         config: &TokenizerConfig,
-        model_inputs: ModelInputs,
         options: &TokenizerOptions,
     ) -> Result<Self> {
-        let tokenizer =
-            Tokenizer::from_bytes(bytes).map_err(|error| Error::bad_tokenizer(file, error))?;
+        let content_hash = content_hash(&source, &settings);
+        let VocabularyFiles { file, content, class: NamedClass { name, class } } = source;
+        let has_file = file.ends_with("tokenizer.json");
+        let (tokenizer, special_ids) = classes::make(class, content, &settings, &file, has_file)?;
         let max_length = options.max_length.or(config.max_length());
-        let pad_token_id = config.pad_token_id(&tokenizer);
-        let padding_side = config.padding_side(&tokenizer);
+        let pad_token_id = config.pad_token_id(&tokenizer, class);
+        let padding_side = config.padding_side(&tokenizer, class);
         let pad_token_type_id = config.pad_token_type_id(&tokenizer);
         let post_processor = tokenizer.get_post_processor().cloned();
-        let tokenizer = bare(tokenizer, file)?;
+        let tokenizer = bare(tokenizer, &file)?;
         let mut built = Self {
             padding_side,
             pad_token_id,
             pad_token_type_id,
-            model_inputs,
+            model_inputs: config.model_inputs(&name),
             cls_token_id: config.cls_token_id(&tokenizer),
             mask_token_id: config.mask_token_id(&tokenizer),
             vocab_size: vocab_size(&tokenizer),
             cleans_up: config.clean_up_tokenization_spaces.unwrap_or(false),
+            target_post_processor: None,
             post_processor,
-            content_hash: blake3::hash(bytes).to_hex().to_string(),
+            content_hash,
             truncation_side: config.truncation_side.clone(),
             fingerprint: String::new(),
             truncation_direction: config.truncation_direction(),
             of_words: with_prefix_space(&tokenizer),
             tokenizer,
-            file: file.to_path_buf(),
+            file,
             max_length,
+            class,
+            special_ids,
+            settings,
         };
+        built.set_target_language()?;
         built.set_max_length(max_length)?;
         Ok(built)
     }
@@ -119,10 +140,12 @@ impl HuggingFaceTokenizer {
         Ok(self)
     }
 
-    fn set_max_length(&mut self, max_length: Option<u32>) -> Result<()> {
+    pub(super) fn set_max_length(&mut self, max_length: Option<u32>) -> Result<()> {
         self.max_length = max_length;
         let (hash, side) = (&self.content_hash, self.truncation_side.as_deref());
-        self.fingerprint = format!("{hash} {max_length:?} {side:?}");
+        let around = (&self.post_processor, &self.target_post_processor);
+        let around = blake3::hash(format!("{around:?}").as_bytes()).to_hex();
+        self.fingerprint = format!("{hash} {max_length:?} {side:?} {around}");
         self.check_max_length()
     }
 
@@ -198,15 +221,27 @@ impl HuggingFaceTokenizer {
     /// One text with its special tokens.
     fn single(
         &self,
+        encoding: Encoding,
+        max_length: Option<u32>,
+    ) -> Result<SpannedEncoding, TokenizeProblem> {
+        self.single_by(self.post_processor.as_ref(), encoding, max_length)
+    }
+
+    fn single_by(
+        &self,
+        processor: Option<&PostProcessorWrapper>,
         mut encoding: Encoding,
         max_length: Option<u32>,
     ) -> Result<SpannedEncoding, TokenizeProblem> {
         if let Some(max_length) = max_length {
-            let room = max_length as usize - self.added_tokens(false);
-            encoding.truncate(room, 0, self.truncation_direction);
+            let specials = processor.map_or(0, |processor| processor.added_tokens(false));
+            encoding.truncate(max_length as usize - specials, 0, self.truncation_direction);
         }
         let truncated = !encoding.take_overflowing().is_empty();
-        let encoding = self.post_process(encoding, None)?;
+        let encoding = match processor {
+            Some(processor) => processor.process(encoding, None, true)?,
+            None => self.post_process(encoding, None)?,
+        };
         Ok(pieces(&encoding, truncated))
     }
 
@@ -306,6 +341,14 @@ impl TextTokenizer for HuggingFaceTokenizer {
         })
     }
 
+    fn encode_target(&self, text: &str, max_length: u32) -> Result<Encoded, TokenizeProblem> {
+        let processor = self.target_post_processor.as_ref().or(self.post_processor.as_ref());
+        self.guarded(|| {
+            let encoding = self.tokenizer.encode_fast(text, false)?;
+            Ok(self.single_by(processor, encoding, Some(max_length))?.encoded)
+        })
+    }
+
     fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, TokenizeProblem> {
         let tokenizer = self.of_words.as_ref().unwrap_or(&self.tokenizer);
         self.guarded(|| self.single(tokenizer.encode_char_offsets(words, false)?, self.max_length))
@@ -344,9 +387,22 @@ impl TextTokenizer for HuggingFaceTokenizer {
         self.mask_token_id
     }
 
+    fn is_special_token(&self, id: u32) -> bool {
+        self.special_ids.contains(&id)
+    }
+
     fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
+}
+
+/// The hash of all that makes a tokenizer: its file, its class and the settings.
+fn content_hash(source: &VocabularyFiles, settings: &Settings) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in [&source.content.to_string(), &source.class.name, &settings.fingerprint()] {
+        hasher.update(part.as_bytes()).update(&[0]);
+    }
+    hasher.finalize().to_hex().to_string()
 }
 
 /// We truncate ourselves: given the task, 0.23.2 first cuts each text of a pair to `max_length`,

@@ -1,10 +1,13 @@
 //! Text to token ids, behind a trait of our own: the tokenizer library can be replaced without a
 //! change outside this folder.
 
+mod classes;
 mod config;
 mod decode;
 mod hugging_face;
+mod languages;
 mod no_tokenizer;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod vocabulary_files;
@@ -32,6 +35,11 @@ pub trait TextTokenizer: Send + Sync {
 
     /// Token ids of a text, special tokens added, cut to `max_length`.
     fn encode_up_to(&self, text: &str, max_length: u32) -> Result<Encoded, TokenizeProblem>;
+
+    /// The same for a text to write, which may have special tokens of its own: those of its language.
+    fn encode_target(&self, text: &str, max_length: u32) -> Result<Encoded, TokenizeProblem> {
+        self.encode_up_to(text, max_length)
+    }
 
     /// Words that are given split, with the word of each token (`is_split_into_words`), cut to
     /// [`Self::max_length`].
@@ -63,6 +71,11 @@ pub trait TextTokenizer: Send + Sync {
 
     /// The id of the mask token; None where the tokenizer has none.
     fn mask_token_id(&self) -> Option<u32>;
+
+    /// Returns whether `id` is one of transformers' `all_special_ids`, also where a text has it.
+    fn is_special_token(&self, _id: u32) -> bool {
+        false
+    }
 
     /// A fingerprint that changes whenever any encoding may change.
     fn fingerprint(&self) -> &str;

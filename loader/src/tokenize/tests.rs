@@ -76,7 +76,6 @@ fn what_is_not_a_tokenizer_is_named() {
         None,
         "tokenizer.json: cannot read the tokenizer: there is none, and SentencePiece models",
     );
-    check(&[("vocab.txt", "[UNK]\na")], None, "vocab.txt: not a tokenizer: lacks the token [CLS]");
     check(
         &[("vocab.json", "[]"), ("merges.txt", "")],
         None,
@@ -126,30 +125,4 @@ fn a_flipped_tokenizer_never_panics() {
         }
     }
     assert!(refused > good.len() / 10, "{refused} of {} flips were noticed", good.len());
-}
-
-/// BERT's classes make their normalizer from `tokenizer_config.json`, other classes from the file.
-#[test]
-fn the_settings_decide_about_case_for_tokenizers_of_bert() {
-    let vocabulary = r#"{"[UNK]": 0, "Caf\u00e9": 1, "caf\u00e9": 2, "cafe": 3}"#;
-    let normalizer = r#"{"type": "BertNormalizer", "clean_text": true, "lowercase": true,
-        "handle_chinese_chars": true, "strip_accents": null}"#;
-    let check = |settings: &str, expect: u32| {
-        let folder = DataFolder::new();
-        let json = format!(
-            r####"{{"version": "1.0", "added_tokens": [], "normalizer": {normalizer},
-                "pre_tokenizer": {{"type": "BertPreTokenizer"}},
-                "model": {{"type": "WordPiece", "unk_token": "[UNK]", "vocab": {vocabulary},
-                    "continuing_subword_prefix": "##", "max_input_chars_per_word": 100}}}}"####
-        );
-        folder.write("tokenizer.json", json);
-        folder.write("tokenizer_config.json", settings);
-        let found = open(&folder.path(""), None).unwrap().encode("Caf\u{e9}", None).unwrap();
-        assert_eq!(found.input_ids, [expect], "{settings}");
-    };
-    check("{}", 3);
-    check(r#"{"do_lower_case": false}"#, 1);
-    check(r#"{"tokenizer_class": "BertTokenizerFast", "do_lower_case": false}"#, 1);
-    check(r#"{"tokenizer_class": "BertTokenizer", "strip_accents": false}"#, 2);
-    check(r#"{"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": false}"#, 3);
 }

@@ -4,6 +4,7 @@ mod converting;
 mod core_metrics;
 mod forking;
 mod generating;
+mod gguf;
 mod notifying;
 mod outliving;
 mod planning;

@@ -123,3 +123,28 @@ async fn translations_are_read_by_their_languages() {
     }
     assert_eq!(losses[0], losses[1]);
 }
+
+/// Cores that divide the positions of sources generate what one core does.
+#[tokio::test]
+async fn targets_are_generated_where_cores_divide_positions() {
+    let host = Host::started(2).await;
+    for fixture in ["t5-gated-seq2seq-lm", "bart-seq2seq-lm"] {
+        let mut texts = Vec::new();
+        for cores in [1, 2] {
+            let draft = TaskJob { fixture, ..job() }
+                .draft(&host, &format!("{fixture}-{cores}"))
+                .set("resources.cores", cores)
+                .set("parallel.tensor", cores)
+                .set("parallel.sequence_parallel", cores > 1)
+                .set("train.max_steps", 3)
+                .set("data.test", "validation.jsonl")
+                .set("train.do_predict", true)
+                .set("train.predict_with_generate", true)
+                .set("train.generation_max_length", 5);
+            host.complete(&draft).await;
+            texts.push(predictions::texts(&predictions::read(&draft.output("out")), "prediction"));
+        }
+        assert!(texts[0].iter().any(|text| !text.is_empty()), "{fixture}");
+        assert_eq!(texts[0], texts[1], "{fixture}");
+    }
+}

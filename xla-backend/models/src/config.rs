@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use crate::config_aliases;
 use crate::error::{Error, Result};
 
 const FILE_NAME: &str = "config.json";
@@ -65,7 +66,7 @@ impl ModelConfig {
         }
     }
 
-    /// Replaces the values of some of its keys.
+    /// Replaces the values of some of its keys, and gives all keys the names that their type has for them.
     pub fn with_overrides(mut self, overrides: &Map<String, Value>) -> ModelConfig {
         for (key, value) in overrides {
             if key == "num_labels" {
@@ -77,6 +78,7 @@ impl ModelConfig {
             }
             self.keys.insert(key.clone(), value.clone());
         }
+        config_aliases::resolve(&mut self.keys, &mut self.overridden);
         self
     }
 

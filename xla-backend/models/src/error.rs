@@ -97,6 +97,20 @@ pub enum Error {
     )]
     PickledWeights { path: PathBuf },
 
+    /// Adapters that only PyTorch can read.
+    #[error(
+        "{}: pickled adapters are not read; this writes them as adapter_model.safetensors in their folder: \
+         python -c \"import torch, safetensors.torch as s; s.save_file({{n: t.contiguous().clone() \
+         for n, t in torch.load('adapter_model.bin', weights_only=True).items()}}, \
+         'adapter_model.safetensors', {{'format': 'pt'}})\"",
+        path.display()
+    )]
+    PickledAdapters { path: PathBuf },
+
+    /// A GGUF file that is damaged, or that has a model or a tokenizer without a counterpart here.
+    #[error("{}: {problem}", path.display())]
+    Gguf { path: PathBuf, problem: String },
+
     #[error("{}: no model.safetensors and no model.safetensors.index.json", folder.display())]
     NoWeights { folder: PathBuf },
 

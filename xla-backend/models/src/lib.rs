@@ -4,6 +4,7 @@
 //!
 //! - [`cache`]: the keys and values that generation keeps between tokens.
 //! - [`config`]: `config.json`, whole, with typed getters.
+//! - [`gguf`]: model folders from files of llama.cpp.
 //! - [`registry`]: from (`model_type`, task) to a [`Model`].
 //! - `families`, [`layers`], [`tasks`]: the forward passes. A family joins a
 //!   body, which reads tokens, with a head, which answers a task.
@@ -23,6 +24,7 @@ pub mod cache;
 mod chunks;
 pub mod clip;
 pub mod config;
+mod config_aliases;
 mod decoder;
 mod encoder;
 pub mod error;
@@ -30,6 +32,7 @@ mod excerpts;
 mod families;
 mod family;
 pub mod flops;
+pub mod gguf;
 mod heads;
 pub mod layers;
 pub mod model;

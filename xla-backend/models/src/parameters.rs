@@ -155,9 +155,13 @@ pub struct ParameterSpec {
 }
 
 impl ParameterSpec {
-    /// Returns whether the optimizer decays it: neither biases nor normalization layers.
+    /// Returns whether the optimizer decays it, by the Trainer's `get_decay_parameter_names`: neither
+    /// normalization layers nor a parameter whose path in the model names a bias or a normalization, as
+    /// T5's `relative_attention_bias` does.
     pub fn weight_decay(&self) -> bool {
-        matches!(self.role, Role::Projection | Role::TransposedProjection | Role::Embedding)
+        let is_matrix =
+            matches!(self.role, Role::Projection | Role::TransposedProjection | Role::Embedding);
+        is_matrix && !names_bias_or_norm(&self.name)
     }
 
     /// The number of the layer that reads it, if nothing else does.
@@ -177,6 +181,15 @@ impl ParameterSpec {
             PartialGradient::Always => true,
         }
     }
+}
+
+/// Returns whether a name matches one of `bias`, `layernorm`, `rmsnorm`, `(^|\.)norm($|\.)` and
+/// `_norm($|\.)`.
+fn names_bias_or_norm(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let is_norm = |module: &str| module == "norm" || module.ends_with("_norm");
+    ["bias", "layernorm", "rmsnorm"].iter().any(|part| name.contains(part))
+        || name.split('.').any(is_norm)
 }
 
 /// The place in the module tree where a layer declares its parameters.

@@ -121,9 +121,11 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
         }
         ModelError::Config { path, .. }
         | ModelError::Corrupt { path, .. }
+        | ModelError::Gguf { path, .. }
         | ModelError::Io { path, .. }
         | ModelError::Json { path, .. }
         | ModelError::PickledWeights { path }
+        | ModelError::PickledAdapters { path }
         | ModelError::Vocabulary { path, .. } => failure.file = Some(path.display().to_string()),
         ModelError::UnknownOverride { .. } => {
             failure.field = Some("model.config_overrides".to_owned());

@@ -180,8 +180,12 @@ fn of_model(error: &ModelError) -> &'static str {
         ModelError::MissingWeight { .. }
         | ModelError::MissingTensor { .. }
         | ModelError::MissingElements { .. } => reasons::TENSOR_MISSING,
-        ModelError::Corrupt { .. } | ModelError::WeightDType { .. } => reasons::WEIGHTS_CORRUPT,
-        ModelError::NoWeights { .. } | ModelError::PickledWeights { .. } => reasons::FILE_NOT_FOUND,
+        ModelError::Corrupt { .. } | ModelError::WeightDType { .. } | ModelError::Gguf { .. } => {
+            reasons::WEIGHTS_CORRUPT
+        }
+        ModelError::NoWeights { .. }
+        | ModelError::PickledWeights { .. }
+        | ModelError::PickledAdapters { .. } => reasons::FILE_NOT_FOUND,
         ModelError::Io { action: "write" | "clean", source, .. }
             if source.kind() != ErrorKind::NotFound =>
         {

@@ -69,16 +69,19 @@ impl Gathering {
         let (mut outputs, mut in_order) = (Outputs::default(), GatherInOrder::new(rows));
         let labelled = self.labelled;
         self.collected.finish(hosts, |plan, shards| {
-            let (mut loss_sum, mut divisor) = (0.0, 0.0);
+            let (mut loss_sum, mut divisor, mut weights, mut correct) = (0.0, 0.0, 0.0, 0.0);
             for (shard, result) in shards.into_iter().enumerate() {
                 in_order.place(plan, shard, result.rows)?;
                 loss_sum += result.loss_sum;
                 divisor += result.divisor;
-                outputs.weight_sum += result.weight_sum;
-                outputs.correct_sum += result.correct_sum;
+                weights += result.weight_sum;
+                correct += result.correct_sum;
             }
+            outputs.weight_sum += weights;
+            outputs.correct_sum += correct;
             if labelled {
                 outputs.loss.add(loss_sum, divisor, plan.rows.len());
+                outputs.accuracy.add(correct, weights);
             }
             Ok(())
         })?;

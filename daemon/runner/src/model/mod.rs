@@ -66,6 +66,10 @@ impl ModelFolder {
     ) -> RunResult<HuggingFaceTokenizer> {
         let max_length = job.row_length();
         let tokenizer = HuggingFaceTokenizer::open(&self.path, &TokenizerOptions { max_length })?;
+        let tokenizer = match (&job.data.source_lang, &job.data.target_lang) {
+            (Some(source), Some(target)) => tokenizer.with_languages(source, target)?,
+            _ => tokenizer,
+        };
         let own = tokenizer.max_length().filter(|_| max_length.is_none());
         if let Some(length) = own.filter(|length| *length > positions) {
             let message = format!(

@@ -20,6 +20,7 @@ mod mpi;
 mod neuron;
 mod search;
 mod stages;
+mod weights;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -124,7 +125,10 @@ pub(crate) fn answer() -> anyhow::Result<()> {
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
     let answer = match plan(&request) {
         Ok(plan) => Answer::Plan(Box::new(plan)),
-        Err(error) => Answer::Violation(violation(&error).ok_or(error)?),
+        Err(error) => {
+            let found = violation(&error).or_else(|| weights::violation(&request.job, &error));
+            Answer::Violation(found.ok_or(error)?)
+        }
     };
     serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
 }
@@ -145,6 +149,7 @@ fn plan(request: &Request) -> RunResult<Plan> {
     if let Some(search) = &request.search {
         planned.neuron = neuron::limits(&request.job, &search.device);
     }
+    weights::check(&request.job, planned.model.as_ref(), !request.may_fetch)?;
     let fits = |memory: &Memory| memory.fits(request.bytes_per_core_max);
     let found = match &request.search {
         Some(search) => {

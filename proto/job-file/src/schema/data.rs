@@ -121,9 +121,11 @@ section! {
         /// Column that holds the output text, for seq2seq-lm.
         target: String = "target".to_owned();
         /// Source language in the `translation` column of `datasets`, which holds a text for each
-        /// language; replaces `source`.
+        /// language; replaces `source`. mBART's codes (`en_XX`) also name the text without their
+        /// country (`en`), and stand beside the tokens of sources.
         source_lang: Option<String> = None;
-        /// Target language in the `translation` column; replaces `target`.
+        /// Target language in the `translation` column; replaces `target`. mBART's codes stand beside
+        /// the tokens of targets.
         target_lang: Option<String> = None;
         /// Prefix added to each source, such as T5's `summarize: `.
         source_prefix: Option<String> = None;

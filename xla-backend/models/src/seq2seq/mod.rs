@@ -109,7 +109,7 @@ impl<S: Stacks> EncoderDecoder<S> {
             return Ok(states);
         }
         let stacks = &self.stacks;
-        let cx = &Forward { cache: None, ..*cx };
+        let cx = &of_source(cx);
         let scores = stacks.encoder_scores(cx, additive_mask(batch.get("attention_mask")?)?)?;
         cx.over_positions(token_dims(batch.get(SOURCE)?), |cx| {
             let (mut x, end) = (states, layers.end);
@@ -137,8 +137,9 @@ impl<S: Stacks> EncoderDecoder<S> {
         let stacks = &self.stacks;
         let mask = additive_mask(batch.get("attention_mask")?)?;
         // All layers compute their keys and values from it.
-        let fan_out =
-            |states| cx.over_positions(token_dims(batch.get(SOURCE)?), |cx| cx.fan_out(states));
+        let fan_out = |states| {
+            of_source(cx).over_positions(token_dims(batch.get(SOURCE)?), |cx| cx.fan_out(states))
+        };
         let source = source.map(fan_out).transpose()?;
         let source = Source { states: source.as_ref(), mask: &mask };
         // Padding of targets stands behind them: no token sees it.
@@ -153,6 +154,12 @@ impl<S: Stacks> EncoderDecoder<S> {
         }
         Ok(x)
     }
+}
+
+/// The forward pass for sources. Caches are of targets alone, so that cores divide the positions of sources also where
+/// targets are generated.
+fn of_source<'a>(cx: &Forward<'a>) -> Forward<'a> {
+    Forward { cache: None, ..*cx }
 }
 
 impl<S: Stacks> Body for EncoderDecoder<S> {
@@ -187,7 +194,7 @@ impl<S: Stacks> Body for EncoderDecoder<S> {
             None => {
                 let ids = batch.get(SOURCE)?;
                 let embed = |cx: &Forward<'_>| self.stacks.embed_source(cx, ids);
-                Some(cx.over_positions(token_dims(ids), embed)?)
+                Some(of_source(cx).over_positions(token_dims(ids), embed)?)
             }
         };
         let last = self.stacks.embed_target(cx, batch.get(TARGET)?)?;

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use traind_xla::runtime::HostArray;
 
+use super::adapter_keys;
 use super::adapters::Adapters;
 use super::lora::{AdapterBias, Lora, TargetModules};
 use super::targets::is_suffix;
@@ -18,6 +19,8 @@ use crate::weights::{self, SafetensorsFile};
 
 const CONFIG: &str = "adapter_config.json";
 const WEIGHTS: &str = "adapter_model.safetensors";
+/// What older versions of PEFT wrote.
+const PICKLED: &str = "adapter_model.bin";
 const ALL_LINEAR: &str = "all-linear";
 
 /// Writes a model's adapters into an existing folder; `arrays` are those of the saved parameters,
@@ -42,20 +45,34 @@ pub fn save_adapter(
 /// Loads the saved parameters of a model's adapters, all of which must be in the folder, in the
 /// model's order.
 pub fn load_adapter(folder: &Path, model: &dyn Model) -> Result<Vec<HostArray>> {
+    each_saved(folder, model, weights::read_tensor)
+}
+
+/// Refuses a folder that the adapters of a model cannot be loaded from, by its file's header alone.
+pub fn check_adapter(folder: &Path, model: &dyn Model) -> Result<()> {
+    each_saved(folder, model, weights::check_tensor).map(drop)
+}
+
+/// Applies `visit` to the file, the tensor's name and each saved parameter.
+fn each_saved<T>(
+    folder: &Path,
+    model: &dyn Model,
+    visit: impl Fn(&SafetensorsFile, &str, &ParameterSpec) -> Result<T>,
+) -> Result<Vec<T>> {
     let file = SafetensorsFile::open(&folder.join(WEIGHTS))?;
     let known: BTreeSet<String> = file.names().into_iter().collect();
-    let load = |spec: &ParameterSpec| {
+    let visit = |spec: &ParameterSpec| {
         let (adapters, name) = (model.adapters(), &spec.name);
         let mut names = [adapters.saved_name(name), adapters.former_name(name)].into_iter();
         match names.find(|name| known.contains(name)) {
-            Some(name) => weights::read_tensor(&file, &name, spec),
+            Some(name) => visit(&file, &name, spec),
             None => {
                 let name = adapters.saved_name(name);
                 Err(Error::MissingTensor { path: file.path().to_owned(), name })
             }
         }
     };
-    saved(model).map(load).collect()
+    saved(model).map(visit).collect()
 }
 
 /// Replaces the saved parameters among all `arrays` of a model by `loaded`.
@@ -119,8 +136,12 @@ fn task_type(task: Task) -> Option<&'static str> {
 }
 
 /// Reads the settings of an adapter's folder. Refuses those that change the computation and are
-/// not supported.
+/// not supported, and folders whose weights are not read.
 pub fn load_lora(folder: &Path) -> Result<Lora> {
+    let pickled = folder.join(PICKLED);
+    if pickled.exists() && !folder.join(WEIGHTS).exists() {
+        return Err(Error::PickledAdapters { path: pickled });
+    }
     let path = folder.join(CONFIG);
     let text = std::fs::read(&path).map_err(|source| Error::Io {
         action: "read",
@@ -140,7 +161,7 @@ struct AdapterConfig {
 impl AdapterConfig {
     fn lora(&self) -> Result<Lora> {
         let config = &self.keys;
-        self.check()?;
+        adapter_keys::check(config)?;
         Ok(Lora {
             r: config.size("r")?,
             lora_alpha: config.positive_or("lora_alpha", 8.0)?,
@@ -154,38 +175,15 @@ impl AdapterConfig {
         })
     }
 
-    fn check(&self) -> Result<()> {
-        const UNSUPPORTED: [&str; 9] = [
-            "rank_pattern",
-            "alpha_pattern",
-            "layer_replication",
-            "layers_pattern",
-            "target_parameters",
-            "trainable_token_indices",
-            "exclude_modules",
-            "lora_bias",
-            "use_qalora",
-        ];
-        let kind = self.keys.keys().get("peft_type").and_then(Value::as_str);
-        if kind != Some("LORA") {
-            return Err(self.keys.error("peft_type", "only LORA is supported"));
-        }
-        let is_set = |value: &Value| match value {
-            Value::Null | Value::Bool(false) => false,
-            Value::Array(items) => !items.is_empty(),
-            Value::Object(items) => !items.is_empty(),
-            _ => true,
-        };
-        let set = |key: &&&str| self.keys.keys().get(**key).is_some_and(is_set);
-        match UNSUPPORTED.iter().find(set) {
-            Some(key) => Err(self.keys.error(key, "is not supported")),
-            None => Ok(()),
-        }
-    }
-
     fn target_modules(&self) -> Result<TargetModules> {
         match self.keys.keys().get("target_modules") {
             Some(Value::String(name)) if name == ALL_LINEAR => Ok(TargetModules::AllLinear),
+            Some(Value::String(pattern)) => {
+                let problem = format!(
+                    "{pattern:?} is a regular expression: write the names of the layers that it matches as a list"
+                );
+                Err(self.keys.error("target_modules", problem))
+            }
             _ => Ok(TargetModules::Named(self.names("target_modules")?)),
         }
     }

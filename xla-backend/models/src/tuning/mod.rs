@@ -3,6 +3,7 @@
 //! else, after a family has built its model.
 
 mod adapter_files;
+mod adapter_keys;
 mod adapters;
 mod dtype;
 mod freeze;
@@ -11,7 +12,7 @@ mod merge;
 mod module_names;
 mod targets;
 
-pub use adapter_files::{load_adapter, load_lora, put_adapter, save_adapter};
+pub use adapter_files::{check_adapter, load_adapter, load_lora, put_adapter, save_adapter};
 pub use adapters::Adapters;
 pub(crate) use adapters::{Applied, LayerParts};
 pub use dtype::store_frozen_as;

@@ -85,6 +85,13 @@ impl SafetensorsFile {
         }
     }
 
+    /// Refuses a tensor that cannot be read as float32.
+    pub(super) fn check_dtype(&self, name: &str) -> Result<()> {
+        let dtype = self.info(name)?.dtype;
+        let is_float = matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16 | Dtype::F64);
+        if is_float { Ok(()) } else { Err(self.no_float(name, dtype)) }
+    }
+
     /// Reads the elements of a tensor from number `first` on, as many as fill `to`.
     pub(super) fn read_elements(&self, name: &str, first: usize, to: &mut [u8]) -> Result<()> {
         let info = self.info(name)?;

@@ -2,6 +2,7 @@
 //! where a checkpoint has none, and saved under the same names. On this side they
 //! are float32, or what the parameter is stored in, whatever the file holds.
 
+mod check;
 mod checkpoint;
 mod dtype;
 mod file;
@@ -16,6 +17,8 @@ use std::path::Path;
 
 use traind_xla::runtime::HostArray;
 
+pub(crate) use check::check_tensor;
+pub use check::{check, is_of_head};
 pub use checkpoint::Checkpoint;
 pub(crate) use dtype::as_f32;
 pub use file::SafetensorsFile;
@@ -138,15 +141,7 @@ pub(crate) fn read_tensor(
     name: &str,
     spec: &ParameterSpec,
 ) -> Result<HostArray> {
-    let found = file.shape(name)?;
-    if found != spec.shape.dims {
-        return Err(Error::WeightShape {
-            path: file.path().to_owned(),
-            tensor: name.to_owned(),
-            found: found.to_vec(),
-            expected: spec.shape.dims.clone(),
-        });
-    }
+    check_tensor(file, name, spec)?;
     dtype::stored(file.read_f32(name)?, spec.shape.dtype)
 }
 

@@ -13,6 +13,7 @@ use traind_xla::{DType, Trace};
 
 use crate::fixture::{Fixture, folder_of};
 use crate::fixtures::check_fixture;
+use crate::parameters::decayed;
 use crate::support::{Program, check_close};
 
 /// A folder of adapters, the one of their model, and its task.
@@ -43,6 +44,19 @@ const ADAPTERS: &[(&str, &str, Task)] = &[
     ("lora-mbart", "mbart-seq2seq-lm", Task::Seq2SeqLm),
     ("lora-xlm-roberta", "xlm-roberta-sequence-classification", Task::SequenceClassification),
 ];
+
+/// The parameters of adapters that the optimizer decays are those that the Trainer decays.
+#[test]
+fn the_trainer_decays_the_same_parameters_of_adapters() {
+    let expected = decayed();
+    for entry in ADAPTERS {
+        let model = fixture(*entry).model;
+        let trained =
+            model.parameters().iter().filter(|spec| spec.trainable && spec.weight_decay());
+        let names = trained.map(|spec| model.adapters().saved_name(&spec.name));
+        assert_eq!(names.collect::<BTreeSet<_>>(), expected[entry.0], "{}", entry.0);
+    }
+}
 
 fn fixture((folder, base, task): (&str, &str, Task)) -> Fixture {
     println!("{folder}");

@@ -3,11 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::print_stdout, reason = "a test may print its measurements")]
 
+mod adapter_keys;
 mod adapters;
 mod files;
 mod fixture;
 mod fixtures;
 mod flops;
+mod gguf;
 mod initial;
 mod layers;
 mod parameter_shards;

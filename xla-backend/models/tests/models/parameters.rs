@@ -1,10 +1,31 @@
 //! Roles and partitions: what the fixtures' parameters are, and how they may be divided.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Map;
 use traind_models::{ModelConfig, ParameterSpec, Partition, Role, registry};
 
 use crate::fixture::folder_of;
 use crate::fixtures::FIXTURES;
+
+/// By the fixture, the names of the parameters that the Trainer decays.
+pub(crate) fn decayed() -> BTreeMap<String, BTreeSet<String>> {
+    serde_json::from_slice(&std::fs::read(folder_of("decayed.json")).unwrap()).unwrap()
+}
+
+/// Names decide as well: T5's `relative_attention_bias` is an embedding, and its name that of a bias.
+#[test]
+fn the_trainer_decays_the_same_parameters() {
+    let expected = decayed();
+    for (folder, task) in FIXTURES {
+        let config = ModelConfig::load(&folder_of(folder), &Map::new()).unwrap();
+        let model = registry::build(config, *task).unwrap();
+        let decayed =
+            model.parameters().iter().filter(|spec| spec.trainable && spec.weight_decay());
+        let names: BTreeSet<String> = decayed.map(|spec| spec.name.clone()).collect();
+        assert_eq!(names, expected[*folder], "{folder}");
+    }
+}
 
 fn parameters() -> impl Iterator<Item = ParameterSpec> {
     FIXTURES.iter().flat_map(|(folder, task)| {

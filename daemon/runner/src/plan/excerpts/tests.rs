@@ -20,6 +20,17 @@ fn job(family: &str, task: &str, own: &Value, settings: &Value) -> (JobFile, Pla
         "type_vocab_size": 2,
     });
     merge(&mut config, own);
+    // Names of BERT's keys are general ones of these, which would win over their own.
+    let renamed: &[&str] = match family {
+        "gpt2" => {
+            &["hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings"]
+        }
+        "t5" | "mbart" => &["hidden_size", "num_hidden_layers", "num_attention_heads"],
+        _ => &[],
+    };
+    for key in renamed {
+        config.as_object_mut().unwrap().remove(*key);
+    }
     std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
     let mut job = json!({
         "name": "excerpt", "model": {"name_or_path": folder.path(), "task": task},

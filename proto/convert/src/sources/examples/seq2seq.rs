@@ -56,11 +56,7 @@ pub(super) fn read(script: &str, arguments: &Arguments, draft: &mut Draft) {
 fn languages(arguments: &Arguments, draft: &mut Draft) {
     for key in ["source_lang", "target_lang"] {
         match arguments.text(key) {
-            // mBART's codes name a language and a country, the column the language alone.
-            Some(code) => {
-                let language = code.split('_').next().unwrap_or(&code).to_owned();
-                draft.set(&format!("data.{key}"), language.into(), key);
-            }
+            Some(code) => draft.set(&format!("data.{key}"), code.into(), key),
             None => draft.refuse(key, "says which text of `translation` is read"),
         }
     }

@@ -1,0 +1,84 @@
+//! Refuses models that a run could not load, before it waits for cores: configs without a model, and weights whose
+//! headers do not fit.
+
+use std::path::Path;
+
+use traind_job_file::{JobFile, ModelSource, TaskName};
+use traind_models::{Error as ModelError, Model, tuning, weights};
+use traind_proto::reasons;
+use traind_proto::v1::Failure;
+
+use super::Violation;
+use crate::error::{RunError, RunResult};
+
+/// Reasons of failures that lie in the folder of a model.
+const OF_FOLDERS: [&str; 7] = [
+    reasons::MODEL_CONFIG_INVALID,
+    reasons::MODEL_UNSUPPORTED,
+    reasons::TENSOR_SHAPE_MISMATCH,
+    reasons::TENSOR_MISSING,
+    reasons::WEIGHTS_CORRUPT,
+    reasons::FILE_NOT_FOUND,
+    reasons::FILE_UNREADABLE,
+];
+
+/// Checks the headers of the weights that a job starts from. `must_exist`: a plan alone needs only configs.
+pub(super) fn check(job: &JobFile, model: &dyn Model, must_exist: bool) -> RunResult<()> {
+    let has_weights = |folder: &Path| {
+        let names = ["model.safetensors", "model.safetensors.index.json"];
+        must_exist || names.iter().any(|name| folder.join(name).exists())
+    };
+    if let ModelSource::Folder(folder) = &job.model.name_or_path
+        && !job.model.from_config
+        && has_weights(folder)
+    {
+        let fits_all = !job.model.ignore_mismatched_sizes;
+        let labels = knows_labels(job);
+        let is_checked = |spec: &_| fits_all && (labels || !weights::is_of_head(model, spec));
+        weights::check(folder, model, is_checked)?;
+    }
+    if let Some(folder) = &job.peft.adapter_name_or_path
+        && knows_labels(job)
+    {
+        tuning::check_adapter(folder, model)?;
+    }
+    match &job.dpo.ref_model_name_or_path {
+        Some(ModelSource::Folder(folder)) if has_weights(folder) => {
+            let is_own = |spec: &traind_models::ParameterSpec| !model.adapters().owns(&spec.name);
+            Ok(weights::check(folder, model, is_own)?)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether the size of the head does not depend on the data.
+fn knows_labels(job: &JobFile) -> bool {
+    let of_data = matches!(
+        job.model.task,
+        TaskName::SequenceClassification
+            | TaskName::TokenClassification
+            | TaskName::ImageClassification
+    );
+    !of_data || job.model.num_labels.is_some() || job.data.label_map.is_some()
+}
+
+/// The violation of a model's folder that an error reports, if it is one. A folder that another job is about to write
+/// says nothing yet.
+pub(super) fn violation(job: &JobFile, error: &RunError) -> Option<Violation> {
+    // Rows that are too long are the data's fault, of which the run says more.
+    let RunError::Model(source) = error else { return None };
+    if matches!(source, ModelError::TooManyPositions { .. }) {
+        return None;
+    }
+    let Failure { reason, message, file, .. } = error.failure();
+    if job.resources.after.is_some() || !OF_FOLDERS.contains(&reason.as_str()) {
+        return None;
+    }
+    let file = file.unwrap_or_default();
+    let is_in = |(_, folder): &(&str, &Path)| Path::new(&file).starts_with(folder);
+    // An adapter's folder may lie in its model's.
+    let folders = job.weight_folders().filter(is_in);
+    let inner = folders.max_by_key(|(_, folder)| folder.components().count());
+    let field = inner.map_or("model.name_or_path", |(field, _)| field).to_owned();
+    Some(Violation { field, description: message })
+}

@@ -1,0 +1,59 @@
+//! `traind convert-weights`: makes a model folder of a GGUF file, without a daemon. The runner does it, since it knows
+//! the models.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::exit::Exit;
+use super::generate::answer_of;
+use super::serve::runner_beside_this_program;
+
+/// Bytes of a file of weights, as `save_pretrained` divides them.
+const SHARD_BYTES_MAX: u64 = 50_000_000_000;
+
+/// Convert a GGUF file to a model folder that jobs and transformers read
+///
+/// Quantized weights (Q4_0 to Q8_0, K-quants) become float32, to the bit those that transformers loads from the file;
+/// tokenizer and chat template come from the file too. Llama, Mistral, Qwen2, Qwen3 and GPT-2 are converted.
+#[derive(clap::Args)]
+pub(crate) struct ConvertWeights {
+    /// The GGUF file
+    file: PathBuf,
+    /// New folder for the model [default: the file's name without .gguf, in the current folder]
+    out: Option<PathBuf>,
+    /// Path of the runner's program [default: traind-runner next to this program]
+    #[arg(long, value_name = "PATH")]
+    runner: Option<PathBuf>,
+}
+
+/// The runner's answer.
+#[derive(Deserialize)]
+struct Reply {
+    model_type: String,
+    parameters: u64,
+    tokens: u64,
+}
+
+impl ConvertWeights {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        ensure!(self.file.is_file(), "there is no file {}", self.file.display());
+        let out = self.out.clone().map_or_else(|| default_folder(&self.file), Ok)?;
+        let request = json!({"file": self.file, "out": out, "max_shard_bytes": SHARD_BYTES_MAX});
+        let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;
+        let Reply { model_type, parameters, tokens } =
+            answer_of(&mut Command::new(runner), "convert-weights", &request)?;
+        let out = out.display();
+        println!("{out}: a {model_type} of {parameters} parameters and {tokens} tokens");
+        Ok(Exit::Done)
+    }
+}
+
+fn default_folder(file: &Path) -> anyhow::Result<PathBuf> {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let stem = name.strip_suffix(".gguf").filter(|stem| !stem.is_empty());
+    let stem = stem.with_context(|| format!("{name} does not end with .gguf: name the folder"))?;
+    Ok(PathBuf::from(stem))
+}

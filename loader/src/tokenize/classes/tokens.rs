@@ -1,0 +1,128 @@
+//! The tokens that classes add: those of `added_tokens_decoder` and the special ones.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value as Json;
+use tokenizers::{AddedToken, Tokenizer};
+
+use super::{Class, languages};
+use crate::tokenize::settings::{SPECIAL_TOKENS, Settings};
+
+const OF_BERT: &[(&str, &str)] = &[
+    ("unk_token", "[UNK]"),
+    ("sep_token", "[SEP]"),
+    ("pad_token", "[PAD]"),
+    ("cls_token", "[CLS]"),
+    ("mask_token", "[MASK]"),
+];
+const OF_ROBERTA: &[(&str, &str)] = &[
+    ("bos_token", "<s>"),
+    ("eos_token", "</s>"),
+    ("sep_token", "</s>"),
+    ("cls_token", "<s>"),
+    ("unk_token", "<unk>"),
+    ("pad_token", "<pad>"),
+    ("mask_token", "<mask>"),
+];
+const OF_GPT2: &[(&str, &str)] = &[
+    ("unk_token", "<|endoftext|>"),
+    ("bos_token", "<|endoftext|>"),
+    ("eos_token", "<|endoftext|>"),
+];
+const OF_QWEN2: &[(&str, &str)] = &[
+    ("unk_token", "<|endoftext|>"),
+    ("eos_token", "<|endoftext|>"),
+    ("pad_token", "<|endoftext|>"),
+];
+const OF_LLAMA: &[(&str, &str)] =
+    &[("unk_token", "<unk>"), ("bos_token", "<s>"), ("eos_token", "</s>")];
+const OF_GEMMA: &[(&str, &str)] = &[
+    ("unk_token", "<unk>"),
+    ("bos_token", "<bos>"),
+    ("eos_token", "<eos>"),
+    ("pad_token", "<pad>"),
+    ("mask_token", "<mask>"),
+];
+const OF_T5: &[(&str, &str)] =
+    &[("eos_token", "</s>"), ("unk_token", "<unk>"), ("pad_token", "<pad>")];
+
+/// The sentinels of T5, where its settings name no others.
+const EXTRA_IDS: usize = 100;
+
+pub(super) fn default_token(class: Class, name: &str) -> Option<&'static str> {
+    let tokens = match class {
+        Class::Backend => &[],
+        Class::Bert => OF_BERT,
+        // MBart50 has no token for the beginning.
+        Class::MBart50 if name == "bos_token" => &[],
+        Class::Roberta | Class::MBart | Class::MBart50 | Class::XlmRoberta => OF_ROBERTA,
+        Class::Gpt2 => OF_GPT2,
+        Class::Qwen2 => OF_QWEN2,
+        Class::Llama => OF_LLAMA,
+        Class::Gemma => OF_GEMMA,
+        Class::T5 => OF_T5,
+    };
+    tokens.iter().find(|(known, _)| *known == name).map(|(_, token)| *token)
+}
+
+/// Adds tokens in the order in which `TokenizersBackend.__init__` adds them, so that new ones get equal ids. Returns
+/// `all_special_ids`.
+pub(super) fn add(
+    tokenizer: &mut Tokenizer,
+    class: Class,
+    settings: &Settings,
+    of_file: &Json,
+) -> tokenizers::Result<BTreeSet<u32>> {
+    let decoder = settings.added_tokens(of_file).map_err(|error| error.to_string())?;
+    let known = tokenizer.get_added_tokens_decoder();
+    let mut tokens: Vec<AddedToken> = decoder.into_values().collect();
+    let named: Vec<AddedToken> = SPECIAL_TOKENS
+        .iter()
+        .filter_map(|name| named_token(class, settings, name, &tokens))
+        .collect();
+    let extra = extra_tokens(class, settings);
+    for token in named.iter().chain(&extra) {
+        let is_listed = tokens.iter().chain(known.values()).any(|it| it.content == token.content);
+        if !is_listed {
+            tokens.push(token.clone());
+        }
+    }
+    let is_named = |token: &AddedToken| named.iter().any(|it| it.content == token.content);
+    tokens.iter_mut().for_each(|token| token.special |= is_named(token));
+    tokenizer.add_tokens(tokens)?;
+    let all: Vec<String> = named.into_iter().chain(extra).map(|token| token.content).collect();
+    if class == Class::Qwen2 {
+        tokenizer.add_tokens(all.iter().map(|token| AddedToken::from(token.as_str(), true)))?;
+    }
+    Ok(all.iter().filter_map(|token| tokenizer.token_to_id(token)).collect())
+}
+
+/// The special token `name`, with the flags that `added` has for it.
+fn named_token(
+    class: Class,
+    settings: &Settings,
+    name: &str,
+    added: &[AddedToken],
+) -> Option<AddedToken> {
+    if settings.has(name) {
+        let token = settings.token(name)?;
+        let listed = added.iter().find(|listed| listed.content == token.content);
+        return Some(listed.cloned().unwrap_or(token));
+    }
+    let token = AddedToken::from(class.default_token(name)?, true);
+    // A mask takes the space before it.
+    let takes_space = name == "mask_token" && matches!(class, Class::MBart | Class::MBart50);
+    Some(AddedToken { lstrip: takes_space, ..token })
+}
+
+fn extra_tokens(class: Class, settings: &Settings) -> Vec<AddedToken> {
+    if let Some(tokens) = settings.extra_tokens() {
+        return tokens;
+    }
+    let names: Vec<String> = match class {
+        Class::T5 => (0..EXTRA_IDS).map(|id| format!("<extra_id_{id}>")).collect(),
+        Class::MBart | Class::MBart50 => languages::codes(class).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    names.into_iter().map(|name| AddedToken::from(name, true)).collect()
+}

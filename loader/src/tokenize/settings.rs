@@ -1,0 +1,164 @@
+//! The settings beside a tokenizer's vocabulary, merged as transformers 5 merges them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Map, Value as Json};
+use tokenizers::AddedToken;
+
+use super::config::{ModelSettings, read_settings, token_content};
+use crate::{Error, Result};
+
+/// `PreTrainedTokenizerBase.SPECIAL_TOKENS_ATTRIBUTES`.
+pub(super) const SPECIAL_TOKENS: [&str; 7] =
+    ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+
+const ADDED_TOKENS_DECODER: &str = "added_tokens_decoder";
+const EXTRA_SPECIAL_TOKENS: &str = "extra_special_tokens";
+
+/// The content of `tokenizer_config.json` and of the files that older folders have besides.
+pub(super) struct Settings {
+    keys: Map<String, Json>,
+    /// The content of `added_tokens.json`: the id of each token.
+    added: BTreeMap<String, u32>,
+    pub(super) model: ModelSettings,
+}
+
+/// The fields of an added token in a file.
+#[derive(Deserialize)]
+struct TokenFields {
+    content: String,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+    normalized: Option<bool>,
+    #[serde(default)]
+    special: bool,
+}
+
+impl Settings {
+    pub(super) fn read(folder: &Path) -> Result<Settings> {
+        let mut keys: Map<String, Json> = read_settings(&folder.join("tokenizer_config.json"))?;
+        let has_decoder = keys.contains_key(ADDED_TOKENS_DECODER);
+        let added = match has_decoder {
+            true => BTreeMap::new(),
+            false => read_settings(&folder.join("added_tokens.json"))?,
+        };
+        if !has_decoder {
+            let map: Map<String, Json> = read_settings(&folder.join("special_tokens_map.json"))?;
+            keys.extend(map.into_iter().map(|(name, token)| (name, marked_special(token))));
+        }
+        let model = ModelSettings::read(&folder.join("config.json"))?;
+        Ok(Settings { keys, added, model })
+    }
+
+    pub(super) fn flag(&self, name: &str) -> Option<bool> {
+        self.keys.get(name)?.as_bool()
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.keys.get(name)?.as_str()
+    }
+
+    /// Returns whether the settings have the key, if only as null.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.keys.contains_key(name)
+    }
+
+    /// The special token `name`; a plain text is one without flags.
+    pub(super) fn token(&self, name: &str) -> Option<AddedToken> {
+        special_token(self.keys.get(name)?)
+    }
+
+    /// Special tokens without a role of their own; `None` where the settings have no such list.
+    pub(super) fn extra_tokens(&self) -> Option<Vec<AddedToken>> {
+        let (extra, older) =
+            (self.keys.get(EXTRA_SPECIAL_TOKENS), self.keys.get("additional_special_tokens"));
+        let list = extra.filter(|list| !is_empty(list)).or(older).or(extra)?;
+        match list {
+            Json::Array(tokens) => Some(tokens.iter().filter_map(special_token).collect()),
+            // Named ones of multimodal models.
+            Json::Object(tokens) => Some(tokens.values().filter_map(special_token).collect()),
+            _ => None,
+        }
+    }
+
+    /// Added tokens by id: those of `added_tokens_decoder`, else those of `added_tokens.json` and then of
+    /// the tokenizer's own file.
+    pub(super) fn added_tokens(&self, of_file: &Json) -> Result<BTreeMap<u32, AddedToken>> {
+        if let Some(decoder) = self.keys.get(ADDED_TOKENS_DECODER).and_then(Json::as_object) {
+            let entries = decoder.iter().map(|(id, token)| {
+                let id: u32 = id.parse().map_err(|_| bad_decoder(id))?;
+                Ok((id, added_token(token).ok_or_else(|| bad_decoder(&id.to_string()))?))
+            });
+            return entries.collect();
+        }
+        let mut tokens: BTreeMap<u32, AddedToken> =
+            self.added.iter().map(|(token, id)| (*id, self.legacy_token(token))).collect();
+        for token in of_file.as_array().into_iter().flatten() {
+            let id = token.get("id").and_then(Json::as_u64);
+            if let Some((id, token)) = id.zip(added_token(token)) {
+                tokens.insert(id as u32, token);
+            }
+        }
+        Ok(tokens)
+    }
+
+    /// A text that changes with every setting that may change an encoding.
+    pub(super) fn fingerprint(&self) -> String {
+        let keys = self.keys.iter().filter(|(key, _)| *key != "chat_template");
+        format!("{:?} {:?}", keys.collect::<Vec<_>>(), self.added)
+    }
+
+    /// A token of `added_tokens.json`: a special one only where the settings name it.
+    fn legacy_token(&self, token: &str) -> AddedToken {
+        let named = SPECIAL_TOKENS.iter().filter_map(|name| self.token(name));
+        let mut special = named.chain(self.extra_tokens().unwrap_or_default());
+        AddedToken::from(token, special.any(|special| special.content == token))
+    }
+}
+
+fn bad_decoder(id: &str) -> Error {
+    let message = format!("{ADDED_TOKENS_DECODER} has no token for {id}");
+    Error::bad_tokenizer(Path::new("tokenizer_config.json"), message)
+}
+
+/// A token of `special_tokens_map.json`, all of which are special.
+fn marked_special(mut token: Json) -> Json {
+    if let Some(fields) = token.as_object_mut().filter(|fields| fields.contains_key("content")) {
+        fields.insert("special".to_owned(), true.into());
+    }
+    token
+}
+
+fn special_token(token: &Json) -> Option<AddedToken> {
+    match token {
+        Json::String(content) => Some(AddedToken::from(content.as_str(), true)),
+        _ => added_token(token).or_else(|| Some(AddedToken::from(token_content(token)?, true))),
+    }
+}
+
+/// A token with the flags of its fields, under `AddedToken`'s defaults.
+fn added_token(token: &Json) -> Option<AddedToken> {
+    let fields = TokenFields::deserialize(token).ok()?;
+    Some(AddedToken {
+        normalized: fields.normalized.unwrap_or(!fields.special),
+        content: fields.content,
+        single_word: fields.single_word,
+        lstrip: fields.lstrip,
+        rstrip: fields.rstrip,
+        special: fields.special,
+    })
+}
+
+fn is_empty(list: &Json) -> bool {
+    match list {
+        Json::Array(items) => items.is_empty(),
+        Json::Object(items) => items.is_empty(),
+        _ => true,
+    }
+}

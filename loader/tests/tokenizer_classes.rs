@@ -1,0 +1,141 @@
+//! Token ids equal those of `AutoTokenizer` for each class of transformers that makes its tokenizer anew, under settings
+//! that change what it makes.
+
+#![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value as Json;
+use tempfile::TempDir;
+use traind_loader::{HuggingFaceTokenizer, PaddingSide, TextTokenizer, TokenizerOptions};
+
+#[derive(Deserialize)]
+struct Fixture {
+    texts: Vec<String>,
+    pairs: Vec<(String, String)>,
+    cases: Vec<Case>,
+}
+
+/// A folder and the answers of its tokenizer in Python.
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    vocabulary: String,
+    /// Whether the folder has the vocabulary in the files of before `tokenizer.json`.
+    only_vocabulary: bool,
+    files: BTreeMap<String, Json>,
+    ids: Vec<Vec<u32>>,
+    pairs: Vec<Vec<u32>>,
+    decoded: Vec<String>,
+    /// `get_special_tokens_mask` of the ids.
+    special: Vec<Vec<u8>>,
+    pad_token_id: Option<u32>,
+    padding_side: PaddingSide,
+    length: u32,
+    languages: Option<(String, String)>,
+    #[serde(default)]
+    sources: Vec<Vec<u32>>,
+    #[serde(default)]
+    targets: Vec<Vec<u32>>,
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tokenizer_classes")
+}
+
+fn fixture() -> Fixture {
+    serde_json::from_slice(&std::fs::read(fixtures().join("cases.json")).unwrap()).unwrap()
+}
+
+impl Case {
+    fn folder(&self) -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+        for (name, keys) in &self.files {
+            write(name, keys.to_string());
+        }
+        let file = fixtures().join(format!("vocabularies/{}.json", self.vocabulary));
+        let content = std::fs::read_to_string(file).unwrap();
+        if !self.only_vocabulary {
+            write("tokenizer.json", content);
+            return folder;
+        }
+        let model = serde_json::from_str::<Json>(&content).unwrap()["model"].clone();
+        if model["type"] == "WordPiece" {
+            let ids: BTreeMap<String, u32> =
+                serde_json::from_value(model["vocab"].clone()).unwrap();
+            let mut tokens: Vec<_> = ids.into_iter().map(|(token, id)| (id, token)).collect();
+            tokens.sort();
+            write("vocab.txt", tokens.iter().map(|(_, token)| format!("{token}\n")).collect());
+            return folder;
+        }
+        let merges: Vec<(String, String)> =
+            serde_json::from_value(model["merges"].clone()).unwrap();
+        let merges: String =
+            merges.iter().map(|(left, right)| format!("{left} {right}\n")).collect();
+        write("vocab.json", model["vocab"].to_string());
+        write("merges.txt", format!("#version: 0.2\n{merges}"));
+        folder
+    }
+
+    fn open(&self) -> HuggingFaceTokenizer {
+        let options = TokenizerOptions::default();
+        HuggingFaceTokenizer::open(self.folder().path(), &options).unwrap_or_else(|error| {
+            panic!("{}: {error}", self.name);
+        })
+    }
+}
+
+#[track_caller]
+fn check(case: &str, texts: &[String], expect: &[Vec<u32>], encode: impl Fn(&str) -> Vec<u32>) {
+    assert_eq!(texts.len(), expect.len());
+    for (text, expect) in texts.iter().zip(expect) {
+        assert_eq!(&encode(text), expect, "{case}: {text:?}");
+    }
+}
+
+#[test]
+fn every_class_makes_what_auto_tokenizer_makes() {
+    let fixture = fixture();
+    assert!(fixture.cases.len() >= 40);
+    for case in &fixture.cases {
+        let tokenizer = case.open();
+        let ids = |text: &str| tokenizer.encode(text, None).unwrap().input_ids;
+        check(&case.name, &fixture.texts, &case.ids, ids);
+        for ((first, second), expect) in fixture.pairs.iter().zip(&case.pairs) {
+            let found = tokenizer.encode(first, Some(second)).unwrap().input_ids;
+            assert_eq!(&found, expect, "{}: {first:?} {second:?}", case.name);
+        }
+        for (ids, expect) in case.ids.iter().zip(&case.decoded) {
+            assert_eq!(&tokenizer.decode(ids).unwrap(), expect, "{}: {ids:?}", case.name);
+        }
+        for (ids, expect) in case.ids.iter().zip(&case.special) {
+            let found = ids.iter().map(|id| u8::from(tokenizer.is_special_token(*id)));
+            assert_eq!(&found.collect::<Vec<_>>(), expect, "{}: {ids:?}", case.name);
+        }
+        let sides = (tokenizer.padding_side(), tokenizer.vocab_size());
+        assert_eq!(sides, (case.padding_side, case.length), "{}", case.name);
+        assert_eq!(tokenizer.pad_token_id(), case.pad_token_id, "{}", case.name);
+    }
+}
+
+#[test]
+fn texts_of_mbart_have_the_languages_of_the_job() {
+    let fixture = fixture();
+    let with_languages = fixture.cases.iter().filter(|case| case.languages.is_some());
+    assert_eq!(with_languages.clone().count(), 2);
+    for case in with_languages {
+        let (source, target) = case.languages.clone().unwrap();
+        let tokenizer = case.open().with_languages(&source, &target).unwrap();
+        let sources = |text: &str| tokenizer.encode(text, None).unwrap().input_ids;
+        check(&case.name, &fixture.texts, &case.sources, sources);
+        let targets = |text: &str| tokenizer.encode_target(text, 64).unwrap().input_ids;
+        check(&case.name, &fixture.texts, &case.targets, targets);
+        let error = case.open().with_languages("en", "ro").err().unwrap().to_string();
+        let expect = "data.source_lang: the tokenizer has no language en; it has ";
+        assert!(error.starts_with(expect), "{error}");
+    }
+}
