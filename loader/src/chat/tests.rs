@@ -48,6 +48,7 @@ fn templates_render_as_in_transformers() {
             marks: template.marks_generation(),
             tools: (conversation == "tools").then_some(&tools),
             variables: Some(&date),
+            real_last_index: None,
         };
         let rendered = template.render(&messages.iter().collect::<Vec<_>>(), &options);
         let about = format!("{name}, {conversation}, {}", options.prompts);

@@ -132,7 +132,7 @@ impl<'source> Builder<'source> {
             let (part, records) = chunk?;
             let source = self.source;
             let encode = |record| {
-                let row = Row { source, part, records: &records, record };
+                let row = Row { source, set: 0, part, records: &records, record };
                 match making {
                     Making::Examples => task.encode(&row, context),
                     Making::Outlines => task.outline(&row, context),

@@ -12,6 +12,8 @@ use crate::{Error, Location, Part, Records, Result, Source, TokenizeProblem, Val
 /// One row of a file.
 pub(crate) struct Row<'records> {
     pub(crate) source: &'records Source,
+    /// The number of the set that the file belongs to.
+    pub(crate) set: usize,
     pub(crate) part: Part,
     pub(crate) records: &'records Records,
     pub(crate) record: usize,

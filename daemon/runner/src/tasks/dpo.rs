@@ -35,6 +35,7 @@ impl JobTask for Dpo {
             rejected: data.rejected.clone(),
             template: ChatTemplate::open(&self.folder, data.eos_token.as_deref())?,
             eos_token: language_model::eos_token(data, &self.folder)?,
+            layouts: None,
             max_length: reading.max_length,
         }))
     }

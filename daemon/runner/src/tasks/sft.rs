@@ -50,6 +50,7 @@ impl JobTask for Sft {
             assistant_only_loss: data.assistant_only_loss,
             completion_only_loss: data.completion_only_loss,
             packing: self.packing(reading),
+            layouts: None,
             position_ids: self.position_ids,
         }))
     }
