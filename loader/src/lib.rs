@@ -40,7 +40,8 @@ pub use buckets::Buckets;
 pub use chat::{ChatOptions, ChatTemplate, RenderedChat, bos_token, eos_token, named_templates};
 pub use collate::{Collator, HostBatch};
 pub use dataset::{
-    DatasetOptions, FileRows, OpenSet, Prepared, TokenizedSet, prepare, prepare_watched,
+    DatasetOptions, FileRows, MixedSet, Mixing, Mixture, OpenSet, Prepared, SplitPart, SplitRange,
+    TokenizedSet, prepare, prepare_watched,
 };
 pub use error::{
     AnswerProblem, ChatProblem, Error, ImageProblem, LabelProblem, Location, ObjectProblem, Result,

@@ -92,7 +92,7 @@ impl RowLayout {
 
     /// The messages of a row, behind the system's text of a column of its own.
     fn messages(&self, texts: &RowTexts<'_>) -> Result<Vec<Turn>> {
-        let column = &self.fields.messages;
+        let column = self.required(texts);
         let problem = |problem: ChatProblem| texts.problem(column, problem);
         let parsed;
         let messages = match texts.row.cell(column) {

@@ -44,6 +44,8 @@ pub struct RowFields {
     pub history: String,
     pub system: String,
     pub messages: String,
+    /// The column of messages in files that have no `messages`.
+    pub other_messages: Option<String>,
     pub text: String,
     pub chosen: String,
     pub rejected: String,
@@ -69,23 +71,29 @@ impl RowLayout {
                 &fields.rejected,
                 TOOLS,
             ],
-            RowFormat::Conversation => {
-                &[&fields.messages, &fields.system, &fields.chosen, &fields.rejected, TOOLS]
-            }
+            RowFormat::Conversation => &[&fields.system, &fields.chosen, &fields.rejected, TOOLS],
             RowFormat::Completion => &[&fields.text],
             RowFormat::Pretokenized => &[INPUT_IDS, LABELS],
         };
         let is_there = |column: &&str| available.iter().any(|name| name == column);
-        let required = self.required();
+        let required = self.required_among(|column| is_there(&column));
         let optional = columns.iter().copied().filter(is_there);
         optional.chain([required]).collect()
     }
 
-    /// The column that no row can do without.
-    pub(super) fn required(&self) -> &str {
+    /// The column that a row cannot do without.
+    pub(super) fn required(&self, texts: &RowTexts<'_>) -> &str {
+        self.required_among(|column| texts.row.find(column).is_some())
+    }
+
+    /// The same of files that have a column.
+    fn required_among(&self, has: impl Fn(&str) -> bool) -> &str {
         match self.format {
             RowFormat::Alpaca => &self.fields.instruction,
-            RowFormat::Conversation => &self.fields.messages,
+            RowFormat::Conversation => match &self.fields.other_messages {
+                Some(other) if has(other) && !has(&self.fields.messages) => other,
+                _ => &self.fields.messages,
+            },
             RowFormat::Completion => &self.fields.text,
             RowFormat::Pretokenized => INPUT_IDS,
         }

@@ -95,7 +95,7 @@ impl Layouts {
 
     /// The column that a row's texts are in, for errors.
     pub(crate) fn column(&self, texts: &RowTexts<'_>) -> &str {
-        self.of_set(texts.row.set).required()
+        self.of_set(texts.row.set).required(texts)
     }
 
     /// Fails where the settings cannot work, whatever the rows are.

@@ -45,7 +45,7 @@ impl Layouts {
                 let [chosen, rejected] = &answers;
                 let completions =
                     [ids(&fields.chosen, Some(chosen))?, ids(&fields.rejected, Some(rejected))?];
-                Ok(Some(Pair { prompt: ids(layout.required(), None)?, completions }))
+                Ok(Some(Pair { prompt: ids(layout.required(texts), None)?, completions }))
             }
             Encoding::Instructions { .. } => Err(no_pairs()),
         }

@@ -68,7 +68,7 @@ impl TurnRule {
         texts: &RowTexts<'_>,
         turns: &[Turn],
     ) -> Result<Tokens> {
-        let rendered = Renderer { texts, column: layout.required(), turns };
+        let rendered = Renderer { texts, column: layout.required(texts), turns };
         let input_ids = rendered.ids(turns.len(), None, None)?;
         let mut tokens = Tokens::default();
         tokens.push(&input_ids, false);

@@ -81,7 +81,7 @@ impl PieceRule {
         texts: &'a RowTexts<'a>,
         bos_token: Option<&'a str>,
     ) -> Result<Pieces<'a>> {
-        Ok(Pieces { template: self.template()?, texts, bos_token, column: layout.required() })
+        Ok(Pieces { template: self.template()?, texts, bos_token, column: layout.required(texts) })
     }
 
     /// The tokens of a conversation; None where questions and answers do not alternate, which
