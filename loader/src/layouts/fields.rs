@@ -34,7 +34,7 @@ pub enum RowFormat {
     Pretokenized,
 }
 
-/// The columns that hold each part of a row.
+/// The columns that hold each part of a row; one without a name is not read.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowFields {
     pub instruction: String,

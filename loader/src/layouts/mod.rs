@@ -75,10 +75,9 @@ impl Layouts {
         &self.layouts[set.min(self.layouts.len() - 1)]
     }
 
-    /// The columns that any set may have, of those that are `available`.
-    pub(crate) fn columns<'a>(&'a self, available: &[String]) -> Vec<&'a str> {
-        let columns = self.layouts.iter().flat_map(|layout| layout.columns(available));
-        columns.collect()
+    /// The columns that the rows of a set are read from, of those that are `available`.
+    pub(crate) fn columns<'a>(&'a self, set: usize, available: &[String]) -> Vec<&'a str> {
+        self.of_set(set).columns(available)
     }
 
     /// Returns true if the row is a conversation.

@@ -43,11 +43,12 @@ impl Preprocessor for Dpo {
         vec![&self.chosen, &self.rejected]
     }
 
+    fn columns_of_set(&self, set: usize, available: &[String]) -> Vec<&str> {
+        let Some(layouts) = &self.layouts else { return self.columns_among(available) };
+        layouts.columns(set, available).into_iter().chain(template_columns(available)).collect()
+    }
+
     fn columns_among(&self, available: &[String]) -> Vec<&str> {
-        if let Some(layouts) = &self.layouts {
-            let columns = layouts.columns(available).into_iter();
-            return columns.chain(template_columns(available)).collect();
-        }
         let prompt = available.contains(&self.prompt).then_some(self.prompt.as_str());
         self.columns().into_iter().chain(prompt).chain(template_columns(available)).collect()
     }

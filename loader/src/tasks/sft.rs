@@ -64,14 +64,12 @@ impl Preprocessor for Sft {
         Vec::new()
     }
 
+    fn columns_of_set(&self, set: usize, available: &[String]) -> Vec<&str> {
+        let Some(layouts) = &self.layouts else { return self.columns_among(available) };
+        layouts.columns(set, available).into_iter().chain(template_columns(available)).collect()
+    }
+
     fn columns_among(&self, available: &[String]) -> Vec<&str> {
-        if let Some(layouts) = &self.layouts {
-            return layouts
-                .columns(available)
-                .into_iter()
-                .chain(template_columns(available))
-                .collect();
-        }
         let has = |column: &&str| available.iter().any(|name| name == column);
         let mut columns = match () {
             () if has(&self.prompt.as_str()) => vec![self.prompt.as_str(), &self.completion],

@@ -178,10 +178,10 @@ fn layout(data: &Data, format: DataLayout, set: Option<&DataSet>) -> RowLayout {
         },
         fields: RowFields {
             instruction: fields.instruction.clone(),
-            input: fields.input.clone(),
+            input: fields.input.clone().unwrap_or_default(),
             output: fields.output.clone(),
-            history: fields.history.clone(),
-            system: fields.system.clone(),
+            history: fields.history.clone().unwrap_or_default(),
+            system: fields.system.clone().unwrap_or_default(),
             messages: messages.clone(),
             other_messages: (format == DataLayout::Sharegpt).then(|| "conversations".to_owned()),
             text: data.text.clone(),

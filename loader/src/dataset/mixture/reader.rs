@@ -78,7 +78,7 @@ impl SetReader<'_> {
     ) -> Result<()> {
         let SourcePart { source, .. } = &self.sources.parts[number];
         let (from, to) = self.sources.parts[number].rows(self.sources.counts.as_deref())?;
-        let columns = self.task.columns_among(source.columns());
+        let columns = self.task.columns_of_set(self.set, source.columns());
         let mut place = 0;
         for part in source.parts() {
             if place >= to || *left == 0 {

@@ -30,7 +30,7 @@ impl Sources {
         for (set, mixed) in mixture.sets.iter().enumerate() {
             for (files, range) in &mixed.parts {
                 let source = Source::open(files)?;
-                source.require_columns(&task.columns_among(source.columns()))?;
+                source.require_columns(&task.columns_of_set(set, source.columns()))?;
                 let files = source.files().len();
                 parts.push(SourcePart { source, set, first_file, range: *range });
                 first_file += files;

@@ -8,14 +8,16 @@ section! {
     pub struct RowFields {
         /// Column that holds the instruction.
         instruction: String = "instruction".to_owned();
-        /// Column that holds the input of the instruction, which may be empty or absent.
-        input: String = "input".to_owned();
+        /// Column that holds the input of the instruction, which may be empty or absent; null reads
+        /// none.
+        input: Option<String> = Some("input".to_owned());
         /// Column that holds the answer.
         output: String = "output".to_owned();
-        /// Column that holds earlier turns, a list of pairs of a question and its answer.
-        history: String = "history".to_owned();
-        /// Column that holds the system's text.
-        system: String = "system".to_owned();
+        /// Column that holds earlier turns, a list of pairs of a question and its answer; null reads
+        /// none.
+        history: Option<String> = Some("history".to_owned());
+        /// Column that holds the system's text; null reads none.
+        system: Option<String> = Some("system".to_owned());
     }
 }
 
