@@ -9,14 +9,39 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Keys of examples that ask for what traind does not do: weights in fewer bits, methods other than fine-tuning on rows, and
-# models that read pictures or sound.
+# What examples ask for that traind does not do, by lines of their files: weights in fewer bits, other methods than fine-tuning
+# on rows that are there, model families that it lacks, and models that read pictures or sound.
 UNSUPPORTED = {
-    "quantized weights": r"^\s*(load_in_[48]bit: *true|adapter: *qlora|quantization(_bit)?:|quantize_moe_experts: *true|gptq: *true|fp8: *true|quant_type:)|^quantization_bit",
-    "another method": r"^(rl: *(?!dpo\b|ipo\b)\w|reward_model: *true|process_reward_model: *true|stage: *(rm|ppo|kto)\b|"
-    r"adapter: *(llama-adapter|ia3)|finetuning_type: *(oft|freeze)|do_predict: *true|use_dft|use_eaft|use_asft|diffusion:|ebft:|"
-    r"kd_trainer: *true|relora|use_badam: *true|use_galore: *true|use_apollo: *true|mixture_of_depths|pissa_init: *true)",
-    "pictures or sound": r"^(processor_type: *AutoProcessor|image_(max_pixels|size)|is_multimodal: *true|video_max_pixels)|mllm_|llava|rlhf_v",
+    "quantized weights": [
+        r"load_in_[48]bit: *true",
+        r"adapter: *qlora",
+        r"quantization(_bit)?:",
+        r"quantize_moe_experts: *true",
+        r"(gptq|fp8): *true",
+        r"(qat|model_quantization_config|llmcompressor|use_onebitllms|peft|quant_type):",
+    ],
+    "another method": [
+        r"rl: *(?!dpo\b|ipo\b)\w",
+        r"(reward_model|process_reward_model|kd_trainer|do_predict): *true",
+        r"stage: *(rm|ppo|kto)\b",
+        r"adapter: *(llama-adapter|ia3)",
+        r"finetuning_type: *(oft|freeze)",
+        r"(use_dft|use_eaft|use_asft|use_badam|use_galore|use_apollo|use_adam_mini|use_muon|use_kt|pissa_init): *true",
+        r"(relora|lisa_n_layers|diffusion|ebft|mixture_of_depths|pretraining_dataset|context_parallel_size|unfrozen_parameters):",
+        r"(loraplus_lr_ratio|use_v1_kernels|expert_parallel_size|tensor_model_parallel_size|mixed_precision|use_ray):",
+        r"type: *(jeopardy|chatml\.ultra|llama3\.ultra|rwd|ebft)",
+    ],
+    "another model family": [
+        r"(base_model|model_name_or_path): *.*(dbrx|moe|mixtral|gpt-oss|deepseek-v|glm-?[45]|gemma-?4|gemma-?3n|qwen3[._]5|"
+        r"qwen3-next|falcon|mpt|replit|btlm|jamba|mamba|granite-4|minimax|llama-4|kimi|nemotron|ernie|hunyuan|lfm|"
+        r"-a\d+b|scout|maverick|command|olmoe|trinity|arcee|plano|laguna|smolvlm|xgen|stablelm)",
+    ],
+    "pictures or sound": [
+        r"processor_type: *AutoProcessor",
+        r"(image_max_pixels|image_size|video_max_pixels):",
+        r"is_multimodal: *true",
+        r".*(mllm_|llava|rlhf_v)",
+    ],
 }
 
 
@@ -31,8 +56,8 @@ def examples(folder, files):
 
 
 def unsupported(text):
-    for reason, pattern in UNSUPPORTED.items():
-        if re.search(pattern, text, re.M):
+    for reason, lines in UNSUPPORTED.items():
+        if any(re.search(rf"^ *{line}", text, re.M | re.I) for line in lines):
             return reason
     return None
 

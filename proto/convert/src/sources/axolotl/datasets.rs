@@ -79,13 +79,14 @@ pub(super) fn have_prompts(settings: &Map<String, Value>) -> bool {
 /// The data sets of both keys.
 pub(super) fn read(rows: Rows, settings: &Map<String, Value>, draft: &mut Draft) {
     let mut splits = Vec::new();
+    let is_shared = share_column(settings);
     for (key, path) in [("datasets", "data.train"), ("test_datasets", "data.validation")] {
         let Some(Value::Array(given)) = settings.get(key) else { continue };
         let is_given = draft.get(path).is_some();
         let mut entries = Vec::new();
         for entry in given {
             if check_keys(key, entry, draft) {
-                entries.extend(self::entry(key, path, entry, rows, draft));
+                entries.extend(self::entry((key, path), entry, (rows, is_shared), draft));
             }
         }
         if !is_given {
@@ -95,16 +96,37 @@ pub(super) fn read(rows: Rows, settings: &Map<String, Value>, draft: &mut Draft)
     entries::write(splits, draft);
 }
 
+/// Returns true if the texts of all data sets are in columns of one name.
+fn share_column(settings: &Map<String, Value>) -> bool {
+    let keys = ["datasets", "test_datasets"].into_iter();
+    let entries = keys.filter_map(|key| settings.get(key)?.as_array()).flatten();
+    let mut columns = entries.map(|entry| entry.get("field"));
+    let first = columns.next();
+    columns.all(|column| Some(column) == first)
+}
+
 /// A data set with what it says about its rows.
-fn entry(key: &str, path: &str, entry: &Value, rows: Rows, draft: &mut Draft) -> Option<Entry> {
+///
+/// Texts of all sets are in one column if `is_shared`.
+fn entry(
+    (key, path): (&str, &str),
+    entry: &Value,
+    (rows, is_shared): (Rows, bool),
+    draft: &mut Draft,
+) -> Option<Entry> {
     let mut settings = match rows {
         Rows::Pairs => preferences::read_columns(key, &text(entry, "type"), entry, draft),
         Rows::Texts => Map::new(),
         Rows::Conversations => conversations(key, entry, draft)?,
     };
-    if rows == Rows::Texts || text(entry, "type") == TEXTS {
-        if let Some(column) = entry.get("field").filter(|value| !is_off(value)) {
-            draft.set("data.text", column.clone(), "field");
+    if let Some(column) = entry.get("field").filter(|value| !is_off(value)) {
+        match is_shared {
+            true => draft.set("data.text", column.clone(), "field"),
+            false if *column == "text" => {}
+            false => {
+                let rename = json!({shown(column): "text"});
+                settings.insert("columns".to_owned(), json!({"rename": rename}));
+            }
         }
     }
     if let Some(name) = entry.get("name").filter(|value| !is_off(value)) {

@@ -44,12 +44,12 @@ pub(super) const TABLE: Table = &[
     ("dp_shard_size", Rule::Dropped("parallel.data is what the other axes leave")),
     ("min_sample_len", Rule::Dropped("rows without a target are left out")),
     ("adam_eps", Rule::Field("train.adam_epsilon")),
-    ("loss_watchdog_threshold", Rule::Refused(WATCHDOG)),
-    ("loss_watchdog_patience", Rule::Refused(WATCHDOG)),
+    ("loss_watchdog_threshold", Rule::Dropped(WATCHDOG)),
+    ("loss_watchdog_patience", Rule::Dropped(WATCHDOG)),
     ("expert_parallel_size", Rule::Refused(EXPERTS)),
     ("use_scattermoe", Rule::Refused(EXPERTS)),
     ("use_sonicmoe", Rule::Refused(EXPERTS)),
     ("experts_implementation", Rule::Refused(EXPERTS)),
 ];
-const WATCHDOG: &str = "a run does not end when its loss grows; leave it out, or set \
-    train.early_stopping_patience";
+const WATCHDOG: &str = "a run does not end because its loss is large; train.early_stopping_patience \
+    ends it when evaluations get no better";
