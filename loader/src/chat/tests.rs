@@ -160,6 +160,34 @@ fn what_is_no_conversation_is_an_error() {
     assert_eq!(rendered.unwrap().text, "humanx");
 }
 
+/// As in transformers, an empty list of tools is one.
+#[test]
+fn rows_with_tools_take_a_template_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let named = |name: &str, text: &str| json!({"name": name, "template": text});
+    let message = value_of_json(json!({"role": "user"}));
+    let rendered = |tools: Option<&Value>| {
+        let template = ChatTemplate::open(folder.path(), None).unwrap().unwrap();
+        let options = ChatOptions { tools, ..ChatOptions::default() };
+        template.render(&[&message], &options).unwrap().text
+    };
+    let check = || {
+        let [none, tools] = [json!(null), json!([])].map(value_of_json);
+        assert_eq!(rendered(None), "plain");
+        assert_eq!(rendered(Some(&none)), "plain");
+        assert_eq!(rendered(Some(&tools)), "tools");
+    };
+    let templates = json!([named("default", "plain"), named("tool_use", "tools")]);
+    write("tokenizer_config.json", &json!({"chat_template": templates}).to_string());
+    check();
+    write("tokenizer_config.json", "{}");
+    write("chat_template.jinja", "plain");
+    std::fs::create_dir(folder.path().join("additional_chat_templates")).unwrap();
+    write("additional_chat_templates/tool_use.jinja", "tools");
+    check();
+}
+
 #[test]
 fn a_template_is_read_from_its_own_file_or_from_the_settings() {
     let folder = tempfile::tempdir().unwrap();

@@ -238,8 +238,13 @@ impl FileNumbers {
     fn new(sources: &Sources) -> Self {
         let counts = sources.counts.as_deref();
         let rows = |file: usize| counts.map_or(0, |counts| counts[file]);
-        let files = sources.files().enumerate();
-        let files = files.map(|(file, path)| FileRows { path: path.into(), rows: rows(file) });
+        let sets = sources.sets_of_files();
+        let files = sources.files().zip(sets).enumerate();
+        let files = files.map(|(file, (path, set))| FileRows {
+            path: path.into(),
+            rows: rows(file),
+            set: set as u32,
+        });
         Self { files: files.collect(), starts: vec![0], are_counted: counts.is_some() }
     }
 

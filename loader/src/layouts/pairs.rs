@@ -27,11 +27,7 @@ impl Layouts {
         match &self.encoding {
             Encoding::Pieces(rule) => {
                 let bos_token = self.bos_token.as_deref();
-                let pair = rule.pair(layout, texts, bos_token, (prompt, answers), max_length)?;
-                Ok(pair.map(|(prompt, answers)| {
-                    let completions = answers.map(|answer| [prompt.as_slice(), &answer].concat());
-                    Pair { prompt, completions }
-                }))
+                rule.pair(layout, texts, bos_token, (prompt, answers), max_length)
             }
             Encoding::Template | Encoding::Turns(_) => {
                 let ids = |column: &str, answer: Option<&Turn>| -> Result<Vec<u32>> {

@@ -103,6 +103,6 @@ async fn several_sets_take_turns() {
         let rows = printed.stdout.lines().map(|line| line.rsplit('/').next().unwrap().to_owned());
         rows.collect::<Vec<_>>()
     };
-    assert_eq!(ledger("1"), ["train.jsonl\t0", "chats.jsonl\t2"]);
-    assert_eq!(ledger("2"), ["train.jsonl\t1", "chats.jsonl\t3"]);
+    assert_eq!(ledger("1"), ["train.jsonl\t0\t0", "chats.jsonl\t2\t1"]);
+    assert_eq!(ledger("2"), ["train.jsonl\t1\t0", "chats.jsonl\t3\t1"]);
 }

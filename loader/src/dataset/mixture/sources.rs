@@ -66,6 +66,11 @@ impl Sources {
         self.parts.iter().flat_map(|part| part.source.files())
     }
 
+    /// The set of each file.
+    pub(in crate::dataset) fn sets_of_files(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().flat_map(|part| part.source.files().map(|_| part.set))
+    }
+
     /// The number of files of each part.
     pub(in crate::dataset) fn file_counts(&self) -> Vec<usize> {
         self.parts.iter().map(|part| part.source.files().len()).collect()

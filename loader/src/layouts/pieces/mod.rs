@@ -10,6 +10,7 @@ mod thoughts;
 use serde::Serialize;
 
 use super::conversation::{ASSISTANT, SYSTEM, Turn, USER};
+use super::pairs::Pair;
 use super::{RowLayout, Tokens};
 use crate::chat::RowTexts;
 use crate::{ChatProblem, Error, Result, Value};
@@ -203,7 +204,7 @@ impl PieceRule {
         bos_token: Option<&str>,
         (prompt, answers): (Vec<Turn>, [Turn; 2]),
         max_length: u32,
-    ) -> Result<Option<(Vec<u32>, [Vec<u32>; 2])>> {
+    ) -> Result<Option<Pair>> {
         let pieces = self.pieces(layout, texts, bos_token)?;
         let (system, turns) = without_system(prompt);
         if turns.len() % 2 == 0 || !alternates(&turns) {
@@ -230,7 +231,8 @@ impl PieceRule {
         prompt.truncate(lengths.0);
         chosen.truncate(lengths.1);
         rejected.truncate(lengths.1);
-        Ok(Some((prompt, [chosen, rejected])))
+        let completions = [chosen, rejected].map(|answer| [prompt.as_slice(), &answer].concat());
+        Ok(Some(Pair { prompt, completions }))
     }
 
     /// The tokens of all turns but the last, and of the last.
