@@ -106,3 +106,20 @@ async fn several_sets_take_turns() {
     assert_eq!(ledger("1"), ["train.jsonl\t0\t0", "chats.jsonl\t2\t1"]);
     assert_eq!(ledger("2"), ["train.jsonl\t1\t0", "chats.jsonl\t3\t1"]);
 }
+
+/// The file of a chat template is one that the job may read, and it is looked up at submission.
+#[tokio::test]
+async fn a_template_outside_the_allowed_folders_is_refused() {
+    let mut host = Host::prepared(1);
+    let root = host.path("").display().to_string();
+    host.add_options(&["--allow-root", &root]);
+    host.start().await;
+    let rows = rows(|question, answer| json!({"instruction": question, "output": answer}));
+    let keys = [("data.format", "alpaca"), ("data.chat_template", "/etc/passwd")];
+    let outside = job(&host, "outside", &rows, &keys);
+    let details = format!("{:?}", host.create(&outside).await.unwrap_err());
+    assert!(details.contains("/etc/passwd is outside the folders"), "{details}");
+    let missing = job(&host, "missing", &rows, &[("data.chat_template", "chat.jinja")]);
+    let details = format!("{:?}", host.create(&missing).await.unwrap_err());
+    assert!(details.contains("there is no file") && details.contains("chat.jinja"), "{details}");
+}

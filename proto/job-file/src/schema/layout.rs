@@ -1,5 +1,8 @@
 //! Parts of `data` about the layout of rows: columns, prompts, and the turns that are targets.
 
+use std::path::Path;
+
+use crate::schema::data::Data;
 use crate::section::section;
 use crate::spelled::spelled;
 
@@ -106,5 +109,14 @@ spelled! {
         AllExhausted = "all_exhausted",
         /// In turns, each row once.
         AllExhaustedWithoutReplacement = "all_exhausted_without_replacement",
+    }
+}
+
+impl Data {
+    /// The file of its chat template in a resolved job file; None for names, and for templates as text.
+    pub fn chat_template_file(&self) -> Option<&Path> {
+        let template = self.chat_template.as_deref().filter(|it| it.starts_with('/'))?;
+        let is_text = template.contains("{{") || template.contains("{%");
+        (!is_text).then(|| Path::new(template))
     }
 }
