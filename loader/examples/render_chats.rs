@@ -44,6 +44,7 @@ fn rendered(
     let Some(Value::List(messages)) = cell("messages") else { return Err("no messages".into()) };
     let (tools, variables) = (cell("tools"), cell("chat_template_kwargs"));
     let options = ChatOptions {
+        real_last_index: None,
         prompts: cell("add_generation_prompt") == Some(Value::Bool(true)),
         marks: template.marks_generation(),
         tools: tools.as_ref(),

@@ -456,6 +456,15 @@ pub enum ChatProblem {
         "the tokenizer has no chat template: put one into chat_template.jinja in the model folder"
     )]
     NoTemplate,
+    #[error("expected a pair of a question and its answer, found {found}")]
+    NotAPair { found: &'static str },
+    #[error("a part of a message has `train` or `weight`, which apply to whole messages")]
+    PartOfMessage,
+    #[error(
+        "the row has tools or calls of them, which data.template does not support; \
+         data.chat_template does"
+    )]
+    ToolsOfTurns,
     #[error("is text where the other column has messages; prompt and completion are alike")]
     Mixed,
     #[error(

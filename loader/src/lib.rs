@@ -22,6 +22,7 @@ mod error;
 mod guard;
 mod image;
 mod labels;
+mod layouts;
 mod masking;
 mod prefetch;
 mod random;
@@ -36,10 +37,11 @@ mod tokenize;
 
 pub use batch::{ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo, Padding};
 pub use buckets::{Buckets, LengthBudget};
-pub use chat::{ChatOptions, ChatTemplate, RenderedChat, eos_token};
+pub use chat::{ChatOptions, ChatTemplate, RenderedChat, bos_token, eos_token, named_templates};
 pub use collate::{Collator, HostBatch};
 pub use dataset::{
-    DatasetOptions, FileRows, OpenSet, Prepared, TokenizedSet, prepare, prepare_watched,
+    DatasetOptions, FileRows, MixedSet, Mixing, Mixture, OpenSet, Prepared, SplitPart, SplitRange,
+    TokenizedSet, prepare, prepare_watched,
 };
 pub use error::{
     AnswerProblem, ChatProblem, Error, ImageProblem, LabelProblem, Location, ObjectProblem, Result,
@@ -50,6 +52,10 @@ pub use image::{Augmentation, ImageProcessor};
 pub use labels::{
     IGNORED_LABEL, LabelEncoder, LabelFormat, LabelKind, LabelSpec, LabelTarget, Labels,
     MultiLabels,
+};
+pub use layouts::{
+    Encoding as LayoutEncoding, Layouts, PieceRule, PromptFormat, PromptStyle, RowFields,
+    RowFormat, RowLayout, TrainOn, TurnRule, turn_template_names,
 };
 pub use masking::Masking;
 pub use prefetch::{PrefetchError, Prefetched, Prefetcher};

@@ -278,6 +278,7 @@ fn rendered(path: &Path) -> Result<(), Error> {
         max_length: 512,
         completion_only_loss: true,
         packing: None,
+        layouts: None,
         position_ids: false,
     };
     let options = DatasetOptions {

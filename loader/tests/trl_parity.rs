@@ -49,6 +49,7 @@ fn task(folder: &Path, settings: &Json) -> Sft {
             "bfd" => PackingStrategy::Bfd,
             _ => PackingStrategy::Wrapped,
         }),
+        layouts: None,
         position_ids: settings["packing_strategy"] == "bfd",
     }
 }
@@ -60,6 +61,7 @@ fn pairs(folder: &Path, settings: &Json) -> Dpo {
         rejected: "rejected".to_owned(),
         template: ChatTemplate::open(folder, None).unwrap(),
         eos_token: eos_token(folder).unwrap(),
+        layouts: None,
         max_length: settings["max_length"].as_u64().unwrap() as u32,
     }
 }

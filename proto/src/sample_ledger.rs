@@ -26,6 +26,8 @@ pub struct LedgerHead {
     pub rows_per_step: u32,
     /// The files in order, each with the number of its rows.
     pub files: Vec<(String, u64)>,
+    /// The number of the set that each file belongs to; empty where there is one set.
+    pub sets: Vec<u32>,
 }
 
 /// A row of a file.
@@ -138,6 +140,7 @@ impl LedgerHead {
             bytes.extend(path.as_bytes());
             bytes.extend(rows.to_le_bytes());
         }
+        bytes.extend(self.sets.iter().flat_map(|set| set.to_le_bytes()));
         let length = bytes.len() as u64 + WORD_BYTES;
         bytes[8..16].copy_from_slice(&length.to_le_bytes());
         bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
@@ -157,12 +160,15 @@ impl LedgerHead {
         };
         let mut word = || Some(u32::from_le_bytes(take(4)?.try_into().ok()?));
         let (rows_per_step, files) = (word()?, word()?);
-        let mut head = LedgerHead { rows_per_step, files: Vec::new() };
+        let mut head = LedgerHead { rows_per_step, files: Vec::new(), sets: Vec::new() };
         for _ in 0..files {
             let length = u32::from_le_bytes(take(4)?.try_into().ok()?);
             let path = String::from_utf8(take(length as usize)?.to_vec()).ok()?;
             head.files.push((path, u64::from_le_bytes(take(8)?.try_into().ok()?)));
         }
+        // A head ends with its files where there is one set.
+        let (words, _) = rest.as_chunks();
+        head.sets = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
         Some(head)
     }
 }
@@ -207,7 +213,8 @@ mod tests {
     use super::*;
 
     fn head() -> LedgerHead {
-        LedgerHead { rows_per_step: 3, files: vec![("a.csv".into(), 2), ("b.csv".into(), 5)] }
+        let files = vec![("a.csv".into(), 2), ("b.csv".into(), 5)];
+        LedgerHead { rows_per_step: 3, files, sets: Vec::new() }
     }
 
     fn rows(ledger: &SampleLedger, step: u64) -> Vec<(usize, u64)> {
@@ -238,9 +245,11 @@ mod tests {
     fn other_data_begin_another_ledger_and_damage_is_found() {
         let folder = tempfile::tempdir().unwrap();
         SampleLedger::open(folder.path(), head()).unwrap().write(1, &[0]).unwrap();
-        let other = LedgerHead { rows_per_step: 4, ..head() };
+        let other = LedgerHead { rows_per_step: 4, sets: vec![0, 1], ..head() };
         let ledger = SampleLedger::open(folder.path(), other).unwrap();
         assert_eq!(rows(&ledger, 1), []);
+        let read = SampleLedger::read(folder.path()).unwrap().unwrap();
+        assert_eq!(read.head().sets, [0, 1]);
         ledger.write(1, &[7]).unwrap();
         assert!(ledger.step(1).is_err(), "there are 7 rows");
         let path = folder.path().join(SAMPLE_LEDGER_FILE);

@@ -70,7 +70,13 @@ impl Convert {
             Some(Tool::Sagemaker) => Some(Source::SageMaker),
             None | Some(Tool::Command) => None,
         };
-        Ok(traind_convert::convert(source, &text, &self.set)?)
+        // LLaMA-Factory's paths are relative to the folder that it is called in.
+        let beside = |path: &Path| {
+            let folder = file.parent().unwrap_or(Path::new("."));
+            let found = [path.to_owned(), folder.join(path)];
+            found.iter().find_map(|path| std::fs::read_to_string(path).ok())
+        };
+        Ok(traind_convert::convert_with(source, &text, &self.set, &beside)?)
     }
 }
 

@@ -2,6 +2,7 @@
 //! the models.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;

@@ -6,7 +6,8 @@ use super::Global;
 use super::connect::client;
 use super::exit::Exit;
 
-/// Print the rows that a step trained on, as file and row, in batch order
+/// Print the rows that a step trained on, as file and row, in batch order; with several sets, also the
+/// number of each row's set
 #[derive(clap::Args)]
 pub(crate) struct Samples {
     /// The job's id, a prefix of it, or its name
@@ -23,7 +24,10 @@ impl Samples {
         let samples = jobs.get_samples(request).await?.into_inner();
         for sample in &samples.samples {
             let file = samples.files.get(sample.file as usize).map_or("", String::as_str);
-            println!("{file}\t{}", sample.row);
+            match samples.sets.get(sample.file as usize) {
+                Some(set) => println!("{file}\t{}\t{set}", sample.row),
+                None => println!("{file}\t{}", sample.row),
+            }
         }
         Ok(Exit::Done)
     }

@@ -19,6 +19,7 @@ pub const TOKENIZER_FILES: &[&str] = &[
     "spiece.model",
     "sentencepiece.bpe.model",
     "chat_template.jinja",
+    "additional_chat_templates/tool_use.jinja",
 ];
 
 pub(crate) const CONFIG: &str = "config.json";

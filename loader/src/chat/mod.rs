@@ -9,6 +9,7 @@ mod files;
 mod json;
 mod marks;
 mod methods;
+mod named;
 mod python;
 mod row_texts;
 #[cfg(test)]
@@ -29,6 +30,8 @@ pub(crate) use row_texts::{RowTexts, shared_tokens, template_columns};
 use crate::guard::guard;
 use crate::{ChatProblem, Error, Result, TokenSpan, Value};
 
+pub use named::named_templates;
+
 /// The template of a model's tokenizer. Clones share it.
 #[derive(Clone)]
 pub struct ChatTemplate {
@@ -36,6 +39,8 @@ pub struct ChatTemplate {
     source: String,
     special_tokens: BTreeMap<String, String>,
     environment: Arc<Environment<'static>>,
+    /// The template of rows that have tools, where the tokenizer has one of its own for them.
+    tool_use: Option<Box<ChatTemplate>>,
 }
 
 /// The inputs of a template besides the messages.
@@ -49,6 +54,8 @@ pub struct ChatOptions<'row> {
     pub tools: Option<&'row Value>,
     /// Further variables of the template (`chat_template_kwargs`).
     pub variables: Option<&'row Value>,
+    /// The place of the last message of a whole conversation, of which the messages are the beginning.
+    pub real_last_index: Option<u32>,
 }
 
 /// A rendered conversation.
@@ -57,6 +64,11 @@ pub struct RenderedChat {
     pub text: String,
     /// The characters inside `{% generation %}` if [`ChatOptions::marks`] is set.
     pub generated: Vec<Range<u32>>,
+}
+
+/// The token that texts begin with, if the tokenizer in `folder` names one.
+pub fn bos_token(folder: &Path) -> Result<Option<String>> {
+    Ok(files::special_tokens(folder)?.remove(files::BOS_TOKEN))
 }
 
 /// The token that ends a text, if the tokenizer in `folder` names one.
@@ -85,11 +97,31 @@ impl ChatTemplate {
     /// Reads the template of a tokenizer's folder; None where it has none. `eos_token` replaces the
     /// tokenizer's own. Fails where the template is not valid Jinja.
     pub fn open(folder: &Path, eos_token: Option<&str>) -> Result<Option<Self>> {
-        let Some((file, source)) = files::template(folder)? else { return Ok(None) };
-        let mut special_tokens = files::special_tokens(folder)?;
-        if let Some(token) = eos_token {
-            special_tokens.insert(files::EOS_TOKEN.to_owned(), token.to_owned());
-        }
+        let Some(found) = files::templates(folder)? else { return Ok(None) };
+        let special_tokens = files::special_tokens_with(folder, eos_token)?;
+        let tool_use = match found.tool_use {
+            Some((file, source)) => Some(Self::new(&file, source, special_tokens.clone())?),
+            None => None,
+        };
+        let (file, source) = found.default;
+        let template = Self::new(&file, source, special_tokens)?;
+        Ok(Some(Self { tool_use: tool_use.map(Box::new), ..template }))
+    }
+
+    /// The template that a job chooses: a name, the path of a file, or the text of a template. See
+    /// [`named_templates`]; `tokenizer_default` is that of the tokenizer's folder.
+    pub fn choose(folder: &Path, choice: &str, eos_token: Option<&str>) -> Result<Option<Self>> {
+        const FALLBACK: &str = "tokenizer_default_fallback_";
+        let choice = match (choice, choice.strip_prefix(FALLBACK)) {
+            ("tokenizer_default", _) => return Self::open(folder, eos_token),
+            (_, Some(name)) => match Self::open(folder, eos_token)? {
+                Some(template) => return Ok(Some(template)),
+                None => name,
+            },
+            (choice, None) => choice,
+        };
+        let special_tokens = files::special_tokens_with(folder, eos_token)?;
+        let (file, source) = files::chosen(choice)?;
         Self::new(&file, source, special_tokens).map(Some)
     }
 
@@ -99,7 +131,18 @@ impl ChatTemplate {
                 .map_err(|error| Error::bad_template(file, environment::message(&error)))
         })?;
         let environment = Arc::new(environment);
-        Ok(Self { file: file.to_path_buf(), source, special_tokens, environment })
+        let file = file.to_path_buf();
+        Ok(Self { file, source, special_tokens, environment, tool_use: None })
+    }
+
+    /// The template's text.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns true if the template has the text of a token.
+    pub(crate) fn writes(&self, token: &str) -> bool {
+        self.source.contains(token)
     }
 
     /// Returns true if it says which text is the assistant's (`{% generation %}`).
@@ -127,6 +170,11 @@ impl ChatTemplate {
         messages: &[&Value],
         options: &ChatOptions<'_>,
     ) -> Result<RenderedChat, ChatProblem> {
+        if let (Some(template), Some(tools)) = (&self.tool_use, options.tools)
+            && *tools != Value::Null
+        {
+            return template.render(messages, options);
+        }
         let variables = self.variables(messages, options)?;
         let (file, environment) = (self.file.clone(), Arc::clone(&self.environment));
         // `guard` itself fails for a panic alone.
@@ -166,6 +214,9 @@ impl ChatTemplate {
         variables.insert("tools".to_owned(), values::tools(options.tools)?);
         variables.insert("documents".to_owned(), Jinja::from(()));
         variables.insert("add_generation_prompt".to_owned(), options.prompts.into());
+        if let Some(index) = options.real_last_index {
+            variables.insert("real_last_index".to_owned(), index.into());
+        }
         variables.insert(marks::VARIABLE.to_owned(), options.marks.into());
         Ok(variables)
     }
@@ -174,7 +225,7 @@ impl ChatTemplate {
 /// Everything that its renderings depend on.
 impl Serialize for ChatTemplate {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (&self.source, &self.special_tokens).serialize(serializer)
+        (&self.source, &self.special_tokens, &self.tool_use).serialize(serializer)
     }
 }
 

@@ -58,6 +58,22 @@ impl<'a> RowTexts<'a> {
         Ok(encoded.map_err(|problem| self.row.tokenize_error(problem))?.encoded)
     }
 
+    /// Token ids of a text with the tokenizer's special ones, cut to `max_length`.
+    pub(crate) fn encode_up_to(&self, text: &str, max_length: u32) -> Result<Vec<u32>> {
+        if text.is_empty() {
+            return Ok(Vec::new());
+        }
+        let encoded = self.tokenizer.encode_up_to(text, max_length);
+        Ok(encoded.map_err(|problem| self.row.tokenize_error(problem))?.input_ids)
+    }
+
+    /// The id of a special token; None where its text is not one token.
+    pub(crate) fn token_id(&self, token: Option<&str>) -> Result<Option<u32>> {
+        let Some(token) = token else { return Ok(None) };
+        let ids = self.encode_as_it_is(token)?.encoded.input_ids;
+        Ok(if let [id] = ids.as_slice() { Some(*id) } else { None })
+    }
+
     /// The tokens of a rendered conversation.
     pub(crate) fn encode_as_it_is(&self, text: &str) -> Result<SpannedEncoding> {
         self.tokenizer.encode_as_it_is(text).map_err(|problem| self.row.tokenize_error(problem))

@@ -48,6 +48,7 @@ fn templates_render_as_in_transformers() {
             marks: template.marks_generation(),
             tools: (conversation == "tools").then_some(&tools),
             variables: Some(&date),
+            real_last_index: None,
         };
         let rendered = template.render(&messages.iter().collect::<Vec<_>>(), &options);
         let about = format!("{name}, {conversation}, {}", options.prompts);
@@ -157,6 +158,34 @@ fn what_is_no_conversation_is_an_error() {
     let of_share_gpt = json!([{"from": "human", "value": "x"}]);
     let rendered = render("{{ messages[0].role ~ messages[0]['content'] }}", &of_share_gpt, true);
     assert_eq!(rendered.unwrap().text, "humanx");
+}
+
+/// As in transformers, an empty list of tools is one.
+#[test]
+fn rows_with_tools_take_a_template_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let named = |name: &str, text: &str| json!({"name": name, "template": text});
+    let message = value_of_json(json!({"role": "user"}));
+    let rendered = |tools: Option<&Value>| {
+        let template = ChatTemplate::open(folder.path(), None).unwrap().unwrap();
+        let options = ChatOptions { tools, ..ChatOptions::default() };
+        template.render(&[&message], &options).unwrap().text
+    };
+    let check = || {
+        let [none, tools] = [json!(null), json!([])].map(value_of_json);
+        assert_eq!(rendered(None), "plain");
+        assert_eq!(rendered(Some(&none)), "plain");
+        assert_eq!(rendered(Some(&tools)), "tools");
+    };
+    let templates = json!([named("default", "plain"), named("tool_use", "tools")]);
+    write("tokenizer_config.json", &json!({"chat_template": templates}).to_string());
+    check();
+    write("tokenizer_config.json", "{}");
+    write("chat_template.jinja", "plain");
+    std::fs::create_dir(folder.path().join("additional_chat_templates")).unwrap();
+    write("additional_chat_templates/tool_use.jinja", "tools");
+    check();
 }
 
 #[test]

@@ -4,13 +4,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 
 use rayon::prelude::*;
 use traind_cache::require_space;
 
 use super::array::Seal;
 use super::blocks;
+use super::mixture::{Piece, Sources, read_ahead};
 use super::packing::Packer;
 use super::rows::Rows;
 use super::set::{About, FileRows, TokenizedSet, origin};
@@ -19,7 +20,7 @@ use super::tokens::TokensWriter;
 use crate::labels::{LabelReader, Labels};
 use crate::source::Row;
 use crate::tasks::{Example, PackingStrategy, Preprocessor, SetContext};
-use crate::{Error, Location, Part, Records, Result, Source, TaskSpec, TextTokenizer};
+use crate::{Error, Location, Result, TaskSpec, TextTokenizer};
 
 /// Chunks of rows read ahead: one waits while another is read.
 const CHUNKS_READY: usize = 1;
@@ -44,52 +45,39 @@ pub(super) enum Making {
     Outlines,
 }
 
-/// Turns the rows of `source` into array files in `folder`.
+/// Turns the rows of `sources` into array files in `folder`.
 pub(super) fn build(
-    source: &Source,
+    sources: &Sources,
     task: &TaskSpec,
     making: Making,
     tokenizer: &dyn TextTokenizer,
     folder: &Path,
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Built> {
-    let columns = task.columns_among(source.columns());
     let preprocessor = task.preprocessor();
     let labels = preprocessor.labels();
-    let labels = labels.map(|spec| LabelReader::new(spec, source.class_names(&spec.column)));
+    let labels = labels.map(|spec| LabelReader::new(spec, sources.class_names(&spec.column)));
     let context = SetContext { tokenizer, labels };
-    let mut builder = Builder::new(source, folder, preprocessor.packing())?;
+    let mut builder = Builder::new(sources, folder, preprocessor.packing())?;
     std::thread::scope(|scope| {
         let (sender, chunks) = sync_channel(CHUNKS_READY);
-        scope.spawn(|| read_ahead(source, &columns, sender));
+        scope.spawn(|| read_ahead(sources, task, sender));
         builder.take_all(chunks, (preprocessor, making), &context, watch)
     })?;
     builder.finish(task, context.labels.as_ref())
 }
 
-/// Rows from one part of the files, or why there are no more.
-type Chunk = Result<(Part, Records)>;
-
-/// Reads until the end, the first error, or until the receiver is dropped.
-fn read_ahead(source: &Source, columns: &[&str], sender: SyncSender<Chunk>) {
-    let read = source.parts().into_iter().try_for_each(|part| {
-        let send = |records| sender.send(Ok((part, records))).map_err(|_| Error::Abandoned);
-        source.read(part, columns, &mut { send }).map(drop)
-    });
-    if let Err(error) = read {
-        // The receiver is gone only after an error of its own.
-        let _ = sender.send(Err(error));
-    }
-}
+/// Rows in order, or why there are no more.
+type Chunk = Result<Vec<Piece>>;
 
 /// The set so far.
 struct Builder<'source> {
-    source: &'source Source,
+    sources: &'source Sources,
     tokens: TokensWriter,
     rows: Rows,
     targets: Targets,
-    files: Vec<FileRows>,
-    source_rows: u64,
+    files: FileNumbers,
+    rows_read: u64,
     truncated_rows: u64,
     rows_without_text: u64,
     folder: PathBuf,
@@ -101,18 +89,17 @@ struct Builder<'source> {
 
 impl<'source> Builder<'source> {
     fn new(
-        source: &'source Source,
+        sources: &'source Sources,
         folder: &Path,
         packing: Option<(PackingStrategy, u32)>,
     ) -> Result<Self> {
-        let new = |path: &Path| FileRows { path: path.to_path_buf(), rows: 0 };
         Ok(Self {
-            source,
+            sources,
             tokens: TokensWriter::create(folder)?,
             rows: Rows::default(),
             targets: Targets::new(folder),
-            files: source.files().map(new).collect(),
-            source_rows: 0,
+            files: FileNumbers::new(sources),
+            rows_read: 0,
             truncated_rows: 0,
             rows_without_text: 0,
             folder: folder.to_path_buf(),
@@ -129,24 +116,21 @@ impl<'source> Builder<'source> {
         watch: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {
         for chunk in chunks {
-            let (part, records) = chunk?;
-            let source = self.source;
-            let encode = |record| {
-                let row = Row { source, part, records: &records, record };
-                match making {
-                    Making::Examples => task.encode(&row, context),
-                    Making::Outlines => task.outline(&row, context),
-                }
+            let pieces = chunk?;
+            let of_piece = |piece| rows_of(self.sources, piece);
+            let rows: Vec<Row<'_>> = pieces.iter().flat_map(of_piece).collect();
+            let encode = |row: &Row<'_>| match making {
+                Making::Examples => task.encode(row, context),
+                Making::Outlines => task.outline(row, context),
             };
-            let rows_at_a_time = task.rows_at_a_time().min(records.len().max(1));
-            for first in (0..records.len()).step_by(rows_at_a_time) {
-                let rows = first..(first + rows_at_a_time).min(records.len());
-                let encoded: Vec<Result<Vec<Example>>> = rows.into_par_iter().map(encode).collect();
-                encoded.into_iter().try_for_each(|row| self.push_row(part, row?))?;
+            for rows in rows.chunks(task.rows_at_a_time().min(rows.len().max(1))) {
+                let encoded: Vec<Result<Vec<Example>>> = rows.par_iter().map(encode).collect();
+                let mut encoded = rows.iter().zip(encoded);
+                encoded.try_for_each(|(row, examples)| self.push_row(row, examples?))?;
             }
             context.labels.as_ref().map_or(Ok(()), LabelReader::check_count)?;
             self.check_space()?;
-            if !watch(self.source_rows) {
+            if !watch(self.rows_read) {
                 return Err(Error::Abandoned);
             }
         }
@@ -164,8 +148,8 @@ impl<'source> Builder<'source> {
         Ok(require_space(&self.folder, CHECK_EVERY_BYTES, "the tokenized rows")?)
     }
 
-    fn push_row(&mut self, part: Part, examples: Vec<Example>) -> Result<()> {
-        let source_row = self.source_rows as u32;
+    fn push_row(&mut self, row: &Row<'_>, examples: Vec<Example>) -> Result<()> {
+        let source_row = self.files.number(row.file(), row.records.row(row.record))?;
         let lacks_text = examples.iter().any(|example| example.lacks_text);
         self.rows_without_text += u64::from(lacks_text);
         for example in examples {
@@ -178,9 +162,8 @@ impl<'source> Builder<'source> {
                 .into_iter()
                 .try_for_each(|(source_row, example)| self.push(source_row, example))?;
         }
-        self.files[part.file].rows += 1;
-        self.source_rows += 1;
-        match self.source_rows.max(self.rows.len() as u64) {
+        self.rows_read += 1;
+        match self.rows.len() as u64 {
             rows if rows > ROWS_MAX => Err(Error::TooManyRows { rows, max: ROWS_MAX }),
             _ => Ok(()),
         }
@@ -198,9 +181,9 @@ impl<'source> Builder<'source> {
 
     fn finish(self, task: &TaskSpec, reader: Option<&LabelReader<'_>>) -> Result<Built> {
         if self.rows.len() == 0 {
-            return Err(no_rows(&self.files));
+            return Err(no_rows(&self.files.files));
         }
-        let Self { tokens, rows, targets, files, .. } = self;
+        let Self { tokens, rows, targets, files: FileNumbers { files, .. }, .. } = self;
         let (mut tokens, mut seals) = tokens.finish()?;
         let settled = targets.settle(reader, |bad| label_error(bad, reader, &rows, &files))?;
         let Settled { labels, of_tokens, encoder: label_encoder } = settled;
@@ -226,6 +209,57 @@ impl<'source> Builder<'source> {
         };
         let (tokens, task) = (Arc::new(tokens), task.clone());
         Ok(Built { set: TokenizedSet { tokens, rows, labels, task, about }, seals })
+    }
+}
+
+/// The rows of a piece.
+fn rows_of<'a>(sources: &'a Sources, piece: &'a Piece) -> impl Iterator<Item = Row<'a>> {
+    let part = sources.part(piece.source);
+    piece.rows.clone().map(|record| Row {
+        source: &part.source,
+        set: part.set,
+        first_file: part.first_file,
+        part: piece.part,
+        records: &piece.records,
+        record,
+    })
+}
+
+/// Numbers the rows of all files taken together.
+struct FileNumbers {
+    files: Vec<FileRows>,
+    /// The number of the first row of each file up to the one that is read.
+    starts: Vec<u64>,
+    /// Whether the rows of the files were counted, and files are not read one after the other.
+    are_counted: bool,
+}
+
+impl FileNumbers {
+    fn new(sources: &Sources) -> Self {
+        let counts = sources.counts.as_deref();
+        let rows = |file: usize| counts.map_or(0, |counts| counts[file]);
+        let sets = sources.sets_of_files();
+        let files = sources.files().zip(sets).enumerate();
+        let files = files.map(|(file, (path, set))| FileRows {
+            path: path.into(),
+            rows: rows(file),
+            set: set as u32,
+        });
+        Self { files: files.collect(), starts: vec![0], are_counted: counts.is_some() }
+    }
+
+    /// The number of row `row` of a file.
+    fn number(&mut self, file: usize, row: u64) -> Result<u32> {
+        while self.starts.len() <= file {
+            let last = self.starts.len() - 1;
+            self.starts.push(self.starts[last] + self.files[last].rows);
+        }
+        if !self.are_counted {
+            let rows = &mut self.files[file].rows;
+            *rows = (*rows).max(row + 1);
+        }
+        let number = self.starts[file] + row;
+        u32::try_from(number).map_err(|_| Error::TooManyRows { rows: number, max: ROWS_MAX })
     }
 }
 

@@ -15,15 +15,16 @@ use traind_cache::EntryLocks;
 use super::array::{Array, ArrayProblem, Seal, write_whole};
 use super::build::Built;
 use super::images::{self, Images};
+use super::mixture::Sources;
 use super::rows::Rows;
 use super::set::{About, TokenizedSet};
 use super::tokens::{self, Tokens};
 use super::unfinished::Unfinished;
 use crate::labels::{LabelArrays, Labels, MultiLabels};
-use crate::{Error, Result, Source, TaskSpec};
+use crate::{Error, Result, TaskSpec};
 
 /// Must be raised whenever the layout or the meaning of an entry changes.
-pub(super) const FORMAT_VERSION: u32 = 10;
+pub(super) const FORMAT_VERSION: u32 = 11;
 
 /// In the cache folder.
 pub(super) const FOLDER: &str = "tokens";
@@ -88,16 +89,16 @@ impl Cache {
         Self { entry: cache_dir.join(FOLDER).join(key), task: task.clone() }
     }
 
-    /// Opens the set. The paths of the files become those of `source`: content decides what an
+    /// Opens the set. The paths of the files become those of `sources`: content decides what an
     /// entry is, and the same content may lie elsewhere now.
-    pub(super) fn load(&self, source: &Source, locks: &EntryLocks) -> Lookup {
+    pub(super) fn load(&self, sources: &Sources, locks: &EntryLocks) -> Lookup {
         // Locked before it is read, so that it is not evicted meanwhile.
         if locks.lock(&self.entry).is_err() && !self.entry.exists() {
             return Lookup::Absent;
         }
         match self.read() {
             Ok(mut set) => {
-                for (file, path) in set.about.files.iter_mut().zip(source.files()) {
+                for (file, path) in set.about.files.iter_mut().zip(sources.files()) {
                     file.path = path.to_path_buf();
                 }
                 Lookup::Found(Box::new(set))

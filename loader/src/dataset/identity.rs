@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::DatasetOptions;
 use super::cache::FORMAT_VERSION;
+use super::mixture::Sources;
 use crate::source::{ImageCell, image_of};
 use crate::{Error, Result, Source, TextTokenizer};
 
@@ -27,18 +28,18 @@ impl Identity {
     /// Reads all files in full, at some gigabytes a second. Names and times do not count: a copy
     /// of a file is the same data.
     pub(super) fn of(
-        source: &Source,
+        sources: &Sources,
         options: &DatasetOptions,
         tokenizer: &dyn TextTokenizer,
     ) -> Result<Self> {
-        let metadata = source.local_files().map(metadata).collect::<Result<Vec<_>>>()?;
-        let files = source.local_files().map(hash_of).collect::<Result<Vec<_>>>()?;
-        let images = image_contents(source, options)?;
+        let metadata = sources.local_files().map(metadata).collect::<Result<Vec<_>>>()?;
+        let files = sources.local_files().map(hash_of).collect::<Result<Vec<_>>>()?;
+        let images = sources.sources().map(|source| image_contents(source, options));
+        let images = images.collect::<Result<Vec<_>>>()?;
         let identity = json!({
             "format_version": FORMAT_VERSION,
             "task": options.task,
-            "columns": options.files.columns,
-            "format": options.files.format,
+            "mixture": sources.mixture().recipe(&sources.file_counts()),
             "tokenizer": tokenizer.fingerprint(),
             "contents": files,
             "images": images,
@@ -48,8 +49,8 @@ impl Identity {
     }
 
     /// Fails where a file was written to since it was hashed: the set would get a wrong name.
-    pub(super) fn check_unchanged(&self, source: &Source) -> Result<()> {
-        for (file, before) in source.local_files().zip(&self.metadata) {
+    pub(super) fn check_unchanged(&self, sources: &Sources) -> Result<()> {
+        for (file, before) in sources.local_files().zip(&self.metadata) {
             let now = metadata(file)?;
             if now.len() != before.len() || now.modified().ok() != before.modified().ok() {
                 return Err(Error::FileChanged { file: file.to_path_buf() });

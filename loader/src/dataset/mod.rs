@@ -7,6 +7,7 @@ mod build;
 mod cache;
 mod identity;
 mod images;
+mod mixture;
 mod open;
 mod packing;
 mod preview;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use mixture::{MixedSet, Mixing, Mixture, SplitPart, SplitRange};
 pub use open::OpenSet;
 pub use set::{FileRows, TokenizedSet};
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::build::{Making, build};
 use super::cache::{self, Cache, Lookup};
 use super::identity::Identity;
+use super::mixture::{Mixture, Sources};
 use super::unfinished::Unfinished;
 use super::{DatasetOptions, Prepared, TokenizedSet, preview};
 use crate::{Error, Result, Source, TextTokenizer};
@@ -13,7 +14,7 @@ use crate::{Error, Result, Source, TextTokenizer};
 /// A set that was looked up in the cache.
 pub struct OpenSet {
     options: DatasetOptions,
-    source: Source,
+    sources: Sources,
     /// None where sets are not kept.
     entry: Option<Entry>,
     found: Option<TokenizedSet>,
@@ -30,17 +31,25 @@ struct Entry {
 impl OpenSet {
     /// Opens the files and checks that they have the task's columns.
     pub fn open(options: &DatasetOptions, tokenizer: &dyn TextTokenizer) -> Result<Self> {
+        Self::open_mixture(options, &options.files.clone().into(), tokenizer)
+    }
+
+    /// The same of several sets, in place of the files of `options`.
+    pub fn open_mixture(
+        options: &DatasetOptions,
+        mixture: &Mixture,
+        tokenizer: &dyn TextTokenizer,
+    ) -> Result<Self> {
         let opened = Instant::now();
         options.task.preprocessor().check(tokenizer)?;
-        let source = Source::open(&options.files)?;
-        source.require_columns(&options.task.columns_among(source.columns()))?;
-        let entry = Entry::of(&source, options, tokenizer)?;
-        let lookup = entry.as_ref().map(|it| it.cache.load(&source, &options.files.fetch.locks));
+        let sources = Sources::open(mixture, &options.task)?;
+        let entry = Entry::of(&sources, options, tokenizer)?;
+        let lookup = entry.as_ref().map(|it| it.cache.load(&sources, &options.files.fetch.locks));
         let (found, warnings) = match lookup {
             Some(Lookup::Found(set)) => (Some(*set), Vec::new()),
             missing => (None, missing.and_then(Lookup::warning).into_iter().collect()),
         };
-        Ok(Self { options: options.clone(), source, entry, found, warnings, opened })
+        Ok(Self { options: options.clone(), sources, entry, found, warnings, opened })
     }
 
     /// Returns true if the set is in the cache.
@@ -55,7 +64,7 @@ impl OpenSet {
 
     /// Returns true if [`Self::preview`] takes much less time than [`Self::prepare`].
     pub fn has_previews(&self) -> bool {
-        self.options.task.preprocessor().has_outlines()
+        self.sources.plain().is_some() && self.options.task.preprocessor().has_outlines()
     }
 
     /// The set without the tokens of rows other than those that `choose` returns for the number of
@@ -68,9 +77,10 @@ impl OpenSet {
         choose: &mut dyn FnMut(usize) -> Option<Vec<u32>>,
         watch: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Option<TokenizedSet>> {
-        let (source, task) = (&self.source, &self.options.task);
+        let (sources, task) = (&self.sources, &self.options.task);
+        let Some(source) = sources.plain() else { return Ok(None) };
         let folder = self.folder()?;
-        let outlines = build(source, task, Making::Outlines, tokenizer, folder.path(), watch)?.set;
+        let outlines = build(sources, task, Making::Outlines, tokenizer, folder.path(), watch)?.set;
         let Some(rows) = choose(outlines.len()) else { return Ok(None) };
         drop(folder);
         let folder = self.folder()?;
@@ -98,11 +108,11 @@ impl OpenSet {
         tokenizer: &dyn TextTokenizer,
         watch: &mut dyn FnMut(u64) -> bool,
     ) -> Result<TokenizedSet> {
-        let (source, task, folder) = (&self.source, &self.options.task, self.folder()?);
-        let built = build(source, task, Making::Examples, tokenizer, folder.path(), watch)?;
-        self.warnings.extend(source.warnings());
+        let (sources, task, folder) = (&self.sources, &self.options.task, self.folder()?);
+        let built = build(sources, task, Making::Examples, tokenizer, folder.path(), watch)?;
+        self.warnings.extend(sources.sources().flat_map(Source::warnings));
         let Some(Entry { identity, cache }) = &self.entry else { return Ok(built.set) };
-        identity.check_unchanged(source)?;
+        identity.check_unchanged(sources)?;
         // The set that was built is usable without the cache.
         let stored = cache.store(&built, folder, &self.options.files.fetch.locks);
         let warning = |error: Error| format!("tokens were not cached: {error}");
@@ -121,12 +131,12 @@ impl OpenSet {
 
 impl Entry {
     fn of(
-        source: &Source,
+        sources: &Sources,
         options: &DatasetOptions,
         tokenizer: &dyn TextTokenizer,
     ) -> Result<Option<Self>> {
         let Some(cache_dir) = &options.cache_dir else { return Ok(None) };
-        let identity = Identity::of(source, options, tokenizer)?;
+        let identity = Identity::of(sources, options, tokenizer)?;
         let cache = Cache::new(cache_dir, &identity.key, &options.task);
         Ok(Some(Self { identity, cache }))
     }

@@ -27,7 +27,10 @@ pub(super) fn with_tokens(
     // Labels are those of the outlines.
     let context = SetContext { tokenizer, labels: None };
     let encode = |(part, records): &(Part, Records)| {
-        preprocessor.encode(&Row { source, part: *part, records, record: 0 }, &context)
+        preprocessor.encode(
+            &Row { source, set: 0, first_file: 0, part: *part, records, record: 0 },
+            &context,
+        )
     };
     let examples: Vec<Result<Vec<Example>>> = records.par_iter().map(encode).collect();
     let mut tokens = TokensWriter::create(folder)?;

@@ -38,6 +38,8 @@ pub(super) struct About {
 pub struct FileRows {
     pub path: PathBuf,
     pub rows: u64,
+    /// The number of the set that the file belongs to, from 0.
+    pub set: u32,
 }
 
 impl TokenizedSet {

@@ -15,6 +15,8 @@ impl TokenizedSet {
             return Err(bad(format!("must be between 0 and 1, found {fraction}")));
         }
         let mut groups: Vec<usize> = (0..self.len()).map(|row| self.source_row(row)).collect();
+        // Rows of interleaved sets are in no order, and some are there more than once.
+        groups.sort_unstable();
         groups.dedup();
         let aside = (groups.len() as f64 * fraction).ceil() as usize;
         if aside >= groups.len() {

@@ -207,7 +207,7 @@ impl<'spec> LabelReader<'spec> {
 
     /// The names of classes in a row's file.
     fn names_in(&self, row: &Row<'_>) -> Option<&[String]> {
-        self.class_names.get(row.part.file)?.as_deref()
+        self.class_names.get(row.file())?.as_deref()
     }
 
     /// A label, by its name where `names` has one for its number. A rule that is given decides between

@@ -12,12 +12,21 @@ use crate::{Error, Location, Part, Records, Result, Source, TokenizeProblem, Val
 /// One row of a file.
 pub(crate) struct Row<'records> {
     pub(crate) source: &'records Source,
+    /// The number of the set that the file belongs to.
+    pub(crate) set: usize,
+    /// The number of the first file of `source` among those of all sets.
+    pub(crate) first_file: usize,
     pub(crate) part: Part,
     pub(crate) records: &'records Records,
     pub(crate) record: usize,
 }
 
 impl<'records> Row<'records> {
+    /// The number of the file among those of all sets.
+    pub(crate) fn file(&self) -> usize {
+        self.first_file + self.part.file
+    }
+
     /// The cell of a column that the task asked for.
     pub(crate) fn cell(&self, column: &str) -> &'records Value {
         self.records.cell(column, self.record)

@@ -44,7 +44,8 @@ pub fn read_questions(
                 if !wanted(number) {
                     continue;
                 }
-                let row = Row { source: &source, part, records: &records, record };
+                let row =
+                    Row { source: &source, set: 0, first_file: 0, part, records: &records, record };
                 let context = row.text_or_empty(&task.context)?;
                 let id = task.id.as_deref().map(|column| id_text(&row, column)).transpose()?;
                 let column = task.answers.as_deref();

@@ -10,6 +10,7 @@ use super::{Example, Preprocessor, SetContext, token_target_arrays};
 use crate::batch::{ArraySpec, Padding};
 use crate::chat::{ChatOptions, ChatTemplate, RowTexts, shared_tokens, template_columns};
 use crate::labels::RowLabel;
+use crate::layouts::Layouts;
 use crate::source::Row;
 use crate::{ChatProblem, Encoded, IGNORED_LABEL, Labels, Result, Value};
 
@@ -23,6 +24,8 @@ pub struct Dpo {
     pub template: Option<ChatTemplate>,
     /// The text of the token that texts end with. Conversations end as the template has it.
     pub eos_token: Option<String>,
+    /// The layout of rows in columns other than these.
+    pub layouts: Option<Layouts>,
     /// Tokens that prompt and completion together are cut to.
     pub max_length: u32,
 }
@@ -40,6 +43,11 @@ impl Preprocessor for Dpo {
         vec![&self.chosen, &self.rejected]
     }
 
+    fn columns_of_set(&self, set: usize, available: &[String]) -> Vec<&str> {
+        let Some(layouts) = &self.layouts else { return self.columns_among(available) };
+        layouts.columns(set, available).into_iter().chain(template_columns(available)).collect()
+    }
+
     fn columns_among(&self, available: &[String]) -> Vec<&str> {
         let prompt = available.contains(&self.prompt).then_some(self.prompt.as_str());
         self.columns().into_iter().chain(prompt).chain(template_columns(available)).collect()
@@ -53,7 +61,8 @@ impl Preprocessor for Dpo {
             template: self.template.as_ref(),
             eos_token: self.eos_token.as_deref(),
         };
-        let Pair { prompt, mut chosen, mut rejected } = self.pair(&texts)?;
+        let Some(pair) = self.pair(&texts)? else { return Ok(Vec::new()) };
+        let Pair { prompt, mut chosen, mut rejected } = pair;
         let shared = [&chosen, &rejected].map(|ids| shared_tokens(&prompt, ids));
         let (prompt_length, length) = (shared[0].min(shared[1]), self.max_length as usize);
         if prompt_length >= length {
@@ -79,7 +88,17 @@ impl Preprocessor for Dpo {
 }
 
 impl Dpo {
-    fn pair(&self, texts: &RowTexts<'_>) -> Result<Pair> {
+    /// The tokens of a pair; None for rows that a layout leaves out.
+    fn pair(&self, texts: &RowTexts<'_>) -> Result<Option<Pair>> {
+        let Some(layouts) = &self.layouts else { return self.plain_pair(texts).map(Some) };
+        let pair = layouts.pair(texts, self.max_length)?;
+        Ok(pair.map(|pair| {
+            let [chosen, rejected] = pair.completions;
+            Pair { prompt: pair.prompt, chosen, rejected }
+        }))
+    }
+
+    fn plain_pair(&self, texts: &RowTexts<'_>) -> Result<Pair> {
         let row = texts.row;
         let prompt = row.find(&self.prompt);
         let cells = [&self.chosen, &self.rejected].map(|column| row.cell(column));

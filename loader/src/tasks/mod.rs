@@ -73,7 +73,12 @@ impl TaskSpec {
 
     /// The columns that the task reads of files with the columns `available`, each once.
     pub(crate) fn columns_among(&self, available: &[String]) -> Vec<&str> {
-        let mut columns = self.preprocessor().columns_among(available);
+        self.columns_of_set(0, available)
+    }
+
+    /// The same of the files of one of several sets.
+    pub(crate) fn columns_of_set(&self, set: usize, available: &[String]) -> Vec<&str> {
+        let mut columns = self.preprocessor().columns_of_set(set, available);
         columns.sort_unstable();
         columns.dedup();
         columns
@@ -88,6 +93,11 @@ pub(crate) trait Preprocessor: Sync {
     /// The columns to read of files that have the columns `available`.
     fn columns_among(&self, _available: &[String]) -> Vec<&str> {
         self.columns()
+    }
+
+    /// The same of the files of one of several sets, whose layouts may differ.
+    fn columns_of_set(&self, _set: usize, available: &[String]) -> Vec<&str> {
+        self.columns_among(available)
     }
 
     /// Fails where the settings cannot work, whatever the rows are.

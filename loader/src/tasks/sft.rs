@@ -12,6 +12,7 @@ use crate::chat::{
     ChatOptions, ChatTemplate, RenderedChat, RowTexts, shared_tokens, template_columns,
 };
 use crate::labels::RowLabel;
+use crate::layouts::{Encoding as LayoutEncoding, Layouts, Tokens as LaidOut};
 use crate::source::Row;
 use crate::{
     ChatProblem, Encoded, Error, IGNORED_LABEL, Labels, Result, SpannedEncoding, TextTokenizer,
@@ -36,6 +37,8 @@ pub struct Sft {
     /// Whether the loss counts completions alone, and not their prompts.
     pub completion_only_loss: bool,
     pub packing: Option<PackingStrategy>,
+    /// The layout of rows in columns other than these.
+    pub layouts: Option<Layouts>,
     /// Whether batches have the position of each token in its text.
     pub position_ids: bool,
 }
@@ -61,6 +64,11 @@ impl Preprocessor for Sft {
         Vec::new()
     }
 
+    fn columns_of_set(&self, set: usize, available: &[String]) -> Vec<&str> {
+        let Some(layouts) = &self.layouts else { return self.columns_among(available) };
+        layouts.columns(set, available).into_iter().chain(template_columns(available)).collect()
+    }
+
     fn columns_among(&self, available: &[String]) -> Vec<&str> {
         let has = |column: &&str| available.iter().any(|name| name == column);
         let mut columns = match () {
@@ -73,6 +81,7 @@ impl Preprocessor for Sft {
     }
 
     fn check(&self, _tokenizer: &dyn TextTokenizer) -> Result<()> {
+        self.layouts.as_ref().map_or(Ok(()), Layouts::check)?;
         let Some(template) = self.template.as_ref().filter(|_| self.assistant_only_loss) else {
             return Ok(());
         };
@@ -92,6 +101,9 @@ impl Preprocessor for Sft {
             template: self.template.as_ref(),
             eos_token: self.eos_token.as_deref(),
         };
+        if let Some(layouts) = &self.layouts {
+            return self.laid_out(layouts, &texts);
+        }
         let Counted { mut encoded, mut counts } = self.counted(&texts)?;
         let length = self.max_length as usize;
         if self.packing != Some(PackingStrategy::Wrapped) && encoded.input_ids.len() > length {
@@ -124,6 +136,49 @@ impl Preprocessor for Sft {
 }
 
 impl Sft {
+    /// The examples of a row in one of the layouts.
+    fn laid_out(&self, layouts: &Layouts, texts: &RowTexts<'_>) -> Result<Vec<Example>> {
+        if matches!(layouts.encoding, LayoutEncoding::Template) && layouts.are_messages(texts) {
+            return self.messages_laid_out(layouts, texts);
+        }
+        let rows = layouts.examples(texts, self.max_length)?;
+        Ok(rows.into_iter().filter_map(|row| self.example(row, layouts.drops_long_rows)).collect())
+    }
+
+    /// The example of a conversation that TRL's rules apply to.
+    fn messages_laid_out(&self, layouts: &Layouts, texts: &RowTexts<'_>) -> Result<Vec<Example>> {
+        let messages = layouts.messages(texts)?;
+        let column = layouts.column(texts);
+        let Counted { encoded, counts } =
+            self.chat(texts, column, &messages.iter().collect::<Vec<_>>())?;
+        let label = |(id, counts): (&u32, &bool)| if *counts { *id as i32 } else { IGNORED_LABEL };
+        let labels = encoded.input_ids.iter().zip(&counts).map(label).collect();
+        let row = LaidOut { input_ids: encoded.input_ids, labels };
+        Ok(self.example(row, layouts.drops_long_rows).into_iter().collect())
+    }
+
+    /// The example of tokens with their targets; None where no token is one, or where the row is too
+    /// long and such rows are left out.
+    fn example(&self, row: LaidOut, drops_long_rows: bool) -> Option<Example> {
+        let LaidOut { mut input_ids, mut labels } = row;
+        let length = self.max_length as usize;
+        let mut truncated = false;
+        if self.packing != Some(PackingStrategy::Wrapped) && input_ids.len() > length {
+            if drops_long_rows {
+                return None;
+            }
+            truncated = true;
+            input_ids.truncate(length);
+            labels.truncate(length);
+        }
+        if self.packing.is_none() && labels.iter().all(|label| *label == IGNORED_LABEL) {
+            return None;
+        }
+        let token_type_ids = vec![0; input_ids.len()];
+        let encoded = Encoded { input_ids, token_type_ids, truncated };
+        Some(Example { encoded, label: Some(RowLabel::TokenIds(labels)), ..Example::default() })
+    }
+
     fn counted(&self, texts: &RowTexts<'_>) -> Result<Counted> {
         let row = texts.row;
         if let Some(prompt) = row.find(&self.prompt) {

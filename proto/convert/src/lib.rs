@@ -13,6 +13,7 @@ mod sources;
 mod values;
 
 use std::fmt;
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
@@ -62,6 +63,17 @@ pub fn convert(
     text: &str,
     fields: &[(String, String)],
 ) -> Result<Converted, Refused> {
+    convert_with(source, text, fields, &|_| None)
+}
+
+/// The same where `read` returns the text of a file that the settings refer to: LLaMA-Factory's
+/// `dataset_info.json`.
+pub fn convert_with(
+    source: Option<Source>,
+    text: &str,
+    fields: &[(String, String)],
+    read: &dyn Fn(&Path) -> Option<String>,
+) -> Result<Converted, Refused> {
     let settings: Value =
         serde_saphyr::from_str(text).map_err(|error| Refused::because("", describe(&error)))?;
     let Value::Object(settings) = settings else {
@@ -75,7 +87,10 @@ pub fn convert(
     match source {
         Source::TrainingArguments => sources::training_arguments::read(&settings, &mut draft),
         Source::Axolotl => sources::axolotl::read(&settings, &mut draft),
-        Source::LlamaFactory => sources::llama_factory::read(&settings, &mut draft),
+        Source::LlamaFactory => {
+            let info = sources::llama_factory::info(&settings, read)?;
+            sources::llama_factory::read(&settings, info.as_ref(), &mut draft);
+        }
         Source::SageMaker => sources::sagemaker::read(&settings, &mut draft),
     }
     draft.finish(&header(title(source)))

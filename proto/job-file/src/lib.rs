@@ -18,6 +18,7 @@ mod field_doc;
 mod field_type;
 mod host_checks;
 mod hub_checks;
+mod layout_checks;
 mod mesh_checks;
 mod node;
 mod notify_checks;
@@ -43,9 +44,13 @@ pub use parse::Parsed;
 pub use run_spec::{PREPARATION_FOLDER, RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
 pub use schema::data::{Data, LabelFormat, OnBadLines, PackingStrategy, Quoting};
+pub use schema::data_set::DataSet;
 pub use schema::dpo::{Dpo, DpoLoss};
 pub use schema::generation::GenerationConfig;
 pub use schema::kubernetes::{Kubernetes, TaintEffect, Toleration, TolerationOperator};
+pub use schema::layout::{
+    DataLayout, ExcessLength, Mixing, PromptStyle, PromptTemplate, RowFields, TrainOn,
+};
 pub use schema::model::{AttnImplementation, Model, ProblemType, TaskName, WeightDtype};
 pub use schema::notify::Notify;
 pub use schema::parallel::{CorePlacement, Fsdp, Parallel};
@@ -61,8 +66,9 @@ pub use training_arguments::{
     Argument, MAPPINGS, Sharding, Treatment, fsdp_of_words, training_argument,
 };
 pub use values::{
-    DataFiles, DataSetUrl, EarlyStopping, FileSize, InputTokens, LabelMap, LayerNumbers, Mapping,
-    ModelSource, Offload, OptimArgs, Quantity, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio,
-    TargetModules,
+    CHAT_TEMPLATES, DataFiles, DataSetUrl, EarlyStopping, FileSize, InputTokens, LabelMap,
+    LayerNumbers, Mapping, ModelSource, Offload, OptimArgs, Paths, Quantity, ReportTo, ResumeFrom,
+    ScheduleKwargs, StepsOrRatio, TOKENIZER_DEFAULT, TURN_TEMPLATES, TargetModules,
+    is_chat_template,
 };
 pub use violation::{Violation, Warning};

@@ -10,8 +10,8 @@ use crate::schema::JobFile;
 use crate::schema::train::EvalStrategy;
 use crate::violation::{Violation, Warning};
 use crate::{
-    aliases, checks, host_checks, hub_checks, notify_checks, overrides, paths, peft_checks, schema,
-    supported, task_checks, training_arguments,
+    aliases, checks, host_checks, hub_checks, layout_checks, notify_checks, overrides, paths,
+    peft_checks, schema, supported, task_checks, training_arguments,
 };
 
 /// A valid job file.
@@ -52,6 +52,7 @@ impl JobFile {
             peft_checks::check(job, &mut problems);
             host_checks::check(job, &mut problems);
             hub_checks::check(job, &mut problems);
+            layout_checks::check(job, &mut problems);
             notify_checks::check(job, &mut problems);
             supported::check(job, &mut problems);
             resolve(job, base_dir, &mut problems);

@@ -10,6 +10,7 @@ mod evaluation;
 mod first_rows;
 mod fsdp;
 mod kernels;
+mod layouts;
 mod meshes;
 mod one_core;
 mod pipeline;

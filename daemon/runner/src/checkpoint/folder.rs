@@ -93,6 +93,7 @@ fn write_model(
 ) -> RunResult<()> {
     open.save_weights(folder, parameters)?;
     output::copy_tokenizer(&open.folder, folder)?;
+    output::write_chat_template(folder, open.task.chat_template()?)?;
     write_json(&folder.join(TRAINER_STATE), trainer)
 }
 

@@ -7,19 +7,18 @@ mod csv;
 pub(crate) mod later;
 mod length_budget;
 pub(crate) mod lengths;
+mod mixture;
 mod report;
 mod tokenize;
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use traind_hub::DataSetRequest;
-use traind_job_file::{DataFiles, DataSetUrl, JobFile, TaskName};
+use traind_job_file::{DataFiles, JobFile, TaskName};
 use traind_loader::{
     CastType, Columns, DatasetOptions, Encoding, Error as LoaderError, FetchContext, Files,
-    FormatOptions, LabelEncoder, LabelProblem, OpenSet, Prepared, Source, TaskSpec, TextTokenizer,
-    TokenizedSet,
+    FormatOptions, LabelEncoder, LabelProblem, Mixture, OpenSet, Prepared, Source, TaskSpec,
+    TextTokenizer, TokenizedSet,
 };
 
 use crate::control::{Downloads, Journal, StepGates, Stop};
@@ -27,6 +26,7 @@ use crate::error::{RunError, RunResult};
 use crate::tasks::{JobTask, Questions, Reading};
 use later::LaterRows;
 pub(crate) use length_budget::{Passes, length_budget};
+use mixture::Sets;
 use tokenize::Tokenizing;
 
 /// One tokenized split.
@@ -127,8 +127,8 @@ impl Reader<'_> {
     fn train(&self, files: &DataFiles) -> RunResult<Splits> {
         let job = self.source.job;
         let fraction = job.data.validation_split.filter(|_| job.evaluates());
-        let options = self.options("train", files, true, fraction.is_some())?;
-        let open = OpenSet::open(&options, self.tokenizer.as_ref())?;
+        let (options, mixture) = self.options("train", files, true, fraction.is_some())?;
+        let open = OpenSet::open_mixture(&options, &mixture, self.tokenizer.as_ref())?;
         let train_content = open.content().map(str::to_owned);
         let Some(fraction) = fraction else {
             return Ok(Splits { train_content, ..self.train_alone(open)? });
@@ -184,8 +184,8 @@ impl Reader<'_> {
         files: &DataFiles,
         labelled: bool,
     ) -> RunResult<Split> {
-        let options = self.options(name, files, labelled, true)?;
-        let open = OpenSet::open(&options, self.tokenizer.as_ref())?;
+        let (options, mixture) = self.options(name, files, labelled, true)?;
+        let open = OpenSet::open_mixture(&options, &mixture, self.tokenizer.as_ref())?;
         let prepared = self.prepare(name, open)?;
         let mut split = split(name, prepared.set.clone(), labelled);
         split.questions = self.questions(&options, &split.set)?;
@@ -201,7 +201,7 @@ impl Reader<'_> {
         if !self.predicts() {
             return Ok(true);
         }
-        let labelled = self.options("test", files, true, true)?;
+        let (labelled, _) = self.options("test", files, true, true)?;
         let source = Source::open(&labelled.files)?;
         Ok(labelled.task.columns().iter().all(|name| source.columns().iter().any(|c| c == name)))
     }
@@ -216,64 +216,32 @@ impl Reader<'_> {
         files: &DataFiles,
         labelled: bool,
         evaluated: bool,
-    ) -> RunResult<DatasetOptions> {
+    ) -> RunResult<(DatasetOptions, Mixture)> {
         let reading = Reading {
             encoder: self.encoder.as_ref(),
             labelled,
             evaluated,
+            files: Some(files),
             max_length: self.max_length,
         };
-        let (patterns, names) = self.patterns(split, files)?;
         let (job, downloads) = (self.source.job, self.source.downloads);
         let cache_dir = Some(self.source.cache_dir.to_owned());
-        Ok(DatasetOptions {
-            files: Files {
-                patterns,
-                split: split.to_owned(),
-                columns: columns(&job.data.columns),
-                format: format_options(job),
-                cache_dir: cache_dir.clone(),
-                fetch: FetchContext {
-                    observer: Some(downloads.observer()),
-                    locks: downloads.locks().clone(),
-                    names,
-                },
-            },
-            task: self.task.task_spec(&reading)?,
-            cache_dir,
-        })
-    }
-
-    /// Returns the loader's patterns for the files, and the hub's names of fetched files.
-    fn patterns(
-        &self,
-        split: &'static str,
-        files: &DataFiles,
-    ) -> RunResult<(Vec<String>, BTreeMap<PathBuf, PathBuf>)> {
-        let (mut patterns, mut names) = (Vec::new(), BTreeMap::new());
-        for pattern in &files.patterns {
-            let Some(url) = DataSetUrl::parse(&path_text(pattern)) else {
-                patterns.push(path_text(pattern));
-                continue;
-            };
-            let request = self.request(split, url);
-            for file in self.source.downloads.fetch_data(field(split), request)? {
-                patterns.push(path_text(&file.local));
-                names.insert(file.local, file.name);
-            }
-        }
-        Ok((patterns, names))
-    }
-
-    fn request(&self, split: &'static str, url: DataSetUrl) -> DataSetRequest {
-        let data = &self.source.job.data;
-        DataSetRequest {
-            id: url.id,
-            revision: url.revision.or_else(|| data.revision.clone()),
+        let plain = Files {
+            patterns: Vec::new(),
             split: split.to_owned(),
-            config: data.dataset_config_name.clone(),
-            path: url.path,
-        }
+            columns: columns(&job.data.columns),
+            format: format_options(job),
+            cache_dir: cache_dir.clone(),
+            fetch: FetchContext {
+                observer: Some(downloads.observer()),
+                locks: downloads.locks().clone(),
+                ..FetchContext::default()
+            },
+        };
+        let mixture = Sets { job, downloads, split, files: plain.clone() }.mixture(files)?;
+        let files = mixture::first_files(&mixture).cloned().unwrap_or(plain);
+        let task = self.task.task_spec(&reading)?;
+        Ok((DatasetOptions { files, task, cache_dir }, mixture))
     }
 
     fn tokenizing(&self, split: &'static str) -> Tokenizing {

@@ -50,6 +50,9 @@ pub(crate) fn create_folder(folder: &Path) -> RunResult<()> {
     std::fs::remove_file(&probe).map_err(failed("remove", &probe))
 }
 
+/// The file of a model folder that has its chat template.
+const CHAT_TEMPLATE: &str = "chat_template.jinja";
+
 /// The files that are copied from a model folder as they are.
 fn copied_files() -> impl Iterator<Item = &'static str> {
     TOKENIZER_FILES.iter().copied().chain([GENERATION_CONFIG, PREPROCESSOR_CONFIG])
@@ -65,10 +68,19 @@ pub(crate) fn copy_tokenizer(from: &Path, to: &Path) -> RunResult<()> {
         let source = from.join(name);
         if source.exists() {
             let content = std::fs::read(&source).map_err(failed("read", &source))?;
-            write_of_several(&to.join(name), &content)?;
+            let copy = to.join(name);
+            if let Some(folder) = copy.parent().filter(|folder| *folder != to) {
+                std::fs::create_dir_all(folder).map_err(failed("create", folder))?;
+            }
+            write_of_several(&copy, &content)?;
         }
     }
     Ok(())
+}
+
+/// Writes the chat template that the job chose, in place of the model's own.
+pub(crate) fn write_chat_template(to: &Path, template: Option<String>) -> RunResult<()> {
+    template.map_or(Ok(()), |text| write_of_several(&to.join(CHAT_TEMPLATE), text.as_bytes()))
 }
 
 /// The size of the files that [`copy_tokenizer`] copies.

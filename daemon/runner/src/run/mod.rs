@@ -217,7 +217,11 @@ fn trainer<'a>(
 
 fn ledger_head(job: &JobFile, set: &TokenizedSet) -> LedgerHead {
     let files = set.files().iter().map(|file| (file.path.display().to_string(), file.rows));
-    LedgerHead { rows_per_step: job.total_train_batch_size() as u32, files: files.collect() }
+    let mut sets: Vec<u32> = set.files().iter().map(|file| file.set).collect();
+    if sets.iter().all(|set| *set == 0) {
+        sets.clear();
+    }
+    LedgerHead { rows_per_step: job.total_train_batch_size() as u32, files: files.collect(), sets }
 }
 
 /// Evaluates the model, unless that is done, and writes the files of the output folder.

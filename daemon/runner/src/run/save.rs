@@ -47,6 +47,7 @@ pub(super) fn save(
     };
     collected.remove_parts()?;
     output::copy_tokenizer(&prepared.open.folder, folder)?;
+    output::write_chat_template(folder, prepared.open.task.chat_template()?)?;
     write_state(folder, job, timetable, progress)?;
     charts::loss_curve(folder, &LossCurve::of(&progress.log_history))?;
     let joules = context.reporter.activity.energy_joules();

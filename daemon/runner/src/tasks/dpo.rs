@@ -3,18 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
-use traind_job_file::{Data, JobFile};
-use traind_loader::{ChatTemplate, TaskSpec};
+use traind_job_file::JobFile;
+use traind_loader::TaskSpec;
 use traind_models::ModelConfig;
 use traind_models::tasks::Preference;
 
-use super::{JobTask, Outputs, Reading, language_model};
+use super::{JobTask, Outputs, Reading, language_model, layouts};
 use crate::error::RunResult;
 use crate::metrics::Metrics;
 use crate::step::Readout;
 
 pub(super) struct Dpo {
-    data: Data,
+    job: JobFile,
     /// The model folder, which has the chat template.
     folder: PathBuf,
 }
@@ -22,19 +22,20 @@ pub(super) struct Dpo {
 impl Dpo {
     pub(super) fn new(job: &JobFile, config: &ModelConfig) -> Dpo {
         let folder = config.path().parent().unwrap_or(Path::new("."));
-        Dpo { data: job.data.clone(), folder: folder.to_owned() }
+        Dpo { job: job.clone(), folder: folder.to_owned() }
     }
 }
 
 impl JobTask for Dpo {
     fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec> {
-        let data = &self.data;
+        let data = &self.job.data;
         Ok(TaskSpec::Dpo(traind_loader::Dpo {
             prompt: data.prompt.clone(),
             chosen: data.chosen.clone(),
             rejected: data.rejected.clone(),
-            template: ChatTemplate::open(&self.folder, data.eos_token.as_deref())?,
+            template: layouts::template(data, &self.folder)?,
             eos_token: language_model::eos_token(data, &self.folder)?,
+            layouts: layouts::layouts(&self.job, reading.files, &self.folder)?,
             max_length: reading.max_length,
         }))
     }
@@ -57,6 +58,10 @@ impl JobTask for Dpo {
         };
         let names = Preference::METRICS.iter().enumerate();
         names.map(|(at, name)| ((*name).to_owned(), mean(at))).collect()
+    }
+
+    fn chat_template(&self) -> RunResult<Option<String>> {
+        layouts::chosen_template(&self.job.data, &self.folder)
     }
 
     fn pipeline_tag(&self) -> &'static str {

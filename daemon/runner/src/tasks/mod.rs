@@ -8,6 +8,7 @@ mod dpo;
 mod image_classification;
 mod labels;
 mod language_model;
+mod layouts;
 mod masked_lm;
 mod outputs;
 mod question_answering;
@@ -20,7 +21,7 @@ mod token_classification;
 use std::path::Path;
 use std::sync::Arc;
 
-use traind_job_file::{JobFile, TaskName};
+use traind_job_file::{DataFiles, JobFile, TaskName};
 use traind_loader::{Augmentation, LabelEncoder, Masking, TaskSpec, TextTokenizer, TokenizedSet};
 use traind_models::ModelConfig;
 
@@ -108,6 +109,11 @@ pub(crate) trait JobTask: Send + Sync {
         Ok(Predictions::default())
     }
 
+    /// The chat template that the job chose instead of the model's own.
+    fn chat_template(&self) -> RunResult<Option<String>> {
+        Ok(None)
+    }
+
     /// The hub's name of the task.
     fn pipeline_tag(&self) -> &'static str;
 }
@@ -120,6 +126,8 @@ pub(crate) struct Reading<'a> {
     pub labelled: bool,
     /// Whether rows are evaluated or predicted on.
     pub evaluated: bool,
+    /// The files of the split, where it has any of its own.
+    pub files: Option<&'a DataFiles>,
     /// The largest number of tokens in a row.
     pub max_length: u32,
 }

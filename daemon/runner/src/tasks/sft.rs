@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use traind_job_file::{Data, JobFile, PackingStrategy};
-use traind_loader::{ChatTemplate, TaskSpec};
+use traind_loader::TaskSpec;
 use traind_models::ModelConfig;
 
-use super::{JobTask, Outputs, Reading, language_model};
+use super::{JobTask, Outputs, Reading, language_model, layouts};
 use crate::error::RunResult;
 use crate::metrics::Metrics;
 
 pub(super) struct Sft {
-    data: Data,
+    job: JobFile,
     /// Whether the model reads positions, since some rows have several texts.
     position_ids: bool,
     /// The model folder, which has the chat template.
@@ -22,12 +22,12 @@ impl Sft {
     pub(super) fn new(job: &JobFile, config: &ModelConfig) -> Sft {
         let folder = config.path().parent().unwrap_or(Path::new("."));
         let position_ids = job.separates_texts();
-        Sft { data: job.data.clone(), position_ids, folder: folder.to_owned() }
+        Sft { job: job.clone(), position_ids, folder: folder.to_owned() }
     }
 
     /// How texts share rows of a split.
     fn packing(&self, reading: &Reading<'_>) -> Option<traind_loader::PackingStrategy> {
-        let Data { packing, eval_packing, packing_strategy, .. } = &self.data;
+        let Data { packing, eval_packing, packing_strategy, .. } = &self.job.data;
         let packs = eval_packing.filter(|_| reading.evaluated).unwrap_or(*packing);
         packs.then_some(match packing_strategy {
             PackingStrategy::Bfd => traind_loader::PackingStrategy::Bfd,
@@ -38,18 +38,19 @@ impl Sft {
 
 impl JobTask for Sft {
     fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec> {
-        let data = &self.data;
+        let data = &self.job.data;
         Ok(TaskSpec::Sft(traind_loader::Sft {
             messages: data.messages.clone(),
             prompt: data.prompt.clone(),
             completion: data.completion.clone(),
             text: data.text.clone(),
-            template: ChatTemplate::open(&self.folder, data.eos_token.as_deref())?,
+            template: layouts::template(data, &self.folder)?,
             eos_token: language_model::eos_token(data, &self.folder)?,
             max_length: reading.max_length,
             assistant_only_loss: data.assistant_only_loss,
             completion_only_loss: data.completion_only_loss,
             packing: self.packing(reading),
+            layouts: layouts::layouts(&self.job, reading.files, &self.folder)?,
             position_ids: self.position_ids,
         }))
     }
@@ -57,6 +58,10 @@ impl JobTask for Sft {
     /// Returns TRL's `mean_token_accuracy`: the mean over batches of the accuracy for the tokens that the loss counts.
     fn output_metrics(&self, outputs: &Outputs) -> Metrics {
         Metrics::from([("mean_token_accuracy".to_owned(), outputs.accuracy.value())])
+    }
+
+    fn chat_template(&self) -> RunResult<Option<String>> {
+        layouts::chosen_template(&self.job.data, &self.folder)
     }
 
     fn pipeline_tag(&self) -> &'static str {

@@ -240,7 +240,9 @@ fn trainer(
             InputTokens::All,
             &["twice"],
         ),
-        ledger: Some(Ledger::open(folder, LedgerHead { rows_per_step: 4, files }).unwrap()),
+        ledger: Some(
+            Ledger::open(folder, LedgerHead { rows_per_step: 4, files, sets: Vec::new() }).unwrap(),
+        ),
         reporter: Reporter { journal, activity: Activity::new() },
         agreement: StopAgreement::new(Hosts::alone(), stop.clone()),
         stop,

@@ -11,6 +11,8 @@ use crate::access::account::{Account, user_name};
 use crate::access::roots::Roots;
 use crate::control::error::FieldViolation;
 
+const CHAT_TEMPLATE: &str = "data.chat_template";
+
 /// Every path of the job file that is outside the allowed folders.
 pub(super) fn outside(job: &JobFile, roots: &Roots) -> Vec<FieldViolation> {
     let mut outside = Vec::new();
@@ -23,6 +25,9 @@ pub(super) fn outside(job: &JobFile, roots: &Roots) -> Vec<FieldViolation> {
     }
     for (field, folder) in job.weight_folders() {
         note(field, roots.objection(folder));
+    }
+    if let Some(file) = job.data.chat_template_file() {
+        note(CHAT_TEMPLATE, roots.objection(file));
     }
     for (field, files) in splits(job) {
         for pattern in files.into_iter().flat_map(|files| &files.patterns) {
@@ -86,6 +91,13 @@ pub(super) fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<Fiel
             if let Some(description) = missing_data(pattern, &user) {
                 note(field, description);
             }
+        }
+    }
+    if let Some(file) = job.data.chat_template_file() {
+        if user.may(file, Access::READ_OK) == Err(Errno::ACCESS) {
+            note(CHAT_TEMPLATE, user.not_accessible("read the file", file));
+        } else if !file.is_file() {
+            note(CHAT_TEMPLATE, format!("there is no file {}", file.display()));
         }
     }
     if let Some(file) = &job.notify.secret_file

@@ -444,7 +444,10 @@ mod tests {
         };
         check(|_| {}, &[]);
         check(
-            |spec| spec.job.data.test = Some(DataFiles { patterns: vec!["s3://b/a.csv".into()] }),
+            |spec| {
+                spec.job.data.test =
+                    Some(DataFiles { patterns: vec!["s3://b/a.csv".into()], sets: Vec::new() })
+            },
             &["AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY"],
         );
         check(

@@ -2,6 +2,7 @@
 
 mod adapters;
 pub(crate) mod axolotl;
+mod entries;
 pub(crate) mod examples;
 pub(crate) mod hub;
 pub(crate) mod llama_factory;

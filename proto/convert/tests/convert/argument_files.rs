@@ -122,8 +122,19 @@ const FILES: &[(&str, Outcome)] = &[
         "axolotl/llama_qlora.yaml",
         Denied(&[("load_in_4bit", "leave it out"), ("adapter", "`lora` keeps")]),
     ),
-    ("axolotl/mistral_alpaca.yaml", Denied(&[("datasets.type", "type: chat_template")])),
-    ("axolotl/chat.yaml", Denied(&[("chat_template", "tokenizer_default")])),
+    (
+        "axolotl/mistral_alpaca.yaml",
+        Accepted(&[
+            ("model.task", "sft"),
+            ("data.format", "alpaca"),
+            ("data.prompt_style", "instruct"),
+            ("data.excess_length_strategy", "drop"),
+        ]),
+    ),
+    (
+        "axolotl/chat.yaml",
+        Accepted(&[("data.format", "messages"), ("data.chat_template", "qwen_25")]),
+    ),
     (
         "axolotl/dpo.yaml",
         Accepted(&[("model.task", "dpo"), ("dpo.beta", "0.05"), ("data.prompt", "messages")]),
@@ -152,7 +163,16 @@ const FILES: &[(&str, Outcome)] = &[
         Accepted(&[("peft.lora_alpha", "16"), ("train.warmup_steps", "0.1")]),
     ),
     ("llama_factory/pretrain_full_zero3.yaml", Denied(&[("deepspeed", "as a mapping")])),
-    ("llama_factory/sft_lora.yaml", Denied(&[("dataset", "dataset_info.json")])),
+    (
+        "llama_factory/sft_lora.yaml",
+        Accepted(&[
+            ("data.train", "[/base/data/identity.json, /base/data/alpaca_en_demo.json]"),
+            ("data.format", "alpaca"),
+            ("data.fields.system", "null"),
+            ("data.template", "llama3"),
+            ("data.max_length", "2048"),
+        ]),
+    ),
     (
         "llama_factory/dpo.yaml",
         Accepted(&[

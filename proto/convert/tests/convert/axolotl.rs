@@ -75,8 +75,8 @@ fn plain_text_is_a_causal_language_model() {
         "dataset_prepared_path",
         "pad_to_sequence_len",
         "flash_attention",
-        "special_tokens",
         "sample_packing",
+        "special_tokens",
         "bf16",
         "optim",
         "evals_per_epoch",
@@ -127,7 +127,7 @@ fn a_key_of_a_data_set_is_not_lost() {
     let sharded = PLAIN.replace("field: text", "field: text\n    shards: 10\n    sharding: 2");
     check_refused(
         text(Source::Axolotl, &sharded, &[]),
-        &[("datasets.shards", "all rows"), ("datasets.sharding", "not known here")],
+        &[("datasets.shards", "chosen by split"), ("datasets.sharding", "not known here")],
     );
     let typed = PLAIN.replace("field: text", "field: text\n    ds_type: json");
     let notes = text(Source::Axolotl, &typed, &[]).unwrap().notes;
@@ -168,7 +168,7 @@ fn a_repository_of_the_hub_is_pushed_to() {
 }
 
 #[test]
-fn quantized_weights_and_instructions_are_not_supported() {
+fn quantized_weights_and_other_types_are_not_supported() {
     let lora = PLAIN
         .replace("adapter:\n", "adapter: qlora\n")
         .replace("load_in_4bit: false", "load_in_4bit: true");
@@ -176,8 +176,8 @@ fn quantized_weights_and_instructions_are_not_supported() {
         text(Source::Axolotl, &lora, &[]),
         &[("load_in_4bit", "not quantized"), ("adapter", "qlora")],
     );
-    let alpaca = PLAIN.replace("type: completion", "type: alpaca");
-    check_refused(text(Source::Axolotl, &alpaca, &[]), &[("datasets.type", "chat_template")]);
+    let other = PLAIN.replace("type: completion", "type: jeopardy");
+    check_refused(text(Source::Axolotl, &other, &[]), &[("datasets.type", "chat_template")]);
     let sharded = format!("{PLAIN}deepspeed: zero3.json\n");
     check_refused(text(Source::Axolotl, &sharded, &[]), &[("deepspeed", "parallel.fsdp")]);
 }
@@ -241,23 +241,22 @@ fn preferences_of_other_kinds_are_refused() {
     ];
     check_refused(text(Source::Axolotl, &other, &[]), &expect);
     let packed = PAIRS
-        .replace("tokenizer_default", "chatml")
+        .replace("tokenizer_default", "pixtral")
         .replace("sequence_len", "sample_packing: true\nsequence_len");
     let expect = [("sample_packing", "not packed"), ("chat_template", "tokenizer_default")];
     check_refused(text(Source::Axolotl, &packed, &[]), &expect);
     let unused =
         PAIRS.replace("rl: dpo\n", "").replace(".default\n    field_messages: conversation", "");
-    let notes = ["rl_beta", "dpo_use_logits_to_keep", "sequence_len"];
+    let notes = ["rl_beta", "dpo_use_logits_to_keep"];
     check(text(Source::Axolotl, &unused, &[]), &[("model.task", "sft")], &notes);
 }
 
 #[test]
-fn a_split_that_is_not_read_is_refused() {
+fn a_split_is_read_as_it_says() {
     let hub = PAIRS.replace("path: data/pairs.jsonl", "path: org/pairs\n    split: train_prefs");
-    check_refused(
-        text(Source::Axolotl, &hub, &[]),
-        &[("datasets.split", "--set data.train=hf://")],
-    );
+    let converted = text(Source::Axolotl, &hub, &[]).unwrap();
+    let line = "train: [{\"path\":\"org/pairs\",\"split\":\"train_prefs\"}]";
+    assert!(converted.job_file.contains(line), "{}", converted.job_file);
     let given = [("data.train", "hf://datasets/org/pairs/train_prefs.parquet")];
     let notes = ["dpo_use_logits_to_keep", "train_on_inputs"];
     check(text(Source::Axolotl, &hub, &given), &[("model.task", "dpo")], &notes);
@@ -300,20 +299,78 @@ fn messages_are_fine_tuned_on() {
         ("data.messages", "chat"),
         ("data.max_length", "512"),
         ("data.packing", "true"),
-        ("data.assistant_only_loss", "true"),
+        ("data.format", "messages"),
+        ("data.chat_template", "null"),
+        ("data.excess_length_strategy", "drop"),
     ];
     let converted = text(Source::Axolotl, &chat, &[]).unwrap();
     let notes: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
-    assert!(notes.contains(&"assistant_only_loss") && notes.contains(&"sequence_len"), "{notes:?}");
     check(Ok(converted.clone()), &expect, &notes);
-    let inputs = chat.replace("train_on_inputs: false", "train_on_inputs: true");
-    let converted = text(Source::Axolotl, &inputs, &[]).unwrap();
-    assert!(!converted.job_file.contains("assistant_only_loss"), "{}", converted.job_file);
     let other = chat
+        .replace("train_on_inputs: false", "train_on_inputs: true\neot_tokens: [<|eot_id|>]")
         .replace("tokenizer_default", "llama3")
-        .replace("field_messages: chat", "roles_to_train: [user]");
-    let expect = [("chat_template", "tokenizer_default"), ("datasets.roles_to_train", "assistant")];
-    check_refused(text(Source::Axolotl, &other, &[]), &expect);
+        .replace("pad_token: <|endoftext|>", "eos_token: <|eot_id|>")
+        .replace(
+            "field_messages: chat",
+            "roles_to_train: [user]\n    message_field_role: from\n    \
+             message_field_content: value\n    roles: {user: [human], assistant: [gpt]}\n    \
+             field_thinking: thought\n    train_on_eos: all",
+        );
+    let expect = [
+        ("data.chat_template", "llama3"),
+        ("data.roles_to_train", "[user]"),
+        ("data.train_on_inputs", "true"),
+        ("data.train_on_eos", "all"),
+        ("data.eot_tokens", "['<|eot_id|>']"),
+        ("data.eos_token", "<|eot_id|>"),
+        ("data.roles", "{user: [human], assistant: [gpt]}"),
+        (
+            "data.message_property_mappings",
+            "{role: from, content: value, reasoning_content: thought}",
+        ),
+    ];
+    let converted = text(Source::Axolotl, &other, &[]).unwrap();
+    let notes: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+    check(Ok(converted.clone()), &expect, &notes);
+}
+
+/// Settings that differ between sets stay with their sets.
+#[test]
+fn sets_keep_what_they_do_not_share() {
+    let two = PLAIN.replace(
+        "  - path: wikitext\n    name: wikitext-2-raw-v1\n    type: completion\n    field: text\n",
+        "  - path: org/a\n    type: chat_template\n    split: train[:10%]\n  \
+         - path: b.jsonl\n    type: chat_template\n    field_messages: talk\n",
+    );
+    let converted = text(Source::Axolotl, &two, &[]).unwrap();
+    let line = "train: [{\"path\":\"org/a\",\"split\":\"train[:10%]\"},\
+         {\"path\":\"b.jsonl\",\"messages\":\"talk\"}]";
+    assert!(converted.job_file.contains(line), "{}", converted.job_file);
+}
+
+#[test]
+fn instructions_have_prompts() {
+    let kind = |kind: &str| {
+        PLAIN.replace("name: wikitext-2-raw-v1\n    type: completion\n    field: text", kind)
+    };
+    let check = |given: &str, expect: &[(&str, &str)]| {
+        let converted = text(Source::Axolotl, &kind(given), &[]).unwrap();
+        let notes: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+        check(Ok(converted.clone()), expect, &notes);
+    };
+    check("type: alpaca", &[("data.format", "alpaca"), ("data.prompt_style", "instruct")]);
+    check("type: alpaca:phi", &[("data.format", "alpaca"), ("data.prompt_style", "phi")]);
+    check("type: gpteacher", &[("data.fields.output", "response")]);
+    check("type:", &[("data.format", "pretokenized")]);
+    check(
+        "type: {field_instruction: q, field_output: a, format: '{instruction}!', system_prompt: x}",
+        &[
+            ("data.fields.instruction", "q"),
+            ("data.fields.output", "a"),
+            ("data.prompt_template.format", "'{instruction}!'"),
+            ("data.prompt_template.system_prompt", "x"),
+        ],
+    );
 }
 
 #[test]

@@ -85,12 +85,12 @@ fn messages_are_fine_tuned_on() {
         ("model.task", "sft"),
         ("data.max_length", "1024"),
         ("data.packing", "true"),
-        ("data.assistant_only_loss", "true"),
+        ("data.format", "alpaca"),
+        ("data.template", "llama3"),
     ];
-    let converted = text(Source::LlamaFactory, &sft, &[]).unwrap();
-    let notes: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
-    assert!(notes.contains(&"template") && notes.contains(&"assistant_only_loss"), "{notes:?}");
-    check(Ok(converted.clone()), &expect, &notes);
+    check(text(Source::LlamaFactory, &sft, &[]), &expect, &NOTES);
+    let other = sft.replace("llama3", "qwen2_vl");
+    check_refused(text(Source::LlamaFactory, &other, &[]), &[("template", "not supported")]);
     let mixed = sft.replace("neat_packing", "packing");
     check_refused(text(Source::LlamaFactory, &mixed, &[]), &[("packing", "neat_packing")]);
 }
@@ -106,8 +106,10 @@ fn preferences_are_trained_on() {
         ("dpo.loss_type", "hinge"),
         ("dpo.ref_model_name_or_path", "org/name"),
         ("data.max_length", "1024"),
+        ("data.format", "alpaca"),
+        ("data.template", "llama3"),
     ];
-    let mut notes = vec!["template", "dataset", "trust_remote_code", "simpo_gamma"];
+    let mut notes = vec!["trust_remote_code", "simpo_gamma"];
     notes.extend(&NOTES[1..]);
     check(text(Source::LlamaFactory, &dpo, &[]), &expect, &notes);
 }
@@ -134,8 +136,48 @@ fn preferences_of_other_kinds_are_refused() {
 
 #[test]
 fn an_entry_of_its_data_sets_is_asked_for() {
-    let entry = PRETRAINING.replace("data/c4_demo.jsonl", "c4_demo");
+    let entry = PRETRAINING.replace("data/c4_demo.jsonl", "my_texts");
     check_refused(text(Source::LlamaFactory, &entry, &[]), &[("dataset", "--set data.train=")]);
     let given = [("data.train", "c4.jsonl")];
     check(text(Source::LlamaFactory, &entry, &given), &[("data.block_size", "1024")], &NOTES);
+}
+
+/// Entries of the user's own list come before those that are published.
+#[test]
+fn entries_of_dataset_info_are_read() {
+    let info = r#"{
+        "chats": {"file_name": "chats.json", "formatting": "sharegpt", "columns": {"messages":
+            "talk"}, "tags": {"role_tag": "role", "content_tag": "text", "user_tag": "me",
+            "assistant_tag": "it"}, "split": "train[:5]"},
+        "asked": {"hf_hub_url": "org/asked", "columns": {"prompt": "q", "response": "a"}},
+        "seen": {"file_name": "a.json", "columns": {"images": "images"}}
+    }"#;
+    let read = |path: &std::path::Path| {
+        (path == std::path::Path::new("sets/dataset_info.json")).then(|| info.to_owned())
+    };
+    let convert = |names: &str| {
+        let keys = "stage: sft\ntemplate: qwen3\nmax_samples: 100\nenable_thinking: false\n\
+            mix_strategy: interleave_over\ninterleave_probs: 0.7,0.3\ndataset_dir: sets";
+        let yaml = PRETRAINING.replace("stage: pt", keys).replace("data/c4_demo.jsonl", names);
+        traind_convert::convert_with(Some(Source::LlamaFactory), &yaml, &[], &read)
+    };
+    let converted = convert("chats, asked").unwrap();
+    let notes: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+    let expect = [
+        ("data.format", "sharegpt"),
+        ("data.max_samples", "100"),
+        ("data.mixing", "all_exhausted"),
+        ("data.enable_thinking", "false"),
+    ];
+    check(Ok(converted.clone()), &expect, &notes);
+    let parsed = traind_job_file::JobFile::parse(&converted.job_file, "/".as_ref()).unwrap();
+    let sets = parsed.job.data.train.unwrap().sets;
+    let [chats, asked] = sets.as_slice() else { panic!("{sets:?}") };
+    let names: Vec<(&str, &Vec<String>)> = chats.roles.iter().collect();
+    assert_eq!(names, [("user", &vec!["me".to_owned()]), ("assistant", &vec!["it".to_owned()])]);
+    assert_eq!((chats.weight, chats.split.as_deref()), (Some(0.7), Some("train[:5]")));
+    let fields = asked.fields.as_ref().unwrap();
+    assert_eq!((fields.instruction.as_str(), fields.output.as_str()), ("q", "a"));
+    assert_eq!((&fields.input, asked.weight), (&None, Some(0.3)));
+    check_refused(convert("seen"), &[("dataset", "pictures")]);
 }

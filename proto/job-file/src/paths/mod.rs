@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::problems::{HUB_ID_IS_FOLDER, Problems};
 use crate::schema::JobFile;
+use crate::values::template_names::is_own_template;
 use crate::values::{DataFiles, DataSetUrl, ModelSource, ResumeFrom};
 
 use rules::unexpanded;
@@ -25,6 +26,9 @@ pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problem
     paths.resolve_files("data.train", job.data.train.as_mut());
     paths.resolve_files("data.validation", job.data.validation.as_mut());
     paths.resolve_files("data.test", job.data.test.as_mut());
+    if let Some(template) = &mut job.data.chat_template {
+        paths.resolve_template("data.chat_template", template);
+    }
     if let Some(ResumeFrom::Folder(path)) = &mut job.train.resume_from_checkpoint {
         paths.resolve_folder("train.resume_from_checkpoint", path);
     }
@@ -51,6 +55,16 @@ impl Paths<'_> {
             self.problems.violation(field, description);
         }
         *path = without_dots(&self.base_dir.join(&path));
+    }
+
+    /// Resolves the file of a chat template, unless it is the name of one or its text.
+    fn resolve_template(&mut self, field: &str, template: &mut String) {
+        let is_text = template.contains("{{") || template.contains("{%");
+        if !is_text && is_own_template(template) {
+            let mut path = PathBuf::from(&*template);
+            self.resolve(field, &mut path);
+            *template = path.to_string_lossy().into_owned();
+        }
     }
 
     /// Resolves the folder of a model, unless it is one of the hub. As in transformers, a folder that is there comes
@@ -87,7 +101,13 @@ impl Paths<'_> {
     }
 
     fn resolve_files(&mut self, field: &str, files: Option<&mut DataFiles>) {
-        for pattern in files.into_iter().flat_map(|files| &mut files.patterns) {
+        let Some(files) = files else { return };
+        self.resolve_patterns(field, &mut files.patterns);
+        files.share_patterns();
+    }
+
+    fn resolve_patterns(&mut self, field: &str, patterns: &mut [PathBuf]) {
+        for pattern in patterns {
             if DataFiles::is_url(pattern) {
                 continue;
             }

@@ -3,9 +3,12 @@
 use std::ops::Bound;
 
 use crate::schema::columns::Columns;
+use crate::schema::layout::{
+    DataLayout, ExcessLength, Mixing, PromptStyle, PromptTemplate, RowFields, TrainOn,
+};
 use crate::section::section;
 use crate::spelled::spelled;
-use crate::values::{DataFiles, LabelMap};
+use crate::values::{DataFiles, LabelMap, Mapping};
 
 section! {
     /// The data to train and evaluate on. Files are CSV, JSON, JSONL, Parquet or Arrow, or plain
@@ -16,7 +19,11 @@ section! {
     /// AWS) and fetched into the cache once. `org/name`, unless it is a folder here, or
     /// `hf://datasets/ORG/NAME[@REVISION]` is a data set on the Hugging Face hub; each key gets the
     /// files of the split of its name, as `load_dataset` would. With `/FILE` appended, which may be
-    /// a glob, it is these files.
+    /// a glob, it is these files. Entries of a list may also be mappings such as `{path: a.jsonl,
+    /// split: "train[:10%]", format: alpaca, columns: {rename: {q: instruction}}, fields: {output:
+    /// answer}, messages: chat, roles: {user: [person]}, message_property_mappings: {content: text},
+    /// weight: 2, limit: 1000, dataset_config_name: en, revision: main}`, which all keys but `path`
+    /// may leave out.
     pub struct Data {
         /// Files to train on. Required unless `train.do_train` is false. A data set on the hub is
         /// `org/name`, unless that is a folder, or `hf://datasets/ORG/NAME[@REVISION][/FILE]`,
@@ -188,6 +195,63 @@ section! {
         /// at most 12, and only those that save more time in padding than compiling them takes,
         /// which depends on the platform, the model and the number of steps.
         padded_lengths_max: Option<u32> = None, in 1.0..=64.0;
+        /// How the rows of several sets are mixed, with `train.data_seed`. The entries of a list are
+        /// the sets; where they have a `weight`, it is the probability of a row to be from that set.
+        /// With `concatenate`, weights are not allowed.
+        mixing: Mixing = Mixing::Concatenate;
+        /// Number of rows to read of each set at most, the first ones.
+        max_samples: Option<u64> = None, in 1.0..;
+        /// Layout of the rows of sft and dpo. Without it, rows have the columns `messages`, `prompt`
+        /// and `completion`, or `text`. Conversations in a layout are trained on by turn, as in
+        /// axolotl, or with `template` as in LLaMA-Factory; rows of `alpaca` without `chat_template`
+        /// and `template` get a prompt, see `prompt_style`.
+        format: Option<DataLayout> = None;
+        /// Columns of the layout.
+        fields: RowFields;
+        /// Chat template that renders conversations, for sft and dpo: a name of axolotl's, such as
+        /// `chatml`, `llama3`, `gemma3` or `qwen3`, a file, or the template itself. By default,
+        /// that of the model folder (`tokenizer_default`); `tokenizer_default_fallback_NAME` takes
+        /// NAME where the folder has none.
+        chat_template: Option<String> = None;
+        /// Template of LLaMA-Factory by its name, such as `llama3`, `qwen3_nothink` or `mistral`, for
+        /// sft and dpo with `format`: each turn is tokenized by itself, and long rows are cut as in
+        /// LLaMA-Factory.
+        template: Option<String> = None;
+        /// Prompt of rows in the layout `alpaca`, for sft without `chat_template` and `template`.
+        prompt_style: PromptStyle = PromptStyle::Instruct;
+        /// A prompt of your own in its place.
+        prompt_template: PromptTemplate;
+        /// Compute the loss on questions and the system's text too, for sft. If this or one of the
+        /// next keys is set, conversations are trained on by turn even without `format`.
+        train_on_inputs: Option<bool> = None;
+        /// Roles whose turns are trained on, for sft; defaults to `assistant`. A turn that has a
+        /// field `train`, or a `weight` of 0 or 1, decides for itself.
+        roles_to_train: Option<Vec<String>> = None;
+        /// Field of messages that decides instead of `train` and `weight`, true or false.
+        message_field_training: Option<String> = None;
+        /// Turns whose end-of-sequence token is trained on; defaults to `turn`.
+        train_on_eos: Option<TrainOn> = None;
+        /// Turns whose end-of-turn token is trained on; defaults to `train_on_eos`.
+        train_on_eot: Option<TrainOn> = None;
+        /// Tokens that end a turn in the chat template, such as `<|im_end|>`; defaults to the
+        /// end-of-sequence token.
+        eot_tokens: Option<Vec<String>> = None;
+        /// Fields of the template's messages and their names in the data: `{role: from, content:
+        /// value}`.
+        message_property_mappings: Mapping<String> = Mapping::default();
+        /// Roles and their names in the data: `{user: [human], assistant: [gpt, model]}`.
+        roles: Mapping<Vec<String>> = Mapping::default();
+        /// Leave out the system's message of conversations.
+        drop_system_message: bool = false;
+        /// The system's text of rows without one, with `template`; defaults to the template's.
+        default_system: Option<String> = None;
+        /// Train on the last answer of a conversation alone, with `template`.
+        mask_history: bool = false;
+        /// Begin answers without a thought with an empty one that is trained on, with the `template`
+        /// of a model that thinks; if false, it is part of the question.
+        enable_thinking: bool = true;
+        /// What happens with rows of sft that are longer than `max_length`.
+        excess_length_strategy: ExcessLength = ExcessLength::Truncate;
         /// Changes to the columns of all files before they are read.
         columns: Columns;
     }

@@ -2,10 +2,12 @@
 
 pub(crate) mod columns;
 pub(crate) mod data;
+pub(crate) mod data_set;
 pub(crate) mod dpo;
 pub(crate) mod generation;
 mod host_grid;
 pub(crate) mod kubernetes;
+pub(crate) mod layout;
 pub(crate) mod model;
 pub(crate) mod notify;
 pub(crate) mod parallel;

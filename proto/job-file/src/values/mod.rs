@@ -17,8 +17,9 @@ mod resume_from;
 mod schedule_kwargs;
 mod steps;
 mod target_modules;
+pub(crate) mod template_names;
 
-pub use data_files::DataFiles;
+pub use data_files::{DataFiles, Paths};
 pub use early_stopping::EarlyStopping;
 pub use file_size::FileSize;
 pub use hub_name::DataSetUrl;
@@ -35,3 +36,4 @@ pub use resume_from::ResumeFrom;
 pub use schedule_kwargs::ScheduleKwargs;
 pub use steps::StepsOrRatio;
 pub use target_modules::TargetModules;
+pub use template_names::{CHAT_TEMPLATES, TOKENIZER_DEFAULT, TURN_TEMPLATES, is_chat_template};

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use traind_job_file::{CastType, DataSetUrl, JobFile};
 
-use crate::{check, complete, job};
+use crate::{check, complete, job, lines, parse};
 
 #[test]
 fn columns_are_renamed_dropped_and_cast() {
@@ -111,4 +111,89 @@ fn a_data_set_of_the_hub_is_an_id_or_an_address() {
         "line 1: data.revision: applies only to data sets on the hub, and the job has none
          line 1: data.dataset_config_name: `../x` is not a valid name on the hub",
     );
+}
+
+#[test]
+fn sets_have_settings_of_their_own() {
+    let task = "model: {name_or_path: ./m, task: sft}\n";
+    let yaml = "data:\n  train:\n    - {path: a.jsonl, split: 'train[:10%]', format: alpaca, \
+        fields: {output: answer}, columns: {rename: {q: instruction}}, limit: 5}\n    - b.jsonl\n    \
+        - {path: [c.jsonl, org/name], weight: 2}\n  format: sharegpt\n";
+    let bad = |keys: &str, expect: &str| check(&format!("{task}{keys}"), expect);
+    bad(
+        yaml,
+        "line 3: data.train: has weights, which data.mixing: first_exhausted and \
+        all_exhausted read; without them, rows are concatenated",
+    );
+    let job = job(&format!("{task}{}", yaml.replace(", weight: 2", "")));
+    let train = job.data.train.as_ref().unwrap();
+    let patterns: Vec<_> = train.patterns.iter().map(|path| path.to_str().unwrap()).collect();
+    let url = "hf://datasets/org/name";
+    assert_eq!(patterns, ["/base/a.jsonl", "/base/b.jsonl", "/base/c.jsonl", url]);
+    let sets: Vec<_> = train.sets().map(|(set, own)| (set.limit, own.len())).collect();
+    assert_eq!(sets, [(Some(5), 1), (None, 1), (None, 2)]);
+    // A resolved job file is read as the same job.
+    let resolved = serde_json::to_string(&job).unwrap();
+    let again: JobFile = serde_json::from_str(&resolved).unwrap();
+    assert_eq!(again, job);
+    bad(
+        "data: {train: [{path: a.jsonl, splt: train}]}",
+        "line 2: data.train[0].splt: is not a known key; did you mean `data.train[0].split`?",
+    );
+    bad("data: {train: [{split: train}]}", "line 2: data.train[0].path: is required");
+    bad(
+        "data: {train: [{path: a.jsonl, format: alpaca}]}",
+        "line 2: data.format: is required where sets have a format of their own; it is that of the \
+         others",
+    );
+}
+
+#[test]
+fn layouts_fit_the_task_and_each_other() {
+    check(
+        "data: {train: a.csv, format: alpaca}",
+        "line 1: data.format: applies to sft and dpo, not to sequence-classification",
+    );
+    let bad = |keys: &str, expect: &str| {
+        let task = "model: {name_or_path: ./m, task: sft}";
+        check(&format!("data: {{train: a.jsonl, {keys}}}\n{task}"), &format!("line 1: {expect}"));
+    };
+    bad(
+        "template: llama3",
+        "data.template: needs data.format, such as alpaca, sharegpt or messages",
+    );
+    bad(
+        "format: alpaca, template: llama3, eot_tokens: [a]",
+        "data.eot_tokens: cannot be combined with data.template, which trains on answers",
+    );
+    bad("mask_history: true", "data.mask_history: applies to data.template alone");
+    bad(
+        "format: sharegpt, prompt_style: chat",
+        "data.prompt_style: applies to sft with data.format: alpaca, without data.chat_template and \
+         data.template",
+    );
+    bad(
+        "train_on_inputs: false, assistant_only_loss: true",
+        "data.train_on_inputs: cannot be combined with data.assistant_only_loss, by which the chat \
+         template says what is trained on",
+    );
+    let chosen = |choice: &str| {
+        let task = "model: {name_or_path: ./m, task: dpo}";
+        job(&format!("data: {{train: a, chat_template: {choice}}}\n{task}")).data.chat_template
+    };
+    assert_eq!(chosen("chat.jinja").as_deref(), Some("/base/chat.jinja"));
+    assert_eq!(chosen("llama3").as_deref(), Some("llama3"));
+    assert_eq!(chosen("'{{ messages }}/'").as_deref(), Some("{{ messages }}/"));
+}
+
+#[test]
+fn templates_have_known_names() {
+    let bad = |keys: &str, expect: &str| {
+        let task = "model: {name_or_path: ./m, task: sft}";
+        let parsed = parse(&format!("data: {{train: a.jsonl, {keys}}}\n{task}"));
+        let violations = lines(&parsed.unwrap_err());
+        assert!(violations.contains(expect), "{violations}");
+    };
+    bad("chat_template: lama3", "(did you mean `llama3`?); known are tokenizer_default, alpaca");
+    bad("format: alpaca, template: qwen_3", "`qwen_3` is not known (did you mean `qwen3`?)");
 }

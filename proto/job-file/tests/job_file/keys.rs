@@ -140,7 +140,12 @@ fn overlong_paths_of_overrides_are_refused() {
 #[test]
 fn every_field_is_documented() {
     let mut json = serde_json::to_value(job("")).unwrap();
-    for (section, inner) in [("data", "columns"), ("train", "generation_config")] {
+    for (section, inner) in [
+        ("data", "columns"),
+        ("data", "fields"),
+        ("data", "prompt_template"),
+        ("train", "generation_config"),
+    ] {
         let keys = json[section].as_object_mut().unwrap().remove(inner).unwrap();
         json[format!("{section}.{inner}")] = keys;
     }

@@ -28,6 +28,8 @@ fn read(run_dir: &RunDir, step: u64) -> io::Result<Option<v1::Samples>> {
     let rows = ledger.step(step)?;
     let samples: Vec<v1::Sample> =
         rows.iter().map(|row| v1::Sample { file: row.file as u32, row: row.row }).collect();
-    let files = ledger.head().files.iter().map(|(path, _)| path.clone()).collect();
-    Ok((!samples.is_empty()).then_some(v1::Samples { step, files, samples }))
+    let head = ledger.head();
+    let files = head.files.iter().map(|(path, _)| path.clone()).collect();
+    let sets = head.sets.clone();
+    Ok((!samples.is_empty()).then_some(v1::Samples { step, files, samples, sets }))
 }

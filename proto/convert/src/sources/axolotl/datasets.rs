@@ -1,19 +1,18 @@
 //! axolotl's `datasets` and `test_datasets`.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use traind_job_file::{TOKENIZER_DEFAULT, is_chat_template};
 
+use super::types::{self, Prompt};
 use super::{Rows, preferences};
 use crate::draft::Draft;
 use crate::rule::{Rule, Table};
+use crate::sources::entries::{self, Entry, Split};
 use crate::sources::hub;
 use crate::values::{is_off, shown};
 
-/// The type of data sets with messages.
-const CHAT: &str = "chat_template";
-/// The name of the model folder's own chat template.
-pub(super) const TOKENIZER_DEFAULT: &str = "tokenizer_default";
-const TYPES: &str =
-    "is not supported; `type: chat_template` trains on messages, `type: completion` on plain text";
+/// The type of data sets of plain text.
+const TEXTS: &str = "completion";
 
 /// Keys of a data set.
 const ENTRY: Table = &[
@@ -23,83 +22,239 @@ const ENTRY: Table = &[
     ("data_files", Rule::Own),
     ("split", Rule::Own),
     ("type", Rule::Own),
+    ("conversation", Rule::Own),
     ("field", Rule::Own),
     ("field_messages", Rule::Own),
+    ("field_system", Rule::Own),
+    ("field_tools", Rule::Own),
+    ("field_thinking", Rule::Own),
+    ("template_thinking_key", Rule::Own),
     ("field_chosen", Rule::Own),
     ("field_rejected", Rule::Own),
     ("roles_to_train", Rule::Own),
     ("message_property_mappings", Rule::Own),
+    ("message_field_role", Rule::Own),
+    ("message_field_content", Rule::Own),
+    ("message_field_training", Rule::Own),
     ("roles", Rule::Own),
     ("train_on_eos", Rule::Own),
+    ("train_on_eot", Rule::Own),
+    ("drop_system_message", Rule::Own),
     ("chat_template", Rule::Own),
-    ("chat_template_jinja", Rule::Refused(super::OWN_TEMPLATE)),
+    ("chat_template_jinja", Rule::Own),
     ("ds_type", Rule::Dropped("the format of a file follows from its name")),
     ("preprocess_shards", Rule::Dropped(super::PREPARED)),
     ("shards", Rule::Refused(FEWER_ROWS)),
     ("shards_idx", Rule::Refused(FEWER_ROWS)),
     ("trust_remote_code", Rule::Refused("no code of data sets is run")),
+    (
+        "message_field_training_detail",
+        Rule::Refused("whole turns are trained on; use message_field_training"),
+    ),
+    ("split_thinking", Rule::Refused("give thoughts in a field of their own, reasoning_content")),
 ];
-const FEWER_ROWS: &str = "all rows are read; give smaller files, or use max_steps";
+const FEWER_ROWS: &str = "rows are chosen by split, such as train[:10%]";
+/// Keys of an entry that are those of the section, for all sets alike.
+const OF_ALL: [(&str, &str); 5] = [
+    ("roles_to_train", "data.roles_to_train"),
+    ("train_on_eos", "data.train_on_eos"),
+    ("train_on_eot", "data.train_on_eot"),
+    ("message_field_training", "data.message_field_training"),
+    ("drop_system_message", "data.drop_system_message"),
+];
 
-/// Returns true if the first data set has messages.
-pub(super) fn first_has_messages(settings: &Map<String, Value>) -> bool {
-    let first = settings.get("datasets").and_then(|entries| entries.get(0)?.get("type"));
-    first.and_then(Value::as_str) == Some(CHAT)
+/// Returns true if all data sets are plain texts.
+pub(super) fn are_texts(settings: &Map<String, Value>) -> bool {
+    let entries = settings.get("datasets").and_then(Value::as_array);
+    entries.into_iter().flatten().all(|entry| text(entry, "type") == TEXTS)
 }
 
-/// Files or data sets under a key, with one set of columns for all.
-pub(super) fn read(
-    key: &str,
-    path: &str,
-    rows: Rows,
-    settings: &Map<String, Value>,
-    draft: &mut Draft,
-) {
-    let Some(Value::Array(entries)) = settings.get(key) else { return };
-    let is_given = draft.get(path).is_some();
-    let mut found = Vec::new();
-    for entry in entries {
-        read_columns(key, entry, rows, draft);
-        match files(entry) {
-            Ok(files) => found.extend(files.into_iter().map(Value::from)),
-            Err(problem) => draft.refuse(key, problem.to_string()),
-        }
-        if !is_given {
-            check_split(key, path, entry, draft);
-        }
-    }
-    let files = if found.len() == 1 { found.remove(0) } else { Value::Array(found) };
-    draft.set(path, files, key);
+/// Returns true if all data sets are instructions, which get prompts rather than templates.
+pub(super) fn have_prompts(settings: &Map<String, Value>) -> bool {
+    let entries = settings.get("datasets").and_then(Value::as_array);
+    let has_prompt = |entry: &Value| types::of_entry(entry).is_ok_and(|kind| kind.prompt.is_some());
+    entries.is_some_and(|entries| entries.iter().all(has_prompt))
 }
 
-/// Reads what an entry says about its rows.
-fn read_columns(key: &str, entry: &Value, rows: Rows, draft: &mut Draft) {
-    let kind = text(entry, "type");
-    match (kind.as_str(), rows) {
-        (kind, Rows::Pairs) => preferences::read_columns(key, kind, entry, draft),
-        (CHAT, Rows::Conversations) => {
-            check_chat(key, entry, draft);
-            if let Some(column) = entry.get("field_messages") {
-                draft.set("data.messages", column.clone(), "field_messages");
+/// The data sets of both keys.
+pub(super) fn read(rows: Rows, settings: &Map<String, Value>, draft: &mut Draft) {
+    let mut splits = Vec::new();
+    let is_shared = share_column(settings);
+    for (key, path) in [("datasets", "data.train"), ("test_datasets", "data.validation")] {
+        let Some(Value::Array(given)) = settings.get(key) else { continue };
+        let is_given = draft.get(path).is_some();
+        let mut entries = Vec::new();
+        for entry in given {
+            if check_keys(key, entry, draft) {
+                entries.extend(self::entry((key, path), entry, (rows, is_shared), draft));
             }
         }
-        ("completion", Rows::Texts) => {}
-        (CHAT | "completion", _) => {
-            return draft.refuse(&format!("{key}.type"), "must be the same for all data sets");
+        if !is_given {
+            splits.push(Split { path, key, entries });
         }
-        (other, _) => return draft.refuse(&format!("{key}.type"), format!("`{other}` {TYPES}")),
     }
-    check_keys(key, entry, draft);
-    if let Some(column) = entry.get("field") {
-        draft.set("data.text", column.clone(), "field");
+    entries::write(splits, draft);
+}
+
+/// Returns true if the texts of all data sets are in columns of one name.
+fn share_column(settings: &Map<String, Value>) -> bool {
+    let keys = ["datasets", "test_datasets"].into_iter();
+    let entries = keys.filter_map(|key| settings.get(key)?.as_array()).flatten();
+    let mut columns = entries.map(|entry| entry.get("field"));
+    let first = columns.next();
+    columns.all(|column| Some(column) == first)
+}
+
+/// A data set with what it says about its rows.
+///
+/// Texts of all sets are in one column if `is_shared`.
+fn entry(
+    (key, path): (&str, &str),
+    entry: &Value,
+    (rows, is_shared): (Rows, bool),
+    draft: &mut Draft,
+) -> Option<Entry> {
+    let mut settings = match rows {
+        Rows::Pairs => preferences::read_columns(key, &text(entry, "type"), entry, draft),
+        Rows::Texts => Map::new(),
+        Rows::Conversations => conversations(key, entry, draft)?,
+    };
+    if let Some(column) = entry.get("field").filter(|value| !is_off(value)) {
+        match is_shared {
+            true => draft.set("data.text", column.clone(), "field"),
+            false if *column == "text" => {}
+            false => {
+                let rename = json!({shown(column): "text"});
+                settings.insert("columns".to_owned(), json!({"rename": rename}));
+            }
+        }
     }
-    if let Some(name) = entry.get("name") {
-        draft.set("data.dataset_config_name", name.clone(), "name");
+    if let Some(name) = entry.get("name").filter(|value| !is_off(value)) {
+        settings.insert("dataset_config_name".to_owned(), shown(name).into());
+    }
+    if let Some(split) = split(path, entry) {
+        settings.insert("split".to_owned(), split.into());
+    }
+    match files(entry) {
+        Ok(paths) => Some(Entry { paths, settings }),
+        Err(problem) => {
+            draft.refuse(key, problem.to_string());
+            None
+        }
     }
 }
 
-/// Notes the keys of a data set that change nothing, and refuses those that would be lost.
-fn check_keys(key: &str, entry: &Value, draft: &mut Draft) {
+/// The layout of a data set for fine-tuning.
+fn conversations(key: &str, entry: &Value, draft: &mut Draft) -> Option<Map<String, Value>> {
+    let kind = match types::of_entry(entry) {
+        Ok(kind) => kind,
+        Err(problem) => {
+            draft.refuse(&format!("{key}.type"), problem);
+            return None;
+        }
+    };
+    match &kind.prompt {
+        Some(Prompt::Style(style)) if style != "instruct" => {
+            draft.set("data.prompt_style", style.as_str().into(), "type");
+        }
+        Some(Prompt::Own(texts)) => {
+            draft.set("data.prompt_template", Value::Object(texts.clone()), "type");
+        }
+        _ => {}
+    }
+    let mut settings = Map::from_iter([("format".to_owned(), kind.format.into())]);
+    let mut fields = kind.fields;
+    if let Some(column) = entry.get("field_system").filter(|value| !is_off(value)) {
+        fields.insert("system".to_owned(), column.clone());
+    }
+    if !fields.is_empty() {
+        settings.insert("fields".to_owned(), Value::Object(fields));
+    }
+    if kind.format == "messages" || kind.format == "sharegpt" {
+        messages(key, entry, &mut settings, draft);
+    }
+    Some(settings)
+}
+
+/// Names of fields and roles, and the turns to train on.
+pub(super) fn messages(
+    key: &str,
+    entry: &Value,
+    settings: &mut Map<String, Value>,
+    draft: &mut Draft,
+) {
+    let given = |name: &str| entry.get(name).filter(|value| !is_off(value));
+    if let Some(column) = given("field_messages") {
+        settings.insert("messages".to_owned(), column.clone());
+    }
+    let mut fields = given("message_property_mappings").cloned().unwrap_or_else(|| json!({}));
+    let thinking = given("template_thinking_key").map_or("reasoning_content".to_owned(), shown);
+    for (name, field) in [
+        ("message_field_role", "role"),
+        ("message_field_content", "content"),
+        ("field_thinking", thinking.as_str()),
+    ] {
+        if let (Some(column), Some(fields)) = (given(name), fields.as_object_mut()) {
+            fields.insert(field.to_owned(), column.clone());
+        }
+    }
+    let is_usual = |(to, from): (&String, &Value)| from.as_str() == Some(to);
+    if fields.as_object().is_some_and(|fields| !fields.iter().all(is_usual)) {
+        settings.insert("message_property_mappings".to_owned(), fields);
+    }
+    if let Some(Value::Object(roles)) = given("roles") {
+        let list = |(role, names): (&String, &Value)| {
+            let names = if names.is_array() { names.clone() } else { json!([names]) };
+            (role.clone(), names)
+        };
+        let roles: Map<String, Value> = roles.iter().map(list).collect();
+        let is_usual = |(role, names): (&String, &Value)| *names == json!([role]);
+        if !roles.iter().all(is_usual) {
+            settings.insert("roles".to_owned(), Value::Object(roles));
+        }
+    }
+    if let Some(column) = given("field_tools").filter(|column| **column != "tools") {
+        let rename = json!({shown(column): "tools"});
+        settings.insert("columns".to_owned(), json!({"rename": rename}));
+    }
+    for (name, path) in OF_ALL {
+        if let Some(value) = given(name).filter(|value| !is_default(name, value)) {
+            draft.set(path, value.clone(), name);
+        }
+    }
+    template(&format!("{key}."), entry, draft);
+}
+
+fn is_default(name: &str, value: &Value) -> bool {
+    match name {
+        "roles_to_train" => *value == json!(["assistant"]),
+        "train_on_eos" => value == "turn",
+        _ => false,
+    }
+}
+
+/// The chat template of the job or of an entry.
+pub(super) fn template(prefix: &str, settings: &Value, draft: &mut Draft) {
+    let given = |key: &str| settings.get(key).filter(|value| !is_off(value)).map(shown);
+    if let Some(own) = given("chat_template_jinja") {
+        return draft.set("data.chat_template", own.into(), "chat_template_jinja");
+    }
+    match given("chat_template").as_deref() {
+        None | Some(TOKENIZER_DEFAULT) => {}
+        Some(name) if is_chat_template(name) => {
+            draft.set("data.chat_template", name.into(), "chat_template");
+        }
+        Some(name) => {
+            let advice = "is not known here; use tokenizer_default, or give its text by \
+                chat_template_jinja";
+            draft.refuse(&format!("{prefix}chat_template"), format!("`{name}` {advice}"));
+        }
+    }
+}
+
+/// Notes the keys of a data set that change nothing, and refuses those that would be lost. Returns
+/// false for an entry without files.
+fn check_keys(key: &str, entry: &Value, draft: &mut Draft) -> bool {
     for (name, value) in entry.as_object().into_iter().flatten() {
         if is_off(value) {
             continue;
@@ -113,28 +268,7 @@ fn check_keys(key: &str, entry: &Value, draft: &mut Draft) {
             None => draft.refuse(&key, "is not known here; remove it, if the job does not need it"),
         }
     }
-}
-
-/// Refuses settings of messages that differ from what is done with all of them.
-pub(super) fn check_chat(key: &str, entry: &Value, draft: &mut Draft) {
-    const USUAL: [(&str, &str); 5] = [
-        ("roles_to_train", "[\"assistant\"]"),
-        ("message_property_mappings", "{\"content\":\"content\",\"role\":\"role\"}"),
-        ("roles", "{\"assistant\":[\"assistant\"],\"system\":[\"system\"],\"user\":[\"user\"]}"),
-        ("train_on_eos", "turn"),
-        ("chat_template", TOKENIZER_DEFAULT),
-    ];
-    for (name, usual) in USUAL {
-        let given = entry.get(name).filter(|value| !is_off(value));
-        let sorted = |value: &Value| {
-            let mut value = value.clone();
-            value.sort_all_objects();
-            shown(&value)
-        };
-        if given.is_some_and(|value| sorted(value) != usual) {
-            draft.refuse(&format!("{key}.{name}"), format!("is {usual} here; leave it out"));
-        }
-    }
+    entry.is_object()
 }
 
 /// The files of an entry, or the id of its data set on the hub.
@@ -162,17 +296,13 @@ fn files(entry: &Value) -> Result<Vec<String>, hub::NotAnId> {
 /// The names by which `datasets` reads the files of `data_files`.
 const FORMATS: [&str; 6] = ["", "json", "csv", "parquet", "arrow", "text"];
 
-/// Refuses a split other than the one that is read: of files all rows, which `datasets` calls `train`;
-/// of a data set on the hub those of the field's name.
-fn check_split(key: &str, path: &str, entry: &Value, draft: &mut Draft) {
-    let Some(split) = entry.get("split").filter(|value| !is_off(value)).map(shown) else { return };
+/// The split of an entry, unless it is the one that is read without: of files all rows, which
+/// `datasets` calls `train`; of a data set on the hub those of the field's name.
+fn split(path: &str, entry: &Value) -> Option<String> {
+    let split = entry.get("split").filter(|value| !is_off(value)).map(shown)?;
     let is_on_hub = entry.get("data_files").is_none() && !hub::is_file(&text(entry, "path"));
     let read = if is_on_hub { path.trim_start_matches("data.") } else { "train" };
-    if split != read {
-        let advice = "is not read here; give its files by --set";
-        let example = format!("{path}=hf://datasets/ORG/NAME/FILES");
-        draft.refuse(&format!("{key}.split"), format!("`{split}` {advice} {example}"));
-    }
+    (split != read).then_some(split)
 }
 
 fn text(entry: &Value, name: &str) -> String {

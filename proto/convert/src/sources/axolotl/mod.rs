@@ -1,7 +1,10 @@
 //! axolotl's YAML.
 
 mod datasets;
+mod kernels;
 mod preferences;
+mod tokens;
+mod types;
 
 use serde_json::{Map, Value};
 
@@ -31,10 +34,6 @@ const ADAPTERS: Keys = &[
 const CONTEXT: &str = "rows are not divided among cores; use parallel.tensor with \
     parallel.sequence_parallel";
 const WANDB: &str = "`wandb sync` uploads the run's metrics, and has options of its own";
-const OWN_TEMPLATE: &str =
-    "templates other than the model folder's own are not supported; use tokenizer_default";
-const MARKS: &str =
-    "true: the chat template must mark the text of the assistant by {% generation %}";
 
 const TABLE: Table = &[
     ("base_model", Rule::Field("model.name_or_path")),
@@ -46,7 +45,6 @@ const TABLE: Table = &[
         Rule::Refused("the configuration is the model's; use model.config_overrides"),
     ),
     ("tokenizer_config", Rule::Refused("the tokenizer is the model's")),
-    ("trust_remote_code", Rule::Refused("no code of models is run")),
     ("is_llama_derived_model", Rule::Dropped(CLASS)),
     ("is_mistral_derived_model", Rule::Dropped(CLASS)),
     ("load_in_8bit", Rule::Refused(QUANTIZED)),
@@ -71,14 +69,16 @@ const TABLE: Table = &[
     ("hub_model_id", Rule::Own),
     ("push_dataset_to_hub", Rule::Dropped("nothing is uploaded")),
     ("chat_template", Rule::Own),
-    ("chat_template_jinja", Rule::Refused(OWN_TEMPLATE)),
+    ("chat_template_jinja", Rule::Own),
+    ("eot_tokens", Rule::Own),
+    ("excess_length_strategy", Rule::Own),
     ("val_set_size", Rule::Own),
     ("sequence_len", Rule::Own),
     ("sample_packing", Rule::Own),
     ("eval_sample_packing", Rule::Own),
     ("pad_to_sequence_len", Rule::Dropped("rows are padded as needed, and padding is masked")),
     ("train_on_inputs", Rule::Own),
-    ("special_tokens", Rule::Dropped("the tokenizer is the model's, and padding is masked")),
+    ("special_tokens", Rule::Own),
     ("micro_batch_size", Rule::Field("train.per_device_train_batch_size")),
     ("eval_batch_size", Rule::Field("train.per_device_eval_batch_size")),
     ("num_epochs", Rule::Field("train.num_train_epochs")),
@@ -136,13 +136,13 @@ enum Rows {
 }
 
 impl Rows {
-    /// The first data set says whether rows are conversations.
+    /// The types of data sets say whether rows are conversations.
     fn of(settings: &Map<String, Value>) -> Self {
         let is_on = |key: &str| settings.get(key).is_some_and(|value| !is_off(value));
         match is_on("rl") {
             true => Self::Pairs,
-            false if datasets::first_has_messages(settings) => Self::Conversations,
-            false => Self::Texts,
+            false if datasets::are_texts(settings) => Self::Texts,
+            false => Self::Conversations,
         }
     }
 
@@ -160,7 +160,7 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     draft.imply("model.task", rows.task());
     for (key, value) in settings {
         if rows == Rows::Pairs || !preferences::is_unused(key, value, draft) {
-            apply(&[TABLE, preferences::TABLE], key, value, draft);
+            apply(&[TABLE, preferences::TABLE, kernels::TABLE], key, value, draft);
         }
     }
     read_adapters(settings, draft);
@@ -169,8 +169,8 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
         Rows::Conversations => read_chat(settings, draft),
         Rows::Pairs => preferences::read(settings, draft),
     }
-    datasets::read("datasets", "data.train", rows, settings, draft);
-    datasets::read("test_datasets", "data.validation", rows, settings, draft);
+    datasets::read(rows, settings, draft);
+    tokens::read(rows, settings, draft);
     read_values(settings, draft);
     if let Some(id) = settings.get("hub_model_id").filter(|value| !is_off(value)) {
         draft.set("train.push_to_hub", true.into(), "");
@@ -204,7 +204,6 @@ fn read_texts(settings: &Map<String, Value>, draft: &mut Draft) {
 fn read_chat(settings: &Map<String, Value>, draft: &mut Draft) {
     let is_on = |key: &str| settings.get(key).is_some_and(|value| !is_off(value));
     if let Some(length) = settings.get("sequence_len").filter(|value| !is_off(value)) {
-        draft.note("sequence_len", "longer conversations are truncated, not left out");
         draft.set("data.max_length", length.clone(), "sequence_len");
     }
     if is_on("sample_packing") {
@@ -220,18 +219,31 @@ fn read_chat(settings: &Map<String, Value>, draft: &mut Draft) {
         }
         _ => {}
     }
-    own_template(settings, draft);
-    if !is_on("train_on_inputs") {
-        draft.note("assistant_only_loss", MARKS);
-        draft.set("data.assistant_only_loss", true.into(), "");
-    }
+    read_targets(settings, draft);
 }
 
-/// Refuses a chat template that is not in the model folder.
-fn own_template(settings: &Map<String, Value>, draft: &mut Draft) {
-    let template = settings.get("chat_template").filter(|value| !is_off(value));
-    if template.is_some_and(|name| name != datasets::TOKENIZER_DEFAULT) {
-        draft.refuse("chat_template", OWN_TEMPLATE);
+/// The template of conversations, and the turns to train on.
+fn read_targets(settings: &Map<String, Value>, draft: &mut Draft) {
+    let given = |key: &str| settings.get(key).filter(|value| !is_off(value));
+    if datasets::have_prompts(settings) {
+        for key in ["chat_template", "chat_template_jinja"] {
+            if given(key).is_some() {
+                draft.note(key, "dropped: instructions have prompts instead");
+            }
+        }
+    } else {
+        datasets::template("", &Value::Object(settings.clone()), draft);
+    }
+    if given("train_on_inputs").is_some() {
+        draft.set("data.train_on_inputs", true.into(), "train_on_inputs");
+    }
+    match given("excess_length_strategy").map(shown).as_deref() {
+        None | Some("drop") => draft.set("data.excess_length_strategy", "drop".into(), ""),
+        Some("truncate") => {}
+        Some(other) => {
+            let text = format!("`{other}` is not supported; `drop` and `truncate` are");
+            draft.refuse("excess_length_strategy", text);
+        }
     }
 }
 

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::datasets::check_chat;
-use super::own_template;
+use super::datasets;
 use crate::draft::Draft;
 use crate::rule::{Rule, Table};
 use crate::values::{is_off, shown};
@@ -68,7 +67,7 @@ pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     if given("train_on_inputs").is_some() {
         draft.note("train_on_inputs", "dropped: the prompt of a pair has no loss");
     }
-    own_template(settings, draft);
+    datasets::template("", &Value::Object(settings.clone()), draft);
 }
 
 /// `trl.beta` comes before `rl_beta`, as in axolotl.
@@ -87,24 +86,49 @@ fn read_beta(settings: &Map<String, Value>, draft: &mut Draft) {
     }
 }
 
-/// The columns of a data set of pairs.
-pub(super) fn read_columns(key: &str, kind: &str, entry: &Value, draft: &mut Draft) {
+/// The columns of a data set of pairs, and the settings that are the set's own.
+pub(super) fn read_columns(
+    key: &str,
+    kind: &str,
+    entry: &Value,
+    draft: &mut Draft,
+) -> Map<String, Value> {
+    let mut settings = Map::new();
     let columns: &[(&str, &str)] = match kind {
         "chat_template" | "chat_template.default" => {
-            draft
-                .imply("data.prompt", entry.get("field_messages").map_or("messages".into(), shown));
+            datasets::messages(key, entry, &mut settings, draft);
+            // Under other names, messages are in a layout; else they are TRL's prompts.
+            let names = ["roles", "message_property_mappings", "columns"];
+            if names.iter().any(|name| settings.contains_key(*name)) {
+                settings.insert("format".to_owned(), "messages".into());
+            } else {
+                let column = settings.remove("messages").unwrap_or_else(|| "messages".into());
+                draft.imply("data.prompt", column);
+            }
             &COMPLETIONS
         }
-        "chat_template.argilla_chat" => &COMPLETIONS,
+        "chat_template.argilla" | "chat_template.argilla_chat" => {
+            datasets::messages(key, entry, &mut settings, draft);
+            for name in ["roles", "message_property_mappings"] {
+                if settings.contains_key(name) {
+                    draft.refuse(&format!("{key}.{name}"), "messages have role and content here");
+                }
+            }
+            settings.clear();
+            &COMPLETIONS
+        }
         "passthrough" | "passthrough.default" => &[],
-        other => return draft.refuse(&format!("{key}.type"), format!("`{other}` {TYPES}")),
+        other => {
+            draft.refuse(&format!("{key}.type"), format!("`{other}` {TYPES}"));
+            return settings;
+        }
     };
-    check_chat(key, entry, draft);
     for (field, path) in columns {
         if let Some(column) = entry.get(*field) {
             draft.set(path, column.clone(), field);
         }
     }
+    settings
 }
 
 const COMPLETIONS: [(&str, &str); 2] =

@@ -1,21 +1,24 @@
 //! LLaMA-Factory's YAML.
 
+mod data_sets;
 mod preferences;
+mod published;
+mod templates;
+
+use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use crate::Refused;
 use crate::draft::Draft;
 use crate::rule::{Rule, Table, apply};
 use crate::sources::adapters::{self, Keys, Kind};
-use crate::sources::hub;
 use crate::values::{is_off, shown};
+use data_sets::{Catalog, Stage};
 
 const PREPARED: &str = "rows are prepared once, on all processors of the host";
 const ATTENTION: &str = "attention is part of the compiled step";
 const GENERATION: &str = "applies to generation alone";
-const MARKS: &str =
-    "true: the chat template must mark the text of the assistant by {% generation %}";
-const OWN_TEMPLATE: &str = "dropped: the model folder's own chat template turns messages into text";
 
 /// The default of `cutoff_len`.
 const CUTOFF_LENGTH: u32 = 2048;
@@ -40,7 +43,12 @@ const TABLE: Table = &[
     ("finetuning_type", Rule::Own),
     ("dataset", Rule::Own),
     ("eval_dataset", Rule::Own),
-    ("dataset_dir", Rule::Dropped("data.train names files or a data set of the hub")),
+    ("dataset_dir", Rule::Own),
+    ("mix_strategy", Rule::Own),
+    ("interleave_probs", Rule::Own),
+    ("default_system", Rule::Own),
+    ("enable_thinking", Rule::Own),
+    ("preserve_thinking", Rule::Dropped("applies to mask_history alone")),
     ("media_dir", Rule::Dropped("data.train names files or a data set of the hub")),
     ("template", Rule::Own),
     ("cutoff_len", Rule::Own),
@@ -48,7 +56,7 @@ const TABLE: Table = &[
     ("packing", Rule::Own),
     ("neat_packing", Rule::Own),
     ("train_on_prompt", Rule::Own),
-    ("mask_history", Rule::Refused("all answers of a conversation are trained on; leave it out")),
+    ("mask_history", Rule::Own),
     ("overwrite_cache", Rule::Dropped(PREPARED)),
     ("preprocessing_num_workers", Rule::Dropped(PREPARED)),
     ("preprocessing_batch_size", Rule::Dropped(PREPARED)),
@@ -56,10 +64,7 @@ const TABLE: Table = &[
     ("streaming", Rule::Dropped(PREPARED)),
     ("buffer_size", Rule::Dropped(PREPARED)),
     ("cache_dir", Rule::Dropped("the daemon's cache holds what is fetched")),
-    (
-        "max_samples",
-        Rule::Refused("rows are not cut off; give data.train smaller files, or use max_steps"),
-    ),
+    ("max_samples", Rule::Field("data.max_samples")),
     ("plot_loss", Rule::Dropped("loss_curve.svg is written in any case")),
     ("flash_attn", Rule::Dropped(ATTENTION)),
     ("use_unsloth", Rule::Dropped("every step is one compiled program")),
@@ -101,21 +106,42 @@ const TABLE: Table = &[
     ),
 ];
 
-pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
+pub(crate) fn read(
+    settings: &Map<String, Value>,
+    info: Option<&Map<String, Value>>,
+    draft: &mut Draft,
+) {
     check_stage(settings, draft);
     for (key, value) in settings {
         if stage(settings) == "dpo" || !preferences::is_unused(key, value, draft) {
             apply(&[TABLE, preferences::TABLE], key, value, draft);
         }
     }
-    files("dataset", "data.train", settings, draft);
-    files("eval_dataset", "data.validation", settings, draft);
+    let rows = match stage(settings).as_str() {
+        "pt" => Stage::Texts,
+        "dpo" => Stage::Pairs,
+        _ => Stage::Conversations,
+    };
+    data_sets::read(rows, settings, &Catalog::new(settings, info), draft);
+    templates::mixing(settings, draft);
     if let Some(share) = settings.get("val_size").filter(|value| !is_off(value)) {
         match share.as_f64().filter(|share| *share < 1.0) {
             Some(_) => draft.set("data.validation_split", share.clone(), "val_size"),
             None => draft.refuse("val_size", "give a share of the rows, below 1"),
         }
     }
+}
+
+/// The user's `dataset_info.json`, if `read` finds it.
+pub(crate) fn info(
+    settings: &Map<String, Value>,
+    read: &dyn Fn(&Path) -> Option<String>,
+) -> Result<Option<Map<String, Value>>, Refused> {
+    let file = Path::new(&Catalog::new(settings, None).folder).join("dataset_info.json");
+    let Some(text) = read(&file) else { return Ok(None) };
+    serde_json::from_str(&text).map(Some).map_err(|error| {
+        Refused::because("dataset_dir", format!("{} is no JSON: {error}", file.display()))
+    })
 }
 
 fn stage(settings: &Map<String, Value>) -> String {
@@ -178,13 +204,7 @@ fn read_chat(settings: &Map<String, Value>, draft: &mut Draft) {
         }
         (false, false) => {}
     }
-    if is_on("template") {
-        draft.note("template", OWN_TEMPLATE);
-    }
-    if !is_on("train_on_prompt") {
-        draft.note("assistant_only_loss", MARKS);
-        draft.set("data.assistant_only_loss", true.into(), "");
-    }
+    templates::read(settings, draft);
 }
 
 /// LLaMA-Factory adapts all linear layers, and scales by twice the rank.
@@ -199,23 +219,5 @@ fn read_adapters(settings: &Map<String, Value>, draft: &mut Draft) {
     if draft.get("peft.lora_alpha").is_none() {
         let rank = settings.get("lora_rank").and_then(Value::as_u64).unwrap_or(8);
         draft.set("peft.lora_alpha", (2 * rank).into(), "");
-    }
-}
-
-/// Names of `dataset_info.json`, which says where the files are.
-fn files(key: &str, path: &str, settings: &Map<String, Value>, draft: &mut Draft) {
-    let Some(value) = settings.get(key).filter(|value| !is_off(value)) else { return };
-    let text = shown(value);
-    let names: Vec<&str> = text.split(',').map(str::trim).collect();
-    match names.iter().find(|name| !hub::is_file(name) && !name.contains('/')) {
-        None => draft.set(path, names.iter().map(|name| Value::from(*name)).collect(), key),
-        Some(_) if draft.get(path).is_some() => {}
-        Some(name) => draft.refuse(
-            key,
-            format!(
-                "`{name}` is an entry of dataset_info.json; give its file \
-            or hub id by --set {path}=…"
-            ),
-        ),
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{CUTOFF_LENGTH, OWN_TEMPLATE};
+use super::{CUTOFF_LENGTH, templates};
 use crate::draft::Draft;
 use crate::rule::{Rule, Table};
 use crate::values::{is_off, shown};
@@ -10,8 +10,6 @@ use crate::values::{is_off, shown};
 const ALONE: &str = "the loss is that of preferences alone; leave it out";
 const REFERENCE: &str = "a reference is a whole model with float32 weights; leave it out";
 const OTHER_LOSS: &str = "applies to other losses alone";
-const COLUMNS: &str = "rows have the columns prompt, chosen and rejected, as texts or as messages \
-    with role and content; give other names by --set data.prompt=… and so on";
 
 pub(super) const TABLE: Table = &[
     ("pref_beta", Rule::Field("dpo.beta")),
@@ -64,8 +62,5 @@ pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     if given("train_on_prompt").is_some() {
         draft.note("train_on_prompt", "dropped: the prompt of a pair has no loss");
     }
-    if given("template").is_some() {
-        draft.note("template", OWN_TEMPLATE);
-    }
-    draft.note("dataset", COLUMNS);
+    templates::read(settings, draft);
 }

@@ -1,0 +1,118 @@
+//! The opened files of a mixture.
+
+use std::path::Path;
+
+use super::{Mixing, Mixture, SplitRange};
+use crate::{Result, Source, TaskSpec};
+
+/// The opened files of all sets.
+pub(in crate::dataset) struct Sources {
+    pub(super) parts: Vec<SourcePart>,
+    pub(super) mixture: Mixture,
+    /// The number of rows of each file, in order, where the order of rows depends on it.
+    pub(in crate::dataset) counts: Option<Vec<u64>>,
+}
+
+/// The opened files of a part of a set.
+pub(in crate::dataset) struct SourcePart {
+    pub(in crate::dataset) source: Source,
+    pub(in crate::dataset) set: usize,
+    /// The number of its first file among those of all parts.
+    pub(in crate::dataset) first_file: usize,
+    pub(super) range: SplitRange,
+}
+
+impl Sources {
+    /// Opens the files and checks that they have the columns of `task`.
+    pub(in crate::dataset) fn open(mixture: &Mixture, task: &TaskSpec) -> Result<Self> {
+        let mut parts: Vec<SourcePart> = Vec::new();
+        let mut first_file = 0;
+        for (set, mixed) in mixture.sets.iter().enumerate() {
+            for (files, range) in &mixed.parts {
+                let source = Source::open(files)?;
+                source.require_columns(&task.columns_of_set(set, source.columns()))?;
+                let files = source.files().len();
+                parts.push(SourcePart { source, set, first_file, range: *range });
+                first_file += files;
+            }
+        }
+        let is_plain = mixture.mixing == Mixing::Concatenate
+            && parts.iter().all(|part| !part.range.needs_count());
+        let counts = match is_plain {
+            true => None,
+            false => {
+                Some(parts.iter().map(SourcePart::count).collect::<Result<Vec<_>>>()?.concat())
+            }
+        };
+        Ok(Self { parts, mixture: mixture.clone(), counts })
+    }
+
+    /// The only source, where all its rows are read in order.
+    pub(in crate::dataset) fn plain(&self) -> Option<&Source> {
+        match self.parts.as_slice() {
+            [part] if part.range.is_whole() && self.mixture.sets[0].limit.is_none() => {
+                (self.mixture.mixing == Mixing::Concatenate).then_some(&part.source)
+            }
+            _ => None,
+        }
+    }
+
+    pub(in crate::dataset) fn part(&self, number: usize) -> &SourcePart {
+        &self.parts[number]
+    }
+
+    /// The files of all parts, by the names that users know.
+    pub(in crate::dataset) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.parts.iter().flat_map(|part| part.source.files())
+    }
+
+    /// The set of each file.
+    pub(in crate::dataset) fn sets_of_files(&self) -> impl Iterator<Item = usize> {
+        self.parts.iter().flat_map(|part| part.source.files().map(|_| part.set))
+    }
+
+    /// The number of files of each part.
+    pub(in crate::dataset) fn file_counts(&self) -> Vec<usize> {
+        self.parts.iter().map(|part| part.source.files().len()).collect()
+    }
+
+    pub(in crate::dataset) fn mixture(&self) -> &Mixture {
+        &self.mixture
+    }
+
+    /// The sources of all parts.
+    pub(in crate::dataset) fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.parts.iter().map(|part| &part.source)
+    }
+
+    /// The local files that hold the bytes.
+    pub(in crate::dataset) fn local_files(&self) -> impl Iterator<Item = &Path> {
+        self.sources().flat_map(Source::local_files)
+    }
+
+    /// The names of a column's classes in each file.
+    pub(in crate::dataset) fn class_names(&self, column: &str) -> Vec<Option<Vec<String>>> {
+        self.sources().flat_map(|source| source.class_names(column)).collect()
+    }
+}
+
+impl SourcePart {
+    /// The number of rows of each of its files.
+    fn count(&self) -> Result<Vec<u64>> {
+        let mut counts = vec![0; self.source.files().len()];
+        let column: Vec<&str> = self.source.columns().iter().map(String::as_str).take(1).collect();
+        for part in self.source.parts() {
+            counts[part.file] += self.source.read(part, &column, &mut |_| Ok(()))?;
+        }
+        Ok(counts)
+    }
+
+    /// The rows of the part that are read, first and one behind the last. `counts` are the rows of all
+    /// files where they are known.
+    pub(super) fn rows(&self, counts: Option<&[u64]>) -> Result<(u64, u64)> {
+        let files = self.first_file..self.first_file + self.source.files().len();
+        let count = counts.map(|counts| counts[files].iter().sum());
+        // An open end is beyond all rows.
+        self.range.rows(count.unwrap_or(i64::MAX as u64))
+    }
+}

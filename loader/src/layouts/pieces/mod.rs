@@ -1,0 +1,302 @@
+//! Conversations whose turns are tokenized one by one and put end to end: LLaMA-Factory's rule.
+//!
+//! A question and its answer are a pair. Targets are the answers; rows that are too long lose the ends
+//! of questions and answers in proportion to their lengths, and then whole pairs.
+
+mod encoder;
+mod table;
+mod template;
+mod thoughts;
+
+use serde::Serialize;
+
+use super::conversation::{ASSISTANT, SYSTEM, Turn, USER};
+use super::pairs::Pair;
+use super::{RowLayout, Tokens};
+use crate::chat::RowTexts;
+use crate::{Error, Result};
+use encoder::Pieces;
+use template::TurnTemplate;
+
+const FIELD: &str = "data.template";
+const OBSERVATION: &str = "observation";
+const FUNCTION: &str = "function";
+
+/// The template of turns, and the turns that are targets.
+#[derive(Clone, Debug, Serialize)]
+pub struct PieceRule {
+    /// A name of LLaMA-Factory's `template`.
+    pub template: String,
+    /// Whether questions are targets too (`train_on_prompt`).
+    pub train_on_inputs: bool,
+    /// Whether the last answer alone is a target, and the first pairs are those that long rows lose.
+    pub mask_history: bool,
+    /// Whether answers without a thought begin with an empty one as a target, for models that think.
+    pub enable_thinking: bool,
+    /// The system's text of rows without one, in place of the template's.
+    pub default_system: Option<String>,
+}
+
+/// The names of all templates.
+pub fn turn_template_names() -> impl Iterator<Item = &'static str> {
+    table::TEMPLATES.iter().map(|template| template.name)
+}
+
+/// The tokens of a question and its answer.
+struct Exchange {
+    question: Vec<u32>,
+    answer: Vec<u32>,
+}
+
+impl PieceRule {
+    pub(super) fn check(&self) -> Result<()> {
+        let template = self.template()?;
+        match self.train_on_inputs && template.efficient_eos {
+            true => Err(Error::BadOption {
+                field: "data.train_on_inputs",
+                message: format!("cannot be true with data.template: {}", self.template),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn template(&self) -> Result<&'static TurnTemplate> {
+        let known = table::TEMPLATES.iter().find(|template| template.name == self.template);
+        known.ok_or_else(|| {
+            let names: Vec<&str> = turn_template_names().collect();
+            let message =
+                format!("there is no template `{}`; there are {}", self.template, names.join(", "));
+            Error::BadOption { field: FIELD, message }
+        })
+    }
+
+    fn pieces<'a>(
+        &self,
+        layout: &'a RowLayout,
+        texts: &'a RowTexts<'a>,
+        bos_token: Option<&'a str>,
+    ) -> Result<Pieces<'a>> {
+        Ok(Pieces { template: self.template()?, texts, bos_token, column: layout.required(texts) })
+    }
+
+    /// The tokens of a conversation; None where questions and answers do not alternate, which
+    /// LLaMA-Factory leaves out.
+    pub(super) fn encode(
+        &self,
+        layout: &RowLayout,
+        texts: &RowTexts<'_>,
+        bos_token: Option<&str>,
+        max_length: u32,
+    ) -> Result<Option<Tokens>> {
+        let pieces = self.pieces(layout, texts, bos_token)?;
+        let (system, turns) = without_system(layout.conversation(texts)?);
+        if turns.is_empty() || turns.len() % 2 == 1 || !alternates(&turns) {
+            return Ok(None);
+        }
+        let mut exchanges = self.exchanges(&pieces, system, turns)?;
+        if self.mask_history {
+            exchanges.reverse();
+        }
+        self.joined(&pieces, exchanges, max_length as usize).map(Some)
+    }
+
+    /// The tokens of the pairs, as many as there is room for.
+    fn joined(
+        &self,
+        pieces: &Pieces<'_>,
+        exchanges: Vec<Exchange>,
+        max_length: usize,
+    ) -> Result<Tokens> {
+        let ends = pieces.template.efficient_eos;
+        let eos = pieces.eos()?;
+        let mut total = usize::from(ends);
+        let mut parts: Vec<Tokens> = Vec::new();
+        for (place, Exchange { mut question, mut answer }) in exchanges.into_iter().enumerate() {
+            if total >= max_length {
+                break;
+            }
+            let lengths = lengths_within(question.len(), answer.len(), max_length - total);
+            question.truncate(lengths.0);
+            answer.truncate(lengths.1);
+            total += question.len() + answer.len();
+            let mut part = Tokens::default();
+            part.push(&question, self.train_on_inputs);
+            if ends && place > 0 && !self.train_on_inputs {
+                part.end_before(eos);
+            }
+            part.push(&answer, !(self.mask_history && place > 0));
+            parts.push(part);
+        }
+        if self.mask_history {
+            parts.reverse();
+        }
+        let mut tokens = Tokens::default();
+        for part in parts {
+            tokens.input_ids.extend(part.input_ids);
+            tokens.labels.extend(part.labels);
+        }
+        if ends {
+            tokens.push(&eos.into_iter().collect::<Vec<_>>(), true);
+        }
+        Ok(tokens)
+    }
+
+    /// The tokens of the pairs, with thoughts where the template has them.
+    fn exchanges(
+        &self,
+        pieces: &Pieces<'_>,
+        system: String,
+        mut turns: Vec<Turn>,
+    ) -> Result<Vec<Exchange>> {
+        let thoughts = pieces.template.thoughts.as_ref();
+        if let Some(thoughts) = thoughts {
+            let last = turns.len() - 2;
+            for (place, turn) in turns.iter_mut().enumerate().filter(|(place, _)| place % 2 == 1) {
+                let is_earlier = place < last;
+                if !self.enable_thinking || (self.mask_history && is_earlier) {
+                    thoughts.remove(turn);
+                }
+            }
+        }
+        let mut encoded = pieces.turns(&self.system(pieces, system), &turns)?;
+        if let Some(thoughts) = thoughts {
+            let empty = pieces.encode(&thoughts.empty())?;
+            let first = if self.mask_history { turns.len() - 2 } else { 0 };
+            for place in (first..turns.len()).step_by(2) {
+                if thoughts.are_absent_in(&turns[place + 1]) {
+                    match self.enable_thinking {
+                        true => {
+                            encoded[place + 1].splice(0..0, empty.iter().copied()).for_each(drop)
+                        }
+                        false => encoded[place].extend(&empty),
+                    }
+                }
+            }
+        }
+        let mut encoded = encoded.into_iter();
+        let mut exchanges = Vec::new();
+        while let (Some(question), Some(answer)) = (encoded.next(), encoded.next()) {
+            exchanges.push(Exchange { question, answer });
+        }
+        Ok(exchanges)
+    }
+
+    fn system(&self, pieces: &Pieces<'_>, system: String) -> String {
+        match system.as_str() {
+            "" => {
+                self.default_system.clone().unwrap_or_else(|| pieces.template.default_system.into())
+            }
+            _ => system,
+        }
+    }
+
+    /// The tokens of a prompt and of two answers to it; None where they do not alternate.
+    pub(super) fn pair(
+        &self,
+        layout: &RowLayout,
+        texts: &RowTexts<'_>,
+        bos_token: Option<&str>,
+        (prompt, answers): (Vec<Turn>, [Turn; 2]),
+        max_length: u32,
+    ) -> Result<Option<Pair>> {
+        let pieces = self.pieces(layout, texts, bos_token)?;
+        let (system, turns) = without_system(prompt);
+        if turns.len() % 2 == 0 || !alternates(&turns) {
+            return Ok(None);
+        }
+        let mut encoded = Vec::new();
+        for answer in answers {
+            let mut turns = turns.clone();
+            turns.push(answer);
+            encoded.push(self.one_turn(&pieces, system.clone(), turns)?);
+        }
+        let (Some((_, mut rejected)), Some((mut prompt, mut chosen))) =
+            (encoded.pop(), encoded.pop())
+        else {
+            return Ok(None);
+        };
+        if pieces.template.efficient_eos {
+            let eos = pieces.eos()?;
+            chosen.extend(eos);
+            rejected.extend(eos);
+        }
+        let longest = chosen.len().max(rejected.len());
+        let lengths = lengths_within(prompt.len(), longest, max_length as usize);
+        prompt.truncate(lengths.0);
+        chosen.truncate(lengths.1);
+        rejected.truncate(lengths.1);
+        let completions = [chosen, rejected].map(|answer| [prompt.as_slice(), &answer].concat());
+        Ok(Some(Pair { prompt, completions }))
+    }
+
+    /// The tokens of all turns but the last, and of the last.
+    fn one_turn(
+        &self,
+        pieces: &Pieces<'_>,
+        system: String,
+        mut turns: Vec<Turn>,
+    ) -> Result<(Vec<u32>, Vec<u32>)> {
+        let thoughts = pieces.template.thoughts.as_ref();
+        let last = turns.len() - 1;
+        if let Some(thoughts) = thoughts {
+            for (place, turn) in turns.iter_mut().enumerate().filter(|(place, _)| place % 2 == 1) {
+                if place < last || !self.enable_thinking {
+                    thoughts.remove(turn);
+                }
+            }
+        }
+        let mut encoded = pieces.turns(&self.system(pieces, system), &turns)?;
+        let mut answer = encoded.pop().unwrap_or_default();
+        let mut prompt = encoded.concat();
+        if let Some(thoughts) = thoughts.filter(|thoughts| thoughts.are_absent_in(&turns[last])) {
+            let empty = pieces.encode(&thoughts.empty())?;
+            match self.enable_thinking {
+                true => answer.splice(0..0, empty).for_each(drop),
+                false => prompt.extend(empty),
+            }
+        }
+        Ok((prompt, answer))
+    }
+}
+
+impl Tokens {
+    /// Makes the token that ends texts the target in place of the first token of a question, where an
+    /// answer ends.
+    fn end_before(&mut self, eos: Option<u32>) {
+        if let (Some(first), Some(eos)) = (self.labels.first_mut(), eos) {
+            *first = eos as i32;
+        }
+    }
+}
+
+/// Takes the system's text out of a conversation.
+fn without_system(mut turns: Vec<Turn>) -> (String, Vec<Turn>) {
+    match turns.first() {
+        Some(first) if first.role() == SYSTEM => {
+            let first = turns.remove(0);
+            (first.content().to_owned(), turns)
+        }
+        _ => (String::new(), turns),
+    }
+}
+
+/// Returns true if questions and answers take turns, a question first.
+fn alternates(turns: &[Turn]) -> bool {
+    turns.iter().enumerate().all(|(place, turn)| match place % 2 {
+        0 => [USER, OBSERVATION].contains(&turn.role()),
+        _ => [ASSISTANT, FUNCTION].contains(&turn.role()),
+    })
+}
+
+/// The lengths that a question and its answer are cut to so that both fit `room`.
+fn lengths_within(question: usize, answer: usize, room: usize) -> (usize, usize) {
+    let answer_max = if answer * 2 < room {
+        room
+    } else if question * 2 < room {
+        room - question
+    } else {
+        (room as f64 * (answer as f64 / (question + answer) as f64)) as usize
+    };
+    let answer = answer.min(answer_max);
+    (question.min(room.saturating_sub(answer)), answer)
+}

@@ -1,0 +1,303 @@
+//! Rows in the layouts of axolotl and LLaMA-Factory have the tokens and labels that these tools make of
+//! them. The fixture is written by `scripts/fixtures/layouts.py`.
+
+// A fixture of another shape is a failed test.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use traind_loader::{
+    ArrayValues, BatchAxis, BatchPlan, BatchSizes, ChatOptions, ChatTemplate, Collator,
+    DatasetOptions, Dpo, HuggingFaceTokenizer, LayoutEncoding, Layouts, Padding, PieceRule,
+    PromptFormat, PromptStyle, RowFields, RowFormat, RowLayout, ScheduledBatch, Sft, TaskSpec,
+    TokenizedSet, TokenizerOptions, TrainOn, TurnRule, bos_token, eos_token, prepare,
+    value_of_json,
+};
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+fn expected() -> Json {
+    let text = std::fs::read_to_string(fixtures().join("layouts/layouts.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn tokenizer() -> PathBuf {
+    fixtures().join("layouts/tokenizer")
+}
+
+fn pairs_of(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(one, other)| ((*one).to_owned(), (*other).to_owned())).collect()
+}
+
+fn layout(format: RowFormat, messages: &str) -> RowLayout {
+    let name = |name: &str| name.to_owned();
+    let is_sharegpt = messages == "conversations";
+    RowLayout {
+        format,
+        fields: RowFields {
+            instruction: name("instruction"),
+            input: name("input"),
+            output: name("output"),
+            history: name("history"),
+            system: name("system"),
+            messages: name("messages"),
+            other_messages: Some(name(messages)),
+            text: name("text"),
+            chosen: name("chosen"),
+            rejected: name("rejected"),
+        },
+        roles: pairs_of(&[("human", "user"), ("gpt", "assistant"), ("system", "system")]),
+        message_fields: match is_sharegpt {
+            true => pairs_of(&[("role", "from"), ("content", "value")]),
+            false => pairs_of(&[("role", "role"), ("content", "content")]),
+        },
+        training: vec![name("learn")],
+        drops_system: false,
+    }
+}
+
+fn layouts(layout: RowLayout, encoding: LayoutEncoding) -> Layouts {
+    let bos_token = bos_token(&tokenizer()).unwrap();
+    Layouts { layouts: vec![layout], encoding, bos_token, drops_long_rows: false }
+}
+
+fn sft(template: Option<&str>, layouts: Layouts, max_length: u32) -> TaskSpec {
+    let choose = |name| ChatTemplate::choose(&tokenizer(), name, None).unwrap();
+    TaskSpec::Sft(Sft {
+        messages: "messages".to_owned(),
+        prompt: "prompt".to_owned(),
+        completion: "completion".to_owned(),
+        text: "text".to_owned(),
+        template: template.and_then(choose),
+        eos_token: eos_token(&tokenizer()).unwrap(),
+        max_length,
+        assistant_only_loss: false,
+        completion_only_loss: true,
+        packing: None,
+        layouts: Some(layouts),
+        position_ids: false,
+    })
+}
+
+fn set(rows: &[Json], task: TaskSpec) -> Result<Arc<TokenizedSet>, traind_loader::Error> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.jsonl");
+    // A column that the first row lacks counts as absent in all.
+    let mut columns = serde_json::Map::new();
+    for (name, _) in rows.iter().flat_map(|row| row.as_object().unwrap()) {
+        columns.insert(name.clone(), Json::Null);
+    }
+    let whole = |row: &Json| {
+        let mut columns = columns.clone();
+        columns.extend(row.as_object().unwrap().clone());
+        Json::Object(columns).to_string()
+    };
+    std::fs::write(&file, rows.iter().map(whole).collect::<Vec<_>>().join("\n")).unwrap();
+    let tokenizer = HuggingFaceTokenizer::open(&tokenizer(), &TokenizerOptions::default());
+    let options = DatasetOptions {
+        files: [file.to_str().unwrap().to_owned()].into_iter().collect(),
+        task,
+        cache_dir: None,
+    };
+    Ok(prepare(&options, &tokenizer.unwrap())?.set)
+}
+
+/// Compares the rows that have targets with those of the fixture.
+fn check(about: &str, rows: &[Json], task: TaskSpec, expected: &Json) {
+    let has_target = |row: &&Json| {
+        row["labels"].as_array().unwrap().iter().any(|label| label.as_i64() != Some(-100))
+    };
+    let expected: Vec<&Json> = expected.as_array().unwrap().iter().filter(has_target).collect();
+    let set = set(rows, task).unwrap_or_else(|error| panic!("{about}: {error}"));
+    assert_eq!(set.len(), expected.len(), "{about}");
+    for (row, expect) in expected.into_iter().enumerate() {
+        let ids = json!(set.input_ids(row).unwrap());
+        assert_eq!(ids, expect["input_ids"], "{about}, tokens of row {row}");
+        let labels = json!(set.token_labels(row).unwrap().unwrap());
+        assert_eq!(labels, expect["labels"], "{about}, labels of row {row}");
+    }
+}
+
+fn rows(all: &Json, name: &str) -> Vec<Json> {
+    all["rows"][name].as_array().unwrap().clone()
+}
+
+fn train_on(settings: &Json, name: &str) -> Option<TrainOn> {
+    Some(match settings[name].as_str()? {
+        "all" => TrainOn::All,
+        "turn" => TrainOn::Turn,
+        "last" => TrainOn::Last,
+        _ => TrainOn::None,
+    })
+}
+
+#[test]
+fn turns_are_those_of_axolotl() {
+    let all = expected();
+    for (name, case) in all["turns"].as_object().unwrap() {
+        let settings = &case["settings"];
+        let texts = |name: &str| -> Option<Vec<String>> {
+            settings.get(name).map(|list| serde_json::from_value(list.clone()).unwrap())
+        };
+        let train_on_eos = train_on(settings, "train_on_eos").unwrap();
+        let rule = TurnRule {
+            roles_to_train: texts("roles_to_train").unwrap(),
+            train_on_inputs: settings["train_on_inputs"] == true,
+            train_on_eos,
+            train_on_eot: train_on(settings, "train_on_eot").unwrap_or(train_on_eos),
+            eot_tokens: texts("eot_tokens"),
+        };
+        let kind = if name == "fields" { "messages" } else { "sharegpt" };
+        let column = if name == "fields" { "messages" } else { "conversations" };
+        let layout = layout(RowFormat::Conversation, column);
+        let task =
+            sft(case["template"].as_str(), layouts(layout, LayoutEncoding::Turns(rule)), 2048);
+        check(name, &rows(&all, kind), task, &case["expected"]);
+    }
+}
+
+#[test]
+fn instructions_are_those_of_axolotl() {
+    let all = expected();
+    for (name, case) in all["instructions"].as_object().unwrap() {
+        let settings = &case["settings"];
+        let max_length = settings["max_length"].as_u64().unwrap() as u32;
+        let text = |name: &str| settings[name].as_str().unwrap().to_owned();
+        let prompts = match settings["style"].as_str() {
+            Some("instruct") => PromptFormat::of_style(PromptStyle::Instruct),
+            Some("chat") => PromptFormat::of_style(PromptStyle::Chat),
+            Some("chatml") => PromptFormat::of_style(PromptStyle::Chatml),
+            Some(_) => PromptFormat::of_style(PromptStyle::Phi),
+            None if name == "completion" => PromptFormat::of_style(PromptStyle::Instruct),
+            None => PromptFormat {
+                system_prompt: text("system_prompt"),
+                system_no_input_prompt: text("system_prompt"),
+                system_format: text("system_format"),
+                format: text("format"),
+                no_input_format: text("no_input_format"),
+                reads_system: true,
+            },
+        };
+        let train_on_inputs = settings["train_on_inputs"] == true;
+        let encoding = LayoutEncoding::Instructions { prompts, train_on_inputs };
+        let format = match name.as_str() {
+            "completion" => RowFormat::Completion,
+            _ => RowFormat::Alpaca,
+        };
+        let mut given = rows(&all, "alpaca");
+        if format == RowFormat::Completion {
+            given.retain(|row| row.get("text").is_some());
+        }
+        // Rows are longer than `max_length`, which axolotl drops later.
+        let task = sft(None, layouts(layout(format, "messages"), encoding), max_length);
+        let expected: Vec<Json> = case["expected"].as_array().unwrap().clone();
+        let cut = expected.into_iter().map(|row| {
+            let cut = |name: &str| {
+                row[name].as_array().unwrap().iter().take(max_length as usize).cloned().collect()
+            };
+            let [ids, labels]: [Vec<Json>; 2] = [cut("input_ids"), cut("labels")];
+            json!({"input_ids": ids, "labels": labels})
+        });
+        check(name, &given, task, &cut.collect());
+    }
+}
+
+fn piece_rule(case: &Json) -> PieceRule {
+    let settings = &case["settings"];
+    PieceRule {
+        template: case["template"].as_str().unwrap().to_owned(),
+        train_on_inputs: settings["train_on_prompt"] == true,
+        mask_history: settings["mask_history"] == true,
+        enable_thinking: settings["enable_thinking"] != false,
+        default_system: settings["default_system"].as_str().map(str::to_owned),
+    }
+}
+
+#[test]
+fn pieces_are_those_of_llama_factory() {
+    let all = expected();
+    for (name, case) in all["pieces"].as_object().unwrap() {
+        let max_length = case["settings"]["cutoff_len"].as_u64().unwrap_or(512) as u32;
+        for kind in ["sharegpt", "alpaca"] {
+            let format = match kind {
+                "alpaca" => RowFormat::Alpaca,
+                _ => RowFormat::Conversation,
+            };
+            let layout = layout(format, "conversations");
+            let encoding = LayoutEncoding::Pieces(piece_rule(case));
+            let count = case[kind]["count"].as_u64().unwrap() as usize;
+            let given = &rows(&all, kind)[..count];
+            let task = sft(None, layouts(layout, encoding), max_length);
+            check(&format!("{name}, {kind}"), given, task, &case[kind]["expected"]);
+        }
+    }
+}
+
+#[test]
+fn pairs_are_those_of_llama_factory() {
+    let all = expected();
+    for (name, case) in all["pieces"].as_object().unwrap() {
+        let layout = layout(RowFormat::Alpaca, "conversations");
+        let task = TaskSpec::Dpo(Dpo {
+            prompt: "prompt".to_owned(),
+            chosen: "chosen".to_owned(),
+            rejected: "rejected".to_owned(),
+            template: None,
+            eos_token: eos_token(&tokenizer()).unwrap(),
+            layouts: Some(layouts(layout, LayoutEncoding::Pieces(piece_rule(case)))),
+            max_length: 48,
+        });
+        let expect = &case["pairs"];
+        let count = expect["chosen_input_ids"].as_array().unwrap().len();
+        let set = set(&rows(&all, "pairs")[..count], task).unwrap();
+        let longest = (0..set.len()).map(|row| set.positions(row)).max().unwrap();
+        let sizes = BatchSizes::of_rows(set.len()).with(BatchAxis::Positions, longest);
+        let plan = BatchPlan { sizes, rows: (0..set.len() as u32).collect(), cores: 1 };
+        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+        let collator = Collator::new(Arc::clone(&set), Padding::behind(2));
+        let batch = collator.collate(scheduled).unwrap();
+        for (column, fill) in [("input_ids", 2), ("labels", -100)] {
+            let array = batch.cores[0].array(column).unwrap();
+            let ArrayValues::S32(values) = &array.values else { panic!("{array:?}") };
+            let rows = (0..count).flat_map(|row| {
+                ["chosen", "rejected"].map(|side| &expect[format!("{side}_{column}")][row])
+            });
+            let padded = rows.flat_map(|row| {
+                let mut ids: Vec<i64> = serde_json::from_value(row.clone()).unwrap();
+                ids.resize(longest as usize, fill);
+                ids
+            });
+            assert_eq!(json!(values), json!(padded.collect::<Vec<_>>()), "{name}, {column}");
+        }
+    }
+}
+
+#[test]
+fn named_templates_render_as_those_of_axolotl() {
+    let all = expected();
+    let text = std::fs::read_to_string(fixtures().join("chat/chat.json")).unwrap();
+    let given: Json = serde_json::from_str(&text).unwrap();
+    let tools = value_of_json(given["tools"].clone());
+    for case in all["templates"].as_array().unwrap() {
+        let (name, conversation) =
+            (case["template"].as_str().unwrap(), case["conversation"].as_str().unwrap());
+        let template = ChatTemplate::choose(&tokenizer(), name, None).unwrap().unwrap();
+        let messages = given["conversations"][conversation].as_array().unwrap();
+        let messages: Vec<_> = messages.iter().cloned().map(value_of_json).collect();
+        let options = ChatOptions {
+            prompts: case["prompts"].as_bool().unwrap(),
+            tools: (conversation == "tools").then_some(&tools),
+            ..ChatOptions::default()
+        };
+        let rendered = template.render(&messages.iter().collect::<Vec<_>>(), &options);
+        let about = format!("{name}, {conversation}, {}", options.prompts);
+        match case["text"].as_str() {
+            Some(text) => assert_eq!(rendered.unwrap().text, text, "{about}"),
+            None => assert!(rendered.is_err(), "{about}: {rendered:?}"),
+        }
+    }
+}
