@@ -173,7 +173,10 @@ impl Fixture {
             // A key's bias shifts all scores of a query alike: its gradient is
             // zero but for rounding, which is measured against the whole.
             let scale = if norm < 1e-9 * global_norm { global_norm } else { norm };
-            assert!(difference <= 1e-5 * scale, "{name}: off by {difference}, norm {norm}");
+            // A small sum of large terms keeps their rounding, which depends on the processor: a sixth of
+            // float32's unit roundoff of the whole.
+            let tolerance = f64::max(1e-5 * scale, 1e-8 * global_norm);
+            assert!(difference <= tolerance, "{name}: off by {difference}, norm {norm}");
         }
     }
 
