@@ -1,7 +1,7 @@
 //! The names of the files that a run writes at the top of its output folder.
 
 /// The files that a run copies from the model's folder: tokenizer, image processor and settings of generation.
-pub const COPIED_FILES: [&str; 12] = [
+pub const COPIED_FILES: [&str; 13] = [
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -12,6 +12,7 @@ pub const COPIED_FILES: [&str; 12] = [
     "spiece.model",
     "sentencepiece.bpe.model",
     "chat_template.jinja",
+    "additional_chat_templates/tool_use.jinja",
     "generation_config.json",
     "preprocessor_config.json",
 ];

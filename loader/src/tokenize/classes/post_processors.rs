@@ -62,16 +62,12 @@ pub(in crate::tokenize) fn of_language(
     language: &str,
 ) -> Json {
     let eos = token(class, settings, "eos_token");
-    let (single, pair): (Vec<(&str, u8)>, Vec<(&str, u8)>) = match class {
-        Class::MBart => (
-            vec![("$A", 0), (&eos, 0), (language, 0)],
-            vec![("$A", 0), ("$B", 0), (&eos, 0), (language, 0)],
-        ),
-        _ => (
-            vec![(language, 0), ("$A", 0), (&eos, 0)],
-            vec![(language, 0), ("$A", 0), ("$B", 0), (&eos, 0)],
-        ),
+    let (before, behind) = match class {
+        Class::MBart => (vec![], vec![(eos.as_str(), 0), (language, 0)]),
+        _ => (vec![(language, 0)], vec![(eos.as_str(), 0)]),
     };
+    let single = [&before[..], &[("$A", 0)], &behind[..]].concat();
+    let pair = [&before[..], &[("$A", 0), ("$B", 0)], &behind[..]].concat();
     template(tokenizer, &single, &pair)
 }
 

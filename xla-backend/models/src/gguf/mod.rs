@@ -107,7 +107,7 @@ fn grouped(
     rows: usize,
     heads: usize,
 ) -> Result<Vec<f32>> {
-    if heads == 0 || rows % (2 * heads) != 0 {
+    if heads == 0 || !rows.is_multiple_of(2 * heads) {
         return Err(file.error(format!("{rows} rows of {name} do not divide by {heads} heads")));
     }
     let (head, width) = (rows / heads, numbers.len() / rows);
