@@ -74,7 +74,7 @@ async fn unreadable_objects_are_explained_in_one_sentence() {
         assert_eq!(failure(&history), (reason.to_owned(), format!("{url}: {expect}")), "{name}");
     }
     let bad = host.run(&draft(&host, "bad").set("data.train", "s3://data/bad.csv")).await;
-    let expect = "s3://data/bad.csv, row 1 (line 3): 3 fields where the header has 2";
+    let expect = "s3://data/bad.csv, row 1 (line 3): 3 fields where the rows before have 2";
     assert_eq!(failure(&bad), (reasons::DATA_ROW_INVALID.to_owned(), expect.to_owned()));
 }
 
