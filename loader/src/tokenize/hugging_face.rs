@@ -143,8 +143,10 @@ impl HuggingFaceTokenizer {
     pub(super) fn set_max_length(&mut self, max_length: Option<u32>) -> Result<()> {
         self.max_length = max_length;
         let (hash, side) = (&self.content_hash, self.truncation_side.as_deref());
-        let around = (&self.post_processor, &self.target_post_processor);
-        let around = blake3::hash(format!("{around:?}").as_bytes()).to_hex();
+        // As JSON, which sorts the tokens that they hold in hash maps.
+        let around = serde_json::to_vec(&(&self.post_processor, &self.target_post_processor));
+        let around = around.map_err(|error| Error::bad_tokenizer(&self.file, error))?;
+        let around = blake3::hash(&around).to_hex();
         self.fingerprint = format!("{hash} {max_length:?} {side:?} {around}");
         self.check_max_length()
     }
