@@ -2,12 +2,12 @@
 
 use crate::dispatch::vectorized;
 
-/// What the updates of all elements share.
+/// Settings that the updates of all elements share.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scalars {
-    /// What gradients are multiplied with first.
+    /// The factor that gradients are multiplied with first.
     pub factor: f32,
-    /// What parameters are multiplied with first; 1 where they do not decay.
+    /// The factor that parameters are multiplied with first; 1 where they do not decay.
     pub decay_factor: f32,
     pub one_minus_beta1: f32,
     pub beta2: f32,

@@ -25,7 +25,7 @@ pub struct Dims {
     pub rows: usize,
     pub positions: usize,
     pub heads: usize,
-    /// Of keys and values, each for as many consecutive heads of queries.
+    /// Heads of keys and values, each for as many consecutive heads of queries.
     pub key_heads: usize,
     pub head_size: usize,
     /// 1 where all queries of a row share the mask, else S.
@@ -50,7 +50,7 @@ pub struct Operands<'a> {
     pub dropout: Option<(Dropout, &'a [u32])>,
 }
 
-/// What the backward pass needs of the forward pass: per query the largest score and the
+/// Statistics that the backward pass needs of the forward pass: per query the largest score and the
 /// sum of exponentials of what the others are below it, [B, N, 2, S].
 pub fn statistics_len(dims: &Dims) -> usize {
     dims.rows * dims.heads * 2 * dims.positions
@@ -81,12 +81,12 @@ pub fn forward(operands: &Operands<'_>, output: &mut [f32], statistics: &mut [f3
     });
 }
 
-/// What the backward pass reads besides the operands.
+/// Values that the backward pass reads besides the operands.
 #[derive(Clone, Copy, Debug)]
 pub struct Cotangent<'a> {
     pub output: &'a [f32],
     pub statistics: &'a [f32],
-    /// Of the output.
+    /// The cotangent of the output.
     pub cotangent: &'a [f32],
 }
 
@@ -133,12 +133,12 @@ pub fn backward(operands: &Operands<'_>, at: &Cotangent<'_>, gradients: [&mut [f
 }
 
 impl Dims {
-    /// Of a row of queries.
+    /// The width of a row of queries.
     fn hidden(&self) -> usize {
         self.heads * self.head_size
     }
 
-    /// Of a row of keys.
+    /// The width of a row of keys.
     fn key_hidden(&self) -> usize {
         self.key_heads * self.head_size
     }
@@ -157,7 +157,7 @@ impl Dims {
     }
 }
 
-/// Of a row of scores in scratch memory.
+/// The length of a row of scores in scratch memory.
 fn columns(keys: usize) -> usize {
     keys.next_multiple_of(LANES)
 }
@@ -189,14 +189,14 @@ struct Block {
 }
 
 impl Block {
-    /// Of its first query in [B S, N D].
+    /// The offset of its first query in [B S, N D].
     fn offset(&self) -> usize {
         let (dims, head) = (&self.head.dims, &self.head);
         let token = head.row * dims.positions + self.queries.start;
         token * dims.hidden() + head.head * dims.head_size
     }
 
-    /// Of its first key in [B S, K D].
+    /// The offset of its first key in [B S, K D].
     fn key_offset(&self) -> usize {
         let (dims, head) = (&self.head.dims, &self.head);
         let token = head.row * dims.positions + self.keys.start;
@@ -236,22 +236,22 @@ impl Block {
         MatrixMut::new(scores, [self.queries.len(), self.keys.len()], columns(self.keys.len()))
     }
 
-    /// Of scratch memory.
+    /// The number of elements of scratch memory.
     fn elements(&self) -> usize {
         self.queries.len() * columns(self.keys.len())
     }
 }
 
-/// What the passes over rows of scores need.
+/// The operands that the passes over rows of scores need.
 struct Rows<'a> {
     dims: Dims,
     queries: Range<usize>,
     keys: Range<usize>,
     scale: f32,
-    /// Of the block's first query, and the distance to the next one's.
+    /// The mask of the block's first query, and the distance to the next one's.
     mask: &'a [f32],
     mask_stride: usize,
-    /// Of the block's queries.
+    /// The first visible keys of the block's queries.
     starts: Option<&'a [i32]>,
     dropout: Option<(Dropout, [u32; 2])>,
 }
@@ -312,7 +312,7 @@ impl<'a> Operands<'a> {
         self.dims.block_rows(if self.starts.is_some() { CAUSAL_ROWS_MAX } else { usize::MAX })
     }
 
-    /// Of scratch memory for any block.
+    /// The number of elements of scratch memory for any block.
     fn block_elements(&self) -> usize {
         self.block_rows() * columns(self.dims.positions)
     }

@@ -9,7 +9,7 @@ use crate::math::{LANES, exp, largest_of, sum_lanes};
 /// small ones are lost.
 const BLOCK: usize = 256 * LANES;
 
-/// What the backward pass needs of the forward pass: the largest logit of each row, then the sum
+/// Statistics that the backward pass needs of the forward pass: the largest logit of each row, then the sum
 /// of exponentials of what the others are below it, [2, N].
 pub fn statistics_len(rows: usize) -> usize {
     2 * rows

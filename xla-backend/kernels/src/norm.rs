@@ -12,7 +12,7 @@ use crate::scratch::with_scratch;
 /// sum over all rows, rounding errors would grow with their number.
 const BLOCK_ROWS: usize = 64;
 
-/// What is normalized, and how.
+/// The rows to normalize, and the kind of norm.
 #[derive(Clone, Copy, Debug)]
 pub struct Norm<'a> {
     /// [H]
@@ -59,19 +59,19 @@ pub struct Cotangent<'a> {
     /// The rows that were normalized, [R, H].
     pub normalized: &'a [f32],
     pub statistics: &'a [f32],
-    /// Of the output.
+    /// The cotangent of the output.
     pub cotangent: &'a [f32],
 }
 
 /// The results of the backward pass.
 #[derive(Debug)]
 pub struct Gradients<'a> {
-    /// Of the rows that were normalized, [R, H].
+    /// The gradient of the rows that were normalized, [R, H].
     pub normalized: &'a mut [f32],
-    /// Of the weight and of the bias, [H] each.
+    /// The gradients of the weight and of the bias, [H] each.
     pub weight: &'a mut [f32],
     pub bias: Option<&'a mut [f32]>,
-    /// Of the rows before dropout, where there is dropout.
+    /// The gradient of the rows before dropout, where there is dropout.
     pub dropped: Option<&'a mut [f32]>,
 }
 

@@ -81,7 +81,7 @@ impl NormCase {
         [output, sum, to_sum, to_weight, to_bias, to_dropped]
     }
 
-    /// What each element is multiplied with before the residual is added.
+    /// Returns the factor of each element, applied before the residual is added.
     fn factors(&self) -> Vec<f64> {
         let Some(dropout) = self.dropout else { return vec![1.0; self.x.len()] };
         let blocks = self.keys.len() / 2;

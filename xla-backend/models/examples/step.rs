@@ -163,7 +163,7 @@ struct Bench {
     device: LazyDevice,
     optimizer: Box<dyn Optimizer>,
     inputs: Vec<HostArray>,
-    /// Of each step: wall and processor seconds, and the loss.
+    /// The wall and processor seconds of each step, and its loss.
     wall: Vec<f64>,
     busy: Vec<f64>,
     loss: f32,
@@ -251,7 +251,7 @@ const SHARDED_ELEMENTS_MIN: usize = 1 << 14;
 /// The variables of each parameter.
 struct State {
     parameters: Vec<Variable>,
-    /// What a core updates, where that is a shard.
+    /// The shards that a core updates, where it does not update the whole.
     shards: Vec<Option<Variable>>,
     slots: Vec<Vec<Variable>>,
     row_offset: Variable,

@@ -22,7 +22,7 @@ const KEPT_OF_SHARDED: usize = 3;
 pub struct Excerpts {
     /// Without all layers that can be left out.
     pub shortest: Chunks,
-    /// Those with a further layer in each chunk that lacks some.
+    /// Excerpts with a further layer in each chunk that lacks some.
     pub longer: Vec<LongerExcerpt>,
 }
 

@@ -22,7 +22,7 @@ pub enum Init {
         std: f64,
         row: usize,
     },
-    /// Of a table, sin(p / 10000^(2i/W)) at row p and column 2i of W, and the cosine at 2i + 1
+    /// A table of sin(p / 10000^(2i/W)) at row p and column 2i of W, and the cosine at 2i + 1
     /// (Vaswani et al., 2017).
     Sinusoids,
 }

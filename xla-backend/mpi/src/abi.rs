@@ -87,7 +87,7 @@ pub(crate) struct Operands {
     pub datatype: Handle,
 }
 
-/// What processes do with their operands.
+/// The operation by which processes combine their operands.
 #[derive(Clone, Copy)]
 pub(crate) enum Call {
     /// Each gets the combination of all.

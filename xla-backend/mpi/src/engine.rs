@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// The stack of a thread on which programs continue: as large as that of a main thread.
 const STACK_BYTES: usize = 8 << 20;
 
-/// What other threads ask of the engine.
+/// A request of another thread to the engine.
 pub(crate) enum Order {
     Exchange(Exchange),
     Message(Message),
@@ -45,7 +45,7 @@ struct Pending {
     work: Work,
 }
 
-/// What keeps the memory of a request.
+/// The owner of the memory of a request.
 enum Work {
     Reduction { device: usize, call: DeferredCall },
     Message(Message),
@@ -59,13 +59,13 @@ pub(crate) struct Engine {
     /// The number of processes of the group, whose devices exchange data.
     processes: usize,
     devices: Vec<Device>,
-    /// Of all processes. No reduction uses it.
+    /// The communicator of all processes. No reduction uses it.
     messages: Handle,
     pending: Vec<Pending>,
     totals: Arc<Totals>,
 }
 
-/// What the engine has for a device.
+/// The engine's state for a device.
 struct Device {
     communicator: Handle,
     /// To the thread that ends the device's calls. It continues the device's program, which may wait

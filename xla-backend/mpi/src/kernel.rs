@@ -15,7 +15,7 @@ pub struct HostCollective {
     collective: Collective,
 }
 
-/// What processes do with their operands. Programs give it in the attribute `collective` as a number, and the reduction
+/// The collective of a call. Programs give it in the attribute `collective` as a number, and the reduction
 /// in the attribute `reduction`, which a gather has too and does not use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Collective {

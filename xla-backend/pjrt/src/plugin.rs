@@ -211,7 +211,7 @@ impl Plugin {
     /// The checked call: is the entry present, call it, turn its error into ours.
     ///
     /// # Safety
-    /// What `args` points to is valid for this call, as the header asks.
+    /// The memory that `args` points to is valid for this call, as the header asks.
     pub(crate) unsafe fn call<A: Args>(&self, args: &mut A) -> Result<()> {
         let entry = A::entry(&self.0.api).ok_or(Error::Unimplemented { call: A::CALL })?;
         // SAFETY: the entry takes a pointer to `A`; the rest is the caller's promise.

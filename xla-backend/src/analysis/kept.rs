@@ -1,4 +1,4 @@
-//! What the first of two programs keeps for the second one.
+//! The values that the first of two programs keeps for the second one.
 
 use super::memory::written;
 use super::needed;

@@ -24,7 +24,7 @@ pub struct MemoryEstimate {
     pub temporaries: u64,
 }
 
-/// What a platform's compiler does with intermediate values.
+/// The treatment of intermediate values by a platform's compiler.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Assumptions {
     /// The size of a value in half precision.

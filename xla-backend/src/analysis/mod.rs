@@ -1,4 +1,4 @@
-//! What a recorded program takes, read from its graph before any compiler has seen it: memory of a
+//! The costs of a recorded program, read from its graph before any compiler has seen it: memory of a
 //! core, and communication between cores.
 
 mod collectives;

@@ -2,7 +2,7 @@
 //! nodes of a checkpointed scope not as the forward pass left them but as a
 //! second computation from the scope's inputs. Nothing inside the scope is
 //! then needed between the two passes, and its memory is free in the meantime.
-//! Of a transient scope it also reads the results so, and nothing but the
+//! It reads the results of a transient scope so, too, and nothing but the
 //! scope's inputs is needed.
 //!
 //! The second computation starts behind barriers that wait for the scope's
@@ -30,7 +30,7 @@ pub(super) struct Rematerialized {
     scopes: HashMap<ScopeId, Copies>,
     /// By layer.
     starts: HashMap<ScopeId, Start>,
-    /// What the last layer waited for.
+    /// The values that the last layer waited for.
     latest: Vec<Tensor>,
     /// And the results of its transient scopes. A compiler that joins what other cores send would wait for two
     /// layers at once, if nothing put the next layer behind these.
@@ -39,7 +39,7 @@ pub(super) struct Rematerialized {
     awaited: HashSet<NodeId>,
 }
 
-/// What the second computations of a layer wait for: values of [`Trace::never`].
+/// The values that the second computations of a layer wait for: those of [`Trace::never`].
 #[derive(Clone)]
 struct Start {
     /// Known where the backward pass reaches the layer.

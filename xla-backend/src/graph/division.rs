@@ -32,7 +32,7 @@ pub(crate) struct Continuation {
 }
 
 impl Continuation {
-    /// Of `whole`, where each of `values` is a parameter, behind those that `whole` has.
+    /// The rest of `whole`, where each of `values` is a parameter, behind those that `whole` has.
     pub(crate) fn new(whole: &Graph, values: &[NodeId]) -> Continuation {
         let places = (0..values.len()).map(|place| NodeId(place as u32));
         let read: HashMap<NodeId, NodeId> = values.iter().copied().zip(places).collect();

@@ -60,7 +60,7 @@ pub struct Scope {
 pub enum Recompute {
     #[default]
     Nothing,
-    /// Those that it reads inside the scope (activation checkpointing).
+    /// The nodes that it reads inside the scope (activation checkpointing).
     Inside,
     /// Those, and the scope's results that it reads outside.
     Results,

@@ -74,7 +74,7 @@ fn operands<'a>(call: &KernelCall<'a>) -> Result<Operands<'a>, KernelError> {
     })
 }
 
-/// Of an operand's rows.
+/// Returns the width of an operand's rows.
 fn width(call: &KernelCall<'_>, operand: usize) -> Result<usize, KernelError> {
     Ok(call.operand_dims(operand)?.last().copied().unwrap_or(0))
 }

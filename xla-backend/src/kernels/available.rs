@@ -6,7 +6,7 @@ pub enum Kernels {
     /// None: programs consist of what the compiler knows.
     #[default]
     None,
-    /// Those of `traind-kernels`, on CPU devices.
+    /// The kernels of `traind-kernels`, on CPU devices.
     Own,
     /// cuDNN's attention, on NVIDIA's GPUs.
     CudnnAttention,
@@ -19,7 +19,7 @@ impl Kernels {
     }
 }
 
-/// What a job chooses on GPUs.
+/// The choices of a job on GPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuOptions {
     /// The operands of float32 dots may be rounded for speed.

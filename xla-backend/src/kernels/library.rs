@@ -6,7 +6,7 @@ use crate::graph::Shape;
 #[derive(Debug)]
 pub(crate) struct LibraryCall {
     pub(crate) target: &'static str,
-    /// What the library computes, as JSON.
+    /// The configuration of the library's computation, as JSON.
     pub(crate) config: String,
     /// The shapes of results, and the axes of each from the one that varies fastest.
     pub(crate) results: Vec<(Shape, Vec<usize>)>,

@@ -46,7 +46,7 @@ pub const KERNELS_VARIABLE: &str = "TRAIND_KERNELS";
 const IN_HOST_MEMORY: &str = "cpu";
 const CUDA: &str = "cuda";
 
-/// What compiled programs depend on besides their text.
+/// The version that compiled programs depend on besides their text.
 pub const KERNELS_VERSION: &str = traind_kernels::VERSION;
 
 /// The kernels to which the operations of programs for `client` lower, of which ours are then
@@ -66,7 +66,7 @@ pub fn register_kernels(client: &Client) -> bool {
     are_supported() && capable() && register_all(client)
 }
 
-/// What [`enable_kernels`] will answer for a client of `platform` on this host, as far as
+/// Predicts the answer of [`enable_kernels`] for a client of `platform` on this host, as far as
 /// that is known without one.
 pub fn expected_kernels(platform: &str, options: GpuOptions) -> Kernels {
     match platform {

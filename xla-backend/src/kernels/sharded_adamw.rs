@@ -78,7 +78,7 @@ impl ShardedAdamW {
     }
 }
 
-/// What a thread updates of a parameter.
+/// The part of a parameter that a thread updates.
 struct Shard<'a> {
     copies: Vec<&'a mut [f32]>,
     exp_avg: &'a mut [f32],

@@ -118,7 +118,7 @@ impl Composite for Activation {
         ResultStorage::Fused
     }
 
-    /// That of the error function, the tangent or the logistic function.
+    /// Whether the value of the error function, the tangent or the logistic function is kept.
     fn keeps_intermediate(&self) -> bool {
         !matches!(self, Activation::Relu)
     }

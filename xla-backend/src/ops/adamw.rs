@@ -12,9 +12,9 @@ use crate::tensor::Tensor;
 /// The scalars of an update, the same for all parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct AdamWScalars<'a> {
-    /// What gradients are multiplied with first.
+    /// The factor that gradients are multiplied with first.
     pub factor: &'a Tensor,
-    /// What decaying parameters are multiplied with first.
+    /// The factor that decaying parameters are multiplied with first.
     pub decay_factor: &'a Tensor,
     pub one_minus_beta1: &'a Tensor,
     pub beta2: &'a Tensor,

@@ -35,7 +35,7 @@ pub struct Random {
     row_offset: Tensor,
     /// The batch rows of this core, where axis 0 does not count them.
     rows: Option<usize>,
-    /// What seed and step contribute to each key.
+    /// The contribution of seed and step to each key.
     keys: [Tensor; 2],
     /// Shared by all clones.
     site: Rc<Cell<u32>>,
@@ -50,7 +50,7 @@ pub struct Random {
 struct Blocks {
     /// A u32 scalar.
     first: Tensor,
-    /// Of the whole row.
+    /// The number of blocks of the whole row.
     count: usize,
 }
 
@@ -123,7 +123,7 @@ impl Random {
         digits.convert(DType::F32)?.mul_scalar(1.0 / f64::from(1 << 24))
     }
 
-    /// What `block_bits` makes of these keys is what [`Random::bits`] would draw for `dims`, at
+    /// Keys from which `block_bits` makes the bits that [`Random::bits`] would draw for `dims`, at
     /// least two, if its places count from 0: u32 `[2, batch rows, blocks of a row]`.
     pub(super) fn keys(&self, dims: &[usize]) -> Result<Tensor> {
         let site = self.site.replace(self.site.get() + 1);
@@ -216,7 +216,7 @@ fn shift_xor(x: &Tensor, by: u32) -> Result<Tensor> {
     x.xor(&x.shift_right_logical_scalar(by.into())?)
 }
 
-/// What [`Random::bits`] gives for one element, computed here.
+/// Computes the bits of [`Random::bits`] for one element.
 pub fn reference_bits(seed: u32, step: u32, at: Place) -> u32 {
     let keys = KEY_SALTS.map(|salt| {
         let next =
@@ -232,9 +232,9 @@ pub fn reference_bits(seed: u32, step: u32, at: Place) -> u32 {
 pub struct Place {
     /// Draws before it.
     pub site: u32,
-    /// Of the global batch.
+    /// The row of the global batch.
     pub row: u32,
-    /// Of its row, where that has several.
+    /// The block of its row, where that has several.
     pub block: Option<u32>,
     /// On the last axis but one.
     pub first: u32,

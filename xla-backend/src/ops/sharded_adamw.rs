@@ -36,7 +36,7 @@ struct ShardedAdamW {
 
 /// The operands of each parameter.
 const OF_PARAMETER: usize = 5;
-/// Those of all parameters: the scalars of the update and two numbers.
+/// The number of operands of all parameters: the scalars of the update and two numbers.
 const OF_ALL: usize = SCALARS + 2;
 
 impl Trace {
@@ -76,7 +76,7 @@ fn count(inputs: usize) -> usize {
     inputs.saturating_sub(OF_ALL) / OF_PARAMETER
 }
 
-/// What is wrong with a parameter and its update.
+/// Checks a parameter and its update.
 fn check(of_parameter: [&Shape; OF_PARAMETER], cores: usize) -> Result<(), Problem> {
     let [parameter, exp_avg, exp_avg_sq, gradient, decay_factor] = of_parameter;
     let length = parameter.element_count().div_ceil(cores);

@@ -125,7 +125,7 @@ pub(super) struct KeyLock {
 }
 
 impl Drop for KeyLock {
-    /// Those that wait have the file open; one that comes now makes another, and looks for the
+    /// Processes that wait have the file open; one that comes now makes another, and looks for the
     /// executable first.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);

@@ -136,7 +136,7 @@ impl Compiler {
     }
 }
 
-/// What an executable for NeuronCores depends on besides the plugin: its compiler is another package, found by `PATH`.
+/// The parts that an executable for NeuronCores depends on besides the plugin: its compiler is another package, found by `PATH`.
 fn neuron_toolchain(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Vec<u8>> {
     const VARIABLES: [&str; 3] =
         ["NEURON_CC_FLAGS", "NEURON_LOGICAL_NC_CONFIG", "NEURON_PLATFORM_TARGET_OVERRIDE"];

@@ -15,7 +15,7 @@ const KIND: &str = "pinned_host";
 /// The host memory that the cores of this process reach.
 #[derive(Clone, Debug)]
 pub struct HostMemory {
-    /// Of each local core: the host's, and the device's own.
+    /// The memories of each local core: the host's, and the device's own.
     cores: Vec<[Memory; 2]>,
 }
 

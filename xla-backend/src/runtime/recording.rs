@@ -46,7 +46,7 @@ pub struct Recording<'a> {
     first: Option<FirstHalf>,
 }
 
-/// What was recorded before a step was divided.
+/// The part that was recorded before a step was divided.
 #[derive(Debug)]
 struct FirstHalf {
     end: NodeId,

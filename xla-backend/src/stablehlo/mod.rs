@@ -63,10 +63,10 @@ impl Reach {
 /// Forms of operations that a platform needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Forms {
-    /// Those of XLA, which clamps indices and reads the dialect `chlo`.
+    /// The rules of XLA, which clamps indices and reads the dialect `chlo`.
     #[default]
     Xla,
-    /// Those of Neuron: an index outside of a tensor is an error at run time, and nobody documents `chlo`.
+    /// The rules of Neuron: an index outside of a tensor is an error at run time, and nobody documents `chlo`.
     Neuron,
 }
 
@@ -98,7 +98,7 @@ pub struct Program {
     pub text: String,
     pub parameters: Vec<Shape>,
     pub outputs: Vec<Shape>,
-    /// Those of all hosts that the program spans.
+    /// The replicas of all hosts that the program spans.
     pub num_replicas: usize,
     /// The floating-point operations of the kernels that it calls, which a compiler does not count.
     pub kernel_flops: f64,

@@ -117,7 +117,7 @@ fn pack_along_depth<const W: usize>(
     }
 }
 
-/// Of 16 x 16 pairs.
+/// Transposes 16 x 16 pairs.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn transposed(x: [__m512i; LANES]) -> [__m512i; LANES] {

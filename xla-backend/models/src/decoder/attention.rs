@@ -18,7 +18,7 @@ use crate::parameters::ParameterPath;
 pub(super) struct Attention {
     config: DecoderAttentionConfig,
     projections: Projections,
-    /// Of queries and of keys.
+    /// The norms of queries and of keys.
     norms: Option<[RmsNorm; 2]>,
     output: Linear,
 }

@@ -37,7 +37,7 @@ pub(crate) struct DecoderAttentionConfig {
     pub num_key_value_heads: usize,
     pub head_dim: usize,
     pub dropout: f64,
-    /// Of queries, keys and values.
+    /// Whether the projections to queries, keys and values have biases.
     pub input_bias: bool,
     pub output_bias: bool,
     /// Whether queries and keys are normalized head by head.

@@ -29,7 +29,7 @@ use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 use layer::Layer;
 
-/// What transformers calls the decoder in a model with a head.
+/// The name of the decoder in a model of transformers with a head.
 pub(crate) const PREFIX: &str = "model";
 /// The word embeddings, which a head may share.
 pub(crate) const WORDS: &str = "model.embed_tokens.weight";

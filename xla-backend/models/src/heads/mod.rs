@@ -72,7 +72,7 @@ fn by_row(x: &Tensor, batch: &Batch) -> Result<Tensor> {
     Ok(x.reshape(&[rows, tokens / rows, width])?)
 }
 
-/// What `decoder` makes of states [N, H]: logits f32[N, V] for the `vocab_size` tokens, or for those
+/// Applies `decoder` to states [N, H]: logits f32[N, V] for the `vocab_size` tokens, or for those
 /// that this core has.
 fn vocabulary_logits(
     cx: &Forward<'_>,

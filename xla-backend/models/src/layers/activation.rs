@@ -35,7 +35,7 @@ pub enum Activation {
     Tanh,
 }
 
-/// Those of `ACT2FN` that have no parameters.
+/// The activations of `ACT2FN` that have no parameters.
 const NAMES: [(&str, Activation); 22] = [
     ("gelu", Activation::Gelu),
     ("gelu_10", Activation::Gelu10),

@@ -102,7 +102,7 @@ pub fn states_of(source: Option<&Tensor>) -> Result<&Tensor> {
 pub struct Heads {
     /// On all cores that share the layer.
     pub num_heads: usize,
-    /// What scores are multiplied with.
+    /// The factor of scores.
     pub scale: f64,
     pub dropout: f64,
 }

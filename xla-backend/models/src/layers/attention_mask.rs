@@ -9,7 +9,7 @@ use traind_xla::{DType, Shape, Tensor};
 use crate::error::Result;
 use crate::model::Forward;
 
-/// What is added to a score that must not count. Not infinity: where nothing
+/// The addend of a score that must not count. Not infinity: where nothing
 /// counts, all are equal and softmax stays finite.
 const HIDDEN: f64 = f32::MIN as f64;
 
@@ -42,12 +42,12 @@ impl AttentionMask {
         AttentionMask { added: scores, visible: None }
     }
 
-    /// What is added to scores, f32[B, 1 or N, 1 or S, T].
+    /// The addend of scores, f32[B, 1 or N, 1 or S, T].
     pub fn added(&self) -> &Tensor {
         &self.added
     }
 
-    /// Of the batch.
+    /// The number of rows of the batch.
     pub fn rows(&self) -> usize {
         self.added.dims()[0]
     }

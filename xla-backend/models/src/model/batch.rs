@@ -24,7 +24,7 @@ pub enum InputRole {
     Required,
     /// An input with a default that the model documents.
     Optional,
-    /// What the loss compares the logits with. Rows to predict on lack it.
+    /// An input that the loss compares the logits with. Rows to predict on lack it.
     Target,
 }
 

@@ -29,7 +29,7 @@ pub struct ParameterTensors {
     ahead: Rc<RefCell<Ahead>>,
 }
 
-/// What the gathers of the next layer wait for.
+/// Values that the gathers of the next layer wait for.
 #[derive(Clone, Debug, Default)]
 struct Ahead {
     /// Known when the input of the layer that is being traced is: a value of [`Trace::never`].

@@ -113,7 +113,7 @@ pub trait Optimizer: Send + Sync {
 pub struct Update<'a> {
     pub parameter: &'a Tensor,
     pub gradient: &'a Tensor,
-    /// What the gradient is multiplied with first: 1 where it is absent.
+    /// The factor of the gradient; 1 where it is absent.
     pub factor: Option<&'a Tensor>,
     /// The state in the order of [`Optimizer::slots`].
     pub slots: &'a [Tensor],

@@ -34,12 +34,12 @@ pub(crate) trait Stacks: std::fmt::Debug + Send + Sync {
     /// Ids s32[B, T] to f32[B T, H].
     fn embed_target(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor>;
 
-    /// What is added to the scores of the encoder's attention, from the mask of its padding.
+    /// Returns the addend of the scores of the encoder's attention, from the mask of its padding.
     fn encoder_scores(&self, _cx: &Forward<'_>, mask: AttentionMask) -> Result<AttentionMask> {
         Ok(mask)
     }
 
-    /// What is added to the scores of the decoder's attention to itself, from the causal mask.
+    /// Returns the addend of the scores of the decoder's attention to itself, from the causal mask.
     fn decoder_scores(&self, _cx: &Forward<'_>, mask: AttentionMask) -> Result<AttentionMask> {
         Ok(mask)
     }
@@ -53,7 +53,7 @@ pub(crate) trait Stacks: std::fmt::Debug + Send + Sync {
         scores: &AttentionMask,
     ) -> Result<Tensor>;
 
-    /// What follows the last layer of the encoder.
+    /// Applies the operations that follow the last layer of the encoder.
     fn finish_encoder(&self, cx: &Forward<'_>, x: Tensor) -> Result<Tensor>;
 
     /// f32[B T, H] to f32[B T, H].
@@ -66,7 +66,7 @@ pub(crate) trait Stacks: std::fmt::Debug + Send + Sync {
         scores: &AttentionMask,
     ) -> Result<Tensor>;
 
-    /// What follows the last layer of the decoder.
+    /// Applies the operations that follow the last layer of the decoder.
     fn finish_decoder(&self, cx: &Forward<'_>, x: Tensor) -> Result<Tensor>;
 
     fn vocab_size(&self) -> usize;
@@ -77,11 +77,11 @@ pub(crate) trait Stacks: std::fmt::Debug + Send + Sync {
     fn forward_flops(&self, lengths: Lengths) -> f64;
 }
 
-/// What a decoder attends to besides itself.
+/// The states that a decoder attends to besides itself.
 pub(crate) struct Source<'a> {
     /// All positions f32[B S, H], fanned out to the cores that share layers; absent where the keys and values of all layers are cached.
     pub states: Option<&'a Tensor>,
-    /// Of the source's padding.
+    /// The mask of the source's padding.
     pub mask: &'a AttentionMask,
 }
 

@@ -39,13 +39,13 @@ impl Logits {
         Ok(Logits { values: share.hide_padding(values, f64::from(f32::MIN))?, share: Some(share) })
     }
 
-    /// Those of `rows` rows of tokens: [B, S, C or W].
+    /// The logits of `rows` rows of tokens: [B, S, C or W].
     pub(crate) fn by_row(&self, rows: usize) -> Result<Logits> {
         let width = self.width();
         self.reshape(&[rows, self.values.shape().element_count() / (rows * width), width])
     }
 
-    /// Those of all rows and tokens, one behind the other: [N, C or W].
+    /// The logits of all rows and tokens, one behind the other: [N, C or W].
     pub(crate) fn flatten(&self) -> Result<Logits> {
         let width = self.width();
         self.reshape(&[self.values.shape().element_count() / width, width])

@@ -185,7 +185,7 @@ impl Divided {
         ranges
     }
 
-    /// What a core holds of the array, in runs of bytes.
+    /// Returns the bytes that a core holds of the array, in runs.
     fn runs(&self, whole: &Shape, held: &Shape, core: usize) -> Vec<Run> {
         let dimension = self.dimension;
         let inner: usize = whole.dims[dimension + 1..].iter().product();

@@ -19,7 +19,7 @@ use crate::weights::{self, SafetensorsFile};
 
 const CONFIG: &str = "adapter_config.json";
 const WEIGHTS: &str = "adapter_model.safetensors";
-/// What older versions of PEFT wrote.
+/// The file that older versions of PEFT wrote.
 const PICKLED: &str = "adapter_model.bin";
 const ALL_LINEAR: &str = "all-linear";
 

@@ -43,7 +43,7 @@ pub(crate) struct Applied<'a> {
     pub weight: &'a str,
     /// [N, I], in the type of products.
     pub x: &'a Tensor,
-    /// What `y` has added to the product.
+    /// The bias that was added to the product in `y`.
     pub bias: Option<&'a Tensor>,
     /// [N, O]
     pub y: Tensor,

@@ -28,7 +28,7 @@ pub enum TargetModules {
 pub enum AdapterBias {
     None,
     All,
-    /// Those of the layers that have an adapter.
+    /// The biases of the layers that have an adapter.
     LoraOnly,
 }
 

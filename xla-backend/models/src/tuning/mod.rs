@@ -1,4 +1,4 @@
-//! What of a model is trained: all of it, all but parameters that are frozen, or adapters beside
+//! The parts of a model that are trained: all of it, all but parameters that are frozen, or adapters beside
 //! frozen weights. [`ParameterSpec::trainable`](crate::ParameterSpec) is decided here and nowhere
 //! else, after a family has built its model.
 

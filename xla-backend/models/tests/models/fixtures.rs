@@ -168,7 +168,7 @@ fn gradient_checkpointing_changes_nothing() {
     check(&folder_of("vit-image-classification"), Task::ImageClassification, true);
 }
 
-/// What GPUs and NeuronCores compile.
+/// Compares the operations that GPUs and NeuronCores compile.
 #[test]
 fn operations_without_kernels_are_those_of_transformers() {
     for (folder, task) in [

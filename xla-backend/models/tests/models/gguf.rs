@@ -17,7 +17,7 @@ struct Expected {
     models: BTreeMap<String, Answers>,
 }
 
-/// What transformers made of a file.
+/// The arrays that transformers made of a file.
 #[derive(Deserialize)]
 struct Answers {
     /// SHA-256 of the bytes of each tensor as float32.

@@ -12,7 +12,7 @@ pub(crate) const EXTENSION_FFI: c_int = 5;
 /// `XLA_FFI_Extension_Metadata`.
 pub(crate) const EXTENSION_METADATA: c_int = 1;
 
-/// What handlers answer: the first version with this layout of the call frame. The
+/// The version that handlers answer: the first one with this layout of the call frame. The
 /// layout has not changed since.
 pub(crate) const FFI_API_VERSION: (c_int, c_int) = (0, 1);
 

@@ -30,7 +30,7 @@ fn constants() -> impl Iterator<Item = &'static (&'static str, c_int)> {
     [enums::CONSTANTS, error::ERROR_CODES, dtype::BUFFER_TYPES].into_iter().flatten()
 }
 
-/// What Rust thinks, each named by the C expression for it.
+/// Returns the layout in Rust, each fact named by the C expression for it.
 fn facts_in_rust() -> Facts {
     let mut facts = Facts::new();
     let mut add = |expression: String, value: usize| facts.push((expression, value as i64));

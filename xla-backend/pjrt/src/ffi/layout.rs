@@ -33,7 +33,7 @@ pub(crate) const fn end_of_fields(ends: &[usize]) -> usize {
     end
 }
 
-/// What `header_check` compares with C.
+/// The layout that `header_check` compares with C.
 #[cfg(test)]
 pub(crate) struct StructLayout {
     pub(crate) c_name: &'static str,

@@ -147,7 +147,7 @@ struct HloInstructionProto {
     custom_call_target: String,
     #[prost(int64, tag = "35")]
     id: i64,
-    /// Of older plugins, which have no list of devices.
+    /// The device of older plugins, which have no list of devices.
     #[prost(message, repeated, tag = "49")]
     replica_groups: Vec<ReplicaGroupProto>,
     #[prost(message, optional, tag = "87")]

@@ -102,7 +102,7 @@ impl Call {
         x.reshape(&[rows, positions, x.dims()[1] / size, size])
     }
 
-    /// What is added to the scores, [B, 1, S, S]: the mask and, in causal attention, what hides keys before the first
+    /// The addend of the scores, [B, 1, S, S]: the mask and, in causal attention, what hides keys before the first
     /// visible one. It is finite, since cuDNN subtracts hidden scores from each other.
     fn bias(self, inputs: &[Tensor]) -> Result<Tensor> {
         let (mask, dtype) = (&inputs[3], inputs[0].dtype());

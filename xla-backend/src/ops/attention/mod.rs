@@ -21,7 +21,7 @@ pub use block::LONG_ROW;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttentionSpec {
     pub num_heads: usize,
-    /// What scores are multiplied with.
+    /// The factor of scores.
     pub scale: f64,
     /// The rate at which shares are dropped.
     pub dropout: f64,
@@ -48,7 +48,7 @@ pub struct VisibleKeys<'a> {
     pub starts: Option<&'a Tensor>,
 }
 
-/// What attention is recorded with, and which operands it has besides queries, keys, values and mask.
+/// The settings of a recorded attention, and its operands besides queries, keys, values and mask.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     spec: AttentionSpec,

@@ -6,7 +6,7 @@ use crate::mesh::{Axis, Mesh};
 use crate::tensor::{Tensor, Trace};
 
 impl Trace {
-    /// What [`Tensor::all_reduce_over`] gives for each of `tensors`, of one type.
+    /// Returns the result of [`Tensor::all_reduce_over`] for each of `tensors`, of one type.
     pub fn all_reduce_together(
         &self,
         tensors: &[&Tensor],

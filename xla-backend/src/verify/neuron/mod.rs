@@ -17,7 +17,7 @@ use traind_neuron::{CoreKind, INSTRUCTIONS_MAX};
 
 use program::{Instruction, Module};
 
-/// What programs may be, of a core and an SDK.
+/// The limits of programs for a core and an SDK.
 #[derive(Clone, Debug)]
 pub struct Limits {
     pub core: &'static CoreKind,
@@ -31,7 +31,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those of an SDK before 2.32 for cores of a kind, whatever their number.
+    /// The limits of an SDK before 2.32 for cores of a kind, whatever their number.
     pub fn of_core(core: &'static CoreKind) -> Limits {
         Limits {
             core,
@@ -53,7 +53,7 @@ pub struct Origin {
     pub operation: &'static str,
 }
 
-/// What is wrong with a program.
+/// A fault of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// As `NCC_EVRF035`, or `NRT_EXEC_OOB`.

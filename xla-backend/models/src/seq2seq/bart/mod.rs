@@ -18,7 +18,7 @@ use crate::model::{Forward, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 use layers::{DecoderLayer, EncoderLayer};
 
-/// What transformers calls both stacks in a model with a head.
+/// The name of both stacks in a model of transformers with a head.
 const PREFIX: &str = "model";
 /// The word embeddings, which a head may share.
 pub(crate) const WORDS: &str = "model.shared.weight";

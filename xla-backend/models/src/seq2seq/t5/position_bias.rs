@@ -14,7 +14,7 @@ use crate::parameters::{Dimension, Init, ParameterPath, Role, Stage};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Both,
-    /// Those before it, and itself.
+    /// The keys before it, and itself.
     Back,
 }
 

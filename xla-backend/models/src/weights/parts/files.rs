@@ -24,7 +24,7 @@ const SUFFIX: &str = ".safetensors";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Slice {
-    /// Of the whole array.
+    /// The shape of the whole array.
     shape: Vec<usize>,
     /// The first element of each range, and the one behind the last.
     ranges: Vec<(usize, usize)>,

@@ -21,7 +21,7 @@ pub type ArrayParts = BTreeMap<String, ArrayPart>;
 /// Elements of an array, which is flattened in row-major order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayPart {
-    /// That of the whole array.
+    /// The shape of the whole array.
     shape: Shape,
     /// Ascending, with elements between them that the part does not have.
     ranges: Vec<Range<usize>>,
