@@ -82,7 +82,7 @@ output_dir: out
     }
 }
 
-/// What a run left.
+/// The results of a run.
 struct Run {
     draft: Draft,
     losses: Vec<f64>,

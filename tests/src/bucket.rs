@@ -30,7 +30,7 @@ struct Content {
     /// The parts of unfinished uploads by their ids.
     uploads: BTreeMap<String, BTreeMap<usize, Vec<u8>>>,
     begun: usize,
-    /// What was seen of checkpoints that were not whole.
+    /// Reports of checkpoints that were not whole.
     torn: Vec<String>,
     faults: WriteFaults,
 }

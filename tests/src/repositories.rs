@@ -34,7 +34,7 @@ struct Content {
     stored: BTreeMap<String, Vec<u8>>,
     /// The parts of unfinished uploads, by SHA-256 and number.
     parts: BTreeMap<String, BTreeMap<usize, Vec<u8>>>,
-    /// What was sent that a client should not send.
+    /// Requests that a client should not send.
     faults_seen: Vec<String>,
     failures: usize,
     failed: BTreeMap<String, usize>,

@@ -47,7 +47,7 @@ use hosts::{Hosts, MeetingPlace};
 use remote::Remote;
 use run::Context;
 
-/// Of the plugin too, whose programs take their buffers from it: its symbols replace those of the C library. It keeps
+/// The allocator, also of the plugin, whose programs take their buffers from it: its symbols replace those of the C library. It keeps
 /// small blocks apart from large ones, so that buffers of one program fit where those of another were.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;

@@ -64,7 +64,7 @@ impl fmt::Display for BatchSizes {
 /// One size of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ArraySize {
-    /// That of the batch.
+    /// A size of the batch.
     Axis(BatchAxis),
     /// The same in every batch.
     Fixed(usize),

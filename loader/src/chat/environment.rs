@@ -41,7 +41,7 @@ pub(super) fn render(
     environment.get_template(NAME)?.render(variables)
 }
 
-/// What an error says, with its line.
+/// Returns the message of an error, with its line.
 pub(super) fn message(error: &Error) -> String {
     let text = match error.kind() {
         ErrorKind::OutOfFuel => "takes too many steps or too much memory".to_owned(),

@@ -23,7 +23,7 @@ pub(super) fn filter(state: &State<'_, '_>, value: &Value, given: Kwargs) -> Res
 struct Style<'a> {
     state: &'a State<'a, 'a>,
     ensure_ascii: bool,
-    /// What a line begins with, once for each level.
+    /// The indentation of a line, once for each level.
     indent: Option<String>,
     item_separator: String,
     key_separator: String,

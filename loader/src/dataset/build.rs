@@ -37,7 +37,7 @@ pub(super) struct Built {
     pub(super) seals: Vec<Seal>,
 }
 
-/// What is made of each row.
+/// The product of each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Making {
     Examples,

@@ -251,7 +251,7 @@ fn ids_in_lower_case(names: &[String]) -> HashMap<String, u32> {
 pub(super) struct Lookup<'encoder> {
     encoder: &'encoder LabelEncoder,
     ids: HashMap<&'encoder str, u32>,
-    /// Those of names that a model has, which data often write in another case.
+    /// The ids of names that a model has, which data often write in another case.
     ids_in_any_case: HashMap<String, u32>,
 }
 

@@ -186,7 +186,7 @@ fn bad_labels_name_file_row_and_label() {
     );
 }
 
-/// What the classes of a trained model are called in data to evaluate it on.
+/// The names that the classes of a trained model have in data to evaluate it on.
 #[test]
 fn labels_may_be_the_names_or_the_numbers_of_a_models_classes() {
     let of_model = |names: &[&str]| {

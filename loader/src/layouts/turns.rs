@@ -22,7 +22,7 @@ pub struct TurnRule {
     pub roles_to_train: Vec<String>,
     /// Whether all turns are targets, unless a turn says otherwise.
     pub train_on_inputs: bool,
-    /// Of which turns the token that ends texts is a target.
+    /// The turns whose end-of-text token is a target.
     pub train_on_eos: TrainOn,
     /// The same of the tokens that end turns.
     pub train_on_eot: TrainOn,
@@ -34,7 +34,7 @@ pub struct TurnRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum TrainOn {
     All,
-    /// Those that are targets themselves.
+    /// The turns that are targets themselves.
     Turn,
     Last,
     None,

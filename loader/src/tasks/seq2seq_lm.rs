@@ -14,7 +14,7 @@ use crate::{Error, IGNORED_LABEL, Labels, Result, TextTokenizer, Value};
 pub struct Seq2SeqLm {
     pub source: TextColumn,
     pub target: Option<TextColumn>,
-    /// What each source begins with.
+    /// The text before each source.
     pub source_prefix: String,
     /// Tokens that a target is cut to, special tokens included.
     pub max_target_length: u32,

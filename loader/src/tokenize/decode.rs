@@ -4,7 +4,7 @@ use tokenizers::{ModelWrapper, Tokenizer};
 
 use crate::TokenizeProblem;
 
-/// What transformers' `clean_up_tokenization` replaces, in its order.
+/// The texts that transformers' `clean_up_tokenization` replaces, in its order.
 const CLEANED: [(&str, &str); 10] = [
     (" .", "."),
     (" ?", "?"),

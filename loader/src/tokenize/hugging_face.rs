@@ -38,7 +38,7 @@ pub struct HuggingFaceTokenizer {
     /// Without truncation, padding and post-processor: those come after it, and are ours to call.
     pub(super) tokenizer: Tokenizer,
     pub(super) post_processor: Option<PostProcessorWrapper>,
-    /// That of targets, where they have another language than sources.
+    /// The post-processor of targets, where they have another language than sources.
     pub(super) target_post_processor: Option<PostProcessorWrapper>,
     pub(super) class: Class,
     /// `all_special_ids`.

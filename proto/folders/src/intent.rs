@@ -1,4 +1,4 @@
-//! What a job reads and writes, as far as folders are concerned.
+//! The folders that a job reads and writes.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::checkpoints::step_of_checkpoint;
 use crate::identity::Identity;
 use crate::names::{is_adapter, is_copied, is_model, is_result, is_state};
 
-/// What a job writes into its output folder.
+/// The files that a job writes into its output folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
     /// Reports and predictions of a given model.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{NOTES, note};
 
 const LOCK: &str = "lock";
-/// Those who look for the holder lock the file for a moment, too.
+/// Attempts to lock; processes that look for the holder lock the file for a moment, too.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 

@@ -26,9 +26,9 @@ enum Before {
     Adapter,
     /// Checkpoints of the Trainer.
     TrainersCheckpoints,
-    /// Those of a run of traind that failed.
+    /// The checkpoints of a run of traind that failed.
     Checkpoints,
-    /// Those of a version of traind that kept no record.
+    /// The checkpoints of a version of traind that kept no record.
     FormerCheckpoints,
     /// The output of another job.
     Output,
@@ -48,7 +48,7 @@ const BEFORE: [Before; 11] = [
     Before::Output,
 ];
 
-/// What the job writes.
+/// The output of the job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Job {
     Full,

@@ -80,7 +80,7 @@ fn other_values_are_warned_about_or_refused_by_name() {
     }
 }
 
-/// What `to_json_string` writes for a token, whether there is one or not.
+/// Accepts the placeholder that `to_json_string` writes for a token, whether there is one or not.
 #[test]
 fn masked_tokens_say_nothing() {
     assert_eq!(parse("hub_token: <HUB_TOKEN>"), Ok(Vec::new()));

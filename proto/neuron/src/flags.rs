@@ -10,7 +10,7 @@ pub const LEGACY_FLAGS: &str = "--model-type=transformer -O1 --auto-cast=none";
 /// next SDK. The default of `--native-int64` does, too, but programs have no 64-bit integers.
 const INTEGER_FLAGS: Version = Version::new(2, 27);
 
-/// What the flags depend on.
+/// The facts that the flags depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompilerFlags {
     /// The compiler's version; without one, no flag is added that old compilers refuse.

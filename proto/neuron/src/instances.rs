@@ -7,7 +7,7 @@ pub struct Instance {
     pub name: &'static str,
     pub generation: Generation,
     pub devices: u32,
-    /// Of each device.
+    /// The memory of each device.
     pub memory_bytes: u64,
     /// Bytes a second of all its network adapters; assumed where AWS publishes none.
     pub network_rate: f64,

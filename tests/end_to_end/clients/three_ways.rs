@@ -151,7 +151,7 @@ fn trainings() -> [Training; 3] {
 }
 
 impl Training {
-    /// What no script and no estimator has a name of its own for.
+    /// Returns the fields for which no script and no estimator has a name of its own.
     fn other_fields(&self) -> Vec<(&'static str, Value)> {
         let start = [
             ("model.from_config", json!(true)),

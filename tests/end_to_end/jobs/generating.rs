@@ -33,7 +33,7 @@ async fn texts(host: &Host, id: &str, step: u64) -> (u64, Vec<u32>) {
     (found.step, found.texts.remove(0).tokens)
 }
 
-/// What `traind generate` writes with a folder.
+/// Returns the tokens that `traind generate` writes with a folder.
 fn tokens_of(host: &Host, folder: &Path) -> Vec<u32> {
     let arguments = ["generate", ".", PROMPT, "--max-new-tokens", NEW_TOKENS, "-o", "json"];
     let output = host.cli(folder, &arguments);

@@ -29,7 +29,7 @@ const STAGES: Mesh = (
         ("parallel.activation_loading_horizon", "1"),
     ],
 );
-/// Of a step.
+/// The rows of a step.
 const ROWS: u32 = 8;
 
 fn draft(host: &Host, job: &Job, (name, [data, tensor, stages], settings): &Mesh) -> Draft {

@@ -8,7 +8,7 @@ use traind_xla::{Result, Shape, Tensor};
 
 pub(crate) const HOSTS: usize = 2;
 pub(crate) const DEVICES: usize = 2;
-/// Of another test, in which two hosts have the same stages.
+/// The grid of another test, in which two hosts have the same stages.
 pub(crate) const GRID: HostGrid = HostGrid { data: 2, pipeline: 2, pipeline_is_slower: false };
 
 pub(crate) fn client(devices: usize) -> Client {

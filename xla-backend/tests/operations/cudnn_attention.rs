@@ -20,7 +20,7 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Of a line `%1:3 = stablehlo.custom_call @"target"(operands) {attributes} : (types) -> (types)`.
+    /// Reads a line `%1:3 = stablehlo.custom_call @"target"(operands) {attributes} : (types) -> (types)`.
     fn read(line: &'a str) -> Option<Call<'a>> {
         let (_, call) = line.split_once("stablehlo.custom_call @\"")?;
         let (target, rest) = call.split_once('"')?;
@@ -69,7 +69,7 @@ fn program(case: &Value, is_causal: bool, dtype: DType) -> String {
     lower(&trace.graph(), "test", &outputs.collect::<Vec<_>>(), 1, lowering).text
 }
 
-/// What JAX's call says, without the gradient of the bias, which nothing reads here.
+/// Returns the texts of JAX's call, without the gradient of the bias, which nothing reads here.
 fn texts(call: &Value, key: &str, has_bias_gradient: bool) -> Vec<String> {
     let mut texts: Vec<String> = serde_json::from_value(call[key].clone()).unwrap();
     if has_bias_gradient {
@@ -108,7 +108,7 @@ fn attention_lowers_to_the_calls_that_jax_makes() {
     }
 }
 
-/// Of types and sizes that cuDNN does not take.
+/// Types and sizes that cuDNN does not take have no call.
 #[test]
 fn other_attention_is_computed_step_by_step() {
     let case = |sizes: [usize; 5]| serde_json::json!({ "sizes": sizes });

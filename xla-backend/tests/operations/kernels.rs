@@ -133,7 +133,7 @@ fn gradients_of_weights() {
     });
 }
 
-/// Of a layer and its gradients, one product for each layout of the operands.
+/// Compares the products of a layer and its gradients, one for each layout of the operands.
 #[test]
 fn large_products_are_kernels_in_all_layouts() {
     check(&["traind.product"], &[&[64, 80], &[72, 80]], |_, x| x[0].linear(&x[1], None));

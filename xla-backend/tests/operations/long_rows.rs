@@ -178,7 +178,7 @@ fn gradients_of_blocks_are_those_of_finite_differences() {
     assert!((found - expected).abs() <= 1e-6 * expected.abs(), "{found} for {expected}");
 }
 
-/// What the compiler allocates grows with the length, and not with its square.
+/// The compiler's allocations grow with the length, and not with its square.
 #[test]
 fn memory_grows_with_the_length() {
     let bytes = |positions| {

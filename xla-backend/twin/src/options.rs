@@ -52,7 +52,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Those of the environment.
+    /// Returns the options of the environment.
     pub fn of_environment() -> Result<Options, String> {
         std::env::var(VARIABLE).unwrap_or_default().parse()
     }

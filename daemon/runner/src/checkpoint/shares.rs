@@ -27,7 +27,7 @@ const FOLDER: &str = "checkpoint-folder";
 const FILES: &str = "checkpoint-files";
 const COMPLETE: &str = "checkpoint-complete";
 
-/// What a host holds and saves.
+/// The part of the state that a host holds and saves.
 #[derive(Clone, Copy)]
 pub(super) struct Share<'a> {
     pub parameters: &'a ArrayParts,

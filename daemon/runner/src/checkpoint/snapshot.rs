@@ -13,9 +13,9 @@ use crate::session::Session;
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub step: u64,
-    /// What this host saves of the parameters.
+    /// The parts of the parameters that this host saves.
     pub parameters: ArrayParts,
-    /// What a run resumes from besides; absent with `save_only_model`.
+    /// The rest of the state that a run resumes from; absent with `save_only_model`.
     pub resumption: Option<Resumption>,
     pub trainer: TrainerState,
     /// The steps of the best checkpoint so far.
@@ -27,7 +27,7 @@ pub(super) struct Snapshot {
 /// The state of the optimizer and of training.
 #[derive(Debug)]
 pub(super) struct Resumption {
-    /// What this host saves of them.
+    /// The parts of them that this host saves.
     pub slots: ArrayParts,
     pub training: TrainingState,
 }
@@ -55,7 +55,7 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    /// What this host writes of the state, where hosts hold different parts.
+    /// Returns the part of the state that this host writes, where hosts hold different parts.
     pub(super) fn share(&self) -> Share<'_> {
         let slots = self.resumption.as_ref().map(|resumption| &resumption.slots);
         Share { parameters: &self.parameters, slots }

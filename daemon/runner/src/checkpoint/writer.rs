@@ -38,7 +38,7 @@ pub(super) struct Target {
     pub hosts: Option<Hosts>,
 }
 
-/// What this host does with a snapshot.
+/// The treatment of a snapshot on this host.
 #[derive(Debug)]
 pub(super) enum Writing {
     /// Writes the checkpoint, alone or with the others' shares.

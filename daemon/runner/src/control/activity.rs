@@ -59,7 +59,7 @@ struct Shared {
 /// The pipeline stages of this host's cores.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CoreStages {
-    /// Of each core, among the stages of this host; empty without a pipeline.
+    /// The stage of each core, among the stages of this host; empty without a pipeline.
     pub of_cores: Vec<usize>,
     /// The first of them among those of all hosts.
     pub first: usize,

@@ -2,11 +2,11 @@
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// Of work that a step may wait for: a third of the weight of a thread of normal priority. It must not
+/// The priority of work that a step may wait for: a third of the weight of a thread of normal priority. It must not
 /// stand still while other processes are busy.
 pub(crate) const BESIDE_STEPS: i32 = 5;
 
-/// Of work that takes long and is not needed for many steps: about a thirtieth of the weight.
+/// The priority of work that takes long and is not needed for many steps: about a thirtieth of the weight.
 pub(crate) const BEHIND_STEPS: i32 = 15;
 
 /// Lowers the priority of the calling thread and of those that it starts, unless it is lower already, as in a

@@ -1,4 +1,4 @@
-//! What happened in a window of time that ends now.
+//! Sums of events in a window of time that ends now.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -12,7 +12,7 @@ const RESULTS: &str = "results";
 /// The results `T` of this host's shards, batch by batch.
 pub(super) struct Collected<T> {
     plans: Vec<BatchPlan>,
-    /// Of each shard of each batch.
+    /// The results of each shard of each batch.
     results: Vec<T>,
 }
 

@@ -1,6 +1,6 @@
 //! Evaluates a split on all cores.
 //!
-//! Of several hosts each evaluates its share of every batch. The first has the results, and the others learn the
+//! Each of several hosts evaluates its share of every batch. The first has the results, and the others learn the
 //! metrics from it.
 //!
 //! Imports `generation`, `session`, `model`, `data`, `tasks`, `metrics`, `step`, `hosts`, `control` and `error`.

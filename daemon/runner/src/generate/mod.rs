@@ -67,7 +67,7 @@ struct Refusal {
     message: String,
 }
 
-/// What was generated for a prompt.
+/// The text that was generated for a prompt.
 #[derive(Debug, Serialize)]
 struct Text {
     prompt: String,

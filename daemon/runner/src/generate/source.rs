@@ -14,7 +14,7 @@ const CONFIG: &str = "config.json";
 const TRAINER_STATE: &str = "trainer_state.json";
 pub(super) const ADAPTER_CONFIG: &str = "adapter_config.json";
 
-/// What to generate with.
+/// The model to generate with.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Source {

@@ -26,7 +26,7 @@ enum State {
     Beams(BeamSearch),
 }
 
-/// What identifies a row, and what it starts with.
+/// The identity of a row, and its first tokens.
 #[derive(Clone, Debug)]
 pub(super) struct Start<'a> {
     pub prompt: &'a [u32],

@@ -38,7 +38,7 @@ impl KeyValueStore for RendezvousStore {
     }
 }
 
-/// What plugins are told of an error of the rendezvous.
+/// An error of the rendezvous as plugins get it.
 struct Refusal(RendezvousError);
 
 impl From<Refusal> for StoreError {
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// What two hosts have, the first of which serves.
+    /// The stores of two hosts, the first of which serves.
     fn stores() -> (Server, [RendezvousStore; 2]) {
         let key = JobKey::generate().unwrap();
         let server = Server::start(2, None, true, key.clone(), WatchSettings::default()).unwrap();

@@ -1,4 +1,4 @@
-//! What turns the rows of a job into inputs of its model: a tokenizer, or an image processor.
+//! The processor that turns the rows of a job into inputs of its model: a tokenizer, or an image processor.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What of a job's model is trained, by its job file: `train.freeze`, `peft` and `model.dtype`.
+//! The trained part of a job's model, by its job file: `train.freeze`, `peft` and `model.dtype`.
 
 use traind_job_file::{JobFile, Peft, PeftBias, PeftMethod, TargetModules, WeightDtype};
 use traind_models::tuning::{self, AdapterBias, Lora};

@@ -11,7 +11,7 @@ use crate::state::{Pipeline, StateBytes, mesh};
 use crate::step::{JobPrograms, ProgramShape};
 
 pub(super) struct Declared {
-    /// Of each stage.
+    /// The recorder of each stage.
     pub recorders: Vec<Recorder>,
     pub programs: JobPrograms,
     neuron: Option<Limits>,
@@ -38,7 +38,7 @@ impl Declared {
         Ok(Declared { recorders, programs, neuron: neuron.clone() })
     }
 
-    /// What the state of a stage takes, and the bytes of all of its variables.
+    /// Returns the bytes of the state of a stage, and those of all of its variables.
     pub(super) fn state(&self, stage: usize) -> (StateBytes, u64) {
         let recorder = &self.recorders[stage];
         (self.programs.state(stage).bytes(recorder), recorder.variable_bytes() as u64)

@@ -1,4 +1,4 @@
-//! What a core of each device does in a second, for predictions of step times. A core is what a job counts:
+//! The rates of a core of each device, for predictions of step times. A core is what a job counts:
 //! a NeuronCore, a GPU, or a CPU device.
 
 use std::hint::black_box;
@@ -32,7 +32,7 @@ const HOST_MESSAGES: f64 = 1e10;
 const COLLECTIVES_EFFICIENCY: f64 = 0.4;
 /// Seconds that CPU devices wait for each other at a collective if each has a processor.
 const PROCESSOR_LATENCY: f64 = 1e-4;
-/// What is added for each device with which one shares its processor: the operating system runs them in turns.
+/// The time added for each device with which one shares its processor: the operating system runs them in turns.
 const TURN: f64 = 4e-4;
 /// The share of the nominal memory and links that transfers reach.
 const TRANSFER_EFFICIENCY: f64 = 0.8;
@@ -52,7 +52,7 @@ pub(super) struct Core {
     pub network: f64,
     /// Seconds until the first byte of a collective between hosts arrives.
     pub network_latency: f64,
-    /// What stages on different hosts exchange through the memory of a host, for all of its cores. Absent where cores
+    /// The rate at which stages on different hosts exchange values through the memory of a host, for all of its cores. Absent where cores
     /// have that memory alone.
     pub host_messages: Option<f64>,
     pub memory_bytes: Option<u64>,

@@ -1,4 +1,4 @@
-//! What programs take, from those of excerpts of the model: of equal layers two or three are recorded,
+//! The costs of programs, from those of excerpts of the model: of equal layers two or three are recorded,
 //! however many there are.
 
 use traind_job_file::JobFile;
@@ -51,7 +51,7 @@ impl DeclaredExcerpts {
         Ok(Some(DeclaredExcerpts { shortest: declared(shortest)?, longer }))
     }
 
-    /// What the state of a stage takes, and the bytes of all of its variables.
+    /// Returns the bytes of the state of a stage, and those of all of its variables.
     pub(super) fn state(&self, stage: usize) -> (StateBytes, u64) {
         let (shortest, least) = self.shortest.state(stage);
         let (mut state, mut bytes) = (shortest, least);
@@ -68,7 +68,7 @@ impl DeclaredExcerpts {
         self.shortest.programs.lent_bytes(stage)
     }
 
-    /// What a program takes. `None` where the excerpts' programs differ in more than repeated layers.
+    /// Returns the costs of a program; `None` where the excerpts' programs differ in more than repeated layers.
     pub(super) fn figures(&self, shape: ProgramShape) -> RunResult<Option<ProgramFigures>> {
         let shortest = Recorded::of(&self.shortest, shape)?;
         let (mut input_bytes, mut kept_bytes) = (shortest.input_bytes, shortest.kept_bytes);

@@ -32,19 +32,19 @@ pub(crate) struct Memory {
     pub optimizer_bytes_whole: u64,
 }
 
-/// What the recorded programs of a job take.
+/// The costs of the recorded programs of a job.
 pub(super) struct Recordings {
-    /// Of a core of the fullest stage.
+    /// The memory of a core of the fullest stage.
     pub memory: Memory,
     /// Without stages that are equal to others.
     pub stages: Vec<Traffic>,
     pub schedule: Schedule,
 }
 
-/// What the cores of a stage send in a training step.
+/// The messages of the cores of a stage in a training step.
 pub(super) struct Traffic {
     pub stage: usize,
-    /// Of the programs of the stage, each with how often it is in a program.
+    /// The collectives of the stage's programs, each with how often it is in a program.
     pub collectives: Vec<(Program, Collective, u64)>,
     /// Bytes of a core to other stages with each batch.
     pub batch_bytes: u64,
@@ -52,12 +52,12 @@ pub(super) struct Traffic {
     pub update_bytes: u64,
 }
 
-/// What a program takes.
+/// The costs of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ProgramFigures {
     /// Bytes besides variables.
     pub bytes: u64,
-    /// Those of them that a forward pass keeps for its backward pass.
+    /// The bytes of them that a forward pass keeps for its backward pass.
     pub kept_bytes: u64,
     /// Each with how often it is in the program.
     pub collectives: Vec<(Collective, u64)>,
@@ -206,7 +206,7 @@ struct StageStep {
     /// Bytes besides variables, with what a pipeline keeps between programs, and what an update
     /// loads from host memory.
     temporary_bytes: u64,
-    /// What a pipeline keeps in host memory between programs.
+    /// The bytes that a pipeline keeps in host memory between programs.
     host_bytes: u64,
     collectives: Vec<(Collective, u64)>,
 }

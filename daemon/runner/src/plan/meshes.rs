@@ -1,4 +1,4 @@
-//! What a step of a job takes on a mesh. The prediction is a sum: of the dots at a share of the device's peak, of the update at the rate of
+//! The costs of a job's step on a mesh. The prediction is a sum: of the dots at a share of the device's peak, of the update at the rate of
 //! memory, of each collective at the rate of the slowest link that its group needs, and of the time that
 //! stages are idle. Nothing overlaps.
 
@@ -29,7 +29,7 @@ pub(super) struct MeshPlan {
     pub pipeline: u32,
     /// Parts of the model on each stage.
     pub pipeline_interleave: u32,
-    /// Of each batch.
+    /// The micro-batches of each batch.
     pub microbatches: u32,
     pub sequence_parallel: bool,
     pub fsdp: String,
@@ -50,19 +50,19 @@ pub(super) struct MeshPlan {
     pub idle_seconds: f64,
     pub step_seconds: f64,
     pub rows_per_second: f64,
-    /// Of all steps; 0 where their number is not known.
+    /// The hours of all steps; 0 where their number is not known.
     pub hours: f64,
-    /// Of these hours; 0 without a price.
+    /// The price of these hours; 0 without a price.
     pub price: f64,
 }
 
-/// What a mesh is planned for.
+/// The machine that a mesh is planned for.
 pub(super) struct Machine {
     pub core: Core,
     pub per_host: usize,
-    /// Of all hosts together, for an hour.
+    /// The price of all hosts together, for an hour.
     pub price: f64,
-    /// Of the training data; 0 where unknown.
+    /// The rows of the training data; 0 where unknown.
     pub rows: u64,
 }
 
@@ -139,7 +139,7 @@ impl Machine {
         moved as f64 / self.core.memory
     }
 
-    /// What the stage that sends the most of each kind does. Stages send at the same time.
+    /// Returns the traffic of the stage that sends the most of each kind. Stages send at the same time.
     fn traffic(&self, mesh: &Mesh, stages: &[StageTraffic], repeats: Repeats) -> Traffic {
         let all = stages.iter().map(|sent| self.stage_traffic(mesh, sent, repeats));
         all.reduce(Traffic::max).unwrap_or_default()
@@ -223,7 +223,7 @@ fn steps(job: &JobFile, rows: u64) -> RunResult<u64> {
 #[derive(Clone, Copy)]
 struct Repeats {
     batches: f64,
-    /// Of all batches.
+    /// The micro-batches of all batches.
     microbatches: f64,
 }
 
@@ -234,7 +234,7 @@ impl Repeats {
     }
 }
 
-/// What a core sends in a step, by axis, and the seconds that it takes.
+/// The bytes that a core sends in a step, by axis, and the seconds that it takes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traffic {
     data_bytes: f64,

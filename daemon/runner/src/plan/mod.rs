@@ -92,7 +92,7 @@ struct Plan {
     /// Present where the job does not fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     misfit: Option<Misfit>,
-    /// What a search found, the best first.
+    /// The meshes that a search found, the best first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     meshes: Vec<MeshPlan>,
     /// The job on the first mesh, where the job lets the planner choose.
@@ -211,7 +211,7 @@ pub(crate) struct PlannedModel {
     /// All inputs, since the plan opens no tokenizer.
     inputs: ModelInputs,
     readout: Readout,
-    /// Of the job's programs, if they are for NeuronCores.
+    /// The limits of the job's programs, if they are for NeuronCores.
     neuron: Option<Limits>,
 }
 

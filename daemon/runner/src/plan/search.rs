@@ -19,7 +19,7 @@ use crate::error::{RunError, RunResult};
 
 /// Most meshes of an answer.
 const MESHES_MAX: usize = 16;
-/// Of these, those that do not fit.
+/// The number of these that do not fit.
 const MISFITS_MAX: usize = 4;
 const CORES_MAX: u32 = 8192;
 /// Meshes that are planned at one time. A number of threads here would make the answer depend on the host.
@@ -37,22 +37,22 @@ pub(super) struct Search {
     /// can do.
     #[serde(default)]
     pub across_hosts: bool,
-    /// Of all hosts together.
+    /// The price of all hosts together.
     #[serde(default)]
     pub price_per_hour: f64,
-    /// Of the training data; 0 where unknown.
+    /// The rows of the training data; 0 where unknown.
     #[serde(default)]
     pub rows: u64,
-    /// What an earlier search measured.
+    /// The measurements of an earlier search.
     #[serde(default)]
     pub processor: Option<Processor>,
-    /// What MPI costs between hosts, if it was measured.
+    /// The cost of MPI between hosts, if it was measured.
     #[serde(default)]
     pub mpi: Option<Mpi>,
     /// Why it was not; empty if nobody tried.
     #[serde(default)]
     pub mpi_problem: String,
-    /// Of GPUs that this host need not have, which then compiles for the fastest meshes.
+    /// The plugin of GPUs that this host need not have, which then compiles for the fastest meshes.
     #[serde(default)]
     pub plugin: Option<PathBuf>,
     /// When to plan no further meshes.
@@ -60,7 +60,7 @@ pub(super) struct Search {
     pub end: Option<Instant>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug)]
 pub(super) struct Found {
     /// The job on the first of the meshes.
@@ -107,7 +107,7 @@ pub(super) fn search(
     Ok(Found { job: first, meshes, processor, network })
 }
 
-/// What meshes are compared for.
+/// The job and the machine that meshes are compared for.
 struct Comparison<'a> {
     planned: &'a PlannedModel,
     machine: Machine,
@@ -123,7 +123,7 @@ struct Draft {
     job: JobFile,
     /// The time that a step takes at least.
     least_seconds: f64,
-    /// Of a core, at the most.
+    /// The bytes of a core's variables, at the most.
     variable_bytes: u64,
 }
 
@@ -226,7 +226,7 @@ fn on_one_host(job: &JobFile) -> JobFile {
     on_hosts(job, job.resources.total_cores())
 }
 
-/// What fits comes first, the fastest of it before the others. If nothing fits, what is closest to it comes first.
+/// Sorts meshes that fit first, the fastest of them before the others. If nothing fits, what is closest to it comes first.
 fn rank(found: &mut [(JobFile, MeshPlan)]) {
     let nothing_fits = found.iter().all(|(_, plan)| !plan.fits);
     found.sort_by(|(_, a), (_, b)| {

@@ -54,7 +54,7 @@ impl<'a> Stages<'a> {
         &self.outline.programs.pipeline
     }
 
-    /// What the state of a stage takes, and the bytes of all of its variables.
+    /// Returns the bytes of the state of a stage, and those of all of its variables.
     pub(super) fn state(&self, stage: usize) -> RunResult<(StateBytes, u64)> {
         match &self.excerpts {
             Some(excerpts) => Ok(excerpts.state(stage)),

@@ -1,4 +1,4 @@
-//! What a thread has yet to upload, and how the thread is to end.
+//! The uploads that a thread has yet to make, and how the thread is to end.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;

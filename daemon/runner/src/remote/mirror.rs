@@ -25,7 +25,7 @@ const FIELD: &str = "checkpoint_dir";
 #[derive(Debug)]
 pub(crate) struct Staged {
     pub folder: PathBuf,
-    /// Those that exist already.
+    /// The steps whose checkpoints exist already.
     pub steps: Vec<u64>,
     /// The best of them.
     pub best: Option<u64>,

@@ -18,7 +18,7 @@ const AT_END: Duration = Duration::from_secs(600);
 /// The same when the runner must leave its host, which waits for half a minute.
 const AT_EXIT: Duration = Duration::from_secs(20);
 
-/// What a run waits for.
+/// An operation that a run waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Urgency {
     /// Nothing: training continues meanwhile.

@@ -13,7 +13,7 @@ pub(super) struct Queue {
     uploading: Option<u64>,
     newest: Option<u64>,
     best: Option<u64>,
-    /// Those on the disk.
+    /// The checkpoints on the disk.
     local: BTreeSet<u64>,
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Inputs {
 /// The rows that are tokenized before the rest of the inputs is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beginning {
-    /// Those that the run begins with, where these can be chosen.
+    /// The rows that the run begins with, where these can be chosen.
     FirstRows,
     AllRows,
 }
@@ -152,7 +152,7 @@ fn sampler(job: &JobFile, mesh: &Mesh) -> SamplerConfig {
 pub(super) struct RowPadding {
     padding: Padding,
     masking: Option<Masking>,
-    /// Those of this host.
+    /// The shards of this host.
     shards: Range<usize>,
     augmentation: Option<Augmentation>,
 }

@@ -13,7 +13,7 @@ use crate::error::RunResult;
 use crate::step::{JobPrograms, ProgramShape};
 
 pub(super) struct ProgramBuilder<C> {
-    /// Of each stage of this host.
+    /// The compiler of each stage of this host.
     pub compilers: Vec<C>,
     pub programs: Arc<JobPrograms>,
     pub reporter: Reporter,

@@ -1,4 +1,4 @@
-//! What a job chooses on GPUs.
+//! The choices of a job on GPUs.
 
 use traind_job_file::{AttnImplementation, JobFile};
 use traind_xla::kernels::GpuOptions;

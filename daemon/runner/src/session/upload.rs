@@ -34,7 +34,7 @@ impl UploadedBatch {
 /// Uploads batches on the loader's thread.
 #[derive(Clone)]
 pub(crate) struct Uploader {
-    /// Of each stage.
+    /// The cores of each stage.
     stages: Vec<LocalCores>,
     layout: BatchLayout,
     pipeline: Pipeline,

@@ -101,7 +101,7 @@ impl Distribution {
         (0..parts).flat_map(move |tensor| (0..cores).map(move |data| Holder { data, tensor }))
     }
 
-    /// What a core holds of the whole array. Zeros may follow.
+    /// Returns the bytes that a core holds of the whole array. Zeros may follow.
     fn runs(&self, holder: Holder) -> Vec<Run> {
         let divided = self.divided_shape();
         let size = divided.dtype.size_bytes();

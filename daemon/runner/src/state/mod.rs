@@ -107,9 +107,9 @@ pub(crate) struct StateBytes {
     /// Sums of gradients over the batches of a step.
     pub gradient_sums: u64,
     pub slots: u64,
-    /// What the optimizer keeps in host memory: the slots, which then do not count above.
+    /// The bytes that the optimizer keeps in host memory: the slots, which then do not count above.
     pub offloaded: u64,
-    /// Of these, the most that are on the core at one time during an update.
+    /// The most of these bytes that are on the core at one time during an update.
     pub loaded: u64,
     /// The slots of all cores together.
     pub slots_whole: u64,
@@ -142,7 +142,7 @@ impl StateBytes {
 pub(crate) struct StartValues {
     /// All parameters of the model, in its order.
     pub parameters: Vec<HostArray>,
-    /// Those of the reference in the same order, where they are others.
+    /// The parameters of the reference in the same order, where they are others.
     pub reference: Option<Vec<HostArray>>,
     /// The slots of a checkpoint; zeros where absent.
     pub slots: Option<StoredSlots>,

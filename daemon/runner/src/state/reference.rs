@@ -7,11 +7,11 @@ use traind_models::{Model, ParameterSpec};
 /// The weights of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
-    /// Those that the job starts from, without adapters: new ones change nothing yet.
+    /// The parameters that the job starts from, without adapters: new ones change nothing yet.
     WithoutAdapters,
     /// The same with the adapters that the job starts from.
     WithAdapters,
-    /// Those of another model, which has no adapters.
+    /// The parameters of another model, which has no adapters.
     Named,
 }
 

@@ -266,14 +266,14 @@ fn halves(states: &HiddenStates) -> RunResult<[HiddenStates; 2]> {
 /// The parameters of a pass, as layers read them.
 pub(crate) struct PassParameters {
     pub trained: ParameterTensors,
-    /// Those of the frozen reference, where there is one.
+    /// The parameters of the frozen reference, where there is one.
     pub reference: Option<ParameterTensors>,
 }
 
 /// The result of a chunk.
 pub(crate) enum Passed {
     States(HiddenStates),
-    /// That of the last.
+    /// The output of the last chunk.
     Output(Box<LastOutput>),
 }
 

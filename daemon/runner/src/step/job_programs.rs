@@ -22,7 +22,7 @@ pub(crate) struct JobPrograms {
     pub pipeline: Pipeline,
     /// The stages whose programs these are: those of this host, or all in a plan.
     pub stages: Range<usize>,
-    /// Of each of these stages.
+    /// The state of each of these stages.
     pub states: Vec<TrainState>,
     /// The trained parameters that several stages read.
     pub loans: Vec<Loan>,

@@ -231,7 +231,7 @@ fn a_kernel_updates_the_copies_of_a_layer_together() {
     }
 }
 
-/// Of the word embeddings and of two matrices of each layer. Other parameters are small.
+/// The word embeddings and two matrices of each layer. Other parameters are small.
 const SHARDED: usize = 1 + 2 * 2;
 /// The collectives of the small ones: one for each layer, and one for embeddings and head.
 const SMALL: usize = 2 + 1;

@@ -248,14 +248,14 @@ fn optimizer(job: &JobFile) -> RunResult<Arc<dyn Optimizer>> {
 /// Sums over this core's rows.
 pub(super) struct LossSums {
     pub loss: Tensor,
-    /// Of the sample weights.
+    /// The sum of the sample weights.
     pub weight: Tensor,
-    /// Of the task's metrics, f32[M], where it has any.
+    /// The sums of the task's metrics, f32[M], where it has any.
     pub metrics: Option<Tensor>,
 }
 
 impl LossSums {
-    /// Those of a step's batches.
+    /// Reads the sums of a step's batches.
     pub(super) fn read(at: &mut Recording<'_>, sums: &Accumulation) -> RunResult<LossSums> {
         let metrics = sums.metric_sums.map(|sums| at.read(sums)).transpose()?;
         Ok(LossSums { loss: at.read(sums.loss_sum)?, weight: at.read(sums.weight_sum)?, metrics })

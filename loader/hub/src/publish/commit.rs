@@ -29,7 +29,7 @@ pub struct Commit {
     progress: Mutex<Progress>,
 }
 
-/// What an attempt leaves to the next.
+/// The state that an attempt leaves to the next.
 #[derive(Debug, Default)]
 struct Progress {
     /// By the names of their files.
@@ -51,7 +51,7 @@ struct Mode {
     upload_mode: UploadMode,
     #[serde(default)]
     should_ignore: bool,
-    /// Of the file of that name in the branch: SHA-256 of a large file, else git's SHA-1.
+    /// The hash of the file of that name in the branch: SHA-256 of a large file, else git's SHA-1.
     oid: Option<String>,
 }
 

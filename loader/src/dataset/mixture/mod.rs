@@ -46,7 +46,7 @@ impl From<Files> for Mixture {
     }
 }
 
-/// What a tokenized set depends on besides the contents of its files.
+/// The parts that a tokenized set depends on besides the contents of its files.
 #[derive(Serialize)]
 pub(super) struct Recipe<'a> {
     sets: Vec<(Vec<PartRecipe<'a>>, Option<u64>, Option<f64>)>,

@@ -21,7 +21,7 @@ pub(in crate::dataset) struct Piece {
     pub(in crate::dataset) source: usize,
     pub(in crate::dataset) part: Part,
     pub(in crate::dataset) records: Arc<Records>,
-    /// Those of the records that belong to it.
+    /// The rows of the records that belong to it.
     pub(in crate::dataset) rows: Range<usize>,
 }
 

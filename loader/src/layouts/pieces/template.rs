@@ -10,7 +10,7 @@ pub(super) struct TurnTemplate {
     pub(super) system: &'static [Slot],
     pub(super) user: &'static [Slot],
     pub(super) assistant: &'static [Slot],
-    /// Those of a tool's answer, where they differ from the user's.
+    /// The slots of a tool's answer, where they differ from the user's.
     pub(super) observation: Option<&'static [Slot]>,
     pub(super) default_system: &'static str,
     /// The token that ends texts, where it is not the tokenizer's.

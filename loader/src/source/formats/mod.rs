@@ -52,7 +52,7 @@ impl Format {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FormatOptions {
     pub csv: CsvOptions,
-    /// Of CSV, TSV, JSON lines and plain text; UTF-8 without.
+    /// The encoding of CSV, TSV, JSON lines and plain text; UTF-8 without.
     pub encoding: Option<Encoding>,
     /// Rows of plain text end with their line breaks, and blank lines are rows.
     pub keep_linebreaks: bool,

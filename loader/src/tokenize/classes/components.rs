@@ -49,7 +49,7 @@ fn model(class: Class, of_file: &Json, settings: &Settings) -> Option<Json> {
     }
 }
 
-/// Those with `bytes` take bytes for unknown characters, and join unknown ones.
+/// Makes a BPE model; with `bytes`, it takes bytes for unknown characters, and joins unknown ones.
 fn bpe(of_file: &Json, unk_token: Json, bytes: bool) -> Option<Json> {
     let affix = if bytes { Json::Null } else { json!("") };
     Some(json!({

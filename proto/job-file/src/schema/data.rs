@@ -250,7 +250,7 @@ section! {
         /// Begin answers without a thought with an empty one that is trained on, with the `template`
         /// of a model that thinks; if false, it is part of the question.
         enable_thinking: bool = true;
-        /// What happens with rows of sft that are longer than `max_length`.
+        /// Treatment of rows of sft that are longer than `max_length`.
         excess_length_strategy: ExcessLength = ExcessLength::Truncate;
         /// Changes to the columns of all files before they are read.
         columns: Columns;

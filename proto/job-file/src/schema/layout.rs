@@ -79,7 +79,7 @@ spelled! {
     pub enum TrainOn {
         /// All of them.
         All = "all",
-        /// Those that are targets themselves.
+        /// The turns that are targets themselves.
         Turn = "turn",
         /// The last one.
         Last = "last",

@@ -68,7 +68,7 @@ section! {
 }
 
 impl Parallel {
-    /// What cores of the `data` axis share, by either key.
+    /// The state that cores of the `data` axis share, by either key.
     pub fn sharding(&self) -> Fsdp {
         match self.fsdp {
             Fsdp::No if self.shard_optimizer_state => Fsdp::ShardOptimizer,

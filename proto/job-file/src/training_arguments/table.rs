@@ -103,7 +103,7 @@ const DISTRIBUTION: &[Argument] = arguments! {
     local_rank: "-1", NoEffect("the runner starts one worker per core");
 };
 
-/// Of transformers 4.
+/// The arguments of transformers 4.
 const FORMER: &[Argument] = arguments! {
     logging_dir: "null", NoEffect("TensorBoard events are in `runs` of the output folder");
     save_safetensors: "true", NoEffect("weights are saved as safetensors");

@@ -14,7 +14,7 @@ pub enum InputTokens {
     No,
     /// All, padding included.
     All,
-    /// Those that are no padding.
+    /// The tokens that are no padding.
     NonPadding,
 }
 

@@ -1,4 +1,4 @@
-//! What a job keeps in host memory between the programs that need it.
+//! The values that a job keeps in host memory between the programs that need it.
 
 use serde::Serialize;
 use serde::ser::{SerializeSeq as _, Serializer};
@@ -13,7 +13,7 @@ const OPTIMIZER: &str = "optimizer";
 /// The value of `parallel.offload`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// What stages keep of forward passes for backward passes.
+    /// The values that stages keep of forward passes for backward passes.
     pub activations: bool,
     /// The optimizer's state.
     pub optimizer: bool,

@@ -2,7 +2,7 @@
 
 use super::Cause::{self, Defect, Indices, Integers, Operation, Setup, Size};
 
-/// What a code, or all codes that begin so, mean.
+/// The meaning of a code, or of all codes that begin so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompilerCode {
     /// Without `NCC_`.

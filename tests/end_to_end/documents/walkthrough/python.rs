@@ -8,7 +8,7 @@ use traind_tests::{CommandOutput, Host, JOB_FILE, data};
 use super::Walk;
 use crate::clients::python_client::{in_tests, python};
 
-/// What is replaced because it needs accelerators, a bucket or the network.
+/// The texts that are replaced because they need accelerators, a bucket or the network.
 const REPLACED: [(&str, &str); 6] = [
     ("\"distilbert-base-uncased\"", "\"./model\""),
     ("instance_type=\"ml.trn1.32xlarge\"", "cores=1"),

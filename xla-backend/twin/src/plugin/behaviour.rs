@@ -1,4 +1,4 @@
-//! What the twin answers itself.
+//! The functions that the twin answers itself.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -26,7 +26,7 @@ const ABSENT: &[&str] = &[
     "PJRT_Client_CreateBuffersForAsyncHostToDevice",
     "PJRT_Client_CreateUninitializedBuffer",
 ];
-/// Of which nothing is public.
+/// Functions of which nothing is public.
 const ANALYSIS: &[&str] = &[
     "PJRT_Executable_GetCostAnalysis",
     "PJRT_Executable_GetCompiledMemoryStats",
@@ -36,7 +36,7 @@ const ANALYSIS: &[&str] = &[
 ];
 const VERSION: &str = "3.0.5356.0 (twin)";
 
-/// What a client found when it was made.
+/// The facts that a client found when it was made.
 struct Started {
     options: Options,
     machine: Machine,

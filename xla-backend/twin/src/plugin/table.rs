@@ -42,7 +42,7 @@ static OWN: OnceLock<Table> = OnceLock::new();
 
 /// The variable with the path of the plugin that the twin wraps.
 const INNER_PLUGIN: &str = "TRAIND_TWIN_PLUGIN";
-/// What traind sets for programs for CPUs by an override, which a wrapped plugin does not get.
+/// The flags that traind sets for programs for CPUs by an override, which a wrapped plugin does not get.
 const INNER_FLAGS: &str = "--xla_cpu_multi_thread_eigen=false --xla_cpu_use_xnnpack=false \
     --xla_cpu_enable_concurrency_optimized_scheduler=false";
 

@@ -20,10 +20,10 @@ const VARIABLE: &str = "TRAIND_TEST_CUDA_PLUGIN";
 const ALL_MESHES: &str = "TRAIND_TEST_ALL_GPU_MESHES";
 /// GPUs of a host.
 const PER_HOST: i64 = 8;
-/// What cuBLAS takes besides a program's own temporaries.
+/// The memory that cuBLAS takes besides a program's own temporaries.
 const WORKSPACE: u64 = 40 << 20;
 
-/// What each family's config has besides [`common`].
+/// The keys of each family's config besides [`common`].
 fn families() -> Vec<(&'static str, &'static str, Value)> {
     let bert = || json!({"type_vocab_size": 2});
     let llama = || json!({"num_key_value_heads": 2, "rms_norm_eps": 1e-6, "rope_theta": 1e4});
@@ -126,7 +126,7 @@ fn job(
     .unwrap()
 }
 
-/// What a compiled program has.
+/// The facts of a compiled program.
 struct Compiled {
     /// Bytes of each kind's results, by the recording and by the compiler.
     collectives: [BTreeMap<String, u64>; 2],
@@ -182,7 +182,7 @@ fn read(step: &RecordedStep, compiled: &CompiledProgram) -> Compiled {
     Compiled { collectives: [recorded, found], calls, instructions }
 }
 
-/// Of an asynchronous one the end, which has the results alone.
+/// Whether an instruction is a collective; of an asynchronous one the end counts, which has the results alone.
 fn is_collective(it: &Instruction) -> bool {
     const KINDS: [&str; 5] =
         ["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "collective-permute"];

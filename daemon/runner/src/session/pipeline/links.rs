@@ -33,13 +33,13 @@ const EXPECTED_AHEAD: usize = 2;
 pub(super) struct Links {
     /// The number of stages on all hosts.
     pub stages: usize,
-    /// Those of this host.
+    /// The stages of this host.
     pub own: Range<usize>,
     /// The cores of each of these.
     pub cores: Vec<LocalCores>,
     pub senders: Vec<Sender<Message>>,
     pub far: Option<FarStages>,
-    /// Of the states between chunks, on a core.
+    /// The shapes of the states between chunks, on a core.
     pub shapes: Vec<Shape>,
 }
 

@@ -130,7 +130,7 @@ impl Session {
     }
 }
 
-/// What goes from one stage of a loan to the other.
+/// A value that goes from one stage of a loan to the other.
 #[derive(Clone, Copy)]
 enum Carried {
     /// The borrower's sum of gradients, to the owner.

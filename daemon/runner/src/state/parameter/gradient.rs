@@ -26,14 +26,14 @@ pub(crate) struct Gradient<'a> {
 enum Cores {
     /// Its own alone: each core has the gradient of its rows.
     Own,
-    /// Those of this host, each of which has a shard of the sum that other hosts have too.
+    /// The cores of this host, each of which has a shard of the sum that other hosts have too.
     Host,
     /// All cores of the job.
     Job,
 }
 
 impl Cores {
-    /// Those over which a gradient of `training` is reduced at once.
+    /// Returns the cores over which a gradient of `training` is reduced at once.
     fn of(training: &Training) -> Cores {
         match training.distribution.layout() {
             Layout::Shard { shards, .. } if shards.hosts == 1 => Cores::Host,
@@ -50,7 +50,7 @@ struct Trained<'a, 'v> {
     value: &'v Tensor,
 }
 
-/// Those of `parameters` that are trained.
+/// Returns those of `parameters` that are trained.
 fn trained<'a, 'v>(parameters: &'v [ParameterValue<'a>]) -> Vec<Trained<'a, 'v>> {
     let trained = parameters.iter().filter_map(|it| {
         let ParameterValue { parameter, value } = it;

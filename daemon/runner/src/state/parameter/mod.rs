@@ -26,7 +26,7 @@ use training::Training;
 pub(crate) struct ParameterState {
     name: String,
     place: Place,
-    /// That of the value: a shard where cores share the parameters.
+    /// The distribution of the value: a shard where cores share the parameters.
     distribution: Distribution,
     value: Variable,
     /// The value of the reference, where that has one of its own.

@@ -15,7 +15,7 @@ use crate::state::{Distribution, StoredSlots, set_zeros};
 pub(super) struct Training {
     /// The number of the layer that alone reads the parameter.
     pub(super) layer: Option<usize>,
-    /// That of the reduced gradient, and of what the optimizer updates.
+    /// The distribution of the reduced gradient, and of what the optimizer updates.
     pub(super) distribution: Distribution,
     pub(super) slots: Vec<HeldSlot>,
     /// f32, where a step takes several programs.

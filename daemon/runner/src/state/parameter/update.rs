@@ -16,7 +16,7 @@ use crate::error::RunResult;
 pub(crate) struct ParameterUpdate<'a> {
     pub optimizer: &'a dyn Optimizer,
     pub scalars: &'a Scalars,
-    /// What gradients are multiplied with first.
+    /// The factor that gradients are multiplied with first.
     pub factor: &'a Tensor,
     /// A condition without which nothing changes.
     pub only_if: Option<&'a Tensor>,

@@ -1,4 +1,4 @@
-//! What meshes with several axes take and send: bytes of a core by the compiler's count, and bytes of collectives by the
+//! The costs of meshes with several axes: bytes of a core by the compiler's count, and bytes of collectives by the
 //! formulas.
 
 use traind_pjrt::{Client, CreateOptions, Plugin};

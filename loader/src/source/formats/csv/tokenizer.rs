@@ -72,7 +72,7 @@ enum State {
     QuoteInQuotesOfSkippedLine,
 }
 
-/// What a byte led to.
+/// The effect of a byte.
 enum Step {
     Consumed,
     /// The record is complete.
