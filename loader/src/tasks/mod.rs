@@ -13,6 +13,7 @@ mod sft;
 #[cfg(test)]
 mod tests;
 mod token_classification;
+mod tokenized;
 
 use serde::Serialize;
 
@@ -72,7 +73,7 @@ impl TaskSpec {
     }
 
     /// The columns that the task reads of files with the columns `available`, each once.
-    pub(crate) fn columns_among(&self, available: &[String]) -> Vec<&str> {
+    pub fn columns_among(&self, available: &[String]) -> Vec<&str> {
         self.columns_of_set(0, available)
     }
 

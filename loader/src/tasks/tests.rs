@@ -299,3 +299,56 @@ fn windows_of_a_question_stay_on_one_side_of_a_split() {
         assert!(set.split_validation(fraction, 3).is_err());
     }
 }
+
+#[test]
+fn tokenized_rows_are_those_of_their_texts() {
+    let label =
+        LabelSpec { column: "label".to_owned(), kind: LabelKind::Infer { num_labels: None } };
+    let text = || "text".to_owned();
+    let task = TaskSpec::SequenceClassification(SequenceClassification {
+        text: text(),
+        text_pair: Some("second".to_owned()),
+        label: Some(label),
+    });
+    let texts = r#"{"text": "the file", "second": "a list", "label": 1}
+{"text": "a file is", "second": "the", "label": 0}"#;
+    let of_texts = prepared(&task, texts, 32).unwrap();
+    let row = |row: usize, label: u32, padding: usize| {
+        let ids = of_texts.input_ids(row).unwrap();
+        let types = of_texts.token_type_ids(row).unwrap().unwrap_or_else(|| vec![0; ids.len()]);
+        let mask = [vec![1; ids.len()], vec![0; padding]].concat();
+        let (ids, types) = ([ids, vec![0; padding]].concat(), [types, vec![0; padding]].concat());
+        format!(
+            r#"{{"input_ids": {ids:?}, "token_type_ids": {types:?}, "attention_mask": {mask:?}, "label": {label}}}"#
+        )
+    };
+    let rows = [row(0, 1, 3), row(1, 0, 0)];
+    let of_tokens = prepared(&task, &rows.join("\n"), 32).unwrap();
+    assert_eq!(of_tokens.labels(), of_texts.labels());
+    for row in 0..2 {
+        assert_eq!(of_tokens.input_ids(row).unwrap(), of_texts.input_ids(row).unwrap());
+        assert_eq!(of_tokens.token_type_ids(row).unwrap(), of_texts.token_type_ids(row).unwrap());
+    }
+    let good = r#"{"input_ids": [2, 9, 3], "attention_mask": [1, 1, 1], "label": 1}"#;
+    let check = |bad: &str, expect: &str| {
+        check_error(&task, good, bad, &format!(" (line 2): column {expect}"));
+    };
+    let ids = (0..33).map(|_| "5").collect::<Vec<_>>().join(", ");
+    check(
+        &format!(r#"{{"input_ids": [{ids}], "label": 1}}"#),
+        r#""input_ids" has 33 tokens, and the model reads 32"#,
+    );
+    check(
+        r#"{"input_ids": [2, 9, 3], "attention_mask": [1, 1], "label": 1}"#,
+        r#""attention_mask" has 2 numbers for 3 tokens"#,
+    );
+    check(
+        r#"{"input_ids": [2, 9, 3], "attention_mask": [1, 0, 1], "label": 1}"#,
+        r#""attention_mask" has a 0 between tokens that count"#,
+    );
+    check(r#"{"input_ids": "2 3", "label": 1}"#, r#""input_ids" is text and no list of numbers"#);
+    check(
+        r#"{"input_ids": [2, 9.5], "label": 1}"#,
+        r#""input_ids" has a float in its list of numbers"#,
+    );
+}

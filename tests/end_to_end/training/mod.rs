@@ -18,6 +18,7 @@ mod schedule_free;
 mod sft;
 mod shards;
 mod tensor_parallel;
+mod tokenized_rows;
 mod warm_start;
 
 use traind_tests::{Draft, Host};

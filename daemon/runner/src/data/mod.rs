@@ -203,7 +203,8 @@ impl Reader<'_> {
         }
         let (labelled, _) = self.options("test", files, true, true)?;
         let source = Source::open(&labelled.files)?;
-        Ok(labelled.task.columns().iter().all(|name| source.columns().iter().any(|c| c == name)))
+        let mut wanted = labelled.task.columns_among(source.columns()).into_iter();
+        Ok(wanted.all(|name| source.columns().iter().any(|column| column == name)))
     }
 
     fn predicts(&self) -> bool {
