@@ -28,6 +28,7 @@ use super::queue::SharedQueue;
 use crate::access::Caller;
 use crate::access::logins::Logins;
 use crate::access::tokens::Tokens;
+use crate::jobs::lost_store;
 use crate::jobs::record;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
@@ -106,8 +107,9 @@ impl Daemon {
             let_users_through(path).map_err(state_dir_error)?;
         }
         let lock = StateLock::acquire(&settings.lock_path())?;
-        record::refuse_lost_store(path, &settings.store_path())?;
+        lost_store::refuse_blank_store(path, &settings.store_path())?;
         let store = Store::open(&settings.store_path())?;
+        lost_store::refuse_outdated_store(path, &settings.store_path(), &store)?;
         store.set_operators_receivers(settings.receivers.clone());
         let holds = Holds::default();
         holds.restore(&store)?;
@@ -276,11 +278,14 @@ impl Daemon {
         let run_dir = self.run_dir(&new.id);
         run_dir.link(&run.folder, run.owner.uid).map_err(Error::Link)?;
         let claim = || claim::claim(&run_dir.claim(run.spec.attempt), &Claim::Adopted);
-        let adopted = claim().map_err(Error::Link).and_then(|_| {
-            record::write_adopted(&run_dir, &new).map_err(Error::Link)?;
-            Ok(store.adopt(&new, run.spec.attempt, run.began)?)
-        });
-        adopted.map(|job| (job, true)).inspect_err(|_| run_dir.unlink())
+        let adopted = claim().map_err(Error::Link);
+        let adopted = adopted.and_then(|_| Ok(store.adopt(&new, run.spec.attempt, run.began)?));
+        let job = adopted.inspect_err(|_| run_dir.unlink())?;
+        // A record of a job that the store does not have would keep the next daemon from starting.
+        if let Err(error) = record::write_adopted(&run_dir, &new) {
+            tracing::warn!(job = job.id, %error, "write the job's record");
+        }
+        Ok((job, true))
     }
 
     /// Plans a job, and refuses one that does not fit this host. With a search, compares the meshes of

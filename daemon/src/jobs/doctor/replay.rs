@@ -2,9 +2,10 @@
 //! that is alive is left to the next daemon, which attaches to it as after any restart.
 
 use std::fs;
+use std::io::Read;
 use std::time::Duration;
 
-use traind_job_file::RunSpec;
+use traind_job_file::{RUN_SPEC_FILE, RunSpec};
 use traind_proto::event_log::LoggedEvent;
 use traind_proto::reasons;
 use traind_proto::v1::{self, event::Kind};
@@ -16,6 +17,9 @@ use crate::jobs::state::{JobState, Outcome};
 use crate::jobs::store::{ADOPTED, Job, NewJob, Store, StoreError};
 use crate::jobs::supervisor;
 use crate::jobs::supervisor::claim::Claim;
+
+/// The size of the largest `run.json` that is read.
+const SPEC_BYTES_MAX: u64 = 16 << 20;
 
 const REBUILT: &str = "the store was rebuilt";
 
@@ -34,7 +38,7 @@ pub(super) fn replay_job(
     let cancelled = run_dir.cancelled().exists();
     let cancel = || if cancelled { store.cancel(id, "cancelled").map(drop) } else { Ok(()) };
     let last = last_claim(run_dir);
-    let Ok(spec) = RunSpec::read(run_dir.path()) else {
+    let Some(mut spec) = read_spec(run_dir) else {
         if let Some((attempt, _)) = last {
             store.place_attempt(id, &[], attempt, None)?;
             cancel()?;
@@ -43,6 +47,9 @@ pub(super) fn replay_job(
         // The job never had a runner.
         return cancel();
     };
+    // The file is the user's, and may name another job or an attempt that is over.
+    spec.job_id.clone_from(id);
+    spec.attempt = last.as_ref().map_or(spec.attempt, |(attempt, _)| spec.attempt.max(*attempt));
     replay_events(store, run_dir, &spec)?;
     if store.get(id)?.attempt < spec.attempt {
         begin(store, &spec, spec.attempt, None)?;
@@ -58,6 +65,14 @@ pub(super) fn replay_job(
         // The job was placed, but no runner started.
         _ => store.requeue(id, REBUILT).map(drop),
     }
+}
+
+/// Reads the `run.json` of a run folder, which may be its user's.
+fn read_spec(run_dir: &RunDir) -> Option<RunSpec> {
+    let mut text = Vec::new();
+    let file = run_dir.open(&run_dir.path().join(RUN_SPEC_FILE)).ok()?;
+    file.take(SPEC_BYTES_MAX).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 /// Stores the logged events, each attempt's after its placement. Reads a damaged log as far as

@@ -17,6 +17,12 @@ pub enum StoreError {
     )]
     Lost { path: PathBuf, records: PathBuf },
     #[error(
+        "the job store {path} is older than the records of its jobs in {records}, so that jobs would be lost or run twice ({count} found, such as: {example}); rebuild it from them with `traind doctor --rebuild`, or restore a backup"
+    )]
+    Outdated { path: PathBuf, records: PathBuf, count: usize, example: String },
+    #[error("list the records of jobs in {path}: {source}")]
+    Records { path: PathBuf, source: std::io::Error },
+    #[error(
         "the job store has version {found}, and this traind supports up to {known}: start the newer traind that wrote it"
     )]
     Newer { found: usize, known: usize },
