@@ -274,7 +274,7 @@ impl Daemon {
         if let Some(job) = adoption::follower(store, settings, &run)? {
             return Ok((job, false));
         }
-        let new = adoption::job(&run, caller)?;
+        let new = adoption::job(&run, caller, settings)?;
         let run_dir = self.run_dir(&new.id);
         run_dir.link(&run.folder, run.owner.uid).map_err(Error::Link)?;
         let claim = || claim::claim(&run_dir.claim(run.spec.attempt), &Claim::Adopted);

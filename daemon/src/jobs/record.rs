@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use traind_durable::replace;
 
 use crate::clock;
@@ -65,6 +66,23 @@ pub(crate) fn read(run_dir: &RunDir) -> io::Result<Option<NewJob>> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The newest attempt of a job and its cores. The `run.json` that says the same may be the user's file.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Placement {
+    pub attempt: u32,
+    pub cores: Vec<u32>,
+}
+
+/// Records the cores of an attempt, before it can start.
+pub(crate) fn place(run_dir: &RunDir, placement: &Placement) -> io::Result<()> {
+    replace(&run_dir.placement(), &serde_json::to_vec(placement)?)
+}
+
+/// Reads the newest attempt of a job; `None` if it had none.
+pub(crate) fn placement(run_dir: &RunDir) -> Option<Placement> {
+    serde_json::from_slice(&fs::read(run_dir.placement()).ok()?).ok()
 }
 
 /// Records that the job was cancelled.

@@ -12,6 +12,7 @@ use traind_proto::v1::{self, event::Kind};
 
 use crate::clock;
 use crate::host::process::Identity;
+use crate::jobs::record;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::{JobState, Outcome};
 use crate::jobs::store::{ADOPTED, Job, NewJob, Store, StoreError};
@@ -47,9 +48,15 @@ pub(super) fn replay_job(
         // The job never had a runner.
         return cancel();
     };
-    // The file is the user's, and may name another job or an attempt that is over.
+    // The file is the user's, and may name another job, the cores of others, or any attempt.
+    let placement = record::placement(run_dir);
+    let claimed = last.as_ref().map_or(0, |(attempt, _)| *attempt);
     spec.job_id.clone_from(id);
-    spec.attempt = last.as_ref().map_or(spec.attempt, |(attempt, _)| spec.attempt.max(*attempt));
+    spec.attempt = placement.as_ref().map_or(claimed, |it| it.attempt.max(claimed));
+    spec.cores = placement.map(|it| it.cores).unwrap_or_default();
+    if spec.attempt == 0 {
+        return cancel();
+    }
     replay_events(store, run_dir, &spec)?;
     if store.get(id)?.attempt < spec.attempt {
         begin(store, &spec, spec.attempt, None)?;
@@ -113,7 +120,7 @@ fn begin(store: &Store, spec: &RunSpec, attempt: u32, time: Option<i64>) -> Resu
         };
     }
     // The log is the user's file, and may contain anything.
-    let next = job.attempt + 1;
+    let next = job.attempt.saturating_add(1);
     let attempt = attempt.clamp(next, spec.attempt.max(next));
     store.place_attempt(id, &spec.cores, attempt, time).map(drop)
 }

@@ -21,6 +21,7 @@ use crate::access::account::{self, Account, user_name};
 use crate::host::Host;
 use crate::host::plugins::{self, PluginError};
 use crate::jobs::cluster::ClusterError;
+use crate::jobs::record::{self, Placement};
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
@@ -163,7 +164,9 @@ pub(super) fn prepare(
     }
     let run_dir = RunDir::new(&settings.state_dir, &job.id);
     let path = run_dir.path().to_owned();
-    run_dir.create(job.run_as).map_err(|source| LaunchError::RunDir { path, source })?;
+    let placement = Placement { attempt: job.attempt, cores: job.cores.clone() };
+    let created = run_dir.create(job.run_as).and_then(|()| record::place(&run_dir, &placement));
+    created.map_err(|source| LaunchError::RunDir { path, source })?;
     let log_offset = initial_log_offset(store, &job, &run_dir)?;
     spec.write(run_dir.path())?;
     Ok(Some(Prepared { spec, log_offset, account: job.run_as }))

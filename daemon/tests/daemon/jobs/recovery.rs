@@ -308,6 +308,8 @@ async fn a_running_job_that_the_store_takes_for_waiting_is_not_started_again() {
         host.until_state(id, JobState::Running).await;
     }
     let alive = runner::pids(&host.run_dir(&job.id));
+    let cores = host.get(&job.id).await.cores;
+    let others = host.get(&other.id).await.cores;
     host.kill_daemon();
     let store = rusqlite::Connection::open(host.path("state/traind.db")).unwrap();
     let back = "UPDATE jobs SET state = 'pending', attempt = 0, cores = '[]' WHERE id = ?1";
@@ -316,12 +318,14 @@ async fn a_running_job_that_the_store_takes_for_waiting_is_not_started_again() {
     let path = host.run_dir(&job.id).join("run.json");
     let mut spec: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     (spec["job_id"], spec["attempt"]) = (other.id.clone().into(), 0.into());
+    spec["cores"] = others.into();
     fs::write(&path, spec.to_string()).unwrap();
 
     let problem = format!("job {} runs its attempt 1, and the store knows 0", job.id);
     refused_and_rebuilt(&mut host, &problem).await;
     let again = host.until_state(&job.id, JobState::Running).await;
     assert_eq!((again.attempt, runner::pids(&host.run_dir(&job.id))), (1, alive));
+    assert_eq!(again.cores, cores, "not those of the other job");
 }
 
 /// Records that cannot be restored do not keep the daemon from starting.
