@@ -30,6 +30,7 @@ use crate::access::logins::Logins;
 use crate::access::tokens::Tokens;
 use crate::jobs::lost_store;
 use crate::jobs::record;
+use crate::jobs::reserve::Reserve;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
 use crate::jobs::state_lock::{LockError, StateLock};
@@ -67,6 +68,8 @@ pub(crate) struct Daemon {
     board: Board,
     folders: FoldersInUse,
     pub(super) holds: Holds,
+    /// Space for requests to cancel on a full disk.
+    reserve: Reserve,
     /// Held while a run is adopted.
     adopting: Mutex<()>,
     /// Sessions of the web page.
@@ -111,6 +114,7 @@ impl Daemon {
         let store = Store::open(&settings.store_path())?;
         lost_store::refuse_outdated_store(path, &settings.store_path(), &store)?;
         store.set_operators_receivers(settings.receivers.clone());
+        let reserve = Reserve::of(path);
         let holds = Holds::default();
         holds.restore(&store)?;
         let tokens = Tokens::new(store.tokens()?);
@@ -131,6 +135,7 @@ impl Daemon {
             board: Board::default(),
             folders: FoldersInUse::default(),
             holds,
+            reserve,
             adopting: Mutex::default(),
             logins: Logins::default(),
             _lock: lock,
@@ -343,8 +348,9 @@ impl Daemon {
         let id = self.get(reference, by.scope()).await?.id;
         let (wanted, reason) = (id.clone(), format!("cancelled by {}", by.user));
         let run_dir = self.run_dir(&id);
+        let reserve = self.reserve.clone();
         let cancel = move |store: &Store| {
-            let job = store.cancel(&wanted, &reason)?;
+            let job = reserve.spend_on(|| store.cancel(&wanted, &reason))?;
             if let Err(error) = record::cancel(&run_dir) {
                 tracing::warn!(job = job.id, %error, "record the job's cancellation");
             }

@@ -45,7 +45,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(super) fn sqlite(action: &'static str) -> impl FnOnce(rusqlite::Error) -> StoreError {
+    /// Whether the store's disk has no room.
+    pub(crate) fn is_full_disk(&self) -> bool {
+        let StoreError::Sqlite { source, .. } = self else { return false };
+        source.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+    }
+
+    pub(crate) fn sqlite(action: &'static str) -> impl FnOnce(rusqlite::Error) -> StoreError {
         move |source| StoreError::Sqlite { action, source }
     }
 }

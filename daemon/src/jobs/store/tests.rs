@@ -57,6 +57,40 @@ fn step(step: u64, loss: f64) -> Event {
     event(Kind::Step(Step { step, loss, ..Default::default() }))
 }
 
+/// Another program that writes between the read and the write of a change would make it fail at once, and not
+/// wait.
+#[test]
+fn a_change_holds_the_lock_from_its_beginning() {
+    let (folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    let other = rusqlite::Connection::open(folder.path().join("traind.db")).unwrap();
+    other.busy_timeout(std::time::Duration::ZERO).unwrap();
+    let write = || other.execute("UPDATE jobs SET name = 'other'", []);
+    let changed = store.edit("a", |draft| {
+        let locked = write().unwrap_err().sqlite_error_code();
+        assert_eq!(locked, Some(rusqlite::ErrorCode::DatabaseBusy));
+        draft.job.name = "own".into();
+        Ok(())
+    });
+    changed.unwrap();
+    assert_eq!(write().unwrap(), 1);
+}
+
+/// A lock that ends within the time for it is waited for.
+#[test]
+fn another_programs_lock_is_waited_for() {
+    let (folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    let other = rusqlite::Connection::open(folder.path().join("traind.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE; UPDATE jobs SET name = 'other'").unwrap();
+    let cancelling = std::thread::spawn({
+        let store = store.clone();
+        move || store.cancel("a", "by ann")
+    });
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(cancelling.join().unwrap().unwrap().state, JobState::Cancelled);
+}
+
 #[test]
 fn events_get_their_sequence_with_the_offset_in_one_transaction() {
     let (folder, store) = store();

@@ -2,7 +2,9 @@
 //! its new events.
 
 use prost::Message;
-use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params};
+use rusqlite::{
+    Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params,
+};
 use traind_proto::v1::{self, event::Kind};
 
 use super::folders::refuse_shared_output;
@@ -244,7 +246,9 @@ impl Store {
         work: impl FnOnce(&Transaction<'_>) -> Result<Vec<Job>, StoreError>,
     ) -> Result<Vec<Job>, StoreError> {
         let mut writer = self.writer();
-        let transaction = writer.transaction().map_err(StoreError::sqlite("begin"))?;
+        // Takes the lock for writing at once: one that is taken after the first read cannot be waited for.
+        let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = transaction.map_err(StoreError::sqlite("begin"))?;
         let changed = work(&transaction)?;
         transaction.commit().map_err(StoreError::sqlite("commit"))?;
         for job in &changed {
