@@ -12,6 +12,7 @@ mod job;
 mod outbox;
 mod preparation;
 mod read;
+mod runner_events;
 mod schema;
 #[cfg(test)]
 mod tests;
