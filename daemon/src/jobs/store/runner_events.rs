@@ -80,7 +80,7 @@ impl Draft<'_> {
         let bytes = HISTORY_BYTES_MAX >> 20;
         let message = format!("the job's history is full: no events are kept after {bytes} MiB");
         let code = HISTORY_FULL.to_owned();
-        self.append(Kind::Warning(v1::Warning { code, message, ..Default::default() }))
+        self.append(Kind::Warning(v1::Warning { code, message }))
     }
 
     /// Stores statistics of a split. They have their own table, since with many classes they are too
