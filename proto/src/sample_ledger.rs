@@ -18,6 +18,8 @@ const MAGIC: &[u8; 8] = b"TRNDSMP1";
 /// A head of more bytes was not written by a runner.
 const HEAD_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const WORD_BYTES: u64 = 4;
+/// A step of more rows is not read: its head or its count may be forged.
+const STEP_ROWS_MAX: u32 = 1 << 22;
 
 /// The files and sizes that a ledger refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,14 +95,19 @@ impl SampleLedger {
     /// The rows of `step` in the order in which it had them; empty for a step
     /// that was not done.
     pub fn step(&self, step: u64) -> io::Result<Vec<LedgerRow>> {
-        let mut record = vec![0; self.record_bytes() as usize];
-        let read = read_up_to(&self.file, &mut record, self.place(step)?)?;
-        let mut words = record[..read].as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
-        let count = words.next().unwrap_or(0) as usize;
-        if count > self.head.rows_per_step as usize || words.len() < count {
+        let place = self.place(step)?;
+        let mut word = [0; WORD_BYTES as usize];
+        let read = read_up_to(&self.file, &mut word, place)?;
+        let count = if read == word.len() { u32::from_le_bytes(word) } else { 0 };
+        if count > self.head.rows_per_step.min(STEP_ROWS_MAX) {
             return Err(corrupt());
         }
-        words.take(count).map(|row| self.head.locate(row).ok_or_else(corrupt)).collect()
+        let mut record = vec![0; count as usize * word.len()];
+        if read_up_to(&self.file, &mut record, place + WORD_BYTES)? < record.len() {
+            return Err(corrupt());
+        }
+        let words = record.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
+        words.map(|row| self.head.locate(row).ok_or_else(corrupt)).collect()
     }
 
     fn record_bytes(&self) -> u64 {
@@ -239,6 +246,21 @@ mod tests {
         assert_eq!(rows(&read, 4), []);
         assert!(read.step(0).is_err());
         assert!(read.step(u64::MAX).is_err());
+    }
+
+    /// The file is the user's, and the daemon reads it.
+    #[test]
+    fn a_forged_count_of_rows_allocates_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let forged = LedgerHead { rows_per_step: u32::MAX, ..head() };
+        let ledger = SampleLedger::open(folder.path(), forged).unwrap();
+        ledger.write(1, &[1, 2]).unwrap();
+        let read = || SampleLedger::read(folder.path()).unwrap().unwrap();
+        assert_eq!(rows(&read(), 1), [(0, 1), (1, 0)]);
+        ledger.file.write_all_at(&u32::MAX.to_le_bytes(), ledger.records_start).unwrap();
+        // Sparse: it has all the rows that the count promises.
+        ledger.file.set_len(20 << 30).unwrap();
+        assert_eq!(read().step(1).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]

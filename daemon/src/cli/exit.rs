@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use traind_proto::v1::JobState;
 
-use crate::jobs::supervisor::EXIT_IO_ERROR;
+use crate::jobs::supervisor::{EXIT_IO_ERROR, EXIT_NOT_STARTED};
 
 /// Documented, since scripts distinguish a failed job from a failed command by the code.
 pub(crate) const HELP: &str = "\
@@ -30,6 +30,8 @@ pub(crate) enum Exit {
     Detached,
     /// Only of the launcher: the disk of the run folder fails.
     DiskFailed,
+    /// Only of the launcher: the host cannot execute the runner.
+    NotStarted,
 }
 
 impl Exit {
@@ -57,6 +59,7 @@ impl From<Exit> for ExitCode {
             Exit::JobCancelled => 4,
             Exit::Detached => 130,
             Exit::DiskFailed => EXIT_IO_ERROR,
+            Exit::NotStarted => EXIT_NOT_STARTED,
         })
     }
 }

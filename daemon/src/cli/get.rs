@@ -77,22 +77,22 @@ fn print_pairs(job: &v1::Job) {
         pairs.push(("failure", format!("{}: {}", failure.reason, failure.message)));
     }
     for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
-        println!("{name:<10} {}", text::printable(value));
+        println!("{name:<10} {}", text::indented(value));
     }
     job.data.iter().for_each(print_split);
     let width = job.metrics.keys().map(String::len).max().unwrap_or_default();
     for (name, value) in &job.metrics {
-        println!("{:<width$} {}", text::printable(name), text::number(*value));
+        println!("{:<width$} {}", text::one_line(name), text::number(*value));
     }
 }
 
 /// Prints a line of statistics, and a table of the classes, if there are any.
 fn print_split(data: &v1::DataPrepared) {
-    println!("{:<10} {}", text::printable(&data.split), events::split(data));
+    println!("{:<10} {}", text::one_line(&data.split), events::split(data));
     let width = data.classes.iter().map(|count| count.label.chars().count()).max();
     for count in &data.classes {
         let share = 100.0 * count.rows as f64 / data.rows.max(1) as f64;
-        let (label, width) = (text::printable(&count.label), width.unwrap_or_default());
+        let (label, width) = (text::one_line(&count.label), width.unwrap_or_default());
         println!("{:<10} {label:<width$}  {:>8} rows  {share:5.1} %", "", count.rows);
     }
 }

@@ -56,6 +56,15 @@ impl Launch {
         if holder != own {
             bail!("another process has claimed this attempt");
         }
+        // From here on, the host is at fault.
+        self.start().or_else(|error| {
+            failure::print(&error);
+            Ok(Exit::NotStarted)
+        })
+    }
+
+    /// Becomes the runner.
+    fn start(&self) -> anyhow::Result<Exit> {
         // A core dump would contain users' data.
         let limits = [(Resource::Core, Some(0)), (Resource::Data, self.memory)];
         limit(limits).context("limit the runner")?;

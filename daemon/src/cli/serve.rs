@@ -26,6 +26,7 @@ use crate::control::dispatch;
 use crate::host::Host;
 use crate::host::discovery::{DevicePaths, NeuronPaths};
 use crate::host::plugins;
+use crate::host::readiness::OPEN_FILES_MIN;
 use crate::host::spot;
 use crate::interfaces::http::{self, HttpError};
 use crate::interfaces::metrics::{self, Calls};
@@ -406,7 +407,14 @@ fn raise_open_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "raise the number of open files");
+        tracing::warn!(%error, "raise the number of open files");
+    }
+    let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    if allowed < OPEN_FILES_MIN {
+        tracing::warn!(
+            "at most {allowed} files may be open, which a few hundred clients exhaust: set \
+             LimitNOFILE={OPEN_FILES_MIN} in the unit, or `ulimit -Hn {OPEN_FILES_MIN}`"
+        );
     }
 }
 

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde_json::Value;
-use traind_job_file::{RUN_SPEC_FILE, RunSpec};
+use traind_job_file::{JobFile, RUN_SPEC_FILE, RunSpec, Violation};
 use traind_proto::event_log::EventLogReader;
 use traind_proto::v1::event::Kind;
 
+use super::admission::forbidden_notifications;
 use super::error::Error;
 use super::fork::remove_nulls;
 use crate::access::account::{Account, user_name, with_rights_of};
@@ -19,12 +20,20 @@ use crate::access::{Caller, Role};
 use crate::clock;
 use crate::job_id;
 use crate::jobs::run_dir::RunDir;
-use crate::jobs::store::{ADOPTED, Job, NewJob, Store};
-use crate::notification::receivers_of;
+use crate::jobs::store::{ADOPTED, Job, JobWarning, NewJob, Store};
+use crate::notification::{Receiver, receivers_of};
 use crate::settings::Settings;
 
-/// The size of the largest `run.json` that is read.
-const SPEC_BYTES_MAX: u64 = 16 << 20;
+/// The size of the largest `run.json` that is read: a submission is not longer either.
+const SPEC_BYTES_MAX: u64 = 4 << 20;
+
+/// Far above what a run reaches; later attempts are counted from it.
+const ATTEMPT_MAX: u32 = 1_000_000;
+
+/// How much of a log is searched for the beginning of the attempt.
+const SEARCHED_BYTES_MAX: u64 = 64 << 20;
+
+const NOT_NOTIFIED: &str = "NOTIFICATIONS_IGNORED";
 
 /// A run to adopt.
 pub(super) struct Found {
@@ -73,11 +82,17 @@ pub(super) fn follower(
     Ok(unfinished.into_iter().find(follows))
 }
 
-/// The job that follows `run`.
-pub(super) fn job(run: &Found, caller: Caller) -> Result<NewJob, Error> {
+/// The job that follows `run`. Its `run.json` is its user's file, and must be within the limits of a
+/// submission.
+pub(super) fn job(run: &Found, caller: Caller, settings: &Settings) -> Result<NewJob, Error> {
     let job = &run.spec.job;
     let mut keys: Value = serde_json::to_value(job).map_err(Error::Resolved)?;
     remove_nulls(&mut keys);
+    let job_file =
+        serde_saphyr::to_string(&keys).map_err(|error| Error::Fork(error.to_string()))?;
+    let parsed = JobFile::parse(&job_file, &run.folder);
+    parsed.map_err(|violations| refused(format!("{RUN_SPEC_FILE}: {}", described(&violations))))?;
+    let (receivers, warnings) = receivers(run, &caller, settings);
     let is_own = is_own(run.owner, &caller);
     Ok(NewJob {
         id: job_id::new().map_err(Error::Random)?,
@@ -90,13 +105,44 @@ pub(super) fn job(run: &Found, caller: Caller) -> Result<NewJob, Error> {
         price_per_hour: job.resources.price_per_hour,
         engine: ADOPTED.to_owned(),
         hosts: job.resources.hosts,
-        receivers: receivers_of(&job.notify),
+        receivers,
+        warnings,
         output_dir: job.output_dir.display().to_string(),
-        job_file: serde_saphyr::to_string(&keys).map_err(|error| Error::Fork(error.to_string()))?,
+        job_file,
         base_dir: run.folder.display().to_string(),
         resolved: serde_json::to_string(job).map_err(Error::Resolved)?,
         ..NewJob::default()
     })
+}
+
+/// The receivers of a run's notifications, which its user named: none if somebody else adopts the run, whose
+/// rights they would have, or if a job of this user could not have them.
+fn receivers(
+    run: &Found,
+    caller: &Caller,
+    settings: &Settings,
+) -> (Vec<Receiver>, Vec<JobWarning>) {
+    let (named, owner) = (receivers_of(&run.spec.job.notify), user_name(run.owner.uid));
+    let account = caller.account.map(|_| run.owner);
+    let is_forbidden = !is_own(run.owner, caller)
+        || !forbidden_notifications(&run.spec.job, &owner, account, settings).is_empty();
+    if named.is_empty() || !is_forbidden {
+        return (named, Vec::new());
+    }
+    let message = format!(
+        "the notifications of {RUN_SPEC_FILE} are not sent: its user {owner} named them, and a job that {} \
+         submits could not have them",
+        caller.user
+    );
+    (Vec::new(), vec![JobWarning { code: NOT_NOTIFIED.to_owned(), message }])
+}
+
+/// The first violations, in one line.
+fn described(violations: &[Violation]) -> String {
+    const SHOWN: usize = 3;
+    let shown = violations.iter().take(SHOWN);
+    let shown = shown.map(|it| format!("{} {}", it.field, it.description));
+    shown.collect::<Vec<_>>().join("; ")
 }
 
 /// The folder without links, and its owner.
@@ -129,16 +175,26 @@ fn is_own(owner: Account, caller: &Caller) -> bool {
 
 fn read_spec(folder: &Path, owner: Account) -> io::Result<RunSpec> {
     let mut text = Vec::new();
-    open(&folder.join(RUN_SPEC_FILE), owner)?.take(SPEC_BYTES_MAX).read_to_end(&mut text)?;
-    Ok(serde_json::from_slice(&text)?)
+    let file = open(&folder.join(RUN_SPEC_FILE), owner)?;
+    file.take(SPEC_BYTES_MAX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > SPEC_BYTES_MAX {
+        return Err(io::Error::other(format!("is longer than {SPEC_BYTES_MAX} bytes")));
+    }
+    let spec: RunSpec = serde_json::from_slice(&text)?;
+    match (1..=ATTEMPT_MAX).contains(&spec.attempt) {
+        true => Ok(spec),
+        false => Err(io::Error::other(format!("attempt must be 1 to {ATTEMPT_MAX}"))),
+    }
 }
 
-/// When the attempt began, by its first event.
+/// When the attempt began, by its first event in the first part of the log.
 fn began(folder: &Path, owner: Account, attempt: u32) -> Option<i64> {
     let path = folder.join("events.log");
     let log = EventLogReader::of_file(open(&path, owner).ok()?, &path);
     let (mut offset, mut began) = (0, None);
-    while let Some(events) = log.read_from(offset).ok().filter(|events| !events.is_empty()) {
+    while offset < SEARCHED_BYTES_MAX
+        && let Some(events) = log.read_from(offset).ok().filter(|events| !events.is_empty())
+    {
         for logged in events {
             offset = logged.next_offset;
             if matches!(&logged.event.kind, Some(Kind::Started(it)) if it.attempt == attempt) {

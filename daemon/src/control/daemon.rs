@@ -28,7 +28,9 @@ use super::queue::SharedQueue;
 use crate::access::Caller;
 use crate::access::logins::Logins;
 use crate::access::tokens::Tokens;
+use crate::jobs::lost_store;
 use crate::jobs::record;
+use crate::jobs::reserve::Reserve;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
 use crate::jobs::state_lock::{LockError, StateLock};
@@ -66,6 +68,8 @@ pub(crate) struct Daemon {
     board: Board,
     folders: FoldersInUse,
     pub(super) holds: Holds,
+    /// Space for requests to cancel on a full disk.
+    reserve: Reserve,
     /// Held while a run is adopted.
     adopting: Mutex<()>,
     /// Sessions of the web page.
@@ -106,9 +110,11 @@ impl Daemon {
             let_users_through(path).map_err(state_dir_error)?;
         }
         let lock = StateLock::acquire(&settings.lock_path())?;
-        record::refuse_lost_store(path, &settings.store_path())?;
+        lost_store::refuse_blank_store(path, &settings.store_path())?;
         let store = Store::open(&settings.store_path())?;
+        lost_store::refuse_outdated_store(path, &settings.store_path(), &store)?;
         store.set_operators_receivers(settings.receivers.clone());
+        let reserve = Reserve::of(path);
         let holds = Holds::default();
         holds.restore(&store)?;
         let tokens = Tokens::new(store.tokens()?);
@@ -129,6 +135,7 @@ impl Daemon {
             board: Board::default(),
             folders: FoldersInUse::default(),
             holds,
+            reserve,
             adopting: Mutex::default(),
             logins: Logins::default(),
             _lock: lock,
@@ -272,15 +279,18 @@ impl Daemon {
         if let Some(job) = adoption::follower(store, settings, &run)? {
             return Ok((job, false));
         }
-        let new = adoption::job(&run, caller)?;
+        let new = adoption::job(&run, caller, settings)?;
         let run_dir = self.run_dir(&new.id);
         run_dir.link(&run.folder, run.owner.uid).map_err(Error::Link)?;
         let claim = || claim::claim(&run_dir.claim(run.spec.attempt), &Claim::Adopted);
-        let adopted = claim().map_err(Error::Link).and_then(|_| {
-            record::write_adopted(&run_dir, &new).map_err(Error::Link)?;
-            Ok(store.adopt(&new, run.spec.attempt, run.began)?)
-        });
-        adopted.map(|job| (job, true)).inspect_err(|_| run_dir.unlink())
+        let adopted = claim().map_err(Error::Link);
+        let adopted = adopted.and_then(|_| Ok(store.adopt(&new, run.spec.attempt, run.began)?));
+        let job = adopted.inspect_err(|_| run_dir.unlink())?;
+        // A record of a job that the store does not have would keep the next daemon from starting.
+        if let Err(error) = record::write_adopted(&run_dir, &new) {
+            tracing::warn!(job = job.id, %error, "write the job's record");
+        }
+        Ok((job, true))
     }
 
     /// Plans a job, and refuses one that does not fit this host. With a search, compares the meshes of
@@ -338,8 +348,9 @@ impl Daemon {
         let id = self.get(reference, by.scope()).await?.id;
         let (wanted, reason) = (id.clone(), format!("cancelled by {}", by.user));
         let run_dir = self.run_dir(&id);
+        let reserve = self.reserve.clone();
         let cancel = move |store: &Store| {
-            let job = store.cancel(&wanted, &reason)?;
+            let job = reserve.spend_on(|| store.cancel(&wanted, &reason))?;
             if let Err(error) = record::cancel(&run_dir) {
                 tracing::warn!(job = job.id, %error, "record the job's cancellation");
             }

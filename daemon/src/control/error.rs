@@ -132,6 +132,8 @@ impl From<StoreError> for Error {
             error @ (StoreError::Sqlite { .. }
             | StoreError::Corrupt { .. }
             | StoreError::Lost { .. }
+            | StoreError::Outdated { .. }
+            | StoreError::Records { .. }
             | StoreError::Newer { .. }) => Error::Store(error),
         }
     }

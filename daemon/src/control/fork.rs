@@ -57,6 +57,12 @@ pub(super) fn submission(
         keys.remove("checkpoint_dir");
     }
     job["train"]["resume_from_checkpoint"] = folder.into();
+    // A command that another user named would run with the rights of the caller.
+    if parent.owner != owner
+        && let Some(keys) = job.as_object_mut()
+    {
+        keys.remove("notify");
+    }
     if let Some(resources) = job["resources"].as_object_mut() {
         resources.remove("after");
     }

@@ -6,7 +6,9 @@
 pub(crate) mod backup;
 pub(crate) mod cluster;
 pub(crate) mod doctor;
+pub(crate) mod lost_store;
 pub(crate) mod record;
+pub(crate) mod reserve;
 pub(crate) mod run_dir;
 pub(crate) mod scheduler;
 pub(crate) mod state;

@@ -81,6 +81,11 @@ impl RunDir {
         self.records.join("job.json")
     }
 
+    /// The newest attempt and its cores.
+    pub(crate) fn placement(&self) -> PathBuf {
+        self.records.join("placement.json")
+    }
+
     /// Exists if the job was cancelled.
     pub(crate) fn cancelled(&self) -> PathBuf {
         self.records.join("cancelled")

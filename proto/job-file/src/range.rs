@@ -15,6 +15,11 @@ pub(crate) fn above(limit: f64) -> (Bound<f64>, Bound<f64>) {
     (Bound::Excluded(limit), Bound::Unbounded)
 }
 
+/// All numbers above a limit, up to another.
+pub(crate) fn above_to(limit: f64, max: f64) -> (Bound<f64>, Bound<f64>) {
+    (Bound::Excluded(limit), Bound::Included(max))
+}
+
 impl Range {
     pub(crate) fn new(bounds: impl RangeBounds<f64>) -> Self {
         Self { low: bounds.start_bound().cloned(), high: bounds.end_bound().cloned() }

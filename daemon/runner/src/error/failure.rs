@@ -7,6 +7,7 @@ use traind_hub::Problem as HubProblem;
 use traind_loader::Error as LoaderError;
 use traind_models::Error as ModelError;
 use traind_proto::error_chain::{causes, error_chain};
+use traind_proto::reasons;
 use traind_proto::v1::Failure;
 
 use super::{RunError, reason};
@@ -78,7 +79,7 @@ impl RunError {
         }
     }
 
-    /// Whether the host's disk, another host, or the way to a bucket or the hub, is at fault, so that the same run may succeed later. A run that has
+    /// Whether the host's disk or its missing plugin, another host, or the way to a bucket or the hub, is at fault, so that the same run may succeed later. A run that has
     /// not `begun` may itself need too much space, or write to the wrong place.
     pub(crate) fn is_transient(&self, begun: bool) -> bool {
         match self {
@@ -90,6 +91,8 @@ impl RunError {
             RunError::Hub { source, .. } => {
                 begun && matches!(*source.problem, HubProblem::DiskFull { .. })
             }
+            // The plugin was there when the daemon started the runner, and is being replaced.
+            error if error.failure().reason == reasons::PLUGIN_NOT_FOUND => true,
             _ => causes(self)
                 .filter_map(<dyn StdError>::downcast_ref)
                 .any(|error| disk_may_recover(error, begun)),

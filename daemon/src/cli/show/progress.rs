@@ -10,7 +10,7 @@ use traind_proto::v1::{Event, Job, JobState, Step, WatchCoresRequest};
 
 use crate::cli::connect::client::Connection;
 use crate::interfaces::text::events::{describe, metrics};
-use crate::interfaces::text::{duration, number, printable, state};
+use crate::interfaces::text::{duration, indented, number, one_line, state};
 
 const TICK: Duration = Duration::from_millis(120);
 /// How often the bar is updated.
@@ -85,14 +85,14 @@ impl Progress {
     pub(crate) fn print_result(&self, job: &Job) {
         eprintln!("job {} {}", job.id, state(job.state()));
         if !job.metrics.is_empty() {
-            eprintln!("{}", printable(&metrics(&job.metrics)));
+            eprintln!("{}", one_line(&metrics(&job.metrics)));
         }
         match job.state() {
-            JobState::Completed => eprintln!("output: {}", job.output_dir),
+            JobState::Completed => eprintln!("output: {}", one_line(&job.output_dir)),
             JobState::Failed => {
                 if let Some(failure) = &job.failure {
                     let text = format!("{}: {}", failure.reason, failure.message);
-                    eprintln!("{}", printable(&text));
+                    eprintln!("{}", indented(&text));
                 }
             }
             _ => {}

@@ -1,5 +1,6 @@
 //! Whether a job may look up the paths that its file names, whether they exist, and whether its user has access.
 
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -84,6 +85,8 @@ pub(super) fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<Fiel
             note(field, user.not_accessible("read the folder", folder));
         } else if !folder.is_dir() {
             note(field, format!("there is no folder {}", folder.display()));
+        } else if let Some(special) = special_file(folder) {
+            note(field, not_regular(&special));
         }
     }
     for (field, files) in splits(job) {
@@ -179,9 +182,30 @@ fn missing_data(pattern: &Path, user: &Reader) -> Option<String> {
         return match user.may(pattern, Access::READ_OK) {
             Err(Errno::ACCESS) => Some(user.not_accessible("read", pattern)),
             // A folder may be a data set saved by `datasets`, which the runner checks.
+            _ if is_special(pattern) => Some(not_regular(pattern)),
+            _ if pattern.is_dir() => special_file(pattern).as_deref().map(not_regular),
             _ => (!pattern.exists()).then(|| format!("there is no file {shown}")),
         };
     }
-    let found = glob::glob(pattern.to_str()?).ok()?.flatten().any(|path| path.is_file());
-    (!found).then(|| format!("no file matches {shown}"))
+    let found: Vec<PathBuf> = glob::glob(pattern.to_str()?).ok()?.flatten().collect();
+    if let Some(special) = found.iter().find(|path| is_special(path)) {
+        return Some(not_regular(special));
+    }
+    let is_matched = found.iter().any(|path| path.is_file());
+    (!is_matched).then(|| format!("no file matches {shown}"))
+}
+
+/// The first entry of a folder that is neither a file nor a folder.
+fn special_file(folder: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    entries.map(|entry| entry.path()).find(|path| is_special(path))
+}
+
+/// Whether it is a pipe, a socket or a device: opening it may block, and reading it may never end.
+fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+fn not_regular(path: &Path) -> String {
+    format!("{} is a pipe, a socket or a device, and not a file", path.display())
 }

@@ -37,7 +37,8 @@ pub(crate) fn admit(
     let Parsed { mut job, warnings } = parsed.map_err(|violations| Error::JobFile {
         violations: violations.into_iter().map(FieldViolation::from).collect(),
     })?;
-    refuse(forbidden_notifications(&job, submission, settings))?;
+    let Submission { owner, account, .. } = submission;
+    refuse(forbidden_notifications(&job, owner, *account, settings))?;
     // First, so that paths outside the allowed folders are not even looked up.
     refuse(outside(&job, &settings.roots))?;
     let missing = with_rights_of(submission.account, || missing_files(&job, submission.account));
@@ -99,9 +100,10 @@ fn new_job(
 }
 
 /// Every notification that would give the job's user more rights than the job has.
-fn forbidden_notifications(
+pub(super) fn forbidden_notifications(
     job: &JobFile,
-    submission: &Submission,
+    owner: &str,
+    account: Option<Account>,
     settings: &Settings,
 ) -> Vec<FieldViolation> {
     let (notify, mut forbidden) = (&job.notify, Vec::new());
@@ -109,10 +111,10 @@ fn forbidden_notifications(
         let (field, description) = (field.to_owned(), description.to_owned());
         forbidden.push(FieldViolation { field, description });
     };
-    let is_own = || submission.owner == user_name(Account::own().uid);
+    let is_own = || owner == user_name(Account::own().uid);
     if !notify.command.is_empty() && !settings.roots.is_empty() {
         note("notify.command", "is not allowed by a daemon that confines jobs to folders");
-    } else if !notify.command.is_empty() && submission.account.is_none() && !is_own() {
+    } else if !notify.command.is_empty() && account.is_none() && !is_own() {
         let description = "would run as the daemon's user; it needs a daemon that runs jobs as \
             their submitters";
         note("notify.command", description);

@@ -5,7 +5,7 @@ use rustix::process::{Resource, getrlimit};
 use super::Check;
 
 /// Shards, sockets and libraries of a large job.
-const OPEN_FILES_MIN: u64 = 8192;
+pub(crate) const OPEN_FILES_MIN: u64 = 8192;
 
 pub(super) fn open_files() -> Check {
     const NAME: &str = "open files";

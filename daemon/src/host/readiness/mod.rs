@@ -12,6 +12,7 @@ use std::path::Path;
 use super::plugins::{Plugin, PluginError, plugin};
 
 pub(crate) use files::HostFiles;
+pub(crate) use limits::OPEN_FILES_MIN;
 
 /// One requirement of a platform.
 #[derive(Clone, Debug, PartialEq, Eq)]

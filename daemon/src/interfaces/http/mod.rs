@@ -4,7 +4,10 @@
 //! connect through ssh or an authenticating proxy. Requests must name the loopback host, so that a
 //! web site cannot make its visitors' browsers read from the daemon (DNS rebinding). Every user of
 //! this host can connect, so slow clients are disconnected and the number of connections is
-//! limited, which protects the daemon's file descriptors.
+//! limited, which protects the daemon's file descriptors. A request counts once its body has arrived, and
+//! connections without a session make room for new ones, so that nobody waits for a stranger.
+
+mod seats;
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,23 +15,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::to_bytes;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::limit::GlobalConcurrencyLimitLayer;
+use tower::{Service, service_fn};
 
-/// Includes a connection for each open page that follows a job; further clients wait.
-const CONNECTIONS_MAX: usize = 1024;
+use seats::{Seat, Seats};
+
+/// Connections on which a request with a session succeeded, such as that of a page that follows a job.
+const KNOWN_MAX: usize = 1024;
+/// All others. The oldest one is closed for a new one.
+const STRANGERS_MAX: usize = 512;
 const REQUESTS_MAX: usize = 64;
 /// Limit from the connection, or the previous response, to the end of a request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+/// Limit from there to the end of the request's body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit from there to the start of the response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Delay after a failed accept, which usually means too many open files.
@@ -60,18 +71,23 @@ pub(crate) async fn bind(
 
 /// Serves until `closing` is cancelled, which also ends streams.
 pub(crate) async fn serve(listener: TcpListener, router: Router, closing: CancellationToken) {
+    serve_seats(listener, router, Seats::new(STRANGERS_MAX, KNOWN_MAX), closing).await;
+}
+
+async fn serve_seats(
+    listener: TcpListener,
+    router: Router,
+    seats: Seats,
+    closing: CancellationToken,
+) {
     let router = guarded(router);
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let accepting = async {
-        while let Ok(permit) = permits.clone().acquire_owned().await {
+        loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    let serving = serve_client(stream, router.clone(), HEAD_TIMEOUT);
-                    let serving = closing.clone().run_until_cancelled_owned(serving);
-                    tokio::spawn(async move {
-                        serving.await;
-                        drop(permit);
-                    });
+                    let seat = Arc::new(seats.enter());
+                    let serving = serve_client(stream, router.clone(), seat, HEAD_TIMEOUT);
+                    tokio::spawn(closing.clone().run_until_cancelled_owned(serving));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "accept an HTTP connection");
@@ -89,14 +105,41 @@ fn guarded(router: Router) -> Router {
         .layer(middleware::from_fn(require_loopback_host))
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .layer(GlobalConcurrencyLimitLayer::new(REQUESTS_MAX))
+        // Outermost: a request whose body does not arrive is none of those.
+        .layer(middleware::from_fn(|request, next| receive_body(request, next, BODY_TIMEOUT)))
 }
 
-/// Serves one client until it disconnects, or sends no request within `head_timeout`.
-async fn serve_client(stream: TcpStream, router: Router, head_timeout: Duration) {
+/// Receives the whole body, which is small.
+async fn receive_body(request: Request, next: Next, timeout: Duration) -> Response {
+    let (head, body) = request.into_parts();
+    match tokio::time::timeout(timeout, to_bytes(body, REQUEST_BYTES_MAX)).await {
+        Ok(Ok(body)) => next.run(Request::from_parts(head, body.into())).await,
+        Ok(Err(_)) => {
+            let message = format!("the request has no body of at most {REQUEST_BYTES_MAX} bytes");
+            (StatusCode::PAYLOAD_TOO_LARGE, message).into_response()
+        }
+        Err(_) => (StatusCode::REQUEST_TIMEOUT, "the request's body took too long").into_response(),
+    }
+}
+
+/// Serves one client until it disconnects, sends no request within `head_timeout`, or loses its seat.
+async fn serve_client(stream: TcpStream, router: Router, seat: Arc<Seat>, head_timeout: Duration) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head_timeout);
-    let service = TowerToHyperService::new(router);
-    if let Err(error) = http.serve_connection(TokioIo::new(stream), service).await {
+    let displaced = seat.displaced.clone();
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
+        let has_session = request.headers().contains_key(header::AUTHORIZATION);
+        let (mut router, seat) = (router.clone(), seat.clone());
+        async move {
+            let response = router.call(request).await;
+            if has_session && response.as_ref().is_ok_and(|it| it.status().is_success()) {
+                seat.admit();
+            }
+            response
+        }
+    });
+    let serving = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+    if let Some(Err(error)) = displaced.run_until_cancelled(serving).await {
         tracing::debug!(%error, "serve an HTTP connection");
     }
 }
@@ -128,6 +171,8 @@ fn is_loopback_name(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::body::Body;
+    use axum::routing::post;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[test]
@@ -155,11 +200,59 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: ").await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let serving = serve_client(stream, guarded(Router::new()), Duration::from_millis(20));
+        let seat = Arc::new(Seats::new(1, 1).enter());
+        let serving = serve_client(stream, guarded(Router::new()), seat, Duration::from_millis(20));
         let ended = tokio::time::timeout(Duration::from_secs(30), serving).await;
         assert!(ended.is_ok(), "the connection stays open");
         let mut response = String::new();
         client.read_to_string(&mut response).await.unwrap();
         assert!(!response.starts_with("HTTP/1.1 200"), "{response}");
+    }
+
+    /// As many unfinished bodies as requests are served at once, and more.
+    #[tokio::test]
+    async fn nobody_waits_for_the_bodies_of_strangers() {
+        let listener = bind("--web-address", "127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/", post(|body: String| async { body }));
+        let closing = CancellationToken::new();
+        let seats = Seats::new(REQUESTS_MAX + 8, 1);
+        tokio::spawn(serve_seats(listener, router, seats, closing.clone()));
+        let head =
+            "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 5\r\n\r\n";
+        let mut strangers = Vec::new();
+        for _ in 0..REQUESTS_MAX + 64 {
+            let mut stranger = TcpStream::connect(address).await.unwrap();
+            // One that was displaced is closed.
+            let _ = stranger.write_all(format!("{head}abc").as_bytes()).await;
+            strangers.push(stranger);
+        }
+        let answered = async {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            client.write_all(format!("{head}hello").as_bytes()).await.unwrap();
+            let mut response = String::new();
+            client.read_to_string(&mut response).await.unwrap();
+            response
+        };
+        let response = tokio::time::timeout(BODY_TIMEOUT / 2, answered).await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 200") && response.ends_with("hello"), "{response}");
+        // The oldest stranger has made room.
+        let mut end = Vec::new();
+        let closed = strangers[0].read_to_end(&mut end).await;
+        assert!(closed.is_err() || !end.starts_with(b"HTTP/1.1 200"), "{end:?}");
+        closing.cancel();
+    }
+
+    #[tokio::test]
+    async fn a_body_that_does_not_arrive_is_given_up() {
+        let receive = |request, next| receive_body(request, next, Duration::from_millis(20));
+        let mut router = Router::new()
+            .route("/", post(|body: String| async { body }))
+            .layer(middleware::from_fn(receive));
+        let endless = Body::from_stream(futures_util::stream::pending::<io::Result<&[u8]>>());
+        let request = Request::post("/").body(endless).unwrap();
+        assert_eq!(router.call(request).await.unwrap().status(), StatusCode::REQUEST_TIMEOUT);
+        let long = Request::post("/").body(Body::from(vec![b'a'; REQUEST_BYTES_MAX + 1])).unwrap();
+        assert_eq!(router.call(long).await.unwrap().status(), StatusCode::PAYLOAD_TOO_LARGE);
     }
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use traind_proto::v1::{self, Event, event::Kind};
 
-use super::{bytes, duration, number, plain, printable, state};
+use super::{bytes, duration, indented, number, plain, state};
 
 /// Most classes of a data set that a description lists.
 const CLASSES_SHOWN: usize = 12;
 
-/// Describes an event in one line, or several if its message has several.
+/// Describes an event in one line, or if its message has several, in indented ones.
 pub(crate) fn describe(event: &Event) -> String {
-    printable(&description(event))
+    indented(&description(event))
 }
 
 fn description(event: &Event) -> String {

@@ -23,6 +23,16 @@ pub(crate) fn printable(text: &str) -> String {
     text.replace(is_control, "\u{fffd}")
 }
 
+/// Untrusted text as one line: a line break in it would look like a line of the program.
+pub(crate) fn one_line(text: &str) -> String {
+    printable(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
+/// The lines of untrusted text, of which all but the first are indented.
+pub(crate) fn indented(text: &str) -> String {
+    printable(text).replace('\n', "\n    ")
+}
+
 /// The state's name in lower case.
 pub(crate) fn state(state: JobState) -> String {
     plain(state.as_str_name(), "JOB_STATE_")
@@ -112,6 +122,12 @@ mod tests {
             printable(hostile),
             "a\u{fffd}]52;c;Y3VybA==\u{fffd}b\u{fffd}2J\u{fffd}\u{fffd}txt\nnext\t\u{e4}"
         );
+    }
+
+    #[test]
+    fn a_line_break_in_untrusted_text_begins_no_line_of_the_program() {
+        assert_eq!(one_line("eval\nstate      completed\t1"), "eval\\nstate      completed\\t1");
+        assert_eq!(indented("failed\nstate      completed"), "failed\n    state      completed");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 mod rebuild;
 mod replay;
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::jobs::lost_store;
 use crate::jobs::record;
 use crate::jobs::state_lock::{LockError, StateLock};
 use crate::jobs::store::{Store, StoreError, is_blank};
@@ -61,7 +61,7 @@ impl StoppedState {
         match Store::open(&self.store_path()) {
             Ok(store) => {
                 let mut found = store.integrity()?;
-                found.extend(self.missing_jobs(&store)?);
+                found.extend(lost_store::problems(&self.state_dir, &store)?);
                 Ok(found)
             }
             Err(StoreError::Corrupt { detail, .. }) => Ok(vec![detail]),
@@ -69,23 +69,13 @@ impl StoppedState {
         }
     }
 
-    /// Describes jobs that have a folder, but are not in the store.
-    fn missing_jobs(&self, store: &Store) -> Result<Vec<String>, DoctorError> {
-        let known = store.ids()?;
-        let ids = self.job_ids()?.into_iter().filter(|id| !known.contains(id));
-        Ok(ids.map(|id| format!("job {id} has a folder and is not in the store")).collect())
-    }
-
     /// Ids of the jobs that have folders.
     fn job_ids(&self) -> Result<Vec<String>, DoctorError> {
         let path = record::folder(&self.state_dir);
-        let io_error = |source| DoctorError::Io { action: "list", path: path.clone(), source };
-        if !path.exists() {
-            return Ok(Vec::new());
-        }
-        let entries = fs::read_dir(&path).map_err(io_error)?;
-        let names = entries.map(|entry| Ok(entry.map_err(io_error)?.file_name()));
-        let names: Vec<_> = names.collect::<Result<_, DoctorError>>()?;
-        Ok(names.into_iter().filter_map(|name| name.into_string().ok()).collect())
+        record::ids(&self.state_dir).map_err(|source| DoctorError::Io {
+            action: "list",
+            path,
+            source,
+        })
     }
 }

@@ -43,10 +43,18 @@ pub(crate) fn rebuild(state: &StoppedState) -> Result<Rebuilt, DoctorError> {
         }
     }
     store.checkpoint()?;
+    let known = store.ids()?;
     drop(store);
     sync(&draft)?;
     rebuilt.kept = keep_damaged(state)?;
     rename(&draft, &state.store_path())?;
+    for (id, why) in rebuilt.lost.iter_mut().filter(|(id, _)| !known.contains(id)) {
+        // Otherwise, the next daemon would refuse the store for not having this job.
+        match record::set_aside(&state.state_dir, id) {
+            Ok(folder) => why.push_str(&format!("; its records are in {}", folder.display())),
+            Err(error) => why.push_str(&format!("; its records cannot be moved away: {error}")),
+        }
+    }
     Ok(rebuilt)
 }
 

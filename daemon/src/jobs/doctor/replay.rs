@@ -2,20 +2,25 @@
 //! that is alive is left to the next daemon, which attaches to it as after any restart.
 
 use std::fs;
+use std::io::Read;
 use std::time::Duration;
 
-use traind_job_file::RunSpec;
+use traind_job_file::{RUN_SPEC_FILE, RunSpec};
 use traind_proto::event_log::LoggedEvent;
 use traind_proto::reasons;
 use traind_proto::v1::{self, event::Kind};
 
 use crate::clock;
 use crate::host::process::Identity;
+use crate::jobs::record;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::{JobState, Outcome};
 use crate::jobs::store::{ADOPTED, Job, NewJob, Store, StoreError};
 use crate::jobs::supervisor;
 use crate::jobs::supervisor::claim::Claim;
+
+/// The size of the largest `run.json` that is read.
+const SPEC_BYTES_MAX: u64 = 16 << 20;
 
 const REBUILT: &str = "the store was rebuilt";
 
@@ -34,7 +39,7 @@ pub(super) fn replay_job(
     let cancelled = run_dir.cancelled().exists();
     let cancel = || if cancelled { store.cancel(id, "cancelled").map(drop) } else { Ok(()) };
     let last = last_claim(run_dir);
-    let Ok(spec) = RunSpec::read(run_dir.path()) else {
+    let Some(mut spec) = read_spec(run_dir) else {
         if let Some((attempt, _)) = last {
             store.place_attempt(id, &[], attempt, None)?;
             cancel()?;
@@ -43,6 +48,15 @@ pub(super) fn replay_job(
         // The job never had a runner.
         return cancel();
     };
+    // The file is the user's, and may name another job, the cores of others, or any attempt.
+    let placement = record::placement(run_dir);
+    let claimed = last.as_ref().map_or(0, |(attempt, _)| *attempt);
+    spec.job_id.clone_from(id);
+    spec.attempt = placement.as_ref().map_or(claimed, |it| it.attempt.max(claimed));
+    spec.cores = placement.map(|it| it.cores).unwrap_or_default();
+    if spec.attempt == 0 {
+        return cancel();
+    }
     replay_events(store, run_dir, &spec)?;
     if store.get(id)?.attempt < spec.attempt {
         begin(store, &spec, spec.attempt, None)?;
@@ -58,6 +72,14 @@ pub(super) fn replay_job(
         // The job was placed, but no runner started.
         _ => store.requeue(id, REBUILT).map(drop),
     }
+}
+
+/// Reads the `run.json` of a run folder, which may be its user's.
+fn read_spec(run_dir: &RunDir) -> Option<RunSpec> {
+    let mut text = Vec::new();
+    let file = run_dir.open(&run_dir.path().join(RUN_SPEC_FILE)).ok()?;
+    file.take(SPEC_BYTES_MAX).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 /// Stores the logged events, each attempt's after its placement. Reads a damaged log as far as
@@ -98,7 +120,7 @@ fn begin(store: &Store, spec: &RunSpec, attempt: u32, time: Option<i64>) -> Resu
         };
     }
     // The log is the user's file, and may contain anything.
-    let next = job.attempt + 1;
+    let next = job.attempt.saturating_add(1);
     let attempt = attempt.clamp(next, spec.attempt.max(next));
     store.place_attempt(id, &spec.cores, attempt, time).map(drop)
 }

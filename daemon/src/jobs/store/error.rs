@@ -17,6 +17,12 @@ pub enum StoreError {
     )]
     Lost { path: PathBuf, records: PathBuf },
     #[error(
+        "the job store {path} is older than the records of its jobs in {records}, so that jobs would be lost or run twice ({count} found, such as: {example}); rebuild it from them with `traind doctor --rebuild`, or restore a backup"
+    )]
+    Outdated { path: PathBuf, records: PathBuf, count: usize, example: String },
+    #[error("list the records of jobs in {path}: {source}")]
+    Records { path: PathBuf, source: std::io::Error },
+    #[error(
         "the job store has version {found}, and this traind supports up to {known}: start the newer traind that wrote it"
     )]
     Newer { found: usize, known: usize },
@@ -39,7 +45,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(super) fn sqlite(action: &'static str) -> impl FnOnce(rusqlite::Error) -> StoreError {
+    /// Whether the store's disk has no room.
+    pub(crate) fn is_full_disk(&self) -> bool {
+        let StoreError::Sqlite { source, .. } = self else { return false };
+        source.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull)
+    }
+
+    pub(crate) fn sqlite(action: &'static str) -> impl FnOnce(rusqlite::Error) -> StoreError {
         move |source| StoreError::Sqlite { action, source }
     }
 }

@@ -195,8 +195,14 @@ impl Job {
         failed.map(|(host, _)| host.clone()).collect()
     }
 
-    /// Counts a failure of `host`.
+    /// Counts a failure of `host`. A runner's words name it, so the number of hosts is bounded.
     pub(crate) fn blame_host(&mut self, host: &str) {
+        const HOSTS_MAX: usize = 1000;
+        const NAME_BYTES_MAX: usize = 256;
+        let is_known = self.host_failures.contains_key(host);
+        if !is_known && (self.host_failures.len() >= HOSTS_MAX || host.len() > NAME_BYTES_MAX) {
+            return;
+        }
         *self.host_failures.entry(host.to_owned()).or_default() += 1;
     }
 

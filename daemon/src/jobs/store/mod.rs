@@ -12,6 +12,7 @@ mod job;
 mod outbox;
 mod preparation;
 mod read;
+mod runner_events;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,9 @@ use crate::notification::Receiver;
 /// How long to wait for another program's lock on the file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long to wait for it when the daemon starts, as after a backup that another program makes.
+const BUSY_TIMEOUT_AT_START: Duration = Duration::from_secs(30);
+
 /// A handle to the store; clones share it.
 #[derive(Clone)]
 pub(crate) struct Store {
@@ -73,8 +77,10 @@ impl Store {
         // SQLite gives better errors about the file.
         let _ = restrict_to_owner(path);
         let mut writer = connect(path, OpenFlags::default())?;
+        writer.busy_timeout(BUSY_TIMEOUT_AT_START).map_err(StoreError::sqlite("configure"))?;
         check(&writer, path)?;
         schema::migrate(&mut writer)?;
+        writer.busy_timeout(BUSY_TIMEOUT).map_err(StoreError::sqlite("configure"))?;
         let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let reader = connect(path, read_only)?;
         let inner = Inner {

@@ -1,6 +1,6 @@
 //! The tables, as migrations that are never edited once released: a change is a new entry.
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::StoreError;
 
@@ -135,7 +135,8 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
         return Err(StoreError::Newer { found: version, known: MIGRATIONS.len() });
     }
     for (index, migration) in MIGRATIONS.iter().enumerate().skip(version) {
-        let transaction = connection.transaction().map_err(StoreError::sqlite("begin"))?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = transaction.map_err(StoreError::sqlite("begin"))?;
         apply(&transaction, migration, index + 1).map_err(StoreError::sqlite("migrate"))?;
         transaction.commit().map_err(StoreError::sqlite("commit a migration"))?;
     }

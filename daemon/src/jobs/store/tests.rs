@@ -57,6 +57,69 @@ fn step(step: u64, loss: f64) -> Event {
     event(Kind::Step(Step { step, loss, ..Default::default() }))
 }
 
+/// Another program that writes between the read and the write of a change would make it fail at once, and not
+/// wait.
+#[test]
+fn a_change_holds_the_lock_from_its_beginning() {
+    let (folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    let other = rusqlite::Connection::open(folder.path().join("traind.db")).unwrap();
+    other.busy_timeout(std::time::Duration::ZERO).unwrap();
+    let write = || other.execute("UPDATE jobs SET name = 'other'", []);
+    let changed = store.edit("a", |draft| {
+        let locked = write().unwrap_err().sqlite_error_code();
+        assert_eq!(locked, Some(rusqlite::ErrorCode::DatabaseBusy));
+        draft.job.name = "own".into();
+        Ok(())
+    });
+    changed.unwrap();
+    assert_eq!(write().unwrap(), 1);
+}
+
+/// Events of a runner may be forged by its user.
+#[test]
+fn the_history_metrics_and_splits_of_a_job_are_bounded() {
+    let (_folder, store) = store();
+    let job = store.create(&new_job("a")).unwrap();
+    store.place("a", &[0]).unwrap();
+    let evaluated = |names: Vec<String>| {
+        let metrics = names.into_iter().map(|name| (name, 0.5)).collect();
+        event(Kind::Evaluated(Evaluated { metrics, ..Default::default() }))
+    };
+    let names = (0..20_000).map(|number| format!("m{number}")).collect();
+    let forged = vec![evaluated(names), evaluated(vec!["a".repeat(1 << 20)])];
+    assert_eq!(store.record("a", forged, 1).unwrap().metrics.len(), 1000);
+    let splits = (0..150).map(|number| prepared(&number.to_string(), 1)).collect();
+    store.record("a", splits, 2).unwrap();
+    assert_eq!(store.splits(job.number).unwrap().len(), 100);
+
+    let before = store.record("a", vec![step(1, 0.5)], 3).unwrap().last_sequence;
+    let full = super::runner_events::HISTORY_BYTES_MAX + 1;
+    for more in 0..3 {
+        store.record("a", vec![step(2 + more, 0.5); 10], full + more).unwrap();
+    }
+    let job =
+        store.record("a", vec![event(Kind::Finished(Finished::default()))], full + 9).unwrap();
+    assert_eq!(job.last_sequence, before + 1, "only the warning");
+    assert_eq!(job.progress.unwrap().step, 4, "the job is up to date");
+    assert!(job.finished.is_some());
+}
+
+/// A lock that ends within the time for it is waited for.
+#[test]
+fn another_programs_lock_is_waited_for() {
+    let (folder, store) = store();
+    store.create(&new_job("a")).unwrap();
+    let other = rusqlite::Connection::open(folder.path().join("traind.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE; UPDATE jobs SET name = 'other'").unwrap();
+    let cancelling = std::thread::spawn({
+        let store = store.clone();
+        move || store.cancel("a", "by ann")
+    });
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(cancelling.join().unwrap().unwrap().state, JobState::Cancelled);
+}
+
 #[test]
 fn events_get_their_sequence_with_the_offset_in_one_transaction() {
     let (folder, store) = store();

@@ -2,7 +2,9 @@
 //! its new events.
 
 use prost::Message;
-use rusqlite::{Connection, OptionalExtension, Transaction, named_params, params};
+use rusqlite::{
+    Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params,
+};
 use traind_proto::v1::{self, event::Kind};
 
 use super::folders::refuse_shared_output;
@@ -176,10 +178,7 @@ impl Store {
         events: Vec<v1::Event>,
         log_offset: u64,
     ) -> Result<Job, StoreError> {
-        self.edit(id, |draft| {
-            draft.job.log_offset = log_offset;
-            events.into_iter().try_for_each(|event| draft.record(event))
-        })
+        self.edit(id, |draft| draft.record_all(events, log_offset))
     }
 
     /// Stores how a job ended.
@@ -244,7 +243,9 @@ impl Store {
         work: impl FnOnce(&Transaction<'_>) -> Result<Vec<Job>, StoreError>,
     ) -> Result<Vec<Job>, StoreError> {
         let mut writer = self.writer();
-        let transaction = writer.transaction().map_err(StoreError::sqlite("begin"))?;
+        // Takes the lock for writing at once: one that is taken after the first read cannot be waited for.
+        let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = transaction.map_err(StoreError::sqlite("begin"))?;
         let changed = work(&transaction)?;
         transaction.commit().map_err(StoreError::sqlite("commit"))?;
         for job in &changed {
@@ -266,7 +267,7 @@ fn summary(failure: &v1::Failure) -> String {
 
 /// A job that is being changed within a transaction. Nothing is stored before `save`.
 pub(super) struct Draft<'a> {
-    connection: &'a Connection,
+    pub(super) connection: &'a Connection,
     pub(super) job: Job,
     operators: &'a [Receiver],
     /// Whether the change happened before, and is restored from the runner's log.
@@ -382,63 +383,12 @@ impl Draft<'_> {
         self.append(Kind::Waiting(v1::Waiting { reason: reason.to_owned() }))
     }
 
-    /// Applies an event of the runner to the job, and stores it.
-    fn record(&mut self, event: v1::Event) -> Result<(), StoreError> {
-        let started = matches!(event.kind, Some(Kind::Started(_)));
-        match &event.kind {
-            Some(Kind::Started(_)) => {
-                // A cluster may start the runners of an attempt again.
-                self.job.finished = None;
-                self.job.start_time.get_or_insert_with(clock::now);
-                self.job.launch_retries = 0;
-            }
-            // Progress was made, so earlier failures of the host no longer count.
-            Some(Kind::Saved(_)) => self.job.host_retries = 0,
-            Some(Kind::DataPrepared(prepared)) => self.store_split(prepared)?,
-            Some(Kind::Step(step)) => self.job.progress = Some(step.clone()),
-            Some(Kind::Evaluated(evaluated)) => self.merge_metrics(&evaluated.metrics),
-            Some(Kind::Finished(finished)) => {
-                self.merge_metrics(&finished.metrics);
-                let failure = finished.failure.as_ref();
-                if let Some(host) = failure.and_then(|failure| failure.host.as_deref()) {
-                    self.job.blame_host(host);
-                }
-                // The daemon's own sum is greater, unless the store was rebuilt.
-                let known = [self.job.energy_joules, finished.energy_joules].into_iter().flatten();
-                self.job.energy_joules = known.reduce(f64::max);
-                self.job.finished = Some(finished.clone());
-            }
-            _ => {}
-        }
-        self.store(event)?;
-        match self.job.state {
-            JobState::Starting if started => self.apply(Transition::Report, ""),
-            _ => Ok(()),
-        }
-    }
-
-    /// Stores statistics of a split. They have their own table, since with many classes they are too
-    /// large to rewrite with the job at each step.
-    fn store_split(&self, prepared: &v1::DataPrepared) -> Result<(), StoreError> {
-        let sql = "INSERT INTO splits (job, split, prepared) VALUES (?1, ?2, ?3)
-                   ON CONFLICT (job, split) DO UPDATE SET prepared = excluded.prepared";
-        let values = params![self.job.number, prepared.split, prepared.encode_to_vec()];
-        let insert = || self.connection.prepare_cached(sql)?.execute(values);
-        insert().map(drop).map_err(StoreError::sqlite("store statistics of a split"))
-    }
-
-    fn merge_metrics<'m>(&mut self, metrics: impl IntoIterator<Item = (&'m String, &'m f64)>) {
-        // JSON has neither NaN nor infinity; the event keeps them.
-        let finite = metrics.into_iter().filter(|(_, value)| value.is_finite());
-        self.job.metrics.extend(finite.map(|(name, value)| (name.clone(), *value)));
-    }
-
     pub(super) fn append(&mut self, kind: Kind) -> Result<(), StoreError> {
         let time = Some(clock::timestamp(clock::now()));
         self.store(v1::Event { sequence: 0, time, kind: Some(kind) })
     }
 
-    fn store(&mut self, mut event: v1::Event) -> Result<(), StoreError> {
+    pub(super) fn store(&mut self, mut event: v1::Event) -> Result<(), StoreError> {
         self.job.last_sequence += 1;
         event.sequence = self.job.last_sequence;
         let sql = "INSERT INTO events (job, sequence, event) VALUES (?1, ?2, ?3)";

@@ -28,6 +28,13 @@ pub(crate) fn is_transient(error: &io::Error) -> bool {
         || Errno::from_io_error(error).is_some_and(|errno| EXHAUSTED.contains(&errno))
 }
 
+/// Whether an error at a folder of the daemon, or at a program of the host, is the host's fault, and not that
+/// of the user who owns the run folder and put something else there.
+pub(super) fn is_of_host(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, IsADirectory};
+    ![InvalidData, InvalidInput, IsADirectory].contains(&error.kind())
+}
+
 /// The next attempt after a launch that failed with `message`. Delays start at `delay`, or at
 /// `RETRY` if that is longer, and double with each attempt.
 pub(super) fn retry_launch(job: &Job, message: &str, delay: Duration) -> Restart {

@@ -21,6 +21,7 @@ use crate::access::account::{self, Account, user_name};
 use crate::host::Host;
 use crate::host::plugins::{self, PluginError};
 use crate::jobs::cluster::ClusterError;
+use crate::jobs::record::{self, Placement};
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
@@ -65,22 +66,23 @@ pub(crate) enum LaunchError {
 }
 
 impl LaunchError {
-    /// Whether the same launch may succeed later, as after a failure of the disk.
+    /// Whether the host is at fault, so that the same launch may succeed later: its disk fails, a plugin or
+    /// program is being replaced, or the daemon lacks privileges. All but a fault of the job's own folder or
+    /// of its settings, which would only repeat.
     pub(super) fn is_transient(&self) -> bool {
         match self {
-            LaunchError::Store(_) => true,
+            LaunchError::Store(_)
+            | LaunchError::PluginGone { .. }
+            | LaunchError::MayNotSwitch { .. }
+            | LaunchError::Cluster(ClusterError::Missing { .. }) => true,
             LaunchError::Cluster(error) => error.is_transient(),
             LaunchError::RunDir { source, .. }
             | LaunchError::CacheDir { source, .. }
             | LaunchError::Spawn { source, .. }
-            | LaunchError::Spec(RunSpecError::Io { source, .. }) => {
-                host_retry::is_transient(source)
-            }
+            | LaunchError::Spec(RunSpecError::Io { source, .. }) => host_retry::is_of_host(source),
             LaunchError::Resolved(_)
             | LaunchError::Plugin(_)
-            | LaunchError::PluginGone { .. }
-            | LaunchError::MayNotSwitch { .. }
-            | LaunchError::Spec(_) => false,
+            | LaunchError::Spec(RunSpecError::Json { .. }) => false,
         }
     }
 
@@ -163,7 +165,9 @@ pub(super) fn prepare(
     }
     let run_dir = RunDir::new(&settings.state_dir, &job.id);
     let path = run_dir.path().to_owned();
-    run_dir.create(job.run_as).map_err(|source| LaunchError::RunDir { path, source })?;
+    let placement = Placement { attempt: job.attempt, cores: job.cores.clone() };
+    let created = run_dir.create(job.run_as).and_then(|()| record::place(&run_dir, &placement));
+    created.map_err(|source| LaunchError::RunDir { path, source })?;
     let log_offset = initial_log_offset(store, &job, &run_dir)?;
     spec.write(run_dir.path())?;
     Ok(Some(Prepared { spec, log_offset, account: job.run_as }))
@@ -248,4 +252,39 @@ pub(super) fn plugin_path(
         platform: platform.to_owned(),
         instructions: plugin.instructions(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn io_errors(error: fn() -> io::Error) -> [LaunchError; 4] {
+        let path = PathBuf::from("/p");
+        [
+            LaunchError::RunDir { path: path.clone(), source: error() },
+            LaunchError::CacheDir { path: path.clone(), source: error() },
+            LaunchError::Spawn { runner: path.clone(), source: error() },
+            LaunchError::Spec(RunSpecError::Io { action: "write", path, source: error() }),
+        ]
+    }
+
+    #[test]
+    fn a_fault_of_the_host_is_retried_and_one_of_the_job_is_not() {
+        let (platform, user) = ("cpu".to_owned(), "ann".to_owned());
+        let mut of_host = vec![
+            LaunchError::PluginGone { platform, instructions: String::new() },
+            LaunchError::MayNotSwitch { user },
+        ];
+        // The program is being replaced, the folder is on a lost mount.
+        of_host.extend(io_errors(|| ErrorKind::NotFound.into()));
+        of_host.extend(io_errors(|| ErrorKind::PermissionDenied.into()));
+        assert!(of_host.iter().all(LaunchError::is_transient), "{of_host:?}");
+        let mut of_job: Vec<LaunchError> = vec![
+            serde_json::from_str::<JobFile>("{").unwrap_err().into(),
+            PluginError::UnknownPlatform { platform: "abacus".to_owned() }.into(),
+        ];
+        // A link that the user put into the folder.
+        of_job.extend(io_errors(|| ErrorKind::InvalidData.into()));
+        assert!(!of_job.iter().any(LaunchError::is_transient), "{of_job:?}");
+    }
 }

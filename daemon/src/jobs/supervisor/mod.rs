@@ -42,7 +42,7 @@ pub(crate) use host_retry::is_transient;
 pub(crate) use restart::{DELAY_MAX, restart};
 pub(crate) use runner_status::runner_status;
 pub(crate) use stop::StopRequests;
-pub(crate) use verdict::EXIT_IO_ERROR;
+pub(crate) use verdict::{EXIT_IO_ERROR, EXIT_NOT_STARTED};
 
 use follow::{Ended, Follower};
 use launch::Found;
@@ -183,8 +183,10 @@ impl Supervisor {
             let id = job.id;
             return self.store_durably(move |store| store.requeue(&id, &reason)).await;
         }
-        if trouble.is_none() && never_began(&job, exit) {
-            return self.retry_launch(&job, RUN_DIR_NOT_WRITABLE).await;
+        if trouble.is_none()
+            && let Some(message) = never_began(&job, exit, &run_dir)
+        {
+            return self.retry_launch(&job, &message).await;
         }
         let evidence = Evidence {
             cancelled: job.state == JobState::Cancelling,
@@ -318,8 +320,15 @@ fn was_removed(job: &Job, end: Option<&End>, leaving: bool) -> bool {
         && !job.finished.as_ref().is_some_and(completed)
 }
 
-/// Whether the runner, or its launcher's claim, could not write its first bytes to the disk.
-fn never_began(job: &Job, exit: Option<ExitStatus>) -> bool {
-    let io_error = exit.and_then(|status| status.code()) == Some(i32::from(EXIT_IO_ERROR));
-    io_error && job.state == JobState::Starting && job.finished.is_none()
+/// Why the host could not start the runner: it, or its launcher's claim, could not write its first bytes to the
+/// disk, or the launcher could not execute it.
+fn never_began(job: &Job, exit: Option<ExitStatus>, run_dir: &RunDir) -> Option<String> {
+    if job.state != JobState::Starting || job.finished.is_some() {
+        return None;
+    }
+    match u8::try_from(exit?.code()?).ok()? {
+        EXIT_IO_ERROR => Some(RUN_DIR_NOT_WRITABLE.to_owned()),
+        EXIT_NOT_STARTED => Some(run_dir.runner_log_tail(1)),
+        _ => None,
+    }
 }

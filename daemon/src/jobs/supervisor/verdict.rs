@@ -12,6 +12,8 @@ use crate::jobs::wire;
 /// Exit code of runners and launchers that cannot write into the run folder, and so cannot report
 /// an error.
 pub(crate) const EXIT_IO_ERROR: u8 = 74;
+/// Exit code of launchers that cannot start the runner, for a reason that they have printed.
+pub(crate) const EXIT_NOT_STARTED: u8 = 71;
 pub(super) const RUN_DIR_NOT_WRITABLE: &str = "the runner could not write into its run folder: the disk of the daemon's state \
                     was full, read-only or failing";
 

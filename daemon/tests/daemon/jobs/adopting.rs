@@ -129,3 +129,36 @@ async fn a_folder_without_a_run_is_refused() {
     std::os::unix::fs::symlink(host.path("elsewhere.json"), &spec).unwrap();
     assert!(refusal(run.folder.to_str().unwrap()).await.contains("run.json"));
 }
+
+/// Changes a run's `run.json`, which is its user's file.
+pub(crate) fn forge(run: &Run, change: impl Fn(&mut serde_json::Value)) {
+    let path = run.folder.join("run.json");
+    let mut spec = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    change(&mut spec);
+    fs::write(&path, spec.to_string()).unwrap();
+}
+
+#[tokio::test]
+async fn a_run_is_within_the_limits_of_a_submission() {
+    let host = Host::started(1, COMPLETES).await;
+    let run = Run::begin(&host.path("out"));
+    let refusal = async |change: &dyn Fn(&mut serde_json::Value)| {
+        let before = fs::read(run.folder.join("run.json")).unwrap();
+        forge(&run, change);
+        let request = AdoptRunRequest { run_dir: run.folder.display().to_string() };
+        let status = host.jobs().await.adopt_run(request).await.unwrap_err();
+        fs::write(run.folder.join("run.json"), before).unwrap();
+        assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
+        assert!(status.message().len() < 1000 && status.message().contains("run.json"));
+        status.message().to_owned()
+    };
+    let long = refusal(&|spec| spec["job"]["name"] = "a".repeat(1 << 20).into()).await;
+    assert!(long.contains("name must have at most 128 characters"), "{long}");
+    let lines = refusal(&|spec| spec["job"]["name"] = "a\nok".into()).await;
+    assert!(lines.contains("one line"), "{lines}");
+    let huge = refusal(&|spec| spec["plugin"] = "a".repeat(5 << 20).into()).await;
+    assert!(huge.contains("is longer than"), "{huge}");
+    let late = refusal(&|spec| spec["attempt"] = u32::MAX.into()).await;
+    assert!(late.contains("attempt must be"), "{late}");
+    adopt(&host);
+}

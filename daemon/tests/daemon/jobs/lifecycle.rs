@@ -92,14 +92,20 @@ async fn a_failure_of_a_killed_runner_has_its_signal_and_last_lines() {
 }
 
 #[tokio::test]
-async fn a_runner_that_cannot_be_started_fails_only_its_job() {
-    let host = Host::started(1, "").await;
-    std::fs::set_permissions(host.path("runner"), Permissions::from_mode(0o644)).unwrap();
-    let job = host.submit("first", 1).await;
-    let failure = host.until_state(&job.id, JobState::Failed).await.failure.unwrap();
-    assert!(failure.message.contains("Permission denied"), "{}", failure.message);
-    let next = host.submit("second", 1).await;
-    host.until_state(&next.id, JobState::Failed).await;
+async fn a_runner_that_cannot_be_started_delays_its_job_and_holds_no_cores() {
+    let host = Host::started_with(1, COMPLETES, &["--restart-delay", "0"]).await;
+    let mode = |mode| {
+        std::fs::set_permissions(host.path("runner"), Permissions::from_mode(mode)).unwrap();
+    };
+    mode(0o644);
+    let jobs = [host.submit("first", 1).await.id, host.submit("second", 1).await.id];
+    for id in &jobs {
+        host.until(id, |job| job.waiting_reason.contains("Permission denied")).await;
+    }
+    mode(0o755);
+    for id in &jobs {
+        host.until_state(id, JobState::Completed).await;
+    }
 }
 
 #[tokio::test]

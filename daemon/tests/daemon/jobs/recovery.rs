@@ -261,6 +261,89 @@ async fn a_lost_store_is_not_replaced_by_an_empty_one() {
     assert_whole(&host.events(&job.id, 1).await);
 }
 
+/// Starts the daemon, which refuses, and rebuilds the store as it says.
+async fn refused_and_rebuilt(host: &mut Host, problem: &str) {
+    assert_eq!(host.serve().status().unwrap().code(), Some(1));
+    let log = host.log();
+    assert!(log.contains("traind doctor --rebuild") && log.contains(problem), "{log}");
+    let examined = host.cli(&["doctor", "--state-dir", "state"]);
+    assert!(String::from_utf8_lossy(&examined.stdout).contains(problem), "{examined:?}");
+    let rebuilt = host.cli(&["doctor", "--state-dir", "state", "--rebuild"]);
+    assert!(rebuilt.status.success(), "{rebuilt:?}");
+    host.start().await;
+}
+
+/// The write-ahead log was lost, and with it the newest jobs.
+#[tokio::test]
+async fn a_store_that_is_older_than_its_jobs_is_refused() {
+    let mut host = Host::started(2, WAITS_FOR_GO).await;
+    let old = host.submit("old", 1).await;
+    host.until(&old.id, |job| job.progress.as_ref().is_some_and(|it| it.step == 20)).await;
+    let store = rusqlite::Connection::open(host.path("state/traind.db")).unwrap();
+    store.execute("VACUUM INTO ?1", [host.path("older.db").to_str()]).unwrap();
+    drop(store);
+    let new = host.submit("new", 1).await;
+    host.until_state(&new.id, JobState::Running).await;
+    let alive = runner::pids(&host.run_dir(&new.id));
+    host.kill_daemon();
+    for suffix in ["-wal", "-shm"] {
+        let _ = fs::remove_file(host.path(&format!("state/traind.db{suffix}")));
+    }
+    fs::copy(host.path("older.db"), host.path("state/traind.db")).unwrap();
+
+    let problem = format!("job {} has a folder and is not in the store", new.id);
+    refused_and_rebuilt(&mut host, &problem).await;
+    host.until_state(&new.id, JobState::Running).await;
+    assert_eq!(runner::pids(&host.run_dir(&new.id)), alive, "the same runner");
+    assert_eq!(host.get(&old.id).await.state(), JobState::Running);
+}
+
+/// A store that takes a running job for waiting, and a run folder whose user says the same of another job.
+#[tokio::test]
+async fn a_running_job_that_the_store_takes_for_waiting_is_not_started_again() {
+    let mut host = Host::started(2, WAITS_FOR_GO).await;
+    let other = host.submit("other", 1).await;
+    let job = host.submit("first", 1).await;
+    for id in [&other.id, &job.id] {
+        host.until_state(id, JobState::Running).await;
+    }
+    let alive = runner::pids(&host.run_dir(&job.id));
+    let cores = host.get(&job.id).await.cores;
+    let others = host.get(&other.id).await.cores;
+    host.kill_daemon();
+    let store = rusqlite::Connection::open(host.path("state/traind.db")).unwrap();
+    let back = "UPDATE jobs SET state = 'pending', attempt = 0, cores = '[]' WHERE id = ?1";
+    assert_eq!(store.execute(back, [&job.id]).unwrap(), 1);
+    drop(store);
+    let path = host.run_dir(&job.id).join("run.json");
+    let mut spec: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    (spec["job_id"], spec["attempt"]) = (other.id.clone().into(), 0.into());
+    spec["cores"] = others.into();
+    fs::write(&path, spec.to_string()).unwrap();
+
+    let problem = format!("job {} runs its attempt 1, and the store knows 0", job.id);
+    refused_and_rebuilt(&mut host, &problem).await;
+    let again = host.until_state(&job.id, JobState::Running).await;
+    assert_eq!((again.attempt, runner::pids(&host.run_dir(&job.id))), (1, alive));
+    assert_eq!(again.cores, cores, "not those of the other job");
+}
+
+/// Records that cannot be restored do not keep the daemon from starting.
+#[tokio::test]
+async fn unreadable_records_are_set_aside_by_a_rebuild() {
+    let mut host = Host::started(1, WAITS_FOR_GO).await;
+    let job = host.submit("first", 1).await;
+    host.kill_daemon();
+    fs::create_dir(host.records("torn")).unwrap();
+    fs::write(host.records("torn").join("job.json"), "{\"id\": \"to").unwrap();
+    let rebuilt = host.cli(&["doctor", "--state-dir", "state", "--rebuild"]);
+    let said = String::from_utf8_lossy(&rebuilt.stdout);
+    assert!(said.contains("job torn could not be restored") && said.contains("records.lost"));
+    assert!(!host.records("torn").exists());
+    host.start().await;
+    host.until_state(&job.id, JobState::Running).await;
+}
+
 #[tokio::test]
 async fn removing_a_run_folder_starts_no_second_runner() {
     let mut host = Host::started_with(1, WAITS_FOR_GO, &["--restart-delay", "0"]).await;

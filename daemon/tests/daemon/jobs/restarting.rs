@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use traind_proto::v1::JobState;
+use traind_proto::v1::{Job, JobState};
 
 use crate::support::host::Host;
-use crate::support::runner::{self, COMPLETES};
+use crate::support::runner::{self, COMPLETES, WAITS_FOR_GO};
 
 /// Dies in the first two attempts.
 const THIRD_TIME_LUCKY: &str = "
@@ -121,6 +121,32 @@ async fn a_full_disk_does_not_fail_the_job() {
     let job = host.submit("first", 1).await;
     let job = host.until_state(&job.id, JobState::Completed).await;
     assert_eq!((job.attempt, job.restarts, job.failure), (2, 0, None));
+}
+
+/// As while an administrator replaces them.
+#[tokio::test]
+async fn a_plugin_or_runner_that_is_away_for_a_moment_fails_no_job() {
+    let host = Host::started_with(1, WAITS_FOR_GO, &AT_ONCE).await;
+    let first = host.submit("first", 1).await;
+    host.until_state(&first.id, JobState::Running).await;
+    let waiting = host.submit("waiting", 1).await;
+    fs::rename(host.path("cache/plugins"), host.path("cache/away")).unwrap();
+    fs::write(host.run_dir(&first.id).join("go"), "").unwrap();
+    host.until_state(&first.id, JobState::Completed).await;
+    let reason = |part: &'static str| {
+        move |job: &Job| {
+            let waits = &job.waiting_reason;
+            waits.starts_with("will be retried after") && waits.contains(part)
+        }
+    };
+    host.until(&waiting.id, reason("the cpu plugin is no longer installed")).await;
+    fs::rename(host.path("runner"), host.path("older")).unwrap();
+    fs::rename(host.path("cache/away"), host.path("cache/plugins")).unwrap();
+    host.until(&waiting.id, reason("runner: No such file")).await;
+    fs::rename(host.path("older"), host.path("runner")).unwrap();
+    let job = host.until_state(&waiting.id, JobState::Running).await;
+    assert_eq!((job.restarts, job.failure), (0, None));
+    host.cancel(&waiting.id).await.unwrap();
 }
 
 #[tokio::test]

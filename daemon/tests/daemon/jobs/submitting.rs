@@ -28,10 +28,13 @@ async fn check(host: &Host, good: &str, bad: &str, expect: (Code, &str, &[&str])
     assert_eq!(fields(&status), expect.2, "{bad}: {status:?}");
 }
 
+fn invalid(fields: &'static [&str]) -> (Code, &'static str, &'static [&'static str]) {
+    (Code::InvalidArgument, "JOB_FILE_INVALID", fields)
+}
+
 #[tokio::test]
 async fn invalid_job_files_are_refused_by_field_and_the_next_one_is_accepted() {
     let host = Host::started(2, COMPLETES).await;
-    let invalid = |fields: &'static [&str]| (Code::InvalidArgument, "JOB_FILE_INVALID", fields);
     check(&host, "name: first", "nam: first", invalid(&["name", "nam"])).await;
     check(&host, "cores: 1", "cores: -1", invalid(&["resources.cores"])).await;
     check(&host, "cores: 1", "cores: many", invalid(&["resources.cores"])).await;
@@ -47,6 +50,32 @@ async fn invalid_job_files_are_refused_by_field_and_the_next_one_is_accepted() {
     check(&host, "cores: 1", "cores: 1, hosts: 2", invalid(&["resources.hosts"])).await;
     check(&host, "cores: 1", "cores: 1, engine: kubernetes", invalid(&["kubernetes.image"])).await;
     assert_eq!(host.submit("fine", 1).await.name, "fine");
+}
+
+/// Opening a pipe blocks until somebody writes to it.
+#[tokio::test]
+async fn pipes_in_place_of_files_are_refused() {
+    let host = Host::started(1, COMPLETES).await;
+    let pipe = |path: &str| {
+        let made = std::process::Command::new("mkfifo").arg(host.path(path)).status();
+        assert!(made.unwrap().success());
+    };
+    std::fs::create_dir(host.path("set")).unwrap();
+    for path in ["pipe.csv", "set/data-00000.arrow"] {
+        pipe(path);
+    }
+    for data in ["pipe.csv", "'*.csv'", "set"] {
+        check(&host, "train.csv", data, invalid(&["data.train"])).await;
+    }
+    pipe("model/tokenizer.json");
+    check(&host, "name: first", "name: second", invalid(&["model.name_or_path"])).await;
+}
+
+#[tokio::test]
+async fn numbers_that_no_run_could_count_are_refused() {
+    let host = Host::started(1, COMPLETES).await;
+    let endless = "train: {num_train_epochs: 1e308}\nname: first";
+    check(&host, "name: first", endless, invalid(&["train.num_train_epochs"])).await;
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use traind_proto::v1::cores_client::CoresClient;
 use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::tokens_client::TokensClient;
 
-use crate::jobs::adopting::Run;
+use crate::jobs::adopting::{Run, forge};
 use crate::security::access::code_over;
 use crate::services::web::Browser;
 use crate::support::host::{Host, PATIENCE, until_logged};
@@ -272,6 +272,28 @@ async fn a_run_of_another_user_is_adopted_by_admins_alone() {
     let (done, said) = network.remote(&["adopt", &folder], &token);
     assert!(!done && said.contains("only that user or an admin may adopt the run"), "{said}");
     assert!(network.host.cli(&["adopt", &folder]).status.success());
+}
+
+/// The command would run with the daemon's rights.
+#[tokio::test]
+async fn an_adopted_run_of_another_user_has_no_command() {
+    let network = Networked::started(&["--tokens"]).await;
+    let run = Run::begin(&network.host.path("out"));
+    let marker = network.host.path("marker").display().to_string();
+    forge(&run, |spec| {
+        spec["job"]["notify"] = serde_json::json!({"command": ["/usr/bin/touch", marker]})
+    });
+    let folder = run.folder.display().to_string();
+    let (done, said) =
+        network.remote(&["adopt", &folder], &[("TRAIND_TOKEN", network.new_token(&["ann"]))]);
+    assert!(done, "{said}");
+    let jobs = network.host.jobs().await.list_jobs(v1::ListJobsRequest::default()).await.unwrap();
+    let job = network.host.get(&jobs.into_inner().jobs[0].id).await;
+    assert!(job.warnings.iter().any(|it| it.code == "NOTIFICATIONS_IGNORED"), "{job:?}");
+    let store = rusqlite::Connection::open(network.host.path("state/traind.db")).unwrap();
+    let count = |sql| store.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(count("SELECT count(*) FROM notifications"), 0);
+    assert_eq!(count("SELECT count(*) FROM jobs WHERE receivers LIKE '%touch%'"), 0);
 }
 
 #[tokio::test]

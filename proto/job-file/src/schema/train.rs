@@ -1,6 +1,6 @@
 //! `train`: Hugging Face's TrainingArguments, by their names and defaults.
 
-use crate::range::{Range, above};
+use crate::range::{Range, above, above_to};
 use crate::schema::generation::GenerationConfig;
 use crate::section::section;
 use crate::spelled::spelled;
@@ -18,7 +18,7 @@ section! {
         /// folder.
         do_predict: bool = false;
         /// Number of passes over the training rows; may be fractional.
-        num_train_epochs: f64 = 3.0, in above(0.0);
+        num_train_epochs: f64 = 3.0, in above_to(0.0, 1e9);
         /// Number of optimizer steps, overriding `num_train_epochs`; -1 means no such limit.
         max_steps: i64 = -1, in -1.0..;
         /// Training rows per core and batch. A step uses this many rows times the number of cores

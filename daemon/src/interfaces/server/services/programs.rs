@@ -1,8 +1,8 @@
 //! Streams of a job's programs, from the run folder. The job's user can put anything there, so sizes and
 //! numbers are limited.
 
-use std::fs;
-use std::io::{self, ErrorKind, Read as _};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Take};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,17 +41,33 @@ async fn feed(run_dir: &RunDir, with_text: bool, sender: &Sender<ProgramPiece>) 
     })
     .await?
     {
-        let pieces = read({
+        let described = read({
             let (run_dir, name) = (run_dir.clone(), name.clone());
-            move || pieces(&run_dir, &name, with_text)
+            move || description(&run_dir, &name)
         });
-        for piece in pieces.await? {
-            if sender.send(Ok(ProgramPiece { piece: Some(piece) })).await.is_err() {
+        if !send(sender, described.await?).await {
+            return Ok(());
+        }
+        let mut text = match with_text {
+            true => Some(Text::open(run_dir, &name)?),
+            false => None,
+        };
+        // Read in parts, so that a long text is never in memory, and not after the client has left.
+        while let Some(mut rest) = text.take() {
+            let (part, rest) = read(move || Ok((rest.part()?, rest))).await?;
+            let Some(part) = part else { break };
+            if !send(sender, Piece::Text(part)).await {
                 return Ok(());
             }
+            text = Some(rest);
         }
     }
     Ok(())
+}
+
+/// Returns whether the client is still there.
+async fn send(sender: &Sender<ProgramPiece>, piece: Piece) -> bool {
+    sender.send(Ok(ProgramPiece { piece: Some(piece) })).await.is_ok()
 }
 
 /// Reads on a thread that may block.
@@ -75,41 +91,79 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The messages about one program.
-fn pieces(run_dir: &RunDir, name: &str, with_text: bool) -> io::Result<Vec<Piece>> {
-    let folder = run_dir.programs();
+/// The description of one program.
+fn description(run_dir: &RunDir, name: &str) -> io::Result<Piece> {
     let mut bytes = Vec::new();
-    let file = run_dir.open(&program_file(&folder, name, DESCRIPTION))?;
+    let file = run_dir.open(&program_file(&run_dir.programs(), name, DESCRIPTION))?;
     file.take(DESCRIPTION_BYTES_MAX).read_to_end(&mut bytes)?;
-    let mut pieces = vec![Piece::Program(decode(&bytes)?)];
-    if with_text {
-        let mut text = String::new();
-        let file = run_dir.open(&program_file(&folder, name, TEXT))?;
-        file.take(TEXT_BYTES_MAX).read_to_string(&mut text)?;
-        pieces.extend(parts(&text).map(|part| Piece::Text(part.to_owned())));
-    }
-    Ok(pieces)
+    Ok(Piece::Program(decode(&bytes)?))
 }
 
-/// Cuts a text into parts of at most [`TEXT_BYTES`].
-fn parts(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let (part, after) = rest.split_at(rest.floor_char_boundary(TEXT_BYTES));
-        rest = after;
-        (!part.is_empty()).then_some(part)
-    })
+/// A text that is read in parts of at most [`TEXT_BYTES`].
+struct Text<R> {
+    rest: Take<R>,
+    /// The first bytes of a character that the next part completes.
+    begun: Vec<u8>,
+}
+
+impl Text<File> {
+    fn open(run_dir: &RunDir, name: &str) -> io::Result<Text<File>> {
+        let file = run_dir.open(&program_file(&run_dir.programs(), name, TEXT))?;
+        Ok(Text::of(file))
+    }
+}
+
+impl<R: Read> Text<R> {
+    fn of(file: R) -> Text<R> {
+        Text { rest: file.take(TEXT_BYTES_MAX), begun: Vec::new() }
+    }
+
+    /// Reads the next part; `None` after the last one.
+    fn part(&mut self) -> io::Result<Option<String>> {
+        let mut bytes = std::mem::take(&mut self.begun);
+        let wanted = (TEXT_BYTES - bytes.len()) as u64;
+        let read = self.rest.by_ref().take(wanted).read_to_end(&mut bytes)?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let valid = match std::str::from_utf8(&bytes) {
+            Ok(text) => text.len(),
+            // The end of a part may be within a character, the end of the text may not.
+            Err(error) if error.error_len().is_none() && read > 0 => error.valid_up_to(),
+            Err(error) => return Err(io::Error::new(ErrorKind::InvalidData, error)),
+        };
+        self.begun = bytes.split_off(valid);
+        String::from_utf8(bytes)
+            .map(Some)
+            .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn parts(bytes: impl Read) -> io::Result<Vec<String>> {
+        let mut text = Text::of(bytes);
+        std::iter::from_fn(|| text.part().transpose()).collect()
+    }
+
     #[test]
     fn the_parts_of_a_text_are_whole_characters() {
-        let text = "é".repeat(TEXT_BYTES);
-        let parts: Vec<&str> = parts(&text).collect();
+        let text = format!("a{}", "é".repeat(TEXT_BYTES));
+        let parts = parts(text.as_bytes()).unwrap();
         assert!(parts.len() > 1 && parts.iter().all(|part| part.len() <= TEXT_BYTES));
         assert_eq!(parts.concat(), text);
+    }
+
+    #[test]
+    fn a_text_that_is_none_is_an_error_and_an_endless_one_is_read_in_parts() {
+        for wrong in [&b"a\xff"[..], b"a\xc3"] {
+            assert_eq!(parts(wrong).unwrap_err().kind(), ErrorKind::InvalidData, "{wrong:?}");
+        }
+        let mut endless = Text::of(io::repeat(b'a'));
+        for _ in 0..3 {
+            assert_eq!(endless.part().unwrap().map(|part| part.len()), Some(TEXT_BYTES));
+        }
     }
 }
