@@ -5,6 +5,7 @@
 
 mod argument_files;
 mod axolotl;
+mod axolotl_defaults;
 mod commands;
 mod launchers;
 mod llama_factory;

@@ -1,6 +1,7 @@
 //! axolotl's YAML.
 
 mod datasets;
+mod defaults;
 mod kernels;
 mod preferences;
 mod tokens;
@@ -159,6 +160,9 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     let rows = Rows::of(settings);
     draft.imply("model.task", rows.task());
     for (key, value) in settings {
+        if defaults::is_without_rows(key, settings, draft) {
+            continue;
+        }
         if rows == Rows::Pairs || !preferences::is_unused(key, value, draft) {
             apply(&[TABLE, preferences::TABLE, kernels::TABLE], key, value, draft);
         }
@@ -176,8 +180,16 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
         draft.set("train.push_to_hub", true.into(), "");
         draft.set("train.hub_model_id", id.clone(), "hub_model_id");
     }
-    per_epoch("evals_per_epoch", "eval", settings, draft);
+    if evaluates(draft) {
+        per_epoch("evals_per_epoch", "eval", settings, draft);
+    }
     per_epoch("saves_per_epoch", "save", settings, draft);
+    defaults::read(rows, settings, draft);
+}
+
+/// Whether there are rows to evaluate on.
+fn evaluates(draft: &Draft) -> bool {
+    ["data.validation", "data.validation_split"].iter().any(|path| draft.get(path).is_some())
 }
 
 /// Keys of plain text.
