@@ -8,7 +8,8 @@ use super::{check, check_refused, command, fields};
 fn a_launcher_says_how_many_cores() {
     let line = "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 examples/pytorch/text-classification/run_glue.py \
         --model_name_or_path x/y --task_name=sst2 --do_train --do_eval --output_dir out --ddp_timeout 3600";
-    check(command(line), &[("resources.cores", "2")], &["ddp_timeout"]);
+    let expect = [("resources.cores", "2"), ("resources.platform", "cuda")];
+    check(command(line), &expect, &["ddp_timeout", "CUDA_VISIBLE_DEVICES"]);
     let line = "accelerate launch --num_processes 4 run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train";
     check(command(line), &[("resources.cores", "4"), ("train.do_eval", "false")], &[]);
 }

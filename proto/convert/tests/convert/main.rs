@@ -7,6 +7,7 @@ mod argument_files;
 mod axolotl;
 mod axolotl_defaults;
 mod commands;
+mod environment;
 mod launchers;
 mod llama_factory;
 mod sagemaker;

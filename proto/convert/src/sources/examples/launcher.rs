@@ -81,7 +81,8 @@ const PROGRAMS: &[Program] = &[
 ];
 
 /// Programs whose own options have no part in training.
-const OTHERS: &[&str] = &["python", "python3", "nohup", "env", "time", "nice"];
+const OTHERS: &[&str] =
+    &["python", "python3", "nohup", "env", "time", "nice", "exec", "neuron_parallel_compile"];
 
 /// A program on the command line with its options.
 struct Started {

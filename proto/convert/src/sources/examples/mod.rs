@@ -2,6 +2,7 @@
 
 mod arguments;
 mod command_line;
+mod environment;
 mod glue;
 mod images;
 mod launcher;
@@ -104,6 +105,9 @@ pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, 
     for (key, value) in &line.arguments {
         apply(&[FLAGS, script.arguments(), MODEL, DATA], key, value, draft);
     }
+    // Arguments of the script come before the environment.
+    environment::read(line.launcher, draft);
+    environment::launchers(line.launcher, draft);
     phases(&Arguments(&line.arguments), draft);
     note_resumption(&Arguments(&line.arguments), draft);
     script.read_together(&line.arguments, draft);
