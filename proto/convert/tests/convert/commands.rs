@@ -269,3 +269,19 @@ fn a_command_line_of_words_has_no_operators() {
     check(converted, &[("data.train", "[/base/a;b.txt]")], &[]);
     assert!(convert_command(&[], &[]).is_err());
 }
+
+/// The most tokens of a generated text are those of a target, in the script.
+#[test]
+fn lengths_of_generated_texts_are_those_of_targets() {
+    let line = "run_summarization.py --model_name_or_path x/y --dataset_name xsum --do_train --do_eval \
+        --predict_with_generate";
+    for (options, length) in [
+        ("", "128"),
+        ("--max_target_length 60", "60"),
+        ("--max_target_length 60 --val_max_target_length 60", "60"),
+        ("--max_target_length 60 --generation_max_length 30", "30"),
+    ] {
+        let expect = [("train.generation_max_length", length)];
+        check(command(&format!("{line} {options}")), &expect, &[]);
+    }
+}

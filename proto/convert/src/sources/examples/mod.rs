@@ -39,7 +39,7 @@ const fn unsupported(name: &'static str, sentence: &'static str) -> Script {
     Script { name, task: "", unsupported: Some(sentence) }
 }
 
-const LAUNCHED: &str = "set resources.engine to slurm or kubernetes, or start traind-runner on each \
+pub(crate) const LAUNCHED: &str = "set resources.engine to slurm or kubernetes, or start traind-runner on each \
     host as docs/hosts.md describes";
 const ANSWERS: &str = "answers that are written are not converted; write a job file with \
     model.task: seq2seq-lm, as docs/examples/summarization.yaml";
