@@ -117,6 +117,31 @@ _REFUSED = {
     "forced_bos_token": "set train.generation_config.forced_bos_token_id to the token's id",
     "validation_split_percentage": "give a fraction as data.validation_split",
 }
+#: Fields whose values are texts.
+_TEXTS = {
+    "name_or_path",
+    "revision",
+    "task",
+    "dataset_config_name",
+    "hub_model_id",
+    "hub_token",
+    "image",
+    "label",
+    "labels",
+    "messages",
+    "project",
+    "prompt",
+    "run_name",
+    "source",
+    "source_lang",
+    "source_prefix",
+    "target",
+    "target_lang",
+    "test",
+    "text",
+    "text_pair",
+    "tokens",
+}
 _CHANNEL = re.compile(r"/opt/ml/input/data/([^/]+)/?(.*)")
 
 
@@ -131,6 +156,8 @@ def job_keys(
     names = {**_KEYS, **_KEYS_OF_TASK.get(str(task), {})}
     keys: dict[str, Any] = {}
     for name in hyperparameters:
+        if not isinstance(name, str):
+            raise TypeError(f"hyperparameters[{name!r}]: a hyperparameter has a name such as 'epochs'")
         if name in _REFUSED:
             raise UnsupportedArgument(f"hyperparameters[{name!r}]", _REFUSED[name])
         if name in _NO_EFFECT:
@@ -187,7 +214,8 @@ def _value(path: str, value: Any, channels: Mapping[str, Any]) -> Any:
     match = _CHANNEL.fullmatch(value)
     if match is not None:
         return _of_channel(path, match, channels)
-    return value if path.startswith(("data.", "model.")) and not value.strip().isdigit() else parsed(value)
+    # Names of columns, files and models are texts, whatever they look like.
+    return value if path.rpartition(".")[2] in _TEXTS or path in ("data.train", "data.validation") else parsed(value)
 
 
 def _of_channel(path: str, match: re.Match[str], channels: Mapping[str, Any]) -> str:
@@ -202,6 +230,9 @@ def parsed(text: str) -> Any:
     """A value that SageMaker would hand to a script as text: "True", "3e-5"."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
+    if not text.strip()[:1].isdigit() and text.strip()[:1] not in ("+", "-", "."):
+        # "nan" and "inf" are names as likely as numbers.
+        return text
     for kind in (int, float):
         try:
             return kind(text)
