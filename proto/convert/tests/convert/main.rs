@@ -107,6 +107,18 @@ fn what_is_no_settings_of_a_tool_is_said_so() {
 }
 
 #[test]
+fn a_file_of_another_tool_is_said_to_be_its() {
+    for (yaml, sentence) in [
+        ("model: {_component_: torchtune.models.llama}\nepochs: 1", "is torchtune's config"),
+        ("distributed_type: FSDP\nnum_processes: 2", "is accelerate's config file"),
+        ("model_name_or_path: x/y\ndataset_name: a/b\nlearning_rate: 1e-4", "TRL's scripts"),
+        ("model: {name_or_path: x/y}\ndata: {train: a.txt}", "is a job file already"),
+    ] {
+        check_refused(convert(None, yaml, &[]), &[("", sentence)]);
+    }
+}
+
+#[test]
 fn a_comment_cannot_become_a_key() {
     let line = "run_mlm.py --model_name_or_path x/y --do_train --train_file a.txt --cache_dir 'x\nname: y' \
         --run_name 'a # b: c'";

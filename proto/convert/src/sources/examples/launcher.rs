@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::command_line::pairs;
+use super::{Files, config_file};
 use crate::Refused;
 use crate::draft::Draft;
 use crate::rule::apply;
@@ -95,9 +96,13 @@ struct Started {
 pub(super) fn read(
     words: &[String],
     arguments: &Map<String, Value>,
+    files: Files,
     draft: &mut Draft,
 ) -> Result<Launch, Refused> {
-    let started = started(words);
+    let mut started = started(words);
+    for it in started.iter_mut().filter(|it| it.program.names.contains(&"accelerate")) {
+        config_file::read(&mut it.options, files, draft)?;
+    }
     // The program nearest to the script starts its processes.
     let hosts = started.iter().rev().find_map(|it| it.number(Hosts).transpose()).transpose()?;
     let hosts = hosts.map_or(1, |(_, hosts)| hosts);
@@ -202,8 +207,8 @@ impl Started {
 fn reason(option: &str) -> &'static str {
     match option {
         "config_file" => {
-            "files are not opened; give its processes, precision and sharding as options, or \
-             resources.cores, train.bf16 and parallel.fsdp by --set"
+            "the file cannot be read; give its path from this folder, its processes, precision and \
+             sharding as options, or resources.cores, train.bf16 and parallel.fsdp by --set"
         }
         "gpu_ids" | "include" | "exclude" | "gpus" | "gpus_per_node" | "gpus_per_task" | "gres" => {
             "the daemon assigns cores; resources.cores is their number"

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod command_line;
+mod config_file;
 mod environment;
 mod glue;
 mod images;
@@ -21,6 +22,9 @@ use command_line::CommandLine;
 use launcher::Launch;
 
 pub(crate) use arguments::{DATA, MODEL};
+
+/// Returns the text of a file, if it can be read.
+pub(crate) type Files<'a> = &'a dyn Fn(&std::path::Path) -> Option<String>;
 
 /// An example script.
 pub(crate) struct Script {
@@ -85,8 +89,12 @@ const FLAGS: Table = &[
 ];
 
 /// Reads a command line; returns the script's name.
-pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, Refused> {
-    let line = command_line::read(words)?;
+pub(crate) fn read(
+    words: &[String],
+    files: Files,
+    draft: &mut Draft,
+) -> Result<&'static str, Refused> {
+    let line = command_line::read(words, files)?;
     let Some(script) = script_of(line.script) else {
         let known: Vec<&str> =
             SCRIPTS.iter().filter(|s| s.unsupported.is_none()).map(|s| s.name).collect();
@@ -101,7 +109,7 @@ pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, 
         return Err(Refused::because(script.name, sentence));
     }
     draft.imply("model.task", script.task);
-    launch(&line, draft)?;
+    launch(&line, files, draft)?;
     for (key, value) in &line.arguments {
         apply(&[FLAGS, script.arguments(), MODEL, DATA], key, value, draft);
     }
@@ -115,14 +123,18 @@ pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, 
 }
 
 /// Reads the one command of a shell script that trains; returns its script's name.
-pub(crate) fn read_script(text: &str, draft: &mut Draft) -> Result<&'static str, Refused> {
+pub(crate) fn read_script(
+    text: &str,
+    files: Files,
+    draft: &mut Draft,
+) -> Result<&'static str, Refused> {
     let words = script::training_command(text, draft)?;
-    read(&words, draft)
+    read(&words, files, draft)
 }
 
 /// Reads the launcher.
-fn launch(line: &CommandLine<'_>, draft: &mut Draft) -> Result<(), Refused> {
-    let Launch { hosts, processes } = launcher::read(line.launcher, &line.arguments, draft)?;
+fn launch(line: &CommandLine<'_>, files: Files, draft: &mut Draft) -> Result<(), Refused> {
+    let Launch { hosts, processes } = launcher::read(line.launcher, &line.arguments, files, draft)?;
     if let Some(processes) = processes {
         draft.set("resources.cores", processes.into(), "processes of the launcher");
     }

@@ -64,7 +64,8 @@ fn compiles(command: &Command) -> bool {
 fn runs_example(command: &Command) -> bool {
     let Some((at, file)) = python_file(&command.words) else { return false };
     let options = &command.words[at + 1..];
-    script_of(file).is_some() && options.iter().any(|word| word.starts_with("--"))
+    let is_option = |word: &String| word.starts_with("--") || word.ends_with(".json");
+    script_of(file).is_some() && options.iter().any(is_option)
 }
 
 fn several(mut lines: Vec<usize>) -> Refused {
