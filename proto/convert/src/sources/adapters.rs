@@ -78,7 +78,8 @@ fn set(path: &str, value: &Value, kind: Kind, key: &str, draft: &mut Draft) {
         Kind::Names => names(value),
         Kind::Folder => match folders(value).as_slice() {
             [folder] => folder.clone().into(),
-            _ => return draft.refuse(key, "training starts from one folder of adapters"),
+            _ => return draft.refuse(key, "training starts from one folder of adapters; merge the others into the model before, and name \
+                the last"),
         },
     };
     draft.set(path, value, key);

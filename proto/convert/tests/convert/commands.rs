@@ -303,3 +303,24 @@ fn arguments_in_a_json_file_are_read() {
     let word = command("python run_mlm.py extra --do_train");
     check_refused(word, &[("", "`extra` comes before the first option")]);
 }
+
+/// Every refusal of an argument says what to do instead.
+#[test]
+fn refusals_say_what_to_do() {
+    let line = "run_glue.py --model_name_or_path x/y --task_name sst2 --do_train";
+    for (option, sentence) in [
+        ("--max_train_samples 10", "give that split a limit"),
+        ("--tokenizer_name other", "leave the argument out"),
+        ("--train_language en", "by --set"),
+        ("--no_such_option 1", "look for its key in docs/job-file.md"),
+    ] {
+        let key = option.trim_start_matches("--").split(' ').next().unwrap_or_default();
+        check_refused(command(&format!("{line} {option}")), &[(key, sentence)]);
+    }
+    check_refused(command("python train.py --lr 1"), &[("", "traind init MODEL DATA")]);
+    // A supported model needs no code of its own, and layers are wrapped in any case.
+    for option in ["trust_remote_code true", "fsdp_transformer_layer_cls_to_wrap BertLayer"] {
+        let key = option.split(' ').next().unwrap_or_default();
+        check(command(&format!("{line} --{option}")), &[("model.num_labels", "2")], &[key]);
+    }
+}

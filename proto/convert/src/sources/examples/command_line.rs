@@ -33,7 +33,8 @@ pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<CommandLine<
     let Some((at, script)) = python_file(words) else {
         return Err(Refused::because(
             "",
-            "the command line runs no example script such as run_glue.py",
+            "the command line runs no example script such as run_glue.py; for a script of your own, begin a \
+            job file with `traind init MODEL DATA`",
         ));
     };
     let launcher = &words[..at];

@@ -281,6 +281,6 @@ fn zero(options: &Map<String, Value>, draft: &mut Draft) {
     match text(key).as_str() {
         "" | "none" => {}
         "cpu" => draft.set("parallel.offload", serde_json::json!(["optimizer"]), key),
-        _ => draft.refuse(key, "state is offloaded to host memory, not to disks"),
+        _ => draft.refuse(key, "state is offloaded to host memory, not to disks; give cpu or none"),
     }
 }

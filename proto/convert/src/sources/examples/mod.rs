@@ -99,7 +99,8 @@ pub(crate) fn read(
         let known: Vec<&str> =
             SCRIPTS.iter().filter(|s| s.unsupported.is_none()).map(|s| s.name).collect();
         let text = format!(
-            "{} is no example script that is known here: {}",
+            "{} is no example script that is known here ({}); for a script of your own, begin a job file \
+            with `traind init MODEL DATA`",
             line.script,
             known.join(", ")
         );
@@ -238,7 +239,7 @@ fn tokenizer(arguments: &Arguments, draft: &mut Draft) {
     if name.is_some() && name != arguments.text("model_name_or_path") {
         draft.refuse(
             "tokenizer_name",
-            "the tokenizer is the model's; put its files into the model folder",
+            "the tokenizer is the model's; put its files into the model folder, and leave the argument out",
         );
     }
 }
@@ -325,7 +326,7 @@ fn text_columns(key: &str, names: &str, draft: &mut Draft) {
         }
     }
     if names.next().is_some() {
-        draft.refuse(key, "a row has one text or two");
+        draft.refuse(key, "a row has one text or two; name two columns, or join them in the file");
     }
 }
 

@@ -55,7 +55,10 @@ fn languages(arguments: &Arguments, draft: &mut Draft) {
     for key in ["source_lang", "target_lang"] {
         match arguments.text(key) {
             Some(code) => draft.set(&format!("data.{key}"), code.into(), key),
-            None => draft.refuse(key, "says which text of `translation` is read"),
+            None => draft.refuse(
+                key,
+                "says which text of `translation` is read; give a language of the rows, such as en",
+            ),
         }
     }
 }

@@ -128,7 +128,10 @@ pub(crate) fn read(
     if let Some(share) = settings.get("val_size").filter(|value| !is_off(value)) {
         match share.as_f64().filter(|share| *share < 1.0) {
             Some(_) => draft.set("data.validation_split", share.clone(), "val_size"),
-            None => draft.refuse("val_size", "give a share of the rows, below 1"),
+            None => draft.refuse(
+                "val_size",
+                "a number of rows is not taken; give it as a share of all rows, below 1",
+            ),
         }
     }
 }

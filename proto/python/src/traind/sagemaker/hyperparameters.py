@@ -95,6 +95,7 @@ _NO_EFFECT = {
     "streaming": "rows are tokenized on all of the host's processors",
     "remove_columns": "columns without a use are not read",
     "cache_dir": "the daemon's cache holds what is fetched",
+    "trust_remote_code": "no code of models is run; a model that needs its own is refused",
 }
 _ALL_ROWS = "all rows are read; give smaller files, or use max_steps"
 _SCRATCH = "give the folder with config.json as model, and model.from_config to begin with random weights"
@@ -102,7 +103,6 @@ _LANGUAGES = "name the files of each language in fit()"
 _PROCESSOR = "the processor is the model's; put preprocessor_config.json into the model folder"
 _REFUSED = {
     "config_name": _SCRATCH,
-    "trust_remote_code": "no code of models is run",
     "max_train_samples": _ALL_ROWS,
     "max_eval_samples": _ALL_ROWS,
     "max_predict_samples": _ALL_ROWS,
