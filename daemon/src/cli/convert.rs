@@ -51,7 +51,9 @@ impl Convert {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let converted = match &self.file {
             Some(file) => self.convert_file(file)?,
-            None => traind_convert::convert_command(&self.command, &self.set)?,
+            None => traind_convert::convert_command(&self.command, &self.set, &|path| {
+                std::fs::read_to_string(path).ok()
+            })?,
         };
         write(self.output.as_deref(), &converted)?;
         Ok(Exit::Done)
@@ -59,9 +61,15 @@ impl Convert {
 
     fn convert_file(&self, file: &Path) -> anyhow::Result<Converted> {
         let text = read(file)?;
+        // Paths are relative to the folder that a tool is called in.
+        let beside = |path: &Path| {
+            let folder = file.parent().unwrap_or(Path::new("."));
+            let found = [path.to_owned(), folder.join(path)];
+            found.iter().find_map(|path| std::fs::read_to_string(path).ok())
+        };
         let is_script = file.extension().is_some_and(|extension| extension == "sh");
         if self.from == Some(Tool::Command) || self.from.is_none() && is_script {
-            return Ok(traind_convert::convert_script(&text, &self.set)?);
+            return Ok(traind_convert::convert_script_with(&text, &self.set, &beside)?);
         }
         let source = match self.from {
             Some(Tool::TrainingArguments) => Some(Source::TrainingArguments),
@@ -69,12 +77,6 @@ impl Convert {
             Some(Tool::LlamaFactory) => Some(Source::LlamaFactory),
             Some(Tool::Sagemaker) => Some(Source::SageMaker),
             None | Some(Tool::Command) => None,
-        };
-        // LLaMA-Factory's paths are relative to the folder that it is called in.
-        let beside = |path: &Path| {
-            let folder = file.parent().unwrap_or(Path::new("."));
-            let found = [path.to_owned(), folder.join(path)];
-            found.iter().find_map(|path| std::fs::read_to_string(path).ok())
         };
         Ok(traind_convert::convert_with(source, &text, &self.set, &beside)?)
     }

@@ -13,7 +13,7 @@ use crate::tls::{KeyPair, LiveServer, ServerFiles};
 pub(crate) struct Listen {
     /// Also serve on the network, with TLS; requires --tls-cert, --tls-key, --access, --allow-root
     /// and --tls-client-ca or --tokens
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = super::address::address)]
     listen: Option<SocketAddr>,
     /// The daemon's certificate and its chain, PEM
     #[arg(long, value_name = "FILE", requires = "listen")]

@@ -60,11 +60,20 @@ impl Ls {
             ListFormat::Table => {
                 let rows: Vec<_> = listed.iter().map(row).collect();
                 print_table(&["ID", "NAME", "STATE", "CORES", "STEP", "LOSS", "AGE", ""], &rows);
+                if let Some(line) = left_out(listed.len(), &page_token) {
+                    eprintln!("{line}");
+                }
             }
             ListFormat::Json => print_json(listed.into_iter().map(JobView::from))?,
         }
         Ok(Exit::Done)
     }
+}
+
+/// A line for a list that ends before the jobs do.
+fn left_out(listed: usize, next_page_token: &str) -> Option<String> {
+    (!next_page_token.is_empty())
+        .then(|| format!("the newest {listed} jobs; there are more, which `--limit N` lists"))
 }
 
 fn row(job: &v1::Job) -> Vec<String> {
@@ -122,5 +131,17 @@ impl State {
             State::Failed => v1::JobState::Failed,
             State::Cancelled => v1::JobState::Cancelled,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::left_out;
+
+    #[test]
+    fn a_list_that_ends_early_says_so() {
+        assert_eq!(left_out(7, ""), None);
+        let line = left_out(100, "next").unwrap_or_default();
+        assert!(line.contains("newest 100 jobs") && line.contains("--limit"), "{line}");
     }
 }

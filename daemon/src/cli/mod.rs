@@ -1,6 +1,7 @@
 //! The command line: a file for each command, and its entry here.
 
 mod act_as;
+mod address;
 mod adopt;
 mod backup;
 mod become_user;

@@ -90,7 +90,7 @@ pub(crate) struct Serve {
     access: Option<PathBuf>,
     /// Serve metrics for Prometheus at http://ADDRESS/metrics, on a loopback address such as
     /// 127.0.0.1:9400 [default: not served]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = super::address::address)]
     metrics_address: Option<SocketAddr>,
     /// Folder below which jobs may read and write, enforced by Landlock; may be given several times
     /// [default: no restriction]
@@ -131,7 +131,7 @@ pub(crate) struct Serve {
     listen: Listen,
     /// Serve the web page at http://ADDRESS, on a loopback address such as 127.0.0.1:9401; log in
     /// with `traind web` [default: not served]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = super::address::address)]
     web_address: Option<SocketAddr>,
     #[command(flatten, next_help_heading = "Notification options")]
     notify: NotifyArgs,

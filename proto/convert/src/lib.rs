@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 pub use draft::{Converted, Note};
 
 use draft::Draft;
+use traind_job_file::Tool;
 
 /// A tool whose settings are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,8 +81,7 @@ pub fn convert_with(
         return Err(Refused::because("", "is no mapping of keys to values"));
     };
     let Some(source) = source.or_else(|| recognize(&settings)) else {
-        let text = "is of no known tool; say which by --from";
-        return Err(Refused::because("", text));
+        return Err(Refused::because("", unrecognized(&settings)));
     };
     let mut draft = Draft::new(fields)?;
     match source {
@@ -98,19 +98,32 @@ pub fn convert_with(
 
 /// Converts a command line that runs one of transformers' example scripts, such as `torchrun
 /// --nproc_per_node 2 run_glue.py --do_train`.
+///
+/// `read` returns the text of a file that the command line refers to: its arguments as JSON, or
+/// accelerate's `--config_file`.
 pub fn convert_command(
     words: &[String],
     fields: &[(String, String)],
+    read: &dyn Fn(&Path) -> Option<String>,
 ) -> Result<Converted, Refused> {
     let mut draft = Draft::new(fields)?;
-    let script = sources::examples::read(words, &mut draft)?;
+    let script = sources::examples::read(words, read, &mut draft)?;
     draft.finish(&header(&format!("a command line of {script}")))
 }
 
 /// Converts the one command of a shell script that trains. Its redirections and pipes are left out.
 pub fn convert_script(script: &str, fields: &[(String, String)]) -> Result<Converted, Refused> {
+    convert_script_with(script, fields, &|_| None)
+}
+
+/// The same where `read` returns the text of a file, as for `convert_command`.
+pub fn convert_script_with(
+    script: &str,
+    fields: &[(String, String)],
+    read: &dyn Fn(&Path) -> Option<String>,
+) -> Result<Converted, Refused> {
     let mut draft = Draft::new(fields)?;
-    let script = sources::examples::read_script(script, &mut draft)?;
+    let script = sources::examples::read_script(script, read, &mut draft)?;
     draft.finish(&header(&format!("a command line of {script}")))
 }
 
@@ -128,17 +141,39 @@ fn describe(error: &serde_saphyr::Error) -> String {
     }
 }
 
+fn tool_of(settings: &Map<String, Value>) -> Option<Tool> {
+    let has_components = settings.values().any(|value| value.get("_component_").is_some());
+    traind_job_file::tool_of(|key| settings.contains_key(key), has_components)
+}
+
+/// Whether settings have the sections of a job file.
+fn is_job(settings: &Map<String, Value>) -> bool {
+    settings.get("model").is_some_and(Value::is_object)
+        && ["data", "train"].iter().any(|key| settings.get(*key).is_some_and(Value::is_object))
+}
+
+/// Why no source is taken.
+fn unrecognized(settings: &Map<String, Value>) -> String {
+    match tool_of(settings) {
+        Some(tool) => tool.advice().to_owned(),
+        None if is_job(settings) => "is a job file already; `traind submit` takes it".to_owned(),
+        None => {
+            "has the keys of no tool that is known here; say which by --from: training-arguments, \
+            axolotl, llama-factory, sagemaker or command"
+                .to_owned()
+        }
+    }
+}
+
 /// The tool that writes such keys.
 fn recognize(settings: &Map<String, Value>) -> Option<Source> {
-    let has = |key: &str| settings.contains_key(key);
-    if has("base_model") {
-        return Some(Source::Axolotl);
-    }
-    if has("finetuning_type") || has("stage") || has("template") {
-        return Some(Source::LlamaFactory);
-    }
-    if has("hyperparameters") || has("HyperParameters") {
-        return Some(Source::SageMaker);
+    match tool_of(settings) {
+        Some(Tool::Axolotl) => return Some(Source::Axolotl),
+        Some(Tool::LlamaFactory) => return Some(Source::LlamaFactory),
+        Some(Tool::SageMaker) => return Some(Source::SageMaker),
+        Some(Tool::Accelerate | Tool::Torchtune | Tool::Trl) => return None,
+        None if is_job(settings) => return None,
+        None => {}
     }
     let is_argument = |key: &String| {
         traind_job_file::training_argument(key).is_some() || rule::is_field(&format!("train.{key}"))

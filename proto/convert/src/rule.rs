@@ -71,6 +71,8 @@ pub(crate) fn apply(tables: &[Table], key: &str, value: &Value, draft: &mut Draf
     }
 }
 
+const LAYERS: &str = "each layer is gathered by itself";
+
 /// Names of earlier versions and of values, with today's.
 const FORMER: Table = &[
     ("evaluation_strategy", Rule::Field("train.eval_strategy")),
@@ -92,6 +94,8 @@ const FORMER: Table = &[
     ("fsdp", Rule::Changed("parallel.fsdp", fsdp, "")),
     ("run_name", Rule::Field("name")),
     ("output_dir", Rule::Field("output_dir")),
+    ("fsdp_transformer_layer_cls_to_wrap", Rule::Dropped(LAYERS)),
+    ("fsdp_min_num_params", Rule::Dropped(LAYERS)),
     // The Trainer trains when train() is called, whatever they say; scripts look at them.
     ("tf32", Rule::Field("train.tf32")),
 ];
@@ -133,7 +137,7 @@ fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
             Treatment::Only(known, _) if among(&value, known) => {}
             Treatment::Refused(advice) | Treatment::Only(_, advice) => draft.refuse(key, advice),
         },
-        None => draft.refuse(key, "is not known here; remove it, if the job does not need it"),
+        None => draft.refuse(key, "is not known here; if the job needs it, look for its key in docs/job-file.md, else remove it"),
     }
 }
 

@@ -16,6 +16,7 @@ mod csv_checks;
 mod document;
 mod field_doc;
 mod field_type;
+mod foreign;
 mod host_checks;
 mod hub_checks;
 mod layout_checks;
@@ -40,6 +41,7 @@ mod violation;
 
 pub use document::markdown;
 pub use field_doc::FieldDoc;
+pub use foreign::{Tool, tool_of};
 pub use parse::Parsed;
 pub use run_spec::{PREPARATION_FOLDER, RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};

@@ -10,8 +10,8 @@ use crate::schema::JobFile;
 use crate::schema::train::EvalStrategy;
 use crate::violation::{Violation, Warning};
 use crate::{
-    aliases, checks, host_checks, hub_checks, layout_checks, notify_checks, overrides, paths,
-    peft_checks, schema, supported, task_checks, training_arguments,
+    aliases, checks, foreign, host_checks, hub_checks, layout_checks, notify_checks, overrides,
+    paths, peft_checks, schema, supported, task_checks, training_arguments,
 };
 
 /// A valid job file.
@@ -38,6 +38,9 @@ impl JobFile {
         base_dir: &Path,
     ) -> Result<Parsed, Vec<Violation>> {
         let mut root = parse_root(yaml).map_err(|violation| vec![violation])?;
+        if let Some(tool) = foreign::tool_of_document(&root) {
+            return Err(vec![Violation::new("", tool.advice(), root.at)]);
+        }
         let bad_overrides = overrides::apply(&mut root, values);
         let mut problems = Problems::of(&root, schema::field_paths);
         for (field, description) in bad_overrides {

@@ -12,7 +12,7 @@ from support import moved
 
 import traind
 from traind import HuggingFace, UnsupportedArgument
-from traind.sagemaker import data_sets, glue
+from traind.sagemaker import data_sets, glue, instances
 from traind.sagemaker.hyperparameters import job_keys
 
 #: The tables of `traind convert`, which reads the same arguments.
@@ -26,6 +26,21 @@ MODEL_PARALLEL = {
     },
     "mpi": {"enabled": True, "processes_per_host": 4},
 }
+
+
+#: Arguments of SageMaker's estimator.
+SAGEMAKERS = """
+py_version entry_point transformers_version tensorflow_version pytorch_version source_dir hyperparameters image_uri
+distribution compiler_config training_recipe recipe_overrides container_log_level code_location git_config
+checkpoint_s3_uri checkpoint_local_path enable_sagemaker_metrics dependencies role instance_count instance_type
+keep_alive_period_in_seconds volume_size volume_kms_key max_run input_mode output_path output_kms_key base_job_name
+sagemaker_session tags subnets security_group_ids model_uri model_channel_name metric_definitions
+encrypt_inter_container_traffic use_spot_instances max_wait rules debugger_hook_config tensorboard_output_config
+enable_network_isolation profiler_config disable_profiler environment max_retry_attempts instance_groups
+training_repository_access_mode training_repository_credentials_provider_arn enable_infra_check
+container_entry_point container_arguments disable_output_compression enable_remote_debug training_plan
+instance_placement_config enable_session_tag_chaining
+""".split()
 
 
 def estimator(**arguments):
@@ -106,6 +121,38 @@ class JobFiles(unittest.TestCase):
         self.assertEqual(found["data"]["label_map"], {1: "bad", 2: "good"})
         self.assertEqual(found["data"]["columns"], {"rename": {"t": "text"}})
 
+    def test_texts_are_values_in_every_section(self):
+        found = job_file(
+            hyperparameters={
+                "data.validation_split": "0.2",
+                "pad_to_max_length": "True",
+                "model.from_config": "False",
+                "max_seq_length": "128",
+                "text_column_name": "1",
+                "weight_decay": "0.01",
+                "model.revision": "7",
+                "data.on_bad_lines": "nan",
+            }
+        )
+        self.assertEqual(
+            found["data"],
+            {
+                "train": "s3://bucket/train/*.arrow",
+                "validation_split": 0.2,
+                "pad_to_max_length": True,
+                "max_length": 128,
+                "text": "1",
+                "on_bad_lines": "nan",
+            },
+        )
+        self.assertEqual((found["model"]["from_config"], found["model"]["revision"]), (False, "7"))
+        self.assertEqual(found["train"], {"weight_decay": 0.01})
+
+    def test_an_experiment_of_fit_is_warned_of(self):
+        client = SimpleNamespace(submit=lambda _: None)
+        with self.assertWarnsRegex(UserWarning, "report_to"):
+            estimator(client=client).fit("train.csv", wait=False, experiment_config={"TrialName": "x"})
+
     def test_parallel_degrees_are_parallel_keys(self):
         found = job_file(distribution=MODEL_PARALLEL, instance_type="ml.p4d.24xlarge")
         self.assertEqual(found["parallel"], {"pipeline": 2, "microbatches": 4, "placement": "spread"})
@@ -159,6 +206,15 @@ class JobFiles(unittest.TestCase):
                 self.assertEqual(
                     job_file(instance_type=instance_type)["resources"], {"platform": platform, "cores": cores}
                 )
+
+    def test_instances_are_those_that_are_converted(self):
+        rows = re.findall(r'\("([\w-]+)", "(\w+)", "(\w+)", (\d+)\)', (CONVERT / "sagemaker/instances.rs").read_text())
+        known = {
+            (family, size, platform, cores)
+            for family, (platform, sizes) in instances._ACCELERATED.items()
+            for size, cores in sizes.items()
+        }
+        self.assertEqual({(*row, int(cores)) for *row, cores in rows}, known)
 
     def test_scripts_have_arguments_of_their_own(self):
         images = job_file(
@@ -294,6 +350,46 @@ class Refusals(unittest.TestCase):
         ]:
             with self.subTest(name):
                 self.check(name, advice, **arguments)
+
+    def test_true_is_no_degree_of_one(self):
+        for name, advice in (("prescaled_batch", "counts the rows"), ("horovod", "leave it out")):
+            for value in (True, 1):
+                with self.subTest(name), self.assertRaisesRegex(UnsupportedArgument, advice):
+                    model_parallel({name: value})
+            self.assertNotIn("parallel", model_parallel({name: False}))
+        with self.assertRaisesRegex(UnsupportedArgument, "number of GPUs"):
+            model_parallel({"sharded_data_parallel_degree": True})
+
+    def test_values_of_another_kind_are_refused_in_a_sentence(self):
+        enabled = {"smdistributed": {"modelparallel": True}}
+        for arguments, sentence in [
+            ({"hyperparameters": ["epochs"]}, "hyperparameters is a mapping"),
+            ({"hyperparameters": {1: 2}}, "a hyperparameter has a name"),
+            ({"distribution": "mpi"}, "distribution is a mapping"),
+            ({"distribution": {"mpi": True}}, r"distribution\['mpi'\] is a mapping"),
+            ({"distribution": enabled}, r"\['modelparallel'\] is a mapping"),
+            ({"instance_type": 8}, "instance_type is a text"),
+            ({"instance_count": "2"}, "instance_count is a whole number"),
+            ({"max_run": True}, "max_run is a whole number"),
+            ({"entry_point": 1}, "entry_point is a text"),
+            ({"inputs": {1: "s3://b/x"}}, "a channel has a name"),
+        ]:
+            with self.subTest(arguments), self.assertRaisesRegex(TypeError, sentence):
+                job_file(**arguments)
+        with self.assertRaisesRegex(UnsupportedArgument, "no TrainingInput"):
+            job_file(SimpleNamespace(config=None))
+
+    def test_every_argument_of_sagemakers_estimator_is_known(self):
+        # Those of HuggingFace, Framework and EstimatorBase in SageMaker's SDK 2.
+        for name in SAGEMAKERS:
+            with self.subTest(name), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    estimator(**{name: "x"})
+                except (UnsupportedArgument, ValueError):
+                    continue
+                except TypeError as error:
+                    self.assertNotIn("has no argument", str(error))
 
     def test_a_value_that_is_given_twice_is_no_choice(self):
         for hyperparameters in ({"model_name": "bert-base-cased"}, {"epochs": 1, "num_train_epochs": 2}):

@@ -6,6 +6,7 @@ use crate::draft::Draft;
 use crate::values::{is_off, shown};
 
 const UNUSED: &str = "dropped: applies to adapters alone";
+const ALL_LINEAR: &str = "dropped: every linear layer is among them";
 const IN_FOLDER: &str = "dropped: the config of the adapters that training starts from has it";
 
 /// A key of the source, its field in the section `peft`, and the kind of its value.
@@ -36,13 +37,37 @@ pub(super) fn read(
     if trains_adapters {
         draft.imply("peft.method", "lora");
     }
+    let takes_all =
+        keys.iter().any(|(key, _, kind)| matches!(kind, Kind::AllLinear) && given(key).is_some());
     for (key, field, kind) in keys {
         let Some(value) = given(key) else { continue };
+        if trains_adapters && takes_all && *field == "target_modules" && matches!(kind, Kind::Names)
+        {
+            of_all(key, value, draft);
+            continue;
+        }
         match (trains_adapters, starts, kind) {
             (false, ..) => draft.note(key, UNUSED),
             (true, true, Kind::Same | Kind::Names | Kind::AllLinear) => draft.note(key, IN_FOLDER),
             _ => set(&format!("peft.{field}"), value, *kind, key, draft),
         }
+    }
+}
+
+/// Modules beside `all-linear`, which adds to them: the embedding and the head are none of those layers.
+fn of_all(key: &str, value: &Value, draft: &mut Draft) {
+    const APART: [&str; 5] = ["embed_tokens", "lm_head", "wte", "wpe", "embed_out"];
+    let names = names(value);
+    let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
+    match names.filter(|name| APART.contains(name)).next() {
+        Some(name) => draft.refuse(
+            key,
+            format!(
+                "{name} is adapted beside every linear layer; list all modules here, and leave out \
+                lora_target_linear"
+            ),
+        ),
+        None => draft.note(key, ALL_LINEAR),
     }
 }
 
@@ -53,7 +78,8 @@ fn set(path: &str, value: &Value, kind: Kind, key: &str, draft: &mut Draft) {
         Kind::Names => names(value),
         Kind::Folder => match folders(value).as_slice() {
             [folder] => folder.clone().into(),
-            _ => return draft.refuse(key, "training starts from one folder of adapters"),
+            _ => return draft.refuse(key, "training starts from one folder of adapters; merge the others into the model before, and name \
+                the last"),
         },
     };
     draft.set(path, value, key);

@@ -211,7 +211,7 @@ fn preferences_are_trained_on() {
         ("dpo.beta", "0.2"),
         ("dpo.loss_type", "sigmoid"),
     ];
-    let notes = ["dpo_use_logits_to_keep", "train_on_inputs"];
+    let notes = ["dpo_use_logits_to_keep", "train_on_inputs", "warmup_steps", "logging_steps"];
     check(text(Source::Axolotl, PAIRS, &[]), &expect, &notes);
 
     let averaged = PAIRS
@@ -224,7 +224,13 @@ fn preferences_are_trained_on() {
         ("dpo.beta", "0.3"),
         ("dpo.loss_type", "ipo"),
     ];
-    let notes = ["dpo_use_logits_to_keep", "trl.num_generations", "train_on_inputs"];
+    let notes = [
+        "dpo_use_logits_to_keep",
+        "trl.num_generations",
+        "train_on_inputs",
+        "warmup_steps",
+        "logging_steps",
+    ];
     check(text(Source::Axolotl, &averaged, &[]), &expect, &notes);
 }
 
@@ -247,7 +253,7 @@ fn preferences_of_other_kinds_are_refused() {
     check_refused(text(Source::Axolotl, &packed, &[]), &expect);
     let unused =
         PAIRS.replace("rl: dpo\n", "").replace(".default\n    field_messages: conversation", "");
-    let notes = ["rl_beta", "dpo_use_logits_to_keep"];
+    let notes = ["rl_beta", "dpo_use_logits_to_keep", "warmup_steps", "logging_steps"];
     check(text(Source::Axolotl, &unused, &[]), &[("model.task", "sft")], &notes);
 }
 
@@ -258,7 +264,7 @@ fn a_split_is_read_as_it_says() {
     let line = "train: [{\"path\":\"org/pairs\",\"split\":\"train_prefs\"}]";
     assert!(converted.job_file.contains(line), "{}", converted.job_file);
     let given = [("data.train", "hf://datasets/org/pairs/train_prefs.parquet")];
-    let notes = ["dpo_use_logits_to_keep", "train_on_inputs"];
+    let notes = ["dpo_use_logits_to_keep", "train_on_inputs", "warmup_steps", "logging_steps"];
     check(text(Source::Axolotl, &hub, &given), &[("model.task", "dpo")], &notes);
     let usual = hub.replace("train_prefs", "train");
     let expect = [("data.train", "[\"hf://datasets/org/pairs\"]")];

@@ -1,6 +1,8 @@
 //! Command lines of transformers' example scripts.
 
-use traind_convert::convert_command;
+use std::path::Path;
+
+use traind_convert::{convert_command, convert_script_with};
 
 use super::{check, check_refused, command};
 
@@ -265,7 +267,60 @@ fn command_lines_that_run_no_example() {
 fn a_command_line_of_words_has_no_operators() {
     let words =
         ["run_mlm.py", "--do_train", "--model_name_or_path", "x/y", "--train_file", "a;b.txt"];
-    let converted = convert_command(&words.map(str::to_owned), &[]);
+    let converted = convert_command(&words.map(str::to_owned), &[], &|_| None);
     check(converted, &[("data.train", "[/base/a;b.txt]")], &[]);
-    assert!(convert_command(&[], &[]).is_err());
+    assert!(convert_command(&[], &[], &|_| None).is_err());
+}
+
+/// The most tokens of a generated text are those of a target, in the script.
+#[test]
+fn lengths_of_generated_texts_are_those_of_targets() {
+    let line = "run_summarization.py --model_name_or_path x/y --dataset_name xsum --do_train --do_eval \
+        --predict_with_generate";
+    for (options, length) in [
+        ("", "128"),
+        ("--max_target_length 60", "60"),
+        ("--max_target_length 60 --val_max_target_length 60", "60"),
+        ("--max_target_length 60 --generation_max_length 30", "30"),
+    ] {
+        let expect = [("train.generation_max_length", length)];
+        check(command(&format!("{line} {options}")), &expect, &[]);
+    }
+}
+
+/// Arguments in a file, which the scripts read where it is their only argument, were once passed over.
+#[test]
+fn arguments_in_a_json_file_are_read() {
+    let file = r#"{"model_name_or_path": "x/y", "train_file": "a.txt", "do_train": true, "learning_rate": 1e-3}"#;
+    let files = |path: &Path| path.ends_with("config.json").then(|| file.to_owned());
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<String>>();
+    let expect = [("model.name_or_path", "x/y"), ("train.learning_rate", "1e-3")];
+    check(convert_command(&words("python run_mlm.py config.json"), &[], &files), &expect, &[]);
+    let script = "#!/bin/sh\npython run_mlm.py config.json\n";
+    check(convert_script_with(script, &[], &files), &expect, &[]);
+    let none = command("python run_mlm.py config.json");
+    check_refused(none, &[("config.json", "cannot be read; give its path")]);
+    let word = command("python run_mlm.py extra --do_train");
+    check_refused(word, &[("", "`extra` comes before the first option")]);
+}
+
+/// Every refusal of an argument says what to do instead.
+#[test]
+fn refusals_say_what_to_do() {
+    let line = "run_glue.py --model_name_or_path x/y --task_name sst2 --do_train";
+    for (option, sentence) in [
+        ("--max_train_samples 10", "give that split a limit"),
+        ("--tokenizer_name other", "leave the argument out"),
+        ("--train_language en", "by --set"),
+        ("--no_such_option 1", "look for its key in docs/job-file.md"),
+    ] {
+        let key = option.trim_start_matches("--").split(' ').next().unwrap_or_default();
+        check_refused(command(&format!("{line} {option}")), &[(key, sentence)]);
+    }
+    check_refused(command("python train.py --lr 1"), &[("", "traind init MODEL DATA")]);
+    // A supported model needs no code of its own, and layers are wrapped in any case.
+    for option in ["trust_remote_code true", "fsdp_transformer_layer_cls_to_wrap BertLayer"] {
+        let key = option.split(' ').next().unwrap_or_default();
+        check(command(&format!("{line} --{option}")), &[("model.num_labels", "2")], &[key]);
+    }
 }

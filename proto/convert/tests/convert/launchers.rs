@@ -1,6 +1,6 @@
 //! Launchers of scripts: their processes and hosts, and what they hand to the Trainer.
 
-use traind_convert::convert_script;
+use traind_convert::{convert_script, convert_script_with};
 
 use super::{check, check_refused, command, fields};
 
@@ -8,7 +8,8 @@ use super::{check, check_refused, command, fields};
 fn a_launcher_says_how_many_cores() {
     let line = "CUDA_VISIBLE_DEVICES=0,1 torchrun --nproc_per_node=2 examples/pytorch/text-classification/run_glue.py \
         --model_name_or_path x/y --task_name=sst2 --do_train --do_eval --output_dir out --ddp_timeout 3600";
-    check(command(line), &[("resources.cores", "2")], &["ddp_timeout"]);
+    let expect = [("resources.cores", "2"), ("resources.platform", "cuda")];
+    check(command(line), &expect, &["ddp_timeout", "CUDA_VISIBLE_DEVICES"]);
     let line = "accelerate launch --num_processes 4 run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train";
     check(command(line), &[("resources.cores", "4"), ("train.do_eval", "false")], &[]);
 }
@@ -110,4 +111,31 @@ fn options_without_an_equivalent_are_dropped_with_a_comment() {
     );
     check_launcher("deepspeed --include localhost:0,1", &[], &["include"]);
     check_launcher("srun --gres=gpu:2 --exclusive python", &[], &["gres", "exclusive"]);
+}
+
+/// The file's processes, precision and sharding were once asked for again.
+#[test]
+fn accelerates_config_file_is_opened() {
+    let check_file = |yaml: &str, options: &str, expect: &[(&str, &str)], notes: &[&str]| {
+        let line = format!(
+            "accelerate launch --config_file fsdp.yaml {options} run_mlm.py --model_name_or_path x/y \
+             --train_file a.txt --do_train"
+        );
+        let files = |path: &std::path::Path| path.ends_with("fsdp.yaml").then(|| yaml.to_owned());
+        check(convert_script_with(&line, &[], &files), expect, notes);
+    };
+    let fsdp = "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n  \
+        fsdp_sharding_strategy: SHARD_GRAD_OP\n  fsdp_offload_params: false\n  \
+        fsdp_transformer_layer_cls_to_wrap: BertLayer\nmixed_precision: bf16\nnum_machines: 1\n\
+        num_processes: 4\n";
+    let notes = ["fsdp_transformer_layer_cls_to_wrap"];
+    let expect =
+        [("resources.cores", "4"), ("train.bf16", "true"), ("parallel.fsdp", "shard_grad_op")];
+    check_file(fsdp, "", &expect, &notes);
+    // Options come before the file's.
+    check_file(fsdp, "--num_processes 2", &[("resources.cores", "2")], &notes);
+    let zero = "distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 3}\nnum_processes: 2\n";
+    check_file(zero, "", &[("parallel.fsdp", "full_shard"), ("resources.cores", "2")], &[]);
+    let gpus = "distributed_type: MULTI_GPU\nnum_processes: 2\n";
+    check_file(gpus, "", &[("resources.platform", "cuda")], &[]);
 }

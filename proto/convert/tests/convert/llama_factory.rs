@@ -181,3 +181,17 @@ fn entries_of_dataset_info_are_read() {
     assert_eq!((&fields.input, asked.weight), (&None, Some(0.3)));
     check_refused(convert("seen"), &[("dataset", "pictures")]);
 }
+
+/// Keys that a file leaves out have LLaMA-Factory's defaults, or a line.
+#[test]
+fn a_short_file_trains_as_llama_factory_does() {
+    let short = "model_name_or_path: x/y\nstage: pt\nfinetuning_type: full\n\
+                 dataset: data/c4_demo.jsonl\noutput_dir: out\n";
+    let expect = [("data.block_size", "2048"), ("train.do_train", "true")];
+    check(text(Source::LlamaFactory, short, &[]), &expect, &["do_train"]);
+    let trains = format!("{short}do_train: true\nval_size: 0.1\n");
+    let expect = [("train.num_train_epochs", "3"), ("train.do_eval", "false")];
+    check(text(Source::LlamaFactory, &trains, &[]), &expect, &[]);
+    let evaluates = format!("{short}do_eval: true\nval_size: 0.1\n");
+    check(text(Source::LlamaFactory, &evaluates, &[]), &[("train.do_train", "false")], &[]);
+}

@@ -5,7 +5,9 @@
 
 mod argument_files;
 mod axolotl;
+mod axolotl_defaults;
 mod commands;
+mod environment;
 mod launchers;
 mod llama_factory;
 mod sagemaker;
@@ -102,6 +104,18 @@ fn what_is_no_settings_of_a_tool_is_said_so() {
     check_refused(convert(None, "a: 1", &[]), &[("", "--from")]);
     check_refused(convert(None, "{", &[]), &[("", "neither YAML nor JSON")]);
     check_refused(convert(None, "a: 1\n---\nb: 2", &[]), &[("", "more than one YAML document")]);
+}
+
+#[test]
+fn a_file_of_another_tool_is_said_to_be_its() {
+    for (yaml, sentence) in [
+        ("model: {_component_: torchtune.models.llama}\nepochs: 1", "is torchtune's config"),
+        ("distributed_type: FSDP\nnum_processes: 2", "is accelerate's config file"),
+        ("model_name_or_path: x/y\ndataset_name: a/b\nlearning_rate: 1e-4", "TRL's scripts"),
+        ("model: {name_or_path: x/y}\ndata: {train: a.txt}", "is a job file already"),
+    ] {
+        check_refused(convert(None, yaml, &[]), &[("", sentence)]);
+    }
 }
 
 #[test]

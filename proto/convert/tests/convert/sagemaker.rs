@@ -106,3 +106,60 @@ fn another_scripts_data_set_and_columns_are_not_lost() {
         &[("task_name", "data.train"), ("dataset_name", "org/name")],
     );
 }
+
+/// Instance, count, limits, spot and channels of a description were once lost without a note.
+#[test]
+fn a_training_jobs_description_is_read_whole() {
+    let settings = r#"{"TrainingJobName": "tweets", "RoleArn": "arn:aws:iam::1:role/x", "TrainingJobStatus": "Completed",
+        "ResourceConfig": {"InstanceType": "ml.trn1.32xlarge", "InstanceCount": 2, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 7200},
+        "EnableManagedSpotTraining": true, "OutputDataConfig": {"S3OutputPath": "s3://b/models"},
+        "InputDataConfig": [
+            {"ChannelName": "train", "DataSource": {"S3DataSource": {"S3Uri": "s3://b/train/"}}},
+            {"ChannelName": "test", "DataSource": {"S3DataSource": {"S3Uri": "s3://b/test.csv"}}}],
+        "HyperParameters": {"model_name": "\"x/y\"", "num_labels": "2"}}"#;
+    let task = [("model.task", "sequence-classification"), ("resources.engine", "slurm")];
+    let expect = [
+        ("resources.platform", "neuron"),
+        ("resources.cores", "32"),
+        ("resources.hosts", "2"),
+        ("resources.max_run_seconds", "3600"),
+        ("resources.max_wait_seconds", "3600"),
+        ("output_dir", "s3://b/models/tweets"),
+        ("data.train", "['s3://b/train/*.arrow']"),
+        ("data.validation", "['s3://b/test.csv']"),
+    ];
+    let notes = [
+        "StoppingCondition.MaxWaitTimeInSeconds",
+        "EnableManagedSpotTraining",
+        "RoleArn",
+        "InputDataConfig.train",
+    ];
+    check(text(Source::SageMaker, settings, &task), &expect, &notes);
+    let unknown = settings.replace("trn1.32xlarge", "q9.large").replace("RoleArn", "Roles");
+    let sentences =
+        [("ResourceConfig.InstanceType", "resources.platform"), ("Roles", "not known here")];
+    check_refused(text(Source::SageMaker, &unknown, &task), &sentences);
+}
+
+#[test]
+fn files_of_channels_are_in_their_buckets() {
+    let settings = r#"{"InputDataConfig": [
+            {"ChannelName": "train", "DataSource": {"S3DataSource": {"S3Uri": "s3://b/data"}}}],
+        "HyperParameters": {"sagemaker_program": "run_mlm.py", "model_name_or_path": "x/y", "do_train": "true",
+        "train_file": "/opt/ml/input/data/train/a.txt"}}"#;
+    check(text(Source::SageMaker, settings, &[]), &[("data.train", "['s3://b/data/a.txt']")], &[]);
+}
+
+#[test]
+fn arguments_beside_the_hyperparameters_are_read() {
+    let settings = r#"{"hyperparameters": {"model_name": "x/y", "num_labels": 2}, "instance_type": "ml.g5.12xlarge",
+        "instance_count": 1, "max_run": 60, "output_path": "s3://b/models", "base_job_name": "tweets"}"#;
+    let expect = [
+        ("resources.platform", "cuda"),
+        ("resources.cores", "4"),
+        ("resources.max_run_seconds", "60"),
+        ("output_dir", "s3://b/models/tweets"),
+    ];
+    check(text(Source::SageMaker, settings, &GIVEN), &expect, &[]);
+}

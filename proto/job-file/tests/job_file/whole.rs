@@ -147,3 +147,25 @@ fn one_fault_does_not_hide_another() {
          line 3: data.train: is required unless train.do_train is false",
     );
 }
+
+/// Another tool's file was once answered with a list of unknown keys.
+#[test]
+fn a_file_of_another_tool_is_said_to_be_its() {
+    for (yaml, sentences) in [
+        ("base_model: x/y\ndatasets: []", ["axolotl's file", "traind convert FILE"]),
+        ("stage: sft\nmodel_name_or_path: x/y", ["LLaMA-Factory's file", "traind convert FILE"]),
+        ("hyperparameters: {epochs: 1}", ["SageMaker's", "traind convert FILE"]),
+        ("compute_environment: LOCAL_MACHINE", ["accelerate's", "resources.cores"]),
+        ("model: {_component_: a.b}\nepochs: 1", ["torchtune's", "traind init"]),
+        ("model_name_or_path: x/y\ndataset_name: a/b", ["TRL's", "model.name_or_path"]),
+    ] {
+        let violations = JobFile::parse(yaml, Path::new("/base")).unwrap_err();
+        let found = lines(&violations);
+        assert_eq!(violations.len(), 1, "{found}");
+        assert!(sentences.iter().all(|sentence| found.contains(sentence)), "{found}");
+    }
+    // A job with such a key is a job: its key is unknown.
+    let violations =
+        JobFile::parse("model: {task: sft}\nstage: sft", Path::new("/base")).unwrap_err();
+    assert!(lines(&violations).contains("stage: is not a known key"), "{}", lines(&violations));
+}

@@ -46,7 +46,12 @@ const ENTRY: Table = &[
     ("preprocess_shards", Rule::Dropped(super::PREPARED)),
     ("shards", Rule::Refused(FEWER_ROWS)),
     ("shards_idx", Rule::Refused(FEWER_ROWS)),
-    ("trust_remote_code", Rule::Refused("no code of data sets is run")),
+    (
+        "trust_remote_code",
+        Rule::Refused(
+            "no code of data sets is run; leave it out, if the set has files such as Parquet or JSON",
+        ),
+    ),
     (
         "message_field_training_detail",
         Rule::Refused("whole turns are trained on; use message_field_training"),

@@ -4,7 +4,8 @@ use crate::rule::{Rule, Table};
 
 const COMPILED: &str = "every step is one compiled program";
 const CLASS: &str = "the files of the model say it";
-const EXPERTS: &str = "mixtures of experts are not among the model families";
+const EXPERTS: &str = "mixtures of experts are not among the model families; name a dense model of docs/models.md, and \
+    leave it out";
 const TRACKER: &str = "metrics go to TensorBoard's files, or to what train.report_to names";
 
 pub(super) const TABLE: Table = &[

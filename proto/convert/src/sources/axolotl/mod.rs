@@ -1,6 +1,7 @@
 //! axolotl's YAML.
 
 mod datasets;
+mod defaults;
 mod kernels;
 mod preferences;
 mod tokens;
@@ -42,9 +43,16 @@ const TABLE: Table = &[
     ("tokenizer_type", Rule::Dropped(CLASS)),
     (
         "base_model_config",
-        Rule::Refused("the configuration is the model's; use model.config_overrides"),
+        Rule::Refused(
+            "the configuration is the model's; leave it out, and give other values as model.config_overrides",
+        ),
     ),
-    ("tokenizer_config", Rule::Refused("the tokenizer is the model's")),
+    (
+        "tokenizer_config",
+        Rule::Refused(
+            "the tokenizer is the model's; put its files into the model folder, and leave it out",
+        ),
+    ),
     ("is_llama_derived_model", Rule::Dropped(CLASS)),
     ("is_mistral_derived_model", Rule::Dropped(CLASS)),
     ("load_in_8bit", Rule::Refused(QUANTIZED)),
@@ -159,6 +167,9 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     let rows = Rows::of(settings);
     draft.imply("model.task", rows.task());
     for (key, value) in settings {
+        if defaults::is_without_rows(key, settings, draft) {
+            continue;
+        }
         if rows == Rows::Pairs || !preferences::is_unused(key, value, draft) {
             apply(&[TABLE, preferences::TABLE, kernels::TABLE], key, value, draft);
         }
@@ -176,8 +187,16 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
         draft.set("train.push_to_hub", true.into(), "");
         draft.set("train.hub_model_id", id.clone(), "hub_model_id");
     }
-    per_epoch("evals_per_epoch", "eval", settings, draft);
+    if evaluates(draft) {
+        per_epoch("evals_per_epoch", "eval", settings, draft);
+    }
     per_epoch("saves_per_epoch", "save", settings, draft);
+    defaults::read(rows, settings, draft);
+}
+
+/// Whether there are rows to evaluate on.
+fn evaluates(draft: &Draft) -> bool {
+    ["data.validation", "data.validation_split"].iter().any(|path| draft.get(path).is_some())
 }
 
 /// Keys of plain text.
@@ -290,7 +309,10 @@ fn schedule(settings: &Map<String, Value>, draft: &mut Draft) {
                 "cosine_min_lr_ratio",
             );
         }
-        (_, Some(_)) => draft.refuse("cosine_min_lr_ratio", "applies to lr_scheduler: cosine"),
+        (_, Some(_)) => draft.refuse(
+            "cosine_min_lr_ratio",
+            "applies to lr_scheduler: cosine; set that, or leave it out",
+        ),
         (Some(name), None) => draft.set("train.lr_scheduler_type", name, "lr_scheduler"),
         (None, None) => {}
     }
@@ -303,7 +325,10 @@ fn read_values(settings: &Map<String, Value>, draft: &mut Draft) {
     if let Some(share) = settings.get("val_set_size").filter(|value| !is_off(value)) {
         match share.as_f64().filter(|share| *share < 1.0) {
             Some(_) => draft.set("data.validation_split", share.clone(), "val_set_size"),
-            None => draft.refuse("val_set_size", "give a share of the rows, below 1"),
+            None => draft.refuse(
+                "val_set_size",
+                "a number of rows is not taken; give it as a share of all rows, below 1",
+            ),
         }
     }
     for key in ["bf16", "fp16", "tf32"] {
@@ -338,7 +363,10 @@ fn per_epoch(key: &str, what: &str, settings: &Map<String, Value>, draft: &mut D
     }
     let epochs = settings.get("num_epochs").and_then(Value::as_f64).unwrap_or(1.0);
     if count * epochs <= 1.0 {
-        return draft.refuse(key, "give a number of times an epoch");
+        return draft.refuse(
+            key,
+            "is less than once in the whole run; give a larger number, or leave it out",
+        );
     }
     draft.note(key, format!("a share of all steps: 1 / ({count} x {epochs} epochs)"));
     draft.set(&format!("train.{what}_strategy"), "steps".into(), "");

@@ -8,10 +8,11 @@ use crate::values::{parse, shown};
 const PREPARED: &str = "rows are prepared once, on all processors of the host";
 const DTYPE: &str = "trained weights are float32; bf16 computes in bfloat16, and model.dtype is the \
     type of frozen ones";
-const ROWS: &str = "rows are not cut off; give smaller files, or use max_steps";
+const ROWS: &str = "takes the first rows of one split; give that split a limit, such as --set \
+    'data.train=[{path: a.csv, limit: 1000}]', or use max_steps, and leave the argument out";
 
 const LANGUAGES: &str = "a job has one configuration of a data set; give the files of each language \
-    as data.train and data.validation";
+    as data.train and data.validation by --set, and leave the argument out";
 
 pub(crate) const MODEL: Table = &[
     ("model_name_or_path", Rule::Field("model.name_or_path")),
@@ -36,7 +37,10 @@ pub(crate) const MODEL: Table = &[
     ("use_fast_tokenizer", Rule::Dropped("all tokenizers are fast ones")),
     ("token", Rule::Dropped("the daemon's HF_TOKEN is used")),
     ("use_auth_token", Rule::Dropped("the daemon's HF_TOKEN is used")),
-    ("trust_remote_code", Rule::Refused("no code of models is run")),
+    (
+        "trust_remote_code",
+        Rule::Dropped("no code of models is run; a model that needs its own is refused"),
+    ),
     ("ignore_mismatched_sizes", Rule::Field("model.ignore_mismatched_sizes")),
     ("torch_dtype", Rule::Dropped(DTYPE)),
     ("dtype", Rule::Dropped(DTYPE)),
@@ -83,7 +87,12 @@ pub(crate) const DATA: Table = &[
     ("keep_linebreaks", Rule::Field("data.keep_linebreaks")),
     ("do_regression", Rule::Changed("model.problem_type", regression, "")),
     ("metric_name", Rule::Dropped("all metrics of the task are computed")),
-    ("remove_splits", Rule::Refused("name the files of the splits")),
+    (
+        "remove_splits",
+        Rule::Refused(
+            "name the files of the splits that stay by train_file, validation_file and test_file, and leave it out",
+        ),
+    ),
     ("remove_columns", Rule::Dropped("columns without a use are not read")),
 ];
 

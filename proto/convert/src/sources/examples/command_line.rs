@@ -1,7 +1,10 @@
 //! A command line: the launcher, the script, its arguments.
 
+use std::path::Path;
+
 use serde_json::{Map, Value};
 
+use super::Files;
 use crate::Refused;
 use crate::values::parse;
 
@@ -22,7 +25,7 @@ pub(super) fn python_file(words: &[String]) -> Option<(usize, &str)> {
     words.iter().map(String::as_str).enumerate().find(|(_, word)| is_script(word))
 }
 
-pub(super) fn read(words: &[String]) -> Result<CommandLine<'_>, Refused> {
+pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<CommandLine<'a>, Refused> {
     if let Some(word) = words.iter().find(|word| word.contains(['$', '`'])) {
         let text = format!("`{word}` has a variable of the shell; write its value");
         return Err(Refused::because("", text));
@@ -30,11 +33,35 @@ pub(super) fn read(words: &[String]) -> Result<CommandLine<'_>, Refused> {
     let Some((at, script)) = python_file(words) else {
         return Err(Refused::because(
             "",
-            "the command line runs no example script such as run_glue.py",
+            "the command line runs no example script such as run_glue.py; for a script of your own, begin a \
+            job file with `traind init MODEL DATA`",
         ));
     };
-    let (launcher, arguments) = (&words[..at], pairs(&words[at + 1..]));
+    let launcher = &words[..at];
+    let arguments = match &words[at + 1..] {
+        [file] if file.ends_with(".json") => of_file(file, files)?,
+        [word, ..] if !word.starts_with('-') => {
+            let text = format!(
+                "`{word}` comes before the first option, where the script takes no argument \
+                but a single JSON file; remove it, or put its option in front"
+            );
+            return Err(Refused::because("", text));
+        }
+        options => pairs(options),
+    };
     Ok(CommandLine { launcher, script, arguments })
+}
+
+/// The arguments that a script reads from a JSON file, when that is its only argument.
+fn of_file(file: &str, files: Files) -> Result<Map<String, Value>, Refused> {
+    let Some(text) = files(Path::new(file)) else {
+        let text =
+            "the file with the script's arguments cannot be read; give its path from this folder";
+        return Err(Refused::because(file, text));
+    };
+    serde_json::from_str(&text).map_err(|error| {
+        Refused::because(file, format!("is no mapping of arguments to values in JSON: {error}"))
+    })
 }
 
 /// `--name value`, `--name=value`, `--name` and `--name a b`.

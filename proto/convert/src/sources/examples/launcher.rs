@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::command_line::pairs;
+use super::{Files, config_file};
 use crate::Refused;
 use crate::draft::Draft;
 use crate::rule::apply;
@@ -81,7 +82,8 @@ const PROGRAMS: &[Program] = &[
 ];
 
 /// Programs whose own options have no part in training.
-const OTHERS: &[&str] = &["python", "python3", "nohup", "env", "time", "nice"];
+const OTHERS: &[&str] =
+    &["python", "python3", "nohup", "env", "time", "nice", "exec", "neuron_parallel_compile"];
 
 /// A program on the command line with its options.
 struct Started {
@@ -94,9 +96,13 @@ struct Started {
 pub(super) fn read(
     words: &[String],
     arguments: &Map<String, Value>,
+    files: Files,
     draft: &mut Draft,
 ) -> Result<Launch, Refused> {
-    let started = started(words);
+    let mut started = started(words);
+    for it in started.iter_mut().filter(|it| it.program.names.contains(&"accelerate")) {
+        config_file::read(&mut it.options, files, draft)?;
+    }
     // The program nearest to the script starts its processes.
     let hosts = started.iter().rev().find_map(|it| it.number(Hosts).transpose()).transpose()?;
     let hosts = hosts.map_or(1, |(_, hosts)| hosts);
@@ -201,8 +207,8 @@ impl Started {
 fn reason(option: &str) -> &'static str {
     match option {
         "config_file" => {
-            "files are not opened; give its processes, precision and sharding as options, or \
-             resources.cores, train.bf16 and parallel.fsdp by --set"
+            "the file cannot be read; give its path from this folder, its processes, precision and \
+             sharding as options, or resources.cores, train.bf16 and parallel.fsdp by --set"
         }
         "gpu_ids" | "include" | "exclude" | "gpus" | "gpus_per_node" | "gpus_per_task" | "gres" => {
             "the daemon assigns cores; resources.cores is their number"
@@ -275,6 +281,6 @@ fn zero(options: &Map<String, Value>, draft: &mut Draft) {
     match text(key).as_str() {
         "" | "none" => {}
         "cpu" => draft.set("parallel.offload", serde_json::json!(["optimizer"]), key),
-        _ => draft.refuse(key, "state is offloaded to host memory, not to disks"),
+        _ => draft.refuse(key, "state is offloaded to host memory, not to disks; give cpu or none"),
     }
 }

@@ -2,6 +2,8 @@
 
 mod arguments;
 mod command_line;
+mod config_file;
+mod environment;
 mod glue;
 mod images;
 mod launcher;
@@ -21,6 +23,9 @@ use launcher::Launch;
 
 pub(crate) use arguments::{DATA, MODEL};
 
+/// Returns the text of a file, if it can be read.
+pub(crate) type Files<'a> = &'a dyn Fn(&std::path::Path) -> Option<String>;
+
 /// An example script.
 pub(crate) struct Script {
     name: &'static str,
@@ -38,7 +43,7 @@ const fn unsupported(name: &'static str, sentence: &'static str) -> Script {
     Script { name, task: "", unsupported: Some(sentence) }
 }
 
-const LAUNCHED: &str = "set resources.engine to slurm or kubernetes, or start traind-runner on each \
+pub(crate) const LAUNCHED: &str = "set resources.engine to slurm or kubernetes, or start traind-runner on each \
     host as docs/hosts.md describes";
 const ANSWERS: &str = "answers that are written are not converted; write a job file with \
     model.task: seq2seq-lm, as docs/examples/summarization.yaml";
@@ -84,13 +89,18 @@ const FLAGS: Table = &[
 ];
 
 /// Reads a command line; returns the script's name.
-pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, Refused> {
-    let line = command_line::read(words)?;
+pub(crate) fn read(
+    words: &[String],
+    files: Files,
+    draft: &mut Draft,
+) -> Result<&'static str, Refused> {
+    let line = command_line::read(words, files)?;
     let Some(script) = script_of(line.script) else {
         let known: Vec<&str> =
             SCRIPTS.iter().filter(|s| s.unsupported.is_none()).map(|s| s.name).collect();
         let text = format!(
-            "{} is no example script that is known here: {}",
+            "{} is no example script that is known here ({}); for a script of your own, begin a job file \
+            with `traind init MODEL DATA`",
             line.script,
             known.join(", ")
         );
@@ -100,10 +110,13 @@ pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, 
         return Err(Refused::because(script.name, sentence));
     }
     draft.imply("model.task", script.task);
-    launch(&line, draft)?;
+    launch(&line, files, draft)?;
     for (key, value) in &line.arguments {
         apply(&[FLAGS, script.arguments(), MODEL, DATA], key, value, draft);
     }
+    // Arguments of the script come before the environment.
+    environment::read(line.launcher, draft);
+    environment::launchers(line.launcher, draft);
     phases(&Arguments(&line.arguments), draft);
     note_resumption(&Arguments(&line.arguments), draft);
     script.read_together(&line.arguments, draft);
@@ -111,14 +124,18 @@ pub(crate) fn read(words: &[String], draft: &mut Draft) -> Result<&'static str, 
 }
 
 /// Reads the one command of a shell script that trains; returns its script's name.
-pub(crate) fn read_script(text: &str, draft: &mut Draft) -> Result<&'static str, Refused> {
+pub(crate) fn read_script(
+    text: &str,
+    files: Files,
+    draft: &mut Draft,
+) -> Result<&'static str, Refused> {
     let words = script::training_command(text, draft)?;
-    read(&words, draft)
+    read(&words, files, draft)
 }
 
 /// Reads the launcher.
-fn launch(line: &CommandLine<'_>, draft: &mut Draft) -> Result<(), Refused> {
-    let Launch { hosts, processes } = launcher::read(line.launcher, &line.arguments, draft)?;
+fn launch(line: &CommandLine<'_>, files: Files, draft: &mut Draft) -> Result<(), Refused> {
+    let Launch { hosts, processes } = launcher::read(line.launcher, &line.arguments, files, draft)?;
     if let Some(processes) = processes {
         draft.set("resources.cores", processes.into(), "processes of the launcher");
     }
@@ -222,7 +239,7 @@ fn tokenizer(arguments: &Arguments, draft: &mut Draft) {
     if name.is_some() && name != arguments.text("model_name_or_path") {
         draft.refuse(
             "tokenizer_name",
-            "the tokenizer is the model's; put its files into the model folder",
+            "the tokenizer is the model's; put its files into the model folder, and leave the argument out",
         );
     }
 }
@@ -309,7 +326,7 @@ fn text_columns(key: &str, names: &str, draft: &mut Draft) {
         }
     }
     if names.next().is_some() {
-        draft.refuse(key, "a row has one text or two");
+        draft.refuse(key, "a row has one text or two; name two columns, or join them in the file");
     }
 }
 

@@ -1,6 +1,7 @@
 //! A shell script: the one command of it that trains.
 
 use super::command_line::python_file;
+use super::environment;
 use super::script_of;
 use crate::Refused;
 use crate::draft::Draft;
@@ -9,8 +10,13 @@ use crate::shell::{self, Command};
 /// Returns the words of the command that runs an example script, or else any Python file. Several are
 /// refused, since a job trains once.
 pub(super) fn training_command(script: &str, draft: &mut Draft) -> Result<Vec<String>, Refused> {
-    let (trains, mut others): (Vec<_>, Vec<_>) =
-        shell::commands(script).into_iter().partition(runs_example);
+    let commands = shell::commands(script);
+    let exported = exported(&commands);
+    let (mut trains, mut others): (Vec<_>, Vec<_>) = commands.into_iter().partition(runs_example);
+    // The trial run that compiles ahead is a command of its own, before the one that trains.
+    if trains.iter().any(|it| !compiles(it)) {
+        others.extend(trains.extract_if(.., |it| compiles(it)));
+    }
     let mut trains = trains.into_iter();
     match (trains.next(), trains.len()) {
         (Some(command), 0) => {
@@ -18,7 +24,8 @@ pub(super) fn training_command(script: &str, draft: &mut Draft) -> Result<Vec<St
             for other in others {
                 draft.note("", format!("left out: line {}, {}", other.line, other.words.join(" ")));
             }
-            Ok(command.words)
+            let before = exported.into_iter().filter(|(line, _)| *line <= command.line);
+            Ok(before.map(|(_, word)| word).chain(command.words).collect())
         }
         (Some(command), _) => {
             let lines = std::iter::once(command.line).chain(trains.map(|it| it.line));
@@ -31,11 +38,34 @@ pub(super) fn training_command(script: &str, draft: &mut Draft) -> Result<Vec<St
     }
 }
 
+/// Variables that a script exports, with their lines. Values that the shell would make are left out,
+/// unless the variable changes the job: those are refused, as in any other place.
+fn exported(commands: &[Command]) -> Vec<(usize, String)> {
+    let words = |command: &Command| {
+        let declares = matches!(command.words.as_slice(), [first, second, ..]
+            if first == "export" || first == "declare" && second == "-x");
+        let words = if declares { command.words[1..].to_vec() } else { Vec::new() };
+        words.into_iter().map(|word| (command.line, word)).collect::<Vec<_>>()
+    };
+    let is_literal = |word: &str| {
+        environment::assignment(word).is_some_and(|(name, value)| {
+            !value.contains(['$', '`']) || environment::has_effect(name)
+        })
+    };
+    commands.iter().flat_map(words).filter(|(_, word)| is_literal(word)).collect()
+}
+
+/// Whether a command compiles ahead, without training.
+fn compiles(command: &Command) -> bool {
+    command.words.iter().any(|word| word.rsplit('/').next() == Some("neuron_parallel_compile"))
+}
+
 /// Whether a command gives options to an example script, which `cat run_glue.py` does not.
 fn runs_example(command: &Command) -> bool {
     let Some((at, file)) = python_file(&command.words) else { return false };
     let options = &command.words[at + 1..];
-    script_of(file).is_some() && options.iter().any(|word| word.starts_with("--"))
+    let is_option = |word: &String| word.starts_with("--") || word.ends_with(".json");
+    script_of(file).is_some() && options.iter().any(is_option)
 }
 
 fn several(mut lines: Vec<usize>) -> Refused {

@@ -1,7 +1,5 @@
 //! Arguments of `run_summarization` and `run_translation`.
 
-use serde_json::Value;
-
 use super::Arguments;
 use crate::draft::Draft;
 use crate::rule::{Rule, Table};
@@ -57,7 +55,10 @@ fn languages(arguments: &Arguments, draft: &mut Draft) {
     for key in ["source_lang", "target_lang"] {
         match arguments.text(key) {
             Some(code) => draft.set(&format!("data.{key}"), code.into(), key),
-            None => draft.refuse(key, "says which text of `translation` is read"),
+            None => draft.refuse(
+                key,
+                "says which text of `translation` is read; give a language of the rows, such as en",
+            ),
         }
     }
 }
@@ -82,15 +83,17 @@ fn summary_columns(arguments: &Arguments, draft: &mut Draft) {
     }
 }
 
-/// Evaluations have targets of the length of training; another one is refused.
+/// The script's default of max_target_length.
+const MAX_TARGET_LENGTH: u64 = 128;
+
+/// Texts are generated with the length of the targets to evaluate on, whose default is that of training.
 fn target_lengths(arguments: &Arguments, draft: &mut Draft) {
-    let Some(length) = arguments.text("val_max_target_length") else { return };
-    let training = arguments.text("max_target_length").unwrap_or_else(|| "128".to_owned());
-    let is_generated = draft.get("train.generation_max_length").is_some();
-    if !is_generated && let Ok(tokens) = length.parse::<u64>() {
-        draft.set("train.generation_max_length", Value::from(tokens), "");
+    let training = arguments.number("max_target_length").map_or(MAX_TARGET_LENGTH, |it| it as u64);
+    let evaluation = arguments.number("val_max_target_length").map(|length| length as u64);
+    if arguments.is_on("predict_with_generate") {
+        draft.imply("train.generation_max_length", evaluation.unwrap_or(training));
     }
-    if length != training {
+    if evaluation.is_some_and(|length| length != training) {
         draft.note(
             "val_max_target_length",
             "the most tokens of a generated text; targets are cut at max_target_length throughout",

@@ -124,11 +124,30 @@ pub(crate) fn read(
     };
     data_sets::read(rows, settings, &Catalog::new(settings, info), draft);
     templates::mixing(settings, draft);
+    phases(settings, draft);
     if let Some(share) = settings.get("val_size").filter(|value| !is_off(value)) {
         match share.as_f64().filter(|share| *share < 1.0) {
             Some(_) => draft.set("data.validation_split", share.clone(), "val_size"),
-            None => draft.refuse("val_size", "give a share of the rows, below 1"),
+            None => draft.refuse(
+                "val_size",
+                "a number of rows is not taken; give it as a share of all rows, below 1",
+            ),
         }
+    }
+}
+
+/// LLaMA-Factory trains where `do_train` says so, and its default is not to.
+fn phases(settings: &Map<String, Value>, draft: &mut Draft) {
+    let is_on = |key: &str| settings.get(key).is_some_and(|value| !is_off(value));
+    let is_said = ["do_train", "do_eval", "do_predict"].iter().any(|key| is_on(key));
+    if !is_said {
+        draft.note("do_train", "true: LLaMA-Factory would neither train nor evaluate without it");
+    } else if !is_on("do_train") {
+        draft.imply("train.do_train", false);
+    }
+    let has_rows = is_on("val_size") || is_on("eval_dataset");
+    if has_rows && !is_on("do_eval") && draft.get("train.eval_strategy").is_none_or(is_off) {
+        draft.imply("train.do_eval", false);
     }
 }
 
@@ -178,9 +197,8 @@ fn check_stage(settings: &Map<String, Value>, draft: &mut Draft) {
 /// Keys of plain text.
 fn read_texts(settings: &Map<String, Value>, draft: &mut Draft) {
     draft.imply("model.task", "causal-lm");
-    if let Some(length) = settings.get("cutoff_len").filter(|value| !is_off(value)) {
-        draft.set("data.block_size", length.clone(), "cutoff_len");
-    }
+    let length = settings.get("cutoff_len").filter(|value| !is_off(value)).cloned();
+    draft.set("data.block_size", length.unwrap_or(CUTOFF_LENGTH.into()), "cutoff_len");
     for (key, reason) in [
         ("packing", "dropped: texts are put end to end and cut into blocks"),
         ("template", "dropped: plain text has none"),

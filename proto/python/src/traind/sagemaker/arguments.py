@@ -32,6 +32,17 @@ _NO_EFFECT = {
     "container_log_level": "logs() has all lines",
     "disable_output_compression": "the output is a folder",
     "checkpoint_local_path": "checkpoints that go to checkpoint_s3_uri are staged in the job's own folder",
+    "container_arguments": "no script is run",
+    "container_entry_point": "no script is run",
+    "max_retry_attempts": "a job whose host is taken away resumes from its newest checkpoint in any case",
+    "training_repository_access_mode": "no containers are run",
+    "training_repository_credentials_provider_arn": "no containers are run",
+    "enable_infra_check": "doctor checks the host",
+    "enable_remote_debug": "no containers are run",
+    "enable_session_tag_chaining": "the daemon's access file says what a caller may do",
+    "tensorboard_output_config": "TensorBoard's files are in `runs` of the output folder",
+    "model_channel_name": "use model",
+    "instance_placement_config": "the daemon places jobs",
     "use_spot_instances": "a job whose host is taken away resumes from its newest checkpoint in any case",
 }
 _REFUSED = {
@@ -47,6 +58,10 @@ _REFUSED = {
     "output_kms_key": "the output is a folder of the daemon's host",
     "volume_kms_key": "the output is a folder of the daemon's host",
     "model_uri": "use model",
+    "instance_groups": "all hosts of a job are alike; use instance_type and instance_count",
+    "training_recipe": "no recipes are run; name what the model learns by task, and hyperparameters",
+    "recipe_overrides": "no recipes are run; name what the model learns by task, and hyperparameters",
+    "training_plan": "the daemon's host is there already",
 }
 #: transformers' example scripts with what they train.
 _SCRIPTS = {
@@ -76,6 +91,20 @@ def check_others(arguments: Mapping[str, Any]) -> None:
                 raise UnsupportedArgument(name, _REFUSED[name])
         else:
             raise TypeError(f"HuggingFace() has no argument {name!r}")
+
+
+def check_mapping(name: str, value: Any) -> None:
+    """Refuses what has no keys."""
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"{name} is a mapping of names to values, not {value!r}")
+
+
+def check_kinds(**given: tuple[Any, Any]) -> None:
+    """Refuses values of another kind than their argument's, such as SageMaker's pipeline variables."""
+    for name, (value, kinds) in given.items():
+        is_number = kinds is int
+        if value is not None and (not isinstance(value, kinds) or is_number and isinstance(value, bool)):
+            raise TypeError(f"{name} is {'a whole number' if is_number else 'a text'}, not {value!r}")
 
 
 def task_of(task: str | None, entry_point: str | None) -> str | None:

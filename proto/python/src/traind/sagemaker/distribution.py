@@ -56,26 +56,28 @@ def job_keys(distribution: Mapping[str, Any] | None) -> tuple[dict[str, Any], in
     """The job file's values by field path, and the number of cores where the distribution says it."""
     keys: dict[str, Any] = {}
     cores: int | None = None
-    for name, options in (distribution or {}).items():
+    for name, options in _mapping("distribution", distribution or {}).items():
+        where = f"distribution[{name!r}]"
         if name == "smdistributed":
-            keys.update(_smdistributed(options))
+            keys.update(_smdistributed(_mapping(where, options)))
         elif name in _LAUNCHERS:
+            options = _mapping(where, options)
             cores = options.get("processes_per_host", cores) if _enabled(options) else cores
         else:
-            raise UnsupportedArgument(
-                f"distribution[{name!r}]", "jobs are data-parallel over their cores by themselves; leave it out"
-            )
+            raise UnsupportedArgument(where, "jobs are data-parallel over their cores by themselves; leave it out")
     return keys, cores
 
 
 def _smdistributed(libraries: Mapping[str, Any]) -> dict[str, Any]:
     keys: dict[str, Any] = {}
     for name, options in libraries.items():
+        where = f"distribution['smdistributed'][{name!r}]"
         if name == "modelparallel":
-            if _enabled(options):
-                keys.update(_model_parallel(options.get("parameters") or {}))
+            if _enabled(_mapping(where, options)):
+                parameters = options.get("parameters") or {}
+                keys.update(_model_parallel(_mapping(f"{where}['parameters']", parameters)))
         elif name != "dataparallel":
-            raise UnsupportedArgument(f"distribution['smdistributed'][{name!r}]", "is no library known here")
+            raise UnsupportedArgument(where, "is no library known here")
     return keys
 
 
@@ -84,6 +86,8 @@ def _model_parallel(parameters: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in parameters.items():
         where = f"distribution['smdistributed']['modelparallel']['parameters'][{name!r}]"
         if name == "sharded_data_parallel_degree":
+            if value is True:
+                raise UnsupportedArgument(where, "is a number of GPUs, not True")
             if value not in (False, None, 1):
                 keys["parallel.fsdp"] = "full_shard"
         elif name in _OFFLOADING:
@@ -94,11 +98,18 @@ def _model_parallel(parameters: Mapping[str, Any]) -> dict[str, Any]:
         elif name in _NO_EFFECT:
             warnings.warn(f"{where} has no effect", stacklevel=6)
         elif name in _REFUSED:
-            if value not in (False, None, 1):
+            # A degree of 1 and False are equal in Python; True is too, and is no degree.
+            if value:
                 raise UnsupportedArgument(where, _REFUSED[name])
         else:
             raise UnsupportedArgument(where, "is not known here; leave it out")
     return keys
+
+
+def _mapping(where: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{where} is a mapping such as {{'enabled': True}}, not {value!r}")
+    return value
 
 
 def _enabled(options: Mapping[str, Any]) -> bool:

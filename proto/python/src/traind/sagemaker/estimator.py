@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
@@ -28,7 +29,7 @@ class HuggingFace:
 
     def __init__(
         self,
-        entry_point: str | None = None,
+        entry_point: StrPath | None = None,
         model: StrPath | None = None,
         hyperparameters: Mapping[str, Any] | None = None,
         instance_count: int = 1,
@@ -49,6 +50,15 @@ class HuggingFace:
         **others: Any,
     ) -> None:
         arguments.check_others(others)
+        arguments.check_mapping("hyperparameters", hyperparameters)
+        arguments.check_kinds(
+            instance_count=(instance_count, int),
+            instance_type=(instance_type, str),
+            entry_point=(entry_point, (str, os.PathLike)),
+            max_run=(max_run, int),
+            max_wait=(max_wait, int),
+        )
+        entry_point = os.fspath(entry_point) if entry_point is not None else None
         for name, value in (("output_path", output_path), ("checkpoint_s3_uri", checkpoint_s3_uri)):
             _check_place(name, value)
         if max_run is not None and max_wait is not None and max_wait < max_run:
@@ -70,11 +80,21 @@ class HuggingFace:
         #: The job of the last `fit`.
         self.latest_training_job: Job | None = None
 
-    def fit(self, inputs: Inputs = None, wait: bool = True, logs: Any = True, job_name: str | None = None) -> None:
+    def fit(
+        self,
+        inputs: Inputs = None,
+        wait: bool = True,
+        logs: Any = True,
+        job_name: str | None = None,
+        experiment_config: Mapping[str, str] | None = None,
+    ) -> None:
         """Submits a job; with `wait`, follows it to its end and raises `JobFailed` where it fails.
 
-        `inputs` is a URI or path to train on, or several by channel: train, validation, test.
+        `inputs` is a URI or path to train on, or several by channel: train, validation, test. `experiment_config` has
+        no effect: the hyperparameter `report_to` names where metrics are written.
         """
+        if experiment_config:
+            warnings.warn("experiment_config has no effect: report_to names where metrics are written", stacklevel=2)
         job = self.client.submit(self.job_file(inputs, job_name))
         self.latest_training_job = job
         if wait:

@@ -95,6 +95,7 @@ _NO_EFFECT = {
     "streaming": "rows are tokenized on all of the host's processors",
     "remove_columns": "columns without a use are not read",
     "cache_dir": "the daemon's cache holds what is fetched",
+    "trust_remote_code": "no code of models is run; a model that needs its own is refused",
 }
 _ALL_ROWS = "all rows are read; give smaller files, or use max_steps"
 _SCRATCH = "give the folder with config.json as model, and model.from_config to begin with random weights"
@@ -102,7 +103,6 @@ _LANGUAGES = "name the files of each language in fit()"
 _PROCESSOR = "the processor is the model's; put preprocessor_config.json into the model folder"
 _REFUSED = {
     "config_name": _SCRATCH,
-    "trust_remote_code": "no code of models is run",
     "max_train_samples": _ALL_ROWS,
     "max_eval_samples": _ALL_ROWS,
     "max_predict_samples": _ALL_ROWS,
@@ -116,6 +116,31 @@ _REFUSED = {
     "resize_position_embeddings": "the model's positions stay as they are; use max_source_length",
     "forced_bos_token": "set train.generation_config.forced_bos_token_id to the token's id",
     "validation_split_percentage": "give a fraction as data.validation_split",
+}
+#: Fields whose values are texts.
+_TEXTS = {
+    "name_or_path",
+    "revision",
+    "task",
+    "dataset_config_name",
+    "hub_model_id",
+    "hub_token",
+    "image",
+    "label",
+    "labels",
+    "messages",
+    "project",
+    "prompt",
+    "run_name",
+    "source",
+    "source_lang",
+    "source_prefix",
+    "target",
+    "target_lang",
+    "test",
+    "text",
+    "text_pair",
+    "tokens",
 }
 _CHANNEL = re.compile(r"/opt/ml/input/data/([^/]+)/?(.*)")
 
@@ -131,6 +156,8 @@ def job_keys(
     names = {**_KEYS, **_KEYS_OF_TASK.get(str(task), {})}
     keys: dict[str, Any] = {}
     for name in hyperparameters:
+        if not isinstance(name, str):
+            raise TypeError(f"hyperparameters[{name!r}]: a hyperparameter has a name such as 'epochs'")
         if name in _REFUSED:
             raise UnsupportedArgument(f"hyperparameters[{name!r}]", _REFUSED[name])
         if name in _NO_EFFECT:
@@ -187,7 +214,8 @@ def _value(path: str, value: Any, channels: Mapping[str, Any]) -> Any:
     match = _CHANNEL.fullmatch(value)
     if match is not None:
         return _of_channel(path, match, channels)
-    return value if path.startswith(("data.", "model.")) and not value.strip().isdigit() else parsed(value)
+    # Names of columns, files and models are texts, whatever they look like.
+    return value if path.rpartition(".")[2] in _TEXTS or path in ("data.train", "data.validation") else parsed(value)
 
 
 def _of_channel(path: str, match: re.Match[str], channels: Mapping[str, Any]) -> str:
@@ -202,6 +230,9 @@ def parsed(text: str) -> Any:
     """A value that SageMaker would hand to a script as text: "True", "3e-5"."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
+    if not text.strip()[:1].isdigit() and text.strip()[:1] not in ("+", "-", "."):
+        # "nan" and "inf" are names as likely as numbers.
+        return text
     for kind in (int, float):
         try:
             return kind(text)

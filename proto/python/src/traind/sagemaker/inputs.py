@@ -23,6 +23,9 @@ def channels_of(inputs: Inputs) -> dict[str, Any]:
         return {}
     if not isinstance(inputs, Mapping):
         return {"train": _location(inputs)}
+    for channel in inputs:
+        if not isinstance(channel, str):
+            raise TypeError(f"inputs[{channel!r}]: a channel has a name such as 'train'")
     return {channel: _location(value) for channel, value in inputs.items()}
 
 
@@ -53,7 +56,8 @@ def _location(value: Input) -> Any:
         return [_location(item) for item in value]
     if isinstance(value, (str, os.PathLike)):
         return _without_scheme(os.fspath(value))
-    source = getattr(value, "config", {}).get("DataSource", {}).get("S3DataSource", {})
+    config = getattr(value, "config", None)
+    source = config.get("DataSource", {}).get("S3DataSource", {}) if isinstance(config, Mapping) else {}
     if "S3Uri" not in source:
         raise UnsupportedArgument("inputs", f"{value!r} is no URI, no path and no TrainingInput of S3")
     return str(source["S3Uri"])

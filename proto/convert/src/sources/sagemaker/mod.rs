@@ -1,5 +1,8 @@
 //! Hyperparameters of SageMaker's estimator, alone or in the description of a training job.
 
+mod description;
+mod instances;
+
 use serde_json::{Map, Value};
 
 use crate::draft::Draft;
@@ -65,9 +68,17 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
         }
     }
     read_buckets(settings, draft);
+    let channels = if inner.is_some() { description::channels(settings) } else { Vec::new() };
+    let names_files =
+        parameters.values().any(|value| channel_file(&unquoted(value), &channels).is_some());
+    if inner.is_some() {
+        description::read(settings, draft);
+    }
     for (key, value) in parameters {
-        let value = plain(&unquoted(value));
-        if shown(&value).starts_with("/opt/ml/input/data/") {
+        let mut value = plain(&unquoted(value));
+        if let Some(file) = channel_file(&value, &channels) {
+            value = file.into();
+        } else if shown(&value).starts_with("/opt/ml/input/data/") {
             let advice = format!(
                 "{} is a folder of SageMaker's container; give data.train and \
                 data.validation by --set",
@@ -81,6 +92,10 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
         let own = script.map_or(&[][..], examples::Script::arguments);
         apply(&[TABLE, own, examples::MODEL, examples::DATA], key, &value, draft);
     }
+    if !names_files && draft.get("data.train").is_none() && !parameters.contains_key("dataset_name")
+    {
+        description::splits(&channels, draft);
+    }
     let plain: Map<String, Value> =
         parameters.iter().map(|(key, value)| (key.clone(), plain(&unquoted(value)))).collect();
     match script {
@@ -93,17 +108,26 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
 /// Reads where a training job's description has its output and its checkpoints.
 fn read_buckets(settings: &Map<String, Value>, draft: &mut Draft) {
     let text = |pointer: [&str; 2]| settings.get(pointer[0])?.get(pointer[1])?.as_str();
+    let argument = |name: &str| settings.get(name).and_then(Value::as_str);
     let output = ["OutputDataConfig", "S3OutputPath"];
-    if let (Some(url), None) = (text(output), draft.get("output_dir")) {
-        let name = settings.get("TrainingJobName").and_then(Value::as_str).unwrap_or("output");
+    if let (Some(url), None) = (text(output).or(argument("output_path")), draft.get("output_dir")) {
+        let name = argument("TrainingJobName").or(argument("base_job_name")).unwrap_or("output");
         let folder = format!("{}/{name}", url.trim_end_matches('/'));
         draft.set("output_dir", folder.into(), &output.join("."));
     }
     let checkpoints = ["CheckpointConfig", "S3Uri"];
-    if let Some(url) = text(checkpoints) {
+    if let Some(url) = text(checkpoints).or(argument("checkpoint_s3_uri")) {
         draft.set("checkpoint_dir", url.into(), &checkpoints.join("."));
         draft.set("train.resume_from_checkpoint", "auto".into(), &checkpoints.join("."));
     }
+}
+
+/// The address of a file that the container would find in the folder of a channel.
+fn channel_file(value: &Value, channels: &[(String, String)]) -> Option<String> {
+    let rest = value.as_str()?.strip_prefix("/opt/ml/input/data/")?;
+    let (name, file) = rest.split_once('/').unwrap_or((rest, ""));
+    let (_, url) = channels.iter().find(|(channel, _)| channel == name)?;
+    Some(if file.is_empty() { url.clone() } else { format!("{url}/{file}") })
 }
 
 fn gives_data(draft: &Draft) -> bool {
