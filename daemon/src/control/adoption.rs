@@ -219,3 +219,28 @@ fn open(path: &Path, owner: Account) -> io::Result<File> {
 fn refused(description: String) -> Error {
     Error::Request { field: "run_dir", description }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The resolved job that a runner wrote is a job file again.
+    #[test]
+    fn the_runs_of_all_examples_can_be_adopted() {
+        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples");
+        let files: Vec<_> = fs::read_dir(&examples).unwrap().map(|it| it.unwrap().path()).collect();
+        let files = files.iter().filter(|path| path.extension().is_some_and(|it| it == "yaml"));
+        let mut checked = 0;
+        for path in files {
+            let Ok(parsed) = JobFile::parse(&fs::read_to_string(path).unwrap(), &examples) else {
+                continue;
+            };
+            let mut keys = serde_json::to_value(&parsed.job).unwrap();
+            remove_nulls(&mut keys);
+            let again = JobFile::parse(&serde_saphyr::to_string(&keys).unwrap(), Path::new("/run"));
+            assert_eq!(again.unwrap().job, parsed.job, "{}", path.display());
+            checked += 1;
+        }
+        assert!(checked > 3, "{checked}");
+    }
+}
