@@ -58,8 +58,8 @@ pub(super) fn read(
 fn of_all(key: &str, value: &Value, draft: &mut Draft) {
     const APART: [&str; 5] = ["embed_tokens", "lm_head", "wte", "wpe", "embed_out"];
     let names = names(value);
-    let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
-    match names.filter(|name| APART.contains(name)).next() {
+    let mut names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
+    match names.find(|name| APART.contains(name)) {
         Some(name) => draft.refuse(
             key,
             format!(
