@@ -344,8 +344,9 @@ fn tokenized_rows_are_those_of_their_texts() {
     );
     check(
         r#"{"input_ids": [2, 9, 3], "attention_mask": [1, 0, 1], "label": 1}"#,
-        r#""attention_mask" has a 0 between tokens that count"#,
+        r#""attention_mask" has a 0 before tokens that count; pad rows behind their tokens, or not at all"#,
     );
+    check(r#"{"input_ids": null, "label": 1}"#, r#""input_ids" has no value"#);
     check(r#"{"input_ids": "2 3", "label": 1}"#, r#""input_ids" is text and no list of numbers"#);
     check(
         r#"{"input_ids": [2, 9.5], "label": 1}"#,

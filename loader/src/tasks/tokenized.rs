@@ -20,14 +20,11 @@ pub(super) fn is_tokenized(row: &Row<'_>) -> bool {
     row.find(INPUT_IDS).is_some()
 }
 
-/// The tokens of a row, without the padding around them. Like the Trainer, this cuts nothing: a row
+/// The tokens of a row, without the padding behind them. Like the Trainer, this cuts nothing: a row
 /// that is too long is an error.
 pub(super) fn encoded(row: &Row<'_>, tokenizer: &dyn TextTokenizer) -> Result<Encoded> {
-    let (ids, mask, types) = (
-        numbers(row, INPUT_IDS)?.unwrap_or_default(),
-        numbers(row, ATTENTION_MASK)?,
-        numbers(row, TOKEN_TYPE_IDS)?,
-    );
+    let ids = numbers(row, INPUT_IDS)?.ok_or_else(|| bad(row, INPUT_IDS, "has no value"))?;
+    let (mask, types) = (numbers(row, ATTENTION_MASK)?, numbers(row, TOKEN_TYPE_IDS)?);
     for (column, numbers) in [(ATTENTION_MASK, &mask), (TOKEN_TYPE_IDS, &types)] {
         if let Some(numbers) = numbers.as_ref().filter(|numbers| numbers.len() != ids.len()) {
             let problem = format!("has {} numbers for {} tokens", numbers.len(), ids.len());
@@ -35,25 +32,27 @@ pub(super) fn encoded(row: &Row<'_>, tokenizer: &dyn TextTokenizer) -> Result<En
         }
     }
     let attended = mask.unwrap_or_else(|| vec![1; ids.len()]);
-    let first = attended.iter().position(|&number| number != 0).unwrap_or(ids.len());
-    let end = attended.iter().rposition(|&number| number != 0).map_or(first, |last| last + 1);
-    if attended[first..end].contains(&0) {
-        return Err(bad(row, ATTENTION_MASK, "has a 0 between tokens that count"));
+    let end = attended.iter().rposition(|&number| number != 0).map_or(0, |last| last + 1);
+    if attended[..end].contains(&0) {
+        // Models with absolute positions count those of the padding.
+        let problem =
+            "has a 0 before tokens that count; pad rows behind their tokens, or not at all";
+        return Err(bad(row, ATTENTION_MASK, problem));
     }
-    if let Some(max) = tokenizer.max_length().filter(|&max| end - first > max as usize) {
-        let problem = format!("has {} tokens, and the model reads {max}", end - first);
+    if let Some(max) = tokenizer.max_length().filter(|&max| end > max as usize) {
+        let problem = format!("has {end} tokens, and the model reads {max}");
         return Err(bad(row, INPUT_IDS, &problem));
     }
     let vocabulary = i64::from(tokenizer.vocab_size());
-    if let Some(id) = ids[first..end].iter().find(|id| !(0..vocabulary).contains(*id)) {
+    if let Some(id) = ids[..end].iter().find(|id| !(0..vocabulary).contains(*id)) {
         let problem = format!("has the id {id}, and the tokenizer has {vocabulary} tokens");
         return Err(bad(row, INPUT_IDS, &problem));
     }
     let segments = types.unwrap_or_else(|| vec![0; ids.len()]);
     let segment = |number: &i64| u8::try_from(*number);
-    let token_type_ids = segments[first..end].iter().map(segment).collect::<Result<_, _>>();
+    let token_type_ids = segments[..end].iter().map(segment).collect::<Result<_, _>>();
     Ok(Encoded {
-        input_ids: ids[first..end].iter().map(|id| *id as u32).collect(),
+        input_ids: ids[..end].iter().map(|id| *id as u32).collect(),
         token_type_ids: token_type_ids
             .map_err(|_| bad(row, TOKEN_TYPE_IDS, "has a number that is no segment"))?,
         truncated: false,

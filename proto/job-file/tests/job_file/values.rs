@@ -53,7 +53,8 @@ fn values_of_the_wrong_type() {
 #[test]
 fn values_out_of_range() {
     let table = [
-        ("num_train_epochs: 0", "must be above 0, not 0"),
+        ("num_train_epochs: 0", "must be above 0 and at most 1000000000, not 0"),
+        ("num_train_epochs: 1e12", "must be above 0 and at most 1000000000, not 1000000000000"),
         ("max_steps: -2", "must be at least -1, not -2"),
         ("max_steps: 0", "must be -1 or at least 1, not 0"),
         ("per_device_train_batch_size: -8", "must be from 0 to 4294967295, not -8"),
