@@ -54,6 +54,11 @@ pub enum Error {
     EmptyFile { file: PathBuf },
     #[error("{files}: no rows")]
     NoRows { files: String },
+    #[error(
+        "{files}: all {rows} rows were left out: they have no text, or nothing to train on within \
+         data.max_length"
+    )]
+    NoRowsLeft { files: String, rows: u64 },
     #[error("{rows} rows: at most {max} fit one data set")]
     TooManyRows { rows: u64, max: u64 },
     #[error("{}: no column {column:?}; it has {available}", .file.display())]
@@ -240,6 +245,7 @@ impl Error {
             | Self::NoMatch { .. }
             | Self::BadGlob { .. }
             | Self::NoRows { .. }
+            | Self::NoRowsLeft { .. }
             | Self::TooManyRows { .. }
             | Self::Abandoned
             | Self::TooManyLabels { .. }
@@ -299,6 +305,7 @@ impl Error {
             | Self::NoMatch { .. }
             | Self::BadGlob { .. }
             | Self::NoRows { .. }
+            | Self::NoRowsLeft { .. }
             | Self::TooManyRows { .. }
             | Self::Abandoned
             | Self::TooManyLabels { .. }

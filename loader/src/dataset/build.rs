@@ -181,7 +181,7 @@ impl<'source> Builder<'source> {
 
     fn finish(self, task: &TaskSpec, reader: Option<&LabelReader<'_>>) -> Result<Built> {
         if self.rows.len() == 0 {
-            return Err(no_rows(&self.files.files));
+            return Err(no_rows(&self.files.files, self.rows_read));
         }
         let Self { tokens, rows, targets, files: FileNumbers { files, .. }, .. } = self;
         let (mut tokens, mut seals) = tokens.finish()?;
@@ -263,9 +263,11 @@ impl FileNumbers {
     }
 }
 
-fn no_rows(files: &[FileRows]) -> Error {
+/// The error of files without rows, or of which `rows` rows were read and none is left.
+fn no_rows(files: &[FileRows], rows: u64) -> Error {
     let paths = files.iter().map(|file| file.path.display().to_string());
-    Error::NoRows { files: paths.collect::<Vec<_>>().join(", ") }
+    let files = paths.collect::<Vec<_>>().join(", ");
+    if rows == 0 { Error::NoRows { files } } else { Error::NoRowsLeft { files, rows } }
 }
 
 /// The error for a label without id, with its row.

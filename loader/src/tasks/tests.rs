@@ -253,7 +253,10 @@ fn blocks_begin_anew_after_a_thousand_texts() {
 #[test]
 fn a_file_of_blank_lines_has_no_rows() {
     let task = TaskSpec::MaskedLm(MaskedLm { text: "text".to_owned(), block_size: None });
-    assert_eq!(prepared(&task, "{\"text\": \" \"}", 32).unwrap_err(), "a.jsonl: no rows");
+    assert_eq!(
+        prepared(&task, "{\"text\": \" \"}", 32).unwrap_err(),
+        "a.jsonl: all 1 rows were left out: they have no text, or nothing to train on within data.max_length"
+    );
 }
 
 /// With the Trainer, whose collator asks the tokenizer which tokens are special.
@@ -336,7 +339,7 @@ fn tokenized_rows_are_those_of_their_texts() {
     let ids = (0..33).map(|_| "5").collect::<Vec<_>>().join(", ");
     check(
         &format!(r#"{{"input_ids": [{ids}], "label": 1}}"#),
-        r#""input_ids" has 33 tokens, and the model reads 32"#,
+        r#""input_ids" has 33 tokens, and rows may have 32"#,
     );
     check(
         r#"{"input_ids": [2, 9, 3], "attention_mask": [1, 1], "label": 1}"#,
@@ -347,6 +350,11 @@ fn tokenized_rows_are_those_of_their_texts() {
         r#""attention_mask" has a 0 before tokens that count; pad rows behind their tokens, or not at all"#,
     );
     check(r#"{"input_ids": null, "label": 1}"#, r#""input_ids" has no value"#);
+    check(r#"{"input_ids": [], "label": 1}"#, r#""input_ids" has no tokens"#);
+    check(
+        r#"{"input_ids": [0], "attention_mask": [0], "label": 1}"#,
+        r#""input_ids" has no tokens"#,
+    );
     check(r#"{"input_ids": "2 3", "label": 1}"#, r#""input_ids" is text and no list of numbers"#);
     check(
         r#"{"input_ids": [2, 9.5], "label": 1}"#,

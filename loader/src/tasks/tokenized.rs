@@ -33,6 +33,9 @@ pub(super) fn encoded(row: &Row<'_>, tokenizer: &dyn TextTokenizer) -> Result<En
     }
     let attended = mask.unwrap_or_else(|| vec![1; ids.len()]);
     let end = attended.iter().rposition(|&number| number != 0).map_or(0, |last| last + 1);
+    if end == 0 {
+        return Err(bad(row, INPUT_IDS, "has no tokens"));
+    }
     if attended[..end].contains(&0) {
         // Models with absolute positions count those of the padding.
         let problem =
@@ -40,7 +43,7 @@ pub(super) fn encoded(row: &Row<'_>, tokenizer: &dyn TextTokenizer) -> Result<En
         return Err(bad(row, ATTENTION_MASK, problem));
     }
     if let Some(max) = tokenizer.max_length().filter(|&max| end > max as usize) {
-        let problem = format!("has {end} tokens, and the model reads {max}");
+        let problem = format!("has {end} tokens, and rows may have {max}");
         return Err(bad(row, INPUT_IDS, &problem));
     }
     let vocabulary = i64::from(tokenizer.vocab_size());

@@ -114,7 +114,9 @@ fn of_data(error: &LoaderError) -> &'static str {
         }
         LoaderError::Object { problem, .. } => of_object(problem),
         LoaderError::UnknownFormat { .. } => reasons::DATA_FORMAT_UNKNOWN,
-        LoaderError::EmptyFile { .. } | LoaderError::NoRows { .. } => reasons::DATA_EMPTY,
+        LoaderError::EmptyFile { .. }
+        | LoaderError::NoRows { .. }
+        | LoaderError::NoRowsLeft { .. } => reasons::DATA_EMPTY,
         LoaderError::MissingColumn { .. } | LoaderError::DuplicateColumn { .. } => {
             reasons::COLUMN_NOT_FOUND
         }

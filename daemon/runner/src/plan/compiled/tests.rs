@@ -67,6 +67,14 @@ fn families() -> Vec<(&'static str, &'static str, Value)> {
     ]
 }
 
+/// The sizes of a GPT-2 by the names of [`common`], which come before its own.
+fn gpt2_of(width: usize, layers: usize, heads: usize, positions: usize) -> Value {
+    json!({
+        "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": heads,
+        "max_position_embeddings": positions,
+    })
+}
+
 fn common(family: &str) -> Value {
     json!({
         "model_type": family, "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2,
@@ -353,7 +361,7 @@ fn column(hosts: i64, gpu: i64) -> Vec<i64> {
 /// each.
 #[test]
 fn shards_over_hosts_compile_for_gpus() {
-    let own = json!({"n_embd": 256, "n_layer": 2, "n_head": 8, "n_positions": 128});
+    let own = gpt2_of(256, 2, 8, 128);
     let folder = Folder::of("gpt2", &own);
     for hosts in [2, 16] {
         let train = json!({"bf16": true, "gradient_checkpointing": true});
@@ -407,7 +415,7 @@ fn attention_becomes_calls_of_cudnn() {
 /// The programs of a stage span the hosts that have it, one or two.
 #[test]
 fn stages_on_different_hosts_compile_for_gpus() {
-    let own = json!({"n_embd": 64, "n_layer": 2, "n_head": 8, "n_positions": 128});
+    let own = gpt2_of(64, 2, 8, 128);
     let folder = Folder::of("gpt2", &own);
     for (hosts, far, parallel) in [
         (2, 2, json!({"pipeline": 2, "tensor": 2, "placement": "PDT", "fsdp": "full_shard"})),
@@ -490,7 +498,7 @@ fn weights_arrive_while_other_layers_run() {
         return;
     };
     const LAYERS: usize = 6;
-    let own = json!({"n_embd": 512, "n_layer": LAYERS, "n_head": 8, "n_positions": 512});
+    let own = gpt2_of(512, LAYERS, 8, 512);
     let folder = Folder::of("gpt2", &own);
     for recomputed in [false, true] {
         let train = json!({"bf16": true, "gradient_checkpointing": recomputed});
