@@ -14,7 +14,7 @@ use crate::jobs::doctor::{LOCK, STORE, StoppedState};
 /// The folders of a state folder that have one folder for each job.
 const OF_JOBS: [&str; 2] = ["records", "jobs"];
 
-type Reader = zstd::Decoder<'static, BufReader<BufReader<File>>>;
+type Reader = zstd::Decoder<'static, BufReader<File>>;
 
 /// Restores the backup `path` into `state_dir`, which must be empty or absent. The store is put in
 /// place last: an interrupted restoration leaves no folder that a daemon would use.
@@ -27,8 +27,7 @@ pub(crate) fn restore(path: &Path, state_dir: &Path) -> Result<Manifest, BackupE
         path: path.to_owned(),
         problem: error.to_string(),
     };
-    let decoder = zstd::Decoder::with_buffer(BufReader::new(BufReader::new(file)));
-    let mut archive: Archive<Reader> = Archive::new(decoder.map_err(no_backup)?);
+    let mut archive: Archive<Reader> = Archive::new(zstd::Decoder::new(file).map_err(no_backup)?);
     let mut entries = archive.entries().map_err(no_backup)?;
     let first = entries.next().transpose().map_err(no_backup)?;
     let manifest = read_manifest(path, first)?;
@@ -103,13 +102,20 @@ fn unpack(mut entry: Entry<'_, Reader>, state_dir: &Path, target: &Path) -> io::
     give(|uid| chown(target, uid, None), owner)
 }
 
-/// Creates the folders of a job, of which those of its run belong to its user.
+/// Creates the folders of a job, of which those of its run belong to its user. A link to a run's
+/// folder is none of them: what stands behind it is outside.
 fn create_folders(state_dir: &Path, folder: &Path, owner: u32) -> io::Result<()> {
-    if folder.is_dir() {
+    if folder == state_dir {
         return Ok(());
     }
-    if let Some(parent) = folder.parent().filter(|parent| *parent != state_dir) {
+    if let Some(parent) = folder.parent() {
         create_folders(state_dir, parent, owner)?;
+    }
+    if folder.is_symlink() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "its folder is a link"));
+    }
+    if folder.is_dir() {
+        return Ok(());
     }
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let is_of_run = folder.starts_with(state_dir.join("jobs")) && folder != state_dir.join("jobs");
@@ -134,4 +140,46 @@ fn refuse_used(state_dir: &Path) -> Result<(), BackupError> {
     let entries = fs::read_dir(state_dir).map_err(BackupError::io("list", state_dir))?;
     let is_used = entries.flatten().any(|entry| entry.file_name() != LOCK);
     if is_used { Err(BackupError::NotEmpty(state_dir.to_owned())) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use tar::{Builder, Header};
+
+    use super::*;
+
+    /// An archive with a manifest, and behind it a link and a file.
+    fn archive(link: &str, target: &Path, file: &str) -> Vec<u8> {
+        let mut archive = Builder::new(zstd::Encoder::new(Vec::new(), 0).unwrap());
+        let manifest = Manifest { version: VERSION, traind: String::new(), time: 0, jobs: 1 };
+        let json = serde_json::to_vec(&manifest).unwrap();
+        let header = |kind, size| {
+            let mut header = Header::new_gnu();
+            header.set_entry_type(kind);
+            header.set_size(size);
+            header.set_uid(rustix::process::getuid().as_raw().into());
+            header
+        };
+        let mut first = header(EntryType::Regular, json.len() as u64);
+        archive.append_data(&mut first, MANIFEST, &json[..]).unwrap();
+        archive.append_link(&mut header(EntryType::Symlink, 0), link, target).unwrap();
+        archive.append_data(&mut header(EntryType::Regular, 1), file, &b"x"[..]).unwrap();
+        archive.into_inner().unwrap().finish().unwrap()
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let outside = folder.path().join("outside");
+        fs::create_dir_all(outside.join("b")).unwrap();
+        for (number, file) in ["jobs/a/file", "jobs/a/b/file", "jobs/a/c/file"].iter().enumerate() {
+            let path = folder.path().join(format!("{number}.backup"));
+            fs::write(&path, archive("jobs/a", &outside, file)).unwrap();
+            let state_dir = folder.path().join(format!("state-{number}"));
+            let error = restore(&path, &state_dir).unwrap_err().to_string();
+            assert!(error.contains("its folder is a link"), "{file}: {error}");
+            assert!(!outside.join("file").exists() && !outside.join("c").exists(), "{file}");
+            assert!(!outside.join("b/file").exists(), "{file}");
+        }
+    }
 }
