@@ -20,6 +20,7 @@ fn is_about_rows(error: &Error) -> bool {
     matches!(
         error,
         Error::NoRows { .. }
+            | Error::NoRowsLeft { .. }
             | Error::BadOption { .. }
             | Error::TooManyLabels { .. }
             | Error::OneLabel { .. }
