@@ -71,7 +71,7 @@ pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
     Answer, CausalLm, DecoderStart, Dpo, ImageClassification, MaskedLm, PackingStrategy,
     QuestionAnswering, Seq2SeqLm, SequenceClassification, Sft, TaskSpec, TextColumn,
-    TokenClassification,
+    TokenClassification, Tokenized,
 };
 pub use tokenize::{
     Encoded, HuggingFaceTokenizer, ModelInputs, NoTokenizer, PaddingSide, SpannedEncoding,

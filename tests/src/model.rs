@@ -51,6 +51,12 @@ pub fn write_tokenizer(folder: &Path, more: &[&'static str]) {
     fs::write(folder.join("tokenizer.json"), tokenizer(vocabulary).to_string()).unwrap();
 }
 
+/// The ids that this tokenizer gives the words of a text, without special tokens.
+pub fn ids(text: &str) -> Vec<usize> {
+    let id = |word| SPECIAL_TOKENS.len() + data::words().position(|known| known == word).unwrap();
+    text.split_whitespace().map(id).collect()
+}
+
 /// BERT's tokenizer in the format of Hugging Face's `tokenizers`.
 fn tokenizer(vocabulary: Map<String, Value>) -> Value {
     let special = |(id, token)| json!({"id": id, "content": token, "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false});

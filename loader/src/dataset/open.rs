@@ -42,14 +42,15 @@ impl OpenSet {
     ) -> Result<Self> {
         let opened = Instant::now();
         options.task.preprocessor().check(tokenizer)?;
-        let sources = Sources::open(mixture, &options.task)?;
-        let entry = Entry::of(&sources, options, tokenizer)?;
+        let (sources, task) = Sources::open(mixture, &options.task)?;
+        let options = DatasetOptions { task, ..options.clone() };
+        let entry = Entry::of(&sources, &options, tokenizer)?;
         let lookup = entry.as_ref().map(|it| it.cache.load(&sources, &options.files.fetch.locks));
         let (found, warnings) = match lookup {
             Some(Lookup::Found(set)) => (Some(*set), Vec::new()),
             missing => (None, missing.and_then(Lookup::warning).into_iter().collect()),
         };
-        Ok(Self { options: options.clone(), sources, entry, found, warnings, opened })
+        Ok(Self { options, sources, entry, found, warnings, opened })
     }
 
     /// Returns true if the set is in the cache.

@@ -117,6 +117,11 @@ impl TokenizedSet {
         &self.rows.lengths
     }
 
+    /// Whether the files hold tokens in place of texts.
+    pub fn is_pretokenized(&self) -> bool {
+        matches!(self.task, TaskSpec::Tokenized(_))
+    }
+
     /// The sequences that a model reads of a row, each as a row of its own.
     pub fn sequences_per_row(&self) -> usize {
         self.task.preprocessor().sequences_per_row()

@@ -1,9 +1,10 @@
 //! Rows that are a text each, and rows that are tokenized already.
 
-use super::fields::{INPUT_IDS, LABELS};
+use super::fields::LABELS;
 use super::{RowLayout, Tokens};
+use crate::Result;
 use crate::chat::RowTexts;
-use crate::{Error, IGNORED_LABEL, Result, Value};
+use crate::tasks::TokenRow;
 
 /// Rows of `max_length` tokens that a text is cut to at most, as in axolotl.
 const ROWS_PER_TEXT_MAX: u32 = 64;
@@ -33,46 +34,10 @@ pub(super) fn completion(
     Ok(ids.chunks(max_length.max(1) as usize).map(row).collect())
 }
 
-/// Tokens of the data, whose labels are the tokens themselves or [`IGNORED_LABEL`].
+/// Tokens of the data, whose labels are the tokens themselves or [`crate::IGNORED_LABEL`].
 pub(super) fn pretokenized(texts: &RowTexts<'_>) -> Result<Tokens> {
-    let ids = numbers(texts, INPUT_IDS)?;
-    let input_ids: Option<Vec<u32>> = ids.iter().map(|id| u32::try_from(*id).ok()).collect();
-    let input_ids = input_ids.ok_or_else(|| bad(texts, INPUT_IDS, "has an id below 0"))?;
-    let vocabulary = texts.tokenizer.vocab_size();
-    if let Some(id) = input_ids.iter().find(|id| **id >= vocabulary) {
-        let problem = format!("has the id {id}, but the tokenizer has {vocabulary} tokens");
-        return Err(bad(texts, INPUT_IDS, &problem));
-    }
-    let labels = match texts.row.find(LABELS) {
-        None | Some(Value::Null) => ids,
-        Some(_) => numbers(texts, LABELS)?,
-    };
-    let label = |label: &i64| {
-        let id = i32::try_from(*label).ok()?;
-        (id == IGNORED_LABEL || (0..i64::from(vocabulary)).contains(label)).then_some(id)
-    };
-    let labels: Option<Vec<i32>> = labels.iter().map(label).collect();
-    match labels {
-        Some(labels) if labels.len() == input_ids.len() => Ok(Tokens { input_ids, labels }),
-        Some(labels) => {
-            let problem = format!("has {} labels for {} tokens", labels.len(), input_ids.len());
-            Err(bad(texts, LABELS, &problem))
-        }
-        None => Err(bad(texts, LABELS, "has labels that are neither tokens nor -100")),
-    }
-}
-
-fn numbers(texts: &RowTexts<'_>, column: &str) -> Result<Vec<i64>> {
-    let Value::List(items) = texts.row.cell(column) else {
-        return Err(bad(texts, column, "is no list of numbers"));
-    };
-    let number = |item: &Value| match item {
-        Value::Int(number) => Ok(*number),
-        _ => Err(bad(texts, column, "is no list of whole numbers")),
-    };
-    items.iter().map(number).collect()
-}
-
-fn bad(texts: &RowTexts<'_>, column: &str, problem: &str) -> Error {
-    Error::BadRow { at: texts.row.location(), message: format!("column {column:?} {problem}") }
+    let tokens = TokenRow::as_it_is(texts.row, texts.tokenizer)?;
+    let own = || tokens.ids().iter().map(|id| *id as i32).collect();
+    let labels = tokens.targets(LABELS)?.unwrap_or_else(own);
+    Ok(Tokens { input_ids: tokens.ids().to_vec(), labels })
 }

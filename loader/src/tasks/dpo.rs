@@ -31,11 +31,11 @@ pub struct Dpo {
 }
 
 /// The tokens of a pair.
-struct Pair {
-    prompt: Vec<u32>,
+pub(super) struct Pair {
+    pub(super) prompt: Vec<u32>,
     /// Behind the prompt, as the prompt's tokens are in it.
-    chosen: Vec<u32>,
-    rejected: Vec<u32>,
+    pub(super) chosen: Vec<u32>,
+    pub(super) rejected: Vec<u32>,
 }
 
 impl Preprocessor for Dpo {
@@ -61,21 +61,8 @@ impl Preprocessor for Dpo {
             template: self.template.as_ref(),
             eos_token: self.eos_token.as_deref(),
         };
-        let Some(pair) = self.pair(&texts)? else { return Ok(Vec::new()) };
-        let Pair { prompt, mut chosen, mut rejected } = pair;
-        let shared = [&chosen, &rejected].map(|ids| shared_tokens(&prompt, ids));
-        let (prompt_length, length) = (shared[0].min(shared[1]), self.max_length as usize);
-        if prompt_length >= length {
-            return Ok(Vec::new());
-        }
-        let truncated = chosen.len().max(rejected.len()) > length;
-        chosen.truncate(length);
-        rejected.truncate(length);
-        let labels = [&chosen, &rejected].map(|ids| completion_labels(ids, prompt_length));
-        let encoded =
-            Encoded { token_type_ids: vec![0; chosen.len()], input_ids: chosen, truncated };
-        let label = Some(RowLabel::TokenIds(labels.concat()));
-        Ok(vec![Example { encoded, label, target: Some(rejected), ..Example::default() }])
+        let pair = self.pair(&texts)?;
+        Ok(pair.and_then(|pair| self.example(pair)).into_iter().collect())
     }
 
     fn arrays(&self, _labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
@@ -88,6 +75,24 @@ impl Preprocessor for Dpo {
 }
 
 impl Dpo {
+    /// The example of a pair; None where the prompt alone fills `max_length`.
+    pub(super) fn example(&self, pair: Pair) -> Option<Example> {
+        let Pair { prompt, mut chosen, mut rejected } = pair;
+        let shared = [&chosen, &rejected].map(|ids| shared_tokens(&prompt, ids));
+        let (prompt_length, length) = (shared[0].min(shared[1]), self.max_length as usize);
+        if prompt_length >= length {
+            return None;
+        }
+        let truncated = chosen.len().max(rejected.len()) > length;
+        chosen.truncate(length);
+        rejected.truncate(length);
+        let labels = [&chosen, &rejected].map(|ids| completion_labels(ids, prompt_length));
+        let encoded =
+            Encoded { token_type_ids: vec![0; chosen.len()], input_ids: chosen, truncated };
+        let label = Some(RowLabel::TokenIds(labels.concat()));
+        Some(Example { encoded, label, target: Some(rejected), ..Example::default() })
+    }
+
     /// The tokens of a pair; None for rows that a layout leaves out.
     fn pair(&self, texts: &RowTexts<'_>) -> Result<Option<Pair>> {
         let Some(layouts) = &self.layouts else { return self.plain_pair(texts).map(Some) };

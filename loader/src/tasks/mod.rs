@@ -28,6 +28,8 @@ pub use seq2seq_lm::{DecoderStart, Seq2SeqLm, TextColumn};
 pub use sequence_classification::SequenceClassification;
 pub use sft::{PackingStrategy, Sft};
 pub use token_classification::TokenClassification;
+pub(crate) use tokenized::TokenRow;
+pub use tokenized::Tokenized;
 
 use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS, Target, TargetPadding, fixed};
 use crate::image::ImageProcessor;
@@ -47,6 +49,8 @@ pub enum TaskSpec {
     Sft(Sft),
     Dpo(Dpo),
     ImageClassification(ImageClassification),
+    /// Another task, whose rows are tokenized already: see [`TaskSpec::for_columns`].
+    Tokenized(Tokenized),
 }
 
 impl TaskSpec {
@@ -61,7 +65,13 @@ impl TaskSpec {
             Self::Sft(task) => task,
             Self::Dpo(task) => task,
             Self::ImageClassification(task) => task,
+            Self::Tokenized(task) => task,
         }
+    }
+
+    /// The task for files with the columns `available`, whose rows may be tokenized already.
+    pub fn for_columns(&self, available: &[String]) -> Self {
+        Tokenized::of(self, available).map_or_else(|| self.clone(), Self::Tokenized)
     }
 
     /// The columns the task reads, each once.

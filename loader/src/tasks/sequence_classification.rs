@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::{Example, Preprocessor, SetContext, row_labels, text_arrays, tokenized};
+use super::{Example, Preprocessor, SetContext, row_labels, text_arrays};
 use crate::batch::{ArraySpec, Padding};
 use crate::source::Row;
 use crate::{LabelSpec, Labels, Result};
@@ -23,23 +23,11 @@ impl Preprocessor for SequenceClassification {
         [Some(self.text.as_str()), pair, label].into_iter().flatten().collect()
     }
 
-    fn columns_among(&self, available: &[String]) -> Vec<&str> {
-        let label = self.label.as_ref().map(|label| label.column.as_str());
-        match tokenized::columns(available, &self.text) {
-            Some(tokens) => tokens.into_iter().chain(label).collect(),
-            None => self.columns(),
-        }
-    }
-
     fn labels(&self) -> Option<&LabelSpec> {
         self.label.as_ref()
     }
 
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
-        if tokenized::is_tokenized(row) {
-            let encoded = tokenized::encoded(row, context.tokenizer)?;
-            return Ok(vec![Example { encoded, ..tokenized_outline(row, context)? }]);
-        }
         let (text, pair) = self.texts(row)?;
         let outline = outline(row, context, (text, pair))?;
         let encoded = context.tokenizer.encode(text, pair);
@@ -52,10 +40,7 @@ impl Preprocessor for SequenceClassification {
     }
 
     fn outline(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
-        Ok(vec![match tokenized::is_tokenized(row) {
-            true => tokenized_outline(row, context)?,
-            false => outline(row, context, self.texts(row)?)?,
-        }])
+        Ok(vec![outline(row, context, self.texts(row)?)?])
     }
 
     fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
@@ -70,12 +55,6 @@ impl SequenceClassification {
         let pair = self.text_pair.as_deref().map(|column| row.text_or_empty(column)).transpose()?;
         Ok((row.text_or_empty(&self.text)?, pair))
     }
-}
-
-/// The example of a row of tokens, without these.
-fn tokenized_outline(row: &Row<'_>, context: &SetContext<'_>) -> Result<Example> {
-    let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
-    Ok(Example { label, ..Example::default() })
 }
 
 /// The example of a row with these texts, without its tokens.

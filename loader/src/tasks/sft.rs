@@ -159,7 +159,7 @@ impl Sft {
 
     /// The example of tokens with their targets; None where no token is one, or where the row is too
     /// long and such rows are left out.
-    fn example(&self, row: LaidOut, drops_long_rows: bool) -> Option<Example> {
+    pub(super) fn example(&self, row: LaidOut, drops_long_rows: bool) -> Option<Example> {
         let LaidOut { mut input_ids, mut labels } = row;
         let length = self.max_length as usize;
         let mut truncated = false;

@@ -10,13 +10,17 @@ use crate::{
     TokenizerOptions, prepare,
 };
 
-fn tokenizer(max_length: u32) -> HuggingFaceTokenizer {
+pub(super) fn tokenizer(max_length: u32) -> HuggingFaceTokenizer {
     let folder =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/token_parity/wordpiece");
     HuggingFaceTokenizer::open(&folder, &TokenizerOptions { max_length: Some(max_length) }).unwrap()
 }
 
-fn prepared(task: &TaskSpec, rows: &str, max_length: u32) -> Result<Arc<TokenizedSet>, String> {
+pub(super) fn prepared(
+    task: &TaskSpec,
+    rows: &str,
+    max_length: u32,
+) -> Result<Arc<TokenizedSet>, String> {
     let folder = DataFolder::new();
     let options = DatasetOptions {
         files: [folder.write("a.jsonl", rows)].into_iter().collect(),
@@ -29,13 +33,13 @@ fn prepared(task: &TaskSpec, rows: &str, max_length: u32) -> Result<Arc<Tokenize
 
 /// The error of the second of two rows, the first of which is good.
 #[track_caller]
-fn check_error(task: &TaskSpec, good: &str, bad: &str, expect: &str) {
+pub(super) fn check_error(task: &TaskSpec, good: &str, bad: &str, expect: &str) {
     prepared(task, good, 32).unwrap();
     let error = prepared(task, &format!("{good}\n{bad}"), 32).unwrap_err();
     assert_eq!(error, format!("a.jsonl, row 1{expect}"));
 }
 
-fn words(kind: LabelKind) -> TaskSpec {
+pub(super) fn words(kind: LabelKind) -> TaskSpec {
     TaskSpec::TokenClassification(TokenClassification {
         words: "words".to_owned(),
         labels: Some(LabelSpec { column: "tags".to_owned(), kind }),
@@ -85,7 +89,7 @@ fn labels_of_the_other_splits_follow_the_training_split() {
     );
 }
 
-fn questions(doc_stride: u32) -> TaskSpec {
+pub(super) fn questions(doc_stride: u32) -> TaskSpec {
     TaskSpec::QuestionAnswering(QuestionAnswering {
         id: None,
         question: "question".to_owned(),
@@ -96,7 +100,7 @@ fn questions(doc_stride: u32) -> TaskSpec {
     })
 }
 
-fn question(context: &str, answers: &str) -> String {
+pub(super) fn question(context: &str, answers: &str) -> String {
     format!(r#"{{"question": "the file", "context": "{context}", "answers": {answers}}}"#)
 }
 
@@ -301,63 +305,4 @@ fn windows_of_a_question_stay_on_one_side_of_a_split() {
     for fraction in [0.0, 1.0, 0.999, f64::NAN] {
         assert!(set.split_validation(fraction, 3).is_err());
     }
-}
-
-#[test]
-fn tokenized_rows_are_those_of_their_texts() {
-    let label =
-        LabelSpec { column: "label".to_owned(), kind: LabelKind::Infer { num_labels: None } };
-    let text = || "text".to_owned();
-    let task = TaskSpec::SequenceClassification(SequenceClassification {
-        text: text(),
-        text_pair: Some("second".to_owned()),
-        label: Some(label),
-    });
-    let texts = r#"{"text": "the file", "second": "a list", "label": 1}
-{"text": "a file is", "second": "the", "label": 0}"#;
-    let of_texts = prepared(&task, texts, 32).unwrap();
-    let row = |row: usize, label: u32, padding: usize| {
-        let ids = of_texts.input_ids(row).unwrap();
-        let types = of_texts.token_type_ids(row).unwrap().unwrap_or_else(|| vec![0; ids.len()]);
-        let mask = [vec![1; ids.len()], vec![0; padding]].concat();
-        let (ids, types) = ([ids, vec![0; padding]].concat(), [types, vec![0; padding]].concat());
-        format!(
-            r#"{{"input_ids": {ids:?}, "token_type_ids": {types:?}, "attention_mask": {mask:?}, "label": {label}}}"#
-        )
-    };
-    let rows = [row(0, 1, 3), row(1, 0, 0)];
-    let of_tokens = prepared(&task, &rows.join("\n"), 32).unwrap();
-    assert_eq!(of_tokens.labels(), of_texts.labels());
-    for row in 0..2 {
-        assert_eq!(of_tokens.input_ids(row).unwrap(), of_texts.input_ids(row).unwrap());
-        assert_eq!(of_tokens.token_type_ids(row).unwrap(), of_texts.token_type_ids(row).unwrap());
-    }
-    let good = r#"{"input_ids": [2, 9, 3], "attention_mask": [1, 1, 1], "label": 1}"#;
-    let check = |bad: &str, expect: &str| {
-        check_error(&task, good, bad, &format!(" (line 2): column {expect}"));
-    };
-    let ids = (0..33).map(|_| "5").collect::<Vec<_>>().join(", ");
-    check(
-        &format!(r#"{{"input_ids": [{ids}], "label": 1}}"#),
-        r#""input_ids" has 33 tokens, and rows may have 32"#,
-    );
-    check(
-        r#"{"input_ids": [2, 9, 3], "attention_mask": [1, 1], "label": 1}"#,
-        r#""attention_mask" has 2 numbers for 3 tokens"#,
-    );
-    check(
-        r#"{"input_ids": [2, 9, 3], "attention_mask": [1, 0, 1], "label": 1}"#,
-        r#""attention_mask" has a 0 before tokens that count; pad rows behind their tokens, or not at all"#,
-    );
-    check(r#"{"input_ids": null, "label": 1}"#, r#""input_ids" has no value"#);
-    check(r#"{"input_ids": [], "label": 1}"#, r#""input_ids" has no tokens"#);
-    check(
-        r#"{"input_ids": [0], "attention_mask": [0], "label": 1}"#,
-        r#""input_ids" has no tokens"#,
-    );
-    check(r#"{"input_ids": "2 3", "label": 1}"#, r#""input_ids" is text and no list of numbers"#);
-    check(
-        r#"{"input_ids": [2, 9.5], "label": 1}"#,
-        r#""input_ids" has a float in its list of numbers"#,
-    );
 }

@@ -32,7 +32,7 @@ pub(crate) struct TaskJob {
     pub(crate) task: &'static str,
     fixture: &'static str,
     data: &'static str,
-    files: Vec<(&'static str, String)>,
+    pub(crate) files: Vec<(&'static str, String)>,
 }
 
 impl TaskJob {

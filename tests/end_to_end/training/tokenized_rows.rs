@@ -1,34 +1,153 @@
-//! Rows that another program tokenized.
+//! Rows that another program tokenized train as their texts do, to the bit.
 
-use traind_proto::v1::JobState;
-use traind_tests::{Draft, Host};
+use serde_json::{Value, json};
+use traind_tests::{Draft, Host, data, model};
 
-/// Rows as `datasets` saves them after tokenizing with `padding="max_length"`.
-fn rows() -> String {
-    let row = |number: u32| {
-        let words = 1 + number % 4;
-        let ids: Vec<u32> =
-            (0..6).map(|at| if at < words { 5 + (number + at) % 8 } else { 0 }).collect();
-        let mask: Vec<u32> = (0..6).map(|at| u32::from(at < words)).collect();
-        let label = number % 3;
-        format!(r#"{{"input_ids": {ids:?}, "attention_mask": {mask:?}, "labels": {label}}}"#)
+use crate::tasks::{TaskJob, other_jobs, rows};
+
+const CLS: usize = 2;
+const SEP: usize = 3;
+const BLOCK: usize = 16;
+
+/// The columns that `map` of `datasets` leaves, padded as with `padding="max_length"`.
+fn padded(ids: &[usize], types: &[usize], more: Value) -> Value {
+    let padding = vec![0; 24 - ids.len()];
+    let mask = [vec![1; ids.len()], padding.clone()].concat();
+    let (ids, types) = ([ids, &padding].concat(), [types, &padding].concat());
+    let mut row = json!({"input_ids": ids, "token_type_ids": types, "attention_mask": mask});
+    row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    row
+}
+
+/// A text between the special tokens.
+fn encoded(text: &str) -> Vec<usize> {
+    [vec![CLS], model::ids(text), vec![SEP]].concat()
+}
+
+fn of_text(text: &str, more: Value) -> Value {
+    let ids = encoded(text);
+    padded(&ids, &vec![0; ids.len()], more)
+}
+
+fn parsed(lines: &str) -> Vec<Value> {
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn text<'row>(row: &'row Value, column: &str) -> &'row str {
+    row[column].as_str().unwrap()
+}
+
+/// The tokens of a file's rows.
+fn tokens(task: &str, file: &str) -> String {
+    let rows = match task {
+        "question-answering" => questions(file),
+        "causal-lm" => blocks(file),
+        "token-classification" => parsed(file).iter().map(words).collect(),
+        "masked-lm" => {
+            parsed(file).iter().map(|row| of_text(text(row, "text"), json!({}))).collect()
+        }
+        "seq2seq-lm" => parsed(file).iter().map(pair).collect(),
+        other => panic!("no rows for {other}"),
     };
-    (0..12).map(row).collect::<Vec<_>>().join("\n")
+    rows::jsonl(rows.into_iter())
+}
+
+fn words(row: &Value) -> Value {
+    let words = row["tokens"].as_array().unwrap().iter().map(|word| word.as_str().unwrap());
+    let class = |label: &Value| match label.as_str().unwrap() {
+        "O" => 3,
+        name => data::CLASSES.iter().position(|class| name.ends_with(class)).unwrap() as i64,
+    };
+    let classes = row["labels"].as_array().unwrap().iter().map(class);
+    let mut labels: Vec<i64> = [-100].into_iter().chain(classes).collect();
+    labels.resize(24, -100);
+    of_text(&words.collect::<Vec<_>>().join(" "), json!({"labels": labels}))
+}
+
+fn pair(row: &Value) -> Value {
+    let source = format!("the {}", text(row, "source"));
+    let labels = encoded(text(row, "target")).into_iter().map(|id| id as i64);
+    of_text(&source, json!({"labels": labels.chain([-100, -100]).collect::<Vec<_>>()}))
+}
+
+fn questions(file: &str) -> Vec<Value> {
+    let squad: Value = serde_json::from_str(file).unwrap();
+    let row = |paragraph: &Value| {
+        let (context, question) = (text(paragraph, "context"), &paragraph["qas"][0]);
+        let first = encoded(text(question, "question"));
+        let start = question["answers"][0]["answer_start"].as_u64().unwrap() as usize;
+        let place = first.len() + context[..start].matches(' ').count();
+        let second = [model::ids(context), vec![SEP]].concat();
+        let types = [vec![0; first.len()], vec![1; second.len()]].concat();
+        let positions = json!({"start_positions": place, "end_positions": place});
+        padded(&[first, second].concat(), &types, positions)
+    };
+    squad["data"][0]["paragraphs"].as_array().unwrap().iter().map(row).collect()
+}
+
+/// The blocks that texts are cut into when they are put end to end.
+fn blocks(file: &str) -> Vec<Value> {
+    let all: Vec<usize> = parsed(file).iter().flat_map(|row| encoded(text(row, "text"))).collect();
+    all.chunks_exact(BLOCK).map(|ids| json!({"input_ids": ids, "labels": ids})).collect()
+}
+
+/// The losses of all steps and of the evaluation, to the bit.
+async fn losses(host: &Host, draft: &Draft) -> Vec<u64> {
+    let draft = draft.clone().set("train.max_steps", 3);
+    let history = host.complete(&draft).await;
+    let steps = history.steps().into_iter().map(|step| step.loss.to_bits());
+    steps.chain([history.job.metrics["eval_loss"].to_bits()]).collect()
 }
 
 #[tokio::test]
-async fn rows_of_tokens_are_recognized_by_their_columns() {
+async fn rows_of_every_task_train_as_their_texts() {
     let host = Host::started(1).await;
-    let draft = Draft::new(&host, "tokens")
-        .write("tokens.jsonl", rows())
+    for job in other_jobs() {
+        let draft = |name: &str, job: &TaskJob| {
+            let draft = job.draft(&host, &format!("{name}-{}", job.task));
+            // One window a question.
+            if job.task == "question-answering" { draft.set("data.max_length", 24) } else { draft }
+        };
+        let texts = losses(&host, &draft("texts", &job)).await;
+        let files = job.files.iter().map(|(name, file)| (*name, tokens(job.task, file)));
+        let of_tokens = files.fold(draft("tokens", &job), |draft, (name, rows)| {
+            let split = name.split('.').next().unwrap();
+            let name = format!("{split}.tokens.jsonl");
+            draft.write(&name, rows).set(&format!("data.{split}"), &name)
+        });
+        assert_eq!(losses(&host, &of_tokens).await, texts, "{}", job.task);
+    }
+}
+
+#[tokio::test]
+async fn classes_are_in_the_column_labels() {
+    let host = Host::started(1).await;
+    let rows = data::rows(5, 24, 6);
+    let class = |name| data::CLASSES.iter().position(|class| *class == name).unwrap();
+    let texts = rows.iter().map(|(text, name)| json!({"text": text, "label": class(*name)}));
+    let tokens = rows.iter().map(|(text, name)| of_text(text, json!({"labels": class(*name)})));
+    let draft = |name: &str, rows: String| {
+        Draft::new(&host, name)
+            .write("rows.jsonl", rows)
+            .set("data.train", "rows.jsonl")
+            .set("data.validation", "rows.jsonl")
+            .set("data.label_map", "null")
+    };
+    let of_texts = losses(&host, &draft("texts", rows::jsonl(texts))).await;
+    assert_eq!(losses(&host, &draft("tokens", rows::jsonl(tokens))).await, of_texts);
+}
+
+#[tokio::test]
+async fn words_are_not_masked_as_a_whole() {
+    let host = Host::started(1).await;
+    let job = other_jobs().into_iter().find(|job| job.task == "masked-lm").unwrap();
+    let draft = job
+        .draft(&host, "whole")
+        .write("tokens.jsonl", tokens("masked-lm", &job.files[0].1))
         .set("data.train", "tokens.jsonl")
-        .set("data.validation", "null")
-        .set("data.label", "labels")
-        .set("data.label_map", "null")
-        .set("train.per_device_train_batch_size", 4);
-    let history = host.complete(&draft).await;
-    assert_eq!(history.job.state(), JobState::Completed);
-    let data = &history.data()[0];
-    // Padding does not count: 3 times 1 + 2 + 3 + 4 tokens.
-    assert_eq!((data.rows, data.tokens, data.classes.len()), (12, 30, 3));
+        .set("data.whole_word_mask", true);
+    let job = host.run(&draft).await.job;
+    let failure = job.failure.unwrap().message;
+    let expect = "data.whole_word_mask of the job file";
+    assert!(failure.starts_with(expect) && failure.contains("tokenized already"), "{failure}");
 }

@@ -64,10 +64,8 @@ pub(crate) fn buckets(
     max_length: u32,
     positions: u32,
 ) -> RunResult<Buckets> {
-    let buckets = match task.block_size(max_length) {
-        Some(block_size) => Buckets::new(block_size, true)?,
-        None => Buckets::new(max_length, job.data.pad_to_max_length)?,
-    };
+    let longest = task.block_size(max_length).unwrap_or(max_length);
+    let buckets = Buckets::new(longest, job.data.pad_to_max_length)?;
     let Some(multiple) = job.data.pad_to_multiple_of else { return Ok(buckets) };
     let padded = buckets.padded_to_multiple_of(multiple)?;
     if padded.longest() > positions {

@@ -37,7 +37,7 @@ pub(crate) struct Split {
     pub set: Arc<TokenizedSet>,
     /// Whether its rows have labels.
     pub labelled: bool,
-    /// The questions of an evaluated split, for question answering.
+    /// The questions of an evaluated split, for question answering; none where rows were tokens.
     pub questions: Arc<Questions>,
 }
 
@@ -203,7 +203,8 @@ impl Reader<'_> {
         }
         let (labelled, _) = self.options("test", files, true, true)?;
         let source = Source::open(&labelled.files)?;
-        let mut wanted = labelled.task.columns_among(source.columns()).into_iter();
+        let task = labelled.task.for_columns(source.columns());
+        let mut wanted = task.columns_among(source.columns()).into_iter();
         Ok(wanted.all(|name| source.columns().iter().any(|column| column == name)))
     }
 
@@ -256,7 +257,9 @@ impl Reader<'_> {
 
     fn questions(&self, options: &DatasetOptions, set: &TokenizedSet) -> RunResult<Arc<Questions>> {
         match options.task {
-            TaskSpec::QuestionAnswering(_) => Ok(Arc::new(Questions::read(options, set)?)),
+            TaskSpec::QuestionAnswering(_) if !set.is_pretokenized() => {
+                Ok(Arc::new(Questions::read(options, set)?))
+            }
             _ => Ok(Arc::default()),
         }
     }

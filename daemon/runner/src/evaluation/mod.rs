@@ -47,7 +47,7 @@ pub(crate) struct Evaluator {
     labels: Vec<String>,
     sampler: Sampler,
     collator: Collator,
-    /// `prediction_loss_only`.
+    /// `prediction_loss_only`, or rows from which no metric can be computed.
     loss_only: bool,
     /// Present where the job generates texts.
     writer: Option<TextWriter>,
@@ -105,7 +105,7 @@ impl Evaluator {
         };
         let sampler = lengths::sampler(config, &split.set, &batching.buckets)?;
         let sampler = lengths::fit(job, sampler, batching.budget)?;
-        let loss_only = job.train.prediction_loss_only;
+        let loss_only = job.train.prediction_loss_only || !task.has_metrics(&split.set);
         let writer = None;
         Ok(Evaluator { split, task, labels, sampler, collator, loss_only, writer, reporter, hosts })
     }

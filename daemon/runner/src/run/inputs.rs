@@ -99,6 +99,7 @@ impl Inputs {
             None => None,
         };
         let set = Arc::clone(&splits.planned()?.set);
+        open.task.check_rows(&set)?;
         let sampler = lengths::sampler(config, &set, &buckets)?;
         let timetable = first_rows::timetable(job, &sampler, resumed_from)?;
         let passes = Passes {

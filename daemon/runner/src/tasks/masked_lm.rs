@@ -1,10 +1,10 @@
 //! Masked language models: masked tokens are predicted from those around them.
 
 use traind_job_file::{Data, JobFile};
-use traind_loader::{Masking, TaskSpec, TextTokenizer};
+use traind_loader::{Masking, TaskSpec, TextTokenizer, TokenizedSet};
 
 use super::{JobTask, Outputs, Reading, language_model};
-use crate::error::RunResult;
+use crate::error::{RunError, RunResult};
 use crate::metrics::Metrics;
 
 pub(super) struct MaskedLm {
@@ -29,6 +29,17 @@ impl JobTask for MaskedLm {
     fn block_size(&self, max_length: u32) -> Option<u32> {
         let size = language_model::block_size(self.data.block_size, max_length);
         (!self.data.line_by_line).then_some(size)
+    }
+
+    /// Tokens alone do not say where words begin.
+    fn check_rows(&self, set: &TokenizedSet) -> RunResult<()> {
+        if !(self.data.whole_word_mask && set.is_pretokenized()) {
+            return Ok(());
+        }
+        let problem = "the rows are tokenized already, and tokens do not say where words begin; \
+                       set it to false, or give rows of texts";
+        let (name, value) = ("data.whole_word_mask", "true".to_owned());
+        Err(RunError::Field { name, value, problem: problem.to_owned() })
     }
 
     fn masking(&self, tokenizer: &dyn TextTokenizer) -> RunResult<Option<Masking>> {

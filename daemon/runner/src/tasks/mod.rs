@@ -56,8 +56,8 @@ pub(crate) trait JobTask: Send + Sync {
         None
     }
 
-    /// The number of tokens in every row, where rows are blocks of one length. `max_length` is the
-    /// limit of tokenizer and model.
+    /// The number of tokens in every row, where rows are blocks of one length, or at most in a row that
+    /// is tokenized already. `max_length` is the limit of tokenizer and model.
     fn block_size(&self, _max_length: u32) -> Option<u32> {
         None
     }
@@ -65,6 +65,11 @@ pub(crate) trait JobTask: Send + Sync {
     /// How tokens are masked; `None` where they are not.
     fn masking(&self, _tokenizer: &dyn TextTokenizer) -> RunResult<Option<Masking>> {
         Ok(None)
+    }
+
+    /// Fails where the rows of the training split lack what the job needs.
+    fn check_rows(&self, _set: &TokenizedSet) -> RunResult<()> {
+        Ok(())
     }
 
     /// How training images are cropped and flipped; `None` where they are not.
@@ -87,6 +92,11 @@ pub(crate) trait JobTask: Send + Sync {
     /// The metrics that need nothing but the results of an evaluation, without the loss.
     fn output_metrics(&self, _outputs: &Outputs) -> Metrics {
         Metrics::new()
+    }
+
+    /// Whether a labelled split has metrics besides the loss.
+    fn has_metrics(&self, _set: &TokenizedSet) -> bool {
+        true
     }
 
     /// The metrics of a labelled split, without the loss.

@@ -9,12 +9,12 @@ use traind_job_file::{Data, JobFile};
 use traind_loader::squad::{
     self, AnswerOptions, Candidate, Prediction, Question, SquadScores, WindowLogits,
 };
-use traind_loader::{LabelEncoder, TaskSpec};
+use traind_loader::{LabelEncoder, TaskSpec, TokenizedSet};
 use traind_models::ModelConfig;
 
 use super::{JobTask, Reading, Scored};
 use crate::error::RunResult;
-use crate::metrics::{self, Metrics};
+use crate::metrics::{self, Metrics, argmax};
 use crate::output::{self, Predictions, failed};
 use crate::step::Readout;
 
@@ -96,6 +96,11 @@ impl JobTask for QuestionAnswering {
         Readout::SpanLogits
     }
 
+    /// Rows of tokens have no texts to compare.
+    fn has_metrics(&self, set: &TokenizedSet) -> bool {
+        !set.is_pretokenized()
+    }
+
     fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
         let predictions = self.predict(scored)?;
         let pairs = scored.questions.all().iter().zip(&predictions).map(|(question, answer)| {
@@ -113,6 +118,9 @@ impl JobTask for QuestionAnswering {
     /// Writes `predictions.json` and `nbest_predictions.json` in the format of SQuAD's scripts, and
     /// `null_odds.json` where questions may have no answer.
     fn write_report(&self, folder: &Path, scored: &Scored<'_>) -> RunResult<()> {
+        if scored.set.is_pretokenized() {
+            return Ok(());
+        }
         let predictions = self.predict(scored)?;
         let ids = || scored.questions.all().iter().map(|question| question.id.clone());
         let texts = predictions.iter().map(|answer| json!(answer.text));
@@ -128,8 +136,11 @@ impl JobTask for QuestionAnswering {
 
     /// Has `id` and `prediction` of each question, `start` and `end` of the answer in characters of
     /// the context, and its `probability` among the candidates. The last three are null where "no
-    /// answer" is predicted.
+    /// answer" is predicted. Rows of tokens have `start_position` and `end_position` of a token.
     fn predictions(&self, scored: &Scored<'_>) -> RunResult<Predictions> {
+        if scored.set.is_pretokenized() {
+            return Ok(positions(scored));
+        }
         let predictions = self.predict(scored)?;
         let ids = scored.questions.all().iter().map(|question| question.id.as_str());
         let texts = predictions.iter().map(|answer| answer.text.as_str());
@@ -150,6 +161,16 @@ impl JobTask for QuestionAnswering {
     fn pipeline_tag(&self) -> &'static str {
         "question-answering"
     }
+}
+
+/// The most probable first and last tokens of the answers, where the texts are not known.
+fn positions(scored: &Scored<'_>) -> Predictions {
+    let rows = || scored.outputs.rows.iter().map(|row| row.values.split_at(row.values.len() / 2));
+    let starts = UInt32Array::from_iter_values(rows().map(|(start, _)| argmax(start) as u32));
+    let ends = UInt32Array::from_iter_values(rows().map(|(_, end)| argmax(end) as u32));
+    Predictions::default()
+        .with("start_position", Arc::new(starts))
+        .with("end_position", Arc::new(ends))
 }
 
 fn n_best_json(prediction: &Prediction) -> Value {

@@ -23,13 +23,18 @@ pub(in crate::dataset) struct SourcePart {
 }
 
 impl Sources {
-    /// Opens the files and checks that they have the columns of `task`.
-    pub(in crate::dataset) fn open(mixture: &Mixture, task: &TaskSpec) -> Result<Self> {
+    /// Opens the files and checks that they have the columns of `task`, which is returned as it reads
+    /// files with the columns of the first.
+    pub(in crate::dataset) fn open(mixture: &Mixture, task: &TaskSpec) -> Result<(Self, TaskSpec)> {
         let mut parts: Vec<SourcePart> = Vec::new();
+        let mut task = task.clone();
         let mut first_file = 0;
         for (set, mixed) in mixture.sets.iter().enumerate() {
             for (files, range) in &mixed.parts {
                 let source = Source::open(files)?;
+                if parts.is_empty() {
+                    task = task.for_columns(source.columns());
+                }
                 source.require_columns(&task.columns_of_set(set, source.columns()))?;
                 let files = source.files().len();
                 parts.push(SourcePart { source, set, first_file, range: *range });
@@ -44,7 +49,7 @@ impl Sources {
                 Some(parts.iter().map(SourcePart::count).collect::<Result<Vec<_>>>()?.concat())
             }
         };
-        Ok(Self { parts, mixture: mixture.clone(), counts })
+        Ok((Self { parts, mixture: mixture.clone(), counts }, task))
     }
 
     /// The only source, where all its rows are read in order.

@@ -1,0 +1,252 @@
+//! Rows that are tokenized already, as `datasets` saves them after `map`, for every task of texts.
+//! They are recognized by their columns, and are trained on as the Trainer and TRL do: as they are.
+
+mod row;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+use super::dpo::{Dpo, Pair};
+use super::masked_lm::{SPECIAL_TOKEN, STARTS_WORD};
+use super::seq2seq_lm::Seq2SeqLm;
+use super::sft::Sft;
+use super::{
+    Example, PackingStrategy, Preprocessor, SetContext, TaskSpec, text_arrays, token_target_arrays,
+};
+use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
+use crate::labels::{RowLabel, TokenLabel};
+use crate::layouts::Tokens;
+use crate::source::Row;
+use crate::{IGNORED_LABEL, LabelSpec, Labels, Result, TextTokenizer};
+pub(crate) use row::TokenRow;
+use row::{ATTENTION_MASK, INPUT_IDS, LABELS, TOKEN_TYPE_IDS};
+
+/// The columns of a pair of completions: those that TRL's own tokenizing leaves.
+const PAIR: [&str; 3] = ["prompt_ids", "chosen_ids", "rejected_ids"];
+const ASSISTANT_MASKS: &str = "assistant_masks";
+const COMPLETION_MASK: &str = "completion_mask";
+const START_POSITIONS: &str = "start_positions";
+const END_POSITIONS: &str = "end_positions";
+/// The columns that the Trainer takes for the labels of rows, besides the one that a job names.
+const ROW_LABELS: [&str; 3] = ["label", LABELS, "label_ids"];
+
+/// A task whose rows are tokens.
+#[derive(Clone, Debug, Serialize)]
+pub struct Tokenized {
+    task: Box<TaskSpec>,
+    /// The column of labels, for tasks whose labels are classes or numbers.
+    label: Option<LabelSpec>,
+}
+
+impl Tokenized {
+    /// The same task for files with the columns `available`; None if these hold no tokens.
+    pub(super) fn of(task: &TaskSpec, available: &[String]) -> Option<Self> {
+        let has = |column: &str| available.iter().any(|name| name == column);
+        let holds_tokens = match task {
+            TaskSpec::Sft(task) => task.layouts.is_none() && has(INPUT_IDS),
+            TaskSpec::Dpo(task) => task.layouts.is_none() && PAIR.iter().all(|it| has(it)),
+            // An evaluation finds answers in the text.
+            TaskSpec::QuestionAnswering(task) => {
+                has(INPUT_IDS) && !(has(&task.question) && has(&task.context))
+            }
+            TaskSpec::ImageClassification(_) | TaskSpec::Tokenized(_) => false,
+            _ => has(INPUT_IDS),
+        };
+        holds_tokens.then(|| {
+            let label = task.preprocessor().labels().cloned();
+            let label =
+                label.map(|label| LabelSpec { column: label_column(task, &label, has), ..label });
+            Self { task: Box::new(task.clone()), label }
+        })
+    }
+
+    /// The columns that rows must have, besides that of labels.
+    fn needed(&self) -> Vec<&'static str> {
+        match &*self.task {
+            TaskSpec::Dpo(_) => PAIR.to_vec(),
+            TaskSpec::QuestionAnswering(task) if task.answers.is_some() => {
+                vec![INPUT_IDS, START_POSITIONS, END_POSITIONS]
+            }
+            TaskSpec::Seq2SeqLm(task) if task.target.is_some() => vec![INPUT_IDS, LABELS],
+            _ => vec![INPUT_IDS],
+        }
+    }
+
+    /// The columns that are read where files have them.
+    fn optional(&self) -> &'static [&'static str] {
+        match &*self.task {
+            TaskSpec::Dpo(_) => &[],
+            // TRL reads no `attention_mask`.
+            TaskSpec::Sft(_) => &[LABELS, COMPLETION_MASK, ASSISTANT_MASKS],
+            TaskSpec::CausalLm(_) => &[ATTENTION_MASK, TOKEN_TYPE_IDS, LABELS],
+            _ => &[ATTENTION_MASK, TOKEN_TYPE_IDS],
+        }
+    }
+
+    /// The tokens that a row may have, and the name of the limit.
+    fn limit(&self, tokenizer: &dyn TextTokenizer) -> (Option<u32>, &'static str) {
+        let blocks = match &*self.task {
+            TaskSpec::CausalLm(task) => Some(task.block_size),
+            TaskSpec::MaskedLm(task) => task.block_size,
+            _ => None,
+        };
+        match blocks {
+            Some(size) => (Some(size), "data.block_size"),
+            None => (tokenizer.max_length(), "data.max_length"),
+        }
+    }
+}
+
+/// The column of labels among those that files have. The labels of words stand beside their tokens
+/// under another name, as scripts of token classification leave them.
+fn label_column(task: &TaskSpec, label: &LabelSpec, has: impl Fn(&str) -> bool) -> String {
+    let given = label.column.as_str();
+    let candidates: Vec<&str> = match task {
+        TaskSpec::TokenClassification(_) => vec![LABELS, given],
+        _ => std::iter::once(given).chain(ROW_LABELS).collect(),
+    };
+    candidates.into_iter().find(|column| has(column)).unwrap_or(given).to_owned()
+}
+
+impl Preprocessor for Tokenized {
+    fn columns(&self) -> Vec<&str> {
+        let label = self.label.as_ref().map(|label| label.column.as_str());
+        self.needed().into_iter().chain(label).collect()
+    }
+
+    fn columns_among(&self, available: &[String]) -> Vec<&str> {
+        let has = |column: &&&str| available.iter().any(|name| name == **column);
+        self.columns().into_iter().chain(self.optional().iter().filter(has).copied()).collect()
+    }
+
+    fn check(&self, tokenizer: &dyn TextTokenizer) -> Result<()> {
+        self.task.preprocessor().check(tokenizer)
+    }
+
+    fn labels(&self) -> Option<&LabelSpec> {
+        self.label.as_ref()
+    }
+
+    fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
+        let (max, setting) = self.limit(context.tokenizer);
+        let tokens = || TokenRow::read(row, context.tokenizer)?.at_most(max, setting);
+        Ok(match &*self.task {
+            TaskSpec::Dpo(task) => return dpo(task, row, context.tokenizer),
+            TaskSpec::Sft(task) => return sft(task, row, context.tokenizer),
+            TaskSpec::TokenClassification(_) => vec![self.words(tokens()?, context)?],
+            TaskSpec::QuestionAnswering(task) => {
+                let tokens = tokens()?;
+                let label = task.answers.is_some().then(|| span(&tokens)).transpose()?;
+                vec![Example { label, ..tokens.into_example() }]
+            }
+            TaskSpec::MaskedLm(_) => {
+                let tokens = tokens()?;
+                let masking = tokens.ids().iter().map(|id| part(*id, context.tokenizer)).collect();
+                vec![Example { masking, ..tokens.into_example() }]
+            }
+            TaskSpec::CausalLm(_) => vec![causal_lm(tokens()?, context.tokenizer)?],
+            TaskSpec::Seq2SeqLm(task) => vec![seq2seq(task, tokens()?)?],
+            _ => {
+                let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
+                vec![Example { label, ..tokens()?.into_example() }]
+            }
+        })
+    }
+
+    fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
+        match (&*self.task, labels) {
+            (TaskSpec::CausalLm(_), Labels::None) => text_arrays(padding),
+            (TaskSpec::CausalLm(_), _) => token_target_arrays(padding),
+            (task, labels) => task.preprocessor().arrays(labels, padding),
+        }
+    }
+
+    fn target(&self, ids: Vec<i32>, padding: TargetPadding) -> Target {
+        self.task.preprocessor().target(ids, padding)
+    }
+
+    fn packing(&self) -> Option<(PackingStrategy, u32)> {
+        self.task.preprocessor().packing()
+    }
+
+    fn sequences_per_row(&self) -> usize {
+        self.task.preprocessor().sequences_per_row()
+    }
+}
+
+impl Tokenized {
+    /// Tokens with a class each. Those without a class are special, or continue a word.
+    fn words(&self, tokens: TokenRow<'_, '_>, context: &SetContext<'_>) -> Result<Example> {
+        let (Some(reader), Some(label)) = (&context.labels, &self.label) else {
+            let masking = tokens.ids().iter().map(|id| part(*id, context.tokenizer)).collect();
+            return Ok(Example { masking, ..tokens.into_example() });
+        };
+        let numbers = reader.read_words(tokens.row())?;
+        let numbers = tokens.without_padding(&label.column, numbers, Option::is_none)?;
+        let masking = numbers.iter().map(|it| it.map_or(SPECIAL_TOKEN, |_| STARTS_WORD)).collect();
+        let class = |number| TokenLabel { number, continues: false };
+        let classes = numbers.into_iter().map(|number: Option<u32>| number.map(class)).collect();
+        let label = Some(RowLabel::Tokens(classes));
+        Ok(Example { label, masking, ..tokens.into_example() })
+    }
+}
+
+/// The part of a token whose word is not known.
+fn part(id: u32, tokenizer: &dyn TextTokenizer) -> u8 {
+    if tokenizer.is_special_token(id) { SPECIAL_TOKEN } else { STARTS_WORD }
+}
+
+/// The first and the last token of the answer.
+fn span(tokens: &TokenRow<'_, '_>) -> Result<RowLabel> {
+    let position = |column| tokens.position(column);
+    Ok(RowLabel::Span(position(START_POSITIONS)?, position(END_POSITIONS)?))
+}
+
+/// Tokens with their targets. Without the column `labels`, they are their own targets, except padding
+/// tokens, as with `DataCollatorForLanguageModeling`.
+fn causal_lm(tokens: TokenRow<'_, '_>, tokenizer: &dyn TextTokenizer) -> Result<Example> {
+    let pad = tokenizer.pad_token_id();
+    let own = |id: &u32| if Some(*id) == pad { IGNORED_LABEL } else { *id as i32 };
+    let given = tokens.targets(LABELS)?;
+    let labels = given.unwrap_or_else(|| tokens.ids().iter().map(own).collect());
+    Ok(Example { label: Some(RowLabel::TokenIds(labels)), ..tokens.into_example() })
+}
+
+/// Tokens to read and tokens to write.
+fn seq2seq(task: &Seq2SeqLm, tokens: TokenRow<'_, '_>) -> Result<Example> {
+    let target = task.target.as_ref().map(|_| tokens.target(LABELS, task.max_target_length));
+    let target = target.transpose()?;
+    Ok(Example { target, ..tokens.into_example() })
+}
+
+/// Tokens whose targets are in `labels`, else those that no mask leaves out.
+fn sft(task: &Sft, row: &Row<'_>, tokenizer: &dyn TextTokenizer) -> Result<Vec<Example>> {
+    let tokens = TokenRow::as_it_is(row, tokenizer)?;
+    let labels = match tokens.targets(LABELS)? {
+        Some(labels) => labels,
+        None => unmasked(&tokens, task.completion_only_loss)?,
+    };
+    let row = Tokens { input_ids: tokens.ids().to_vec(), labels };
+    Ok(task.example(row, false).into_iter().collect())
+}
+
+fn unmasked(tokens: &TokenRow<'_, '_>, completion_only_loss: bool) -> Result<Vec<i32>> {
+    let mut labels: Vec<i32> = tokens.ids().iter().map(|id| *id as i32).collect();
+    for (column, applies) in [(COMPLETION_MASK, completion_only_loss), (ASSISTANT_MASKS, true)] {
+        let mask = if applies { tokens.numbers(column)? } else { None };
+        let masked = labels.iter_mut().zip(mask.into_iter().flatten()).filter(|(_, bit)| *bit == 0);
+        masked.for_each(|(label, _)| *label = IGNORED_LABEL);
+    }
+    Ok(labels)
+}
+
+/// A prompt with its two completions.
+fn dpo(task: &Dpo, row: &Row<'_>, tokenizer: &dyn TextTokenizer) -> Result<Vec<Example>> {
+    let ids = |column| row::ids(row, column, tokenizer.vocab_size());
+    let [prompt, chosen, rejected] = PAIR.map(ids);
+    let prompt = prompt?;
+    let behind = |completion: Vec<u32>| [prompt.as_slice(), &completion].concat();
+    let (chosen, rejected) = (behind(chosen?), behind(rejected?));
+    Ok(task.example(Pair { prompt, chosen, rejected }).into_iter().collect())
+}

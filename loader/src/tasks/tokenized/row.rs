@@ -1,0 +1,195 @@
+//! The tokens of a row, with the columns beside them.
+
+use crate::source::Row;
+use crate::tasks::Example;
+use crate::{Encoded, Error, IGNORED_LABEL, Result, TextTokenizer, Value};
+
+pub(super) const INPUT_IDS: &str = "input_ids";
+pub(super) const ATTENTION_MASK: &str = "attention_mask";
+pub(super) const TOKEN_TYPE_IDS: &str = "token_type_ids";
+pub(super) const LABELS: &str = "labels";
+
+/// The tokens of a row without the padding behind them.
+pub(crate) struct TokenRow<'a, 'row> {
+    row: &'a Row<'row>,
+    encoded: Encoded,
+    /// The number of tokens with the padding.
+    padded_length: usize,
+    vocab_size: u32,
+}
+
+impl<'a, 'row> TokenRow<'a, 'row> {
+    /// Reads the tokens that `attention_mask` does not leave out.
+    pub(super) fn read(row: &'a Row<'row>, tokenizer: &dyn TextTokenizer) -> Result<Self> {
+        let mut tokens = Self::as_it_is(row, tokenizer)?;
+        tokens.encoded.token_type_ids = tokens.segments()?;
+        let mask = tokens.numbers(ATTENTION_MASK)?;
+        let mask = mask.unwrap_or_else(|| vec![1; tokens.padded_length]);
+        let end = mask.iter().rposition(|&number| number != 0).map_or(0, |last| last + 1);
+        if end == 0 {
+            return Err(bad(row, INPUT_IDS, "has no tokens"));
+        }
+        if mask[..end].contains(&0) {
+            // Models with absolute positions count those of the padding.
+            let problem =
+                "has a 0 before tokens that count; pad rows behind their tokens, or not at all";
+            return Err(bad(row, ATTENTION_MASK, problem));
+        }
+        tokens.encoded.input_ids.truncate(end);
+        tokens.encoded.token_type_ids.truncate(end);
+        Ok(tokens)
+    }
+
+    /// Reads the tokens with any padding, and without segments.
+    pub(crate) fn as_it_is(row: &'a Row<'row>, tokenizer: &dyn TextTokenizer) -> Result<Self> {
+        let vocab_size = tokenizer.vocab_size();
+        let input_ids = ids(row, INPUT_IDS, vocab_size)?;
+        let padded_length = input_ids.len();
+        let encoded =
+            Encoded { token_type_ids: vec![0; padded_length], input_ids, truncated: false };
+        Ok(Self { row, encoded, padded_length, vocab_size })
+    }
+
+    /// Fails where there are more tokens than `max`, the value of `setting`: like the Trainer, nothing
+    /// is cut.
+    pub(super) fn at_most(self, max: Option<u32>, setting: &str) -> Result<Self> {
+        let length = self.ids().len();
+        let Some(max) = max.filter(|&max| length > max as usize) else { return Ok(self) };
+        let problem = format!("has {length} tokens, and rows may have {max} ({setting})");
+        Err(bad(self.row, INPUT_IDS, &problem))
+    }
+
+    pub(super) fn row(&self) -> &'a Row<'row> {
+        self.row
+    }
+
+    pub(crate) fn ids(&self) -> &[u32] {
+        &self.encoded.input_ids
+    }
+
+    pub(super) fn into_example(self) -> Example {
+        Example { encoded: self.encoded, ..Example::default() }
+    }
+
+    /// The numbers of a column, one for each token, padding included; None if the file has no such
+    /// column, or the row no value.
+    pub(super) fn numbers(&self, column: &str) -> Result<Option<Vec<i64>>> {
+        let numbers = numbers(self.row, column)?;
+        numbers.map(|numbers| self.of_tokens(column, numbers)).transpose()
+    }
+
+    fn of_tokens<T>(&self, column: &str, values: Vec<T>) -> Result<Vec<T>> {
+        let (count, tokens) = (values.len(), self.padded_length);
+        match count == tokens {
+            true => Ok(values),
+            false => Err(bad(self.row, column, &format!("has {count} values for {tokens} tokens"))),
+        }
+    }
+
+    /// The values of a column, one for each token, without those of the padding, which must be
+    /// `ignored`: padding that counts in a loss cannot be left out.
+    pub(super) fn without_padding<T>(
+        &self,
+        column: &str,
+        values: Vec<T>,
+        ignored: impl Fn(&T) -> bool,
+    ) -> Result<Vec<T>> {
+        let mut values = self.of_tokens(column, values)?;
+        let padding = values.split_off(self.ids().len());
+        match padding.iter().all(ignored) {
+            true => Ok(values),
+            false => Err(bad(self.row, column, "has labels of padding; they must be -100")),
+        }
+    }
+
+    /// A target for each token, or [`IGNORED_LABEL`].
+    pub(crate) fn targets(&self, column: &str) -> Result<Option<Vec<i32>>> {
+        let Some(labels) = self.numbers(column)? else { return Ok(None) };
+        let labels = labels.into_iter().map(|label| self.target_id(column, label));
+        let labels = labels.collect::<Result<Vec<i32>>>()?;
+        self.without_padding(column, labels, |label| *label == IGNORED_LABEL).map(Some)
+    }
+
+    fn target_id(&self, column: &str, label: i64) -> Result<i32> {
+        match label {
+            label if label == i64::from(IGNORED_LABEL) => Ok(IGNORED_LABEL),
+            label => Ok(id(self.row, column, label, self.vocab_size)? as i32),
+        }
+    }
+
+    /// The place of a token that a column has the number of.
+    pub(super) fn position(&self, column: &str) -> Result<i32> {
+        let found = self.row.cell(column);
+        let length = self.ids().len();
+        match found {
+            Value::Int(place) if (0..length as i64).contains(place) => Ok(*place as i32),
+            Value::Int(place) => {
+                let problem = format!("has the place {place}, and the row has {length} tokens");
+                Err(bad(self.row, column, &problem))
+            }
+            other => Err(bad(self.row, column, &format!("is {} and no number", other.kind()))),
+        }
+    }
+
+    /// The tokens of a text to write, of which the values -100 behind it are no part.
+    pub(super) fn target(&self, column: &str, max: u32) -> Result<Vec<u32>> {
+        let mut labels = numbers(self.row, column)?.unwrap_or_default();
+        let ignored = i64::from(IGNORED_LABEL);
+        let end = labels.iter().rposition(|label| *label != ignored).map_or(0, |last| last + 1);
+        labels.truncate(end);
+        if end == 0 {
+            return Err(bad(self.row, column, "has no tokens"));
+        }
+        if end > max as usize {
+            let setting = "data.max_target_length";
+            let problem = format!("has {end} tokens, and targets may have {max} ({setting})");
+            return Err(bad(self.row, column, &problem));
+        }
+        labels.into_iter().map(|label| id(self.row, column, label, self.vocab_size)).collect()
+    }
+
+    fn segments(&self) -> Result<Vec<u8>> {
+        let Some(segments) = self.numbers(TOKEN_TYPE_IDS)? else {
+            return Ok(vec![0; self.padded_length]);
+        };
+        let segments: Result<Vec<u8>, _> = segments.into_iter().map(u8::try_from).collect();
+        segments.map_err(|_| bad(self.row, TOKEN_TYPE_IDS, "has a number that is no segment"))
+    }
+}
+
+/// The token ids of a column, all of which are in the vocabulary.
+pub(super) fn ids(row: &Row<'_>, column: &str, vocab_size: u32) -> Result<Vec<u32>> {
+    let found = numbers(row, column)?.ok_or_else(|| bad(row, column, "has no value"))?;
+    found.into_iter().map(|number| id(row, column, number, vocab_size)).collect()
+}
+
+fn id(row: &Row<'_>, column: &str, number: i64, vocab_size: u32) -> Result<u32> {
+    match u32::try_from(number) {
+        Ok(id) if id < vocab_size => Ok(id),
+        _ => {
+            let problem = format!("has the id {number}, and the tokenizer has {vocab_size} tokens");
+            Err(bad(row, column, &problem))
+        }
+    }
+}
+
+/// The numbers of a column; None if the file has no such column, or the row no value.
+fn numbers(row: &Row<'_>, column: &str) -> Result<Option<Vec<i64>>> {
+    let items = match row.find(column) {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::List(items)) => items,
+        Some(other) => {
+            return Err(bad(row, column, &format!("is {} and no list of numbers", other.kind())));
+        }
+    };
+    let number = |item: &Value| match item {
+        Value::Int(number) => Ok(*number),
+        Value::Bool(flag) => Ok(i64::from(*flag)),
+        other => Err(bad(row, column, &format!("has {} in its list of numbers", other.kind()))),
+    };
+    items.iter().map(number).collect::<Result<_>>().map(Some)
+}
+
+fn bad(row: &Row<'_>, column: &str, problem: &str) -> Error {
+    Error::BadRow { at: row.location(), message: format!("column {column:?} {problem}") }
+}

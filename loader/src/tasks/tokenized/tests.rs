@@ -1,0 +1,292 @@
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+
+use crate::tasks::tests::{check_error, prepared, question, questions, words};
+use crate::tasks::*;
+use crate::{IGNORED_LABEL, LabelKind, LabelSpec, Labels, TokenizedSet};
+
+const MAX_LENGTH: u32 = 32;
+
+fn classes() -> LabelKind {
+    LabelKind::Infer { num_labels: None }
+}
+
+fn texts(label: &str) -> TaskSpec {
+    TaskSpec::SequenceClassification(SequenceClassification {
+        text: "text".to_owned(),
+        text_pair: Some("second".to_owned()),
+        label: Some(LabelSpec { column: label.to_owned(), kind: classes() }),
+    })
+}
+
+fn seq2seq() -> TaskSpec {
+    let column = |name: &str| TextColumn { column: name.to_owned(), field: None };
+    TaskSpec::Seq2SeqLm(Seq2SeqLm {
+        source: column("source"),
+        target: Some(column("target")),
+        source_prefix: "the ".to_owned(),
+        max_target_length: 6,
+        ignore_pad_token_for_loss: true,
+        decoder_start: DecoderStart::Token(2),
+    })
+}
+
+fn sft(max_length: u32) -> TaskSpec {
+    TaskSpec::Sft(Sft {
+        messages: "messages".to_owned(),
+        prompt: "prompt".to_owned(),
+        completion: "completion".to_owned(),
+        text: "text".to_owned(),
+        template: None,
+        eos_token: None,
+        max_length,
+        assistant_only_loss: false,
+        completion_only_loss: true,
+        packing: None,
+        layouts: None,
+        position_ids: false,
+    })
+}
+
+fn dpo() -> TaskSpec {
+    TaskSpec::Dpo(Dpo {
+        prompt: "prompt".to_owned(),
+        chosen: "chosen".to_owned(),
+        rejected: "rejected".to_owned(),
+        template: None,
+        eos_token: Some("[SEP]".to_owned()),
+        layouts: None,
+        max_length: 16,
+    })
+}
+
+fn lines(rows: impl IntoIterator<Item = Json>) -> String {
+    rows.into_iter().map(|row| format!("{row}\n")).collect()
+}
+
+/// The row of a set as `map` of `datasets` leaves it, padded to `padded` tokens, with more columns.
+fn row(set: &TokenizedSet, row: usize, padded: usize, more: Json) -> Json {
+    let ids = set.input_ids(row).unwrap();
+    let types = set.token_type_ids(row).unwrap();
+    let types = types.unwrap_or_else(|| vec![0; ids.len()]);
+    let padding = padded.saturating_sub(ids.len());
+    let mask = [vec![1; ids.len()], vec![0; padding]].concat();
+    let (ids, types) = ([ids, vec![0; padding]].concat(), [types, vec![0; padding]].concat());
+    let mut row = json!({"input_ids": ids, "token_type_ids": types, "attention_mask": mask});
+    row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    row
+}
+
+/// The same rows twice: of texts, and tokenized as `tokens` returns them for the set of the texts.
+fn check_same(task: &TaskSpec, texts: Vec<Json>, tokens: impl Fn(&TokenizedSet, usize) -> Json) {
+    let of_texts = prepared(task, &lines(texts), MAX_LENGTH).unwrap();
+    let rows = lines((0..of_texts.len()).map(|row| tokens(&of_texts, row)));
+    let of_tokens = prepared(task, &rows, MAX_LENGTH).unwrap();
+    assert!(of_tokens.is_pretokenized() && !of_texts.is_pretokenized());
+    assert_eq!(of_tokens.labels(), of_texts.labels());
+    assert_eq!(contents(&of_tokens), contents(&of_texts), "{rows}");
+}
+
+fn contents(set: &Arc<TokenizedSet>) -> Vec<String> {
+    let row = |row| {
+        let tokens = (set.input_ids(row).unwrap(), set.token_type_ids(row).unwrap());
+        let targets = (set.token_labels(row).unwrap(), set.target_ids(row).unwrap());
+        format!("{tokens:?} {targets:?} {:?}", set.masking(row).unwrap())
+    };
+    (0..set.len()).map(row).collect()
+}
+
+#[test]
+fn classes_of_texts() {
+    for (given, column) in [("label", "label"), ("label", "labels"), ("class", "class")] {
+        let rows = vec![
+            json!({"text": "the file", "second": "a list", given: 1}),
+            json!({"text": "a file is", "second": "the", given: 0}),
+        ];
+        check_same(&texts(given), rows, |set, number| {
+            row(set, number, 9, json!({column: 1 - number}))
+        });
+    }
+}
+
+#[test]
+fn classes_of_tokens() {
+    let rows = vec![
+        json!({"words": ["the", "file"], "tags": [0, 1]}),
+        json!({"words": ["a"], "tags": [2]}),
+    ];
+    // The column of the words' tags may be there still.
+    check_same(&words(classes()), rows, |set, number| {
+        let labels = set.token_labels(number).unwrap().unwrap();
+        let labels = [labels, vec![IGNORED_LABEL; 2]].concat();
+        row(set, number, labels.len(), json!({"labels": labels, "tags": [7]}))
+    });
+}
+
+#[test]
+fn spans() {
+    let context = "the file was a list";
+    let rows = [
+        question(context, r#"{"text": ["file"], "answer_start": [4]}"#),
+        question(context, r#"{"text": [], "answer_start": []}"#),
+    ];
+    let rows = rows.iter().map(|row| serde_json::from_str(row).unwrap()).collect();
+    check_same(&questions(2), rows, |set, number| {
+        let Labels::Span { start_positions, end_positions } = set.labels() else { panic!() };
+        let (start, end) = (start_positions[number], end_positions[number]);
+        row(set, number, 20, json!({"start_positions": start, "end_positions": end}))
+    });
+}
+
+#[test]
+fn masked_tokens() {
+    let task = TaskSpec::MaskedLm(MaskedLm { text: "text".to_owned(), block_size: None });
+    check_same(&task, vec![json!({"text": "the file was a"})], |set, number| {
+        row(set, number, 12, json!({"special_tokens_mask": [1]}))
+    });
+}
+
+#[test]
+fn texts_to_write() {
+    let rows = vec![
+        json!({"source": "file", "target": "a list"}),
+        json!({"source": "the file was", "target": "the"}),
+    ];
+    check_same(&seq2seq(), rows, |set, number| {
+        let target = set.target_ids(number).unwrap().into_iter().map(i64::from);
+        let labels: Vec<i64> = target.chain([-100, -100]).collect();
+        row(set, number, 9, json!({"labels": labels}))
+    });
+}
+
+/// A row is a block, however long, and padding tokens are no targets unless `labels` has them.
+#[test]
+fn blocks() {
+    let task = TaskSpec::CausalLm(CausalLm { text: "text".to_owned(), block_size: 4 });
+    let rows = [
+        json!({"input_ids": [5, 6, 7, 0], "attention_mask": null, "labels": null}),
+        json!({"input_ids": [5, 6], "attention_mask": null, "labels": [-100, 6]}),
+        json!({"input_ids": [5, 6, 0], "attention_mask": [1, 1, 0], "labels": [5, 6, -100]}),
+    ];
+    let set = prepared(&task, &lines(rows), MAX_LENGTH).unwrap();
+    let labels = |row| set.token_labels(row).unwrap().unwrap();
+    assert_eq!(set.lengths(), [4, 2, 2]);
+    assert_eq!([labels(0), labels(1), labels(2)].concat(), [5, 6, 7, -100, -100, 6, 5, 6]);
+    let good = r#"{"input_ids": [5], "attention_mask": [1], "labels": [5]}"#;
+    let check = |bad: &str, expect: &str| {
+        check_error(&task, good, bad, &format!(" (line 2): column {expect}"));
+    };
+    check(
+        r#"{"input_ids": [5, 6, 7, 8, 9]}"#,
+        r#""input_ids" has 5 tokens, and rows may have 4 (data.block_size)"#,
+    );
+    check(
+        r#"{"input_ids": [5, 0], "attention_mask": [1, 0], "labels": [5, 0]}"#,
+        r#""labels" has labels of padding; they must be -100"#,
+    );
+    check(
+        r#"{"input_ids": [5], "labels": [-1]}"#,
+        r#""labels" has the id -1, and the tokenizer has 290 tokens"#,
+    );
+}
+
+fn supervised(ids: &[u32], labels: Json, completion_mask: Json, assistant_masks: Json) -> Json {
+    json!({
+        "input_ids": ids, "labels": labels, "completion_mask": completion_mask,
+        "assistant_masks": assistant_masks, "attention_mask": [0],
+    })
+}
+
+/// As TRL: `labels` where it is there, else the tokens that no mask leaves out. Rows are cut.
+#[test]
+fn supervised_rows() {
+    let rows = [
+        supervised(&[5, 6, 7, 8, 9], json!([-100, 6, 7, 8, 9]), json!(null), json!(null)),
+        supervised(&[5, 6, 7], json!(null), json!([0, 1, 1]), json!([true, true, false])),
+        supervised(&[5, 6], json!(null), json!(null), json!(null)),
+        supervised(&[5, 6, 7, 8, 9], json!(null), json!([0, 0, 0, 0, 1]), json!(null)),
+    ];
+    let set = prepared(&sft(4), &lines(rows), MAX_LENGTH).unwrap();
+    let labels = |row| set.token_labels(row).unwrap().unwrap();
+    assert_eq!(set.lengths(), [4, 3, 2]);
+    assert_eq!(labels(0), [-100, 6, 7, 8]);
+    assert_eq!(labels(1), [-100, 6, -100]);
+    assert_eq!(labels(2), [5, 6]);
+}
+
+#[test]
+fn pairs() {
+    let rows = [json!({"prompt": "the file", "chosen": " was a list", "rejected": " is"})];
+    let of_texts = prepared(&dpo(), &lines(rows), MAX_LENGTH).unwrap();
+    let (chosen, rejected) = (of_texts.input_ids(0).unwrap(), of_texts.target_ids(0).unwrap());
+    let labels = of_texts.token_labels(0).unwrap().unwrap();
+    let prompt = labels.iter().position(|label| *label != IGNORED_LABEL).unwrap();
+    let row = json!({
+        "prompt_ids": chosen[..prompt], "chosen_ids": chosen[prompt..], "rejected_ids": rejected[prompt..],
+    });
+    let of_tokens = prepared(&dpo(), &lines([row]), MAX_LENGTH).unwrap();
+    assert_eq!(contents(&of_tokens), contents(&of_texts));
+}
+
+#[test]
+fn wrong_rows_are_errors() {
+    let good = r#"{"input_ids": [2, 9, 3], "attention_mask": [1, 1, 1], "label": 1}"#;
+    let task = texts("label");
+    let check = |bad: &str, expect: &str| {
+        check_error(&task, good, bad, &format!(" (line 2): column {expect}"));
+    };
+    let ids = vec!["5"; 33].join(", ");
+    check(
+        &format!(r#"{{"input_ids": [{ids}], "label": 1}}"#),
+        r#""input_ids" has 33 tokens, and rows may have 32 (data.max_length)"#,
+    );
+    check(
+        r#"{"input_ids": [2, 9, 3], "attention_mask": [1, 1], "label": 1}"#,
+        r#""attention_mask" has 2 values for 3 tokens"#,
+    );
+    check(
+        r#"{"input_ids": [2, 9, 3], "attention_mask": [1, 0, 1], "label": 1}"#,
+        r#""attention_mask" has a 0 before tokens that count; pad rows behind their tokens, or not at all"#,
+    );
+    check(r#"{"input_ids": null, "label": 1}"#, r#""input_ids" has no value"#);
+    check(r#"{"input_ids": [], "label": 1}"#, r#""input_ids" has no tokens"#);
+    check(
+        r#"{"input_ids": [0], "attention_mask": [0], "label": 1}"#,
+        r#""input_ids" has no tokens"#,
+    );
+    check(r#"{"input_ids": "2 3", "label": 1}"#, r#""input_ids" is text and no list of numbers"#);
+    check(
+        r#"{"input_ids": [2, 9.5], "label": 1}"#,
+        r#""input_ids" has a float in its list of numbers"#,
+    );
+}
+
+#[test]
+fn targets_and_spans_are_checked() {
+    let good = r#"{"input_ids": [2, 9], "labels": [5, -100]}"#;
+    let check = |task: &TaskSpec, good: &str, bad: &str, expect: &str| {
+        check_error(task, good, bad, &format!(" (line 2): column {expect}"));
+    };
+    let task = seq2seq();
+    check(&task, good, r#"{"input_ids": [2], "labels": [-100]}"#, r#""labels" has no tokens"#);
+    check(
+        &task,
+        good,
+        r#"{"input_ids": [2], "labels": [5, 5, 5, 5, 5, 5, 5]}"#,
+        r#""labels" has 7 tokens, and targets may have 6 (data.max_target_length)"#,
+    );
+    check(
+        &task,
+        good,
+        r#"{"input_ids": [2], "labels": [-100, 5]}"#,
+        r#""labels" has the id -100, and the tokenizer has 290 tokens"#,
+    );
+    let good = r#"{"input_ids": [2, 9], "start_positions": 0, "end_positions": 1}"#;
+    check(
+        &questions(2),
+        good,
+        r#"{"input_ids": [2, 9], "start_positions": 0, "end_positions": 2}"#,
+        r#""end_positions" has the place 2, and the row has 2 tokens"#,
+    );
+}
