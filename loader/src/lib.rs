@@ -74,6 +74,6 @@ pub use tasks::{
     TokenClassification, Tokenized,
 };
 pub use tokenize::{
-    Encoded, HuggingFaceTokenizer, ModelInputs, NoTokenizer, PaddingSide, SpannedEncoding,
-    TextTokenizer, TokenSpan, TokenizerOptions, WindowOptions,
+    Encoded, ExtendedTokenizer, HuggingFaceTokenizer, ModelInputs, NewTokens, NoTokenizer,
+    PaddingSide, SpannedEncoding, TextTokenizer, TokenSpan, TokenizerOptions, WindowOptions,
 };

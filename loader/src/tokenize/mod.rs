@@ -6,6 +6,7 @@ mod config;
 mod decode;
 mod hugging_face;
 mod languages;
+mod new_tokens;
 mod no_tokenizer;
 mod settings;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod vocabulary_files;
 
 pub(crate) use config::{read_settings, token_content};
 pub use hugging_face::{HuggingFaceTokenizer, TokenizerOptions};
+pub use new_tokens::{ExtendedTokenizer, NewTokens};
 pub use no_tokenizer::NoTokenizer;
 use serde::Deserialize;
 

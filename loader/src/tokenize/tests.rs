@@ -126,3 +126,48 @@ fn a_flipped_tokenizer_never_panics() {
     }
     assert!(refused > good.len() / 10, "{refused} of {} flips were noticed", good.len());
 }
+
+/// The ids are those that `add_tokens` and then `add_special_tokens` of transformers give.
+#[test]
+fn tokens_are_added_behind_the_vocabulary() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/token_parity/wordpiece");
+    std::fs::copy(from.join("tokenizer.json"), folder.path().join("tokenizer.json")).unwrap();
+    let settings = r#"{"pad_token": "[UNK]", "added_tokens_decoder": {}}"#;
+    std::fs::write(folder.path().join("tokenizer_config.json"), settings).unwrap();
+    std::fs::write(folder.path().join("special_tokens_map.json"), r#"{"pad_token": "[UNK]"}"#)
+        .unwrap();
+    let before = HuggingFaceTokenizer::open(folder.path(), &TokenizerOptions::default()).unwrap();
+    let size = before.vocab_size();
+    let tokens = NewTokens {
+        plain: vec!["<sql>".to_owned(), "the".to_owned()],
+        roles: vec![
+            ("pad_token".to_owned(), "<pad>".to_owned()),
+            ("sep_token".to_owned(), "[SEP]".to_owned()),
+        ],
+        special: vec!["<a>".to_owned()],
+    };
+    let extended = ExtendedTokenizer::new(folder.path(), &tokens).unwrap();
+    let sep = before.token_id("[SEP]").unwrap();
+    assert_eq!(extended.vocab_size, size + 3);
+    let roles = [("pad_token".to_owned(), size + 1), ("sep_token".to_owned(), sep)];
+    assert_eq!(extended.roles, roles);
+    for (name, content) in extended.files() {
+        std::fs::write(folder.path().join(name), content).unwrap();
+    }
+    let after = HuggingFaceTokenizer::open(folder.path(), &TokenizerOptions::default()).unwrap();
+    assert_eq!((after.vocab_size(), after.pad_token_id()), (size + 3, Some(size + 1)));
+    let encoded = after.encode("the<sql><a> [SEP]", None).unwrap();
+    let the = before.encode("the", None).unwrap().input_ids[1];
+    assert_eq!(encoded.input_ids[1..5], [the, size, size + 2, sep]);
+    assert!(after.is_special_token(size + 2) && !after.is_special_token(size));
+}
+
+#[test]
+fn tokens_are_added_to_a_tokenizer_json_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("vocab.txt"), "[UNK]\nthe\n").unwrap();
+    let tokens = NewTokens { plain: vec!["<a>".to_owned()], ..NewTokens::default() };
+    let Err(error) = ExtendedTokenizer::new(folder.path(), &tokens) else { panic!() };
+    assert!(error.to_string().contains("save the tokenizer with transformers"), "{error}");
+}

@@ -3,7 +3,7 @@
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
 use crate::range::Range;
 use crate::schema::JobFile;
-use crate::schema::model::AttnImplementation;
+use crate::schema::model::{AttnImplementation, TaskName};
 use crate::schema::parallel::{Fsdp, LOADING_HORIZON, Parallel};
 use crate::schema::resources::Platform;
 use crate::schema::train::{EvalStrategy, LrSchedulerType, Optim, SaveStrategy, Train};
@@ -39,6 +39,27 @@ fn check_model(job: &JobFile, problems: &mut Problems) {
     let revision = job.model.revision.as_deref();
     if revision.is_some_and(|revision| !is_hub_name(revision, usize::MAX)) {
         problems.violation("model.revision", "is no branch, tag or commit");
+    }
+    check_new_tokens(job, problems);
+}
+
+/// Only tasks of texts have tokens.
+fn check_new_tokens(job: &JobFile, problems: &mut Problems) {
+    let model = &job.model;
+    let key = match model.new_tokens().next() {
+        Some((key, _)) => key,
+        None if model.pad_vocab_to_multiple_of.is_some() => {
+            "model.pad_vocab_to_multiple_of".to_owned()
+        }
+        None => return,
+    };
+    if model.task == TaskName::ImageClassification {
+        problems.violation(&key, "has no meaning for images, which have no vocabulary");
+    }
+    if model.task == TaskName::Dpo && job.dpo.ref_model_name_or_path.is_some() {
+        let description = "cannot be combined with dpo.ref_model_name_or_path, whose vocabulary \
+            would be another";
+        problems.violation(&key, description);
     }
 }
 

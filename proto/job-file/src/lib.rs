@@ -63,6 +63,7 @@ pub use schema::train::{
     EvalStrategy, HubStrategy, LoggingStrategy, LrSchedulerType, Optim, SaveStrategy, Train,
     TrainSamplingStrategy,
 };
+pub use schema::vocabulary::SpecialTokens;
 pub use schema::{JobFile, fields};
 pub use training_arguments::{
     Argument, MAPPINGS, Sharding, Treatment, fsdp_of_words, training_argument,

@@ -19,6 +19,7 @@ mod sft;
 mod shards;
 mod tensor_parallel;
 mod tokenized_rows;
+mod vocabulary;
 mod warm_start;
 
 use traind_tests::{Draft, Host};

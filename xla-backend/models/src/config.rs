@@ -20,6 +20,8 @@ pub struct ModelConfig {
     /// The tokenizer's padding token.
     padding_token: Option<usize>,
     pixel_normalization: PixelNormalization,
+    /// The rows of the stored embeddings, where the model has more.
+    stored_vocab_size: Option<usize>,
 }
 
 /// How pixels from 0 to 255 become numbers near zero, by the keys of `preprocessor_config.json`:
@@ -63,6 +65,7 @@ impl ModelConfig {
             overridden: Vec::new(),
             padding_token: None,
             pixel_normalization: PixelNormalization::default(),
+            stored_vocab_size: None,
         }
     }
 
@@ -105,6 +108,24 @@ impl ModelConfig {
     /// does. Embeddings are built before that, and keep the config's.
     pub fn align_padding_token(&mut self, id: u32) {
         self.padding_token = Some(id as usize);
+    }
+
+    /// Gives the embeddings rows for `tokens`, rounded up to a multiple of `multiple_of`, unless they
+    /// have as many. The stored weights keep theirs: see [`crate::weights`].
+    pub fn grow_vocabulary(&mut self, tokens: usize, multiple_of: Option<usize>) -> Result<()> {
+        const KEY: &str = "vocab_size";
+        let stored = self.size(KEY)?;
+        let rows = stored.max(tokens).next_multiple_of(multiple_of.unwrap_or(1).max(1));
+        if rows > stored {
+            self.set(KEY, rows);
+            self.stored_vocab_size = Some(stored);
+        }
+        Ok(())
+    }
+
+    /// The rows of the stored embeddings, where the model has more.
+    pub fn stored_vocab_size(&self) -> Option<usize> {
+        self.stored_vocab_size
     }
 
     /// Sets how the image processor normalizes pixels.

@@ -2,7 +2,7 @@
 //! that a server that does not respond cannot delay it.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,6 +43,11 @@ impl Downloads {
     /// Reports the loader's own downloads.
     pub(crate) fn observer(&self) -> Arc<dyn DownloadObserver> {
         Arc::clone(&self.hub.observer)
+    }
+
+    /// The folder of the run.
+    pub(crate) fn run_dir(&self) -> &Path {
+        &self.hub.run_dir
     }
 
     pub(crate) fn locks(&self) -> &EntryLocks {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 use traind_hub::{ModelRequest, cached_model};
 use traind_job_file::{JobFile, ModelSource};
+use traind_loader::{HuggingFaceTokenizer, TextTokenizer, TokenizerOptions};
 use traind_models::tuning::{add_lora, load_adapter, load_lora, put_adapter};
 use traind_models::{Error as ModelError, Model, ModelConfig, Task, registry, weights};
 use traind_xla::runtime::HostArray;
@@ -40,6 +41,7 @@ pub(super) fn open(found: &Found<'_>, cache_dir: &Path) -> RunResult<Opened> {
 fn of_job(folder: &Path, job: &JobFile, cache_dir: &Path) -> RunResult<Opened> {
     let base = base_folder(&job.model.name_or_path, |id| request(&job.model, id), cache_dir)?;
     let config = ModelConfig::load(&base, &job.model.config_overrides)?;
+    let config = with_tokens_of(folder, config, job.model.pad_vocab_to_multiple_of)?;
     let task = task_of(&config);
     let mut model = registry::build(config, task)?;
     tune(model.as_mut(), job, task)?;
@@ -57,12 +59,25 @@ fn of_adapters(folder: &Path, cache_dir: &Path) -> RunResult<Opened> {
         ModelRequest { id, revision: None, with_weights: true }
     };
     let base = base_folder(&named_base(folder)?, of_main, cache_dir)?;
-    let config = ModelConfig::load(&base, &Map::new())?;
+    let config = with_tokens_of(folder, ModelConfig::load(&base, &Map::new())?, None)?;
     let task = task_of(&config);
     let mut model = registry::build(config, task)?;
     add_lora(model.as_mut(), &load_lora(folder)?.with_head_of(task))?;
     let loaded = weights::load(&base, &*model, 0)?;
     with_adapters(folder, model, all_loaded(&base, loaded)?)
+}
+
+/// The config with embeddings for all tokens of the adapters' own tokenizer, which may have more than that
+/// of the base model.
+fn with_tokens_of(
+    folder: &Path,
+    mut config: ModelConfig,
+    multiple_of: Option<u32>,
+) -> RunResult<ModelConfig> {
+    let tokenizer = HuggingFaceTokenizer::open(folder, &TokenizerOptions::default())?;
+    let multiple_of = multiple_of.map(|multiple| multiple as usize);
+    config.grow_vocabulary(tokenizer.vocab_size() as usize, multiple_of)?;
+    Ok(config)
 }
 
 fn with_adapters(

@@ -6,6 +6,7 @@ mod processor;
 mod reference;
 mod saved;
 mod tuning;
+mod vocabulary;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub(crate) use processor::Processor;
 pub(crate) use reference::{NamedReference, check_reference};
 pub(crate) use saved::SavedParameters;
 pub(crate) use tuning::tune;
+use vocabulary::Vocabulary;
 
 const FIELD: &str = "model.name_or_path";
 
@@ -45,8 +47,10 @@ impl ModelFolder {
     pub(crate) fn open(section: &ModelSection, downloads: &Downloads) -> RunResult<ModelFolder> {
         let request = |id: &str| request(section, id);
         let path = folder_of(FIELD, &section.name_or_path, request, downloads)?;
-        let config = ModelConfig::load(&path, &section.config_overrides)?;
-        Ok(ModelFolder { path, config: with_labels(config, section) })
+        let vocabulary = Vocabulary::of_run(section, path, downloads.run_dir())?;
+        let config = ModelConfig::load(&vocabulary.folder, &section.config_overrides)?;
+        let config = vocabulary.settle(section, with_labels(config, section))?;
+        Ok(ModelFolder { path: vocabulary.folder, config })
     }
 
     /// The length of the longest row that the model can read. Refuses configs that have no model for
@@ -185,6 +189,9 @@ impl OpenModel {
         }
         self.report(journal, &report, start)?;
         self.report_trained(journal)?;
+        if let Some(warning) = vocabulary::warning(self.model.as_ref()) {
+            journal.warn("NEW_TOKENS_FROZEN", warning)?;
+        }
         Ok(arrays)
     }
 
@@ -338,7 +345,7 @@ pub(crate) fn config(section: &ModelSection, may_fetch: bool) -> RunResult<Model
     let request = |id: &str| request(section, id);
     let (source, overrides) = (&section.name_or_path, &section.config_overrides);
     let config = config_of(FIELD, source, request, overrides, may_fetch)?;
-    Ok(with_labels(config, section))
+    vocabulary::planned(section, with_labels(config, section))
 }
 
 /// Returns the config of the model that `field` of the job file names. Writes nothing.

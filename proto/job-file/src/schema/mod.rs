@@ -15,6 +15,7 @@ pub(crate) mod peft;
 pub(crate) mod resources;
 pub(crate) mod slurm;
 pub(crate) mod train;
+pub(crate) mod vocabulary;
 
 use std::path::{Path, PathBuf};
 

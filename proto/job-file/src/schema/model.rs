@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::schema::vocabulary::SpecialTokens;
 use crate::section::section;
 use crate::spelled::spelled;
 use crate::values::{FileSize, ModelSource};
@@ -32,6 +33,14 @@ section! {
         ignore_mismatched_sizes: bool = false;
         /// Values that override those in `config.json`, for example `{hidden_dropout_prob: 0.0}`.
         config_overrides: Map<String, Value> = Map::new();
+        /// Tokens to add to the tokenizer, as `tokenizer.add_tokens`. Embeddings get a row for each that
+        /// is new, the mean of the rows that are there.
+        add_tokens: Vec<String> = Vec::new();
+        /// Special tokens to add to the tokenizer, or to give a role.
+        add_special_tokens: SpecialTokens;
+        /// Number that the rows of embeddings are rounded up to a multiple of, as with
+        /// `resize_token_embeddings(pad_to_multiple_of)`.
+        pad_vocab_to_multiple_of: Option<u32> = None, in 1.0..=65_536.0;
         /// How NVIDIA GPUs compute attention: step by step (`eager`), or in one pass that keeps no
         /// scores, by cuDNN (`flash_attention_2`), where its dropout is 0 and the size of a head is a
         /// multiple of 8 up to 128. On CPUs, attention is always computed in one pass.

@@ -9,6 +9,7 @@ mod label_map;
 mod layer_numbers;
 mod mapping;
 mod model_source;
+mod new_tokens;
 mod offload;
 mod optim_args;
 mod quantity;

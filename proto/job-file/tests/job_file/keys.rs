@@ -145,6 +145,7 @@ fn every_field_is_documented() {
         ("data", "fields"),
         ("data", "prompt_template"),
         ("train", "generation_config"),
+        ("model", "add_special_tokens"),
     ] {
         let keys = json[section].as_object_mut().unwrap().remove(inner).unwrap();
         json[format!("{section}.{inner}")] = keys;

@@ -169,3 +169,28 @@ fn a_file_of_another_tool_is_said_to_be_its() {
         JobFile::parse("model: {task: sft}\nstage: sft", Path::new("/base")).unwrap_err();
     assert!(lines(&violations).contains("stage: is not a known key"), "{}", lines(&violations));
 }
+
+/// Tokens are texts of tasks that read texts.
+#[test]
+fn new_tokens_are_texts_of_tasks_that_read_texts() {
+    let job = |task: &str, tokens: &str| {
+        let file = format!(
+            "name: a\nmodel: {{name_or_path: ./m, task: {task}, {tokens}}}\ndata: {{train: a.jsonl}}\n\
+             output_dir: out"
+        );
+        JobFile::parse(&file, Path::new("/base")).map(drop).map_err(|violations| {
+            violations
+                .iter()
+                .map(|it| format!("{}: {}", it.field, it.description))
+                .collect::<Vec<_>>()
+        })
+    };
+    let special = "add_special_tokens: {pad_token: <pad>, additional_special_tokens: [<a>]}";
+    assert_eq!(job("causal-lm", special), Ok(()));
+    let images = job("image-classification", special).unwrap_err().concat();
+    assert!(images.contains("pad_token: has no meaning for images"), "{images}");
+    let empty = job("causal-lm", "add_tokens: [\"\"]").unwrap_err();
+    assert_eq!(empty, ["model.add_tokens[0]: must not be empty"]);
+    let images = job("image-classification", "pad_vocab_to_multiple_of: 8").unwrap_err().concat();
+    assert!(images.contains("model.pad_vocab_to_multiple_of: has no meaning"), "{images}");
+}

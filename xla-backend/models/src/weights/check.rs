@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Checkpoint, names};
+use super::{Checkpoint, names, vocabulary};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::parameters::ParameterSpec;
@@ -19,7 +19,9 @@ pub fn check(
     let matched = names::match_names(model.parameters(), &checkpoint.names(), prefix);
     for (spec, stored) in model.parameters().iter().zip(&matched.stored) {
         let Some(stored) = stored.as_deref().filter(|_| is_checked(spec)) else { continue };
-        check_tensor(checkpoint.file(stored)?, stored, spec)?;
+        let file = checkpoint.file(stored)?;
+        let stored_spec = vocabulary::stored(model.config(), spec, file.shape(stored)?);
+        check_tensor(file, stored, &stored_spec)?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ mod names;
 mod parts;
 mod save;
 mod shards;
+mod vocabulary;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -66,15 +67,19 @@ pub fn draw(model: &dyn Model, seed: u64) -> Result<Loaded> {
 
 /// Loads a model's parameters from its folder; `seed` draws the missing ones.
 pub fn load(folder: &Path, model: &dyn Model, seed: u64) -> Result<Loaded> {
-    load_by(folder, model, seed, read)
+    load_by(folder, model, seed, |checkpoint, stored, spec| {
+        read(checkpoint, stored, spec, model.config())
+    })
 }
 
 /// The same, but parameters that the checkpoint has in another shape are drawn too, as with
 /// transformers' `ignore_mismatched_sizes`.
 pub fn load_fitting(folder: &Path, model: &dyn Model, seed: u64) -> Result<Loaded> {
-    load_by(folder, model, seed, |checkpoint, stored, spec| match read(checkpoint, stored, spec) {
-        Err(Error::WeightShape { .. }) => Ok(None),
-        read => read,
+    load_by(folder, model, seed, |checkpoint, stored, spec| {
+        match read(checkpoint, stored, spec, model.config()) {
+            Err(Error::WeightShape { .. }) => Ok(None),
+            read => read,
+        }
     })
 }
 
@@ -131,8 +136,16 @@ pub fn save_from(
     Ok(files)
 }
 
-fn read(checkpoint: &Checkpoint, stored: &str, spec: &ParameterSpec) -> Result<Option<HostArray>> {
-    read_tensor(checkpoint.file(stored)?, stored, spec).map(Some)
+fn read(
+    checkpoint: &Checkpoint,
+    stored: &str,
+    spec: &ParameterSpec,
+    config: &ModelConfig,
+) -> Result<Option<HostArray>> {
+    let file = checkpoint.file(stored)?;
+    let stored_spec = vocabulary::stored(config, spec, file.shape(stored)?);
+    let array = read_tensor(file, stored, &stored_spec)?;
+    vocabulary::grown(array, spec).map(Some)
 }
 
 /// Reads the tensor `name` of a file, which must have the shape of `spec`.
