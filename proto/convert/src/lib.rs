@@ -5,6 +5,7 @@
 //! file, is dropped with a reason, or is refused with an alternative; keys that no table has are
 //! refused, so that none is lost unseen. Nothing here looks at files or the network.
 
+mod deepspeed;
 mod draft;
 pub mod guess;
 mod rule;
@@ -68,7 +69,7 @@ pub fn convert(
 }
 
 /// The same where `read` returns the text of a file that the settings refer to: LLaMA-Factory's
-/// `dataset_info.json`.
+/// `dataset_info.json`, or one of DeepSpeed's.
 pub fn convert_with(
     source: Option<Source>,
     text: &str,
@@ -77,13 +78,14 @@ pub fn convert_with(
 ) -> Result<Converted, Refused> {
     let settings: Value =
         serde_saphyr::from_str(text).map_err(|error| Refused::because("", describe(&error)))?;
-    let Value::Object(settings) = settings else {
+    let Value::Object(mut settings) = settings else {
         return Err(Refused::because("", "is no mapping of keys to values"));
     };
     let Some(source) = source.or_else(|| recognize(&settings)) else {
         return Err(Refused::because("", unrecognized(&settings)));
     };
     let mut draft = Draft::new(fields)?;
+    deepspeed::open(&mut settings, read, &mut draft);
     match source {
         Source::TrainingArguments => sources::training_arguments::read(&settings, &mut draft),
         Source::Axolotl => sources::axolotl::read(&settings, &mut draft),

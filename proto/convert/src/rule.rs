@@ -82,7 +82,6 @@ const FORMER: Table = &[
     ("warmup_ratio", Rule::Changed("train.warmup_steps", ratio, "")),
     ("group_by_length", Rule::Changed("train.train_sampling_strategy", by_length, "")),
     ("adafactor", Rule::Changed("train.optim", adafactor, "")),
-    ("optim", Rule::Changed("train.optim", optimizer, "the same update under PyTorch's name")),
     (
         "report_to",
         Rule::Changed(
@@ -113,6 +112,9 @@ fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
     if key == "fsdp" && sharding(&value).is_some_and(|words| words.offload) {
         draft.note(key, "offload: the optimizer's state is kept in host memory, and nothing else");
         draft.set("parallel.offload", serde_json::json!(["optimizer"]), key);
+    }
+    if key == "optim" {
+        return optimizer(&value, draft);
     }
     if FORMER.iter().any(|(name, _)| *name == key) {
         return apply(&[FORMER], key, &value, draft);
@@ -194,21 +196,48 @@ fn adafactor(_: &Value) -> Result<Value, ValueProblem> {
     Ok("adafactor".into())
 }
 
-fn optimizer(value: &Value) -> Result<Value, ValueProblem> {
-    const SAME: [&str; 8] = [
-        "adamw_torch_fused",
-        "adamw_torch_xla",
-        "adamw_torch_npu_fused",
-        "adamw_apex_fused",
-        "adamw_hf",
-        "adamw",
-        "paged_adamw",
-        "paged_adamw_32bit",
-    ];
-    Ok(match value.as_str() {
-        Some(name) if SAME.contains(&name) => "adamw_torch".into(),
-        _ => value.clone(),
-    })
+/// Names of optimizers that compute the same update as another.
+const SAME_UPDATE: [&str; 8] = [
+    "adamw_torch_fused",
+    "adamw_torch_xla",
+    "adamw_torch_npu_fused",
+    "adamw_apex_fused",
+    "adamw_hf",
+    "adamw",
+    "paged_adamw",
+    "paged_adamw_32bit",
+];
+/// Optimizers that round their state to few bits, with the one that does not.
+const ROUNDED: [(&str, &str); 8] = [
+    ("adamw_torch_4bit", "adamw_torch"),
+    ("adamw_torch_8bit", "adamw_torch"),
+    ("adamw_bnb_8bit", "adamw_torch"),
+    ("adamw_8bit", "adamw_torch"),
+    ("paged_adamw_8bit", "adamw_torch"),
+    ("lion_8bit", "lion_32bit"),
+    ("paged_lion_8bit", "lion_32bit"),
+    ("rmsprop_bnb_8bit", "rmsprop"),
+];
+
+fn optimizer(value: &Value, draft: &mut Draft) {
+    const KEY: &str = "optim";
+    let name = value.as_str().unwrap_or_default();
+    let exact = ROUNDED.iter().find(|(rounded, _)| *rounded == name).map(|(_, exact)| *exact);
+    let (changed, note) = match exact {
+        Some(exact) => (
+            exact,
+            format!(
+                "{exact}: the optimizer's state is float32, where {name} rounds it: losses differ by \
+                 that rounding, and the state takes 8 bytes a trained parameter"
+            ),
+        ),
+        None if SAME_UPDATE.contains(&name) => {
+            ("adamw_torch", "the same update under PyTorch's name".to_owned())
+        }
+        None => return draft.set("train.optim", value.clone(), KEY),
+    };
+    draft.note(KEY, note);
+    draft.set("train.optim", changed.into(), KEY);
 }
 
 fn report_to(value: &Value) -> Result<Value, ValueProblem> {

@@ -59,6 +59,7 @@ fn plain_text_is_a_causal_language_model() {
         ("data.validation_split", "0.05"),
         ("train.report_to", "wandb"),
         ("train.project", "texts"),
+        ("model.add_special_tokens.pad_token", "'<|endoftext|>'"),
         ("data.block_size", "512"),
         ("train.per_device_train_batch_size", "2"),
         ("train.gradient_accumulation_steps", "4"),
@@ -76,7 +77,6 @@ fn plain_text_is_a_causal_language_model() {
         "pad_to_sequence_len",
         "flash_attention",
         "sample_packing",
-        "special_tokens",
         "bf16",
         "optim",
         "evals_per_epoch",
@@ -178,7 +178,7 @@ fn quantized_weights_and_other_types_are_not_supported() {
     );
     let other = PLAIN.replace("type: completion", "type: jeopardy");
     check_refused(text(Source::Axolotl, &other, &[]), &[("datasets.type", "chat_template")]);
-    let sharded = format!("{PLAIN}deepspeed: zero3.json\n");
+    let sharded = format!("{PLAIN}deepspeed: mine.json\n");
     check_refused(text(Source::Axolotl, &sharded, &[]), &[("deepspeed", "parallel.fsdp")]);
 }
 
@@ -380,9 +380,22 @@ fn instructions_have_prompts() {
 }
 
 #[test]
-fn an_optimizer_of_8_bits_is_refused_by_the_job_file() {
-    let small = PLAIN.replace("adamw_torch_fused", "adamw_bnb_8bit");
-    check_refused(text(Source::Axolotl, &small, &[]), &[("train.optim", "use adamw_torch")]);
+fn tokens_are_added() {
+    let more = "tokens: ['<sql>', '<end>']\nresize_token_embeddings_to_32x: true\n";
+    let expect = [
+        ("model.add_tokens", "['<sql>', '<end>']"),
+        ("model.pad_vocab_to_multiple_of", "32"),
+        ("train.optim", "adamw_torch"),
+    ];
+    let plain = PLAIN.replace("adamw_torch_fused", "adamw_bnb_8bit");
+    let converted = text(Source::Axolotl, &format!("{plain}{more}"), &[]).unwrap();
+    let notes: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+    check(Ok(converted.clone()), &expect, &notes);
+    let wrong = PLAIN.replace("pad_token:", "padding:");
+    check_refused(
+        text(Source::Axolotl, &wrong, &[]),
+        &[("special_tokens", "padding is no role of a special token")],
+    );
 }
 
 #[test]

@@ -195,3 +195,16 @@ fn a_short_file_trains_as_llama_factory_does() {
     let evaluates = format!("{short}do_eval: true\nval_size: 0.1\n");
     check(text(Source::LlamaFactory, &evaluates, &[]), &[("train.do_train", "false")], &[]);
 }
+
+#[test]
+fn tokens_are_added() {
+    let more = "add_tokens: <a>, <b>\nadd_special_tokens: <s1>,<s2>\nresize_vocab: true\n";
+    let expect = [
+        ("model.add_tokens", "['<a>', '<b>']"),
+        ("model.add_special_tokens.additional_special_tokens", "['<s1>', '<s2>']"),
+    ];
+    let converted = text(Source::LlamaFactory, &format!("{PRETRAINING}{more}"), &[]).unwrap();
+    let notes: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+    check(Ok(converted.clone()), &expect, &notes);
+    assert!(notes.contains(&"resize_vocab"), "{notes:?}");
+}

@@ -1,9 +1,11 @@
 //! TrainingArguments as JSON.
 
-use serde_json::{Map, Value};
-use traind_convert::Source;
+use std::path::Path;
 
-use super::{check, check_refused, text};
+use serde_json::{Map, Value};
+use traind_convert::{Source, convert_with};
+
+use super::{check, check_refused, fields, text};
 
 const GIVEN: [(&str, &str); 3] =
     [("model.name_or_path", "x/y"), ("model.task", "masked-lm"), ("data.train", "a.txt")];
@@ -114,8 +116,8 @@ fn earlier_names_are_todays() {
 #[test]
 fn what_cannot_be_had_is_refused_with_what_can() {
     let changes = [
-        ("optim", "paged_adamw_8bit".into()),
-        ("deepspeed", "zero2.json".into()),
+        ("optim", "galore_adamw".into()),
+        ("deepspeed", "mine.json".into()),
         ("hub_token", "hf_x".into()),
         ("fsdp", serde_json::json!(["zero3", "auto_wrap"])),
     ];
@@ -125,11 +127,47 @@ fn what_cannot_be_had_is_refused_with_what_can() {
         ("deepspeed", "parallel.fsdp"),
     ];
     check_refused(text(Source::TrainingArguments, &dumped(&changes), &GIVEN), &expect);
-    let changes = [("optim", "paged_adamw_8bit".into())];
+    let changes = [("optim", "galore_adamw".into())];
     check_refused(
         text(Source::TrainingArguments, &dumped(&changes), &GIVEN),
-        &[("train.optim", "use adamw_torch")],
+        &[("train.optim", "use adafactor")],
     );
+}
+
+#[test]
+fn optimizers_that_round_their_state_become_those_that_do_not() {
+    for (rounded, exact) in [("paged_adamw_8bit", "adamw_torch"), ("lion_8bit", "lion_32bit")] {
+        let changes = [("optim", rounded.into())];
+        let converted = text(Source::TrainingArguments, &dumped(&changes), &GIVEN).unwrap();
+        assert!(converted.job_file.contains(&format!("optim: {exact}")), "{}", converted.job_file);
+        let note = converted.notes.iter().find(|note| note.key == "optim").unwrap();
+        assert!(note.text.contains(&format!("{rounded} rounds it")), "{note}");
+    }
+}
+
+/// DeepSpeed's files are read where they are there, and known by the names that tools publish.
+#[test]
+fn files_of_deepspeed_are_read_or_known_by_name() {
+    let read = |path: &Path| {
+        let text = r#"{"zero_optimization": {"stage": 1}}"#;
+        (path == Path::new("mine.json")).then(|| text.to_owned())
+    };
+    let job_file = |name: &str| {
+        let settings = dumped(&[("deepspeed", name.into())]);
+        let source = Some(Source::TrainingArguments);
+        convert_with(source, &settings, &fields(&GIVEN), &read).unwrap().job_file
+    };
+    for (name, expect) in [
+        ("mine.json", &["fsdp: shard_optimizer"][..]),
+        ("examples/deepspeed/ds_z2_config.json", &["fsdp: shard_grad_op"]),
+        ("deepspeed_configs/zero3_bf16.json", &["fsdp: full_shard"]),
+        ("ds_z2_offload_config.json", &["fsdp: shard_grad_op", "offload:"]),
+    ] {
+        let job_file = job_file(name);
+        for field in expect {
+            assert!(job_file.contains(field), "{name}: {job_file}");
+        }
+    }
 }
 
 #[test]

@@ -87,6 +87,8 @@ const TABLE: Table = &[
     ("pad_to_sequence_len", Rule::Dropped("rows are padded as needed, and padding is masked")),
     ("train_on_inputs", Rule::Own),
     ("special_tokens", Rule::Own),
+    ("tokens", Rule::Own),
+    ("resize_token_embeddings_to_32x", Rule::Own),
     ("micro_batch_size", Rule::Field("train.per_device_train_batch_size")),
     ("eval_batch_size", Rule::Field("train.per_device_eval_batch_size")),
     ("num_epochs", Rule::Field("train.num_train_epochs")),

@@ -4,15 +4,23 @@ use serde_json::{Map, Value};
 
 use super::Rows;
 use crate::draft::Draft;
+use crate::rule::is_field;
 use crate::values::{is_off, shown};
 
-/// Reads `special_tokens` and `eot_tokens`.
+/// Reads `special_tokens`, `tokens`, `eot_tokens` and the size of the embeddings.
 pub(super) fn read(rows: Rows, settings: &Map<String, Value>, draft: &mut Draft) {
     let given = |key: &str| settings.get(key).filter(|value| !is_off(value));
     if let Some(Value::Object(tokens)) = given("special_tokens") {
         for (name, token) in tokens.iter().filter(|(_, token)| !is_off(token)) {
             special_token(rows, name, token, draft);
         }
+    }
+    if let Some(tokens) = given("tokens") {
+        draft.set("model.add_tokens", tokens.clone(), "tokens");
+    }
+    if given("resize_token_embeddings_to_32x").is_some() {
+        let key = "resize_token_embeddings_to_32x";
+        draft.set("model.pad_vocab_to_multiple_of", 32.into(), key);
     }
     if let Some(tokens) = given("eot_tokens") {
         match rows {
@@ -24,11 +32,12 @@ pub(super) fn read(rows: Rows, settings: &Map<String, Value>, draft: &mut Draft)
 
 fn special_token(rows: Rows, name: &str, token: &Value, draft: &mut Draft) {
     const KEY: &str = "special_tokens";
-    match (name, rows) {
-        ("eos_token", Rows::Conversations | Rows::Pairs) => {
-            draft.set("data.eos_token", shown(token).into(), KEY);
-        }
-        ("pad_token", _) => draft.note(KEY, "pad_token: dropped: padding is masked"),
-        _ => draft.note(KEY, format!("{name}: dropped: the tokenizer is the model's")),
+    let path = format!("model.add_special_tokens.{name}");
+    if !is_field(&path) {
+        return draft.refuse(KEY, format!("{name} is no role of a special token"));
     }
+    if name == "eos_token" && matches!(rows, Rows::Conversations | Rows::Pairs) {
+        draft.set("data.eos_token", shown(token).into(), KEY);
+    }
+    draft.set(&path, token.clone(), KEY);
 }

@@ -12,11 +12,11 @@ mod seq2seq;
 
 use serde_json::{Map, Value};
 
-use crate::Refused;
 use crate::draft::Draft;
 use crate::rule::{Rule, Table, apply};
 use crate::sources::hub;
 use crate::values::{is_off, shown};
+use crate::{Refused, deepspeed};
 
 use command_line::CommandLine;
 use launcher::Launch;
@@ -94,7 +94,7 @@ pub(crate) fn read(
     files: Files,
     draft: &mut Draft,
 ) -> Result<&'static str, Refused> {
-    let line = command_line::read(words, files)?;
+    let mut line = command_line::read(words, files)?;
     let Some(script) = script_of(line.script) else {
         let known: Vec<&str> =
             SCRIPTS.iter().filter(|s| s.unsupported.is_none()).map(|s| s.name).collect();
@@ -111,6 +111,7 @@ pub(crate) fn read(
     }
     draft.imply("model.task", script.task);
     launch(&line, files, draft)?;
+    deepspeed::open(&mut line.arguments, files, draft);
     for (key, value) in &line.arguments {
         apply(&[FLAGS, script.arguments(), MODEL, DATA], key, value, draft);
     }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::Refused;
 use crate::draft::Draft;
-use crate::rule::{Rule, Table, apply};
+use crate::rule::{Rule, Table, ValueProblem, apply};
 use crate::sources::adapters::{self, Keys, Kind};
 use crate::values::{is_off, shown};
 use data_sets::{Catalog, Stage};
@@ -65,6 +65,16 @@ const TABLE: Table = &[
     ("buffer_size", Rule::Dropped(PREPARED)),
     ("cache_dir", Rule::Dropped("the daemon's cache holds what is fetched")),
     ("max_samples", Rule::Field("data.max_samples")),
+    ("add_tokens", Rule::Changed("model.add_tokens", listed, "")),
+    (
+        "add_special_tokens",
+        Rule::Changed("model.add_special_tokens.additional_special_tokens", listed, ""),
+    ),
+    (
+        "new_special_tokens",
+        Rule::Changed("model.add_special_tokens.additional_special_tokens", listed, ""),
+    ),
+    ("resize_vocab", Rule::Dropped("embeddings get rows for new tokens in any case")),
     ("plot_loss", Rule::Dropped("loss_curve.svg is written in any case")),
     ("flash_attn", Rule::Dropped(ATTENTION)),
     ("use_unsloth", Rule::Dropped("every step is one compiled program")),
@@ -105,6 +115,12 @@ const TABLE: Table = &[
         Rule::Dropped("metrics go to TensorBoard's files, or to what train.report_to names"),
     ),
 ];
+
+/// The names between commas.
+fn listed(value: &Value) -> Result<Value, ValueProblem> {
+    let Some(text) = value.as_str() else { return Ok(value.clone()) };
+    Ok(text.split(',').map(str::trim).collect())
+}
 
 pub(crate) fn read(
     settings: &Map<String, Value>,
