@@ -22,6 +22,7 @@ mod output;
 mod own_output;
 mod plan;
 mod progress;
+mod recipe;
 mod remote;
 mod run;
 mod session;

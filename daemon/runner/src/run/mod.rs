@@ -33,9 +33,9 @@ use crate::metrics::Metrics;
 use crate::model::OpenModel;
 use crate::output::{self, Reports};
 use crate::progress::{BestRule, PlateauRule, Progress};
+use crate::recipe::{mesh_of_host, step_metrics};
 use crate::remote::Publication;
 use crate::session::Session;
-use crate::state::{mesh_of_host, step_metrics};
 use crate::training::{
     EvaluationsAndCheckpoints, Ledger, StepLog, TrainRows, Trainer, Updates, prefetch,
 };

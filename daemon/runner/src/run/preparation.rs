@@ -26,9 +26,9 @@ use crate::control::{Activity, Journal, Reporter, Stop};
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::output::failed;
+use crate::recipe;
 use crate::remote::Remote;
 use crate::session::{Session, open_cores};
-use crate::state;
 
 #[derive(Deserialize)]
 struct Request {
@@ -92,7 +92,7 @@ fn end_with_daemon() -> anyhow::Result<()> {
 fn prepare(spec: RunSpec, folder: PathBuf) -> RunResult<Vec<CompileSource>> {
     fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
     let context = context(spec, folder)?;
-    let mesh = state::mesh_of_host(&context.spec.job, 0)?;
+    let mesh = recipe::mesh_of_host(&context.spec.job, 0)?;
     let spec = &context.spec;
     // Other devices belong to the jobs that run, and only they can compile for them.
     if spec.job.resources.platform != Platform::Cpu {

@@ -21,8 +21,9 @@ use crate::error::{RunError, RunResult};
 use crate::evaluation::{Batching, Evaluator};
 use crate::model::{NamedReference, OpenModel};
 use crate::progress::{BestRule, Timetable};
-use crate::session::{Session, gpu_options, open_cores};
-use crate::state::{self, StartValues, TrainState};
+use crate::recipe;
+use crate::session::{Session, open_cores};
+use crate::state::{StartValues, TrainState};
 use crate::step::{JobPrograms, ProgramShape, Schedule};
 use crate::training::FirstBatches;
 
@@ -42,7 +43,7 @@ pub(super) struct Prepared {
 
 pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
     let hosts = &context.hosts;
-    let mesh = state::mesh_of_host(&context.spec.job, hosts.rank())?;
+    let mesh = recipe::mesh_of_host(&context.spec.job, hosts.rank())?;
     // The plugin is a large library, so it loads while the data are read.
     std::thread::scope(|scope| {
         let cores = scope.spawn(|| open_cores(&context.spec, mesh.clone(), hosts));
@@ -82,7 +83,8 @@ impl Inputs {
         session.prepare(&programs, move || evict_cache(&eviction))?;
         // While programs are compiled or read from the cache.
         session.start(&start)?;
-        activity.set_peak_flops(session.peak_flops(&job.train).unwrap_or_default());
+        activity
+            .set_peak_flops(session.peak_flops(recipe::precision(&job.train)).unwrap_or_default());
         activity.set_memory_total(session.core_memory_bytes().unwrap_or_default());
         let train = &self.splits.planned()?.set;
         let (train_rows, collator) = (train.len() as u64, self.padding.train_collator(train));
@@ -198,11 +200,12 @@ impl Inputs {
     ) -> RunResult<(Vec<LazyDevice>, JobPrograms)> {
         let stages = (0..cores.mesh().size(Axis::Pipeline)).map(|stage| cores.of_stage(stage));
         let stages = stages.collect::<Result<Vec<_>, _>>()?.into_iter();
-        let device = |cores| LazyDevice::new(cores, Some(cache.clone()), gpu_options(job));
+        let device = |cores| LazyDevice::new(cores, Some(cache.clone()), recipe::gpu_options(job));
         let mut devices: Vec<LazyDevice> = stages.map(device).collect();
         let OpenModel { model, reference, task, inputs, .. } = &self.open;
         let recorders = devices.iter_mut().map(LazyDevice::recorder_mut);
-        let programs = JobPrograms::declare(job, model, *inputs, task.readout(), recorders)?;
+        let config = recipe::step_config(job)?;
+        let programs = JobPrograms::declare(&config, model, *inputs, task.readout(), recorders)?;
         let reference = reference.as_ref().map(|reference| &reference.model);
         let mut programs = programs.with_reference_model(reference);
         if let Some(writer) = &self.writer {

@@ -1,10 +1,6 @@
 //! Floating-point operations: those of training by transformers' count, and those that devices offer.
 
-use traind_job_file::Train;
 use traind_models::{ParameterSpec, Role};
-use traind_xla::DType;
-
-use crate::step::compute_dtype;
 
 /// The FLOPs of training by transformers' `floating_point_ops`: six for each position, padding
 /// included, and each element of `trainer_elements`.
@@ -20,25 +16,15 @@ pub(super) fn trainer_elements(parameters: &[ParameterSpec]) -> usize {
 
 /// The type that dots are computed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Precision {
+pub(crate) enum Precision {
     /// bfloat16 or float16.
     Half,
     TensorFloat32,
     Float32,
 }
 
-/// Returns the peak FLOP/s of one core in a job's dots; `None` for unknown devices and for CPUs.
-pub(crate) fn peak(device_kind: &str, train: &Train) -> Option<f64> {
-    let precision = match compute_dtype(train) {
-        DType::F32 if train.tf32 => Precision::TensorFloat32,
-        DType::F32 => Precision::Float32,
-        _ => Precision::Half,
-    };
-    peak_at(device_kind, precision)
-}
-
-/// From the vendors' data sheets.
-fn peak_at(device_kind: &str, precision: Precision) -> Option<f64> {
+/// Returns the peak FLOP/s of one core in dots, from the vendors' data sheets; `None` for unknown devices and for CPUs.
+pub(crate) fn peak(device_kind: &str, precision: Precision) -> Option<f64> {
     const TERA: f64 = 1e12;
     const PEAKS: &[(&str, [f64; 3])] = &[
         ("H200", [989.4, 494.7, 66.9]),
@@ -71,18 +57,15 @@ mod tests {
     #[test]
     fn peaks_are_of_the_named_device() {
         use Precision::{Float32, Half, TensorFloat32};
-        assert_eq!(peak_at("NVIDIA H100 80GB HBM3", Half), Some(989.4e12));
-        assert_eq!(peak_at("NVIDIA H100 PCIe", TensorFloat32), Some(378.0e12));
-        assert_eq!(peak_at("NVIDIA H100 NVL", Half), Some(835.5e12));
-        assert_eq!(peak_at("NVIDIA L40S", Float32), Some(91.6e12));
-        assert_eq!(peak_at("NVIDIA L4", Half), Some(121.0e12));
-        assert_eq!(peak_at("cpu", Float32), None);
-        assert_eq!(peak_at("NC_v2", TensorFloat32), Some(95e12));
-        assert_eq!(
-            [Half, Float32].map(|it| peak_at("NC_v3d", it)),
-            [Some(166.75e12), Some(45.25e12)]
-        );
-        assert_eq!(peak_at("NC_v3", Half), Some(83.375e12));
-        assert_eq!(peak_at("NC_v4d", TensorFloat32), Some(45.75e12));
+        assert_eq!(peak("NVIDIA H100 80GB HBM3", Half), Some(989.4e12));
+        assert_eq!(peak("NVIDIA H100 PCIe", TensorFloat32), Some(378.0e12));
+        assert_eq!(peak("NVIDIA H100 NVL", Half), Some(835.5e12));
+        assert_eq!(peak("NVIDIA L40S", Float32), Some(91.6e12));
+        assert_eq!(peak("NVIDIA L4", Half), Some(121.0e12));
+        assert_eq!(peak("cpu", Float32), None);
+        assert_eq!(peak("NC_v2", TensorFloat32), Some(95e12));
+        assert_eq!([Half, Float32].map(|it| peak("NC_v3d", it)), [Some(166.75e12), Some(45.25e12)]);
+        assert_eq!(peak("NC_v3", Half), Some(83.375e12));
+        assert_eq!(peak("NC_v4d", TensorFloat32), Some(45.75e12));
     }
 }

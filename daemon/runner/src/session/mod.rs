@@ -9,7 +9,6 @@ mod costs;
 mod device;
 mod evaluated;
 mod flops;
-mod gpu_options;
 mod launch;
 mod passes;
 mod pipeline;
@@ -26,7 +25,6 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-use traind_job_file::Train;
 use traind_loader::BatchAxis;
 use traind_models::optimizers::Optimizer;
 use traind_models::weights::ArrayParts;
@@ -41,8 +39,7 @@ use crate::state::{HeldSlot, ParameterState, ScaleValues, StartValues, TrainStat
 use crate::step::{BatchLayout, JobPrograms, Program, ProgramShape};
 
 pub(crate) use cores::{open_cores, open_plugin};
-pub(crate) use flops::{peak as peak_flops, trainer_flos};
-pub(crate) use gpu_options::gpu_options;
+pub(crate) use flops::{Precision, peak as peak_flops, trainer_flos};
 pub(crate) use launch::{EvaluationLaunch, Launch};
 pub(crate) use probe::answer as probe;
 pub(crate) use upload::{UploadedBatch, Uploader};
@@ -226,8 +223,8 @@ impl Session {
     }
 
     /// The peak FLOP/s of a core, if the device is a known one.
-    pub(crate) fn peak_flops(&self, train: &Train) -> Option<f64> {
-        flops::peak(self.devices[0].cores().device(0).kind(), train)
+    pub(crate) fn peak_flops(&self, precision: Precision) -> Option<f64> {
+        flops::peak(self.devices[0].cores().device(0).kind(), precision)
     }
 
     /// The parameter elements for [`trainer_flos`].

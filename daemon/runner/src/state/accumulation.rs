@@ -2,8 +2,6 @@
 //! Both last from one program of a step to the next.
 
 use serde::{Deserialize, Serialize};
-use traind_job_file::JobFile;
-use traind_models::tasks::Preference;
 use traind_xla::runtime::{HostArray, LazyDevice, Recorder, Recording, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
@@ -44,11 +42,6 @@ impl Accumulation {
     pub(super) fn start(&self, device: &mut LazyDevice) -> RunResult<()> {
         self.sums().try_for_each(|sum| set_zeros(device, sum))
     }
-}
-
-/// The names of the metrics that each training step gives besides its loss.
-pub(crate) fn step_metrics(job: &JobFile) -> &'static [&'static str] {
-    if job.has_reference() { &Preference::METRICS } else { &[] }
 }
 
 /// The factor of the loss that keeps gradients in float16 from underflowing. As in

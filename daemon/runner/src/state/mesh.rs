@@ -1,30 +1,62 @@
-//! The mesh that a job's cores form: the one source of how many data shards and stages there are.
+//! The mesh that cores form: the one source of how many data shards and stages there are.
 
-use traind_job_file::JobFile;
 use traind_xla::mesh::{Axis, HostGrid, Mesh, Placement};
 
 use crate::error::RunResult;
 
-/// The mesh of the job's first host.
-pub(crate) fn mesh(job: &JobFile) -> RunResult<Mesh> {
-    mesh_of_host(job, 0)
+/// How the cores of one or several hosts divide the work. The default is one core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MeshConfig {
+    /// Cores of each host that see different rows.
+    pub data: usize,
+    /// Cores of a host that share each layer.
+    pub tensor: usize,
+    /// Pipeline stages of each host.
+    pub pipeline: usize,
+    pub placement: Placement,
+    /// Hosts with the same stages, which see different rows.
+    pub data_hosts: usize,
+    /// Hosts with different stages.
+    pub pipeline_hosts: usize,
 }
 
-/// The mesh of a host of the job.
-pub(crate) fn mesh_of_host(job: &JobFile, host: usize) -> RunResult<Mesh> {
-    let placement: Placement = job.parallel.placement.as_str().parse()?;
-    let sizes = [job.host_data_parallel_size(), job.parallel.tensor, job.host_pipeline_size()];
-    let [data, tensor, pipeline] = sizes.map(|size| size as usize);
-    let mesh = Mesh::new(data, tensor, pipeline, placement)?;
-    Ok(mesh.on_grid(grid(job, placement), host)?)
+impl Default for MeshConfig {
+    fn default() -> MeshConfig {
+        MeshConfig {
+            data: 1,
+            tensor: 1,
+            pipeline: 1,
+            placement: Placement::default(),
+            data_hosts: 1,
+            pipeline_hosts: 1,
+        }
+    }
 }
 
-/// The hosts along each axis, in the order of the placement.
-fn grid(job: &JobFile, placement: Placement) -> HostGrid {
-    let slower = placement.order().into_iter().find(|axis| *axis != Axis::Tensor);
-    HostGrid {
-        data: job.data_hosts() as usize,
-        pipeline: job.pipeline_hosts() as usize,
-        pipeline_is_slower: slower == Some(Axis::Pipeline),
+impl MeshConfig {
+    /// The mesh of the first host.
+    pub(crate) fn mesh(&self) -> RunResult<Mesh> {
+        self.mesh_of_host(0)
+    }
+
+    /// The mesh of a host.
+    pub(crate) fn mesh_of_host(&self, host: usize) -> RunResult<Mesh> {
+        let mesh = Mesh::new(self.data, self.tensor, self.pipeline, self.placement)?;
+        Ok(mesh.on_grid(self.grid(), host)?)
+    }
+
+    /// The pipeline stages of all hosts.
+    pub(crate) fn stages(&self) -> usize {
+        self.pipeline * self.pipeline_hosts
+    }
+
+    /// The hosts along each axis, in the order of the placement.
+    fn grid(&self) -> HostGrid {
+        let slower = self.placement.order().into_iter().find(|axis| *axis != Axis::Tensor);
+        HostGrid {
+            data: self.data_hosts,
+            pipeline: self.pipeline_hosts,
+            pipeline_is_slower: slower == Some(Axis::Pipeline),
+        }
     }
 }

@@ -18,6 +18,7 @@
 //! Imports `error` alone.
 
 mod accumulation;
+mod config;
 mod distribution;
 mod layout;
 mod mesh;
@@ -27,7 +28,6 @@ mod reference;
 mod slots;
 mod update_parts;
 
-use traind_job_file::{Fsdp, JobFile};
 use traind_models::optimizers::Optimizer;
 use traind_models::parameter_shards::ParameterShards;
 use traind_models::weights::ArrayParts;
@@ -40,13 +40,14 @@ use crate::error::RunResult;
 use distribution::Distribution;
 use layout::{Layout, Shards};
 
-pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues, step_metrics};
+pub(crate) use accumulation::{Accumulation, LossScale, ScaleValues};
+pub(crate) use config::{Fsdp, StateConfig};
 pub(crate) use layout::SHARDED_ELEMENTS_MIN;
-pub(crate) use mesh::{mesh, mesh_of_host};
+pub(crate) use mesh::MeshConfig;
 pub(crate) use parameter::{
     Gradient, ParameterState, ParameterUpdate, ParameterValue, Place, ShardNumbers,
 };
-pub(crate) use pipeline::{Loan, Pipeline};
+pub(crate) use pipeline::{Loan, Pipeline, PipelineConfig};
 pub(crate) use reference::Reference;
 pub(crate) use slots::{HeldSlot, StoredSlots, trained_name};
 pub(crate) use update_parts::{PARTS_IN_FLIGHT, UpdatePart};
@@ -71,28 +72,9 @@ pub(crate) struct TrainState {
     shards: Shards,
     /// Present where a step takes several programs.
     pub accumulation: Option<Accumulation>,
-    /// Present with `fp16`.
+    /// Present where the loss is scaled.
     pub loss_scale: Option<LossScale>,
-    settings: StateSettings,
-}
-
-/// Settings of a run's state.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StateSettings {
-    pub seed: u64,
-    pub rows_per_core: usize,
-    pub max_grad_norm: f64,
-    pub fsdp: Fsdp,
-    pub sequence_parallel: bool,
-    /// Whether a step takes several programs.
-    pub accumulates: bool,
-    /// Whether the loss is scaled.
-    pub fp16: bool,
-    /// Whether the optimizer's state is in host memory between updates.
-    pub offloads_optimizer: bool,
-    pub reference: Option<Reference>,
-    /// The number of metrics that each step gives besides its loss.
-    pub step_metrics: usize,
+    config: StateConfig,
 }
 
 /// The sizes of the state, in bytes: on one core, and whole.
@@ -149,62 +131,40 @@ pub(crate) struct StartValues {
     pub loss_scale: ScaleValues,
 }
 
-impl StateSettings {
-    pub(crate) fn of_job(job: &JobFile) -> StateSettings {
-        let train = &job.train;
-        let clips = train.max_grad_norm > 0.0;
-        StateSettings {
-            seed: train.seed,
-            rows_per_core: train.per_device_train_batch_size as usize,
-            max_grad_norm: if clips { train.max_grad_norm } else { f64::INFINITY },
-            fsdp: job.parallel.sharding(),
-            accumulates: train.gradient_accumulation_steps > 1
-                || train.fp16
-                || train.lr_scheduler_type.follows_evaluations()
-                || job.parallel.offload.optimizer
-                || job.parallel.pipeline > 1,
-            sequence_parallel: job.parallel.sequence_parallel,
-            fp16: train.fp16,
-            offloads_optimizer: job.parallel.offload.optimizer,
-            reference: Reference::of_job(job),
-            step_metrics: step_metrics(job).len(),
-        }
-    }
-}
-
 impl TrainState {
-    /// Declares the variables of a stage with the parameters at `places`.
+    /// Declares the variables of a stage with the parameters at `places`. `metrics`: how many each step gives besides its
+    /// loss.
     pub(crate) fn declare(
         recorder: &mut Recorder,
         model: &dyn Model,
         optimizer: &dyn Optimizer,
-        settings: StateSettings,
+        config: StateConfig,
+        metrics: usize,
         places: Vec<Place>,
     ) -> RunResult<TrainState> {
         // An optimizer that reads whole rows or columns cannot update a shard.
-        let sharded = settings.fsdp != Fsdp::No && optimizer.shardable();
+        let sharded = config.fsdp != Fsdp::No && optimizer.shardable();
         let mesh = recorder.mesh().clone();
         let shards = match sharded {
-            true if settings.fsdp.is_within_hosts() => {
+            true if config.fsdp.is_within_hosts() => {
                 Shards { cores: mesh.size(Axis::Data), hosts: 1 }
             }
             true => Shards { cores: mesh.size(Axis::Data), hosts: mesh.hosts() },
             false => Shards::ONE,
         };
-        let StateSettings { fsdp, accumulates, .. } = settings;
-        let divides_positions = settings.sequence_parallel;
+        let StateConfig { fsdp, accumulates, .. } = config;
+        let divides_positions = config.sequence_parallel;
         let declaration =
             parameter::Declaration { optimizer, fsdp, shards, accumulates, divides_positions };
         let mut parameters = Vec::new();
         for place in places {
             let spec = &model.parameters()[place.index];
-            let copies = settings.reference.is_some_and(|it| it.copies(model, spec));
+            let copies = config.reference.is_some_and(|it| it.copies(model, spec));
             let parameter = ParameterState::declare(recorder, spec, place, &declaration)?;
             parameters.push(if copies { parameter.with_reference(recorder) } else { parameter });
         }
-        let accumulation =
-            settings.accumulates.then(|| Accumulation::declare(recorder, settings.step_metrics));
-        let loss_scale = settings.fp16.then(|| LossScale::declare(recorder));
+        let accumulation = config.accumulates.then(|| Accumulation::declare(recorder, metrics));
+        let loss_scale = config.scales_loss.then(|| LossScale::declare(recorder));
         let shares_layers = mesh.size(Axis::Tensor) > 1;
         let updates_shards = shards != Shards::ONE && !fsdp.shards_parameters();
         Ok(TrainState {
@@ -220,7 +180,7 @@ impl TrainState {
             shards,
             accumulation,
             loss_scale,
-            settings,
+            config,
         })
     }
 
@@ -239,13 +199,11 @@ impl TrainState {
             let reference = start.reference.as_ref().unwrap_or(&start.parameters);
             parameter.start_reference(device, &reference[parameter.index()])?;
         }
-        let settings = &self.settings;
-        let max_grad_norm = HostArray::from_f32(&[], &[settings.max_grad_norm as f32])?;
+        let config = &self.config;
+        let max_grad_norm = HostArray::from_f32(&[], &[config.max_grad_norm as f32])?;
         device.set(self.max_grad_norm, &max_grad_norm)?;
-        device.set(self.seed, &HostArray::from_u32(&[], &[fold_seed(settings.seed)])?)?;
-        set_places(device, self.row_offset, |at| {
-            self.mesh.data_shard(at) * settings.rows_per_core
-        })?;
+        device.set(self.seed, &HostArray::from_u32(&[], &[fold_seed(config.seed)])?)?;
+        set_places(device, self.row_offset, |at| self.mesh.data_shard(at) * config.rows_per_core)?;
         if let Some(index) = self.tensor_index {
             set_places(device, index, |at| at.tensor)?;
         }
@@ -298,7 +256,7 @@ impl TrainState {
         at: &mut Recording<'_>,
         parameters: &[ParameterValue<'_>],
     ) -> RunResult<Option<ParameterTensors>> {
-        if self.settings.reference.is_none() {
+        if self.config.reference.is_none() {
             return Ok(None);
         }
         let values = parameters.iter().map(|it| it.reference(at)).collect::<RunResult<_>>()?;
@@ -320,7 +278,7 @@ impl TrainState {
             Some(index) => TensorCores::of(&self.mesh, &at.read(index)?),
             None => None,
         };
-        let cores = cores.map(|it| it.dividing_positions(self.settings.sequence_parallel));
+        let cores = cores.map(|it| it.dividing_positions(self.config.sequence_parallel));
         Ok(ParameterTensors::new(names.zip(values)).divided_over(cores).stored_in(shards))
     }
 
@@ -356,7 +314,7 @@ impl TrainState {
 
     /// The parts in which the stage updates.
     pub(crate) fn update_parts(&self) -> Vec<UpdatePart> {
-        match self.settings.offloads_optimizer {
+        match self.config.offloads_optimizer {
             true => update_parts::divided(&self.parameters),
             false => vec![UpdatePart { parameters: 0..self.parameters.len(), is_last: true }],
         }
@@ -401,7 +359,7 @@ impl TrainState {
     pub(crate) fn bytes(&self, recorder: &Recorder) -> StateBytes {
         let mut bytes = StateBytes::default();
         self.parameters.iter().for_each(|parameter| parameter.add_bytes(recorder, &mut bytes));
-        if self.settings.offloads_optimizer {
+        if self.config.offloads_optimizer {
             let of_part = |part: &UpdatePart| -> u64 {
                 let parameters = self.parameters[part.parameters.clone()].iter();
                 parameters.map(ParameterState::optimizer_bytes).sum()

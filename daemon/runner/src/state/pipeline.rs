@@ -4,12 +4,29 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use traind_job_file::JobFile;
 use traind_loader::{BatchAxis, BatchSizes};
 use traind_models::{Chunks, Model, ParameterSpec};
 
 use super::parameter::Place;
 use crate::error::{RunError, RunResult};
+
+/// How stages share batches and layers. The default is one part of the model on each stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PipelineConfig {
+    /// Parts of the model on each stage.
+    pub interleave: usize,
+    /// The most micro-batches of a batch; [`Pipeline::MICROBATCHES_PER_STAGE`] for each stage where `None`.
+    pub microbatches: Option<usize>,
+    /// Inputs of backward passes are in host memory until so many passes of the stage before; they stay on the
+    /// cores where `None`.
+    pub loading_horizon: Option<usize>,
+}
+
+impl Default for PipelineConfig {
+    fn default() -> PipelineConfig {
+        PipelineConfig { interleave: 1, microbatches: None, loading_horizon: None }
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pipeline {
@@ -30,14 +47,16 @@ pub(crate) struct Loan {
 }
 
 impl Pipeline {
-    /// Micro-batches for each stage where the job names no number.
+    /// Micro-batches for each stage where the config names no number.
     pub(crate) const MICROBATCHES_PER_STAGE: usize = 4;
 
     /// Refuses more chunks than the model has layers.
-    pub(crate) fn of_job(job: &JobFile, model: &dyn Model) -> RunResult<Pipeline> {
-        let parallel = &job.parallel;
-        let (stages, layers) = (parallel.pipeline as usize, model.num_layers());
-        let interleave = parallel.pipeline_interleave as usize;
+    pub(crate) fn of_model(
+        model: &dyn Model,
+        stages: usize,
+        config: &PipelineConfig,
+    ) -> RunResult<Pipeline> {
+        let (layers, interleave) = (model.num_layers(), config.interleave);
         let pipeline = Pipeline::of_layers(layers, stages, interleave).ok_or_else(|| {
             let count = stages * interleave;
             RunError::Field {
@@ -49,8 +68,8 @@ impl Pipeline {
                 ),
             }
         })?;
-        let given = parallel.microbatches.map(|count| count as usize);
-        Ok(Pipeline { microbatches: given.unwrap_or(pipeline.microbatches), ..pipeline })
+        let microbatches = config.microbatches.unwrap_or(pipeline.microbatches);
+        Ok(Pipeline { microbatches, ..pipeline })
     }
 
     /// `stages` stages of `interleave` chunks each; `None` where a chunk would have no layer.
@@ -96,7 +115,7 @@ impl Pipeline {
     }
 
     /// The number of micro-batches of a batch with `rows` rows on each core: the largest up to that of
-    /// the job which divides them.
+    /// the config which divides them.
     pub(crate) fn microbatches(&self, rows: usize) -> usize {
         if !self.is_divided() {
             return 1;

@@ -1,9 +1,7 @@
-//! The forward pass that training and evaluation share: the model, its compute type and the job's
-//! loss.
+//! The forward pass that training and evaluation share: the model, its compute type and its loss.
 
 use std::sync::Arc;
 
-use traind_job_file::{JobFile, Train};
 use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
 use traind_models::tasks::{LabelSmoother, Preference, Preferences, num_items_in_batch};
 use traind_models::{
@@ -13,8 +11,7 @@ use traind_xla::ops::random::Random;
 use traind_xla::runtime::{Recording, StepInput};
 use traind_xla::{DType, Shape, Tensor};
 
-use super::BatchLayout;
-use super::preference::preference;
+use super::{BatchLayout, ForwardConfig, StepConfig};
 use crate::error::RunResult;
 use crate::state::Reference;
 
@@ -50,31 +47,30 @@ pub(crate) struct ForwardPass {
 }
 
 impl ForwardPass {
-    /// The pass of a job's model. `inputs` are those that the tokenizer provides.
-    pub(crate) fn of_job(
-        job: &JobFile,
+    /// The pass of a model. `inputs` are those that the tokenizer provides.
+    pub(crate) fn new(
+        config: &StepConfig,
         model: &Arc<dyn Model>,
         chunks: Chunks,
         inputs: ModelInputs,
     ) -> RunResult<ForwardPass> {
-        let train = &job.train;
-        let parallel = &job.parallel;
-        let position_shares = if parallel.sequence_parallel { parallel.tensor as usize } else { 1 };
-        let smooths = train.label_smoothing_factor > 0.0;
-        let smoother = smooths.then(|| LabelSmoother::new(train.label_smoothing_factor));
+        let ForwardConfig { compute_dtype, label_smoothing, preference, .. } = config.forward;
+        let ForwardConfig { dropout, gradient_checkpointing, embedding_noise, .. } = config.forward;
+        let divides_positions = config.state.sequence_parallel;
+        let smoother = (label_smoothing > 0.0).then(|| LabelSmoother::new(label_smoothing));
         Ok(ForwardPass {
             model: Arc::clone(model),
             chunks,
-            position_shares,
-            layout: BatchLayout::of(model.as_ref(), inputs, job.sequences_per_row()),
-            compute_dtype: compute_dtype(train),
+            position_shares: if divides_positions { config.mesh.tensor } else { 1 },
+            layout: BatchLayout::of(model.as_ref(), inputs, config.sequences_per_row()),
+            compute_dtype,
             smoother: smoother.transpose()?,
-            preference: preference(job),
-            reference: Reference::of_job(job),
+            preference,
+            reference: config.state.reference,
             reference_model: None,
-            dropout: !(job.has_reference() && job.dpo.disable_dropout),
-            gradient_checkpointing: train.gradient_checkpointing,
-            embedding_noise: train.neftune_noise_alpha.is_some_and(|alpha| alpha > 0.0),
+            dropout,
+            gradient_checkpointing,
+            embedding_noise,
         })
     }
 
@@ -288,14 +284,5 @@ impl Passed {
     /// Records that states remain on the core, for the chunk behind.
     pub(crate) fn send(at: &mut Recording<'_>, states: &HiddenStates) {
         states.tensors().for_each(|states| at.send(states));
-    }
-}
-
-/// The type of a job's products.
-pub(crate) fn compute_dtype(train: &Train) -> DType {
-    match train {
-        Train { bf16: true, .. } => DType::BF16,
-        Train { fp16: true, .. } => DType::F16,
-        _ => DType::F32,
     }
 }

@@ -5,18 +5,17 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use traind_job_file::{JobFile, Offload};
 use traind_loader::{BatchSizes, ModelInputs};
 use traind_models::Model;
 use traind_models::optimizers::Optimizer;
 use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::{
-    EvalStep, ForwardPass, GenerateStep, Program, ProgramShape, Readout, Schedule, StepPrograms,
-    TrainStep,
+    EvalStep, ForwardPass, GenerateStep, Program, ProgramShape, Readout, Schedule, StepConfig,
+    StepPrograms, TrainStep,
 };
 use crate::error::{RunError, RunResult};
-use crate::state::{Loan, ParameterState, Pipeline, Place, StateSettings, TrainState, mesh};
+use crate::state::{Loan, ParameterState, Pipeline, Place, TrainState};
 
 pub(crate) struct JobPrograms {
     pub pipeline: Pipeline,
@@ -31,56 +30,56 @@ pub(crate) struct JobPrograms {
     pub predict: EvalStep,
     /// Present where the job generates texts.
     pub generate: Option<GenerateStep>,
-    pub offload: Offload,
+    /// Whether the optimizer's state is in host memory between updates.
+    pub offloads_optimizer: bool,
     /// The passes before a backward pass at which its input is on the core again; `None` where inputs stay.
     pub loading_horizon: Option<usize>,
 }
 
 impl JobPrograms {
-    /// Declares the job's variables with the recorder of each stage of a host. `inputs` are those that the
+    /// Declares the variables of a run with the recorder of each stage of a host. `inputs` are those that the
     /// tokenizer provides.
     pub(crate) fn declare<'a>(
-        job: &JobFile,
+        config: &StepConfig,
         model: &Arc<dyn Model>,
         inputs: ModelInputs,
         readout: Readout,
         recorders: impl IntoIterator<Item = &'a mut Recorder>,
     ) -> RunResult<JobPrograms> {
-        let pipeline = Pipeline::of_job(job, model.as_ref())?;
+        let pipeline = config.pipeline_of(model.as_ref())?;
         let places = pipeline.places(model.as_ref());
-        JobPrograms::declare_stages(job, model, (pipeline, places), (inputs, readout), recorders)
+        JobPrograms::declare_stages(config, model, (pipeline, places), (inputs, readout), recorders)
     }
 
-    /// The same for `pipeline`, which may have other layers than the job's, and the parameters at `places`
+    /// The same for `pipeline`, which may have other layers than the config's, and the parameters at `places`
     /// of each stage, which may be fewer than it reads.
     pub(crate) fn declare_stages<'a>(
-        job: &JobFile,
+        config: &StepConfig,
         model: &Arc<dyn Model>,
         (pipeline, places): (Pipeline, Vec<Vec<Place>>),
         (inputs, readout): (ModelInputs, Readout),
         recorders: impl IntoIterator<Item = &'a mut Recorder>,
     ) -> RunResult<JobPrograms> {
-        let forward = ForwardPass::of_job(job, model, pipeline.chunks.clone(), inputs)?;
+        let forward = ForwardPass::new(config, model, pipeline.chunks.clone(), inputs)?;
         let recorders: Vec<&mut Recorder> = recorders.into_iter().collect();
-        // Only these know the hosts of the job.
+        // Only these know the hosts of the run.
         let stage = recorders.first().map(|recorder| recorder.mesh().of_stage());
-        let stage = stage.map_or_else(|| Ok(mesh(job)?.of_stage()), RunResult::Ok)?;
+        let stage = stage.map_or_else(|| Ok(config.mesh.mesh()?.of_stage()), RunResult::Ok)?;
         let first = stage.pipeline_place() * recorders.len();
         let stages = first..first + recorders.len();
-        let train = TrainStep::of_job(job, forward.clone(), stage)?;
+        let train = TrainStep::new(config, forward.clone(), stage)?;
         let evaluate = EvalStep { forward, readout };
-        let (optimizer, settings) = (train.optimizer.as_ref(), StateSettings::of_job(job));
-        check_tensor_parallel(job, model.as_ref(), optimizer)?;
-        check_fsdp(job, optimizer)?;
+        let (optimizer, state) = (train.optimizer.as_ref(), config.state_with_sums());
+        check_tensor_parallel(config, model.as_ref(), optimizer)?;
+        check_fsdp(config, optimizer)?;
+        let metrics = train.metrics();
         let declare = |(recorder, places): (&mut Recorder, Vec<Place>)| {
-            TrainState::declare(recorder, model.as_ref(), optimizer, settings, places)
+            TrainState::declare(recorder, model.as_ref(), optimizer, state, metrics, places)
         };
         let places = places.into_iter().skip(stages.start);
         let states = recorders.into_iter().zip(places).map(declare);
         let states = states.collect::<RunResult<Vec<_>>>()?;
         let (predict, loans) = (evaluate.unlabelled(), pipeline.loans(model.as_ref()));
-        let offload = job.parallel.offload;
-        let horizon = job.parallel.activation_loading_horizon as usize;
         Ok(JobPrograms {
             pipeline,
             stages,
@@ -90,8 +89,8 @@ impl JobPrograms {
             predict,
             evaluate,
             generate: None,
-            offload,
-            loading_horizon: offload.activations.then_some(horizon),
+            offloads_optimizer: config.state.offloads_optimizer,
+            loading_horizon: config.pipeline.loading_horizon,
         })
     }
 
@@ -156,7 +155,7 @@ impl JobPrograms {
 
     /// Whether programs that sum over the stages and programs that update parts end a step, instead of one.
     pub(crate) fn updates_in_parts(&self) -> bool {
-        self.pipeline.is_divided() || self.offload.optimizer
+        self.pipeline.is_divided() || self.offloads_optimizer
     }
 
     /// The programs that update one of these stages, in their order.
@@ -290,16 +289,16 @@ impl JobPrograms {
 
 /// Refuses cores that cannot share the model's layers, or its update.
 fn check_tensor_parallel(
-    job: &JobFile,
+    config: &StepConfig,
     model: &dyn Model,
     optimizer: &dyn Optimizer,
 ) -> RunResult<()> {
-    let cores = job.parallel.tensor;
-    model.check_tensor_parallel(cores as usize)?;
+    let cores = config.mesh.tensor;
+    model.check_tensor_parallel(cores)?;
     if cores == 1 || optimizer.shardable() {
         return Ok(());
     }
-    let optim = job.train.optim;
+    let optim = &config.optimizer.name;
     Err(RunError::Field {
         name: "parallel.tensor",
         value: cores.to_string(),
@@ -312,12 +311,12 @@ fn check_tensor_parallel(
 
 /// Refuses to shard gradients or parameters for an optimizer that cannot update shards. One whose state
 /// alone would be sharded keeps it whole.
-fn check_fsdp(job: &JobFile, optimizer: &dyn Optimizer) -> RunResult<()> {
-    let fsdp = job.parallel.sharding();
+fn check_fsdp(config: &StepConfig, optimizer: &dyn Optimizer) -> RunResult<()> {
+    let fsdp = config.state.fsdp;
     if !fsdp.shards_gradients() || optimizer.shardable() {
         return Ok(());
     }
-    let optim = job.train.optim;
+    let optim = &config.optimizer.name;
     Err(RunError::Field {
         name: "parallel.fsdp",
         value: fsdp.to_string(),

@@ -5,11 +5,11 @@
 
 mod batch;
 mod chunk_steps;
+mod config;
 mod eval_step;
 mod forward;
 mod generate_step;
 mod job_programs;
-mod preference;
 mod programs;
 mod readout;
 mod schedule;
@@ -19,8 +19,9 @@ mod train_step;
 
 pub(crate) use batch::BatchLayout;
 pub(crate) use chunk_steps::{METRIC_SUMS, SUMS};
+pub(crate) use config::{ForwardConfig, OptimizerConfig, StepConfig};
 pub(crate) use eval_step::{EvalStep, LOSS_DIVISOR, LOSS_SUM, WEIGHT_SUM};
-pub(crate) use forward::{ForwardPass, compute_dtype};
+pub(crate) use forward::ForwardPass;
 pub(crate) use generate_step::{GenerateStep, SCORES, Weights};
 pub(crate) use job_programs::JobPrograms;
 pub(crate) use programs::{Program, ProgramShape, StepPrograms};

@@ -18,11 +18,12 @@ mod meshes;
 
 use super::{JobPrograms, Program, ProgramShape, Readout};
 use crate::error::RunResult;
-use crate::state::mesh;
+use crate::recipe::{self, mesh};
+
+mod hosts;
+mod preference;
 
 /// The programs of a job of two layers, with the recorder that declared their variables.
-mod hosts;
-
 pub(crate) struct Recorded {
     pub programs: JobPrograms,
     pub recorder: Recorder,
@@ -97,7 +98,8 @@ fn job(sections: &str) -> JobFile {
 
 fn declare(job: &JobFile, recorder: &mut Recorder) -> RunResult<JobPrograms> {
     let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids: false };
-    JobPrograms::declare(job, &model(), inputs, Readout::Logits, [recorder])
+    let config = recipe::step_config(job)?;
+    JobPrograms::declare(&config, &model(), inputs, Readout::Logits, [recorder])
 }
 
 fn model() -> Arc<dyn Model> {
@@ -380,7 +382,8 @@ fn in_stages_on(
     let recorder = |_| Recorder::expected(mesh.of_stage(), platform, GpuOptions::default());
     let mut recorders: Vec<Recorder> = (0..mesh.size(Axis::Pipeline)).map(recorder).collect();
     let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids: false };
-    let programs = JobPrograms::declare(job, model, inputs, Readout::Logits, &mut recorders)?;
+    let config = recipe::step_config(job)?;
+    let programs = JobPrograms::declare(&config, model, inputs, Readout::Logits, &mut recorders)?;
     Ok((programs, recorders))
 }
 

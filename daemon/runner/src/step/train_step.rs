@@ -10,7 +10,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use traind_job_file::{JobFile, Optim};
 use traind_loader::BatchSizes;
 use traind_models::clip;
 use traind_models::optimizers::{self, Optimizer, Scalars};
@@ -21,6 +20,7 @@ use traind_xla::ops::random::Random;
 use traind_xla::runtime::{Recording, StepInput, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
+use super::config::{OptimizerConfig, StepConfig};
 use super::forward::{EMBEDDING_NOISE, ForwardPass, PassParameters, Passed};
 use crate::error::{RunError, RunResult};
 use crate::state::{Accumulation, Gradient, ParameterUpdate, ParameterValue, TrainState};
@@ -47,7 +47,7 @@ pub(crate) const UPDATED: &str = "updated";
 pub(crate) struct TrainStep {
     pub forward: ForwardPass,
     pub optimizer: Arc<dyn Optimizer>,
-    /// The cores of the job: this host's, and the number of hosts.
+    /// The cores of the run: this host's, and the number of hosts.
     pub mesh: Mesh,
     /// Divides a scaled loss, so that its magnitude is that of a mean. A power of two, which rounds
     /// nothing.
@@ -55,9 +55,15 @@ pub(crate) struct TrainStep {
 }
 
 impl TrainStep {
-    pub(crate) fn of_job(job: &JobFile, forward: ForwardPass, mesh: Mesh) -> RunResult<TrainStep> {
-        let loss_divisor = job.total_train_batch_size().next_power_of_two() as f64;
-        Ok(TrainStep { forward, optimizer: optimizer(job)?, mesh, loss_divisor })
+    pub(crate) fn new(
+        config: &StepConfig,
+        forward: ForwardPass,
+        mesh: Mesh,
+    ) -> RunResult<TrainStep> {
+        let loss_divisor = config.rows_per_step.next_power_of_two() as f64;
+        let OptimizerConfig { name, settings } = &config.optimizer;
+        let optimizer = optimizers::build(name, settings)?.into();
+        Ok(TrainStep { forward, optimizer, mesh, loss_divisor })
     }
 
     /// The inputs of a step in one program, in the order in which they are uploaded.
@@ -229,20 +235,6 @@ impl TrainStep {
         let metrics = sums.metrics.as_ref().map(all_reduce).transpose()?;
         Ok(LossSums { loss: all_reduce(&sums.loss)?, weight: all_reduce(&sums.weight)?, metrics })
     }
-}
-
-/// Returns the optimizer. A job that does not train gets the one without state.
-fn optimizer(job: &JobFile) -> RunResult<Arc<dyn Optimizer>> {
-    let train = &job.train;
-    let name = if train.do_train { train.optim } else { Optim::Sgd };
-    let settings = optimizers::Settings {
-        weight_decay: train.weight_decay,
-        adam_beta1: train.adam_beta1,
-        adam_beta2: train.adam_beta2,
-        adam_epsilon: train.adam_epsilon,
-        args: train.optim_args.iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-    };
-    Ok(optimizers::build(name.as_str(), &settings)?.into())
 }
 
 /// Sums over this core's rows.

@@ -1,4 +1,3 @@
-use traind_job_file::Fsdp;
 use traind_models::optimizers::{self, Scalars, Settings};
 use traind_models::parameters::{Init, ParameterPath, Role};
 use traind_pjrt::{Client, CreateOptions, Plugin};
@@ -8,6 +7,7 @@ use traind_xla::mesh::Mesh;
 use traind_xla::runtime::LocalCores;
 
 use super::*;
+use crate::state::Fsdp;
 
 fn device() -> LazyDevice {
     let plugin = Plugin::load(traind_pjrt::installed_plugin("cpu").unwrap()).unwrap();

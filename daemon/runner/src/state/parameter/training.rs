@@ -1,6 +1,5 @@
 //! The state that the update of a parameter needs.
 
-use traind_job_file::Fsdp;
 use traind_models::optimizers::Optimizer;
 use traind_models::{ParameterSpec, Sharding};
 use traind_xla::mesh::Axis;
@@ -9,7 +8,7 @@ use traind_xla::runtime::{LazyDevice, Recorder, Variable};
 use crate::error::RunResult;
 use crate::state::layout::Shards;
 use crate::state::slots::{self, HeldSlot};
-use crate::state::{Distribution, StoredSlots, set_zeros};
+use crate::state::{Distribution, Fsdp, StoredSlots, set_zeros};
 
 #[derive(Clone, Debug)]
 pub(super) struct Training {

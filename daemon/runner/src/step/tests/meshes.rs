@@ -40,7 +40,9 @@ fn state_bytes(sections: &str) -> (u64, u64) {
     let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids: false };
     let recorders = devices.iter_mut().map(LazyDevice::recorder_mut);
     let model = model_of_layers();
-    let programs = JobPrograms::declare(&job, &model, inputs, Readout::Logits, recorders).unwrap();
+    let config = recipe::step_config(&job).unwrap();
+    let programs =
+        JobPrograms::declare(&config, &model, inputs, Readout::Logits, recorders).unwrap();
     let updates = programs.parts_of(ProgramShape::update()).into_iter();
     let updates = updates.filter(|part| part.program == Program::Update);
     let bytes = updates.map(|update| {
