@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use traind_pjrt::{Client, CompileOptions, Plugin};
 use traind_xla::runtime::random_bits_are_exact;
 
-use super::cores::client_options;
+use crate::session::client_options;
 
 #[derive(Deserialize)]
 struct Request {

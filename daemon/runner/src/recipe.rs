@@ -1,6 +1,6 @@
 //! The trainer's settings of a job: every conversion from the job file to what records and runs the programs.
 //!
-//! Imports `session`, `step`, `state` and `error`.
+//! Imports `error` alone.
 
 use traind_job_file::{
     AttnImplementation, CorePlacement, DpoLoss, JobFile, Optim, PeftBias, Train,
@@ -37,12 +37,13 @@ pub(crate) fn mesh(job: &JobFile) -> RunResult<Mesh> {
 
 /// The mesh of a host of the job.
 pub(crate) fn mesh_of_host(job: &JobFile, host: usize) -> RunResult<Mesh> {
-    mesh_config(job)?.mesh_of_host(host)
+    Ok(mesh_config(job)?.mesh_of_host(host)?)
 }
 
 /// The stages that a job divides `model` into.
 pub(crate) fn pipeline(job: &JobFile, model: &dyn Model) -> RunResult<Pipeline> {
-    Pipeline::of_model(model, job.parallel.pipeline as usize, &pipeline_config(job))
+    let config = pipeline_config(job);
+    Ok(Pipeline::of_model(model, job.parallel.pipeline as usize, &config)?)
 }
 
 /// The names of the metrics that each training step gives besides its loss.
@@ -200,5 +201,7 @@ fn optimizer_config(train: &Train) -> OptimizerConfig {
     }
 }
 
+#[cfg(test)]
+mod programs;
 #[cfg(test)]
 mod tests;

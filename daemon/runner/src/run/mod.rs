@@ -3,13 +3,16 @@
 //! Imports every module but `plan`.
 
 mod context;
+mod cores;
 mod equality;
 mod first_rows;
 mod first_uses;
 mod folders;
 mod inputs;
+mod observer;
 pub(crate) mod preparation;
 mod prepare;
+mod program_files;
 mod save;
 pub(crate) mod standalone;
 

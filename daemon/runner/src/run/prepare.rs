@@ -7,12 +7,15 @@ use std::time::Instant;
 use traind_cache::CacheFolders;
 use traind_job_file::{JobFile, Offload, Platform};
 use traind_loader::{BatchSizes, Collator, Sampler, panic_message};
+use traind_trainer::Error as TrainerError;
 use traind_xla::kernels::{KERNELS_VERSION, reason_without_kernels};
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::runtime::{ExecutableCache, HostArray, HostMemory, LazyDevice, LocalCores};
 
+use super::cores::open_cores;
 use super::first_uses::FirstUses;
 use super::inputs::{Beginning, Inputs};
+use super::observer::observer;
 use super::{Context, equality};
 use crate::checkpoint::{self, CheckpointSource, Recipe, Resumed};
 use crate::control::CoreStages;
@@ -22,7 +25,7 @@ use crate::evaluation::{Batching, Evaluator};
 use crate::model::{NamedReference, OpenModel};
 use crate::progress::{BestRule, Timetable};
 use crate::recipe;
-use crate::session::{Session, open_cores};
+use crate::session::Session;
 use crate::state::{StartValues, TrainState};
 use crate::step::{JobPrograms, ProgramShape, Schedule};
 use crate::training::FirstBatches;
@@ -80,7 +83,8 @@ impl Inputs {
         let mut session = self.session(context, cores, [&validation, &test])?;
         let programs = self.programs(job, &session, [&validation, &test]);
         let (eviction, activity) = (context.clone(), &context.reporter.activity);
-        session.prepare(&programs, move || evict_cache(&eviction))?;
+        let evict = move || evict_cache(&eviction).map_err(TrainerError::of_observer);
+        session.prepare(&programs, evict)?;
         // While programs are compiled or read from the cache.
         session.start(&start)?;
         activity
@@ -187,7 +191,8 @@ impl Inputs {
         for (state, device) in programs.states.iter().zip(&mut devices) {
             offload(job, state, device)?;
         }
-        Ok(Session::new(devices, programs, context.reporter.clone(), &context.run_dir))
+        let observer = observer(&context.reporter, &context.run_dir);
+        Ok(Session::new(devices, programs, observer))
     }
 
     /// Declares the state and the caches of `evaluators` on the cores of each stage, without values.

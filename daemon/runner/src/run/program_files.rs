@@ -11,13 +11,15 @@ use traind_proto::v1;
 use traind_xla::analysis::Collective;
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::Participants;
-use traind_xla::runtime::{RecordedStep, Recorder};
+use traind_xla::runtime::ProgramArgument;
 
-use super::device::CompiledProgram;
+use crate::session::{CompiledReport, ProgramDescription, ProgramMemory};
 
 /// Names a folder that also gets the programs, each job's in a folder of its own.
 const DUMP_VARIABLE: &str = "TRAIND_DUMP_PROGRAMS";
 
+/// The folders that a run's programs are written to.
+#[derive(Debug)]
 pub(super) struct ProgramFiles {
     folder: PathBuf,
     dump: Option<PathBuf>,
@@ -30,10 +32,9 @@ impl ProgramFiles {
         ProgramFiles { folder: run_dir.join(PROGRAM_FOLDER), dump }
     }
 
-    /// Writes a program, completing `description` by the compiler's statistics.
-    pub(super) fn write<S>(&self, description: v1::Program, compiled: &CompiledProgram<S>) {
-        let CompiledProgram { flops, memory, .. } = *compiled;
-        let program = v1::Program { flops, memory, ..description };
+    /// Writes a program and its description.
+    pub(super) fn write(&self, compiled: &CompiledReport<'_>) {
+        let program = described(compiled);
         let text = compiled.text.as_bytes();
         write(&self.folder, &program.name, &[(TEXT, text), (DESCRIPTION, &encode(&program))]);
         if let Some(dump) = &self.dump {
@@ -54,28 +55,42 @@ fn write(folder: &Path, name: &str, files: &[(&str, &[u8])]) {
     }
 }
 
-/// Describes a step before it is compiled.
-pub(super) fn describe(name: String, recorder: &Recorder, step: &RecordedStep) -> v1::Program {
-    let arguments = step.arguments().into_iter().map(|argument| v1::ProgramArgument {
-        name: argument.name,
+fn described(compiled: &CompiledReport<'_>) -> v1::Program {
+    let ProgramDescription { name, mesh, arguments, results, collectives, .. } =
+        compiled.description;
+    v1::Program {
+        name: name.clone(),
+        replicas: mesh.replica_count() as u32,
+        arguments: arguments.iter().map(argument).collect(),
+        results: results.iter().map(ToString::to_string).collect(),
+        collectives: counted(mesh, collectives),
+        memory: compiled.memory.map(memory),
+        planned_temporary_bytes: compiled.description.planned_temporary_bytes,
+        flops: compiled.flops,
+    }
+}
+
+fn argument(argument: &ProgramArgument) -> v1::ProgramArgument {
+    v1::ProgramArgument {
+        name: argument.name.clone(),
         shape: argument.shape.to_string(),
         is_input: argument.is_input,
         donated: argument.is_donated,
-    });
-    v1::Program {
-        name,
-        replicas: recorder.mesh().replica_count() as u32,
-        arguments: arguments.collect(),
-        results: step.results().iter().map(ToString::to_string).collect(),
-        collectives: collectives(recorder.mesh(), &step.collectives()),
-        memory: None,
-        planned_temporary_bytes: recorder.memory(step).temporaries,
-        flops: 0.0,
+    }
+}
+
+fn memory(memory: ProgramMemory) -> v1::ProgramMemory {
+    v1::ProgramMemory {
+        argument_bytes: memory.argument_bytes,
+        result_bytes: memory.result_bytes,
+        alias_bytes: memory.alias_bytes,
+        temporary_bytes: memory.temporary_bytes,
+        code_bytes: memory.code_bytes,
     }
 }
 
 /// Counts equal collectives, in the order of their first.
-fn collectives(mesh: &Mesh, all: &[Collective]) -> Vec<v1::Collectives> {
+fn counted(mesh: &Mesh, all: &[Collective]) -> Vec<v1::Collectives> {
     let mut counted: Vec<(&Collective, v1::Collectives)> = Vec::new();
     for collective in all {
         let same = |(it, _): &&mut (&Collective, v1::Collectives)| {
