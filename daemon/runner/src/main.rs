@@ -21,12 +21,11 @@ mod model;
 mod output;
 mod own_output;
 mod plan;
+mod probe;
 mod progress;
+mod recipe;
 mod remote;
 mod run;
-mod session;
-mod state;
-mod step;
 mod tasks;
 mod training;
 
@@ -40,6 +39,8 @@ use traind_cache::EntryLocks;
 use traind_job_file::{PREPARATION_FOLDER, RunSpec};
 use traind_proto::event_log::EventLogError;
 use traind_proto::v1::Outcome;
+// The trainer's modules stand among those of the runner, which use them as `crate::step` and the like.
+use traind_trainer::{session, state, step};
 
 use control::{Activity, Journal, Reporter, Stop, print_line};
 use error::RunError;
@@ -76,7 +77,7 @@ fn main() -> ExitCode {
         return exit_code(plan::measure_mpi());
     }
     if run_dir == Path::new(PROBE) {
-        return exit_code(session::probe());
+        return exit_code(probe::answer());
     }
     if run_dir == Path::new(GENERATE) {
         return exit_code(generate::answer());

@@ -4,7 +4,7 @@
 //! of checksums. It appears whole or not at all. Training waits only for the copy to the host from
 //! which it is written. Hosts that hold different parts of the state write it together ([`shares`]).
 //!
-//! Imports `session`, `model`, `progress`, `state`, `remote`, `output`, `hosts`, `control` and `error`.
+//! Imports `model`, `progress`, `remote`, `output`, `hosts`, `control` and `error`.
 
 mod collect;
 mod complete;

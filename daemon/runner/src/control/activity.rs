@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use traind_proto::v1::{MemoryUsage, Phase, StageUsage};
 
-use super::bubbles::{BubbleMeter, PipelineTime};
-use super::work::{Work, WorkMeter};
+use super::bubbles::BubbleMeter;
+use super::work::WorkMeter;
+use crate::session::{PipelineTime, Work};
 
 /// The longest window of a rate.
 const HISTORY: Duration = Duration::from_secs(60);

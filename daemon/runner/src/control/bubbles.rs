@@ -3,15 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::window::Window;
-
-/// The times of a batch that passed through a pipeline.
-#[derive(Clone, Debug)]
-pub(crate) struct PipelineTime {
-    /// From its start to the end of its last program on this host.
-    pub span: Duration,
-    /// The time that each stage of this host spent in its programs.
-    pub busy: Vec<Duration>,
-}
+use crate::session::PipelineTime;
 
 /// The batches that passed in a window of time.
 #[derive(Debug)]

@@ -1,41 +1,9 @@
-//! Floating-point operations and communication of programs, and their rates.
+//! Rates of floating-point operations and communication.
 
-use std::ops::{AddAssign, Mul};
 use std::time::{Duration, Instant};
 
-use traind_xla::analysis::SentBytes;
-
 use super::window::Window;
-
-/// The work of one run of a program on one core, or such work per second.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Work {
-    /// FLOPs, as counted by the compiler in the executable; 0 where the plugin reports none.
-    pub executed: f64,
-    /// The minimum of FLOPs for the model's dots, without recomputation.
-    pub model: f64,
-    pub sent: SentBytes,
-}
-
-impl AddAssign for Work {
-    fn add_assign(&mut self, other: Work) {
-        self.executed += other.executed;
-        self.model += other.model;
-        self.sent += other.sent;
-    }
-}
-
-impl Mul<f64> for Work {
-    type Output = Work;
-
-    fn mul(self, factor: f64) -> Work {
-        Work {
-            executed: self.executed * factor,
-            model: self.model * factor,
-            sent: self.sent * factor,
-        }
-    }
-}
+use crate::session::Work;
 
 /// The work of the programs launched in a window of time.
 #[derive(Debug)]
@@ -71,6 +39,8 @@ impl WorkMeter {
 
 #[cfg(test)]
 mod tests {
+    use traind_xla::analysis::SentBytes;
+
     use super::*;
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod failure;
 mod reason;
+mod trainer;
 
 use std::path::PathBuf;
 

@@ -75,7 +75,7 @@ fn decode<T: Message + Default>(bytes: &[u8]) -> RunResult<Vec<T>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::RowOutput;
+    use crate::tasks::RowOutput;
 
     #[test]
     fn results_are_sent_with_their_bits() {

@@ -7,8 +7,8 @@ use traind_xla::runtime::Fetched;
 use super::collected::Collected;
 use crate::error::RunResult;
 use crate::hosts::Hosts;
-use crate::step::{LOSS_DIVISOR, LOSS_SUM, Readout, RowOutput, WEIGHT_SUM, scalar};
-use crate::tasks::Outputs;
+use crate::step::{LOSS_DIVISOR, LOSS_SUM, Readout, WEIGHT_SUM, scalar};
+use crate::tasks::{Outputs, RowOutput};
 
 pub(super) struct Gathering {
     readout: Readout,
@@ -50,6 +50,7 @@ impl Gathering {
 
     fn result(&self, batch: &HostBatch, fetched: &Fetched, shard: usize) -> RunResult<ShardResult> {
         let rows = self.readout.rows(fetched, shard, &batch.cores[shard].spans)?;
+        let rows = rows.into_iter().map(RowOutput::from).collect();
         if !self.labelled {
             return Ok(ShardResult { rows, ..ShardResult::default() });
         }

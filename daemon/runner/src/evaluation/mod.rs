@@ -3,7 +3,7 @@
 //! Each of several hosts evaluates its share of every batch. The first has the results, and the others learn the
 //! metrics from it.
 //!
-//! Imports `generation`, `session`, `model`, `data`, `tasks`, `metrics`, `step`, `hosts`, `control` and `error`.
+//! Imports `generation`, `model`, `data`, `tasks`, `recipe`, `metrics`, `hosts`, `control` and `error`.
 
 mod collected;
 mod gathering;
@@ -197,7 +197,7 @@ impl Evaluator {
         let mut gathering = Gathering::new(readout, self.split.labelled);
         let batches = self.sampler.run(0, self.sampler.batches_per_epoch() as u64);
         let uploader = session.eval_uploader(self.program());
-        let upload = move |host| uploader.upload(host, |_| Ok(Vec::new()));
+        let upload = move |host| RunResult::Ok(uploader.upload(host, |_| Ok(Vec::new()))?);
         let uploaded = Prefetcher::spawn(self.collator.clone().collate_all(batches), upload)?;
         read_back::beside_launches(
             uploaded,

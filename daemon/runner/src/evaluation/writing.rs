@@ -17,8 +17,9 @@ use crate::error::{RunError, RunResult};
 use crate::generation::{GenerationSettings, Generator, ShardRows};
 use crate::hosts::Hosts;
 use crate::model::OpenModel;
+use crate::recipe;
 use crate::session::Session;
-use crate::step::{GenerateStep, Program, ProgramShape, compute_dtype};
+use crate::step::{GenerateStep, Program, ProgramShape};
 use crate::tasks::Texts;
 
 /// Slots of texts are a multiple of this.
@@ -59,7 +60,8 @@ impl TextWriter {
         let model = &open.model;
         let settings = GenerationSettings::of_model(model.config(), &open.folder, &overrides)?;
         let start = settings.decoder_start()?;
-        let step = GenerateStep::new(Arc::clone(model), compute_dtype(train), settings.num_beams)?;
+        let dtype = recipe::compute_dtype(train);
+        let step = GenerateStep::new(Arc::clone(model), dtype, settings.num_beams)?;
         let generator = Generator::new(settings, &step, train.seed)?;
         let length = generator.slots(1)?;
         let slots = length.next_multiple_of(SLOTS_STEP).min(model.max_positions());

@@ -3,7 +3,7 @@
 //! Reads a [`Request`] as JSON from standard input and writes a [`Reply`] to standard output, or a [`Refusal`] if
 //! it fails.
 //!
-//! Imports `checkpoint`, `generation`, `session`, `model`, `remote` and `output`.
+//! Imports `checkpoint`, `generation`, `model`, `remote` and `output`.
 
 mod source;
 mod weights;
@@ -21,6 +21,7 @@ use traind_loader::{
 };
 use traind_models::Error as ModelError;
 use traind_proto::reasons;
+use traind_trainer::Error as TrainerError;
 use traind_xla::kernels::GpuOptions;
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{ExecutableCache, LazyDevice};
@@ -99,7 +100,9 @@ fn write(mut out: File, answer: &impl Serialize) -> anyhow::Result<()> {
 fn reason(error: anyhow::Error) -> String {
     let of_model = |error: anyhow::Error| error.downcast::<ModelError>().map(RunError::from);
     let of_loader = |error: anyhow::Error| error.downcast::<LoaderError>().map(RunError::from);
-    match error.downcast::<RunError>().or_else(of_model).or_else(of_loader) {
+    let of_trainer = |error: anyhow::Error| error.downcast::<TrainerError>().map(RunError::from);
+    let found = error.downcast::<RunError>().or_else(of_model).or_else(of_loader);
+    match found.or_else(of_trainer) {
         Ok(error) => error.failure().reason,
         Err(_) => reasons::GENERATION_FAILED.to_owned(),
     }

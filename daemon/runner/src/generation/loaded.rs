@@ -21,7 +21,7 @@ pub(crate) struct LoadedModel {
 struct Parameters(Vec<(String, Variable)>);
 
 impl Weights for Parameters {
-    fn read(&self, at: &mut Recording<'_>) -> RunResult<ParameterTensors> {
+    fn read(&self, at: &mut Recording<'_>) -> traind_trainer::Result<ParameterTensors> {
         let mut tensors = Vec::with_capacity(self.0.len());
         for (name, variable) in &self.0 {
             tensors.push((name.clone(), at.read(*variable)?));
@@ -59,7 +59,7 @@ impl LoadedModel {
         if device.is_prepared(&key(Program::Decode)) {
             return Ok(());
         }
-        let compile = |program| -> RunResult<CompiledStep> {
+        let compile = |program| -> traind_trainer::Result<CompiledStep> {
             device.compile(&step.inputs(program, &sizes), |at| {
                 step.record(at, parameters, program, &sizes)
             })

@@ -1,7 +1,7 @@
 //! Writes texts token by token, as transformers' `generate` does: passes on the cores score the next
 //! token of each text, and the host chooses it.
 //!
-//! Imports `session`, `step` and `error`.
+//! Imports `error` alone.
 
 mod beams;
 mod loaded;
@@ -42,7 +42,7 @@ impl Passes for Session {
         sizes: BatchSizes,
         inputs: Vec<Vec<HostArray>>,
     ) -> RunResult<Vec<Vec<f32>>> {
-        self.run_pass(program, sizes, &inputs)
+        Ok(self.run_pass(program, sizes, &inputs)?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The job's model: config, tokenizer, family and weights.
 //!
-//! Imports `tasks`, `control` and `error`.
+//! Imports `tasks`, `recipe`, `control` and `error`.
 
 mod processor;
 mod reference;

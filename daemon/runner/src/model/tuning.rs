@@ -1,11 +1,12 @@
 //! The trained part of a job's model, by its job file: `train.freeze`, `peft` and `model.dtype`.
 
-use traind_job_file::{JobFile, Peft, PeftBias, PeftMethod, TargetModules, WeightDtype};
-use traind_models::tuning::{self, AdapterBias, Lora};
+use traind_job_file::{JobFile, Peft, PeftMethod, TargetModules, WeightDtype};
+use traind_models::tuning::{self, Lora};
 use traind_models::{Model, Task};
 use traind_xla::DType;
 
 use crate::error::{RunError, RunResult};
+use crate::recipe;
 
 /// Freezes parameters and adds adapters as the job file has it.
 pub(crate) fn tune(model: &mut dyn Model, job: &JobFile, task: Task) -> RunResult<()> {
@@ -35,11 +36,7 @@ fn lora(peft: &Peft, model_type: &str) -> RunResult<Lora> {
         modules_to_save: peft.modules_to_save.clone(),
         use_rslora: peft.use_rslora,
         use_dora: peft.use_dora,
-        bias: match peft.bias {
-            PeftBias::None => AdapterBias::None,
-            PeftBias::All => AdapterBias::All,
-            PeftBias::LoraOnly => AdapterBias::LoraOnly,
-        },
+        bias: recipe::adapter_bias(peft.bias),
         layers_to_transform: layers
             .map(|layers| layers.0.iter().map(|layer| *layer as usize).collect()),
     })

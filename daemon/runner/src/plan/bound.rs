@@ -9,7 +9,8 @@ use super::PlannedModel;
 use super::memory::target_positions;
 use super::meshes::Machine;
 use crate::error::RunResult;
-use crate::state::{Pipeline, SHARDED_ELEMENTS_MIN, mesh};
+use crate::recipe::{self, mesh};
+use crate::state::{Pipeline, SHARDED_ELEMENTS_MIN};
 use crate::step::Schedule;
 
 /// All-reduces of activations that cores which share a layer make at least, forward and backward.
@@ -22,7 +23,7 @@ const HALF: f64 = 2.0;
 impl Machine {
     /// The time that a step takes at least.
     pub(super) fn least_seconds(&self, job: &JobFile, planned: &PlannedModel) -> RunResult<f64> {
-        let pipeline = Pipeline::of_job(job, planned.model.as_ref())?;
+        let pipeline = recipe::pipeline(job, planned.model.as_ref())?;
         let rows = job.train.per_device_train_batch_size as usize;
         let schedule = Schedule::of(&pipeline, rows);
         let batches = f64::from(job.train.gradient_accumulation_steps);

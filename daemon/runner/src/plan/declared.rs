@@ -6,8 +6,8 @@ use traind_xla::verify::neuron::Limits;
 
 use super::{PlannedModel, neuron};
 use crate::error::RunResult;
-use crate::session::gpu_options;
-use crate::state::{Pipeline, StateBytes, mesh};
+use crate::recipe::{gpu_options, mesh, step_config};
+use crate::state::{Pipeline, StateBytes};
 use crate::step::{JobPrograms, ProgramShape};
 
 pub(super) struct Declared {
@@ -34,7 +34,9 @@ impl Declared {
         let places = places.map(|(stage, places)| if wanted(stage) { places } else { Vec::new() });
         let stages = (pipeline, places.collect());
         let batches = (*inputs, *readout);
-        let programs = JobPrograms::declare_stages(job, model, stages, batches, &mut recorders)?;
+        let config = step_config(job)?;
+        let programs =
+            JobPrograms::declare_stages(&config, model, stages, batches, &mut recorders)?;
         Ok(Declared { recorders, programs, neuron: neuron.clone() })
     }
 

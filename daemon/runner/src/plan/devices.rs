@@ -12,7 +12,7 @@ use traind_neuron::{CoreKind, Generation, INSTANCES};
 
 use super::mpi::Mpi;
 use crate::error::{RunError, RunResult};
-use crate::session;
+use crate::{recipe, session};
 
 /// Seconds until a collective's first byte arrives.
 pub(super) const LATENCY: f64 = 1e-5;
@@ -108,7 +108,7 @@ pub(super) fn core(platform: Platform, name: &str, train: &Train) -> RunResult<C
     let fits = |it: &&Device| it.platform == platform && (name.is_empty() || it.name == name);
     let found = of_neuron.iter().chain(DEVICES).find(fits);
     let found = found.ok_or_else(|| unknown(platform, name))?;
-    let peak = session::peak_flops(found.kind, train).unwrap_or_default();
+    let peak = session::peak_flops(found.kind, recipe::precision(train)).unwrap_or_default();
     let giga = |number: f64| TRANSFER_EFFICIENCY * number * 1e9;
     Ok(Core {
         flops: DOTS_EFFICIENCY * peak,
@@ -287,7 +287,11 @@ mod tests {
         let of_neuron = neuron_devices();
         assert_eq!(of_neuron.len(), NEURON_CORES.len());
         for it in of_neuron.iter().chain(DEVICES) {
-            assert!(session::peak_flops(it.kind, &train()).is_some(), "{}", it.name);
+            assert!(
+                session::peak_flops(it.kind, recipe::precision(&train())).is_some(),
+                "{}",
+                it.name
+            );
         }
     }
 

@@ -14,7 +14,8 @@ use super::devices::Core;
 use super::memory::{Memory, Recordings, Traffic as StageTraffic, target_positions};
 use crate::error::RunResult;
 use crate::progress::Timetable;
-use crate::state::{Pipeline, mesh};
+use crate::recipe::{self, mesh};
+use crate::state::Pipeline;
 use crate::step::{Program, Schedule};
 
 /// Bytes of one collective into which compilers combine smaller ones that do not depend on each other, as
@@ -76,7 +77,7 @@ impl Machine {
         let Recordings { memory, stages, schedule } = Recordings::of(job, planned)?;
         let (parallel, train, mesh) = (&job.parallel, &job.train, mesh(job)?);
         let traffic = self.traffic(&mesh, &stages, Repeats::of(train, &schedule));
-        let pipeline = Pipeline::of_job(job, planned.model.as_ref())?;
+        let pipeline = recipe::pipeline(job, planned.model.as_ref())?;
         let passes = self.dots_seconds(job, planned, &pipeline)?;
         let update = self.update_seconds(&memory);
         let idle_seconds = schedule.idle_share() * (passes + traffic.passes_seconds);

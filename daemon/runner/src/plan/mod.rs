@@ -4,7 +4,7 @@
 //!
 //! Reads a [`Request`] as JSON from standard input and writes an [`Answer`] to standard output.
 //!
-//! Imports `model`, `data`, `tasks`, `state`, `step`, `session` and `progress`.
+//! Imports `model`, `data`, `tasks`, `recipe` and `progress`.
 
 mod bound;
 mod candidates;

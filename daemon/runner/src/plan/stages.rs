@@ -10,6 +10,7 @@ use super::declared::Declared;
 use super::excerpts::DeclaredExcerpts;
 use super::memory::{ProgramFigures, estimated};
 use crate::error::RunResult;
+use crate::recipe;
 use crate::state::{Pipeline, StateBytes};
 use crate::step::{JobPrograms, ProgramShape};
 
@@ -39,7 +40,7 @@ impl<'a> Stages<'a> {
 
     /// The stages of a job, all of which is recorded.
     pub(super) fn whole(job: &'a JobFile, planned: &'a PlannedModel) -> RunResult<Stages<'a>> {
-        let pipeline = Pipeline::of_job(job, planned.model.as_ref())?;
+        let pipeline = recipe::pipeline(job, planned.model.as_ref())?;
         let kinds = kinds(planned, &pipeline);
         let outline = Declared::of(job, planned, pipeline, |_| false)?;
         Ok(Stages { job, planned, outline, kinds, excerpts: None, whole: OnceCell::new() })

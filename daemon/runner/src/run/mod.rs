@@ -3,13 +3,16 @@
 //! Imports every module but `plan`.
 
 mod context;
+mod cores;
 mod equality;
 mod first_rows;
 mod first_uses;
 mod folders;
 mod inputs;
+mod observer;
 pub(crate) mod preparation;
 mod prepare;
+mod program_files;
 mod save;
 pub(crate) mod standalone;
 
@@ -33,9 +36,9 @@ use crate::metrics::Metrics;
 use crate::model::OpenModel;
 use crate::output::{self, Reports};
 use crate::progress::{BestRule, PlateauRule, Progress};
+use crate::recipe::{mesh_of_host, step_metrics};
 use crate::remote::Publication;
 use crate::session::Session;
-use crate::state::{mesh_of_host, step_metrics};
 use crate::training::{
     EvaluationsAndCheckpoints, Ledger, StepLog, TrainRows, Trainer, Updates, prefetch,
 };

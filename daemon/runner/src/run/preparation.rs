@@ -16,19 +16,20 @@ use serde::{Deserialize, Serialize};
 use traind_cache::EntryLocks;
 use traind_job_file::{Platform, RunSpec};
 use traind_loader::panic_message;
-use traind_proto::v1::CompileSource;
-use traind_xla::runtime::ExecutableCache;
+use traind_xla::runtime::{ExecutableCache, ExecutableSource};
 
 use super::Context;
+use super::cores::open_cores;
 use super::inputs::{Beginning, Inputs};
+use super::observer::observer;
 use super::prepare::evict_cache;
 use crate::control::{Activity, Journal, Reporter, Stop};
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::output::failed;
+use crate::recipe;
 use crate::remote::Remote;
-use crate::session::{Session, open_cores};
-use crate::state;
+use crate::session::Session;
 
 #[derive(Deserialize)]
 struct Request {
@@ -66,7 +67,7 @@ pub(crate) fn answer() -> anyhow::Result<()> {
     let answer = match prepared {
         Ok(sources) => Answer::Prepared {
             programs: sources.len(),
-            compiled: sources.iter().filter(|it| **it == CompileSource::Compiled).count(),
+            compiled: sources.iter().filter(|it| **it == ExecutableSource::Compiled).count(),
             seconds: start.elapsed().as_secs_f64(),
         },
         Err(error) => Answer::Failed { message: error.failure().message },
@@ -89,10 +90,10 @@ fn end_with_daemon() -> anyhow::Result<()> {
 }
 
 /// Returns the sources of the job's programs.
-fn prepare(spec: RunSpec, folder: PathBuf) -> RunResult<Vec<CompileSource>> {
+fn prepare(spec: RunSpec, folder: PathBuf) -> RunResult<Vec<ExecutableSource>> {
     fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
     let context = context(spec, folder)?;
-    let mesh = state::mesh_of_host(&context.spec.job, 0)?;
+    let mesh = recipe::mesh_of_host(&context.spec.job, 0)?;
     let spec = &context.spec;
     // Other devices belong to the jobs that run, and only they can compile for them.
     if spec.job.resources.platform != Platform::Cpu {
@@ -114,7 +115,8 @@ fn prepare(spec: RunSpec, folder: PathBuf) -> RunResult<Vec<CompileSource>> {
     // A job that starts meanwhile must not wait for a program that is compiled at a low priority.
     let cache = ExecutableCache::open(&spec.cache_dir.join("executables"))?.without_turns();
     let (devices, programs) = inputs.declare(&spec.job, cores, cache, evaluators)?;
-    let mut session = Session::new(devices, programs, context.reporter.clone(), &context.run_dir);
+    let observer = observer(&context.reporter, &context.run_dir);
+    let mut session = Session::new(devices, programs, observer);
     let shapes = inputs.programs(&spec.job, &session, evaluators);
     let sources = session.compile_all(&shapes)?;
     evict_cache(&context)?;

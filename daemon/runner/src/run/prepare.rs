@@ -7,12 +7,15 @@ use std::time::Instant;
 use traind_cache::CacheFolders;
 use traind_job_file::{JobFile, Offload, Platform};
 use traind_loader::{BatchSizes, Collator, Sampler, panic_message};
+use traind_trainer::Error as TrainerError;
 use traind_xla::kernels::{KERNELS_VERSION, reason_without_kernels};
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::runtime::{ExecutableCache, HostArray, HostMemory, LazyDevice, LocalCores};
 
+use super::cores::open_cores;
 use super::first_uses::FirstUses;
 use super::inputs::{Beginning, Inputs};
+use super::observer::observer;
 use super::{Context, equality};
 use crate::checkpoint::{self, CheckpointSource, Recipe, Resumed};
 use crate::control::CoreStages;
@@ -21,8 +24,9 @@ use crate::error::{RunError, RunResult};
 use crate::evaluation::{Batching, Evaluator};
 use crate::model::{NamedReference, OpenModel};
 use crate::progress::{BestRule, Timetable};
-use crate::session::{Session, gpu_options, open_cores};
-use crate::state::{self, StartValues, TrainState};
+use crate::recipe;
+use crate::session::Session;
+use crate::state::{StartValues, TrainState};
 use crate::step::{JobPrograms, ProgramShape, Schedule};
 use crate::training::FirstBatches;
 
@@ -42,7 +46,7 @@ pub(super) struct Prepared {
 
 pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
     let hosts = &context.hosts;
-    let mesh = state::mesh_of_host(&context.spec.job, hosts.rank())?;
+    let mesh = recipe::mesh_of_host(&context.spec.job, hosts.rank())?;
     // The plugin is a large library, so it loads while the data are read.
     std::thread::scope(|scope| {
         let cores = scope.spawn(|| open_cores(&context.spec, mesh.clone(), hosts));
@@ -79,10 +83,12 @@ impl Inputs {
         let mut session = self.session(context, cores, [&validation, &test])?;
         let programs = self.programs(job, &session, [&validation, &test]);
         let (eviction, activity) = (context.clone(), &context.reporter.activity);
-        session.prepare(&programs, move || evict_cache(&eviction))?;
+        let evict = move || evict_cache(&eviction).map_err(TrainerError::of_observer);
+        session.prepare(&programs, evict)?;
         // While programs are compiled or read from the cache.
         session.start(&start)?;
-        activity.set_peak_flops(session.peak_flops(&job.train).unwrap_or_default());
+        activity
+            .set_peak_flops(session.peak_flops(recipe::precision(&job.train)).unwrap_or_default());
         activity.set_memory_total(session.core_memory_bytes().unwrap_or_default());
         let train = &self.splits.planned()?.set;
         let (train_rows, collator) = (train.len() as u64, self.padding.train_collator(train));
@@ -185,7 +191,8 @@ impl Inputs {
         for (state, device) in programs.states.iter().zip(&mut devices) {
             offload(job, state, device)?;
         }
-        Ok(Session::new(devices, programs, context.reporter.clone(), &context.run_dir))
+        let observer = observer(&context.reporter, &context.run_dir);
+        Ok(Session::new(devices, programs, observer))
     }
 
     /// Declares the state and the caches of `evaluators` on the cores of each stage, without values.
@@ -198,11 +205,12 @@ impl Inputs {
     ) -> RunResult<(Vec<LazyDevice>, JobPrograms)> {
         let stages = (0..cores.mesh().size(Axis::Pipeline)).map(|stage| cores.of_stage(stage));
         let stages = stages.collect::<Result<Vec<_>, _>>()?.into_iter();
-        let device = |cores| LazyDevice::new(cores, Some(cache.clone()), gpu_options(job));
+        let device = |cores| LazyDevice::new(cores, Some(cache.clone()), recipe::gpu_options(job));
         let mut devices: Vec<LazyDevice> = stages.map(device).collect();
         let OpenModel { model, reference, task, inputs, .. } = &self.open;
         let recorders = devices.iter_mut().map(LazyDevice::recorder_mut);
-        let programs = JobPrograms::declare(job, model, *inputs, task.readout(), recorders)?;
+        let config = recipe::step_config(job)?;
+        let programs = JobPrograms::declare(&config, model, *inputs, task.readout(), recorders)?;
         let reference = reference.as_ref().map(|reference| &reference.model);
         let mut programs = programs.with_reference_model(reference);
         if let Some(writer) = &self.writer {

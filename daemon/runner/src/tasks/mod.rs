@@ -1,7 +1,7 @@
 //! The tasks: how rows become examples, what an evaluation reads back from the cores, and the metrics
 //! and files that result. A new task is a file here and a line in [`of_job`].
 //!
-//! Imports `step`, `output`, `metrics` and `error`.
+//! Imports `output`, `metrics` and `error`.
 
 mod causal_lm;
 mod dpo;
@@ -30,7 +30,7 @@ use crate::metrics::Metrics;
 use crate::output::Predictions;
 use crate::step::Readout;
 
-pub(crate) use outputs::{Outputs, Texts};
+pub(crate) use outputs::{Outputs, RowOutput, Texts};
 pub(crate) use questions::Questions;
 
 /// A task with the settings of one job.

@@ -1,6 +1,23 @@
 //! The results of an evaluation.
 
-use crate::step::RowOutput;
+use crate::step::RowValues;
+
+/// The results of a row, as hosts send them to the first one.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct RowOutput {
+    /// Logits, metrics, or the probabilities of `classes`.
+    #[prost(float, repeated, tag = "1")]
+    pub values: Vec<f32>,
+    /// The best class of each token.
+    #[prost(sint32, repeated, tag = "2")]
+    pub classes: Vec<i32>,
+}
+
+impl From<RowValues> for RowOutput {
+    fn from(row: RowValues) -> RowOutput {
+        RowOutput { values: row.values, classes: row.classes }
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outputs {

@@ -76,11 +76,11 @@ impl Device for Session {
     }
 
     fn launch_batch(&mut self, batch: &UploadedBatch) -> RunResult<Launch> {
-        Session::launch_batch(self, batch)
+        Ok(Session::launch_batch(self, batch)?)
     }
 
     fn launch_update(&mut self, scalars: &HostArray) -> RunResult<Launch> {
-        Session::launch_update(self, scalars)
+        Ok(Session::launch_update(self, scalars)?)
     }
 }
 
@@ -90,7 +90,7 @@ impl Launched for Launch {
     }
 
     fn wait(&self) -> RunResult<()> {
-        Launch::wait(self)
+        Ok(Launch::wait(self)?)
     }
 
     fn results(self) -> RunResult<StepResults> {

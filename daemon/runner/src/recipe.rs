@@ -1,0 +1,207 @@
+//! The trainer's settings of a job: every conversion from the job file to what records and runs the programs.
+//!
+//! Imports `error` alone.
+
+use traind_job_file::{
+    AttnImplementation, CorePlacement, DpoLoss, JobFile, Optim, PeftBias, Train,
+};
+use traind_models::Model;
+use traind_models::optimizers::Settings;
+use traind_models::tasks::{Preference, PreferenceLoss};
+use traind_models::tuning::AdapterBias;
+use traind_xla::DType;
+use traind_xla::kernels::GpuOptions;
+use traind_xla::mesh::{Mesh, Placement};
+
+use crate::error::RunResult;
+use crate::session::Precision;
+use crate::state::{Fsdp, MeshConfig, Pipeline, PipelineConfig, Reference, StateConfig};
+use crate::step::{ForwardConfig, OptimizerConfig, StepConfig};
+
+/// Everything besides the model that the programs of a job are recorded from.
+pub(crate) fn step_config(job: &JobFile) -> RunResult<StepConfig> {
+    Ok(StepConfig {
+        mesh: mesh_config(job)?,
+        pipeline: pipeline_config(job),
+        state: state_config(job),
+        forward: forward_config(job),
+        optimizer: optimizer_config(&job.train),
+        rows_per_step: job.total_train_batch_size(),
+    })
+}
+
+/// The mesh of the job's first host.
+pub(crate) fn mesh(job: &JobFile) -> RunResult<Mesh> {
+    mesh_of_host(job, 0)
+}
+
+/// The mesh of a host of the job.
+pub(crate) fn mesh_of_host(job: &JobFile, host: usize) -> RunResult<Mesh> {
+    Ok(mesh_config(job)?.mesh_of_host(host)?)
+}
+
+/// The stages that a job divides `model` into.
+pub(crate) fn pipeline(job: &JobFile, model: &dyn Model) -> RunResult<Pipeline> {
+    let config = pipeline_config(job);
+    Ok(Pipeline::of_model(model, job.parallel.pipeline as usize, &config)?)
+}
+
+/// The names of the metrics that each training step gives besides its loss.
+pub(crate) fn step_metrics(job: &JobFile) -> &'static [&'static str] {
+    if job.has_reference() { &Preference::METRICS } else { &[] }
+}
+
+/// The type of a job's products.
+pub(crate) fn compute_dtype(train: &Train) -> DType {
+    match train {
+        Train { bf16: true, .. } => DType::BF16,
+        Train { fp16: true, .. } => DType::F16,
+        _ => DType::F32,
+    }
+}
+
+/// The type that a job's dots are computed in.
+pub(crate) fn precision(train: &Train) -> Precision {
+    match compute_dtype(train) {
+        DType::F32 if train.tf32 => Precision::TensorFloat32,
+        DType::F32 => Precision::Float32,
+        _ => Precision::Half,
+    }
+}
+
+/// The choices of a job on GPUs.
+pub(crate) fn gpu_options(job: &JobFile) -> GpuOptions {
+    GpuOptions {
+        tensor_float_32: job.train.tf32,
+        cudnn_attention: has_cudnn_attention(job.model.attn_implementation),
+    }
+}
+
+/// The biases that are trained beside adapters.
+pub(crate) fn adapter_bias(bias: PeftBias) -> AdapterBias {
+    match bias {
+        PeftBias::None => AdapterBias::None,
+        PeftBias::All => AdapterBias::All,
+        PeftBias::LoraOnly => AdapterBias::LoraOnly,
+    }
+}
+
+fn has_cudnn_attention(attention: AttnImplementation) -> bool {
+    attention == AttnImplementation::FlashAttention2
+}
+
+fn mesh_config(job: &JobFile) -> RunResult<MeshConfig> {
+    Ok(MeshConfig {
+        data: job.host_data_parallel_size() as usize,
+        tensor: job.parallel.tensor as usize,
+        pipeline: job.host_pipeline_size() as usize,
+        placement: placement(job.parallel.placement)?,
+        data_hosts: job.data_hosts() as usize,
+        pipeline_hosts: job.pipeline_hosts() as usize,
+    })
+}
+
+fn placement(placement: CorePlacement) -> RunResult<Placement> {
+    Ok(placement.as_str().parse()?)
+}
+
+fn pipeline_config(job: &JobFile) -> PipelineConfig {
+    let parallel = &job.parallel;
+    let horizon = parallel.activation_loading_horizon as usize;
+    PipelineConfig {
+        interleave: parallel.pipeline_interleave as usize,
+        microbatches: parallel.microbatches.map(|count| count as usize),
+        loading_horizon: parallel.offload.activations.then_some(horizon),
+    }
+}
+
+fn state_config(job: &JobFile) -> StateConfig {
+    let train = &job.train;
+    let clips = train.max_grad_norm > 0.0;
+    StateConfig {
+        seed: train.seed,
+        rows_per_core: train.per_device_train_batch_size as usize,
+        max_grad_norm: if clips { train.max_grad_norm } else { f64::INFINITY },
+        fsdp: fsdp(job.parallel.sharding()),
+        sequence_parallel: job.parallel.sequence_parallel,
+        accumulates: train.gradient_accumulation_steps > 1
+            || train.lr_scheduler_type.follows_evaluations(),
+        scales_loss: train.fp16,
+        offloads_optimizer: job.parallel.offload.optimizer,
+        reference: reference(job),
+    }
+}
+
+fn fsdp(fsdp: traind_job_file::Fsdp) -> Fsdp {
+    use traind_job_file::Fsdp as Named;
+    match fsdp {
+        Named::No => Fsdp::No,
+        Named::ShardOptimizer => Fsdp::ShardOptimizer,
+        Named::ShardGradOp => Fsdp::ShardGradOp,
+        Named::FullShard => Fsdp::FullShard,
+        Named::HybridShard => Fsdp::HybridShard,
+        Named::HybridShardZero2 => Fsdp::HybridShardZero2,
+    }
+}
+
+/// The reference of a job, if it has one.
+fn reference(job: &JobFile) -> Option<Reference> {
+    let dpo = &job.dpo;
+    job.has_reference().then_some(match (&dpo.ref_model_name_or_path, &job.peft) {
+        (Some(_), _) => Reference::Named,
+        (None, peft) if peft.adapter_name_or_path.is_some() => Reference::WithAdapters,
+        (None, _) => Reference::WithoutAdapters,
+    })
+}
+
+fn forward_config(job: &JobFile) -> ForwardConfig {
+    let train = &job.train;
+    ForwardConfig {
+        compute_dtype: compute_dtype(train),
+        label_smoothing: train.label_smoothing_factor,
+        preference: preference(job),
+        dropout: !(job.has_reference() && job.dpo.disable_dropout),
+        gradient_checkpointing: train.gradient_checkpointing,
+        embedding_noise: train.neftune_noise_alpha.is_some_and(|alpha| alpha > 0.0),
+    }
+}
+
+/// The objective of pairs; `None` where rows are no pairs.
+fn preference(job: &JobFile) -> Option<Preference> {
+    let dpo = &job.dpo;
+    job.has_reference().then_some(Preference {
+        loss_type: preference_loss(dpo.loss_type),
+        beta: dpo.beta,
+        label_smoothing: dpo.label_smoothing,
+    })
+}
+
+fn preference_loss(loss: DpoLoss) -> PreferenceLoss {
+    match loss {
+        DpoLoss::Sigmoid => PreferenceLoss::Sigmoid,
+        DpoLoss::Hinge => PreferenceLoss::Hinge,
+        DpoLoss::Ipo => PreferenceLoss::Ipo,
+        DpoLoss::Robust => PreferenceLoss::Robust,
+    }
+}
+
+/// A job that does not train gets the optimizer without state.
+fn optimizer_config(train: &Train) -> OptimizerConfig {
+    let optim = if train.do_train { train.optim } else { Optim::Sgd };
+    let args = train.optim_args.iter().map(|(name, value)| (name.to_owned(), value));
+    OptimizerConfig {
+        name: optim.as_str().to_owned(),
+        settings: Settings {
+            weight_decay: train.weight_decay,
+            adam_beta1: train.adam_beta1,
+            adam_beta2: train.adam_beta2,
+            adam_epsilon: train.adam_epsilon,
+            args: args.collect(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod programs;
+#[cfg(test)]
+mod tests;

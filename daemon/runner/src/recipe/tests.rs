@@ -1,0 +1,100 @@
+//! Every value of every enumeration that is converted, and every setting that the trainer has.
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::path::Path;
+
+use traind_models::optimizers;
+
+use super::*;
+
+fn job(sections: &str) -> JobFile {
+    let yaml = format!(
+        "name: a\nmodel: {{name_or_path: ./a, task: causal-lm}}\ndata: {{train: a.txt}}\n\
+         output_dir: out\n{sections}"
+    );
+    JobFile::parse(&yaml, Path::new("/")).unwrap().job
+}
+
+/// The trainer's values for `all`, which differ from each other, each as its name.
+fn converted<T: Copy, U: Debug>(all: &[T], convert: impl Fn(T) -> U) -> Vec<String> {
+    let names: Vec<String> = all.iter().map(|it| format!("{:?}", convert(*it))).collect();
+    let distinct: HashSet<&String> = names.iter().collect();
+    assert_eq!(distinct.len(), all.len(), "{names:?}");
+    names
+}
+
+/// Names of values, without fields and without regard to their spelling.
+fn words<T: Debug>(all: &[T]) -> Vec<String> {
+    all.iter().map(|it| format!("{it:?}")).collect()
+}
+
+#[test]
+fn every_value_of_an_enumeration_has_one_of_the_trainer() {
+    use traind_job_file::Fsdp as Named;
+    assert_eq!(converted(Named::ALL, fsdp), words(Named::ALL));
+    for named in Named::ALL {
+        let own = fsdp(*named);
+        assert_eq!(own.to_string(), named.as_str());
+        assert_eq!(own.shards_gradients(), named.shards_gradients());
+        assert_eq!(own.shards_parameters(), named.shards_parameters());
+        assert_eq!(own.is_within_hosts(), named.is_within_hosts());
+    }
+    assert_eq!(converted(DpoLoss::ALL, preference_loss), words(DpoLoss::ALL));
+    assert_eq!(converted(PeftBias::ALL, adapter_bias), words(PeftBias::ALL));
+    for named in CorePlacement::ALL {
+        let axes = placement(*named).unwrap().order().map(|axis| axis.to_string());
+        let initials = axes.iter().filter_map(|axis| axis.chars().next());
+        assert_eq!(initials.collect::<String>().to_uppercase(), named.order());
+    }
+    let with_cudnn = AttnImplementation::ALL.iter().filter(|it| has_cudnn_attention(**it));
+    assert_eq!(with_cudnn.count(), 1);
+}
+
+#[test]
+fn every_optimizer_is_one_of_the_models() {
+    for optim in Optim::ALL {
+        let mut train = job(&format!("train: {{optim: {optim}}}")).train;
+        let config = optimizer_config(&train);
+        assert_eq!(config.name, optim.as_str());
+        assert!(optimizers::build(&config.name, &config.settings).is_ok(), "{optim}");
+        train.do_train = false;
+        assert_eq!(optimizer_config(&train).name, "sgd");
+    }
+}
+
+#[test]
+fn products_have_the_type_of_the_job() {
+    let types = |sections: &str| {
+        let train = job(&format!("train: {{{sections}}}")).train;
+        (compute_dtype(&train), precision(&train))
+    };
+    assert_eq!(types(""), (DType::F32, Precision::Float32));
+    assert_eq!(types("tf32: true"), (DType::F32, Precision::TensorFloat32));
+    assert_eq!(types("bf16: true"), (DType::BF16, Precision::Half));
+    assert_eq!(types("fp16: true"), (DType::F16, Precision::Half));
+}
+
+/// A job file without sections trains as the trainer does without settings, on one core.
+#[test]
+fn settings_of_a_step_are_those_of_the_job() {
+    let config = step_config(&job("")).unwrap();
+    assert_eq!(config.mesh, MeshConfig::default());
+    assert_eq!(config.pipeline, PipelineConfig::default());
+    let config = step_config(&job(
+        "resources: {cores: 8}\n\
+         parallel: {tensor: 2, pipeline: 2, pipeline_interleave: 2, microbatches: 4, placement: TPD}\n\
+         train: {per_device_train_batch_size: 4, gradient_accumulation_steps: 3, max_grad_norm: 0, seed: 7, \
+         label_smoothing_factor: 0.1, neftune_noise_alpha: 5, gradient_checkpointing: true}",
+    ))
+    .unwrap();
+    let MeshConfig { data, tensor, pipeline, .. } = config.mesh;
+    assert_eq!((data, tensor, pipeline, config.mesh.stages()), (2, 2, 2, 2));
+    let PipelineConfig { interleave, microbatches, loading_horizon } = config.pipeline;
+    assert_eq!((interleave, microbatches, loading_horizon), (2, Some(4), None));
+    assert_eq!((config.rows_per_step, config.state.rows_per_core, config.state.seed), (24, 4, 7));
+    assert!(config.state.accumulates && config.state.max_grad_norm.is_infinite());
+    let forward = config.forward;
+    assert!(forward.embedding_noise && forward.gradient_checkpointing && forward.dropout);
+    assert_eq!(forward.label_smoothing, 0.1);
+}

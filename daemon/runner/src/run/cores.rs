@@ -1,0 +1,27 @@
+//! Opens the cores of a job.
+
+use traind_job_file::{Platform, RunSpec};
+use traind_pjrt::{Client, Plugin};
+use traind_xla::mesh::Mesh;
+use traind_xla::runtime::LocalCores;
+
+use crate::error::RunResult;
+use crate::hosts::Hosts;
+use crate::session::{client_options, cores_of, open_plugin};
+
+/// Opens the plugin and as many of its devices as the job has cores on this host, which form `mesh`. The GPUs of the
+/// hosts with the same stages become one client's, once all of these have called this.
+pub(crate) fn open_cores(spec: &RunSpec, mesh: Mesh, hosts: &Hosts) -> RunResult<LocalCores> {
+    let (platform, count) = (spec.job.resources.platform, spec.cores.len());
+    let is_one_client = platform == Platform::Cuda && mesh.hosts() > 1;
+    match hosts.store(mesh.pipeline_place())?.filter(|_| is_one_client) {
+        None => Ok(open_plugin(&spec.plugin, &platform.to_string(), count, mesh)?),
+        Some(store) => {
+            let options = client_options(&platform.to_string(), count)
+                .with("node_id", mesh.data_place() as i64)
+                .with("num_nodes", mesh.hosts() as i64);
+            let client = Client::with_store(Plugin::load(&spec.plugin)?, &options, store)?;
+            Ok(cores_of(client, count, mesh)?)
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! An observer of a session: who is to know what is compiled and launched, and how much memory that takes.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::ops::{AddAssign, Mul};
+use std::time::Duration;
+
+use traind_xla::Shape;
+use traind_xla::analysis::{Collective, SentBytes};
+use traind_xla::mesh::Mesh;
+use traind_xla::runtime::{ExecutableSource, ProgramArgument};
+
+use crate::step::ProgramShape;
+
+/// The events of a session. Each method has a default that ignores its event. Several threads call them.
+pub trait Observer: fmt::Debug + Send + Sync {
+    /// A launch calls `wait` to wait for its program. Returns after that.
+    fn compile_wait(&self, wait: &mut dyn FnMut()) {
+        wait();
+    }
+
+    /// Of `total` programs that are needed so far, `compiled` are compiled.
+    fn programs_counted(&self, _compiled: usize, _total: usize) {}
+
+    /// A program is compiled. An error ends the session's next launch.
+    fn program_compiled(
+        &self,
+        _program: &CompiledReport<'_>,
+    ) -> Result<(), Box<dyn StdError + Send + Sync>> {
+        Ok(())
+    }
+
+    /// The memory of each core, by the programs compiled so far.
+    fn memory_changed(&self, _memory: MemoryUsage) {}
+
+    /// Programs are launched; `work` is what each core does.
+    fn launched(&self, _work: Work) {}
+
+    /// Programs of an evaluation or of generation have ended. The end of training steps is known to the one that waits
+    /// for them.
+    fn finished(&self) {}
+
+    /// A batch has passed through the stages of this host.
+    fn batch_passed(&self, _time: PipelineTime) {}
+}
+
+/// Ignores all events.
+impl Observer for () {}
+
+/// A program that was compiled.
+#[derive(Clone, Copy, Debug)]
+pub struct CompiledReport<'a> {
+    pub shape: ProgramShape,
+    pub description: &'a ProgramDescription,
+    /// Time that recording, lowering and compiling took.
+    pub seconds: f64,
+    pub source: ExecutableSource,
+    /// Whether no step after the first waited for it.
+    pub ahead: bool,
+    /// The lowered program.
+    pub text: &'a str,
+    /// FLOPs of one run on each core; 0 where the plugin reports none.
+    pub flops: f64,
+    /// `None` where the plugin reports none.
+    pub memory: Option<ProgramMemory>,
+}
+
+/// A program as it was recorded.
+#[derive(Clone, Debug)]
+pub struct ProgramDescription {
+    pub name: String,
+    /// The cores that run it.
+    pub mesh: Mesh,
+    pub arguments: Vec<ProgramArgument>,
+    pub results: Vec<Shape>,
+    pub collectives: Vec<Collective>,
+    /// The bytes of temporary values that the graph needs.
+    pub planned_temporary_bytes: u64,
+}
+
+/// The memory of a compiled program on each core, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProgramMemory {
+    pub argument_bytes: u64,
+    pub result_bytes: u64,
+    /// Results that replace arguments.
+    pub alias_bytes: u64,
+    pub temporary_bytes: u64,
+    pub code_bytes: u64,
+}
+
+/// The memory of a core that a session uses, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUsage {
+    pub parameters_bytes: u64,
+    /// All other variables, the optimizer's slots above all.
+    pub optimizer_bytes: u64,
+    /// The temporary values of the largest program.
+    pub temporary_bytes: u64,
+    pub code_bytes: u64,
+}
+
+/// The work of one run of a program on one core, or such work per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// FLOPs, as counted by the compiler in the executable; 0 where the plugin reports none.
+    pub executed: f64,
+    /// The minimum of FLOPs for the model's dots, without recomputation.
+    pub model: f64,
+    pub sent: SentBytes,
+}
+
+impl AddAssign for Work {
+    fn add_assign(&mut self, other: Work) {
+        self.executed += other.executed;
+        self.model += other.model;
+        self.sent += other.sent;
+    }
+}
+
+impl Mul<f64> for Work {
+    type Output = Work;
+
+    fn mul(self, factor: f64) -> Work {
+        Work {
+            executed: self.executed * factor,
+            model: self.model * factor,
+            sent: self.sent * factor,
+        }
+    }
+}
+
+/// The times of a batch that passed through a pipeline.
+#[derive(Clone, Debug)]
+pub struct PipelineTime {
+    /// From its start to the end of its last program on this host.
+    pub span: Duration,
+    /// The time that each stage of this host spent in its programs.
+    pub busy: Vec<Duration>,
+}

@@ -1,0 +1,92 @@
+//! The settings of a run's state.
+
+use std::fmt;
+
+use super::Reference;
+
+/// The state that is sharded over the cores of the `data` axis, under PyTorch's names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fsdp {
+    /// Nothing.
+    #[default]
+    No,
+    /// The optimizer's slots (ZeRO stage 1).
+    ShardOptimizer,
+    /// Also the gradients (stage 2).
+    ShardGradOp,
+    /// Also the parameters (stage 3).
+    FullShard,
+    /// The same as `FullShard` over the cores of each host, all of which have all shards.
+    HybridShard,
+    /// The same as `ShardGradOp` over the cores of each host.
+    HybridShardZero2,
+}
+
+impl fmt::Display for Fsdp {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Fsdp::No => "no",
+            Fsdp::ShardOptimizer => "shard_optimizer",
+            Fsdp::ShardGradOp => "shard_grad_op",
+            Fsdp::FullShard => "full_shard",
+            Fsdp::HybridShard => "hybrid_shard",
+            Fsdp::HybridShardZero2 => "hybrid_shard_zero2",
+        })
+    }
+}
+
+impl Fsdp {
+    /// Whether each core keeps only its shard of gradients.
+    pub fn shards_gradients(self) -> bool {
+        !matches!(self, Fsdp::No | Fsdp::ShardOptimizer)
+    }
+
+    /// Whether each core keeps only its shard of parameters.
+    pub fn shards_parameters(self) -> bool {
+        matches!(self, Fsdp::FullShard | Fsdp::HybridShard)
+    }
+
+    /// Whether each host has all shards.
+    pub fn is_within_hosts(self) -> bool {
+        matches!(self, Fsdp::HybridShard | Fsdp::HybridShardZero2)
+    }
+}
+
+/// The settings of a run's state on the cores.
+#[derive(Clone, Copy, Debug)]
+pub struct StateConfig {
+    pub seed: u64,
+    /// The most rows of a batch on each core.
+    pub rows_per_core: usize,
+    /// The bound of the gradients' norm; infinity where gradients are not clipped.
+    pub max_grad_norm: f64,
+    pub fsdp: Fsdp,
+    /// Whether the cores that share layers divide the positions of rows between them.
+    pub sequence_parallel: bool,
+    /// Whether a step takes several programs: one for each batch, and one that updates. Needed where a step has
+    /// several batches, or where the update depends on their results.
+    pub accumulates: bool,
+    /// Whether the loss is scaled, as products in float16 need.
+    pub scales_loss: bool,
+    /// Whether the optimizer's state is in host memory between updates.
+    pub offloads_optimizer: bool,
+    /// The frozen model that the trained one is compared with.
+    pub reference: Option<Reference>,
+}
+
+impl Default for StateConfig {
+    /// One row on each core, without clipping.
+    fn default() -> StateConfig {
+        StateConfig {
+            seed: 42,
+            rows_per_core: 1,
+            max_grad_norm: f64::INFINITY,
+            fsdp: Fsdp::No,
+            sequence_parallel: false,
+            accumulates: false,
+            scales_loss: false,
+            offloads_optimizer: false,
+            reference: None,
+        }
+    }
+}

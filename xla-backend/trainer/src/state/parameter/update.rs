@@ -1,0 +1,156 @@
+//! The update of parameters by their reduced gradients in a recorded program.
+
+use std::collections::BTreeMap;
+
+use traind_models::optimizers::{Optimizer, Scalars, Update, Updated};
+use traind_xla::Tensor;
+use traind_xla::mesh::{Axis, Mesh};
+use traind_xla::ops::ShardHolders;
+use traind_xla::runtime::Recording;
+
+use super::Gradient;
+use crate::error::Result;
+
+/// The arguments that the updates of all parameters share.
+#[derive(Clone, Copy)]
+pub(crate) struct ParameterUpdate<'a> {
+    pub optimizer: &'a dyn Optimizer,
+    pub scalars: &'a Scalars,
+    /// The factor that gradients are multiplied with first.
+    pub factor: &'a Tensor,
+    /// A condition without which nothing changes.
+    pub only_if: Option<&'a Tensor>,
+    pub mesh: &'a Mesh,
+    /// Present where this core updates shards of parameters of which it has the whole.
+    pub shard: Option<&'a ShardNumbers>,
+}
+
+/// The shard that a core updates, by u32 scalars.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardNumbers {
+    /// Among those of all cores that have different ones.
+    pub shard: Tensor,
+    /// The place of these cores on the `tensor` axis.
+    pub group: Tensor,
+}
+
+/// A parameter and its slots before the update.
+struct Before {
+    parameter: Tensor,
+    slots: Vec<Tensor>,
+}
+
+impl ParameterUpdate<'_> {
+    /// Records the updates by all of `gradients`.
+    pub(crate) fn apply(&self, at: &mut Recording<'_>, gradients: &[Gradient<'_>]) -> Result<()> {
+        let (of_copies, others): (Vec<_>, Vec<_>) =
+            gradients.iter().partition(|gradient| self.changes_copies(gradient));
+        let mut by_layer: BTreeMap<_, Vec<&Gradient<'_>>> = BTreeMap::new();
+        for gradient in of_copies {
+            by_layer.entry(gradient.layer()).or_default().push(gradient);
+        }
+        for (number, of_layer) in by_layer.values().enumerate() {
+            if !self.apply_to_copies(at, of_layer, number)? {
+                of_layer.iter().try_for_each(|gradient| self.apply_to_one(at, gradient))?;
+            }
+        }
+        others.iter().try_for_each(|gradient| self.apply_to_one(at, gradient))
+    }
+
+    /// Whether cores of this host alone update a parameter in shards of which each has the whole, whatever the step.
+    fn changes_copies(&self, gradient: &Gradient<'_>) -> bool {
+        gradient.updates_shard_of_whole() && !gradient.is_over_hosts() && self.only_if.is_none()
+    }
+
+    /// Records the updates of such parameters of a layer in one operation, if the optimizer has one.
+    fn apply_to_copies(
+        &self,
+        at: &mut Recording<'_>,
+        gradients: &[&Gradient<'_>],
+        meeting: usize,
+    ) -> Result<bool> {
+        let Some(numbers) = self.shard else { return Ok(false) };
+        let before = gradients.iter().map(|gradient| Before::of(at, gradient));
+        let before = before.collect::<Result<Vec<_>>>()?;
+        let updates = before
+            .iter()
+            .zip(gradients)
+            .map(|(before, gradient)| self.update(gradient, &before.parameter, &before.slots));
+        let groups = self.mesh.groups(&[Axis::Data]);
+        let ShardNumbers { shard, group } = numbers;
+        let holders = ShardHolders { groups: &groups, core: shard, group, meeting };
+        let updates: Vec<Update<'_>> = updates.collect();
+        let Some(updated) = self.optimizer.update_copies(&updates, &holders)? else {
+            return Ok(false);
+        };
+        for ((gradient, before), updated) in gradients.iter().zip(&before).zip(&updated) {
+            self.assign_slots(at, gradient, before, updated)?;
+            at.assign(gradient.parameter.value, &updated.parameter)?;
+        }
+        Ok(true)
+    }
+
+    fn apply_to_one(&self, at: &mut Recording<'_>, gradient: &Gradient<'_>) -> Result<()> {
+        let before = Before::of(at, gradient)?;
+        let whole = &before.parameter;
+        let groups = gradient.training.distribution.layout().shards().groups(self.mesh);
+        let number = self.shard.filter(|_| gradient.updates_shard_of_whole());
+        let held = match number {
+            Some(numbers) => whole.shard(&numbers.shard, &groups)?,
+            None => whole.clone(),
+        };
+        let updated = self.optimizer.update(&self.update(gradient, &held, &before.slots))?;
+        self.assign_slots(at, gradient, &before, &updated)?;
+        let next = self.chosen(&updated.parameter, &held)?;
+        let next = match number {
+            Some(_) => next.gather_shards(whole.shape(), &groups)?,
+            None => next,
+        };
+        Ok(at.assign(gradient.parameter.value, &next)?)
+    }
+
+    fn update<'u>(
+        &'u self,
+        gradient: &'u Gradient<'_>,
+        parameter: &'u Tensor,
+        slots: &'u [Tensor],
+    ) -> Update<'u> {
+        Update {
+            parameter,
+            gradient: &gradient.value,
+            factor: Some(self.factor),
+            slots,
+            scalars: self.scalars,
+            weight_decay: gradient.training.weight_decay,
+        }
+    }
+
+    fn assign_slots(
+        &self,
+        at: &mut Recording<'_>,
+        gradient: &Gradient<'_>,
+        before: &Before,
+        updated: &Updated,
+    ) -> Result<()> {
+        let slots = gradient.training.slots.iter().zip(&before.slots).zip(&updated.slots);
+        for ((slot, old), new) in slots {
+            at.assign(slot.variable, &self.chosen(new, old)?)?;
+        }
+        Ok(())
+    }
+
+    fn chosen(&self, new: &Tensor, old: &Tensor) -> Result<Tensor> {
+        match self.only_if {
+            Some(condition) => Ok(condition.select(new, old)?),
+            None => Ok(new.clone()),
+        }
+    }
+}
+
+impl Before {
+    fn of(at: &mut Recording<'_>, gradient: &Gradient<'_>) -> Result<Before> {
+        let slots = gradient.training.slots.iter().map(|slot| at.read(slot.variable));
+        let slots = slots.collect::<Result<_, _>>()?;
+        Ok(Before { parameter: at.read(gradient.parameter.value)?, slots })
+    }
+}

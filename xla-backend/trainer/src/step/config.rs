@@ -1,0 +1,101 @@
+//! The settings of a training step.
+
+use traind_models::tasks::Preference;
+use traind_models::{Model, optimizers};
+use traind_xla::DType;
+
+use crate::error::Result;
+use crate::state::{MeshConfig, Pipeline, PipelineConfig, StateConfig};
+
+/// Everything besides the model that the programs of a run are recorded from. The default trains in float32 with
+/// AdamW on one core, one row a step.
+#[derive(Clone, Debug)]
+pub struct StepConfig {
+    pub mesh: MeshConfig,
+    pub pipeline: PipelineConfig,
+    pub state: StateConfig,
+    pub forward: ForwardConfig,
+    pub optimizer: OptimizerConfig,
+    /// The rows of a step on all cores.
+    pub rows_per_step: u64,
+}
+
+/// The settings of the forward pass.
+#[derive(Clone, Copy, Debug)]
+pub struct ForwardConfig {
+    /// The type of products; parameters, sums, norms and the loss are f32.
+    pub compute_dtype: DType,
+    /// The probability that labels share; 0 keeps the model's own loss.
+    pub label_smoothing: f64,
+    /// The objective where rows are pairs.
+    pub preference: Option<Preference>,
+    /// Whether training has dropout, where the model's config has a rate.
+    pub dropout: bool,
+    /// Whether layers are computed again for the backward pass, which saves memory.
+    pub gradient_checkpointing: bool,
+    /// Whether training rows get noise on their embeddings (NEFTune).
+    pub embedding_noise: bool,
+}
+
+/// An optimizer of [`traind_models::optimizers`].
+#[derive(Clone, Debug)]
+pub struct OptimizerConfig {
+    /// Its name there, such as `adamw_torch`.
+    pub name: String,
+    pub settings: optimizers::Settings,
+}
+
+impl Default for StepConfig {
+    fn default() -> StepConfig {
+        StepConfig {
+            mesh: MeshConfig::default(),
+            pipeline: PipelineConfig::default(),
+            state: StateConfig::default(),
+            forward: ForwardConfig::default(),
+            optimizer: OptimizerConfig::default(),
+            rows_per_step: 1,
+        }
+    }
+}
+
+impl Default for ForwardConfig {
+    fn default() -> ForwardConfig {
+        ForwardConfig {
+            compute_dtype: DType::F32,
+            label_smoothing: 0.0,
+            preference: None,
+            dropout: true,
+            gradient_checkpointing: false,
+            embedding_noise: false,
+        }
+    }
+}
+
+impl Default for OptimizerConfig {
+    fn default() -> OptimizerConfig {
+        OptimizerConfig {
+            name: "adamw_torch".to_owned(),
+            settings: optimizers::Settings::default(),
+        }
+    }
+}
+
+impl StepConfig {
+    /// The sequences of tokens that the model reads of a row.
+    pub fn sequences_per_row(&self) -> usize {
+        if self.forward.preference.is_some() { 2 } else { 1 }
+    }
+
+    /// The stages that `model` is divided into.
+    pub(crate) fn pipeline_of(&self, model: &dyn Model) -> Result<Pipeline> {
+        Pipeline::of_model(model, self.mesh.stages(), &self.pipeline)
+    }
+
+    /// The settings of the state, with the sums that a pipeline, a scaled loss or an update in parts needs.
+    pub(super) fn state_with_sums(&self) -> StateConfig {
+        let StateConfig { accumulates, scales_loss, offloads_optimizer, .. } = self.state;
+        let accumulates =
+            accumulates || scales_loss || offloads_optimizer || self.mesh.stages() > 1;
+        StateConfig { accumulates, ..self.state }
+    }
+}

@@ -1,0 +1,283 @@
+//! The forward pass that training and evaluation share: the model, its compute type and its loss.
+
+use std::sync::Arc;
+
+use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
+use traind_models::tasks::{LabelSmoother, Preference, Preferences, num_items_in_batch};
+use traind_models::{
+    Batch, Chunks, Forward, HiddenStates, Lengths, Logits, Model, Output, ParameterTensors,
+};
+use traind_xla::ops::random::Random;
+use traind_xla::runtime::{Recording, StepInput};
+use traind_xla::{DType, Shape, Tensor};
+
+use super::{BatchLayout, ForwardConfig, StepConfig};
+use crate::error::Result;
+use crate::state::Reference;
+
+/// The magnitude of the noise on embeddings, before it is divided by the root of their width.
+pub(crate) const EMBEDDING_NOISE: &str = "embedding_noise";
+
+/// The states of the chunk before, the first of which is absent in the first chunk, and the second in
+/// models that read one sequence.
+const STATES: [&str; 2] = ["states", "source_states"];
+
+#[derive(Clone)]
+pub struct ForwardPass {
+    pub model: Arc<dyn Model>,
+    /// The parts of the model that are recorded by themselves.
+    pub chunks: Chunks,
+    /// The cores that divide the positions of rows between layers.
+    pub position_shares: usize,
+    pub layout: BatchLayout,
+    /// The type of products; parameters, sums, norms and the loss are f32.
+    pub compute_dtype: DType,
+    /// Replaces the model's own loss (`label_smoothing_factor`).
+    pub smoother: Option<LabelSmoother>,
+    /// Replaces it where a row is a pair, of which a frozen reference reads the same.
+    pub preference: Option<Preference>,
+    pub reference: Option<Reference>,
+    /// The model of the reference, where that is not the trained one.
+    pub reference_model: Option<Arc<dyn Model>>,
+    /// Whether training has dropout, where the model's config has a rate.
+    pub dropout: bool,
+    pub gradient_checkpointing: bool,
+    /// Whether training rows get noise on their embeddings (`neftune_noise_alpha`).
+    pub embedding_noise: bool,
+}
+
+impl ForwardPass {
+    /// The pass of a model. `inputs` are those that the tokenizer provides.
+    pub fn new(
+        config: &StepConfig,
+        model: &Arc<dyn Model>,
+        chunks: Chunks,
+        inputs: ModelInputs,
+    ) -> Result<ForwardPass> {
+        let ForwardConfig { compute_dtype, label_smoothing, preference, .. } = config.forward;
+        let ForwardConfig { dropout, gradient_checkpointing, embedding_noise, .. } = config.forward;
+        let divides_positions = config.state.sequence_parallel;
+        let smoother = (label_smoothing > 0.0).then(|| LabelSmoother::new(label_smoothing));
+        Ok(ForwardPass {
+            model: Arc::clone(model),
+            chunks,
+            position_shares: if divides_positions { config.mesh.tensor } else { 1 },
+            layout: BatchLayout::of(model.as_ref(), inputs, config.sequences_per_row()),
+            compute_dtype,
+            smoother: smoother.transpose()?,
+            preference,
+            reference: config.state.reference,
+            reference_model: None,
+            dropout,
+            gradient_checkpointing,
+            embedding_noise,
+        })
+    }
+
+    /// The inputs of `chunk` for a batch of `sizes`, in the order in which they are uploaded: those of
+    /// the batch, `shared`, and the states of the chunk before.
+    pub fn inputs(
+        &self,
+        sizes: &BatchSizes,
+        shared: impl IntoIterator<Item = StepInput>,
+        chunk: usize,
+    ) -> Result<Vec<StepInput>> {
+        let mut inputs = self.layout.step_inputs(sizes);
+        inputs.extend(shared);
+        if !self.chunks.is_first(chunk) {
+            inputs.extend(self.state_inputs(sizes, STATES)?);
+        }
+        Ok(inputs)
+    }
+
+    /// Inputs with the shapes of the states between chunks.
+    pub(crate) fn state_inputs(
+        &self,
+        sizes: &BatchSizes,
+        names: [&str; 2],
+    ) -> Result<Vec<StepInput>> {
+        let shapes = self.state_shapes(sizes)?;
+        Ok(names.into_iter().zip(shapes).map(|(name, shape)| StepInput::new(name, shape)).collect())
+    }
+
+    /// The shapes of the states between chunks on a core.
+    pub fn state_shapes(&self, sizes: &BatchSizes) -> Result<Vec<Shape>> {
+        let lengths = Lengths {
+            positions: sizes.get(BatchAxis::Positions),
+            target_positions: sizes.get(BatchAxis::TargetPositions),
+        };
+        // Those of the reference are beside them.
+        let models = if self.reference.is_some() { 2 } else { 1 };
+        let rows = models * sizes.rows() * self.layout.sequences();
+        let (model, shares) = (self.model.as_ref(), self.position_shares);
+        Ok(self.chunks.state_shapes(model, rows, lengths, shares)?)
+    }
+
+    /// The bytes of the states between chunks.
+    pub(super) fn state_bytes(&self, sizes: &BatchSizes) -> Result<u64> {
+        let states = self.state_inputs(sizes, STATES)?;
+        Ok(states.iter().map(|input| input.shape.size_bytes() as u64).sum())
+    }
+
+    /// The random bits of `chunk`, which are those that it has in the whole model.
+    pub(crate) fn random_of(&self, chunk: usize, random: Random) -> Result<Random> {
+        let (model, has_noise) = (self.model.as_ref(), self.embedding_noise);
+        let draws = self.chunks.draws_before(model, chunk, has_noise)?;
+        Ok(random.after_sites(draws))
+    }
+
+    /// The states that `chunk` reads; none in the first.
+    pub(crate) fn states_before(&self, at: &Recording<'_>, chunk: usize) -> Vec<Tensor> {
+        match self.chunks.is_first(chunk) {
+            true => Vec::new(),
+            false => STATES.iter().filter_map(|name| at.input(name).cloned()).collect(),
+        }
+    }
+
+    /// Records `chunk` over this core's rows, as in training if `random` is given.
+    pub(crate) fn record(
+        &self,
+        at: &Recording<'_>,
+        parameters: PassParameters,
+        random: Option<&Random>,
+        chunk: usize,
+    ) -> Result<Passed> {
+        let PassParameters { trained, reference } = parameters;
+        let (parameters, trains) = (trained.computed_in(self.compute_dtype), random.is_some());
+        let embedding_noise = random.and_then(|_| at.input(EMBEDDING_NOISE));
+        let forward = Forward {
+            trace: at.trace(),
+            parameters: &parameters,
+            random: random.filter(|_| self.dropout),
+            gradient_checkpointing: self.gradient_checkpointing && trains,
+            adapters: Some(self.model.adapters()),
+            cache: None,
+            embedding_noise,
+        };
+        let reference = reference.map(|parameters| parameters.computed_in(self.compute_dtype));
+        let frozen = reference.as_ref().map(|parameters| self.reference_forward(at, parameters));
+        let batch = self.layout.bind(at);
+        let model = self.model.as_ref();
+        let before = HiddenStates::of_tensors(self.states_before(at, chunk).into_iter());
+        let [before, frozen_before] = match (&frozen, before) {
+            (Some(_), Some(before)) => halves(&before)?.map(Some),
+            (_, before) => [before, None],
+        };
+        let states = self.chunks.states(model, chunk, &forward, before, &batch)?;
+        let frozen_states = |frozen| {
+            self.chunks.states(self.reference_model(), chunk, frozen, frozen_before, &batch)
+        };
+        if !self.chunks.is_last(chunk) {
+            return Ok(Passed::States(match &frozen {
+                Some(frozen) => joined(&states, &frozen_states(frozen)?)?,
+                None => states,
+            }));
+        }
+        let output = model.head(&forward, &states, &batch)?;
+        let last = match (&self.preference, &frozen) {
+            (Some(preference), Some(frozen)) => {
+                let states = frozen_states(frozen)?;
+                let reference = self.reference_model().head(frozen, &states, &batch)?.logits;
+                compared(preference, output, &reference, &batch)?
+            }
+            _ => self.with_job_loss(output, trains, &batch)?,
+        };
+        Ok(Passed::Output(last.into()))
+    }
+
+    /// The pass of the frozen reference over the same rows.
+    fn reference_forward<'a>(
+        &'a self,
+        at: &'a Recording<'_>,
+        parameters: &'a ParameterTensors,
+    ) -> Forward<'a> {
+        let has_adapters = self.reference == Some(Reference::WithAdapters);
+        Forward {
+            trace: at.trace(),
+            parameters,
+            random: None,
+            gradient_checkpointing: false,
+            adapters: has_adapters.then(|| self.model.adapters()),
+            cache: None,
+            embedding_noise: None,
+        }
+    }
+
+    fn reference_model(&self) -> &dyn Model {
+        self.reference_model.as_ref().unwrap_or(&self.model).as_ref()
+    }
+
+    /// The result of the last chunk with the loss that the job asks for.
+    fn with_job_loss(&self, mut output: Output, trains: bool, batch: &Batch) -> Result<LastOutput> {
+        let model = self.model.as_ref();
+        if let Some(smoother) = &self.smoother
+            && let Some(loss) = smoother.loss(model.output(), &output.logits, batch)?
+        {
+            output.loss = Some(loss);
+        }
+        if trains
+            && let Some(loss) = &mut output.loss
+            && let Some(items) = num_items_in_batch(model, batch)?
+        {
+            loss.weight_sum = items;
+        }
+        Ok(LastOutput { output, preferences: None })
+    }
+}
+
+/// The result of the last chunk with the loss of pairs.
+fn compared(
+    preference: &Preference,
+    output: Output,
+    reference: &Logits,
+    batch: &Batch,
+) -> Result<LastOutput> {
+    let preferences = preference.compare(&output.logits, reference, batch)?;
+    let loss = Some(preferences.loss.clone());
+    Ok(LastOutput { output: Output { loss, ..output }, preferences: Some(preferences) })
+}
+
+/// The states of the trained model and behind them those of the reference, as chunks hand them on.
+/// Nothing flows back into the reference.
+fn joined(trained: &HiddenStates, reference: &HiddenStates) -> Result<HiddenStates> {
+    let reference = reference.last.stop_gradient()?;
+    let both = [&trained.last, &reference];
+    Ok(HiddenStates::of(trained.last.trace().concatenate(&both, 0)?))
+}
+
+/// The states that [`joined`] put together.
+fn halves(states: &HiddenStates) -> Result<[HiddenStates; 2]> {
+    let both = &states.last;
+    let half = both.dims()[0] / 2;
+    let trained = both.slice(0, 0, half)?;
+    let reference = both.slice(0, half, 2 * half)?;
+    Ok([HiddenStates::of(trained), HiddenStates::of(reference)])
+}
+
+/// The parameters of a pass, as layers read them.
+pub(crate) struct PassParameters {
+    pub trained: ParameterTensors,
+    /// The parameters of the frozen reference, where there is one.
+    pub reference: Option<ParameterTensors>,
+}
+
+/// The result of a chunk.
+pub(crate) enum Passed {
+    States(HiddenStates),
+    /// The output of the last chunk.
+    Output(Box<LastOutput>),
+}
+
+/// The result of the whole model.
+pub(crate) struct LastOutput {
+    pub output: Output,
+    /// Present where rows are pairs.
+    pub preferences: Option<Preferences>,
+}
+
+impl Passed {
+    /// Records that states remain on the core, for the chunk behind.
+    pub(crate) fn send(at: &mut Recording<'_>, states: &HiddenStates) {
+        states.tensors().for_each(|states| at.send(states));
+    }
+}

@@ -1,0 +1,33 @@
+//! Records the programs that the cores run: the forward pass, a training step, an evaluation step
+//! and the values that it reads back. Nothing here compiles or runs a program.
+//!
+//! Imports `state` and `error`.
+
+mod batch;
+mod chunk_steps;
+mod config;
+mod eval_step;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod forward;
+mod generate_step;
+mod job_programs;
+mod programs;
+mod readout;
+mod schedule;
+mod train_step;
+
+pub use batch::BatchLayout;
+pub(crate) use chunk_steps::{METRIC_SUMS, SUMS};
+pub use config::{ForwardConfig, OptimizerConfig, StepConfig};
+pub use eval_step::EvalStep;
+pub use eval_step::{LOSS_DIVISOR, LOSS_SUM, WEIGHT_SUM};
+pub use forward::ForwardPass;
+pub use generate_step::{GenerateStep, SCORES, Weights};
+pub use job_programs::JobPrograms;
+pub use programs::{Program, ProgramShape, StepPrograms};
+pub use readout::{Readout, RowValues, scalar};
+pub use schedule::Schedule;
+pub(crate) use schedule::{Direction, Pass, backward_places};
+pub use train_step::TrainStep;
+pub use train_step::{GRAD_NORM, LOSS, LOSS_SCALE, METRICS, UPDATED};
