@@ -1,21 +1,50 @@
 //! The objective of a job whose rows are pairs.
 
-use traind_job_file::{DpoLoss, JobFile};
-use traind_models::tasks::{Preference, PreferenceLoss};
+use traind_job_file::{Dpo, DpoDivergence, DpoLoss, JobFile};
+use traind_models::tasks::{Divergence, Preference, PreferenceLoss};
 
 /// The objective; `None` where rows are no pairs.
 pub(super) fn preference(job: &JobFile) -> Option<Preference> {
     let dpo = &job.dpo;
-    job.has_reference().then_some(Preference {
-        loss_type: match dpo.loss_type {
-            DpoLoss::Sigmoid => PreferenceLoss::Sigmoid,
-            DpoLoss::Hinge => PreferenceLoss::Hinge,
-            DpoLoss::Ipo => PreferenceLoss::Ipo,
-            DpoLoss::Robust => PreferenceLoss::Robust,
-        },
+    let losses = dpo.weighted_losses().into_iter();
+    job.has_reference().then(|| Preference {
+        losses: losses.map(|(loss, weight)| (preference_loss(loss), weight)).collect(),
         beta: dpo.beta,
         label_smoothing: dpo.label_smoothing,
+        divergence: divergence(dpo),
+        discopop_tau: dpo.discopop_tau,
+        ld_alpha: dpo.ld_alpha,
+        use_weighting: dpo.use_weighting,
     })
+}
+
+fn preference_loss(loss: DpoLoss) -> PreferenceLoss {
+    match loss {
+        DpoLoss::Sigmoid => PreferenceLoss::Sigmoid,
+        DpoLoss::Hinge => PreferenceLoss::Hinge,
+        DpoLoss::Ipo => PreferenceLoss::Ipo,
+        DpoLoss::ExoPair => PreferenceLoss::ExoPair,
+        DpoLoss::NcaPair => PreferenceLoss::NcaPair,
+        DpoLoss::Robust => PreferenceLoss::Robust,
+        DpoLoss::BcoPair => PreferenceLoss::BcoPair,
+        DpoLoss::SppoHard => PreferenceLoss::SppoHard,
+        DpoLoss::Aot => PreferenceLoss::Aot,
+        DpoLoss::AotUnpaired => PreferenceLoss::AotUnpaired,
+        DpoLoss::ApoZero => PreferenceLoss::ApoZero,
+        DpoLoss::ApoDown => PreferenceLoss::ApoDown,
+        DpoLoss::Discopop => PreferenceLoss::Discopop,
+        DpoLoss::Sft => PreferenceLoss::Sft,
+        DpoLoss::SigmoidNorm => PreferenceLoss::SigmoidNorm,
+    }
+}
+
+fn divergence(dpo: &Dpo) -> Divergence {
+    match dpo.f_divergence_type {
+        DpoDivergence::ReverseKl => Divergence::ReverseKl,
+        DpoDivergence::ForwardKl => Divergence::ForwardKl,
+        DpoDivergence::JsDivergence => Divergence::JensenShannon,
+        DpoDivergence::AlphaDivergence => Divergence::Alpha(dpo.f_alpha_divergence_coef),
+    }
 }
 
 #[cfg(test)]
