@@ -26,13 +26,22 @@ METRICS_LIMIT = 2e-2
 LORA = {"peft": {"r": 4, "target_modules": "all-linear"}}
 OTHER = {"reference_seed": 1234}
 SHORT = {"max_length": 48}
+LOSSES = [
+    *({"loss_type": loss} for loss in ["nca_pair", "bco_pair", "sppo_hard", "aot", "aot_unpaired"]),
+    *({"loss_type": loss} for loss in ["apo_zero", "apo_down", "discopop", "sigmoid_norm"]),
+    {"loss_type": "exo_pair", "label_smoothing": 1e-3},
+    {"loss_type": ["sigmoid", "bco_pair", "sft"], "loss_weights": [0.8, 0.2, 1.0]},
+    {"loss_type": "sigmoid", "ld_alpha": 0.5, "use_weighting": True},
+    {"loss_type": "sigmoid", "f_divergence_type": "js_divergence"},
+]
 # Family, kind of rows, and arguments of DPOConfig.
 CASES = [
     ("llama", "messages", [SHORT, SHORT | LORA, SHORT | {"loss_type": "ipo", "beta": 0.3}, SHORT | {"loss_type": "hinge"}]),
     ("gpt2", "texts", [SHORT, SHORT | {"loss_type": "robust", "label_smoothing": 0.1}, SHORT | LORA, SHORT | OTHER]),
     ("qwen3", "implicit", [SHORT, SHORT | OTHER | LORA]),
+    ("llama", "implicit", [SHORT | OTHER | loss for loss in LOSSES]),
 ]  # fmt: skip
-DPO_KEYS = ["beta", "loss_type", "label_smoothing", "disable_dropout"]
+DPO_KEYS = ["beta", "loss_type", "loss_weights", "label_smoothing", "ld_alpha", "use_weighting", "f_divergence_type"]
 
 
 def main():

@@ -3,11 +3,11 @@
 //! Imports `error` alone.
 
 use traind_job_file::{
-    AttnImplementation, CorePlacement, DpoLoss, JobFile, Optim, PeftBias, Train,
+    AttnImplementation, CorePlacement, Dpo, DpoDivergence, DpoLoss, JobFile, Optim, PeftBias, Train,
 };
 use traind_models::Model;
 use traind_models::optimizers::Settings;
-use traind_models::tasks::{Preference, PreferenceLoss};
+use traind_models::tasks::{Divergence, Preference, PreferenceLoss};
 use traind_models::tuning::AdapterBias;
 use traind_xla::DType;
 use traind_xla::kernels::GpuOptions;
@@ -169,10 +169,15 @@ fn forward_config(job: &JobFile) -> ForwardConfig {
 /// The objective of pairs; `None` where rows are no pairs.
 fn preference(job: &JobFile) -> Option<Preference> {
     let dpo = &job.dpo;
-    job.has_reference().then_some(Preference {
-        loss_type: preference_loss(dpo.loss_type),
+    let losses = dpo.weighted_losses().into_iter();
+    job.has_reference().then(|| Preference {
+        losses: losses.map(|(loss, weight)| (preference_loss(loss), weight)).collect(),
         beta: dpo.beta,
         label_smoothing: dpo.label_smoothing,
+        divergence: divergence(dpo),
+        discopop_tau: dpo.discopop_tau,
+        ld_alpha: dpo.ld_alpha,
+        use_weighting: dpo.use_weighting,
     })
 }
 
@@ -181,7 +186,27 @@ fn preference_loss(loss: DpoLoss) -> PreferenceLoss {
         DpoLoss::Sigmoid => PreferenceLoss::Sigmoid,
         DpoLoss::Hinge => PreferenceLoss::Hinge,
         DpoLoss::Ipo => PreferenceLoss::Ipo,
+        DpoLoss::ExoPair => PreferenceLoss::ExoPair,
+        DpoLoss::NcaPair => PreferenceLoss::NcaPair,
         DpoLoss::Robust => PreferenceLoss::Robust,
+        DpoLoss::BcoPair => PreferenceLoss::BcoPair,
+        DpoLoss::SppoHard => PreferenceLoss::SppoHard,
+        DpoLoss::Aot => PreferenceLoss::Aot,
+        DpoLoss::AotUnpaired => PreferenceLoss::AotUnpaired,
+        DpoLoss::ApoZero => PreferenceLoss::ApoZero,
+        DpoLoss::ApoDown => PreferenceLoss::ApoDown,
+        DpoLoss::Discopop => PreferenceLoss::Discopop,
+        DpoLoss::Sft => PreferenceLoss::Sft,
+        DpoLoss::SigmoidNorm => PreferenceLoss::SigmoidNorm,
+    }
+}
+
+fn divergence(dpo: &Dpo) -> Divergence {
+    match dpo.f_divergence_type {
+        DpoDivergence::ReverseKl => Divergence::ReverseKl,
+        DpoDivergence::ForwardKl => Divergence::ForwardKl,
+        DpoDivergence::JsDivergence => Divergence::JensenShannon,
+        DpoDivergence::AlphaDivergence => Divergence::Alpha(dpo.f_alpha_divergence_coef),
     }
 }
 

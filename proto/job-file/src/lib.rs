@@ -14,6 +14,7 @@ mod aliases;
 mod checks;
 mod csv_checks;
 mod document;
+mod dpo_checks;
 mod field_doc;
 mod field_type;
 mod foreign;
@@ -47,7 +48,7 @@ pub use run_spec::{PREPARATION_FOLDER, RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
 pub use schema::data::{Data, LabelFormat, OnBadLines, PackingStrategy, Quoting};
 pub use schema::data_set::DataSet;
-pub use schema::dpo::{Dpo, DpoLoss};
+pub use schema::dpo::{Dpo, DpoDivergence, DpoLoss};
 pub use schema::generation::GenerationConfig;
 pub use schema::kubernetes::{Kubernetes, TaintEffect, Toleration, TolerationOperator};
 pub use schema::layout::{
@@ -70,8 +71,8 @@ pub use training_arguments::{
 };
 pub use values::{
     CHAT_TEMPLATES, DataFiles, DataSetUrl, EarlyStopping, FileSize, InputTokens, LabelMap,
-    LayerNumbers, Mapping, ModelSource, Offload, OptimArgs, Paths, Quantity, ReportTo, ResumeFrom,
-    ScheduleKwargs, StepsOrRatio, TOKENIZER_DEFAULT, TURN_TEMPLATES, TargetModules,
+    LayerNumbers, Mapping, ModelSource, Offload, OneOrMany, OptimArgs, Paths, Quantity, ReportTo,
+    ResumeFrom, ScheduleKwargs, StepsOrRatio, TOKENIZER_DEFAULT, TURN_TEMPLATES, TargetModules,
     is_chat_template,
 };
 pub use violation::{Violation, Warning};

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::dpo_checks;
 use crate::problems::{FIELD_UNUSED, Problems, join};
 use crate::schema::JobFile;
-use crate::schema::dpo::DpoLoss;
 use crate::schema::model::{ProblemType, TaskName};
 use crate::schema::train::Train;
-use crate::section::given;
 
 /// Reports fields that do not fit the task.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
@@ -20,7 +19,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_generation(job, problems);
     check_sft(job, problems);
     check_conversations(job, problems);
-    check_dpo(job, problems);
+    dpo_checks::check(job, problems);
     check_images(job, problems);
 }
 
@@ -228,29 +227,6 @@ fn check_conversations(job: &JobFile, problems: &mut Problems) {
     } else if job.train.do_predict {
         let description = format!("is true, but {task} has nothing to predict per row");
         problems.violation("train.do_predict", description);
-    }
-}
-
-fn check_dpo(job: &JobFile, problems: &mut Problems) {
-    let (task, dpo, train) = (job.model.task, &job.dpo, &job.train);
-    if task != TaskName::Dpo {
-        for key in given(dpo, "dpo", problems) {
-            problems.violation(&format!("dpo.{key}"), format!("applies to dpo, not to {task}"));
-        }
-        return;
-    }
-    if dpo.label_smoothing > 0.0 && dpo.loss_type != DpoLoss::Robust {
-        let description = format!("applies to the loss `robust`, not to `{}`", dpo.loss_type);
-        problems.violation("dpo.label_smoothing", description);
-    }
-    if train.label_smoothing_factor > 0.0 {
-        let description =
-            "applies to classes and tokens; the loss `robust` has dpo.label_smoothing";
-        problems.violation("train.label_smoothing_factor", description);
-    }
-    if train.neftune_noise_alpha.is_some() {
-        let description = "is not supported for dpo, whose reference has no noise";
-        problems.violation("train.neftune_noise_alpha", description);
     }
 }
 

@@ -133,7 +133,7 @@ async fn a_reference_with_other_parameters_is_refused() {
     }
 }
 
-/// Cores that share the trained model share the reference, too.
+/// Cores that share the trained model share the reference, too; with a sum of losses, each of weighted pairs.
 #[tokio::test]
 async fn divided_models_and_references_learn_what_one_core_does() {
     let fixture = fixture("dpo/dpo.json");
@@ -143,13 +143,13 @@ async fn divided_models_and_references_learn_what_one_core_does() {
         ("tensor", "parallel.tensor", "2", 4),
         ("stages", "parallel.pipeline", "2", 4),
     ] {
-        let draft = pairs(&host, name, &fixture, "sigmoid")
+        let draft = pairs(&host, name, &fixture, "mixture")
             .set("resources.cores", 2)
             .set("train.per_device_train_batch_size", rows)
             .set("train.save_strategy", "no")
             .set(key, value);
         host.complete(&draft).await;
-        check(&draft, &fixture, "sigmoid");
+        check(&draft, &fixture, "mixture");
     }
 }
 

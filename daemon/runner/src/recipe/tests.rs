@@ -17,7 +17,7 @@ fn job(sections: &str) -> JobFile {
 }
 
 /// The trainer's values for `all`, which differ from each other, each as its name.
-fn converted<T: Copy, U: Debug>(all: &[T], convert: impl Fn(T) -> U) -> Vec<String> {
+fn converted<T: Copy, U: Debug>(all: &[T], mut convert: impl FnMut(T) -> U) -> Vec<String> {
     let names: Vec<String> = all.iter().map(|it| format!("{:?}", convert(*it))).collect();
     let distinct: HashSet<&String> = names.iter().collect();
     assert_eq!(distinct.len(), all.len(), "{names:?}");
@@ -41,6 +41,12 @@ fn every_value_of_an_enumeration_has_one_of_the_trainer() {
         assert_eq!(own.is_within_hosts(), named.is_within_hosts());
     }
     assert_eq!(converted(DpoLoss::ALL, preference_loss), words(DpoLoss::ALL));
+    let mut dpo = job("").dpo;
+    let divergences = converted(DpoDivergence::ALL, |named| {
+        dpo.f_divergence_type = named;
+        divergence(&dpo)
+    });
+    assert_eq!(divergences.len(), DpoDivergence::ALL.len());
     assert_eq!(converted(PeftBias::ALL, adapter_bias), words(PeftBias::ALL));
     for named in CorePlacement::ALL {
         let axes = placement(*named).unwrap().order().map(|axis| axis.to_string());

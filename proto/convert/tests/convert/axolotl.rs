@@ -235,13 +235,45 @@ fn preferences_are_trained_on() {
 }
 
 #[test]
+fn losses_of_preferences_are_read() {
+    let notes = ["dpo_use_logits_to_keep", "train_on_inputs", "warmup_steps", "logging_steps"];
+    for (settings, expect) in [
+        ("rl: dpo\ndpo_norm_loss: true", vec![("dpo.loss_type", "sigmoid_norm")]),
+        (
+            "rl: dpo\nrpo_alpha: 0.5\ndpo_use_weighting: true",
+            vec![
+                ("dpo.loss_type", "[\"sigmoid\",\"sft\"]"),
+                ("dpo.loss_weights", "[1.0,0.5]"),
+                ("dpo.use_weighting", "true"),
+            ],
+        ),
+        (
+            "rl: dpo\ndpo_loss_type: [robust, bco_pair]\ndpo_loss_weights: [0.8, 0.2]\n\
+             dpo_label_smoothing: 0.1",
+            vec![
+                ("dpo.loss_type", "[\"robust\",\"bco_pair\"]"),
+                ("dpo.loss_weights", "[0.8,0.2]"),
+                ("dpo.label_smoothing", "0.1"),
+            ],
+        ),
+        ("rl: ipo\nrpo_alpha: 2", vec![("dpo.loss_type", "[\"ipo\",\"sft\"]")]),
+    ] {
+        check(text(Source::Axolotl, &PAIRS.replace("rl: dpo", settings), &[]), &expect, &notes);
+    }
+    for (settings, key, problem) in [
+        ("dpo_label_smoothing: 0.1", "dpo_label_smoothing", "robust"),
+        ("dpo_loss_type: [hinge]\ndpo_norm_loss: true", "dpo_norm_loss", "`sigmoid_norm`"),
+    ] {
+        let other = PAIRS.replace("rl: dpo", &format!("rl: dpo\n{settings}"));
+        check_refused(text(Source::Axolotl, &other, &[]), &[(key, problem)]);
+    }
+}
+
+#[test]
 fn preferences_of_other_kinds_are_refused() {
-    let other = PAIRS
-        .replace("rl: dpo", "rl: kto\nrpo_alpha: 1.0\ndpo_label_smoothing: 0.1")
-        .replace("chat_template.default", "llama3.intel");
+    let other =
+        PAIRS.replace("rl: dpo", "rl: kto").replace("chat_template.default", "llama3.intel");
     let expect = [
-        ("rpo_alpha", "preferences alone"),
-        ("dpo_label_smoothing", "robust"),
         ("rl", "`dpo` and `ipo`"),
         ("datasets.type", "`llama3.intel` is not supported; `chat_template.default`"),
     ];

@@ -165,13 +165,54 @@ fn keys_of_pairs() {
     };
     check_task("dpo", "dpo: {loss_type: ipo, beta: 0.2, disable_dropout: false}", "");
     check_task("dpo", "dpo: {loss_type: robust, label_smoothing: 0.1}", "");
+    check_task(
+        "dpo",
+        "dpo: {loss_type: [sigmoid, bco_pair, sft], loss_weights: [0.8, 0.2, 1]}",
+        "",
+    );
+    check_task("dpo", "dpo: {loss_type: [aot, exo_pair], label_smoothing: 0.001}", "");
+    check_task("dpo", "dpo: {loss_type: discopop, discopop_tau: 0.1, ld_alpha: 0}", "");
+    check_task(
+        "dpo",
+        "dpo: {f_divergence_type: alpha_divergence, f_alpha_divergence_coef: 0.7, use_weighting: true}",
+        "",
+    );
     check_task("dpo", "dpo: {ref_model_name_or_path: org/name}\npeft: {method: lora}", "");
     check_task("dpo", "parallel: {pipeline: 2}\nresources: {cores: 2}", "");
     for (rest, expect) in [
         (
             "dpo: {loss_type: hinge, label_smoothing: 0.1}",
-            "line 3: dpo.label_smoothing: applies to the loss `robust`, not to `hinge`",
+            "line 3: dpo.label_smoothing: applies to the losses `robust`, `exo_pair`, `aot` and \
+             `aot_unpaired`, not to `hinge`",
         ),
+        (
+            "dpo: {loss_type: exo_pair}",
+            "line 3: dpo.label_smoothing: must be above 0 for the loss `exo_pair`, such as 0.001",
+        ),
+        ("dpo: {loss_type: []}", "line 3: dpo.loss_type: must have at least one value"),
+        (
+            "dpo: {loss_type: [sigmoid, sft], loss_weights: [1]}",
+            "line 3: dpo.loss_weights: has 1 weights, but dpo.loss_type has 2 losses",
+        ),
+        (
+            "dpo: {loss_type: [sigmoid, aot], use_weighting: true}",
+            "line 3: dpo.use_weighting: does not apply to the loss `aot`, which has pairs of ranks, \
+             not of rows",
+        ),
+        (
+            "dpo: {loss_type: [ipo, nca_pair], f_divergence_type: forward_kl}",
+            "line 3: dpo.f_divergence_type: must be reverse_kl for the loss `nca_pair`, not \
+             forward_kl",
+        ),
+        (
+            "dpo: {f_alpha_divergence_coef: 0.7}",
+            "line 3: dpo.f_alpha_divergence_coef: applies to alpha_divergence, not to reverse_kl",
+        ),
+        (
+            "dpo: {loss_type: [hinge, sft], discopop_tau: 0.1}",
+            "line 3: dpo.discopop_tau: applies to the loss `discopop`, not to `hinge`, `sft`",
+        ),
+        ("dpo: {ld_alpha: 1.5}", "line 3: dpo.ld_alpha: must be at least 0 and at most 1, not 1.5"),
         ("dpo: {beta: 0}", "line 3: dpo.beta: must be above 0, not 0"),
         (
             "dpo: {ref_model_name_or_path: a/b/c}",

@@ -13,7 +13,7 @@ pub(crate) mod token_labels;
 pub use accuracy::correct_sum;
 pub use causal_lm::num_items_in_batch;
 pub use label_smoothing::LabelSmoother;
-pub use preference::{Preference, PreferenceLoss, Preferences};
+pub use preference::{Divergence, Preference, PreferenceLoss, Preferences};
 pub use sequence_classification::{ProblemType, SequenceClassification};
 
 /// The tasks of the job file, under its names.

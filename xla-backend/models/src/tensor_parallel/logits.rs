@@ -57,6 +57,11 @@ impl Logits {
         Ok(share.cores.join(&self.values, 1)?.slice(1, 0, share.size)?)
     }
 
+    /// These, each times `factor`.
+    pub(crate) fn times(&self, factor: f64) -> Result<Logits> {
+        Ok(Logits { values: self.values.mul_scalar(factor)?, share: self.share.clone() })
+    }
+
     fn reshape(&self, dims: &[usize]) -> Result<Logits> {
         Ok(Logits { values: self.values.reshape(dims)?, share: self.share.clone() })
     }

@@ -21,7 +21,7 @@ pub struct StepConfig {
 }
 
 /// The settings of the forward pass.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ForwardConfig {
     /// The type of products; parameters, sums, norms and the loss are f32.
     pub compute_dtype: DType,

@@ -54,8 +54,14 @@ impl ForwardPass {
         chunks: Chunks,
         inputs: ModelInputs,
     ) -> Result<ForwardPass> {
-        let ForwardConfig { compute_dtype, label_smoothing, preference, .. } = config.forward;
-        let ForwardConfig { dropout, gradient_checkpointing, embedding_noise, .. } = config.forward;
+        let ForwardConfig {
+            compute_dtype,
+            label_smoothing,
+            preference,
+            dropout,
+            gradient_checkpointing,
+            embedding_noise,
+        } = config.forward.clone();
         let divides_positions = config.state.sequence_parallel;
         let smoother = (label_smoothing > 0.0).then(|| LabelSmoother::new(label_smoothing));
         Ok(ForwardPass {

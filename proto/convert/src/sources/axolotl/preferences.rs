@@ -15,16 +15,12 @@ pub(super) const TABLE: Table = &[
     ("rl", Rule::Own),
     ("rl_beta", Rule::Own),
     ("trl", Rule::Own),
-    (
-        "dpo_label_smoothing",
-        Rule::Refused("dpo.label_smoothing is that of loss_type: robust, whose loss differs"),
-    ),
-    ("dpo_use_weighting", Rule::Refused("pairs have no weights; leave it out")),
-    (
-        "dpo_norm_loss",
-        Rule::Refused("log-probabilities are means over tokens with `rl: ipo` alone; leave it out"),
-    ),
-    ("rpo_alpha", Rule::Refused("the loss is that of preferences alone; leave it out")),
+    ("dpo_loss_type", Rule::Own),
+    ("dpo_loss_weights", Rule::Own),
+    ("dpo_label_smoothing", Rule::Own),
+    ("dpo_norm_loss", Rule::Own),
+    ("dpo_use_weighting", Rule::Field("dpo.use_weighting")),
+    ("rpo_alpha", Rule::Own),
     ("dpo_use_logits_to_keep", Rule::Dropped("the compiler plans the memory of a step")),
     ("dpo_padding_free", Rule::Dropped("rows are padded as needed, and padding is masked")),
     ("dpo_use_liger_kernel", Rule::Dropped(COMPILED)),
@@ -46,8 +42,7 @@ pub(super) fn is_unused(key: &str, value: &Value, draft: &mut Draft) -> bool {
 pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     let given = |key: &str| settings.get(key).filter(|value| !is_off(value));
     match given("rl").map(shown).as_deref() {
-        Some("dpo") | None => {}
-        Some("ipo") => draft.set("dpo.loss_type", "ipo".into(), "rl"),
+        Some("dpo" | "ipo") | None => read_losses(settings, draft),
         Some(other) => {
             return draft.refuse(
                 "rl",
@@ -68,6 +63,51 @@ pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
         draft.note("train_on_inputs", "dropped: the prompt of a pair has no loss");
     }
     datasets::template("", &Value::Object(settings.clone()), draft);
+}
+
+/// The losses of `rl: dpo`, or that of `ipo`, to which `rpo_alpha` adds that of the chosen answers.
+fn read_losses(settings: &Map<String, Value>, draft: &mut Draft) {
+    let given = |key: &str| settings.get(key).filter(|value| !is_off(value));
+    let is_ipo = given("rl").map(shown).as_deref() == Some("ipo");
+    let mut losses = match given("dpo_loss_type") {
+        _ if is_ipo => vec!["ipo".into()],
+        Some(Value::Array(losses)) => losses.clone(),
+        Some(loss) => vec![loss.clone()],
+        None if given("dpo_norm_loss").is_some() => vec!["sigmoid_norm".into()],
+        None => vec!["sigmoid".into()],
+    };
+    let mut weights = match given("dpo_loss_weights") {
+        Some(Value::Array(weights)) => weights.clone(),
+        _ => vec![1.0.into(); losses.len()],
+    };
+    read_smoothing(given("dpo_label_smoothing"), &losses, draft);
+    if given("dpo_norm_loss").is_some() && losses != [Value::from("sigmoid_norm")] {
+        draft.refuse("dpo_norm_loss", "is the loss `sigmoid_norm`; name it in dpo_loss_type");
+    }
+    if let Some(alpha) = given("rpo_alpha") {
+        losses.push("sft".into());
+        weights.push(alpha.clone());
+    }
+    let keys = ["rpo_alpha", "dpo_loss_type", "dpo_norm_loss", "dpo_loss_weights"];
+    let key = keys.into_iter().find(|key| given(key).is_some());
+    let Some(key) = key.or(is_ipo.then_some("rl")) else { return };
+    let is_weighted = ["rpo_alpha", "dpo_loss_weights"].iter().any(|key| given(key).is_some());
+    let losses = if losses.len() == 1 { losses.remove(0) } else { losses.into() };
+    draft.set("dpo.loss_type", losses, key);
+    if is_weighted {
+        draft.set("dpo.loss_weights", weights.into(), key);
+    }
+}
+
+fn read_smoothing(smoothing: Option<&Value>, losses: &[Value], draft: &mut Draft) {
+    const KEY: &str = "dpo_label_smoothing";
+    const SMOOTHED: [&str; 4] = ["robust", "exo_pair", "aot", "aot_unpaired"];
+    let Some(smoothing) = smoothing else { return };
+    if losses.iter().any(|loss| SMOOTHED.contains(&shown(loss).as_str())) {
+        draft.set("dpo.label_smoothing", smoothing.clone(), KEY);
+    } else {
+        draft.refuse(KEY, "dpo.label_smoothing is that of loss_type: robust, whose loss differs");
+    }
 }
 
 /// `trl.beta` comes before `rl_beta`, as in axolotl.

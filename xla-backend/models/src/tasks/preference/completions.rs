@@ -1,0 +1,110 @@
+//! The completions of pairs: the tokens that count, and their log-probabilities.
+//!
+//! P pairs, S positions.
+
+use traind_xla::{DType, Tensor};
+
+use crate::error::Result;
+use crate::model::Batch;
+use crate::tasks::token_labels::{is_class, next};
+use crate::tensor_parallel::Logits;
+
+pub(super) struct Completions {
+    /// The label behind each token, s32[2P, S].
+    labels: Tensor,
+    /// 1 where that label is a token of the completion, f32[2P, S].
+    counted: Tensor,
+    /// The weights of tokens in log-probabilities, where they differ, f32[2P, S].
+    weights: Option<Tensor>,
+    /// The number of tokens of each completion, at least 1: f32[P, 2].
+    lengths: Tensor,
+}
+
+impl Completions {
+    /// The completions of a batch's labels, whose tokens beyond the length of the pair's shorter one
+    /// weigh `ld_alpha`.
+    pub(super) fn new(
+        logits: &Logits,
+        batch: &Batch,
+        ld_alpha: Option<f64>,
+    ) -> Result<Completions> {
+        let (whole, classes) = (batch.get("labels")?, logits.classes());
+        let labels = next(whole)?;
+        let counted = is_class(&labels, classes)?.convert(DType::F32)?;
+        let lengths = is_class(whole, classes)?.convert(DType::F32)?.sum(&[1])?;
+        let lengths = by_pair(&lengths.maximum_scalar(1.0)?)?;
+        let weights = ld_alpha.map(|alpha| length_weights(&counted, alpha)).transpose()?;
+        Ok(Completions { labels, counted, weights, lengths })
+    }
+
+    /// The log-probability of each token of the completions, and 0 for other tokens: f32[2P, S].
+    pub(super) fn token_log_probabilities(&self, logits: &Logits) -> Result<Tensor> {
+        let tokens = self.labels.shape().element_count();
+        let losses = logits.flatten()?.cross_entropy(&self.labels.reshape(&[tokens])?)?;
+        Ok(losses.reshape(self.labels.dims())?.neg()?)
+    }
+
+    /// The log-probability of each completion, f32[P, 2]: the sum of those of its tokens.
+    pub(super) fn log_probabilities(&self, tokens: &Tensor) -> Result<Tensor> {
+        match &self.weights {
+            Some(weights) => by_pair(&tokens.mul(weights)?.sum(&[1])?),
+            None => by_pair(&tokens.sum(&[1])?),
+        }
+    }
+
+    /// Values of the completions [P, 2], divided by their numbers of tokens.
+    pub(super) fn means(&self, values: &Tensor) -> Result<Tensor> {
+        Ok(values.div(&self.lengths)?)
+    }
+
+    /// The mean loss of the tokens of all chosen completions, whose pairs have `weights` f32[P]; the
+    /// same for each pair, f32[P].
+    pub(super) fn chosen_token_loss(&self, tokens: &Tensor, weights: &Tensor) -> Result<Tensor> {
+        let chosen = |values: &Tensor| {
+            let sums = column(&by_pair(&values.sum(&[1])?)?, 0)?;
+            Ok::<_, crate::Error>(sums.mul(weights)?.sum_keep(&[0])?)
+        };
+        let (losses, count) = (chosen(&tokens.neg()?)?, chosen(&self.counted)?);
+        let mean = losses.div(&count.maximum_scalar(1.0)?)?;
+        Ok(mean.broadcast_to(weights.dims())?)
+    }
+
+    /// The weight of each pair by how probable its completions are in themselves, f32[P]. Nothing
+    /// flows back through it.
+    pub(super) fn confidence(&self, logits: &Logits, tokens: &Tensor) -> Result<Tensor> {
+        // log Σ p², by which the log-probability of a token is measured.
+        let flat = logits.flatten()?;
+        let squares = flat.times(2.0)?.log_sum_exp()?;
+        let squares = squares.sub(&flat.log_sum_exp()?.mul_scalar(2.0)?)?;
+        let aligned = tokens.sub(&squares.reshape(tokens.dims())?)?.mul(&self.counted)?;
+        let lengths = self.counted.sum(&[1])?.maximum_scalar(1.0)?;
+        let means = by_pair(&aligned.sum(&[1])?.div(&lengths)?)?;
+        Ok(means.sum(&[1])?.exp()?.stop_gradient()?)
+    }
+}
+
+/// 1 for the tokens of a completion up to the length of the pair's shorter one, and `alpha` behind:
+/// f32[2P, S]. The tokens of a completion follow one another.
+fn length_weights(counted: &Tensor, alpha: f64) -> Result<Tensor> {
+    let &[rows, positions] = counted.dims() else { return Ok(counted.clone()) };
+    let trace = counted.trace();
+    let position = trace.iota(DType::F32, &[rows, positions], 1)?;
+    let beyond = trace.full(positions as f64, position.shape().clone())?;
+    let first = counted.gt_scalar(0.0)?.select(&position, &beyond)?.min(&[1])?;
+    let lengths = by_pair(&counted.sum(&[1])?)?;
+    let shorter = lengths.min(&[1])?.unsqueeze(1)?.broadcast_to(&[rows / 2, 2])?;
+    let end = first.add(&shorter.reshape(&[rows])?)?.unsqueeze(1)?;
+    let is_shared = position.lt(&end.broadcast_to(&[rows, positions])?)?;
+    let one = trace.full(1.0, position.shape().clone())?;
+    Ok(is_shared.select(&one, &one.mul_scalar(alpha)?)?)
+}
+
+/// Values of rows, f32[2P], by their pairs: f32[P, 2].
+pub(super) fn by_pair(values: &Tensor) -> Result<Tensor> {
+    Ok(values.reshape(&[values.shape().element_count() / 2, 2])?)
+}
+
+/// A column of values [P, 2]: [P].
+pub(super) fn column(values: &Tensor, index: usize) -> Result<Tensor> {
+    Ok(values.slice(1, index, index + 1)?.squeeze(1)?)
+}

@@ -1,0 +1,175 @@
+//! The losses of pairs, under the names of TRL.
+//!
+//! P pairs.
+
+use traind_xla::Tensor;
+
+use super::Preference;
+use super::completions::{Completions, column};
+use super::ranks::of_equal_rank;
+use crate::error::Result;
+
+/// The loss of a pair by the scores c and r of its chosen and its rejected completion, which are their
+/// log-ratios unless the divergence is another, and their margin m = c - r.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreferenceLoss {
+    /// -log σ(β m)
+    Sigmoid,
+    /// max(0, 1 - β m)
+    Hinge,
+    /// (m - 1 / 2β)², where the scores are means over tokens (Azar et al., 2023).
+    Ipo,
+    /// The divergence of σ(β m) from labels smoothed by `label_smoothing` (Ji et al., 2024).
+    ExoPair,
+    /// -log σ(β c) - ½ log σ(-β c) - ½ log σ(-β r) (Chen et al., 2024).
+    NcaPair,
+    /// The sigmoid loss where labels are flipped with the probability `label_smoothing` (Chowdhury et
+    /// al., 2024).
+    Robust,
+    /// -log σ(β c) - log σ(-β r) (Jung et al., 2024).
+    BcoPair,
+    /// (c - 1 / 2β)² + (r + 1 / 2β)² (Wu et al., 2024).
+    SppoHard,
+    /// The sigmoid loss between the margins of the model and of the reference of equal rank among the
+    /// pairs (Melnyk et al., 2024).
+    Aot,
+    /// The same between chosen and rejected completions of equal rank.
+    AotUnpaired,
+    /// 1 - σ(β c) + σ(β r) (D'Oosterlinck et al., 2024).
+    ApoZero,
+    /// σ(β c) + 1 - σ(β m), of the same paper.
+    ApoDown,
+    /// A mixture of logistic and exponential loss (Lu et al., 2024).
+    Discopop,
+    /// The mean loss of the tokens of all chosen completions.
+    Sft,
+    /// The sigmoid loss where the scores are means over tokens.
+    SigmoidNorm,
+}
+
+/// The pairs of a batch, as losses see them.
+pub(super) struct Pairs<'a> {
+    pub preference: &'a Preference,
+    pub completions: &'a Completions,
+    /// The model's log-probabilities of tokens, f32[2P, S].
+    pub tokens: Tensor,
+    /// The log-probabilities of completions by the model and by the reference, f32[P, 2].
+    pub own: Tensor,
+    pub frozen: Tensor,
+    /// The scores of completions, f32[P, 2].
+    pub scores: Tensor,
+    /// f32[P]; 0 for empty slots.
+    pub weights: Tensor,
+}
+
+impl Pairs<'_> {
+    /// The loss of each pair, f32[P].
+    pub(super) fn losses(&self, loss: PreferenceLoss) -> Result<Tensor> {
+        match loss {
+            PreferenceLoss::Sigmoid => softplus(&self.scaled_margins()?.neg()?),
+            PreferenceLoss::Hinge => Ok(self.scaled_margins()?.one_minus()?.relu()?),
+            PreferenceLoss::Ipo => square(&self.mean_margins()?.sub_scalar(self.half())?),
+            PreferenceLoss::ExoPair => self.exo_pair(),
+            PreferenceLoss::NcaPair => self.nca_pair(),
+            PreferenceLoss::Robust => self.robust(),
+            PreferenceLoss::BcoPair => {
+                let [chosen, rejected] = self.rewards()?;
+                Ok(softplus(&chosen.neg()?)?.add(&softplus(&rejected)?)?)
+            }
+            PreferenceLoss::SppoHard => {
+                let chosen = square(&column(&self.scores, 0)?.sub_scalar(self.half())?)?;
+                Ok(chosen.add(&square(&column(&self.scores, 1)?.add_scalar(self.half())?)?)?)
+            }
+            PreferenceLoss::Aot => self.ranked(&margins(&self.own)?, &margins(&self.frozen)?),
+            PreferenceLoss::AotUnpaired => {
+                self.ranked(&column(&self.scores, 0)?, &column(&self.scores, 1)?)
+            }
+            PreferenceLoss::ApoZero => {
+                let [chosen, rejected] = self.rewards()?;
+                Ok(chosen.logistic()?.one_minus()?.add(&rejected.logistic()?)?)
+            }
+            PreferenceLoss::ApoDown => {
+                let [chosen, _] = self.rewards()?;
+                Ok(chosen.logistic()?.add(&self.scaled_margins()?.logistic()?.one_minus()?)?)
+            }
+            PreferenceLoss::Discopop => self.discopop(),
+            PreferenceLoss::Sft => self.completions.chosen_token_loss(&self.tokens, &self.weights),
+            PreferenceLoss::SigmoidNorm => {
+                softplus(&self.mean_margins()?.mul_scalar(-self.preference.beta)?)
+            }
+        }
+    }
+
+    fn exo_pair(&self) -> Result<Tensor> {
+        let (scaled, flipped) = (self.scaled_margins()?, self.preference.label_smoothing);
+        // The share of one completion times how far its logarithm is from the smoothed label's.
+        let part = |scaled: &Tensor, label: f64| {
+            let distance = softplus(&scaled.neg()?)?.neg()?.sub_scalar(label.ln())?;
+            Ok::<_, crate::Error>(scaled.logistic()?.mul(&distance)?)
+        };
+        Ok(part(&scaled, 1.0 - flipped)?.add(&part(&scaled.neg()?, flipped)?)?)
+    }
+
+    fn nca_pair(&self) -> Result<Tensor> {
+        let [chosen, rejected] = self.rewards()?;
+        let lowered = softplus(&chosen)?.add(&softplus(&rejected)?)?.mul_scalar(0.5)?;
+        Ok(softplus(&chosen.neg()?)?.add(&lowered)?)
+    }
+
+    fn robust(&self) -> Result<Tensor> {
+        let (scaled, flipped) = (self.scaled_margins()?, self.preference.label_smoothing);
+        let right = softplus(&scaled.neg()?)?.mul_scalar(1.0 - flipped)?;
+        let wrong = softplus(&scaled)?.mul_scalar(flipped)?;
+        Ok(right.sub(&wrong)?.mul_scalar(1.0 / (1.0 - 2.0 * flipped))?)
+    }
+
+    /// The smoothed sigmoid loss between `above` f32[P] and the value of `below` f32[P] of the same rank.
+    fn ranked(&self, above: &Tensor, below: &Tensor) -> Result<Tensor> {
+        let flipped = self.preference.label_smoothing;
+        let below = of_equal_rank(above, below, &self.weights)?;
+        let scaled = above.sub(&below)?.mul_scalar(self.preference.beta)?;
+        let right = softplus(&scaled.neg()?)?.mul_scalar(1.0 - flipped)?;
+        Ok(right.add(&softplus(&scaled)?.mul_scalar(flipped)?)?)
+    }
+
+    fn discopop(&self) -> Result<Tensor> {
+        let scaled = self.scaled_margins()?;
+        let share = scaled.mul_scalar(1.0 / self.preference.discopop_tau)?.logistic()?;
+        let logistic = softplus(&scaled.neg()?)?.mul(&share.one_minus()?)?;
+        Ok(logistic.add(&scaled.neg()?.exp()?.mul(&share)?)?)
+    }
+
+    /// β times the scores of the chosen and of the rejected completions, f32[P] each.
+    fn rewards(&self) -> Result<[Tensor; 2]> {
+        let rewards = self.scores.mul_scalar(self.preference.beta)?;
+        Ok([column(&rewards, 0)?, column(&rewards, 1)?])
+    }
+
+    fn scaled_margins(&self) -> Result<Tensor> {
+        Ok(margins(&self.scores)?.mul_scalar(self.preference.beta)?)
+    }
+
+    /// The margins of the scores' means over tokens.
+    fn mean_margins(&self) -> Result<Tensor> {
+        margins(&self.completions.means(&self.scores)?)
+    }
+
+    /// 1 / 2β.
+    fn half(&self) -> f64 {
+        0.5 / self.preference.beta
+    }
+}
+
+fn margins(values: &Tensor) -> Result<Tensor> {
+    Ok(column(values, 0)?.sub(&column(values, 1)?)?)
+}
+
+fn square(x: &Tensor) -> Result<Tensor> {
+    Ok(x.mul(x)?)
+}
+
+/// `log(1 + exp(x))`, which is `-log σ(-x)`, without overflow for any x.
+pub(super) fn softplus(x: &Tensor) -> Result<Tensor> {
+    let tail = x.abs()?.neg()?.exp()?.log1p()?;
+    Ok(x.maximum_scalar(0.0)?.add(&tail)?)
+}
