@@ -17,3 +17,5 @@ pub(crate) mod notifier;
 pub(crate) mod planner;
 pub(crate) mod preparer;
 mod queue;
+#[cfg(test)]
+mod scale;

@@ -17,6 +17,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod unfinished;
 mod write;
 
 use std::fs::{OpenOptions, Permissions};
@@ -38,6 +39,7 @@ pub(crate) use write::Restart;
 
 use bulletin::Bulletin;
 use tokio::sync::Notify;
+use unfinished::Unfinished;
 
 use crate::notification::Receiver;
 
@@ -59,6 +61,7 @@ struct Inner {
     reader: Mutex<Connection>,
     writer: Mutex<Connection>,
     bulletin: Bulletin,
+    unfinished: Unfinished,
     /// Whether the past is stored, and not what happens now.
     is_draft: bool,
     /// The receivers of notifications that the operator named.
@@ -87,6 +90,7 @@ impl Store {
             writer: Mutex::new(writer),
             reader: Mutex::new(reader),
             bulletin: Bulletin::default(),
+            unfinished: Unfinished::default(),
             is_draft,
             receivers: OnceLock::new(),
             outbox: Notify::new(),

@@ -1,13 +1,13 @@
 //! Queries for jobs and events.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use prost::Message;
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 use traind_proto::v1;
 
-use super::job::{FULL, SUMMARY, state, unreadable};
+use super::job::{FULL, SUMMARY, unreadable};
 use super::{Job, Store, StoreError};
 use crate::jobs::state::JobState;
 
@@ -30,6 +30,12 @@ pub(crate) struct Billed {
     /// The energy of all jobs whose hosts report it.
     pub energy_joules: Option<f64>,
 }
+
+/// Read from an index alone: rows of jobs are long.
+pub(super) const BILLED_SQL: &str = "SELECT total(billed_seconds),
+    total(billed_seconds * price_per_hour) / 3600,
+    total(billed_seconds * (on_demand_price_per_hour - price_per_hour)) / 3600,
+    sum(energy_joules) FROM jobs";
 
 impl Store {
     /// Returns the job with this id.
@@ -82,15 +88,6 @@ impl Store {
         }
     }
 
-    /// Lists jobs that have not ended, in the order of submission.
-    pub(crate) fn unfinished(&self) -> Result<Vec<Job>, StoreError> {
-        let sql = format!(
-            "SELECT {SUMMARY} FROM jobs
-             WHERE state IN ('pending', 'starting', 'running', 'cancelling') ORDER BY number"
-        );
-        self.many(&sql, [], Job::from_row, "list unfinished jobs")
-    }
-
     /// Lists jobs that hold cores, in the order of submission.
     pub(crate) fn active(&self) -> Result<Vec<Job>, StoreError> {
         let sql = format!(
@@ -120,9 +117,6 @@ impl Store {
 
     /// Returns sums over the ended runs of all jobs, and their energy.
     pub(crate) fn billed(&self) -> Result<Billed, StoreError> {
-        let sql = "SELECT total(billed_seconds), total(billed_seconds * price_per_hour) / 3600,
-            total(billed_seconds * (on_demand_price_per_hour - price_per_hour)) / 3600,
-            sum(energy_joules) FROM jobs";
         let read = |row: &Row<'_>| {
             Ok(Billed {
                 seconds: row.get(0)?,
@@ -131,7 +125,7 @@ impl Store {
                 energy_joules: row.get(3)?,
             })
         };
-        self.reader().query_row(sql, [], read).map_err(StoreError::sqlite("sum up costs"))
+        self.reader().query_row(BILLED_SQL, [], read).map_err(StoreError::sqlite("sum up costs"))
     }
 
     /// Returns statistics of a job's splits, in the order in which they were prepared.
@@ -175,15 +169,6 @@ impl Store {
     pub(crate) fn ids(&self) -> Result<HashSet<String>, StoreError> {
         let ids = self.many("SELECT id FROM jobs", [], |row| row.get(0), "list all ids")?;
         Ok(ids.into_iter().collect())
-    }
-
-    /// Returns the states of the jobs that pending jobs come after, by id.
-    pub(crate) fn predecessors(&self) -> Result<HashMap<String, JobState>, StoreError> {
-        let sql = "SELECT DISTINCT before.id, before.state FROM jobs
-                   JOIN jobs AS before ON before.id = jobs.after WHERE jobs.state = 'pending'";
-        let found =
-            self.many(sql, [], |row| Ok((row.get(0)?, state(row, "state")?)), "list jobs")?;
-        Ok(found.into_iter().collect())
     }
 
     /// Runs SQLite's integrity check. Returns at most a hundred problems.

@@ -126,6 +126,16 @@ const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE jobs ADD COLUMN energy_joules REAL; -- NULL for a job whose host does not report energy
 ",
+    "
+    CREATE INDEX jobs_by_output ON jobs (output_dir, owner, number);
+    CREATE INDEX unfinished_by_output ON jobs (output_dir)
+        WHERE state IN ('pending', 'starting', 'running', 'cancelling');
+    CREATE INDEX unfinished_by_checkpoints
+        ON jobs (CASE WHEN json_valid(resolved) THEN json_extract(resolved, '$.checkpoint_dir') END)
+        WHERE state IN ('pending', 'starting', 'running', 'cancelling');
+    CREATE INDEX jobs_by_cost
+        ON jobs (billed_seconds, price_per_hour, on_demand_price_per_hour, energy_joules);
+",
 ];
 
 /// Migrates the store to the newest version, each step in its own transaction.
