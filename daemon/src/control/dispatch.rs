@@ -9,6 +9,7 @@ use super::eligibility;
 use super::notifier;
 use super::preparer;
 use super::queue::Queue;
+use super::retention;
 use crate::clock;
 use crate::jobs::scheduler::{self, Active, Pending, Placement, Plan, Preemption, Rules, Waiting};
 use crate::jobs::state::JobState;
@@ -34,6 +35,7 @@ pub(crate) async fn start(daemon: &Arc<Daemon>) -> Result<(), StoreError> {
     daemon.spawn(run(daemon.clone()));
     daemon.spawn(notifier::run(daemon.clone()));
     daemon.spawn(preparer::run(daemon.clone()));
+    daemon.spawn(retention::run(daemon.clone()));
     daemon.wake.notify_one();
     Ok(())
 }

@@ -12,6 +12,7 @@ mod job;
 mod outbox;
 mod preparation;
 mod read;
+mod removal;
 mod runner_events;
 mod schema;
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub(crate) use folders::JobFolders;
 pub(crate) use job::{ADOPTED, HOST_FAILURES_MAX, Job, JobWarning, NewJob, Parent};
 pub(crate) use outbox::Delivery;
 pub(crate) use read::{Billed, Resolved};
+pub(crate) use removal::{Beyond, Removable};
 pub(crate) use write::Restart;
 
 use bulletin::Bulletin;

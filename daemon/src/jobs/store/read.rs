@@ -31,11 +31,24 @@ pub(crate) struct Billed {
     pub energy_joules: Option<f64>,
 }
 
+impl Billed {
+    fn plus(self, other: Billed) -> Billed {
+        let energy = [self.energy_joules, other.energy_joules].into_iter().flatten();
+        Billed {
+            seconds: self.seconds + other.seconds,
+            cost: self.cost + other.cost,
+            saved: self.saved + other.saved,
+            energy_joules: energy.reduce(|one, other| one + other),
+        }
+    }
+}
+
 /// Read from an index alone: rows of jobs are long.
 pub(super) const BILLED_SQL: &str = "SELECT total(billed_seconds),
     total(billed_seconds * price_per_hour) / 3600,
     total(billed_seconds * (on_demand_price_per_hour - price_per_hour)) / 3600,
-    sum(energy_joules) FROM jobs";
+    sum(energy_joules) FROM jobs
+    UNION ALL SELECT billed_seconds, cost, saved, energy_joules FROM removed_costs";
 
 impl Store {
     /// Returns the job with this id.
@@ -115,7 +128,7 @@ impl Store {
         self.many(sql, params![job, from, limit], decoded, "read events")
     }
 
-    /// Returns sums over the ended runs of all jobs, and their energy.
+    /// Returns sums over the ended runs of all jobs, removed ones included, and their energy.
     pub(crate) fn billed(&self) -> Result<Billed, StoreError> {
         let read = |row: &Row<'_>| {
             Ok(Billed {
@@ -125,7 +138,8 @@ impl Store {
                 energy_joules: row.get(3)?,
             })
         };
-        self.reader().query_row(BILLED_SQL, [], read).map_err(StoreError::sqlite("sum up costs"))
+        let sums = self.many(BILLED_SQL, [], read, "sum up costs")?;
+        Ok(sums.into_iter().fold(Billed::default(), Billed::plus))
     }
 
     /// Returns statistics of a job's splits, in the order in which they were prepared.
@@ -165,9 +179,14 @@ impl Store {
         found.map_err(StoreError::sqlite("look up an output folder"))
     }
 
-    /// Returns the ids of all jobs.
+    /// Returns the ids of all jobs, and of removed ones whose folders may still exist.
     pub(crate) fn ids(&self) -> Result<HashSet<String>, StoreError> {
-        let ids = self.many("SELECT id FROM jobs", [], |row| row.get(0), "list all ids")?;
+        let ids = self.many(
+            "SELECT id FROM jobs UNION ALL SELECT id FROM removals",
+            [],
+            |row| row.get(0),
+            "list all ids",
+        )?;
         Ok(ids.into_iter().collect())
     }
 

@@ -97,9 +97,8 @@ impl Store {
     /// of those that a job has come to need meanwhile.
     pub(crate) fn remove(&self, jobs: &[Removable]) -> Result<Vec<String>, StoreError> {
         let mut writer = self.writer();
-        let work = || {
-            let transaction =
-                writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut work = || {
+            let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let mut removed = Vec::new();
             for job in jobs {
                 if remove(&transaction, job)? {
@@ -120,7 +119,7 @@ impl Store {
     /// Forgets a job whose folders are removed.
     pub(crate) fn removal_done(&self, ids: &[String]) -> Result<(), StoreError> {
         let mut writer = self.writer();
-        let work = || {
+        let mut work = || {
             let transaction = writer.transaction()?;
             for id in ids {
                 transaction.execute("DELETE FROM removals WHERE id = ?1", [id])?;
@@ -154,4 +153,104 @@ fn remove(connection: &Connection, job: &Removable) -> rusqlite::Result<bool> {
     let deleted = connection.execute("DELETE FROM jobs WHERE number = ?1", [job.number])?;
     connection.execute("INSERT OR IGNORE INTO removals (id) VALUES (?1)", [&job.id])?;
     Ok(deleted == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::state::Outcome;
+    use crate::jobs::store::{NewJob, Parent};
+
+    fn store(ended: usize) -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open_draft(&folder.path().join("traind.db")).unwrap();
+        for number in 0..ended {
+            let id = number.to_string();
+            let output_dir = format!("/out/{id}");
+            let price_per_hour = Some(3600.0);
+            store
+                .create(&NewJob { id: id.clone(), output_dir, price_per_hour, ..NewJob::default() })
+                .unwrap();
+            store.place(&id, &[0]).unwrap();
+            store.settle_at(&id, Outcome::Completed, None, number as i64).unwrap();
+        }
+        (folder, store)
+    }
+
+    fn ids(store: &Store, keep_jobs: Option<u64>, before: Option<i64>) -> String {
+        let found = store.removable(Beyond { keep_jobs, before }, 0, 100).unwrap();
+        found.into_iter().map(|job| job.id).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn jobs_beyond_either_limit_are_removed() {
+        let (_folder, store) = store(5);
+        store.create(&NewJob { id: "waits".into(), ..NewJob::default() }).unwrap();
+        assert_eq!(ids(&store, None, None), "");
+        assert_eq!(ids(&store, Some(2), None), "0 1 2");
+        assert_eq!(ids(&store, Some(9), None), "");
+        assert_eq!(ids(&store, Some(4), Some(2)), "0 1");
+        assert_eq!(ids(&store, Some(0), None), "0 1 2 3 4");
+    }
+
+    #[test]
+    fn a_removed_job_leaves_its_costs_and_until_its_folders_are_removed_its_id() {
+        let (_folder, store) = store(3);
+        let before = store.billed().unwrap();
+        let all = store.removable(Beyond { keep_jobs: Some(0), before: None }, 0, 100).unwrap();
+        assert!(all.iter().all(|job| job.bytes > 0));
+        assert_eq!(store.remove(&all[..2]).unwrap(), ["0", "1"]);
+        assert!(store.get("0").is_err() && store.get("2").is_ok());
+        let after = store.billed().unwrap();
+        assert!((after.seconds - before.seconds).abs() < 1e-9, "{before:?} {after:?}");
+        assert!((after.cost - before.cost).abs() < 1e-9, "{before:?} {after:?}");
+        assert_eq!(store.removals().unwrap(), ["0", "1"]);
+        assert!(store.ids().unwrap().contains("0"));
+        store.removal_done(&store.removals().unwrap()).unwrap();
+        assert!(!store.ids().unwrap().contains("0"));
+    }
+
+    #[test]
+    fn jobs_that_others_need_are_kept_and_ended_ones_forget_theirs() {
+        let (_folder, store) = store(2);
+        let new = |id: &str| NewJob {
+            id: id.into(),
+            output_dir: format!("/out/{id}"),
+            after: Some("0".into()),
+            parent: Some(Parent { job_id: "1".into(), step: 3 }),
+            ..NewJob::default()
+        };
+        store.create(&new("waits")).unwrap();
+        let mut needed: Vec<String> = store.needed().unwrap().into_iter().collect();
+        needed.sort();
+        assert_eq!(needed, ["0", "1"]);
+        let all = store.removable(Beyond { keep_jobs: Some(0), before: None }, 0, 100).unwrap();
+        assert_eq!(store.remove(&all).unwrap(), ["1"], "another job comes after the first one");
+        store.cancel("waits", "").unwrap();
+        assert_eq!(store.remove(&all[..1]).unwrap(), ["0"]);
+        assert_eq!(store.get("waits").unwrap().after, None);
+    }
+
+    /// A long history stays within its limits.
+    #[test]
+    fn the_history_is_bounded() {
+        let (folder, store) = store(1);
+        let mut size = 0;
+        for round in 0..6 {
+            for number in 0..300 {
+                let id = format!("{round}-{number}");
+                let output_dir = format!("/out/{id}");
+                store.create(&NewJob { id: id.clone(), output_dir, ..NewJob::default() }).unwrap();
+                store.cancel(&id, "").unwrap();
+            }
+            let beyond = Beyond { keep_jobs: Some(100), before: None };
+            store.remove(&store.removable(beyond, 0, 1000).unwrap()).unwrap();
+            store.removal_done(&store.removals().unwrap()).unwrap();
+            assert_eq!(store.ids().unwrap().len(), 100);
+            store.checkpoint().unwrap();
+            let now = std::fs::metadata(folder.path().join("traind.db")).unwrap().len();
+            assert!(round < 2 || now <= size + size / 10, "{now} bytes after {size}");
+            size = now;
+        }
+    }
 }

@@ -136,6 +136,17 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX jobs_by_cost
         ON jobs (billed_seconds, price_per_hour, on_demand_price_per_hour, energy_joules);
 ",
+    "
+    CREATE INDEX jobs_by_predecessor ON jobs (after);
+    CREATE TABLE removals (id TEXT PRIMARY KEY) STRICT; -- removed jobs whose folders may still exist
+    CREATE TABLE removed_costs (                        -- sums over removed jobs, in one row
+        billed_seconds REAL NOT NULL DEFAULT 0,
+        cost           REAL NOT NULL DEFAULT 0,
+        saved          REAL NOT NULL DEFAULT 0,
+        energy_joules  REAL
+    ) STRICT;
+    INSERT INTO removed_costs DEFAULT VALUES;
+",
 ];
 
 /// Migrates the store to the newest version, each step in its own transaction.
