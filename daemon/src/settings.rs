@@ -55,10 +55,27 @@ pub(crate) struct Settings {
     pub web_address: Option<SocketAddr>,
     /// Prices of the host.
     pub prices: Prices,
+    /// Limits of the history.
+    pub retention: Retention,
     /// Receivers of notifications about all jobs.
     pub receivers: Vec<Receiver>,
     /// Directory in which tests make runs wait after chosen steps.
     pub test_step_gates: Option<PathBuf>,
+}
+
+/// Limits of the history: a job that has ended is removed if it is beyond either.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Retention {
+    /// How many of the newest jobs that have ended are kept.
+    pub keep_jobs: Option<u64>,
+    /// For how many days jobs are kept after their end.
+    pub keep_days: Option<u32>,
+}
+
+impl Retention {
+    pub(crate) fn is_unlimited(self) -> bool {
+        self.keep_jobs.is_none() && self.keep_days.is_none()
+    }
 }
 
 /// Limits on callers.
@@ -229,6 +246,7 @@ impl Settings {
             web_address: None,
             receivers: Vec::new(),
             prices: Prices::default(),
+            retention: Retention::default(),
             test_step_gates: None,
         }
     }

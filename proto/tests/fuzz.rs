@@ -39,7 +39,7 @@ const MESSAGES: &[(&str, Check)] = messages! {
     GenerateTextsRequest GeneratedText GeneratedTexts GetJobRequest
     GetSamplesRequest GetStatusRequest HostStatus Job ListCoresRequest ListCoresResponse
     ListJobsRequest ListJobsResponse ListPluginsRequest ListPluginsResponse
-    ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece
+    ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece RemoveJobsRequest RemoveJobsResponse RemovedJob
     ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage MeshPlan MeshSearch ModelLoaded Parent Plan
     PlanJobRequest Plugin Prepared Resumed RevokeTokenRequest RunStatus RunnerStatus Sample Samples Saved
     StageUsage Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Uploaded Waiting

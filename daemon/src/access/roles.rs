@@ -46,6 +46,7 @@ const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Plugins/ListPlugins", Role::Viewer),
     ("/traind.v1.Web/CreateLogin", Role::Viewer),
     ("/traind.v1.Admin/Drain", Role::Admin),
+    ("/traind.v1.Admin/RemoveJobs", Role::Admin),
     ("/traind.v1.Tokens/CreateToken", Role::Admin),
     ("/traind.v1.Tokens/ListTokens", Role::Admin),
     ("/traind.v1.Tokens/RevokeToken", Role::Admin),

@@ -18,6 +18,7 @@ mod drain;
 mod dry_run;
 mod exit;
 mod fork;
+mod gc;
 mod generate;
 mod generator;
 mod get;
@@ -103,6 +104,7 @@ enum Command {
     Drain(drain::Drain),
     Doctor(doctor::Doctor),
     Backup(backup::Backup),
+    Gc(gc::Gc),
     Restore(restore::Restore),
     Plugins(plugins::Plugins),
     Token(token::Token),
@@ -200,6 +202,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Drain(drain) => drain.run(global).await,
             Command::Doctor(doctor) => doctor.run(global).await,
             Command::Backup(backup) => backup.run(),
+            Command::Gc(gc) => gc.run(global).await,
             Command::Restore(restore) => restore.run(),
             Command::Plugins(plugins) => plugins.run(global).await,
             Command::Token(token) => token.run(global).await,

@@ -16,6 +16,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::Global;
 use super::exit::Exit;
+use super::gc::Keep;
 use super::listen::Listen;
 use crate::access::Access;
 use crate::access::account::{self, user_name};
@@ -115,6 +116,8 @@ pub(crate) struct Serve {
     /// Group whose members may use the socket [default: the daemon's own]
     #[arg(long, value_name = "GROUP")]
     socket_group: Option<String>,
+    #[command(flatten)]
+    keep: Keep,
     /// On SIGTERM, leave the jobs running, or drain: save checkpoints and stop them first
     #[arg(long, value_enum, default_value_t = OnSigterm::Leave)]
     on_sigterm: OnSigterm,
@@ -341,6 +344,7 @@ impl Serve {
             test_step_gates: self.test_step_gates,
             receivers: self.notify.resolve()?,
             prices: self.prices.resolve(),
+            retention: self.keep.retention(),
             cgroup: self.cgroup.or_else(delegated_cgroup),
         })
     }

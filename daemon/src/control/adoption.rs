@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde_json::Value;
@@ -75,11 +76,11 @@ pub(super) fn follower(
     run: &Found,
 ) -> Result<Option<Job>, Error> {
     let unfinished = store.unfinished()?;
-    let follows = |job: &Job| {
-        let linked = RunDir::new(&settings.state_dir, &job.id).linked();
-        job.is_adopted() && linked.as_deref() == Some(run.folder.as_path())
+    let follows = |job: &Arc<Job>| {
+        let linked = || RunDir::new(&settings.state_dir, &job.id).linked();
+        job.is_adopted() && linked().as_deref() == Some(run.folder.as_path())
     };
-    Ok(unfinished.into_iter().find(follows))
+    Ok(unfinished.into_iter().find(follows).map(|job| (*job).clone()))
 }
 
 /// The job that follows `run`. Its `run.json` is its user's file, and must be within the limits of a

@@ -391,6 +391,11 @@ impl Daemon {
         self.attended().len()
     }
 
+    /// Whether the daemon follows the job's runner.
+    pub(super) fn attends(&self, id: &str) -> bool {
+        self.attended().contains_key(id)
+    }
+
     /// Ends the daemon's own tasks. Runners keep running for a later daemon to find.
     pub(crate) async fn close(&self) {
         self.closing.cancel();

@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::daemon::Daemon;
 use super::eligibility;
 use super::notifier;
 use super::preparer;
 use super::queue::Queue;
+use super::retention;
 use crate::clock;
 use crate::jobs::scheduler::{self, Active, Pending, Placement, Plan, Preemption, Rules, Waiting};
 use crate::jobs::state::JobState;
@@ -20,34 +21,45 @@ use crate::settings::Settings;
 const RETRY: Duration = Duration::from_secs(1);
 /// Longest wait between two runs, in case the clock was set.
 const IDLE: Duration = Duration::from_secs(60);
+/// The rest after a run, as a multiple of its duration, and the longest one.
+const RESTS_PER_RUN: u32 = 4;
+const REST_MAX: Duration = Duration::from_secs(1);
 
 /// Attaches to the runners of an earlier daemon and starts to schedule.
 pub(crate) async fn start(daemon: &Arc<Daemon>) -> Result<(), StoreError> {
     let unfinished = daemon.store.run(Store::unfinished).await?;
     for job in unfinished.into_iter().filter(|job| job.state.is_active()) {
         tracing::info!(job = job.id, state = %job.state, "attach again");
-        daemon.attend(job, Begin::Attach);
+        daemon.attend((*job).clone(), Begin::Attach);
     }
     daemon.spawn(run(daemon.clone()));
     daemon.spawn(notifier::run(daemon.clone()));
     daemon.spawn(preparer::run(daemon.clone()));
+    daemon.spawn(retention::run(daemon.clone()));
     daemon.wake.notify_one();
     Ok(())
 }
 
-/// Schedules until the daemon closes.
+/// Schedules until the daemon closes. A run looks at every waiting job, so the rest after it grows with the
+/// queue, and all that happens meanwhile shares the next one.
 async fn run(daemon: Arc<Daemon>) {
-    let mut next = IDLE;
+    let (mut next, mut rest) = (IDLE, Duration::ZERO);
     loop {
+        tokio::select! {
+            () = daemon.closing.cancelled() => return,
+            () = tokio::time::sleep(rest) => {}
+        }
         tokio::select! {
             () = daemon.closing.cancelled() => return,
             () = daemon.wake.notified() => {}
             () = tokio::time::sleep(next) => {}
         }
+        let since = Instant::now();
         next = schedule(&daemon).await.unwrap_or_else(|error| {
             tracing::error!(%error, "schedule; will try again");
             RETRY
         });
+        rest = (since.elapsed() * RESTS_PER_RUN).min(REST_MAX);
     }
 }
 
@@ -87,56 +99,57 @@ async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
 }
 
 /// The scheduler's decisions, and when to run it again.
-struct Decision {
+pub(super) struct Decision {
     /// The ids of all jobs that have not ended.
     unfinished: HashSet<String>,
     placements: Vec<Placement>,
     preemptions: Vec<Preemption>,
-    waiting: Vec<Waiting>,
+    pub(super) waiting: Vec<Waiting>,
     queue: Queue,
     next: Duration,
 }
 
 /// Decides which jobs start, which are preempted, and why the others wait.
-fn decide(
+pub(super) fn decide(
     store: &Store,
     settings: &Settings,
     preempted: &HashSet<String>,
 ) -> Result<Decision, StoreError> {
     let (mut unfinished, now) = (store.unfinished()?, clock::now());
-    // Most jobs wait for the same reason as before.
-    let known: HashMap<String, String> =
-        unfinished.iter().map(|job| (job.id.clone(), job.waiting_reason.clone())).collect();
-    let ids = known.keys().cloned().collect();
+    let all = unfinished.clone();
+    let ids = all.iter().map(|job| job.id.clone()).collect();
     let platform = &settings.host.platform;
     let (mut waiting, next) =
         eligibility::withhold_blocked_jobs(store, &mut unfinished, platform, now)?;
-    let (in_clusters, here): (Vec<Job>, Vec<Job>) =
-        unfinished.into_iter().partition(Job::is_elsewhere);
+    let (in_clusters, here): (Vec<Arc<Job>>, Vec<Arc<Job>>) =
+        unfinished.into_iter().partition(|job| job.is_elsewhere());
     let (Plan { mut placements, waiting: queued, preemptions }, queue) =
         plan(&here, settings, preempted, now);
     placements.extend(handed_over(&in_clusters));
     waiting.extend(queued);
-    waiting.retain(|waiting| known.get(&waiting.id) != Some(&waiting.reason.lasting));
+    // Most jobs wait for the same reason as before.
+    let known: HashMap<&str, &str> =
+        all.iter().map(|job| (job.id.as_str(), job.waiting_reason.as_str())).collect();
+    waiting.retain(|waiting| known.get(waiting.id.as_str()) != Some(&&*waiting.reason.lasting));
     let until = |then: i64| Duration::from_micros(then.saturating_sub(now).unsigned_abs());
     let next = next.map_or(IDLE, until).min(IDLE);
     Ok(Decision { unfinished: ids, placements, preemptions, waiting, queue, next })
 }
 
 /// Jobs that a cluster places. They take no cores of this host, and wait in the cluster's own queue.
-fn handed_over(jobs: &[Job]) -> impl Iterator<Item = Placement> {
+fn handed_over(jobs: &[Arc<Job>]) -> impl Iterator<Item = Placement> {
     let pending = jobs.iter().filter(|job| job.state == JobState::Pending && !job.is_adopted());
     pending.map(|job| Placement { id: job.id.clone(), cores: Vec::new() })
 }
 
 fn plan(
-    unfinished: &[Job],
+    unfinished: &[Arc<Job>],
     settings: &Settings,
     preempted: &HashSet<String>,
     now: i64,
 ) -> (Plan, Queue) {
     let (pending, active): (Vec<&Job>, Vec<&Job>) =
-        unfinished.iter().partition(|job| job.state == JobState::Pending);
+        unfinished.iter().map(Arc::as_ref).partition(|job| job.state == JobState::Pending);
     // A runner that exceeds its time limit still has its grace period.
     let grace = micros(settings.grace_period);
     let expected = active.iter().map(|job| expected_end(job, now)).collect();

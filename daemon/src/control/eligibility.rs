@@ -1,7 +1,7 @@
 //! Withholds pending jobs from the scheduler that cannot be placed: they come after another job,
 //! wait for their next attempt, or have waited too long.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::jobs::scheduler::{Reason, Waiting};
 use crate::jobs::state::JobState;
@@ -24,14 +24,11 @@ enum Eligibility {
 /// microseconds since 1970.
 pub(super) fn withhold_blocked_jobs(
     store: &Store,
-    unfinished: &mut Vec<Job>,
+    unfinished: &mut Vec<Arc<Job>>,
     platform: &str,
     now: i64,
 ) -> Result<(Vec<Waiting>, Option<i64>), StoreError> {
-    let states = match unfinished.iter().any(|job| job.after.is_some()) {
-        true => store.predecessors()?,
-        false => HashMap::new(),
-    };
+    let states = store.predecessors(unfinished)?;
     let (mut waiting, mut next) = (Vec::new(), None);
     let mut ready = Vec::with_capacity(unfinished.len());
     for job in unfinished.drain(..) {

@@ -17,3 +17,6 @@ pub(crate) mod notifier;
 pub(crate) mod planner;
 pub(crate) mod preparer;
 mod queue;
+pub(crate) mod retention;
+#[cfg(test)]
+mod scale;

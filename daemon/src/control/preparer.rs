@@ -4,7 +4,7 @@
 //! first jobs of the queue are, so that their entries in the caches are not evicted before they are used. The
 //! process is killed when any job starts, and when its own job is cancelled.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ async fn prepare_next(daemon: &Arc<Daemon>, tried: &mut Tried) -> Result<Duratio
         return Ok(POLL);
     }
     let id = job.id.clone();
-    if let Some(ended) = prepare(daemon, job).await {
+    if let Some(ended) = prepare(daemon, Arc::unwrap_or_clone(job)).await {
         tried.insert(&id, is_ready || ended.is_ok());
         report(daemon, id, is_ready, ended).await?;
     }
@@ -108,8 +108,8 @@ async fn prepare(daemon: &Arc<Daemon>, job: Job) -> Option<Result<Answer, Prepar
 /// Whether the job still waits, and no other starts.
 async fn is_undisturbed(daemon: &Daemon, id: &str) -> bool {
     let unfinished = daemon.store.run(Store::unfinished).await.unwrap_or_default();
-    let waits = |job: &Job| job.id == id && job.state == JobState::Pending;
-    unfinished.iter().any(waits) && !unfinished.iter().any(starts_here)
+    let waits = |job: &Arc<Job>| job.id == id && job.state == JobState::Pending;
+    unfinished.iter().any(waits) && !unfinished.iter().any(|job| starts_here(job))
 }
 
 /// Stores how a preparation ended. `is_ready`: the job needs nothing of an earlier job.
@@ -158,7 +158,7 @@ impl Tried {
 
 #[derive(Debug)]
 struct Candidate {
-    job: Job,
+    job: Arc<Job>,
     /// Whether all jobs that must complete before it have.
     is_ready: bool,
 }
@@ -173,9 +173,10 @@ struct Found {
 /// Finds the first waiting job that is to be prepared.
 fn look(store: &Store, settings: &Settings, mut tried: Tried) -> Result<Found, StoreError> {
     let unfinished = store.unfinished()?;
-    tried.0.retain(|id, _| unfinished.iter().any(|job| job.id == *id));
-    let is_starting = unfinished.iter().any(starts_here);
-    let before = store.predecessors()?;
+    let ids: HashSet<&str> = unfinished.iter().map(|job| job.id.as_str()).collect();
+    tried.0.retain(|id, _| ids.contains(id.as_str()));
+    let is_starting = unfinished.iter().any(|job| starts_here(job));
+    let before = store.predecessors(&unfinished)?;
     let is_ready = |job: &Job| match &job.after {
         Some(id) => before.get(id) == Some(&JobState::Completed),
         None => true,
@@ -191,7 +192,7 @@ fn look(store: &Store, settings: &Settings, mut tried: Tried) -> Result<Found, S
             tried.insert(&job.id, true);
             continue;
         }
-        let candidate = Some(Candidate { job, ..candidate });
+        let candidate = Some(Candidate { job: Arc::new(job), ..candidate });
         return Ok(Found { candidate, is_starting, tried });
     }
     Ok(Found { candidate: None, is_starting, tried })
@@ -269,7 +270,7 @@ mod tests {
             tried = found.tried;
             let Some(Candidate { job, is_ready }) = found.candidate else { return ids };
             tried.insert(&job.id, is_ready || succeeds);
-            ids.push(job.id);
+            ids.push(job.id.clone());
         }
     }
 

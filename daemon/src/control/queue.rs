@@ -6,12 +6,15 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use crate::jobs::scheduler::{Active, Forecast, Pending, Plan, Rules, Waiting, forecast};
 
+/// The first jobs of the queue, whose starts are forecast.
+const FORECASTS_MAX: usize = 1000;
+
 /// The result of the scheduler's last run. Forecasts are computed on demand, since the scheduler
 /// runs more often than anyone asks for them.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    /// By job id.
-    reasons: HashMap<String, String>,
+    /// Positions and reasons by job id.
+    reasons: HashMap<String, (u32, String)>,
     forecast_input: ForecastInput,
     /// By job id.
     forecasts: OnceLock<HashMap<String, Forecast>>,
@@ -54,26 +57,35 @@ impl Queue {
             let (id, cores) = (placed.id.clone(), placed.cores.clone());
             Active { id, owner, cores, end, ..Active::default() }
         }));
-        let waiting = plan.waiting.iter().filter_map(|w| find(&w.id).cloned()).collect();
+        let waiting = plan.waiting.iter().take(FORECASTS_MAX);
+        let waiting = waiting.filter_map(|w| find(&w.id).cloned()).collect();
         let Rules { aligned, cores_per_user, .. } = rules;
         let cores = rules.cores.to_vec();
         let forecast_input = ForecastInput { cores, aligned, cores_per_user, active, waiting, now };
-        let reasons = plan.waiting.iter().map(reason_of).collect();
+        let reasons = plan.waiting.iter().zip(1..).map(reason_of).collect();
         Queue { reasons, forecast_input, forecasts: OnceLock::new() }
     }
 
     /// Returns why this job waits.
     pub(crate) fn reason(&self, id: &str) -> Option<String> {
-        self.reasons.get(id).cloned()
+        self.reasons.get(id).map(|(_, reason)| reason.clone())
     }
 
+    /// Returns the position of this job, and its expected start if it is among the first of the queue.
     pub(crate) fn forecast(&self, id: &str) -> Option<Forecast> {
-        self.forecasts.get_or_init(|| self.forecast_input.forecasts()).get(id).cloned()
+        let (position, _) = self.reasons.get(id)?;
+        let first = self.forecasts.get_or_init(|| self.forecast_input.forecasts()).get(id);
+        let position = *position;
+        Some(first.cloned().unwrap_or_else(|| Forecast {
+            id: id.to_owned(),
+            position,
+            start: None,
+        }))
     }
 }
 
-fn reason_of(waiting: &Waiting) -> (String, String) {
-    (waiting.id.clone(), waiting.reason.current.clone())
+fn reason_of((waiting, position): (&Waiting, u32)) -> (String, (u32, String)) {
+    (waiting.id.clone(), (position, waiting.reason.current.clone()))
 }
 
 impl ForecastInput {

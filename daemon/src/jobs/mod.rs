@@ -6,6 +6,7 @@
 pub(crate) mod backup;
 pub(crate) mod cluster;
 pub(crate) mod doctor;
+pub(crate) mod history;
 pub(crate) mod lost_store;
 pub(crate) mod record;
 pub(crate) mod reserve;

@@ -46,6 +46,12 @@ impl RunDir {
         &self.path
     }
 
+    /// The run folder, or the link to it, and the folder of the records, which is removed first: without the
+    /// records nothing is missing from the store.
+    pub(crate) fn folders(&self) -> [&Path; 2] {
+        [&self.records, &self.path]
+    }
+
     /// The runner's event log.
     pub(crate) fn events_log(&self) -> PathBuf {
         self.path.join("events.log")

@@ -9,12 +9,15 @@ use std::path::{Component, Path, PathBuf};
 /// Device and inode.
 type Inode = (u64, u64);
 
+/// A key of a folder for maps: a folder around it that exists, and the way from there.
+pub type FolderKey = (Inode, Vec<OsString>);
+
 /// Identifies a folder that may not exist yet: by device and inode of its deepest existing parent, and the names of
 /// the folders that would be created in it. `..`, symbolic links and bind mounts do not matter.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// Each existing folder on the way, the deepest first, with the path from there.
-    parents: Vec<(Inode, Vec<OsString>)>,
+    parents: Vec<FolderKey>,
     path: PathBuf,
 }
 
@@ -57,6 +60,21 @@ impl Identity {
         &self.path
     }
 
+    /// The folder's key. It is among [`Identity::keys_around`] of the same folder and of all folders in it.
+    pub fn key(&self) -> Option<&FolderKey> {
+        self.parents.first()
+    }
+
+    /// The keys that this folder and the folders around it may have, each with the name of the folder that
+    /// leads from there to this one; `None` for this folder itself.
+    pub fn keys_around(&self) -> impl Iterator<Item = (FolderKey, Option<&OsStr>)> {
+        self.parents.iter().flat_map(|(inode, way)| {
+            (0..=way.len()).map(|depth| {
+                ((*inode, way[..depth].to_vec()), way.get(depth).map(OsString::as_os_str))
+            })
+        })
+    }
+
     /// The position of this folder relative to `other`.
     pub fn relation(&self, other: &Identity) -> Relation {
         match (self.is_within(other), other.is_within(self)) {
@@ -87,7 +105,7 @@ impl PartialEq for Identity {
     }
 }
 
-fn parents_of(existing: &Path, rest: &[OsString]) -> io::Result<Vec<(Inode, Vec<OsString>)>> {
+fn parents_of(existing: &Path, rest: &[OsString]) -> io::Result<Vec<FolderKey>> {
     let mut way: Vec<OsString> = rest.to_vec();
     let mut parents = Vec::new();
     for parent in existing.ancestors() {
@@ -120,6 +138,9 @@ mod tests {
         let check = |one: &str, other: &str, expect| {
             let of = |path: &str| Identity::of(&scratch.path().join(path)).unwrap();
             assert_eq!(of(one).relation(&of(other)), expect, "{one} and {other}");
+            let is_within = matches!(expect, Relation::Same | Relation::Inside);
+            let key = of(other).key().cloned().unwrap();
+            assert_eq!(of(one).keys_around().any(|(around, _)| around == key), is_within);
             let mirrored = match expect {
                 Relation::Inside => Relation::Around,
                 Relation::Around => Relation::Inside,

@@ -25,7 +25,7 @@ pub use checkpoints::{
 };
 pub use conflict::{Conflict, Problem, conflict, may_replace};
 pub use holds::{held_steps, hold, release};
-pub use identity::{Identity, Relation};
+pub use identity::{FolderKey, Identity, Relation};
 pub use intent::{Intent, Origin, Writes};
 pub use lock::{FolderLock, Holder, holder};
 pub use names::{COPIED_FILES, MODEL_CARD, is_adapter, is_model};

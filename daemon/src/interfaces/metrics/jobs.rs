@@ -1,5 +1,7 @@
 //! Metrics of jobs: counts by state, and the progress of unfinished ones.
 
+use std::sync::Arc;
+
 use traind_proto::v1::Step;
 
 use super::gauges::Gauges;
@@ -15,7 +17,7 @@ type Labels<'a> = [(&'static str, &'a str); 4];
 pub(super) fn describe(
     gauges: &mut Gauges,
     states: &[(String, u64)],
-    unfinished: &[Job],
+    unfinished: &[Arc<Job>],
     billed: &Billed,
 ) {
     for state in JobState::ALL.map(JobState::name) {
@@ -51,8 +53,8 @@ fn costs(gauges: &mut Gauges, billed: &Billed) {
 
 /// The jobs that get series of their own: all active ones, and the oldest waiting ones, since a queue
 /// may be long.
-fn with_series(unfinished: &[Job]) -> impl Iterator<Item = &Job> {
-    let is_waiting = |job: &&Job| job.state == JobState::Pending;
+fn with_series(unfinished: &[Arc<Job>]) -> impl Iterator<Item = &Arc<Job>> {
+    let is_waiting = |job: &&Arc<Job>| job.state == JobState::Pending;
     let active = unfinished.iter().filter(move |job| !is_waiting(job));
     active.chain(unfinished.iter().filter(is_waiting).take(WAITING_SERIES_MAX))
 }
@@ -122,8 +124,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("traind.db")).unwrap();
         let waiting = store.create(&NewJob { id: "a".into(), ..NewJob::default() }).unwrap();
-        let active = Job { state: JobState::Running, ..waiting.clone() };
-        let mut unfinished = vec![waiting; WAITING_SERIES_MAX + 7];
+        let active = Arc::new(Job { state: JobState::Running, ..waiting.clone() });
+        let mut unfinished = vec![Arc::new(waiting); WAITING_SERIES_MAX + 7];
         unfinished.extend([active.clone(), active]);
         assert_eq!(with_series(&unfinished).count(), WAITING_SERIES_MAX + 2);
     }

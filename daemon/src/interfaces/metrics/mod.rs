@@ -80,7 +80,7 @@ async fn exposition(daemon: &Daemon, calls: &Calls) -> Result<String, ScrapeErro
     Ok(text)
 }
 
-type Seen = (Vec<(String, u64)>, Vec<Job>, Billed);
+type Seen = (Vec<(String, u64)>, Vec<Arc<Job>>, Billed);
 
 fn look(store: &Store) -> Result<Seen, StoreError> {
     Ok((store.count_by_state()?, store.unfinished()?, store.billed()?))

@@ -20,6 +20,9 @@ pub(crate) use reason::Reason;
 
 use gang::gang;
 
+/// The most jobs behind the head that are compared with its reservation in one run.
+const BACKFILLS_MAX: usize = 1000;
+
 /// The cores to schedule, and the rules for sharing them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules<'a> {
@@ -86,6 +89,8 @@ pub(crate) struct Plan {
 /// The first job that does not fit.
 struct Head<'a> {
     job: &'a Pending,
+    /// Why others wait behind it.
+    reason: Reason,
     /// The latest time at which it will fit, if known.
     reservation: Option<i64>,
 }
@@ -96,9 +101,10 @@ pub(crate) fn plan(rules: Rules<'_>, active: &[Active], pending: &[Pending], now
     ordered.sort_by_key(|job| std::cmp::Reverse(job.priority));
     let mut active = active.to_vec();
     let mut plan = Plan::default();
+    let mut backfills = BACKFILLS_MAX;
     let mut head: Option<Head<'_>> = None;
     for job in ordered {
-        match decide(rules, &active, job, head.as_ref(), now) {
+        match decide(rules, &active, job, head.as_ref(), &mut backfills, now) {
             Ok(started) => {
                 plan.placements
                     .push(Placement { id: job.id.clone(), cores: started.cores.clone() });
@@ -113,7 +119,7 @@ pub(crate) fn plan(rules: Rules<'_>, active: &[Active], pending: &[Pending], now
                         true => None,
                         false => reservation(rules, &active, job, now),
                     };
-                    head = Some(Head { job, reservation });
+                    head = Some(Head { job, reason: reason::behind(job), reservation });
                 }
                 plan.waiting.push(Waiting { id: job.id.clone(), reason });
             }
@@ -133,16 +139,26 @@ fn decide(
     active: &[Active],
     job: &Pending,
     head: Option<&Head<'_>>,
+    backfills: &mut usize,
     now: i64,
 ) -> Result<Active, Refusal> {
     if let Some(reason) = beyond_limits(rules, active, job) {
         return Err(Refusal { reason, blocks_others: false });
     }
+    let behind = |head: &Head<'_>| Refusal { reason: head.reason.clone(), blocks_others: true };
+    // Behind a head without a reservation nothing starts.
+    if let Some(head) = head
+        && (head.reservation.is_none() || *backfills == 0)
+    {
+        return Err(behind(head));
+    }
     let Some(cores) = gang(rules, active.iter(), job.cores) else {
-        let reason =
-            head.map_or_else(|| reason::short(rules, active, job), |head| reason::behind(head.job));
-        return Err(Refusal { reason, blocks_others: true });
+        return Err(head.map_or_else(
+            || Refusal { reason: reason::short(rules, active, job), blocks_others: true },
+            behind,
+        ));
     };
+    *backfills = backfills.saturating_sub(usize::from(head.is_some()));
     let end = job.max_run.map(|max_run| now.saturating_add(max_run));
     let started = Active {
         id: job.id.clone(),
@@ -155,9 +171,7 @@ fn decide(
         stopping: false,
     };
     match head {
-        Some(head) if !keeps_reservation(rules, active, &started, head, now) => {
-            Err(Refusal { reason: reason::behind(head.job), blocks_others: true })
-        }
+        Some(head) if !keeps_reservation(rules, active, &started, head, now) => Err(behind(head)),
         _ => Ok(started),
     }
 }

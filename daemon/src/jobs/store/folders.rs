@@ -2,37 +2,51 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::job::{Job, NewJob, SUMMARY};
+use super::job::NewJob;
 use super::{Store, StoreError};
 use crate::jobs::state::JobState;
 
 /// The folders that an unfinished job writes, as its job file spells them.
 #[derive(Clone, Debug)]
 pub(crate) struct JobFolders {
+    /// The number of the job, in the order of submission.
+    pub number: i64,
     pub id: String,
-    pub state: JobState,
     pub output_dir: String,
     pub checkpoint_dir: Option<String>,
 }
 
+/// Unfinished jobs after a number. A job whose record is damaged must not block others.
+pub(super) const NEWER_SQL: &str = "SELECT number, id, output_dir,
+        CASE WHEN json_valid(resolved) THEN json_extract(resolved, '$.checkpoint_dir') END
+    FROM jobs INDEXED BY jobs_by_state
+    WHERE number > ?1 AND state IN ('pending', 'starting', 'running', 'cancelling')
+    ORDER BY number";
+
+/// The oldest unfinished job with one of two folders, each looked up in an index of its own.
+pub(super) const SHARED_SQL: &str = "SELECT number, id, state, output_dir, checkpoint_dir FROM (
+        SELECT number, id, state, output_dir,
+            CASE WHEN json_valid(resolved) THEN json_extract(resolved, '$.checkpoint_dir') END
+                AS checkpoint_dir
+        FROM jobs INDEXED BY unfinished_by_output
+        WHERE state IN ('pending', 'starting', 'running', 'cancelling') AND output_dir IN (?1, ?2)
+        UNION ALL
+        SELECT number, id, state, output_dir,
+            CASE WHEN json_valid(resolved) THEN json_extract(resolved, '$.checkpoint_dir') END
+        FROM jobs INDEXED BY unfinished_by_checkpoints
+        WHERE state IN ('pending', 'starting', 'running', 'cancelling')
+            AND CASE WHEN json_valid(resolved) THEN json_extract(resolved, '$.checkpoint_dir') END
+                IN (?1, ?2)
+    ) ORDER BY number LIMIT 1";
+
 impl Store {
-    /// Returns the folders of all unfinished jobs.
-    pub(crate) fn folders_in_use(&self) -> Result<Vec<JobFolders>, StoreError> {
-        // A job whose record is damaged must not block others.
-        let sql = "SELECT id, state, output_dir,
-                CASE WHEN json_valid(resolved) THEN json_extract(resolved, '$.checkpoint_dir') END
-            FROM jobs WHERE state IN ('pending', 'starting', 'running', 'cancelling')";
+    /// Returns the folders of unfinished jobs with numbers above `number`.
+    pub(crate) fn folders_after(&self, number: i64) -> Result<Vec<JobFolders>, StoreError> {
         let read = |row: &rusqlite::Row<'_>| {
-            let state: String = row.get(1)?;
-            Ok((row.get(0)?, state.parse().ok(), row.get(2)?, row.get(3)?))
+            let (number, id) = (row.get(0)?, row.get(1)?);
+            Ok(JobFolders { number, id, output_dir: row.get(2)?, checkpoint_dir: row.get(3)? })
         };
-        let rows: Vec<(String, Option<JobState>, String, Option<String>)> =
-            self.many(sql, [], read, "list the folders of jobs")?;
-        let of =
-            |(id, state, output_dir, checkpoint_dir): (String, Option<JobState>, String, _)| {
-                Some(JobFolders { id, state: state?, output_dir, checkpoint_dir })
-            };
-        Ok(rows.into_iter().filter_map(of).collect())
+        self.many(NEWER_SQL, [number], read, "list the folders of jobs")
     }
 }
 
@@ -42,23 +56,20 @@ pub(super) fn refuse_shared_output(
     connection: &Connection,
     new: &NewJob,
 ) -> Result<(), StoreError> {
-    // A job whose record is damaged must not block others.
-    let checkpoint_dir =
-        "CASE WHEN json_valid(resolved) THEN json_extract(resolved, '$.checkpoint_dir') END";
-    let sql = format!(
-        "SELECT {SUMMARY}, {checkpoint_dir} AS checkpoint_dir FROM jobs
-         WHERE state IN ('pending', 'starting', 'running', 'cancelling')
-         AND (output_dir IN (?1, ?2) OR {checkpoint_dir} IN (?1, ?2))"
-    );
     let resolved: serde_json::Value = serde_json::from_str(&new.resolved).unwrap_or_default();
     let own = resolved.get("checkpoint_dir").and_then(serde_json::Value::as_str);
     let folders = [("output_dir", Some(new.output_dir.as_str())), ("checkpoint_dir", own)];
     let read = |row: &rusqlite::Row<'_>| {
-        Ok((Job::from_row(row)?, row.get::<_, Option<String>>("checkpoint_dir")?))
+        let state: String = row.get(2)?;
+        Ok((row.get(1)?, state.parse().ok(), row.get(3)?, row.get(4)?))
     };
-    let found = connection.query_row(&sql, params![new.output_dir, own], read).optional();
-    let found = found.map_err(StoreError::sqlite("look up the output folder"))?;
-    let Some((Job { id, state, output_dir, .. }, checkpoint_dir)) = found else { return Ok(()) };
+    let find = || {
+        let mut statement = connection.prepare_cached(SHARED_SQL)?;
+        statement.query_row(params![new.output_dir, own], read).optional()
+    };
+    let found: Option<(String, Option<JobState>, String, Option<String>)> =
+        find().map_err(StoreError::sqlite("look up the output folder"))?;
+    let Some((id, Some(state), output_dir, checkpoint_dir)) = found else { return Ok(()) };
     let theirs = [Some(output_dir.as_str()), checkpoint_dir.as_deref()];
     let shared =
         folders.into_iter().find(|(_, folder)| folder.is_some() && theirs.contains(folder));

@@ -213,6 +213,8 @@ impl Job {
     }
 
     pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Job> {
+        #[cfg(test)]
+        DECODED.set(DECODED.get() + 1);
         let request_id: Option<String> = row.get("request_id")?;
         Ok(Job {
             number: row.get("number")?,
@@ -266,6 +268,17 @@ impl Job {
             failure: message(row, "failure")?,
         })
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    static DECODED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// The number of jobs that this thread has read.
+#[cfg(test)]
+pub(crate) fn decoded() -> usize {
+    DECODED.get()
 }
 
 pub(super) fn state(row: &Row<'_>, column: &str) -> rusqlite::Result<JobState> {

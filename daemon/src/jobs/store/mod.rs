@@ -12,11 +12,13 @@ mod job;
 mod outbox;
 mod preparation;
 mod read;
+mod removal;
 mod runner_events;
 mod schema;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod unfinished;
 mod write;
 
 use std::fs::{OpenOptions, Permissions};
@@ -34,10 +36,12 @@ pub(crate) use folders::JobFolders;
 pub(crate) use job::{ADOPTED, HOST_FAILURES_MAX, Job, JobWarning, NewJob, Parent};
 pub(crate) use outbox::Delivery;
 pub(crate) use read::{Billed, Resolved};
+pub(crate) use removal::{Beyond, Removable};
 pub(crate) use write::Restart;
 
 use bulletin::Bulletin;
 use tokio::sync::Notify;
+use unfinished::Unfinished;
 
 use crate::notification::Receiver;
 
@@ -59,6 +63,7 @@ struct Inner {
     reader: Mutex<Connection>,
     writer: Mutex<Connection>,
     bulletin: Bulletin,
+    unfinished: Unfinished,
     /// Whether the past is stored, and not what happens now.
     is_draft: bool,
     /// The receivers of notifications that the operator named.
@@ -87,6 +92,7 @@ impl Store {
             writer: Mutex::new(writer),
             reader: Mutex::new(reader),
             bulletin: Bulletin::default(),
+            unfinished: Unfinished::default(),
             is_draft,
             receivers: OnceLock::new(),
             outbox: Notify::new(),

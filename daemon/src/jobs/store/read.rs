@@ -1,13 +1,13 @@
 //! Queries for jobs and events.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use prost::Message;
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
 use traind_proto::v1;
 
-use super::job::{FULL, SUMMARY, state, unreadable};
+use super::job::{FULL, SUMMARY, unreadable};
 use super::{Job, Store, StoreError};
 use crate::jobs::state::JobState;
 
@@ -30,6 +30,25 @@ pub(crate) struct Billed {
     /// The energy of all jobs whose hosts report it.
     pub energy_joules: Option<f64>,
 }
+
+impl Billed {
+    fn plus(self, other: Billed) -> Billed {
+        let energy = [self.energy_joules, other.energy_joules].into_iter().flatten();
+        Billed {
+            seconds: self.seconds + other.seconds,
+            cost: self.cost + other.cost,
+            saved: self.saved + other.saved,
+            energy_joules: energy.reduce(|one, other| one + other),
+        }
+    }
+}
+
+/// Read from an index alone: rows of jobs are long.
+pub(super) const BILLED_SQL: &str = "SELECT total(billed_seconds),
+    total(billed_seconds * price_per_hour) / 3600,
+    total(billed_seconds * (on_demand_price_per_hour - price_per_hour)) / 3600,
+    sum(energy_joules) FROM jobs
+    UNION ALL SELECT billed_seconds, cost, saved, energy_joules FROM removed_costs";
 
 impl Store {
     /// Returns the job with this id.
@@ -82,15 +101,6 @@ impl Store {
         }
     }
 
-    /// Lists jobs that have not ended, in the order of submission.
-    pub(crate) fn unfinished(&self) -> Result<Vec<Job>, StoreError> {
-        let sql = format!(
-            "SELECT {SUMMARY} FROM jobs
-             WHERE state IN ('pending', 'starting', 'running', 'cancelling') ORDER BY number"
-        );
-        self.many(&sql, [], Job::from_row, "list unfinished jobs")
-    }
-
     /// Lists jobs that hold cores, in the order of submission.
     pub(crate) fn active(&self) -> Result<Vec<Job>, StoreError> {
         let sql = format!(
@@ -118,11 +128,8 @@ impl Store {
         self.many(sql, params![job, from, limit], decoded, "read events")
     }
 
-    /// Returns sums over the ended runs of all jobs, and their energy.
+    /// Returns sums over the ended runs of all jobs, removed ones included, and their energy.
     pub(crate) fn billed(&self) -> Result<Billed, StoreError> {
-        let sql = "SELECT total(billed_seconds), total(billed_seconds * price_per_hour) / 3600,
-            total(billed_seconds * (on_demand_price_per_hour - price_per_hour)) / 3600,
-            sum(energy_joules) FROM jobs";
         let read = |row: &Row<'_>| {
             Ok(Billed {
                 seconds: row.get(0)?,
@@ -131,7 +138,8 @@ impl Store {
                 energy_joules: row.get(3)?,
             })
         };
-        self.reader().query_row(sql, [], read).map_err(StoreError::sqlite("sum up costs"))
+        let sums = self.many(BILLED_SQL, [], read, "sum up costs")?;
+        Ok(sums.into_iter().fold(Billed::default(), Billed::plus))
     }
 
     /// Returns statistics of a job's splits, in the order in which they were prepared.
@@ -171,19 +179,15 @@ impl Store {
         found.map_err(StoreError::sqlite("look up an output folder"))
     }
 
-    /// Returns the ids of all jobs.
+    /// Returns the ids of all jobs, and of removed ones whose folders may still exist.
     pub(crate) fn ids(&self) -> Result<HashSet<String>, StoreError> {
-        let ids = self.many("SELECT id FROM jobs", [], |row| row.get(0), "list all ids")?;
+        let ids = self.many(
+            "SELECT id FROM jobs UNION ALL SELECT id FROM removals",
+            [],
+            |row| row.get(0),
+            "list all ids",
+        )?;
         Ok(ids.into_iter().collect())
-    }
-
-    /// Returns the states of the jobs that pending jobs come after, by id.
-    pub(crate) fn predecessors(&self) -> Result<HashMap<String, JobState>, StoreError> {
-        let sql = "SELECT DISTINCT before.id, before.state FROM jobs
-                   JOIN jobs AS before ON before.id = jobs.after WHERE jobs.state = 'pending'";
-        let found =
-            self.many(sql, [], |row| Ok((row.get(0)?, state(row, "state")?)), "list jobs")?;
-        Ok(found.into_iter().collect())
     }
 
     /// Runs SQLite's integrity check. Returns at most a hundred problems.

@@ -126,6 +126,27 @@ const MIGRATIONS: &[&str] = &[
     "
     ALTER TABLE jobs ADD COLUMN energy_joules REAL; -- NULL for a job whose host does not report energy
 ",
+    "
+    CREATE INDEX jobs_by_output ON jobs (output_dir, owner, number);
+    CREATE INDEX unfinished_by_output ON jobs (output_dir)
+        WHERE state IN ('pending', 'starting', 'running', 'cancelling');
+    CREATE INDEX unfinished_by_checkpoints
+        ON jobs (CASE WHEN json_valid(resolved) THEN json_extract(resolved, '$.checkpoint_dir') END)
+        WHERE state IN ('pending', 'starting', 'running', 'cancelling');
+    CREATE INDEX jobs_by_cost
+        ON jobs (billed_seconds, price_per_hour, on_demand_price_per_hour, energy_joules);
+",
+    "
+    CREATE INDEX jobs_by_predecessor ON jobs (after);
+    CREATE TABLE removals (id TEXT PRIMARY KEY) STRICT; -- removed jobs whose folders may still exist
+    CREATE TABLE removed_costs (                        -- sums over removed jobs, in one row
+        billed_seconds REAL NOT NULL DEFAULT 0,
+        cost           REAL NOT NULL DEFAULT 0,
+        saved          REAL NOT NULL DEFAULT 0,
+        energy_joules  REAL
+    ) STRICT;
+    INSERT INTO removed_costs DEFAULT VALUES;
+",
 ];
 
 /// Migrates the store to the newest version, each step in its own transaction.

@@ -248,6 +248,7 @@ impl Store {
         let transaction = transaction.map_err(StoreError::sqlite("begin"))?;
         let changed = work(&transaction)?;
         transaction.commit().map_err(StoreError::sqlite("commit"))?;
+        self.inner.unfinished.note(&changed);
         for job in &changed {
             self.inner.bulletin.publish(job.number, job.last_sequence);
         }

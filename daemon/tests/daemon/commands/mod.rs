@@ -4,4 +4,5 @@ mod backup;
 mod command_line;
 mod demo;
 mod doctor;
+mod gc;
 mod top;

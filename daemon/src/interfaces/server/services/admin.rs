@@ -4,12 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tonic::{Request, Response, Status};
-use traind_proto::v1::{DrainRequest, DrainResponse, admin_server};
+use traind_proto::v1::{
+    DrainRequest, DrainResponse, RemoveJobsRequest, RemoveJobsResponse, RemovedJob, admin_server,
+};
 
+use crate::clock;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
 use crate::interfaces::server::guard::peer;
 use crate::interfaces::server::stream::{self, Messages, Sender};
+use crate::jobs::store::Removable;
+use crate::settings::Retention;
 
 const PERIOD: Duration = Duration::from_millis(100);
 
@@ -40,6 +45,43 @@ impl admin_server::Admin for Admin {
         let (sender, receiver) = stream::channel(1);
         tokio::spawn(count_down(self.daemon.clone(), sender));
         Ok(Response::new(receiver))
+    }
+
+    async fn remove_jobs(
+        &self,
+        request: Request<RemoveJobsRequest>,
+    ) -> Result<Response<RemoveJobsResponse>, Status> {
+        let by = peer::caller(&request)?.user;
+        let RemoveJobsRequest { dry_run, keep_jobs, keep_days, page_token } = request.into_inner();
+        let retention = Some(Retention { keep_jobs, keep_days })
+            .filter(|retention| !retention.is_unlimited())
+            .unwrap_or(self.daemon.settings.retention);
+        if retention.is_unlimited() {
+            let description = "set keep_jobs or keep_days, in the call or for the daemon";
+            let description = description.to_owned();
+            return Err(Error::Request { field: "keep_jobs", description }.into());
+        }
+        let after = match page_token.as_str() {
+            "" => 0,
+            token => token.parse().map_err(|_| Error::PageToken)?,
+        };
+        let page = self.daemon.remove_jobs(retention, dry_run, after).await?;
+        if !dry_run && !page.jobs.is_empty() {
+            tracing::info!(jobs = page.jobs.len(), by, "removed old jobs");
+        }
+        let next_page_token = page.next.map(|next| next.to_string()).unwrap_or_default();
+        let jobs = page.jobs.into_iter().map(removed).collect();
+        Ok(Response::new(RemoveJobsResponse { jobs, next_page_token }))
+    }
+}
+
+fn removed(job: Removable) -> RemovedJob {
+    RemovedJob {
+        job_id: job.id,
+        name: job.name,
+        owner: job.owner,
+        end_time: Some(clock::timestamp(job.end_time)),
+        bytes: job.bytes,
     }
 }
 
