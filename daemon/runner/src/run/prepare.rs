@@ -9,7 +9,9 @@ use traind_job_file::{JobFile, Offload, Platform};
 use traind_loader::{BatchSizes, Collator, Sampler, panic_message};
 use traind_xla::kernels::{KERNELS_VERSION, reason_without_kernels};
 use traind_xla::mesh::{Axis, Mesh};
-use traind_xla::runtime::{ExecutableCache, HostArray, HostMemory, LazyDevice, LocalCores};
+use traind_xla::runtime::{
+    DeviceTraits, ExecutableCache, HostArray, HostMemory, LazyDevice, LocalCores,
+};
 
 use super::first_uses::FirstUses;
 use super::inputs::{Beginning, Inputs};
@@ -50,8 +52,29 @@ pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
         let inputs = Inputs::read(context, mesh.clone(), resumed, Beginning::FirstRows)?;
         let cores =
             cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;
+        record_traits(context, cores.traits())?;
         inputs.prepare(context, cores)
     })
+}
+
+/// Records what the cores were found unable to do, with the way around it.
+fn record_traits(context: &Context, traits: DeviceTraits) -> RunResult<()> {
+    let journal = &context.reporter.journal;
+    if traits.splits_integers {
+        journal.warn(
+            "INTEGERS_INEXACT",
+            "the cores compute 32-bit integers in float32; random numbers are computed by parts of 12 and 16 \
+             bits, and are the same as elsewhere",
+        )?;
+    }
+    if traits.keeps_arguments {
+        journal.warn(
+            "DONATION_OFF",
+            "results that replace arguments in place are wrong or refused on these cores; programs keep their \
+             arguments, and need more memory",
+        )?;
+    }
+    Ok(())
 }
 
 /// The checkpoint to continue from, if there is one.
@@ -79,6 +102,9 @@ impl Inputs {
         let mut session = self.session(context, cores, [&validation, &test])?;
         let programs = self.programs(job, &session, [&validation, &test]);
         let (eviction, activity) = (context.clone(), &context.reporter.activity);
+        if job.resources.platform == Platform::Neuron {
+            session.end_compilers_on(context.stop.clone())?;
+        }
         session.prepare(&programs, move || evict_cache(&eviction))?;
         // While programs are compiled or read from the cache.
         session.start(&start)?;

@@ -5,10 +5,13 @@ use std::path::Path;
 use traind_job_file::{Platform, RunSpec};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::mesh::Mesh;
-use traind_xla::runtime::{LocalCores, random_bits_are_exact};
+use traind_xla::runtime::{DeviceTraits, LocalCores};
 
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
+
+/// The version of StableHLO whose operations programs have.
+const STABLEHLO: [i64; 3] = [1, 0, 0];
 
 /// Opens the plugin and as many of its devices as the job has cores on this host, which form `mesh`. The GPUs of the
 /// hosts with the same stages become one client's, once all of these have called this.
@@ -38,8 +41,26 @@ pub(crate) fn open_plugin(
 
 fn cores_of(client: Client, count: usize, mesh: Mesh) -> RunResult<LocalCores> {
     check_devices(client.devices().count(), count)?;
-    check_integers(&client)?;
-    Ok(LocalCores::of_host(client, mesh)?)
+    check_stablehlo(client.platform_name(), client.plugin().stablehlo_current_version()?)?;
+    let traits = DeviceTraits::of(&client)?;
+    check_integers(&client, traits)?;
+    Ok(LocalCores::of_host(client, mesh)?.with_traits(traits))
+}
+
+/// Refuses a plugin that reads older programs alone: it would fail at an operation that it does not know. Plugins may
+/// leave their version out.
+fn check_stablehlo(platform: &str, newest: Option<[i64; 3]>) -> RunResult<()> {
+    match newest.filter(|newest| *newest < STABLEHLO) {
+        None => Ok(()),
+        Some([major, minor, patch]) => Err(RunError::Field {
+            name: "resources.platform",
+            value: platform.to_owned(),
+            problem: format!(
+                "has a plugin that reads StableHLO up to {major}.{minor}.{patch}, and programs are of 1.0.0: install \
+                 a newer plugin"
+            ),
+        }),
+    }
 }
 
 /// Refuses a host that has lost devices since the daemon discovered them.
@@ -47,10 +68,10 @@ fn check_devices(found: usize, cores: usize) -> RunResult<()> {
     if found < cores { Err(RunError::MissingDevices { found, cores }) } else { Ok(()) }
 }
 
-/// Refuses NeuronCores that compute 32-bit integers in float32: dropout, masking and initialization would differ from
-/// those of other platforms and resumed runs.
-fn check_integers(client: &Client) -> RunResult<()> {
-    if client.platform_name() != "neuron" || random_bits_are_exact(client)? {
+/// Refuses NeuronCores whose random bits are others even where integers are computed by parts: dropout, masking and
+/// initialization would differ from those of other platforms and resumed runs.
+fn check_integers(client: &Client, traits: DeviceTraits) -> RunResult<()> {
+    if !traits.has_other_bits {
         return Ok(());
     }
     Err(RunError::Field {
@@ -110,6 +131,14 @@ mod tests {
         assert_eq!(memory_of_kind("NC_v2"), Some(16 << 30));
         assert!(memory_of_kind("cpu").is_some_and(|bytes| bytes > 1 << 30));
         assert_eq!(memory_of_kind("A100"), None);
+    }
+
+    #[test]
+    fn plugins_of_an_older_stablehlo_are_refused() {
+        assert!(check_stablehlo("neuron", None).is_ok());
+        assert!(check_stablehlo("neuron", Some([1, 13, 2])).is_ok());
+        let failure = check_stablehlo("neuron", Some([0, 20, 1])).unwrap_err().failure();
+        assert!(failure.message.contains("up to 0.20.1"), "{}", failure.message);
     }
 
     #[test]

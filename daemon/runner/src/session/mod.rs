@@ -4,6 +4,7 @@
 //! Imports `step`, `state`, `hosts`, `control` and `error`.
 
 mod builder;
+mod compilers;
 mod cores;
 mod costs;
 mod device;
@@ -35,7 +36,7 @@ use traind_proto::v1::{CompileSource, MemoryUsage, Phase};
 use traind_xla::mesh::{Axis, Coordinates};
 use traind_xla::runtime::{CoreInputs, HostArray, LazyDevice};
 
-use crate::control::{Reporter, Work};
+use crate::control::{Reporter, Stop, Work};
 use crate::error::RunResult;
 use crate::state::{HeldSlot, ParameterState, ScaleValues, StartValues, TrainState};
 use crate::step::{BatchLayout, JobPrograms, Program, ProgramShape};
@@ -103,6 +104,11 @@ impl<D: ProgramDevice> Session<D> {
         }
         let threads = self.devices.iter().map(D::compile_threads).max().unwrap_or(1);
         self.queue.start(distinct, threads, Box::new(when_done))
+    }
+
+    /// Gives up compiles that a stopped run waits for, where compilers are processes of their own.
+    pub(crate) fn end_compilers_on(&mut self, stop: Stop) -> RunResult<()> {
+        self.queue.end_compilers_on(stop)
     }
 
     /// Compiles `shapes` without running them. Returns the sources of the executables.
