@@ -47,7 +47,7 @@ pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
     let mesh = state::mesh_of_host(&context.spec.job, hosts.rank())?;
     // The plugin is a large library, so it loads while the data are read.
     std::thread::scope(|scope| {
-        let cores = scope.spawn(|| open_cores(&context.spec, mesh.clone(), hosts));
+        let cores = scope.spawn(|| open_cores(&context.spec, mesh.clone(), hosts, &context.stop));
         let resumed = find_checkpoint(context)?;
         let inputs = Inputs::read(context, mesh.clone(), resumed, Beginning::FirstRows)?;
         let cores =

@@ -4,11 +4,42 @@ use std::fs;
 use std::process;
 use std::time::Duration;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use rustix::process::{Pid, Signal, kill_process};
+use traind_loader::Error as LoaderError;
+
+use crate::control::Stop;
+use crate::error::RunResult;
 
 /// How often their end is considered.
 pub(super) const COMPILERS_POLL: Duration = Duration::from_millis(50);
 const COMPILER: &str = "neuronx-cc";
+
+/// Runs `work`, which compiles programs. If the run has to stop meanwhile, the compilers are ended, and the error is that of
+/// work given up.
+pub(super) fn give_up_on<T>(stop: &Stop, work: impl FnOnce() -> RunResult<T>) -> RunResult<T> {
+    let is_done = AtomicBool::new(false);
+    let watch = || {
+        while !is_done.load(Ordering::Relaxed) {
+            if stop.reason().is_some() {
+                end_compilers();
+            }
+            thread::sleep(COMPILERS_POLL);
+        }
+    };
+    let result = thread::scope(|scope| {
+        scope.spawn(watch);
+        let result = work();
+        is_done.store(true, Ordering::Relaxed);
+        result
+    });
+    match stop.reason() {
+        Some(_) => result.map_err(|_| LoaderError::Abandoned.into()),
+        None => result,
+    }
+}
 
 /// Asks the compilers that this process started to end.
 pub(super) fn end_compilers() {

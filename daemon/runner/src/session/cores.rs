@@ -7,6 +7,8 @@ use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{DeviceTraits, LocalCores};
 
+use super::compilers::give_up_on;
+use crate::control::Stop;
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 
@@ -15,7 +17,20 @@ const STABLEHLO: [i64; 3] = [1, 0, 0];
 
 /// Opens the plugin and as many of its devices as the job has cores on this host, which form `mesh`. The GPUs of the
 /// hosts with the same stages become one client's, once all of these have called this.
-pub(crate) fn open_cores(spec: &RunSpec, mesh: Mesh, hosts: &Hosts) -> RunResult<LocalCores> {
+pub(crate) fn open_cores(
+    spec: &RunSpec,
+    mesh: Mesh,
+    hosts: &Hosts,
+    stop: &Stop,
+) -> RunResult<LocalCores> {
+    match spec.job.resources.platform {
+        // Its compiler, which may take minutes, is a process of its own.
+        Platform::Neuron => give_up_on(stop, || open(spec, mesh, hosts)),
+        _ => open(spec, mesh, hosts),
+    }
+}
+
+fn open(spec: &RunSpec, mesh: Mesh, hosts: &Hosts) -> RunResult<LocalCores> {
     let (platform, count) = (spec.job.resources.platform, spec.cores.len());
     let is_one_client = platform == Platform::Cuda && mesh.hosts() > 1;
     match hosts.store(mesh.pipeline_place())?.filter(|_| is_one_client) {
