@@ -87,7 +87,7 @@ reasons! {
     EVENT_LOG_CORRUPT
     /// No PJRT plugin of the platform is installed.
     PLUGIN_NOT_FOUND
-    /// The library is not a PJRT plugin, or has an unsupported version.
+    /// The library is not a PJRT plugin, has an unsupported version, or does not fit the host's driver and settings.
     PLUGIN_INVALID
     /// The plugin has fewer devices than the job was given cores.
     DEVICE_NOT_FOUND

@@ -3,14 +3,19 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/binaries.sh"
 
-TWIN_BUILD=$TARGET_DIR/debug
+TWIN_BUILD=${TRAIND_TWIN_BIN_DIR:-$TARGET_DIR/debug}
 TWIN_TRAIND=$TWIN_BUILD/traind
+TWIN_OPTIONS=$REPOSITORY_DIR/xla-backend/twin/options.txt
 
-# build_twin: the programs and the twin's plugin, unoptimized as the tests use them, and the CPU plugin.
+# build_twin: the programs and the twin's plugin, unoptimized as the tests use them, and the CPU plugin. Those in
+# TRAIND_TWIN_BIN_DIR and TRAIND_PLUGIN_CPU are taken as they are.
 build_twin() {
-  command -v cargo > /dev/null || die "needs Rust: no 'cargo' on PATH"
-  cargo build --locked --quiet --manifest-path "$REPOSITORY_DIR/Cargo.toml" -p traind -p traind-runner -p traind-twin
-  "$TWIN_TRAIND" plugins install cpu > /dev/null
+  if [[ -z ${TRAIND_TWIN_BIN_DIR-} ]]; then
+    command -v cargo > /dev/null || die "needs Rust: no 'cargo' on PATH"
+    say "Building traind and the twin: minutes at the first time"
+    cargo build --locked --manifest-path "$REPOSITORY_DIR/Cargo.toml" -p traind -p traind-runner -p traind-twin >&2
+  fi
+  [[ -n ${TRAIND_PLUGIN_CPU-} ]] || "$TWIN_TRAIND" plugins install cpu >&2
 }
 
 # twin_environment FOLDER OPTIONS: exports what the twin needs, and makes its tools in FOLDER.
@@ -37,6 +42,6 @@ start_twin() {
   trap "kill $! 2> /dev/null || true; wait $! 2> /dev/null || true; rm -rf '$folder'" EXIT
   until [[ -S $TRAIND_SOCKET ]]; do
     kill -0 $! 2> /dev/null || die "the daemon did not start: $(cat "$folder/daemon.log")"
-    sleep 0.1
+    sleep 0.02
   done
 }

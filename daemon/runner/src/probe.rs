@@ -3,12 +3,13 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::Context as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use traind_pjrt::{Client, CompileOptions, Plugin};
-use traind_xla::runtime::random_bits_are_exact;
+use traind_xla::runtime::{DeviceTraits, random_bits_are_exact};
 
 use crate::session::client_options;
 
@@ -19,6 +20,12 @@ struct Request {
     /// Devices to open.
     cores: usize,
 }
+
+/// A program to be compiled.
+const SUM: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = stablehlo.add %x, %x : tensor<4xf32>
+  return %y : tensor<4xf32>
+}";
 
 /// An operation of the dialect `chlo`, which not every compiler reads.
 const CHLO: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -37,7 +44,13 @@ pub(crate) fn answer() -> anyhow::Result<()> {
 
 fn report(request: &Request) -> anyhow::Result<Value> {
     let plugin = Plugin::load(&request.plugin)?;
+    let start = Instant::now();
     let client = Client::new(plugin, &client_options(&request.platform, request.cores))?;
+    let client_seconds = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    client.compile(SUM, &CompileOptions::default())?;
+    let compile_seconds = start.elapsed().as_secs_f64();
+    let traits = DeviceTraits::of(&client)?;
     let devices = client.devices().map(|device| {
         json!({
             "id": device.id(),
@@ -62,5 +75,10 @@ fn report(request: &Request) -> anyhow::Result<Value> {
         "custom_calls": found.custom_calls,
         "chlo": client.compile(CHLO, &CompileOptions::default()).is_ok(),
         "random_bits_are_exact": random_bits_are_exact(&client)?,
+        "splits_integers": traits.splits_integers,
+        "keeps_arguments": traits.keeps_arguments,
+        "stablehlo": plugin.stablehlo_current_version()?,
+        "client_seconds": client_seconds,
+        "compile_seconds": compile_seconds,
     }))
 }

@@ -140,7 +140,10 @@ impl Op for Binary {
     }
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
-        emitter.same_type(self.name(), &[&inputs[0], &inputs[1]])
+        match emitter.by_parts(self.name(), inputs) {
+            Some(value) => value,
+            None => emitter.same_type(self.name(), &[&inputs[0], &inputs[1]]),
+        }
     }
 }
 

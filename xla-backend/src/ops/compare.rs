@@ -79,6 +79,9 @@ impl Op for Compare {
     }
 
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
+        if let Some(value) = emitter.compared_by_parts(self.direction(), inputs) {
+            return value;
+        }
         let how = match inputs[0].shape.dtype {
             dtype if dtype.is_float() => "FLOAT",
             DType::S32 | DType::S64 => "SIGNED",

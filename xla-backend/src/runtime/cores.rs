@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use traind_pjrt::{Buffer, BufferPlacement, Client, DType as PjrtDType, Device, JobDevice};
 
-use super::HostArray;
 use super::platform::reach;
+use super::{DeviceTraits, HostArray};
 use crate::error::{Error, Result};
 use crate::graph::DType;
 use crate::kernels::enable_hosts;
@@ -59,6 +59,7 @@ pub struct LocalCores {
     client: Client,
     job: Arc<JobCores>,
     cores: Arc<[LocalCore]>,
+    traits: DeviceTraits,
 }
 
 #[derive(Debug)]
@@ -87,7 +88,8 @@ impl LocalCores {
             let what = "cores of the job on this host".to_owned();
             return Err(Error::Count { what, expected: job.device_ids.len(), got: 0 });
         }
-        Ok(LocalCores { client, job: job.into(), cores: cores.into() })
+        let traits = DeviceTraits::default();
+        Ok(LocalCores { client, job: job.into(), cores: cores.into(), traits })
     }
 
     /// Takes the first devices of the client, and where programs span hosts those of each other process with the same
@@ -109,7 +111,17 @@ impl LocalCores {
 
     /// The cores of one pipeline stage, a mesh of their own.
     pub fn of_stage(&self, pipeline: usize) -> Result<LocalCores> {
-        LocalCores::new(self.client.clone(), self.job.of_stage(pipeline))
+        let cores = LocalCores::new(self.client.clone(), self.job.of_stage(pipeline))?;
+        Ok(cores.with_traits(self.traits))
+    }
+
+    /// The same cores, found to have these traits.
+    pub fn with_traits(self, traits: DeviceTraits) -> LocalCores {
+        LocalCores { traits, ..self }
+    }
+
+    pub fn traits(&self) -> DeviceTraits {
+        self.traits
     }
 
     /// The number of cores that this process drives.

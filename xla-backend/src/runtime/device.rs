@@ -42,6 +42,7 @@ impl LazyDevice {
         let client = cores.client();
         let (platform, kernels) = (client.platform_name(), enable_kernels(client, options));
         let mut recorder = Recorder::new(cores.mesh().clone(), platform, options, kernels);
+        recorder.suit(cores.traits());
         if cores.len() >= available_parallelism().map_or(1, usize::from) {
             recorder.multiply_by_kernel();
         }

@@ -21,13 +21,19 @@ const THRESHOLD: u32 = 0xe666_6666;
 
 /// Compares random bits, and which of them are below a threshold, with what this processor computes.
 pub fn random_bits_are_exact(client: &Client) -> Result<bool> {
+    bits_are_exact(client, false)
+}
+
+/// The same in programs that compute integers by parts, if `splits_integers`.
+pub(super) fn bits_are_exact(client: &Client, splits_integers: bool) -> Result<bool> {
     let trace = Trace::new();
     let scalar = |name: &str| trace.parameter(name, Shape::scalar(DType::U32));
     let random = Random::new(&scalar("seed")?, &scalar("step")?, &scalar("row_offset")?)?;
     let bits = random.bits(&DIMS)?;
     let is_below = bits.lt_scalar(THRESHOLD.into())?.convert(DType::U32)?;
     let outputs = [&bits, &is_below].map(|it| Output::new(it.node()));
-    let lowering = Lowering { forms: forms(client.platform_name()), ..Lowering::default() };
+    let forms = forms(client.platform_name());
+    let lowering = Lowering { forms, splits_integers, ..Lowering::default() };
     let program = lower(&trace.graph(), "known_answers", &outputs, 1, lowering);
     let executable = client.compile(&program.text, &CompileOptions::default())?;
     let Some(device) = executable.devices().next() else { return Ok(false) };

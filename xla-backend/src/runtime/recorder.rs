@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::platform::{dot_precision, forms, half_bytes, keeps_arguments, reach};
 use super::recording::{Argument, Cut, Half, Recorded, Recording, StepInput};
+use super::traits::DeviceTraits;
 use super::variable::Variable;
 use crate::analysis::{self, Assumptions, Collective, MemoryEstimate, MemoryProfile};
 use crate::error::{Error, Result};
@@ -64,7 +65,8 @@ impl Recorder {
         let dots = dot_precision(platform, options.tensor_float_32);
         let reach = reach(platform, &mesh);
         let (forms, keeps_arguments) = (forms(platform), keeps_arguments(platform));
-        let lowering = Lowering { dots, kernels, products: false, reach, forms, keeps_arguments };
+        let lowering =
+            Lowering { dots, kernels, reach, forms, keeps_arguments, ..Lowering::default() };
         Recorder { mesh, lowering, half_bytes: half_bytes(platform), variables: Vec::new() }
     }
 
@@ -80,6 +82,12 @@ impl Recorder {
     /// Whether programs call kernels of ours.
     pub fn calls_kernels(&self) -> bool {
         self.lowering.kernels == Kernels::Own
+    }
+
+    /// Writes programs for devices of these traits.
+    pub(super) fn suit(&mut self, traits: DeviceTraits) {
+        self.lowering.splits_integers = traits.splits_integers;
+        self.lowering.keeps_arguments |= traits.keeps_arguments;
     }
 
     pub(super) fn disable_kernels(&mut self) {

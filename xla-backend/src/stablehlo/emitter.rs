@@ -171,6 +171,11 @@ impl Emitter {
         self.lowering.forms == Forms::Neuron
     }
 
+    /// Whether unsigned 32-bit integers are computed by parts.
+    pub(super) fn splits_integers(&self) -> bool {
+        self.lowering.splits_integers
+    }
+
     /// Integers no less than 0 and no greater than `last`.
     pub(crate) fn clamp(&mut self, indices: &Value, last: usize) -> Value {
         let shape = indices.shape.clone();

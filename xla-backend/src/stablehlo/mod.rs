@@ -5,6 +5,7 @@
 
 mod emitter;
 mod erf;
+mod limbs;
 mod types;
 
 use std::fmt::Write;
@@ -84,6 +85,8 @@ pub struct Lowering {
     pub forms: Forms,
     /// No result replaces an argument in place.
     pub keeps_arguments: bool,
+    /// Unsigned 32-bit integers are computed by parts, which devices that compute in float32 have exact.
+    pub splits_integers: bool,
 }
 
 impl From<DotPrecision> for Lowering {

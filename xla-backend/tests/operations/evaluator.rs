@@ -52,6 +52,12 @@ impl Compiled {
         Compiled::lowered(outputs, num_replicas, lowering)
     }
 
+    /// The same program with unsigned integers computed by parts.
+    pub(crate) fn by_parts(outputs: &[&Tensor]) -> Compiled {
+        let lowering = Lowering { splits_integers: true, ..Lowering::default() };
+        Compiled::lowered(outputs, 1, lowering)
+    }
+
     /// The same program with the forms of operations that NeuronCores need.
     pub(crate) fn for_neuron(outputs: &[&Tensor]) -> Compiled {
         let lowering = Lowering { forms: Forms::Neuron, ..Lowering::default() };

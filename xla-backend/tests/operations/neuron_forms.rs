@@ -63,3 +63,36 @@ fn the_error_function_needs_no_chlo() {
     }
     assert_eq!((neuron[0], neuron[100]), (-1.0, 0.0));
 }
+
+/// Sums, products and comparisons by parts, which need no more than 24 bits.
+#[test]
+fn integers_by_parts_are_exact() {
+    const NUMBERS: [u32; 9] =
+        [0, 1, 0xffff, 0x1_0000, 0xff_ffff, 0x1234_5678, 0x9e37_79b9, 0xd35a_2d97, u32::MAX];
+    let trace = Trace::new();
+    let shape = Shape::new(DType::U32, [NUMBERS.len() * NUMBERS.len()]);
+    let [a, b] = ["a", "b"].map(|name| trace.parameter(name, shape.clone()).unwrap());
+    let comparisons = [a.lt(&b), a.le(&b), a.gt(&b), a.ge(&b), a.eq(&b), a.ne(&b)];
+    let as_numbers = comparisons.map(|it| it.unwrap().convert(DType::U32).unwrap());
+    let mut outputs = vec![a.add(&b).unwrap(), a.sub(&b).unwrap(), a.mul(&b).unwrap()];
+    outputs.extend(as_numbers);
+    let compiled = Compiled::by_parts(&outputs.iter().collect::<Vec<_>>());
+    let pairs = || NUMBERS.into_iter().flat_map(|a| NUMBERS.map(|b| (a, b)));
+    let arguments = [
+        pairs().map(|(a, _)| f64::from(a)).collect::<Vec<_>>(),
+        pairs().map(|(_, b)| f64::from(b)).collect(),
+    ];
+    let found = compiled.run(&[arguments.to_vec()]).remove(0);
+    let expect = |compute: fn(u32, u32) -> u32| -> Vec<f64> {
+        pairs().map(|(a, b)| f64::from(compute(a, b))).collect()
+    };
+    assert_eq!(found[0], expect(u32::wrapping_add));
+    assert_eq!(found[1], expect(u32::wrapping_sub));
+    assert_eq!(found[2], expect(u32::wrapping_mul));
+    assert_eq!(found[3], expect(|a, b| u32::from(a < b)));
+    assert_eq!(found[4], expect(|a, b| u32::from(a <= b)));
+    assert_eq!(found[5], expect(|a, b| u32::from(a > b)));
+    assert_eq!(found[6], expect(|a, b| u32::from(a >= b)));
+    assert_eq!(found[7], expect(|a, b| u32::from(a == b)));
+    assert_eq!(found[8], expect(|a, b| u32::from(a != b)));
+}

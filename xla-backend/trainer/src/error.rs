@@ -42,6 +42,17 @@ pub enum Error {
     #[error("{platform} computes 32-bit integers inexactly, on which random numbers depend")]
     InexactIntegers { platform: String },
 
+    /// The plugin reads older programs alone.
+    #[error(
+        "has a plugin that reads StableHLO up to {}.{}.{}, and programs are of 1.0.0: install a newer plugin",
+        newest[0], newest[1], newest[2]
+    )]
+    OldStablehlo { platform: String, newest: [i64; 3] },
+
+    /// Work was given up, since its caller has to stop.
+    #[error("given up, since the run has to stop")]
+    Abandoned,
+
     /// A batch has no array for an input of the model.
     #[error("the model needs the input {name} ({dtype}), and the data have none")]
     NoSuchInput { name: String, dtype: DType },

@@ -104,6 +104,7 @@ impl Arguments {
 
     fn compile(&self) -> Result<(), String> {
         let options = Options::of_environment()?;
+        note_process()?;
         std::thread::sleep(Duration::from_millis(options.compile_ms));
         let log = self.logfile.clone().unwrap_or_else(|| "log-neuron-cc.txt".into());
         let write = |path: &PathBuf, text: &str| {
@@ -150,4 +151,14 @@ impl Arguments {
             ..of_core
         })
     }
+}
+
+/// Writes the number of this process into the twin's folder, by which tests wait for a compiler.
+fn note_process() -> Result<(), String> {
+    let Some(folder) = std::env::var_os("TRAIND_TWIN_LOCKS").map(PathBuf::from) else {
+        return Ok(());
+    };
+    let written = fs::create_dir_all(&folder)
+        .and_then(|()| fs::write(folder.join("compiling"), std::process::id().to_string()));
+    written.map_err(|error| format!("{}: {error}", folder.display()))
 }

@@ -10,6 +10,7 @@ mod compiler;
 mod machine;
 mod options;
 mod plugin;
+mod rewriting;
 mod tools;
 
 pub use compiler::neuronx_cc;

@@ -1,79 +1,123 @@
-//! Options: behaviour that no public fact decides, and failures to inject.
+//! Options: behaviour that no public fact decides, and failures to inject. `options.txt` describes them for users.
 
 use std::str::FromStr;
 
 /// The variable with options as `NAME=VALUE`, separated by commas.
 const VARIABLE: &str = "TRAIND_TWIN_OPTIONS";
+/// A line for each option: its name, its default and its meaning.
+const DESCRIPTIONS: &str = include_str!("../options.txt");
 
-/// Each field is an option of the same name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+macro_rules! options {
+    ($($(#[doc = $doc:literal])+ $name:ident: $kind:ty,)+) => {
+        /// Each field is an option of the same name.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct Options {
+            $($(#[doc = $doc])+ pub $name: $kind,)+
+        }
+
+        impl Options {
+            /// The options without a value, which their descriptions give.
+            fn empty() -> Options {
+                Options { $($name: <$kind>::default(),)+ }
+            }
+
+            fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+                match name {
+                    $(stringify!($name) => self.$name = parsed(name, value)?,)+
+                    _ => return Err(format!("the twin has no option {name}")),
+                }
+                Ok(())
+            }
+
+            #[cfg(test)]
+            const NAMES: &[&str] = &[$(stringify!($name)),+];
+        }
+    };
+}
+
+options! {
     /// The EC2 instance.
-    pub instance: String,
-    /// Milliseconds until the runtime is initialized, and until a program is compiled.
-    pub init_ms: u64,
-    pub compile_ms: u64,
+    instance: String,
+    /// Milliseconds until the runtime is initialized.
+    init_ms: u64,
+    /// Milliseconds until a program is compiled.
+    compile_ms: u64,
     /// Whether the plugin lists devices against their numbers on the host.
-    pub reversed: bool,
+    reversed: bool,
     /// Whether the compiler reads the dialect `chlo`.
-    pub chlo: bool,
+    chlo: bool,
     /// Whether cost analysis, statistics of compiled memory and the optimized program are implemented.
-    pub analysis: bool,
+    analysis: bool,
     /// Whether all powers of two of cores work.
-    pub any_count: bool,
+    any_count: bool,
     /// Whether the plugin is one of version 2, which serves older versions of the API alone.
-    pub version_2: bool,
-    /// Whether integers are computed with the 24 digits of float32.
-    pub inexact: bool,
+    version_2: bool,
+    /// Whether sums, products and comparisons of 32-bit integers are computed in float32.
+    inexact: bool,
+    /// What becomes of donated arguments.
+    donation: Donation,
+    /// The version of the loaded driver.
+    driver: String,
     /// A status of the runtime with which the execution number `fail_at` fails; 0 for none.
-    pub fail_status: u32,
-    pub fail_at: u64,
+    fail_status: u32,
+    /// See `fail_status`.
+    fail_at: u64,
+    /// The number of an execution that waits for another core until the runtime's limit; 0 for none.
+    hang_at: u64,
+    /// The number of an execution that finds no memory on its core; 0 for none.
+    memory_full_at: u64,
     /// A code with which the compiler fails, without `NCC_`; empty for none.
-    pub compile_code: String,
+    compile_code: String,
+}
+
+/// What a plugin does with donated arguments, all of which users reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Donation {
+    /// Results replace arguments.
+    #[default]
+    Works,
+    /// Arguments stay.
+    Ignored,
+    /// Results that replace arguments are wrong.
+    Garbage,
+    /// The compiler refuses programs that read an argument after its replacement.
+    Refused,
+}
+
+impl FromStr for Donation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Donation, String> {
+        match text {
+            "works" => Ok(Donation::Works),
+            "ignored" => Ok(Donation::Ignored),
+            "garbage" => Ok(Donation::Garbage),
+            "refused" => Ok(Donation::Refused),
+            _ => Err(format!("{text} is not works, ignored, garbage or refused")),
+        }
+    }
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options {
-            instance: "trn1.2xlarge".to_owned(),
-            init_ms: 0,
-            compile_ms: 0,
-            reversed: true,
-            chlo: false,
-            analysis: false,
-            any_count: false,
-            version_2: false,
-            inexact: false,
-            fail_status: 0,
-            fail_at: 1,
-            compile_code: String::new(),
+        let mut options = Options::empty();
+        for (name, value) in descriptions() {
+            // The test below sets each of them.
+            let _ = options.set(name, value);
         }
+        options
     }
+}
+
+/// The names of options with their defaults.
+fn descriptions() -> impl Iterator<Item = (&'static str, &'static str)> {
+    DESCRIPTIONS.lines().filter_map(|line| line.split_whitespace().next()?.split_once('='))
 }
 
 impl Options {
     /// Returns the options of the environment.
     pub fn of_environment() -> Result<Options, String> {
         std::env::var(VARIABLE).unwrap_or_default().parse()
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "instance" => self.instance = value.to_owned(),
-            "init_ms" => self.init_ms = parsed(name, value)?,
-            "compile_ms" => self.compile_ms = parsed(name, value)?,
-            "reversed" => self.reversed = parsed(name, value)?,
-            "chlo" => self.chlo = parsed(name, value)?,
-            "analysis" => self.analysis = parsed(name, value)?,
-            "any_count" => self.any_count = parsed(name, value)?,
-            "version_2" => self.version_2 = parsed(name, value)?,
-            "inexact" => self.inexact = parsed(name, value)?,
-            "fail_status" => self.fail_status = parsed(name, value)?,
-            "fail_at" => self.fail_at = parsed(name, value)?,
-            "compile_code" => self.compile_code = value.to_owned(),
-            _ => return Err(format!("the twin has no option {name}")),
-        }
-        Ok(())
     }
 }
 
@@ -108,8 +152,17 @@ mod tests {
             ("trn2.48xlarge", 1006, true)
         );
         assert_eq!("".parse(), Ok(Options::default()));
-        for wrong in ["chlo", "chlo=maybe", "speed=1"] {
+        for wrong in ["chlo", "chlo=maybe", "speed=1", "donation=sometimes"] {
             assert!(wrong.parse::<Options>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn all_options_are_described_with_a_default() {
+        let described: Vec<&str> = descriptions().map(|(name, _)| name).collect();
+        assert_eq!(described, Options::NAMES);
+        for (name, value) in descriptions() {
+            assert_eq!(Options::empty().set(name, value), Ok(()), "{name}");
         }
     }
 }

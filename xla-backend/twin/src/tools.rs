@@ -50,9 +50,9 @@ pub fn neuron_monitor(machine: &Machine) -> Value {
 }
 
 /// Writes the driver's tree below `root`, with the version of the driver in `root/version`.
-pub fn write_sysfs(machine: &Machine, root: &Path) -> io::Result<()> {
+pub fn write_sysfs(machine: &Machine, driver: &str, root: &Path) -> io::Result<()> {
     let generation = machine.instance.generation;
-    write(&root.join("version"), "2.30.2.0")?;
+    write(&root.join("version"), driver)?;
     for device in 0..machine.instance.devices {
         let device = root.join(format!("neuron{device}"));
         write(&device.join("core_count"), &generation.physical_cores().to_string())?;

@@ -28,6 +28,7 @@ impl RunError {
         let is_of_device =
             matches!(self, RunError::Device(_) | RunError::Model(ModelError::Xla(_)));
         if is_of_device && let Some(meaning) = traind_neuron::explain(&failure.message) {
+            failure.reason = reason::of_neuron(&failure.reason, meaning.cause).to_owned();
             failure.message = format!("{meaning}\n{}", failure.message);
         }
         self.locate(&mut failure);

@@ -9,6 +9,7 @@ use traind_hub::Problem as HubProblem;
 use traind_loader::{ChatProblem, Error as LoaderError, ImageProblem, ObjectProblem};
 use traind_models::Error as ModelError;
 use traind_mpi::Error as MpiError;
+use traind_neuron::Cause;
 use traind_pjrt::{Error as PjrtError, ErrorCode};
 use traind_proto::event_log::EventLogError;
 use traind_proto::reasons;
@@ -238,6 +239,21 @@ fn of_device(error: &XlaError) -> &'static str {
         | XlaError::NotPrepared { .. }
         | XlaError::NotFetched { .. }
         | XlaError::Io { .. } => reasons::INTERNAL,
+    }
+}
+
+/// The reason of an error that Neuron's compiler or runtime explains: a restart helps against some causes alone. `found`:
+/// that of the call that failed.
+pub(super) fn of_neuron(found: &str, cause: Cause) -> &'static str {
+    if found == reasons::COMPILE_FAILED {
+        return reasons::COMPILE_FAILED;
+    }
+    match cause {
+        cause if cause.may_pass() => reasons::DEVICE_FAILED,
+        Cause::Size => reasons::OUT_OF_MEMORY,
+        Cause::Values => reasons::LOSS_NOT_FINITE,
+        Cause::Setup => reasons::PLUGIN_INVALID,
+        _ => reasons::INTERNAL,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The error of a run for each of the trainer, in the words of the job file.
 
 use traind_job_file::Optim;
+use traind_loader::Error as LoaderError;
 use traind_trainer::{Division, Error};
 
 use super::RunError;
@@ -24,6 +25,12 @@ impl From<Error> for RunError {
                           update neuronx-cc to 2.25 or newer"
                     .to_owned(),
             },
+            Error::OldStablehlo { ref platform, .. } => RunError::Field {
+                name: "resources.platform",
+                value: platform.clone(),
+                problem: error.to_string(),
+            },
+            Error::Abandoned => LoaderError::Abandoned.into(),
             Error::NoSuchInput { name, dtype } => RunError::NoSuchInput { name, dtype },
             Error::NoCache => RunError::NoCache,
             Error::OtherSlots { folder, problem } => {
@@ -102,6 +109,10 @@ mod tests {
                 "parallel.fsdp",
             ),
             (Error::InexactIntegers { platform: "neuron".to_owned() }, "resources.platform"),
+            (
+                Error::OldStablehlo { platform: "neuron".to_owned(), newest: [0, 20, 1] },
+                "resources.platform",
+            ),
         ];
         for (error, expect) in errors {
             let (reason, field, message) = failure(error);

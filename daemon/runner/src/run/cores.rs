@@ -5,13 +5,29 @@ use traind_pjrt::{Client, Plugin};
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::LocalCores;
 
+use crate::control::Stop;
 use crate::error::RunResult;
 use crate::hosts::Hosts;
-use crate::session::{client_options, cores_of, open_plugin};
+use crate::session::{client_options, cores_of, give_up_on, open_plugin};
 
 /// Opens the plugin and as many of its devices as the job has cores on this host, which form `mesh`. The GPUs of the
 /// hosts with the same stages become one client's, once all of these have called this.
-pub(crate) fn open_cores(spec: &RunSpec, mesh: Mesh, hosts: &Hosts) -> RunResult<LocalCores> {
+pub(crate) fn open_cores(
+    spec: &RunSpec,
+    mesh: Mesh,
+    hosts: &Hosts,
+    stop: &Stop,
+) -> RunResult<LocalCores> {
+    match spec.job.resources.platform {
+        // Its compiler, which may take minutes, is a process of its own.
+        Platform::Neuron => {
+            give_up_on(&|| stop.reason().is_some(), || open(spec, mesh, hosts))
+        }
+        _ => open(spec, mesh, hosts),
+    }
+}
+
+fn open(spec: &RunSpec, mesh: Mesh, hosts: &Hosts) -> RunResult<LocalCores> {
     let (platform, count) = (spec.job.resources.platform, spec.cores.len());
     let is_one_client = platform == Platform::Cuda && mesh.hosts() > 1;
     match hosts.store(mesh.pipeline_place())?.filter(|_| is_one_client) {

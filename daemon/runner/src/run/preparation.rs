@@ -102,7 +102,7 @@ fn prepare(spec: RunSpec, folder: PathBuf) -> RunResult<Vec<ExecutableSource>> {
         return Ok(Vec::new());
     }
     let (inputs, cores) = std::thread::scope(|scope| {
-        let cores = scope.spawn(|| open_cores(spec, mesh.clone(), &context.hosts));
+        let cores = scope.spawn(|| open_cores(spec, mesh.clone(), &context.hosts, &context.stop));
         let inputs = Inputs::read(&context, mesh.clone(), None, Beginning::AllRows)?;
         let cores =
             cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;

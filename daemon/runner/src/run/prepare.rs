@@ -10,7 +10,9 @@ use traind_loader::{BatchSizes, Collator, Sampler, panic_message};
 use traind_trainer::Error as TrainerError;
 use traind_xla::kernels::{KERNELS_VERSION, reason_without_kernels};
 use traind_xla::mesh::{Axis, Mesh};
-use traind_xla::runtime::{ExecutableCache, HostArray, HostMemory, LazyDevice, LocalCores};
+use traind_xla::runtime::{
+    DeviceTraits, ExecutableCache, HostArray, HostMemory, LazyDevice, LocalCores,
+};
 
 use super::cores::open_cores;
 use super::first_uses::FirstUses;
@@ -49,13 +51,34 @@ pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
     let mesh = recipe::mesh_of_host(&context.spec.job, hosts.rank())?;
     // The plugin is a large library, so it loads while the data are read.
     std::thread::scope(|scope| {
-        let cores = scope.spawn(|| open_cores(&context.spec, mesh.clone(), hosts));
+        let cores = scope.spawn(|| open_cores(&context.spec, mesh.clone(), hosts, &context.stop));
         let resumed = find_checkpoint(context)?;
         let inputs = Inputs::read(context, mesh.clone(), resumed, Beginning::FirstRows)?;
         let cores =
             cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;
+        record_traits(context, cores.traits())?;
         inputs.prepare(context, cores)
     })
+}
+
+/// Records what the cores were found unable to do, with the way around it.
+fn record_traits(context: &Context, traits: DeviceTraits) -> RunResult<()> {
+    let journal = &context.reporter.journal;
+    if traits.splits_integers {
+        journal.warn(
+            "INTEGERS_INEXACT",
+            "the cores compute 32-bit integers in float32; random numbers are computed by parts of 12 and 16 \
+             bits, and are the same as elsewhere",
+        )?;
+    }
+    if traits.keeps_arguments {
+        journal.warn(
+            "DONATION_OFF",
+            "results that replace arguments in place are wrong or refused on these cores; programs keep their \
+             arguments, and need more memory",
+        )?;
+    }
+    Ok(())
 }
 
 /// The checkpoint to continue from, if there is one.
@@ -83,6 +106,10 @@ impl Inputs {
         let mut session = self.session(context, cores, [&validation, &test])?;
         let programs = self.programs(job, &session, [&validation, &test]);
         let (eviction, activity) = (context.clone(), &context.reporter.activity);
+        if job.resources.platform == Platform::Neuron {
+            let stop = context.stop.clone();
+            session.end_compilers_on(Arc::new(move || stop.reason().is_some()))?;
+        }
         let evict = move || evict_cache(&eviction).map_err(TrainerError::of_observer);
         session.prepare(&programs, evict)?;
         // While programs are compiled or read from the cache.

@@ -112,10 +112,19 @@ pub const RUNTIME: &[RuntimeCode] = &[
     ),
 ];
 
+/// The same status as of busy cores, from which the text alone tells it.
+pub(super) const MEMORY_FULL: RuntimeCode = of(
+    4,
+    "RESOURCE",
+    Size,
+    "the memory of a core is full",
+    "lower per_device_train_batch_size or max_length, or set gradient_checkpointing; neuron-ls shows \
+     whether another process uses the core",
+);
+
 /// Other texts of the runtime that have one of these statuses.
 pub(super) const PHRASES: &[(&str, u32)] = &[
     ("not available - Requested", 4),
-    ("Failed to allocate", 4),
     ("execution timeout (", 5),
     ("due to out-of-bound access", 1006),
 ];

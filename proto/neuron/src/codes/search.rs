@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::compiler::{WITHOUT_PREFIX, of_code};
-use super::runtime::{PHRASES, RUNTIME, of_status};
+use super::runtime::{MEMORY_FULL, PHRASES, RUNTIME, of_status};
 use super::texts::TEXTS;
 use super::{Cause, CompilerCode, RuntimeCode};
 
@@ -12,6 +12,8 @@ use super::{Cause, CompilerCode, RuntimeCode};
 pub struct Explanation {
     /// As `NCC_EOOM002` or `NRT 1006 (EXEC_OOB)`; empty if the error has none.
     pub code: String,
+    /// The core as the runtime names it, such as `ND 0:NC 4`, where the error has one.
+    pub core: Option<String>,
     pub cause: Cause,
     pub meaning: &'static str,
     pub remedy: &'static str,
@@ -19,8 +21,10 @@ pub struct Explanation {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.code.is_empty() {
-            write!(f, "{}: ", self.code)?;
+        match (&self.code, &self.core) {
+            (code, Some(core)) if !code.is_empty() => write!(f, "{code} on {core}: ")?,
+            (code, None) if !code.is_empty() => write!(f, "{code}: ")?,
+            _ => {}
         }
         f.write_str(self.meaning)?;
         if self.remedy.is_empty() { Ok(()) } else { write!(f, "; {}", self.remedy) }
@@ -53,13 +57,39 @@ fn code_after(text: &str, mark: &str) -> Option<(String, &'static CompilerCode)>
 
 fn of_compiler(code: String, entry: &CompilerCode) -> Explanation {
     let CompilerCode { cause, meaning, remedy, .. } = *entry;
-    Explanation { code, cause, meaning, remedy }
+    Explanation { code, core: None, cause, meaning, remedy }
 }
 
 fn runtime(text: &str) -> Option<Explanation> {
-    let code = named(text).or_else(|| numbered(text)).or_else(|| phrased(text))?;
+    let code = memory_full(text)
+        .or_else(|| named(text))
+        .or_else(|| numbered(text))
+        .or_else(|| phrased(text))?;
     let RuntimeCode { status, name, cause, meaning, remedy } = *code;
-    Some(Explanation { code: format!("NRT {status} ({name})"), cause, meaning, remedy })
+    let code = format!("NRT {status} ({name})");
+    Some(Explanation { code, core: core(text), cause, meaning, remedy })
+}
+
+/// "Failed to allocate 4.000GB (alignment: none, usage: tensors) on ND 0:NC 4". GPUs fail to allocate in other words.
+fn memory_full(text: &str) -> Option<&'static RuntimeCode> {
+    let behind = &text[text.find("Failed to allocate")?..];
+    behind.contains(" on ND ").then_some(&MEMORY_FULL)
+}
+
+/// "ND 0:NC 4", or the first core of "Requested:lnc0-lnc1".
+fn core(text: &str) -> Option<String> {
+    let until = |text: &str, is_end: fn(char) -> bool| {
+        text[..text.find(is_end).unwrap_or(text.len())].to_owned()
+    };
+    if let Some(at) = text.find("ND ") {
+        let (device, behind) = text[at + 3..].split_once(":NC ")?;
+        let core = until(behind, |c| !c.is_ascii_digit());
+        let are_numbers = [device, &core].iter().all(|it| it.parse::<u32>().is_ok());
+        return are_numbers.then(|| format!("ND {device}:NC {core}"));
+    }
+    const REQUESTED: &str = "Requested:";
+    let at = text.find(REQUESTED)? + REQUESTED.len();
+    Some(until(&text[at..], |c| !c.is_ascii_alphanumeric() && c != '-'))
 }
 
 /// The longest name of a status in the text, such as `NRT_EXEC_OOB`.
@@ -96,7 +126,7 @@ fn phrased(text: &str) -> Option<&'static RuntimeCode> {
 
 fn without_code(text: &str) -> Option<Explanation> {
     let (_, cause, meaning) = TEXTS.iter().find(|(part, ..)| text.contains(part))?;
-    Some(Explanation { code: String::new(), cause: *cause, meaning, remedy: "" })
+    Some(Explanation { code: String::new(), core: None, cause: *cause, meaning, remedy: "" })
 }
 
 #[cfg(test)]
@@ -164,6 +194,20 @@ mod tests {
                 check(&text, Some((&expected.0, expected.1)));
             }
         }
+    }
+
+    #[test]
+    fn the_core_is_named() {
+        let core = |text: &str| explain(text).and_then(|found| found.core);
+        let full = "Failed to allocate 4.000GB (alignment: none, usage: tensors) on ND 0:NC 4, NRT_RESOURCE";
+        check(full, Some(("NRT 4 (RESOURCE)", Cause::Size)));
+        assert_eq!(core(full).as_deref(), Some("ND 0:NC 4"));
+        let busy = "NeuronCore(s) not available - Requested:nc1-nc1 Available:0";
+        assert_eq!(core(busy).as_deref(), Some("nc1-nc1"));
+        assert_eq!(core("NRT_EXEC_OOB"), None);
+        let text = explain("ND 3:NC 1 NRT_EXEC_OOB").unwrap().to_string();
+        assert!(text.starts_with("NRT 1006 (EXEC_OOB) on ND 3:NC 1: a program read"), "{text}");
+        check("RESOURCE_EXHAUSTED: Failed to allocate request for 2.0GiB on GPU 0", None);
     }
 
     #[test]

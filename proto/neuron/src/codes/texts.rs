@@ -21,6 +21,12 @@ pub(super) const TEXTS: &[(&str, Cause, &str)] = &[
         "the driver is not loaded: install aws-neuronx-dkms, then `modprobe neuron`",
     ),
     (
+        "Incompatible Neuron Driver version",
+        Setup,
+        "the driver and the runtime do not fit each other: update aws-neuronx-dkms and aws-neuronx-runtime-lib to those \
+         of one SDK, then `modprobe -r neuron; modprobe neuron`",
+    ),
+    (
         "Could not open the nd0",
         Setup,
         "the user may not open /dev/neuron0: add it to the group of the node",

@@ -4,9 +4,12 @@ use std::path::Path;
 
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::mesh::Mesh;
-use traind_xla::runtime::{LocalCores, random_bits_are_exact};
+use traind_xla::runtime::{DeviceTraits, LocalCores};
 
 use crate::error::{Error, Result};
+
+/// The version of StableHLO whose operations programs have.
+const STABLEHLO: [i64; 3] = [1, 0, 0];
 
 /// Opens a plugin for `platform` and its first `count` devices, which form `mesh`.
 pub fn open_plugin(plugin: &Path, platform: &str, count: usize, mesh: Mesh) -> Result<LocalCores> {
@@ -16,8 +19,19 @@ pub fn open_plugin(plugin: &Path, platform: &str, count: usize, mesh: Mesh) -> R
 /// The first `count` devices of a client, which form `mesh`.
 pub fn cores_of(client: Client, count: usize, mesh: Mesh) -> Result<LocalCores> {
     check_devices(client.devices().count(), count)?;
-    check_integers(&client)?;
-    Ok(LocalCores::of_host(client, mesh)?)
+    check_stablehlo(client.platform_name(), client.plugin().stablehlo_current_version()?)?;
+    let traits = DeviceTraits::of(&client)?;
+    check_integers(&client, traits)?;
+    Ok(LocalCores::of_host(client, mesh)?.with_traits(traits))
+}
+
+/// Refuses a plugin that reads older programs alone: it would fail at an operation that it does not know. Plugins may
+/// leave their version out.
+fn check_stablehlo(platform: &str, newest: Option<[i64; 3]>) -> Result<()> {
+    match newest.filter(|newest| *newest < STABLEHLO) {
+        None => Ok(()),
+        Some(newest) => Err(Error::OldStablehlo { platform: platform.to_owned(), newest }),
+    }
 }
 
 /// Refuses a host that has lost devices since the daemon discovered them.
@@ -25,10 +39,10 @@ fn check_devices(found: usize, cores: usize) -> Result<()> {
     if found < cores { Err(Error::MissingDevices { found, cores }) } else { Ok(()) }
 }
 
-/// Refuses NeuronCores that compute 32-bit integers in float32: dropout, masking and initialization would differ from
-/// those of other platforms and resumed runs.
-fn check_integers(client: &Client) -> Result<()> {
-    if client.platform_name() != "neuron" || random_bits_are_exact(client)? {
+/// Refuses NeuronCores whose random bits are others even where integers are computed by parts: dropout, masking and
+/// initialization would differ from those of other platforms and resumed runs.
+fn check_integers(client: &Client, traits: DeviceTraits) -> Result<()> {
+    if !traits.has_other_bits {
         return Ok(());
     }
     Err(Error::InexactIntegers { platform: client.platform_name().to_owned() })
@@ -80,6 +94,14 @@ mod tests {
         assert_eq!(memory_of_kind("NC_v2"), Some(16 << 30));
         assert!(memory_of_kind("cpu").is_some_and(|bytes| bytes > 1 << 30));
         assert_eq!(memory_of_kind("A100"), None);
+    }
+
+    #[test]
+    fn plugins_of_an_older_stablehlo_are_refused() {
+        assert!(check_stablehlo("neuron", None).is_ok());
+        assert!(check_stablehlo("neuron", Some([1, 13, 2])).is_ok());
+        let error = check_stablehlo("neuron", Some([0, 20, 1])).unwrap_err().to_string();
+        assert!(error.contains("up to 0.20.1"), "{error}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Imports `step` and `state`.
 
 mod builder;
+mod compilers;
 mod cores;
 mod costs;
 mod device;
@@ -35,6 +36,7 @@ use crate::error::Result;
 use crate::state::{HeldSlot, ParameterState, ScaleValues, StartValues, TrainState};
 use crate::step::{BatchLayout, JobPrograms, Program, ProgramShape};
 
+pub use compilers::{MustStop, give_up_on};
 pub use cores::{client_options, cores_of, open_plugin};
 pub use flops::{Precision, peak as peak_flops, trainer_flos};
 pub use launch::EvaluationLaunch;
@@ -93,6 +95,11 @@ impl<D: ProgramDevice> Session<D> {
         }
         let threads = self.devices.iter().map(D::compile_threads).max().unwrap_or(1);
         self.queue.start(distinct, threads, Box::new(when_done))
+    }
+
+    /// Gives up compiles that a stopped run waits for, where compilers are processes of their own.
+    pub fn end_compilers_on(&mut self, must_stop: MustStop) -> Result<()> {
+        self.queue.end_compilers_on(must_stop)
     }
 
     /// Compiles `shapes` without running them. Returns the sources of the executables.

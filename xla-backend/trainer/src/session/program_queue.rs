@@ -10,6 +10,7 @@ use traind_loader::panic_message;
 use traind_xla::runtime::Recorder;
 
 use super::builder::ProgramBuilder;
+use super::compilers::{COMPILERS_POLL, MustStop, end_compilers};
 use super::device::{CompiledProgram, ProgramCompiler};
 use super::priority;
 use crate::error::{Error, Result};
@@ -47,6 +48,8 @@ struct State<S> {
     compiled_count: usize,
     total: usize,
     when_done: Option<WhenDone>,
+    /// The queue is dropped.
+    is_closed: bool,
 }
 
 impl<C: ProgramCompiler> ProgramQueue<C> {
@@ -62,9 +65,27 @@ impl<C: ProgramCompiler> ProgramQueue<C> {
             compiled_count: 0,
             total: 0,
             when_done: None,
+            is_closed: false,
         };
         let shared = Shared { builder, state: Mutex::new(state), changed: Condvar::new() };
         ProgramQueue { shared: Arc::new(shared), threads: Vec::new() }
+    }
+
+    /// Ends the compilers, which are processes of their own and may take minutes, once the run has to stop and waits for
+    /// one of them, or the queue is dropped.
+    pub(super) fn end_compilers_on(&mut self, must_stop: MustStop) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name("compilers".to_owned());
+        let watch = move || {
+            while !shared.is_idle_and_closed() {
+                if shared.abandons(&must_stop) {
+                    end_compilers();
+                }
+                std::thread::sleep(COMPILERS_POLL);
+            }
+        };
+        self.threads.push(thread.spawn(watch).map_err(Error::Thread)?);
+        Ok(())
     }
 
     /// Counts the programs that no thread has begun, also after the queue was moved.
@@ -135,7 +156,10 @@ impl<C: ProgramCompiler> ProgramQueue<C> {
 
 impl<C: ProgramCompiler> Drop for ProgramQueue<C> {
     fn drop(&mut self) {
-        self.shared.lock().waiting.clear();
+        let mut state = self.shared.lock();
+        state.waiting.clear();
+        state.is_closed = true;
+        drop(state);
         for thread in self.threads.drain(..) {
             // Panics of the compiler were caught inside.
             let _ = thread.join();
@@ -144,6 +168,23 @@ impl<C: ProgramCompiler> Drop for ProgramQueue<C> {
 }
 
 impl<C: ProgramCompiler> Shared<C> {
+    fn is_idle_and_closed(&self) -> bool {
+        let state = self.lock();
+        state.is_closed && state.in_flight.is_empty()
+    }
+
+    /// Whether nobody needs the programs in flight any longer. A run that waits for one gets an error.
+    fn abandons(&self, must_stop: &MustStop) -> bool {
+        let mut state = self.lock();
+        let is_awaited = state.awaited.is_some_and(|shape| state.in_flight.contains(&shape));
+        let is_stopped = is_awaited && must_stop();
+        if is_stopped {
+            state.fail(Error::Abandoned);
+            self.changed.notify_all();
+        }
+        is_stopped || state.is_closed
+    }
+
     fn work(&self) {
         while let Some((shape, is_first)) = self.next() {
             // Steps run while all programs but the first are compiled.

@@ -25,7 +25,8 @@ fn main() -> ExitCode {
 }
 
 fn run(name: &str, arguments: &[String]) -> Result<(), String> {
-    let machine = Machine::of_environment(&Options::of_environment()?)?;
+    let options = Options::of_environment()?;
+    let machine = Machine::of_environment(&options)?;
     match (name, arguments) {
         ("neuron-ls", _) => print(&neuron_ls(&machine).to_string()),
         ("neuron-monitor", _) => loop {
@@ -33,7 +34,7 @@ fn run(name: &str, arguments: &[String]) -> Result<(), String> {
             std::thread::sleep(Duration::from_secs(1));
         },
         (_, [command, folder]) if command == "sysfs" => {
-            write_sysfs(&machine, Path::new(folder))
+            write_sysfs(&machine, &options.driver, Path::new(folder))
                 .map_err(|error| format!("{folder}: {error}"))?;
         }
         _ => return Err("usage: neuron-twin sysfs DIR".to_owned()),

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::path::PathBuf;
-use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use traind_neuron::{RUNTIME, Version};
+use traind_neuron::Version;
 
-use super::errors::{self, INTERNAL, INVALID_ARGUMENT, RESOURCE_EXHAUSTED};
+use super::compiling::compile;
+use super::errors::{self, INVALID_ARGUMENT, RESOURCE_EXHAUSTED};
+use super::failures::injected;
 use super::records::*;
 use super::table::{inner, place};
 use crate::machine::hold;
@@ -34,19 +34,26 @@ const ANALYSIS: &[&str] = &[
     "PJRT_TopologyDescription_Create",
     "PJRT_Compile",
 ];
-const VERSION: &str = "3.0.5356.0 (twin)";
+/// Executables depend on it, and so it names the options that change programs.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let options = STARTED.get().map(|it| it.options.clone()).unwrap_or_default();
+    let Options { inexact, donation, .. } = options;
+    format!("3.0.5356.0 (twin, inexact={inexact}, donation={donation:?})")
+});
+/// The runtime of SDK 2.32.
+const RUNTIME: Version = Version::new(2, 34);
 
 /// The facts that a client found when it was made.
-struct Started {
-    options: Options,
-    machine: Machine,
-    cores: usize,
+pub(super) struct Started {
+    pub options: Options,
+    pub machine: Machine,
+    /// The numbers of its cores on the host.
+    pub cores: Vec<u32>,
     /// Locks of the cores.
     _held: Vec<File>,
 }
 
-static STARTED: OnceLock<Started> = OnceLock::new();
-static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
+pub(super) static STARTED: OnceLock<Started> = OnceLock::new();
 /// The one memory of each device.
 static MEMORIES: LazyLock<Mutex<HashMap<usize, Box<usize>>>> = LazyLock::new(Mutex::default);
 
@@ -69,7 +76,7 @@ pub(super) unsafe fn call(index: usize, name: &str, args: *mut c_void) -> *mut c
             }
             "PJRT_Client_Create" => create(args, pass_on),
             "PJRT_Client_PlatformName" => with_text(args, pass_on, "neuron"),
-            "PJRT_Client_PlatformVersion" => with_text(args, pass_on, VERSION),
+            "PJRT_Client_PlatformVersion" => with_text(args, pass_on, &VERSION),
             "PJRT_DeviceDescription_Kind" => {
                 with_text(args, pass_on, STARTED.get().map_or("", |it| it.machine.kind.kind))
             }
@@ -137,11 +144,12 @@ unsafe fn create(args: *mut c_void, pass_on: impl Fn() -> *mut c_void) -> *mut c
 /// Initializes the runtime, once, and returns the number of cores.
 fn start() -> Result<usize, (c_int, String)> {
     if let Some(started) = STARTED.get() {
-        return Ok(started.cores);
+        return Ok(started.cores.len());
     }
     let invalid = |text: String| (INVALID_ARGUMENT, text);
     let options = Options::of_environment().map_err(invalid)?;
     check_version(options.version_2).map_err(invalid)?;
+    check_driver(&options.driver).map_err(invalid)?;
     let machine = Machine::of_environment(&options).map_err(invalid)?;
     let [visible, count] =
         ["NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"].map(|name| std::env::var(name).ok());
@@ -150,9 +158,9 @@ fn start() -> Result<usize, (c_int, String)> {
     let folder = std::env::var_os("TRAIND_TWIN_LOCKS").map(PathBuf::from);
     let held = folder.map(|folder| hold(&folder, &cores, machine.kind)).transpose();
     let held = held.map_err(|text| (RESOURCE_EXHAUSTED, text))?.unwrap_or_default();
-    let cores = cores.len();
+    let count = cores.len();
     let _ = STARTED.set(Started { options, machine, cores, _held: held });
-    Ok(cores)
+    Ok(count)
 }
 
 /// The version that the client asks for has to be the one whose sizes it passes, and one that the plugin serves.
@@ -168,6 +176,17 @@ fn check_version(version_2: bool) -> Result<(), String> {
             Err("[PJRT_Client_Create] wrapper: error condition !(args->struct_size == ss):"
                 .to_owned())
         }
+    }
+}
+
+/// The runtime refuses drivers that are too old for it.
+fn check_driver(driver: &str) -> Result<(), String> {
+    let loaded = Version::parse(driver).ok_or("Unable to determine Neuron Driver version")?;
+    match traind_neuron::driver_problem(loaded, RUNTIME) {
+        Some(_) => Err(format!(
+            "NRT:nrt_init Incompatible Neuron Driver version {driver} for runtime {RUNTIME}"
+        )),
+        None => Ok(()),
     }
 }
 
@@ -192,7 +211,7 @@ unsafe fn hardware_id(args: *mut c_void, pass_on: impl Fn() -> *mut c_void) -> *
     if let Some(started) = STARTED.get().filter(|started| started.options.reversed) {
         // SAFETY: the promise above.
         let args = unsafe { &mut *args.cast::<SubjectNumber>() };
-        args.number = started.cores as c_int - 1 - args.number;
+        args.number = started.cores.len() as c_int - 1 - args.number;
     }
     error
 }
@@ -230,115 +249,4 @@ unsafe fn memory_stats(args: *mut c_void) -> *mut c_void {
     let stats = unsafe { &mut *args.cast::<MemoryStats>() };
     (stats.in_use, stats.limit, stats.has_limit) = (0, limit, true);
     std::ptr::null_mut()
-}
-
-/// Runs the compiler from `PATH` as the plugin does. `None` if it accepts the program.
-///
-/// # Safety
-/// `args` are those of `PJRT_Client_Compile`.
-unsafe fn compile(args: *mut c_void) -> Option<*mut c_void> {
-    // SAFETY: the promise above: the program's bytes live during the call.
-    let code = unsafe {
-        let program = &*(*args.cast::<Compile>()).program;
-        std::slice::from_raw_parts(program.code, program.size)
-    };
-    if let Err(text) = run_compiler(code) {
-        return Some(errors::new(INTERNAL, &text));
-    }
-    if STARTED.get().is_some_and(|started| started.options.inexact) {
-        let rounded = rounded_integers(&String::from_utf8_lossy(code)).into_bytes().leak();
-        // SAFETY: the promise above; the rounded program lives as long as the process.
-        unsafe {
-            let args = &mut *args.cast::<Compile>();
-            let (code, size) = (rounded.as_ptr(), rounded.len());
-            let mut program = *args.program;
-            (program.code, program.size) = (code, size);
-            args.program = Box::leak(Box::new(program));
-        }
-    }
-    None
-}
-
-/// The program with integer constants as float32 holds them.
-fn rounded_integers(program: &str) -> String {
-    const OPEN: &str = "stablehlo.constant dense<";
-    let mut rounded = String::new();
-    for line in program.lines() {
-        let number = line.split_once(OPEN).and_then(|(before, rest)| {
-            let (number, after) = rest.split_once('>')?;
-            Some((before, number.parse::<u32>().ok()?, after))
-        });
-        match number.filter(|_| line.contains("ui32")) {
-            Some((before, number, after)) => {
-                let number = f64::from(number as f32).min(f64::from(u32::MAX)) as u32;
-                rounded.push_str(&format!("{before}{OPEN}{number}>{after}\n"));
-            }
-            None => rounded.extend([line, "\n"]),
-        }
-    }
-    rounded
-}
-
-fn run_compiler(code: &[u8]) -> Result<(), String> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let started = STARTED.get().ok_or("nrt status=13: not initialized")?;
-    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let folder = std::env::temp_dir().join(format!("neuronxcc-{}-{number}", std::process::id()));
-    let text = |error: std::io::Error| format!("RunNeuronCCImpl: {}: {error}", folder.display());
-    std::fs::create_dir_all(&folder).map_err(text)?;
-    let [program, neff] = ["file.code", "file.neff"].map(|name| folder.join(name));
-    std::fs::write(&program, code).map_err(text)?;
-    let mut arguments = vec![
-        "compile".to_owned(),
-        "--framework=XLA".to_owned(),
-        format!("--target={}", started.machine.instance.generation.target()),
-        "--verbose=35".to_owned(),
-        "--enable-internal-neff-wrapper".to_owned(),
-        format!("--output={}", neff.display()),
-        program.display().to_string(),
-    ];
-    let flags = std::env::var("NEURON_CC_FLAGS").unwrap_or_default();
-    arguments.extend(flags.split_whitespace().map(str::to_owned));
-    let output = Command::new("neuronx-cc")
-        .args(&arguments)
-        .stdout(std::process::Stdio::inherit())
-        .output()
-        .map_err(|error| format!("RunNeuronCCImpl: neuronx-cc: {error}"))?;
-    let loaded = std::fs::read_to_string(&neff).unwrap_or_default();
-    let _ = std::fs::remove_dir_all(&folder);
-    if !output.status.success() {
-        return Err(format!(
-            "RunNeuronCCImpl: error condition error != 0: <class 'subprocess.CalledProcessError'>: Command \
-             '['neuronx-cc', '{}']' returned non-zero exit status {}.\n{}",
-            arguments.join("', '"),
-            output.status.code().unwrap_or(-1),
-            String::from_utf8_lossy(&output.stderr)
-        ));
-    }
-    let spans_cores = text_of(code, "mhlo.num_replicas = ") > 1;
-    if spans_cores && std::env::var_os("NEURON_RT_ROOT_COMM_ID").is_none() {
-        return Err("NRT_INVALID: NEURON_RT_ROOT_COMM_ID is not set".to_owned());
-    }
-    if loaded.is_empty() { Ok(()) } else { Err(format!("nrt_load failed: {loaded}")) }
-}
-
-/// The number behind `key` in a program.
-fn text_of(code: &[u8], key: &str) -> u64 {
-    let text = String::from_utf8_lossy(code);
-    let behind = text.find(key).map(|at| &text[at + key.len()..]).unwrap_or_default();
-    let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
-    digits.parse().unwrap_or(1)
-}
-
-/// The failure that the options ask of this execution.
-fn injected() -> Option<*mut c_void> {
-    let options = &STARTED.get()?.options;
-    let number = EXECUTIONS.fetch_add(1, Ordering::Relaxed) + 1;
-    if options.fail_status == 0 || number != options.fail_at {
-        return None;
-    }
-    let code = RUNTIME.iter().find(|code| code.status == options.fail_status);
-    let name = code.map_or("UNKNOWN", |code| code.name);
-    let text = format!("nrt_execute failed: NRT_{name} status={}", options.fail_status);
-    Some(errors::new(INTERNAL, &text))
 }

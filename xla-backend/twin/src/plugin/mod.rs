@@ -3,6 +3,8 @@
 #![allow(unsafe_code)]
 
 mod behaviour;
+mod compiling;
 mod errors;
+mod failures;
 mod records;
 mod table;

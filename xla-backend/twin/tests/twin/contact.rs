@@ -16,7 +16,8 @@ async fn report(options: &str) -> Value {
     let out = host.path("report.json");
     let programs = traind_tests::traind().parent().unwrap().to_owned();
     let output = Command::new(python)
-        .arg(SCRIPT)
+        .arg(std::fs::canonicalize(SCRIPT).unwrap())
+        .current_dir(host.path(""))
         .args([Path::new("--out"), &out, Path::new("--bin"), &programs])
         .args([Path::new("--tools"), &host.path("twin/bin")])
         .args([Path::new("--sysfs"), &host.path("twin/sysfs")])

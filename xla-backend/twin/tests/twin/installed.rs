@@ -5,7 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use traind_tests::Host;
+use traind_proto::v1::CompileSource;
+use traind_tests::{History, Host};
 
 /// The twin's programs, beside the tests.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_neuron-twin");
@@ -20,9 +21,24 @@ pub(crate) fn plugin() -> PathBuf {
     newest.max().expect("no libtraind_twin.so: cargo build -p traind-twin").1
 }
 
-/// A host with cores of the twin and a running daemon.
+/// A host with cores of the twin and a running daemon. Tests share compiled programs.
 pub(crate) async fn host(cores: u32, instance: &str, options: &str) -> Host {
-    let mut host = Host::cold(cores);
+    set_up(Host::prepared(cores), instance, options).await
+}
+
+/// The same without compiled programs.
+pub(crate) async fn cold_host(cores: u32, instance: &str, options: &str) -> Host {
+    set_up(Host::cold(cores), instance, options).await
+}
+
+/// Checks that the compiler's stand-in accepted the programs of a job, where they were not compiled before.
+pub(crate) fn assert_compiled(host: &Host, history: &History) {
+    let log = host.runner_log(&history.job.id);
+    let is_new = history.compiled().iter().any(|it| it.source() == CompileSource::Compiled);
+    assert!(!is_new || log.contains("Compiler status PASS"), "{log}");
+}
+
+async fn set_up(mut host: Host, instance: &str, options: &str) -> Host {
     let tools = host.path("twin/bin");
     fs::create_dir_all(&tools).unwrap();
     for name in ["neuronx-cc", "neuron-ls", "neuron-monitor"] {

@@ -4,6 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod contact;
+mod families;
 mod installed;
 mod jobs;
+mod product;
+mod script;
 mod tools;

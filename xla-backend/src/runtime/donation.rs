@@ -1,0 +1,61 @@
+//! Whether results may replace arguments in place. Users of some devices report wrong results, and compilers that refuse
+//! programs which read an argument behind its replacement.
+
+use traind_pjrt::{Client, CompileOptions, ExecuteOptions};
+
+use super::platform::forms;
+use crate::error::Result;
+use crate::graph::{DType, Shape};
+use crate::stablehlo::{Lowering, Output, Program, lower};
+use crate::tensor::Trace;
+
+const DIMS: [usize; 2] = [4, 8];
+const RUNS: u32 = 2;
+const FIRST_NUMBER: u32 = 7;
+
+/// Runs a program of the shapes in the reports: it replaces a matrix that it reads again, and a scalar. Its results become
+/// the next run's arguments. An error of the compiler or the device is a no.
+pub(super) fn donation_works(client: &Client) -> Result<bool> {
+    let program = program(client)?;
+    Ok(run(client, &program).unwrap_or(false))
+}
+
+fn program(client: &Client) -> Result<Program> {
+    let trace = Trace::new();
+    let x = trace.parameter("x", Shape::new(DType::F32, DIMS))?;
+    let number = trace.parameter("number", Shape::scalar(DType::U32))?;
+    let doubled = x.add(&x)?;
+    let product = doubled.mul(&x)?;
+    let next = number.add_scalar(1.0)?;
+    let replacing =
+        |node, argument| Output { aliases_parameter: Some(argument), ..Output::new(node) };
+    let outputs =
+        [replacing(doubled.node(), 0), Output::new(product.node()), replacing(next.node(), 1)];
+    let lowering = Lowering { forms: forms(client.platform_name()), ..Lowering::default() };
+    Ok(lower(&trace.graph(), "donation", &outputs, 1, lowering))
+}
+
+fn run(client: &Client, program: &Program) -> Result<bool> {
+    let executable = client.compile(&program.text, &CompileOptions::default())?;
+    let Some(device) = executable.devices().next() else { return Ok(false) };
+    let mut values: Vec<f32> = (0..DIMS[0] * DIMS[1]).map(|it| it as f32 / 4.0 - 3.0).collect();
+    let mut x = client.buffer_from_slice(&values, &DIMS, &device)?;
+    let mut number = client.buffer_from_slice(&[FIRST_NUMBER], &[], &device)?;
+    for run in 1..=RUNS {
+        let results = executable.execute(&[[&x, &number]], &ExecuteOptions::default())?;
+        let buffers = results.into_iter().next().map(|of_device| of_device.buffers);
+        let Some(Ok([doubled, product, next])) = buffers.map(<[_; 3]>::try_from) else {
+            return Ok(false);
+        };
+        let products: Vec<f32> = values.iter().map(|value| 2.0 * value * value).collect();
+        values.iter_mut().for_each(|value| *value *= 2.0);
+        let is_right = doubled.to_vec::<f32>()? == values
+            && product.to_vec::<f32>()? == products
+            && next.to_vec::<u32>()? == [FIRST_NUMBER + run];
+        if !is_right {
+            return Ok(false);
+        }
+        (x, number) = (doubled, next);
+    }
+    Ok(true)
+}

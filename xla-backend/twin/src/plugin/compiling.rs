@@ -1,0 +1,93 @@
+//! Compiling: the compiler's stand-in refuses or accepts a program, and the wrapped plugin gets it as the options change it.
+
+use std::ffi::c_void;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::behaviour::STARTED;
+use super::errors::{self, INTERNAL};
+use super::failures::note_program;
+use super::records::Compile;
+use crate::rewriting::rewritten;
+
+/// Runs the compiler from `PATH` as the plugin does. `None` if it accepts the program.
+///
+/// # Safety
+/// `args` are those of `PJRT_Client_Compile`.
+pub(super) unsafe fn compile(args: *mut c_void) -> Option<*mut c_void> {
+    // SAFETY: the promise above: the program's bytes live during the call.
+    let code = unsafe {
+        let program = &*(*args.cast::<Compile>()).program;
+        std::slice::from_raw_parts(program.code, program.size)
+    };
+    if let Err(text) = run_compiler(code) {
+        return Some(errors::new(INTERNAL, &text));
+    }
+    let options = STARTED.get().map(|started| &started.options)?;
+    let code = String::from_utf8_lossy(code);
+    note_program(&code);
+    let changed = match rewritten(&code, options) {
+        Ok(changed) => changed?.into_bytes().leak(),
+        Err(text) => return Some(errors::new(INTERNAL, &text)),
+    };
+    // SAFETY: the promise above; the changed program lives as long as the process.
+    unsafe {
+        let args = &mut *args.cast::<Compile>();
+        let (code, size) = (changed.as_ptr(), changed.len());
+        let mut program = *args.program;
+        (program.code, program.size) = (code, size);
+        args.program = Box::leak(Box::new(program));
+    }
+    None
+}
+
+fn run_compiler(code: &[u8]) -> Result<(), String> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let started = STARTED.get().ok_or("nrt status=13: not initialized")?;
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("neuronxcc-{}-{number}", std::process::id()));
+    let text = |error: std::io::Error| format!("RunNeuronCCImpl: {}: {error}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(text)?;
+    let [program, neff] = ["file.code", "file.neff"].map(|name| folder.join(name));
+    std::fs::write(&program, code).map_err(text)?;
+    let mut arguments = vec![
+        "compile".to_owned(),
+        "--framework=XLA".to_owned(),
+        format!("--target={}", started.machine.instance.generation.target()),
+        "--verbose=35".to_owned(),
+        "--enable-internal-neff-wrapper".to_owned(),
+        format!("--output={}", neff.display()),
+        program.display().to_string(),
+    ];
+    let flags = std::env::var("NEURON_CC_FLAGS").unwrap_or_default();
+    arguments.extend(flags.split_whitespace().map(str::to_owned));
+    let output = Command::new("neuronx-cc")
+        .args(&arguments)
+        .stdout(std::process::Stdio::inherit())
+        .output()
+        .map_err(|error| format!("RunNeuronCCImpl: neuronx-cc: {error}"))?;
+    let loaded = std::fs::read_to_string(&neff).unwrap_or_default();
+    let _ = std::fs::remove_dir_all(&folder);
+    if !output.status.success() {
+        return Err(format!(
+            "RunNeuronCCImpl: error condition error != 0: <class 'subprocess.CalledProcessError'>: Command \
+             '['neuronx-cc', '{}']' returned non-zero exit status {}.\n{}",
+            arguments.join("', '"),
+            output.status.code().unwrap_or(-1),
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    let spans_cores = text_of(code, "mhlo.num_replicas = ") > 1;
+    if spans_cores && std::env::var_os("NEURON_RT_ROOT_COMM_ID").is_none() {
+        return Err("NRT_INVALID: NEURON_RT_ROOT_COMM_ID is not set".to_owned());
+    }
+    if loaded.is_empty() { Ok(()) } else { Err(format!("nrt_load failed: {loaded}")) }
+}
+
+/// The number behind `key` in a program.
+fn text_of(code: &[u8], key: &str) -> u64 {
+    let text = String::from_utf8_lossy(code);
+    let behind = text.find(key).map(|at| &text[at + key.len()..]).unwrap_or_default();
+    let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or(1)
+}

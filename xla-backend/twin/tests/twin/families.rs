@@ -1,0 +1,138 @@
+//! Jobs of all kinds on the twin, each beside the same job on CPU devices: losses, metrics, predictions and generated
+//! texts agree.
+
+use traind_tests::images::png;
+use traind_tests::{Draft, History, Host, data};
+
+use crate::installed;
+
+/// Losses and metrics differ by no more than this share.
+const TOLERANCE: f64 = 1e-6;
+
+/// A job of a kind, in a folder of its own on a host.
+type Make = fn(&Host, &str) -> Draft;
+
+/// A host with CPU devices without kernels of traind's, which other platforms lack too.
+pub(crate) async fn cpu_host(cores: u32) -> Host {
+    Host::started_with_environment(cores, vec![("TRAIND_KERNELS", "off".to_owned())]).await
+}
+
+/// The lines of a JSON Lines file.
+fn lines(count: usize, line: impl Fn(&str, &str) -> String) -> String {
+    let rows = data::rows(3, count, 7);
+    rows.iter().map(|(text, label)| line(text, label) + "\n").collect()
+}
+
+fn texts(count: usize) -> String {
+    lines(count, |text, _| format!("{{\"text\": \"{text}\"}}"))
+}
+
+fn few_steps(draft: Draft) -> Draft {
+    draft.set("train.max_steps", 3).set("train.do_eval", true).set("train.eval_strategy", "steps")
+}
+
+fn bert(host: &Host, name: &str) -> Draft {
+    let dropout = "{hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0.1}";
+    few_steps(Draft::new(host, name))
+        .set("data.test", "validation.parquet")
+        .set("train.do_predict", true)
+        .set("model.config_overrides", dropout)
+}
+
+fn gpt2(host: &Host, name: &str) -> Draft {
+    let data = "{train: train.jsonl, validation: train.jsonl, block_size: 16}";
+    let draft = Draft::new(host, name).of_task("causal-lm", "gpt2-causal-lm", data);
+    few_steps(draft.write("train.jsonl", texts(40)))
+}
+
+fn llama_lora(host: &Host, name: &str) -> Draft {
+    let data = "{train: train.jsonl, validation: train.jsonl, block_size: 16}";
+    let draft = Draft::new(host, name).of_task("causal-lm", "llama-causal-lm", data);
+    few_steps(draft.write("train.jsonl", texts(40)))
+        .set("peft.method", "lora")
+        .set("peft.lora_dropout", 0.1)
+        .set("peft.target_modules", "all-linear")
+}
+
+fn t5(host: &Host, name: &str) -> Draft {
+    let data = "{train: train.jsonl, validation: train.jsonl, test: train.jsonl, \
+                max_source_length: 12, max_target_length: 6}";
+    let draft = Draft::new(host, name).of_task("seq2seq-lm", "t5-gated-seq2seq-lm", data);
+    let pair = |text: &str, label: &str| {
+        format!("{{\"source\": \"{text}\", \"target\": \"{}\"}}", label.to_lowercase())
+    };
+    let generation = r#"{"max_length": 4, "eos_token_id": 3, "decoder_start_token_id": 0}"#;
+    few_steps(draft.write("train.jsonl", lines(24, pair)))
+        .write("model/generation_config.json", generation)
+        .set("train.do_predict", true)
+        .set("train.predict_with_generate", true)
+}
+
+fn vit(host: &Host, name: &str) -> Draft {
+    let data = "{train: train, validation: train}";
+    let mut draft =
+        Draft::new(host, name).of_task("image-classification", "vit-image-classification", data);
+    for (class, color) in
+        [("blue", [10, 20, 190]), ("green", [20, 180, 30]), ("red", [170, 30, 20])]
+    {
+        std::fs::create_dir_all(draft.path("train").join(class)).unwrap();
+        for image in 0..6 {
+            draft = draft.write(&format!("train/{class}/{image}.png"), png(14, color, image));
+        }
+    }
+    few_steps(draft)
+}
+
+/// Returns all logged losses, then the final metrics by name, without those of time.
+fn numbers(history: &History) -> Vec<f64> {
+    let losses = history.steps().into_iter().map(|step| step.loss);
+    let mut metrics: Vec<(&String, &f64)> = history.job.metrics.iter().collect();
+    metrics.retain(|(name, _)| !name.ends_with("runtime") && !name.ends_with("per_second"));
+    metrics.sort_by_key(|(name, _)| *name);
+    losses.chain(metrics.into_iter().map(|(_, value)| *value)).collect()
+}
+
+pub(crate) fn assert_close(cpu: &[f64], twin: &[f64]) {
+    assert!(!cpu.is_empty() && cpu.len() == twin.len(), "{cpu:?} {twin:?}");
+    for (cpu, twin) in cpu.iter().zip(twin) {
+        assert!((cpu - twin).abs() <= TOLERANCE * cpu.abs().max(1.0), "{cpu} {twin}");
+    }
+}
+
+/// Runs jobs on both platforms.
+async fn check(cores: u32, instance: &str, jobs: &[(&str, Make)]) {
+    let cpu = cpu_host(cores).await;
+    let twin = installed::host(cores, instance, "").await;
+    for (name, make) in jobs {
+        let draft = |host: &Host| make(host, name).set("resources.cores", cores);
+        let on_cpu = draft(&cpu);
+        let on_twin = draft(&twin).set("resources.platform", "neuron");
+        let expected = numbers(&cpu.complete(&on_cpu).await);
+        let history = twin.complete(&on_twin).await;
+        assert_close(&expected, &numbers(&history));
+        installed::assert_compiled(&twin, &history);
+        let [cpu, twin] = [&on_cpu, &on_twin].map(|draft| draft.output("out"));
+        assert_eq!(cpu.names(), twin.names(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn encoders_train_evaluate_and_predict_as_on_cpu_devices() {
+    check(1, "trn1.2xlarge", &[("bert", bert), ("vit", vit)]).await;
+}
+
+#[tokio::test]
+async fn decoders_train_and_evaluate_as_on_cpu_devices() {
+    check(1, "trn1.2xlarge", &[("gpt2", gpt2), ("llama", llama_lora)]).await;
+}
+
+#[tokio::test]
+async fn models_that_write_train_and_generate_as_on_cpu_devices() {
+    check(1, "trn1.2xlarge", &[("t5", t5)]).await;
+}
+
+#[tokio::test]
+async fn eight_cores_train_as_on_cpu_devices() {
+    let one_row: Make = |host, name| bert(host, name).set("train.per_device_train_batch_size", 1);
+    check(8, "trn1.32xlarge", &[("bert", one_row)]).await;
+}

@@ -1,0 +1,66 @@
+//! `scripts/twin/run`: a job on the twin by one command.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use traind_tests::{CommandOutput, Draft, Host};
+
+use crate::installed;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/twin/run");
+
+/// Runs the script with the programs and the plugin under test.
+fn run(host: &Host, arguments: &[&str]) -> CommandOutput {
+    let programs = host.path("programs");
+    fs::create_dir_all(&programs).unwrap();
+    let traind = traind_tests::traind();
+    let runner = traind.with_file_name("traind-runner");
+    for (name, program) in [
+        ("traind", traind.as_path()),
+        ("traind-runner", &runner),
+        ("neuron-twin", Path::new(installed::PROGRAM)),
+        ("libtraind_twin.so", &installed::plugin()),
+    ] {
+        let _ = symlink(program, programs.join(name));
+    }
+    let mut command = Command::new(fs::canonicalize(SCRIPT).unwrap());
+    command.current_dir(host.path("tiny")).args(arguments).env("TRAIND_TWIN_BIN_DIR", programs);
+    command.env("TRAIND_PLUGIN_CPU", host.plugin()).env("TMPDIR", host.path(""));
+    CommandOutput::of(command.output().unwrap())
+}
+
+#[test]
+fn the_script_runs_a_job_and_leaves_nothing() {
+    let host = Host::cold(1);
+    let draft = Draft::new(&host, "tiny");
+    fs::write(draft.path("job.yaml"), &draft.job_file).unwrap();
+    let before = fs::read_dir(host.path("")).unwrap().count() + 1;
+    let job = "job.yaml";
+    let arguments = ["--instance", "trn2.48xlarge", "--set", "train.max_steps=3", job];
+    let output = run(&host, &arguments);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stderr.contains("completed"), "{output:?}");
+    assert_eq!(draft.output("out").trainer_state().series("loss").len(), 3);
+
+    let arguments = ["--option", "compile_code=EOOM002", "--set", "output_dir=other", job];
+    let output = run(&host, &arguments);
+    assert_ne!(output.code, Some(0), "{output:?}");
+    let text = format!("{}{}", output.stdout, output.stderr);
+    assert!(text.contains("NCC_EOOM002"), "{text}");
+    assert_eq!(fs::read_dir(host.path("")).unwrap().count(), before);
+}
+
+#[test]
+fn the_scripts_help_has_all_options() {
+    let host = Host::cold(1);
+    let _folder = Draft::new(&host, "tiny");
+    let output = run(&host, &["--help"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    for name in ["instance=trn1.2xlarge", "compile_code=", "fail_status=0", "--set"] {
+        assert!(output.stdout.contains(name) || output.stderr.contains(name), "{output:?}");
+    }
+    let wrong = run(&host, &["/nowhere.yaml"]);
+    assert!(wrong.code != Some(0) && wrong.stderr.contains("usage"), "{wrong:?}");
+}
