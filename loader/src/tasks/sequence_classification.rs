@@ -38,10 +38,10 @@ impl Preprocessor for SequenceClassification {
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         if tokenized::is_tokenized(row) {
             let encoded = tokenized::encoded(row, context.tokenizer)?;
-            return Ok(vec![Example { encoded, ..tokenized_outline(row, context)? }]);
+            return Ok(vec![Example { encoded, ..outline(row, context)? }]);
         }
         let (text, pair) = self.texts(row)?;
-        let outline = outline(row, context, (text, pair))?;
+        let outline = outline(row, context)?;
         let encoded = context.tokenizer.encode(text, pair);
         let encoded = encoded.map_err(|problem| row.tokenize_error(problem))?;
         Ok(vec![Example { encoded, ..outline }])
@@ -52,10 +52,10 @@ impl Preprocessor for SequenceClassification {
     }
 
     fn outline(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
-        Ok(vec![match tokenized::is_tokenized(row) {
-            true => tokenized_outline(row, context)?,
-            false => outline(row, context, self.texts(row)?)?,
-        }])
+        if !tokenized::is_tokenized(row) {
+            self.texts(row)?;
+        }
+        Ok(vec![outline(row, context)?])
     }
 
     fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
@@ -72,19 +72,8 @@ impl SequenceClassification {
     }
 }
 
-/// The example of a row of tokens, without these.
-fn tokenized_outline(row: &Row<'_>, context: &SetContext<'_>) -> Result<Example> {
+/// The example of a row, without its tokens.
+fn outline(row: &Row<'_>, context: &SetContext<'_>) -> Result<Example> {
     let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
     Ok(Example { label, ..Example::default() })
-}
-
-/// The example of a row with these texts, without its tokens.
-fn outline(
-    row: &Row<'_>,
-    context: &SetContext<'_>,
-    (text, pair): (&str, Option<&str>),
-) -> Result<Example> {
-    let lacks_text = text.is_empty() || pair.is_some_and(str::is_empty);
-    let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
-    Ok(Example { label, lacks_text, ..Example::default() })
 }

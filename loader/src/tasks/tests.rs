@@ -16,7 +16,11 @@ fn tokenizer(max_length: u32) -> HuggingFaceTokenizer {
     HuggingFaceTokenizer::open(&folder, &TokenizerOptions { max_length: Some(max_length) }).unwrap()
 }
 
-fn prepared(task: &TaskSpec, rows: &str, max_length: u32) -> Result<Arc<TokenizedSet>, String> {
+pub(super) fn prepared(
+    task: &TaskSpec,
+    rows: &str,
+    max_length: u32,
+) -> Result<Arc<TokenizedSet>, String> {
     let folder = DataFolder::new();
     let options = DatasetOptions {
         files: [folder.write("a.jsonl", rows)].into_iter().collect(),
