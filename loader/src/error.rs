@@ -63,6 +63,11 @@ pub enum Error {
     TooManyRows { rows: u64, max: u64 },
     #[error("{}: no column {column:?}; it has {available}", .file.display())]
     MissingColumn { file: PathBuf, column: String, available: String },
+    #[error(
+        "{}: no column {column:?}, which {} has: files of these formats must have the same columns; \
+         add it, or leave it out of all files with data.columns.drop", .file.display(), .other.display()
+    )]
+    ColumnOfOthers { file: PathBuf, column: String, other: PathBuf },
     #[error("{}: {count} columns are named {column:?}", .file.display())]
     DuplicateColumn { file: PathBuf, column: String, count: usize },
     #[error("{at}: {found} fields where the rows before have {expected}")]
@@ -230,6 +235,7 @@ impl Error {
             | Self::UnknownFormat { file, .. }
             | Self::EmptyFile { file }
             | Self::MissingColumn { file, .. }
+            | Self::ColumnOfOthers { file, .. }
             | Self::DuplicateColumn { file, .. }
             | Self::Encoding { file, .. }
             | Self::BadFile { file, .. }
@@ -290,6 +296,7 @@ impl Error {
             | Self::UnknownFormat { file, .. }
             | Self::EmptyFile { file }
             | Self::MissingColumn { file, .. }
+            | Self::ColumnOfOthers { file, .. }
             | Self::DuplicateColumn { file, .. }
             | Self::Encoding { file, .. }
             | Self::BadFile { file, .. }

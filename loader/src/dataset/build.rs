@@ -19,7 +19,7 @@ use super::targets::{BadLabel, Settled, Targets};
 use super::tokens::TokensWriter;
 use crate::labels::{LabelReader, Labels};
 use crate::source::Row;
-use crate::tasks::{Example, PackingStrategy, Preprocessor, SetContext};
+use crate::tasks::{Example, Lack, LackingRows, PackingStrategy, SetContext};
 use crate::{Error, Location, Result, TaskSpec, TextTokenizer};
 
 /// Chunks of rows read ahead: one waits while another is read.
@@ -62,7 +62,7 @@ pub(super) fn build(
     std::thread::scope(|scope| {
         let (sender, chunks) = sync_channel(CHUNKS_READY);
         scope.spawn(|| read_ahead(sources, task, sender));
-        builder.take_all(chunks, (preprocessor, making), &context, watch)
+        builder.take_all(chunks, (task, making), &context, watch)
     })?;
     builder.finish(task, context.labels.as_ref())
 }
@@ -79,7 +79,7 @@ struct Builder<'source> {
     files: FileNumbers,
     rows_read: u64,
     truncated_rows: u64,
-    rows_without_text: u64,
+    lacking: LackingRows,
     folder: PathBuf,
     /// Bytes of tokens at the last check of the disk.
     bytes_at_check: u64,
@@ -101,7 +101,7 @@ impl<'source> Builder<'source> {
             files: FileNumbers::new(sources),
             rows_read: 0,
             truncated_rows: 0,
-            rows_without_text: 0,
+            lacking: LackingRows::default(),
             folder: folder.to_path_buf(),
             bytes_at_check: 0,
             packer: packing.map(Packer::new),
@@ -111,22 +111,29 @@ impl<'source> Builder<'source> {
     fn take_all(
         &mut self,
         chunks: Receiver<Chunk>,
-        (task, making): (&dyn Preprocessor, Making),
+        (task, making): (&TaskSpec, Making),
         context: &SetContext<'_>,
         watch: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {
+        let preprocessor = task.preprocessor();
         for chunk in chunks {
             let pieces = chunk?;
             let of_piece = |piece| rows_of(self.sources, piece);
             let rows: Vec<Row<'_>> = pieces.iter().flat_map(of_piece).collect();
-            let encode = |row: &Row<'_>| match making {
-                Making::Examples => task.encode(row, context),
-                Making::Outlines => task.outline(row, context),
+            let encode = |row: &Row<'_>| {
+                let lack = task.lack(row);
+                let examples = match (lack, making) {
+                    (Some(Lack { is_left_out: true, .. }), _) => Ok(Vec::new()),
+                    (_, Making::Examples) => preprocessor.encode(row, context),
+                    (_, Making::Outlines) => preprocessor.outline(row, context),
+                };
+                (lack, examples)
             };
-            for rows in rows.chunks(task.rows_at_a_time().min(rows.len().max(1))) {
-                let encoded: Vec<Result<Vec<Example>>> = rows.par_iter().map(encode).collect();
+            for rows in rows.chunks(preprocessor.rows_at_a_time().min(rows.len().max(1))) {
+                let encoded: Vec<_> = rows.par_iter().map(encode).collect();
                 let mut encoded = rows.iter().zip(encoded);
-                encoded.try_for_each(|(row, examples)| self.push_row(row, examples?))?;
+                encoded
+                    .try_for_each(|(row, (lack, examples))| self.push_row(row, lack, examples?))?;
             }
             context.labels.as_ref().map_or(Ok(()), LabelReader::check_count)?;
             self.check_space()?;
@@ -148,10 +155,16 @@ impl<'source> Builder<'source> {
         Ok(require_space(&self.folder, CHECK_EVERY_BYTES, "the tokenized rows")?)
     }
 
-    fn push_row(&mut self, row: &Row<'_>, examples: Vec<Example>) -> Result<()> {
+    fn push_row(
+        &mut self,
+        row: &Row<'_>,
+        lack: Option<Lack<'_>>,
+        examples: Vec<Example>,
+    ) -> Result<()> {
         let source_row = self.files.number(row.file(), row.records.row(row.record))?;
-        let lacks_text = examples.iter().any(|example| example.lacks_text);
-        self.rows_without_text += u64::from(lacks_text);
+        if let Some(lack) = lack {
+            self.lacking.add(source_row, lack);
+        }
         for example in examples {
             self.truncated_rows += u64::from(example.encoded.truncated);
             let ready = match &mut self.packer {
@@ -204,7 +217,7 @@ impl<'source> Builder<'source> {
             files,
             label_encoder,
             truncated_rows: self.truncated_rows,
-            rows_without_text: self.rows_without_text,
+            lacking: self.lacking,
             labels: labels.arrays(),
         };
         let (tokens, task) = (Arc::new(tokens), task.clone());

@@ -24,7 +24,7 @@ use crate::labels::{LabelArrays, Labels, MultiLabels};
 use crate::{Error, Result, TaskSpec};
 
 /// Must be raised whenever the layout or the meaning of an entry changes.
-pub(super) const FORMAT_VERSION: u32 = 11;
+pub(super) const FORMAT_VERSION: u32 = 12;
 
 /// In the cache folder.
 pub(super) const FOLDER: &str = "tokens";

@@ -10,7 +10,7 @@ use super::tokens::Tokens;
 use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
 use crate::image::{Augmentation, CHANNELS, decode};
 use crate::labels::LabelArrays;
-use crate::tasks::STARTS_WORD;
+use crate::tasks::{LackingRows, STARTS_WORD};
 use crate::{Error, LabelEncoder, Labels, Location, Result, TaskSpec};
 
 /// Tokenized rows in data set order. Reading a row reads the disk, and may fail as disks do.
@@ -29,7 +29,7 @@ pub(super) struct About {
     pub(super) files: Vec<FileRows>,
     pub(super) label_encoder: Option<LabelEncoder>,
     pub(super) truncated_rows: u64,
-    pub(super) rows_without_text: u64,
+    pub(super) lacking: LackingRows,
     pub(super) labels: LabelArrays,
 }
 
@@ -203,9 +203,23 @@ impl TokenizedSet {
         self.about.truncated_rows
     }
 
-    /// How many rows have an empty text, which counts as one.
+    /// The number of rows that lack a text, whether they are trained on or left out.
     pub fn rows_without_text(&self) -> u64 {
-        self.about.rows_without_text
+        self.about.lacking.rows
+    }
+
+    /// The rows that lack a text in words, with the first of them; None if there are none.
+    pub fn about_rows_without_text(&self) -> Option<String> {
+        let LackingRows { rows, left_out, first } = &self.about.lacking;
+        let (row, column) = first.as_ref()?;
+        let at = origin(&self.about.files, *row as usize)?;
+        let have = if *rows == 1 { "row has" } else { "rows have" };
+        let handled = match left_out {
+            0 => "read as empty texts".to_owned(),
+            all if all == rows => "left out".to_owned(),
+            some => format!("{some} of them left out, the others read as empty texts"),
+        };
+        Some(format!("{rows} {have} no text, {handled}; the first is {at}, column {column:?}"))
     }
 
     /// The row of all files taken together that a row of the set came from: the question of a

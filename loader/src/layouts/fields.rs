@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::chat::RowTexts;
+use crate::source::Row;
 use crate::{Result, Value};
 
 /// The layout of the rows of a set.
@@ -83,7 +84,17 @@ impl RowLayout {
 
     /// The column that a row cannot do without.
     pub(super) fn required(&self, texts: &RowTexts<'_>) -> &str {
-        self.required_among(|column| texts.row.find(column).is_some())
+        self.required_of(texts.row)
+    }
+
+    /// The same of a row whose texts are not read yet.
+    pub(crate) fn required_of(&self, row: &Row<'_>) -> &str {
+        self.required_among(|column| row.find(column).is_some())
+    }
+
+    /// The column of the answer, where it is one of its own.
+    pub(crate) fn answer(&self) -> Option<&str> {
+        (self.format == RowFormat::Alpaca).then_some(self.fields.output.as_str())
     }
 
     /// The same of files that have a column.

@@ -5,6 +5,7 @@
 
 mod columns;
 mod fetch;
+mod file;
 mod formats;
 mod paths;
 mod records;
@@ -14,6 +15,7 @@ mod s3;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 pub use columns::{CastType, Columns};
@@ -23,13 +25,9 @@ pub(crate) use row::{ImageCell, Row, image_of};
 
 use crate::guard::guard;
 use crate::{Error, Location, Result};
-use formats::DataFile;
+use file::SourceFile;
 pub use formats::value_of_json;
 pub use formats::{CsvOptions, Delimiter, Encoding, FormatOptions, OnBadLines};
-use paths::DataPath;
-
-/// Characters in the name of a file's only column that suggest another delimiter.
-const OTHER_DELIMITERS: [char; 3] = [';', '\t', '|'];
 
 /// Takes rows, a bounded number at a time.
 type Sink<'sink> = &'sink mut dyn FnMut(Records) -> Result<()>;
@@ -77,15 +75,10 @@ impl FromIterator<String> for Files {
 pub struct Source {
     files: Vec<SourceFile>,
     columns: Columns,
-}
-
-struct SourceFile {
-    path: DataPath,
-    data: Box<dyn DataFile>,
-    columns: Vec<String>,
-    parts: usize,
-    rows: Option<u64>,
-    folder: PathBuf,
+    /// The names of the columns of all files, each once.
+    names: Vec<String>,
+    /// Files without content, which were passed over.
+    empty: Vec<PathBuf>,
 }
 
 /// One independently readable piece of a file.
@@ -98,15 +91,27 @@ pub struct Part {
 }
 
 impl Source {
-    /// Opens every file that is named. Reads headers and footers only. A file of an unknown
-    /// format, without content or without readable header is an error.
+    /// Opens every file that is named. Reads headers and footers, and JSON as a whole for its keys. A
+    /// file of an unknown format or without readable header is an error, and so is one without content,
+    /// unless it is among others of a format in which `datasets` passes over it.
     pub fn open(given: &Files) -> Result<Self> {
         let columns = &given.columns;
         columns.check()?;
         let paths = paths::expand(given)?;
-        let open = |path| SourceFile::open(path, given);
-        let files = paths.into_iter().map(open).collect::<Result<Vec<_>>>()?;
-        Ok(Self { files, columns: columns.clone() })
+        let (mut files, mut empty) = (Vec::new(), Vec::new());
+        for path in paths {
+            match SourceFile::open(path, given) {
+                Err(Error::EmptyFile { file }) if file::may_be_empty(&file) => empty.push(file),
+                opened => files.push(opened?),
+            }
+        }
+        if let (true, Some(file)) = (files.is_empty(), empty.first()) {
+            return Err(Error::EmptyFile { file: file.clone() });
+        }
+        let mut known = HashSet::new();
+        let names = files.iter().flat_map(|file: &SourceFile| &file.columns);
+        let names = names.filter(|name| known.insert(*name)).cloned().collect();
+        Ok(Self { files, columns: columns.clone(), names, empty })
     }
 
     /// The files, in data set order, by the names that users know.
@@ -119,17 +124,19 @@ impl Source {
         self.files.iter().map(|file| file.path.local.as_path())
     }
 
-    /// The column names of the first file.
+    /// The names of the columns of all files, each once.
     pub fn columns(&self) -> &[String] {
-        self.files.first().map_or(&[], |file| &file.columns)
+        &self.names
     }
 
     /// The names of a column's classes in each file, where it has any: Arrow and Parquet files that
     /// `datasets` wrote, and folders of images. The numbers of classes are places among those of
     /// their file.
     pub fn class_names(&self, column: &str) -> Vec<Option<Vec<String>>> {
-        let column = self.columns.in_file(column);
-        self.files.iter().map(|file| file.data.class_names(column)).collect()
+        let names = |file: &SourceFile| {
+            file.data.class_names(file.own_name(&self.columns, column).unwrap_or(column))
+        };
+        self.files.iter().map(names).collect()
     }
 
     /// The number of rows, if all files state it without being read (Parquet).
@@ -137,11 +144,18 @@ impl Source {
         self.files.iter().map(|file| file.rows).sum()
     }
 
-    /// Checks that every file has each column exactly once.
+    /// Checks that every file has each column exactly once, or lacks one that its format lets it
+    /// lack.
     pub fn require_columns(&self, columns: &[&str]) -> Result<()> {
         let pairs =
             self.files.iter().flat_map(|file| columns.iter().map(move |name| (file, *name)));
-        pairs.into_iter().try_for_each(|(file, name)| file.require_column(name))
+        pairs.into_iter().try_for_each(|(file, name)| {
+            file.require_column(
+                name,
+                self.files.iter().find(|other| other.has(name)),
+                &self.files[0],
+            )
+        })
     }
 
     /// All parts, in data set order.
@@ -165,7 +179,9 @@ impl Source {
             let name = file.path.name.display().to_string();
             file.data.warnings().into_iter().map(move |warning| format!("{name}: {warning}"))
         };
-        self.files.iter().flat_map(of_file).collect()
+        let empty = self.empty.iter();
+        let empty = empty.map(|file| format!("{}: the file is empty", file.display()));
+        empty.chain(self.files.iter().flat_map(of_file)).collect()
     }
 
     /// The folder that paths in the rows of a part begin at: that of its file, or the folder itself
@@ -221,15 +237,15 @@ impl Source {
         sink: Sink<'_>,
     ) -> Result<()> {
         let file = &self.files[part.file];
-        let in_file: Vec<&str> = columns.iter().map(|name| self.columns.in_file(name)).collect();
+        let own: Vec<Option<&str>> =
+            columns.iter().map(|name| file.own_name(&self.columns, name)).collect();
+        let in_file = file.to_read(&own);
+        let is_as_asked = in_file == columns && self.columns.cast.is_empty();
         let read = guard(&file.path.name, "decode", || {
-            read(
-                &in_file,
-                &mut |records| match in_file == columns && self.columns.cast.is_empty() {
-                    true => sink(records),
-                    false => sink(self.converted(part, &records, columns)?),
-                },
-            )
+            read(&in_file, &mut |records| match is_as_asked {
+                true => sink(records),
+                false => sink(self.converted(part, &records.arranged(&own), columns)?),
+            })
         });
         read.map_err(|error| file.path.renamed(error))
     }
@@ -247,65 +263,5 @@ impl Source {
                 kind: kind.name(),
             })
         })
-    }
-}
-
-impl DataPath {
-    /// Replaces the local path in an error by the name that users know.
-    fn renamed(&self, error: Error) -> Error {
-        match error.file() == Some(self.local.as_path()) {
-            true => error.renamed(&self.name),
-            false => error,
-        }
-    }
-}
-
-impl SourceFile {
-    fn open(path: DataPath, given: &Files) -> Result<Self> {
-        let opened = Self::try_open(&path.local, given);
-        let (data, columns) = opened.map_err(|error| path.renamed(error))?;
-        let (parts, rows) = (data.parts(), data.rows());
-        let local = path.local.as_path();
-        let folder = if local.is_dir() { Some(local) } else { local.parent() };
-        let folder = folder.unwrap_or(local).to_path_buf();
-        Ok(Self { path, data, columns, parts, rows, folder })
-    }
-
-    fn try_open(path: &Path, given: &Files) -> Result<(Box<dyn DataFile>, Vec<String>)> {
-        let metadata = std::fs::metadata(path).map_err(Error::io(path, "open"))?;
-        let file = path.to_path_buf();
-        if metadata.is_dir() {
-            let images = formats::image_folder::open(path)?.ok_or(Error::IsFolder { file })?;
-            let columns = given.columns.apply(images.columns()?);
-            return Ok((images, columns));
-        }
-        let format = formats::of_path(path)?;
-        if metadata.len() == 0 {
-            return Err(Error::EmptyFile { file });
-        }
-        guard(path, "read the header", || {
-            let data = (format.open)(path, &given.format)?;
-            let columns = given.columns.apply(data.columns()?);
-            Ok((data, columns))
-        })
-    }
-
-    fn require_column(&self, column: &str) -> Result<()> {
-        let (file, column) = (self.path.name.clone(), column.to_owned());
-        match self.columns.iter().filter(|name| **name == column).count() {
-            1 => Ok(()),
-            0 => Err(Error::MissingColumn { file, column, available: self.available() }),
-            count => Err(Error::DuplicateColumn { file, column, count }),
-        }
-    }
-
-    /// The columns, for an error.
-    fn available(&self) -> String {
-        match self.columns.as_slice() {
-            [one] if one.contains(OTHER_DELIMITERS) => {
-                format!("{one:?} (is data.delimiter right?)")
-            }
-            columns => columns.join(", "),
-        }
     }
 }

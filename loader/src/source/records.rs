@@ -90,6 +90,18 @@ impl Records {
         Ok(Self { marks: self.marks.clone(), ..Self::of_columns(self.first_row, names, columns) })
     }
 
+    /// The same rows with the columns `names`, one after the other; a column without a name has a
+    /// missing value in each row.
+    pub(super) fn arranged(&self, names: &[Option<&str>]) -> Self {
+        let column = |name: &Option<&str>| match name {
+            Some(name) => self.columns[self.place(name)].clone(),
+            None => vec![Value::Null; self.len()],
+        };
+        let columns = names.iter().map(column).collect();
+        let names: Vec<&str> = names.iter().map(|name| name.unwrap_or_default()).collect();
+        Self { marks: self.marks.clone(), ..Self::of_columns(self.first_row, &names, columns) }
+    }
+
     /// One of the rows.
     pub(super) fn one(&self, record: usize) -> Self {
         Self {
@@ -141,8 +153,12 @@ impl Records {
     /// The value of a row in a column that was asked for. A column that was not is a bug of the
     /// caller and panics.
     pub fn cell(&self, column: &str, record: usize) -> &Value {
+        &self.columns[self.place(column)][record]
+    }
+
+    fn place(&self, column: &str) -> usize {
         let place = self.names.iter().position(|name| name == column);
-        &self.columns[place.expect("a column that was asked for")][record]
+        place.expect("a column that was asked for")
     }
 
     /// Returns true if the column was asked for.

@@ -5,6 +5,7 @@
 mod causal_lm;
 mod dpo;
 mod image_classification;
+mod lacking;
 mod masked_lm;
 mod question_answering;
 mod seq2seq_lm;
@@ -20,6 +21,7 @@ use serde::Serialize;
 pub use causal_lm::CausalLm;
 pub use dpo::Dpo;
 pub use image_classification::ImageClassification;
+pub(crate) use lacking::{Lack, LackingRows};
 pub use masked_lm::MaskedLm;
 pub(crate) use masked_lm::{CONTINUES_WORD, SPECIAL_TOKEN, STARTS_WORD};
 pub use question_answering::{Answer, QuestionAnswering};
@@ -239,8 +241,6 @@ pub(crate) struct Example {
     pub(crate) label: Option<RowLabel>,
     /// The tokens of a text to write. All examples of a set have one, or none has.
     pub(crate) target: Option<Vec<u32>>,
-    /// Whether a text that it is made from is empty.
-    pub(crate) lacks_text: bool,
     /// The part of each token in its word, for masking: see `masked_lm.rs`.
     pub(crate) masking: Vec<u8>,
     /// The range of characters of the context that each token stands for.

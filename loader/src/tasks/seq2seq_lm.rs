@@ -39,7 +39,7 @@ pub enum DecoderStart {
 }
 
 impl TextColumn {
-    fn text<'row>(&self, row: &Row<'row>) -> Result<&'row str> {
+    pub(super) fn text<'row>(&self, row: &Row<'row>) -> Result<&'row str> {
         let Some(field) = &self.field else { return row.text_or_empty(&self.column) };
         let not_text = |found| Error::NotText {
             at: row.location(),

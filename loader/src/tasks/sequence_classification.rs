@@ -29,7 +29,7 @@ impl Preprocessor for SequenceClassification {
 
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let (text, pair) = self.texts(row)?;
-        let outline = outline(row, context, (text, pair))?;
+        let outline = outline(row, context)?;
         let encoded = context.tokenizer.encode(text, pair);
         let encoded = encoded.map_err(|problem| row.tokenize_error(problem))?;
         Ok(vec![Example { encoded, ..outline }])
@@ -40,7 +40,8 @@ impl Preprocessor for SequenceClassification {
     }
 
     fn outline(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
-        Ok(vec![outline(row, context, self.texts(row)?)?])
+        self.texts(row)?;
+        Ok(vec![outline(row, context)?])
     }
 
     fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
@@ -57,13 +58,8 @@ impl SequenceClassification {
     }
 }
 
-/// The example of a row with these texts, without its tokens.
-fn outline(
-    row: &Row<'_>,
-    context: &SetContext<'_>,
-    (text, pair): (&str, Option<&str>),
-) -> Result<Example> {
-    let lacks_text = text.is_empty() || pair.is_some_and(str::is_empty);
+/// The example of a row, without its tokens.
+fn outline(row: &Row<'_>, context: &SetContext<'_>) -> Result<Example> {
     let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
-    Ok(Example { label, lacks_text, ..Example::default() })
+    Ok(Example { label, ..Example::default() })
 }

@@ -40,9 +40,8 @@ impl Tokenizing {
             self.stop.reason().is_none() && is_wanted()
         };
         let prepared = open.prepare(tokenizer, &mut watch)?;
-        if let rows @ 1.. = prepared.set.rows_without_text() {
-            let message = format!("{rows} rows of the {} data have an empty text", self.split);
-            self.journal.warn("EMPTY_TEXT", message)?;
+        if let Some(about) = prepared.set.about_rows_without_text() {
+            self.journal.warn("EMPTY_TEXT", format!("{} data: {about}", self.split))?;
         }
         for warning in &prepared.warnings {
             self.journal.warn("TOKEN_CACHE", warning)?;

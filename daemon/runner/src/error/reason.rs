@@ -118,9 +118,9 @@ fn of_data(error: &LoaderError) -> &'static str {
         LoaderError::EmptyFile { .. }
         | LoaderError::NoRows { .. }
         | LoaderError::NoRowsLeft { .. } => reasons::DATA_EMPTY,
-        LoaderError::MissingColumn { .. } | LoaderError::DuplicateColumn { .. } => {
-            reasons::COLUMN_NOT_FOUND
-        }
+        LoaderError::MissingColumn { .. }
+        | LoaderError::ColumnOfOthers { .. }
+        | LoaderError::DuplicateColumn { .. } => reasons::COLUMN_NOT_FOUND,
         LoaderError::FieldCount { .. }
         | LoaderError::RowTooLong { .. }
         | LoaderError::EmptyText { .. }

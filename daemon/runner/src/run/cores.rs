@@ -20,9 +20,7 @@ pub(crate) fn open_cores(
 ) -> RunResult<LocalCores> {
     match spec.job.resources.platform {
         // Its compiler, which may take minutes, is a process of its own.
-        Platform::Neuron => {
-            give_up_on(&|| stop.reason().is_some(), || open(spec, mesh, hosts))
-        }
+        Platform::Neuron => give_up_on(&|| stop.reason().is_some(), || open(spec, mesh, hosts)),
         _ => open(spec, mesh, hosts),
     }
 }

@@ -7,9 +7,8 @@ mod compression;
 mod csv;
 mod encoding;
 pub(super) mod image_folder;
-mod jsonl;
+mod json;
 mod lines;
-mod nested_json;
 mod parquet;
 mod parquet_pages;
 mod text;
@@ -25,7 +24,7 @@ use super::records::{RECORDS_BYTES_MAX, RECORDS_MAX};
 use crate::{Error, Result};
 use compression::{COMPRESSIONS, missing_end, open_text, without_compression};
 pub use encoding::Encoding;
-pub use jsonl::value as value_of_json;
+pub use json::value_of_json;
 
 /// The longest row of a text format. A longer one means that the file lacks its line ends or a
 /// closing quote, and would be read into memory as a whole.
@@ -39,7 +38,22 @@ pub(super) struct Format {
     extensions: &'static [&'static str],
     /// Text may be compressed; the other formats compress by themselves.
     is_text: bool,
-    pub(super) open: fn(&Path, &FormatOptions) -> Result<Box<dyn DataFile>>,
+    pub(super) sharing: Sharing,
+    /// Whether `datasets` passes over an empty file among others.
+    pub(super) skips_empty: bool,
+    pub(super) open: Open,
+}
+
+/// Opens a file, of which it reads what it needs to know the columns.
+type Open = fn(&Path, &FormatOptions) -> Result<Box<dyn DataFile>>;
+
+/// The columns of other files that a file may lack: its rows have missing values there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sharing {
+    None,
+    /// The columns of the first file, whose schema `datasets` takes.
+    First,
+    Any,
 }
 
 impl Format {
@@ -122,14 +136,27 @@ fn rows_at_a_time(rows: u64, bytes: u64) -> usize {
 }
 
 static FORMATS: [Format; 7] = [
-    Format { extensions: &["csv"], is_text: true, open: csv::open },
-    Format { extensions: &["tsv"], is_text: true, open: csv::open_tab },
-    Format { extensions: &["jsonl", "ndjson"], is_text: true, open: jsonl::open },
-    Format { extensions: &["json"], is_text: true, open: jsonl::open_either },
-    Format { extensions: &["txt"], is_text: true, open: text::open },
-    Format { extensions: &["parquet", "pq"], is_text: false, open: parquet::open },
-    Format { extensions: &["arrow", "feather"], is_text: false, open: arrow::open },
+    of_text(&["csv"], csv::open),
+    of_text(&["tsv"], csv::open_tab),
+    of_json(&["jsonl", "ndjson"], json::open_lines),
+    of_json(&["json"], json::open_either),
+    Format { skips_empty: true, ..of_text(&["txt"], text::open) },
+    of_columns(&["parquet", "pq"], parquet::open),
+    of_columns(&["arrow", "feather"], arrow::open),
 ];
+
+/// A format of text whose files have the same columns.
+const fn of_text(extensions: &'static [&'static str], open: Open) -> Format {
+    Format { extensions, is_text: true, sharing: Sharing::None, skips_empty: false, open }
+}
+
+const fn of_json(extensions: &'static [&'static str], open: Open) -> Format {
+    Format { sharing: Sharing::Any, skips_empty: true, ..of_text(extensions, open) }
+}
+
+const fn of_columns(extensions: &'static [&'static str], open: Open) -> Format {
+    Format { is_text: false, sharing: Sharing::First, ..of_text(extensions, open) }
+}
 
 /// The names of all formats, each also its usual extension.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {

@@ -86,9 +86,15 @@ fn a_json_document_is_a_list_of_rows_or_has_it_under_data() {
         "{\"text\": \"a\", \"label\": \"b\"}\n{\"text\": \"c\", \"label\": \"d\"}",
         &[("a", "b"), ("c", "d")],
     );
+    check("\u{feff}[{\"text\": \"a\", \"label\": \"b\", \"score\": NaN}]", &[("a", "b")]);
     let folder = DataFolder::new();
     let error = open(&[folder.write("a.json", r#"{"data": []}"#)]).err().unwrap();
     assert_eq!(folder.shown(&error), "a.json: no rows");
+    check_error(
+        "a.json",
+        r#"[{"text": "a"}, {"text": Nan}]"#,
+        "a.json: not a readable JSON file: expected value at line 1 column 26",
+    );
     check_error("a.json", r#"{"data": [7]}"#, "a.json, row 0: expected an object for each row");
     check_error(
         "a.json",

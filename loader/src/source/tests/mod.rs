@@ -3,6 +3,7 @@
 mod columns;
 mod files;
 mod json;
+mod json_columns;
 mod lines;
 mod tables;
 

@@ -55,7 +55,6 @@ impl Preprocessor for QuestionAnswering {
         let tokenizer = context.tokenizer;
         let text = row.text_or_empty(&self.context)?;
         let question = row.text_or_empty(&self.question)?.trim_start();
-        let lacks_text = text.is_empty() || question.is_empty();
         let answers = self.answers.as_deref().map(|column| answers::read(row, column, text));
         let answers = answers.transpose()?;
         let windows =
@@ -73,13 +72,7 @@ impl Preprocessor for QuestionAnswering {
                 true => window.spans.iter().map(context_offset).collect(),
                 false => Vec::new(),
             };
-            Example {
-                encoded: window.encoded,
-                label,
-                context_offsets,
-                lacks_text,
-                ..Example::default()
-            }
+            Example { encoded: window.encoded, label, context_offsets, ..Example::default() }
         };
         Ok(windows.into_iter().map(example).collect())
     }

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-
 use rustix::process::{Pid, Signal, kill_process};
+
 use crate::error::Error;
 
 /// How often their end is considered.

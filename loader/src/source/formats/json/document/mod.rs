@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
-use super::DataFile;
-use super::jsonl::value;
+use super::column_names::ColumnNames;
+use super::lines::value;
+use crate::source::formats::DataFile;
 use crate::source::{Records, Value};
 use crate::{Error, Result};
 use squad::QUESTION_COLUMNS;
@@ -35,12 +36,12 @@ type LateTitles = BTreeMap<u64, Json>;
 /// Opens a file of this kind; None if it is of another. Reads all of it once, since only its end
 /// shows that it is one document.
 pub(super) fn open(path: &Path) -> Result<Option<Box<dyn DataFile>>> {
-    let mut first = None;
-    let mut keep_first = |fields: Fields| {
-        first.get_or_insert_with(|| fields.into_iter().map(|(key, _)| key).collect::<Vec<_>>());
+    let mut names = ColumnNames::default();
+    let mut add_keys = |fields: Fields| {
+        fields.keys().for_each(|key| names.add(key));
         Ok(())
     };
-    let mut walk = Walk::new(path, &mut keep_first);
+    let mut walk = Walk::new(path, &mut add_keys);
     if !walk.is_one_document()? {
         return Ok(None);
     }
@@ -48,10 +49,10 @@ pub(super) fn open(path: &Path) -> Result<Option<Box<dyn DataFile>>> {
         return Err(error);
     }
     let (rows, kind, late_titles) = (walk.rows, walk.kind, std::mem::take(&mut walk.late_titles));
-    let columns = match (kind, first) {
-        (_, None) => return Err(Error::NoRows { files: path.display().to_string() }),
-        (Some(EntryKind::Articles), _) => QUESTION_COLUMNS.map(str::to_owned).to_vec(),
-        (_, Some(first)) => first,
+    let columns = match kind {
+        _ if rows == 0 => return Err(Error::NoRows { files: path.display().to_string() }),
+        Some(EntryKind::Articles) => QUESTION_COLUMNS.map(str::to_owned).to_vec(),
+        _ => names.check(path)?,
     };
     let path = path.to_path_buf();
     Ok(Some(Box::new(NestedJson { path, columns, rows, late_titles })))

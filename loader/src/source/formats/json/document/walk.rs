@@ -13,6 +13,7 @@ use super::squad::{NotAQuestion, questions};
 use super::{Fields, LateTitles};
 use crate::source::formats::ROW_BYTES_MAX;
 use crate::source::formats::compression::open_text;
+use crate::source::formats::json::python_numbers::StandardJson;
 use crate::{Error, Location, Result};
 
 const DATA: &str = "data";
@@ -33,6 +34,8 @@ pub(super) struct Walk<'a> {
     pub(super) kind: Option<EntryKind>,
     /// True once a list of rows was found.
     has_data: bool,
+    /// True for a document that is a list, which no file of lines begins with.
+    is_list: bool,
     /// Rows handed out.
     pub(super) rows: u64,
     articles: u64,
@@ -51,6 +54,7 @@ impl<'a> Walk<'a> {
             meter: Meter::new(ROW_BYTES_MAX),
             kind: None,
             has_data: false,
+            is_list: false,
             rows: 0,
             articles: 0,
             late_titles: LateTitles::new(),
@@ -77,6 +81,7 @@ impl<'a> Walk<'a> {
             Err(error) if error.is_io() && !self.meter.is_exceeded() => {
                 Err(Error::io(self.path, "read")(error.into()))
             }
+            Err(error) if self.is_list => Err(Error::bad_file(self.path, "JSON", error)),
             Err(_) => Ok(false),
         }
     }
@@ -92,7 +97,8 @@ impl<'a> Walk<'a> {
     }
 
     fn walk(&mut self) -> Result<serde_json::Result<()>> {
-        let reader = BufReader::with_capacity(1 << 16, self.meter.of(open_text(self.path)?));
+        let document = StandardJson::new(self.meter.of(open_text(self.path)?));
+        let reader = BufReader::with_capacity(1 << 16, document);
         let mut document = serde_json::Deserializer::from_reader(reader);
         let walked = Parsed(Document(self)).deserialize(&mut document);
         Ok(walked.and_then(|()| document.end()))
@@ -176,7 +182,7 @@ impl Node for Document<'_, '_> {
     }
 
     fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<(), A::Error> {
-        self.0.has_data = true;
+        (self.0.has_data, self.0.is_list) = (true, true);
         Entries(self.0).list(items)
     }
 

@@ -1,39 +1,46 @@
-//! JSON Lines: one object a line. Blank lines are skipped and do not count as rows. The columns
-//! are the keys of the first object; a key that a later one lacks is a missing value.
+//! JSON Lines: one object a line. Blank lines are skipped and do not count as rows.
 
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use serde_json::{Map, Value as Json};
 
-use super::encoding::Encoding;
-use super::lines::{Blank, Line, lines, some_lines};
-use super::{DataFile, FormatOptions, nested_json};
+use super::column_names::ColumnNames;
+use super::python_numbers::replaced;
+use crate::source::formats::encoding::Encoding;
+use crate::source::formats::lines::{Blank, Line, lines, some_lines};
+use crate::source::formats::{DataFile, FormatOptions};
 use crate::source::{Records, Value};
 use crate::{Error, Result};
 
-/// Numbers that `json.dumps` of Python writes.
-const NUMBERS_OF_PYTHON: [&str; 3] = ["NaN", "-Infinity", "Infinity"];
+/// Bytes of lines whose keys are looked for at a time, by all threads of the pool.
+const SCANNED_BYTES: usize = 8 << 20;
+
+/// Lines that a thread looks through at a time.
+const SCANNED_LINES: usize = 64;
 
 struct JsonLinesFile {
     path: PathBuf,
     encoding: Option<Encoding>,
 }
 
-pub(super) fn open(path: &Path, options: &FormatOptions) -> Result<Box<dyn DataFile>> {
+pub(in crate::source::formats) fn open(
+    path: &Path,
+    options: &FormatOptions,
+) -> Result<Box<dyn DataFile>> {
     Ok(Box::new(JsonLinesFile { path: path.to_path_buf(), encoding: options.encoding }))
-}
-
-/// A `.json` file is either JSON Lines too, or one document: a list of rows, or one under `data`.
-pub(super) fn open_either(path: &Path, options: &FormatOptions) -> Result<Box<dyn DataFile>> {
-    nested_json::open(path)?.map_or_else(|| open(path, options), Ok)
 }
 
 impl DataFile for JsonLinesFile {
     fn columns(&self) -> Result<Vec<String>> {
-        match lines(&self.path, self.encoding, Blank::Skipped)?.next() {
-            Some(first) => Ok(object(first?)?.into_iter().map(|(key, _)| key).collect()),
-            None => Err(Error::EmptyFile { file: self.path.clone() }),
-        }
+        let mut lines = lines(&self.path, self.encoding, Blank::Skipped)?;
+        let Some(first) = lines.next() else {
+            return Err(Error::EmptyFile { file: self.path.clone() });
+        };
+        let mut names = ColumnNames::default();
+        object(first?)?.keys().for_each(|key| names.add(key));
+        add_keys_of(lines, &mut names);
+        names.check(&self.path)
     }
 
     /// Rows are marked with their lines.
@@ -74,6 +81,34 @@ impl DataFile for JsonLinesFile {
     }
 }
 
+/// Adds the keys of all lines up to one that cannot be read. Reading the rows reports that line, and
+/// lines that are no objects.
+fn add_keys_of(lines: impl Iterator<Item = Result<Line>>, names: &mut ColumnNames) {
+    let mut lines = lines.map_while(Result::ok).peekable();
+    while lines.peek().is_some() {
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while bytes < SCANNED_BYTES
+            && let Some(line) = lines.next()
+        {
+            bytes += line.text.len();
+            batch.push(line.text);
+        }
+        let found: Vec<ColumnNames> = batch.par_chunks(SCANNED_LINES).map(keys_of).collect();
+        found.iter().for_each(|later| names.extend(later));
+    }
+}
+
+fn keys_of(lines: &[String]) -> ColumnNames {
+    let mut names = ColumnNames::default();
+    for line in lines {
+        if names.add_keys(line).is_err() {
+            let standard = replaced(line);
+            let _ = standard.map(|line| names.add_keys(&line));
+        }
+    }
+    names
+}
+
 /// The number of a line, and the values of its object's `columns`.
 fn row(line: Line, columns: &[&str]) -> Result<(u64, Vec<Value>)> {
     let (number, mut object) = (line.number(), object(line)?);
@@ -84,7 +119,7 @@ fn row(line: Line, columns: &[&str]) -> Result<(u64, Vec<Value>)> {
 fn object(line: Line) -> Result<Map<String, Json>> {
     let (at, text) = (line.at, line.text);
     let parsed = serde_json::from_str(&text).or_else(|error| {
-        let standard = without_numbers_of_python(&text).ok_or(error)?;
+        let standard = replaced(&text).ok_or(error)?;
         serde_json::from_str(&standard)
     });
     match parsed {
@@ -92,28 +127,6 @@ fn object(line: Line) -> Result<Map<String, Json>> {
         Ok(other) => Err(Error::BadRow { message: not_an_object(&other), at }),
         Err(error) => Err(Error::BadRow { message: not_json(&text, &error), at }),
     }
-}
-
-/// The line with a missing value for each number that Python writes and JSON does not have; `None` without
-/// any.
-fn without_numbers_of_python(text: &str) -> Option<String> {
-    let (mut standard, mut rest, mut in_string) = (String::new(), text, false);
-    while let Some(next) = rest.chars().next() {
-        let number = NUMBERS_OF_PYTHON.iter().find(|number| rest.starts_with(**number));
-        let (taken, written) = match (in_string, next, number) {
-            (false, _, Some(number)) => (number.len(), "null"),
-            // The character after the backslash does not end the string.
-            (true, '\\', _) => {
-                let escaped = rest[1..].chars().next().map_or(0, char::len_utf8);
-                (1 + escaped, &rest[..1 + escaped])
-            }
-            _ => (next.len_utf8(), &rest[..next.len_utf8()]),
-        };
-        in_string ^= next == '"';
-        standard.push_str(written);
-        rest = &rest[taken..];
-    }
-    (standard != text).then_some(standard)
 }
 
 fn not_an_object(found: &Json) -> String {

@@ -1,0 +1,139 @@
+//! An opened data file with its columns.
+
+use std::path::{Path, PathBuf};
+
+use super::formats::{self, DataFile, Sharing};
+use super::paths::DataPath;
+use super::{Columns, Files};
+use crate::guard::guard;
+use crate::{Error, Result};
+
+/// Characters in the name of a file's only column that suggest another delimiter.
+const OTHER_DELIMITERS: [char; 3] = [';', '\t', '|'];
+
+/// Columns that an error names.
+const NAMED_MAX: usize = 50;
+
+pub(super) struct SourceFile {
+    pub(super) path: DataPath,
+    pub(super) data: Box<dyn DataFile>,
+    /// The names of the columns in the file.
+    own_columns: Vec<String>,
+    /// The names after renaming and dropping.
+    pub(super) columns: Vec<String>,
+    sharing: Sharing,
+    pub(super) parts: usize,
+    pub(super) rows: Option<u64>,
+    pub(super) folder: PathBuf,
+}
+
+/// Returns true if a file without content, which may be compressed, is passed over among others.
+pub(super) fn may_be_empty(path: &Path) -> bool {
+    formats::of_path(path).is_ok_and(|format| format.skips_empty)
+}
+
+impl SourceFile {
+    pub(super) fn open(path: DataPath, given: &Files) -> Result<Self> {
+        let opened = Self::try_open(&path.local, given);
+        let (data, sharing) = opened.map_err(|error| path.renamed(error))?;
+        let own_columns = guard(&path.name, "read the header", || data.columns());
+        let own_columns = own_columns.map_err(|error| path.renamed(error))?;
+        let columns = given.columns.apply(own_columns.clone());
+        let (parts, rows) = (data.parts(), data.rows());
+        let local = path.local.as_path();
+        let folder = if local.is_dir() { Some(local) } else { local.parent() };
+        let folder = folder.unwrap_or(local).to_path_buf();
+        Ok(Self { path, data, own_columns, columns, sharing, parts, rows, folder })
+    }
+
+    fn try_open(path: &Path, given: &Files) -> Result<(Box<dyn DataFile>, Sharing)> {
+        let metadata = std::fs::metadata(path).map_err(Error::io(path, "open"))?;
+        let file = path.to_path_buf();
+        if metadata.is_dir() {
+            let images = formats::image_folder::open(path)?.ok_or(Error::IsFolder { file })?;
+            return Ok((images, Sharing::None));
+        }
+        let format = formats::of_path(path)?;
+        if metadata.len() == 0 {
+            return Err(Error::EmptyFile { file });
+        }
+        guard(path, "read the header", || Ok(((format.open)(path, &given.format)?, format.sharing)))
+    }
+
+    /// Returns true if the file has the column, by the name that users know.
+    pub(super) fn has(&self, column: &str) -> bool {
+        self.columns.iter().any(|name| name == column)
+    }
+
+    /// The file's own name of a column; None where it has none.
+    pub(super) fn own_name<'name>(
+        &self,
+        changes: &'name Columns,
+        column: &'name str,
+    ) -> Option<&'name str> {
+        let renamed = changes.in_file(column);
+        let is_own = |name: &&str| self.own_columns.iter().any(|own| own == name);
+        self.has(column).then(|| [renamed, column].into_iter().find(is_own)).flatten()
+    }
+
+    /// The columns to read for those of `own` that the file has: one at least, which counts the rows.
+    pub(super) fn to_read<'name>(&'name self, own: &[Option<&'name str>]) -> Vec<&'name str> {
+        let found: Vec<&str> = own.iter().flatten().copied().collect();
+        match found.is_empty() {
+            true => self.own_columns.iter().map(String::as_str).take(1).collect(),
+            false => found,
+        }
+    }
+
+    /// Fails unless the file has a column exactly once, or lacks what only `other` files have, of
+    /// which the first one is `first`, as its format allows.
+    pub(super) fn require_column(
+        &self,
+        column: &str,
+        other: Option<&Self>,
+        first: &Self,
+    ) -> Result<()> {
+        let (file, name) = (self.path.name.clone(), column.to_owned());
+        let may_lack = match self.sharing {
+            Sharing::None => false,
+            Sharing::First => first.has(column),
+            Sharing::Any => other.is_some(),
+        };
+        match (self.columns.iter().filter(|own| *own == column).count(), other) {
+            (1, _) => Ok(()),
+            (0, _) if may_lack => Ok(()),
+            (0, Some(other)) => {
+                let other = other.path.name.clone();
+                Err(Error::ColumnOfOthers { file, column: name, other })
+            }
+            (0, None) => {
+                Err(Error::MissingColumn { file, column: name, available: self.available() })
+            }
+            (count, _) => Err(Error::DuplicateColumn { file, column: name, count }),
+        }
+    }
+
+    /// The columns, for an error.
+    fn available(&self) -> String {
+        match self.columns.as_slice() {
+            [one] if one.contains(OTHER_DELIMITERS) => {
+                format!("{one:?} (is data.delimiter right?)")
+            }
+            columns if columns.len() > NAMED_MAX => {
+                let others = columns.len() - NAMED_MAX;
+                format!("{} and {others} others", columns[..NAMED_MAX].join(", "))
+            }
+            columns => columns.join(", "),
+        }
+    }
+}
+
+impl DataPath {
+    /// Replaces the local path in an error by the name that users know.
+    pub(super) fn renamed(&self, error: Error) -> Error {
+        match error.file() == Some(self.local.as_path()) {
+            true => error.renamed(&self.name),
+            false => error,
+        }
+    }
+}
