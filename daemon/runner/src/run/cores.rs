@@ -9,8 +9,9 @@ use crate::error::RunResult;
 use crate::hosts::Hosts;
 use crate::session::{client_options, cores_of, open_plugin};
 
-/// Opens the plugin and as many of its devices as the job has cores on this host, which form `mesh`. The GPUs of the
-/// hosts with the same stages become one client's, once all of these have called this.
+/// Opens the plugin and as many of its devices as the job has cores on this host, which form
+/// `mesh`. The GPUs of the hosts with the same stages become one client's, once all of these have
+/// called this.
 pub(crate) fn open_cores(spec: &RunSpec, mesh: Mesh, hosts: &Hosts) -> RunResult<LocalCores> {
     let (platform, count) = (spec.job.resources.platform, spec.cores.len());
     let is_one_client = platform == Platform::Cuda && mesh.hosts() > 1;

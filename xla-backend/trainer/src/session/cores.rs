@@ -25,8 +25,8 @@ fn check_devices(found: usize, cores: usize) -> Result<()> {
     if found < cores { Err(Error::MissingDevices { found, cores }) } else { Ok(()) }
 }
 
-/// Refuses NeuronCores that compute 32-bit integers in float32: dropout, masking and initialization would differ from
-/// those of other platforms and resumed runs.
+/// Refuses NeuronCores that compute 32-bit integers in float32: dropout, masking and initialization
+/// would differ from those of other platforms and resumed runs.
 fn check_integers(client: &Client) -> Result<()> {
     if client.platform_name() != "neuron" || random_bits_are_exact(client)? {
         return Ok(());
@@ -34,8 +34,8 @@ fn check_integers(client: &Client) -> Result<()> {
     Err(Error::InexactIntegers { platform: client.platform_name().to_owned() })
 }
 
-/// The options of a client of `count` devices. Only those are visible to the process, so they count from 0 whatever
-/// their numbers on the host.
+/// The options of a client of `count` devices. Only those are visible to the process, so they count
+/// from 0 whatever their numbers on the host.
 pub fn client_options(platform: &str, count: usize) -> CreateOptions {
     match platform {
         "cpu" => CreateOptions::new().with("cpu_device_count", count as i64),
@@ -56,7 +56,8 @@ pub(super) fn memory_bytes(cores: &LocalCores) -> Option<u64> {
     reported.or_else(|| memory_of_kind(device.kind()))
 }
 
-/// The memory of a core by its kind: that of the host for CPU cores, and the vendor's for NeuronCores.
+/// The memory of a core by its kind: that of the host for CPU cores, and the vendor's for
+/// NeuronCores.
 fn memory_of_kind(kind: &str) -> Option<u64> {
     match kind.eq_ignore_ascii_case("cpu") {
         true => host_memory_bytes(),
