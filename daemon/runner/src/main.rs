@@ -39,7 +39,7 @@ use traind_cache::EntryLocks;
 use traind_job_file::{PREPARATION_FOLDER, RunSpec};
 use traind_proto::event_log::EventLogError;
 use traind_proto::v1::Outcome;
-// The trainer's modules stand among those of the runner, which use them as `crate::step` and the like.
+// Modules of the runner name those of the trainer as `crate::step` and the like.
 use traind_trainer::{session, state, step};
 
 use control::{Activity, Journal, Reporter, Stop, print_line};

@@ -1,4 +1,5 @@
-//! The trainer's settings of a job: every conversion from the job file to what records and runs the programs.
+//! The trainer's settings of a job: every conversion from the job file to what records and runs the
+//! programs.
 //!
 //! Imports `error` alone.
 

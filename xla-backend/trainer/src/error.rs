@@ -28,19 +28,39 @@ pub enum Error {
         "the model has {layers} layers, and {} parts of it need one each: {stages} stages with \
          {interleave} of them", stages * interleave
     )]
-    TooManyParts { layers: usize, stages: usize, interleave: usize },
+    TooManyParts {
+        /// The layers of the model.
+        layers: usize,
+        /// The stages of all hosts.
+        stages: usize,
+        /// The parts of the model on each stage.
+        interleave: usize,
+    },
 
     /// The optimizer reads whole parameters, which cores would have in parts.
     #[error("{optimizer} reads whole parameters, and {division}")]
-    WholeParameters { optimizer: String, division: Division },
+    WholeParameters {
+        /// The optimizer's name.
+        optimizer: String,
+        /// What divides the parameters.
+        division: Division,
+    },
 
     /// The plugin has lost devices, or has fewer than the mesh.
-    #[error("the plugin has too few devices for the job: {found} of {cores}")]
-    MissingDevices { found: usize, cores: usize },
+    #[error("the plugin has too few devices: {found} of {cores}")]
+    MissingDevices {
+        /// The plugin's devices.
+        found: usize,
+        /// The cores of the mesh.
+        cores: usize,
+    },
 
     /// Random numbers would differ from those of other platforms.
     #[error("{platform} computes 32-bit integers inexactly, on which random numbers depend")]
-    InexactIntegers { platform: String },
+    InexactIntegers {
+        /// The plugin's platform.
+        platform: String,
+    },
 
     /// The plugin reads older programs alone.
     #[error(
@@ -55,7 +75,28 @@ pub enum Error {
 
     /// A batch has no array for an input of the model.
     #[error("the model needs the input {name} ({dtype}), and the data have none")]
-    NoSuchInput { name: String, dtype: DType },
+    NoSuchInput {
+        /// The input.
+        name: String,
+        /// The type that the model reads.
+        dtype: DType,
+    },
+
+    /// The arrays of a batch do not fit each other, or the cores.
+    #[error("the array {array} {problem}")]
+    Batch {
+        /// The array's name.
+        array: &'static str,
+        /// The contradiction.
+        problem: String,
+    },
+
+    /// A setting of the step that [`Trainer`](crate::Trainer) has no values for.
+    #[error("the trainer has no values for {setting}")]
+    Unsupported {
+        /// The field of the config.
+        setting: &'static str,
+    },
 
     /// A pass of generation was recorded before its cache was declared.
     #[error("no cache of keys and values was declared")]
@@ -63,11 +104,18 @@ pub enum Error {
 
     /// The slots of a checkpoint are not those of the optimizer.
     #[error("the slots in {} do not fit the optimizer: {problem}", folder.display())]
-    OtherSlots { folder: PathBuf, problem: String },
+    OtherSlots {
+        /// The checkpoint.
+        folder: PathBuf,
+        /// The slot that differs.
+        problem: String,
+    },
 
+    /// The host starts no thread.
     #[error("start a thread: {0}")]
     Thread(std::io::Error),
 
+    /// A defect, with the message of the panic.
     #[error("a thread of the trainer panicked: {0}")]
     Panicked(String),
 
@@ -80,7 +128,10 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Division {
     /// Each of the cores that share a layer has a part of its parameters.
-    Tensor { cores: usize },
+    Tensor {
+        /// The cores of the `tensor` axis.
+        cores: usize,
+    },
     /// Each core of the `data` axis has a shard.
     Shards(Fsdp),
 }

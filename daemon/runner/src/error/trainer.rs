@@ -38,6 +38,10 @@ impl From<Error> for RunError {
             }
             Error::Thread(error) => RunError::Thread(error),
             Error::Panicked(message) => RunError::Panicked(message),
+            // The loader makes a run's batches, and the runner all of its inputs.
+            error @ (Error::Batch { .. } | Error::Unsupported { .. }) => {
+                RunError::Panicked(error.to_string())
+            }
             Error::Observer(error) => match error.downcast::<RunError>() {
                 Ok(error) => *error,
                 Err(error) => RunError::Panicked(error.to_string()),

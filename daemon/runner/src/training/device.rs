@@ -5,8 +5,7 @@ use std::time::Duration;
 use traind_xla::runtime::{HandOver, HostArray};
 
 use crate::error::RunResult;
-use crate::session::{Launch, Session, UploadedBatch};
-use crate::step::{GRAD_NORM, LOSS, LOSS_SCALE, METRICS, UPDATED};
+use crate::session::{Launch, Session, StepResults, UploadedBatch};
 
 pub(crate) trait Device {
     /// The inputs of a batch.
@@ -39,24 +38,6 @@ pub(crate) trait Launched: Sized {
 
     /// Reads back the results of the step that it ended.
     fn results(self) -> RunResult<StepResults>;
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct StepResults {
-    pub loss: f64,
-    pub grad_norm: f64,
-    /// The task's metrics, in their order.
-    pub metrics: Vec<f64>,
-    /// With `fp16`.
-    pub loss_scale: Option<LossScaleResult>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct LossScaleResult {
-    /// The scale for the next step.
-    pub scale: f32,
-    /// False where the update was skipped.
-    pub updated: bool,
 }
 
 impl Device for Session {
@@ -94,19 +75,6 @@ impl Launched for Launch {
     }
 
     fn results(self) -> RunResult<StepResults> {
-        let fetched = self.fetch()?;
-        let loss = f64::from(fetched.scalar_f32(LOSS)?);
-        let grad_norm = f64::from(fetched.scalar_f32(GRAD_NORM)?);
-        let loss_scale = match fetched.scalar_f32(LOSS_SCALE) {
-            Ok(scale) => {
-                Some(LossScaleResult { scale, updated: fetched.scalar_f32(UPDATED)? != 0.0 })
-            }
-            Err(_) => None,
-        };
-        let metrics = match fetched.per_core(METRICS) {
-            Ok(metrics) => metrics[0].to_f32()?.into_iter().map(f64::from).collect(),
-            Err(_) => Vec::new(),
-        };
-        Ok(StepResults { loss, grad_norm, metrics, loss_scale })
+        Ok(Launch::results(self)?)
     }
 }

@@ -3,10 +3,10 @@
 use traind_proto::v1::LossScaled;
 use traind_proto::v1::event::Kind;
 
-use super::device::LossScaleResult;
 use crate::control::Journal;
 use crate::error::{RunError, RunResult};
 use crate::progress::Progress;
+use crate::session::LossScaleResult;
 
 /// Gradients that are not finite at this scale never are.
 const SCALE_MIN: f32 = 1e-6;

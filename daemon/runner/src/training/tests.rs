@@ -13,7 +13,7 @@ use traind_proto::sample_ledger::{LedgerHead, SampleLedger};
 use traind_xla::runtime::{HandOver, HostArray};
 
 use super::batches::TrainBatch;
-use super::device::{Device, Launched, LossScaleResult, StepResults};
+use super::device::{Device, Launched};
 use super::pauses::Pauses;
 use super::{Ledger, StepLog, Trainer, Updates};
 use crate::control::{Activity, Journal, Reporter, StepGates, Stop, StopReason};
@@ -21,6 +21,7 @@ use crate::error::RunResult;
 use crate::hosts::{Hosts, StopAgreement};
 use crate::output::Reports;
 use crate::progress::{Plateau, Progress, StepCounts, Timetable};
+use crate::session::{LossScaleResult, StepResults};
 
 /// The calls of the device and of the pauses, in order.
 type Calls = Rc<RefCell<Vec<String>>>;

@@ -48,8 +48,8 @@ fn check_integers(client: &Client, traits: DeviceTraits) -> Result<()> {
     Err(Error::InexactIntegers { platform: client.platform_name().to_owned() })
 }
 
-/// The options of a client of `count` devices. Only those are visible to the process, so they count from 0 whatever
-/// their numbers on the host.
+/// The options of a client of `count` devices. Only those are visible to the process, so they count
+/// from 0 whatever their numbers on the host.
 pub fn client_options(platform: &str, count: usize) -> CreateOptions {
     match platform {
         "cpu" => CreateOptions::new().with("cpu_device_count", count as i64),
@@ -70,7 +70,8 @@ pub(super) fn memory_bytes(cores: &LocalCores) -> Option<u64> {
     reported.or_else(|| memory_of_kind(device.kind()))
 }
 
-/// The memory of a core by its kind: that of the host for CPU cores, and the vendor's for NeuronCores.
+/// The memory of a core by its kind: that of the host for CPU cores, and the vendor's for
+/// NeuronCores.
 fn memory_of_kind(kind: &str) -> Option<u64> {
     match kind.eq_ignore_ascii_case("cpu") {
         true => host_memory_bytes(),

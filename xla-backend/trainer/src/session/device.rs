@@ -12,7 +12,9 @@ use traind_xla::runtime::{
 use super::ProgramMemory;
 use crate::error::Result;
 
+/// The cores of one pipeline stage, with their variables.
 pub trait ProgramDevice {
+    /// Compiles programs for the cores.
     type Compiler: ProgramCompiler;
     /// A program that may still run.
     type Launched;
@@ -23,8 +25,10 @@ pub trait ProgramDevice {
     /// Returns the compiler for the cores. The device's variables are declared.
     fn compiler(&self) -> Self::Compiler;
 
+    /// Whether the program `key` is installed.
     fn is_prepared(&self, key: &str) -> bool;
 
+    /// Installs a compiled program as `key`.
     fn install(&mut self, key: &str, step: <Self::Compiler as ProgramCompiler>::Step);
 
     /// Launches the installed program `key`.
@@ -39,14 +43,18 @@ pub trait ProgramCompiler: Send + Sync + 'static {
     /// The recorder that declared the device's variables.
     fn recorder(&self) -> &Recorder;
 
+    /// Compiles a recorded program.
     fn compile(&self, recorded: RecordedStep) -> Result<CompiledProgram<Self::Step>>;
 }
 
 /// A compiled program with the compiler's statistics.
 pub struct CompiledProgram<S> {
+    /// The program, ready to be installed.
+    /// The program, ready to be installed.
     pub step: S,
     /// Time that recording, lowering and compiling took.
     pub seconds: f64,
+    /// Whether it was compiled, or where it was found.
     pub source: ExecutableSource,
     /// The lowered program.
     pub text: String,

@@ -1,4 +1,5 @@
-//! Floating-point operations: those of training by transformers' count, and those that devices offer.
+//! Floating-point operations: those of training by transformers' count, and those that devices
+//! offer.
 
 use traind_models::{ParameterSpec, Role};
 
@@ -19,11 +20,14 @@ pub(super) fn trainer_elements(parameters: &[ParameterSpec]) -> usize {
 pub enum Precision {
     /// bfloat16 or float16.
     Half,
+    /// TensorFloat-32, in which GPUs multiply float32.
     TensorFloat32,
+    /// float32.
     Float32,
 }
 
-/// Returns the peak FLOP/s of one core in dots, from the vendors' data sheets; `None` for unknown devices and for CPUs.
+/// Returns the peak FLOP/s of one core in dots, from the vendors' data sheets; `None` for unknown
+/// devices and for CPUs.
 pub fn peak(device_kind: &str, precision: Precision) -> Option<f64> {
     const TERA: f64 = 1e12;
     const PEAKS: &[(&str, [f64; 3])] = &[

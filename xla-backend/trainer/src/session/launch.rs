@@ -34,6 +34,7 @@ impl Launch {
         }
     }
 
+    /// Waits until the programs have ended.
     pub fn wait(&self) -> Result<()> {
         Ok(self.programs.iter().try_for_each(Pending::wait)?)
     }

@@ -16,6 +16,7 @@ mod passes;
 mod pipeline;
 pub mod priority;
 mod program_queue;
+mod results;
 #[cfg(test)]
 mod tests;
 mod upload;
@@ -44,6 +45,7 @@ pub use launch::Launch;
 pub use observer::{
     CompiledReport, MemoryUsage, Observer, PipelineTime, ProgramDescription, ProgramMemory, Work,
 };
+pub use results::{LossScaleResult, StepResults};
 pub use upload::{UploadedBatch, Uploader};
 
 use builder::ProgramBuilder;
@@ -51,9 +53,11 @@ use costs::ProgramCosts;
 pub use device::{CompiledProgram, ProgramCompiler, ProgramDevice};
 use program_queue::ProgramQueue;
 
+/// The cores of this host, and the programs that are compiled for them.
 pub struct Session<D: ProgramDevice = LazyDevice> {
     /// The cores of each pipeline stage of this host; one where there is no pipeline.
     devices: Vec<D>,
+    /// The programs that can be launched, and the state that they work on.
     pub programs: Arc<JobPrograms>,
     queue: ProgramQueue<D::Compiler>,
     costs: HashMap<String, ProgramCosts>,
@@ -230,6 +234,7 @@ impl Session {
         flops::trainer_elements(self.programs.train.forward.model.parameters())
     }
 
+    /// The optimizer that updates make use of.
     pub fn optimizer(&self) -> &Arc<dyn Optimizer> {
         &self.programs.train.optimizer
     }
@@ -245,10 +250,12 @@ impl Session {
         self.devices[0].cores().client().platform_name() == "cpu"
     }
 
+    /// Uploads batches to train on.
     pub fn train_uploader(&self) -> Uploader {
         self.uploader(&self.programs.train.forward.layout)
     }
 
+    /// Uploads batches for `program`, which evaluates or predicts.
     pub fn eval_uploader(&self, program: Program) -> Uploader {
         self.uploader(&self.programs.eval_step(program).forward.layout)
     }

@@ -1,4 +1,4 @@
-//! An observer of a session: who is to know what is compiled and launched, and how much memory that takes.
+//! The events of a session: what is compiled and launched, and how much memory that takes.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -12,7 +12,8 @@ use traind_xla::runtime::{ExecutableSource, ProgramArgument};
 
 use crate::step::ProgramShape;
 
-/// The events of a session. Each method has a default that ignores its event. Several threads call them.
+/// The events of a session. Each method has a default that ignores its event. Several threads call
+/// them.
 pub trait Observer: fmt::Debug + Send + Sync {
     /// A launch calls `wait` to wait for its program. Returns after that.
     fn compile_wait(&self, wait: &mut dyn FnMut()) {
@@ -36,8 +37,8 @@ pub trait Observer: fmt::Debug + Send + Sync {
     /// Programs are launched; `work` is what each core does.
     fn launched(&self, _work: Work) {}
 
-    /// Programs of an evaluation or of generation have ended. The end of training steps is known to the one that waits
-    /// for them.
+    /// Programs of an evaluation or of generation have ended. The end of training steps is known to
+    /// the one that waits for them.
     fn finished(&self) {}
 
     /// A batch has passed through the stages of this host.
@@ -50,10 +51,13 @@ impl Observer for () {}
 /// A program that was compiled.
 #[derive(Clone, Copy, Debug)]
 pub struct CompiledReport<'a> {
+    /// The program and its sizes.
     pub shape: ProgramShape,
+    /// The program as it was recorded.
     pub description: &'a ProgramDescription,
     /// Time that recording, lowering and compiling took.
     pub seconds: f64,
+    /// Whether it was compiled, or where it was found.
     pub source: ExecutableSource,
     /// Whether no step after the first waited for it.
     pub ahead: bool,
@@ -68,11 +72,15 @@ pub struct CompiledReport<'a> {
 /// A program as it was recorded.
 #[derive(Clone, Debug)]
 pub struct ProgramDescription {
+    /// The key of the program's shape.
     pub name: String,
     /// The cores that run it.
     pub mesh: Mesh,
+    /// Its arguments, in their order.
     pub arguments: Vec<ProgramArgument>,
+    /// The shapes of its results.
     pub results: Vec<Shape>,
+    /// What cores exchange, in the program's order.
     pub collectives: Vec<Collective>,
     /// The bytes of temporary values that the graph needs.
     pub planned_temporary_bytes: u64,
@@ -81,22 +89,28 @@ pub struct ProgramDescription {
 /// The memory of a compiled program on each core, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProgramMemory {
+    /// Variables and inputs.
     pub argument_bytes: u64,
+    /// Variables and fetched values.
     pub result_bytes: u64,
     /// Results that replace arguments.
     pub alias_bytes: u64,
+    /// Values that the program needs while it runs.
     pub temporary_bytes: u64,
+    /// The program itself.
     pub code_bytes: u64,
 }
 
 /// The memory of a core that a session uses, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUsage {
+    /// The parameters.
     pub parameters_bytes: u64,
     /// All other variables, the optimizer's slots above all.
     pub optimizer_bytes: u64,
     /// The temporary values of the largest program.
     pub temporary_bytes: u64,
+    /// All programs.
     pub code_bytes: u64,
 }
 
@@ -107,6 +121,7 @@ pub struct Work {
     pub executed: f64,
     /// The minimum of FLOPs for the model's dots, without recomputation.
     pub model: f64,
+    /// Bytes that are sent to other cores.
     pub sent: SentBytes,
 }
 

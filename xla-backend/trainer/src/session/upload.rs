@@ -10,6 +10,7 @@ use crate::step::{BatchLayout, Program, ProgramShape};
 /// A batch whose inputs are on the cores, with its plan.
 #[derive(Debug)]
 pub struct UploadedBatch {
+    /// The batch as it was collated.
     pub host: HostBatch,
     /// `[stage][micro-batch]`, at least one of each.
     pub(super) inputs: Vec<Vec<CoreInputs>>,

@@ -58,7 +58,9 @@ pub struct LossScale {
 /// A [`LossScale`] on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScaleValues {
+    /// The factor of the loss.
     pub scale: f32,
+    /// The steps with finite gradients since the scale changed.
     pub growth_tracker: f32,
 }
 

@@ -55,16 +55,18 @@ impl Fsdp {
 /// The settings of a run's state on the cores.
 #[derive(Clone, Copy, Debug)]
 pub struct StateConfig {
+    /// Determines all random numbers.
     pub seed: u64,
     /// The most rows of a batch on each core.
     pub rows_per_core: usize,
     /// The bound of the gradients' norm; infinity where gradients are not clipped.
     pub max_grad_norm: f64,
+    /// The state that is sharded over the cores of the `data` axis.
     pub fsdp: Fsdp,
     /// Whether the cores that share layers divide the positions of rows between them.
     pub sequence_parallel: bool,
-    /// Whether a step takes several programs: one for each batch, and one that updates. Needed where a step has
-    /// several batches, or where the update depends on their results.
+    /// Whether a step takes several programs: one for each batch, and one that updates. Needed
+    /// where a step has several batches, or where the update depends on their results.
     pub accumulates: bool,
     /// Whether the loss is scaled, as products in float16 need.
     pub scales_loss: bool,

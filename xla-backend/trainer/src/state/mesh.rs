@@ -13,6 +13,7 @@ pub struct MeshConfig {
     pub tensor: usize,
     /// Pipeline stages of each host.
     pub pipeline: usize,
+    /// The order of the axes over a host's cores.
     pub placement: Placement,
     /// Hosts with the same stages, which see different rows.
     pub data_hosts: usize,

@@ -92,6 +92,7 @@ pub struct StateBytes {
     pub gradients: u64,
     /// Sums of gradients over the batches of a step.
     pub gradient_sums: u64,
+    /// The optimizer's slots.
     pub slots: u64,
     /// The bytes that the optimizer keeps in host memory: the slots, which then do not count above.
     pub offloaded: u64,
@@ -127,6 +128,7 @@ pub struct StartValues {
     pub reference: Option<Vec<HostArray>>,
     /// The slots of a checkpoint; zeros where absent.
     pub slots: Option<StoredSlots>,
+    /// The scale of the loss, where it is scaled.
     pub loss_scale: ScaleValues,
 }
 

@@ -15,10 +15,11 @@ use crate::error::{Error, Result};
 pub struct PipelineConfig {
     /// Parts of the model on each stage.
     pub interleave: usize,
-    /// The most micro-batches of a batch; [`Pipeline::MICROBATCHES_PER_STAGE`] for each stage where `None`.
+    /// The most micro-batches of a batch; [`Pipeline::MICROBATCHES_PER_STAGE`] for each stage where
+    /// `None`.
     pub microbatches: Option<usize>,
-    /// Inputs of backward passes are in host memory until so many passes of the stage before; they stay on the
-    /// cores where `None`.
+    /// Inputs of backward passes are in host memory until so many passes of the stage before; they
+    /// stay on the cores where `None`.
     pub loading_horizon: Option<usize>,
 }
 
@@ -28,8 +29,10 @@ impl Default for PipelineConfig {
     }
 }
 
+/// The stages of a model and the parts of the model on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pipeline {
+    /// The parts of the model.
     pub chunks: Chunks,
     /// Groups of cores. Chunk `c` is on the stage `c` modulo their number.
     pub stages: usize,
@@ -42,7 +45,9 @@ pub struct Pipeline {
 pub struct Loan {
     /// The place of the parameter among those of the model.
     pub parameter: usize,
+    /// The stage that updates it.
     pub owner: usize,
+    /// The stage that reads it.
     pub borrower: usize,
 }
 
@@ -75,6 +80,7 @@ impl Pipeline {
         self.stages > 1
     }
 
+    /// The stage of a chunk.
     pub fn stage_of(&self, chunk: usize) -> usize {
         chunk % self.stages
     }
@@ -101,8 +107,8 @@ impl Pipeline {
         self.chunks.count() / self.stages
     }
 
-    /// The number of micro-batches of a batch with `rows` rows on each core: the largest up to that of
-    /// the config which divides them.
+    /// The number of micro-batches of a batch with `rows` rows on each core: the largest up to that
+    /// of the config which divides them.
     pub fn microbatches(&self, rows: usize) -> usize {
         if !self.is_divided() {
             return 1;

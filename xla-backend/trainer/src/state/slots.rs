@@ -21,7 +21,9 @@ pub(crate) fn trained_name(parameter: &str) -> String {
 /// The slots of a checkpoint by `<parameter>.<slot>`, which are read when they are put on the cores.
 #[derive(Debug)]
 pub struct StoredSlots {
+    /// The folder of the checkpoint.
     pub folder: PathBuf,
+    /// The slots' values.
     pub arrays: StoredArrays,
 }
 

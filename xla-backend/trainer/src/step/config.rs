@@ -7,14 +7,19 @@ use traind_xla::DType;
 use crate::error::Result;
 use crate::state::{MeshConfig, Pipeline, PipelineConfig, StateConfig};
 
-/// Everything besides the model that the programs of a run are recorded from. The default trains in float32 with
-/// AdamW on one core, one row a step.
+/// Everything besides the model that the programs of a run are recorded from. The default trains in
+/// float32 with AdamW on one core, one row a step.
 #[derive(Clone, Debug)]
 pub struct StepConfig {
+    /// The cores, and how they divide the work.
     pub mesh: MeshConfig,
+    /// How stages share batches and layers.
     pub pipeline: PipelineConfig,
+    /// The state that lasts from step to step.
     pub state: StateConfig,
+    /// The forward pass and its loss.
     pub forward: ForwardConfig,
+    /// The update.
     pub optimizer: OptimizerConfig,
     /// The rows of a step on all cores.
     pub rows_per_step: u64,
@@ -42,6 +47,7 @@ pub struct ForwardConfig {
 pub struct OptimizerConfig {
     /// Its name there, such as `adamw_torch`.
     pub name: String,
+    /// Its settings, under TrainingArguments' names.
     pub settings: optimizers::Settings,
 }
 
@@ -91,7 +97,8 @@ impl StepConfig {
         Pipeline::of_model(model, self.mesh.stages(), &self.pipeline)
     }
 
-    /// The settings of the state, with the sums that a pipeline, a scaled loss or an update in parts needs.
+    /// The settings of the state, with the sums that a pipeline, a scaled loss or an update in
+    /// parts needs.
     pub(super) fn state_with_sums(&self) -> StateConfig {
         let StateConfig { accumulates, scales_loss, offloads_optimizer, .. } = self.state;
         let accumulates =

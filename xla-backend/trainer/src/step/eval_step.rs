@@ -11,14 +11,18 @@ use crate::state::TrainState;
 
 /// Fetched from each core for its own rows, where they have labels.
 pub const LOSS_SUM: &str = "loss_sum";
+/// The sum of the sample weights on each core.
 pub const WEIGHT_SUM: &str = "weight_sum";
 /// The divisor of the loss: the labels that the Trainer counts, which may be more than those with a
 /// loss.
 pub const LOSS_DIVISOR: &str = "loss_divisor";
 
+/// An evaluation: the forward pass and the values that are read back.
 #[derive(Clone)]
 pub struct EvalStep {
+    /// The pass that is evaluated.
     pub forward: ForwardPass,
+    /// The values that are read back.
     pub readout: Readout,
 }
 
@@ -29,6 +33,7 @@ impl EvalStep {
         EvalStep { forward: ForwardPass { layout, ..self.forward.clone() }, ..self.clone() }
     }
 
+    /// The inputs of `chunk` for a batch of `sizes`, in the order in which they are uploaded.
     pub fn inputs(&self, sizes: &BatchSizes, chunk: usize) -> Result<Vec<StepInput>> {
         self.forward.inputs(sizes, [], chunk)
     }

@@ -22,13 +22,16 @@ pub(crate) const EMBEDDING_NOISE: &str = "embedding_noise";
 /// models that read one sequence.
 const STATES: [&str; 2] = ["states", "source_states"];
 
+/// The forward pass of a model, with its loss.
 #[derive(Clone)]
 pub struct ForwardPass {
+    /// The trained model.
     pub model: Arc<dyn Model>,
     /// The parts of the model that are recorded by themselves.
     pub chunks: Chunks,
     /// The cores that divide the positions of rows between layers.
     pub position_shares: usize,
+    /// The inputs of batches.
     pub layout: BatchLayout,
     /// The type of products; parameters, sums, norms and the loss are f32.
     pub compute_dtype: DType,
@@ -36,11 +39,13 @@ pub struct ForwardPass {
     pub smoother: Option<LabelSmoother>,
     /// Replaces it where a row is a pair, of which a frozen reference reads the same.
     pub preference: Option<Preference>,
+    /// The weights of the frozen model, where there is one.
     pub reference: Option<Reference>,
     /// The model of the reference, where that is not the trained one.
     pub reference_model: Option<Arc<dyn Model>>,
     /// Whether training has dropout, where the model's config has a rate.
     pub dropout: bool,
+    /// Whether layers are computed again for the backward pass.
     pub gradient_checkpointing: bool,
     /// Whether training rows get noise on their embeddings (`neftune_noise_alpha`).
     pub embedding_noise: bool,

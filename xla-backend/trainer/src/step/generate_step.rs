@@ -44,9 +44,11 @@ impl Weights for TrainState {
 /// The passes of generation with one model.
 #[derive(Clone)]
 pub struct GenerateStep {
+    /// The model that writes.
     pub model: Arc<dyn Model>,
     /// The type of products.
     pub compute_dtype: DType,
+    /// The texts that are followed for each row.
     pub beams: usize,
     caches: HashMap<BatchSizes, Vec<CacheVariables>>,
 }

@@ -17,7 +17,9 @@ use super::{
 use crate::error::{Division, Error, Result};
 use crate::state::{Loan, ParameterState, Pipeline, Place, TrainState};
 
+/// The programs of a run, and the state that they read and change.
 pub struct JobPrograms {
+    /// The stages, and the parts of the model on them.
     pub pipeline: Pipeline,
     /// The stages whose programs these are: those of this host, or all in a plan.
     pub stages: Range<usize>,
@@ -25,8 +27,11 @@ pub struct JobPrograms {
     pub states: Vec<TrainState>,
     /// The trained parameters that several stages read.
     pub loans: Vec<Loan>,
+    /// The training step.
     pub train: TrainStep,
+    /// The evaluation of rows with labels.
     pub evaluate: EvalStep,
+    /// The same of rows without labels.
     pub predict: EvalStep,
     /// Present where the job generates texts.
     pub generate: Option<GenerateStep>,

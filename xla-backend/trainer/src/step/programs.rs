@@ -2,6 +2,7 @@
 
 use traind_loader::BatchSizes;
 
+/// A kind of program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// A whole step of one batch.
@@ -14,6 +15,7 @@ pub enum Program {
     Reduce,
     /// The end of a step of several batches.
     Update,
+    /// Evaluates a batch with labels.
     Evaluate,
     /// An evaluation without labels.
     Predict,
@@ -24,6 +26,7 @@ pub enum Program {
 }
 
 impl Program {
+    /// The name in events and files.
     pub fn name(self) -> &'static str {
         match self {
             Program::Train => "train_step",
@@ -99,7 +102,9 @@ impl StepPrograms {
 /// A program and the batch of one core that it is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramShape {
+    /// The kind of program.
     pub program: Program,
+    /// The sizes of its batch; none of an update.
     pub sizes: BatchSizes,
     /// The chunk of the model, or any chunk of the stage. Absent where one program has the whole model.
     pub chunk: Option<usize>,
@@ -123,6 +128,7 @@ impl ProgramShape {
         ProgramShape { chunk: Some(chunk), ..self }
     }
 
+    /// The name that no other program of the run has.
     pub fn key(&self) -> String {
         let chunk = self.chunk.map_or(String::new(), |chunk| format!("-part{chunk}"));
         let part = if self.part > 0 { format!(".{}", self.part) } else { String::new() };

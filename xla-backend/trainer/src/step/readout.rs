@@ -130,6 +130,7 @@ fn by_row<T: Clone>(values: Vec<T>, rows: usize) -> impl Iterator<Item = Vec<T>>
     (0..rows).map(move |row| values[row * width..(row + 1) * width].to_vec())
 }
 
+/// The value of an array of one element.
 pub fn scalar(array: &HostArray) -> Result<f64> {
     Ok(f64::from(array.to_f32()?[0]))
 }

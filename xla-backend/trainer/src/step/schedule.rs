@@ -52,8 +52,11 @@ impl Pass {
 /// The numbers that a schedule depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
+    /// The number of stages.
     pub stages: usize,
+    /// The parts of the model on each stage.
     pub chunks_per_stage: usize,
+    /// The micro-batches of a batch.
     pub microbatches: usize,
 }
 

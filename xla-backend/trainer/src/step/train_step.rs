@@ -34,6 +34,7 @@ pub(crate) const FIRST_ROW: &str = "first_row";
 
 /// Results of a step, the same on every core.
 pub const LOSS: &str = "loss";
+/// The norm of all gradients.
 pub const GRAD_NORM: &str = "grad_norm";
 /// The means of the task's metrics, where it has any.
 pub const METRICS: &str = "metrics";
@@ -45,7 +46,9 @@ pub const UPDATED: &str = "updated";
 /// Everything besides its shapes that a recorded step depends on.
 #[derive(Clone)]
 pub struct TrainStep {
+    /// The forward pass and the loss.
     pub forward: ForwardPass,
+    /// The update of one parameter.
     pub optimizer: Arc<dyn Optimizer>,
     /// The cores of the run: this host's, and the number of hosts.
     pub mesh: Mesh,
@@ -55,6 +58,7 @@ pub struct TrainStep {
 }
 
 impl TrainStep {
+    /// The step of `config` on the cores of `mesh`.
     pub fn new(config: &StepConfig, forward: ForwardPass, mesh: Mesh) -> Result<TrainStep> {
         let loss_divisor = config.rows_per_step.next_power_of_two() as f64;
         let OptimizerConfig { name, settings } = &config.optimizer;

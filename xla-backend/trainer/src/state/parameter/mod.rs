@@ -22,6 +22,7 @@ use super::{Distribution, StateBytes, StoredSlots};
 use crate::error::Result;
 use training::Training;
 
+/// A parameter on the cores of a stage, with all that its update needs.
 #[derive(Clone, Debug)]
 pub struct ParameterState {
     name: String,
@@ -116,6 +117,7 @@ impl ParameterState {
         self.distribution.set(device, reference, array)
     }
 
+    /// The parameter's name in the model.
     pub fn name(&self) -> &str {
         &self.name
     }
