@@ -246,7 +246,7 @@ fn tokenizer(arguments: &Arguments, draft: &mut Draft) {
 
 fn data(script: &Script, arguments: &Arguments, draft: &mut Draft) {
     if let Some(task) = arguments.text("task_name").filter(|_| script.name == "run_glue") {
-        glue::read(&task, draft);
+        glue::read(&task, arguments.is_on("do_predict"), draft);
     } else if let Some(name) = arguments.text("dataset_name") {
         data_set(&name, arguments, draft);
     }
