@@ -68,7 +68,7 @@ pub fn convert(
 }
 
 /// The same where `read` returns the text of a file that the settings refer to: LLaMA-Factory's
-/// `dataset_info.json`.
+/// `dataset_info.json`, and DeepSpeed's JSON.
 pub fn convert_with(
     source: Option<Source>,
     text: &str,
@@ -77,13 +77,15 @@ pub fn convert_with(
 ) -> Result<Converted, Refused> {
     let settings: Value =
         serde_saphyr::from_str(text).map_err(|error| Refused::because("", describe(&error)))?;
-    let Value::Object(settings) = settings else {
+    let Value::Object(mut settings) = settings else {
         return Err(Refused::because("", "is no mapping of keys to values"));
     };
     let Some(source) = source.or_else(|| recognize(&settings)) else {
         return Err(Refused::because("", unrecognized(&settings)));
     };
     let mut draft = Draft::new(fields)?;
+    let ships_files = matches!(source, Source::Axolotl | Source::LlamaFactory);
+    sources::deepspeed::resolve(&mut settings, ships_files, read, &mut draft);
     match source {
         Source::TrainingArguments => sources::training_arguments::read(&settings, &mut draft),
         Source::Axolotl => sources::axolotl::read(&settings, &mut draft),

@@ -73,6 +73,12 @@ pub(crate) fn apply(tables: &[Table], key: &str, value: &Value, draft: &mut Draf
 
 const LAYERS: &str = "each layer is gathered by itself";
 
+/// AdamW with a state of 8 bits.
+const EIGHT_BITS: [&str; 4] =
+    ["adamw_8bit", "adamw_bnb_8bit", "adamw_torch_8bit", "paged_adamw_8bit"];
+const STATE: &str = "AdamW with its state in float32, where the original rounds it to 8 bits: updates are more \
+    exact, and the state takes four times the memory; parallel.fsdp and parallel.offload make room";
+
 /// Names of earlier versions and of values, with today's.
 const FORMER: Table = &[
     ("evaluation_strategy", Rule::Field("train.eval_strategy")),
@@ -113,6 +119,10 @@ fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
     if key == "fsdp" && sharding(&value).is_some_and(|words| words.offload) {
         draft.note(key, "offload: the optimizer's state is kept in host memory, and nothing else");
         draft.set("parallel.offload", serde_json::json!(["optimizer"]), key);
+    }
+    if key == "optim" && value.as_str().is_some_and(|name| EIGHT_BITS.contains(&name)) {
+        draft.note(key, STATE);
+        return draft.set("train.optim", "adamw_torch".into(), key);
     }
     if FORMER.iter().any(|(name, _)| *name == key) {
         return apply(&[FORMER], key, &value, draft);

@@ -153,7 +153,7 @@ const FILES: &[(&str, Outcome)] = &[
             ),
         ]),
     ),
-    ("axolotl/zero3_file.yaml", Denied(&[("deepspeed", "parallel.fsdp")])),
+    ("axolotl/zero3_file.yaml", Accepted(&[("parallel.fsdp", "full_shard")])),
     (
         "axolotl/fsdp.yaml",
         Accepted(&[("parallel.fsdp", "full_shard"), ("train.gradient_accumulation_steps", "4")]),
@@ -162,7 +162,7 @@ const FILES: &[(&str, Outcome)] = &[
         "llama_factory/pretrain_lora.yaml",
         Accepted(&[("peft.lora_alpha", "16"), ("train.warmup_steps", "0.1")]),
     ),
-    ("llama_factory/pretrain_full_zero3.yaml", Denied(&[("deepspeed", "as a mapping")])),
+    ("llama_factory/pretrain_full_zero3.yaml", Accepted(&[("parallel.fsdp", "full_shard")])),
     (
         "llama_factory/sft_lora.yaml",
         Accepted(&[

@@ -114,7 +114,6 @@ fn earlier_names_are_todays() {
 #[test]
 fn what_cannot_be_had_is_refused_with_what_can() {
     let changes = [
-        ("optim", "paged_adamw_8bit".into()),
         ("deepspeed", "zero2.json".into()),
         ("hub_token", "hf_x".into()),
         ("fsdp", serde_json::json!(["zero3", "auto_wrap"])),
@@ -125,11 +124,6 @@ fn what_cannot_be_had_is_refused_with_what_can() {
         ("deepspeed", "parallel.fsdp"),
     ];
     check_refused(text(Source::TrainingArguments, &dumped(&changes), &GIVEN), &expect);
-    let changes = [("optim", "paged_adamw_8bit".into())];
-    check_refused(
-        text(Source::TrainingArguments, &dumped(&changes), &GIVEN),
-        &[("train.optim", "use adamw_torch")],
-    );
 }
 
 #[test]
