@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use traind_job_file::JobFile;
+use traind_proto::v1::{Plan, PlanJobRequest};
 use traind_tests::Host;
 
 use super::Walk;
@@ -76,5 +77,51 @@ fn estimators_of_notebooks_submit_the_job_files_of_the_page() {
     for (submitted, written) in submitted.iter().zip(&written) {
         let name = format!("the estimator of {}", submitted["model"]);
         check_same(&name, &canonical(&name, &submitted.to_string()), written);
+    }
+}
+
+/// A small GPT-2 on eight cores.
+const GPT2: &str = "
+name: gpt2
+model:
+  name_or_path: ./gpt2
+  task: causal-lm
+  from_config: true
+  config_overrides: {n_embd: 64, n_layer: 4, n_head: 4, n_positions: 128}
+data: {train: text.txt, block_size: 128}
+train: {max_steps: 5, per_device_train_batch_size: 4}
+resources: {cores: 8}
+output_dir: out
+";
+
+/// Settings of parameters, with the part of a core's memory that they make smaller.
+type Effect = (&'static [(&'static str, &'static str)], fn(&Plan) -> u64);
+
+const EFFECTS: [Effect; 4] = [
+    (&[("parallel.tensor", "2")], |plan| plan.weights_bytes),
+    (&[("parallel.pipeline", "2"), ("parallel.microbatches", "4")], |plan| plan.weights_bytes),
+    (&[("parallel.shard_optimizer_state", "true")], |plan| plan.optimizer_bytes),
+    (&[("train.gradient_checkpointing", "true")], |plan| plan.activations_bytes),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_of_the_extended_features_show_in_the_plan() {
+    let walk = Walk::new(Host::started(8).await, PAGE, &[]);
+    walk.write_model("gpt2", "gpt2-causal-lm");
+    walk.write("text.txt", "cat dog\n".repeat(4000));
+    let plan = async |settings: &[(&str, &str)]| {
+        let setting = |(field, value): &(&str, &str)| ((*field).to_owned(), (*value).to_owned());
+        let request = PlanJobRequest {
+            job_file: GPT2.to_owned(),
+            base_dir: walk.folder().display().to_string(),
+            overrides: settings.iter().map(setting).collect(),
+            search: None,
+        };
+        walk.host.jobs().await.plan_job(request).await.unwrap().into_inner()
+    };
+    let without = plan(&[]).await;
+    for (settings, bytes) in EFFECTS {
+        let with = plan(settings).await;
+        assert!(bytes(&with) < bytes(&without), "{settings:?}: {with:?}, without: {without:?}");
     }
 }
