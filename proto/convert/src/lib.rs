@@ -5,7 +5,6 @@
 //! file, is dropped with a reason, or is refused with an alternative; keys that no table has are
 //! refused, so that none is lost unseen. Nothing here looks at files or the network.
 
-mod deepspeed;
 mod draft;
 pub mod guess;
 mod rule;
@@ -69,7 +68,7 @@ pub fn convert(
 }
 
 /// The same where `read` returns the text of a file that the settings refer to: LLaMA-Factory's
-/// `dataset_info.json`, or one of DeepSpeed's.
+/// `dataset_info.json`, and DeepSpeed's JSON.
 pub fn convert_with(
     source: Option<Source>,
     text: &str,
@@ -85,7 +84,8 @@ pub fn convert_with(
         return Err(Refused::because("", unrecognized(&settings)));
     };
     let mut draft = Draft::new(fields)?;
-    deepspeed::open(&mut settings, read, &mut draft);
+    let ships_files = matches!(source, Source::Axolotl | Source::LlamaFactory);
+    sources::deepspeed::resolve(&mut settings, ships_files, read, &mut draft);
     match source {
         Source::TrainingArguments => sources::training_arguments::read(&settings, &mut draft),
         Source::Axolotl => sources::axolotl::read(&settings, &mut draft),

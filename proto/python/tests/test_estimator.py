@@ -12,7 +12,7 @@ from support import moved
 
 import traind
 from traind import HuggingFace, UnsupportedArgument
-from traind.sagemaker import data_sets, glue, instances
+from traind.sagemaker import arguments, data_sets, distribution, glue, instances
 from traind.sagemaker.hyperparameters import job_keys
 
 #: The tables of `traind convert`, which reads the same arguments.
@@ -170,6 +170,10 @@ class JobFiles(unittest.TestCase):
             found = model_parallel({"tensor_parallel_degree": 2, name: True})
             self.assertEqual(found["parallel"], {"tensor": 2, "sequence_parallel": True})
 
+    def test_texts_are_values_of_parameters_too(self):
+        found = model_parallel({"tensor_parallel_degree": "2", "horovod": "False", "placement_strategy": "TPD"})
+        self.assertEqual(found["parallel"], {"tensor": 2, "placement": "TPD"})
+
     def test_sharded_data_parallelism_is_fsdp(self):
         for degree, parallel in ((8, {"fsdp": "full_shard"}), (1, None)):
             found = model_parallel({"sharded_data_parallel_degree": degree})
@@ -216,6 +220,29 @@ class JobFiles(unittest.TestCase):
         }
         self.assertEqual({(*row, int(cores)) for *row, cores in rows}, known)
 
+    def test_scripts_are_those_that_are_converted(self):
+        table = (CONVERT / "examples/mod.rs").read_text()
+        self.assertEqual(dict(re.findall(r'^    script\("(\w+)", "([\w-]+)"\)', table, re.M)), arguments._SCRIPTS)
+        unsupported = set(re.findall(r'\bunsupported\(\s*"(\w+)"', table))
+        self.assertEqual(unsupported, set(arguments._UNSUPPORTED))
+        for script in unsupported:
+            with self.assertRaisesRegex(UnsupportedArgument, "support|task="):
+                job_file(entry_point=f"{script}.py", task=None)
+
+    def test_parameters_of_the_library_are_those_that_are_converted(self):
+        table = (CONVERT / "sagemaker/distribution.rs").read_text()
+        fields = dict(re.findall(r'\("(\w+)", "((?:parallel|train)\.\w+)"\)', table))
+        self.assertEqual(fields, distribution._MODEL_PARALLEL)
+        lists = re.findall(r"= (?:&)?\[\s*(\"[^\]]+)\]", table)
+        names = {name for found in lists for name in re.findall(r'"(\w+)"', found)}
+        self.assertEqual(names, {*distribution._OFFLOADING, *distribution._NO_EFFECT, *distribution._LAUNCHERS})
+
+    def test_evaluations_and_checkpoints_have_one_rhythm(self):
+        with self.assertWarnsRegex(UserWarning, "HF_TOKEN"):
+            found = job_file(hyperparameters={"strategy": "steps", "steps": 5000, "hub_token": "hf_x"})
+        rhythm = {"eval_strategy": "steps", "save_strategy": "steps", "eval_steps": 5000, "save_steps": 5000}
+        self.assertEqual(found["train"], rhythm)
+
     def test_scripts_have_arguments_of_their_own(self):
         images = job_file(
             None,
@@ -231,7 +258,8 @@ class JobFiles(unittest.TestCase):
             entry_point="run_summarization.py",
             hyperparameters={"text_column": "dialogue", "summary_column": "summary", "num_beams": 4},
         )
-        self.assertEqual(summaries["data"], {"train": "train.csv", "source": "dialogue", "target": "summary"})
+        expected = {"train": "train.csv", "source": "dialogue", "target": "summary", "max_source_length": 1024}
+        self.assertEqual(summaries["data"], expected)
         self.assertEqual(summaries["train"], {"generation_num_beams": 4})
 
     def test_words_and_their_labels_are_columns_of_their_own(self):

@@ -67,7 +67,12 @@ pub enum Error {
         "has a plugin that reads StableHLO up to {}.{}.{}, and programs are of 1.0.0: install a newer plugin",
         newest[0], newest[1], newest[2]
     )]
-    OldStablehlo { platform: String, newest: [i64; 3] },
+    OldStablehlo {
+        /// The plugin's platform.
+        platform: String,
+        /// The newest version that it reads.
+        newest: [i64; 3],
+    },
 
     /// Work was given up, since its caller has to stop.
     #[error("given up, since the run has to stop")]

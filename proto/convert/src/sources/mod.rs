@@ -2,6 +2,7 @@
 
 mod adapters;
 pub(crate) mod axolotl;
+pub(crate) mod deepspeed;
 mod entries;
 pub(crate) mod examples;
 pub(crate) mod hub;

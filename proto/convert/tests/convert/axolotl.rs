@@ -1,8 +1,10 @@
 //! axolotl's YAML.
 
-use traind_convert::Source;
+use std::path::Path;
 
-use super::{check, check_refused, text};
+use traind_convert::{Source, convert_with};
+
+use super::{check, check_fields, check_refused, text};
 
 const PLAIN: &str = "
 base_model: openai-community/gpt2
@@ -178,8 +180,35 @@ fn quantized_weights_and_other_types_are_not_supported() {
     );
     let other = PLAIN.replace("type: completion", "type: jeopardy");
     check_refused(text(Source::Axolotl, &other, &[]), &[("datasets.type", "chat_template")]);
-    let sharded = format!("{PLAIN}deepspeed: mine.json\n");
-    check_refused(text(Source::Axolotl, &sharded, &[]), &[("deepspeed", "parallel.fsdp")]);
+    let sharded = format!("{PLAIN}deepspeed: zero3.json\n");
+    check_fields(
+        "",
+        &text(Source::Axolotl, &sharded, &[]).unwrap().job_file,
+        &[("parallel.fsdp", "full_shard")],
+    );
+    let own = sharded.replace("zero3.json", "mine.json");
+    check_refused(text(Source::Axolotl, &own, &[]), &[("deepspeed", "parallel.fsdp")]);
+}
+
+#[test]
+fn a_file_of_deepspeed_is_read_where_it_is_there() {
+    let named = format!("{PLAIN}deepspeed: conf/zero3.json\n");
+    let content = |text: &'static str| move |_: &Path| Some(text.to_owned());
+    let read = content(r#"{"zero_optimization": {"stage": 2}}"#);
+    let converted = convert_with(Some(Source::Axolotl), &named, &[], &read).unwrap();
+    check_fields("", &converted.job_file, &[("parallel.fsdp", "shard_grad_op")]);
+    let damaged = convert_with(Some(Source::Axolotl), &named, &[], &content("{"));
+    check_refused(damaged, &[("deepspeed", "conf/zero3.json is no JSON")]);
+}
+
+#[test]
+fn a_file_that_offloads_is_one_of_the_tool() {
+    let named = format!("{PLAIN}deepspeed: deepspeed_configs/zero3_bf16_cpuoffload_all.json\n");
+    let converted = text(Source::Axolotl, &named, &[]).unwrap();
+    let expect = [("parallel.fsdp", "full_shard"), ("parallel.offload", "[optimizer]")];
+    check_fields("", &converted.job_file, &expect);
+    let notes = converted.notes.iter().map(ToString::to_string).collect::<String>();
+    assert!(notes.contains("the tool ships") && notes.contains("stay on the cores"), "{notes}");
 }
 
 const PAIRS: &str = "

@@ -163,3 +163,43 @@ fn arguments_beside_the_hyperparameters_are_read() {
     ];
     check(text(Source::SageMaker, settings, &GIVEN), &expect, &[]);
 }
+
+/// The service hands the library's parameters to the container as JSON in text.
+#[test]
+fn parameters_of_the_model_parallel_library_are_fields() {
+    let settings = r#"{"HyperParameters": {"model_name": "\"x/y\"", "num_labels": "2", "strategy": "\"steps\"",
+        "steps": "50", "sagemaker_mpi_num_of_processes_per_host": "8", "sagemaker_mpi_enabled": "true",
+        "mp_parameters": "{\"partitions\": 2, \"microbatches\": \"4\", \"ddp\": true, \"horovod\": false}"},
+        "ResourceConfig": {"InstanceType": "ml.p3.2xlarge"}}"#;
+    let expect = [
+        ("parallel.pipeline", "2"),
+        ("parallel.microbatches", "4"),
+        ("resources.cores", "8"),
+        ("train.eval_steps", "50"),
+        ("train.save_strategy", "steps"),
+    ];
+    let notes = ["mp_parameters.ddp", "sagemaker_mpi_enabled"];
+    check(text(Source::SageMaker, settings, &GIVEN), &expect, &notes);
+}
+
+#[test]
+fn a_distribution_that_is_not_known_is_refused() {
+    let settings = r#"{"hyperparameters": {"model_name": "x/y", "num_labels": 2}, "distribution": {
+        "parameter_server": {"enabled": true},
+        "smdistributed": {"modelparallel": {"enabled": true, "parameters": {
+            "horovod": true, "sharded_data_parallel_degree": true, "partition": 2}}}}}"#;
+    let expect = [
+        ("distribution.parameter_server", "leave it out"),
+        ("parameters.horovod", "needs no library"),
+        ("parameters.sharded_data_parallel_degree", "number of GPUs"),
+        ("parameters.partition", "not known here"),
+    ];
+    let refused = text(Source::SageMaker, settings, &GIVEN).unwrap_err();
+    let keys: std::collections::BTreeSet<&str> =
+        refused.notes.iter().map(|note| note.key.as_str()).collect();
+    assert_eq!(keys, expect.iter().map(|(key, _)| *key).collect(), "{refused}");
+    for (key, sentence) in expect {
+        let found = refused.notes.iter().find(|note| note.key == key).unwrap();
+        assert!(found.text.contains(sentence), "{refused}");
+    }
+}

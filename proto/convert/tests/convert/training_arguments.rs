@@ -145,31 +145,6 @@ fn optimizers_that_round_their_state_become_those_that_do_not() {
     }
 }
 
-/// DeepSpeed's files are read where they are there, and known by the names that tools publish.
-#[test]
-fn files_of_deepspeed_are_read_or_known_by_name() {
-    let read = |path: &Path| {
-        let text = r#"{"zero_optimization": {"stage": 1}}"#;
-        (path == Path::new("mine.json")).then(|| text.to_owned())
-    };
-    let job_file = |name: &str| {
-        let settings = dumped(&[("deepspeed", name.into())]);
-        let source = Some(Source::TrainingArguments);
-        convert_with(source, &settings, &fields(&GIVEN), &read).unwrap().job_file
-    };
-    for (name, expect) in [
-        ("mine.json", &["fsdp: shard_optimizer"][..]),
-        ("examples/deepspeed/ds_z2_config.json", &["fsdp: shard_grad_op"]),
-        ("deepspeed_configs/zero3_bf16.json", &["fsdp: full_shard"]),
-        ("ds_z2_offload_config.json", &["fsdp: shard_grad_op", "offload:"]),
-    ] {
-        let job_file = job_file(name);
-        for field in expect {
-            assert!(job_file.contains(field), "{name}: {job_file}");
-        }
-    }
-}
-
 #[test]
 fn what_the_arguments_do_not_say_is_asked_for() {
     let expect = [

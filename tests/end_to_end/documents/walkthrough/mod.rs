@@ -2,6 +2,7 @@
 //! folder, against a daemon of the test. Files and jobs that a page takes for granted are made first. A
 //! command that cannot be run here is skipped with its reason.
 
+mod coming_from;
 mod pages;
 mod python;
 mod walk;

@@ -53,7 +53,7 @@ async fn the_python_of_its_page_works() {
     assert!(walk.folder().join("models").is_dir(), "{shown}");
 }
 
-fn run(command: &mut Command) -> String {
+pub(super) fn run(command: &mut Command) -> String {
     let output = CommandOutput::of(command.output().unwrap());
     assert_eq!(output.code, Some(0), "{}\n{}", output.stdout, output.stderr);
     output.stdout

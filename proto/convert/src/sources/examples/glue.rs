@@ -32,7 +32,7 @@ const TASKS: &[GlueTask] = tasks! {
 };
 
 /// Data, columns and labels of a task.
-pub(super) fn read(name: &str, draft: &mut Draft) {
+pub(super) fn read(name: &str, predicts: bool, draft: &mut Draft) {
     let key = "task_name";
     let Some(task) = TASKS.iter().find(|task| task.name == name.to_lowercase()) else {
         let names: Vec<&str> = TASKS.iter().map(|task| task.name).collect();
@@ -40,7 +40,10 @@ pub(super) fn read(name: &str, draft: &mut Draft) {
             .refuse(key, format!("`{name}` is none of GLUE's tasks: {}", names.join(", ")));
     };
     draft.set("data.train", "nyu-mll/glue".into(), key);
-    draft.set("data.validation", validation(task.name).into(), key);
+    draft.set("data.validation", split(task.name, "validation").into(), key);
+    if predicts {
+        draft.set("data.test", split(task.name, "test").into(), key);
+    }
     draft.set("data.dataset_config_name", task.name.into(), key);
     draft.set("data.text", task.text.into(), key);
     if let Some(pair) = task.text_pair {
@@ -49,10 +52,10 @@ pub(super) fn read(name: &str, draft: &mut Draft) {
     draft.set("model.num_labels", Value::from(task.num_labels), key);
 }
 
-/// MNLI has two sets to evaluate on, of which the first is the usual one.
-fn validation(name: &str) -> &'static str {
+/// MNLI has two sets of each kind besides that to train on, of which the first is the usual one.
+fn split(name: &str, split: &str) -> String {
     match name {
-        "mnli" => "hf://datasets/nyu-mll/glue/mnli/validation_matched-*.parquet",
-        _ => "nyu-mll/glue",
+        "mnli" => format!("hf://datasets/nyu-mll/glue/mnli/{split}_matched-*.parquet"),
+        _ => "nyu-mll/glue".to_owned(),
     }
 }

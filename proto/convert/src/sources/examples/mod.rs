@@ -12,11 +12,11 @@ mod seq2seq;
 
 use serde_json::{Map, Value};
 
+use crate::Refused;
 use crate::draft::Draft;
 use crate::rule::{Rule, Table, apply};
-use crate::sources::hub;
+use crate::sources::{deepspeed, hub};
 use crate::values::{is_off, shown};
-use crate::{Refused, deepspeed};
 
 use command_line::CommandLine;
 use launcher::Launch;
@@ -111,7 +111,7 @@ pub(crate) fn read(
     }
     draft.imply("model.task", script.task);
     launch(&line, files, draft)?;
-    deepspeed::open(&mut line.arguments, files, draft);
+    deepspeed::resolve(&mut line.arguments, false, files, draft);
     for (key, value) in &line.arguments {
         apply(&[FLAGS, script.arguments(), MODEL, DATA], key, value, draft);
     }
@@ -247,7 +247,7 @@ fn tokenizer(arguments: &Arguments, draft: &mut Draft) {
 
 fn data(script: &Script, arguments: &Arguments, draft: &mut Draft) {
     if let Some(task) = arguments.text("task_name").filter(|_| script.name == "run_glue") {
-        glue::read(&task, draft);
+        glue::read(&task, arguments.is_on("do_predict"), draft);
     } else if let Some(name) = arguments.text("dataset_name") {
         data_set(&name, arguments, draft);
     }

@@ -21,8 +21,23 @@ const DROPPED: &[(&str, &str)] = &[
     ("VpcConfig", ACCESS),
     ("EnableNetworkIsolation", ACCESS),
     ("EnableInterContainerTrafficEncryption", ACCESS),
-    ("entry_point", "hyperparameters.sagemaker_program, or model.task, says what is trained"),
     ("source_dir", CONTAINER),
+    ("git_config", CONTAINER),
+    ("container_log_level", CONTAINER),
+    ("checkpoint_local_path", CONTAINER),
+    ("input_mode", "data are fetched once into the daemon's cache"),
+    ("volume_size", "the daemon checks the room on its own disk"),
+    ("keep_alive_period_in_seconds", "the daemon keeps compiled programs"),
+    ("compiler_config", "every step is compiled"),
+    ("disable_output_compression", "the output is a folder"),
+    ("max_retry_attempts", "a job resumes from its newest checkpoint"),
+    ("tags", "a job has a name"),
+    ("debugger_hook_config", PROFILE),
+    ("rules", PROFILE),
+    ("profiler_config", PROFILE),
+    ("disable_profiler", PROFILE),
+    ("enable_sagemaker_metrics", "all metrics are recorded"),
+    ("tensorboard_output_config", "TensorBoard events are in `runs` of the output folder"),
     ("image_uri", CONTAINER),
     ("py_version", CONTAINER),
     ("pytorch_version", CONTAINER),
@@ -39,7 +54,6 @@ const DROPPED: &[(&str, &str)] = &[
     ("ExperimentConfig", "train.report_to names the places of metrics"),
     ("TensorBoardOutputConfig", "TensorBoard events are in `runs` of the output folder"),
     ("RetryStrategy", "a job resumes from its newest checkpoint"),
-    ("distribution", "jobs are data-parallel; the other degrees are section parallel"),
 ];
 
 /// Names that AWS adds when a job has run.
@@ -64,7 +78,10 @@ const RECORDS: [&str; 17] = [
 ];
 
 /// Names that are read, here and with the hyperparameters.
-const READ: [&str; 17] = [
+const READ: [&str; 20] = [
+    "distribution",
+    "entry_point",
+    "inputs",
     "hyperparameters",
     "HyperParameters",
     "TrainingJobName",
@@ -119,7 +136,10 @@ fn instance(settings: &Map<String, Value>, draft: &mut Draft) {
         match instances::devices(&shown(value)) {
             Some((platform, cores)) => {
                 draft.set("resources.platform", platform.into(), &key);
-                draft.set("resources.cores", cores.into(), &key);
+                // A launcher's number of processes comes first.
+                if draft.get("resources.cores").is_none() {
+                    draft.set("resources.cores", cores.into(), &key);
+                }
             }
             None if draft.get("resources.platform").is_some() => {}
             None => draft.refuse(
@@ -182,8 +202,15 @@ fn limits(settings: &Map<String, Value>, draft: &mut Draft) {
     }
 }
 
-/// The address of each channel.
+/// The address of each channel: of a description, or of `inputs`, as `fit` has them.
 pub(super) fn channels(settings: &Map<String, Value>) -> Vec<(String, String)> {
+    if let Some(inputs) = settings.get("inputs").and_then(Value::as_object) {
+        let location = |value: &Value| value.as_str().map(|it| it.trim_end_matches('/').to_owned());
+        return inputs
+            .iter()
+            .filter_map(|(name, it)| Some((name.clone(), location(it)?)))
+            .collect();
+    }
     let inputs = settings.get("InputDataConfig").and_then(Value::as_array);
     let channel = |input: &Value| {
         let name = input.get("ChannelName")?.as_str()?;
@@ -212,7 +239,7 @@ pub(super) fn splits(channels: &[(String, String)], draft: &mut Draft) {
             }
         };
         let last = url.rsplit('/').next().unwrap_or_default();
-        if last.contains(['.', '*']) {
+        if !url.starts_with("s3://") || last.contains(['.', '*']) {
             draft.set(path, url.clone().into(), &key);
         } else if draft.get(path).is_none() {
             draft.note(

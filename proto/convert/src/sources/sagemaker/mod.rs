@@ -1,6 +1,7 @@
 //! Hyperparameters of SageMaker's estimator, alone or in the description of a training job.
 
 mod description;
+mod distribution;
 mod instances;
 
 use serde_json::{Map, Value};
@@ -8,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::draft::Draft;
 use crate::rule::{Rule, Table, apply};
 use crate::sources::examples;
-use crate::values::{plain, shown};
+use crate::values::{is_off, plain, shown};
 
 const CONTAINER: &str = "it says where SageMaker's container has its folders";
 const LAUNCHER: &str = "no script is launched";
@@ -25,6 +26,9 @@ const TABLE: Table = &[
     ("model_id", Rule::Field("model.name_or_path")),
     ("num_labels", Rule::Field("model.num_labels")),
     ("task", Rule::Field("model.task")),
+    ("strategy", Rule::Own),
+    ("steps", Rule::Own),
+    ("hub_token", Rule::Dropped("the daemon's HF_TOKEN is used")),
     ("output_dir", Rule::Own),
     ("model_dir", Rule::Dropped(CONTAINER)),
     ("output_data_dir", Rule::Dropped(CONTAINER)),
@@ -41,6 +45,11 @@ const TABLE: Table = &[
         "sagemaker_torch_distributed_enabled",
         Rule::Dropped("jobs are data-parallel over their cores"),
     ),
+    ("mp_parameters", Rule::Own),
+    ("sagemaker_mpi_num_of_processes_per_host", Rule::Own),
+    ("sagemaker_mpi_enabled", Rule::Dropped(LAUNCHER)),
+    ("sagemaker_mpi_custom_mpi_options", Rule::Dropped(LAUNCHER)),
+    ("sagemaker_distributed_dataparallel_custom_mpi_options", Rule::Dropped(LAUNCHER)),
     (
         "sagemaker_instance_type",
         Rule::Dropped("resources.platform and resources.cores say what to train on"),
@@ -50,7 +59,8 @@ const TABLE: Table = &[
 pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     let inner = settings.get("hyperparameters").or_else(|| settings.get("HyperParameters"));
     let parameters = inner.and_then(Value::as_object).unwrap_or(settings);
-    let program = parameters.get("sagemaker_program").map(plain).unwrap_or_default();
+    let entry_point = settings.get("entry_point").filter(|_| inner.is_some());
+    let program = parameters.get("sagemaker_program").or(entry_point).cloned().unwrap_or_default();
     let script = examples::script_of(&shown(&unquoted(&program)));
     if let Some(script) = script {
         if let Some(sentence) = script.unsupported {
@@ -58,6 +68,8 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
         } else {
             draft.imply("model.task", script.task);
         }
+    } else if entry_point.is_some() {
+        draft.note("entry_point", "dropped: no script is run; model.task says what is trained");
     }
     if let Some(folder) = parameters.get("output_dir").map(unquoted) {
         // The container's folder is none of the daemon's host.
@@ -67,6 +79,9 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
             draft.set("output_dir", folder, "output_dir");
         }
     }
+    let distribution = settings.get("distribution").filter(|_| inner.is_some());
+    distribution::read(distribution.unwrap_or(&Value::Null), draft);
+    distribution::read_parameters(parameters, draft);
     read_buckets(settings, draft);
     let channels = if inner.is_some() { description::channels(settings) } else { Vec::new() };
     let names_files =
@@ -89,6 +104,7 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
             }
             continue;
         }
+        rhythm(key, &value, draft);
         let own = script.map_or(&[][..], examples::Script::arguments);
         apply(&[TABLE, own, examples::MODEL, examples::DATA], key, &value, draft);
     }
@@ -102,6 +118,16 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
         Some(script) if script.unsupported.is_some() => {}
         Some(script) => script.read_together(&plain, draft),
         None => examples::read_other(&plain, draft),
+    }
+}
+
+/// Sets the fields of `strategy` and `steps`, the names of notebooks' scripts for both evaluations and
+/// checkpoints.
+fn rhythm(key: &str, value: &Value, draft: &mut Draft) {
+    if matches!(key, "strategy" | "steps") && !is_off(value) {
+        for what in ["eval", "save"] {
+            draft.set(&format!("train.{what}_{key}"), value.clone(), key);
+        }
     }
 }
 

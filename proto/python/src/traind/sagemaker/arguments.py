@@ -76,8 +76,27 @@ _SCRIPTS = {
     "run_translation": "seq2seq-lm",
     "run_image_classification": "image-classification",
 }
-#: Columns that a script looks for and the job file does not.
-_COLUMNS = {"run_ner": {"data.labels": "ner_tags"}}
+#: Example scripts whose training is not supported, with the reason.
+_UNSUPPORTED = {
+    "run_seq2seq_qa": "answers that are written are texts: use task='seq2seq-lm', and name the columns data.source and "
+    "data.target",
+    "run_mim": "models of masked images are not supported",
+    "run_audio_classification": "models of sound are not supported yet; the tasks here read text and images",
+    "run_swag": "multiple choice is not supported yet",
+    "run_plm": "permutation language models are not supported; run_mlm and run_clm are",
+    "run_fim": "filling in the middle is not supported; run_clm is",
+}
+_CLASSIFIER = {"data.max_length": 128}
+_WRITER = {"data.max_source_length": 1024}
+#: A script's own defaults, where the job file has others.
+_USUAL = {
+    "run_glue": _CLASSIFIER,
+    "run_classification": _CLASSIFIER,
+    "run_xnli": _CLASSIFIER,
+    "run_ner": {"data.labels": "ner_tags"},
+    "run_summarization": _WRITER,
+    "run_translation": _WRITER,
+}
 
 
 def check_others(arguments: Mapping[str, Any]) -> None:
@@ -111,7 +130,10 @@ def task_of(task: str | None, entry_point: str | None) -> str | None:
     """The task, or that of the example script which is the entry point."""
     if entry_point is None:
         return task
-    known = _SCRIPTS.get(PurePosixPath(entry_point).stem)
+    script = PurePosixPath(entry_point).stem
+    known = _SCRIPTS.get(script)
+    if task is None and script in _UNSUPPORTED:
+        raise UnsupportedArgument("entry_point", _UNSUPPORTED[script])
     if task is None and known is None:
         advice = "no script is run; leave it out, and name what the model learns by task: 'sequence-classification'"
         raise UnsupportedArgument("entry_point", advice)
@@ -122,4 +144,4 @@ def task_of(task: str | None, entry_point: str | None) -> str | None:
 
 def usual_of(entry_point: str | None) -> dict[str, Any]:
     """The script's own defaults by field path, where the job file has others."""
-    return dict(_COLUMNS.get(PurePosixPath(entry_point or "").stem, {}))
+    return dict(_USUAL.get(PurePosixPath(entry_point or "").stem, {}))

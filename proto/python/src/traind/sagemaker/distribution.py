@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from traind.errors import UnsupportedArgument
+from traind.sagemaker.hyperparameters import parsed
 
 _MODEL_PARALLEL = {
     "pipeline_parallel_degree": "parallel.pipeline",
@@ -83,7 +84,8 @@ def _smdistributed(libraries: Mapping[str, Any]) -> dict[str, Any]:
 
 def _model_parallel(parameters: Mapping[str, Any]) -> dict[str, Any]:
     keys: dict[str, Any] = {}
-    for name, value in parameters.items():
+    for name, given in parameters.items():
+        value = parsed(given) if isinstance(given, str) else given
         where = f"distribution['smdistributed']['modelparallel']['parameters'][{name!r}]"
         if name == "sharded_data_parallel_degree":
             if value is True:

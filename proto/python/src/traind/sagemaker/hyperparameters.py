@@ -66,6 +66,7 @@ _KEYS = {
     "eval_batch_size": "train.per_device_eval_batch_size",
     "lr": "train.learning_rate",
     "save_strategy": "train.save_strategy",
+    "activation_checkpointing": "train.gradient_checkpointing",
 }
 #: Names that mean something else for a task.
 _KEYS_OF_TASK = {
@@ -91,6 +92,7 @@ _NO_EFFECT = {
     "attn_implementation": "attention is part of the compiled step",
     "do_lower_case": "the tokenizer's own files decide it",
     "token": _TOKEN,
+    "hub_token": _TOKEN,
     "use_auth_token": _TOKEN,
     "streaming": "rows are tokenized on all of the host's processors",
     "remove_columns": "columns without a use are not read",
@@ -124,7 +126,6 @@ _TEXTS = {
     "task",
     "dataset_config_name",
     "hub_model_id",
-    "hub_token",
     "image",
     "label",
     "labels",
@@ -186,6 +187,9 @@ def _fields(
         if len(columns) > 2:
             raise UnsupportedArgument(f"hyperparameters[{name!r}]", "a row has one text or two")
         return list(zip(("data.text", "data.text_pair"), columns))
+    if name in ("strategy", "steps"):
+        # Scripts of notebooks evaluate and save in one rhythm.
+        return [(f"train.{what}_{name}", value) for what in ("eval", "save")]
     if name == "do_regression":
         kind = "regression" if parsed(str(value)) is True else "single_label_classification"
         return [("model.problem_type", kind)]
