@@ -18,6 +18,11 @@ build_twin() {
   [[ -n ${TRAIND_PLUGIN_CPU-} ]] || "$TWIN_TRAIND" plugins install cpu >&2
 }
 
+# installed_cpu_plugin: prints where `traind plugins install cpu` puts the plugin.
+installed_cpu_plugin() {
+  echo "${TRAIND_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/traind}"/plugins/cpu-*/xla_cpu_pjrt.so
+}
+
 # twin_environment FOLDER OPTIONS: exports what the twin needs, and makes its tools in FOLDER.
 twin_environment() {
   local tool
@@ -25,7 +30,7 @@ twin_environment() {
   for tool in neuronx-cc neuron-ls neuron-monitor; do
     ln -sf "$TWIN_BUILD/neuron-twin" "$1/bin/$tool"
   done
-  TRAIND_TWIN_PLUGIN=${TRAIND_PLUGIN_CPU:-$(echo "${TRAIND_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/traind}"/plugins/cpu-*/xla_cpu_pjrt.so)}
+  TRAIND_TWIN_PLUGIN=${TRAIND_PLUGIN_CPU:-$(installed_cpu_plugin)}
   export TRAIND_TWIN_PLUGIN PATH="$1/bin:$PATH" TRAIND_TWIN_LOCKS=$1/locks TRAIND_TWIN_OPTIONS=$2
   export TRAIND_PLUGIN_NEURON=$TWIN_BUILD/libtraind_twin.so TRAIND_CACHE_DIR=$1/cache TRAIND_SOCKET=$1/traind.sock
   "$TWIN_BUILD/neuron-twin" sysfs "$1/sysfs"

@@ -13,6 +13,8 @@ import sys
 import time
 from pathlib import Path
 
+import training
+
 # The version of the C API whose sizes traind passes.
 API = "0.81"
 FLAGS = "--model-type=transformer -O1 --auto-cast=none"
@@ -31,15 +33,25 @@ class Contact:
     def probe(self, cores, platform="neuron", plugin=None, **variables):
         """What `traind-runner probe` finds, with variables of the runtime."""
         request = {"platform": platform, "plugin": plugin or self.plugin, "cores": cores}
-        needed = {
-            "NEURON_INTERNAL_PJRT_C_API_VERSION": API,
-            "NEURON_CC_FLAGS": FLAGS,
-            "NEURON_RT_VISIBLE_CORES": f"0-{cores - 1}" if cores > 1 else "0",
-            "NEURON_RT_ROOT_COMM_ID": "127.0.0.1:61100",
-        }
-        environment = os.environ | needed | variables
+        environment = os.environ | needed(cores) | variables
         done = run([self.programs["traind-runner"], "probe"], json.dumps(request), environment)
         return json.loads(done.stdout)
+
+    def run_job(self, folder, job, platform, cores):
+        """Runs a job file in its folder with `traind-runner`."""
+        plugins = {"TRAIND_PLUGIN_NEURON": self.plugin, "TRAIND_PLUGIN_CPU": self.cpu_plugin or ""}
+        # Kernels of traind's, which NeuronCores lack, round otherwise.
+        own = {"TRAIND_CACHE_DIR": f"{folder}/cache", "TRAIND_KERNELS": "off"}
+        of_platform = needed(cores) if platform == "neuron" else {}
+        run([self.programs["traind-runner"], job], "", os.environ | plugins | own | of_platform, folder)
+
+    def core_counts(self):
+        """Numbers of cores that one device has, besides one."""
+        cores = self.probe_tools()[0]["neuroncore_ids"]
+        return [count for count in (2, 4) if count == len(cores)]
+
+    def probe_tools(self):
+        return json.loads(run([str(self.tools / "neuron-ls"), "-j"]).stdout)
 
     def probe_error(self, cores, **variables):
         """The last line of the error with which a client fails; None if it works."""
@@ -50,6 +62,16 @@ class Contact:
         return None
 
 
+def needed(cores):
+    """The variables of a process with the first cores of a host."""
+    return {
+        "NEURON_INTERNAL_PJRT_C_API_VERSION": API,
+        "NEURON_CC_FLAGS": FLAGS,
+        "NEURON_RT_VISIBLE_CORES": f"0-{cores - 1}" if cores > 1 else "0",
+        "NEURON_RT_ROOT_COMM_ID": "127.0.0.1:61100",
+    }
+
+
 def program(name, folder):
     found = str(Path(folder) / name) if folder else shutil.which(name)
     if not found or not os.access(found, os.X_OK):
@@ -57,9 +79,16 @@ def program(name, folder):
     return found
 
 
-def run(command, text="", environment=None):
+def run(command, text="", environment=None, folder=None):
     done = subprocess.run(
-        command, input=text, capture_output=True, text=True, env=environment, timeout=PART_SECONDS, check=False
+        command,
+        input=text,
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=folder,
+        timeout=PART_SECONDS,
+        check=False,
     )
     if done.returncode != 0:
         lines = (done.stderr or done.stdout).strip().splitlines()
@@ -80,7 +109,7 @@ def read(path):
 
 
 def instance(contact):
-    devices = json.loads(run([str(contact.tools / "neuron-ls"), "-j"]).stdout)
+    devices = contact.probe_tools()
     first = devices[0]
     return {
         "devices": len(devices),
@@ -131,12 +160,18 @@ def doctor(contact):
     return done.stdout.splitlines()
 
 
-PARTS = [versions, instance, client, refusals, monitor, processors, doctor]
+def jobs(contact):
+    """Jobs of a few families beside CPU devices, on several cores, and resumed."""
+    return training.train(contact)
+
+
+PARTS = [versions, instance, client, jobs, refusals, monitor, processors, doctor]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--without", action="append", default=[], help="a part to leave out")
     parser.add_argument("--bin")
     parser.add_argument("--cpu-plugin")
     parser.add_argument("--tools", default="/opt/aws/neuron/bin")
@@ -145,6 +180,8 @@ def main():
     contact = Contact(arguments)
     report = {}
     for part in PARTS:
+        if part.__name__ in arguments.without:
+            continue
         start = time.monotonic()
         try:
             result = {"found": part(contact)}

@@ -11,7 +11,7 @@ use traind_neuron::Version;
 
 use super::compiling::compile;
 use super::errors::{self, INVALID_ARGUMENT, RESOURCE_EXHAUSTED};
-use super::failures::injected;
+use super::failures::{injected, note_loaded};
 use super::records::*;
 use super::table::{inner, place};
 use crate::machine::hold;
@@ -90,6 +90,10 @@ pub(super) unsafe fn call(index: usize, name: &str, args: *mut c_void) -> *mut c
             }
             "PJRT_Device_MemoryStats" => memory_stats(args),
             "PJRT_Client_Compile" => compile(args).unwrap_or_else(pass_on),
+            "PJRT_Executable_DeserializeAndLoad" => {
+                note_loaded();
+                pass_on()
+            }
             "PJRT_LoadedExecutable_Execute" => injected().unwrap_or_else(pass_on),
             _ => pass_on(),
         }

@@ -9,7 +9,7 @@ use traind_neuron::RUNTIME;
 use super::behaviour::{STARTED, Started};
 use super::errors::{self, INTERNAL, RESOURCE_EXHAUSTED};
 
-/// Executions since the first step of a job was compiled: those before try the device.
+/// Executions since the first step of a job was compiled or loaded: those before try the device.
 static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
 static HAS_STEP: AtomicBool = AtomicBool::new(false);
 const TIMEOUT: &str = "NEURON_RT_EXEC_TIMEOUT";
@@ -21,6 +21,11 @@ pub(super) fn note_program(code: &str) {
     if code.contains("module @step ") {
         HAS_STEP.store(true, Ordering::Relaxed);
     }
+}
+
+/// Notes that a program was read from the cache, which jobs alone use.
+pub(super) fn note_loaded() {
+    HAS_STEP.store(true, Ordering::Relaxed);
 }
 
 /// The failure that the options ask of this execution.

@@ -32,7 +32,8 @@ fn few_steps(draft: Draft) -> Draft {
 }
 
 fn bert(host: &Host, name: &str) -> Draft {
-    let dropout = "{hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0.1}";
+    let dropout =
+        "{num_hidden_layers: 1, hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0.1}";
     few_steps(Draft::new(host, name))
         .set("data.test", "validation.parquet")
         .set("train.do_predict", true)
@@ -135,4 +136,20 @@ async fn models_that_write_train_and_generate_as_on_cpu_devices() {
 async fn eight_cores_train_as_on_cpu_devices() {
     let one_row: Make = |host, name| bert(host, name).set("train.per_device_train_batch_size", 1);
     check(8, "trn1.32xlarge", &[("bert", one_row)]).await;
+}
+
+/// All numbers of cores of two instances: `scripts/soak/neuron` runs it.
+#[tokio::test]
+#[ignore = "takes minutes"]
+async fn all_numbers_of_cores_train_as_on_cpu_devices() {
+    let one_row: Make = |host, name| bert(host, name).set("train.per_device_train_batch_size", 1);
+    for (cores, instance) in [
+        (2, "trn1.2xlarge"),
+        (8, "trn1.32xlarge"),
+        (32, "trn1.32xlarge"),
+        (4, "trn2.48xlarge"),
+        (16, "trn2.48xlarge"),
+    ] {
+        check(cores, instance, &[("bert", one_row), ("gpt2", gpt2), ("vit", vit)]).await;
+    }
 }

@@ -31,6 +31,11 @@ pub(crate) async fn cold_host(cores: u32, instance: &str, options: &str) -> Host
     set_up(Host::cold(cores), instance, options).await
 }
 
+/// The same without a running daemon.
+pub(crate) fn stopped_host(cores: u32, instance: &str, options: &str) -> Host {
+    install(Host::prepared(cores), instance, options)
+}
+
 /// Checks that the compiler's stand-in accepted the programs of a job, where they were not compiled before.
 pub(crate) fn assert_compiled(host: &Host, history: &History) {
     let log = host.runner_log(&history.job.id);
@@ -38,7 +43,13 @@ pub(crate) fn assert_compiled(host: &Host, history: &History) {
     assert!(!is_new || log.contains("Compiler status PASS"), "{log}");
 }
 
-async fn set_up(mut host: Host, instance: &str, options: &str) -> Host {
+async fn set_up(host: Host, instance: &str, options: &str) -> Host {
+    let mut host = install(host, instance, options);
+    host.start().await;
+    host
+}
+
+fn install(mut host: Host, instance: &str, options: &str) -> Host {
     let tools = host.path("twin/bin");
     fs::create_dir_all(&tools).unwrap();
     for name in ["neuronx-cc", "neuron-ls", "neuron-monitor"] {
@@ -60,7 +71,6 @@ async fn set_up(mut host: Host, instance: &str, options: &str) -> Host {
         &format!("--neuron-tools={}", tools.display()),
         &format!("--neuron-driver={}", driver.display()),
     ]);
-    host.start().await;
     host
 }
 

@@ -1,12 +1,14 @@
 //! Whole jobs: the same losses as on CPU devices, and failures that name code, meaning and remedy.
 
-use traind_proto::v1::JobState;
 use traind_tests::{CommandOutput, Draft, Host};
 
 use crate::installed;
 
 fn draft(host: &Host, cores: u32) -> Draft {
-    Draft::new(host, "tiny").set("resources.cores", cores).set("train.max_steps", 4)
+    Draft::new(host, "tiny")
+        .set("resources.cores", cores)
+        .set("train.max_steps", 4)
+        .set("model.config_overrides", "{num_hidden_layers: 1}")
 }
 
 /// The losses of a job on CPU devices without kernels of traind's, which other platforms lack too.
@@ -34,46 +36,13 @@ fn assert_equal(cpu: &[f64], twin: &[f64]) {
 #[tokio::test]
 async fn losses_are_those_of_cpu_devices() {
     let cpu = losses_on_cpu(1).await;
-    assert_equal(&cpu, &losses_on_twin(1, "trn1.2xlarge", "chlo=false,analysis=false").await);
     assert_equal(&cpu, &losses_on_twin(1, "trn2.48xlarge", "chlo=true,analysis=true").await);
 }
 
 #[tokio::test]
 async fn losses_of_two_cores_are_those_of_cpu_devices() {
     let cpu = losses_on_cpu(2).await;
-    for reversed in [false, true] {
-        let options = format!("reversed={reversed}");
-        assert_equal(&cpu, &losses_on_twin(2, "trn1.2xlarge", &options).await);
-    }
-}
-
-/// Runs a job that fails, and returns its message.
-async fn failure(options: &str) -> String {
-    let host = installed::cold_host(1, "trn1.2xlarge", options).await;
-    let job = draft(&host, 1).set("resources.platform", "neuron");
-    let history = host.run(&job).await;
-    assert_eq!(history.job.state(), JobState::Failed, "{:?}", history.job);
-    let cores = host.cores().await;
-    assert!(cores.iter().all(|core| core.job_id.is_empty()), "{cores:?}");
-    history.job.failure.unwrap().message
-}
-
-#[tokio::test]
-async fn failures_of_runtime_and_compiler_name_code_and_remedy() {
-    for (options, parts) in [
-        ("fail_status=1006,fail_at=3", ["NRT 1006 (EXEC_OOB)", "outside of a tensor"]),
-        (
-            "fail_status=1204",
-            ["NRT 1204 (EXEC_SW_NQ_OVERFLOW)", "NEURON_RT_ENABLE_DGE_NOTIFICATIONS=0"],
-        ),
-        ("compile_code=EOOM002", ["NCC_EOOM002", "per_device_train_batch_size"]),
-        ("version_2=true", ["libneuronxla 3.0 or newer", "struct_size"]),
-    ] {
-        let message = failure(options).await;
-        for part in parts {
-            assert!(message.contains(part), "{options}: {message}");
-        }
-    }
+    assert_equal(&cpu, &losses_on_twin(2, "trn1.2xlarge", "reversed=true").await);
 }
 
 /// Devices that compute integers in float32, and plugins whose donation does not work: other programs compute the same,
@@ -81,7 +50,7 @@ async fn failures_of_runtime_and_compiler_name_code_and_remedy() {
 #[tokio::test]
 async fn devices_that_do_less_train_the_same() {
     let job = |host: &Host| {
-        let dropout = "{hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0.1}";
+        let dropout = "{num_hidden_layers: 1, hidden_dropout_prob: 0.1}";
         draft(host, 1).set("model.config_overrides", dropout).set("train.do_eval", false)
     };
     let cpu = crate::families::cpu_host(1).await;
@@ -89,11 +58,9 @@ async fn devices_that_do_less_train_the_same() {
     let losses = |history: &traind_tests::History| -> Vec<f64> {
         history.steps().iter().map(|step| step.loss).collect()
     };
-    for (options, warnings) in [
-        ("inexact=true,donation=garbage", [1, 1]),
-        ("donation=refused", [0, 1]),
-        ("donation=ignored", [0, 0]),
-    ] {
+    for (options, warnings) in
+        [("inexact=true,donation=garbage", [1, 1]), ("donation=refused", [0, 1])]
+    {
         let host = installed::host(1, "trn1.2xlarge", options).await;
         let history = host.complete(&job(&host).set("resources.platform", "neuron")).await;
         assert_equal(&losses(&expected), &losses(&history));

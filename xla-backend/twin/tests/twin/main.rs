@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod contact;
+mod failures;
 mod families;
 mod installed;
 mod jobs;

@@ -8,7 +8,7 @@ use crate::installed;
 fn draft(host: &Host, name: &str) -> Draft {
     Draft::new(host, name)
         .set("resources.platform", "neuron")
-        .set("model.config_overrides", "{hidden_dropout_prob: 0.1}")
+        .set("model.config_overrides", "{num_hidden_layers: 1, hidden_dropout_prob: 0.1}")
         .set("train.max_steps", 6)
         .set("train.save_steps", 2)
 }
