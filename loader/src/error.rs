@@ -46,6 +46,11 @@ pub enum Error {
     Io { file: PathBuf, operation: &'static str, source: std::io::Error },
     #[error("{}: is a folder, but neither one that `save_to_disk` of datasets wrote, nor one that has a folder of images for each class", .file.display())]
     IsFolder { file: PathBuf },
+    #[error(
+        "{}: an image that is not directly in the folder of a class, so that no image has a label: \
+         move it there or elsewhere, or name images and labels in a file", .file.display()
+    )]
+    MisplacedImage { file: PathBuf },
     #[error("{}: no split {split:?}; it has {available}", .folder.display())]
     NoSplit { folder: PathBuf, split: String, available: String },
     #[error("{}: unknown data format; known file names end in {known}", .file.display())]
@@ -232,6 +237,7 @@ impl Error {
             Self::Io { file, .. }
             | Self::NoSplit { folder: file, .. }
             | Self::IsFolder { file }
+            | Self::MisplacedImage { file }
             | Self::UnknownFormat { file, .. }
             | Self::EmptyFile { file }
             | Self::MissingColumn { file, .. }
@@ -293,6 +299,7 @@ impl Error {
             | Self::Io { file, .. }
             | Self::NoSplit { folder: file, .. }
             | Self::IsFolder { file }
+            | Self::MisplacedImage { file }
             | Self::UnknownFormat { file, .. }
             | Self::EmptyFile { file }
             | Self::MissingColumn { file, .. }

@@ -1,6 +1,7 @@
 //! PNG, JPEG and WebP to pixels, under limits: an image of a few bytes may claim to be of any size.
 
 use std::io::Cursor;
+use std::ops::Range;
 
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
@@ -17,6 +18,12 @@ const PIXELS_MAX: u64 = 89_478_485;
 
 /// The memory that a decoder may take, enough for so many pixels of four channels of 16 bits.
 const DECODER_BYTES_MAX: u64 = 8 * PIXELS_MAX;
+
+/// The bytes of a PNG that hold its bit depth and its color type.
+const PNG_KIND: Range<usize> = 24..26;
+
+/// Grey of 16 bits, of which one value may be transparent.
+const WIDE_GREY: [u8; 2] = [16, 0];
 
 /// Decodes an image as Pillow's `convert("RGB")` has it, upright by its EXIF orientation as `datasets`
 /// turns it. A panic of a decoder is an error like any other.
@@ -45,25 +52,26 @@ fn try_decode(bytes: &[u8]) -> Result<Pixels, ImageProblem> {
     if pixels > PIXELS_MAX || pixels == 0 {
         return Err(ImageProblem::Pixels { width, height, max: PIXELS_MAX });
     }
+    let is_wide_grey = format == ImageFormat::Png && bytes.get(PNG_KIND) == Some(&WIDE_GREY);
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
     let mut decoded = DynamicImage::from_decoder(decoder).map_err(damaged)?;
     decoded.apply_orientation(orientation);
-    Ok(red_green_blue(decoded))
+    Ok(red_green_blue(decoded, is_wide_grey))
 }
 
-/// The colors, whatever the transparency. Of 16 bits the upper 8 count.
-fn red_green_blue(image: DynamicImage) -> Pixels {
+/// The colors, whatever the transparency. Of 16 bits, grey without an alpha channel is cut off at 255, and
+/// everything else keeps its upper 8 bits, as in Pillow.
+fn red_green_blue(image: DynamicImage, is_wide_grey: bool) -> Pixels {
     let (width, height) = (image.width() as usize, image.height() as usize);
-    let image = match image {
+    let to_byte = |value: u16| if is_wide_grey { value.min(255) as u8 } else { (value >> 8) as u8 };
+    let values = match image {
         DynamicImage::ImageLuma16(_)
         | DynamicImage::ImageLumaA16(_)
         | DynamicImage::ImageRgb16(_)
         | DynamicImage::ImageRgba16(_) => {
-            let wide = image.into_rgb16().into_raw();
-            let values = wide.into_iter().map(|value| (value >> 8) as u8).collect();
-            return Pixels { width, height, values };
+            image.into_rgb16().into_raw().into_iter().map(to_byte).collect()
         }
-        other => other,
+        other => other.into_rgb8().into_raw(),
     };
-    Pixels { width, height, values: image.into_rgb8().into_raw() }
+    Pixels { width, height, values }
 }

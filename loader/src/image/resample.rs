@@ -1,5 +1,6 @@
 //! Resampling as Pillow's `Image.resize` does it, to the bit: two passes with weights in fixed point,
 //! each rounded to bytes. Reducing an image widens the filter, so that every pixel counts.
+//! The order of the passes is Pillow 13's.
 
 use std::borrow::Cow;
 
@@ -71,13 +72,30 @@ pub(crate) fn resize(image: &Pixels, width: usize, height: usize, filter: Resamp
     if filter == Resampling::Nearest {
         return nearest(image, width, height);
     }
-    let narrowed = match width == image.width {
+    if is_down_first(image, width, height) {
+        return resize_width(&resize_height(image, height, filter), width, filter).into_owned();
+    }
+    resize_height(&resize_width(image, width, filter), height, filter).into_owned()
+}
+
+/// Returns true for images whose height shrinks by more than twice what their width shrinks by. The order
+/// counts, since each pass rounds.
+fn is_down_first(image: &Pixels, width: usize, height: usize) -> bool {
+    let narrowed = image.width.saturating_sub(width);
+    image.height > height && image.height - height > 2 * narrowed
+}
+
+fn resize_width(image: &Pixels, width: usize, filter: Resampling) -> Cow<'_, Pixels> {
+    match width == image.width {
         true => Cow::Borrowed(image),
         false => Cow::Owned(across(image, &weights(image.width, width, filter))),
-    };
-    match height == narrowed.height {
-        true => narrowed.into_owned(),
-        false => down(&narrowed, &weights(narrowed.height, height, filter)),
+    }
+}
+
+fn resize_height(image: &Pixels, height: usize, filter: Resampling) -> Cow<'_, Pixels> {
+    match height == image.height {
+        true => Cow::Borrowed(image),
+        false => Cow::Owned(down(image, &weights(image.height, height, filter))),
     }
 }
 
@@ -153,17 +171,22 @@ fn down(image: &Pixels, rows: &[Weights]) -> Pixels {
 
 /// Takes the pixel that each new pixel's center lies in.
 fn nearest(image: &Pixels, width: usize, height: usize) -> Pixels {
-    let place = |at: usize, inputs: usize, outputs: usize| {
-        let center = (at as f64 + 0.5) * (inputs as f64 / outputs as f64);
-        (center as usize).min(inputs - 1)
-    };
+    let (columns, rows) =
+        (nearest_places(image.width, width), nearest_places(image.height, height));
     let mut resampled = Pixels::black(width, height);
-    for (y, row) in resampled.values.chunks_mut(width * CHANNELS).enumerate() {
-        let source = image.row(place(y, image.height, height));
-        for (x, pixel) in row.chunks_mut(CHANNELS).enumerate() {
-            let from = place(x, image.width, width) * CHANNELS;
-            pixel.copy_from_slice(&source[from..from + CHANNELS]);
+    for (row, y) in resampled.values.chunks_mut(width * CHANNELS).zip(rows) {
+        let source = image.row(y);
+        for (pixel, x) in row.chunks_mut(CHANNELS).zip(&columns) {
+            pixel.copy_from_slice(&source[x * CHANNELS..(x + 1) * CHANNELS]);
         }
     }
     resampled
+}
+
+/// The pixel of `inputs` for each of `outputs`. Pillow adds up the places of the centers, and the rounding
+/// of the sums decides where a center lies between two pixels.
+fn nearest_places(inputs: usize, outputs: usize) -> Vec<usize> {
+    let step = inputs as f64 / outputs as f64;
+    let centers = std::iter::successors(Some(step * 0.5), |center| Some(center + step));
+    centers.take(outputs).map(|center| (center as usize).min(inputs - 1)).collect()
 }

@@ -132,6 +132,31 @@ fn a_folder_has_a_class_in_each_folder() {
 }
 
 #[test]
+fn images_elsewhere_than_in_the_folder_of_a_class_are_refused() {
+    let check = |name: &str, is_refused: bool| {
+        let folder = DataFolder::new();
+        let image = png(&numbered(2, 2));
+        for name in ["data/cat/1.png", "data/dog/2.png", name] {
+            folder.write(name, &image);
+        }
+        let prepared = prepared(&folder, folder.path("data").to_str().unwrap(), false);
+        let error = prepared.err().map(|error| folder.shown(&error));
+        let expect = format!("{name}: an image that is not directly in the folder of a class");
+        assert_eq!(
+            error.as_ref().is_some_and(|it| it.starts_with(&expect)),
+            is_refused,
+            "{error:?}"
+        );
+    };
+    for name in ["data/cat/sub/3.png", "data/dog/far/down/3.png", "data/3.png"] {
+        check(name, true);
+    }
+    for name in ["data/cat/.sub/3.png", "data/cat/__sub/3.png", "data/.3.png"] {
+        check(name, false);
+    }
+}
+
+#[test]
 fn folders_that_lack_a_class_have_the_ids_of_the_others() {
     let folder = DataFolder::new();
     for class in ["train/ant", "train/bee", "train/cat", "more/bee", "more/cat", "more/dog"] {

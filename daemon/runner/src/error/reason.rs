@@ -110,9 +110,9 @@ fn of_data(error: &LoaderError) -> &'static str {
             reasons::FILE_NOT_FOUND
         }
         LoaderError::Io { source, .. } => of_read(source),
-        LoaderError::IsFolder { .. } | LoaderError::Cache(CacheError::Io { .. }) => {
-            reasons::FILE_UNREADABLE
-        }
+        LoaderError::IsFolder { .. }
+        | LoaderError::MisplacedImage { .. }
+        | LoaderError::Cache(CacheError::Io { .. }) => reasons::FILE_UNREADABLE,
         LoaderError::Object { problem, .. } => of_object(problem),
         LoaderError::UnknownFormat { .. } => reasons::DATA_FORMAT_UNKNOWN,
         LoaderError::EmptyFile { .. }

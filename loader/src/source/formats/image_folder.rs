@@ -22,10 +22,11 @@ struct ImageFolder {
     images: Vec<(PathBuf, usize)>,
 }
 
-/// Opens a folder; `None` where none of its folders has an image.
+/// Opens a folder; `None` where none of its folders has an image. An image that is not directly in the
+/// folder of a class is an error: `datasets` then gives no image a label.
 pub(in crate::source) fn open(folder: &Path) -> Result<Option<Box<dyn DataFile>>> {
     let mut found = ImageFolder { classes: Vec::new(), images: Vec::new() };
-    for class in names(folder, |entry| entry.is_dir())? {
+    for class in names(folder, is_folder)? {
         let images = names(&folder.join(&class), is_image)?;
         if images.is_empty() {
             continue;
@@ -35,7 +36,29 @@ pub(in crate::source) fn open(folder: &Path) -> Result<Option<Box<dyn DataFile>>
         found.images.extend(paths.map(|path| (path, number)));
         found.classes.push(class);
     }
-    Ok((!found.images.is_empty()).then(|| Box::new(found) as Box<dyn DataFile>))
+    if found.images.is_empty() {
+        return Ok(None);
+    }
+    match misplaced(folder, 0)? {
+        Some(file) => Err(Error::MisplacedImage { file }),
+        None => Ok(Some(Box::new(found))),
+    }
+}
+
+/// The first image that is not directly in the folder of a class, of those in `folder`, which is `depth`
+/// folders below the one that was opened.
+fn misplaced(folder: &Path, depth: usize) -> Result<Option<PathBuf>> {
+    if depth != 1
+        && let Some(image) = names(folder, is_image)?.first()
+    {
+        return Ok(Some(folder.join(image)));
+    }
+    for inner in names(folder, |entry| is_folder(entry) && !entry.is_symlink())? {
+        if let Some(image) = misplaced(&folder.join(inner), depth + 1)? {
+            return Ok(Some(image));
+        }
+    }
+    Ok(None)
 }
 
 /// The names in a folder of what is neither hidden nor refused, sorted.
@@ -51,6 +74,12 @@ fn names(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<String>
     }
     names.sort();
     Ok(names)
+}
+
+/// Returns true for a folder that `datasets` does not pass over.
+fn is_folder(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    !name.starts_with("__") && path.is_dir()
 }
 
 fn is_image(path: &Path) -> bool {

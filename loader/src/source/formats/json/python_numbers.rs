@@ -3,6 +3,8 @@
 
 use std::io::{BufRead, BufReader, Read, Result};
 
+use memchr::memchr2;
+
 const NUMBERS: [&[u8]; 3] = [b"NaN", b"-Infinity", b"Infinity"];
 const MISSING: &[u8] = b"null";
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -19,20 +21,32 @@ struct Replacing {
 
 impl Replacing {
     /// Appends a piece to `standard`, but for an end that may be the beginning of a number.
-    fn push(&mut self, piece: &[u8], standard: &mut Vec<u8>) {
-        for &byte in piece {
-            if self.in_string {
-                self.push_in_string(byte, standard);
-            } else {
-                self.push_outside(byte, standard);
-            }
+    fn push(&mut self, mut piece: &[u8], standard: &mut Vec<u8>) {
+        while let Some(&first) = piece.first() {
+            let taken = match self.in_string {
+                true => self.push_in_string(piece, standard),
+                false => {
+                    self.push_outside(first, standard);
+                    1
+                }
+            };
+            piece = &piece[taken..];
         }
     }
 
-    fn push_in_string(&mut self, byte: u8, standard: &mut Vec<u8>) {
-        standard.push(byte);
-        self.in_string = byte != b'"' || self.is_escaped;
-        self.is_escaped = byte == b'\\' && !self.is_escaped;
+    /// Appends the part of a piece that is in the same string; returns its length.
+    fn push_in_string(&mut self, piece: &[u8], standard: &mut Vec<u8>) -> usize {
+        let end = match self.is_escaped {
+            true => Some(0),
+            false => memchr2(b'"', b'\\', piece),
+        };
+        let taken = end.map_or(piece.len(), |end| end + 1);
+        standard.extend(&piece[..taken]);
+        if let Some(end) = end {
+            self.in_string = self.is_escaped || piece[end] != b'"';
+            self.is_escaped = !self.is_escaped && piece[end] == b'\\';
+        }
+        taken
     }
 
     fn push_outside(&mut self, byte: u8, standard: &mut Vec<u8>) {
