@@ -12,7 +12,9 @@ from support import moved
 
 import traind
 from traind import HuggingFace, UnsupportedArgument
-from traind.sagemaker import arguments, data_sets, distribution, glue, instances
+from traind.sagemaker import arguments as estimator_arguments
+from traind.sagemaker import data_sets, glue, instances
+from traind.sagemaker import distribution as parallelism
 from traind.sagemaker.hyperparameters import job_keys
 
 #: The tables of `traind convert`, which reads the same arguments.
@@ -222,9 +224,11 @@ class JobFiles(unittest.TestCase):
 
     def test_scripts_are_those_that_are_converted(self):
         table = (CONVERT / "examples/mod.rs").read_text()
-        self.assertEqual(dict(re.findall(r'^    script\("(\w+)", "([\w-]+)"\)', table, re.M)), arguments._SCRIPTS)
+        self.assertEqual(
+            dict(re.findall(r'^    script\("(\w+)", "([\w-]+)"\)', table, re.M)), estimator_arguments._SCRIPTS
+        )
         unsupported = set(re.findall(r'\bunsupported\(\s*"(\w+)"', table))
-        self.assertEqual(unsupported, set(arguments._UNSUPPORTED))
+        self.assertEqual(unsupported, set(estimator_arguments._UNSUPPORTED))
         for script in unsupported:
             with self.assertRaisesRegex(UnsupportedArgument, "support|task="):
                 job_file(entry_point=f"{script}.py", task=None)
@@ -232,10 +236,10 @@ class JobFiles(unittest.TestCase):
     def test_parameters_of_the_library_are_those_that_are_converted(self):
         table = (CONVERT / "sagemaker/distribution.rs").read_text()
         fields = dict(re.findall(r'\("(\w+)", "((?:parallel|train)\.\w+)"\)', table))
-        self.assertEqual(fields, distribution._MODEL_PARALLEL)
+        self.assertEqual(fields, parallelism._MODEL_PARALLEL)
         lists = re.findall(r"= (?:&)?\[\s*(\"[^\]]+)\]", table)
         names = {name for found in lists for name in re.findall(r'"(\w+)"', found)}
-        self.assertEqual(names, {*distribution._OFFLOADING, *distribution._NO_EFFECT, *distribution._LAUNCHERS})
+        self.assertEqual(names, {*parallelism._OFFLOADING, *parallelism._NO_EFFECT, *parallelism._LAUNCHERS})
 
     def test_evaluations_and_checkpoints_have_one_rhythm(self):
         with self.assertWarnsRegex(UserWarning, "HF_TOKEN"):

@@ -30,9 +30,8 @@ fn canonical(shown_by: &str, job_file: &str) -> Value {
 fn check_same(shown_by: &str, found: &Value, written: &Value) {
     let Some(sections) = written.as_object() else { panic!("{written}") };
     for (name, section) in sections {
-        let keys = section.as_object().into_iter().flat_map(|section| section.keys());
-        for key in keys.filter(|key| found[name][*key] != section[*key]) {
-            panic!("{shown_by}: {name}.{key} is {}, not {}", found[name][key], section[key]);
+        for (key, value) in section.as_object().into_iter().flatten() {
+            assert_eq!(found[name][key], *value, "{shown_by}: {name}.{key}");
         }
     }
     assert_eq!(found, written, "{shown_by}");

@@ -86,10 +86,10 @@ _UNSUPPORTED = {
     "run_plm": "permutation language models are not supported; run_mlm and run_clm are",
     "run_fim": "filling in the middle is not supported; run_clm is",
 }
-_CLASSIFIER = {"data.max_length": 128}
-_WRITER = {"data.max_source_length": 1024}
+_CLASSIFIER: dict[str, Any] = {"data.max_length": 128}
+_WRITER: dict[str, Any] = {"data.max_source_length": 1024}
 #: A script's own defaults, where the job file has others.
-_USUAL = {
+_USUAL: dict[str, dict[str, Any]] = {
     "run_glue": _CLASSIFIER,
     "run_classification": _CLASSIFIER,
     "run_xnli": _CLASSIFIER,
