@@ -7,3 +7,4 @@ pub(crate) mod matrix;
 pub(crate) mod network;
 mod secrets;
 mod switching;
+mod threats;
