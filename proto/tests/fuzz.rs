@@ -41,7 +41,7 @@ const MESSAGES: &[(&str, Check)] = messages! {
     ListJobsRequest ListJobsResponse ListPluginsRequest ListPluginsResponse
     ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece RemoveJobsRequest RemoveJobsResponse RemovedJob
     ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage MeshPlan MeshSearch ModelLoaded Parent Plan
-    PlanJobRequest Plugin Prepared Resumed RevokeTokenRequest RunStatus RunnerStatus Sample Samples Saved
+    PlanJobRequest Plugin Prepared ReadAuditRequest ReadAuditResponse Resumed RevokeTokenRequest RunStatus RunnerStatus Sample Samples Saved
     StageUsage Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Uploaded Waiting
     Warning WatchCoreUsageRequest WatchCoresRequest WatchCoresResponse WatchHostRequest WatchJobRequest
 };

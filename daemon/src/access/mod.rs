@@ -1,8 +1,9 @@
 //! Access control: roles and the access file, accounts of this host, bearer tokens, logins to the
-//! web page, and the folders and URLs that jobs may name.
+//! web page, the folders and URLs that jobs may name, and the audit log.
 //! Imports `clock` and `job_id` only.
 
 pub(crate) mod account;
+pub(crate) mod audit;
 pub(crate) mod live;
 pub(crate) mod logins;
 mod roles;

@@ -47,6 +47,7 @@ const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Web/CreateLogin", Role::Viewer),
     ("/traind.v1.Admin/Drain", Role::Admin),
     ("/traind.v1.Admin/RemoveJobs", Role::Admin),
+    ("/traind.v1.Admin/ReadAudit", Role::Admin),
     ("/traind.v1.Tokens/CreateToken", Role::Admin),
     ("/traind.v1.Tokens/ListTokens", Role::Admin),
     ("/traind.v1.Tokens/RevokeToken", Role::Admin),

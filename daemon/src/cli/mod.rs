@@ -3,6 +3,7 @@
 mod act_as;
 mod address;
 mod adopt;
+mod audit;
 mod backup;
 mod become_user;
 mod cancel;
@@ -105,6 +106,7 @@ enum Command {
     Doctor(doctor::Doctor),
     Backup(backup::Backup),
     Gc(gc::Gc),
+    Audit(audit::Audit),
     Restore(restore::Restore),
     Plugins(plugins::Plugins),
     Token(token::Token),
@@ -203,6 +205,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Doctor(doctor) => doctor.run(global).await,
             Command::Backup(backup) => backup.run(),
             Command::Gc(gc) => gc.run(global).await,
+            Command::Audit(audit) => audit.run(global).await,
             Command::Restore(restore) => restore.run(),
             Command::Plugins(plugins) => plugins.run(global).await,
             Command::Token(token) => token.run(global).await,

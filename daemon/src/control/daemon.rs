@@ -26,6 +26,7 @@ use super::planner::{Plan, PlanError, Planner, Search};
 use super::preparer::Preparer;
 use super::queue::SharedQueue;
 use crate::access::Caller;
+use crate::access::audit::AuditLog;
 use crate::access::logins::Logins;
 use crate::access::tokens::Tokens;
 use crate::jobs::lost_store;
@@ -72,6 +73,7 @@ pub(crate) struct Daemon {
     reserve: Reserve,
     /// Held while a run is adopted.
     adopting: Mutex<()>,
+    pub(super) audit: AuditLog,
     /// Sessions of the web page.
     pub logins: Logins,
     _lock: StateLock,
@@ -87,6 +89,8 @@ pub(crate) enum OpenError {
     Lock(#[from] LockError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error("open the audit log in {path}: {source}", path = .path.display())]
+    Audit { path: PathBuf, source: io::Error },
 }
 
 /// Lets users enter the folders of their own jobs, and list no others.
@@ -118,6 +122,8 @@ impl Daemon {
         let holds = Holds::default();
         holds.restore(&store)?;
         let tokens = Tokens::new(store.tokens()?);
+        let path = path.join("audit");
+        let audit = AuditLog::open(&path).map_err(|source| OpenError::Audit { path, source })?;
         Ok(Arc::new(Daemon {
             settings: Arc::new(settings),
             store,
@@ -137,6 +143,7 @@ impl Daemon {
             holds,
             reserve,
             adopting: Mutex::default(),
+            audit,
             logins: Logins::default(),
             _lock: lock,
         }))

@@ -105,6 +105,8 @@ pub enum Error {
     Ledger(std::io::Error),
     #[error("read the programs of the run folder: {0}")]
     Programs(std::io::Error),
+    #[error("read the audit log: {0}")]
+    Audit(std::io::Error),
     #[error("draw random bytes: {0}")]
     Random(std::io::Error),
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod admission;
 mod adoption;
+mod audit;
 mod board;
 pub(crate) mod daemon;
 pub(crate) mod dispatch;

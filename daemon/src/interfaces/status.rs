@@ -75,6 +75,7 @@ fn classify(error: &Error) -> (Code, &'static str) {
         Error::Access(_)
         | Error::Switch(_)
         | Error::Random(_)
+        | Error::Audit(_)
         | Error::Resolved(_)
         | Error::Fork(_) => (Code::Internal, reasons::INTERNAL),
     }

@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::session::User;
 use super::views::{self, Curves};
 use super::{Answer, Site};
+use crate::access::audit::Event;
 use crate::control::error::Error;
 use crate::interfaces::server::guard::rights;
 use crate::interfaces::server::services::jobs::{present, present_with_data};
@@ -126,6 +127,19 @@ fn message(event: v1::Event) -> sse::Event {
 /// `POST /api/jobs/ID/cancel`
 pub(super) async fn cancel(State(site): State<Site>, Path(id): Path<String>, user: User) -> Answer {
     let caller = user.authorize(&site, "/traind.v1.Jobs/CancelJob")?;
-    let job = site.daemon.cancel(&id, &caller).await?;
-    Ok(Json(views::job(&present(&site.daemon, job))))
+    let cancelled = site.daemon.cancel(&id, &caller).await;
+    let event = Event {
+        call: "/traind.v1.Jobs/CancelJob".to_owned(),
+        user: caller.user.clone(),
+        role: caller.role().to_string(),
+        origin: "web page".to_owned(),
+        token: caller.token.clone().unwrap_or_default(),
+        subject: id,
+        outcome: if cancelled.is_ok() { "Ok" } else { "Failed" }.to_owned(),
+        ..Event::default()
+    };
+    let daemon = site.daemon.clone();
+    // A panic was reported.
+    let _ = tokio::task::spawn_blocking(move || daemon.audit(event)).await;
+    Ok(Json(views::job(&present(&site.daemon, cancelled?))))
 }

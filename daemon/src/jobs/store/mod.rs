@@ -8,6 +8,8 @@ mod bulletin;
 mod clusters;
 mod error;
 mod folders;
+#[cfg(test)]
+mod formats;
 mod job;
 mod outbox;
 mod preparation;

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::StoreError;
 
 /// Migration `n` takes a store from `user_version` n to n + 1.
-const MIGRATIONS: &[&str] = &[
+pub(super) const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE jobs (
         number         INTEGER PRIMARY KEY AUTOINCREMENT, -- order of submission

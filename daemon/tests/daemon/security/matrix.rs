@@ -79,7 +79,12 @@ fn job_id(
 }
 
 /// The code of a call with this message.
-async fn code_of(channel: &Channel, path: &str, message: Vec<u8>, token: Option<&str>) -> Code {
+pub(crate) async fn code_of(
+    channel: &Channel,
+    path: &str,
+    message: Vec<u8>,
+    token: Option<&str>,
+) -> Code {
     let mut client = tonic::client::Grpc::new(channel.clone());
     if client.ready().await.is_err() {
         return Code::Unavailable;

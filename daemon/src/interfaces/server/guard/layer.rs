@@ -8,14 +8,16 @@ use std::time::Duration;
 use hyper::http::header::AUTHORIZATION;
 use hyper::http::{HeaderMap, Request, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tonic::Status;
 use tonic::body::Body;
+use tonic::{Code, Status};
 use tower::{Layer, Service};
 
+use super::audited::Audited;
 use super::body::{observed, take_until};
 use super::rights;
 use crate::access::Caller;
 use crate::access::account::{Account, UserNames};
+use crate::access::audit::changes;
 use crate::access::tokens::Bearer;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
@@ -143,6 +145,17 @@ impl Guard {
         Ok(account)
     }
 
+    /// Begins the line of the audit log for a call that may change something. Strangers get none, since they
+    /// could fill the log.
+    fn audited(&self, request: &Request<Body>) -> Option<Audited> {
+        let path = request.uri().path();
+        let info = request.extensions().get::<ConnectionInfo>().filter(|_| changes(path))?;
+        let bearer = self.identify(&info.peer, request.headers()).ok()?;
+        let mut audited = Audited::new(self.daemon.clone(), &info.peer, path);
+        audited.user(&bearer.user, bearer.token_id.as_deref());
+        Some(audited)
+    }
+
     /// Identifies the caller. On the network a token takes precedence over the certificate of the
     /// program that presents it.
     fn identify(&self, peer: &Peer, headers: &HeaderMap) -> Result<Bearer, Error> {
@@ -160,6 +173,14 @@ impl Guard {
             },
         }
     }
+}
+
+/// Returns the response of a call after its line of the audit log is written.
+async fn answer(response: Response<Body>, audited: Option<Audited>) -> Response<Body> {
+    let Some(audited) = audited else { return response };
+    let status = Status::from_header_map(response.headers());
+    audited.answered(status.map_or(Code::Ok, |status| status.code())).await;
+    response
 }
 
 impl<S> Layer<S> for Guard {
@@ -185,10 +206,18 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let mut audited = self.guard.audited(&request);
         let (caller, permits, late) = match self.guard.admit(&request) {
             Ok(admitted) => admitted,
-            Err(error) => return Box::pin(async move { Ok(Status::from(error).into_http()) }),
+            Err(error) => {
+                let response = Status::from(error).into_http();
+                return Box::pin(async move { Ok(answer(response, audited).await) });
+            }
         };
+        if let Some(audited) = &mut audited {
+            audited.caller(&caller);
+            request.extensions_mut().insert(audited.note.clone());
+        }
         let path = request.uri().path().to_owned();
         let revoked = self.guard.metrics.streams(&path).then(|| {
             let revoked = rights::revoked(self.guard.daemon.clone(), caller.clone(), path);
@@ -206,7 +235,7 @@ where
         Box::pin(async move {
             let permit = match permit.await {
                 Ok(permit) => permit,
-                Err(error) => return Ok(Status::from(error).into_http()),
+                Err(error) => return Ok(answer(Status::from(error).into_http(), audited).await),
             };
             // A call holds its permits until the end of its response.
             let held = move |_: &_| {
@@ -214,8 +243,9 @@ where
             };
             let response = match tokio::time::timeout(limit, inner.call(request)).await {
                 Ok(response) => response?,
-                Err(_) => return Ok(Status::cancelled("Timeout expired").into_http()),
+                Err(_) => Status::cancelled("Timeout expired").into_http(),
             };
+            let response = answer(response, audited).await;
             drop(permit);
             Ok(response.map(|body| {
                 let body = observed(body, held);

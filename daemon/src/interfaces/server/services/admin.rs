@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use tonic::{Request, Response, Status};
 use traind_proto::v1::{
-    DrainRequest, DrainResponse, RemoveJobsRequest, RemoveJobsResponse, RemovedJob, admin_server,
+    DrainRequest, DrainResponse, ReadAuditRequest, ReadAuditResponse, RemoveJobsRequest,
+    RemoveJobsResponse, RemovedJob, admin_server,
 };
 
 use crate::clock;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
-use crate::interfaces::server::guard::peer;
+use crate::interfaces::server::guard::{audited, peer};
 use crate::interfaces::server::stream::{self, Messages, Sender};
 use crate::jobs::store::Removable;
 use crate::settings::Retention;
@@ -51,7 +52,7 @@ impl admin_server::Admin for Admin {
         &self,
         request: Request<RemoveJobsRequest>,
     ) -> Result<Response<RemoveJobsResponse>, Status> {
-        let by = peer::caller(&request)?.user;
+        let (by, note) = (peer::caller(&request)?.user, audited::note(&request));
         let RemoveJobsRequest { dry_run, keep_jobs, keep_days, page_token } = request.into_inner();
         let retention = Some(Retention { keep_jobs, keep_days })
             .filter(|retention| !retention.is_unlimited())
@@ -66,12 +67,25 @@ impl admin_server::Admin for Admin {
             token => token.parse().map_err(|_| Error::PageToken)?,
         };
         let page = self.daemon.remove_jobs(retention, dry_run, after).await?;
+        note.subject(&format!(
+            "{} jobs{}",
+            page.jobs.len(),
+            if dry_run { ", dry run" } else { "" }
+        ));
         if !dry_run && !page.jobs.is_empty() {
             tracing::info!(jobs = page.jobs.len(), by, "removed old jobs");
         }
         let next_page_token = page.next.map(|next| next.to_string()).unwrap_or_default();
         let jobs = page.jobs.into_iter().map(removed).collect();
         Ok(Response::new(RemoveJobsResponse { jobs, next_page_token }))
+    }
+
+    async fn read_audit(
+        &self,
+        request: Request<ReadAuditRequest>,
+    ) -> Result<Response<ReadAuditResponse>, Status> {
+        let lines = self.daemon.audited(request.into_inner().from).await?;
+        Ok(Response::new(ReadAuditResponse { lines }))
     }
 }
 

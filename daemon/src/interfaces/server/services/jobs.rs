@@ -11,7 +11,7 @@ use crate::control::admission::Submission;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
 use crate::interfaces::convert;
-use crate::interfaces::server::guard::peer;
+use crate::interfaces::server::guard::{audited, peer};
 use crate::interfaces::server::stream::Messages;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
@@ -79,9 +79,11 @@ impl v1::jobs_server::Jobs for Jobs {
         request: Request<v1::CreateJobRequest>,
     ) -> Result<Response<v1::Job>, Status> {
         self.admit_job()?;
-        let caller = peer::caller(&request)?;
+        let (caller, note) = (peer::caller(&request)?, audited::note(&request));
+        note.request_id(&request.get_ref().request_id);
         let submission = Submission::new(request.into_inner(), caller)?;
         let job = self.daemon.create(submission).await?;
+        note.subject(&job.id);
         Ok(Response::new(self.present(job)))
     }
 
@@ -90,8 +92,10 @@ impl v1::jobs_server::Jobs for Jobs {
         request: Request<v1::ForkJobRequest>,
     ) -> Result<Response<v1::Job>, Status> {
         self.admit_job()?;
-        let caller = peer::caller(&request)?;
+        let (caller, note) = (peer::caller(&request)?, audited::note(&request));
+        note.request_id(&request.get_ref().request_id);
         let job = self.daemon.fork(request.into_inner(), caller).await?;
+        note.subject(&job.id);
         Ok(Response::new(self.present(job)))
     }
 
@@ -100,8 +104,9 @@ impl v1::jobs_server::Jobs for Jobs {
         request: Request<v1::AdoptRunRequest>,
     ) -> Result<Response<v1::Job>, Status> {
         self.admit_job()?;
-        let caller = peer::caller(&request)?;
+        let (caller, note) = (peer::caller(&request)?, audited::note(&request));
         let job = self.daemon.adopt(request.into_inner(), caller).await?;
+        note.subject(&job.id);
         Ok(Response::new(self.present(job)))
     }
 
@@ -171,8 +176,10 @@ impl v1::jobs_server::Jobs for Jobs {
         &self,
         request: Request<v1::CancelJobRequest>,
     ) -> Result<Response<v1::Job>, Status> {
-        let by = peer::caller(&request)?;
+        let (by, note) = (peer::caller(&request)?, audited::note(&request));
+        note.subject(&request.get_ref().job_id);
         let job = self.daemon.cancel(&request.get_ref().job_id, &by).await?;
+        note.subject(&job.id);
         Ok(Response::new(self.present(job)))
     }
 

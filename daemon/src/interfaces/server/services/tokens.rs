@@ -9,7 +9,7 @@ use crate::access::tokens::{Token, is_user_name};
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
 use crate::interfaces::convert;
-use crate::interfaces::server::guard::peer;
+use crate::interfaces::server::guard::{audited, peer};
 use crate::jobs::store::Store;
 
 /// Ten years.
@@ -31,8 +31,9 @@ impl v1::tokens_server::Tokens for Tokens {
         &self,
         request: Request<v1::CreateTokenRequest>,
     ) -> Result<Response<v1::CreateTokenResponse>, Status> {
-        let by = peer::caller(&request)?.user;
+        let (by, note) = (peer::caller(&request)?.user, audited::note(&request));
         let (token, secret) = generate(request.into_inner())?;
+        note.subject(&format!("{} of {}", token.id, token.user));
         let stored = token.clone();
         let stored = self.daemon.store.run(move |store| store.create_token(&stored)).await;
         stored.map_err(Error::from)?;
@@ -55,8 +56,9 @@ impl v1::tokens_server::Tokens for Tokens {
         &self,
         request: Request<v1::RevokeTokenRequest>,
     ) -> Result<Response<v1::Token>, Status> {
-        let by = peer::caller(&request)?.user;
+        let (by, note) = (peer::caller(&request)?.user, audited::note(&request));
         let id = request.into_inner().id;
+        note.subject(&id);
         let wanted = id.clone();
         let found = self.daemon.store.run(move |store| store.revoke_token(&wanted)).await;
         let token = found.map_err(Error::from)?.ok_or(Error::NoToken { id })?;

@@ -1,0 +1,175 @@
+//! A line of the audit log, and the chain of their hashes.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::clock;
+
+/// The longest value of a field, in characters: some are words of callers.
+const CHARACTERS_MAX: usize = 256;
+
+/// A call that may have changed something.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub call: String,
+    pub user: String,
+    /// Empty if the caller has none.
+    pub role: String,
+    /// How the caller was identified.
+    pub origin: String,
+    /// The id of the caller's token, if one identified the caller.
+    pub token: String,
+    pub request_id: String,
+    /// The job, token or user that the call is about.
+    pub subject: String,
+    /// The name of the gRPC code.
+    pub outcome: String,
+}
+
+/// A line of the log.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Entry {
+    pub(super) number: u64,
+    time: String,
+    call: String,
+    user: String,
+    role: String,
+    origin: String,
+    token: String,
+    request_id: String,
+    subject: String,
+    outcome: String,
+    /// The hash of the line before; empty for the first one.
+    previous: String,
+    /// SHA-256 of the line with this field empty.
+    pub(super) hash: String,
+}
+
+impl Entry {
+    /// The entry for an event that happens now.
+    pub(super) fn of(event: Event, number: u64, previous: &str) -> Entry {
+        let clip = |text: String| text.chars().take(CHARACTERS_MAX).collect::<String>();
+        let mut entry = Entry {
+            number,
+            time: clock::timestamp(clock::now()).to_string(),
+            call: clip(event.call),
+            user: clip(event.user),
+            role: clip(event.role),
+            origin: clip(event.origin),
+            token: clip(event.token),
+            request_id: clip(event.request_id),
+            subject: clip(event.subject),
+            outcome: clip(event.outcome),
+            previous: previous.to_owned(),
+            hash: String::new(),
+        };
+        entry.hash = entry.digest();
+        entry
+    }
+
+    /// The entry as a line without its end.
+    pub(super) fn line(&self) -> String {
+        // Numbers and texts can always be written.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    fn digest(&self) -> String {
+        let unsealed = Entry { hash: String::new(), ..self.clone() };
+        let digest = Sha256::digest(unsealed.line().as_bytes());
+        digest.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+/// A problem of the log.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Broken {
+    #[error("the line after entry {0} is no entry of the audit log")]
+    NotAnEntry(u64),
+    #[error("entry {0} was changed")]
+    Changed(u64),
+    #[error("entry {found} follows entry {last}: entries are missing")]
+    Missing { last: u64, found: u64 },
+    #[error("entry {0} does not continue the entry before it, which was replaced")]
+    Detached(u64),
+}
+
+/// Verifies lines one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    last: Option<(u64, String)>,
+}
+
+impl Chain {
+    /// The number and the hash of the last line.
+    pub(crate) fn last(&self) -> Option<(u64, &str)> {
+        self.last.as_ref().map(|(number, hash)| (*number, hash.as_str()))
+    }
+
+    /// Checks the next line. The first line of a log whose older files were removed may have any number.
+    pub(crate) fn check(&mut self, line: &str) -> Result<(), Broken> {
+        let last = self.last.as_ref().map_or(0, |(number, _)| *number);
+        let entry: Entry = serde_json::from_str(line).map_err(|_| Broken::NotAnEntry(last))?;
+        let number = entry.number;
+        if entry.line() != line || entry.digest() != entry.hash {
+            return Err(Broken::Changed(number));
+        }
+        if let Some((last, hash)) = &self.last {
+            if number != last + 1 {
+                return Err(Broken::Missing { last: *last, found: number });
+            }
+            if entry.previous != *hash {
+                return Err(Broken::Detached(number));
+            }
+        }
+        self.last = Some((number, entry.hash));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines() -> Vec<String> {
+        let (mut lines, mut previous) = (Vec::new(), String::new());
+        for number in 1..=4 {
+            let event = Event { user: format!("user-{number}"), ..Event::default() };
+            let entry = Entry::of(event, number, &previous);
+            previous.clone_from(&entry.hash);
+            lines.push(entry.line());
+        }
+        lines
+    }
+
+    fn check(change: impl FnOnce(&mut Vec<String>), expect: Option<Broken>) {
+        let mut lines = lines();
+        change(&mut lines);
+        let mut chain = Chain::default();
+        let broken = lines.iter().find_map(|line| chain.check(line).err());
+        assert_eq!(broken, expect);
+    }
+
+    #[test]
+    fn tampering_is_found() {
+        check(|_| {}, None);
+        check(|lines| drop(lines.remove(0)), None);
+        check(|lines| lines[1] = lines[1].replace("user-2", "user-9"), Some(Broken::Changed(2)));
+        check(|lines| lines[1] += " ", Some(Broken::Changed(2)));
+        check(|lines| drop(lines.remove(1)), Some(Broken::Missing { last: 1, found: 3 }));
+        check(|lines| lines.swap(1, 2), Some(Broken::Missing { last: 1, found: 3 }));
+        check(|lines| lines[2] = "{}".into(), Some(Broken::NotAnEntry(2)));
+        let forged = Entry::of(Event::default(), 2, "").line();
+        check(|lines| lines[1] = forged, Some(Broken::Detached(2)));
+        let reseal = |lines: &mut Vec<String>| {
+            let first: Entry = serde_json::from_str(&lines[0]).unwrap();
+            lines[1] = Entry::of(Event::default(), 2, &first.hash).line();
+        };
+        check(reseal, Some(Broken::Detached(3)));
+    }
+}
