@@ -64,13 +64,14 @@ DATA = families.DATA | {"sft": {"max_length": 64, "assistant_only_loss": True}, 
 DPO = {"dpo": {"disable_dropout": False}}
 ADAPTERS = {"peft": {"method": "lora", "target_modules": "all-linear", "lora_dropout": DROPOUT, "use_dora": True}}
 ENCODER_DROPOUT = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
+DECODERS = ["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "smollm3", "granite", "olmo2"]
 DROPOUT_KEYS = {
     "distilbert": ["dropout", "attention_dropout"],
     "gpt2": ["resid_pdrop", "embd_pdrop", "attn_pdrop"],
     "phi3": ["attention_dropout", "resid_pdrop"],
     **dict.fromkeys(["t5", "mt5"], ["dropout_rate"]),
     **dict.fromkeys(["bart", "mbart"], ["dropout", "attention_dropout", "activation_dropout"]),
-    **dict.fromkeys(["llama", "mistral", "qwen2", "qwen3", "gemma"], ["attention_dropout"]),
+    **dict.fromkeys(DECODERS, ["attention_dropout"]),
 }
 
 

@@ -35,6 +35,8 @@ CASES = {
     ("qwen2", "causal-lm"): [{"r": 4, "bias": "lora_only"}],
     ("qwen3", "causal-lm"): [{"r": 4}],
     ("gemma", "causal-lm"): [{"r": 4}],
+    ("gemma3_text", "causal-lm"): [{"r": 4}],
+    ("olmo2", "causal-lm"): [{"r": 4, "target_modules": "all-linear"}],
     ("phi3", "causal-lm"): [{"r": 4, "target_modules": ["qkv_proj", "down_proj"]}],
     ("xlm-roberta", "sequence-classification"): [{"r": 4}],
     ("t5", "seq2seq-lm"): [{"r": 4}, {"r": 4, "target_modules": "all-linear", "use_dora": True}],

@@ -40,6 +40,8 @@ CASES = [
     ("qwen3", "messages", [BFD]),
     ("gemma", "messages", [ANSWERS | BFD]),
     ("phi3", "prompts", [BFD]),
+    ("gemma3_text", "messages", [BFD]),
+    ("smollm3", "messages", [BFD]),
 ]
 
 

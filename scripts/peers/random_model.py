@@ -55,6 +55,11 @@ DECODERS = {
     "qwen3": transformers.Qwen3Config,
     "gemma": transformers.GemmaConfig,
     "phi3": transformers.Phi3Config,
+    "gemma2": transformers.Gemma2Config,
+    "gemma3_text": transformers.Gemma3TextConfig,
+    "smollm3": transformers.SmolLM3Config,
+    "granite": transformers.GraniteConfig,
+    "olmo2": transformers.Olmo2Config,
 }
 
 

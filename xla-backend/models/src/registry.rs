@@ -3,9 +3,10 @@
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
-use crate::families::{
-    bart, bert, distilbert, gemma, gpt2, llama, mistral, phi3, qwen2, qwen3, roberta, t5, vit,
+use crate::families::decoders::{
+    gemma, gemma2, gemma3, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3,
 };
+use crate::families::{bart, bert, distilbert, gpt2, roberta, t5, vit};
 pub use crate::family::{Family, FamilyModel, tasks};
 use crate::model::Model;
 use crate::tasks::Task;
@@ -22,7 +23,12 @@ pub const FAMILIES: &[&dyn Family] = &[
     &qwen2::FAMILY,
     &qwen3::FAMILY,
     &gemma::FAMILY,
+    &gemma2::FAMILY,
+    &gemma3::FAMILY,
     &phi3::FAMILY,
+    &smollm3::FAMILY,
+    &granite::FAMILY,
+    &olmo2::FAMILY,
     &t5::FAMILY,
     &t5::MT5_FAMILY,
     &bart::FAMILY,

@@ -128,3 +128,11 @@ fn rotary_decoders_generate_the_tokens_of_transformers() {
     check("llama-causal-lm");
     check("mistral-causal-lm");
 }
+
+#[test]
+fn decoders_of_two_kinds_of_layers_generate_the_tokens_of_transformers() {
+    check("gemma2-causal-lm");
+    check("gemma3-causal-lm");
+    check("smollm3-causal-lm");
+    check("olmo2-causal-lm");
+}

@@ -5,12 +5,10 @@
 
 use traind_xla::Tensor;
 
-use super::config::{DecoderAttentionConfig, DecoderConfig};
+use super::config::{DecoderAttentionConfig, DecoderConfig, HeadsNorm};
 use super::linear;
 use crate::error::Result;
-use crate::layers::{
-    AttentionMask, Heads, Linear, RmsNorm, RotaryTable, attend_heads, split_heads,
-};
+use crate::layers::{AttentionMask, Heads, Linear, RotaryTable, attend_heads, split_heads};
 use crate::model::Forward;
 use crate::parameters::ParameterPath;
 
@@ -19,7 +17,7 @@ pub(super) struct Attention {
     config: DecoderAttentionConfig,
     projections: Projections,
     /// The norms of queries and of keys.
-    norms: Option<[RmsNorm; 2]>,
+    norms: Option<[HeadsNorm; 2]>,
     output: Linear,
 }
 
@@ -36,40 +34,44 @@ impl Attention {
         let (attention, hidden) = (&config.attention, config.hidden_size);
         let std = config.initializer_range;
         let projections = Projections::new(&mut path, config);
-        let norms = attention
-            .norm
-            .then(|| ["q_norm", "k_norm"].map(|name| config.head_norm(path.at(name))));
+        let norms = config.query_norms(&mut path);
         let output = path.at("o_proj");
         let output = linear(output, attention.queries(), hidden, attention.output_bias, std);
         Attention { config: attention.clone(), projections, norms, output }
     }
 
-    /// `x` [B S, H] attends to itself.
+    /// `x` [B S, H] attends to itself, without a table regardless of positions.
     pub(super) fn forward(
         &self,
         cx: &Forward<'_>,
         x: &Tensor,
         mask: &AttentionMask,
-        rotary: &RotaryTable,
+        rotary: Option<&RotaryTable>,
     ) -> Result<Tensor> {
         let (rows, size) = (mask.rows(), self.config.head_dim);
         let projected = self.projections.forward(cx, &cx.fan_out(x)?, &self.config)?;
         // This core's heads.
         let split = |x: &Tensor| split_heads(x, rows, x.dims()[1] / size);
         let [query, key, value] = &projected;
-        let (mut query, mut key, value) = (split(query)?, split(key)?, split(value)?);
-        if let Some([query_norm, key_norm]) = &self.norms {
-            (query, key) = (query_norm.forward(cx, &query)?, key_norm.forward(cx, &key)?);
-        }
-        let turned = |x: &Tensor| Ok(rotary.rotate(x)?.convert(cx.compute_dtype())?);
-        let (query, key): (Result<Tensor>, Result<Tensor>) = (turned(&query), turned(&key));
-        let [key, value] = cx.with_cached([key?, value])?;
+        let norms = self.norms.as_ref().map_or([None, None], |norms| norms.each_ref().map(Some));
+        let turned = |x: &Tensor, norm: Option<&HeadsNorm>| -> Result<Tensor> {
+            let x = match norm {
+                None => split(x)?,
+                Some(HeadsNorm::Each(norm)) => norm.forward(cx, &split(x)?)?,
+                Some(HeadsNorm::Whole(norm)) => split(&norm.forward(cx, x)?)?,
+            };
+            let x = rotary.map_or_else(|| Ok(x.clone()), |rotary| rotary.rotate(&x))?;
+            Ok(x.convert(cx.compute_dtype())?)
+        };
+        let (query, key) = (turned(query, norms[0])?, turned(key, norms[1])?);
+        let [key, value] = cx.with_cached([key, split(value)?])?;
         let heads = Heads {
             num_heads: self.config.num_attention_heads,
-            scale: (self.config.head_dim as f64).powf(-0.5),
+            scale: self.config.scale,
+            score_cap: self.config.score_cap,
             dropout: self.config.dropout,
         };
-        let attended = attend_heads(cx, [&query?, &key, &value], mask, &heads)?;
+        let attended = attend_heads(cx, [&query, &key, &value], mask, &heads)?;
         self.output.forward(cx, &attended)
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::config::ModelConfig;
 use crate::error::Result;
-use crate::layers::{Activation, RmsNorm, Rotary, Scale};
+use crate::heads::LogitsTransform;
+use crate::layers::{Activation, DividedRmsNorm, RmsNorm, Rotary, Scale};
 use crate::parameters::{Dimension, ParameterPath};
 
 /// A config, resolved: transformers' defaults where the file is silent.
@@ -22,9 +23,14 @@ pub(crate) struct DecoderConfig {
     /// The factor of the word embeddings, where there is one.
     pub embedding_scale: Option<f64>,
     pub residual_dropout: f64,
-    pub rotary: Rotary,
+    /// The factor of the outputs of attention and feed-forward network, where there is one.
+    pub residual_scale: Option<f64>,
+    pub norms: NormPlacement,
+    /// The rotary embedding of each layer; `None` for layers without positions.
+    pub rotaries: Vec<Option<Rotary>>,
     /// The positions that a token of each layer sees, itself among them; `None` for all.
     pub windows: Vec<Option<usize>>,
+    pub logits: LogitsTransform,
     pub initializer_range: f64,
     pub pad_token_id: Option<usize>,
     pub tie_word_embeddings: bool,
@@ -40,8 +46,38 @@ pub(crate) struct DecoderAttentionConfig {
     /// Whether the projections to queries, keys and values have biases.
     pub input_bias: bool,
     pub output_bias: bool,
-    /// Whether queries and keys are normalized head by head.
-    pub norm: bool,
+    /// How queries and keys are normalized.
+    pub norm: QueryNorm,
+    /// The factor of scores.
+    pub scale: f64,
+    /// The bound of scores, to which tanh compresses them.
+    pub score_cap: Option<f64>,
+}
+
+/// How queries and keys are normalized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueryNorm {
+    None,
+    /// Head by head.
+    Heads,
+    /// All heads together.
+    Whole,
+}
+
+/// Where norms stand beside attention and feed-forward network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NormPlacement {
+    Before,
+    /// Before the residual connection.
+    After,
+    BeforeAndAfter,
+}
+
+/// A norm of queries or keys.
+#[derive(Debug)]
+pub(super) enum HeadsNorm {
+    Each(RmsNorm),
+    Whole(DividedRmsNorm),
 }
 
 impl DecoderConfig {
@@ -50,8 +86,23 @@ impl DecoderConfig {
     }
 
     /// The norm of the heads of queries or keys.
-    pub(super) fn head_norm(&self, path: ParameterPath<'_>) -> RmsNorm {
+    fn head_norm(&self, path: ParameterPath<'_>) -> RmsNorm {
         RmsNorm::of_heads(path, self.attention.head_dim, self.rms_norm_eps, self.norm_scale)
+    }
+
+    /// The norms of all heads of queries and of keys, `None` where they have none.
+    pub(super) fn query_norms(&self, path: &mut ParameterPath<'_>) -> Option<[HeadsNorm; 2]> {
+        let attention = &self.attention;
+        let widths = [("q_norm", attention.queries()), ("k_norm", attention.keys())];
+        match attention.norm {
+            QueryNorm::None => None,
+            QueryNorm::Heads => {
+                Some(widths.map(|(name, _)| HeadsNorm::Each(self.head_norm(path.at(name)))))
+            }
+            QueryNorm::Whole => Some(widths.map(|(name, width)| {
+                HeadsNorm::Whole(DividedRmsNorm::new(path.at(name), width, self.rms_norm_eps))
+            })),
+        }
     }
 
     pub(super) fn num_hidden_layers(&self) -> usize {

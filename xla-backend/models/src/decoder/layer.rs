@@ -1,11 +1,11 @@
-//! One layer: norms stand before attention and feed-forward network.
+//! One layer: attention and feed-forward network, with norms before or behind them.
 //!
 //! B rows, S positions, H hidden.
 
 use traind_xla::{DType, Tensor};
 
 use super::attention::Attention;
-use super::config::DecoderConfig;
+use super::config::{DecoderConfig, NormPlacement};
 use super::mlp::Mlp;
 use crate::error::Result;
 use crate::layers::{AttentionMask, RmsNorm, RotaryTable, dropout};
@@ -14,22 +14,51 @@ use crate::parameters::ParameterPath;
 
 #[derive(Debug)]
 pub(super) struct Layer {
-    attention_norm: RmsNorm,
+    attention_norms: Norms,
     attention: Attention,
-    mlp_norm: RmsNorm,
+    mlp_norms: Norms,
     mlp: Mlp,
     dropout: f64,
+    /// The factor of what is added to the residual.
+    scale: Option<f64>,
+}
+
+/// The norms around attention or a feed-forward network.
+#[derive(Debug)]
+struct Norms {
+    before: Option<RmsNorm>,
+    after: Option<RmsNorm>,
 }
 
 impl Layer {
     pub(super) fn new(mut path: ParameterPath<'_>, config: &DecoderConfig) -> Layer {
-        let hidden = config.hidden_size;
+        let (hidden, norms) = (config.hidden_size, config.norms);
+        let mut norm = |name: &str| Some(config.rms_norm(path.at(name), hidden));
+        // Without norms behind, `post_attention_layernorm` is that before the feed-forward network.
+        let [attention_norms, mlp_norms] = match norms {
+            NormPlacement::Before => [
+                Norms { before: norm("input_layernorm"), after: None },
+                Norms { before: norm("post_attention_layernorm"), after: None },
+            ],
+            NormPlacement::After => [
+                Norms { before: None, after: norm("post_attention_layernorm") },
+                Norms { before: None, after: norm("post_feedforward_layernorm") },
+            ],
+            NormPlacement::BeforeAndAfter => [
+                Norms { before: norm("input_layernorm"), after: norm("post_attention_layernorm") },
+                Norms {
+                    before: norm("pre_feedforward_layernorm"),
+                    after: norm("post_feedforward_layernorm"),
+                },
+            ],
+        };
         Layer {
-            attention_norm: config.rms_norm(path.at("input_layernorm"), hidden),
+            attention_norms,
             attention: Attention::new(path.at("self_attn"), config),
-            mlp_norm: config.rms_norm(path.at("post_attention_layernorm"), hidden),
+            mlp_norms,
             mlp: Mlp::new(path.at("mlp"), config),
             dropout: config.residual_dropout,
+            scale: config.residual_scale,
         }
     }
 
@@ -39,15 +68,38 @@ impl Layer {
         cx: &Forward<'_>,
         x: &Tensor,
         mask: &AttentionMask,
-        rotary: &RotaryTable,
+        rotary: Option<&RotaryTable>,
     ) -> Result<Tensor> {
-        let normal = self.attention_norm.forward(cx, x)?;
-        let x = self.add(cx, x, &self.attention.forward(cx, &normal, mask, rotary)?)?;
-        let normal = self.mlp_norm.forward(cx, &x)?;
-        self.add(cx, &x, &self.mlp.forward(cx, &normal)?)
+        let attend = |x: &Tensor| self.attention.forward(cx, x, mask, rotary);
+        let x = self.add(cx, x, &self.attention_norms.around(cx, x, attend)?)?;
+        let mlp = |x: &Tensor| self.mlp.forward(cx, x);
+        self.add(cx, &x, &self.mlp_norms.around(cx, &x, mlp)?)
     }
 
     fn add(&self, cx: &Forward<'_>, residual: &Tensor, x: &Tensor) -> Result<Tensor> {
-        Ok(residual.add(&dropout(cx, x, self.dropout)?.convert(DType::F32)?)?)
+        let x = dropout(cx, x, self.dropout)?.convert(DType::F32)?;
+        match self.scale {
+            Some(scale) => Ok(residual.add(&x.mul_scalar(scale)?)?),
+            None => Ok(residual.add(&x)?),
+        }
+    }
+}
+
+impl Norms {
+    /// Applies `body` to `x` between the norms.
+    fn around(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        body: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let y = match &self.before {
+            Some(norm) => body(&norm.forward(cx, x)?)?,
+            None => body(x)?,
+        };
+        match &self.after {
+            Some(norm) => norm.forward(cx, &y.convert(DType::F32)?),
+            None => Ok(y),
+        }
     }
 }

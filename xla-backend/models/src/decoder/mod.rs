@@ -15,15 +15,17 @@ use std::ops::Range;
 
 use traind_xla::{DType, Tensor};
 
-pub(crate) use config::{DecoderAttentionConfig, DecoderConfig};
-pub(crate) use rope::resolve as resolve_rope;
+pub(crate) use config::{DecoderAttentionConfig, DecoderConfig, NormPlacement, QueryNorm};
+pub(crate) use rope::{
+    LayerKind, resolve as resolve_rope, resolve_of_kind as resolve_rope_of_kind,
+};
 
 use crate::body::Body;
 use crate::error::{Error, Result};
 use crate::flops;
 use crate::layers::{
-    AttentionMask, Embedding, Linear, RmsNorm, causal_mask, flatten_tokens, with_noise,
-    within_texts,
+    AttentionMask, Embedding, Linear, RmsNorm, Rotary, RotaryTable, causal_mask, flatten_tokens,
+    with_noise, within_texts,
 };
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
@@ -71,6 +73,23 @@ impl Decoder {
         with_noise(cx, &scaled)
     }
 
+    /// A table for each rotary embedding that some of `layers` has.
+    fn tables(
+        &self,
+        cx: &Forward<'_>,
+        positions: usize,
+        position_ids: Option<&Tensor>,
+        layers: Range<usize>,
+    ) -> Result<Vec<(&Rotary, RotaryTable)>> {
+        let mut tables: Vec<(&Rotary, RotaryTable)> = Vec::new();
+        for rotary in self.config.rotaries[layers].iter().flatten() {
+            if tables.iter().all(|(known, _)| *known != rotary) {
+                tables.push((rotary, rotary.table(cx, positions, position_ids)?));
+            }
+        }
+        Ok(tables)
+    }
+
     /// A mask for each window that some of `layers` has.
     fn masks(
         &self,
@@ -108,6 +127,7 @@ impl Body for Decoder {
 
     fn traces_alike(&self, layer: usize, other: usize) -> bool {
         self.config.windows[layer] == self.config.windows[other]
+            && self.config.rotaries[layer] == self.config.rotaries[other]
     }
 
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
@@ -128,13 +148,14 @@ impl Body for Decoder {
     ) -> Result<HiddenStates> {
         let present = batch.get("attention_mask")?;
         let position_ids = batch.optional("position_ids");
-        let rotary = self.config.rotary.table(cx, present.dims()[1], position_ids)?;
+        let tables = self.tables(cx, present.dims()[1], position_ids, layers.clone())?;
         let masks = self.masks(cx, batch, layers.clone())?;
         let mut x = states.last;
         for index in layers {
             let (layer, mask) = (&self.layers[index], &masks[&self.config.windows[index]]);
-            x =
-                cx.layer(&format!("layer{index}"), &x, |cx| layer.forward(cx, &x, mask, &rotary))?;
+            let rotary = self.config.rotaries[index].as_ref();
+            let table = tables.iter().find(|(own, _)| Some(*own) == rotary).map(|(_, table)| table);
+            x = cx.layer(&format!("layer{index}"), &x, |cx| layer.forward(cx, &x, mask, table))?;
         }
         Ok(HiddenStates::of(x))
     }

@@ -10,18 +10,39 @@ use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::layers::Rotary;
 
-const DEFAULT_THETA: f64 = 10_000.0;
+/// The rotary embedding of a config for heads of `head_dim`, with a base of `theta` where the config
+/// has none.
+pub(crate) fn resolve(config: &ModelConfig, head_dim: usize, theta: f64) -> Result<Rotary> {
+    let kind = LayerKind { section: None, theta_key: "rope_theta", theta, is_scaled: true };
+    resolve_of_kind(config, head_dim, &kind)
+}
 
-/// The rotary embedding of a config for heads of `head_dim`.
-pub(crate) fn resolve(config: &ModelConfig, head_dim: usize) -> Result<Rotary> {
-    let rope = RopeConfig::read(config)?;
+/// The layers of a rotary embedding, in configs where not all have the same.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LayerKind {
+    /// Their section of `rope_parameters`.
+    pub section: Option<&'static str>,
+    /// The base of frequencies outside of the section.
+    pub theta_key: &'static str,
+    pub theta: f64,
+    /// Whether `rope_scaling` applies to them.
+    pub is_scaled: bool,
+}
+
+/// The rotary embedding of the layers of a kind.
+pub(crate) fn resolve_of_kind(
+    config: &ModelConfig,
+    head_dim: usize,
+    kind: &LayerKind,
+) -> Result<Rotary> {
+    let rope = RopeConfig::read(config, kind)?;
     let share = rope.number_or("partial_rotary_factor", 1.0)?;
     let dim = (head_dim as f64 * share) as usize;
     if dim < 2 || !dim.is_multiple_of(2) || dim > head_dim {
         let problem = format!("{share} of head size {head_dim} is not an even width");
         return Err(rope.error("partial_rotary_factor", problem));
     }
-    let theta = rope.number_or("rope_theta", DEFAULT_THETA)?;
+    let theta = rope.theta()?;
     let plain = frequencies(theta, dim);
     let mut attention_factor = 1.0;
     let inverse_frequencies = match rope.kind()? {
@@ -111,15 +132,29 @@ struct RopeConfig<'a> {
     config: &'a ModelConfig,
     section: &'static str,
     keys: Option<&'a Map<String, Value>>,
+    kind: LayerKind,
 }
 
 impl<'a> RopeConfig<'a> {
-    fn read(config: &'a ModelConfig) -> Result<RopeConfig<'a>> {
+    fn read(config: &'a ModelConfig, kind: &LayerKind) -> Result<RopeConfig<'a>> {
         let section = match config.object("rope_scaling")? {
-            Some(_) => "rope_scaling",
-            None => "rope_parameters",
+            Some(_) if kind.is_scaled => "rope_scaling",
+            _ => "rope_parameters",
         };
-        Ok(RopeConfig { config, section, keys: config.object(section)? })
+        let keys = config.object(section)?;
+        let of_kind = || keys?.get(kind.section?)?.as_object();
+        let keys = match (section, kind.section) {
+            ("rope_parameters", Some(_)) => of_kind(),
+            _ => keys,
+        };
+        Ok(RopeConfig { config, section, keys, kind: *kind })
+    }
+
+    /// The base of frequencies, of the section or else of the config itself.
+    fn theta(&self) -> Result<f64> {
+        let own = self.keys.is_some_and(|keys| keys.contains_key("rope_theta"));
+        let key = if own { "rope_theta" } else { self.kind.theta_key };
+        self.number_or(key, self.kind.theta)
     }
 
     /// `rope_type`, which was once `type`.

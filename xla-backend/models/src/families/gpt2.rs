@@ -13,7 +13,9 @@ use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
 use crate::flops;
-use crate::heads::{CausalLmHead, LastTokenClassifier, SPAN_SCORES, SpanHead, TokenClassifier};
+use crate::heads::{
+    CausalLmHead, LastTokenClassifier, LogitsTransform, SPAN_SCORES, SpanHead, TokenClassifier,
+};
 use crate::layers::{
     Activation, AttentionMask, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding,
     attend, causal_mask, check_heads, dropout, flatten_tokens, with_noise, within_texts,
@@ -153,7 +155,12 @@ impl Gpt2Config {
         let head_size = (self.n_embd / self.n_head) as f64;
         let by_size = if self.scale_attn_weights { head_size.powf(-0.5) } else { 1.0 };
         let by_layer = if self.scale_attn_by_inverse_layer_idx { layer + 1 } else { 1 };
-        Heads { num_heads: self.n_head, scale: by_size / by_layer as f64, dropout: self.attn_pdrop }
+        Heads {
+            num_heads: self.n_head,
+            scale: by_size / by_layer as f64,
+            score_cap: None,
+            dropout: self.attn_pdrop,
+        }
     }
 }
 
@@ -343,7 +350,15 @@ fn causal_lm(config: ModelConfig) -> Result<Box<dyn Model>> {
             let vocabulary = Dimension::vocabulary(vocab_size);
             Linear::without_bias(root.at("lm_head"), hidden_size, vocabulary, std)
         };
-        Ok((body, CausalLmHead { decoder, hidden_size, vocab_size }))
+        Ok((
+            body,
+            CausalLmHead {
+                decoder,
+                hidden_size,
+                vocab_size,
+                transform: LogitsTransform::default(),
+            },
+        ))
     })
 }
 

@@ -1,12 +1,12 @@
 //! Causal language modeling: one linear layer without bias, usually the word
 //! embeddings themselves.
 
-use traind_xla::Tensor;
+use traind_xla::{DType, Tensor};
 
-use super::{Head, LanguageModelHead, vocabulary_logits};
+use super::{Head, LanguageModelHead, of_vocabulary};
 use crate::error::Result;
 use crate::flops;
-use crate::layers::Linear;
+use crate::layers::{Linear, capped};
 use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
 use crate::tasks::{causal_lm, token_labels};
 use crate::tensor_parallel::Logits;
@@ -16,11 +16,32 @@ pub(crate) struct CausalLmHead {
     pub decoder: Linear,
     pub hidden_size: usize,
     pub vocab_size: usize,
+    pub transform: LogitsTransform,
+}
+
+/// The change of logits behind the last layer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LogitsTransform {
+    /// The number that they are divided by (Granite).
+    pub divisor: Option<f64>,
+    /// The bound to which tanh compresses them (Gemma 2).
+    pub cap: Option<f64>,
+}
+
+impl LogitsTransform {
+    fn apply(&self, logits: Tensor) -> Result<Tensor> {
+        let logits = match self.divisor {
+            Some(divisor) => logits.mul_scalar(1.0 / divisor)?,
+            None => logits,
+        };
+        self.cap.map_or_else(|| Ok(logits.clone()), |cap| capped(&logits, cap))
+    }
 }
 
 impl LanguageModelHead for CausalLmHead {
     fn logits(&self, cx: &Forward<'_>, hidden_states: &Tensor) -> Result<Logits> {
-        vocabulary_logits(cx, &self.decoder, hidden_states, self.vocab_size)
+        let logits = self.decoder.forward(cx, &cx.fan_out(hidden_states)?)?;
+        of_vocabulary(cx, &self.transform.apply(logits.convert(DType::F32)?)?, self.vocab_size)
     }
 }
 

@@ -14,7 +14,7 @@ mod token_classifier;
 
 use traind_xla::{DType, Tensor};
 
-pub(crate) use causal_lm::CausalLmHead;
+pub(crate) use causal_lm::{CausalLmHead, LogitsTransform};
 pub(crate) use first_token_classifier::FirstTokenClassifier;
 pub(crate) use last_token_classifier::LastTokenClassifier;
 pub(crate) use masked_lm::{MaskedLmHead, MaskedLmNames, Predicts};

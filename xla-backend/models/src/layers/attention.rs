@@ -60,7 +60,8 @@ impl Attention {
             names.map(|name| Linear::new(path.at(name), size, heads, config.initializer_range));
         let head_size = (size / config.num_heads) as f64;
         let scale = head_size.powf(-0.5);
-        let heads = Heads { num_heads: config.num_heads, scale, dropout: config.dropout };
+        let heads =
+            Heads { num_heads: config.num_heads, scale, score_cap: None, dropout: config.dropout };
         Attention { query, key, value, heads }
     }
 
@@ -104,6 +105,8 @@ pub struct Heads {
     pub num_heads: usize,
     /// The factor of scores.
     pub scale: f64,
+    /// The bound of scores, to which tanh compresses them before the mask (Gemma 2). No kernel has it.
+    pub score_cap: Option<f64>,
     pub dropout: f64,
 }
 
@@ -143,15 +146,22 @@ pub fn attend_heads(
     let spec = AttentionSpec { num_heads, scale: heads.scale, dropout };
     let has_kernel = spec.has_kernel(cx.trace.kernels(), query.shape());
     let is_one = key.dims()[1] == positions && (has_kernel || positions >= LONG_ROW);
+    let is_one = is_one && heads.score_cap.is_none();
     if let Some(visible) = mask.visible_keys().filter(|_| is_one) {
         let random = cx.random_of_heads(num_heads)?;
         let [query, key, value] = [query, key, value].map(join_heads);
         return Ok(query?.attention(&key?, &value?, visible, spec, random.as_ref())?);
     }
-    let scores = scores(query, key)?.convert(DType::F32)?;
-    let shares = scores.mul_scalar(heads.scale)?.add(mask.added())?.softmax(3)?;
+    let scores = scores(query, key)?.convert(DType::F32)?.mul_scalar(heads.scale)?;
+    let scores = heads.score_cap.map_or_else(|| Ok(scores.clone()), |cap| capped(&scores, cap))?;
+    let shares = scores.add(mask.added())?.softmax(3)?;
     let shares = dropout_of_heads(cx, &shares, heads.dropout)?.convert(value.dtype())?;
     Ok(weighted(&shares, value)?.reshape(&[rows * positions, num_heads * size])?)
+}
+
+/// `x` compressed into -cap to cap by tanh.
+pub fn capped(x: &Tensor, cap: f64) -> Result<Tensor> {
+    Ok(x.mul_scalar(1.0 / cap)?.tanh()?.mul_scalar(cap)?)
 }
 
 /// [B, S, N, D] to [B S, N D].

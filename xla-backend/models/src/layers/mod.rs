@@ -18,7 +18,8 @@ mod rotary;
 
 pub use activation::Activation;
 pub use attention::{
-    Attention, AttentionConfig, Heads, attend, attend_heads, check_heads, split_heads, states_of,
+    Attention, AttentionConfig, Heads, attend, attend_heads, capped, check_heads, split_heads,
+    states_of,
 };
 pub use attention_mask::{AttentionMask, additive_mask, causal_mask, within_texts};
 pub use conv1d::Conv1d;
@@ -29,7 +30,7 @@ pub use layer_norm::LayerNorm;
 pub use linear::Linear;
 pub use offset_position_embedding::OffsetPositionEmbedding;
 pub use patch_embedding::{ImageSizes, PatchEmbedding};
-pub use rms_norm::{RmsNorm, Scale};
+pub use rms_norm::{DividedRmsNorm, RmsNorm, Scale};
 pub use rotary::{Rotary, RotaryTable};
 
 use traind_xla::Tensor;

@@ -1,10 +1,10 @@
 //! Root-mean-square normalization over the last axis (`LlamaRMSNorm`).
 
-use traind_xla::Tensor;
+use traind_xla::{DType, Tensor};
 
 use crate::error::Result;
 use crate::model::Forward;
-use crate::parameters::{Init, ParameterPath, Role};
+use crate::parameters::{Dimension, Init, ParameterPath, Partition, Role};
 
 #[derive(Clone, Debug)]
 pub struct RmsNorm {
@@ -49,5 +49,42 @@ impl RmsNorm {
             Scale::OnePlusWeight => weight.add_scalar(1.0)?,
         };
         Ok(x.rms_norm(&scale, self.epsilon)?)
+    }
+}
+
+/// A norm over features of which each core that shares the layer may have a part.
+#[derive(Clone, Debug)]
+pub struct DividedRmsNorm {
+    weight: String,
+    epsilon: f64,
+    /// The heads of keys, of which several cores may have the same.
+    shared_heads: Option<usize>,
+}
+
+impl DividedRmsNorm {
+    pub fn new(mut path: ParameterPath<'_>, width: Dimension, epsilon: f64) -> DividedRmsNorm {
+        let weight = path.declare("weight", Role::Norm, &[width], Init::Ones);
+        let shared_heads = match width.partition {
+            Partition::SharedHeads { num_heads } => Some(num_heads),
+            _ => None,
+        };
+        DividedRmsNorm { weight, epsilon, shared_heads }
+    }
+
+    /// f32[N, W], where W are this core's features: the mean of their squares is that of all cores.
+    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
+        let weight = cx.parameter(&self.weight)?;
+        let weight = match self.shared_heads {
+            Some(heads) => cx.fan_out_copies(weight, heads)?,
+            None => weight,
+        };
+        if cx.core_count() == 1 {
+            return Ok(x.rms_norm(&weight, self.epsilon)?);
+        }
+        let x = x.convert(DType::F32)?;
+        let width = x.dims()[1] * cx.core_count();
+        let squares = cx.share_sum(&x.mul(&x)?.sum_keep(&[1])?)?;
+        let factor = squares.mul_scalar(1.0 / width as f64)?.add_scalar(self.epsilon)?.rsqrt()?;
+        Ok(x.mul(&factor)?.mul(&weight)?)
     }
 }

@@ -62,7 +62,9 @@ impl Lora {
             "bert" | "roberta" | "xlm-roberta" => &["query", "value"],
             "distilbert" => &["q_lin", "v_lin"],
             "gpt2" => &["c_attn"],
-            "llama" | "mistral" | "gemma" | "qwen2" | "qwen3" => &["q_proj", "v_proj"],
+            "llama" | "mistral" | "gemma" | "gemma2" | "gemma3_text" | "qwen2" | "qwen3" => {
+                &["q_proj", "v_proj"]
+            }
             "phi3" => &["qkv_proj"],
             "t5" | "mt5" => &["q", "v"],
             "bart" => &["q_proj", "v_proj"],

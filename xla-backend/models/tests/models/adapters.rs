@@ -34,6 +34,11 @@ const ADAPTERS: &[(&str, &str, Task)] = &[
     ("lora-qwen3", "qwen3-causal-lm", Task::CausalLm),
     ("lora-gemma", "gemma-causal-lm", Task::CausalLm),
     ("lora-phi3", "phi3-causal-lm", Task::CausalLm),
+    ("lora-gemma2", "gemma2-causal-lm", Task::CausalLm),
+    ("lora-gemma3", "gemma3-causal-lm", Task::CausalLm),
+    ("lora-smollm3", "smollm3-sequence-classification", Task::SequenceClassification),
+    ("lora-granite", "granite-causal-lm", Task::CausalLm),
+    ("lora-olmo2", "olmo2-causal-lm", Task::CausalLm),
     ("lora-vit", "vit-image-classification", Task::ImageClassification),
     ("lora-deit-dora", "deit-image-classification", Task::ImageClassification),
     ("lora-t5", "t5-seq2seq-lm", Task::Seq2SeqLm),
@@ -82,7 +87,9 @@ fn adapters_of_gpt2_compute_what_peft_computes() {
 
 #[test]
 fn adapters_of_decoders_compute_what_peft_computes() {
-    ["llama", "mistral", "qwen", "gemma", "phi3"].into_iter().for_each(check_models);
+    ["llama", "mistral", "qwen", "gemma", "phi3", "smollm3", "granite", "olmo2"]
+        .into_iter()
+        .for_each(check_models);
 }
 
 #[test]
@@ -99,7 +106,8 @@ fn adapters_of_image_models_compute_what_peft_computes() {
 /// layers are found, and saved by the names of transformers 5.
 #[test]
 fn former_names_of_layers_find_them() {
-    let (folder, base, task) = ADAPTERS[15];
+    let adapters = ADAPTERS.iter().find(|(folder, ..)| *folder == "lora-vit");
+    let (folder, base, task) = *adapters.unwrap();
     let theirs = load_lora(&folder_of(folder)).unwrap();
     let former = ["query", "value", "intermediate.dense"].map(str::to_owned);
     let lora = Lora { target_modules: TargetModules::Named(former.into()), ..theirs };
@@ -211,7 +219,7 @@ fn a_merged_model_answers_as_the_adapted_one() {
 #[test]
 fn defaults_are_those_of_peft() {
     for (folder, base, task) in ADAPTERS.iter().filter(|(folder, ..)| {
-        let defaults = "bert gpt2 llama-dora mistral qwen2 gemma t5 bart xlm-roberta";
+        let defaults = "bert gpt2 llama-dora mistral qwen2 gemma gemma2 gemma3 t5 bart xlm-roberta";
         defaults.split(' ').any(|name| folder.strip_prefix("lora-") == Some(name))
     }) {
         let config = ModelConfig::load(&folder_of(base), &Map::new()).unwrap();

@@ -81,6 +81,18 @@ pub(crate) const FIXTURES: &[(&str, Task)] = &[
     ("phi3-causal-lm", Task::CausalLm),
     ("phi3-packed-causal-lm", Task::CausalLm),
     ("phi3-sequence-classification", Task::SequenceClassification),
+    ("gemma2-causal-lm", Task::CausalLm),
+    ("gemma2-packed-causal-lm", Task::CausalLm),
+    ("gemma2-sequence-classification", Task::SequenceClassification),
+    ("gemma3-causal-lm", Task::CausalLm),
+    ("gemma3-packed-causal-lm", Task::CausalLm),
+    ("gemma3-sequence-classification", Task::SequenceClassification),
+    ("smollm3-causal-lm", Task::CausalLm),
+    ("smollm3-sequence-classification", Task::SequenceClassification),
+    ("granite-causal-lm", Task::CausalLm),
+    ("olmo2-causal-lm", Task::CausalLm),
+    ("olmo2-packed-causal-lm", Task::CausalLm),
+    ("olmo2-sequence-classification", Task::SequenceClassification),
     ("t5-seq2seq-lm", Task::Seq2SeqLm),
     ("t5-gated-seq2seq-lm", Task::Seq2SeqLm),
     ("t5-untied-seq2seq-lm", Task::Seq2SeqLm),
@@ -152,6 +164,11 @@ families! {
     qwen3_is_that_of_transformers: "qwen3",
     gemma_is_that_of_transformers: "gemma",
     phi3_is_that_of_transformers: "phi3",
+    gemma2_is_that_of_transformers: "gemma2",
+    gemma3_is_that_of_transformers: "gemma3_text",
+    smollm3_is_that_of_transformers: "smollm3",
+    granite_is_that_of_transformers: "granite",
+    olmo2_is_that_of_transformers: "olmo2",
     t5_is_that_of_transformers: "t5",
     mt5_is_that_of_transformers: "mt5",
     bart_is_that_of_transformers: "bart",
@@ -180,8 +197,9 @@ fn operations_without_kernels_are_those_of_transformers() {
     }
 }
 
-/// Families of one file, of which `initial.json` has the first alone.
-const DRAWN_AS: &[(&str, &str)] = &[("xlm-roberta", "roberta")];
+/// Families of one file, of which `initial.json` has the first alone, and those whose fixtures have
+/// another name.
+const DRAWN_AS: &[(&str, &str)] = &[("xlm-roberta", "roberta"), ("gemma3_text", "gemma3")];
 
 #[test]
 fn every_model_of_the_registry_has_fixtures() {

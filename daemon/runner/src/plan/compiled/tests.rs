@@ -57,7 +57,12 @@ fn families() -> Vec<(&'static str, &'static str, Value)> {
         ("qwen2", "sequence-classification", llama()),
         ("qwen3", "causal-lm", with(llama(), json!({"head_dim": 16}))),
         ("gemma", "causal-lm", with(llama(), json!({"head_dim": 16}))),
+        ("gemma2", "causal-lm", with(llama(), json!({"head_dim": 16, "sliding_window": 16}))),
+        ("gemma3_text", "causal-lm", with(llama(), json!({"head_dim": 16, "sliding_window": 16}))),
         ("phi3", "causal-lm", with(llama(), json!({"pad_token_id": 0}))),
+        ("smollm3", "causal-lm", with(llama(), json!({"no_rope_layer_interval": 2}))),
+        ("granite", "causal-lm", with(llama(), json!({"residual_multiplier": 0.5}))),
+        ("olmo2", "causal-lm", llama()),
         ("t5", "seq2seq-lm", with(t5(), t5_start.clone())),
         ("mt5", "seq2seq-lm", with(with(t5(), t5_start), gated)),
         ("bart", "seq2seq-lm", bart()),
@@ -274,6 +279,11 @@ fn decoders_compile_for_gpus() {
 #[test]
 fn more_decoders_compile_for_gpus() {
     check_families(&["qwen3", "gemma", "phi3"]);
+}
+
+#[test]
+fn decoders_of_two_kinds_of_layers_compile_for_gpus() {
+    check_families(&["gemma2", "gemma3_text", "smollm3", "granite", "olmo2"]);
 }
 
 #[test]

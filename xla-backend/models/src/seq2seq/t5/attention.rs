@@ -30,7 +30,12 @@ impl Attention {
             key: projection("k", model),
             value: projection("v", model),
             output: Linear::without_bias(path.at("o"), inner, model, config.std(inner.size)),
-            heads: Heads { num_heads: config.num_heads, scale: 1.0, dropout: config.dropout_rate },
+            heads: Heads {
+                num_heads: config.num_heads,
+                scale: 1.0,
+                score_cap: None,
+                dropout: config.dropout_rate,
+            },
         }
     }
 

@@ -1,9 +1,7 @@
 //! Llama (Touvron et al., 2023) and its successors up to 3.3, as transformers'
 //! `LlamaModel` computes it.
 
-use super::decoder_family::{
-    DecoderFamily, LLAMA, decoder_keys, resolve_llama, set_attention_bias,
-};
+use super::family::{DecoderFamily, LLAMA, decoder_keys, resolve_llama, set_attention_bias};
 use crate::config::ModelConfig;
 use crate::decoder::DecoderConfig;
 use crate::error::Result;
@@ -11,6 +9,7 @@ use crate::error::Result;
 pub(crate) const FAMILY: DecoderFamily = DecoderFamily {
     model_type: "llama",
     class: "Llama",
+    classifier: Some("Llama"),
     keys: decoder_keys!["attention_bias", "mlp_bias"],
     resolve,
 };

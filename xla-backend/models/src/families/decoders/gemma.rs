@@ -1,7 +1,7 @@
 //! Gemma, first generation (Mesnard et al., 2024), as transformers' `GemmaModel` computes
 //! it: a Llama with scaled word embeddings and norms that start as zero.
 
-use super::decoder_family::{
+use super::family::{
     DecoderFamily, Defaults, LLAMA, decoder_keys, resolve_llama, set_attention_bias,
 };
 use crate::config::ModelConfig;
@@ -12,11 +12,12 @@ use crate::layers::{Activation, Scale};
 pub(crate) const FAMILY: DecoderFamily = DecoderFamily {
     model_type: "gemma",
     class: "Gemma",
+    classifier: Some("Gemma"),
     keys: decoder_keys!["attention_bias", "use_bidirectional_attention"],
     resolve,
 };
 
-const DEFAULTS: Defaults = Defaults {
+pub(super) const DEFAULTS: Defaults = Defaults {
     vocab_size: 256_000,
     hidden_size: 3072,
     intermediate_size: 24_576,
@@ -32,10 +33,7 @@ const DEFAULTS: Defaults = Defaults {
 };
 
 fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
-    if config.bool_or("use_bidirectional_attention", false)? {
-        let problem = "attention in both directions is not supported";
-        return Err(config.error("use_bidirectional_attention", problem));
-    }
+    refuse_both_directions(config)?;
     let mut gemma = resolve_llama(config, &DEFAULTS)?;
     set_attention_bias(config, &mut gemma)?;
     gemma.norm_scale = Scale::OnePlusWeight;
@@ -45,4 +43,12 @@ fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
         gemma.hidden_act = Activation::GeluTanh;
     }
     Ok(gemma)
+}
+
+pub(super) fn refuse_both_directions(config: &ModelConfig) -> Result<()> {
+    const KEY: &str = "use_bidirectional_attention";
+    match config.bool_or(KEY, false)? {
+        true => Err(config.error(KEY, "attention in both directions is not supported")),
+        false => Ok(()),
+    }
 }

@@ -1,9 +1,7 @@
 //! Mistral (Jiang et al., 2023), as transformers' `MistralModel` computes it: a Llama
 //! whose tokens see a window of positions.
 
-use super::decoder_family::{
-    DecoderFamily, Defaults, LLAMA, decoder_keys, resolve_llama, sliding_windows,
-};
+use super::family::{DecoderFamily, Defaults, LLAMA, decoder_keys, resolve_llama, sliding_windows};
 use crate::config::ModelConfig;
 use crate::decoder::DecoderConfig;
 use crate::error::Result;
@@ -11,6 +9,7 @@ use crate::error::Result;
 pub(crate) const FAMILY: DecoderFamily = DecoderFamily {
     model_type: "mistral",
     class: "Mistral",
+    classifier: Some("Mistral"),
     keys: decoder_keys!["sliding_window"],
     resolve,
 };

@@ -1,9 +1,7 @@
 //! Qwen2 and Qwen2.5 (Yang et al., 2024), as transformers' `Qwen2Model` computes it: a
 //! Llama whose queries, keys and values have biases.
 
-use super::decoder_family::{
-    DecoderFamily, Defaults, LLAMA, decoder_keys, qwen_windows, resolve_llama,
-};
+use super::family::{DecoderFamily, Defaults, LLAMA, decoder_keys, qwen_windows, resolve_llama};
 use crate::config::ModelConfig;
 use crate::decoder::DecoderConfig;
 use crate::error::Result;
@@ -11,6 +9,7 @@ use crate::error::Result;
 pub(crate) const FAMILY: DecoderFamily = DecoderFamily {
     model_type: "qwen2",
     class: "Qwen2",
+    classifier: Some("Qwen2"),
     keys: decoder_keys!["use_sliding_window", "sliding_window", "max_window_layers", "layer_types"],
     resolve,
 };

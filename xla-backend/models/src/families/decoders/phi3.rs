@@ -1,9 +1,7 @@
 //! Phi-3 (Abdin et al., 2024), as transformers' `Phi3Model` computes it: a Llama whose
 //! projections are joined and whose residuals are dropped out.
 
-use super::decoder_family::{
-    DecoderFamily, Defaults, LLAMA, decoder_keys, resolve_llama, sliding_windows,
-};
+use super::family::{DecoderFamily, Defaults, LLAMA, decoder_keys, resolve_llama, sliding_windows};
 use crate::config::ModelConfig;
 use crate::decoder::DecoderConfig;
 use crate::error::Result;
@@ -11,6 +9,7 @@ use crate::error::Result;
 pub(crate) const FAMILY: DecoderFamily = DecoderFamily {
     model_type: "phi3",
     class: "Phi3",
+    classifier: Some("Phi3"),
     keys: decoder_keys!["sliding_window", "resid_pdrop"],
     resolve,
 };

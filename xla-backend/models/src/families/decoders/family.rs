@@ -5,10 +5,12 @@
 
 use crate::body::assemble;
 use crate::config::ModelConfig;
-use crate::decoder::{Decoder, DecoderAttentionConfig, DecoderConfig, WORDS, resolve_rope};
+use crate::decoder::{
+    Decoder, DecoderAttentionConfig, DecoderConfig, NormPlacement, QueryNorm, WORDS, resolve_rope,
+};
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
-use crate::heads::{CausalLmHead, LastTokenClassifier};
+use crate::heads::{CausalLmHead, LastTokenClassifier, LogitsTransform};
 use crate::layers::{Activation, Linear, Scale, check_heads};
 use crate::model::Model;
 use crate::parameters::Dimension;
@@ -19,6 +21,8 @@ pub(crate) struct DecoderFamily {
     pub(super) model_type: &'static str,
     /// The prefix of the classes in transformers: `Llama` of `LlamaForCausalLM`.
     pub(super) class: &'static str,
+    /// The prefix of the class that classifies sequences, where there is one.
+    pub(super) classifier: Option<&'static str>,
     /// The keys of a `config.json` that bear on its computation.
     pub(super) keys: &'static [&'static str],
     pub(super) resolve: fn(&ModelConfig) -> Result<DecoderConfig>,
@@ -39,9 +43,12 @@ impl Family for DecoderFamily {
 
     fn model(&self, task: Task) -> Option<FamilyModel<'_>> {
         Some(match task {
-            Task::CausalLm => self.headed("CausalLM", Self::causal_lm),
+            Task::CausalLm => FamilyModel::new(format!("{}ForCausalLM", self.class), |config| {
+                self.causal_lm(config)
+            }),
             Task::SequenceClassification => {
-                self.headed("SequenceClassification", Self::sequence_classification)
+                let class = format!("{}ForSequenceClassification", self.classifier?);
+                FamilyModel::new(class, |config| self.sequence_classification(config))
             }
             Task::TokenClassification
             | Task::QuestionAnswering
@@ -53,20 +60,13 @@ impl Family for DecoderFamily {
 }
 
 impl DecoderFamily {
-    fn headed<'a>(
-        &'a self,
-        head: &str,
-        build: fn(&'a DecoderFamily, ModelConfig) -> Result<Box<dyn Model>>,
-    ) -> FamilyModel<'a> {
-        FamilyModel::new(format!("{}For{head}", self.class), move |config| build(self, config))
-    }
-
     /// Logits f32[B, S, V].
     fn causal_lm(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
         assemble(config, |config, root| {
             let resolved = (self.resolve)(config)?;
             let (hidden_size, vocab_size) = (resolved.hidden_size, resolved.vocab_size);
             let (std, tied) = (resolved.initializer_range, resolved.tie_word_embeddings);
+            let transform = resolved.logits;
             let body = Decoder::new(root, resolved);
             let decoder = if tied {
                 root.tie(WORDS, "lm_head.weight");
@@ -75,7 +75,7 @@ impl DecoderFamily {
                 let vocabulary = Dimension::vocabulary(vocab_size);
                 Linear::without_bias(root.at("lm_head"), hidden_size, vocabulary, std)
             };
-            Ok((body, CausalLmHead { decoder, hidden_size, vocab_size }))
+            Ok((body, CausalLmHead { decoder, hidden_size, vocab_size, transform }))
         })
     }
 
@@ -128,21 +128,29 @@ pub(super) fn qwen_windows(config: &ModelConfig, layers: usize) -> Result<Vec<Op
     }
     let window = sliding_windows(config, 1, Some(4096))?[0];
     let first = config.count_or("max_window_layers", 28)?;
+    let is_local = local_layers(config, layers, |layer| layer >= first)?;
+    Ok(is_local.into_iter().map(|is_local| window.filter(|_| is_local)).collect())
+}
+
+/// Whether each layer has a window: as `layer_types` says, or else `default` of its number.
+pub(super) fn local_layers(
+    config: &ModelConfig,
+    layers: usize,
+    default: impl Fn(usize) -> bool,
+) -> Result<Vec<bool>> {
     let Some(types) = config.strings("layer_types")? else {
-        return Ok((0..layers).map(|layer| window.filter(|_| layer >= first)).collect());
+        return Ok((0..layers).map(default).collect());
     };
     if types.len() != layers {
         let problem = format!("names {} layers, num_hidden_layers is {layers}", types.len());
         return Err(config.error("layer_types", problem));
     }
-    types
-        .into_iter()
-        .map(|kind| match kind {
-            "sliding_attention" => Ok(window),
-            "full_attention" => Ok(None),
-            other => Err(config.error("layer_types", format!("{other} is not supported"))),
-        })
-        .collect()
+    let is_local = |kind| match kind {
+        "sliding_attention" => Ok(true),
+        "full_attention" => Ok(false),
+        other => Err(config.error("layer_types", format!("{other} is not supported"))),
+    };
+    types.into_iter().map(is_local).collect()
 }
 
 /// The values of keys that a `config.json` lacks.
@@ -161,6 +169,7 @@ pub(super) struct Defaults {
     pub rms_norm_eps: f64,
     pub hidden_act: &'static str,
     pub pad_token_id: Option<usize>,
+    pub rope_theta: f64,
     pub tie_word_embeddings: bool,
 }
 
@@ -176,12 +185,19 @@ pub(super) const LLAMA: Defaults = Defaults {
     rms_norm_eps: 1e-6,
     hidden_act: "silu",
     pad_token_id: None,
+    rope_theta: 10_000.0,
     tie_word_embeddings: false,
 };
 
 /// Resolves the keys of `LlamaConfig`, from which the other families differ in a few.
 pub(super) fn resolve_llama(config: &ModelConfig, defaults: &Defaults) -> Result<DecoderConfig> {
-    refuse_soft_caps(config)?;
+    refuse_soft_caps(config, &["attn_logit_softcapping", "final_logit_softcapping"])?;
+    resolve_capped(config, defaults)
+}
+
+/// The same of families that may have soft caps.
+pub(super) fn resolve_capped(config: &ModelConfig, defaults: &Defaults) -> Result<DecoderConfig> {
+    let layers = config.size_or("num_hidden_layers", defaults.num_hidden_layers)?;
     let vocab_size = config.size_or("vocab_size", defaults.vocab_size)?;
     let hidden_size = config.size_or("hidden_size", defaults.hidden_size)?;
     let attention = resolve_attention(config, defaults, hidden_size)?;
@@ -198,13 +214,19 @@ pub(super) fn resolve_llama(config: &ModelConfig, defaults: &Defaults) -> Result
         hidden_act: Activation::from_config(config, "hidden_act", defaults.hidden_act)?,
         mlp_bias: false,
         fused_projections: false,
-        rotary: resolve_rope(config, attention.head_dim)?,
+        rotaries: vec![
+            Some(resolve_rope(config, attention.head_dim, defaults.rope_theta)?);
+            layers
+        ],
         attention,
         norm_scale: Scale::Weight,
         rms_norm_eps: config.positive_or("rms_norm_eps", defaults.rms_norm_eps)?,
         embedding_scale: None,
         residual_dropout: 0.0,
-        windows: vec![None; config.size_or("num_hidden_layers", defaults.num_hidden_layers)?],
+        residual_scale: None,
+        norms: NormPlacement::Before,
+        windows: vec![None; layers],
+        logits: LogitsTransform::default(),
         initializer_range: config.positive_or("initializer_range", 0.02)?,
         pad_token_id,
         tie_word_embeddings: config.bool_or("tie_word_embeddings", defaults.tie_word_embeddings)?,
@@ -212,9 +234,9 @@ pub(super) fn resolve_llama(config: &ModelConfig, defaults: &Defaults) -> Result
 }
 
 /// Refuses caps of scores and logits, which Gemma's second generation has, rather than ignore them.
-fn refuse_soft_caps(config: &ModelConfig) -> Result<()> {
-    let mut keys = ["attn_logit_softcapping", "final_logit_softcapping"].into_iter();
-    match keys.find(|key| config.keys().get(*key).is_some_and(|value| !value.is_null())) {
+pub(super) fn refuse_soft_caps(config: &ModelConfig, keys: &[&str]) -> Result<()> {
+    let given = |key: &&&str| config.keys().get(**key).is_some_and(|value| !value.is_null());
+    match keys.iter().find(given) {
         Some(key) => Err(config.error(key, "soft caps are not supported; null has none")),
         None => Ok(()),
     }
@@ -245,7 +267,9 @@ fn resolve_attention(
         dropout: config.dropout_or("attention_dropout", 0.0)?,
         input_bias: false,
         output_bias: false,
-        norm: false,
+        norm: QueryNorm::None,
+        scale: (head_dim as f64).powf(-0.5),
+        score_cap: None,
     };
     attention.check(config)?;
     Ok(attention)
