@@ -125,7 +125,8 @@ mod tests {
         let store = Store::open(&folder.path().join("traind.db")).unwrap();
         let waiting = store.create(&NewJob { id: "a".into(), ..NewJob::default() }).unwrap();
         let active = Arc::new(Job { state: JobState::Running, ..waiting.clone() });
-        let mut unfinished = vec![Arc::new(waiting); WAITING_SERIES_MAX + 7];
+        let waiting = Arc::new(waiting);
+        let mut unfinished: Vec<_> = std::iter::repeat_n(waiting, WAITING_SERIES_MAX + 7).collect();
         unfinished.extend([active.clone(), active]);
         assert_eq!(with_series(&unfinished).count(), WAITING_SERIES_MAX + 2);
     }
