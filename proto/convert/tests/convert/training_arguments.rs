@@ -1,11 +1,9 @@
 //! TrainingArguments as JSON.
 
-use std::path::Path;
-
 use serde_json::{Map, Value};
-use traind_convert::{Source, convert_with};
+use traind_convert::Source;
 
-use super::{check, check_refused, fields, text};
+use super::{check, check_refused, text};
 
 const GIVEN: [(&str, &str); 3] =
     [("model.name_or_path", "x/y"), ("model.task", "masked-lm"), ("data.train", "a.txt")];
