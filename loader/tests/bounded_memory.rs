@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use traind_loader::{
@@ -197,4 +197,33 @@ fn a_document_of_questions_is_never_in_memory_as_a_whole() {
     println!("{} MB of questions, {} MB more of memory", bytes / MEGABYTE, grown / MEGABYTE);
     assert!(bytes > 100 * MEGABYTE, "{bytes} bytes of questions");
     assert!(grown < 24 * MEGABYTE, "{} MB more", grown / MEGABYTE);
+}
+
+/// A few kilobytes may stand for any number of bytes: reading ends at the longest row.
+#[test]
+fn compressed_texts_without_end_are_refused_within_the_memory_of_a_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let endless = || std::io::repeat(b'x').take(160 * MEGABYTE);
+    let mut zstd = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    std::io::copy(&mut endless(), &mut zstd).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::copy(&mut endless(), &mut gzip).unwrap();
+    let compressed = [("zst", zstd.finish().unwrap()), ("gz", gzip.finish().unwrap())];
+    let before = peak();
+    for (format, (end, bytes)) in
+        ["jsonl", "json", "txt", "csv"].iter().zip(compressed.iter().cycle())
+    {
+        let file = folder.path().join(format!("a.{format}.{end}"));
+        std::fs::write(&file, bytes).unwrap();
+        let files = [file.to_str().unwrap().to_owned()].into_iter().collect();
+        let read = Source::open(&files).and_then(|source| {
+            let parts = source.parts().into_iter();
+            parts.map(|part| source.read(part, &["text"], &mut |_| Ok(()))).sum::<Result<u64, _>>()
+        });
+        let error = read.unwrap_err().to_string();
+        assert!(error.contains("the row is longer than 67108864 bytes"), "{error}");
+    }
+    let grown = peak() - before;
+    println!("{} MB more of memory", grown / MEGABYTE);
+    assert!(grown < 140 * MEGABYTE, "{} MB more", grown / MEGABYTE);
 }
