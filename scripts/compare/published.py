@@ -26,7 +26,7 @@ UNSUPPORTED = {
         r"stage: *(rm|ppo|kto)\b",
         r"adapter: *(llama-adapter|ia3)",
         r"finetuning_type: *(oft|freeze)",
-        r"(use_dft|use_eaft|use_asft|use_badam|use_galore|use_apollo|use_adam_mini|use_muon|use_kt|pissa_init): *true",
+        r"((use_dft|use_eaft|use_asft)(_loss)?|use_badam|use_galore|use_apollo|use_adam_mini|use_muon|use_kt|pissa_init): *true",
         r"(relora|lisa_n_layers|diffusion|ebft|mixture_of_depths|pretraining_dataset|context_parallel_size|unfrozen_parameters):",
         r"(loraplus_lr_ratio|use_v1_kernels|expert_parallel_size|tensor_model_parallel_size|mixed_precision|use_ray):",
         r"type: *(jeopardy|chatml\.ultra|llama3\.ultra|rwd|ebft)",

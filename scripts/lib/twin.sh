@@ -5,7 +5,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/binaries.sh"
 
 TWIN_BUILD=${TRAIND_TWIN_BIN_DIR:-$TARGET_DIR/debug}
 TWIN_TRAIND=$TWIN_BUILD/traind
-TWIN_OPTIONS=$REPOSITORY_DIR/xla-backend/twin/options.txt
 
 # build_twin: the programs and the twin's plugin, unoptimized as the tests use them, and the CPU plugin. Those in
 # TRAIND_TWIN_BIN_DIR and TRAIND_PLUGIN_CPU are taken as they are.

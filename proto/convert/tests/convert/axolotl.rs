@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use traind_convert::{Source, convert_with};
+use traind_job_file::JobFile;
 
 use super::{check, check_fields, check_refused, text};
 
@@ -437,6 +438,24 @@ fn instructions_have_prompts() {
             ("data.prompt_template.format", "'{instruction}!'"),
             ("data.prompt_template.system_prompt", "x"),
         ],
+    );
+}
+
+#[test]
+fn a_cosine_may_end_at_a_rate() {
+    for (key, argument) in
+        [("eta_min: 7.0e-7", "min_lr"), ("cosine_min_lr_ratio: 0.1", "min_lr_rate")]
+    {
+        let converted = text(Source::Axolotl, &format!("{PLAIN}{key}\n"), &[]).unwrap();
+        let parsed = JobFile::parse(&converted.job_file, Path::new("/base")).unwrap();
+        let job = serde_json::to_value(&parsed.job).unwrap();
+        assert_eq!(job["train"]["lr_scheduler_type"], "cosine_with_min_lr");
+        assert!(job["train"]["lr_scheduler_kwargs"][argument].is_number(), "{job}");
+    }
+    let linear = PLAIN.replace("lr_scheduler: cosine", "lr_scheduler: linear");
+    check_refused(
+        text(Source::Axolotl, &format!("{linear}eta_min: 7.0e-7\n"), &[]),
+        &[("eta_min", "applies to lr_scheduler: cosine")],
     );
 }
 

@@ -18,6 +18,7 @@ const PREPARED: &str = "rows are prepared once, on all processors of the host";
 const ATTENTION: &str = "attention is part of the compiled step";
 const QUANTIZED: &str =
     "weights are not quantized; leave it out, and set model.dtype: bfloat16 for frozen weights";
+const EVALUATIONS: &str = "evaluations give loss and perplexity";
 const CLASS: &str = "config.json says it";
 /// LoRA's settings.
 const ADAPTERS: Keys = &[
@@ -56,6 +57,7 @@ const TABLE: Table = &[
     ("is_llama_derived_model", Rule::Dropped(CLASS)),
     ("is_mistral_derived_model", Rule::Dropped(CLASS)),
     ("load_in_8bit", Rule::Refused(QUANTIZED)),
+    ("gptq", Rule::Refused(QUANTIZED)),
     ("load_in_4bit", Rule::Refused(QUANTIZED)),
     ("adapter", Rule::Own),
     ("lora_r", Rule::Own),
@@ -73,6 +75,16 @@ const TABLE: Table = &[
     ("test_datasets", Rule::Own),
     ("dataset_prepared_path", Rule::Dropped(PREPARED)),
     ("dataset_processes", Rule::Dropped(PREPARED)),
+    ("streaming", Rule::Dropped(PREPARED)),
+    ("streaming_multipack_buffer_size", Rule::Dropped(PREPARED)),
+    (
+        "max_packed_sequence_len",
+        Rule::Refused("give sequence_len, and sample_packing: true for texts that share rows"),
+    ),
+    (
+        "batch_size",
+        Rule::Refused("give micro_batch_size, the rows of a core, and gradient_accumulation_steps"),
+    ),
     ("shuffle_merged_datasets", Rule::Dropped("train_sampling_strategy says the order of rows")),
     ("hub_model_id", Rule::Own),
     ("push_dataset_to_hub", Rule::Dropped("nothing is uploaded")),
@@ -95,6 +107,7 @@ const TABLE: Table = &[
     ("optimizer", Rule::Own),
     ("lr_scheduler", Rule::Own),
     ("cosine_min_lr_ratio", Rule::Own),
+    ("eta_min", Rule::Own),
     ("evals_per_epoch", Rule::Own),
     ("saves_per_epoch", Rule::Own),
     ("bf16", Rule::Own),
@@ -127,10 +140,18 @@ const TABLE: Table = &[
     ("local_rank", Rule::Dropped("the runner starts one worker per core")),
     ("strict", Rule::Dropped("config.json and weights are checked")),
     ("auto_resume_from_checkpoints", Rule::Field("train.resume_from_checkpoint")),
-    ("eval_table_size", Rule::Dropped("evaluations give loss and perplexity")),
+    ("eval_table_size", Rule::Dropped(EVALUATIONS)),
+    ("do_causal_lm_eval", Rule::Dropped(EVALUATIONS)),
+    ("eval_causal_lm_metrics", Rule::Dropped(EVALUATIONS)),
     ("eval_max_new_tokens", Rule::Dropped("evaluations of causal-lm generate no texts")),
     ("fsdp_version", Rule::Own),
     ("tensor_parallel_size", Rule::Field("parallel.tensor")),
+    (
+        "dp_replicate_size",
+        Rule::Refused(
+            "copies of shards, one a host, are parallel.fsdp: hybrid_shard; leave it out",
+        ),
+    ),
     ("context_parallel_size", Rule::Refused(CONTEXT)),
     ("sequence_parallel_degree", Rule::Refused(CONTEXT)),
     ("debug", Rule::Dropped("events and metrics show where time goes")),
@@ -298,26 +319,24 @@ fn read_reports(settings: &Map<String, Value>, draft: &mut Draft) {
     }
 }
 
-/// The schedule, with the share of the rate that a cosine ends at.
+/// The schedule, with the rate that a cosine ends at: by itself, or as a share of the first.
 fn schedule(settings: &Map<String, Value>, draft: &mut Draft) {
     let given = |key: &str| settings.get(key).filter(|value| !is_off(value)).cloned();
-    let (name, last) = (given("lr_scheduler"), given("cosine_min_lr_ratio"));
-    match (name, last) {
-        (Some(name), Some(share)) if name == "cosine" => {
-            draft.set("train.lr_scheduler_type", "cosine_with_min_lr".into(), "lr_scheduler");
-            draft.set(
-                "train.lr_scheduler_kwargs",
-                serde_json::json!({"min_lr_rate": share}),
-                "cosine_min_lr_ratio",
-            );
+    let name = given("lr_scheduler");
+    let ends = [("cosine_min_lr_ratio", "min_lr_rate"), ("eta_min", "min_lr")];
+    let mut ends = ends.into_iter().filter_map(|(key, name)| Some((key, name, given(key)?)));
+    let Some((key, argument, rate)) = ends.next() else {
+        if let Some(name) = name {
+            draft.set("train.lr_scheduler_type", name, "lr_scheduler");
         }
-        (_, Some(_)) => draft.refuse(
-            "cosine_min_lr_ratio",
-            "applies to lr_scheduler: cosine; set that, or leave it out",
-        ),
-        (Some(name), None) => draft.set("train.lr_scheduler_type", name, "lr_scheduler"),
-        (None, None) => {}
+        return;
+    };
+    if name.is_none_or(|name| name != "cosine") {
+        return draft.refuse(key, "applies to lr_scheduler: cosine; set that, or leave it out");
     }
+    draft.set("train.lr_scheduler_type", "cosine_with_min_lr".into(), "lr_scheduler");
+    let kwargs = Map::from_iter([(argument.to_owned(), rate)]);
+    draft.set("train.lr_scheduler_kwargs", kwargs.into(), key);
 }
 
 /// Keys whose values need a look.

@@ -35,6 +35,8 @@ const ADAPTERS: Keys = &[
     ("adapter_name_or_path", "adapter_name_or_path", Kind::Folder),
 ];
 
+const LOSSES: &str = "the loss is the cross entropy of all targets alike; leave it out";
+
 const TABLE: Table = &[
     ("model_name_or_path", Rule::Field("model.name_or_path")),
     ("model_revision", Rule::Field("model.revision")),
@@ -97,6 +99,11 @@ const TABLE: Table = &[
     ("use_rslora", Rule::Own),
     ("use_dora", Rule::Own),
     ("freeze_trainable_layers", Rule::Dropped("applies to finetuning_type: freeze alone")),
+    ("use_dft_loss", Rule::Refused(LOSSES)),
+    ("use_asft_loss", Rule::Refused(LOSSES)),
+    ("asft_alpha", Rule::Dropped("applies to use_asft_loss alone")),
+    ("use_eaft_loss", Rule::Refused(LOSSES)),
+    ("ray_num_workers", Rule::Field("resources.cores")),
     ("use_galore", Rule::Refused("use optim: adafactor, whose state is small")),
     ("use_badam", Rule::Refused("use optim: adafactor, whose state is small")),
     (
