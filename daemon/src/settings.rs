@@ -92,9 +92,9 @@ pub(crate) struct Limits {
 /// Prices of all cores of the host for an hour, in any currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Prices {
-    /// What the host costs.
+    /// The price of the host.
     pub per_hour: Option<f64>,
-    /// What it would cost on demand, for a spot instance.
+    /// The price on demand, for a spot instance.
     pub on_demand_per_hour: Option<f64>,
 }
 

@@ -63,7 +63,7 @@ pub enum GenerationError {
     Refused { reason: &'static str, message: String },
 }
 
-/// What the runner reads.
+/// The runner's input.
 #[derive(Serialize)]
 struct Request<'a> {
     source: Source<'a>,
@@ -82,7 +82,7 @@ enum Source<'a> {
     Job { id: &'a str, job: &'a JobFile, run_dir: PathBuf, completed: bool, step: Option<u64> },
 }
 
-/// What the runner writes.
+/// The runner's output.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Answer {

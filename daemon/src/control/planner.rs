@@ -23,7 +23,7 @@ use crate::jobs::supervisor::environment::planner_environment;
 use crate::settings::Settings;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Of a search, which records programs for many meshes.
+/// The limit for a search, which records programs for many meshes.
 pub(crate) const SEARCH_TIMEOUT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(1);
 /// Most plans in the cache.
@@ -64,7 +64,7 @@ pub struct Plan {
     /// Set where the job does not fit.
     #[serde(default)]
     pub misfit: Option<Misfit>,
-    /// What a search found, the best first.
+    /// The meshes that a search found, the best first.
     #[serde(default)]
     pub meshes: Vec<MeshPlan>,
     /// The job on the first of these, where it lets the planner choose.
@@ -121,13 +121,13 @@ pub(crate) struct Search {
     /// Whether layers, stages and shards may be divided over them.
     pub across_hosts: bool,
     pub price_per_hour: f64,
-    /// Of the training data; 0 if unknown.
+    /// The rows of the training data; 0 if unknown.
     pub rows: u64,
     /// Whether the machines may be others than this host, whose memory then does not count.
     #[serde(skip)]
     pub is_elsewhere: bool,
     pub processor: Option<serde_json::Value>,
-    /// What MPI costs between processes of this host, and otherwise why it was not measured.
+    /// The cost of MPI between processes of this host, or why it was not measured.
     pub mpi: Option<MpiCost>,
     pub mpi_problem: String,
     /// The plugin of GPUs that the planner compiles for.
@@ -142,7 +142,7 @@ impl Search {
         Search { price_per_hour: price.unwrap_or(self.price_per_hour), ..self }
     }
 
-    /// Of this host's meshes for a job that lets the planner choose.
+    /// A search among this host's meshes, for a job that lets the planner choose.
     pub(crate) fn of_auto(job: &JobFile) -> Option<Search> {
         job.parallel.auto.then(|| Search { hosts: 1, ..Search::default() })
     }
@@ -160,7 +160,7 @@ pub struct Change {
     pub value: String,
 }
 
-/// What the runner writes.
+/// The runner's output.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
@@ -350,7 +350,7 @@ fn key(
     Ok(digest.finalize().into())
 }
 
-/// What a planner may take.
+/// The limits of a planner.
 #[derive(Clone, Copy)]
 struct Limits {
     time: Duration,

@@ -9,10 +9,7 @@ use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::train::EvalStrategy;
 use crate::violation::{Violation, Warning};
-use crate::{
-    aliases, checks, foreign, host_checks, hub_checks, layout_checks, notify_checks, overrides,
-    paths, peft_checks, schema, supported, task_checks, training_arguments,
-};
+use crate::{aliases, checks, foreign, overrides, paths, schema, supported, training_arguments};
 
 /// A valid job file.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,12 +48,6 @@ impl JobFile {
         let mut job = Self::read(&root, "", &mut problems);
         if let Some(job) = &mut job {
             checks::check(job, &mut problems);
-            task_checks::check(job, &mut problems);
-            peft_checks::check(job, &mut problems);
-            host_checks::check(job, &mut problems);
-            hub_checks::check(job, &mut problems);
-            layout_checks::check(job, &mut problems);
-            notify_checks::check(job, &mut problems);
             supported::check(job, &mut problems);
             resolve(job, base_dir, &mut problems);
             checks::check_models(job, &mut problems);

@@ -3,23 +3,19 @@
 mod accumulation;
 mod adapters;
 mod arguments;
-mod csv_files;
 mod data_parallel;
 mod dpo;
 mod evaluation;
-mod first_rows;
 mod fsdp;
 mod kernels;
-mod layouts;
 mod meshes;
 mod one_core;
 mod pipeline;
+mod rows;
 mod schedule_free;
-mod sft;
+pub(crate) mod sft;
 mod shards;
 mod tensor_parallel;
-mod tokenized_rows;
-mod vocabulary;
 mod warm_start;
 
 use traind_tests::{Draft, Host};

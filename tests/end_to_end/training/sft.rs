@@ -10,18 +10,18 @@ use traind_tests::{Draft, Host};
 const LIMIT_FIRST: f64 = 1e-5;
 const LIMIT: f64 = 1e-4;
 
-pub(super) fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// The content of a fixture of the runner.
-pub(super) fn fixture(path: &str) -> Value {
+pub(crate) fn fixture(path: &str) -> Value {
     let file = repository().join("daemon/runner/fixtures").join(path);
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
 /// The job of a fixture, with its model folder and rows.
-pub(super) fn draft(host: &Host, name: &str, task: &str, run: &Value) -> Draft {
+pub(crate) fn draft(host: &Host, name: &str, task: &str, run: &Value) -> Draft {
     let job_file = format!(
         "name: {name}\nmodel: {{name_or_path: ./model, task: {task}}}\n\
          data: {{train: train.jsonl, validation: train.jsonl}}\noutput_dir: out\n"
@@ -47,12 +47,12 @@ pub(super) fn draft(host: &Host, name: &str, task: &str, run: &Value) -> Draft {
 }
 
 /// The rows as JSON lines.
-pub(super) fn lines(rows: &[Value]) -> String {
+pub(crate) fn lines(rows: &[Value]) -> String {
     rows.iter().map(|row| format!("{row}\n")).collect()
 }
 
 /// The draft with all keys of a section.
-pub(super) fn set_all(mut draft: Draft, section: &str, keys: &Value) -> Draft {
+pub(crate) fn set_all(mut draft: Draft, section: &str, keys: &Value) -> Draft {
     for (key, value) in keys.as_object().unwrap() {
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         draft = draft.set(&format!("{section}.{key}"), value);

@@ -62,7 +62,7 @@ pub enum Recompute {
     Nothing,
     /// The nodes that it reads inside the scope (activation checkpointing).
     Inside,
-    /// Those, and the scope's results that it reads outside.
+    /// The same nodes, and the scope's results that it reads outside.
     Results,
 }
 

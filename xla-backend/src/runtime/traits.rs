@@ -1,4 +1,4 @@
-//! What a client's devices are found to do when it is made, as far as programs depend on it.
+//! Abilities of a client's devices, found when it is made, as far as programs depend on them.
 
 use traind_pjrt::Client;
 

@@ -42,7 +42,7 @@ pub enum Error {
     WholeParameters {
         /// The optimizer's name.
         optimizer: String,
-        /// What divides the parameters.
+        /// The division of the parameters.
         division: Division,
     },
 

@@ -54,7 +54,7 @@ options! {
     version_2: bool,
     /// Whether sums, products and comparisons of 32-bit integers are computed in float32.
     inexact: bool,
-    /// What becomes of donated arguments.
+    /// The fate of donated arguments.
     donation: Donation,
     /// The version of the loaded driver.
     driver: String,
@@ -70,7 +70,7 @@ options! {
     compile_code: String,
 }
 
-/// What a plugin does with donated arguments, all of which users reported.
+/// The fates of donated arguments in a plugin, all of which users reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Donation {
     /// Results replace arguments.

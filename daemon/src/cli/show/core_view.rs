@@ -57,7 +57,7 @@ struct CommunicationView {
     hosts_bytes_per_second: f64,
 }
 
-/// What the device does not report is null.
+/// The figures of a core; one that the device does not report is null.
 #[derive(Serialize)]
 struct FiguresView {
     utilization_percent: Option<f64>,

@@ -1,4 +1,4 @@
-//! What the plan of a job decides: whether it fits this host, its mesh and its batch size.
+//! Decisions by the plan of a job: whether it fits this host, its mesh and its batch size.
 
 use std::path::{Path, PathBuf};
 

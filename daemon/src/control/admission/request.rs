@@ -1,4 +1,4 @@
-//! What a client asked for, before anything but its form is checked.
+//! A client's request, before anything but its form is checked.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! NVIDIA GPUs, through NVML: a library of the driver, loaded on first use.
 //!
 //! NVML numbers GPUs by their PCI slots, as runners do: see `CUDA_DEVICE_ORDER` in
-//! `jobs/supervisor/environment.rs`.
+//! `jobs/supervisor/environment`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -40,7 +40,7 @@ pub(crate) struct Wheel {
     pub contents: Contents,
 }
 
-/// What is unpacked of a wheel.
+/// The files that are unpacked of a wheel.
 #[derive(Debug)]
 pub(crate) enum Contents {
     /// These members, by their path in the wheel, without their folders.

@@ -1,4 +1,4 @@
-//! What CPU devices need: the plugin. The processor's instruction sets decide how fast they are.
+//! The needs of CPU devices: the plugin. The processor's instruction sets decide how fast they are.
 
 use super::{Check, HostFiles};
 

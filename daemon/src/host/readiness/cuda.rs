@@ -1,4 +1,4 @@
-//! What NVIDIA GPUs need: a driver that is new enough for CUDA 13, device nodes that this user may open,
+//! The needs of NVIDIA GPUs: a driver that is new enough for CUDA 13, device nodes that this user may open,
 //! and the libraries that the plugin loads.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What NeuronCores need: the driver, the runtime with its collectives, the compiler, and the tools by
+//! The needs of NeuronCores: the driver, the runtime with its collectives, the compiler, and the tools by
 //! which cores are counted and watched. Packages are those of AWS's repository.
 
 mod versions;

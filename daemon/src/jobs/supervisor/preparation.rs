@@ -29,14 +29,14 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// Names a folder in which runners leave their programs as text.
 const DUMP_PROGRAMS: &str = "TRAIND_DUMP_PROGRAMS";
 
-/// What the runner reads.
+/// The runner's input.
 #[derive(Serialize)]
 struct Request<'a> {
     spec: &'a RunSpec,
     folder: &'a Path,
 }
 
-/// What the runner writes.
+/// The runner's output.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {

@@ -36,7 +36,7 @@ pub(super) struct Evidence {
     pub rebooted: bool,
     /// How its cluster says that it ended.
     pub end: Option<End>,
-    /// What another host of the job reports instead of the first one, which died.
+    /// The report of another host of the job in place of the first one, which died.
     pub witness: Option<v1::Failure>,
     /// Why the daemon stopped the runner.
     pub trouble: Option<v1::Failure>,

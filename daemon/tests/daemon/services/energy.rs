@@ -11,7 +11,7 @@ use crate::support::host::{Host, until};
 use crate::support::http::request;
 use crate::support::runner::WAITS_FOR_GO;
 
-/// What the counter of the only package shows at the start, in joules.
+/// The counter of the only package at the start, in joules.
 const START: u64 = 1000;
 
 /// Sets the counter of the package.

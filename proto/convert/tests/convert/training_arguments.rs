@@ -8,7 +8,7 @@ use super::{check, check_refused, text};
 const GIVEN: [(&str, &str); 3] =
     [("model.name_or_path", "x/y"), ("model.task", "masked-lm"), ("data.train", "a.txt")];
 
-/// What a script lists of the installed transformers.
+/// The list that a script makes of the installed transformers.
 fn fixture(key: &str) -> Map<String, Value> {
     let listed = include_str!("../../../job-file/fixtures/training_arguments.json");
     serde_json::from_str::<Value>(listed).unwrap()[key].as_object().unwrap().clone()

@@ -9,7 +9,6 @@ mod label_map;
 mod layer_numbers;
 mod mapping;
 mod model_source;
-mod new_tokens;
 mod offload;
 mod one_or_many;
 mod optim_args;

@@ -20,7 +20,7 @@ pub trait Observer: fmt::Debug + Send + Sync {
         wait();
     }
 
-    /// Of `total` programs that are needed so far, `compiled` are compiled.
+    /// The session has compiled `compiled` of the `total` programs that are needed so far.
     fn programs_counted(&self, _compiled: usize, _total: usize) {}
 
     /// A program is compiled. An error ends the session's next launch.
@@ -80,7 +80,7 @@ pub struct ProgramDescription {
     pub arguments: Vec<ProgramArgument>,
     /// The shapes of its results.
     pub results: Vec<Shape>,
-    /// What cores exchange, in the program's order.
+    /// The exchange between cores, in the program's order.
     pub collectives: Vec<Collective>,
     /// The bytes of temporary values that the graph needs.
     pub planned_temporary_bytes: u64,

@@ -141,7 +141,7 @@ impl ProgramDevice for RecordedDevice {
     }
 }
 
-/// What an observer has seen.
+/// The events that an observer has seen.
 #[derive(Debug, Default)]
 struct Seen(Mutex<Events>);
 

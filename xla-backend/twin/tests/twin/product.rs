@@ -1,4 +1,4 @@
-//! What users do with jobs on the twin: they watch cores, lose runners, drain the daemon and cancel.
+//! Jobs on the twin as users run them: they watch cores, lose runners, drain the daemon and cancel.
 
 use traind_proto::v1::JobState;
 use traind_tests::{Draft, Host};

@@ -113,7 +113,7 @@ fn stages(usages: &[CoreUsage]) -> Option<Line<'static>> {
     (!texts.is_empty()).then(|| Line::from(format!("pipeline bubble: {texts}")))
 }
 
-/// What each core sends to the others, which is alike on all.
+/// The bytes that each core sends to the others, alike on all.
 fn communication(usages: &[CoreUsage]) -> Option<Line<'static>> {
     let sent = usages.iter().find_map(|usage| usage.communication)?;
     Some(Line::from(format!("each core sends: {}", text::communication(&sent))))

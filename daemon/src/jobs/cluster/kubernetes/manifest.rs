@@ -73,7 +73,7 @@ pub(super) fn job(submission: &Submission<'_>) -> Value {
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": fields})
 }
 
-/// What the Job and its pods have in common.
+/// The part that the Job and its pods have in common.
 fn metadata(kubernetes: &Kubernetes, name: &str) -> Value {
     let mut labels = texts(kubernetes.labels.iter());
     labels.insert(LABEL.to_owned(), json!(name));

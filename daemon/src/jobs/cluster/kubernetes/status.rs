@@ -11,7 +11,7 @@ use crate::clock;
 
 /// Reasons of pods that their host lost.
 const LOST: [&str; 5] = ["Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"];
-/// Those of them for which the host is to blame.
+/// The reasons among them for which the host is to blame.
 const FAILED: [&str; 3] = ["NodeLost", "NodeShutdown", "Shutdown"];
 
 /// Where a pod says how its container ended.

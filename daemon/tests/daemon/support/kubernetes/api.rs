@@ -23,7 +23,7 @@ pub(crate) struct Recorded {
     pub body: Value,
 }
 
-/// What happens to a request instead of an answer.
+/// The fate of a request that is not carried out and answered as usual.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// It is answered with this code, reason and message.

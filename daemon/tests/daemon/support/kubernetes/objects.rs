@@ -15,7 +15,7 @@ pub(crate) struct Objects {
     pub jobs: Vec<Value>,
     pub services: Vec<Value>,
     pub pods: Vec<Value>,
-    /// What the daemon's user may not do, such as `delete jobs`.
+    /// Actions that the daemon's user may not take, such as `delete jobs`.
     pub denied: &'static [&'static str],
     created: usize,
 }

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::values::{is_off, shown};
 
-/// What a type means for the job.
+/// The meaning of a type for the job.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Kind {
     /// The layout of rows.

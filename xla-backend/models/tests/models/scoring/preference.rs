@@ -55,7 +55,7 @@ fn preference(case: &Value) -> Preference {
 
 /// The pairs of the fixture, and behind them an empty slot.
 struct Slots {
-    /// Of the logits: rows, positions, classes.
+    /// The sizes of the logits: rows, positions, classes.
     dims: [usize; 3],
     arguments: [HostArray; 4],
 }

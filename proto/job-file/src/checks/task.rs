@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::dpo_checks;
+use super::dpo;
 use crate::problems::{FIELD_UNUSED, Problems, join};
 use crate::schema::JobFile;
 use crate::schema::model::{ProblemType, TaskName};
@@ -19,7 +19,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_generation(job, problems);
     check_sft(job, problems);
     check_conversations(job, problems);
-    dpo_checks::check(job, problems);
+    dpo::check(job, problems);
     check_images(job, problems);
 }
 

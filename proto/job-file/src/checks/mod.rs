@@ -1,5 +1,15 @@
 //! Fields checked against each other.
 
+mod csv;
+mod dpo;
+mod host;
+mod hub;
+mod layout;
+mod mesh;
+mod notify;
+mod peft;
+mod task;
+
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
 use crate::range::Range;
 use crate::schema::JobFile;
@@ -9,7 +19,6 @@ use crate::schema::resources::Platform;
 use crate::schema::train::{EvalStrategy, LrSchedulerType, Optim, SaveStrategy, Train};
 use crate::values::hub_name::is_hub_name;
 use crate::values::{DataFiles, ModelSource};
-use crate::{csv_checks, mesh_checks};
 
 /// Longest name of a job, in characters.
 const NAME_CHARACTERS_MAX: usize = 128;
@@ -18,11 +27,17 @@ const NAME_CHARACTERS_MAX: usize = 128;
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_name(job, problems);
     check_model(job, problems);
-    csv_checks::check(job, problems);
+    csv::check(job, problems);
     check_splits(job, problems);
     check_train(job, problems);
     check_best_model(job, problems);
     check_parallel(job, problems);
+    task::check(job, problems);
+    peft::check(job, problems);
+    host::check(job, problems);
+    hub::check(job, problems);
+    layout::check(job, problems);
+    notify::check(job, problems);
 }
 
 fn check_name(job: &JobFile, problems: &mut Problems) {
@@ -304,7 +319,7 @@ fn check_parallel(job: &JobFile, problems: &mut Problems) {
         let description = "has no effect with parallel.tensor: 1, which divides no layers";
         problems.warning(FIELD_UNUSED, "parallel.sequence_parallel", description);
     }
-    mesh_checks::check(job, problems);
+    mesh::check(job, problems);
     check_placement(job, problems);
     check_pipeline(job, problems);
     check_offload(parallel, problems);

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 use traind_tests::{Draft, Host};
 
-use super::sft::{draft, fixture, lines};
+use crate::training::sft::{draft, fixture, lines};
 
 /// The same questions and answers in several layouts.
 const CHATS: [(&str, &str); 4] = [
