@@ -73,18 +73,20 @@ def converted(traind, tool, file):
 
 
 def report(traind, name, tool, files, show):
-    results, reasons, supported = collections.Counter(), collections.Counter(), 0
+    results, reasons = collections.Counter(), collections.Counter()
+    supported = converted_of_supported = 0
     for file, text in files:
         out_of_scope = unsupported(text)
         lines = converted(traind, tool, file)
         supported += out_of_scope is None
+        converted_of_supported += out_of_scope is None and not lines
         result = "converted" if not lines else out_of_scope or "refused"
         results[result] += 1
         if lines and out_of_scope is None:
             reasons.update({line for line in lines})
         if show:
             print(f"  {result:20} {file}", *(f"\n      {line}" for line in lines if result == "refused"), sep="")
-    share = results["converted"] / max(supported, 1)
+    share = converted_of_supported / max(supported, 1)
     print(f"{name}: {sum(results.values())} files, {supported} with supported models and methods")
     for result, count in results.most_common():
         print(f"  {count:4} {result}")
