@@ -104,21 +104,8 @@ impl Preprocessor for Sft {
         if let Some(layouts) = &self.layouts {
             return self.laid_out(layouts, &texts);
         }
-        let Counted { mut encoded, mut counts } = self.counted(&texts)?;
-        let length = self.max_length as usize;
-        if self.packing != Some(PackingStrategy::Wrapped) && encoded.input_ids.len() > length {
-            encoded.truncated = true;
-            encoded.input_ids.truncate(length);
-            counts.truncate(length);
-        }
-        if self.packing.is_none() && !counts.contains(&true) {
-            return Ok(Vec::new());
-        }
-        encoded.token_type_ids = vec![0; encoded.input_ids.len()];
-        let targets = encoded.input_ids.iter().zip(&counts);
-        let targets = targets.map(|(&id, counts)| if *counts { id as i32 } else { IGNORED_LABEL });
-        let label = Some(RowLabel::TokenIds(targets.collect()));
-        Ok(vec![Example { encoded, label, ..Example::default() }])
+        let row = self.counted(&texts)?.with_targets();
+        Ok(self.example(row, false).into_iter().collect())
     }
 
     fn arrays(&self, _labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
@@ -149,12 +136,8 @@ impl Sft {
     fn messages_laid_out(&self, layouts: &Layouts, texts: &RowTexts<'_>) -> Result<Vec<Example>> {
         let messages = layouts.messages(texts)?;
         let column = layouts.column(texts);
-        let Counted { encoded, counts } =
-            self.chat(texts, column, &messages.iter().collect::<Vec<_>>())?;
-        let label = |(id, counts): (&u32, &bool)| if *counts { *id as i32 } else { IGNORED_LABEL };
-        let labels = encoded.input_ids.iter().zip(&counts).map(label).collect();
-        let row = LaidOut { input_ids: encoded.input_ids, labels };
-        Ok(self.example(row, layouts.drops_long_rows).into_iter().collect())
+        let row = self.chat(texts, column, &messages.iter().collect::<Vec<_>>())?;
+        Ok(self.example(row.with_targets(), layouts.drops_long_rows).into_iter().collect())
     }
 
     /// The example of tokens with their targets; None where no token is one, or where the row is too
@@ -262,6 +245,13 @@ impl Sft {
 }
 
 impl Counted {
+    /// The tokens, each with its target.
+    fn with_targets(self) -> LaidOut {
+        let input_ids = self.encoded.input_ids;
+        let label = |(id, counts): (&u32, &bool)| if *counts { *id as i32 } else { IGNORED_LABEL };
+        LaidOut { labels: input_ids.iter().zip(&self.counts).map(label).collect(), input_ids }
+    }
+
     /// Tokens all of which count.
     fn whole(encoded: Encoded) -> Counted {
         Counted { counts: vec![true; encoded.input_ids.len()], encoded }

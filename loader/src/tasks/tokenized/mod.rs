@@ -11,9 +11,7 @@ use super::dpo::{Dpo, Pair};
 use super::masked_lm::{SPECIAL_TOKEN, STARTS_WORD};
 use super::seq2seq_lm::Seq2SeqLm;
 use super::sft::Sft;
-use super::{
-    Example, PackingStrategy, Preprocessor, SetContext, TaskSpec, text_arrays, token_target_arrays,
-};
+use super::{Example, PackingStrategy, Preprocessor, SetContext, TaskSpec, token_target_arrays};
 use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
 use crate::labels::{RowLabel, TokenLabel};
 use crate::layouts::Tokens;
@@ -142,8 +140,10 @@ impl Preprocessor for Tokenized {
             }
             TaskSpec::MaskedLm(_) => {
                 let tokens = tokens()?;
-                let masking = tokens.ids().iter().map(|id| part(*id, context.tokenizer)).collect();
-                vec![Example { masking, ..tokens.into_example() }]
+                vec![Example {
+                    masking: parts(&tokens, context.tokenizer),
+                    ..tokens.into_example()
+                }]
             }
             TaskSpec::CausalLm(_) => vec![causal_lm(tokens()?, context.tokenizer)?],
             TaskSpec::Seq2SeqLm(task) => vec![seq2seq(task, tokens()?)?],
@@ -155,10 +155,9 @@ impl Preprocessor for Tokenized {
     }
 
     fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
-        match (&*self.task, labels) {
-            (TaskSpec::CausalLm(_), Labels::None) => text_arrays(padding),
-            (TaskSpec::CausalLm(_), _) => token_target_arrays(padding),
-            (task, labels) => task.preprocessor().arrays(labels, padding),
+        match &*self.task {
+            TaskSpec::CausalLm(_) => token_target_arrays(padding),
+            task => task.preprocessor().arrays(labels, padding),
         }
     }
 
@@ -179,7 +178,7 @@ impl Tokenized {
     /// Tokens with a class each. Those without a class are special, or continue a word.
     fn words(&self, tokens: TokenRow<'_, '_>, context: &SetContext<'_>) -> Result<Example> {
         let (Some(reader), Some(label)) = (&context.labels, &self.label) else {
-            let masking = tokens.ids().iter().map(|id| part(*id, context.tokenizer)).collect();
+            let masking = parts(&tokens, context.tokenizer);
             return Ok(Example { masking, ..tokens.into_example() });
         };
         let numbers = reader.read_words(tokens.row())?;
@@ -192,9 +191,10 @@ impl Tokenized {
     }
 }
 
-/// The part of a token whose word is not known.
-fn part(id: u32, tokenizer: &dyn TextTokenizer) -> u8 {
-    if tokenizer.is_special_token(id) { SPECIAL_TOKEN } else { STARTS_WORD }
+/// The parts of tokens whose words are not known.
+fn parts(tokens: &TokenRow<'_, '_>, tokenizer: &dyn TextTokenizer) -> Vec<u8> {
+    let part = |id: &u32| if tokenizer.is_special_token(*id) { SPECIAL_TOKEN } else { STARTS_WORD };
+    tokens.ids().iter().map(part).collect()
 }
 
 /// The first and the last token of the answer.
