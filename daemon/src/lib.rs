@@ -17,6 +17,7 @@ mod access;
 pub mod cli;
 mod clock;
 mod control;
+mod hex;
 mod host;
 mod interfaces;
 mod job_id;

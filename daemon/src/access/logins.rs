@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::access::Caller;
+use crate::hex::hex;
 
 const KEY_LIFETIME: Duration = Duration::from_secs(60);
 /// Measured from the last request.
@@ -80,7 +81,7 @@ fn secret() -> io::Result<String> {
     while filled < bytes.len() {
         filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
     }
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bytes))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Access control: roles and the access file, accounts of this host, bearer tokens, logins to the
 //! web page, the folders and URLs that jobs may name, and the audit log.
-//! Imports `clock` and `job_id` only.
+//! Imports `clock`, `hex` and `job_id` only.
 
 pub(crate) mod account;
 pub(crate) mod audit;

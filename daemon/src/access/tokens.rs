@@ -4,7 +4,6 @@
 //! plain SHA-256 is as safe as a slow password hash.
 
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::io;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -14,6 +13,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Role;
+use crate::hex::hex;
 use crate::{clock, job_id};
 
 const PREFIX: &str = "traind_";
@@ -160,11 +160,7 @@ fn random() -> io::Result<String> {
     let mut bytes = [0u8; 32];
     // The kernel fills up to 256 bytes in one call.
     getrandom(&mut bytes, GetRandomFlags::empty())?;
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok(text)
+    Ok(hex(&bytes))
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! A line of the audit log, and the chain of their hashes.
 
-use std::fmt::Write;
-
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::clock;
+use crate::hex::hex;
 
 /// The longest value of a field, in characters: some are words of callers.
 const CHARACTERS_MAX: usize = 256;
@@ -78,11 +77,7 @@ impl Entry {
 
     fn digest(&self) -> String {
         let unsealed = Entry { hash: String::new(), ..self.clone() };
-        let digest = Sha256::digest(unsealed.line().as_bytes());
-        digest.iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        hex(&Sha256::digest(unsealed.line().as_bytes()))
     }
 }
 

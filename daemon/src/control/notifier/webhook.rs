@@ -17,6 +17,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::NotifyError;
 use crate::access::account::with_rights_of;
+use crate::hex::hex;
 use crate::jobs::store::Delivery;
 use crate::tls;
 
@@ -99,7 +100,7 @@ async fn over(
 /// HMAC-SHA-256 in hexadecimal.
 fn hmac_sha256(secret: &[u8], message: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret);
-    hmac::sign(&key, message).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(hmac::sign(&key, message).as_ref())
 }
 
 #[cfg(test)]

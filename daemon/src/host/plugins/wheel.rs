@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use zip::result::ZipError;
 
 use super::PluginError;
+use crate::hex::hex;
 
 /// The owner's right to execute a file.
 const EXECUTABLE: u32 = 0o100;
@@ -87,7 +88,7 @@ fn sha256(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut digest = Sha256::new();
     io::copy(&mut file, &mut digest)?;
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&digest.finalize()))
 }
 
 #[cfg(test)]

@@ -1,0 +1,6 @@
+//! Bytes as text.
+
+/// The bytes as lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
