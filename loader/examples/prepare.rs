@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use traind_loader::{
-    Buckets, Collator, DatasetOptions, HuggingFaceTokenizer, LabelKind, LabelSpec, Padding,
+    Collator, DatasetOptions, HuggingFaceTokenizer, LabelKind, LabelSpec, LengthLadder, Padding,
     Sampler, SamplerConfig, SamplingStrategy, SequenceClassification, SetStats, TaskSpec,
     TextTokenizer, TokenizerOptions, padding_share, prepare,
 };
@@ -35,8 +35,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     for strategy in [SamplingStrategy::Random, SamplingStrategy::GroupByLength] {
         let config =
             SamplerConfig { batch_per_core: 8, cores: 2, seed: 42, strategy, drop_last: false };
-        let buckets = Buckets::new(tokenizer.max_length().unwrap_or(512), false)?;
-        let sampler = Sampler::new(config, prepared.set.lengths(), buckets)?;
+        let ladder = LengthLadder::new(tokenizer.max_length().unwrap_or(512), false)?;
+        let sampler = Sampler::new(config, prepared.set.lengths(), ladder)?;
         let uses = sampler.first_uses(0..3 * sampler.batches_per_epoch() as u64);
         let shapes: BTreeSet<_> = uses.into_iter().map(|(_, sizes)| sizes).collect();
         let padding = padding_share(sampler.epoch(0).batches(), sampler.lengths());

@@ -3,7 +3,7 @@
 //! ```text
 //! Source ──rows──> Task + TextTokenizer ──examples──> TokenizedSet (tokens on disk)
 //!                                                          │ lengths
-//!                                   Sampler, Buckets ──────┴─> BatchPlan ──> Collator ──> Prefetcher
+//!                                  Sampler, LengthLadder ──┴─> BatchPlan ──> Collator ──> Prefetcher
 //! ```
 //!
 //! [`ChatTemplate`] turns conversations into text, and [`ImageProcessor`] encoded images into pixels. [`Masking`] hides tokens as rows are collated; [`squad`] turns logits back into answers.
@@ -14,7 +14,6 @@
 //! grows by some bytes a row and not with texts. Nothing here knows of devices or jobs.
 
 mod batch;
-mod buckets;
 mod chat;
 mod collate;
 mod dataset;
@@ -23,6 +22,7 @@ mod guard;
 mod image;
 mod labels;
 mod layouts;
+mod length_ladder;
 mod masking;
 mod prefetch;
 mod random;
@@ -36,7 +36,6 @@ mod testing;
 mod tokenize;
 
 pub use batch::{ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo, Padding};
-pub use buckets::{Buckets, LengthBudget};
 pub use chat::{ChatOptions, ChatTemplate, RenderedChat, bos_token, eos_token, named_templates};
 pub use collate::{Collator, HostBatch};
 pub use dataset::{
@@ -57,6 +56,7 @@ pub use layouts::{
     Encoding as LayoutEncoding, Layouts, PieceRule, PromptFormat, PromptStyle, RowFields,
     RowFormat, RowLayout, TrainOn, TurnRule, turn_template_names,
 };
+pub use length_ladder::{LengthBudget, LengthLadder};
 pub use masking::Masking;
 pub use prefetch::{PrefetchError, Prefetched, Prefetcher};
 pub use sampler::{

@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::testing::set_of;
-    use crate::{Buckets, Collator, Padding, Sampler, SamplerConfig, SamplingStrategy};
+    use crate::{Collator, LengthLadder, Padding, Sampler, SamplerConfig, SamplingStrategy};
 
     fn spawn<T: Send + 'static>(
         total_batches: u64,
@@ -116,7 +116,8 @@ mod tests {
         let strategy = SamplingStrategy::Random;
         let config =
             SamplerConfig { batch_per_core: 2, cores: 1, seed: 1, strategy, drop_last: false };
-        let sampler = Sampler::new(config, set.lengths(), Buckets::new(8, false).unwrap()).unwrap();
+        let sampler =
+            Sampler::new(config, set.lengths(), LengthLadder::new(8, false).unwrap()).unwrap();
         let collator = Collator::new(Arc::new(set), Padding::behind(0));
         let batches = sampler.run(0, total_batches);
         let collated = batches.map(move |batch| Ok(collator.collate(batch).unwrap()));

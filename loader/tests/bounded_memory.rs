@@ -9,8 +9,8 @@ use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use traind_loader::{
-    Buckets, Collator, DatasetOptions, Encoded, LabelKind, LabelSpec, MaskedLm, Masking, Padding,
-    Sampler, SamplerConfig, SamplingStrategy, SequenceClassification, SetStats, Source,
+    Collator, DatasetOptions, Encoded, LabelKind, LabelSpec, LengthLadder, MaskedLm, Masking,
+    Padding, Sampler, SamplerConfig, SamplingStrategy, SequenceClassification, SetStats, Source,
     SpannedEncoding, TaskSpec, TextTokenizer, TokenSpan, TokenizeProblem, WindowOptions, prepare,
 };
 
@@ -117,8 +117,8 @@ fn use_rows(file: PathBuf, cache_dir: PathBuf, task: TaskSpec, rows: usize) {
         let strategy = SamplingStrategy::GroupByLength;
         let config =
             SamplerConfig { batch_per_core: 64, cores: 1, seed: 0, strategy, drop_last: false };
-        let buckets = Buckets::new(128, false).unwrap();
-        let sampler = Sampler::new(config, train.lengths(), buckets).unwrap();
+        let ladder = LengthLadder::new(128, false).unwrap();
+        let sampler = Sampler::new(config, train.lengths(), ladder).unwrap();
         let mut collator = Collator::new(train.into(), Padding::behind(0));
         if matches!(options.task, TaskSpec::MaskedLm(_)) {
             collator = collator.with_masking(Masking::new(1, 0.15, false, 1, 100).unwrap());

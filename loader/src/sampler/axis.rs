@@ -3,43 +3,43 @@
 use std::sync::Arc;
 
 use super::SamplerError;
-use crate::{BatchAxis, Buckets, LengthBudget};
+use crate::{BatchAxis, LengthBudget, LengthLadder};
 
 /// The lengths of all rows along one axis.
 #[derive(Clone, Debug)]
 pub(super) struct PaddedAxis {
     pub(super) axis: BatchAxis,
     pub(super) lengths: Arc<[u32]>,
-    pub(super) buckets: Buckets,
+    pub(super) ladder: LengthLadder,
 }
 
 impl PaddedAxis {
-    /// Fails on a row beyond the longest bucket.
+    /// Fails on a row beyond the longest rung.
     pub(super) fn new(
         axis: BatchAxis,
         lengths: Arc<[u32]>,
-        buckets: Buckets,
+        ladder: LengthLadder,
     ) -> Result<Self, SamplerError> {
-        let longest = buckets.longest();
+        let longest = ladder.longest();
         match lengths.iter().position(|&length| length > longest) {
             Some(row) => Err(SamplerError::TooLong { row, length: lengths[row], longest }),
-            None => Ok(Self { axis, lengths, buckets }),
+            None => Ok(Self { axis, lengths, ladder }),
         }
     }
 
     /// The length that a batch is padded to.
     pub(super) fn padded(&self, rows: &[u32]) -> u32 {
         let longest = self.longest(rows);
-        // `new` made sure that every row has a bucket.
-        self.buckets.bucket(longest).unwrap_or(longest)
+        // `new` made sure that every row has a rung.
+        self.ladder.rung(longest).unwrap_or(longest)
     }
 
     /// The same lengths with the ladder within `budget` that pads `batches` least.
     pub(super) fn fitted(&self, batches: &[&[u32]], budget: LengthBudget) -> crate::Result<Self> {
         let longest_rows: Vec<u32> = batches.iter().map(|rows| self.longest(rows)).collect();
         let longest = self.lengths.iter().copied().max().unwrap_or(0);
-        let buckets = Buckets::fitted(&longest_rows, longest, budget)?;
-        Ok(Self { buckets, ..self.clone() })
+        let ladder = LengthLadder::fitted(&longest_rows, longest, budget)?;
+        Ok(Self { ladder, ..self.clone() })
     }
 
     /// The same lengths with the ladder within `budget` that pads `batches` least, and above it the
@@ -50,8 +50,8 @@ impl PaddedAxis {
         budget: LengthBudget,
     ) -> crate::Result<Self> {
         let longest_rows: Vec<u32> = batches.iter().map(|rows| self.longest(rows)).collect();
-        let fitted = Buckets::fitted(&longest_rows, 1, budget)?;
-        Ok(Self { buckets: fitted.continued(&self.buckets)?, ..self.clone() })
+        let fitted = LengthLadder::fitted(&longest_rows, 1, budget)?;
+        Ok(Self { ladder: fitted.continued(&self.ladder)?, ..self.clone() })
     }
 
     fn longest(&self, rows: &[u32]) -> u32 {

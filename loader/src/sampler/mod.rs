@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub use gather::GatherInOrder;
 pub use plan::{BatchPlan, EpochPlan, ScheduledBatch};
 
-use crate::{BatchAxis, BatchSizes, Buckets, LengthBudget};
+use crate::{BatchAxis, BatchSizes, LengthBudget, LengthLadder};
 use axis::PaddedAxis;
 
 /// The order of the rows (`train_sampling_strategy`).
@@ -63,11 +63,11 @@ pub struct Sampler {
 
 impl Sampler {
     /// `lengths` are the token counts of all rows. Fails on an empty set or batch, on rows beyond
-    /// the longest bucket, and where `drop_last` would leave no batch.
+    /// the longest rung, and where `drop_last` would leave no batch.
     pub fn new(
         config: SamplerConfig,
         lengths: impl Into<Arc<[u32]>>,
-        buckets: Buckets,
+        ladder: LengthLadder,
     ) -> Result<Self, SamplerError> {
         let (lengths, global_batch) = (lengths.into(), config.global_batch());
         let rows = lengths.len();
@@ -80,19 +80,19 @@ impl Sampler {
         if config.drop_last && rows < global_batch {
             return Err(SamplerError::NothingLeft { rows, global_batch });
         }
-        let axes = vec![PaddedAxis::new(BatchAxis::Positions, lengths, buckets)?];
+        let axes = vec![PaddedAxis::new(BatchAxis::Positions, lengths, ladder)?];
         Ok(Self { config, axes })
     }
 
     /// The same sampler for rows that also have `lengths` along another axis. Fails on a row
-    /// beyond the longest bucket, or without a length.
+    /// beyond the longest rung, or without a length.
     pub fn with_axis(
         mut self,
         axis: BatchAxis,
         lengths: impl Into<Arc<[u32]>>,
-        buckets: Buckets,
+        ladder: LengthLadder,
     ) -> Result<Self, SamplerError> {
-        let axis = PaddedAxis::new(axis, lengths.into(), buckets)?;
+        let axis = PaddedAxis::new(axis, lengths.into(), ladder)?;
         if axis.lengths.len() != self.rows() {
             let (found, rows) = (axis.lengths.len(), self.rows());
             return Err(SamplerError::TooFewValues { found, rows });
@@ -121,7 +121,7 @@ impl Sampler {
     ) -> Result<Self, SamplerError> {
         let axes = self.axes.iter().zip(lengths);
         let axes =
-            axes.map(|(axis, of_rows)| PaddedAxis::new(axis.axis, of_rows, axis.buckets.clone()));
+            axes.map(|(axis, of_rows)| PaddedAxis::new(axis.axis, of_rows, axis.ladder.clone()));
         Ok(Self { axes: axes.collect::<Result<_, _>>()?, ..self.clone() })
     }
 
@@ -241,7 +241,7 @@ pub enum SamplerError {
     EmptyBatch,
     #[error("dataloader_drop_last leaves no step: {rows} rows, {global_batch} rows a step")]
     NothingLeft { rows: usize, global_batch: usize },
-    #[error("row {row} has {length} tokens, the longest bucket holds {longest}")]
+    #[error("row {row} has {length} tokens, the longest padded length is {longest}")]
     TooLong { row: usize, length: u32, longest: u32 },
     #[error("{found} values for a core with {rows} rows")]
     TooFewValues { found: usize, rows: usize },

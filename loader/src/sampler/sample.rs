@@ -27,7 +27,7 @@ impl Sampler {
     }
 
     /// As [`Self::fitted`], by the lengths of [`Self::sampled_rows`] alone. The ladder continues to
-    /// the longest bucket, which longer rows need.
+    /// the longest rung, which longer rows need.
     pub fn fitted_to_sample(&self, budget: LengthBudget) -> crate::Result<Self> {
         let sample = self.sample();
         let batches: Vec<&[u32]> = sample.iter().map(Vec::as_slice).collect();

@@ -18,7 +18,7 @@ fn sampler(
 ) -> Sampler {
     let batch_per_core = global_batch / cores;
     let config = SamplerConfig { batch_per_core, cores, seed: 42, strategy, drop_last };
-    Sampler::new(config, lengths, Buckets::new(64, false).unwrap()).unwrap()
+    Sampler::new(config, lengths, LengthLadder::new(64, false).unwrap()).unwrap()
 }
 
 fn with_seed(sampler: &Sampler, seed: u64) -> Sampler {
@@ -176,7 +176,7 @@ fn settings_that_cannot_work_are_refused() {
     let check = |lengths: &[u32], batch_per_core, drop_last, expect| {
         let strategy = SamplingStrategy::Random;
         let config = SamplerConfig { batch_per_core, cores: 2, seed: 0, strategy, drop_last };
-        let sampler = Sampler::new(config, lengths, Buckets::new(16, false).unwrap());
+        let sampler = Sampler::new(config, lengths, LengthLadder::new(16, false).unwrap());
         assert_eq!(sampler.err(), Some(expect));
     };
     check(&[], 4, false, SamplerError::NoRows);
@@ -193,17 +193,17 @@ fn batches_are_padded_along_each_axis_by_its_own_lengths() {
     };
     let strategy = SamplingStrategy::Sequential;
     let config = SamplerConfig { batch_per_core: 2, cores: 1, seed: 0, strategy, drop_last: false };
-    let buckets = || Buckets::new(32, false).unwrap();
-    let sampler = Sampler::new(config, [3, 9, 20, 21, 2], buckets()).unwrap();
+    let ladder = || LengthLadder::new(32, false).unwrap();
+    let sampler = Sampler::new(config, [3, 9, 20, 21, 2], ladder()).unwrap();
     check(&sampler, &["2x12", "2x24", "2x8"]);
     let targets = [30, 1, 2, 2, 15];
-    let sampler = sampler.with_axis(BatchAxis::TargetPositions, targets, buckets()).unwrap();
+    let sampler = sampler.with_axis(BatchAxis::TargetPositions, targets, ladder()).unwrap();
     check(&sampler, &["2x12x32", "2x24x8", "2x8x16"]);
     // Two lengths for each axis, four shapes at most.
     check(&sampler.fitted(LengthBudget::of(3)).unwrap(), &["2x9x30", "2x21x15", "2x9x15"]);
     assert_eq!(sampler.first_uses(0..3).len(), 3);
     assert_eq!(sampler.epoch(0).batch(0).unwrap().padded_tokens(), 2 * (12 + 32));
-    let wrong = sampler.with_axis(BatchAxis::TargetPositions, [1, 2], buckets());
+    let wrong = sampler.with_axis(BatchAxis::TargetPositions, [1, 2], ladder());
     assert_eq!(wrong.err(), Some(SamplerError::TooFewValues { found: 2, rows: 5 }));
 }
 
@@ -234,15 +234,15 @@ proptest! {
         let budget = LengthBudget { lengths_max: 4, tokens_per_length: 9 };
         let fitted = |sampler: &Sampler| sampler.fitted_to_sample(budget).unwrap();
         let (whole, first) = (fitted(&whole), fitted(&first));
-        prop_assert_eq!(&whole.axes[0].buckets, &first.axes[0].buckets);
+        prop_assert_eq!(&whole.axes[0].ladder, &first.axes[0].ladder);
         prop_assert_eq!(whole.sampled_sizes(), first.sampled_sizes());
-        // Every batch has a bucket, in which it fits.
+        // Every batch has a rung, in which it fits.
         let continued = first.with_lengths([lengths.as_slice().into()]).unwrap();
         let epoch = continued.epoch(0);
         for plan in epoch.batches() {
             let longest = plan.rows.iter().map(|&row| lengths[row as usize]).max().unwrap();
             prop_assert!(positions(&plan.sizes) >= longest);
-            prop_assert!(continued.axes[0].buckets.ladder().contains(&positions(&plan.sizes)));
+            prop_assert!(continued.axes[0].ladder.rungs().contains(&positions(&plan.sizes)));
         }
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use traind_job_file::JobFile;
 use traind_loader::{
-    BatchAxis, Buckets, HuggingFaceTokenizer, LengthBudget, PadTo, Padding, PaddingSide, Sampler,
-    SamplerConfig, TokenizedSet,
+    BatchAxis, HuggingFaceTokenizer, LengthBudget, LengthLadder, PadTo, Padding, PaddingSide,
+    Sampler, SamplerConfig, TokenizedSet,
 };
 
 use crate::error::{RunError, RunResult};
@@ -58,19 +58,19 @@ pub(crate) fn limit(job: &JobFile, task: &dyn JobTask, positions: u32) -> u32 {
 }
 
 /// The lengths that batches are padded to.
-pub(crate) fn buckets(
+pub(crate) fn ladder(
     job: &JobFile,
     task: &dyn JobTask,
     max_length: u32,
     positions: u32,
-) -> RunResult<Buckets> {
+) -> RunResult<LengthLadder> {
     let longest = task.block_size(max_length).unwrap_or(max_length);
-    let buckets = Buckets::new(longest, job.data.pad_to_max_length)?;
-    let Some(multiple) = job.data.pad_to_multiple_of else { return Ok(buckets) };
-    let padded = buckets.padded_to_multiple_of(multiple)?;
+    let ladder = LengthLadder::new(longest, job.data.pad_to_max_length)?;
+    let Some(multiple) = job.data.pad_to_multiple_of else { return Ok(ladder) };
+    let padded = ladder.padded_to_multiple_of(multiple)?;
     if padded.longest() > positions {
         let problem =
-            format!("rows of {} would be padded beyond {positions} positions", buckets.longest());
+            format!("rows of {} would be padded beyond {positions} positions", ladder.longest());
         let (name, value) = ("data.pad_to_multiple_of", multiple.to_string());
         return Err(RunError::Field { name, value, problem });
     }
@@ -78,27 +78,27 @@ pub(crate) fn buckets(
 }
 
 /// The lengths that targets are padded to; `None` where rows have none.
-pub(crate) fn target_buckets(
+pub(crate) fn target_ladder(
     job: &JobFile,
     task: &dyn JobTask,
     positions: u32,
-) -> RunResult<Option<Buckets>> {
+) -> RunResult<Option<LengthLadder>> {
     let Some(length) = task.max_target_length() else { return Ok(None) };
-    let buckets = Buckets::new(length.min(positions), job.data.pad_to_max_length)?;
+    let ladder = LengthLadder::new(length.min(positions), job.data.pad_to_max_length)?;
     let multiple = job.data.pad_to_multiple_of.unwrap_or(1);
-    Ok(Some(buckets.padded_to_multiple_of(multiple)?))
+    Ok(Some(ladder.padded_to_multiple_of(multiple)?))
 }
 
 /// The sampler for batches of a set.
 pub(crate) fn sampler(
     config: SamplerConfig,
     set: &TokenizedSet,
-    buckets: &RowBuckets,
+    ladders: &RowLadders,
 ) -> RunResult<Sampler> {
-    let sampler = Sampler::new(config, positions(set), buckets.rows.clone())?;
-    match (&buckets.targets, set.target_lengths()) {
-        (Some(buckets), Some(lengths)) => {
-            Ok(sampler.with_axis(BatchAxis::TargetPositions, lengths, buckets.clone())?)
+    let sampler = Sampler::new(config, positions(set), ladders.rows.clone())?;
+    match (&ladders.targets, set.target_lengths()) {
+        (Some(ladder), Some(lengths)) => {
+            Ok(sampler.with_axis(BatchAxis::TargetPositions, lengths, ladder.clone())?)
         }
         _ => Ok(sampler),
     }
@@ -116,10 +116,10 @@ fn positions(set: &TokenizedSet) -> Arc<[u32]> {
 
 /// The lengths that rows and their targets are padded to.
 #[derive(Clone, Debug)]
-pub(crate) struct RowBuckets {
-    pub rows: Buckets,
+pub(crate) struct RowLadders {
+    pub rows: LengthLadder,
     /// `None` where rows have no targets.
-    pub targets: Option<Buckets>,
+    pub targets: Option<LengthLadder>,
 }
 
 /// How rows are padded, by the job and the tokenizer. As in TRL, padding stands behind conversations.

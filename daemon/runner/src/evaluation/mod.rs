@@ -28,7 +28,7 @@ pub(crate) use writing::TextWriter;
 
 use crate::control::Reporter;
 use crate::data::Split;
-use crate::data::lengths::{self, RowBuckets};
+use crate::data::lengths::{self, RowLadders};
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
@@ -67,7 +67,7 @@ pub(crate) struct Evaluation {
 /// How an evaluator's rows are batched.
 #[derive(Clone, Debug)]
 pub(crate) struct Batching {
-    pub buckets: RowBuckets,
+    pub ladders: RowLadders,
     pub rows_per_core: usize,
     /// The data shards of a batch.
     pub data_shards: usize,
@@ -103,7 +103,7 @@ impl Evaluator {
             strategy: batching.strategy(),
             drop_last: false,
         };
-        let sampler = lengths::sampler(config, &split.set, &batching.buckets)?;
+        let sampler = lengths::sampler(config, &split.set, &batching.ladders)?;
         let sampler = lengths::fit(job, sampler, batching.budget)?;
         let loss_only = job.train.prediction_loss_only || !task.has_metrics(&split.set);
         let writer = None;

@@ -241,7 +241,7 @@ impl PlannedModel {
         let positions = self.model.max_positions() as u32;
         let limit = lengths::limit(job, self.task.as_ref(), positions);
         let longest = job.row_length().map_or(limit, |length| length.min(limit));
-        Ok(lengths::buckets(job, self.task.as_ref(), longest, positions)?.longest())
+        Ok(lengths::ladder(job, self.task.as_ref(), longest, positions)?.longest())
     }
 }
 

@@ -6,7 +6,7 @@ use traind_job_file::{JobFile, TrainSamplingStrategy};
 use traind_loader::{Sampler, SamplerConfig};
 
 use crate::checkpoint::Resumed;
-use crate::data::lengths::RowBuckets;
+use crate::data::lengths::RowLadders;
 use crate::error::RunResult;
 use crate::progress::Timetable;
 
@@ -34,7 +34,7 @@ pub(super) fn needs_all_lengths(job: &JobFile) -> bool {
 pub(super) fn choose(
     job: &JobFile,
     config: &SamplerConfig,
-    buckets: &RowBuckets,
+    ladders: &RowLadders,
     resumed: Option<&Resumed>,
     rows: usize,
 ) -> Option<Vec<u32>> {
@@ -42,7 +42,7 @@ pub(super) fn choose(
         return None;
     }
     // Where one of these fails, it does so again with all rows, and is reported then.
-    let sampler = Sampler::new(config.clone(), vec![0; rows], buckets.rows.clone()).ok()?;
+    let sampler = Sampler::new(config.clone(), vec![0; rows], ladders.rows.clone()).ok()?;
     let timetable = timetable(job, &sampler, resumed).ok()?;
     let mut chosen = sampler.rows_of(batches(job, &timetable, resumed));
     chosen.extend(sampler.sampled_rows());

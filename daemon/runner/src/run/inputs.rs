@@ -13,7 +13,7 @@ use traind_xla::mesh::{Axis, Mesh};
 
 use super::{Context, equality, first_rows};
 use crate::checkpoint::{Recipe, Resumed};
-use crate::data::lengths::{self, RowBuckets};
+use crate::data::lengths::{self, RowLadders};
 use crate::data::{self, DataSource, Passes, Splits, length_budget};
 use crate::error::RunResult;
 use crate::evaluation::TextWriter;
@@ -31,7 +31,7 @@ pub(super) struct Inputs {
     pub timetable: Timetable,
     /// Where the sampler knows only the lengths of some rows.
     pub first: Option<FirstBatches>,
-    pub buckets: RowBuckets,
+    pub ladders: RowLadders,
     pub padding: RowPadding,
     pub writer: Option<TextWriter>,
     pub mesh: Mesh,
@@ -63,12 +63,12 @@ impl Inputs {
         let processor = Processor::open(&folder, job, journal, limit, positions)?;
         let tokenizer = processor.text();
         let max_length = tokenizer.max_length().unwrap_or(limit).min(limit);
-        let buckets = RowBuckets {
-            rows: lengths::buckets(job, task.as_ref(), max_length, positions)?,
-            targets: lengths::target_buckets(job, task.as_ref(), positions)?,
+        let ladders = RowLadders {
+            rows: lengths::ladder(job, task.as_ref(), max_length, positions)?,
+            targets: lengths::target_ladder(job, task.as_ref(), positions)?,
         };
         let (config, resumed_from) = (sampler(job, &mesh), resumed.as_ref());
-        let first_rows = |rows| first_rows::choose(job, &config, &buckets, resumed_from, rows);
+        let first_rows = |rows| first_rows::choose(job, &config, &ladders, resumed_from, rows);
         let may_begin = beginning == Beginning::FirstRows
             && context.hosts.is_alone()
             && !first_rows::needs_all_lengths(job);
@@ -100,7 +100,7 @@ impl Inputs {
         };
         let set = Arc::clone(&splits.planned()?.set);
         open.task.check_rows(&set)?;
-        let sampler = lengths::sampler(config, &set, &buckets)?;
+        let sampler = lengths::sampler(config, &set, &ladders)?;
         let timetable = first_rows::timetable(job, &sampler, resumed_from)?;
         let passes = Passes {
             rows_per_core: job.train.per_device_train_batch_size,
@@ -125,7 +125,7 @@ impl Inputs {
             sampler,
             timetable,
             first,
-            buckets,
+            ladders,
             padding,
             writer,
             mesh,

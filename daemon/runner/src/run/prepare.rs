@@ -182,7 +182,7 @@ impl Inputs {
         let rows_per_core = job.train.per_device_eval_batch_size;
         let passes = Passes { rows_per_core, epochs: self.evaluations(), trains: false };
         let batching = Batching {
-            buckets: self.buckets.clone(),
+            ladders: self.ladders.clone(),
             rows_per_core: rows_per_core as usize,
             budget: length_budget(job, self.open.model.as_ref(), passes),
             data_shards: self.mesh.data_shards(),

@@ -31,16 +31,16 @@ impl LengthBudget {
 
 /// The padded lengths a run may use, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Buckets {
-    ladder: Vec<u32>,
+pub struct LengthLadder {
+    rungs: Vec<u32>,
 }
 
-impl Buckets {
+impl LengthLadder {
     /// 8, 12, 16, 20, 24, 32, 40, 48, 64 … (1, 1.25 and 1.5 times each power of two), ending at
     /// `max_length`. With `pad_to_max_length` that is the only rung.
     pub fn new(max_length: u32, pad_to_max_length: bool) -> Result<Self> {
         let rungs = if pad_to_max_length { Vec::new() } else { rungs_below(max_length) };
-        Self::with_ladder(rungs.into_iter().chain([max_length]).collect())
+        Self::from_rungs(rungs.into_iter().chain([max_length]).collect())
     }
 
     /// The same ladder with each rung rounded up to a multiple (`pad_to_multiple_of`), the last
@@ -51,51 +51,51 @@ impl Buckets {
             return Err(Error::BadOption { field: "data.pad_to_multiple_of", message });
         }
         let rungs =
-            self.ladder.iter().map(|rung| rung.saturating_add(multiple - 1) / multiple * multiple);
-        let mut ladder: Vec<u32> = rungs.collect();
-        ladder.dedup();
-        Self::with_ladder(ladder)
+            self.rungs.iter().map(|rung| rung.saturating_add(multiple - 1) / multiple * multiple);
+        let mut rungs: Vec<u32> = rungs.collect();
+        rungs.dedup();
+        Self::from_rungs(rungs)
     }
 
     /// The ladder within `budget` that adds the least padding to batches of which `longest_rows` are
     /// the longest rows. Its last rung is `last`, or the longest of those.
     pub fn fitted(longest_rows: &[u32], last: u32, budget: LengthBudget) -> Result<Self> {
         let last = longest_rows.iter().copied().fold(last, u32::max);
-        Self::with_ladder(fit::fit(longest_rows, last, budget))
+        Self::from_rungs(fit::fit(longest_rows, last, budget))
     }
 
     /// The same ladder with the rungs of `other` that are above it.
     pub(crate) fn continued(&self, other: &Self) -> Result<Self> {
-        let above = other.ladder.iter().filter(|rung| **rung > self.longest());
-        Self::with_ladder(self.ladder.iter().chain(above).copied().collect())
+        let above = other.rungs.iter().filter(|rung| **rung > self.longest());
+        Self::from_rungs(self.rungs.iter().chain(above).copied().collect())
     }
 
     /// The given ladder, which must be positive and ascending.
-    pub fn with_ladder(ladder: Vec<u32>) -> Result<Self> {
-        let ascending = ladder.windows(2).all(|pair| pair[0] < pair[1]);
-        if ladder.first().is_none_or(|&first| first == 0) || !ascending {
+    pub fn from_rungs(rungs: Vec<u32>) -> Result<Self> {
+        let ascending = rungs.windows(2).all(|pair| pair[0] < pair[1]);
+        if rungs.first().is_none_or(|&first| first == 0) || !ascending {
             return Err(Error::BadOption {
-                field: "length_buckets",
-                message: format!("must be positive and ascending, found {ladder:?}"),
+                field: "length_ladder",
+                message: format!("must be positive and ascending, found {rungs:?}"),
             });
         }
-        Ok(Self { ladder })
+        Ok(Self { rungs })
     }
 
     /// The smallest rung that holds `length` tokens; None above the last.
-    pub fn bucket(&self, length: u32) -> Option<u32> {
-        let rung = self.ladder.partition_point(|&rung| rung < length);
-        self.ladder.get(rung).copied()
+    pub fn rung(&self, length: u32) -> Option<u32> {
+        let rung = self.rungs.partition_point(|&rung| rung < length);
+        self.rungs.get(rung).copied()
     }
 
     /// The longest row the ladder holds.
     pub fn longest(&self) -> u32 {
-        self.ladder.last().copied().unwrap_or(0)
+        self.rungs.last().copied().unwrap_or(0)
     }
 
     /// All rungs, ascending.
-    pub fn ladder(&self) -> &[u32] {
-        &self.ladder
+    pub fn rungs(&self) -> &[u32] {
+        &self.rungs
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn the_ladder_ends_at_max_length() {
         let check = |max_length, expect: &[u32]| {
-            assert_eq!(Buckets::new(max_length, false).unwrap().ladder(), expect);
+            assert_eq!(LengthLadder::new(max_length, false).unwrap().rungs(), expect);
         };
         check(1, &[1]);
         check(8, &[8]);
@@ -125,36 +125,37 @@ mod tests {
 
     #[test]
     fn a_length_goes_to_the_smallest_rung_that_holds_it() {
-        let buckets = Buckets::new(64, false).unwrap();
+        let ladder = LengthLadder::new(64, false).unwrap();
         for length in 0..=64 {
-            let bucket = buckets.bucket(length).unwrap();
-            let below = buckets.ladder().iter().rev().find(|&&rung| rung < bucket);
-            assert!(bucket >= length && below.is_none_or(|&rung| rung < length));
+            let padded = ladder.rung(length).unwrap();
+            let below = ladder.rungs().iter().rev().find(|&&rung| rung < padded);
+            assert!(padded >= length && below.is_none_or(|&rung| rung < length));
         }
-        assert_eq!(buckets.bucket(65), None);
+        assert_eq!(ladder.rung(65), None);
     }
 
     #[test]
     fn pad_to_max_length_leaves_one_rung() {
-        assert_eq!(Buckets::new(128, true).unwrap().ladder(), [128]);
+        assert_eq!(LengthLadder::new(128, true).unwrap().rungs(), [128]);
     }
 
     #[test]
     fn rungs_may_be_multiples() {
         let check = |multiple, expect: &[u32]| {
-            let buckets = Buckets::new(50, false).unwrap().padded_to_multiple_of(multiple).unwrap();
-            assert_eq!(buckets.ladder(), expect);
+            let ladder =
+                LengthLadder::new(50, false).unwrap().padded_to_multiple_of(multiple).unwrap();
+            assert_eq!(ladder.rungs(), expect);
         };
         check(1, &[8, 12, 16, 20, 24, 32, 40, 48, 50]);
         check(8, &[8, 16, 24, 32, 40, 48, 56]);
         check(64, &[64]);
-        assert!(Buckets::new(50, false).unwrap().padded_to_multiple_of(0).is_err());
+        assert!(LengthLadder::new(50, false).unwrap().padded_to_multiple_of(0).is_err());
     }
 
     #[test]
     fn a_ladder_must_ascend() {
-        for ladder in [vec![], vec![0, 8], vec![16, 8], vec![8, 8]] {
-            assert!(Buckets::with_ladder(ladder).is_err());
+        for rungs in [vec![], vec![0, 8], vec![16, 8], vec![8, 8]] {
+            assert!(LengthLadder::from_rungs(rungs).is_err());
         }
     }
 }
