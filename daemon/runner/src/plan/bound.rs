@@ -11,7 +11,7 @@ use super::meshes::Machine;
 use crate::error::RunResult;
 use crate::recipe::{self, mesh};
 use crate::state::{Pipeline, SHARDED_ELEMENTS_MIN};
-use crate::step::Schedule;
+use crate::step::PipelineOrder;
 
 /// All-reduces of activations that cores which share a layer make at least, forward and backward.
 const SUMS_PER_LAYER: f64 = 4.0;
@@ -25,14 +25,14 @@ impl Machine {
     pub(super) fn least_seconds(&self, job: &JobFile, planned: &PlannedModel) -> RunResult<f64> {
         let pipeline = recipe::pipeline(job, planned.model.as_ref())?;
         let rows = job.train.per_device_train_batch_size as usize;
-        let schedule = Schedule::of(&pipeline, rows);
+        let pipeline_order = PipelineOrder::of(&pipeline, rows);
         let batches = f64::from(job.train.gradient_accumulation_steps);
         let layers = pipeline.largest_stage() as f64;
         let dots = self.dots_seconds(job, planned, &pipeline)?;
         let sums = batches * layers * self.sums_seconds(job, planned, &pipeline)?;
-        let passes = (dots + sums) * (1.0 + schedule.idle_share());
-        let shards =
-            layers * self.shard_seconds(job, planned, batches * schedule.microbatches as f64)?;
+        let passes = (dots + sums) * (1.0 + pipeline_order.idle_share());
+        let shards = layers
+            * self.shard_seconds(job, planned, batches * pipeline_order.microbatches as f64)?;
         Ok(passes + shards)
     }
 

@@ -13,7 +13,7 @@ use super::groups;
 use super::stages::Stages;
 use crate::error::RunResult;
 use crate::state::StateBytes;
-use crate::step::{JobPrograms, Program, ProgramShape, Schedule};
+use crate::step::{JobPrograms, PipelineOrder, Program, ProgramShape};
 
 /// Sizes in bytes.
 #[derive(Clone, Debug, Serialize)]
@@ -38,7 +38,7 @@ pub(super) struct Recordings {
     pub memory: Memory,
     /// Without stages that are equal to others.
     pub stages: Vec<Traffic>,
-    pub schedule: Schedule,
+    pub pipeline_order: PipelineOrder,
 }
 
 /// The messages of the cores of a stage in a training step.
@@ -114,8 +114,8 @@ impl Recordings {
         let fullest = fullest.unwrap_or_else(|| Memory::new(&StateBytes::default(), 0, 0));
         let memory = Memory { optimizer_bytes_whole, host_bytes, ..fullest };
         let rows = job.train.per_device_train_batch_size as usize;
-        let schedule = Schedule::of(&stages.programs().pipeline, rows);
-        Ok(Recordings { memory, stages: traffic, schedule })
+        let pipeline_order = PipelineOrder::of(&stages.programs().pipeline, rows);
+        Ok(Recordings { memory, stages: traffic, pipeline_order })
     }
 }
 

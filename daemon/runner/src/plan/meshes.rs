@@ -16,7 +16,7 @@ use crate::error::RunResult;
 use crate::progress::Timetable;
 use crate::recipe::{self, mesh};
 use crate::state::Pipeline;
-use crate::step::{Program, Schedule};
+use crate::step::{PipelineOrder, Program};
 
 /// Bytes of one collective into which compilers combine smaller ones that do not depend on each other, as
 /// those over `data` do not.
@@ -74,13 +74,13 @@ impl Machine {
         planned: &PlannedModel,
         bytes_max: Option<u64>,
     ) -> RunResult<MeshPlan> {
-        let Recordings { memory, stages, schedule } = Recordings::of(job, planned)?;
+        let Recordings { memory, stages, pipeline_order } = Recordings::of(job, planned)?;
         let (parallel, train, mesh) = (&job.parallel, &job.train, mesh(job)?);
-        let traffic = self.traffic(&mesh, &stages, Repeats::of(train, &schedule));
+        let traffic = self.traffic(&mesh, &stages, Repeats::of(train, &pipeline_order));
         let pipeline = recipe::pipeline(job, planned.model.as_ref())?;
         let passes = self.dots_seconds(job, planned, &pipeline)?;
         let update = self.update_seconds(&memory);
-        let idle_seconds = schedule.idle_share() * (passes + traffic.passes_seconds);
+        let idle_seconds = pipeline_order.idle_share() * (passes + traffic.passes_seconds);
         let (compute_seconds, communication_seconds) = (passes + update, traffic.seconds());
         let step_seconds = compute_seconds + communication_seconds + idle_seconds;
         let hours = step_seconds * steps(job, self.rows)? as f64 / 3600.0;
@@ -89,7 +89,7 @@ impl Machine {
             tensor: parallel.tensor,
             pipeline: parallel.pipeline,
             pipeline_interleave: parallel.pipeline_interleave,
-            microbatches: schedule.microbatches as u32,
+            microbatches: pipeline_order.microbatches as u32,
             sequence_parallel: parallel.sequence_parallel,
             fsdp: parallel.fsdp.to_string(),
             gradient_checkpointing: train.gradient_checkpointing,
@@ -229,9 +229,9 @@ struct Repeats {
 }
 
 impl Repeats {
-    fn of(train: &Train, schedule: &Schedule) -> Repeats {
+    fn of(train: &Train, pipeline_order: &PipelineOrder) -> Repeats {
         let batches = f64::from(train.gradient_accumulation_steps);
-        Repeats { batches, microbatches: batches * schedule.microbatches as f64 }
+        Repeats { batches, microbatches: batches * pipeline_order.microbatches as f64 }
     }
 }
 

@@ -29,7 +29,7 @@ use crate::progress::{BestRule, Timetable};
 use crate::recipe;
 use crate::session::Session;
 use crate::state::{StartValues, TrainState};
-use crate::step::{JobPrograms, ProgramShape, Schedule};
+use crate::step::{JobPrograms, PipelineOrder, ProgramShape};
 use crate::training::FirstBatches;
 
 /// Everything that training needs besides the session.
@@ -334,9 +334,9 @@ fn report_pipeline(context: &Context, programs: &JobPrograms) -> RunResult<()> {
     if !pipeline.is_divided() {
         return Ok(());
     }
-    let schedule = Schedule::of(pipeline, train.per_device_train_batch_size as usize);
-    let (stages, count) = (schedule.stages, schedule.microbatches);
-    let idle = 100.0 * schedule.idle_share();
+    let pipeline_order = PipelineOrder::of(pipeline, train.per_device_train_batch_size as usize);
+    let (stages, count) = (pipeline_order.stages, pipeline_order.microbatches);
+    let idle = 100.0 * pipeline_order.idle_share();
     let journal = &context.reporter.journal;
     Ok(journal.info(format!(
         "{count} micro-batches pass through {stages} stages, which are idle for {idle:.1} % of the time \

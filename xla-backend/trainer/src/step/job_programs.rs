@@ -11,7 +11,7 @@ use traind_models::optimizers::Optimizer;
 use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::{
-    EvalStep, ForwardPass, GenerateStep, Program, ProgramShape, Readout, Schedule, StepConfig,
+    EvalStep, ForwardPass, GenerateStep, PipelineOrder, Program, ProgramShape, Readout, StepConfig,
     StepPrograms, TrainStep,
 };
 use crate::error::{Division, Error, Result};
@@ -184,13 +184,13 @@ impl JobPrograms {
         if !self.pipeline.is_divided() {
             return Ok([0; 2]);
         }
-        let schedule = Schedule::of(&self.pipeline, sizes.rows());
+        let pipeline_order = PipelineOrder::of(&self.pipeline, sizes.rows());
         let states = self.train.forward.state_bytes(&self.pipeline.micro_sizes(sizes))?;
         let bytes = |chunk: usize| {
             let read = if self.pipeline.chunks.is_first(chunk) { 0 } else { states };
             read + kept_bytes.get(&chunk).copied().unwrap_or(0)
         };
-        Ok(schedule.bytes_kept(stage, self.loading_horizon, bytes))
+        Ok(pipeline_order.bytes_kept(stage, self.loading_horizon, bytes))
     }
 
     /// The bytes of states, and of gradients of states, that a core of a stage sends to others in a training

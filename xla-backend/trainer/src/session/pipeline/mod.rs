@@ -1,7 +1,7 @@
 //! Passes batches through the stages of a pipeline, and ends their steps.
 //!
 //! Stages of other hosts are driven there, in the same order. Each stage has a thread, which launches the programs of
-//! its cores in the order of the schedule. So all stages compute at once also where a plugin runs a program before it
+//! its cores in the pipeline's order. So all stages compute at once also where a plugin runs a program before it
 //! returns, as that of CPUs does.
 
 mod far_activations;
@@ -23,7 +23,7 @@ use traind_xla::runtime::{CoreInputs, HostMemory, LazyDevice, LocalCores, Pendin
 use super::{Session, UploadedBatch, Work};
 use crate::error::{Error, Result};
 use crate::state::TrainState;
-use crate::step::{Direction, Pass, Program, ProgramShape, Schedule};
+use crate::step::{Direction, Pass, PipelineOrder, Program, ProgramShape};
 use far_activations::FarActivations;
 use far_stages::FarStages;
 use links::{Links, Message};
@@ -50,7 +50,7 @@ impl Session {
         let pipeline = self.programs.pipeline.clone();
         let mut passed = self.pass_batch(program, batch)?;
         let Some(last) = self.programs.own_place(pipeline.last_stage()) else { return Ok(None) };
-        let passes = self.schedule(batch).evaluation(pipeline.last_stage()).into_iter();
+        let passes = self.pipeline_order(batch).evaluation(pipeline.last_stage()).into_iter();
         let launched = passes.zip(passed.swap_remove(last));
         let last = pipeline.chunks.count() - 1;
         let mut parts: Vec<_> = launched.filter(|(pass, _)| pass.chunk == last).collect();
@@ -63,26 +63,29 @@ impl Session {
         FarStages::of_mesh(self.devices[0].cores().mesh(), self.programs.pipeline.stages)
     }
 
-    fn schedule(&self, batch: &UploadedBatch) -> Schedule {
-        Schedule::of(&self.programs.pipeline, batch.sizes().rows())
+    fn pipeline_order(&self, batch: &UploadedBatch) -> PipelineOrder {
+        PipelineOrder::of(&self.programs.pipeline, batch.sizes().rows())
     }
 
     /// Launches the parts of `program` for each micro-batch; returns those of each stage of this host in their order.
     fn pass_batch(&mut self, program: Program, batch: &UploadedBatch) -> Result<Vec<Vec<Pending>>> {
-        let schedule = self.schedule(batch);
-        self.ready_parts(ProgramShape::of_batch(program, batch.sizes()), schedule.microbatches)?;
+        let pipeline_order = self.pipeline_order(batch);
+        self.ready_parts(
+            ProgramShape::of_batch(program, batch.sizes()),
+            pipeline_order.microbatches,
+        )?;
         let trains = program == Program::Accumulate;
         let last_chunk = self.programs.pipeline.chunks.count() - 1;
         let sizes = self.micro_sizes(batch.sizes());
         let key = pass_key(program, sizes);
         let (links, inboxes) = self.links(&sizes)?;
         let horizon = self.programs.loading_horizon.filter(|_| trains);
-        let of_stages = (0..schedule.stages).map(|stage| match trains {
-            true => schedule.training(stage),
-            false => schedule.evaluation(stage),
+        let of_stages = (0..pipeline_order.stages).map(|stage| match trains {
+            true => pipeline_order.training(stage),
+            false => pipeline_order.evaluation(stage),
         });
         let of_stages: Vec<Vec<Pass>> = of_stages.collect();
-        let turns = self.turns(&schedule, &of_stages);
+        let turns = self.turns(&pipeline_order, &of_stages);
         let order = of_stages[self.programs.stages.clone()].to_vec();
         let timeline = Timeline::new(order.clone(), last_chunk, Arc::clone(&self.observer));
         let stages = self.devices.iter_mut().zip(inboxes).zip(&batch.inputs).zip(order);
@@ -111,13 +114,13 @@ impl Session {
 
     /// The turns of this host's stages, where they launch programs that a client of CPUs runs one at a time and that wait
     /// for those of other hosts. `of_stages` are the passes of the stages of all hosts.
-    fn turns(&self, schedule: &Schedule, of_stages: &[Vec<Pass>]) -> Option<Turns> {
+    fn turns(&self, pipeline_order: &PipelineOrder, of_stages: &[Vec<Pass>]) -> Option<Turns> {
         let reach_hosts = self.programs.states.iter().any(TrainState::passes_reach_hosts);
         if !(reach_hosts && self.is_on_cpus() && self.devices[0].cores().len() > 1) {
             return None;
         }
-        let mut order = schedule.one_order(of_stages);
-        order.retain(|pass| self.programs.stages.contains(&(pass.chunk % schedule.stages)));
+        let mut order = pipeline_order.one_order(of_stages);
+        order.retain(|pass| self.programs.stages.contains(&(pass.chunk % pipeline_order.stages)));
         Some(Turns::new(order))
     }
 

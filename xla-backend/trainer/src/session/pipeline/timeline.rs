@@ -86,13 +86,13 @@ impl Passes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::step::{Direction, Schedule};
+    use crate::step::{Direction, PipelineOrder};
 
     /// Two stages with two micro-batches, whose forward passes take 10 ms and backward passes 20 ms. `queued`: whether
     /// all programs are launched at once.
     fn passes(queued: bool) -> Passes {
-        let schedule = Schedule { stages: 2, chunks_per_stage: 1, microbatches: 2 };
-        let order: Vec<Vec<Pass>> = (0..2).map(|stage| schedule.training(stage)).collect();
+        let pipeline_order = PipelineOrder { stages: 2, chunks_per_stage: 1, microbatches: 2 };
+        let order: Vec<Vec<Pass>> = (0..2).map(|stage| pipeline_order.training(stage)).collect();
         let start = Instant::now();
         let pass = |direction, chunk, micro| Pass { direction, chunk, micro };
         let (forward, backward) = (Direction::Forward, Direction::Backward);

@@ -58,17 +58,17 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::step::Schedule;
+    use crate::step::PipelineOrder;
 
-    const SCHEDULE: Schedule = Schedule { stages: 2, chunks_per_stage: 2, microbatches: 6 };
+    const ORDER: PipelineOrder = PipelineOrder { stages: 2, chunks_per_stage: 2, microbatches: 6 };
 
     fn passes() -> Vec<Vec<Pass>> {
-        (0..SCHEDULE.stages).map(|stage| SCHEDULE.training(stage)).collect()
+        (0..ORDER.stages).map(|stage| ORDER.training(stage)).collect()
     }
 
     #[test]
     fn stages_launch_their_passes_in_one_order() {
-        let (order, launched) = (SCHEDULE.one_order(&passes()), Mutex::new(Vec::new()));
+        let (order, launched) = (ORDER.one_order(&passes()), Mutex::new(Vec::new()));
         let turns = Turns::new(order.clone());
         thread::scope(|scope| {
             for passes in passes() {
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn no_stage_waits_for_one_that_has_failed() {
-        let turns = Turns::new(SCHEDULE.one_order(&passes()));
+        let turns = Turns::new(ORDER.one_order(&passes()));
         thread::scope(|scope| {
             // A stage that is not the first one.
             let waiting = scope.spawn(|| turns.launch(passes()[1][0], || Ok(())));

@@ -49,9 +49,9 @@ impl Pass {
     }
 }
 
-/// The numbers that a schedule depends on.
+/// The order of a pipeline, by the numbers that it depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Schedule {
+pub struct PipelineOrder {
     /// The number of stages.
     pub stages: usize,
     /// The parts of the model on each stage.
@@ -60,10 +60,10 @@ pub struct Schedule {
     pub microbatches: usize,
 }
 
-impl Schedule {
-    /// The schedule of a batch with `rows` rows on each core.
-    pub fn of(pipeline: &Pipeline, rows: usize) -> Schedule {
-        Schedule {
+impl PipelineOrder {
+    /// The order of a batch with `rows` rows on each core.
+    pub fn of(pipeline: &Pipeline, rows: usize) -> PipelineOrder {
+        PipelineOrder {
             stages: pipeline.stages,
             chunks_per_stage: pipeline.chunks_per_stage(),
             microbatches: pipeline.microbatches(rows),
@@ -186,7 +186,7 @@ pub(crate) fn backward_places(passes: &[Pass]) -> HashMap<(usize, usize), usize>
 mod tests {
     use super::*;
 
-    /// The results of a schedule where a forward pass through a stage takes one tick for each of its
+    /// The results of an order where a forward pass through a stage takes one tick for each of its
     /// chunks, and a backward pass two.
     struct Ticks {
         end: usize,
@@ -196,16 +196,16 @@ mod tests {
     }
 
     /// Runs each stage's passes in their order, each as soon as it can. Fails where none can.
-    fn run(schedule: Schedule) -> Ticks {
-        let last = schedule.stages * schedule.chunks_per_stage - 1;
+    fn run(pipeline_order: PipelineOrder) -> Ticks {
+        let last = pipeline_order.stages * pipeline_order.chunks_per_stage - 1;
         let passes: Vec<Vec<Pass>> =
-            (0..schedule.stages).map(|stage| schedule.training(stage)).collect();
+            (0..pipeline_order.stages).map(|stage| pipeline_order.training(stage)).collect();
         let mut ends: HashMap<Pass, usize> = HashMap::new();
-        let mut next = vec![0; schedule.stages];
-        let mut free = vec![0; schedule.stages];
-        while (0..schedule.stages).any(|stage| next[stage] < passes[stage].len()) {
+        let mut next = vec![0; pipeline_order.stages];
+        let mut free = vec![0; pipeline_order.stages];
+        while (0..pipeline_order.stages).any(|stage| next[stage] < passes[stage].len()) {
             let mut moved = false;
-            for stage in 0..schedule.stages {
+            for stage in 0..pipeline_order.stages {
                 let Some(&pass) = passes[stage].get(next[stage]) else { continue };
                 let needed = pass.needs(last).into_iter().map(|it| ends.get(&it).copied());
                 let Some(ready) = needed.collect::<Option<Vec<_>>>() else { continue };
@@ -220,9 +220,10 @@ mod tests {
                 next[stage] += 1;
                 moved = true;
             }
-            assert!(moved, "{schedule:?} waits for itself");
+            assert!(moved, "{pipeline_order:?} waits for itself");
         }
-        let kept = (0..schedule.stages).map(|stage| schedule.bytes_kept(stage, None, |_| 1)[0]);
+        let kept = (0..pipeline_order.stages)
+            .map(|stage| pipeline_order.bytes_kept(stage, None, |_| 1)[0]);
         let saved = 1 + kept.max().unwrap();
         Ticks { end: *ends.values().max().unwrap(), saved }
     }
@@ -239,24 +240,27 @@ mod tests {
             (8, 2, 16),
             (8, 4, 32),
         ] {
-            let schedule = Schedule { stages, chunks_per_stage, microbatches };
-            let Ticks { end, saved } = run(schedule);
+            let pipeline_order = PipelineOrder { stages, chunks_per_stage, microbatches };
+            let Ticks { end, saved } = run(pipeline_order);
             let busy = 3 * microbatches * chunks_per_stage;
             let idle = (end - busy) as f64 / busy as f64;
-            let expect = schedule.idle_share();
-            assert!((idle / expect - 1.0).abs() < 0.1, "{schedule:?}: {idle}, expected {expect}");
+            let expect = pipeline_order.idle_share();
+            assert!(
+                (idle / expect - 1.0).abs() < 0.1,
+                "{pipeline_order:?}: {idle}, expected {expect}"
+            );
             let most = match chunks_per_stage {
                 1 => stages,
                 chunks => stages * (chunks + 1) - 1,
             };
-            assert!(saved <= most as u64, "{schedule:?} keeps {saved} micro-batches");
+            assert!(saved <= most as u64, "{pipeline_order:?} keeps {saved} micro-batches");
         }
     }
 
     #[test]
     fn activations_far_from_their_backward_pass_are_in_host_memory() {
-        let schedule = Schedule { stages: 8, chunks_per_stage: 2, microbatches: 16 };
-        let kept = |horizon| schedule.bytes_kept(1, horizon, |_| 1);
+        let pipeline_order = PipelineOrder { stages: 8, chunks_per_stage: 2, microbatches: 16 };
+        let kept = |horizon| pipeline_order.bytes_kept(1, horizon, |_| 1);
         let whole = kept(None);
         for horizon in [1, 4, 8] {
             let [on_core, on_host] = kept(Some(horizon));
@@ -266,22 +270,25 @@ mod tests {
         }
         assert_eq!(kept(Some(1000)), whole);
         assert_eq!(whole[1], 0);
-        let halves = schedule.bytes_kept(1, None, |chunk| if chunk < 8 { 1 } else { 0 });
+        let halves = pipeline_order.bytes_kept(1, None, |chunk| if chunk < 8 { 1 } else { 0 });
         assert!(0 < halves[0] && halves[0] < whole[0], "{halves:?} of {whole:?}");
     }
 
     /// Checks that one order of all passes keeps that of each stage, and that no pass is before one that it needs.
-    fn check_order(schedule: Schedule, of_stage: impl Fn(usize) -> Vec<Pass>) {
-        let of_stages: Vec<Vec<Pass>> = (0..schedule.stages).map(of_stage).collect();
-        let order = schedule.one_order(&of_stages);
+    fn check_order(pipeline_order: PipelineOrder, of_stage: impl Fn(usize) -> Vec<Pass>) {
+        let of_stages: Vec<Vec<Pass>> = (0..pipeline_order.stages).map(of_stage).collect();
+        let order = pipeline_order.one_order(&of_stages);
         for (stage, passes) in of_stages.iter().enumerate() {
-            let own = order.iter().filter(|pass| pass.chunk % schedule.stages == stage);
-            assert!(own.eq(passes), "{schedule:?}: {order:?}");
+            let own = order.iter().filter(|pass| pass.chunk % pipeline_order.stages == stage);
+            assert!(own.eq(passes), "{pipeline_order:?}: {order:?}");
         }
-        let last = schedule.stages * schedule.chunks_per_stage - 1;
+        let last = pipeline_order.stages * pipeline_order.chunks_per_stage - 1;
         for (place, pass) in order.iter().enumerate() {
             let mut needs = pass.needs(last).into_iter();
-            assert!(needs.all(|needed| order[..place].contains(&needed)), "{schedule:?}: {pass:?}");
+            assert!(
+                needs.all(|needed| order[..place].contains(&needed)),
+                "{pipeline_order:?}: {pass:?}"
+            );
         }
     }
 
@@ -290,17 +297,17 @@ mod tests {
         for stages in 2..6 {
             for chunks_per_stage in 1..4 {
                 for microbatches in 1..14 {
-                    let schedule = Schedule { stages, chunks_per_stage, microbatches };
-                    run(schedule);
+                    let pipeline_order = PipelineOrder { stages, chunks_per_stage, microbatches };
+                    run(pipeline_order);
                     for stage in 0..stages {
-                        let training = schedule.training(stage);
+                        let training = pipeline_order.training(stage);
                         let backward = |pass: &&Pass| pass.direction == Direction::Backward;
                         let count = training.iter().filter(backward).count();
                         assert_eq!(count, chunks_per_stage * microbatches);
-                        assert_eq!(schedule.evaluation(stage).len(), count);
+                        assert_eq!(pipeline_order.evaluation(stage).len(), count);
                     }
-                    check_order(schedule, |stage| schedule.training(stage));
-                    check_order(schedule, |stage| schedule.evaluation(stage));
+                    check_order(pipeline_order, |stage| pipeline_order.training(stage));
+                    check_order(pipeline_order, |stage| pipeline_order.evaluation(stage));
                 }
             }
         }
