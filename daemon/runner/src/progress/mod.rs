@@ -6,7 +6,7 @@
 mod best;
 mod meter;
 mod plateau;
-mod schedule;
+mod timetable;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -22,7 +22,7 @@ use crate::output::{LogEntry, TrainerState, checkpoint_folder};
 pub(crate) use best::{Best, BestRule};
 pub(crate) use meter::{Meter, Spent, StepCounts, Window};
 pub(crate) use plateau::{Plateau, PlateauRule};
-pub(crate) use schedule::{BatchPosition, Timetable};
+pub(crate) use timetable::{BatchPosition, Timetable};
 
 #[derive(Debug)]
 pub(crate) struct Progress {
