@@ -8,7 +8,7 @@
 //! - [`registry`]: from (`model_type`, task) to a [`Model`].
 //! - `families`, [`layers`], [`tasks`]: the forward passes. A family joins a
 //!   body, which reads tokens, with a head, which answers a task.
-//! - [`optimizers`], [`clip`], [`schedules`]: one update.
+//! - [`optimizers`], [`clip`], [`lr_schedules`]: one update.
 //! - [`parameter_shards`]: parameters of which each core stores a part.
 //! - [`tensor_parallel`]: the division of layers over cores.
 //! - [`tuning`]: what of a model is trained: frozen parameters, adapters.
@@ -35,12 +35,12 @@ pub mod flops;
 pub mod gguf;
 mod heads;
 pub mod layers;
+pub mod lr_schedules;
 pub mod model;
 pub mod optimizers;
 pub mod parameter_shards;
 pub mod parameters;
 pub mod registry;
-pub mod schedules;
 mod seq2seq;
 pub mod tasks;
 pub mod tensor_parallel;

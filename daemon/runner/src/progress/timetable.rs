@@ -7,7 +7,7 @@
 use traind_job_file::{
     EvalStrategy, LoggingStrategy, LrSchedulerType, SaveStrategy, StepsOrRatio, Train,
 };
-use traind_models::schedules::Schedule;
+use traind_models::lr_schedules::LrSchedule;
 
 use super::Plateau;
 use crate::error::RunResult;
@@ -32,7 +32,7 @@ pub(crate) struct Timetable {
     batches_per_step: u64,
     /// Steps by which the rows of a step lie behind its number, with `ignore_data_skip`.
     data_lag: u64,
-    schedule: Schedule,
+    lr_schedule: LrSchedule,
     warmup_steps: u64,
     learning_rate: f64,
     follows_evaluations: bool,
@@ -77,7 +77,7 @@ impl Timetable {
             batches_per_epoch,
             batches_per_step,
             data_lag: 0,
-            schedule: schedule(train)?,
+            lr_schedule: lr_schedule(train)?,
             warmup_steps: train.warmup_steps.resolve(max_steps),
             learning_rate: train.learning_rate,
             follows_evaluations: train.lr_scheduler_type.follows_evaluations(),
@@ -90,7 +90,7 @@ impl Timetable {
         if self.follows_evaluations {
             return plateau.lowered(self.learning_rate);
         }
-        self.schedule.learning_rate(done, self.max_steps, self.warmup_steps, self.learning_rate)
+        self.lr_schedule.learning_rate(done, self.max_steps, self.warmup_steps, self.learning_rate)
     }
 
     /// The share of the learning rate that an optimizer uses which warms up itself, in the update that follows
@@ -207,12 +207,12 @@ impl Timetable {
     }
 }
 
-fn schedule(train: &Train) -> RunResult<Schedule> {
+fn lr_schedule(train: &Train) -> RunResult<LrSchedule> {
     // Its rates are computed from evaluations.
     if train.lr_scheduler_type.follows_evaluations() {
-        return Ok(Schedule::new(LrSchedulerType::Constant.as_str(), [])?);
+        return Ok(LrSchedule::new(LrSchedulerType::Constant.as_str(), [])?);
     }
-    Ok(Schedule::new(train.lr_scheduler_type.as_str(), train.lr_scheduler_kwargs.numbers())?)
+    Ok(LrSchedule::new(train.lr_scheduler_type.as_str(), train.lr_scheduler_kwargs.numbers())?)
 }
 
 /// The step of a batch and its position in the step, both from 0.

@@ -60,17 +60,17 @@ const OF_WARMUP: f64 = 0.0;
 
 /// A schedule with its options.
 #[derive(Clone, Copy, Debug)]
-pub struct Schedule {
+pub struct LrSchedule {
     kind: &'static Kind,
     options: [f64; OPTIONS_MAX],
 }
 
-impl Schedule {
+impl LrSchedule {
     /// The schedule that `lr_scheduler_type` names, with `lr_scheduler_kwargs`.
     pub fn new<'a>(
         name: &str,
         kwargs: impl IntoIterator<Item = (&'a str, f64)>,
-    ) -> Result<Schedule> {
+    ) -> Result<LrSchedule> {
         let kind =
             KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| Error::UnknownName {
                 what: "lr_scheduler_type",
@@ -85,7 +85,7 @@ impl Schedule {
             let place = kind.options.iter().position(|(option, _)| *option == name);
             options[place.ok_or_else(|| kind.unknown_option(name))?] = value;
         }
-        Ok(Schedule { kind, options })
+        Ok(LrSchedule { kind, options })
     }
 
     /// The rate of the update that follows `step` updates.
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_polynomial_of_a_tiny_rate_stays_as_it_is() {
-        let schedule = Schedule::new("polynomial", []).unwrap();
+        let schedule = LrSchedule::new("polynomial", []).unwrap();
         for base in [0.0, 5e-8] {
             assert_eq!(schedule.learning_rate(7, 10, 0, base), base);
         }
@@ -215,14 +215,14 @@ mod tests {
 
     #[test]
     fn an_unknown_schedule_lists_the_known() {
-        let error = Schedule::new("linar", []).unwrap_err().to_string();
+        let error = LrSchedule::new("linar", []).unwrap_err().to_string();
         assert_eq!(
             error,
             "lr_scheduler_type linar is unknown, known are linear, cosine, cosine_with_min_lr, \
              cosine_with_restarts, polynomial, inverse_sqrt, warmup_stable_decay, constant, \
              constant_with_warmup"
         );
-        let error = Schedule::new("polynomial", [("num_cycles", 2.0)]).unwrap_err().to_string();
+        let error = LrSchedule::new("polynomial", [("num_cycles", 2.0)]).unwrap_err().to_string();
         assert_eq!(error, "lr_scheduler_kwargs num_cycles is unknown, known are lr_end, power");
     }
 }
