@@ -3,7 +3,7 @@
 //! Each of several hosts evaluates its share of every batch. The first has the results, and the others learn the
 //! metrics from it.
 //!
-//! Imports `generation`, `model`, `data`, `tasks`, `recipe`, `metrics`, `hosts`, `control` and `error`.
+//! Imports `decoding`, `model`, `data`, `tasks`, `recipe`, `metrics`, `hosts`, `control` and `error`.
 
 mod collected;
 mod gathering;

@@ -13,8 +13,8 @@ use traind_xla::DType;
 
 use super::collected::Collected;
 use crate::data::Split;
+use crate::decoding::{GenerationSettings, Generator, ShardRows};
 use crate::error::{RunError, RunResult};
-use crate::generation::{GenerationSettings, Generator, ShardRows};
 use crate::hosts::Hosts;
 use crate::model::OpenModel;
 use crate::recipe;

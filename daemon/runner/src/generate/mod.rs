@@ -3,7 +3,7 @@
 //! Reads a [`Request`] as JSON from standard input and writes a [`Reply`] to standard output, or a [`Refusal`] if
 //! it fails.
 //!
-//! Imports `checkpoint`, `generation`, `model`, `remote` and `output`.
+//! Imports `checkpoint`, `decoding`, `model`, `remote` and `output`.
 
 mod source;
 mod weights;
@@ -26,8 +26,8 @@ use traind_xla::kernels::GpuOptions;
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{ExecutableCache, LazyDevice};
 
+use crate::decoding::{GenerationSettings, Generator, LoadedModel, ShardRows};
 use crate::error::{RunError, RunResult};
-use crate::generation::{GenerationSettings, Generator, LoadedModel, ShardRows};
 use crate::session::open_plugin;
 use source::{Found, Source};
 use weights::Opened;
