@@ -8,7 +8,6 @@
 //! not be written.
 
 mod checkpoint;
-mod control;
 mod convert_weights;
 mod data;
 mod decoding;
@@ -25,6 +24,7 @@ mod probe;
 mod progress;
 mod recipe;
 mod remote;
+mod reporting;
 mod run;
 mod tasks;
 mod training;
@@ -42,10 +42,10 @@ use traind_proto::v1::Outcome;
 // Modules of the runner name those of the trainer as `crate::step` and the like.
 use traind_trainer::{session, state, step};
 
-use control::{Activity, Journal, Reporter, Stop, print_line};
 use error::RunError;
 use hosts::{Hosts, MeetingPlace};
 use remote::Remote;
+use reporting::{Activity, Journal, Reporter, Stop, print_line};
 use run::Context;
 
 /// The allocator, also of the plugin, whose programs take their buffers from it: its symbols replace those of the C library. It keeps

@@ -4,7 +4,7 @@
 //! of checksums. It appears whole or not at all. Training waits only for the copy to the host from
 //! which it is written. Hosts that hold different parts of the state write it together ([`shares`]).
 //!
-//! Imports `model`, `progress`, `remote`, `output`, `hosts`, `control` and `error`.
+//! Imports `model`, `progress`, `remote`, `output`, `hosts`, `reporting` and `error`.
 
 mod collect;
 mod complete;
@@ -27,12 +27,12 @@ use std::time::{Duration, Instant};
 use traind_job_file::{JobFile, RunSpec, SaveStrategy};
 use traind_proto::v1::Phase;
 
-use crate::control::Reporter;
 use crate::error::RunResult;
 use crate::hosts::Hosts;
 use crate::model::OpenModel;
 use crate::progress::{Progress, Timetable};
 use crate::remote::{Mirror, Publication, Remote, Staged};
+use crate::reporting::Reporter;
 use crate::session::Session;
 
 pub(crate) use collect::collect_parameters;

@@ -17,11 +17,11 @@ use super::list::{self, partial_folder};
 use super::load::{load_parameters, open_slots};
 use super::manifest::Manifest;
 use super::training_state::{Recipe, TRAINER_STATE, TRAINING_STATE, TrainingState};
-use crate::control::Journal;
 use crate::error::{CheckpointProblem, RunError, RunResult};
 use crate::output::{self, MANIFEST, TrainerState, checkpoint_folder, failed};
 use crate::progress::{Best, Meter, Progress, Timetable};
 use crate::remote::{Publication, Remote};
+use crate::reporting::Journal;
 use crate::state::StartValues;
 
 /// A checkpoint that was checked.

@@ -15,12 +15,12 @@ use super::list::remove_existing;
 use super::rotation::Rotation;
 use super::shares;
 use super::snapshot::Snapshot;
-use crate::control::Journal;
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::model::OpenModel;
 use crate::output::checkpoint_folder;
 use crate::remote::{Mirror, Publication};
+use crate::reporting::Journal;
 
 /// The destination of checkpoints.
 #[derive(Debug)]

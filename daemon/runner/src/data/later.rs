@@ -11,8 +11,8 @@ use rayon::ThreadPoolBuilder;
 use traind_loader::{OpenSet, TextTokenizer, TokenizedSet, panic_message};
 
 use super::tokenize::Tokenizing;
-use crate::control::StepGates;
 use crate::error::{RunError, RunResult};
+use crate::reporting::StepGates;
 use crate::session::priority;
 
 /// The training rows, all of which are still to be tokenized.

@@ -8,8 +8,8 @@ use traind_job_file::{DataFiles, DataSet, DataSetUrl, JobFile};
 use traind_loader::{Files, MixedSet, Mixing, Mixture, SplitPart, SplitRange};
 
 use super::{columns, field, path_text};
-use crate::control::Downloads;
 use crate::error::{RunError, RunResult};
+use crate::reporting::Downloads;
 
 /// The split that files without splits have in `datasets`.
 const ONLY_SPLIT: &str = "train";

@@ -1,7 +1,7 @@
 //! Prepares the job's tokenized splits. This comes first in a run, since labels, shapes and step
 //! counts follow from them.
 //!
-//! Imports `tasks`, `control` and `error`.
+//! Imports `tasks`, `reporting` and `error`.
 
 mod csv;
 pub(crate) mod later;
@@ -21,8 +21,8 @@ use traind_loader::{
     TextTokenizer, TokenizedSet,
 };
 
-use crate::control::{Downloads, Journal, StepGates, Stop};
 use crate::error::{RunError, RunResult};
+use crate::reporting::{Downloads, Journal, StepGates, Stop};
 use crate::tasks::{JobTask, Questions, Reading};
 use later::LaterRows;
 pub(crate) use length_budget::{Passes, length_budget};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use traind_loader::{OpenSet, Prepared, SetStats, TextTokenizer, TokenizedSet};
 
 use super::report;
-use crate::control::{Journal, Stop};
 use crate::error::RunResult;
+use crate::reporting::{Journal, Stop};
 
 /// The time between two lines about the rows that were tokenized so far.
 const REPORT_EVERY: Duration = Duration::from_secs(30);

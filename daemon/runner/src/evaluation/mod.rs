@@ -3,7 +3,7 @@
 //! Each of several hosts evaluates its share of every batch. The first has the results, and the others learn the
 //! metrics from it.
 //!
-//! Imports `decoding`, `model`, `data`, `tasks`, `recipe`, `metrics`, `hosts`, `control` and `error`.
+//! Imports `decoding`, `model`, `data`, `tasks`, `recipe`, `metrics`, `hosts`, `reporting` and `error`.
 
 mod collected;
 mod gathering;
@@ -26,12 +26,12 @@ use traind_proto::v1::{Evaluated, Phase};
 use gathering::Gathering;
 pub(crate) use writing::TextWriter;
 
-use crate::control::Reporter;
 use crate::data::Split;
 use crate::data::lengths::{self, RowLadders};
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
+use crate::reporting::Reporter;
 use crate::session::Session;
 use crate::step::{Program, ProgramShape};
 use crate::tasks::{JobTask, Outputs, Scored};

@@ -6,8 +6,8 @@
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use super::Hosts;
-use crate::control::{Stop, StopReason};
 use crate::error::{RunError, RunResult};
+use crate::reporting::{Stop, StopReason};
 
 /// The channel of stop requests.
 const STOP: &str = "stop";

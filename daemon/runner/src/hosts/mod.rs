@@ -3,7 +3,7 @@
 //!
 //! A job on one host exchanges nothing: each call returns what the host gave.
 //!
-//! Imports `control` and `error`.
+//! Imports `reporting` and `error`.
 
 mod agreement;
 mod arguments;

@@ -11,8 +11,8 @@ use traind_proto::v1::{HostStatus, RunStatus};
 use traind_rendezvous::HostReport;
 
 use super::Hosts;
-use crate::control::{Activity, Stop, StopReason};
 use crate::error::{RunError, RunResult};
+use crate::reporting::{Activity, Stop, StopReason};
 
 /// The time between two statuses.
 const PERIOD: Duration = Duration::from_secs(2);

@@ -12,7 +12,7 @@ use traind_proto::v1::{Failure, Finished, HostStatus, Outcome, Phase};
 use traind_rendezvous::{Client, HostState, Verdict, WatchSettings};
 
 use super::Hosts;
-use crate::control::{Reporter, Stop, print_line};
+use crate::reporting::{Reporter, Stop, print_line};
 
 /// The time in which the process must end once its last event is written.
 const EXIT_MAX: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
 //! The job's model: config, tokenizer, family and weights.
 //!
-//! Imports `tasks`, `recipe`, `control` and `error`.
+//! Imports `tasks`, `recipe`, `reporting` and `error`.
 
 mod processor;
 mod reference;
@@ -24,8 +24,8 @@ use traind_proto::v1::ModelLoaded;
 use traind_proto::v1::event::Kind;
 use traind_xla::runtime::HostArray;
 
-use crate::control::{Downloads, Journal};
 use crate::error::{RunError, RunResult};
+use crate::reporting::{Downloads, Journal};
 use crate::tasks::JobTask;
 
 pub(crate) use processor::Processor;

@@ -6,9 +6,9 @@ use traind_job_file::{JobFile, TaskName};
 use traind_loader::{HuggingFaceTokenizer, ModelInputs, NoTokenizer, Padding, TextTokenizer};
 
 use super::ModelFolder;
-use crate::control::Journal;
 use crate::data::lengths;
 use crate::error::RunResult;
+use crate::reporting::Journal;
 
 /// The tokenizer of a job, if its rows are texts. Images are processed as their task says.
 pub(crate) struct Processor {

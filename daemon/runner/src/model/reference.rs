@@ -14,8 +14,8 @@ use traind_models::{Model, ModelConfig, ParameterSpec, registry, weights};
 use traind_xla::runtime::HostArray;
 
 use super::{all_loaded, config_of, folder_of, shown, task};
-use crate::control::Downloads;
 use crate::error::{RunError, RunResult};
+use crate::reporting::Downloads;
 
 const FIELD: &str = "dpo.ref_model_name_or_path";
 

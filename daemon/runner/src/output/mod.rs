@@ -1,6 +1,6 @@
 //! The files of the output folder, which transformers loads unmodified, and their names.
 //!
-//! Imports `control`, `metrics` and `error`.
+//! Imports `reporting`, `metrics` and `error`.
 
 pub(crate) mod charts;
 mod files;

@@ -1,7 +1,7 @@
 //! The progress of a run and its timetable: everything besides weights and optimizer state that a
 //! later attempt needs.
 //!
-//! Imports `evaluation`, `output`, `metrics`, `control` and `error`.
+//! Imports `evaluation`, `output`, `metrics`, `reporting` and `error`.
 
 mod best;
 mod meter;
@@ -14,10 +14,10 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use traind_job_file::{InputTokens, JobFile};
 
-use crate::control::StopReason;
 use crate::evaluation::Evaluation;
 use crate::metrics::Metrics;
 use crate::output::{LogEntry, TrainerState, checkpoint_folder};
+use crate::reporting::StopReason;
 
 pub(crate) use best::{Best, BestRule};
 pub(crate) use meter::{Meter, Spent, StepCounts, Window};

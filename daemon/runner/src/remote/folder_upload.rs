@@ -11,9 +11,9 @@ use traind_proto::v1::{SavedKind, Uploaded};
 
 use super::patience::{Urgency, persist};
 use super::{Remote, run_error};
-use crate::control::{Journal, StopReason};
 use crate::error::RunResult;
 use crate::output::{CHECKPOINT_PREFIX, MANIFEST, failed};
+use crate::reporting::{Journal, StopReason};
 
 /// A model cannot be loaded without it.
 const CONFIG: &str = "config.json";

@@ -15,9 +15,9 @@ use super::folder_upload::FolderUpload;
 use super::patience::Urgency;
 use super::queue::Queue;
 use super::{Remote, run_error};
-use crate::control::{Journal, Stop, StopReason};
 use crate::error::{RunError, RunResult};
 use crate::output::{CHECKPOINT_PREFIX, checkpoint_folder};
+use crate::reporting::{Journal, Stop, StopReason};
 
 const FIELD: &str = "checkpoint_dir";
 

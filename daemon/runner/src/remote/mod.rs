@@ -4,7 +4,7 @@
 //! Everything is written locally first, as if the job had local folders. So the files are whole, and
 //! training waits for the disk alone.
 //!
-//! Imports `output`, `control` and `error`.
+//! Imports `output`, `reporting` and `error`.
 
 mod backlog;
 mod folder_upload;
@@ -20,9 +20,9 @@ use traind_bucket::{Bucket, Location, Object, Problem};
 use traind_job_file::{DataFiles, JobFile, RunSpec};
 use traind_loader::Error as LoaderError;
 
-use crate::control::{Journal, Stop};
 use crate::error::{RunError, RunResult};
 use crate::output::{CHECKPOINT_PREFIX, MANIFEST, failed};
+use crate::reporting::{Journal, Stop};
 
 pub(crate) use mirror::{Mirror, Staged};
 pub(crate) use publication::Publication;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use traind_bucket::{Error as BucketError, Problem as BucketProblem};
 use traind_hub::{Error as HubError, Problem as HubProblem};
 
-use crate::control::{Journal, print_line};
+use crate::reporting::{Journal, print_line};
 
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(60);

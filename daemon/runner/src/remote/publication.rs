@@ -15,8 +15,8 @@ use super::Remote;
 use super::backlog::{Backlog, Ending};
 use super::patience::{Urgency, persist};
 use super::pushes::{self, PushRule};
-use crate::control::{Journal, Stop};
 use crate::error::{RunError, RunResult};
+use crate::reporting::{Journal, Stop};
 
 /// A handle to the thread. Dropping the last one abandons what is not committed.
 #[derive(Clone, Debug)]

@@ -7,9 +7,9 @@ use std::time::Instant;
 use traind_cache::EntryLocks;
 use traind_job_file::RunSpec;
 
-use crate::control::{Downloads, Reporter, Stop};
 use crate::hosts::{Hosts, MeetingPlace};
 use crate::remote::Remote;
+use crate::reporting::{Downloads, Reporter, Stop};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Context {

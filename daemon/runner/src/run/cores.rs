@@ -5,9 +5,9 @@ use traind_pjrt::{Client, Plugin};
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::LocalCores;
 
-use crate::control::Stop;
 use crate::error::RunResult;
 use crate::hosts::Hosts;
+use crate::reporting::Stop;
 use crate::session::{client_options, cores_of, give_up_on, open_plugin};
 
 /// Opens the plugin and as many of its devices as the job has cores on this host, which form `mesh`. The GPUs of the

@@ -29,7 +29,6 @@ use traind_proto::v1::{Failure, Finished, Outcome, Phase, Started};
 use traind_rendezvous::host_name;
 
 use crate::checkpoint::{self, Checkpoints};
-use crate::control::{RunnerService, StepGates, print_line};
 use crate::error::{RunError, RunResult};
 use crate::hosts::{Published, StopAgreement, Watched};
 use crate::metrics::Metrics;
@@ -38,6 +37,7 @@ use crate::output::{self, Reports};
 use crate::progress::{BestRule, PlateauRule, Progress};
 use crate::recipe::{mesh_of_host, step_metrics};
 use crate::remote::Publication;
+use crate::reporting::{RunnerService, StepGates, print_line};
 use crate::session::Session;
 use crate::training::{
     EvaluationsAndCheckpoints, Ledger, StepLog, TrainRows, Trainer, Updates, prefetch,

@@ -10,7 +10,7 @@ use traind_proto::v1::{self, CompileSource, Compiled, Phase};
 use traind_xla::runtime::ExecutableSource;
 
 use super::program_files::ProgramFiles;
-use crate::control::Reporter;
+use crate::reporting::Reporter;
 use crate::session::{CompiledReport, MemoryUsage, Observer, PipelineTime, Work};
 
 #[derive(Debug)]

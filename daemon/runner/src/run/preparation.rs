@@ -23,12 +23,12 @@ use super::cores::open_cores;
 use super::inputs::{Beginning, Inputs};
 use super::observer::observer;
 use super::prepare::evict_cache;
-use crate::control::{Activity, Journal, Reporter, Stop};
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::output::failed;
 use crate::recipe;
 use crate::remote::Remote;
+use crate::reporting::{Activity, Journal, Reporter, Stop};
 use crate::session::Session;
 
 #[derive(Deserialize)]

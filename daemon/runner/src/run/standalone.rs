@@ -12,8 +12,8 @@ use traind_proto::reasons;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Finished, Outcome};
 
-use crate::control::print_line;
 use crate::hosts::Hosts;
+use crate::reporting::print_line;
 
 /// The folder of the run in the output folder.
 const RUN: &str = "run";

@@ -3,9 +3,9 @@
 use traind_proto::v1::LossScaled;
 use traind_proto::v1::event::Kind;
 
-use crate::control::Journal;
 use crate::error::{RunError, RunResult};
 use crate::progress::Progress;
+use crate::reporting::Journal;
 use crate::session::LossScaleResult;
 
 /// Gradients that are not finite at this scale never are.

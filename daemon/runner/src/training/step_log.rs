@@ -6,11 +6,11 @@ use traind_job_file::InputTokens;
 use traind_proto::v1::Step;
 use traind_proto::v1::event::Kind;
 
-use crate::control::Journal;
 use crate::error::RunResult;
 use crate::metrics::Metrics;
 use crate::output::{LogEntry, Reports};
 use crate::progress::{Progress, Timetable};
+use crate::reporting::Journal;
 
 pub(crate) struct StepLog {
     journal: Journal,

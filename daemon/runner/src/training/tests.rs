@@ -16,11 +16,11 @@ use super::batches::TrainBatch;
 use super::device::{Device, Launched};
 use super::pauses::Pauses;
 use super::{Ledger, StepLog, Trainer, Updates};
-use crate::control::{Activity, Journal, Reporter, StepGates, Stop, StopReason};
 use crate::error::RunResult;
 use crate::hosts::{Hosts, StopAgreement};
 use crate::output::Reports;
 use crate::progress::{Plateau, Progress, StepCounts, Timetable};
+use crate::reporting::{Activity, Journal, Reporter, StepGates, Stop, StopReason};
 use crate::session::{LossScaleResult, StepResults};
 
 /// The calls of the device and of the pauses, in order.

@@ -15,10 +15,10 @@ use super::loss_scale;
 use super::pauses::Pauses;
 use super::step_log::StepLog;
 use super::updates::{Update, Updates};
-use crate::control::{Reporter, StepGates, Stop, StopReason};
 use crate::error::{RunError, RunResult};
 use crate::hosts::StopAgreement;
 use crate::progress::{Progress, Spent, Timetable};
+use crate::reporting::{Reporter, StepGates, Stop, StopReason};
 
 pub(crate) struct Trainer<P> {
     pub timetable: Timetable,

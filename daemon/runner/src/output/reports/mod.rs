@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use traind_job_file::{JobFile, RunSpec};
 
 use super::LogEntry;
-use crate::control::Journal;
 use crate::error::RunResult;
+use crate::reporting::Journal;
 use mlflow_files::MlflowFiles;
 use mlflow_server::{MlflowServer, ServerAccess};
 use tensorboard::TensorBoardWriter;

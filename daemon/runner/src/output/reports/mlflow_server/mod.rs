@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::super::LogEntry;
 use super::About;
 use super::mlflow_files::{milliseconds, parameter_texts};
-use crate::control::{Journal, print_line};
+use crate::reporting::{Journal, print_line};
 use client::{Client, Opened, Problem};
 use queue::{Metric, Queue, Work};
 

@@ -65,7 +65,7 @@ impl StepGates {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::StopReason;
+    use crate::reporting::StopReason;
 
     fn gates(folder: &Path) -> StepGates {
         StepGates { folder: Some(folder.to_owned()) }
