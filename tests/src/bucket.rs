@@ -82,6 +82,11 @@ impl Bucket {
         self.content().objects.get(key).cloned()
     }
 
+    /// Puts an object there, as another program would.
+    pub fn put(&self, key: &str, bytes: Vec<u8>) {
+        self.content().objects.insert(key.to_owned(), bytes);
+    }
+
     pub fn remove(&self, key: &str) {
         self.content().objects.remove(key).unwrap();
     }
@@ -229,6 +234,10 @@ fn change(content: &mut Content, key: &str, request: &Request) -> Response {
             Response::new(204, "")
         }
         ("PUT", None) => {
+            let creates = request.headers.get("if-none-match").is_some_and(|tag| tag == "*");
+            if creates && content.objects.contains_key(key) {
+                return refusal(412, "PreconditionFailed");
+            }
             content.objects.insert(key.to_owned(), request.body.clone());
             Response::new(200, "").with("etag", &etag(&request.body))
         }

@@ -33,6 +33,8 @@ pub enum Problem {
     Short { found: u64, expected: u64 },
     #[error("cannot {action}: {message}")]
     Failed { action: &'static str, message: String },
+    #[error("it is damaged, or of a later version of traind: {message}")]
+    Damaged { message: String },
     #[error("{action} {}: {source}", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
     #[error("abandoned, since the run is to end")]

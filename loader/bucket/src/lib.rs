@@ -4,6 +4,7 @@
 //! The calls block. They end early, with [`Problem::Abandoned`], when the caller's [`Keep`] says so.
 
 mod error;
+mod lease;
 mod location;
 #[cfg(feature = "s3")]
 mod objects;
@@ -16,6 +17,7 @@ mod upload;
 mod upload;
 
 pub use error::{Error, Problem, Result};
+pub use lease::{Lease, Taken, Timing};
 pub use location::{Location, SCHEME};
 #[cfg(feature = "s3")]
 pub use objects::Bucket;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::path::Path as Key;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode};
 use tokio::runtime::Runtime;
 
 use super::s3::{self, Connected};
@@ -70,6 +70,49 @@ impl Bucket {
                 listed.iter().filter_map(|object| self.object(object)).collect();
             objects.sort_by(|one, other| one.name.cmp(&other.name));
             Ok(objects)
+        })
+    }
+
+    /// Returns the content of a small file, or `None` if it does not exist. One of more than `bytes_max` is an error.
+    pub fn read(&self, name: &str, bytes_max: u64, keep: Keep<'_>) -> Result<Option<Vec<u8>>> {
+        let key = self.key(name)?;
+        self.call(name, keep, async {
+            let failed = |error| s3::problem("read it", error);
+            let found = match self.connected.store.get(&key).await {
+                Err(object_store::Error::NotFound { .. }) => return Ok(None),
+                found => found.map_err(failed)?,
+            };
+            if found.meta.size > bytes_max {
+                let message = format!("it has {} bytes, more than {bytes_max}", found.meta.size);
+                return Err(Problem::Failed { action: "read it", message });
+            }
+            Ok(Some(found.bytes().await.map_err(failed)?.to_vec()))
+        })
+    }
+
+    /// Writes a small file, in the place of the one that may be there.
+    pub fn write(&self, name: &str, content: Vec<u8>, keep: Keep<'_>) -> Result<()> {
+        let key = self.key(name)?;
+        self.call(name, keep, async {
+            let put = self.connected.store.put(&key, content.into()).await;
+            put.map(drop).map_err(|error| s3::problem("write it", error))
+        })
+    }
+
+    /// Writes a small file that does not exist, or returns false. A server without conditional writes replaces it.
+    pub fn create(&self, name: &str, content: Vec<u8>, keep: Keep<'_>) -> Result<bool> {
+        let key = self.key(name)?;
+        self.call(name, keep, async {
+            let store = &self.connected.store;
+            match store.put_opts(&key, content.clone().into(), PutMode::Create.into()).await {
+                Ok(_) => Ok(true),
+                Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
+                Err(error) if s3::has_no_conditions(&error) => {
+                    let put = store.put(&key, content.into()).await;
+                    put.map(|_| true).map_err(|error| s3::problem("write it", error))
+                }
+                Err(error) => Err(s3::problem("write it", error)),
+            }
         })
     }
 

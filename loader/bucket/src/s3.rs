@@ -57,6 +57,12 @@ pub fn is_no_bucket(error: &object_store::Error) -> bool {
     error_chain(error).contains("NoSuchBucket")
 }
 
+/// Returns true if the server does not know conditional writes.
+pub(crate) fn has_no_conditions(error: &object_store::Error) -> bool {
+    matches!(error, object_store::Error::NotImplemented { .. })
+        || error_chain(error).contains("<Code>NotImplemented</Code>")
+}
+
 /// An error with its sources, each once.
 pub fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

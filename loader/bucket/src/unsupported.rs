@@ -36,6 +36,21 @@ impl Bucket {
     }
 
     /// Refuses the location.
+    pub fn read(&self, _name: &str, _bytes_max: u64, _keep: Keep<'_>) -> Result<Option<Vec<u8>>> {
+        Err(unsupported(&self.location))
+    }
+
+    /// Refuses the location.
+    pub fn write(&self, _name: &str, _content: Vec<u8>, _keep: Keep<'_>) -> Result<()> {
+        Err(unsupported(&self.location))
+    }
+
+    /// Refuses the location.
+    pub fn create(&self, _name: &str, _content: Vec<u8>, _keep: Keep<'_>) -> Result<bool> {
+        Err(unsupported(&self.location))
+    }
+
+    /// Refuses the location.
     pub fn remove(&self, _name: &str, _keep: Keep<'_>) -> Result<()> {
         Err(unsupported(&self.location))
     }

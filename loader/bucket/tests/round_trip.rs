@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use traind_bucket::{Bucket, Error, Location, Object, Problem, Upload};
+use traind_bucket::{Bucket, Error, Lease, Location, Object, Problem, Taken, Timing, Upload};
 use traind_tests::bucket::Bucket as Server;
 
 /// Two parts and a rest.
@@ -66,6 +67,55 @@ fn round_trip() {
     assert!(matches!(*short.problem, Problem::Short { found: 5, expected: 6 }), "{short}");
     bucket.remove("folder/small", &always).unwrap();
     bucket.remove("folder/small", &always).unwrap();
+    assert_eq!(bucket.read("folder/small", 5, &always).unwrap(), None);
+    assert!(bucket.create("folder/small", b"first".to_vec(), &always).unwrap());
+    assert!(!bucket.create("folder/small", b"other".to_vec(), &always).unwrap());
+    assert_eq!(bucket.read("folder/small", 5, &always).unwrap().unwrap(), b"first");
+    let long = bucket.read("folder/small", 4, &always).unwrap_err().to_string();
+    assert!(long.ends_with("cannot read it: it has 5 bytes, more than 4"), "{long}");
+    bucket.remove("folder/small", &always).unwrap();
+}
+
+const TIMING: Timing =
+    Timing { renewal: Duration::from_millis(100), patience: Duration::from_millis(1500) };
+
+fn lease(job: &str) -> Result<Taken, Error> {
+    let is_own = |line: &str| line == job;
+    Lease::take(open("s3://data/runs"), "lease", job, is_own, TIMING, &always)
+}
+
+#[test]
+fn one_run_at_a_time_holds_a_location() {
+    let server = Server::start(&[]);
+    in_environment("take_leases", &server);
+    assert_eq!(server.keys(""), [""; 0]);
+}
+
+#[test]
+#[ignore = "is run with the environment of a server"]
+fn take_leases() {
+    let Ok(Taken::Held(held)) = lease("a") else { panic!() };
+    assert!(matches!(lease("b"), Ok(Taken::By(line)) if line == "a"));
+    // A later attempt of the same job does not wait for the end of the earlier one's lease.
+    let Ok(Taken::Held(again)) = lease("a") else { panic!() };
+    drop(again);
+    drop(held);
+    let Ok(Taken::Held(_held)) = lease("b") else { panic!() };
+}
+
+#[test]
+fn a_lease_that_nobody_renews_is_free() {
+    let server = Server::start(&[("runs/lease", b"lost\n7\n".to_vec())]);
+    in_environment("take_over", &server);
+    // Whatever else stands there is not renewed either.
+    let server = Server::start(&[("runs/lease", vec![0xff; 3])]);
+    in_environment("take_over", &server);
+}
+
+#[test]
+#[ignore = "is run with the environment of a server"]
+fn take_over() {
+    assert!(matches!(lease("a"), Ok(Taken::Held(_))));
 }
 
 #[test]

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use crate::checkpoints::{
     checkpoint_steps, is_checkpoint_of_traind, job_of_checkpoint, step_of_checkpoint,
 };
+use crate::contents::Contents;
 use crate::identity::{Identity, Relation};
 use crate::intent::{Intent, Writes};
-use crate::names::{is_adapter, is_copied};
+use crate::names::is_adapter;
 use crate::record::{Record, has_checkpoint_of};
 
 /// The key of adapters that a job starts from; those in the folder of its base model are not read.
@@ -137,14 +138,8 @@ struct Survey<'a> {
     spelled: &'a Path,
     /// Its path on the disk, since `missing/../out` can only be looked up once the job has created `missing`.
     folder: PathBuf,
-    intent: &'a Intent,
     identity: Identity,
-    names: BTreeSet<String>,
-    record: Option<Record>,
-    /// Whether an earlier attempt of the job wrote here.
-    is_own: bool,
-    /// Whether the job continues a run whose checkpoints are here.
-    continues: bool,
+    contents: Contents<'a>,
 }
 
 impl<'a> Survey<'a> {
@@ -165,21 +160,12 @@ impl<'a> Survey<'a> {
         };
         let continues = intent.continues(&identity);
         let names = names(&folder)?;
-        Ok(Survey { field, spelled, folder, intent, identity, names, record, is_own, continues })
+        let contents = Contents { intent, names, record, is_own, continues };
+        Ok(Survey { field, spelled, folder, identity, contents })
     }
 
     fn conflict(&self, problem: Problem) -> Conflict {
         Conflict { field: self.field, folder: self.spelled.to_owned(), problem }
-    }
-
-    /// Whether traind wrote a file, for this job or for one that it continues.
-    fn has_written(&self, name: &str) -> bool {
-        let may = self.is_own || self.continues;
-        may && match &self.record {
-            Some(record) => record.has_file(name, self.is_own),
-            // Of a version of traind that kept no record.
-            None => self.is_own,
-        }
     }
 
     /// A folder in a checkpoint is lost with it.
@@ -193,11 +179,12 @@ impl<'a> Survey<'a> {
 
     /// Files that the job reads and would replace, whoever wrote them.
     fn inputs(&self) -> io::Result<Option<Conflict>> {
-        let writes = self.intent.writes;
+        let Contents { intent, names, .. } = &self.contents;
+        let writes = intent.writes;
         let input = |field: &str, name: &str| {
             self.conflict(Problem::Input { field: field.to_owned(), name: name.to_owned() })
         };
-        for (field, path) in &self.intent.weights {
+        for (field, path) in &intent.weights {
             if !Identity::of(path)?.is(&self.identity) {
                 continue;
             }
@@ -206,11 +193,11 @@ impl<'a> Survey<'a> {
                 Writes::Adapter => field == ADAPTER && is_adapter(name),
                 Writes::Model => writes.concerns(name),
             };
-            if let Some(name) = self.names.iter().find(is_replaced) {
+            if let Some(name) = names.iter().find(is_replaced) {
                 return Ok(Some(input(field, name)));
             }
         }
-        for (field, path) in &self.intent.data {
+        for (field, path) in &intent.data {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let is_here = || {
                 let parent = path.parent().map(Identity::of).transpose();
@@ -225,10 +212,10 @@ impl<'a> Survey<'a> {
 
     /// Checkpoints of this folder whose weights the job reads, and which it would replace or remove.
     fn checkpoint_inputs(&self) -> io::Result<Option<Conflict>> {
-        if self.continues || self.is_own {
+        if self.contents.continues || self.contents.is_own {
             return Ok(None);
         }
-        for (field, path) in &self.intent.weights {
+        for (field, path) in &self.contents.intent.weights {
             let input = Identity::of(path)?;
             let is_inside = input.relation(&self.identity) == Relation::Inside;
             let below = input.path().strip_prefix(self.identity.path()).unwrap_or(Path::new(""));
@@ -243,40 +230,19 @@ impl<'a> Survey<'a> {
 
     /// Checkpoints of an earlier run.
     fn checkpoints(&self) -> io::Result<Option<Conflict>> {
-        if self.is_own || self.continues || self.intent.overwrites {
-            return Ok(None);
-        }
         let found = checkpoint_steps(&self.folder)?;
         let Some((_, newest)) = found.last() else { return Ok(None) };
         let (job, steps) =
             (job_of_checkpoint(newest), found.iter().map(|(step, _)| *step).collect());
-        Ok(Some(self.conflict(Problem::Checkpoints { steps, job })))
+        Ok(self.contents.checkpoints(steps, job).map(|problem| self.conflict(problem)))
     }
 
     /// Files of others that the job would replace.
     fn files(&self) -> Option<Conflict> {
-        let (writes, adds_to_base) = (self.intent.writes, self.adds_to_base());
-        let is_kept = |name: &str| adds_to_base && is_copied(name);
-        let concerns = |name: &&String| writes.concerns(name) && !is_kept(name);
-        let mut foreign = self.names.iter().filter(concerns).filter(|name| !self.has_written(name));
-        let of_record = |name: &str| self.record.as_ref().filter(|it| it.has_file(name, false));
-        if self.intent.overwrites {
-            let is_foreign = |name: &String| is_adapter(name) && of_record(name).is_none();
-            let blocks = writes == Writes::Model && foreign.any(is_foreign);
-            return blocks.then(|| self.conflict(Problem::Adapter));
-        }
-        let names: Vec<String> = foreign.cloned().collect();
-        // Results may be computed again.
-        if writes == Writes::Results && names.iter().all(|name| of_record(name).is_some()) {
-            return None;
-        }
-        let job = of_record(names.first()?).map(|record| record.job.clone());
-        Some(self.conflict(Problem::Files { names, job }))
-    }
-
-    /// Whether adapters are added to the folder of their base.
-    fn adds_to_base(&self) -> bool {
-        self.intent.writes == Writes::Adapter && self.intent.reads(&self.identity)
+        // Adapters may be added to the folder of their base.
+        let adds_to_base = self.contents.intent.writes == Writes::Adapter
+            && self.contents.intent.reads(&self.identity);
+        self.contents.files(adds_to_base).map(|problem| self.conflict(problem))
     }
 }
 

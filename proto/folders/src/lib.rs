@@ -9,6 +9,7 @@
 
 mod checkpoints;
 mod conflict;
+mod contents;
 mod holds;
 mod identity;
 mod intent;
@@ -16,6 +17,7 @@ mod lock;
 mod names;
 mod place;
 mod record;
+mod remote;
 
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,7 @@ pub use lock::{FolderLock, Holder, holder};
 pub use names::{COPIED_FILES, MODEL_CARD, is_adapter, is_model};
 pub use place::{Place, objection};
 pub use record::{Claim, Record};
+pub use remote::{RemoteFolder, Use, record_name};
 
 /// The folder, in each folder that a job writes, of everything that traind notes about it.
 pub const NOTES: &str = ".traind";

@@ -12,7 +12,7 @@ use crate::checkpoints::{checkpoint_steps, is_checkpoint_of_traind, job_of_check
 use crate::names::{is_result, is_written};
 use crate::{NOTES, note};
 
-const RECORD: &str = "record.json";
+pub(crate) const RECORD: &str = "record.json";
 const FORMAT: u32 = 1;
 /// Threads of a run change its record one after the other.
 static CHANGES: Mutex<()> = Mutex::new(());
@@ -49,9 +49,14 @@ impl Record {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             read => read?,
         };
-        let record: Record = serde_json::from_slice(&text)?;
+        Record::parse(&text).map(Some)
+    }
+
+    /// Parses the content of a record.
+    pub fn parse(text: &[u8]) -> io::Result<Record> {
+        let record: Record = serde_json::from_slice(text)?;
         match record.format {
-            FORMAT => Ok(Some(record)),
+            FORMAT => Ok(record),
             format => Err(io::Error::new(
                 ErrorKind::InvalidData,
                 format!("its format {format} is unknown to this version"),
@@ -59,25 +64,64 @@ impl Record {
         }
     }
 
+    /// Returns the content that [`Record::parse`] reads.
+    pub fn to_json(&self) -> io::Result<Vec<u8>> {
+        Ok(serde_json::to_vec_pretty(self)?)
+    }
+
     /// Begins the record of a job in an existing folder, which has no conflict with it. The job takes over what
     /// earlier ones are recorded to have written.
     pub fn begin(folder: &Path, claim: Claim<'_>) -> io::Result<Record> {
         let _one = CHANGES.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = Record::read(folder)?;
+        let known = match &found {
+            Some(record) if record.job == claim.job => return Ok(record.clone()),
+            Some(_) => BTreeSet::new(),
+            None => known_checkpoints(folder)?,
+        };
+        let record = Record::of_claim(claim, found, written_files(folder)?, known);
+        record.write(folder)?;
+        Ok(record)
+    }
+
+    /// The record of a job where `found` was the record, beside files whose names it might write. `known` are the
+    /// checkpoints of traind where there was no record.
+    pub(crate) fn of_claim(
+        claim: Claim<'_>,
+        found: Option<Record>,
+        written: BTreeSet<String>,
+        known: BTreeSet<u64>,
+    ) -> Record {
         let (job, name) = (claim.job.to_owned(), claim.name.to_owned());
-        let record = match Record::read(folder)? {
-            Some(record) if record.job == claim.job => return Ok(record),
+        match found {
+            Some(record) if record.job == job => record,
             Some(record) => {
-                let before = written_files(folder)?.difference(&record.files).cloned().collect();
+                let before = written.difference(&record.files).cloned().collect();
                 Record { job, name, before, ..record }
             }
             None => {
-                let (before, files) = (written_files(folder)?, BTreeSet::new());
-                let checkpoints = known_checkpoints(folder)?;
-                Record { format: FORMAT, job, name, before, files, checkpoints }
+                let files = BTreeSet::new();
+                Record { format: FORMAT, job, name, before: written, files, checkpoints: known }
             }
-        };
-        record.write(folder)?;
-        Ok(record)
+        }
+    }
+
+    /// Adds files that the job writes, in the place of others of the same names.
+    pub fn insert_files(&mut self, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            self.before.remove(&name);
+            self.files.insert(name);
+        }
+    }
+
+    /// Adds a checkpoint that is about to be written.
+    pub fn insert_checkpoint(&mut self, step: u64) {
+        self.checkpoints.insert(step);
+    }
+
+    /// Forgets a checkpoint that was removed.
+    pub fn forget_checkpoint(&mut self, step: u64) {
+        self.checkpoints.remove(&step);
     }
 
     /// Changes the record of a folder, where it has one.
@@ -91,12 +135,7 @@ impl Record {
 
     /// Records files that the job has written, in the place of others of the same names.
     pub fn add_files(folder: &Path, names: impl IntoIterator<Item = String>) -> io::Result<()> {
-        Record::update(folder, |record| {
-            for name in names {
-                record.before.remove(&name);
-                record.files.insert(name);
-            }
-        })
+        Record::update(folder, |record| record.insert_files(names))
     }
 
     /// Records the results of an evaluation that are in a folder.
@@ -131,7 +170,7 @@ impl Record {
 
     fn write(&self, folder: &Path) -> io::Result<()> {
         fs::create_dir_all(folder.join(NOTES))?;
-        traind_durable::replace(&note(folder, RECORD), &serde_json::to_vec_pretty(self)?)
+        traind_durable::replace(&note(folder, RECORD), &self.to_json()?)
     }
 }
 

@@ -30,7 +30,7 @@ fn same(bucket: &Bucket, key: &str, file: &Path) -> bool {
 
 #[tokio::test]
 async fn a_bucket_has_the_model_although_each_write_fails_once() {
-    // A checkpoint of an earlier run, which is replaced.
+    // A checkpoint of an earlier run, which is given up.
     let manifest = br#"{"files": [{"name": "model.safetensors", "bytes": 1}]}"#.to_vec();
     let bucket = Bucket::start(&[
         ("runs/one/checkpoint-60/manifest.json", manifest),
@@ -40,7 +40,8 @@ async fn a_bucket_has_the_model_although_each_write_fails_once() {
     let host = Host::started_with_environment(1, bucket.environment()).await;
     let on_disk = draft(&host, "disk");
     host.complete(&on_disk).await;
-    let history = host.complete(&in_bucket(&host, "bucket", "runs/one/")).await;
+    let job = in_bucket(&host, "bucket", "runs/one/").set("train.overwrite_output_dir", true);
+    let history = host.complete(&job).await;
     bucket.assert_never_torn();
     assert_eq!(history.job.output_dir, "s3://data/runs/one");
     assert_eq!(history.finished().output_dir, "s3://data/runs/one");
@@ -61,7 +62,7 @@ async fn a_bucket_has_the_model_although_each_write_fails_once() {
     assert_eq!(bucket.checkpoints("runs/one"), [55, 60]);
     let others = bucket.keys("runs/one/checkpoint-");
     assert!(others.iter().all(|key| key.contains("-55/") || key.contains("-60/")), "{others:?}");
-    assert_eq!(bucket.keys("runs/one/.traind").len(), 0);
+    assert_eq!(bucket.keys("runs/one/.traind"), ["runs/one/.traind/record.json"]);
     let state = bucket.object("runs/one/trainer_state.json").unwrap();
     assert!(!String::from_utf8(state).unwrap().contains("/jobs/"), "names the run directory");
     let staged = host.path("state/jobs").join(&history.job.id).join("output");
@@ -90,6 +91,8 @@ async fn a_job_continues_on_another_host_from_the_bucket_alone() {
     gate.open();
     // The newest checkpoint is half there.
     bucket.remove("moved/checkpoint-33/manifest.json");
+    // The lease of a lost host ends by itself, after a while.
+    bucket.remove("moved/.traind/lease");
 
     let second = Host::started_with_environment(1, bucket.environment()).await;
     let history = second.complete(&moved(&second, "found")).await;
@@ -122,7 +125,8 @@ async fn checkpoints_may_be_in_a_bucket_alone() {
     host.complete(&best).await;
     bucket.assert_never_torn();
     assert!(best.path("out/model.safetensors").exists());
-    assert!(bucket.keys("").iter().all(|key| key.starts_with("checkpoints/checkpoint-")));
+    let names = bucket.keys("").into_iter().filter(|key| !key.ends_with("/.traind/record.json"));
+    assert!(names.into_iter().all(|key| key.starts_with("checkpoints/checkpoint-")));
     let kept = best.output("out").trainer_state().0["best_model_checkpoint"].clone();
     let left = bucket.checkpoints("checkpoints");
     assert_eq!(left.len(), 1, "{left:?}");
@@ -132,6 +136,40 @@ async fn checkpoints_may_be_in_a_bucket_alone() {
     host.complete(&folder).await;
     assert_eq!(folder.output("kept").names(), ["checkpoint-55", "checkpoint-60"]);
     assert!(!folder.output("out").names().iter().any(|name| name.starts_with("checkpoint-")));
+}
+
+#[tokio::test]
+async fn nothing_of_others_in_a_bucket_is_replaced_or_removed() {
+    let base = ["config.json", "model.safetensors", "tokenizer.json"];
+    let mut objects: Vec<(String, Vec<u8>)> =
+        base.iter().map(|name| (format!("base/{name}"), b"{}".to_vec())).collect();
+    let manifest = br#"{"files": []}"#.to_vec();
+    objects.push(("used/checkpoint-7/manifest.json".to_owned(), manifest));
+    objects.push(("used/notes.txt".to_owned(), b"mine".to_vec()));
+    let objects: Vec<(&str, Vec<u8>)> =
+        objects.iter().map(|(key, bytes)| (key.as_str(), bytes.clone())).collect();
+    let bucket = Bucket::start(&objects);
+    let host = Host::started_with_environment(1, bucket.environment()).await;
+    for (folder, expect) in [
+        ("base", "s3://data/base has config.json, model.safetensors, tokenizer.json, which this"),
+        ("used", "s3://data/used has checkpoint-7 of an earlier run; continue from the newest"),
+    ] {
+        let job = in_bucket(&host, folder, folder);
+        let history = host.run(&job).await;
+        let failure = history.finished().failure.clone().unwrap();
+        assert_eq!(failure.reason, reasons::OUTPUT_DIR_OCCUPIED);
+        assert!(failure.message.contains(expect), "{}", failure.message);
+        assert_eq!(failure.field.as_deref(), Some("output_dir"));
+    }
+    assert_eq!(bucket.keys("").len(), objects.len(), "{:?}", bucket.keys(""));
+    // A job's own location is not another job's.
+    let first = in_bucket(&host, "first", "new");
+    host.complete(&first).await;
+    let before = bucket.object("new/model.safetensors");
+    let history = host.run(&in_bucket(&host, "second", "new")).await;
+    let failure = history.finished().failure.clone().unwrap();
+    assert!(failure.message.contains("has checkpoint-55, checkpoint-60 of job"), "{failure:?}");
+    assert_eq!(bucket.object("new/model.safetensors"), before);
 }
 
 #[tokio::test]

@@ -176,7 +176,7 @@ fn start_mirror(
     limit: Option<u32>,
     newest: Option<u64>,
 ) -> RunResult<Option<Mirror>> {
-    let mut complete = remote.complete_checkpoints()?;
+    let mut complete = remote.recorded_checkpoints()?;
     complete.retain(|step| newest.is_some_and(|newest| *step <= newest));
     let mut rotation = Rotation { limit, kept: complete.clone() };
     let rotate = Box::new(move |step, best| rotation.add(step, best, &[]));

@@ -22,15 +22,18 @@ const CONFIG: &str = "config.json";
 pub(super) struct FolderUpload<'a> {
     pub bucket: &'a Bucket,
     pub field: &'static str,
+    pub job_id: &'a str,
     pub journal: &'a Journal,
     pub urgency: &'a (dyn Fn() -> Urgency + Sync),
 }
 
 impl FolderUpload<'_> {
-    /// Uploads a checkpoint as `name`. Its manifest is removed first, if it was there before, and
+    /// Uploads the checkpoint of `step`. Its manifest is removed first, if it was there before, and
     /// written last: a checkpoint with a manifest is whole.
-    pub(super) fn checkpoint(&self, folder: &Path, name: &str) -> RunResult<u64> {
+    pub(super) fn checkpoint(&self, folder: &Path, step: u64) -> RunResult<u64> {
+        let name = format!("{CHECKPOINT_PREFIX}{step}");
         let manifest = format!("{name}/{MANIFEST}");
+        self.record(|record| record.insert_checkpoint(step))?;
         self.remove(&manifest)?;
         let mut bytes = 0;
         for file in files(folder)? {
@@ -56,6 +59,9 @@ impl FolderUpload<'_> {
             |file: &PathBuf| file.to_string_lossy().starts_with(CHECKPOINT_PREFIX);
         files.retain(|file| !is_of_checkpoint(file));
         files.sort_by_key(|file| file == Path::new(CONFIG));
+        let top = files.iter().filter(|file| file.components().count() == 1);
+        let top: Vec<String> = top.map(|file| file.display().to_string()).collect();
+        self.record(|record| record.insert_files(top.iter().cloned()))?;
         let upload = |file: &PathBuf| self.file(&folder.join(file), &file.display().to_string());
         files.iter().map(upload).sum()
     }
@@ -75,7 +81,7 @@ impl FolderUpload<'_> {
         self.persist(|keep| self.bucket.remove(name, keep))
     }
 
-    fn persist<T>(
+    pub(super) fn persist<T>(
         &self,
         mut call: impl FnMut(traind_bucket::Keep<'_>) -> traind_bucket::Result<T>,
     ) -> RunResult<T> {
@@ -98,6 +104,7 @@ impl Remote {
         let upload = FolderUpload {
             bucket: &bucket,
             field: "output_dir",
+            job_id: &self.job_id,
             journal: &self.journal,
             urgency: &urgency,
         };
@@ -121,6 +128,7 @@ impl Remote {
         let upload = FolderUpload {
             bucket: &bucket,
             field: "checkpoint_dir",
+            job_id: &self.job_id,
             journal: &self.journal,
             urgency: &|| Urgency::Last,
         };

@@ -69,6 +69,7 @@ impl Remote {
         let uploads = Uploads {
             bucket: Bucket::open(location.clone()).map_err(run_error(FIELD))?,
             location: location.clone(),
+            job_id: self.job_id.clone(),
             rotate,
             shared: Arc::clone(&shared),
         };
@@ -152,6 +153,7 @@ impl Shared {
 struct Uploads {
     bucket: Bucket,
     location: Location,
+    job_id: String,
     rotate: Rotate,
     shared: Arc<Shared>,
 }
@@ -176,12 +178,12 @@ impl Uploads {
         let upload = FolderUpload {
             bucket: &self.bucket,
             field: FIELD,
+            job_id: &self.job_id,
             journal: &shared.journal,
             urgency: &urgency,
         };
         let name = |step: u64| format!("{CHECKPOINT_PREFIX}{step}");
-        let bytes =
-            upload.checkpoint(&checkpoint_folder(&shared.staged.folder, step), &name(step))?;
+        let bytes = upload.checkpoint(&checkpoint_folder(&shared.staged.folder, step), step)?;
         shared.journal.record(Kind::Uploaded(Uploaded {
             url: self.location.url(&name(step)),
             kind: SavedKind::Checkpoint.into(),

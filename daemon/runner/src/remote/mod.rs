@@ -7,6 +7,7 @@
 //! Imports `output`, `reporting` and `error`.
 
 mod backlog;
+mod claim;
 mod folder_upload;
 mod mirror;
 mod patience;
@@ -37,6 +38,7 @@ const STAGING: &str = "output";
 pub(crate) struct Remote {
     pub output: Option<Location>,
     pub checkpoints: Option<Location>,
+    job_id: String,
     /// The most checkpoints on the disk at one time, if they are staged there.
     pub staged_max: Option<u64>,
     /// The pushes to the hub, where the job asks for them.
@@ -54,7 +56,7 @@ impl Remote {
         journal: Journal,
         stop: Stop,
     ) -> Result<Remote, traind_bucket::Error> {
-        let job = &mut spec.job;
+        let (job, job_id) = (&mut spec.job, spec.job_id.clone());
         let location = |path: &Path| match DataFiles::is_object(path) {
             true => Location::parse(&path.to_string_lossy()).map(Some),
             false => Ok(None),
@@ -62,7 +64,7 @@ impl Remote {
         let (output, checkpoints) = (location(&job.output_dir)?, location(job.checkpoints())?);
         let (staged_max, pushes) = (job.staged_checkpoints_max(), PushRule::of(job));
         stage(job, run_dir);
-        Ok(Remote { output, checkpoints, staged_max, pushes, journal, stop })
+        Ok(Remote { output, checkpoints, job_id, staged_max, pushes, journal, stop })
     }
 
     /// The name of the output folder for users, whose local folder is `local`.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use traind_bucket::Lease;
 use traind_folders::{Claim, FolderLock, Holder, Identity, Intent, Record, Writes, conflict};
 use traind_loader::Error as LoaderError;
 use traind_rendezvous::host_name;
@@ -14,11 +15,17 @@ use crate::output::{self, failed};
 /// A lock of an earlier attempt outlives it for a while where its host was lost, or it is still ending.
 const OWN_WAIT_SECONDS: u32 = 120;
 
-/// Creates and locks the folders into which the first host writes, and begins their records. The locks hold until
-/// they are dropped.
-pub(super) fn claim(context: &Context) -> RunResult<Vec<FolderLock>> {
+/// The folders and locations that no other run may write until this is dropped.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    _locks: Vec<FolderLock>,
+    _leases: Vec<Lease>,
+}
+
+/// Creates and locks the folders into which the first host writes, and begins their records.
+pub(super) fn claim(context: &Context) -> RunResult<Claims> {
     if !context.hosts.is_first() {
-        return Ok(Vec::new());
+        return Ok(Claims::default());
     }
     let (job, intent) = (&context.spec.job, intent(context));
     // Before anything is created, and again when no other run can write there any longer.
@@ -39,7 +46,7 @@ pub(super) fn claim(context: &Context) -> RunResult<Vec<FolderLock>> {
         begin_record(context, &intent, folder)?;
     }
     context.remote.check()?;
-    Ok(locks)
+    Ok(Claims { _locks: locks, _leases: context.remote.claim(&context.spec)? })
 }
 
 /// Returns what the run writes into folders of this host that are not its own alone.

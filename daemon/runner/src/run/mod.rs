@@ -116,7 +116,7 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
 /// Prepares, trains, evaluates and saves.
 fn execute(context: &Context) -> RunResult<Ended> {
     let (job, hosts) = (&context.spec.job, &context.hosts);
-    let _locks = folders::claim(context)?;
+    let _claims = folders::claim(context)?;
     let publication = if hosts.is_first() { context.remote.publish()? } else { None };
     equality::check_job(context)?;
     let (mut session, mut prepared) = prepare(context)?;
