@@ -4,6 +4,7 @@
 
 pub(crate) mod convert;
 pub(crate) mod http;
+pub(crate) mod job_view;
 pub(crate) mod metrics;
 pub(crate) mod server;
 mod status;

@@ -177,12 +177,14 @@ class Following(WithDaemon):
         self.assertEqual((job.state, job.final_metrics), ("completed", {"eval_loss": 0.5}))
 
     def test_waiting_for_a_failed_job_raises_its_failure(self):
-        failure = events_pb2.Failure(reason="LABEL_INVALID", message="label 9", file="/data/train.csv", row=7)
+        failure = events_pb2.Failure(
+            reason="LABEL_INVALID", message="label 9", file="/data/train.csv", row=7, host="node-7"
+        )
         job = self.job([moved(1, "failed")], support.job("failed", failure=failure))
         with self.assertRaises(traind.JobFailed) as caught:
             job.wait()
         found = caught.exception.failure
-        self.assertEqual((found.reason, found.row, found.tensor), ("LABEL_INVALID", 7, None))
+        self.assertEqual((found.reason, found.row, found.tensor, found.host), ("LABEL_INVALID", 7, None, "node-7"))
 
     def test_waiting_has_a_limit(self):
         job = self.job(Refusal(grpc.StatusCode.DEADLINE_EXCEEDED))

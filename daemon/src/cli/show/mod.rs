@@ -3,7 +3,8 @@
 pub(crate) mod core_view;
 pub(crate) mod failure;
 pub(crate) mod follow;
-pub(crate) mod job_view;
 pub(crate) mod list;
 mod progress;
 pub(crate) mod table;
+
+pub(crate) use crate::interfaces::job_view;

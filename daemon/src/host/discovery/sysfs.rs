@@ -218,7 +218,8 @@ fn errors_of_device(device: &Path) -> impl Iterator<Item = u64> {
     counters.filter_map(move |kind| count(&hardware.join(kind))).chain(unhealthy)
 }
 
-/// The number in `core_count`, which only root can read, or the number of core folders if the file is missing or invalid.
+/// The number in `core_count`, which only root can read, or the number of core folders if the file is missing or
+/// invalid.
 fn physical_cores(device: &Path) -> u32 {
     let reported = count(&device.join("core_count")).and_then(|count| u32::try_from(count).ok());
     reported.filter(|count| (1..=CORES_PER_DEVICE_MAX).contains(count)).unwrap_or_else(|| {

@@ -21,7 +21,8 @@ pub(crate) fn mesh_settings(mesh: &v1::MeshPlan) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// The cost of the whole job on the first of these meshes, and the memory that a faster one needs, where they are known.
+/// The cost of the whole job on the first of these meshes, and the memory that a faster one needs, where they are
+/// known.
 pub(crate) fn mesh_notes(meshes: &[v1::MeshPlan]) -> Vec<String> {
     meshes.first().and_then(cost).into_iter().chain(faster(meshes)).collect()
 }

@@ -6,60 +6,25 @@ use std::collections::BTreeMap;
 use prost_types::Timestamp;
 use serde_json::{Map, Value, json};
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{Core, DataPrepared, Evaluated, Event, Job, Saved, Step};
+use traind_proto::v1::{Core, Evaluated, Event, Job, Saved, Step};
 
+use crate::interfaces::job_view::JobView;
 use crate::interfaces::text;
 use crate::interfaces::text::events::describe;
 
 /// Most points of a curve that are sent.
 const POINTS_MAX: usize = 1000;
 
+/// The view of `traind get`, with values as the page draws them.
 pub(super) fn job(job: &Job) -> Value {
-    let failure = job.failure.as_ref().map(|failure| {
-        json!({ "reason": failure.reason, "message": failure.message, "file": failure.file,
-                "row": failure.row, "field": failure.field, "step": failure.step })
-    });
-    json!({
-        "id": job.id,
-        "name": job.name,
-        "owner": job.owner,
-        "state": text::state(job.state()),
-        "waiting_reason": job.waiting_reason,
-        "queue_position": job.queue_position,
-        "estimated_start_time": seconds(job.estimated_start_time.as_ref()),
-        "create_time": seconds(job.create_time.as_ref()),
-        "start_time": seconds(job.start_time.as_ref()),
-        "end_time": seconds(job.end_time.as_ref()),
-        "platform": job.platform,
-        "core_count": job.core_count,
-        "cores": job.cores,
-        "output_dir": job.output_dir,
-        "parent": job.parent.as_ref().map(|it| json!({ "job_id": it.job_id, "step": it.step })),
-        "attempt": job.attempt,
-        "restarts": job.restarts,
-        "progress": job.progress.as_ref().map(step),
-        "metrics": numbers(&job.metrics),
-        "failure": failure,
-        "warnings": job.warnings.iter().map(|warning| &warning.message).collect::<Vec<_>>(),
-        "job_file": job.job_file,
-        "base_dir": job.base_dir,
-        "data": job.data.iter().map(prepared).collect::<Vec<_>>(),
-    })
-}
-
-/// Statistics of a split.
-fn prepared(data: &DataPrepared) -> Value {
-    let lengths = data.lengths.unwrap_or_default();
-    let classes = data.classes.iter().map(|count| json!([count.label, count.rows]));
-    json!({
-        "split": data.split,
-        "rows": data.rows,
-        "files": data.files,
-        "tokens": data.tokens,
-        "truncated_rows": data.truncated_rows,
-        "lengths": { "p50": lengths.p50, "p90": lengths.p90, "p99": lengths.p99, "max": lengths.max },
-        "classes": classes.collect::<Vec<_>>(),
-    })
+    let mut view = json!(JobView::from(job.clone()));
+    view["estimated_start_time"] = json!(seconds(job.estimated_start_time.as_ref()));
+    view["create_time"] = json!(seconds(job.create_time.as_ref()));
+    view["start_time"] = json!(seconds(job.start_time.as_ref()));
+    view["end_time"] = json!(seconds(job.end_time.as_ref()));
+    view["progress"] = json!(job.progress.as_ref().map(step));
+    view["metrics"] = numbers(&job.metrics);
+    view
 }
 
 pub(super) fn core(core: &Core) -> Value {
@@ -249,6 +214,8 @@ fn thin_out(steps: &mut Vec<Step>) {
 
 #[cfg(test)]
 mod tests {
+    use traind_proto::v1::Failure;
+
     use super::*;
 
     fn at(step: u64, loss: f64) -> Event {
@@ -284,6 +251,25 @@ mod tests {
             assert_eq!(points.last().unwrap().0, length);
             assert!(points.is_sorted_by(|(left, _), (right, _)| left < right), "of {length}");
         }
+    }
+
+    #[test]
+    fn a_failure_names_all_that_is_to_blame() {
+        let failure = Failure {
+            reason: "STEP_DIVERGED".into(),
+            tensor: Some("head.weight".into()),
+            host: Some("node-7".into()),
+            ..Default::default()
+        };
+        let view = job(&Job {
+            failure: Some(failure),
+            create_time: Some(Timestamp { seconds: 10, nanos: 0 }),
+            billed_seconds: 3.0,
+            ..Default::default()
+        });
+        assert_eq!(view["failure"]["tensor"], json!("head.weight"));
+        assert_eq!(view["failure"]["host"], json!("node-7"));
+        assert_eq!((&view["create_time"], &view["billed_seconds"]), (&json!(10.0), &json!(3.0)));
     }
 
     #[test]

@@ -26,6 +26,7 @@ class Failure:
     row: int | None = None
     tensor: str | None = None
     step: int | None = None
+    host: str | None = None
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.message}"

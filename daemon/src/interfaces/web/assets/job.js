@@ -205,15 +205,15 @@ function showSaves(section, saves) {
 
 function showData(section, splits) {
   if (!splits?.length) return swap(section);
-  const rows = splits.map((of) => el("tr", {}, el("td", {}, of.split), [of.rows, of.tokens, of.lengths.p50, of.lengths.p90, of.lengths.p99, of.lengths.max, of.truncated_rows]
+  const rows = splits.map((of) => el("tr", {}, el("td", {}, of.split), [of.rows, of.tokens, of.lengths?.p50, of.lengths?.p90, of.lengths?.p99, of.lengths?.max, of.truncated_rows]
     .map((value) => el("td", { class: "num" }, value)), el("td", { class: "path" }, classes(of))));
   const head = ["split", "rows", "tokens", "length p50", "p90", "p99", "max", "truncated", "classes"].map((title) => el("th", {}, title));
   swap(section, el("h2", {}, "Data"),
     el("div", { class: "card scroll" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))));
 }
 
-function classes({ classes, rows }) {
-  const shown = classes.length > CLASSES_MAX ? classes.toSorted(([, one], [, other]) => other - one).slice(0, CLASSES_MAX) : classes;
+function classes({ classes = [], rows: all }) {
+  const shown = classes.length > CLASSES_MAX ? classes.toSorted((one, other) => other.rows - one.rows).slice(0, CLASSES_MAX) : classes;
   const more = classes.length - shown.length;
-  return shown.map(([label, count]) => `${label} ${count} (${percent(count / rows)})`).join(", ") + (more ? ` and ${more} more` : "");
+  return shown.map(({ label, rows }) => `${label} ${rows} (${percent(rows / all)})`).join(", ") + (more ? ` and ${more} more` : "");
 }

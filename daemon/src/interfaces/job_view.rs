@@ -1,4 +1,4 @@
-//! The JSON and YAML output of `traind get`, with the wire's field names.
+//! A job as `traind get` and the web page show it, with the wire's field names.
 
 use std::collections::BTreeMap;
 
