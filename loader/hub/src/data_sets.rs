@@ -5,25 +5,13 @@ use std::path::{Path, PathBuf};
 use super::cache::Cache;
 use super::client::Revision;
 use super::download::Download;
-use super::fetch::{Selection, Target};
+use super::fetch::{Hub, Notice, Selection, Target};
 use super::repository::DATA_SETS;
-use super::splits::choose;
-use super::{Problem, Repository};
+use super::splits::{DataSetRequest, choose};
+use super::{Problem, Repository, Result};
 
 /// Assigns files to splits.
 const CARD: &str = "README.md";
-
-/// A split of a data set that a job names.
-#[derive(Clone, Debug, Default)]
-pub struct DataSetRequest {
-    pub id: String,
-    /// `None` for the main branch.
-    pub revision: Option<String>,
-    pub split: String,
-    pub config: Option<String>,
-    /// The files themselves, in place of split and configuration; may be a glob.
-    pub path: Option<String>,
-}
 
 /// A file in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +19,17 @@ pub struct DataFile {
     pub local: PathBuf,
     /// Its address on the hub.
     pub name: PathBuf,
+}
+
+impl Hub {
+    /// Returns the files of a split, in order.
+    pub fn fetch_data(
+        &self,
+        request: &DataSetRequest,
+        notify: &dyn Fn(Notice<'_>),
+    ) -> Result<Vec<DataFile>> {
+        self.fetch(request.target(), request, notify)
+    }
 }
 
 impl DataSetRequest {
@@ -63,7 +62,7 @@ impl Selection for DataSetRequest {
         cache: &Cache,
         revision: &Revision,
         download: &Download<'_>,
-    ) -> Result<Vec<DataFile>, Problem> {
+    ) -> std::result::Result<Vec<DataFile>, Problem> {
         let (folder, repository) = (&download.snapshot.folder, download.repository);
         let card = match revision.has(CARD) {
             true => {

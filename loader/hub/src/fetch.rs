@@ -9,7 +9,7 @@ use super::cache::{self, Cache};
 use super::client::{self, Client, Revision};
 use super::download::Download;
 use super::pin::Pin;
-use super::{DataFile, DataSetRequest, Error, ModelRequest, Problem, Repository, Result};
+use super::{Error, Problem, Repository, Result};
 
 const OFFLINE: &str = "HF_HUB_OFFLINE is set";
 const REMOVED: &str = "it was removed while the run began to read it";
@@ -36,25 +36,7 @@ pub enum Notice<'a> {
 }
 
 impl Hub {
-    /// Returns the folder with the files of a model.
-    pub fn fetch_model(
-        &self,
-        request: &ModelRequest,
-        notify: &dyn Fn(Notice<'_>),
-    ) -> Result<PathBuf> {
-        self.fetch(request.target(), request, notify)
-    }
-
-    /// Returns the files of a split, in order.
-    pub fn fetch_data(
-        &self,
-        request: &DataSetRequest,
-        notify: &dyn Fn(Notice<'_>),
-    ) -> Result<Vec<DataFile>> {
-        self.fetch(request.target(), request, notify)
-    }
-
-    fn fetch<S: Selection>(
+    pub(crate) fn fetch<S: Selection>(
         &self,
         mut target: Target,
         selection: &S,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::cache::Cache;
 use super::client::{self, Client, Revision};
 use super::download::Download;
-use super::fetch::{Selection, Target};
+use super::fetch::{Hub, Notice, Selection, Target};
 use super::model_files::{self, CONFIG};
 use super::{Problem, Repository, Result};
 
@@ -20,6 +20,17 @@ pub struct ModelRequest {
     pub revision: Option<String>,
     /// False where the job draws the weights itself.
     pub with_weights: bool,
+}
+
+impl Hub {
+    /// Returns the folder with the files of a model.
+    pub fn fetch_model(
+        &self,
+        request: &ModelRequest,
+        notify: &dyn Fn(Notice<'_>),
+    ) -> Result<PathBuf> {
+        self.fetch(request.target(), request, notify)
+    }
 }
 
 impl ModelRequest {

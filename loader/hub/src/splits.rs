@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use super::Problem;
 use super::card::{self, Config};
-use super::{DataSetRequest, Problem};
 
 /// Words for a split in the names of folders and files.
 const KEYWORDS: [(&str, &[&str]); 3] = [
@@ -16,6 +16,18 @@ const KEYWORDS: [(&str, &[&str]); 3] = [
 const PREFERENCE: [&str; 5] = ["txt", "csv", "json", "jsonl", "parquet"];
 /// The number of files that an error lists.
 const LISTED_MAX: usize = 8;
+
+/// A split of a data set that a job names.
+#[derive(Clone, Debug, Default)]
+pub struct DataSetRequest {
+    pub id: String,
+    /// `None` for the main branch.
+    pub revision: Option<String>,
+    pub split: String,
+    pub config: Option<String>,
+    /// The files themselves, in place of split and configuration; may be a glob.
+    pub path: Option<String>,
+}
 
 /// Returns the files of a split, sorted.
 pub(crate) fn choose(

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::fs::statvfs;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Bytes that the cache leaves free for others.
 const RESERVED_BYTES: u64 = 256 << 20;

@@ -4,7 +4,7 @@ use std::fs::{self, File, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The suffix of an entry that is being removed.
 const REMOVING: &str = ".removing";
@@ -154,7 +154,7 @@ mod tests {
     #![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 
     use super::*;
-    use crate::EntryLocks;
+    use crate::lock::EntryLocks;
 
     /// Creates an entry of `bytes` bytes, last used `seconds` ago.
     fn entry(folder: &Path, name: &str, bytes: usize, seconds: u64) {

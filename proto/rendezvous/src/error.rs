@@ -1,8 +1,11 @@
 //! The error of a meeting.
 
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::ticket::TicketError;
+/// The variable that holds the key where hosts share no folder.
+pub const KEY_VARIABLE: &str = "TRAIND_RENDEZVOUS_KEY";
 
 pub type Result<T> = std::result::Result<T, RendezvousError>;
 
@@ -52,4 +55,20 @@ pub(crate) fn hosts(ranks: &[u32]) -> String {
         None | Some(0) => shown.join(", "),
         Some(more) => format!("{} and {more} more", shown.join(", ")),
     }
+}
+
+/// Why a host cannot write or read the ticket.
+#[derive(Debug, thiserror::Error)]
+pub enum TicketError {
+    #[error("{action} {}: {source}", path.display())]
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+
+    #[error("{} does not name addresses and a key", path.display())]
+    Invalid { path: PathBuf },
+
+    #[error("{} can be read by others than its owner", path.display())]
+    Exposed { path: PathBuf },
+
+    #[error("{KEY_VARIABLE}: {problem}")]
+    Key { problem: String },
 }

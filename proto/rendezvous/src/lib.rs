@@ -11,6 +11,7 @@ mod error;
 pub mod launchers;
 
 mod pmi;
+mod random;
 mod rounds;
 mod server;
 mod service;
@@ -23,16 +24,19 @@ mod watch;
 mod wire {
     #![allow(unreachable_pub, clippy::default_trait_access)] // generated
     tonic::include_proto!("traind.rendezvous");
+
+    /// The largest message: a part of every host.
+    pub(crate) const MESSAGE_BYTES_MAX: usize = 1 << 30;
 }
 
 pub use address::{Address, host_name, node_name};
 pub use client::{Client, HostState, Meeting};
-pub use error::{RendezvousError, Result};
+pub use error::{KEY_VARIABLE, RendezvousError, Result, TicketError};
 pub use launchers::{LaunchError, Placement};
 
 pub use pmi::{serve_pmi, serve_pmi_on_host};
 pub use server::Server;
-pub use ticket::{KEY_VARIABLE, Ticket, TicketError, key_of_environment};
+pub use ticket::{Ticket, key_of_environment};
 pub use tls::JobKey;
 pub use watch::{HostReport, WatchSettings};
 pub use wire::Verdict;

@@ -15,14 +15,14 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::address::{Address, host_name};
 use crate::connection::Connection;
 use crate::error::{RendezvousError, Result};
+use crate::random::random_number;
 use crate::service::Service;
 use crate::ticket::Ticket;
 use crate::tls::JobKey;
 use crate::watch::{HostReport, WatchSettings};
+use crate::wire::MESSAGE_BYTES_MAX;
 use crate::wire::rendezvous_server::RendezvousServer;
 
-/// The largest message: a part of every host.
-pub(crate) const MESSAGE_BYTES_MAX: usize = 1 << 30;
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Connections that may wait to be accepted, since all hosts may come at once. One beyond them, or beyond the
 /// system's own limit, is tried again by the host's kernel after a second.
@@ -115,7 +115,7 @@ fn raised(limit: Rlimit, size: u32) -> Rlimit {
 
 /// A number that differs between starts.
 fn session() -> u64 {
-    crate::client::random_number()
+    random_number()
 }
 
 /// Listens on all interfaces, by IPv6 too where the host has it.

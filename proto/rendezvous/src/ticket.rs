@@ -4,15 +4,14 @@
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use traind_durable::Replacement;
 
 use crate::address::Address;
+use crate::error::{KEY_VARIABLE, TicketError};
 use crate::tls::JobKey;
 
-/// The variable that holds the key where hosts share no folder.
-pub const KEY_VARIABLE: &str = "TRAIND_RENDEZVOUS_KEY";
 /// The file in the folder that all hosts see.
 const FILE: &str = "rendezvous";
 /// The owner alone can read the key.
@@ -23,21 +22,6 @@ const MODE: u32 = 0o600;
 pub struct Ticket {
     pub addresses: Vec<Address>,
     pub key: JobKey,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum TicketError {
-    #[error("{action} {}: {source}", path.display())]
-    Io { action: &'static str, path: PathBuf, source: io::Error },
-
-    #[error("{} does not name addresses and a key", path.display())]
-    Invalid { path: PathBuf },
-
-    #[error("{} can be read by others than its owner", path.display())]
-    Exposed { path: PathBuf },
-
-    #[error("{KEY_VARIABLE}: {problem}")]
-    Key { problem: String },
 }
 
 impl Ticket {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use traind_pjrt::{DeferredCall, flush_to_zero};
 
 use crate::abi::{COMM_WORLD, Functions, Handle, Operands, Request};
-use crate::error::{Error, Result};
-use crate::kernel::{BYTE, Collective, datatype, refusal};
+use crate::collective::{BYTE, Collective, datatype};
+use crate::error::{Error, Result, refusal};
 use crate::message::{Direction, Message};
 use crate::process::Process;
 use crate::totals::Totals;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use traind_pjrt::KernelError;
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, Clone, thiserror::Error)]
@@ -33,4 +35,9 @@ pub enum Error {
     Ended,
     #[error("the thread of MPI: {reason}")]
     Thread { reason: String },
+}
+
+/// The error of a call of a program.
+pub(crate) fn refusal(error: Error) -> KernelError {
+    KernelError(error.to_string())
 }

@@ -11,6 +11,7 @@
 //! processes: lowering makes each depend on the one before.
 
 mod abi;
+mod collective;
 mod engine;
 mod error;
 mod kernel;
@@ -21,10 +22,12 @@ mod process;
 mod totals;
 mod world;
 
+pub use collective::{Collective, Reduction};
 pub use error::{Error, Result};
-pub use kernel::{Collective, HostCollective, Reduction};
+pub use kernel::HostCollective;
 pub use library::{LIBRARY_VARIABLE, installed_library};
 pub use measure::Cost;
 pub use message::Peer;
 pub use process::{PmiServer, Process};
-pub use world::{Statistics, World};
+pub use totals::Statistics;
+pub use world::World;

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::abi::{COMM_WORLD, Call, Functions, Handle, Operands};
+use crate::collective::{Reduction, datatype};
 use crate::error::{Error, Result};
-use crate::kernel::{Reduction, datatype};
 use crate::process::Process;
 use crate::world::claim;
 

@@ -4,9 +4,7 @@
 use std::ffi::c_int;
 use std::fmt;
 
-use crate::engine::Order;
 use crate::error::Result;
-use crate::world::World;
 
 /// The other process of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,34 +40,6 @@ impl Peer {
     /// The process and the tag as MPI takes them.
     pub(crate) fn numbers(self) -> [c_int; 2] {
         [self.rank as c_int, self.tag as c_int]
-    }
-}
-
-impl World {
-    /// Begins to send `bytes`, and returns at once. `then` gets them back when MPI has taken them. It runs on MPI's
-    /// thread, so it is short and does not panic.
-    pub fn send(
-        &self,
-        to: Peer,
-        bytes: Vec<u8>,
-        then: impl FnOnce(Result<Vec<u8>>) + Send + 'static,
-    ) -> Result<()> {
-        let (direction, then) = (Direction::Sent, Box::new(then));
-        self.totals.message_sent(bytes.len());
-        self.order(Order::Message(Message { direction, peer: to, bytes, then }))
-    }
-
-    /// Expects a message of `length` bytes, and returns at once. `then` gets them when they have arrived, under the
-    /// same conditions. A longer message is an error.
-    pub fn receive(
-        &self,
-        from: Peer,
-        length: usize,
-        then: impl FnOnce(Result<Vec<u8>>) + Send + 'static,
-    ) -> Result<()> {
-        let (direction, then) = (Direction::Received, Box::new(then));
-        let bytes = vec![0; length];
-        self.order(Order::Message(Message { direction, peer: from, bytes, then }))
     }
 }
 

@@ -1,9 +1,24 @@
 //! Counts of what was exchanged, for [`Statistics`].
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::world::Statistics;
+/// The exchange of data since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Reductions, each of one device.
+    pub calls: u64,
+    /// Bytes that this process contributed to them.
+    pub bytes: u64,
+    /// The time in which at least one reduction was under way, those of slower hosts included.
+    pub busy: Duration,
+    /// Reductions that are under way.
+    pub pending: u64,
+    /// Messages that this process sent.
+    pub messages: u64,
+    /// Their bytes.
+    pub message_bytes: u64,
+}
 
 /// Kept by the engine's thread and by those that send messages.
 #[derive(Default)]

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use crate::abi::Functions;
 use crate::engine::{Engine, Order};
 use crate::error::{Error, Result};
+use crate::message::{Direction, Message, Peer};
 use crate::process::Process;
-use crate::totals::Totals;
+use crate::totals::{Statistics, Totals};
 
 /// The connection of this process to the others of its job. MPI lets a process have one.
 pub struct World {
@@ -20,24 +20,7 @@ pub struct World {
     devices: usize,
     /// The engine's, whose thread makes all calls.
     orders: Mutex<Sender<Order>>,
-    pub(crate) totals: Arc<Totals>,
-}
-
-/// The exchange of data since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Reductions, each of one device.
-    pub calls: u64,
-    /// Bytes that this process contributed to them.
-    pub bytes: u64,
-    /// The time in which at least one reduction was under way, those of slower hosts included.
-    pub busy: Duration,
-    /// Reductions that are under way.
-    pub pending: u64,
-    /// Messages that this process sent.
-    pub messages: u64,
-    /// Their bytes.
-    pub message_bytes: u64,
+    totals: Arc<Totals>,
 }
 
 static WORLD: OnceLock<World> = OnceLock::new();
@@ -87,6 +70,32 @@ impl World {
     /// The number of devices of each process.
     pub fn devices(&self) -> usize {
         self.devices
+    }
+
+    /// Begins to send `bytes`, and returns at once. `then` gets them back when MPI has taken them. It runs on MPI's
+    /// thread, so it is short and does not panic.
+    pub fn send(
+        &self,
+        to: Peer,
+        bytes: Vec<u8>,
+        then: impl FnOnce(Result<Vec<u8>>) + Send + 'static,
+    ) -> Result<()> {
+        let (direction, then) = (Direction::Sent, Box::new(then));
+        self.totals.message_sent(bytes.len());
+        self.order(Order::Message(Message { direction, peer: to, bytes, then }))
+    }
+
+    /// Expects a message of `length` bytes, and returns at once. `then` gets them when they have arrived, under the
+    /// same conditions. A longer message is an error.
+    pub fn receive(
+        &self,
+        from: Peer,
+        length: usize,
+        then: impl FnOnce(Result<Vec<u8>>) + Send + 'static,
+    ) -> Result<()> {
+        let (direction, then) = (Direction::Received, Box::new(then));
+        let bytes = vec![0; length];
+        self.order(Order::Message(Message { direction, peer: from, bytes, then }))
     }
 
     pub fn statistics(&self) -> Statistics {

@@ -2,15 +2,18 @@
 #![allow(unsafe_code)]
 
 use crate::capabilities::Capabilities;
+use crate::create_options::CreateOptions;
+use crate::error::Result;
 use crate::ffi::{
     CStruct, ClientAddressableDevicesArgs, ClientCreateArgs, ClientDevicesArgs,
     ClientPlatformNameArgs, ClientPlatformVersionArgs, ClientProcessIndexArgs, RawClient,
     copy_slice, copy_string,
 };
 use crate::handle::{Borrowed, Handle};
+use crate::kernel::{DeferredKernel, Kernel};
 use crate::key_value_store::{self, KeyValueStore};
-use crate::records::{self, DeviceRecord};
-use crate::{CreateOptions, DeferredKernel, Kernel, Plugin, Result};
+use crate::plugin::Plugin;
+use crate::records::{self, DeviceRecord, JobDevice};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -32,14 +35,6 @@ pub(crate) struct ClientInner {
     platform_version: String,
     process_index: i32,
     job_devices: Vec<JobDevice>,
-}
-
-/// A device of any process of the job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JobDevice {
-    pub id: i32,
-    /// The process that it belongs to.
-    pub process_index: i32,
 }
 
 impl ClientInner {

@@ -1,8 +1,8 @@
 //! Options of a client or a topology.
 
-use crate::Value;
 use crate::ffi::NamedValue;
 use crate::value;
+use crate::value::Value;
 use std::collections::BTreeMap;
 
 /// Options by name, each of a platform's own. For a client, the CPU plugin knows only

@@ -1,11 +1,10 @@
 //! Devices, as their users see them.
 
-use crate::client::ClientInner;
-use crate::error::if_implemented;
+use crate::client::{Client, ClientInner};
+use crate::error::{Result, if_implemented};
 use crate::ffi::DeviceMemoryStatsArgs;
 use crate::records::DeviceRecord;
 use crate::value::Attributes;
-use crate::{Client, Result};
 use std::fmt;
 use std::sync::Arc;
 

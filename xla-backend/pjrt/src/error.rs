@@ -1,6 +1,7 @@
 //! The errors of the binding: call, code and argument.
 
-use crate::{ApiVersion, DType, Shape};
+use crate::api_version::ApiVersion;
+use crate::dtype::{DType, Shape};
 use std::fmt;
 use std::path::PathBuf;
 

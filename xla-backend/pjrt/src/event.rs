@@ -2,11 +2,12 @@
 #![allow(unsafe_code)]
 
 use crate::client::ClientInner;
+use crate::error::Result;
 use crate::ffi::{
     Args, CStruct, EventAwaitArgs, EventIsReadyArgs, EventOnReadyArgs, RawError, RawEvent,
 };
 use crate::handle::Handle;
-use crate::{Plugin, Result};
+use crate::plugin::Plugin;
 use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;

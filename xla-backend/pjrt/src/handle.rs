@@ -6,12 +6,13 @@
 //! of threads without a lock of the caller's.
 #![allow(unsafe_code)]
 
+use crate::error::{Error, Result};
 use crate::ffi::{
     Args, BufferDestroyArgs, ClientDestroyArgs, EventDestroyArgs, ExecutableDestroyArgs,
     LoadedExecutableDestroyArgs, Query, RawBuffer, RawClient, RawEvent, RawExecutable,
     RawLoadedExecutable, RawTopologyDescription, TopologyDestroyArgs,
 };
-use crate::{Error, Plugin, Result};
+use crate::plugin::Plugin;
 use std::ptr::NonNull;
 
 /// An object that we free.

@@ -8,13 +8,13 @@
 
 mod deferred;
 
+use crate::dtype::{DType, Element};
 use crate::ffi::custom_call::{
     ATTRIBUTE_SCALAR, BUFFER, CallFrame, DEVICE_ORDINAL_GET_SIZE, ERROR_CREATE_SIZE,
     ERROR_INTERNAL, ERROR_INVALID_ARGUMENT, EXTENSION_METADATA, FFI_API_VERSION, FFI_BF16,
     FFI_FUTURES_VERSION, FfiApi, FfiBuffer, FfiDeviceOrdinalGetArgs, FfiError, FfiErrorCreateArgs,
     FfiList, FfiRunIdGetArgs, FfiScalar, MetadataExtension, STAGE_EXECUTE,
 };
-use crate::{DType, Element};
 use std::any::Any;
 use std::ffi::{CString, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -2,9 +2,11 @@
 //! callbacks of `PJRT_Client_Create`.
 #![allow(unsafe_code)]
 
-use crate::ErrorCode;
-use crate::ffi::{CallbackError, RawError, copy_bytes, copy_string};
-use crate::ffi::{ClientCreateArgs, KeyValueGetArgs, KeyValuePutArgs, KeyValueTryGetArgs};
+use crate::error::ErrorCode;
+use crate::ffi::{
+    CallbackError, ClientCreateArgs, KeyValueGetArgs, KeyValuePutArgs, KeyValueTryGetArgs,
+    RawError, copy_bytes, copy_string,
+};
 use std::any::Any;
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -49,14 +49,15 @@ mod value;
 pub use api_version::ApiVersion;
 pub use buffer::{Buffer, HostCopy};
 pub use capabilities::Capabilities;
-pub use client::{Client, JobDevice};
+pub use client::Client;
 pub use create_options::CreateOptions;
 pub use denormals::flush_to_zero;
 pub use device::{Device, DeviceMemoryStats};
 pub use dtype::{DType, Element, Shape};
 pub use error::{Error, ErrorCode, Result};
 pub use event::Event;
-/// The names of the entries of the function table in order, with the sizes of their arguments: for a plugin that checks them.
+/// The names of the entries of the function table in order, with the sizes of their arguments: for a plugin that checks
+/// them.
 pub use ffi::TABLE as FUNCTION_TABLE;
 pub use installed::{cache_dir, installed_folder, installed_plugin, plugin_variable};
 pub use kernel::{DeferredCall, DeferredKernel, Kernel, KernelCall, KernelError, UpdatedArrays};
@@ -67,5 +68,6 @@ pub use program::{
     CompileOptions, CompiledMemoryStats, CompiledProgram, DeviceOutputs, Executable,
     ExecuteOptions, Instruction, OptimizedProgram, OptionOverride,
 };
+pub use records::JobDevice;
 pub use topology::{Topology, TopologyDevice};
 pub use value::{Attributes, Value};

@@ -1,8 +1,10 @@
 //! The memories of a device, and the placement of buffers in them.
 
+use crate::client::Client;
+use crate::device::Device;
+use crate::error::{Error, Result};
 use crate::ffi::{RawDevice, RawMemory};
 use crate::records::MemoryRecord;
-use crate::{Client, Device, Error, Result};
 use std::fmt;
 use std::sync::Arc;
 

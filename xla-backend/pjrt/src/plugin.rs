@@ -1,6 +1,8 @@
 //! Loading a plugin, and the one function through which all calls go.
 #![allow(unsafe_code)]
 
+use crate::api_version::ApiVersion;
+use crate::error::{Error, ErrorCode, Result};
 use crate::ffi::custom_call::{
     EXTENSION_FFI, ExtensionBase, FfiExtension, Handler, REGISTER_HANDLER_SIZE, RegisterHandlerArgs,
 };
@@ -9,8 +11,7 @@ use crate::ffi::{
     PluginAttributesArgs, PluginInitializeArgs, Query, RawError, copy_string,
 };
 use crate::kernel::{self, DeferredKernel, Kernel};
-use crate::value::{self, Attributes};
-use crate::{ApiVersion, Error, ErrorCode, Result, Value};
+use crate::value::{self, Attributes, Value};
 use libloading::Library;
 use std::collections::{HashMap, HashSet};
 use std::fmt;

@@ -1,11 +1,12 @@
 //! Probes what a plugin can do, once a client, by running tiny programs: the presence
 //! of an entry says little, since many answer UNIMPLEMENTED.
 
-use crate::error::if_implemented;
-use crate::{
-    Capabilities, Client, CompileOptions, Device, Executable, ExecuteOptions, Kernel, KernelCall,
-    KernelError, Result,
-};
+use crate::capabilities::Capabilities;
+use crate::client::Client;
+use crate::device::Device;
+use crate::error::{Result, if_implemented};
+use crate::kernel::{Kernel, KernelCall, KernelError};
+use crate::program::{CompileOptions, Executable, ExecuteOptions};
 
 const VALUES: [f32; 4] = [1.0, -2.0, 0.5, 4.0];
 const DOUBLED: [f32; 4] = [2.0, -4.0, 1.0, 8.0];
@@ -112,7 +113,7 @@ impl Client {
         let buffer = self.buffer_from_slice(&VALUES, &[VALUES.len()], device)?;
         let default = device.default_memory();
         let others = device.memories().filter(|memory| Some(memory) != default.as_ref());
-        let copies_to = |memory: &crate::Memory| {
+        let copies_to = |memory: &crate::memory::Memory| {
             let copy = buffer.copy_to_memory(memory).and_then(|copy| copy.to_vec::<f32>());
             copy.is_ok_and(|copy| copy == VALUES)
         };

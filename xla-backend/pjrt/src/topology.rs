@@ -6,14 +6,16 @@
 //! `XLA_FLAGS=--xla_gpu_cuda_data_dir`.
 #![allow(unsafe_code)]
 
+use crate::create_options::CreateOptions;
+use crate::error::Result;
 use crate::ffi::{
     CStruct, CompileArgs, DescriptionIdArgs, DescriptionKindArgs, RawTopologyDescription,
     TopologyCreateArgs, TopologyDescriptionsArgs, TopologyPlatformNameArgs, copy_slice,
     copy_string,
 };
 use crate::handle::{Borrowed, Handle};
-use crate::program::{CompiledProgram, Source};
-use crate::{CompileOptions, CreateOptions, Plugin, Result};
+use crate::plugin::Plugin;
+use crate::program::{CompileOptions, CompiledProgram, Source};
 use std::fmt;
 
 /// A description of devices and how they are connected.

@@ -16,11 +16,11 @@ use tower::service_fn;
 use super::{Meeting, is_refusal};
 use crate::address::Address;
 use crate::error::{RendezvousError, Result};
-use crate::server::MESSAGE_BYTES_MAX;
+use crate::random::random_number;
 use crate::ticket::Ticket;
 use crate::tls;
 use crate::wire::rendezvous_client::RendezvousClient;
-use crate::wire::{JoinRequest, JoinResponse, Member};
+use crate::wire::{JoinRequest, JoinResponse, MESSAGE_BYTES_MAX, Member};
 
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_secs(1);
@@ -160,14 +160,4 @@ fn chain(status: &tonic::Status) -> String {
         cause = error.source();
     }
     text
-}
-
-/// A number that no other process has, most likely.
-pub(crate) fn random_number() -> u64 {
-    let mut bytes = [0; 8];
-    // Time and process id still differ where the system has no random bytes.
-    let _ = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    let nanoseconds = now.map_or(0, |now| now.as_nanos() as u64);
-    u64::from_le_bytes(bytes) ^ nanoseconds ^ (u64::from(std::process::id()) << 40)
 }

@@ -22,7 +22,6 @@ use crate::wire::{
     ExchangeRequest, ExchangeResponse, GetRequest, LeaveRequest, Member, PutRequest, Verdict,
 };
 
-pub(crate) use connect::random_number;
 use connect::{Joined, join};
 pub use follow::HostState;
 

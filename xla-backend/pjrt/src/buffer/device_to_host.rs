@@ -1,9 +1,11 @@
 //! Reading buffers back, row-major whatever the device's own layout.
 #![allow(unsafe_code)]
 
-use crate::buffer::host_size_bytes;
+use crate::buffer::{Buffer, host_size_bytes};
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+use crate::event::Event;
 use crate::ffi::{self, Args, BufferToHostBufferArgs, CStruct, MemoryLayout, TiledLayout};
-use crate::{Buffer, Element, Error, Event, Result};
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 

@@ -4,10 +4,14 @@
 //! plugin, which may use it in place, until the plugin says that it is done.
 #![allow(unsafe_code)]
 
-use crate::buffer::host_size_bytes;
+use crate::buffer::{Buffer, host_size_bytes};
+use crate::client::Client;
+use crate::dtype::{DType, Element, Shape};
+use crate::error::{Error, Result};
+use crate::event::Event;
 use crate::ffi::{self, Args, CStruct, ClientBufferFromHostBufferArgs, EventOnReadyArgs};
 use crate::handle::Handle;
-use crate::{Buffer, BufferPlacement, Client, DType, Element, Error, Event, Result, Shape};
+use crate::memory::BufferPlacement;
 use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;

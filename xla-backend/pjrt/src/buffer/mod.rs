@@ -6,15 +6,18 @@ mod host_to_device;
 
 pub use device_to_host::HostCopy;
 
-use crate::client::ClientInner;
+use crate::client::{Client, ClientInner};
 use crate::device::Device;
+use crate::dtype::{DType, Shape};
+use crate::error::{Error, Result};
+use crate::event::Event;
 use crate::ffi::{
     Args, BufferCopyToDeviceArgs, BufferCopyToMemoryArgs, BufferDeleteArgs, BufferDimensionsArgs,
     BufferElementTypeArgs, BufferIsDeletedArgs, BufferMemoryArgs, BufferOnDeviceSizeArgs,
     BufferReadyEventArgs, BufferUnsafePointerArgs, CStruct, Query, RawBuffer, copy_slice,
 };
 use crate::handle::Handle;
-use crate::{BufferPlacement, Client, DType, Error, Event, Memory, Result, Shape};
+use crate::memory::{BufferPlacement, Memory};
 use std::fmt;
 use std::sync::Arc;
 

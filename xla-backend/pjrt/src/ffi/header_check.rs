@@ -74,7 +74,8 @@ fn values_in_c(program: &str) -> Vec<i64> {
 
 #[test]
 fn declarations_agree_with_the_header() {
-    let plugin = crate::installed_plugin("cpu").expect("run `traind plugins install cpu`");
+    let plugin =
+        crate::installed::installed_plugin("cpu").expect("run `traind plugins install cpu`");
     let header = plugin.with_file_name("pjrt_c_api.h");
     assert!(header.is_file(), "{} is absent: run `traind plugins install cpu`", header.display());
     if Command::new("cc").arg("--version").output().is_err() {

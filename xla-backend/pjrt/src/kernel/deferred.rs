@@ -3,11 +3,11 @@
 //! depend on.
 
 use super::{Array, KernelCall, KernelError, raw_dtype, respond, slice, slice_mut};
+use crate::dtype::{DType, Element};
 use crate::ffi::custom_call::{
     CallFrame, ERROR_INTERNAL, FfiApi, FfiError, FfiFuture, FfiFutureCreateArgs,
     FfiFutureSetAvailableArgs, FfiFutureSetErrorArgs,
 };
-use crate::{DType, Element};
 use std::ffi::c_int;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};

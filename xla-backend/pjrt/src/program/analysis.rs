@@ -2,14 +2,15 @@
 #![allow(unsafe_code)]
 
 use crate::buffer::{dims_from_raw, dtype_from_raw};
-use crate::error::if_implemented;
+use crate::dtype::Shape;
+use crate::error::{Result, if_implemented};
 use crate::ffi::{
     ExecutableCodeSizeArgs, ExecutableCostAnalysisArgs, ExecutableFingerprintArgs,
     ExecutableMemoryStatsArgs, ExecutableNameArgs, ExecutableOutputDimensionsArgs,
     ExecutableOutputTypesArgs, copy_slice, copy_string,
 };
+use crate::program::CompiledProgram;
 use crate::value::{self, Attributes};
-use crate::{CompiledProgram, Result, Shape};
 
 /// Bytes that the program takes on each of its devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,11 @@
 //! and follows any pointer; and see [`Executable::execute`] for what happens when
 //! it refuses one device of several.
 
+use crate::buffer::Buffer;
+use crate::dtype::Shape;
+use crate::error::{Error, Result};
 use crate::ffi::{Args, LoadedExecutableExecuteArgs};
-use crate::{Buffer, Error, Executable, Result, Shape};
+use crate::program::Executable;
 use std::borrow::Borrow;
 use std::sync::Arc;
 

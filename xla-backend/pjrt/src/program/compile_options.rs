@@ -1,7 +1,8 @@
 //! Compile options, encoded as XLA's `CompileOptionsProto`. The messages declare
 //! only the fields that we set.
 
-use crate::{Client, Error, Result};
+use crate::client::Client;
+use crate::error::{Error, Result};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet};
 

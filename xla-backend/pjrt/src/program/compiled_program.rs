@@ -1,12 +1,13 @@
 //! A program as the compiler left it, loaded on devices or not.
 #![allow(unsafe_code)]
 
+use crate::error::Result;
 use crate::ffi::{
     Args, CStruct, ExecutableNumOutputsArgs, ExecutableSerializeArgs, Program, RawExecutable,
     copy_bytes,
 };
 use crate::handle::Handle;
-use crate::{Plugin, Result};
+use crate::plugin::Plugin;
 use std::fmt;
 use std::marker::PhantomData;
 

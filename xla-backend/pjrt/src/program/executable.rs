@@ -2,14 +2,17 @@
 #![allow(unsafe_code)]
 
 use super::compiled_program::{CompiledProgram, Source};
-use crate::client::ClientInner;
+use crate::client::{Client, ClientInner};
+use crate::device::Device;
+use crate::dtype::Shape;
+use crate::error::{Error, Result};
 use crate::ffi::{
     Args, CStruct, ClientCompileArgs, ExecutableDeserializeAndLoadArgs,
     LoadedExecutableDevicesArgs, LoadedExecutableGetExecutableArgs, RawLoadedExecutable,
     copy_slice,
 };
 use crate::handle::Handle;
-use crate::{Client, CompileOptions, Device, Error, Result, Shape};
+use crate::program::CompileOptions;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 

@@ -2,10 +2,13 @@
 #![allow(unsafe_code)]
 
 use super::arguments;
-use crate::buffer::read_shape;
+use crate::buffer::{Buffer, read_shape};
+use crate::dtype::Shape;
+use crate::error::Result;
+use crate::event::Event;
 use crate::ffi::{CStruct, ExecuteOptionsStruct, LoadedExecutableExecuteArgs, RawBuffer, RawEvent};
 use crate::handle::Handle;
-use crate::{Buffer, Event, Executable, Result, Shape};
+use crate::program::Executable;
 use std::borrow::Borrow;
 use std::ptr;
 use std::sync::Arc;

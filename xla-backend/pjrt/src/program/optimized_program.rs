@@ -4,8 +4,9 @@
 
 use std::collections::HashMap;
 
+use crate::error::{Error, Result};
 use crate::ffi::{CStruct, ExecutableOptimizedProgramArgs, Program, copy_string};
-use crate::{CompiledProgram, Error, Result};
+use crate::program::CompiledProgram;
 use prost::Message;
 
 /// A serialized program and what it is serialized as.

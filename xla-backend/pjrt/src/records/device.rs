@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::memory::{self, MemoryRecord};
-use crate::error::if_implemented;
+use crate::error::{Result, if_implemented};
 use crate::ffi::{
     DescriptionAttributesArgs, DescriptionDebugStringArgs, DescriptionIdArgs, DescriptionKindArgs,
     DescriptionProcessIndexArgs, DeviceAddressableMemoriesArgs, DeviceDefaultMemoryArgs,
@@ -10,8 +10,16 @@ use crate::ffi::{
     copy_slice, copy_string,
 };
 use crate::handle::Borrowed;
+use crate::plugin::Plugin;
 use crate::value::{self, Attributes};
-use crate::{JobDevice, Plugin, Result};
+
+/// A device of any process of the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobDevice {
+    pub id: i32,
+    /// The process that it belongs to.
+    pub process_index: i32,
+}
 
 pub(crate) struct DeviceRecord {
     pub(crate) raw: Borrowed<RawDevice>,

@@ -1,8 +1,7 @@
 //! The constant properties of a memory, read once when the client starts.
 #![allow(unsafe_code)]
 
-use crate::Result;
-use crate::error::if_implemented;
+use crate::error::{Result, if_implemented};
 use crate::ffi::{MemoryDebugStringArgs, MemoryIdArgs, MemoryKindArgs, RawMemory, copy_string};
 use crate::handle::Borrowed;
 

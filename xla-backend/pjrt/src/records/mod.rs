@@ -5,5 +5,6 @@
 mod device;
 mod memory;
 
+pub use device::JobDevice;
 pub(crate) use device::{DeviceRecord, read, read_job_device};
 pub(crate) use memory::MemoryRecord;
