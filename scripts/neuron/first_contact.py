@@ -7,6 +7,7 @@ in the order of their importance.
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +20,8 @@ import training
 API = "0.81"
 FLAGS = "--model-type=transformer -O1 --auto-cast=none"
 PART_SECONDS = 600
+# Codes with which traind begins the explanation of a failure.
+CODE = re.compile(r"NRT \d+|NCC_[A-Z]+\d+|TEN\d+|VerifyAliasing")
 
 
 class Contact:
@@ -29,6 +32,7 @@ class Contact:
         self.cpu_plugin = arguments.cpu_plugin
         self.tools = Path(arguments.tools)
         self.sysfs = Path(arguments.sysfs)
+        self.brief = arguments.brief
 
     def probe(self, cores, platform="neuron", plugin=None, **variables):
         """What `traind-runner probe` finds, with variables of the runtime."""
@@ -36,6 +40,41 @@ class Contact:
         environment = os.environ | needed(cores) | variables
         done = run([self.programs["traind-runner"], "probe"], json.dumps(request), environment)
         return json.loads(done.stdout)
+
+    def held_cores(self):
+        """What a second process finds while one has the first core: its error, and whether it could compile for it."""
+        ask = [self.programs["traind-runner"], "probe"]
+        request = {"platform": "neuron", "plugin": self.plugin, "cores": 1}
+        environment = os.environ | needed(1)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        with subprocess.Popen(ask, env=environment, **pipes) as holder:
+            holder.stdin.write(json.dumps(request | {"hold": True}) + "\n")
+            holder.stdin.flush()
+            holder.stdout.readline()
+            target = self.probe_tools_target()
+            without = {"NEURON_FORCE_PJRT_PLUGIN_REGISTRATION": "1", "NEURON_PLATFORM_TARGET_OVERRIDE": target}
+            outcomes = [self.collective_outcome(1, variables) for variables in ({}, without)]
+            holder.stdin.close()
+        return {"busy": outcomes[0], "compile_without_cores": outcomes[1]}
+
+    def collective_outcome(self, cores, variables):
+        """The error of opening the cores and compiling for them; None without one."""
+        try:
+            return self.collective_problem(cores, **variables)
+        except RuntimeError as error:
+            return str(error)
+
+    def probe_tools_target(self):
+        """The name of the device for the compiler: `trn1`, `trn2` and so on."""
+        name = read(self.sysfs / "neuron0/info/architecture/device_name") or ""
+        return name.replace("Trainium", "trn").replace("Inferentia", "inf")
+
+    def collective_problem(self, cores, **variables):
+        """The error of a collective over so many cores; None if it compiles."""
+        request = {"platform": "neuron", "plugin": self.plugin, "cores": cores, "only_collective": True}
+        environment = os.environ | needed(cores) | variables
+        done = run([self.programs["traind-runner"], "probe"], json.dumps(request), environment)
+        return json.loads(done.stdout)["collective"]
 
     def run_job(self, folder, job, platform, cores):
         """Runs a job file in its folder with `traind-runner`."""
@@ -91,8 +130,8 @@ def run(command, text="", environment=None, folder=None):
         check=False,
     )
     if done.returncode != 0:
-        lines = (done.stderr or done.stdout).strip().splitlines()
-        raise RuntimeError(lines[-1] if lines else f"{command[0]} ended with {done.returncode}")
+        lines = (done.stderr or done.stdout).strip().splitlines() or [f"{command[0]} ended with {done.returncode}"]
+        raise RuntimeError(next((line for line in lines if CODE.search(line)), lines[-1]))
     return done
 
 
@@ -127,6 +166,18 @@ def client(contact):
     return found | {"is_reversed": numbers != sorted(numbers)}
 
 
+def core_counts(contact):
+    """Whether collectives compile for each power of two of the cores, and the error where not."""
+    cores = instance(contact)["cores"]
+    counts = [1 << power for power in range(1, cores.bit_length())]
+    return {str(count): contact.collective_problem(count) for count in counts}
+
+
+def held_cores(contact):
+    """The outcome for a second process while one has the cores."""
+    return contact.held_cores()
+
+
 def processors(contact):
     """The same of CPU devices, to compare."""
     if not contact.cpu_plugin:
@@ -150,7 +201,8 @@ def monitor(contact):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         line = process.stdout.readline()
         process.kill()
-    return json.loads(line).get("neuron_hardware_info")
+    found = json.loads(line)
+    return found.get("neuron_hardware_info", {}) | found.get("instance_info", {})
 
 
 def doctor(contact):
@@ -165,13 +217,64 @@ def jobs(contact):
     return training.train(contact)
 
 
-PARTS = [versions, instance, client, jobs, refusals, monitor, processors, doctor]
+PARTS = [versions, instance, client, jobs, held_cores, core_counts, refusals, monitor, processors, doctor]
+# Numbers of cores of each generation for which AWS documents collectives.
+DOCUMENTED = {"NC_v2": {1, 2, 4, 8, 32}, "NC_v3": {1, 4, 16, 64}, "NC_v4": {1, 4, 16, 64}}
+
+
+def options(report):
+    """The options with which the twin would be as this host; None where nothing was found."""
+    part = {name: entry.get("found") or {} for name, entry in report.items()}
+    client, errors = part.get("client", {}), [entry.get("error", "") for entry in report.values()]
+    failed = report.get("jobs", {}).get("error", "")
+    code = CODE.search(failed)
+    return {
+        "instance": part.get("monitor", {}).get("instance_type"),
+        "init_ms": milliseconds(client.get("client_seconds")),
+        "compile_ms": milliseconds(client.get("compile_seconds")),
+        "reversed": client.get("is_reversed"),
+        "chlo": client.get("chlo"),
+        "analysis": client.get("cost_analysis"),
+        "any_count": any_count(client, part.get("core_counts", {})),
+        "compiles_without_cores": compiles_without_cores(part.get("held_cores")),
+        "version_2": any("struct_size" in error for error in errors),
+        "inexact": not client["random_bits_are_exact"] if client else None,
+        "donation": donation(client) if client else None,
+        "driver": part.get("versions", {}).get("driver"),
+        "failure": code.group() if code else None,
+    }
+
+
+def milliseconds(seconds):
+    return None if seconds is None else round(1000 * seconds)
+
+
+def compiles_without_cores(held):
+    """Whether a second process compiles for cores that another has; None if that was not tried."""
+    return held["busy"] is not None and held["compile_without_cores"] is None if held else None
+
+
+def any_count(client, counts):
+    """Whether other numbers of cores work than those documented; None if the host has no others."""
+    if not client:
+        return None
+    documented = DOCUMENTED.get(client["devices"][0]["kind"].rstrip("d"), set())
+    others = [problem is None for count, problem in counts.items() if int(count) not in documented]
+    return any(others) if others else None
+
+
+def donation(client):
+    outcome = client["donation_of_reports"]
+    if outcome == "right":
+        return "works" if client["donation"] else "ignored"
+    return "garbage" if outcome == "wrong" else "refused"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True)
     parser.add_argument("--without", action="append", default=[], help="a part to leave out")
+    parser.add_argument("--brief", action="store_true", help="one family and a few steps")
     parser.add_argument("--bin")
     parser.add_argument("--cpu-plugin")
     parser.add_argument("--tools", default="/opt/aws/neuron/bin")
@@ -190,6 +293,7 @@ def main():
         result["seconds"] = round(time.monotonic() - start, 3)
         report[part.__name__] = result
         print(f"{part.__name__}: {'error' if 'error' in result else 'done'}", file=sys.stderr)
+    report["options"] = {"found": options(report)}
     Path(arguments.out).write_text(json.dumps(report, indent=2) + "\n")
     return 1 if any("error" in result for result in report.values()) else 0
 

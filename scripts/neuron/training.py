@@ -8,6 +8,7 @@ FIXTURES = Path(__file__).resolve().parents[2] / "xla-backend/models/fixtures"
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["pear", "plum", "fig", "oak", "elm", "ash", "wolf", "lynx", "hare", "saw", "file", "awl"]
 STEPS = 20
+BRIEF_STEPS = 4
 ROWS = 40
 BATCH_ROWS = 8
 # Families by their fixtures, each with what its job file has besides. One layer: a compile takes minutes.
@@ -35,6 +36,7 @@ class Jobs:
     def __init__(self, contact, folder):
         self.contact = contact
         self.folder = Path(folder)
+        self.steps = BRIEF_STEPS if contact.brief else STEPS
         lines = [json.dumps({"text": " ".join(words(row)), "label": row % 3}) for row in range(ROWS)]
         (self.folder / "train.jsonl").write_text("\n".join(lines) + "\n")
 
@@ -47,7 +49,7 @@ class Jobs:
             "model": {"name_or_path": str(model), "task": task(fixture), **of_family.get("model", {})},
             "data": of_family["data"],
             "train": {
-                "max_steps": STEPS,
+                "max_steps": self.steps,
                 "per_device_train_batch_size": BATCH_ROWS // cores,
                 "learning_rate": 1e-3,
                 "logging_steps": 1,
@@ -116,7 +118,8 @@ def train(contact):
     """Families, collectives and one resumed job, each with its losses."""
     with tempfile.TemporaryDirectory(prefix="traind-contact-") as folder:
         jobs = Jobs(contact, folder)
-        report = {"families": {fixture: family(jobs, fixture) for fixture in FAMILIES}}
+        families = [FIRST] if contact.brief else FAMILIES
+        report = {"families": {fixture: family(jobs, fixture) for fixture in families}}
         one = report["families"][FIRST]["losses"]
         report["collectives"] = {
             str(cores): difference(jobs.losses(f"cores-{cores}", FIRST, "neuron", cores), one)
@@ -137,7 +140,7 @@ def family(jobs, fixture):
 
 def resume(jobs, whole):
     """Whether the second half of a job has the bits of an uninterrupted one."""
-    half = STEPS // 2
+    half = jobs.steps // 2
     jobs.losses("saved", FIRST, "neuron", save_steps=half)
     checkpoint = str(jobs.folder / "saved" / f"checkpoint-{half}")
     resumed = jobs.losses("resumed", FIRST, "neuron", resume_from_checkpoint=checkpoint)

@@ -1,7 +1,8 @@
 //! `traind-runner probe`: what a plugin and its devices can do, as JSON, without a job. Reads a [`Request`] from standard
 //! input.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead, Read, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -9,7 +10,7 @@ use anyhow::Context as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use traind_pjrt::{Client, CompileOptions, Plugin};
-use traind_xla::runtime::{DeviceTraits, random_bits_are_exact};
+use traind_xla::runtime::{DeviceTraits, donation_outcome, random_bits_are_exact};
 
 use crate::session::client_options;
 
@@ -19,6 +20,12 @@ struct Request {
     plugin: PathBuf,
     /// Devices to open.
     cores: usize,
+    /// Compile a collective over the devices, and try nothing else.
+    #[serde(default)]
+    only_collective: bool,
+    /// Keep the devices until standard input ends, and try nothing.
+    #[serde(default)]
+    hold: bool,
 }
 
 /// A program to be compiled.
@@ -33,20 +40,59 @@ const CHLO: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %y : tensor<4xf32>
 }";
 
+/// A sum over all of `cores`.
+fn collective(cores: usize) -> String {
+    let all: Vec<String> = (0..cores).map(|core| core.to_string()).collect();
+    format!(
+        "module @collective attributes {{mhlo.num_replicas = {cores} : i32}} {{
+  func.func public @main(%arg0: tensor<4xf32>) -> (tensor<4xf32>) {{
+    %0 = \"stablehlo.all_reduce\"(%arg0) <{{replica_groups = dense<[[{}]]> : tensor<1x{cores}xi64>}}> ({{
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+    }}) : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }}
+}}
+",
+        all.join(", ")
+    )
+}
+
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
     let out = crate::own_output::own_output().context("open the standard output")?;
-    let request: Request =
-        serde_json::from_reader(io::stdin().lock()).context("read the request")?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).context("read the request")?;
+    let request: Request = serde_json::from_str(&line).context("parse the request")?;
+    if request.hold {
+        return hold(&request, out);
+    }
     let report = report(&request)?;
     serde_json::to_writer(out, &report).context("write the answer")
 }
 
-fn report(request: &Request) -> anyhow::Result<Value> {
+fn open(request: &Request) -> anyhow::Result<Client> {
     let plugin = Plugin::load(&request.plugin)?;
+    Ok(Client::new(plugin, &client_options(&request.platform, request.cores))?)
+}
+
+/// Opens the devices, says so, and keeps them until standard input ends.
+fn hold(request: &Request, mut out: File) -> anyhow::Result<()> {
+    let _client = open(request)?;
+    writeln!(out, "{}", json!({"holds": request.cores})).context("write the answer")?;
+    let _ = io::stdin().lock().read(&mut [0]);
+    Ok(())
+}
+
+fn report(request: &Request) -> anyhow::Result<Value> {
     let start = Instant::now();
-    let client = Client::new(plugin, &client_options(&request.platform, request.cores))?;
+    let client = open(request)?;
+    let plugin = client.plugin();
     let client_seconds = start.elapsed().as_secs_f64();
+    if request.only_collective {
+        return Ok(json!({"collective": collective_problem(&client, request.cores)}));
+    }
     let start = Instant::now();
     client.compile(SUM, &CompileOptions::default())?;
     let compile_seconds = start.elapsed().as_secs_f64();
@@ -73,6 +119,7 @@ fn report(request: &Request) -> anyhow::Result<Value> {
         "optimized_program": found.optimized_program,
         "device_memory_stats": found.device_memory_stats,
         "custom_calls": found.custom_calls,
+        "donation_of_reports": donation_words(&client),
         "chlo": client.compile(CHLO, &CompileOptions::default()).is_ok(),
         "random_bits_are_exact": random_bits_are_exact(&client)?,
         "splits_integers": traits.splits_integers,
@@ -81,4 +128,19 @@ fn report(request: &Request) -> anyhow::Result<Value> {
         "client_seconds": client_seconds,
         "compile_seconds": compile_seconds,
     }))
+}
+
+/// The outcome of donation with the shapes of users' reports: `right`, `wrong`, or the error.
+fn donation_words(client: &Client) -> String {
+    match donation_outcome(client) {
+        Ok(true) => "right".to_owned(),
+        Ok(false) => "wrong".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The error of a collective over all devices; `None` if it compiles.
+fn collective_problem(client: &Client, cores: usize) -> Option<String> {
+    let options = CompileOptions::replicas(cores);
+    client.compile(&collective(cores), &options).err().map(|error| error.to_string())
 }

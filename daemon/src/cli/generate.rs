@@ -163,8 +163,11 @@ impl Generate {
             format!("the {} plugin is not installed: {}", self.platform, plugin.instructions())
         })?;
         ensure!(self.model.is_dir(), "there is no folder {}", self.model.display());
+        let [model, library, cache_dir] =
+            [&self.model, &library, &cache_dir].map(std::path::absolute);
+        let (model, library, cache_dir) = (model?, library?, cache_dir?);
         let request = json!({
-            "source": {"model": self.model},
+            "source": {"model": model},
             "prompts": self.prompt,
             "chat": self.chat,
             "settings": self.settings(),
@@ -174,12 +177,16 @@ impl Generate {
             "cache_dir": cache_dir,
         });
         let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
-        let variables = match self.platform.as_str() {
-            "neuron" => neuron_standalone_environment(&cache_dir, self.seed),
-            _ => Vec::new(),
+        let mut command = Command::new(std::path::absolute(runner)?);
+        let scratch = match self.platform.as_str() {
+            "neuron" => {
+                command.envs(neuron_standalone_environment(&cache_dir, self.seed));
+                Some(compiler_folder(&mut command)?)
+            }
+            _ => None,
         };
-        let Reply { texts } =
-            answer_of(Command::new(runner).envs(variables), "generate", &request)?;
+        let Reply { texts } = answer_of(&mut command, "generate", &request)?;
+        drop(scratch);
         Ok(texts)
     }
 
@@ -204,6 +211,16 @@ impl Generate {
         let given = given.filter_map(|(name, value)| Some((name.to_owned(), value?)));
         given.chain(self.search.given()).collect()
     }
+}
+
+/// Gives the runner a folder of its own, removed at the end, for the files of Neuron's compiler: it leaves its log and what
+/// it works on in the current directory, and the plugin in that for temporary files.
+fn compiler_folder(runner: &mut Command) -> anyhow::Result<tempfile::TempDir> {
+    let made = tempfile::Builder::new().prefix("traind-generate-").tempdir();
+    let folder = made.context("make a folder for the compiler")?;
+    // Flags of another platform would abort the plugin.
+    runner.current_dir(folder.path()).env("TMPDIR", folder.path()).env_remove("XLA_FLAGS");
+    Ok(folder)
 }
 
 impl Search {

@@ -173,6 +173,8 @@ struct Request<'a> {
     job: &'a JobFile,
     bytes_per_core_max: Option<u64>,
     may_fetch: bool,
+    /// The kind of this host's NeuronCores, for which programs are checked; empty elsewhere.
+    device: &'a str,
     search: Option<Search>,
 }
 
@@ -228,10 +230,12 @@ impl Planner {
         if let Some(plan) = self.answers().get(&key) {
             return Ok(plan.clone());
         }
+        let is_elsewhere = search.is_some_and(|search| search.is_elsewhere);
+        let device = if is_elsewhere { "" } else { own_device(settings, job) };
         let search = search.map(|search| self.with_measures(settings, job, account, search));
         let run = |search: Option<Search>| {
             let limits = Limits::of(search.as_ref());
-            let request = Request { job, bytes_per_core_max, may_fetch, search };
+            let request = Request { job, bytes_per_core_max, may_fetch, device, search };
             let request = serde_json::to_vec(&request)?;
             run(settings, &request, may_fetch && job.reads_hub(), account, limits)
         };
@@ -300,6 +304,13 @@ impl Planner {
     }
 }
 
+/// The kind of this host's NeuronCores, if the job is for them.
+fn own_device(settings: &Settings, job: &JobFile) -> &'static str {
+    let is_here =
+        job.resources.engine == Engine::Local && job.resources.platform == Platform::Neuron;
+    settings.host.neuron_core().filter(|_| is_here).map_or("", |core| core.kind)
+}
+
 /// Memory of a core. Cores of a CPU share the memory of the host or the limit per job.
 fn bytes_per_core_max(settings: &Settings, cores: u32) -> Option<u64> {
     if settings.memory_per_core.is_some() {
@@ -310,6 +321,7 @@ fn bytes_per_core_max(settings: &Settings, cores: u32) -> Option<u64> {
             let shared = [settings.memory_per_job, host_memory()].into_iter().flatten().min();
             shared.map(|bytes| bytes / u64::from(cores.max(1)))
         }
+        "neuron" => settings.host.neuron_core().map(|core| core.memory_bytes),
         _ => None,
     }
 }

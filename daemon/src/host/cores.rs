@@ -5,7 +5,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use traind_neuron::Generation;
+use traind_neuron::{CoreKind, Generation};
 use traind_proto::v1::DeviceFigures;
 
 use crate::host::discovery::{self, DevicePaths, Discovery, DiscoveryError, FoundCore};
@@ -57,6 +57,15 @@ impl Host {
         Some(neuron_core_counts(self.device(0), self.core_count(), any))
     }
 
+    /// The kind of a job's core, if they are NeuronCores that are known.
+    pub(crate) fn neuron_core(&self) -> Option<&'static CoreKind> {
+        if self.platform != "neuron" {
+            return None;
+        }
+        let config = std::env::var("NEURON_LOGICAL_NC_CONFIG").ok();
+        neuron_core(self.device(0), config.as_deref())
+    }
+
     /// The device name of a core. Cores beyond those discovered are taken to be like the last one.
     pub(crate) fn device(&self, core: u32) -> &str {
         let found = self.found.get(core as usize).or(self.found.last());
@@ -74,6 +83,16 @@ impl Host {
         let read = self.source.energy_joules(self.core_count());
         cores.iter().map(|core| read.get(core).copied()).sum()
     }
+}
+
+/// `config`: `NEURON_LOGICAL_NC_CONFIG`, if it is set.
+fn neuron_core(device: &str, config: Option<&str>) -> Option<&'static CoreKind> {
+    let generation = Generation::of_device(device)?;
+    let config = match config {
+        Some(config) => config.trim().parse().ok()?,
+        None => generation.default_logical_config(),
+    };
+    generation.core_kind(config)
 }
 
 /// The numbers of cores that a job may have on a host with so many of a device. A device that is not
@@ -118,6 +137,23 @@ mod tests {
         let paths = DevicePaths { neuron, ..DevicePaths::default() };
         let host = Host::new("neuron", NonZeroU32::new(cores), &paths).unwrap();
         assert_eq!(host.core_counts().as_deref(), Some(expect), "{device}");
+    }
+
+    #[test]
+    fn a_core_is_of_the_kind_of_its_device_and_configuration() {
+        let kind = |device, config| neuron_core(device, config).map(|core| core.kind);
+        assert_eq!(kind("Trainium1", None), Some("NC_v2"));
+        assert_eq!(kind("Inferentia2", None), Some("NC_v2"));
+        assert_eq!(
+            [None, Some("1")].map(|it| kind("Trainium2", it)),
+            [Some("NC_v3d"), Some("NC_v3")]
+        );
+        assert_eq!(
+            [None, Some("1")].map(|it| kind("Trainium3", it)),
+            [Some("NC_v4d"), Some("NC_v4")]
+        );
+        assert_eq!((kind("Trainium1", Some("2")), kind("neuron", None)), (None, None));
+        assert_eq!(Host::new("cpu", None, &DevicePaths::default()).unwrap().neuron_core(), None);
     }
 
     #[test]

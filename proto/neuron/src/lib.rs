@@ -20,7 +20,7 @@ pub use flags::{CompilerFlags, LEGACY_FLAGS};
 pub use installed::{InstalledCompiler, driver_version, package_version, runtime_version};
 pub use instances::{INSTANCES, Instance, instance};
 pub use limits::{
-    ELEMENT_INDEX_EXACT_MAX, INSTRUCTIONS_MAX, OUTPUT_BYTES_MAX, ROOT_COMM_PORT, TOP_K_MAX,
-    replica_groups_max,
+    ELEMENT_INDEX_EXACT_MAX, INSTRUCTIONS_MAX, OUTPUT_BYTES_MAX, ROOT_COMM_PORT, ROOT_COMM_PORTS,
+    TOP_K_MAX, replica_groups_max,
 };
 pub use versions::{API_WINDOWS, ApiWindow, CLIENT_API, Version, api_problem, driver_problem};

@@ -17,6 +17,8 @@ use crate::error::{Error, Result};
 
 const CHECKSUM_BYTES: usize = blake3::OUT_LEN;
 const EXTENSION: &str = "xla";
+/// The extension of an error with which a compiler refused a program.
+const REFUSED: &str = "refused";
 /// The most keys on which hosts agree.
 const AGREED_MAX: usize = 1024;
 
@@ -99,6 +101,21 @@ impl ExecutableCache {
         written.map_err(error)
     }
 
+    /// The error with which a compiler refused the program of `key` before, and the file that keeps it.
+    pub(super) fn refusal(&self, key: &str) -> Option<(String, PathBuf)> {
+        let path = self.path(key).with_extension(REFUSED);
+        let text = fs::read_to_string(&path).ok().filter(|text| !text.is_empty())?;
+        Some((text, path))
+    }
+
+    /// Remembers that a compiler refuses the program of `key`.
+    pub(super) fn put_refusal(&self, key: &str, text: &str) -> Result<()> {
+        let path = self.path(key).with_extension(REFUSED);
+        let error = |source| Error::Io { action: "write", path: path.clone(), source };
+        let file = Replacement::of(&path).by_many().without_folder();
+        file.write(|file| file.write_all(text.as_bytes())).map_err(error)
+    }
+
     /// Waits for the process that makes the executable of `key`, if there is one, and keeps others
     /// waiting until the lock is dropped. `None` on a file system without locks, and where processes take no turns.
     pub(super) fn lock(&self, key: &str) -> Option<KeyLock> {
@@ -169,6 +186,20 @@ mod tests {
         assert!(File::create(cache.folder.join("key.lock.part")).unwrap().try_lock().is_ok());
         free.put("key", b"program").unwrap();
         assert_eq!(cache.get("key").as_deref(), Some(&b"program"[..]));
+    }
+
+    #[test]
+    fn a_refusal_is_remembered_and_is_no_executable() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = ExecutableCache::open(folder.path()).unwrap();
+        assert_eq!(cache.refusal("key"), None);
+        cache.put_refusal("key", "[NCC_EVRF029] Operation sort").unwrap();
+        let (text, path) = cache.refusal("key").unwrap();
+        assert_eq!(text, "[NCC_EVRF029] Operation sort");
+        assert_eq!((cache.get("key"), cache.refusal("other")), (None, None));
+        assert!(cache.newest_keys().unwrap().is_empty());
+        fs::remove_file(path).unwrap();
+        assert_eq!(cache.refusal("key"), None);
     }
 
     #[test]

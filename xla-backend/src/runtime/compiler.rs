@@ -5,11 +5,11 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use traind_neuron::InstalledCompiler;
+use traind_neuron::{Generation, InstalledCompiler};
 use traind_pjrt::{CompileOptions, Executable};
 
 use super::platform::with_platform_options;
-use super::{ExecutableCache, LocalCores};
+use super::{ExecutableCache, LocalCores, refusals};
 use crate::error::Result;
 use crate::kernels::KERNELS_VERSION;
 use crate::stablehlo::Program;
@@ -90,7 +90,14 @@ impl Compiler {
         let _lock = self.disk.as_ref().and_then(|disk| disk.lock(key));
         match self.on_disk(key) {
             Some(executable) => Ok((executable, ExecutableSource::Disk)),
-            None => Ok((self.compile_and_store(program, key)?, ExecutableSource::Compiled)),
+            None => {
+                let compiled = refusals::compile_once(self.disk.as_ref(), key, || {
+                    self.compile_and_store(program, key)
+                });
+                let kind = self.cores.device(0).kind();
+                let compiled = compiled.map_err(|error| refusals::located(error, program, &kind));
+                Ok((compiled?, ExecutableSource::Compiled))
+            }
         }
     }
 
@@ -130,21 +137,32 @@ impl Compiler {
         add(&host_features());
         add(std::env::var("XLA_FLAGS").unwrap_or_default().as_bytes());
         if client.platform_name() == "neuron" {
-            neuron_toolchain(|name| std::env::var_os(name)).iter().for_each(|part| add(part));
+            let kind = self.cores.device(0).kind();
+            let parts = neuron_toolchain(&kind, |name| std::env::var_os(name));
+            parts.iter().for_each(|part| add(part));
         }
         Ok(hash.finalize().to_hex().to_string())
     }
 }
 
-/// The parts that an executable for NeuronCores depends on besides the plugin: its compiler is another package, found by `PATH`.
-fn neuron_toolchain(variable: impl Fn(&str) -> Option<OsString>) -> Vec<Vec<u8>> {
-    const VARIABLES: [&str; 3] =
-        ["NEURON_CC_FLAGS", "NEURON_LOGICAL_NC_CONFIG", "NEURON_PLATFORM_TARGET_OVERRIDE"];
+/// The parts that an executable for NeuronCores of a kind depends on besides the plugin: its compiler is another package,
+/// found by `PATH`. A target that has cores of that kind changes nothing.
+fn neuron_toolchain(kind: &str, variable: impl Fn(&str) -> Option<OsString>) -> Vec<Vec<u8>> {
+    const VARIABLES: [&str; 2] = ["NEURON_CC_FLAGS", "NEURON_LOGICAL_NC_CONFIG"];
     let bytes = |text: OsString| text.as_encoded_bytes().to_vec();
+    let is_own = |target: &OsString| {
+        let core = traind_neuron::core_kind(kind);
+        let generation = Generation::of_device(&target.to_string_lossy());
+        core.is_some_and(|core| {
+            generation.and_then(|it| it.core_kind(core.logical_config)) == Some(core)
+        })
+    };
+    let target = variable("NEURON_PLATFORM_TARGET_OVERRIDE").filter(|target| !is_own(target));
     let set = VARIABLES.map(|name| bytes(variable(name).unwrap_or_default()));
+    let set = set.into_iter().chain([bytes(target.unwrap_or_default())]);
     let compiler = variable("PATH").and_then(|path| InstalledCompiler::find(&path));
     let version = compiler.map(|it| it.version.unwrap_or_else(|| it.program.display().to_string()));
-    set.into_iter().chain([version.unwrap_or_default().into_bytes()]).collect()
+    set.chain([version.unwrap_or_default().into_bytes()]).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -177,7 +195,7 @@ mod tests {
         std::fs::create_dir_all(folder.path().join("bin")).unwrap();
         std::fs::write(folder.path().join("bin/neuronx-cc"), "").unwrap();
         let found = |set: &'static str, to: &'static str| {
-            neuron_toolchain(|name| match name {
+            neuron_toolchain("NC_v2", |name| match name {
                 "PATH" => Some(folder.path().join("bin").into_os_string()),
                 _ => (name == set).then(|| to.into()),
             })
@@ -186,6 +204,10 @@ mod tests {
         assert_eq!(before, found("", ""));
         assert_ne!(before, found("NEURON_CC_FLAGS", "-O1"));
         assert_ne!(before, found("NEURON_LOGICAL_NC_CONFIG", "1"));
+        assert_ne!(before, found("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2"));
+        for own in ["trn1", "inf2"] {
+            assert_eq!(before, found("NEURON_PLATFORM_TARGET_OVERRIDE", own));
+        }
         install("2.27.5334");
         assert_ne!(before, found("", ""));
     }

@@ -225,7 +225,8 @@ fn processes_with_own_stages(devices: &[JobDevice], mesh: &Mesh) -> Vec<usize> {
     }
 }
 
-/// The ids of the first `count` devices of each of `processes`: ids need not ascend with them.
+/// The ids of the first `count` devices of each of `processes`, in the order of ids, since the numbers of other hosts'
+/// devices are not known: ids need not ascend with processes.
 fn first_of_each_process(
     devices: &[JobDevice],
     processes: &[usize],

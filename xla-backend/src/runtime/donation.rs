@@ -1,9 +1,9 @@
 //! Whether results may replace arguments in place. Users of some devices report wrong results, and compilers that refuse
 //! programs which read an argument behind its replacement.
 
-use traind_pjrt::{Client, CompileOptions, ExecuteOptions};
+use traind_pjrt::{Client, ExecuteOptions};
 
-use super::platform::forms;
+use super::platform::{forms, on_first_device};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Lowering, Output, Program, lower};
@@ -18,6 +18,11 @@ const FIRST_NUMBER: u32 = 7;
 pub(super) fn donation_works(client: &Client) -> Result<bool> {
     let program = program(client)?;
     Ok(run(client, &program).unwrap_or(false))
+}
+
+/// Whether the results of that program are right, or the error of the compiler or the device.
+pub fn donation_outcome(client: &Client) -> Result<bool> {
+    run(client, &program(client)?)
 }
 
 fn program(client: &Client) -> Result<Program> {
@@ -36,7 +41,7 @@ fn program(client: &Client) -> Result<Program> {
 }
 
 fn run(client: &Client, program: &Program) -> Result<bool> {
-    let executable = client.compile(&program.text, &CompileOptions::default())?;
+    let executable = client.compile(&program.text, &on_first_device(client))?;
     let Some(device) = executable.devices().next() else { return Ok(false) };
     let mut values: Vec<f32> = (0..DIMS[0] * DIMS[1]).map(|it| it as f32 / 4.0 - 3.0).collect();
     let mut x = client.buffer_from_slice(&values, &DIMS, &device)?;

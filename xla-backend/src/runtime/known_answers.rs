@@ -1,9 +1,9 @@
 //! Whether a device computes what dropout, masking and initialization depend on: products, sums and comparisons of 32-bit
 //! integers, exactly. Some devices compute integers in float32, exact up to 2²⁴ alone.
 
-use traind_pjrt::{Client, CompileOptions, ExecuteOptions};
+use traind_pjrt::{Client, ExecuteOptions};
 
-use super::platform::forms;
+use super::platform::{forms, on_first_device};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::ops::Random;
@@ -35,7 +35,7 @@ pub(super) fn bits_are_exact(client: &Client, splits_integers: bool) -> Result<b
     let forms = forms(client.platform_name());
     let lowering = Lowering { forms, splits_integers, ..Lowering::default() };
     let program = lower(&trace.graph(), "known_answers", &outputs, 1, lowering);
-    let executable = client.compile(&program.text, &CompileOptions::default())?;
+    let executable = client.compile(&program.text, &on_first_device(client))?;
     let Some(device) = executable.devices().next() else { return Ok(false) };
     let argument = |value: u32| client.buffer_from_slice(&[value], &[], &device);
     let [seed, step, row] = [argument(SEED)?, argument(STEP)?, argument(ROW_OFFSET)?];

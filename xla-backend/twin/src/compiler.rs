@@ -1,16 +1,18 @@
 //! The stand-in for `neuronx-cc`: takes its arguments, checks the program, and writes and prints where the real one does.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use traind_neuron::{Generation, Version};
+use traind_neuron::{COMPILER, Cause, Generation, Version};
 use traind_xla::verify::neuron::{Finding, Limits, check};
 
 use crate::{Machine, Options};
 
 /// The version that it claims to be: that of SDK 2.32.
 const VERSION: &str = "2.27.5334";
+/// The programs of jobs, which alone fail with an injected code.
+const STEP: &str = "module @step ";
 /// The exit status of refused programs, and of wrong arguments.
 const REFUSED: u8 = 70;
 const USAGE: u8 = 2;
@@ -32,6 +34,7 @@ const FLAGS: &[&str] = &[
     "--hbm-scratchpad-page-size",
     "--internal-max-instruction-limit",
     "--implicit-integer-downcast",
+    "--compile_workdir",
 ];
 const SWITCHES: &[&str] = &[
     "--enable-internal-neff-wrapper",
@@ -47,6 +50,7 @@ struct Arguments {
     program: PathBuf,
     output: PathBuf,
     logfile: Option<PathBuf>,
+    work_folder: Option<PathBuf>,
     target: String,
     lnc: Option<u32>,
     instructions_max: Option<u64>,
@@ -87,6 +91,7 @@ impl Arguments {
             match name {
                 "--output" => found.output = value.into(),
                 "--logfile" => found.logfile = Some(value.into()),
+                "--compile_workdir" => found.work_folder = Some(value.into()),
                 "--target" => found.target = value.to_owned(),
                 "--lnc" => found.lnc = value.parse().ok(),
                 "--internal-max-instruction-limit" => found.instructions_max = value.parse().ok(),
@@ -105,17 +110,18 @@ impl Arguments {
     fn compile(&self) -> Result<(), String> {
         let options = Options::of_environment()?;
         note_process()?;
+        let _work = WorkFolder::new(self.work_folder.as_deref())?;
         std::thread::sleep(Duration::from_millis(options.compile_ms));
         let log = self.logfile.clone().unwrap_or_else(|| "log-neuron-cc.txt".into());
         let write = |path: &PathBuf, text: &str| {
             fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
         };
         write(&log, &format!("neuronx-cc {VERSION}\n"))?;
-        if !options.compile_code.is_empty() {
-            return Err(format!("[ERROR] [NCC_{}] injected by the twin", options.compile_code));
-        }
         let text = fs::read_to_string(&self.program)
             .map_err(|error| format!("{}: {error}", self.program.display()))?;
+        if !options.compile_code.is_empty() && text.contains(STEP) {
+            return Err(injected(&options.compile_code));
+        }
         let findings = check(&text, &self.limits(&options)?, &[]).findings;
         let (at_load, refused): (Vec<Finding>, Vec<Finding>) =
             findings.into_iter().partition(|finding| finding.code.starts_with("NRT_"));
@@ -150,6 +156,35 @@ impl Arguments {
             core_counts: counts.to_vec(),
             ..of_core
         })
+    }
+}
+
+/// The error with a code, as the compiler words it.
+fn injected(code: &str) -> String {
+    let known = COMPILER.iter().find(|known| code.starts_with(known.code));
+    match known.is_some_and(|known| known.cause == Cause::Operation) {
+        true => {
+            format!("[ERROR] [NCC_{code}] Operation dot_general is not supported, says the twin")
+        }
+        false => format!("[ERROR] [NCC_{code}] injected by the twin"),
+    }
+}
+
+/// The folder that the compiler makes in the current one, or in that of `--compile_workdir`, and removes at the end.
+struct WorkFolder(PathBuf);
+
+impl WorkFolder {
+    fn new(parent: Option<&Path>) -> Result<WorkFolder, String> {
+        let parent = parent.unwrap_or(Path::new("."));
+        let folder = parent.join(format!("neuronxcc-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(WorkFolder(folder))
+    }
+}
+
+impl Drop for WorkFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::str::FromStr;
 
-/// The variable with options as `NAME=VALUE`, separated by commas.
+/// The variable with options as `NAME=VALUE`, separated by commas, or with `@` and the path of a file that has them, so
+/// that they can change between processes.
 const VARIABLE: &str = "TRAIND_TWIN_OPTIONS";
 /// A line for each option: its name, its default and its meaning.
 const DESCRIPTIONS: &str = include_str!("../options.txt");
@@ -66,7 +67,11 @@ options! {
     hang_at: u64,
     /// The number of an execution that finds no memory on its core; 0 for none.
     memory_full_at: u64,
-    /// A code with which the compiler fails, without `NCC_`; empty for none.
+    /// Whether a process that registers the plugin without devices compiles without holding cores.
+    compiles_without_cores: bool,
+    /// Milliseconds that a process waits for the others.
+    meet_ms: u64,
+    /// A code with which the compiler refuses the programs of jobs, without `NCC_`; empty for none.
     compile_code: String,
 }
 
@@ -117,7 +122,14 @@ fn descriptions() -> impl Iterator<Item = (&'static str, &'static str)> {
 impl Options {
     /// Returns the options of the environment.
     pub fn of_environment() -> Result<Options, String> {
-        std::env::var(VARIABLE).unwrap_or_default().parse()
+        let text = std::env::var(VARIABLE).unwrap_or_default();
+        match text.strip_prefix('@') {
+            Some(path) => {
+                let read = std::fs::read_to_string(path);
+                read.map_err(|error| format!("{path}: {error}"))?.trim().parse()
+            }
+            None => text.parse(),
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Changes programs as devices would compute them that differ from CPUs: integers in float32, donation that does not work.
+//! Changes programs as devices would compute them that differ from CPUs: integers in float32, donation that does not work,
+//! stochastic rounding.
 
 use crate::Options;
 use crate::options::Donation;
@@ -8,7 +9,12 @@ const ALIASING: &str = "tf.aliasing_output = ";
 const IN_FLOAT: &[&str] = &["add", "subtract", "multiply", "maximum", "minimum", "compare"];
 
 /// The program as the options change it; `None` if they do not. Fails if the compiler refuses it.
-pub(crate) fn rewritten(program: &str, options: &Options) -> Result<Option<String>, String> {
+/// `rounding_seed`: where float32 is rounded stochastically.
+pub(crate) fn rewritten(
+    program: &str,
+    options: &Options,
+    rounding_seed: Option<u32>,
+) -> Result<Option<String>, String> {
     let mut changed = None;
     match options.donation {
         Donation::Works => {}
@@ -19,7 +25,56 @@ pub(crate) fn rewritten(program: &str, options: &Options) -> Result<Option<Strin
     if options.inexact {
         changed = Some(in_float(changed.as_deref().unwrap_or(program)));
     }
+    if let Some(seed) = rounding_seed {
+        changed = Some(rounded(changed.as_deref().unwrap_or(program), seed));
+    }
     Ok(changed)
+}
+
+/// The program that rounds float32 to bfloat16 up or down, the more often up the nearer that is.
+fn rounded(program: &str, seed: u32) -> String {
+    program
+        .lines()
+        .map(|line| line_rounded(line, seed).unwrap_or_else(|| line.to_owned() + "\n"))
+        .collect()
+}
+
+/// The lines that replace a conversion to bfloat16: they add a hash of the value and the seed below the bits that stay.
+fn line_rounded(line: &str, seed: u32) -> Option<String> {
+    let (result, rest) = line.trim().split_once(" = stablehlo.convert ")?;
+    let (value, kind) = rest.split_once(" : (")?;
+    let (from, to) = kind.split_once(") -> ")?;
+    let shape = from.strip_prefix("tensor<")?.strip_suffix("f32>")?;
+    (to == format!("tensor<{shape}bf16>")).then_some(())?;
+    let (bits, name) = (format!("tensor<{shape}ui32>"), result.trim_start_matches('%'));
+    let constant = |what: &str, value: u32| {
+        format!("%{what}.{name} = stablehlo.constant dense<{value}> : {bits}\n")
+    };
+    let op = |to: &str, op: &str, left: &str, right: &str| {
+        format!("%{to}.{name} = stablehlo.{op} %{left}.{name}, %{right}.{name} : {bits}\n")
+    };
+    Some(
+        [
+            format!("%bits.{name} = stablehlo.bitcast_convert {value} : ({from}) -> {bits}\n"),
+            constant("seed", seed ^ 0x9e37_79b9),
+            constant("factor", 0x85eb_ca6b),
+            constant("half", 16),
+            constant("kept", 0xffff_0000),
+            op("mixed", "xor", "bits", "seed"),
+            op("once", "multiply", "mixed", "factor"),
+            op("high", "shift_right_logical", "once", "half"),
+            op("folded", "xor", "once", "high"),
+            op("twice", "multiply", "folded", "factor"),
+            op("noise", "shift_right_logical", "twice", "half"),
+            op("sum", "add", "bits", "noise"),
+            op("cut", "and", "sum", "kept"),
+            format!(
+                "%rounded.{name} = stablehlo.bitcast_convert %cut.{name} : ({bits}) -> {from}\n"
+            ),
+            format!("{result} = stablehlo.convert %rounded.{name} : ({from}) -> {to}\n"),
+        ]
+        .concat(),
+    )
 }
 
 /// The program with sums, products and comparisons of 32-bit integers in float32.
@@ -151,7 +206,7 @@ mod tests {
     const PROGRAM: &str = "module @m {\n  func.func @main(%arg0: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %arg1: tensor<2xui32>) -> (tensor<4xf32>, tensor<4xf32>) {\n    %0 = stablehlo.add %arg0, %arg0 : tensor<4xf32>\n    %1 = stablehlo.multiply %arg0, %0 : tensor<4xf32>\n    %2 = stablehlo.multiply %arg1, %arg1 : tensor<2xui32>\n    %3 = stablehlo.compare LT, %2, %arg1, UNSIGNED : (tensor<2xui32>, tensor<2xui32>) -> tensor<2xi1>\n    return %0, %1 : tensor<4xf32>, tensor<4xf32>\n  }\n}\n";
 
     fn changed(donation: Donation, inexact: bool) -> Result<Option<String>, String> {
-        rewritten(PROGRAM, &Options { donation, inexact, ..Options::default() })
+        rewritten(PROGRAM, &Options { donation, inexact, ..Options::default() }, None)
     }
 
     #[test]
@@ -166,6 +221,24 @@ mod tests {
         ] {
             assert!(text.contains(line), "{text}");
         }
+    }
+
+    #[test]
+    fn float32_is_rounded_stochastically() {
+        let line = "    %7 = stablehlo.convert %6 : (tensor<2x3xf32>) -> tensor<2x3xbf16>\n";
+        let of = |seed| rewritten(line, &Options::default(), seed).unwrap();
+        let text = of(Some(3)).unwrap();
+        for part in [
+            "%bits.7 = stablehlo.bitcast_convert %6 : (tensor<2x3xf32>) -> tensor<2x3xui32>",
+            "%sum.7 = stablehlo.add %bits.7, %noise.7 : tensor<2x3xui32>",
+            "%7 = stablehlo.convert %rounded.7 : (tensor<2x3xf32>) -> tensor<2x3xbf16>",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert_eq!(of(None), None);
+        assert_ne!(of(Some(4)).unwrap(), text);
+        let wider = line.replace("bf16", "f64");
+        assert_eq!(rewritten(&wider, &Options::default(), Some(3)).unwrap().unwrap(), wider);
     }
 
     #[test]

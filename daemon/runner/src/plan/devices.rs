@@ -105,7 +105,8 @@ const NEURON_CORES: &[(&str, &str, u32)] = &[
 /// A core of the device called `name`, or of the first one of the platform.
 pub(super) fn core(platform: Platform, name: &str, train: &Train) -> RunResult<Core> {
     let of_neuron = neuron_devices();
-    let fits = |it: &&Device| it.platform == platform && (name.is_empty() || it.name == name);
+    let is_named = |it: &Device| name.is_empty() || [it.name, it.kind].contains(&name);
+    let fits = |it: &&Device| it.platform == platform && is_named(it);
     let found = of_neuron.iter().chain(DEVICES).find(fits);
     let found = found.ok_or_else(|| unknown(platform, name))?;
     let peak = session::peak_flops(found.kind, recipe::precision(train)).unwrap_or_default();
@@ -123,8 +124,11 @@ pub(super) fn core(platform: Platform, name: &str, train: &Train) -> RunResult<C
     })
 }
 
-/// The kind of NeuronCore that `traind plan --device` names so, or of the first one.
+/// The kind of NeuronCore that `traind plan --device` or the plugin names so, or of the first one.
 pub(super) fn neuron_core(name: &str) -> Option<&'static CoreKind> {
+    if let Some(kind) = traind_neuron::core_kind(name) {
+        return Some(kind);
+    }
     let (_, instance, config) =
         NEURON_CORES.iter().find(|(known, ..)| name.is_empty() || *known == name)?;
     generation_of(instance)?.core_kind(*config)

@@ -56,6 +56,9 @@ pub(crate) struct Request {
     /// Whether a model's config may be fetched from the hub.
     #[serde(default)]
     may_fetch: bool,
+    /// The kind of NeuronCores that the job's programs are for; empty for the first one in the table of devices.
+    #[serde(default)]
+    device: String,
     /// Compare all meshes instead of planning the job's own.
     #[serde(default)]
     search: Option<Search>,
@@ -146,12 +149,15 @@ fn violation(error: &RunError) -> Option<Violation> {
 
 fn plan(request: &Request) -> RunResult<Plan> {
     let mut planned = PlannedModel::of_job(&request.job, request.may_fetch)?;
-    if let Some(search) = &request.search {
-        planned.neuron = neuron::limits(&request.job, &search.device);
+    let mut search = request.search.clone();
+    if let Some(search) = search.as_mut().filter(|search| search.device.is_empty()) {
+        search.device.clone_from(&request.device);
     }
+    let device = search.as_ref().map_or(&request.device, |search| &search.device);
+    planned.neuron = neuron::limits(&request.job, device);
     weights::check(&request.job, planned.model.as_ref(), !request.may_fetch)?;
     let fits = |memory: &Memory| memory.fits(request.bytes_per_core_max);
-    let found = match &request.search {
+    let found = match &search {
         Some(search) => {
             Some(search::search(&request.job, &planned, search, request.bytes_per_core_max)?)
         }

@@ -95,6 +95,31 @@ mod tests {
         Memory::of(&job, &planned).err().map(|error| format!("{fixture} {settings}: {error}"))
     }
 
+    #[test]
+    fn programs_are_checked_for_the_kind_of_core_of_their_host() {
+        let job = json!({
+            "name": "a", "model": {"name_or_path": "/model", "task": "causal-lm"}, "data": {"train": "/train.csv"},
+            "resources": {"platform": "neuron"}, "output_dir": "/out",
+        });
+        let job: JobFile = serde_json::from_value(job).unwrap();
+        let kind = |device: &str| super::limits(&job, device).unwrap().core.kind;
+        for (device, expect) in [
+            ("", "NC_v2"),
+            ("inf2", "NC_v2"),
+            ("trn2", "NC_v3d"),
+            ("trn2-lnc1", "NC_v3"),
+            ("trn3", "NC_v4d"),
+            ("trn3-lnc1", "NC_v4"),
+            ("NC_v3d", "NC_v3d"),
+            ("NC_v4", "NC_v4"),
+        ] {
+            assert_eq!(kind(device), expect, "{device}");
+            assert!(
+                super::super::devices::core(job.resources.platform, device, &job.train).is_ok()
+            );
+        }
+    }
+
     /// Each fixture with its task.
     fn fixtures() -> Vec<(String, &'static str)> {
         let entries = fs::read_dir(FIXTURES).unwrap().flatten();
@@ -118,23 +143,90 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_meshes_and_optimizers_run_on_neuron_cores() {
+    fn programs_of_optimizers_run_on_neuron_cores() {
         let optimizers = ["adamw_torch", "sgd", "adafactor", "adagrad", "rmsprop", "lion_32bit"];
-        let optimizers = optimizers.map(|it| json!({"train": {"optim": it}}));
-        let meshes = [
-            (2, json!({})),
-            (2, json!({"tensor": 2})),
-            (2, json!({"pipeline": 2})),
-            (4, json!({"tensor": 2, "fsdp": "full_shard"})),
-        ];
-        let meshes = meshes.map(|(cores, parallel)| {
-            json!({"resources": {"cores": cores, "platform": "neuron"}, "parallel": parallel, "train": {"bf16": true, "max_grad_norm": 1.0}})
-        });
-        let all = optimizers.iter().chain(&meshes);
-        let problems = all.filter_map(|it| {
+        let optimizers = optimizers
+            .map(|it| json!({"train": {"optim": it, "bf16": true, "max_grad_norm": 1.0}}));
+        let problems = optimizers.iter().filter_map(|it| {
             problem("bert-sequence-classification", "sequence-classification", it)
         });
         assert_eq!(problems.collect::<Vec<_>>(), Vec::<String>::new());
+    }
+
+    /// The meshes of `scripts/compare/meshes`: cores, and keys of the sections `parallel` and `train`.
+    fn meshes() -> Vec<(u32, Value, Value)> {
+        let accumulated = || json!({"gradient_accumulation_steps": 2});
+        let checkpointed = || json!({"gradient_checkpointing": true});
+        vec![
+            (8, json!({}), json!({})),
+            (2, json!({"tensor": 2}), json!({})),
+            (4, json!({"tensor": 2, "shard_optimizer_state": true}), accumulated()),
+            (8, json!({"tensor": 2}), json!({})),
+            (4, json!({"tensor": 4}), checkpointed()),
+            (2, json!({"tensor": 2, "sequence_parallel": true}), checkpointed()),
+            (
+                4,
+                json!({"tensor": 2, "sequence_parallel": true, "fsdp": "full_shard"}),
+                accumulated(),
+            ),
+            (2, json!({"fsdp": "full_shard"}), json!({})),
+            (4, json!({"fsdp": "full_shard"}), accumulated()),
+            (8, json!({"fsdp": "full_shard"}), json!({})),
+            (4, json!({"fsdp": "full_shard", "tensor": 2}), checkpointed()),
+            (8, json!({"fsdp": "full_shard", "tensor": 2}), accumulated()),
+            (4, json!({"fsdp": "shard_grad_op"}), accumulated()),
+            (4, json!({"pipeline": 2}), json!({})),
+            (8, json!({"pipeline": 2}), json!({})),
+            (2, json!({"pipeline": 2, "pipeline_interleave": 2}), checkpointed()),
+            (2, json!({"pipeline": 2, "offload": ["activations", "optimizer"]}), accumulated()),
+            (4, json!({"pipeline": 4}), json!({})),
+            (4, json!({"pipeline": 4, "pipeline_interleave": 2}), accumulated()),
+            (8, json!({"tensor": 4, "pipeline": 2}), json!({})),
+            (8, json!({"pipeline": 2, "tensor": 2, "shard_optimizer_state": true}), accumulated()),
+            (4, json!({"pipeline": 2, "fsdp": "full_shard"}), json!({})),
+        ]
+    }
+
+    /// Plans the models of fixtures on meshes: a program is clean, or the model cannot have the mesh, for a reason that is
+    /// none of NeuronCores. Returns how many are clean, and the reasons.
+    fn check_meshes(choose: impl Fn(usize, usize) -> bool) -> (usize, Vec<String>) {
+        let (fixtures, meshes) = (fixtures(), meshes());
+        let (mut clean, mut reasons) = (0, Vec::new());
+        for (row, (name, task)) in fixtures.iter().enumerate() {
+            for (column, (cores, parallel, train)) in meshes.iter().enumerate() {
+                if !choose(row, column) {
+                    continue;
+                }
+                let resources = json!({"cores": cores, "platform": "neuron"});
+                let settings =
+                    json!({"resources": resources, "parallel": parallel, "train": train});
+                match problem(name, task, &settings) {
+                    None => clean += 1,
+                    Some(reason) => reasons.push(reason),
+                }
+            }
+        }
+        let of_neuron = reasons.iter().filter(|it| it.contains("NCC_") || it.contains("NRT_"));
+        assert_eq!(of_neuron.collect::<Vec<_>>(), Vec::<&String>::new());
+        (clean, reasons)
+    }
+
+    /// Each fixture on one mesh, and each mesh of several fixtures.
+    #[test]
+    fn programs_of_meshes_run_on_neuron_cores() {
+        let count = meshes().len();
+        let (clean, reasons) = check_meshes(|row, column| row % count == column);
+        assert!(clean > reasons.len(), "{clean} clean: {reasons:#?}");
+    }
+
+    /// All fixtures on all meshes: `scripts/soak/neuron` runs it.
+    #[test]
+    #[ignore = "takes minutes"]
+    fn programs_of_all_families_tasks_and_meshes_run_on_neuron_cores() {
+        let (clean, reasons) = check_meshes(|_, _| true);
+        eprintln!("{clean} programs are clean; {} have another mesh:", reasons.len());
+        reasons.iter().for_each(|reason| eprintln!("{reason}"));
+        assert!(clean > reasons.len());
     }
 
     #[test]

@@ -22,7 +22,8 @@ fn plan_of(bytes_per_core_max: Option<u64>, edit: impl Fn(&mut serde_json::Value
     });
     edit(&mut job);
     let job = serde_json::from_value(job).unwrap();
-    plan(&Request { job, bytes_per_core_max, may_fetch: true, search: None }).unwrap()
+    plan(&Request { job, bytes_per_core_max, may_fetch: true, device: String::new(), search: None })
+        .unwrap()
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod first_rows;
 mod first_uses;
 mod folders;
 mod inputs;
+mod neuron_traits;
 mod observer;
 pub(crate) mod preparation;
 mod prepare;

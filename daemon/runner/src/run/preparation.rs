@@ -16,20 +16,24 @@ use serde::{Deserialize, Serialize};
 use traind_cache::EntryLocks;
 use traind_job_file::{Platform, RunSpec};
 use traind_loader::panic_message;
-use traind_xla::runtime::{ExecutableCache, ExecutableSource};
+use traind_xla::mesh::Mesh;
+use traind_xla::runtime::{ExecutableCache, ExecutableSource, LocalCores};
 
-use super::Context;
 use super::cores::open_cores;
 use super::inputs::{Beginning, Inputs};
 use super::observer::observer;
 use super::prepare::evict_cache;
+use super::{Context, neuron_traits};
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::output::failed;
 use crate::recipe;
 use crate::remote::Remote;
 use crate::reporting::{Activity, Journal, Reporter, Stop};
-use crate::session::Session;
+use crate::session::{Session, cores_to_compile_for, end_compilers};
+
+/// Set to `on`, programs for NeuronCores are compiled without cores.
+const COMPILES: &str = "TRAIND_NEURON_PREPARE";
 
 #[derive(Deserialize)]
 struct Request {
@@ -54,6 +58,7 @@ enum Answer {
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
+    let out = crate::own_output::own_output().context("open the standard output")?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).context("read the request")?;
     let Request { spec, folder } = serde_json::from_str(&line).context("parse the request")?;
@@ -72,7 +77,7 @@ pub(crate) fn answer() -> anyhow::Result<()> {
         },
         Err(error) => Answer::Failed { message: error.failure().message },
     };
-    serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
+    serde_json::to_writer(out, &answer).context("write the answer")
 }
 
 /// Kills this process when the daemon closes standard input. A process must not exit by itself while its
@@ -80,6 +85,7 @@ pub(crate) fn answer() -> anyhow::Result<()> {
 fn end_with_daemon() -> anyhow::Result<()> {
     let watch = || {
         let _ = io::stdin().lock().read(&mut [0]);
+        end_compilers();
         let _ = kill_process(getpid(), Signal::KILL);
     };
     std::thread::Builder::new()
@@ -95,14 +101,13 @@ fn prepare(spec: RunSpec, folder: PathBuf) -> RunResult<Vec<ExecutableSource>> {
     let context = context(spec, folder)?;
     let mesh = recipe::mesh_of_host(&context.spec.job, 0)?;
     let spec = &context.spec;
-    // Other devices belong to the jobs that run, and only they can compile for them.
-    if spec.job.resources.platform != Platform::Cpu {
+    if !compiles(spec.job.resources.platform) {
         Inputs::read(&context, mesh, None, Beginning::AllRows)?;
         evict_cache(&context)?;
         return Ok(Vec::new());
     }
     let (inputs, cores) = std::thread::scope(|scope| {
-        let cores = scope.spawn(|| open_cores(spec, mesh.clone(), &context.hosts, &context.stop));
+        let cores = scope.spawn(|| cores_of(&context, mesh.clone()));
         let inputs = Inputs::read(&context, mesh.clone(), None, Beginning::AllRows)?;
         let cores =
             cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;
@@ -121,6 +126,29 @@ fn prepare(spec: RunSpec, folder: PathBuf) -> RunResult<Vec<ExecutableSource>> {
     let sources = session.compile_all(&shapes)?;
     evict_cache(&context)?;
     Ok(sources)
+}
+
+/// Whether programs can be compiled while other jobs have the cores. The plugin of NeuronCores may do so without cores,
+/// which the daemon's administrator says.
+fn compiles(platform: Platform) -> bool {
+    match platform {
+        Platform::Cpu => true,
+        Platform::Cuda => false,
+        Platform::Neuron => std::env::var_os(COMPILES).is_some_and(|value| value == "on"),
+    }
+}
+
+/// The cores for which programs are compiled.
+fn cores_of(context: &Context, mesh: Mesh) -> RunResult<LocalCores> {
+    let spec = &context.spec;
+    if spec.job.resources.platform != Platform::Neuron {
+        return open_cores(spec, mesh, &context.hosts, &context.stop);
+    }
+    // The compiler leaves files in the current directory.
+    let folder = &context.run_dir;
+    std::env::set_current_dir(folder).map_err(failed("change to", folder))?;
+    let traits = neuron_traits::kept(&spec.cache_dir);
+    Ok(cores_to_compile_for(&spec.plugin, "neuron", spec.cores.len(), mesh, traits)?)
 }
 
 /// The context of a run in the preparation's own folder.

@@ -18,7 +18,7 @@ use super::cores::open_cores;
 use super::first_uses::FirstUses;
 use super::inputs::{Beginning, Inputs};
 use super::observer::observer;
-use super::{Context, equality};
+use super::{Context, equality, neuron_traits};
 use crate::checkpoint::{self, CheckpointSource, Recipe, Resumed};
 use crate::data::{Passes, Split, length_budget};
 use crate::error::{RunError, RunResult};
@@ -57,6 +57,9 @@ pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
         let cores =
             cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;
         record_traits(context, cores.traits())?;
+        if context.spec.job.resources.platform == Platform::Neuron {
+            neuron_traits::keep(&context.spec.cache_dir, cores.traits());
+        }
         inputs.prepare(context, cores)
     })
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use traind_job_file::{DataFiles, JobFile, Parsed, RunSpec};
+use traind_job_file::{DataFiles, JobFile, Parsed, Platform, RunSpec};
 use traind_proto::event_log::EventLogReader;
 use traind_proto::reasons;
 use traind_proto::v1::event::Kind;
@@ -30,6 +30,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<(RunSpec, PathBuf)> {
         format!("no plugin for {platform} is installed; run `traind plugins install {platform}`")
     })?;
     let cache_dir = traind_pjrt::cache_dir().context("set TRAIND_CACHE_DIR")?;
+    let [plugin, cache_dir] = [plugin, cache_dir].map(|path| base_dir.join(path));
     let run_dir = run_dir(&job, &base_dir);
     let spec = RunSpec {
         job_id: job.name.clone(),
@@ -50,6 +51,11 @@ pub(crate) fn begin(spec: &mut RunSpec, run_dir: &Path, hosts: &Hosts) -> anyhow
     spec.attempt = attempt(&run_dir.join("events.log"));
     if hosts.is_first() {
         spec.write(run_dir)?;
+    }
+    if spec.job.resources.platform == Platform::Neuron {
+        // Its compiler leaves a log and other files in the current directory. All paths are absolute.
+        std::env::set_current_dir(run_dir)
+            .with_context(|| format!("change to {}", run_dir.display()))?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use traind_neuron::ROOT_COMM_PORT;
+use traind_neuron::{ROOT_COMM_PORT, ROOT_COMM_PORTS};
 
 use super::{Check, HostFiles, limits};
 use crate::host::discovery::TimeoutReader;
@@ -143,7 +143,7 @@ fn compiler_version(program: &Path) -> Result<String, String> {
 /// The ports of the jobs' collectives: another program that has one makes a job wait for ever.
 fn reserved_ports(files: &HostFiles) -> Check {
     const NAME: &str = "ports of collectives";
-    let last = ROOT_COMM_PORT + 127;
+    let last = ROOT_COMM_PORT + ROOT_COMM_PORTS - 1;
     let range = files.read("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let reserved = files.read("/proc/sys/net/ipv4/ip_local_reserved_ports").unwrap_or_default();
     let newest = range.split_whitespace().nth(1).and_then(|port| port.parse::<u32>().ok());

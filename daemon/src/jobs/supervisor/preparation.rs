@@ -12,17 +12,18 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
-use traind_job_file::{JobFile, RunSpec};
+use traind_job_file::{JobFile, Platform, RunSpec};
 
-use super::environment::{is_secret, runner_environment};
+use super::environment::{is_secret, neuron_compile_environment, runner_environment};
 use super::launch::{LaunchError, device_kind, plugin_path, prepare_cache};
-use super::tree::Tree;
+use super::tree::{self, Tree};
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::Job;
 use crate::settings::Settings;
 
-/// The longest time of a preparation.
-pub(crate) const PREPARATION_TIMEOUT: Duration = Duration::from_secs(600);
+/// The longest time of a preparation. Neuron's compiler takes minutes for each program.
+const TIMEOUT: Duration = Duration::from_secs(600);
+const NEURON_TIMEOUT: Duration = Duration::from_secs(3600);
 /// The share of the memory that is free at the start which a preparation may use.
 const FREE_MEMORY_SHARE: u64 = 2;
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
@@ -50,8 +51,8 @@ pub(crate) enum PreparationError {
     Launch(#[from] LaunchError),
     #[error("run the preparation: {0}")]
     Process(#[from] io::Error),
-    #[error("the preparation took longer than {} s", PREPARATION_TIMEOUT.as_secs())]
-    Timeout,
+    #[error("the preparation took longer than {} s", .0.as_secs())]
+    Timeout(Duration),
     #[error("the preparation ended with {0}")]
     Died(ExitStatus),
 }
@@ -95,8 +96,16 @@ impl Preparation {
         let tree = Tree::of_preparation(&self.job.id, settings);
         let _removal = RemoveGroup(tree.clone());
         let mut child = self.command(settings, &tree).spawn()?;
-        let answered = tokio::time::timeout(PREPARATION_TIMEOUT, self.ask(&mut child)).await;
-        answered.unwrap_or(Err(PreparationError::Timeout))
+        let timeout = self.timeout();
+        let answered = tokio::time::timeout(timeout, self.ask(&mut child)).await;
+        answered.unwrap_or(Err(PreparationError::Timeout(timeout)))
+    }
+
+    fn timeout(&self) -> Duration {
+        match self.spec.job.resources.platform {
+            Platform::Neuron => NEURON_TIMEOUT,
+            _ => TIMEOUT,
+        }
     }
 
     async fn ask(&self, child: &mut Child) -> Result<Answer, PreparationError> {
@@ -141,30 +150,40 @@ impl Preparation {
             .arg(option("readable", &self.spec.plugin))
             .args(writable.map(|path| option("writable", path)))
             .args(self.job.run_as.map(|account| format!("--run-as={account}")))
-            .arg(format!("--seconds={}", PREPARATION_TIMEOUT.as_secs()))
+            .arg(format!("--seconds={}", self.timeout().as_secs()))
             .arg(&settings.runner)
             .env_clear()
             .envs(runner_environment(environment, &self.spec))
             .env_remove(DUMP_PROGRAMS)
+            .env(tree::MARK, tree::preparation_id(&self.job.id))
             .env("TMPDIR", &self.folder)
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .kill_on_drop(true);
+        if self.spec.job.resources.platform == Platform::Neuron {
+            // The cores belong to the jobs that run.
+            command.env_remove("NEURON_RT_VISIBLE_CORES");
+            command
+                .envs(neuron_compile_environment(settings.host.device(0), self.spec.cores.len()));
+        }
         command
     }
 }
 
-/// Removes the control group of a preparation, whose process is killed first.
+/// Kills what a preparation leaves behind, such as compilers, and removes its control group. Its process is killed first.
 struct RemoveGroup(Tree);
 
 impl Drop for RemoveGroup {
     fn drop(&mut self) {
         let tree = self.0.clone();
-        if tree.cgroup().is_some() {
-            tokio::task::spawn_blocking(move || tree.remove());
-        }
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = tree.kill() {
+                tracing::debug!(%error, "kill what a preparation left behind");
+            }
+            tree.remove();
+        });
     }
 }
 

@@ -24,6 +24,11 @@ const ROUNDS_MAX: usize = 20;
 const EXIT_MAX: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(5);
 
+/// The mark of the preparation of a job, whose processes are none of the job's.
+pub(super) fn preparation_id(job_id: &str) -> String {
+    format!("{job_id}-preparation")
+}
+
 /// The processes of one job.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
@@ -56,10 +61,10 @@ impl Tree {
     /// preparation ends with its daemon.
     pub(super) fn of_preparation(job_id: &str, settings: &Settings) -> Tree {
         let created = settings.cgroup.as_deref().and_then(|folder| {
-            let cgroup = folder.join(format!("traind-{job_id}-preparation"));
+            let cgroup = folder.join(format!("traind-{}", preparation_id(job_id)));
             create_limited(cgroup, settings.memory_per_job, |_| Ok(()))
         });
-        Tree { mark: format!("{MARK}={job_id}"), cgroup: created }
+        Tree { mark: format!("{MARK}={}", preparation_id(job_id)), cgroup: created }
     }
 
     /// The processes of a job that an earlier daemon started.

@@ -19,6 +19,16 @@ pub struct Explanation {
     pub remedy: &'static str,
 }
 
+impl Explanation {
+    /// Whether the compiler refused a program for what it is, so that it would again.
+    pub fn is_refusal(&self) -> bool {
+        use Cause::{Indices, Integers, Operation, Size};
+        !self.code.is_empty()
+            && !self.code.starts_with("NRT ")
+            && matches!(self.cause, Size | Operation | Integers | Indices)
+    }
+}
+
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.code, &self.core) {
@@ -161,6 +171,18 @@ mod tests {
             "F hilo/MLIRPasses/Transforms/VerifyAliasing.cc:125] false && \"Read after write\"",
             Some(("VerifyAliasing", Cause::Defect)),
         );
+    }
+
+    #[test]
+    fn only_what_a_program_is_makes_a_refusal() {
+        let is_refusal = |text: &str| explain(text).unwrap().is_refusal();
+        assert!(is_refusal("[NCC_EOOM002] x") && is_refusal("[NCC_EVRF029] Operation sort"));
+        // Memory of a core that another process has, a missing file, and a compiler that broke off.
+        for passing in
+            ["NRT_RESOURCE", "NRT_EXEC_OOB", "[NCC_EVRF059] x", "[NLA001] Unhandled exception"]
+        {
+            assert!(!is_refusal(passing), "{passing}");
+        }
     }
 
     #[test]

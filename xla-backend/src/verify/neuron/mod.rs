@@ -71,22 +71,27 @@ impl Finding {
         let [operation, scope, recorded] = Default::default();
         Finding { code, problem, operation, scope, recorded }
     }
+
+    /// The operation at fault with its layer, as far as they are known.
+    fn place(&self) -> String {
+        let mut place = self.operation.clone();
+        if !self.recorded.is_empty() {
+            place.push_str(&format!(" of {}", self.recorded));
+        }
+        if !self.scope.is_empty() {
+            place.push_str(&format!(" in {}", self.scope));
+        }
+        place
+    }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code, self.problem)?;
-        if !self.operation.is_empty() {
-            write!(f, " ({}", self.operation)?;
-            if !self.recorded.is_empty() {
-                write!(f, " of {}", self.recorded)?;
-            }
-            if !self.scope.is_empty() {
-                write!(f, " in {}", self.scope)?;
-            }
-            f.write_str(")")?;
+        match self.operation.is_empty() {
+            true => Ok(()),
+            false => write!(f, " ({})", self.place()),
         }
-        Ok(())
     }
 }
 
@@ -119,6 +124,26 @@ pub fn check(text: &str, limits: &Limits, origins: &[Origin]) -> Report {
     let instructions = size::instructions(&module);
     findings.extend(size::check_program(&module, instructions, limits));
     Report { findings, instructions }
+}
+
+/// Returns the operation and the layer of a program that the error of a compiler is about: by the code if the checks find
+/// it too, else by the operation that the error names, as in "Operation sort is not supported".
+pub fn locate(
+    error: &str,
+    text: &str,
+    origins: &[Origin],
+    core: &'static CoreKind,
+) -> Option<String> {
+    let findings = check(text, &Limits::of_core(core), origins).findings;
+    let found = findings.iter().find(|it| error.contains(it.code) && !it.operation.is_empty());
+    if let Some(finding) = found {
+        return Some(finding.place());
+    }
+    let named = error.split_once("Operation ")?.1.split([' ', '\n']).next()?;
+    let named = named.strip_prefix("stablehlo.").unwrap_or(named);
+    let module = Module::parse(text);
+    let instruction = module.instructions.iter().find(|it| it.name() == named)?;
+    Some(located(("", String::new()), instruction, origins).place())
 }
 
 fn located((code, problem): Problem, instruction: &Instruction, origins: &[Origin]) -> Finding {

@@ -1,6 +1,6 @@
 //! Made-up programs that are refused with the right code, and good ones that are not.
 
-use super::{Limits, Origin, check};
+use super::{Limits, Origin, check, locate};
 
 fn limits(kind: &str) -> Limits {
     Limits::of_core(traind_neuron::core_kind(kind).unwrap())
@@ -281,4 +281,29 @@ fn a_finding_names_layer_and_operation() {
         report.findings[0].to_string(),
         "NCC_EVRF001: chlo.erf is not of the dialect stablehlo (chlo.erf of take in layer.0)"
     );
+}
+
+#[test]
+fn an_error_of_the_compiler_is_located() {
+    let origin = |first_value, scope: &str, operation| Origin {
+        first_value,
+        scope: scope.to_owned(),
+        operation,
+    };
+    let origins = [
+        origin(0, "embeddings", "add"),
+        origin(4, "encoder.layer.3", "matmul"),
+        origin(9, "head", "sum"),
+    ];
+    let text = module(
+        "%0 = stablehlo.add %arg0, %arg0 : tensor<8x4xf32>\n    %5 = stablehlo.dot_general %arg3, %arg3, contracting_dims \
+         = [1] x [0] : (tensor<4x4xi32>, tensor<4x4xi32>) -> tensor<4x4xi32>",
+    );
+    let core = traind_neuron::core_kind("NC_v3d").unwrap();
+    let found = |error: &str| locate(error, &text, &origins, core);
+    let dot = Some("dot_general of matmul in encoder.layer.3".to_owned());
+    assert_eq!(found("[ERROR] [NCC_EVRF035] an integer dot"), dot);
+    assert_eq!(found("error: [NCC_EUOC002] Operation dot_general is not supported on trn2."), dot);
+    assert_eq!(found("[NCC_EVRF001] Operation sort is not supported"), None);
+    assert_eq!(found("[NCC_EOOM002] Maximum peak HBM usage"), None);
 }

@@ -14,6 +14,8 @@ use crate::error::Error;
 /// How often their end is considered.
 pub(super) const COMPILERS_POLL: Duration = Duration::from_millis(50);
 const COMPILER: &str = "neuronx-cc";
+/// The memory that a compiler is taken to need.
+const COMPILER_BYTES: u64 = 8 << 30;
 
 /// Says whether work is to be given up.
 pub type MustStop = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -42,8 +44,24 @@ pub fn give_up_on<T, E: From<Error>>(
     if must_stop() { result.map_err(|_| Error::Abandoned.into()) } else { result }
 }
 
+/// The number of compilers that run at one time on so many processors: as many as free memory allows, and at least one.
+pub(super) fn compiler_processes(processors: usize) -> usize {
+    compilers_in(processors, free_memory_bytes())
+}
+
+fn compilers_in(processors: usize, free: Option<u64>) -> usize {
+    let fitting = free.map_or(usize::MAX, |free| (free / COMPILER_BYTES) as usize);
+    fitting.clamp(1, processors.max(1))
+}
+
+fn free_memory_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
 /// Asks the compilers that this process started to end.
-pub(super) fn end_compilers() {
+pub fn end_compilers() {
     for pid in children_with(process::id(), COMPILER) {
         // It may have ended meanwhile.
         let _ = kill_process(pid, Signal::TERM);
@@ -75,6 +93,14 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+
+    #[test]
+    fn memory_limits_the_compilers_that_run_at_one_time() {
+        let gib = |gib: u64| Some(gib << 30);
+        assert_eq!(compilers_in(96, gib(64)), 8);
+        assert_eq!(compilers_in(4, gib(64)), 4);
+        assert_eq!((compilers_in(4, gib(2)), compilers_in(2, None)), (1, 2));
+    }
 
     #[test]
     fn children_are_found_by_their_command() {

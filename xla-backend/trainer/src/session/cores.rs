@@ -25,6 +25,21 @@ pub fn cores_of(client: Client, count: usize, mesh: Mesh) -> Result<LocalCores> 
     Ok(LocalCores::of_host(client, mesh)?.with_traits(traits))
 }
 
+/// The devices of a plugin that compiles for them and does not have them: nothing is tried on them, and they are taken to
+/// have `traits`.
+pub fn cores_to_compile_for(
+    plugin: &Path,
+    platform: &str,
+    count: usize,
+    mesh: Mesh,
+    traits: DeviceTraits,
+) -> Result<LocalCores> {
+    let client = Client::new(Plugin::load(plugin)?, &client_options(platform, count))?;
+    check_devices(client.devices().count(), count)?;
+    check_stablehlo(client.platform_name(), client.plugin().stablehlo_current_version()?)?;
+    Ok(LocalCores::of_host(client, mesh)?.with_traits(traits))
+}
+
 /// Refuses a plugin that reads older programs alone: it would fail at an operation that it does not know. Plugins may
 /// leave their version out.
 fn check_stablehlo(platform: &str, newest: Option<[i64; 3]>) -> Result<()> {

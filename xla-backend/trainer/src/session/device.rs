@@ -10,6 +10,7 @@ use traind_xla::runtime::{
 };
 
 use super::ProgramMemory;
+use super::compilers::compiler_processes;
 use crate::error::Result;
 
 /// The cores of one pipeline stage, with their variables.
@@ -72,12 +73,15 @@ impl ProgramDevice for LazyDevice {
 
     /// One for each processor that the cores leave idle, and two where there are fewer, since cores
     /// that wait for a program are idle. One for GPUs: XLA times kernels there, one program after the
-    /// other, and a second thread would delay the program of the first step.
+    /// other, and a second thread would delay the program of the first step. For NeuronCores, as many
+    /// processes of their compiler as memory allows.
     fn compile_threads(&self) -> usize {
-        if self.cores().client().platform_name() == "cuda" {
-            return 1;
-        }
         let processors = available_parallelism().map_or(1, usize::from);
+        match self.cores().client().platform_name() {
+            "cuda" => return 1,
+            "neuron" => return compiler_processes(processors),
+            _ => {}
+        }
         processors.saturating_sub(self.cores().len()).max(2).min(processors)
     }
 

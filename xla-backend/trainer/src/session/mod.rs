@@ -37,8 +37,8 @@ use crate::error::Result;
 use crate::state::{HeldSlot, ParameterState, ScaleValues, StartValues, TrainState};
 use crate::step::{BatchLayout, JobPrograms, Program, ProgramShape};
 
-pub use compilers::{MustStop, give_up_on};
-pub use cores::{client_options, cores_of, open_plugin};
+pub use compilers::{MustStop, end_compilers, give_up_on};
+pub use cores::{client_options, cores_of, cores_to_compile_for, open_plugin};
 pub use flops::{Precision, peak as peak_flops, trainer_flos};
 pub use launch::EvaluationLaunch;
 pub use launch::Launch;

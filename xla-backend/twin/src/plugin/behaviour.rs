@@ -9,16 +9,15 @@ use std::time::Duration;
 
 use traind_neuron::Version;
 
-use super::compiling::compile;
-use super::errors::{self, INVALID_ARGUMENT, RESOURCE_EXHAUSTED};
+use super::compiling::{compile, rounding_seed};
+use super::errors::{self, INTERNAL, INVALID_ARGUMENT, RESOURCE_EXHAUSTED};
 use super::failures::{injected, note_loaded};
+use super::processes::{self, Processes};
 use super::records::*;
 use super::table::{inner, place};
 use crate::machine::hold;
 use crate::{Machine, Options};
 
-/// The size of `PJRT_Device_DefaultMemory_Args`.
-const DEFAULT_MEMORY_SIZE: usize = 32;
 const NAMED_VALUE_SIZE: usize = 56;
 const INT64: c_int = 1;
 const ABSENT: &[&str] = &[
@@ -38,8 +37,10 @@ const ANALYSIS: &[&str] = &[
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let options = STARTED.get().map(|it| it.options.clone()).unwrap_or_default();
     let Options { inexact, donation, .. } = options;
-    format!("3.0.5356.0 (twin, inexact={inexact}, donation={donation:?})")
+    let rounding = rounding_seed();
+    format!("3.0.5356.0 (twin, inexact={inexact}, donation={donation:?}, rounding={rounding:?})")
 });
+const REGISTER: &str = "NEURON_FORCE_PJRT_PLUGIN_REGISTRATION";
 /// The runtime of SDK 2.32.
 const RUNTIME: Version = Version::new(2, 34);
 
@@ -49,6 +50,9 @@ pub(super) struct Started {
     pub machine: Machine,
     /// The numbers of its cores on the host.
     pub cores: Vec<u32>,
+    /// Whether it holds them: else it only compiles for them.
+    pub has_cores: bool,
+    pub processes: Processes,
     /// Locks of the cores.
     _held: Vec<File>,
 }
@@ -67,6 +71,10 @@ pub(super) unsafe fn call(index: usize, name: &str, args: *mut c_void) -> *mut c
     let analysis = STARTED.get().is_some_and(|started| started.options.analysis);
     if ABSENT.contains(&name) || (ANALYSIS.contains(&name) && !analysis) {
         return errors::unimplemented(name);
+    }
+    // SAFETY: as above.
+    if let Some(answer) = unsafe { processes::answer(name, args, pass_on) } {
+        return answer;
     }
     // SAFETY: as above.
     unsafe {
@@ -93,6 +101,9 @@ pub(super) unsafe fn call(index: usize, name: &str, args: *mut c_void) -> *mut c
             "PJRT_Executable_DeserializeAndLoad" => {
                 note_loaded();
                 pass_on()
+            }
+            "PJRT_LoadedExecutable_Execute" if STARTED.get().is_some_and(|it| !it.has_cores) => {
+                errors::new(INTERNAL, "nrt_execute failed: NRT_UNINITIALIZED status=13")
             }
             "PJRT_LoadedExecutable_Execute" => injected().unwrap_or_else(pass_on),
             _ => pass_on(),
@@ -145,10 +156,10 @@ unsafe fn create(args: *mut c_void, pass_on: impl Fn() -> *mut c_void) -> *mut c
     error
 }
 
-/// Initializes the runtime, once, and returns the number of cores.
+/// Initializes the runtime, once, and returns the number of cores of all processes.
 fn start() -> Result<usize, (c_int, String)> {
     if let Some(started) = STARTED.get() {
-        return Ok(started.cores.len());
+        return Ok(started.processes.total());
     }
     let invalid = |text: String| (INVALID_ARGUMENT, text);
     let options = Options::of_environment().map_err(invalid)?;
@@ -159,11 +170,16 @@ fn start() -> Result<usize, (c_int, String)> {
         ["NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"].map(|name| std::env::var(name).ok());
     let cores = machine.visible(visible.as_deref(), count.as_deref()).map_err(invalid)?;
     std::thread::sleep(Duration::from_millis(options.init_ms));
-    let folder = std::env::var_os("TRAIND_TWIN_LOCKS").map(PathBuf::from);
+    let is_registered = std::env::var(REGISTER).is_ok_and(|value| value == "1");
+    let has_cores = !(options.compiles_without_cores && is_registered);
+    let folder = std::env::var_os("TRAIND_TWIN_LOCKS").map(PathBuf::from).filter(|_| has_cores);
     let held = folder.map(|folder| hold(&folder, &cores, machine.kind)).transpose();
     let held = held.map_err(|text| (RESOURCE_EXHAUSTED, text))?.unwrap_or_default();
-    let count = cores.len();
-    let _ = STARTED.set(Started { options, machine, cores, _held: held });
+    let processes = Processes::of_environment(cores.len()).map_err(invalid)?;
+    let met = processes.meet(Duration::from_millis(options.meet_ms));
+    met.map_err(|text| (INTERNAL, text))?;
+    let count = processes.total();
+    let _ = STARTED.set(Started { options, machine, cores, has_cores, processes, _held: held });
     Ok(count)
 }
 
@@ -228,11 +244,7 @@ unsafe fn memories(args: *mut c_void, pass_on: impl Fn() -> *mut c_void) -> *mut
     let error = pass_on();
     // SAFETY: the promise above.
     let args = unsafe { &mut *args.cast::<Memories>() };
-    let mut default = SubjectPointer {
-        head: [DEFAULT_MEMORY_SIZE, 0],
-        subject: args.device,
-        result: std::ptr::null_mut(),
-    };
+    let mut default = SubjectPointer::of(args.device);
     // SAFETY: these are the arguments of that entry.
     let failed = unsafe { inner(place("PJRT_Device_DefaultMemory"))((&raw mut default).cast()) };
     if !failed.is_null() || default.result.is_null() {

@@ -26,7 +26,7 @@ pub(super) unsafe fn compile(args: *mut c_void) -> Option<*mut c_void> {
     let options = STARTED.get().map(|started| &started.options)?;
     let code = String::from_utf8_lossy(code);
     note_program(&code);
-    let changed = match rewritten(&code, options) {
+    let changed = match rewritten(&code, options, rounding_seed()) {
         Ok(changed) => changed?.into_bytes().leak(),
         Err(text) => return Some(errors::new(INTERNAL, &text)),
     };
@@ -39,6 +39,14 @@ pub(super) unsafe fn compile(args: *mut c_void) -> Option<*mut c_void> {
         args.program = Box::leak(Box::new(program));
     }
     None
+}
+
+/// The seed of stochastic rounding, where the environment asks for it. The runtime's default is 0.
+pub(super) fn rounding_seed() -> Option<u32> {
+    let read = |name: &str| std::env::var(name).ok();
+    let is_on = read("NEURON_RT_STOCHASTIC_ROUNDING_EN").as_deref() == Some("1");
+    let seed = read("NEURON_RT_STOCHASTIC_ROUNDING_SEED").and_then(|seed| seed.parse().ok());
+    is_on.then(|| seed.unwrap_or_default())
 }
 
 fn run_compiler(code: &[u8]) -> Result<(), String> {

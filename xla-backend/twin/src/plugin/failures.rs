@@ -14,7 +14,7 @@ static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
 static HAS_STEP: AtomicBool = AtomicBool::new(false);
 const TIMEOUT: &str = "NEURON_RT_EXEC_TIMEOUT";
 /// The runtime's default.
-const TIMEOUT_SECONDS: u64 = 30;
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
 /// Notes that a program was compiled.
 pub(super) fn note_program(code: &str) {
@@ -38,8 +38,9 @@ pub(super) fn injected() -> Option<*mut c_void> {
     let number = EXECUTIONS.fetch_add(1, Ordering::Relaxed) + 1;
     let core = core_name(started);
     if number == options.hang_at {
-        let seconds = std::env::var(TIMEOUT).ok().and_then(|text| text.parse().ok());
-        let limit = Duration::from_secs(seconds.unwrap_or(TIMEOUT_SECONDS));
+        let seconds = std::env::var(TIMEOUT).ok().and_then(|text| text.parse::<f64>().ok());
+        let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let limit = limit.unwrap_or(TIMEOUT_DEFAULT);
         std::thread::sleep(limit);
         let text = format!("{core} execution timeout ({} ms) on model step", limit.as_millis());
         return Some(errors::new(INTERNAL, &text));

@@ -6,5 +6,6 @@ mod behaviour;
 mod compiling;
 mod errors;
 mod failures;
+mod processes;
 mod records;
 mod table;

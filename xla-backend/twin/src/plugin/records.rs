@@ -63,11 +63,42 @@ pub(super) struct SubjectPointer {
     pub result: *mut c_void,
 }
 
+impl SubjectPointer {
+    pub(super) fn of(subject: *mut c_void) -> SubjectPointer {
+        let head = [size_of::<SubjectPointer>(), 0];
+        SubjectPointer { head, subject, result: std::ptr::null_mut() }
+    }
+}
+
 #[repr(C)]
 pub(super) struct SubjectNumber {
     head: Head,
     pub subject: *mut c_void,
     pub number: c_int,
+}
+
+impl SubjectNumber {
+    pub(super) fn of(subject: *mut c_void) -> SubjectNumber {
+        // Without the bytes that align it.
+        let size = std::mem::offset_of!(SubjectNumber, number) + size_of::<c_int>();
+        SubjectNumber { head: [size, 0], subject, number: 0 }
+    }
+}
+
+/// A subject and a list of pointers with its size.
+#[repr(C)]
+pub(super) struct SubjectList {
+    head: Head,
+    subject: *mut c_void,
+    pub items: *const *mut c_void,
+    pub count: usize,
+}
+
+impl SubjectList {
+    pub(super) fn of(subject: *mut c_void) -> SubjectList {
+        let head = [size_of::<SubjectList>(), 0];
+        SubjectList { head, subject, items: std::ptr::null(), count: 0 }
+    }
 }
 
 #[repr(C)]

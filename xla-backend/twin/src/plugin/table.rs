@@ -72,6 +72,7 @@ fn own() -> Option<&'static Table> {
 
 fn load() -> Option<Table> {
     let path = std::env::var_os(INNER_PLUGIN)?;
+    abort_on_unknown_flags();
     // SAFETY: plugins are loaded before the process starts threads.
     unsafe { std::env::set_var("XLA_FLAGS", INNER_FLAGS) };
     // SAFETY: the variable names a PJRT plugin, whose initializers loading runs.
@@ -83,6 +84,18 @@ fn load() -> Option<Table> {
     std::mem::forget(library);
     // SAFETY: the CPU plugin's table has the version that the binding declares.
     (!table.is_null()).then(|| unsafe { *table })
+}
+
+/// A flag of another platform ends the process, as XLA does in the real plugin.
+#[allow(clippy::print_stderr, reason = "the text of the real plugin")]
+fn abort_on_unknown_flags() {
+    let flags = std::env::var("XLA_FLAGS").unwrap_or_default();
+    if flags.contains("--xla_gpu") || flags.contains("--xla_cpu") {
+        eprintln!(
+            "F external/xla/xla/parse_flags_from_env.cc:224] Unknown flags in XLA_FLAGS: {flags}"
+        );
+        std::process::abort();
+    }
 }
 
 /// The wrapped plugin's entry.

@@ -2,16 +2,23 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::installed;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/neuron/first_contact.py");
+const COMPLETE_WITHIN: Duration = Duration::from_secs(600);
+/// The parts that say nothing about options.
+const WITHOUT: [&str; 6] =
+    ["--without", "refusals", "--without", "processors", "--without", "doctor"];
 
 /// The report of a contact with a twin of these options.
-async fn report(options: &str, more: &[&str]) -> Value {
-    let host = installed::host(2, "trn1.2xlarge", options).await;
+async fn report(options: &str, more: &[&str], variables: &[(&str, &str)]) -> Value {
+    let instance = options.split(',').find_map(|option| option.strip_prefix("instance="));
+    let instance = instance.unwrap_or("trn1.2xlarge");
+    let host = installed::stopped_host(2, instance, options);
     let python = std::env::var("TRAIND_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let out = host.path("report.json");
     let programs = traind_tests::traind().parent().unwrap().to_owned();
@@ -23,65 +30,125 @@ async fn report(options: &str, more: &[&str]) -> Value {
         .args([Path::new("--sysfs"), &host.path("twin/sysfs")])
         .args([Path::new("--cpu-plugin"), &host.plugin()])
         .args(more)
-        .envs(installed::environment(&host, &format!("instance=trn1.2xlarge,{options}")))
+        .envs(installed::environment(&host, &format!("instance={instance},{options}")))
+        .envs(variables.iter().copied())
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&std::fs::read(out).unwrap()).unwrap()
+    let text = std::fs::read(out);
+    let text = text.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    let report: Value = serde_json::from_slice(&text).unwrap();
+    let has_errors = report.as_object().unwrap().values().any(|part| part["error"].is_string());
+    assert_eq!(output.status.success(), !has_errors, "{report}");
+    report
+}
+
+/// Checks that no part failed.
+fn assert_complete(report: &Value) {
+    let errors = report.as_object().unwrap().values().filter(|part| part["error"].is_string());
+    assert_eq!(errors.count(), 0, "{report}");
 }
 
 /// Jobs of all families have the losses of CPU devices, on two cores nearly so, and a resumed one its bits.
-fn check_jobs(jobs: &Value) {
-    let families = jobs["families"].as_object().unwrap();
-    assert_eq!(families.len(), 3, "{jobs}");
-    for (name, found) in families {
-        assert_eq!(found["losses"].as_array().unwrap().len(), 20, "{name}: {jobs}");
+fn check_jobs(jobs: &Value, families: usize, steps: usize) {
+    let found = jobs["families"].as_object().unwrap();
+    assert_eq!(found.len(), families, "{jobs}");
+    for (name, found) in found {
+        assert_eq!(found["losses"].as_array().unwrap().len(), steps, "{name}: {jobs}");
         assert!(found["difference"].as_f64().unwrap() < 1e-6, "{name}: {jobs}");
     }
     assert!(jobs["collectives"]["2"].as_f64().unwrap() < 1e-4, "{jobs}");
-    assert_eq!(jobs["resume"], serde_json::json!({"same_losses": true, "same_weights": true}));
+    assert_eq!(jobs["resume"], json!({"same_losses": true, "same_weights": true}));
+}
+
+fn check_refusals(refusals: &Value) {
+    assert!(refusals["other_api_version"].as_str().unwrap().contains("struct_size"), "{refusals}");
+    assert!(refusals["cores_with_a_gap"].as_str().unwrap().contains("0,2"), "{refusals}");
+    assert!(refusals.as_object().unwrap().values().all(Value::is_string), "{refusals}");
 }
 
 #[tokio::test]
-async fn a_report_finds_the_options_of_the_twin() {
-    for (options, chlo, analysis, reversed, exact, keeps) in [
-        ("chlo=true,analysis=true,reversed=false", true, true, false, true, false),
-        (
-            "inexact=true,donation=garbage,init_ms=300,compile_ms=100",
-            false,
-            false,
-            true,
-            false,
-            true,
-        ),
+async fn a_brief_report_is_complete_and_finds_the_options_of_the_twin() {
+    let report = report("inexact=true,donation=garbage,init_ms=60", &["--brief"], &[]).await;
+    assert_complete(&report);
+    check_jobs(&report["jobs"]["found"], 1, 4);
+    check_refusals(&report["refusals"]["found"]);
+    let client = &report["client"]["found"];
+    assert_eq!(client["custom_calls"], false);
+    assert_eq!(client["devices"][0]["kind"], "NC_v2");
+    assert_eq!(client["devices"][0]["memories"].as_array().unwrap().len(), 1);
+    assert_eq!(report["instance"]["found"]["cores"], 2);
+    assert_eq!(report["core_counts"]["found"], json!({"2": null}));
+    let busy = report["held_cores"]["found"]["busy"].as_str().unwrap();
+    assert!(busy.contains("not available - Requested:lnc0-lnc0"), "{busy}");
+    assert_eq!(report["processors"]["found"]["chlo"], true);
+    let found = &report["options"]["found"];
+    for (name, value) in [
+        ("instance", json!("trn1.2xlarge")),
+        ("reversed", json!(true)),
+        ("chlo", json!(false)),
+        ("analysis", json!(false)),
+        ("version_2", json!(false)),
+        ("compiles_without_cores", json!(false)),
+        ("inexact", json!(true)),
+        ("donation", json!("garbage")),
+        ("driver", json!("2.30.2.0")),
+        ("failure", Value::Null),
     ] {
-        let trains = options.contains("garbage");
-        let more: &[&str] = if trains { &[] } else { &["--without", "jobs"] };
-        let report = report(options, more).await;
-        let client = &report["client"]["found"];
-        assert_eq!(client["chlo"], chlo, "{report}");
-        assert_eq!(client["cost_analysis"], analysis, "{report}");
-        assert_eq!(client["is_reversed"], reversed, "{report}");
-        assert_eq!(client["random_bits_are_exact"], exact, "{report}");
-        assert_eq!(client["keeps_arguments"], keeps, "{report}");
-        let seconds = |name: &str| client[name].as_f64().unwrap();
-        let is_delayed = options.contains("init_ms");
-        assert!(!is_delayed || seconds("client_seconds") >= 0.3, "{report}");
-        assert!(!is_delayed || seconds("compile_seconds") >= 0.1, "{report}");
-        if trains {
-            check_jobs(&report["jobs"]["found"]);
-        }
-        assert_eq!(client["custom_calls"], false);
-        assert_eq!(client["devices"][0]["kind"], "NC_v2");
-        assert_eq!(client["devices"][0]["memories"].as_array().unwrap().len(), 1);
-        assert_eq!(report["instance"]["found"]["cores"], 2);
-        let refusals = &report["refusals"]["found"];
-        assert!(
-            refusals["other_api_version"].as_str().unwrap().contains("struct_size"),
-            "{refusals}"
-        );
-        assert!(refusals["cores_with_a_gap"].as_str().unwrap().contains("0,2"), "{refusals}");
-        assert!(refusals.as_object().unwrap().values().all(Value::is_string), "{refusals}");
-        assert_eq!(report["processors"]["found"]["chlo"], true);
+        assert_eq!(found[name], value, "{name}: {found}");
     }
+    assert!(found["init_ms"].as_u64().unwrap() >= 60, "{found}");
+}
+
+/// Each option with the finding that shows it: `scripts/soak/neuron` runs it.
+#[tokio::test]
+#[ignore = "takes minutes"]
+async fn each_option_is_found() {
+    let limit = [("NEURON_RT_EXEC_TIMEOUT", "1")];
+    for (options, name, expected) in [
+        ("instance=trn2.48xlarge", "instance", json!("trn2.48xlarge")),
+        ("instance=inf2.48xlarge", "instance", json!("inf2.48xlarge")),
+        ("instance=trn3", "instance", json!("trn3")),
+        ("reversed=false", "reversed", json!(false)),
+        ("chlo=true", "chlo", json!(true)),
+        ("analysis=true", "analysis", json!(true)),
+        ("instance=trn1.32xlarge,any_count=true", "any_count", json!(true)),
+        ("instance=trn1.32xlarge", "any_count", json!(false)),
+        ("version_2=true", "version_2", json!(true)),
+        ("compiles_without_cores=true", "compiles_without_cores", json!(true)),
+        ("inexact=true", "inexact", json!(true)),
+        ("donation=ignored", "donation", json!("ignored")),
+        ("donation=garbage", "donation", json!("garbage")),
+        ("donation=refused", "donation", json!("refused")),
+        ("driver=2.29.0.0", "driver", json!("2.29.0.0")),
+        ("driver=2.26.0.0", "driver", json!("2.26.0.0")),
+        ("fail_status=1006,fail_at=2", "failure", json!("NRT 1006")),
+        ("hang_at=2", "failure", json!("NRT 5")),
+        ("memory_full_at=1", "failure", json!("NRT 4")),
+        ("compile_code=EOOM002", "failure", json!("NCC_EOOM002")),
+    ] {
+        let fails = name == "failure";
+        let more = ["--brief", "--without", if fails { "core_counts" } else { "jobs" }];
+        let more = [&more[..], &WITHOUT].concat();
+        let report = report(options, &more, if fails { &limit } else { &[] }).await;
+        assert_eq!(report["options"]["found"][name], expected, "{options}: {report}");
+    }
+    for (options, name, least) in
+        [("init_ms=700", "init_ms", 700), ("compile_ms=300", "compile_ms", 300)]
+    {
+        let more = [&["--without", "jobs"], &WITHOUT[..]].concat();
+        let report = report(options, &more, &[]).await;
+        assert!(report["options"]["found"][name].as_u64().unwrap() >= least, "{report}");
+    }
+}
+
+/// The whole report of all families: `scripts/soak/neuron` runs it.
+#[tokio::test]
+#[ignore = "takes minutes"]
+async fn a_whole_report_takes_less_than_ten_minutes() {
+    let start = Instant::now();
+    let report = report("compile_ms=100", &[], &[]).await;
+    assert_complete(&report);
+    check_jobs(&report["jobs"]["found"], 3, 20);
+    check_refusals(&report["refusals"]["found"]);
+    assert!(start.elapsed() < COMPLETE_WITHIN, "{:?}", start.elapsed());
 }

@@ -6,8 +6,10 @@ use traind_tests::{Draft, Host};
 
 use crate::installed;
 
-fn draft(host: &Host) -> Draft {
-    Draft::new(host, "tiny")
+const INSTANCE: &str = "trn1.2xlarge";
+
+fn draft(host: &Host, name: &str) -> Draft {
+    Draft::new(host, name)
         .set("resources.platform", "neuron")
         .set("model.config_overrides", "{num_hidden_layers: 1}")
         .set("train.max_steps", 3)
@@ -16,17 +18,18 @@ fn draft(host: &Host) -> Draft {
 }
 
 /// Runs a job that fails. Returns the failure and the number of attempts.
-async fn failed(host: &Host) -> (Failure, u32) {
-    let history = host.run(&draft(host)).await;
+async fn failed(host: &Host, name: &str) -> (Failure, u32) {
+    let history = host.run(&draft(host, name)).await;
     assert_eq!(history.job.state(), JobState::Failed, "{:?}", history.job);
     let cores = host.cores().await;
     assert!(cores.iter().all(|core| core.job_id.is_empty()), "{cores:?}");
     (history.job.failure.clone().unwrap(), history.job.attempt)
 }
 
-async fn check(options: &str, reason: &str, attempts: u32, parts: &[&str]) {
-    let host = installed::host(1, "trn1.2xlarge", options).await;
-    let (failure, found) = failed(&host).await;
+/// Runs a job with options of the twin; its folder has their name.
+async fn check(host: &Host, options: &str, reason: &str, attempts: u32, parts: &[&str]) {
+    installed::set_options(host, &format!("instance={INSTANCE},{options}"));
+    let (failure, found) = failed(host, &options.replace(['=', ','], "-")).await;
     assert_eq!((failure.reason.as_str(), found), (reason, attempts), "{options}: {failure:?}");
     for part in parts {
         assert!(failure.message.contains(part), "{options}: {failure:?}");
@@ -34,52 +37,80 @@ async fn check(options: &str, reason: &str, attempts: u32, parts: &[&str]) {
 }
 
 #[tokio::test]
-async fn statuses_of_the_runtime_name_core_meaning_and_remedy() {
+async fn failures_of_devices_and_settings_are_explained() {
+    let host = installed::host(1, INSTANCE, "").await;
     let core = "on ND 0:NC 0: ";
-    check(
-        "fail_status=1006,fail_at=3",
-        "INTERNAL",
-        1,
-        &["NRT 1006 (EXEC_OOB)", core, "outside of a tensor"],
-    )
-    .await;
-    let remedy = "NEURON_RT_ENABLE_DGE_NOTIFICATIONS=0";
-    check("fail_status=1204", "PLUGIN_INVALID", 1, &["NRT 1204", core, remedy]).await;
-    check("fail_status=1202", "DEVICE_FAILED", 2, &["NRT 1202", core, "replace the instance"])
-        .await;
-    let remedy = "per_device_train_batch_size";
-    check("memory_full_at=1", "OUT_OF_MEMORY", 1, &["NRT 4 (RESOURCE)", core, remedy]).await;
+    let parts = ["NRT 1006 (EXEC_OOB)", core, "outside of a tensor"];
+    check(&host, "fail_status=1006,fail_at=3", "INTERNAL", 1, &parts).await;
+    let parts = ["NRT 1202", core, "replace the instance"];
+    check(&host, "fail_status=1202", "DEVICE_FAILED", 2, &parts).await;
+    let parts = ["NRT 4 (RESOURCE)", core, "per_device_train_batch_size"];
+    check(&host, "memory_full_at=1", "OUT_OF_MEMORY", 1, &parts).await;
+    let parts = ["struct_size", "libneuronxla 3.0 or newer"];
+    check(&host, "version_2=true", "PLUGIN_INVALID", 1, &parts).await;
+    let parts = ["driver", "aws-neuronx-dkms"];
+    check(&host, "driver=2.26.5.0", "PLUGIN_INVALID", 1, &parts).await;
+}
+
+/// A compile takes minutes: a program that the compiler refused is refused at once when it comes again, until the file
+/// that remembers it is removed.
+#[tokio::test]
+async fn a_refused_program_is_not_compiled_again() {
+    let mut host = Host::cold(1);
+    installed::install(&mut host, INSTANCE, "");
+    // The sandbox leaves the compiler its run folder, and not `/tmp`.
+    for root in installed::folders(&host) {
+        host.add_options(&["--allow-root", root.to_str().unwrap()]);
+    }
+    host.start().await;
+    let started = host.path("twin/locks/compiling");
+    let parts =
+        ["NCC_EUOC002", "does not support", "At fault is dot_general of dot_general in embeddings"];
+    check(&host, "compile_code=EUOC002", "COMPILE_FAILED", 1, &parts).await;
+
+    installed::set_options(&host, &format!("instance={INSTANCE}"));
+    let (failure, attempts) = failed(&host, "again").await;
+    assert_eq!((failure.reason.as_str(), attempts), ("COMPILE_FAILED", 1), "{failure:?}");
+    for part in ["NCC_EUOC002", "was not started", ".refused", "At fault is dot_general"] {
+        assert!(failure.message.contains(part), "{failure:?}");
+    }
+    assert!(started.exists(), "the programs that try the device are compiled");
+
+    let executables = std::fs::read_dir(host.path("cache/executables")).unwrap().flatten();
+    let refused = executables
+        .map(|it| it.path())
+        .filter(|it| it.extension().is_some_and(|it| it == "refused"));
+    refused.for_each(|path| std::fs::remove_file(path).unwrap());
+    let history = host.complete(&draft(&host, "compiled")).await;
+    let run = host.path("state/jobs").join(&history.job.id);
+    assert!(run.join("log-neuron-cc.txt").is_file());
+    let names = std::fs::read_dir(run).unwrap().flatten().map(|it| it.file_name());
+    let left: Vec<_> = names.filter(|it| it.to_string_lossy().starts_with("neuronxcc-")).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[tokio::test]
 async fn a_step_that_waits_for_ever_ends_by_the_runtimes_limit() {
-    let mut host = installed::stopped_host(1, "trn1.2xlarge", "hang_at=2");
-    let mut variables = installed::environment(&host, "instance=trn1.2xlarge,hang_at=2");
-    variables.push(("NEURON_RT_EXEC_TIMEOUT".to_owned(), "1".to_owned()));
+    let mut host = installed::stopped_host(1, INSTANCE, "hang_at=2");
+    let options = format!("instance={INSTANCE},hang_at=2");
+    let mut variables = installed::environment(&host, &options);
+    variables.push(("NEURON_RT_EXEC_TIMEOUT".to_owned(), "0.05".to_owned()));
     host.set_environment(variables);
     host.start().await;
-    let (failure, attempts) = failed(&host).await;
+    let (failure, attempts) = failed(&host, "hangs").await;
     assert_eq!((failure.reason.as_str(), attempts), ("DEVICE_FAILED", 2));
     assert!(failure.message.contains("NRT 5 (TIMEOUT) on ND 0:NC 0"), "{failure:?}");
     assert!(failure.message.contains("NEURON_RT_EXEC_TIMEOUT"), "{failure:?}");
 }
 
-#[tokio::test]
-async fn settings_that_do_not_fit_end_a_job_at_once() {
-    let remedy = "libneuronxla 3.0 or newer";
-    check("version_2=true", "PLUGIN_INVALID", 1, &["struct_size", remedy]).await;
-    check("driver=2.26.5.0", "PLUGIN_INVALID", 1, &["driver", "aws-neuronx-dkms"]).await;
-    check("compile_code=EOOM002", "COMPILE_FAILED", 1, &["NCC_EOOM002", "per_device_train"]).await;
-}
-
 /// Another process holds the core, until it ends.
 #[tokio::test]
 async fn a_busy_core_is_tried_again() {
-    let host = installed::host(1, "trn1.2xlarge", "").await;
+    let host = installed::host(1, INSTANCE, "").await;
     std::fs::create_dir_all(host.path("twin/locks")).unwrap();
     let lock = std::fs::File::create(host.path("twin/locks/core0")).unwrap();
     lock.lock().unwrap();
-    let (failure, attempts) = failed(&host).await;
+    let (failure, attempts) = failed(&host, "busy").await;
     assert_eq!((failure.reason.as_str(), attempts), ("DEVICE_FAILED", 2), "{failure:?}");
     for part in ["NRT 4 (RESOURCE) on lnc0-lnc0", "neuron-ls"] {
         assert!(failure.message.contains(part), "{failure:?}");
@@ -90,10 +121,11 @@ async fn a_busy_core_is_tried_again() {
 #[tokio::test]
 #[ignore = "takes minutes"]
 async fn every_status_and_code_is_explained() {
+    let host = installed::host(1, INSTANCE, "").await;
     for code in traind_neuron::RUNTIME {
-        let options = format!("fail_status={}", code.status);
-        let host = installed::host(1, "trn1.2xlarge", &options).await;
-        let (failure, attempts) = failed(&host).await;
+        let options = format!("instance={INSTANCE},fail_status={}", code.status);
+        installed::set_options(&host, &options);
+        let (failure, attempts) = failed(&host, code.name).await;
         assert_eq!(attempts, 1 + u32::from(code.cause.may_pass()), "{failure:?}");
         let name = format!("NRT {} ({}) on ND 0:NC 0", code.status, code.name);
         for part in [name.as_str(), code.meaning, code.remedy] {
@@ -103,8 +135,8 @@ async fn every_status_and_code_is_explained() {
     // Others are prefixes of codes.
     for code in traind_neuron::COMPILER.iter().filter(|code| code.code.len() == 7) {
         let options = format!("compile_code={}", code.code);
-        let host = installed::cold_host(1, "trn1.2xlarge", &options).await;
-        let (failure, attempts) = failed(&host).await;
+        let host = installed::cold_host(1, INSTANCE, &options).await;
+        let (failure, attempts) = failed(&host, code.code).await;
         assert_eq!((failure.reason.as_str(), attempts), ("COMPILE_FAILED", 1), "{failure:?}");
         for part in [code.code, code.meaning, code.remedy] {
             assert!(failure.message.contains(part), "{part}: {failure:?}");

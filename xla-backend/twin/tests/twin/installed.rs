@@ -21,6 +21,16 @@ pub(crate) fn plugin() -> PathBuf {
     newest.max().expect("no libtraind_twin.so: cargo build -p traind-twin").1
 }
 
+/// The folders of a host, and of the programs and the plugin that the twin consists of.
+pub(crate) fn folders(host: &Host) -> [PathBuf; 3] {
+    let inner = fs::canonicalize(host.plugin()).unwrap();
+    [
+        host.path(""),
+        inner.parent().unwrap().to_owned(),
+        Path::new(PROGRAM).parent().unwrap().to_owned(),
+    ]
+}
+
 /// A host with cores of the twin and a running daemon. Tests share compiled programs.
 pub(crate) async fn host(cores: u32, instance: &str, options: &str) -> Host {
     set_up(Host::prepared(cores), instance, options).await
@@ -33,7 +43,9 @@ pub(crate) async fn cold_host(cores: u32, instance: &str, options: &str) -> Host
 
 /// The same without a running daemon.
 pub(crate) fn stopped_host(cores: u32, instance: &str, options: &str) -> Host {
-    install(Host::prepared(cores), instance, options)
+    let mut host = Host::prepared(cores);
+    install(&mut host, instance, options);
+    host
 }
 
 /// Checks that the compiler's stand-in accepted the programs of a job, where they were not compiled before.
@@ -43,13 +55,19 @@ pub(crate) fn assert_compiled(host: &Host, history: &History) {
     assert!(!is_new || log.contains("Compiler status PASS"), "{log}");
 }
 
-async fn set_up(host: Host, instance: &str, options: &str) -> Host {
-    let mut host = install(host, instance, options);
+/// Gives the twin other options, from the next process on.
+pub(crate) fn set_options(host: &Host, options: &str) {
+    fs::write(host.path("twin/options"), options).unwrap();
+}
+
+async fn set_up(mut host: Host, instance: &str, options: &str) -> Host {
+    install(&mut host, instance, options);
     host.start().await;
     host
 }
 
-fn install(mut host: Host, instance: &str, options: &str) -> Host {
+/// Installs the twin for the host's daemon, from its next start on.
+pub(crate) fn install(host: &mut Host, instance: &str, options: &str) {
     let tools = host.path("twin/bin");
     fs::create_dir_all(&tools).unwrap();
     for name in ["neuronx-cc", "neuron-ls", "neuron-monitor"] {
@@ -63,7 +81,9 @@ fn install(mut host: Host, instance: &str, options: &str) -> Host {
         .env("TRAIND_TWIN_OPTIONS", &options)
         .status();
     assert!(status.unwrap().success());
-    host.set_environment(environment(&host, &options));
+    set_options(host, &options);
+    let file = format!("@{}", host.path("twin/options").display());
+    host.set_environment(environment(host, &file));
     let driver = sysfs.join("version");
     host.add_options(&[
         "--platform=neuron",
@@ -71,7 +91,6 @@ fn install(mut host: Host, instance: &str, options: &str) -> Host {
         &format!("--neuron-tools={}", tools.display()),
         &format!("--neuron-driver={}", driver.display()),
     ]);
-    host
 }
 
 /// The variables of the twin on a host.

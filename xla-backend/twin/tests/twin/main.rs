@@ -6,6 +6,7 @@
 mod contact;
 mod failures;
 mod families;
+mod hosts;
 mod installed;
 mod jobs;
 mod product;

@@ -22,7 +22,7 @@ async fn assert_no_core_is_held(host: &Host) {
     assert!(cores.iter().all(|core| core.job_id.is_empty()), "{cores:?}");
 }
 
-/// Killed with its runner, then drained with the daemon: the bits are those of an undisturbed job.
+/// Shown by `traind cores`, killed with its runner, then drained with the daemon: the bits are those of an undisturbed job.
 #[tokio::test]
 async fn a_killed_and_drained_job_ends_with_the_same_bits() {
     let mut host = installed::host(1, "trn1.2xlarge", "").await;
@@ -34,6 +34,9 @@ async fn a_killed_and_drained_job_ends_with_the_same_bits() {
     let drained = host.gate("disturbed", 5);
     let job = host.create(&disturbed).await.unwrap();
     host.until_at(&job.id, &killed).await;
+    let cores = host.cli(disturbed.folder(), &["cores"]);
+    assert_eq!(cores.code, Some(0), "{cores:?}");
+    assert!(cores.stdout.contains("Trainium1") && cores.stdout.contains(&job.id), "{cores:?}");
     let saved = disturbed.path("out/checkpoint-2/manifest.json");
     traind_tests::until("the checkpoint is whole", || saved.exists()).await;
     assert!(host.kill_runner(&job.id, 1));
@@ -51,23 +54,9 @@ async fn a_killed_and_drained_job_ends_with_the_same_bits() {
     assert_no_core_is_held(&host).await;
 }
 
-#[tokio::test]
-async fn cores_of_a_running_job_are_shown() {
-    let host = installed::host(2, "trn1.2xlarge", "").await;
-    let draft = draft(&host, "shown");
-    let gate = host.gate("shown", 2);
-    let job = host.create(&draft).await.unwrap();
-    host.until_at(&job.id, &gate).await;
-    let cores = host.cli(draft.folder(), &["cores"]);
-    assert_eq!(cores.code, Some(0), "{cores:?}");
-    assert!(cores.stdout.contains("Trainium1") && cores.stdout.contains(&job.id), "{cores:?}");
-    gate.open();
-    host.watch(&job.id).await;
-}
-
-#[tokio::test]
-async fn the_doctor_executes_the_compiler() {
-    let host = installed::host(1, "trn1.2xlarge", "").await;
+#[test]
+fn the_doctor_executes_the_compiler() {
+    let host = installed::stopped_host(1, "trn1.2xlarge", "");
     let mut command = host.traind();
     command.args(["doctor", "--platform", "neuron"]);
     command.envs(installed::environment(&host, "instance=trn1.2xlarge"));

@@ -46,13 +46,20 @@ fn the_compiler_refuses_with_codes_and_statuses() {
 
 #[tokio::test]
 async fn the_daemon_finds_the_cores_of_all_instances() {
-    for (instance, cores, device) in [
-        ("trn1.2xlarge", 2, "Trainium1"),
-        ("trn1.32xlarge", 32, "Trainium1"),
-        ("trn2.48xlarge", 64, "Trainium2"),
-        ("trn3", 16, "Trainium3"),
+    let one = || ("NEURON_LOGICAL_NC_CONFIG".to_owned(), "1".to_owned());
+    for (instance, is_physical, cores, device) in [
+        ("trn1.2xlarge", false, 2, "Trainium1"),
+        ("trn1.32xlarge", false, 32, "Trainium1"),
+        ("inf2.48xlarge", false, 24, "Inferentia2"),
+        ("trn2.48xlarge", false, 64, "Trainium2"),
+        ("trn2.3xlarge", true, 8, "Trainium2"),
+        ("trn3", false, 16, "Trainium3"),
     ] {
-        let host = installed::host(cores, instance, "").await;
+        let mut host = installed::stopped_host(cores, instance, "");
+        let mut variables = installed::environment(&host, &format!("instance={instance}"));
+        variables.extend(is_physical.then(one));
+        host.set_environment(variables);
+        host.start().await;
         let found = host.cores().await;
         assert_eq!(found.len() as u32, cores, "{instance}");
         assert!(found.iter().all(|core| core.device.contains(device)), "{found:?}");

@@ -16,8 +16,8 @@ mod neuron;
 #[cfg(test)]
 mod tests;
 
-pub(super) use neuron::check_selection;
 pub(crate) use neuron::standalone_environment as neuron_standalone_environment;
+pub(super) use neuron::{check_selection, compile_environment as neuron_compile_environment};
 
 const PASSED: &[&str] = &[
     "GLIBC_TUNABLES",

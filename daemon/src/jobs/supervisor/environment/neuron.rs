@@ -3,7 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use traind_neuron::{CLIENT_API, CompilerFlags, InstalledCompiler, ROOT_COMM_PORT, Version};
+use traind_neuron::{
+    CLIENT_API, CompilerFlags, Generation, InstalledCompiler, ROOT_COMM_PORT, Version,
+};
 
 /// Limit on a step, since a collective waits for ever if one of its cores is lost.
 const EXEC_TIMEOUT_SECONDS: &str = "600";
@@ -94,6 +96,17 @@ pub(crate) fn standalone_environment(cache_dir: &Path, seed: u64) -> Assigned {
     variables
 }
 
+/// Variables by which the plugin compiles for so many cores of a device without having them, as far as it can.
+pub(in crate::jobs::supervisor) fn compile_environment(device: &str, cores: usize) -> Assigned {
+    let target = Generation::of_device(device)
+        .map(|generation| ("NEURON_PLATFORM_TARGET_OVERRIDE", generation.target().into()));
+    let others = [
+        ("NEURON_FORCE_PJRT_PLUGIN_REGISTRATION", "1".into()),
+        ("NEURON_RT_NUM_CORES", cores.to_string().into()),
+    ];
+    target.into_iter().chain(others).collect()
+}
+
 /// Parses "0-3" or "0-1,4".
 fn parse_ranges(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
@@ -141,6 +154,18 @@ mod tests {
         assert_eq!(check_selection(&[0, 1], Some(OsStr::new("4-7"))), Ok(()));
         let error = check_selection(&[0, 1, 2], Some(OsStr::new("0,2,4"))).unwrap_err();
         assert!(error.contains("0,2,4") && error.contains("NEURON_RT_VISIBLE_CORES"), "{error}");
+    }
+
+    #[test]
+    fn programs_are_compiled_for_the_hosts_device_without_its_cores() {
+        let found = compile_environment("Trainium2", 4);
+        let expected = [
+            ("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2".into()),
+            ("NEURON_FORCE_PJRT_PLUGIN_REGISTRATION", "1".into()),
+            ("NEURON_RT_NUM_CORES", "4".into()),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(compile_environment("neuron", 1).len(), 2);
     }
 
     #[test]
