@@ -178,7 +178,8 @@ struct RemoveGroup(Tree);
 impl Drop for RemoveGroup {
     fn drop(&mut self) {
         let tree = self.0.clone();
-        tokio::task::spawn_blocking(move || {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn_blocking(move || {
             if let Err(error) = tree.kill() {
                 tracing::debug!(%error, "kill what a preparation left behind");
             }
