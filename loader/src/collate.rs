@@ -149,6 +149,10 @@ impl Collator {
         epoch: u64,
         padded: PaddedLengths,
     ) -> Result<Vec<Option<RowData<'_>>>> {
+        if self.set.has_sequences() {
+            let sequences = self.set.sequences(row)?.into_iter();
+            return Ok(sequences.map(|ids| Some(self.sequence(row, ids, padded))).collect());
+        }
         let first = self.row(row, epoch, padded)?;
         if self.set.sequences_per_row() == 1 {
             return Ok(vec![Some(first)]);

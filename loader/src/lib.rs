@@ -69,9 +69,9 @@ pub use source::{
 };
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
-    Answer, CausalLm, DecoderStart, Dpo, ImageClassification, MaskedLm, PackingStrategy,
-    QuestionAnswering, Seq2SeqLm, SequenceClassification, Sft, TaskSpec, TextColumn,
-    TokenClassification, Tokenized,
+    Answer, CausalLm, DecoderStart, Dpo, Embedding, EmbeddingLabel, ImageClassification, MaskedLm,
+    PackingStrategy, QuestionAnswering, Seq2SeqLm, SequenceClassification, Sft, TaskSpec,
+    TextColumn, TokenClassification, Tokenized,
 };
 pub use tokenize::{
     Encoded, ExtendedTokenizer, HuggingFaceTokenizer, ModelInputs, NewTokens, NoTokenizer,

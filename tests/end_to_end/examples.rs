@@ -140,6 +140,19 @@ fn examples() -> Vec<Example> {
                 ("data/pairs-dev.jsonl", jsonl(2, EVAL_ROWS, row)),
             ]
         }),
+        Example::new("embeddings", "bert-sequence-classification", {
+            let row = |text: String, _| {
+                let (question, answer) = text.split_once(' ').unwrap();
+                json!({"question": question, "answer": answer})
+            };
+            vec![
+                ("data/questions.jsonl", jsonl(1, TRAIN_ROWS, row)),
+                ("data/questions-dev.jsonl", jsonl(2, EVAL_ROWS, row)),
+            ]
+        }),
+        Example::new("embed", "distilbert-masked-lm", {
+            vec![("data/texts.jsonl", jsonl(1, EVAL_ROWS, |text, _| json!({"text": text})))]
+        }),
         Example::new("divided-layers", "llama-causal-lm", {
             vec![("data/train.jsonl", lines(1, TRAIN_ROWS, [("text", "text")]))]
         }),

@@ -3,6 +3,8 @@
 //!
 //! Imports `error` alone.
 
+pub(crate) mod embedding;
+
 use traind_job_file::{
     AttnImplementation, CorePlacement, Dpo, DpoDivergence, DpoLoss, JobFile, Optim, PeftBias, Train,
 };
@@ -161,6 +163,8 @@ fn forward_config(job: &JobFile) -> ForwardConfig {
         compute_dtype: compute_dtype(train),
         label_smoothing: train.label_smoothing_factor,
         preference: preference(job),
+        // Known with the data: see `embedding::objective`.
+        embedding: None,
         dropout: !(job.has_reference() && job.dpo.disable_dropout),
         gradient_checkpointing: train.gradient_checkpointing,
         embedding_noise: train.neftune_noise_alpha.is_some_and(|alpha| alpha > 0.0),

@@ -17,6 +17,7 @@ mod demo;
 mod doctor;
 mod drain;
 mod dry_run;
+mod embed;
 mod exit;
 mod fork;
 mod gc;
@@ -90,6 +91,7 @@ enum Command {
     Init(init::Init),
     Convert(convert::Convert),
     ConvertWeights(convert_weights::ConvertWeights),
+    Embed(embed::Embed),
     Generate(generate::Generate),
     Plan(plan::Plan),
     Ls(ls::Ls),
@@ -186,6 +188,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Init(init) => init.run(),
             Command::Convert(convert) => convert.run(),
             Command::ConvertWeights(convert) => convert.run(),
+            Command::Embed(embed) => embed.run(),
             Command::Generate(generate) => generate.run(global).await,
             Command::Submit(submit) => submit.run(global).await,
             Command::Fork(fork) => fork.run(global).await,

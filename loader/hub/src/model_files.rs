@@ -22,6 +22,14 @@ pub const TOKENIZER_FILES: &[&str] = &[
     "additional_chat_templates/tool_use.jinja",
 ];
 
+/// What sentence-transformers has beside a model that embeds texts.
+const SENTENCE_FILES: [&str; 4] = [
+    "modules.json",
+    "1_Pooling/config.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+];
+
 pub(crate) const CONFIG: &str = "config.json";
 /// Any of them makes a tokenizer, or else an image processor.
 const PROCESSORS: [&str; 4] = ["tokenizer.json", "vocab.txt", "vocab.json", PREPROCESSOR_CONFIG];
@@ -49,7 +57,8 @@ pub(crate) fn listed(revision: &Revision, with_weights: bool) -> Result<Vec<&str
         });
     }
     let others = TOKENIZER_FILES.iter().copied();
-    let others = others.chain([GENERATION_CONFIG, PREPROCESSOR_CONFIG]).chain(weights);
+    let others =
+        others.chain([GENERATION_CONFIG, PREPROCESSOR_CONFIG]).chain(SENTENCE_FILES).chain(weights);
     Ok([CONFIG].into_iter().chain(others.filter(|name| has(name))).collect())
 }
 

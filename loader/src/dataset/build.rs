@@ -188,6 +188,7 @@ impl<'source> Builder<'source> {
         if let Some(target) = &example.target {
             self.rows.push_target(target.len() as u32);
         }
+        self.rows.push_sequences(&example.sequence_lengths);
         self.tokens.push(&example)?;
         example.label.map_or(Ok(()), |label| self.targets.push(label))
     }

@@ -33,6 +33,7 @@ const MANIFEST: &str = "manifest";
 const STARTS: &str = "starts.u64";
 const LENGTHS: &str = "lengths.u32";
 const TARGET_LENGTHS: &str = "target_lengths.u32";
+const SEQUENCE_LENGTHS: &str = "sequence_lengths.u32";
 const SOURCE_ROWS: &str = "source_rows.u32";
 const CLASSES: &str = "classes.i32";
 const CLASS_ENDS: &str = "class_ends.u64";
@@ -125,6 +126,7 @@ impl Cache {
             starts: self.read_array(&manifest, STARTS)?,
             lengths: self.read_array(&manifest, LENGTHS)?,
             target_lengths: self.read_optional(&manifest, TARGET_LENGTHS)?,
+            sequence_lengths: self.read_optional(&manifest, SEQUENCE_LENGTHS)?,
             source_rows: self.read_array(&manifest, SOURCE_ROWS)?,
         };
         let labels = self.read_labels(&manifest)?;
@@ -239,6 +241,9 @@ fn write_entry(folder: &Path, built: &Built) -> Result<()> {
     arrays.push(write_whole(folder, LENGTHS, &set.rows.lengths)?);
     if let Some(lengths) = set.target_lengths() {
         arrays.push(write_whole(folder, TARGET_LENGTHS, lengths)?);
+    }
+    if !set.rows.sequence_lengths.is_empty() {
+        arrays.push(write_whole(folder, SEQUENCE_LENGTHS, &set.rows.sequence_lengths)?);
     }
     arrays.push(write_whole(folder, SOURCE_ROWS, &set.rows.source_rows)?);
     match &set.labels {

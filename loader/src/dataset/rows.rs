@@ -12,6 +12,8 @@ pub(super) struct Rows {
     pub(super) lengths: Vec<u32>,
     /// The tokens of each row's target, which stand behind the row; empty where rows have none.
     pub(super) target_lengths: Vec<u32>,
+    /// The tokens of each sequence of each row, row by row; empty where a row is one sequence.
+    pub(super) sequence_lengths: Vec<u32>,
     /// Rows of all files taken together.
     pub(super) source_rows: Vec<u32>,
 }
@@ -30,6 +32,17 @@ impl Rows {
     /// Gives the row that was pushed last a target.
     pub(super) fn push_target(&mut self, length: u32) {
         self.target_lengths.push(length);
+    }
+
+    /// Gives the row that was pushed last its sequences.
+    pub(super) fn push_sequences(&mut self, lengths: &[u32]) {
+        self.sequence_lengths.extend(lengths);
+    }
+
+    /// The tokens of each sequence of a row; none where rows are one sequence.
+    pub(super) fn sequences(&self, row: usize) -> &[u32] {
+        let count = self.sequence_lengths.len() / self.len().max(1);
+        &self.sequence_lengths[row * count..(row + 1) * count]
     }
 
     /// Gives a row that has none yet the tokens of `example`, which lie at `start`.
@@ -65,6 +78,13 @@ impl Rows {
         self.starts.partition_point(|&start| start <= token).saturating_sub(1)
     }
 
+    /// Returns true if the sequences of a row are all of its tokens.
+    fn fits_sequences(&self, row: usize) -> bool {
+        let sequences = self.sequences(row);
+        let tokens: u64 = sequences.iter().copied().map(u64::from).sum();
+        sequences.is_empty() || tokens == u64::from(self.lengths[row])
+    }
+
     pub(super) fn select(&self, rows: &[usize]) -> Self {
         Self {
             starts: of_rows(&self.starts, rows),
@@ -73,6 +93,7 @@ impl Rows {
                 true => Vec::new(),
                 false => of_rows(&self.target_lengths, rows),
             },
+            sequence_lengths: rows.iter().flat_map(|&row| self.sequences(row)).copied().collect(),
             source_rows: of_rows(&self.source_rows, rows),
         }
     }
@@ -88,6 +109,8 @@ impl Rows {
         self.lengths.len() == self.len()
             && self.source_rows.len() == self.len()
             && (self.target_lengths.is_empty() || self.target_lengths.len() == self.len())
+            && self.sequence_lengths.len().is_multiple_of(self.len().max(1))
+            && (0..self.len()).all(|row| self.fits_sequences(row))
             && (0..self.len()).all(inside)
             && self.source_rows.iter().all(|&row| u64::from(row) < file_rows)
     }

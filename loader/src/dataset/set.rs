@@ -127,8 +127,37 @@ impl TokenizedSet {
         self.task.preprocessor().sequences_per_row()
     }
 
+    /// The columns of texts to embed, in their order; none of other tasks.
+    pub fn text_columns(&self) -> &[String] {
+        match &self.task {
+            TaskSpec::Embedding(task) => &task.texts,
+            _ => &[],
+        }
+    }
+
+    /// Whether rows have several sequences, which stand one behind the other.
+    pub(crate) fn has_sequences(&self) -> bool {
+        !self.rows.sequence_lengths.is_empty()
+    }
+
+    /// The tokens of each sequence of a row.
+    pub fn sequences(&self, row: usize) -> Result<Vec<Vec<u32>>> {
+        let mut ids = self.input_ids(row)?;
+        let lengths = self.rows.sequences(row);
+        let mut sequences = Vec::with_capacity(lengths.len().max(1));
+        for &length in lengths.iter().skip(1).rev() {
+            sequences.push(ids.split_off(ids.len() - length as usize));
+        }
+        sequences.push(ids);
+        sequences.reverse();
+        Ok(sequences)
+    }
+
     /// The positions that a row takes: those of its longest sequence.
     pub fn positions(&self, row: usize) -> u32 {
+        if let Some(&longest) = self.rows.sequences(row).iter().max() {
+            return longest;
+        }
         let second = match self.sequences_per_row() {
             1 => 0,
             _ => self.target_lengths().map_or(0, |lengths| lengths[row]),

@@ -5,6 +5,7 @@
 //! every core, a new order each epoch) and adds two: the global batch does not depend on the number
 //! of cores, and no row is repeated to fill the last batch.
 
+mod apart;
 mod axis;
 mod gather;
 mod order;
@@ -21,6 +22,7 @@ pub use gather::GatherInOrder;
 pub use plan::{BatchPlan, EpochPlan, ScheduledBatch};
 
 use crate::{BatchAxis, BatchSizes, LengthBudget, LengthLadder};
+use apart::RowTexts;
 use axis::PaddedAxis;
 
 /// The order of the rows (`train_sampling_strategy`).
@@ -59,6 +61,8 @@ pub struct Sampler {
     config: SamplerConfig,
     /// The axes that batches are padded along; rows are ordered by their lengths along the first.
     axes: Vec<PaddedAxis>,
+    /// The texts of each row, no two of which may be equal within a batch.
+    texts: Option<RowTexts>,
 }
 
 impl Sampler {
@@ -81,7 +85,7 @@ impl Sampler {
             return Err(SamplerError::NothingLeft { rows, global_batch });
         }
         let axes = vec![PaddedAxis::new(BatchAxis::Positions, lengths, ladder)?];
-        Ok(Self { config, axes })
+        Ok(Self { config, axes, texts: None })
     }
 
     /// The same sampler for rows that also have `lengths` along another axis. Fails on a row
@@ -98,6 +102,17 @@ impl Sampler {
             return Err(SamplerError::TooFewValues { found, rows });
         }
         self.axes.push(axis);
+        Ok(self)
+    }
+
+    /// The same sampler, which puts rows with a text in common into different batches as far as there are enough others.
+    /// `texts` has as many numbers for each row, which are equal where texts are. Fails where a row has none.
+    pub fn without_duplicates(mut self, texts: Arc<[u64]>) -> Result<Self, SamplerError> {
+        let (found, rows) = (texts.len(), self.rows());
+        if found < rows || !found.is_multiple_of(rows) {
+            return Err(SamplerError::TooFewValues { found, rows });
+        }
+        self.texts = Some(RowTexts::new(texts, rows));
         Ok(self)
     }
 
@@ -208,6 +223,9 @@ impl Sampler {
     /// The rows of an epoch in the order of its batches, without those that it leaves out.
     fn order(&self, epoch: u64) -> Vec<u32> {
         let mut order = order::epoch_order(self, epoch);
+        if let Some(texts) = &self.texts {
+            order = texts.apart(&order, self.config.global_batch());
+        }
         order.truncate(self.batches_per_epoch() * self.config.global_batch());
         order
     }

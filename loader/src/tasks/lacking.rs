@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Dpo, QuestionAnswering, Seq2SeqLm, SequenceClassification, Sft, TaskSpec};
+use super::{Dpo, Embedding, QuestionAnswering, Seq2SeqLm, SequenceClassification, Sft, TaskSpec};
 use crate::Value;
 use crate::layouts::Layouts;
 use crate::source::Row;
@@ -50,6 +50,7 @@ impl TaskSpec {
             Self::Seq2SeqLm(task) => column_without_text(task, row).map(left_out),
             Self::Sft(task) => lack_of_sft(task, row),
             Self::Dpo(task) => column_without_answer(task, row).map(left_out),
+            Self::Embedding(task) => lack_of_embedding(task, row),
             // Rows without words, tokens or image are errors.
             Self::TokenClassification(_) | Self::Tokenized(_) | Self::ImageClassification(_) => {
                 None
@@ -99,6 +100,15 @@ fn lack_of_sft<'a>(task: &'a Sft, row: &Row<'_>) -> Option<Lack<'a>> {
     let is_text = task.layouts.is_none() && !has(&task.prompt) && !has(&task.messages);
     (is_text && is_empty(row, &task.text))
         .then_some(Lack { column: &task.text, is_left_out: false })
+}
+
+/// A row with a text that is missing would be no pair.
+fn lack_of_embedding<'a>(task: &'a Embedding, row: &Row<'_>) -> Option<Lack<'a>> {
+    let find = |lacks: fn(&Row<'_>, &str) -> bool| {
+        task.texts.iter().map(String::as_str).find(|column| lacks(row, column))
+    };
+    let missing = find(is_null).map(|column| Lack { column, is_left_out: true });
+    missing.or_else(|| find(is_empty).map(|column| Lack { column, is_left_out: false }))
 }
 
 /// A prompt may be missing where both answers are conversations, which then begin with it.

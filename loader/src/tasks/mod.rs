@@ -4,6 +4,7 @@
 
 mod causal_lm;
 mod dpo;
+mod embedding;
 mod image_classification;
 mod lacking;
 mod masked_lm;
@@ -20,6 +21,7 @@ use serde::Serialize;
 
 pub use causal_lm::CausalLm;
 pub use dpo::Dpo;
+pub use embedding::{Embedding, EmbeddingLabel};
 pub use image_classification::ImageClassification;
 pub(crate) use lacking::{Lack, LackingRows};
 pub use masked_lm::MaskedLm;
@@ -50,6 +52,7 @@ pub enum TaskSpec {
     Seq2SeqLm(Seq2SeqLm),
     Sft(Sft),
     Dpo(Dpo),
+    Embedding(Embedding),
     ImageClassification(ImageClassification),
     /// Another task, whose rows are tokenized already: see [`TaskSpec::for_columns`].
     Tokenized(Tokenized),
@@ -66,6 +69,7 @@ impl TaskSpec {
             Self::Seq2SeqLm(task) => task,
             Self::Sft(task) => task,
             Self::Dpo(task) => task,
+            Self::Embedding(task) => task,
             Self::ImageClassification(task) => task,
             Self::Tokenized(task) => task,
         }
@@ -73,6 +77,9 @@ impl TaskSpec {
 
     /// The task for files with the columns `available`, whose rows may be tokenized already.
     pub fn for_columns(&self, available: &[String]) -> Self {
+        if let Self::Embedding(task) = self {
+            return Self::Embedding(task.for_columns(available));
+        }
         Tokenized::of(self, available).map_or_else(|| self.clone(), Self::Tokenized)
     }
 
@@ -156,8 +163,8 @@ pub(crate) trait Preprocessor: Sync {
         None
     }
 
-    /// The sequences that a model reads of a row, each as a row of its own: 2 where the target is
-    /// one, with token labels of its own.
+    /// The sequences that a model reads of a row, each as a row of its own: those of its example, or 2 where the
+    /// target is one, with token labels of its own.
     fn sequences_per_row(&self) -> usize {
         1
     }
@@ -239,6 +246,9 @@ pub(crate) struct SetContext<'set> {
 pub(crate) struct Example {
     pub(crate) encoded: Encoded,
     pub(crate) label: Option<RowLabel>,
+    /// The tokens of each of its sequences, which stand one behind the other in `encoded`. All examples of a set have
+    /// as many, and none where an example is one sequence.
+    pub(crate) sequence_lengths: Vec<u32>,
     /// The tokens of a text to write. All examples of a set have one, or none has.
     pub(crate) target: Option<Vec<u32>>,
     /// The part of each token in its word, for masking: see `masked_lm.rs`.

@@ -22,6 +22,13 @@ pub const MODEL_CARD: &str = "README.md";
 
 pub(crate) const ADAPTER_CONFIG: &str = "adapter_config.json";
 const ADAPTER_FILES: [&str; 2] = [ADAPTER_CONFIG, "adapter_model.safetensors"];
+/// What sentence-transformers reads beside a model that embeds texts.
+const SENTENCE_FILES: [&str; 4] = [
+    "modules.json",
+    "1_Pooling/config.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+];
 const STATE_FILES: [&str; 2] = ["trainer_state.json", "loss_curve.svg"];
 const RESULTS: [&str; 5] = [
     "predictions.parquet",
@@ -68,6 +75,7 @@ pub(crate) fn is_written(name: &str) -> bool {
         || is_state(name)
         || is_result(name)
         || is_copied(name)
+        || SENTENCE_FILES.contains(&name)
         || name == MODEL_CARD
 }
 

@@ -41,6 +41,10 @@ pub use schema::columns::{CastType, Columns};
 pub use schema::data::{Data, LabelFormat, OnBadLines, PackingStrategy, Quoting};
 pub use schema::data_set::DataSet;
 pub use schema::dpo::{Dpo, DpoDivergence, DpoLoss};
+pub use schema::embedding::{
+    BatchSampler, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss,
+    EmbeddingSimilarity, PartitionMode, PoolingMode,
+};
 pub use schema::generation::GenerationConfig;
 pub use schema::kubernetes::{Kubernetes, TaintEffect, Toleration, TolerationOperator};
 pub use schema::layout::{

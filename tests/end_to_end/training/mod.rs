@@ -5,6 +5,7 @@ mod adapters;
 mod arguments;
 mod data_parallel;
 mod dpo;
+mod embeddings;
 mod evaluation;
 mod fsdp;
 mod kernels;

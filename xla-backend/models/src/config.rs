@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::config_aliases;
 use crate::error::{Error, Result};
+use crate::sentence::SentenceModules;
 
 const FILE_NAME: &str = "config.json";
 /// The default of transformers for a config without labels.
@@ -20,6 +21,7 @@ pub struct ModelConfig {
     /// The tokenizer's padding token.
     padding_token: Option<usize>,
     pixel_normalization: PixelNormalization,
+    sentence_modules: SentenceModules,
     /// The rows of the stored embeddings, where the model has more.
     stored_vocab_size: Option<usize>,
 }
@@ -65,6 +67,7 @@ impl ModelConfig {
             overridden: Vec::new(),
             padding_token: None,
             pixel_normalization: PixelNormalization::default(),
+            sentence_modules: SentenceModules::default(),
             stored_vocab_size: None,
         }
     }
@@ -131,6 +134,16 @@ impl ModelConfig {
     /// Sets how the image processor normalizes pixels.
     pub fn set_pixel_normalization(&mut self, normalization: PixelNormalization) {
         self.pixel_normalization = normalization;
+    }
+
+    /// Sets what follows the last layer of a model that embeds texts.
+    pub fn set_sentence_modules(&mut self, modules: SentenceModules) {
+        self.sentence_modules = modules;
+    }
+
+    /// What follows the last layer of a model that embeds texts.
+    pub fn sentence_modules(&self) -> &SentenceModules {
+        &self.sentence_modules
     }
 
     pub(crate) fn pixel_normalization(&self) -> PixelNormalization {

@@ -10,6 +10,7 @@
 //!   body, which reads tokens, with a head, which answers a task.
 //! - [`optimizers`], [`clip`], [`lr_schedules`]: one update.
 //! - [`parameter_shards`]: parameters of which each core stores a part.
+//! - [`sentence`]: sentence-transformers' files of models that embed texts.
 //! - [`tensor_parallel`]: the division of layers over cores.
 //! - [`tuning`]: what of a model is trained: frozen parameters, adapters.
 //! - [`weights`]: loading, initializing and saving by Hugging Face's names.
@@ -41,6 +42,7 @@ pub mod optimizers;
 pub mod parameter_shards;
 pub mod parameters;
 pub mod registry;
+pub mod sentence;
 mod seq2seq;
 pub mod tasks;
 pub mod tensor_parallel;

@@ -200,6 +200,8 @@ pub struct ParameterPath<'a> {
     trainable: bool,
     partial_gradient: PartialGradient,
     stage: Stage,
+    /// The module whose name parameters lack: that of the model without a head.
+    base: Option<&'static str>,
 }
 
 impl<'a> ParameterPath<'a> {
@@ -211,14 +213,20 @@ impl<'a> ParameterPath<'a> {
             trainable: true,
             partial_gradient: PartialGradient::Never,
             stage: Stage::Head,
+            base: None,
         }
     }
 
     /// The submodule `name`, which may itself be dotted.
     pub fn at(&mut self, name: &str) -> ParameterPath<'_> {
         let prefix = if name.is_empty() { self.prefix.clone() } else { self.name_of(name) };
-        let ParameterPath { trainable, partial_gradient, stage, .. } = *self;
-        ParameterPath { specs: self.specs, prefix, trainable, partial_gradient, stage }
+        let ParameterPath { trainable, partial_gradient, stage, base, .. } = *self;
+        ParameterPath { specs: self.specs, prefix, trainable, partial_gradient, stage, base }
+    }
+
+    /// The tree of a model without a head, in which no parameter's name begins with that of the module `base`.
+    pub fn as_base_model(self, base: &'static str) -> ParameterPath<'a> {
+        ParameterPath { base: Some(base), ..self }
     }
 
     /// The module with its parameters frozen.
@@ -301,7 +309,10 @@ impl<'a> ParameterPath<'a> {
     }
 
     fn name_of(&self, name: &str) -> String {
-        if self.prefix.is_empty() { name.to_owned() } else { format!("{}.{name}", self.prefix) }
+        let prefix = &self.prefix;
+        let name = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+        let below = |base| name.strip_prefix(base)?.strip_prefix('.');
+        self.base.and_then(below).map(str::to_owned).unwrap_or(name)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The lengths that rows are cut and padded to.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use traind_job_file::JobFile;
+use traind_job_file::{BatchSampler, JobFile};
 use traind_loader::{
     BatchAxis, HuggingFaceTokenizer, LengthBudget, LengthLadder, PadTo, Padding, PaddingSide,
     Sampler, SamplerConfig, TokenizedSet,
@@ -102,6 +103,28 @@ pub(crate) fn sampler(
         }
         _ => Ok(sampler),
     }
+}
+
+/// The sampler of rows to train on, which puts equal texts into different batches where the job asks for it.
+pub(crate) fn train_sampler(
+    job: &JobFile,
+    config: SamplerConfig,
+    set: &TokenizedSet,
+    ladders: &RowLadders,
+) -> RunResult<Sampler> {
+    let sampler = sampler(config, set, ladders)?;
+    if job.embedding.batch_sampler != BatchSampler::NoDuplicates || !job.train.do_train {
+        return Ok(sampler);
+    }
+    let mut texts = Vec::with_capacity(set.len() * set.sequences_per_row());
+    for row in 0..set.len() {
+        texts.extend(set.sequences(row)?.iter().map(|ids| {
+            let mut hasher = DefaultHasher::new();
+            ids.hash(&mut hasher);
+            hasher.finish()
+        }));
+    }
+    Ok(sampler.without_duplicates(texts.into())?)
 }
 
 /// The same sampler for all rows of `set`, of which it knows only some lengths.

@@ -67,6 +67,22 @@ impl Splits {
             problem: "there are no rows".to_owned(),
         })
     }
+
+    /// Fails if rows to evaluate or predict on have other sequences than `planned`: all programs read as many.
+    pub(crate) fn check_sequences(&self, planned: usize) -> RunResult<()> {
+        for Split { name, set, .. } in self.validation.iter().chain(&self.test) {
+            let found = set.sequences_per_row();
+            if found != planned {
+                let problem = format!(
+                    "rows have {found} columns of texts, and those that are trained on have {planned}; \
+                     data.texts names the ones to read of all files"
+                );
+                let value = set.text_columns().join(", ");
+                return Err(RunError::Field { name: field(name), value, problem });
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The job, and the handles by which its data are read and reported.
@@ -204,6 +220,10 @@ impl Reader<'_> {
         let (labelled, _) = self.options("test", files, true, true)?;
         let source = Source::open(&labelled.files)?;
         let task = labelled.task.for_columns(source.columns());
+        if let TaskSpec::Embedding(task) = &task {
+            let label = task.label.as_ref().map(|label| &label.spec.column);
+            return Ok(label.is_some_and(|column| source.columns().contains(column)));
+        }
         let mut wanted = task.columns_among(source.columns()).into_iter();
         Ok(wanted.all(|name| source.columns().iter().any(|column| column == name)))
     }

@@ -6,6 +6,7 @@
 mod averages;
 mod bleu;
 mod classification;
+mod embedding;
 mod entities;
 mod multi_label;
 mod regression;
@@ -18,6 +19,7 @@ mod tests;
 
 pub(crate) use bleu::bleu;
 pub(crate) use classification::{ConfusionMatrix, argmax};
+pub(crate) use embedding::{Embedded, retrieval, similarity, triplets};
 pub(crate) use entities::entities;
 pub(crate) use multi_label::multi_label;
 pub(crate) use regression::regression;

@@ -31,7 +31,7 @@ fn column_metrics(labels: &[f64], predictions: &[f64]) -> Metrics {
     ])
 }
 
-fn pearson(one: &[f64], other: &[f64]) -> f64 {
+pub(super) fn pearson(one: &[f64], other: &[f64]) -> f64 {
     let (one, other) = (centered(one), centered(other));
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     ratio(dot(&one, &other), dot(&one, &one).sqrt() * dot(&other, &other).sqrt())
@@ -43,7 +43,7 @@ fn centered(values: &[f64]) -> Vec<f64> {
 }
 
 /// Returns the ranks in ascending order; equal values share their mean rank.
-fn ranks(values: &[f64]) -> Vec<f64> {
+pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&one, &other| values[one].total_cmp(&values[other]));
     let mut ranks = vec![0.0; values.len()];

@@ -85,7 +85,10 @@ const HELPERS: [&str; 3] = ["averages", "mod", "tests"];
 #[test]
 fn every_metric_has_references() {
     let fixture = include_str!("../../fixtures/metrics.json");
-    let sections: BTreeMap<String, serde_json::Value> = serde_json::from_str(fixture).unwrap();
+    type Sections = BTreeMap<String, serde_json::Value>;
+    let mut sections: Sections = serde_json::from_str(fixture).unwrap();
+    let of_embeddings = include_str!("../../fixtures/embeddings/metrics.json");
+    sections.extend(serde_json::from_str::<Sections>(of_embeddings).unwrap());
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/metrics")).unwrap() {
         let path = entry.unwrap().path();
         let metric = path.file_stem().unwrap().to_str().unwrap();
@@ -191,4 +194,45 @@ fn texts_are_scored_as_by_rouge_score_and_sacrebleu() {
 #[test]
 fn argmax_takes_the_first_of_equals() {
     assert_eq!(argmax(&[0.0, 2.0, 2.0, -1.0]), 1);
+}
+
+#[derive(Deserialize)]
+struct Embeddings {
+    vectors: Vec<Vec<f32>>,
+    /// The vectors of each row's texts.
+    texts: Vec<Vec<usize>>,
+    scores: Vec<f32>,
+    similarity: Metrics,
+    triplets: Metrics,
+    retrieval: Metrics,
+}
+
+#[test]
+fn metrics_of_embeddings_equal_those_of_sentence_transformers() {
+    let fixture = include_str!("../../fixtures/embeddings/metrics.json");
+    let fixture: BTreeMap<String, Embeddings> = serde_json::from_str(fixture).unwrap();
+    let expect = &fixture["embedding"];
+    let rows: Vec<Vec<f32>> = expect
+        .texts
+        .iter()
+        .map(|texts| texts.iter().flat_map(|text| expect.vectors[*text].clone()).collect())
+        .collect();
+    let embedded = Embedded { rows: rows.iter().map(Vec::as_slice).collect(), texts: 3 };
+    let ids: Vec<Vec<Vec<u32>>> = expect
+        .texts
+        .iter()
+        .map(|row| row.iter().map(|text| vec![*text as u32]).collect())
+        .collect();
+    for (found, expect) in [
+        (similarity(&embedded, &expect.scores), &expect.similarity),
+        (triplets(&embedded), &expect.triplets),
+        (retrieval(&embedded, &ids), &expect.retrieval),
+    ] {
+        assert!(found.keys().eq(expect.keys()), "{found:?}");
+        for (name, expect) in expect {
+            // Theirs are means and vectors in float32.
+            let difference = (found[name] - expect).abs();
+            assert!(difference < 1e-6, "{name}: {} for {expect}", found[name]);
+        }
+    }
 }

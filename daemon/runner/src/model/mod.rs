@@ -1,6 +1,6 @@
 //! The job's model: config, tokenizer, family and weights.
 //!
-//! Imports `tasks`, `recipe`, `reporting` and `error`.
+//! Imports `tasks`, `output`, `recipe`, `reporting` and `error`.
 
 mod processor;
 mod reference;
@@ -25,6 +25,7 @@ use traind_proto::v1::event::Kind;
 use traind_xla::runtime::HostArray;
 
 use crate::error::{RunError, RunResult};
+use crate::output::{failed, write_of_several};
 use crate::reporting::{Downloads, Journal};
 use crate::tasks::JobTask;
 
@@ -142,6 +143,7 @@ impl ModelFolder {
             model_task,
             task,
             inputs: processor.inputs(job),
+            max_length: processor.text().max_length(),
             max_shard_bytes: section.max_shard_size.bytes(),
         })
     }
@@ -160,6 +162,8 @@ pub(crate) struct OpenModel {
     pub task: Arc<dyn JobTask>,
     /// The inputs that the tokenizer provides.
     pub inputs: ModelInputs,
+    /// The tokens that rows are cut to, where they are tokenized and there is a limit.
+    max_length: Option<u32>,
     /// The size of one saved file of weights.
     max_shard_bytes: u64,
 }
@@ -261,8 +265,26 @@ impl OpenModel {
         Ok(weights::save_from(folder, config, specs, &array, self.max_shard_bytes)?)
     }
 
+    /// Writes the files that the task has beside config and weights, and returns their names.
+    pub(crate) fn write_model_files(&self, folder: &Path) -> RunResult<Vec<String>> {
+        let positions = self.model.max_positions() as u32;
+        let mut names = Vec::new();
+        for (name, content) in self.task.model_files(self.max_length.unwrap_or(positions)) {
+            let path = folder.join(name);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(failed("create", parent))?;
+            }
+            write_of_several(&path, &content)?;
+            names.push(name.to_owned());
+        }
+        Ok(names)
+    }
+
     /// The library that loads the job's output.
     pub(crate) fn library_name(&self, job: &JobFile) -> &'static str {
+        if let Some(name) = self.task.library_name() {
+            return name;
+        }
         let has_adapters = !self.model.adapters().is_empty() && !job.peft.merge;
         if has_adapters { "peft" } else { "transformers" }
     }

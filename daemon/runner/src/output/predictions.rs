@@ -15,13 +15,13 @@ const FILE_NAME: &str = "predictions.parquet";
 /// Named columns of equal length.
 #[derive(Debug, Default)]
 pub(crate) struct Predictions {
-    columns: Vec<(&'static str, ArrayRef)>,
+    columns: Vec<(String, ArrayRef)>,
 }
 
 impl Predictions {
     /// Adds a column.
-    pub(crate) fn with(mut self, name: &'static str, values: ArrayRef) -> Predictions {
-        self.columns.push((name, values));
+    pub(crate) fn with(mut self, name: impl Into<String>, values: ArrayRef) -> Predictions {
+        self.columns.push((name.into(), values));
         self
     }
 

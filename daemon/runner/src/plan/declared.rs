@@ -6,9 +6,10 @@ use traind_xla::verify::neuron::Limits;
 
 use super::{PlannedModel, neuron};
 use crate::error::RunResult;
-use crate::recipe::{gpu_options, mesh, step_config};
+use crate::recipe::{embedding, gpu_options, mesh, step_config};
 use crate::state::{Pipeline, StateBytes};
 use crate::step::{JobPrograms, ProgramShape};
+use crate::tasks::embedding_width;
 
 pub(super) struct Declared {
     /// The recorder of each stage.
@@ -34,7 +35,9 @@ impl Declared {
         let places = places.map(|(stage, places)| if wanted(stage) { places } else { Vec::new() });
         let stages = (pipeline, places.collect());
         let batches = (*inputs, *readout);
-        let config = step_config(job)?;
+        let mut config = step_config(job)?;
+        let (texts, width) = (job.sequences_per_row(), embedding_width(model.as_ref()));
+        config.forward.embedding = embedding::objective(job, texts, width)?;
         let programs =
             JobPrograms::declare_stages(&config, model, stages, batches, &mut recorders)?;
         Ok(Declared { recorders, programs, neuron: neuron.clone() })

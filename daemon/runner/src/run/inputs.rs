@@ -34,6 +34,8 @@ pub(super) struct Inputs {
     pub ladders: RowLadders,
     pub padding: RowPadding,
     pub writer: Option<TextWriter>,
+    /// The sequences of a row, in all splits.
+    pub sequences: usize,
     pub mesh: Mesh,
 }
 
@@ -100,7 +102,8 @@ impl Inputs {
         };
         let set = Arc::clone(&splits.planned()?.set);
         open.task.check_rows(&set)?;
-        let sampler = lengths::sampler(config, &set, &ladders)?;
+        splits.check_sequences(set.sequences_per_row())?;
+        let sampler = lengths::train_sampler(job, config, &set, &ladders)?;
         let timetable = first_rows::timetable(job, &sampler, resumed_from)?;
         let passes = Passes {
             rows_per_core: job.train.per_device_train_batch_size,
@@ -128,6 +131,7 @@ impl Inputs {
             ladders,
             padding,
             writer,
+            sequences: set.sequences_per_row(),
             mesh,
         })
     }

@@ -30,6 +30,7 @@ use crate::reporting::CoreStages;
 use crate::session::Session;
 use crate::state::{StartValues, TrainState};
 use crate::step::{JobPrograms, PipelineOrder, ProgramShape};
+use crate::tasks::embedding_width;
 use crate::training::FirstBatches;
 
 /// Everything that training needs besides the session.
@@ -239,7 +240,9 @@ impl Inputs {
         let mut devices: Vec<LazyDevice> = stages.map(device).collect();
         let OpenModel { model, reference, task, inputs, .. } = &self.open;
         let recorders = devices.iter_mut().map(LazyDevice::recorder_mut);
-        let config = recipe::step_config(job)?;
+        let mut config = recipe::step_config(job)?;
+        let (texts, width) = (self.sequences, embedding_width(model.as_ref()));
+        config.forward.embedding = recipe::embedding::objective(job, texts, width)?;
         let programs = JobPrograms::declare(&config, model, *inputs, task.readout(), recorders)?;
         let reference = reference.as_ref().map(|reference| &reference.model);
         let mut programs = programs.with_reference_model(reference);

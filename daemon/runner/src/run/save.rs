@@ -48,6 +48,8 @@ pub(super) fn save(
     collected.remove_parts()?;
     output::copy_tokenizer(&prepared.open.folder, folder)?;
     output::write_chat_template(folder, prepared.open.task.chat_template()?)?;
+    let beside = prepared.open.write_model_files(folder)?;
+    let written: Vec<String> = written.into_iter().chain(beside).collect();
     write_state(folder, job, timetable, progress)?;
     charts::loss_curve(folder, &LossCurve::of(&progress.log_history))?;
     let joules = context.reporter.activity.energy_joules();

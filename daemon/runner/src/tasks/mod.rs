@@ -5,6 +5,7 @@
 
 mod causal_lm;
 mod dpo;
+mod embedding;
 mod image_classification;
 mod labels;
 mod language_model;
@@ -30,6 +31,7 @@ use crate::metrics::Metrics;
 use crate::output::Predictions;
 use crate::step::Readout;
 
+pub(crate) use embedding::width as embedding_width;
 pub(crate) use outputs::{Outputs, RowOutput, Texts};
 pub(crate) use questions::Questions;
 
@@ -124,6 +126,17 @@ pub(crate) trait JobTask: Send + Sync {
         Ok(None)
     }
 
+    /// Files of the model besides config, weights and tokenizer, by their names. `max_length`: the tokens that rows are
+    /// cut to.
+    fn model_files(&self, _max_length: u32) -> Vec<(&'static str, Vec<u8>)> {
+        Vec::new()
+    }
+
+    /// The library that loads the model, where it is not transformers or PEFT.
+    fn library_name(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The hub's name of the task.
     fn pipeline_tag(&self) -> &'static str;
 }
@@ -165,6 +178,7 @@ pub(crate) fn of_job(job: &JobFile, config: &ModelConfig) -> RunResult<Arc<dyn J
         TaskName::CausalLm => Arc::new(causal_lm::CausalLm::new(job)),
         TaskName::Sft => Arc::new(sft::Sft::new(job, config)),
         TaskName::Dpo => Arc::new(dpo::Dpo::new(job, config)),
+        TaskName::Embedding => Arc::new(embedding::Embedding::new(job, config)?),
         TaskName::ImageClassification => {
             Arc::new(image_classification::ImageClassification::new(job, config)?)
         }

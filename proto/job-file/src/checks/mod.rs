@@ -2,6 +2,7 @@
 
 mod csv;
 mod dpo;
+mod embedding;
 mod host;
 mod hub;
 mod layout;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::dpo;
+use super::{dpo, embedding};
 use crate::problems::{FIELD_UNUSED, Problems, join};
 use crate::schema::JobFile;
 use crate::schema::model::{ProblemType, TaskName};
@@ -20,6 +20,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_sft(job, problems);
     check_conversations(job, problems);
     dpo::check(job, problems);
+    embedding::check(job, problems);
     check_images(job, problems);
 }
 
@@ -71,7 +72,7 @@ fn columns(job: &JobFile) -> Vec<(&'static str, &str)> {
             ("data.chosen", &data.chosen),
             ("data.rejected", &data.rejected),
         ],
-        TaskName::MaskedLm | TaskName::CausalLm => Vec::new(),
+        TaskName::MaskedLm | TaskName::CausalLm | TaskName::Embedding => Vec::new(),
     }
 }
 

@@ -80,8 +80,14 @@ section! {
         text: String = "text".to_owned();
         /// Column that holds the second text of a pair.
         text_pair: Option<String> = None;
+        /// Columns of texts to embed, in the order in which the loss takes them, such as `[anchor,
+        /// positive, negative]`; by default, all columns of the files but `label`, in their order.
+        texts: Vec<String> = Vec::new();
+        /// Texts to put before those of a column, for embedding: `{question: "query: "}`.
+        prompts: Mapping<String> = Mapping::default();
         /// Column that holds the label: a class, a number for regression, or a list of classes for
-        /// multi-label classification.
+        /// multi-label classification. For embedding, the score, class or numbers of a row; `labels`,
+        /// `score` and `scores` are read too.
         label: String = "label".to_owned();
         /// Class of each label: `{1: negative, 2: negative, 3: neutral}`. Classes are numbered in
         /// order of first appearance, unless their names are the numbers from 0 up. Without a map,

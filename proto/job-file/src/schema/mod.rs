@@ -4,6 +4,7 @@ pub(crate) mod columns;
 pub(crate) mod data;
 pub(crate) mod data_set;
 pub(crate) mod dpo;
+pub(crate) mod embedding;
 pub(crate) mod generation;
 mod host_grid;
 pub(crate) mod kubernetes;
@@ -30,6 +31,7 @@ use crate::values::{DataFiles, ModelSource, ResumeFrom};
 
 use data::{Data, PackingStrategy};
 use dpo::Dpo;
+use embedding::Embedding;
 use kubernetes::Kubernetes;
 use model::{Model, TaskName};
 use notify::Notify;
@@ -62,6 +64,8 @@ section! {
         peft: Peft;
         /// The objective of `task: dpo`, under the names of TRL's DPOConfig.
         dpo: Dpo;
+        /// The model and the objective of `task: embedding`, under the names of sentence-transformers.
+        embedding: Embedding;
         /// The devices to train on.
         resources: Resources;
         /// How the cores divide the work.
@@ -161,9 +165,15 @@ impl JobFile {
         self.model.task == TaskName::Dpo
     }
 
-    /// The sequences of tokens that the model reads of a row.
+    /// The sequences of tokens that the model reads of a row. For texts whose columns are not named,
+    /// only their files tell, and this is the fewest that there can be.
     pub fn sequences_per_row(&self) -> usize {
-        if self.has_reference() { 2 } else { 1 }
+        match self.model.task {
+            TaskName::Dpo => 2,
+            TaskName::Embedding if self.data.texts.is_empty() => self.embedding.loss.texts().0,
+            TaskName::Embedding => self.data.texts.len(),
+            _ => 1,
+        }
     }
 
     /// Returns true if there are rows to evaluate on.
@@ -175,6 +185,11 @@ impl JobFile {
     /// not false.
     pub fn evaluates(&self) -> bool {
         self.train.do_eval.unwrap_or(true) && self.has_validation()
+    }
+
+    /// Returns true if the model is neither trained nor evaluated.
+    pub fn only_predicts(&self) -> bool {
+        !self.train.do_train && !self.evaluates() && self.train.do_predict
     }
 
     /// The number of cores, on all hosts, that each see different rows of a batch.

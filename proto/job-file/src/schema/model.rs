@@ -132,5 +132,7 @@ spelled! {
         Seq2SeqLm = "seq2seq-lm" | "text2text-generation",
         /// One class per image.
         ImageClassification = "image-classification",
+        /// Vectors of texts, by which they are compared.
+        Embedding = "embedding" | "sentence-similarity",
     }
 }

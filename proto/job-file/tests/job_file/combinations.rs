@@ -248,6 +248,100 @@ fn keys_of_pairs() {
 }
 
 #[test]
+fn keys_of_embedded_texts() {
+    let check_task = |task: &str, data: &str, rest: &str, expect: &str| {
+        let model = format!("model: {{name_or_path: ./bert, task: {task}}}");
+        check(&format!("{model}\ndata: {{train: a.jsonl{data}}}\n{rest}"), expect);
+    };
+    check_task("embedding", "", "", "");
+    let all = "embedding: {scale: 30, similarity: dot_score, matryoshka_dims: [8, 4], matryoshka_weights: [1, 0.5], \
+               directions: [query_to_doc, doc_to_query], partition_mode: per_direction, pooling_mode: cls, \
+               normalize: true}";
+    check_task("embedding", ", texts: [q, a, n], prompts: {q: 'query: '}", all, "");
+    let triplet = "embedding: {loss: triplet, distance_metric: cosine, margin: 0.5}";
+    check_task("sentence-similarity", ", texts: [q, a, n], label: score", triplet, "");
+    for (data, rest, expect) in [
+        (
+            ", texts: [q]",
+            "",
+            "line 2: data.texts: has 1 columns, and the loss `multiple_negatives_ranking` needs at least 2",
+        ),
+        (
+            ", texts: [q, a]",
+            "embedding: {loss: triplet}",
+            "line 2: data.texts: has 2 columns, and the loss `triplet` needs 3",
+        ),
+        (", texts: [q, q]", "", "line 2: data.texts: column `q` has two meanings"),
+        (
+            ", texts: [q, a], prompts: {b: 'x'}",
+            "",
+            "line 2: data.prompts.b: is of no column of data.texts",
+        ),
+        (
+            "",
+            "embedding: {loss: cosine_similarity, scale: 3}",
+            "line 3: embedding.scale: does not apply to the loss `cosine_similarity`",
+        ),
+        (
+            "",
+            "embedding: {loss: cosent, margin: 3}",
+            "line 3: embedding.margin: does not apply to the loss `cosent`",
+        ),
+        (
+            "",
+            "embedding: {loss: batch_hard_triplet, distance_metric: manhattan}",
+            "line 3: embedding.distance_metric: must be euclidean or cosine for the loss \
+             `batch_hard_triplet`",
+        ),
+        (
+            "",
+            "embedding: {directions: doc_to_query}",
+            "line 3: embedding.directions: must contain query_to_doc, which has the positives",
+        ),
+        (
+            "",
+            "embedding: {directions: [query_to_doc, doc_to_doc], partition_mode: per_direction}",
+            "line 3: embedding.partition_mode: must be joint with doc_to_doc, which has no positive of \
+             its own",
+        ),
+        (
+            "",
+            "embedding: {matryoshka_dims: [4, 0]}",
+            "line 3: embedding.matryoshka_dims: must be above 0",
+        ),
+        (
+            "",
+            "embedding: {matryoshka_dims: [4], matryoshka_weights: [1, 2]}",
+            "line 3: embedding.matryoshka_weights: has 2 weights, but embedding.matryoshka_dims has 1 \
+             numbers",
+        ),
+        (
+            "",
+            "embedding: {loss: mse, matryoshka_dims: [4]}",
+            "line 3: embedding.matryoshka_dims: does not apply to the loss `mse`, whose labels are \
+             whole embeddings",
+        ),
+        (
+            "",
+            "parallel: {pipeline: 2}\nresources: {cores: 2}",
+            "line 3: parallel.pipeline: cannot be above 1 for embedding, whose losses compare the rows \
+             of a batch",
+        ),
+        (
+            "",
+            "train: {label_smoothing_factor: 0.1}",
+            "line 3: train.label_smoothing_factor: applies to classes and tokens, not to embedding",
+        ),
+    ] {
+        check_task("embedding", data, rest, expect);
+    }
+    let expect = "line 3: embedding.scale: applies to embedding, not to masked-lm";
+    check_task("masked-lm", "", "embedding: {scale: 3}", expect);
+    let expect = "line 2: data.texts: applies to embedding, not to masked-lm";
+    check_task("masked-lm", ", texts: [a]", "", expect);
+}
+
+#[test]
 fn keys_of_conversations() {
     let check_task = |task: &str, rest: &str, expect: &str| {
         check(&format!("model: {{name_or_path: ./llama, task: {task}}}\n{rest}"), expect);

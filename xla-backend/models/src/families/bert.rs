@@ -34,6 +34,7 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
     keys: KEYS,
     encoder: encoder_names("bert"),
     pooled_classifier: ["bert.pooler.dense", "classifier"],
+    pooler: Some("bert.pooler.dense"),
     masked_lm: MaskedLmNames {
         dense: "cls.predictions.transform.dense",
         norm: "cls.predictions.transform.LayerNorm",

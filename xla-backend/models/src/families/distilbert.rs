@@ -42,6 +42,7 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
         output_norm: "output_layer_norm",
     },
     pooled_classifier: ["pre_classifier", "classifier"],
+    pooler: None,
     masked_lm: MaskedLmNames {
         dense: "vocab_transform",
         norm: "vocab_layer_norm",

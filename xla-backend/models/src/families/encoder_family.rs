@@ -9,8 +9,8 @@ use crate::encoder::{Encoder, EncoderConfig, EncoderNames};
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
 use crate::heads::{
-    Head, MaskedLmHead, MaskedLmNames, PooledClassifier, Predicts, SPAN_SCORES, SpanHead,
-    TokenClassifier,
+    EmbeddingHead, Head, MaskedLmHead, MaskedLmNames, PooledClassifier, Predicts, SPAN_SCORES,
+    SpanHead, TokenClassifier,
 };
 use crate::layers::Activation;
 use crate::model::Model;
@@ -27,6 +27,8 @@ pub(crate) struct EncoderFamily {
     pub(super) encoder: EncoderNames,
     /// Names of the dense layer and of the one that gives the logits.
     pub(super) pooled_classifier: [&'static str; 2],
+    /// The name of the dense layer that transformers' model without a head has behind the first token.
+    pub(super) pooler: Option<&'static str>,
     pub(super) masked_lm: MaskedLmNames,
     /// The end of the class of a decoder's causal language model: `LMHeadModel` of
     /// `BertLMHeadModel`.
@@ -80,6 +82,9 @@ impl Family for EncoderFamily {
                 let class = self.causal_lm?;
                 let architecture = format!("{}{class}", self.class);
                 FamilyModel::new(architecture, move |config| self.causal_lm(config))
+            }
+            Task::Embedding => {
+                FamilyModel::new(format!("{}Model", self.class), |config| self.embedding(config))
             }
             Task::Seq2SeqLm | Task::ImageClassification => return None,
         })
@@ -154,6 +159,20 @@ impl EncoderFamily {
             let activation = family.heads.masked_lm_activation;
             let (names, predicts) = (&self.masked_lm, Predicts::Next);
             MaskedLmHead::new(root, names, config, &family.encoder, activation, predicts)
+        })
+    }
+
+    /// Embeddings f32[B, D]. The pooler, which they do not depend on, stays as it is.
+    fn embedding(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
+        assemble(config, |config, root| {
+            let FamilyConfig { encoder, .. } = (self.resolve)(config)?;
+            let mut base = root.at("").as_base_model(self.encoder.prefix);
+            let body = Encoder::new(&mut base, &self.encoder, encoder.clone());
+            let hidden_size = encoder.hidden_size();
+            if let Some(pooler) = self.pooler {
+                encoder.linear(base.at(pooler).frozen(), hidden_size, hidden_size);
+            }
+            Ok((body, EmbeddingHead { modules: config.sentence_modules().clone(), hidden_size }))
         })
     }
 

@@ -15,6 +15,7 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
     keys: bert::KEYS,
     encoder: bert::encoder_names("roberta"),
     pooled_classifier: ["classifier.dense", "classifier.out_proj"],
+    pooler: Some("roberta.pooler.dense"),
     masked_lm: MaskedLmNames {
         dense: "lm_head.dense",
         norm: "lm_head.layer_norm",

@@ -4,6 +4,7 @@
 //! B rows, S positions, H hidden size, C classes, V vocabulary.
 
 mod causal_lm;
+mod embedding;
 mod first_token_classifier;
 mod last_token_classifier;
 mod masked_lm;
@@ -15,6 +16,7 @@ mod token_classifier;
 use traind_xla::{DType, Tensor};
 
 pub(crate) use causal_lm::{CausalLmHead, LogitsTransform};
+pub(crate) use embedding::EmbeddingHead;
 pub(crate) use first_token_classifier::FirstTokenClassifier;
 pub(crate) use last_token_classifier::LastTokenClassifier;
 pub(crate) use masked_lm::{MaskedLmHead, MaskedLmNames, Predicts};

@@ -3,6 +3,7 @@
 
 mod accuracy;
 pub(crate) mod causal_lm;
+pub mod embedding;
 mod label_smoothing;
 mod preference;
 pub(crate) mod question_answering;
@@ -26,10 +27,11 @@ pub enum Task {
     CausalLm,
     Seq2SeqLm,
     ImageClassification,
+    Embedding,
 }
 
 impl Task {
-    pub const ALL: [Task; 7] = [
+    pub const ALL: [Task; 8] = [
         Task::SequenceClassification,
         Task::TokenClassification,
         Task::QuestionAnswering,
@@ -37,6 +39,7 @@ impl Task {
         Task::CausalLm,
         Task::Seq2SeqLm,
         Task::ImageClassification,
+        Task::Embedding,
     ];
 
     pub fn name(self) -> &'static str {
@@ -48,6 +51,7 @@ impl Task {
             Task::CausalLm => "causal-lm",
             Task::Seq2SeqLm => "seq2seq-lm",
             Task::ImageClassification => "image-classification",
+            Task::Embedding => "embedding",
         }
     }
 

@@ -131,6 +131,7 @@ fn task_type(task: Task) -> Option<&'static str> {
         Task::QuestionAnswering => Some("QUESTION_ANS"),
         Task::CausalLm => Some("CAUSAL_LM"),
         Task::Seq2SeqLm => Some("SEQ_2_SEQ_LM"),
+        Task::Embedding => Some("FEATURE_EXTRACTION"),
         Task::MaskedLm | Task::ImageClassification => None,
     }
 }

@@ -46,5 +46,5 @@ pub(crate) fn check_tensor(
 
 /// Returns whether a parameter is one of the model's head.
 pub fn is_of_head(model: &dyn Model, spec: &ParameterSpec) -> bool {
-    names::strip(&spec.name, model.base_model_prefix()).is_none()
+    !names::is_of_base(model, &spec.name)
 }

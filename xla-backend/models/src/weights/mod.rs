@@ -103,7 +103,8 @@ fn load_by(
         let is_mismatched = stored.is_some() && found.is_none();
         // Adapters are new by their nature.
         if !model.adapters().owns(&spec.name) {
-            report.add(&spec.name, found.is_some(), is_mismatched, prefix);
+            let of_base = names::is_of_base(model, &spec.name);
+            report.add(&spec.name, found.is_some(), is_mismatched, of_base);
         }
         arrays.push(found.map_or_else(|| initial(spec, seed), Ok)?);
     }
@@ -159,8 +160,7 @@ pub(crate) fn read_tensor(
 }
 
 impl LoadReport {
-    fn add(&mut self, name: &str, loaded: bool, is_mismatched: bool, prefix: &str) {
-        let of_base = names::strip(name, prefix).is_some();
+    fn add(&mut self, name: &str, loaded: bool, is_mismatched: bool, of_base: bool) {
         if is_mismatched {
             return self.mismatched.push(name.to_owned());
         }

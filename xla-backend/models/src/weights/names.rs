@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use crate::model::Model;
 use crate::parameters::ParameterSpec;
 
 /// Tensors that old versions of transformers stored and no model reads.
@@ -57,6 +58,14 @@ fn is_tied(specs: &[ParameterSpec], stored: &str) -> bool {
 /// The rest of `name` below the module `prefix`.
 pub(super) fn strip<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     name.strip_prefix(prefix)?.strip_prefix('.')
+}
+
+/// Returns whether the parameter `name` belongs to the base of a model, not to its head. A model that is itself a base
+/// has no head but a pooler.
+pub(super) fn is_of_base(model: &dyn Model, name: &str) -> bool {
+    let is_below = |name: &str| strip(name, model.base_model_prefix()).is_some();
+    let has_head = || model.parameters().iter().any(|spec| is_below(&spec.name));
+    is_below(name) || !(name.starts_with("pooler.") || has_head())
 }
 
 /// The names that a parameter may be stored under, best first.

@@ -26,6 +26,12 @@ impl BatchLayout {
         BatchLayout { specs: specs.collect(), sequences }
     }
 
+    /// The same inputs and another.
+    pub(crate) fn with(mut self, input: Option<InputSpec>) -> BatchLayout {
+        self.specs.extend(input);
+        self
+    }
+
     /// The rows of the model's batch for each row of the data.
     pub fn sequences(&self) -> usize {
         self.sequences

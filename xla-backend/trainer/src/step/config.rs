@@ -1,6 +1,9 @@
 //! The settings of a training step.
 
+use std::sync::Arc;
+
 use traind_models::tasks::Preference;
+use traind_models::tasks::embedding::EmbeddingLoss;
 use traind_models::{Model, optimizers};
 use traind_xla::DType;
 
@@ -34,12 +37,23 @@ pub struct ForwardConfig {
     pub label_smoothing: f64,
     /// The objective where rows are pairs.
     pub preference: Option<Preference>,
+    /// The objective where texts are embedded.
+    pub embedding: Option<EmbeddingObjective>,
     /// Whether training has dropout, where the model's config has a rate.
     pub dropout: bool,
     /// Whether layers are computed again for the backward pass, which saves memory.
     pub gradient_checkpointing: bool,
     /// Whether training rows get noise on their embeddings (NEFTune).
     pub embedding_noise: bool,
+}
+
+/// The loss of the embeddings of rows.
+#[derive(Clone, Debug)]
+pub struct EmbeddingObjective {
+    /// None where rows are embedded alone.
+    pub loss: Option<Arc<dyn EmbeddingLoss>>,
+    /// The texts of a row of the data.
+    pub texts: usize,
 }
 
 /// An optimizer of [`traind_models::optimizers`].
@@ -70,6 +84,7 @@ impl Default for ForwardConfig {
             compute_dtype: DType::F32,
             label_smoothing: 0.0,
             preference: None,
+            embedding: None,
             dropout: true,
             gradient_checkpointing: false,
             embedding_noise: false,
@@ -89,7 +104,8 @@ impl Default for OptimizerConfig {
 impl StepConfig {
     /// The sequences of tokens that the model reads of a row.
     pub fn sequences_per_row(&self) -> usize {
-        if self.forward.preference.is_some() { 2 } else { 1 }
+        let texts = self.forward.embedding.as_ref().map_or(1, |objective| objective.texts);
+        if self.forward.preference.is_some() { 2 } else { texts }
     }
 
     /// The stages that `model` is divided into.

@@ -44,6 +44,7 @@ impl EvalStep {
         let parameters = PassParameters {
             reference: state.reference_tensors(at, &parameters)?,
             trained: state.tensors(at, &parameters)?,
+            shard: self.forward.shard(at, state)?,
         };
         let last = match self.forward.record(at, parameters, None, chunk)? {
             Passed::Output(last) => last,

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
+use traind_models::tasks::embedding::{self, Peers};
 use traind_models::tasks::{LabelSmoother, Preference, Preferences, num_items_in_batch};
 use traind_models::{
     Batch, Chunks, Forward, HiddenStates, Lengths, Logits, Model, Output, ParameterTensors,
 };
+use traind_xla::mesh::Mesh;
 use traind_xla::ops::random::Random;
 use traind_xla::runtime::{Recording, StepInput};
 use traind_xla::{DType, Shape, Tensor};
 
-use super::{BatchLayout, ForwardConfig, StepConfig};
+use super::{BatchLayout, EmbeddingObjective, ForwardConfig, StepConfig};
 use crate::error::Result;
-use crate::state::Reference;
+use crate::state::{Reference, TrainState};
 
 /// The magnitude of the noise on embeddings, before it is divided by the root of their width.
 pub(crate) const EMBEDDING_NOISE: &str = "embedding_noise";
@@ -39,6 +41,12 @@ pub struct ForwardPass {
     pub smoother: Option<LabelSmoother>,
     /// Replaces it where a row is a pair, of which a frozen reference reads the same.
     pub preference: Option<Preference>,
+    /// Replaces it where texts are embedded.
+    pub embedding: Option<EmbeddingObjective>,
+    /// The cores with other rows of a batch, with which embeddings are compared.
+    pub mesh: Mesh,
+    /// The rows of the data in a training batch of one core.
+    pub rows_per_core: usize,
     /// The weights of the frozen model, where there is one.
     pub reference: Option<Reference>,
     /// The model of the reference, where that is not the trained one.
@@ -63,20 +71,27 @@ impl ForwardPass {
             compute_dtype,
             label_smoothing,
             preference,
+            embedding,
             dropout,
             gradient_checkpointing,
             embedding_noise,
         } = config.forward.clone();
         let divides_positions = config.state.sequence_parallel;
+        let loss = embedding.as_ref().and_then(|objective| objective.loss.as_deref());
+        let labels = loss.and_then(embedding::label_input);
         let smoother = (label_smoothing > 0.0).then(|| LabelSmoother::new(label_smoothing));
         Ok(ForwardPass {
             model: Arc::clone(model),
             chunks,
             position_shares: if divides_positions { config.mesh.tensor } else { 1 },
-            layout: BatchLayout::of(model.as_ref(), inputs, config.sequences_per_row()),
+            layout: BatchLayout::of(model.as_ref(), inputs, config.sequences_per_row())
+                .with(labels),
             compute_dtype,
             smoother: smoother.transpose()?,
             preference,
+            embedding,
+            mesh: config.mesh.mesh()?.of_stage(),
+            rows_per_core: config.state.rows_per_core,
             reference: config.state.reference,
             reference_model: None,
             dropout,
@@ -153,7 +168,7 @@ impl ForwardPass {
         random: Option<&Random>,
         chunk: usize,
     ) -> Result<Passed> {
-        let PassParameters { trained, reference } = parameters;
+        let PassParameters { trained, reference, shard } = parameters;
         let (parameters, trains) = (trained.computed_in(self.compute_dtype), random.is_some());
         let embedding_noise = random.and_then(|_| at.input(EMBEDDING_NOISE));
         let forward = Forward {
@@ -191,9 +206,24 @@ impl ForwardPass {
                 let reference = self.reference_model().head(frozen, &states, &batch)?.logits;
                 compared(preference, output, &reference, &batch)?
             }
-            _ => self.with_job_loss(output, trains, &batch)?,
+            _ => self.with_job_loss(output, trains, &batch, shard)?,
         };
         Ok(Passed::Output(last.into()))
+    }
+
+    /// This core's place among those that share a batch, an s32 scalar; none where no loss depends on it.
+    pub(crate) fn shard(
+        &self,
+        at: &mut Recording<'_>,
+        state: &TrainState,
+    ) -> Result<Option<Tensor>> {
+        if self.embedding.is_none() || self.mesh.data_shards() == 1 {
+            return Ok(None);
+        }
+        // A quotient without remainder, which float32 has exactly.
+        let first_row = at.read(state.row_offset)?.convert(DType::F32)?;
+        let shard = first_row.div_scalar(self.rows_per_core as f64)?;
+        Ok(Some(shard.convert(DType::S32)?))
     }
 
     /// The pass of the frozen reference over the same rows.
@@ -219,8 +249,19 @@ impl ForwardPass {
     }
 
     /// The result of the last chunk with the loss that the job asks for.
-    fn with_job_loss(&self, mut output: Output, trains: bool, batch: &Batch) -> Result<LastOutput> {
+    fn with_job_loss(
+        &self,
+        mut output: Output,
+        trains: bool,
+        batch: &Batch,
+        shard: Option<Tensor>,
+    ) -> Result<LastOutput> {
         let model = self.model.as_ref();
+        if let Some(EmbeddingObjective { loss: Some(loss), texts }) = &self.embedding {
+            let peers = shard.map_or_else(Peers::none, |shard| Peers::of_mesh(&self.mesh, shard));
+            let embeddings = &output.logits.values;
+            output.loss = embedding::loss(loss.as_ref(), embeddings, *texts, batch, &peers)?;
+        }
         if let Some(smoother) = &self.smoother
             && let Some(loss) = smoother.loss(model.output(), &output.logits, batch)?
         {
@@ -270,6 +311,8 @@ pub(crate) struct PassParameters {
     pub trained: ParameterTensors,
     /// The parameters of the frozen reference, where there is one.
     pub reference: Option<ParameterTensors>,
+    /// See [`ForwardPass::shard`].
+    pub shard: Option<Tensor>,
 }
 
 /// The result of a chunk.

@@ -149,6 +149,7 @@ impl TrainStep {
         let parameters = PassParameters {
             reference: state.reference_tensors(at, parameters)?,
             trained: state.tensors(at, parameters)?,
+            shard: self.forward.shard(at, state)?,
         };
         self.forward.record(at, parameters, Some(&random), chunk)
     }

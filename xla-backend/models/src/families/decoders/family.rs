@@ -10,7 +10,7 @@ use crate::decoder::{
 };
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
-use crate::heads::{CausalLmHead, LastTokenClassifier, LogitsTransform};
+use crate::heads::{CausalLmHead, EmbeddingHead, LastTokenClassifier, LogitsTransform};
 use crate::layers::{Activation, Linear, Scale, check_heads};
 use crate::model::Model;
 use crate::parameters::Dimension;
@@ -50,6 +50,10 @@ impl Family for DecoderFamily {
                 let class = format!("{}ForSequenceClassification", self.classifier?);
                 FamilyModel::new(class, |config| self.sequence_classification(config))
             }
+            Task::Embedding => FamilyModel::new(
+                format!("{}Model", self.classifier.unwrap_or(self.class)),
+                |config| self.embedding(config),
+            ),
             Task::TokenClassification
             | Task::QuestionAnswering
             | Task::MaskedLm
@@ -89,6 +93,16 @@ impl DecoderFamily {
             let body = Decoder::new(root, resolved);
             let score = Linear::without_bias(root.at("score"), hidden_size, task.num_labels, std);
             Ok((body, LastTokenClassifier { score, pad_token_id, hidden_size, task }))
+        })
+    }
+
+    /// Embeddings f32[B, D].
+    fn embedding(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
+        assemble(config, |config, root| {
+            let resolved = (self.resolve)(config)?;
+            let hidden_size = resolved.hidden_size;
+            let body = Decoder::new(&mut root.at("").as_base_model("model"), resolved);
+            Ok((body, EmbeddingHead { modules: config.sentence_modules().clone(), hidden_size }))
         })
     }
 }

@@ -164,7 +164,7 @@ fn unknown_families_and_tasks_list_the_known() {
     assert_eq!(
         error,
         "bert has no seq2seq-lm, it has sequence-classification, token-classification, \
-         question-answering, masked-lm, causal-lm"
+         question-answering, masked-lm, causal-lm, embedding"
     );
 }
 

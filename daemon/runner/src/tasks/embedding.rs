@@ -1,0 +1,215 @@
+//! Embeddings of texts, by whose distances they are compared. The output is a model of sentence-transformers.
+
+use std::path::Path;
+
+use traind_job_file::{EmbeddingLoss, JobFile, PoolingMode};
+use traind_loader::{
+    EmbeddingLabel, LabelEncoder, LabelKind, LabelSpec, Labels, TaskSpec, TokenizedSet,
+};
+use traind_models::{Model, ModelConfig, OutputKind, Task, registry, sentence};
+
+use super::{JobTask, Outputs, Reading, Scored};
+use crate::error::{RunError, RunResult};
+use crate::metrics::{Embedded, Metrics, retrieval, similarity, triplets};
+use crate::output::{Predictions, number_lists};
+use crate::step::Readout;
+
+/// The default of the length that rows are truncated to, where the model folder names none.
+const MAX_LENGTH: u32 = 512;
+
+pub(super) struct Embedding {
+    job: JobFile,
+    modules: sentence::SentenceModules,
+    /// The numbers of an embedding.
+    width: usize,
+}
+
+impl Embedding {
+    pub(super) fn new(job: &JobFile, config: &ModelConfig) -> RunResult<Embedding> {
+        let folder = config.path().parent().unwrap_or(Path::new("."));
+        let modules = modules(job, folder)?;
+        let mut config = config.clone();
+        config.set_sentence_modules(modules.clone());
+        let model = registry::build(config, Task::Embedding)?;
+        Ok(Embedding { job: job.clone(), modules, width: width(model.as_ref()) })
+    }
+
+    /// The label of rows. Where the loss reads none, rows that are evaluated may have a score.
+    fn label(&self, reading: &Reading<'_>) -> Option<EmbeddingLabel> {
+        let loss = self.job.embedding.loss;
+        let is_required = loss.needs_label() && reading.labelled;
+        if !is_required && (loss.needs_label() || !reading.evaluated) {
+            return None;
+        }
+        let num_labels = match loss {
+            EmbeddingLoss::Mse => self.width,
+            EmbeddingLoss::MarginMse => self.job.data.texts.len().max(3) - 2,
+            _ => 1,
+        };
+        let kind = match loss {
+            EmbeddingLoss::BatchHardTriplet => {
+                LabelKind::InferNamed { names: Vec::new(), num_labels: None }
+            }
+            _ => LabelKind::Regression { num_labels: num_labels as u32 },
+        };
+        let spec = LabelSpec { column: self.job.data.label.clone(), kind };
+        Some(EmbeddingLabel { spec, is_required })
+    }
+
+    fn embedded<'a>(&self, scored: &Scored<'a>) -> Embedded<'a> {
+        let rows = scored.outputs.rows.iter().map(|row| row.values.as_slice());
+        Embedded { rows: rows.collect(), texts: scored.set.sequences_per_row() }
+    }
+}
+
+impl JobTask for Embedding {
+    fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec> {
+        let data = &self.job.data;
+        let prompts = data.prompts.iter();
+        Ok(TaskSpec::Embedding(traind_loader::Embedding {
+            texts: data.texts.clone(),
+            prompts: prompts.map(|(column, prompt)| (column.to_owned(), prompt.clone())).collect(),
+            label: self.label(reading),
+            label_column: data.label.clone(),
+        }))
+    }
+
+    fn configure(&self, config: &mut ModelConfig, _encoder: Option<&LabelEncoder>) {
+        config.set_sentence_modules(self.modules.clone());
+    }
+
+    fn max_length(&self) -> Option<u32> {
+        Some(self.modules.max_seq_length.unwrap_or(MAX_LENGTH))
+    }
+
+    /// Fails where rows have fewer or more texts than the loss takes.
+    fn check_rows(&self, set: &TokenizedSet) -> RunResult<()> {
+        let columns = set.text_columns();
+        let refused = |name, problem: String| {
+            Err(RunError::Field { name, value: columns.join(", "), problem })
+        };
+        let (fewest, most) = self.job.embedding.loss.texts();
+        if !self.job.only_predicts() && !(fewest..=most).contains(&columns.len()) {
+            let loss = self.job.embedding.loss;
+            return refused(
+                "data.texts",
+                format!(
+                    "the rows have {} columns of texts, and the loss {loss} does not take as many; name those that it takes",
+                    columns.len()
+                ),
+            );
+        }
+        let of_no_column = |(column, _): &(&str, &String)| !columns.iter().any(|it| it == column);
+        match self.job.data.prompts.iter().find(of_no_column) {
+            Some((column, _)) => {
+                refused("data.prompts", format!("{column} is not one of these columns of texts"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn readout(&self) -> Readout {
+        Readout::Logits
+    }
+
+    fn has_metrics(&self, set: &TokenizedSet) -> bool {
+        set.sequences_per_row() > 1
+    }
+
+    fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
+        let (set, embedded) = (scored.set, self.embedded(scored));
+        if let (Labels::Numbers { width: 1, values }, 2) = (set.labels(), embedded.texts) {
+            return Ok(similarity(&embedded, values));
+        }
+        let ids = (0..set.len()).map(|row| set.sequences(row)).collect::<Result<Vec<_>, _>>()?;
+        let mut metrics = retrieval(&embedded, &ids);
+        if embedded.texts > 2 {
+            metrics.extend(triplets(&embedded));
+        }
+        Ok(metrics)
+    }
+
+    fn metric_names(&self, _classes: usize) -> Metrics {
+        let vector = [1.0, 0.0, 1.0];
+        let embedded = Embedded { rows: vec![&vector], texts: 3 };
+        let mut metrics = retrieval(&embedded, &[vec![vec![0], vec![1], vec![2]]]);
+        metrics.extend(triplets(&embedded));
+        metrics.extend(similarity(&embedded, &[1.0]));
+        metrics
+    }
+
+    /// The embedding of each text, in a column of the text's name.
+    fn predictions(&self, scored: &Scored<'_>) -> RunResult<Predictions> {
+        let (texts, columns) = (scored.set.sequences_per_row(), scored.set.text_columns());
+        let mut predictions = Predictions::default();
+        for (text, column) in columns.iter().enumerate() {
+            let of_row = |values: &[f32]| {
+                let width = values.len() / texts.max(1);
+                values[text * width..(text + 1) * width].to_vec()
+            };
+            let rows = scored.outputs.rows.iter().map(|row| of_row(&row.values));
+            predictions = predictions.with(column.clone(), number_lists(rows));
+        }
+        Ok(predictions)
+    }
+
+    fn model_files(&self, max_length: u32) -> Vec<(&'static str, Vec<u8>)> {
+        self.modules.files(self.width / self.modules.pooling.len(), max_length)
+    }
+
+    fn library_name(&self) -> Option<&'static str> {
+        Some("sentence-transformers")
+    }
+
+    fn pipeline_tag(&self) -> &'static str {
+        "sentence-similarity"
+    }
+
+    fn output_metrics(&self, _outputs: &Outputs) -> Metrics {
+        Metrics::new()
+    }
+}
+
+/// The modules of the model folder, with what the job has instead.
+fn modules(job: &JobFile, folder: &Path) -> RunResult<sentence::SentenceModules> {
+    let mut modules = sentence::SentenceModules::load(folder)?;
+    let (own, embedding) = (&job.data.prompts, &job.embedding);
+    if let Some(mode) = embedding.pooling_mode {
+        modules.pooling = vec![pooling(mode)];
+    }
+    if let Some(normalize) = embedding.normalize {
+        modules.normalize = normalize;
+    }
+    if let (Some((column, prompt)), false) = (own.iter().next(), modules.include_prompt) {
+        return Err(RunError::Field {
+            name: "data.prompts",
+            value: format!("{column}: {prompt}"),
+            problem:
+                "the model's pooling leaves prompts out (include_prompt), which is not supported"
+                    .to_owned(),
+        });
+    }
+    for (column, prompt) in own.iter() {
+        modules.prompts.insert(column.to_owned(), prompt.clone().into());
+    }
+    Ok(modules)
+}
+
+fn pooling(mode: PoolingMode) -> sentence::PoolingMode {
+    match mode {
+        PoolingMode::Cls => sentence::PoolingMode::Cls,
+        PoolingMode::Max => sentence::PoolingMode::Max,
+        PoolingMode::Mean => sentence::PoolingMode::Mean,
+        PoolingMode::MeanSqrtLenTokens => sentence::PoolingMode::MeanSqrtLenTokens,
+        PoolingMode::WeightedMean => sentence::PoolingMode::WeightedMean,
+        PoolingMode::LastToken => sentence::PoolingMode::LastToken,
+    }
+}
+
+/// The numbers of an embedding of a model.
+pub(crate) fn width(model: &dyn Model) -> usize {
+    match model.output() {
+        OutputKind::PerRow { classes } => classes,
+        OutputKind::PerToken { .. } | OutputKind::NextToken { .. } | OutputKind::Span => 0,
+    }
+}

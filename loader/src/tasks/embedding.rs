@@ -1,0 +1,232 @@
+//! Texts that a model embeds, as `SentenceTransformerTrainer` prepares them: pairs, triplets with any number of
+//! negatives, or single texts, each with a label or without.
+//!
+//! An example has one sequence for each column of texts, in their order. Every text is tokenized by itself, behind the
+//! prompt of its column.
+
+use serde::Serialize;
+
+use super::{Example, Preprocessor, SetContext, row_labels, text_arrays};
+use crate::batch::{ArraySpec, Padding};
+use crate::source::Row;
+use crate::{Encoded, LabelSpec, Labels, Result};
+
+/// The names of the column of labels in sentence-transformers.
+const LABELS: [&str; 4] = ["label", "labels", "score", "scores"];
+
+/// The columns of texts to embed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Embedding {
+    /// The columns of texts; none for all columns of the files but that of labels, in their order.
+    pub texts: Vec<String>,
+    /// The prompts of columns. A text of another column has none.
+    pub prompts: Vec<(String, String)>,
+    /// The label of a row, where rows can have one.
+    pub label: Option<EmbeddingLabel>,
+    /// The column of labels, which is no text even where none is read.
+    pub label_column: String,
+}
+
+/// The label of a row of texts.
+#[derive(Clone, Debug, Serialize)]
+pub struct EmbeddingLabel {
+    pub spec: LabelSpec,
+    /// Whether files must have the column. Without this, the label of files that lack it is none.
+    pub is_required: bool,
+}
+
+impl Embedding {
+    /// The same task for files with the columns `available`: with the columns of texts and of labels that it takes.
+    pub(super) fn for_columns(&self, available: &[String]) -> Self {
+        let columns = self.label_columns();
+        let is_label = |name: &&String| columns.contains(&name.as_str());
+        let column = columns.iter().find(|name| available.iter().any(|it| it == *name));
+        let label = self.label.as_ref().and_then(|label| label.read_from(column.copied()));
+        let texts = match self.texts.is_empty() {
+            true => available.iter().filter(|name| !is_label(name)).cloned().collect(),
+            false => self.texts.clone(),
+        };
+        Self { texts, label, ..self.clone() }
+    }
+
+    /// The names that the column of labels may have: the one that is given, or where that is a usual one, any of these.
+    fn label_columns(&self) -> Vec<&str> {
+        let given = self.label_column.as_str();
+        let usual = LABELS.into_iter().filter(|_| LABELS.contains(&given));
+        std::iter::once(given).chain(usual).collect()
+    }
+
+    /// The sequences of a row: at least one, also before the files are known.
+    fn sequences(&self) -> usize {
+        self.texts.len().max(1)
+    }
+
+    fn prompt(&self, column: &str) -> &str {
+        let of_column = |(name, _): &&(String, String)| name == column;
+        self.prompts.iter().find(of_column).map_or("", |(_, prompt)| prompt)
+    }
+
+    fn encode_text(
+        &self,
+        row: &Row<'_>,
+        context: &SetContext<'_>,
+        column: &str,
+    ) -> Result<Encoded> {
+        let (prompt, text) = (self.prompt(column), row.text_or_empty(column)?);
+        let encoded = match prompt {
+            "" => context.tokenizer.encode(text, None),
+            prompt => context.tokenizer.encode(&format!("{prompt}{text}"), None),
+        };
+        encoded.map_err(|problem| row.tokenize_error(problem))
+    }
+}
+
+impl EmbeddingLabel {
+    /// The label in the column that files have; none where they may lack it and do.
+    fn read_from(&self, column: Option<&str>) -> Option<Self> {
+        let column = match (column, self.is_required) {
+            (Some(column), _) => column.to_owned(),
+            (None, true) => self.spec.column.clone(),
+            (None, false) => return None,
+        };
+        Some(Self { spec: LabelSpec { column, ..self.spec.clone() }, ..self.clone() })
+    }
+}
+
+impl Preprocessor for Embedding {
+    fn columns(&self) -> Vec<&str> {
+        let label = self.label.as_ref().map(|label| label.spec.column.as_str());
+        self.texts.iter().map(String::as_str).chain(label).collect()
+    }
+
+    fn labels(&self) -> Option<&LabelSpec> {
+        self.label.as_ref().map(|label| &label.spec)
+    }
+
+    fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
+        let texts = self.texts.iter().map(|column| self.encode_text(row, context, column));
+        let texts = texts.collect::<Result<Vec<_>>>()?;
+        let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
+        Ok(vec![Example { label, ..joined(texts) }])
+    }
+
+    fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
+        let mut arrays = text_arrays(padding);
+        arrays.extend(row_labels(labels));
+        arrays
+    }
+
+    fn sequences_per_row(&self) -> usize {
+        self.sequences()
+    }
+}
+
+/// The example of a row's texts, which stand one behind the other.
+fn joined(texts: Vec<Encoded>) -> Example {
+    let sequence_lengths = match texts.len() {
+        1 => Vec::new(),
+        _ => texts.iter().map(|text| text.input_ids.len() as u32).collect(),
+    };
+    let mut encoded = Encoded::default();
+    for text in texts {
+        encoded.input_ids.extend(text.input_ids);
+        encoded.token_type_ids.extend(text.token_type_ids);
+        encoded.truncated |= text.truncated;
+    }
+    Example { encoded, sequence_lengths, ..Example::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::tests::prepared;
+    use super::*;
+    use crate::{
+        ArrayValues, BatchAxis, BatchPlan, BatchSizes, Collator, LabelKind, ScheduledBatch,
+        TaskSpec, TokenizedSet,
+    };
+
+    fn label(column: &str, is_required: bool) -> Option<EmbeddingLabel> {
+        let kind = LabelKind::Regression { num_labels: 1 };
+        Some(EmbeddingLabel { spec: LabelSpec { column: column.to_owned(), kind }, is_required })
+    }
+
+    fn task(texts: &[&str], label: Option<EmbeddingLabel>) -> TaskSpec {
+        let texts = texts.iter().map(|text| (*text).to_owned()).collect();
+        let prompts = vec![("b".to_owned(), "the ".to_owned())];
+        let column = label.as_ref().map(|label| label.spec.column.clone());
+        let label_column = column.unwrap_or("label".to_owned());
+        TaskSpec::Embedding(Embedding { texts, prompts, label, label_column })
+    }
+
+    /// Checks the columns that a task takes of files that have `available`.
+    fn check_columns(task: TaskSpec, available: &[&str], expect: &[&str]) {
+        let available: Vec<String> = available.iter().map(|name| (*name).to_owned()).collect();
+        let TaskSpec::Embedding(task) = task.for_columns(&available) else { panic!() };
+        assert_eq!(task.columns(), expect, "{available:?}");
+    }
+
+    #[test]
+    fn columns_are_those_of_the_files_in_their_order_unless_they_are_named() {
+        let optional = || label("label", false);
+        check_columns(task(&[], optional()), &["a", "b", "c"], &["a", "b", "c"]);
+        check_columns(task(&[], optional()), &["b", "score", "a"], &["b", "a", "score"]);
+        check_columns(task(&["a"], optional()), &["b", "label", "a"], &["a", "label"]);
+        check_columns(task(&[], label("similar", false)), &["a", "similar"], &["a", "similar"]);
+        check_columns(task(&[], None), &["a", "b", "label"], &["a", "b"]);
+        // Files without a label that the loss needs are refused where they are read.
+        check_columns(task(&[], label("label", true)), &["a", "b"], &["a", "b", "label"]);
+        check_columns(task(&["a"], label("similar", true)), &["a", "label"], &["a", "similar"]);
+    }
+
+    fn set(task: &TaskSpec, rows: &[&str]) -> Arc<TokenizedSet> {
+        prepared(task, &rows.join("\n"), 512).unwrap()
+    }
+
+    const ROWS: [&str; 3] = [
+        r#"{"a": "file", "b": "file", "c": "the file the", "score": 0.5}"#,
+        r#"{"a": "the file", "b": "file the file", "c": "", "score": 1}"#,
+        r#"{"a": "file", "b": null, "c": "file", "score": 0}"#,
+    ];
+
+    #[test]
+    fn each_text_is_a_sequence_behind_the_prompt_of_its_column() {
+        let set = set(&task(&["a", "b", "c"], label("score", true)), &ROWS);
+        assert_eq!((set.len(), set.sequences_per_row()), (2, 3));
+        let sequences = set.sequences(1).unwrap();
+        let lengths: Vec<usize> = sequences.iter().map(Vec::len).collect();
+        assert_eq!((&lengths[..], set.positions(1)), (&[4, 6, 2][..], 6));
+        // The prompt's word is the first word of the third text of the other row.
+        assert_eq!(sequences[1][1], set.sequences(0).unwrap()[2][1]);
+        assert_eq!(set.tokens(), 3 + 4 + 5 + 4 + 6 + 2);
+        let about = set.about_rows_without_text().unwrap();
+        assert!(about.starts_with("2 rows have no text, 1 of them left out"), "{about}");
+        let (train, validation) = set.split_validation(0.5, 1).unwrap();
+        let of = |set: &TokenizedSet| set.sequences(0).unwrap();
+        let mut both = [of(&train), of(&validation)];
+        both.sort_by_key(|row| row[0].len());
+        assert_eq!(both, [set.sequences(0).unwrap(), set.sequences(1).unwrap()]);
+    }
+
+    #[test]
+    fn a_batch_has_a_row_for_each_text() {
+        let set = set(&task(&["a", "b", "c"], label("score", true)), &ROWS);
+        let sizes = BatchSizes::of_rows(2).with(BatchAxis::Positions, 8);
+        let plan = BatchPlan { sizes, rows: vec![1, 0, 1], cores: 2 };
+        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+        let collator = Collator::new(set, Padding::behind(0));
+        let batch = collator.collate(scheduled).unwrap();
+        let values = |core: usize, name: &str| batch.cores[core].array(name).unwrap().clone();
+        assert_eq!(values(0, "input_ids").dims, [6, 8]);
+        let scores = ArrayValues::F32(vec![1.0, 1.0, 1.0, 0.5, 0.5, 0.5]);
+        assert_eq!(values(0, "labels").values, scores);
+        // The second slot of the second core is empty.
+        let weights = ArrayValues::F32(vec![1.0, 1.0, 1.0, 0.0, 0.0, 0.0]);
+        assert_eq!(values(1, "sample_weights").values, weights);
+        let ArrayValues::S32(mask) = values(0, "attention_mask").values else { panic!() };
+        let lengths: Vec<i32> = mask.chunks(8).map(|row| row.iter().sum()).collect();
+        assert_eq!(lengths, [4, 6, 2, 3, 4, 5]);
+        assert_eq!((batch.cores[0].spans.len(), batch.tokens), (2, 12 + 12 + 12));
+    }
+}

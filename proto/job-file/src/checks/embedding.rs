@@ -1,0 +1,132 @@
+//! Fields of embedded texts that must fit the task and each other.
+
+use std::collections::BTreeSet;
+
+use crate::problems::Problems;
+use crate::schema::JobFile;
+use crate::schema::embedding::{
+    DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss, PartitionMode,
+};
+use crate::schema::model::TaskName;
+use crate::section::given;
+
+/// Reports fields of section `embedding`, and columns of texts, that do not fit.
+pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
+    let (task, data) = (job.model.task, &job.data);
+    if task != TaskName::Embedding {
+        for key in given(&job.embedding, "embedding", problems) {
+            let description = format!("applies to embedding, not to {task}");
+            problems.violation(&format!("embedding.{key}"), description);
+        }
+        let columns = [
+            ("data.texts", data.texts.is_empty()),
+            ("data.prompts", data.prompts.iter().next().is_none()),
+        ];
+        for (field, _) in columns.into_iter().filter(|(_, is_default)| !is_default) {
+            problems.violation(field, format!("applies to embedding, not to {task}"));
+        }
+        return;
+    }
+    check_texts(job, problems);
+    check_options(&job.embedding, problems);
+    check_directions(&job.embedding, problems);
+    check_matryoshka(&job.embedding, problems);
+    check_training(job, problems);
+}
+
+fn check_texts(job: &JobFile, problems: &mut Problems) {
+    let (data, loss) = (&job.data, job.embedding.loss);
+    if data.texts.is_empty() {
+        return;
+    }
+    let (fewest, most) = loss.texts();
+    if !job.only_predicts() && !(fewest..=most).contains(&data.texts.len()) {
+        let wanted = match (fewest, most) {
+            (fewest, most) if fewest == most => fewest.to_string(),
+            (fewest, _) => format!("at least {fewest}"),
+        };
+        let description =
+            format!("has {} columns, and the loss `{loss}` needs {wanted}", data.texts.len());
+        problems.violation("data.texts", description);
+    }
+    let mut seen = BTreeSet::new();
+    for column in data.texts.iter().chain([&data.label]) {
+        if !seen.insert(column) {
+            problems.violation("data.texts", format!("column `{column}` has two meanings"));
+        }
+    }
+    if let Some((column, _)) = data.prompts.iter().find(|(it, _)| !seen.contains(&it.to_string())) {
+        let description = "is of no column of data.texts".to_owned();
+        problems.violation(&format!("data.prompts.{column}"), description);
+    }
+}
+
+/// Options belong to some of the losses.
+fn check_options(embedding: &Embedding, problems: &mut Problems) {
+    let loss = embedding.loss;
+    let read = [
+        ("scale", loss.has_scale()),
+        ("similarity", loss.has_similarity()),
+        ("directions", loss == EmbeddingLoss::MultipleNegativesRanking),
+        ("partition_mode", loss == EmbeddingLoss::MultipleNegativesRanking),
+        ("distance_metric", loss.has_margin()),
+        ("margin", loss.has_margin()),
+    ];
+    for key in given(embedding, "embedding", problems) {
+        if read.contains(&(key.as_str(), false)) {
+            let description = format!("does not apply to the loss `{loss}`");
+            problems.violation(&format!("embedding.{key}"), description);
+        }
+    }
+    let is_manhattan = embedding.distance_metric == Some(DistanceMetric::Manhattan);
+    if is_manhattan && loss == EmbeddingLoss::BatchHardTriplet {
+        let description = "must be euclidean or cosine for the loss `batch_hard_triplet`";
+        problems.violation("embedding.distance_metric", description);
+    }
+}
+
+fn check_directions(embedding: &Embedding, problems: &mut Problems) {
+    const FIELD: &str = "embedding.directions";
+    let directions = &embedding.directions;
+    if !directions.contains(&EmbeddingDirection::QueryToDoc) {
+        problems.violation(FIELD, "must contain query_to_doc, which has the positives");
+    }
+    let without_positives = [EmbeddingDirection::QueryToQuery, EmbeddingDirection::DocToDoc];
+    let other = directions.iter().find(|direction| without_positives.contains(direction));
+    if let (Some(direction), PartitionMode::PerDirection) = (other, embedding.partition_mode) {
+        let description =
+            format!("must be joint with {direction}, which has no positive of its own");
+        problems.violation("embedding.partition_mode", description);
+    }
+}
+
+fn check_matryoshka(embedding: &Embedding, problems: &mut Problems) {
+    let (dims, weights) = (&embedding.matryoshka_dims, &embedding.matryoshka_weights);
+    if dims.contains(&0) {
+        problems.violation("embedding.matryoshka_dims", "must be above 0");
+    }
+    if let Some(weights) = weights.as_ref().filter(|weights| weights.len() != dims.len()) {
+        let description = format!(
+            "has {} weights, but embedding.matryoshka_dims has {} numbers",
+            weights.len(),
+            dims.len()
+        );
+        problems.violation("embedding.matryoshka_weights", description);
+    }
+    if !dims.is_empty() && embedding.loss == EmbeddingLoss::Mse {
+        let description = "does not apply to the loss `mse`, whose labels are whole embeddings";
+        problems.violation("embedding.matryoshka_dims", description);
+    }
+}
+
+fn check_training(job: &JobFile, problems: &mut Problems) {
+    if job.train.label_smoothing_factor > 0.0 {
+        let description = "applies to classes and tokens, not to embedding";
+        problems.violation("train.label_smoothing_factor", description);
+    }
+    if job.parallel.pipeline > 1 {
+        let description =
+            "cannot be above 1 for embedding, whose losses compare the rows of a batch";
+        problems.violation("parallel.pipeline", description);
+    }
+}

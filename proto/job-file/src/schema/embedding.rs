@@ -1,0 +1,221 @@
+//! `embedding`: the objective of embedded texts, under the names of sentence-transformers.
+
+use std::ops::Bound;
+
+use crate::range::above;
+use crate::section::section;
+use crate::spelled::spelled;
+use crate::values::OneOrMany;
+
+section! {
+    /// The model and the objective of `task: embedding`, under the names of sentence-transformers'
+    /// modules and losses.
+    pub struct Embedding {
+        /// Loss of a batch.
+        loss: EmbeddingLoss = EmbeddingLoss::MultipleNegativesRanking;
+        /// Factor of similarities, for `multiple_negatives_ranking` and `cosent`: the inverse of a
+        /// temperature.
+        scale: f64 = 20.0, in above(0.0);
+        /// Similarity that the loss compares; defaults to `cos_sim`, but for `margin_mse` to
+        /// `dot_score`.
+        similarity: Option<EmbeddingSimilarity> = None;
+        /// Texts that `multiple_negatives_ranking` compares, of which `query_to_doc` must be one.
+        directions: OneOrMany<EmbeddingDirection> = OneOrMany::one(EmbeddingDirection::QueryToDoc);
+        /// How several `directions` are normalized.
+        partition_mode: PartitionMode = PartitionMode::Joint;
+        /// Distance of two embeddings; defaults to `euclidean` for losses of triplets, and to
+        /// `cosine` for those of pairs.
+        distance_metric: Option<DistanceMetric> = None;
+        /// Margin between the distances of texts that belong together and those of others; defaults
+        /// to 5 for losses of triplets, and to 0.5 for those of pairs.
+        margin: Option<f64> = None, in (Bound::Included(0.0), Bound::Unbounded);
+        /// Numbers of an embedding, the first ones, that are also trained by themselves, such as
+        /// `[384, 128, 32]`: the loss is the sum over these (MatryoshkaLoss).
+        matryoshka_dims: Vec<u32> = Vec::new();
+        /// Weights of the losses of `matryoshka_dims`, in its order; 1 each by default.
+        matryoshka_weights: Option<Vec<f64>> = None;
+        /// How rows are put into batches.
+        batch_sampler: BatchSampler = BatchSampler::BatchSampler;
+        /// How the states of a text's tokens become its embedding. Defaults to that of the model
+        /// folder (`1_Pooling/config.json`), or else to `mean`.
+        pooling_mode: Option<PoolingMode> = None;
+        /// Scale embeddings to the length 1. Defaults to what `modules.json` of the model folder
+        /// says, or else to false.
+        normalize: Option<bool> = None;
+    }
+}
+
+spelled! {
+    /// The loss of a batch of embeddings. Rows have the columns in parentheses.
+    pub enum EmbeddingLoss {
+        /// Positives against all texts of the batch, on all cores and hosts (anchor, positive, any
+        /// number of negatives).
+        MultipleNegativesRanking = "multiple_negatives_ranking",
+        /// Order of the similarities of pairs (text, text, score).
+        Cosent = "cosent",
+        /// Squared error of cosines (text, text, score).
+        CosineSimilarity = "cosine_similarity",
+        /// Margin of distances (anchor, positive, negative).
+        Triplet = "triplet",
+        /// Distances of pairs that belong together, and margins of others (text, text, 1 or 0).
+        Contrastive = "contrastive",
+        /// The same of the hard pairs of a batch alone.
+        OnlineContrastive = "online_contrastive",
+        /// Margin between the farthest text of the same class and the nearest of another (text,
+        /// class).
+        BatchHardTriplet = "batch_hard_triplet",
+        /// Squared error of a teacher's embeddings (one or more texts, a list of numbers as long as
+        /// an embedding).
+        Mse = "mse",
+        /// Squared error of a teacher's margins (query, positive, negatives, a number for each
+        /// negative).
+        MarginMse = "margin_mse",
+    }
+}
+
+spelled! {
+    /// How rows are put into batches.
+    pub enum BatchSampler {
+        /// In the order of `train.train_sampling_strategy`.
+        BatchSampler = "batch_sampler",
+        /// The same, but rows with a text in common come into different batches as far as there are
+        /// enough others, so that no text is a negative of itself.
+        NoDuplicates = "no_duplicates",
+    }
+}
+
+spelled! {
+    /// The similarity of two embeddings.
+    pub enum EmbeddingSimilarity {
+        /// The cosine of their angle.
+        CosSim = "cos_sim",
+        /// Their product.
+        DotScore = "dot_score",
+    }
+}
+
+spelled! {
+    /// The texts that are compared.
+    pub enum EmbeddingDirection {
+        /// Anchors with positives and negatives.
+        QueryToDoc = "query_to_doc",
+        /// Anchors with those of other rows.
+        QueryToQuery = "query_to_query",
+        /// Positives with anchors.
+        DocToQuery = "doc_to_query",
+        /// Positives with positives and negatives of other rows.
+        DocToDoc = "doc_to_doc",
+    }
+}
+
+spelled! {
+    /// How several directions are normalized.
+    pub enum PartitionMode {
+        /// All together.
+        Joint = "joint",
+        /// Each by itself; the loss is their mean.
+        PerDirection = "per_direction",
+    }
+}
+
+spelled! {
+    /// The distance of two embeddings.
+    pub enum DistanceMetric {
+        /// 1 less the cosine of their angle.
+        Cosine = "cosine",
+        /// The length of their difference.
+        Euclidean = "euclidean",
+        /// The sum of the absolute differences of their numbers.
+        Manhattan = "manhattan",
+    }
+}
+
+spelled! {
+    /// How the states of a text's tokens become its embedding.
+    pub enum PoolingMode {
+        /// The state of the first token.
+        Cls = "cls",
+        /// The largest value of each number.
+        Max = "max",
+        /// The mean.
+        Mean = "mean",
+        /// The sum, divided by the square root of the number of tokens.
+        MeanSqrtLenTokens = "mean_sqrt_len_tokens",
+        /// The mean weighted by the positions of tokens.
+        WeightedMean = "weightedmean",
+        /// The state of the last token.
+        LastToken = "lasttoken",
+    }
+}
+
+impl EmbeddingLoss {
+    /// Whether rows need a label.
+    pub fn needs_label(self) -> bool {
+        !matches!(self, Self::MultipleNegativesRanking | Self::Triplet)
+    }
+
+    /// The fewest and the most texts of a row.
+    pub fn texts(self) -> (usize, usize) {
+        match self {
+            Self::MultipleNegativesRanking => (2, usize::MAX),
+            Self::Cosent | Self::CosineSimilarity | Self::Contrastive | Self::OnlineContrastive => {
+                (2, 2)
+            }
+            Self::Triplet => (3, 3),
+            Self::BatchHardTriplet => (1, 1),
+            Self::Mse => (1, usize::MAX),
+            Self::MarginMse => (3, usize::MAX),
+        }
+    }
+
+    /// Whether it reads `similarity`.
+    pub(crate) fn has_similarity(self) -> bool {
+        matches!(self, Self::MultipleNegativesRanking | Self::Cosent | Self::MarginMse)
+    }
+
+    /// Whether it reads `scale`.
+    pub(crate) fn has_scale(self) -> bool {
+        matches!(self, Self::MultipleNegativesRanking | Self::Cosent)
+    }
+
+    /// Whether it reads `distance_metric` and `margin`.
+    pub fn has_margin(self) -> bool {
+        self.is_of_triplets() || matches!(self, Self::Contrastive | Self::OnlineContrastive)
+    }
+
+    fn is_of_triplets(self) -> bool {
+        matches!(self, Self::Triplet | Self::BatchHardTriplet)
+    }
+}
+
+impl Embedding {
+    /// The distance of two embeddings.
+    pub fn distance(&self) -> DistanceMetric {
+        let default = match self.loss.is_of_triplets() {
+            true => DistanceMetric::Euclidean,
+            false => DistanceMetric::Cosine,
+        };
+        self.distance_metric.unwrap_or(default)
+    }
+
+    /// The margin of distances.
+    pub fn margin_or_default(&self) -> f64 {
+        self.margin.unwrap_or(if self.loss.is_of_triplets() { 5.0 } else { 0.5 })
+    }
+
+    /// The similarity of two embeddings.
+    pub fn similarity_or_default(&self) -> EmbeddingSimilarity {
+        let default = match self.loss {
+            EmbeddingLoss::MarginMse => EmbeddingSimilarity::DotScore,
+            _ => EmbeddingSimilarity::CosSim,
+        };
+        self.similarity.unwrap_or(default)
+    }
+
+    /// The numbers of an embedding that are trained by themselves, each with its weight.
+    pub fn matryoshka(&self) -> Vec<(u32, f64)> {
+        let weights = self.matryoshka_weights.iter().flatten().copied();
+        let dims = self.matryoshka_dims.iter().copied();
+        dims.zip(weights.chain(std::iter::repeat(1.0))).collect()
+    }
+}

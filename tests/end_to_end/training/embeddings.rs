@@ -1,0 +1,164 @@
+//! Embedded texts beside sentence-transformers': `scripts/fixtures/embeddings.py` writes the rows, and the losses and
+//! vectors of its trainer.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tonic_types::StatusExt;
+use traind_proto::v1::event::Kind;
+use traind_tests::model::{self, Weights};
+use traind_tests::{Draft, Host};
+
+use super::sft::{fixture, lines, repository, set_all};
+
+/// Relative to the value and 1: at the first step, whose weights are the same, and later.
+const LIMIT_FIRST: f64 = 1e-5;
+const LIMIT: f64 = 1e-3;
+
+/// The job of one of the fixture's runs.
+fn draft(host: &Host, name: &str, run: &str, fixture: &Value) -> Draft {
+    let job_file = format!(
+        "name: {name}\nmodel: {{name_or_path: ./model, task: embedding}}\n\
+         data: {{train: train.jsonl}}\noutput_dir: out\n"
+    );
+    let draft = Draft::of_job_file(host, name, &job_file);
+    let folder = draft.path("model");
+    model::write_fixture(&folder, "bert-sequence-classification");
+    for name in ["tokenizer.json", "tokenizer_config.json"] {
+        let own = repository().join("daemon/runner/fixtures/embeddings/tokenizer").join(name);
+        fs::copy(own, folder.join(name)).unwrap();
+    }
+    let length = json!({"max_seq_length": fixture["max_length"], "do_lower_case": false});
+    fs::write(folder.join("sentence_bert_config.json"), length.to_string()).unwrap();
+    let run = &fixture["runs"][run];
+    let draft = draft.write("train.jsonl", lines(run["rows"].as_array().unwrap()));
+    let draft = set_all(draft, "train", &fixture["train"]);
+    let draft = set_all(draft, "embedding", &run["embedding"]);
+    draft
+        .set("train.train_sampling_strategy", "sequential")
+        .set("train.logging_steps", 1)
+        .set("train.save_strategy", "no")
+}
+
+/// Compares the losses with sentence-transformers'.
+fn check_losses(draft: &Draft, fixture: &Value, run: &str) {
+    let ours = draft.output("out").trainer_state().series("loss");
+    let expect = fixture["runs"][run]["loss"].as_array().unwrap();
+    assert_eq!(ours.len(), expect.len());
+    for (step, (found, expect)) in ours.iter().zip(expect).enumerate() {
+        let expect = expect.as_f64().unwrap();
+        let limit = if step == 0 { LIMIT_FIRST } else { LIMIT };
+        let difference = (found - expect).abs() / (1.0 + expect.abs());
+        assert!(difference <= limit, "{run}, step {step}: {found}, theirs is {expect}");
+    }
+}
+
+/// On one core, and on two, whose texts are negatives of each other's. The output is a folder that
+/// `SentenceTransformer` loads, with the pooler that the model had.
+#[tokio::test]
+async fn losses_are_those_of_sentence_transformers_on_any_number_of_cores() {
+    let fixture = fixture("embeddings/runs.json");
+    let host = Host::started(2).await;
+    for run in ["ranking", "symmetric", "cosent", "classes"] {
+        let one = draft(&host, &format!("{run}-one"), run, &fixture);
+        host.complete(&one).await;
+        check_losses(&one, &fixture, run);
+        let two = draft(&host, &format!("{run}-two"), run, &fixture)
+            .set("train.per_device_train_batch_size", 2)
+            .set("resources.cores", 2);
+        host.complete(&two).await;
+        check_losses(&two, &fixture, run);
+    }
+    let output = host.path("ranking-one/out");
+    let read = |name: &str| -> Value {
+        serde_json::from_slice(&fs::read(output.join(name)).unwrap()).unwrap()
+    };
+    let types: Vec<Value> =
+        read("modules.json").as_array().unwrap().iter().map(|it| it["path"].clone()).collect();
+    assert_eq!(types, ["", "1_Pooling", "2_Normalize"]);
+    let pooling = read("1_Pooling/config.json");
+    assert_eq!(pooling["pooling_mode_mean_tokens"], true);
+    assert_eq!(pooling["word_embedding_dimension"], 16);
+    assert_eq!(read("sentence_bert_config.json")["max_seq_length"], 6);
+    assert_eq!(read("config.json")["architectures"], json!(["BertModel"]));
+    let card = fs::read_to_string(output.join("README.md")).unwrap();
+    assert!(card.contains("library_name: sentence-transformers"), "{card}");
+    let trained = Weights::read(output.join("model.safetensors"));
+    let before = Weights::read(host.path("ranking-one/model/model.safetensors"));
+    let (pooler, words) = ("pooler.dense.weight", "embeddings.word_embeddings.weight");
+    assert_eq!(trained.values(pooler), before.values(&format!("bert.{pooler}")));
+    assert_ne!(trained.values(words), before.values(&format!("bert.{words}")));
+}
+
+/// A trained model embeds files that it has not seen; evaluations have the names of sentence-transformers' evaluators.
+#[tokio::test]
+async fn a_trained_model_is_evaluated_and_embeds_texts() {
+    let fixture = fixture("embeddings/runs.json");
+    let host = Host::started(1).await;
+    let rows = fixture["runs"]["ranking"]["rows"].as_array().unwrap();
+    let train = draft(&host, "train", "ranking", &fixture)
+        .write("dev.jsonl", lines(&rows[..6]))
+        .set("data.validation", "dev.jsonl")
+        .set("train.eval_strategy", "steps")
+        .set("train.eval_steps", 2)
+        .set("train.save_strategy", "steps")
+        .set("train.save_steps", 2)
+        .set("train.load_best_model_at_end", true)
+        .set("train.metric_for_best_model", "cosine_ndcg@10")
+        .set("data.prompts", "{anchor: 'one two '}");
+    host.complete(&train).await;
+    let state = train.output("out").trainer_state();
+    for name in ["eval_cosine_accuracy", "eval_cosine_map@100", "eval_cosine_recall@3", "eval_loss"]
+    {
+        assert_eq!(state.series(name).len(), 2, "{name}");
+    }
+    let settings = train.output("out").json("config_sentence_transformers.json");
+    assert_eq!(settings["prompts"], json!({"anchor": "one two "}));
+
+    let scored = fixture["runs"]["cosent"]["rows"].as_array().unwrap();
+    let job_file = "name: test\nmodel: {name_or_path: ./model, task: embedding}\n\
+                    data: {validation: dev.jsonl, test: test.jsonl}\n\
+                    train: {do_train: false, do_predict: true}\noutput_dir: out\n";
+    let test = Draft::of_job_file(&host, "test", job_file);
+    fs::rename(train.path("out"), test.path("model")).unwrap();
+    let plain: Vec<Value> = scored
+        .iter()
+        .map(|row| json!({"anchor": row["anchor"], "positive": row["positive"]}))
+        .collect();
+    let test = test.write("dev.jsonl", lines(scored)).write("test.jsonl", lines(&plain));
+    let history = host.complete(&test).await;
+    let evaluated = history.events.iter().find_map(|event| match &event.kind {
+        Some(Kind::Evaluated(evaluated)) => Some(evaluated),
+        _ => None,
+    });
+    let metrics = &evaluated.unwrap().metrics;
+    for name in ["eval_pearson_cosine", "eval_spearman_cosine"] {
+        assert!(metrics[name].abs() <= 1.0, "{metrics:?}");
+    }
+    assert!(test.output("out").names().contains(&"predictions.parquet".to_owned()));
+}
+
+/// Rows that the loss does not take are refused, with the columns that the files have.
+#[tokio::test]
+async fn rows_that_do_not_fit_the_loss_are_refused() {
+    let fixture = fixture("embeddings/runs.json");
+    let host = Host::started(1).await;
+    let check = async |name: &str, draft: Draft, expect: &str| {
+        let history = host.run(&draft).await;
+        let message = history.job.failure.unwrap().message;
+        assert!(message.contains(expect), "{name}: {message}");
+    };
+    let of = |name: &str| draft(&host, name, "symmetric", &fixture);
+    let triplet = of("triplet").set("embedding.loss", "triplet");
+    let triplet = triplet.set("embedding.directions", "query_to_doc");
+    let triplet = triplet.set("embedding.partition_mode", "joint");
+    check("triplet", triplet, "the rows have 2 columns of texts").await;
+    let prompt = of("prompt").set("data.prompts", "{other: 'x'}");
+    check("prompt", prompt, "other is not one of these columns").await;
+    let matryoshka = of("matryoshka").set("embedding.matryoshka_dims", "[32, 8]");
+    let error = host.create(&matryoshka).await.unwrap_err();
+    let violations = error.get_error_details();
+    let violations = &violations.bad_request().unwrap().field_violations;
+    assert_eq!(violations[0].field, "embedding.matryoshka_dims");
+    assert!(violations[0].description.contains("embeddings have 16 numbers"), "{violations:?}");
+}

@@ -1,0 +1,118 @@
+//! Embeddings of texts: the states of their tokens pooled, as sentence-transformers' `Pooling` has it.
+//!
+//! B rows, S positions, H hidden size, D numbers of an embedding.
+
+use traind_xla::{DType, Tensor};
+
+use super::{Head, by_row};
+use crate::error::Result;
+use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
+use crate::sentence::{PoolingMode, SentenceModules};
+use crate::tasks::embedding;
+
+/// What the sum of a mask is at least, so that nothing is divided by 0.
+const TOKENS_MIN: f64 = 1e-9;
+/// Below every state.
+const LOWEST: f64 = -1e30;
+
+#[derive(Debug)]
+pub(crate) struct EmbeddingHead {
+    pub modules: SentenceModules,
+    pub hidden_size: usize,
+}
+
+impl Head for EmbeddingHead {
+    fn inputs(&self) -> Vec<InputSpec> {
+        embedding::inputs()
+    }
+
+    fn output(&self) -> OutputKind {
+        OutputKind::PerRow { classes: self.modules.width(self.hidden_size) }
+    }
+
+    /// The embeddings f32[B, D] are the logits; the loss is that of a job.
+    fn forward(&self, _cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
+        let states = hidden_states.convert(DType::F32)?;
+        let pooled = Pooled { states: &states, batch, attended: batch.get("attention_mask")? };
+        let parts = self.modules.pooling.iter().map(|mode| pooled.by(*mode));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let joined = states.trace().concatenate(&parts.iter().collect::<Vec<_>>(), 1)?;
+        let logits = if self.modules.normalize { embedding::normalized(&joined)? } else { joined };
+        Ok(Output { logits: logits.into(), loss: None })
+    }
+
+    fn forward_flops(&self, _lengths: Lengths) -> f64 {
+        0.0
+    }
+}
+
+/// The states of a batch.
+struct Pooled<'a> {
+    /// f32[B S, H].
+    states: &'a Tensor,
+    batch: &'a Batch,
+    /// s32[B, S].
+    attended: &'a Tensor,
+}
+
+impl Pooled<'_> {
+    /// f32[B, H].
+    fn by(&self, mode: PoolingMode) -> Result<Tensor> {
+        match mode {
+            PoolingMode::Cls => self.at(&self.first()?),
+            PoolingMode::LastToken => self.at(&self.positions()?.mul(self.attended)?.max(&[1])?),
+            PoolingMode::Max => self.largest(),
+            PoolingMode::Mean => {
+                let weights = self.mask()?;
+                self.mean(&weights, &weights.sum(&[1])?.maximum_scalar(TOKENS_MIN)?)
+            }
+            PoolingMode::MeanSqrtLenTokens => {
+                let weights = self.mask()?;
+                self.mean(&weights, &weights.sum(&[1])?.maximum_scalar(TOKENS_MIN)?.sqrt()?)
+            }
+            PoolingMode::WeightedMean => {
+                let places =
+                    self.positions()?.add_scalar(1.0)?.sub(&self.first()?.unsqueeze(1)?)?;
+                let weights = self.mask()?.mul(&places.convert(DType::F32)?)?;
+                self.mean(&weights, &weights.sum(&[1])?.maximum_scalar(TOKENS_MIN)?)
+            }
+        }
+    }
+
+    /// The sum of states, each times its weight f32[B, S], by `divisor` f32[B].
+    fn mean(&self, weights: &Tensor, divisor: &Tensor) -> Result<Tensor> {
+        let states = by_row(self.states, self.batch)?;
+        let sum = states.mul(&weights.unsqueeze(2)?)?.sum(&[1])?;
+        Ok(sum.div(&divisor.unsqueeze(1)?)?)
+    }
+
+    fn largest(&self) -> Result<Tensor> {
+        let states = by_row(self.states, self.batch)?;
+        let is_attended = self.attended.gt_scalar(0.0)?.unsqueeze(2)?;
+        let lowest = states.trace().full(LOWEST, states.shape().clone())?;
+        Ok(is_attended.select(&states, &lowest)?.max(&[1])?)
+    }
+
+    /// The states at one position of each row, s32[B].
+    fn at(&self, positions: &Tensor) -> Result<Tensor> {
+        let &[rows, width] = self.attended.dims() else { return Ok(self.states.clone()) };
+        let first = self.states.trace().iota(DType::S32, &[rows], 0)?.mul_scalar(width as f64)?;
+        Ok(self.states.take(&first.add(positions)?)?)
+    }
+
+    /// 1 for each token, f32[B, S].
+    fn mask(&self) -> Result<Tensor> {
+        Ok(self.attended.convert(DType::F32)?)
+    }
+
+    fn positions(&self) -> Result<Tensor> {
+        Ok(self.attended.trace().iota(DType::S32, self.attended.dims(), 1)?)
+    }
+
+    /// The position of each row's first token, s32[B].
+    fn first(&self) -> Result<Tensor> {
+        let length = self.attended.dims()[1];
+        let behind = self.attended.mul_scalar(-(length as f64))?.add_scalar(length as f64)?;
+        Ok(self.positions()?.add(&behind)?.min(&[1])?)
+    }
+}

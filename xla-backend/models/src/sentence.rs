@@ -1,0 +1,320 @@
+//! The files in which sentence-transformers describes what follows the last layer of a model that embeds texts.
+//!
+//! `modules.json` lists the modules, `1_Pooling/config.json` has the pooling, `sentence_bert_config.json` the length of
+//! rows, and `config_sentence_transformers.json` prompts. They are written as every version of sentence-transformers
+//! reads them.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use crate::error::{Error, Result};
+
+const MODULES: &str = "modules.json";
+const TRANSFORMER: &str = "sentence_bert_config.json";
+const SETTINGS: &str = "config_sentence_transformers.json";
+const POOLING: &str = "1_Pooling/config.json";
+/// The names of the files that a model that embeds has beside its own.
+pub const SENTENCE_FILES: [&str; 4] = [MODULES, POOLING, TRANSFORMER, SETTINGS];
+
+/// How the states of a text's tokens become one vector, under sentence-transformers' names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolingMode {
+    /// The state of the first token.
+    Cls,
+    /// The largest of each number.
+    Max,
+    Mean,
+    /// The sum, divided by the square root of the number of tokens.
+    MeanSqrtLenTokens,
+    /// The mean weighted by the positions of tokens, from 1.
+    WeightedMean,
+    /// The state of the last token.
+    LastToken,
+}
+
+impl PoolingMode {
+    /// Every mode, in the order in which their results are joined.
+    pub const ALL: [PoolingMode; 6] = [
+        PoolingMode::Cls,
+        PoolingMode::Max,
+        PoolingMode::Mean,
+        PoolingMode::MeanSqrtLenTokens,
+        PoolingMode::WeightedMean,
+        PoolingMode::LastToken,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            PoolingMode::Cls => "cls",
+            PoolingMode::Max => "max",
+            PoolingMode::Mean => "mean",
+            PoolingMode::MeanSqrtLenTokens => "mean_sqrt_len_tokens",
+            PoolingMode::WeightedMean => "weightedmean",
+            PoolingMode::LastToken => "lasttoken",
+        }
+    }
+
+    /// The mode with a name.
+    pub fn from_name(name: &str) -> Option<PoolingMode> {
+        PoolingMode::ALL.into_iter().find(|mode| mode.name() == name)
+    }
+
+    /// The key of older versions.
+    fn key(self) -> &'static str {
+        match self {
+            PoolingMode::Cls => "pooling_mode_cls_token",
+            PoolingMode::Max => "pooling_mode_max_tokens",
+            PoolingMode::Mean => "pooling_mode_mean_tokens",
+            PoolingMode::MeanSqrtLenTokens => "pooling_mode_mean_sqrt_len_tokens",
+            PoolingMode::WeightedMean => "pooling_mode_weightedmean_tokens",
+            PoolingMode::LastToken => "pooling_mode_lasttoken",
+        }
+    }
+}
+
+/// What follows the last layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SentenceModules {
+    /// At least one, whose results are joined.
+    pub pooling: Vec<PoolingMode>,
+    /// Whether embeddings have the length 1.
+    pub normalize: bool,
+    /// Whether the tokens of a prompt are pooled too.
+    pub include_prompt: bool,
+    /// Tokens that rows are cut to.
+    pub max_seq_length: Option<u32>,
+    /// Texts before others by their names, such as `query`.
+    pub prompts: Map<String, Value>,
+    /// The other keys of `config_sentence_transformers.json`.
+    pub settings: Map<String, Value>,
+}
+
+/// Those that sentence-transformers gives a model without `modules.json`.
+impl Default for SentenceModules {
+    fn default() -> SentenceModules {
+        SentenceModules {
+            pooling: vec![PoolingMode::Mean],
+            normalize: false,
+            include_prompt: true,
+            max_seq_length: None,
+            prompts: Map::new(),
+            settings: Map::new(),
+        }
+    }
+}
+
+impl SentenceModules {
+    /// Reads the files of a model folder, which may lack all of them.
+    pub fn load(folder: &Path) -> Result<SentenceModules> {
+        let mut modules = SentenceModules::default();
+        if let Some(found) = read(&folder.join(MODULES))? {
+            modules.read_modules(folder, &found)?;
+        }
+        if let Some(Value::Object(transformer)) = read(&folder.join(TRANSFORMER))? {
+            modules.read_transformer(&folder.join(TRANSFORMER), &transformer)?;
+        }
+        if let Some(Value::Object(mut settings)) = read(&folder.join(SETTINGS))? {
+            if let Some(Value::Object(prompts)) = settings.remove("prompts") {
+                modules.prompts = prompts;
+            }
+            // Of the versions that wrote it.
+            settings.remove("__version__");
+            modules.settings = settings;
+        }
+        Ok(modules)
+    }
+
+    fn read_modules(&mut self, folder: &Path, found: &Value) -> Result<()> {
+        let path = folder.join(MODULES);
+        let refused = |problem: String| problem_in(&path, "type", problem);
+        let list =
+            found.as_array().ok_or_else(|| refused("expected a list of modules".to_owned()))?;
+        for module in list {
+            let kind = module["type"].as_str().unwrap_or_default();
+            match kind.rsplit('.').next().unwrap_or_default() {
+                "Transformer" => {}
+                "Pooling" => {
+                    let place = module["path"].as_str().unwrap_or("1_Pooling");
+                    self.read_pooling(&folder.join(place).join("config.json"))?;
+                }
+                "Normalize" => self.normalize = true,
+                _ => {
+                    return Err(refused(format!(
+                        "the module {kind} is not supported: Transformer, Pooling and Normalize are"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read_pooling(&mut self, path: &Path) -> Result<()> {
+        let Some(config) = read(path)? else {
+            return Err(problem_in(path, "pooling_mode", "the file is missing".to_owned()));
+        };
+        let named: Vec<&str> = match &config["pooling_mode"] {
+            Value::String(name) => vec![name],
+            Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+            _ => {
+                let is_set = |mode: &PoolingMode| config[mode.key()] == Value::Bool(true);
+                PoolingMode::ALL.into_iter().filter(is_set).map(PoolingMode::name).collect()
+            }
+        };
+        let modes = named.iter().map(|name| {
+            let unknown = || problem_in(path, "pooling_mode", format!("{name} is not known"));
+            PoolingMode::from_name(name).ok_or_else(unknown)
+        });
+        let modes = modes.collect::<Result<Vec<_>>>()?;
+        if !modes.is_empty() {
+            self.pooling = modes;
+        }
+        self.include_prompt = config["include_prompt"].as_bool().unwrap_or(true);
+        Ok(())
+    }
+
+    fn read_transformer(&mut self, path: &Path, config: &Map<String, Value>) -> Result<()> {
+        if config.get("do_lower_case") == Some(&Value::Bool(true)) {
+            let problem = "texts are lowered by the tokenizer alone; let tokenizer.json do it";
+            return Err(problem_in(path, "do_lower_case", problem.to_owned()));
+        }
+        let length = config.get("max_seq_length").and_then(Value::as_u64);
+        self.max_seq_length = length.and_then(|length| u32::try_from(length).ok());
+        Ok(())
+    }
+
+    /// The numbers of an embedding, of a model whose states have `hidden_size`.
+    pub fn width(&self, hidden_size: usize) -> usize {
+        self.pooling.len() * hidden_size
+    }
+
+    /// The files by their names, of a model whose states have `hidden_size` numbers and whose rows are cut to
+    /// `max_seq_length` tokens.
+    pub fn files(&self, hidden_size: usize, max_seq_length: u32) -> Vec<(&'static str, Vec<u8>)> {
+        let mut settings = self.settings.clone();
+        settings.entry("similarity_fn_name").or_insert("cosine".into());
+        settings.entry("default_prompt_name").or_insert(Value::Null);
+        settings.insert("prompts".to_owned(), Value::Object(self.prompts.clone()));
+        let transformer = json!({ "max_seq_length": max_seq_length, "do_lower_case": false });
+        let files = [
+            (MODULES, self.modules()),
+            (POOLING, self.pooling_config(hidden_size)),
+            (TRANSFORMER, transformer),
+            (SETTINGS, Value::Object(settings)),
+        ];
+        files.into_iter().map(|(name, value)| (name, format!("{value:#}\n").into_bytes())).collect()
+    }
+
+    fn modules(&self) -> Value {
+        let normalize = self.normalize.then_some(("2_Normalize", "Normalize"));
+        let modules = [("", "Transformer"), ("1_Pooling", "Pooling")].into_iter().chain(normalize);
+        let entries = modules.enumerate().map(|(index, (path, kind))| {
+            let kind = format!("sentence_transformers.models.{kind}");
+            json!({ "idx": index, "name": index.to_string(), "path": path, "type": kind })
+        });
+        entries.collect()
+    }
+
+    fn pooling_config(&self, hidden_size: usize) -> Value {
+        let mut config = json!({
+            "word_embedding_dimension": hidden_size,
+            "include_prompt": self.include_prompt,
+        });
+        for mode in PoolingMode::ALL {
+            config[mode.key()] = self.pooling.contains(&mode).into();
+        }
+        config
+    }
+}
+
+/// The content of a JSON file; none where there is no such file.
+fn read(path: &Path) -> Result<Option<Value>> {
+    let text = match std::fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(Error::Io { action: "read", path: path.to_owned(), source }),
+    };
+    let value = serde_json::from_slice(&text);
+    value.map(Some).map_err(|source| Error::Json { path: path.to_owned(), source })
+}
+
+fn problem_in(path: &Path, key: &str, problem: String) -> Error {
+    Error::Config { path: path.to_owned(), key: key.to_owned(), problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        folder
+    }
+
+    const NEW: &str = r#"[
+        {"path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"},
+        {"path": "1_Pooling", "type": "sentence_transformers.sentence_transformer.modules.pooling.Pooling"},
+        {"path": "2_Normalize", "type": "sentence_transformers.base.modules.normalize.Normalize"}]"#;
+
+    #[test]
+    fn a_plain_model_has_the_mean_of_its_states() {
+        assert_eq!(SentenceModules::load(folder(&[]).path()).unwrap(), SentenceModules::default());
+    }
+
+    #[test]
+    fn files_of_all_versions_are_read_and_those_that_are_written_say_the_same() {
+        let settings = r#"{"__version__": {"a": "1"}, "prompts": {"query": "q: "}, "x": 1}"#;
+        for pooling in [
+            r#"{"pooling_mode": "lasttoken", "include_prompt": false}"#,
+            r#"{"pooling_mode_lasttoken": true, "pooling_mode_mean_tokens": false, "include_prompt": false}"#,
+        ] {
+            let source = folder(&[
+                (MODULES, NEW),
+                (POOLING, pooling),
+                (TRANSFORMER, r#"{"max_seq_length": 256, "do_lower_case": false}"#),
+                (SETTINGS, settings),
+            ]);
+            let found = SentenceModules::load(source.path()).unwrap();
+            assert_eq!(found.pooling, [PoolingMode::LastToken]);
+            let rest = (found.normalize, found.include_prompt, found.max_seq_length);
+            assert_eq!(rest, (true, false, Some(256)));
+            assert_eq!(found.prompts["query"], "q: ");
+            let files = found.files(8, 64);
+            assert!(files.iter().map(|(name, _)| *name).eq(SENTENCE_FILES));
+            let texts: Vec<String> =
+                files.iter().map(|(_, text)| String::from_utf8(text.clone()).unwrap()).collect();
+            let files = files.iter().zip(&texts).map(|((name, _), text)| (*name, text.as_str()));
+            let written = folder(&files.collect::<Vec<_>>());
+            let again = SentenceModules::load(written.path()).unwrap();
+            assert_eq!((again.max_seq_length, again.settings["x"].as_u64()), (Some(64), Some(1)));
+            let same = SentenceModules {
+                max_seq_length: Some(64),
+                settings: again.settings.clone(),
+                ..found
+            };
+            assert_eq!(again, same);
+        }
+    }
+
+    #[track_caller]
+    fn check_refused(files: &[(&str, &str)], expect: &str) {
+        let error = SentenceModules::load(folder(files).path()).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    }
+
+    #[test]
+    fn what_would_change_embeddings_is_refused() {
+        let dense = r#"[{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]"#;
+        check_refused(&[(MODULES, dense)], "the module sentence_transformers.models.Dense is not");
+        check_refused(&[(MODULES, NEW)], "1_Pooling/config.json");
+        check_refused(&[(MODULES, NEW), (POOLING, r#"{"pooling_mode": "x"}"#)], "x is not known");
+        check_refused(&[(TRANSFORMER, r#"{"do_lower_case": true}"#)], "do_lower_case");
+        check_refused(&[(SETTINGS, "{")], "config_sentence_transformers.json");
+    }
+}
