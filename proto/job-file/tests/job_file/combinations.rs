@@ -259,7 +259,7 @@ fn keys_of_embedded_texts() {
                normalize: true}";
     check_task("embedding", ", texts: [q, a, n], prompts: {q: 'query: '}", all, "");
     let triplet = "embedding: {loss: triplet, distance_metric: cosine, margin: 0.5}";
-    check_task("sentence-similarity", ", texts: [q, a, n], label: score", triplet, "");
+    check_task("embedding", ", texts: [q, a, n], label: score", triplet, "");
     for (data, rest, expect) in [
         (
             ", texts: [q]",
