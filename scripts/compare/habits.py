@@ -1,6 +1,6 @@
 """Trains what strangers bring here and in Hugging Face's Trainer, from the same weights and rows, and prints a table: the
 habit, the Trainer's losses and ours, the loss of the evaluation, and the fields of trainer_state.json that differ; for a
-case that traind refuses, the error.
+case that traind refuses, the error. Then the habits of `peers/jobs`, with TRL, PEFT and Seq2SeqTrainer, and what they save.
 
 Exits with 1 where something differs by more than LIMIT, or a job does not end as expected.
 """
@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import both
+import job_cases
 
 import service  # found by both
 import steps
@@ -28,18 +29,25 @@ def main():
     parser.add_argument("--traind", required=True, type=Path)
     parser.add_argument("--peers-python", required=True)
     parser.add_argument("--data-python", required=True, help="an interpreter with datasets")
+    parser.add_argument("--jobs-python", required=True, help="an interpreter with TRL, PEFT and Pillow")
     parser.add_argument("--keep", type=Path, help="a folder that the cases are written to and stay in")
     parser.add_argument("names", nargs="*", help="habits to compare, or the beginnings of their names; all by default")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="habits.") as scratch:
         folder = options.keep or Path(scratch)
-        names = [name for name in listed(options) if name.startswith(tuple(options.names) or "")]
+        names = chosen(options, listed(options))
+        jobs = chosen(options, job_cases.listed(options))
         missing = [name for name in names if not (folder / name).exists()]
         unlike = not written(options, folder, missing)
         with service.Daemon(options.traind) as daemon:
             complaints = [compare(options, daemon, folder / name) for name in names]
-    print(f"{len(names)} habits, {sum(map(bool, complaints))} of which differ")
-    sys.exit(1 if unlike or any(complaints) else 0)
+            different = job_cases.differing(options, daemon, folder / "jobs", jobs)
+    print(f"{len(names) + len(jobs)} habits, {sum(map(bool, complaints)) + len(different)} of which differ")
+    sys.exit(1 if unlike or any(complaints) or different else 0)
+
+
+def chosen(options, names):
+    return [name for name in names if name.startswith(tuple(options.names) or "")]
 
 
 def written(options, folder, names):

@@ -1,0 +1,115 @@
+"""Compares what both wrote for a job: the log, trainer_state.json, checkpoints, weights and adapters."""
+
+import json
+
+from safetensors import safe_open
+
+# Of this machine and this run; `num_input_tokens_seen` is the Trainer's only where it is asked to count.
+OWN_FIELDS = {"best_model_checkpoint", "log_history", "stateful_callbacks", "num_input_tokens_seen", "total_flos"}
+OWN_ENTRIES = {"runtime", "per_second", "preparation_time", "total_flos"}
+# Of the first step's loss, before rounding adds up.
+FIRST_LIMIT, USUAL_LIMIT = 1e-5, 1e-3
+# Of a weight's change over the whole run.
+WEIGHTS_LIMIT = 2e-2
+SMALL = 1e-6
+
+
+def complaints(case, folder):
+    """Yields what differs."""
+    ours, theirs = (json.loads((folder / name).read_text()) for name in ["ours.json", "trainer.json"])
+    if case.refusal:
+        if case.refusal not in ours.get("error", ""):
+            yield f"expected an error with {case.refusal!r}, not {ours.get('error', 'success')}"
+        return
+    if "error" in ours or "error" in theirs:
+        yield f"the peer: {theirs.get('error', 'trains')}; traind: {ours.get('error', 'trains')}"
+        return
+    yield from entry_complaints(theirs, ours, case.limit)
+    yield from field_complaints(theirs, ours, case)
+    yield from checkpoint_complaints(folder)
+    yield from weight_complaints(folder, case)
+
+
+def entry_complaints(theirs, ours, limit):
+    first = [
+        next((entry["loss"] for entry in state["log_history"] if "loss" in entry), 0.0) for state in (theirs, ours)
+    ]
+    if not difference(*first) <= max(FIRST_LIMIT, limit if limit > USUAL_LIMIT else 0.0):
+        yield f"the first loss is {first[1]}, the peer's {first[0]}"
+    theirs, ours = (list(map(compared, state["log_history"])) for state in (theirs, ours))
+    if len(theirs) != len(ours):
+        yield f"{len(ours)} entries of the log, the peer has {len(theirs)}"
+    for one, other in zip(theirs, ours, strict=False):
+        for key in sorted(one):
+            if key in other and not difference(one[key], other[key]) <= limit:
+                yield f"step {one.get('step')}: {key} {other[key]}, the peer has {one[key]}"
+            if key not in other and key not in MORE:
+                yield f"step {one.get('step')}: no {key}"
+
+
+# Logged by TRL alone.
+MORE = {"entropy", "num_tokens", "mean_token_accuracy", "logits/chosen", "logits/rejected"}
+MORE |= {f"eval_{name}" for name in MORE}
+
+
+def compared(entry):
+    return {key: value for key, value in entry.items() if not any(own in key for own in OWN_ENTRIES)}
+
+
+def difference(theirs, ours):
+    """Relative to the peer's, or to a thousandth: sums of tokens round by their size."""
+    return abs(ours - theirs) / max(abs(theirs), 1e-2)
+
+
+def field_complaints(theirs, ours, case):
+    theirs["train_batch_size"] //= case.job.get("resources", {}).get("cores", 1)
+    for key in sorted(theirs.keys() | ours.keys()):
+        if key in OWN_FIELDS:
+            continue
+        one, other = theirs.get(key), ours.get(key)
+        near = isinstance(one, float) and isinstance(other, float) and difference(one, other) <= case.limit
+        if one != other and not near:
+            yield f"trainer_state.json: {key} {other}, the peer has {one}"
+    best = [(state.get("best_model_checkpoint") or "").rpartition("/")[2] for state in (theirs, ours)]
+    if best[0] != best[1]:
+        yield f"trainer_state.json: best_model_checkpoint {best[1]}, the peer has {best[0]}"
+
+
+def checkpoint_complaints(folder):
+    theirs, ours = (sorted(path.name for path in (folder / side).glob("checkpoint-*")) for side in ["theirs", "ours"])
+    if theirs != ours:
+        yield f"checkpoints {ours}, the peer has {theirs}"
+
+
+def weight_complaints(folder, case):
+    """Names, shapes and values of what was saved."""
+    file = "adapter_model.safetensors" if case.job.get("peft") else "model.safetensors"
+    theirs, ours = (weights(folder / side / file) for side in ["theirs", "ours"])
+    for name in sorted(theirs.keys() | ours.keys()):
+        if name not in ours:
+            yield f"{file} lacks {name}"
+        elif name not in theirs:
+            yield f"{file} has {name}, the peer's has not"
+        elif theirs[name].shape != ours[name].shape:
+            yield f"{file}: {name} is {list(ours[name].shape)}, the peer's {list(theirs[name].shape)}"
+        else:
+            one, other = theirs[name].double(), ours[name].double()
+            if not (one - other).norm() <= WEIGHTS_LIMIT * case.limit / 1e-4 * max(one.norm(), SMALL):
+                yield f"{file}: {name} is {(one - other).norm() / one.norm():.1e} from the peer's"
+
+
+def weights(path):
+    if not path.exists():
+        return {}
+    with safe_open(path, "pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 it is no dictionary
+
+
+def summary(state):
+    """The first two and the last of the steps, and the last evaluation; or the error."""
+    if "error" in state:
+        return state["error"].split(":")[0][:40]
+    found = [entry["loss"] for entry in state["log_history"] if "loss" in entry]
+    evaluated = [entry["eval_loss"] for entry in state["log_history"] if "eval_loss" in entry]
+    shown = " ".join(f"{loss:.5f}" for loss in [*found[:2], *found[2:][-1:]])
+    return shown + (f" eval {evaluated[-1]:.5f}" if evaluated else "")

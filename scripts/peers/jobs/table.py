@@ -1,0 +1,14 @@
+"""All habits by name."""
+
+from tables import adapters, chats, encoders, images, layouts, preferences, sequences
+
+TABLES = {
+    "sft": chats,
+    "rows": layouts,
+    "lora": adapters,
+    "dpo": preferences,
+    "seq2seq": sequences,
+    "encoder": encoders,
+    "image": images,
+}
+CASES = {f"{kind}-{name}": case for kind, table in TABLES.items() for name, case in table.CASES.items()}

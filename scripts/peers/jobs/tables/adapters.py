@@ -1,0 +1,69 @@
+"""What people do with PEFT: options of LoRA, modules that are trained in full, and added tokens."""
+
+import texts
+
+from tables.base import ACCUMULATED, classes, of, sft
+
+TALKS = texts.talks(14)
+RATE = {"learning_rate": 1e-2}
+BOTH = ["q_proj", "v_proj"]
+
+
+def lora(family="llama", train=None, data=None, model=None, spec=None, **options):
+    return sft(
+        TALKS, family=family, peft={"method": "lora", **options}, train={**RATE, **(train or {})}, data=data or {},
+        model=model or {}, spec=spec,
+    )  # fmt: skip
+
+
+CASES = {
+    "default": lora(),
+    "default-of-gpt2": lora("gpt2"),
+    "default-of-phi3": lora("phi3"),
+    "default-of-qwen3": lora("qwen3"),
+    "default-of-gemma": lora("gemma"),
+    "default-of-olmo2": lora("olmo2"),
+    "all-linear": lora(r=4, lora_alpha=16, target_modules="all-linear"),
+    "all-linear-of-gpt2": lora("gpt2", target_modules="all-linear"),
+    "all-linear-of-phi3": lora("phi3", target_modules="all-linear"),
+    "rslora": lora(r=16, use_rslora=True, target_modules=BOTH),
+    "dora": lora(use_dora=True, target_modules=["up_proj", "o_proj"]),
+    "dora-of-gpt2": lora("gpt2", use_dora=True),
+    "biases": lora("qwen2", bias="all"),
+    "biases-of-adapters": lora("gpt2", bias="lora_only"),
+    "one-layer": lora(target_modules=BOTH, layers_to_transform=1),
+    "layers": lora(target_modules=BOTH, layers_to_transform=[0, 1]),
+    "head-in-full": lora(modules_to_save=["lm_head"]),
+    "head-and-embeddings-in-full": lora(modules_to_save=["lm_head", "embed_tokens"]),
+    "norms-in-full": lora(modules_to_save=["input_layernorm"]),
+    "embeddings-of-gpt2-in-full": lora("gpt2", modules_to_save=["wte"]),
+    "of-embeddings": lora(target_modules=["q_proj", "embed_tokens"]),
+    "of-the-head": lora(target_modules=["q_proj", "lm_head"]),
+    "by-full-name": lora(target_modules=["model.layers.0.self_attn.q_proj", "down_proj"]),
+    "alpha-in-between": lora(r=3, lora_alpha=7.5),
+    "accumulated": lora(train=ACCUMULATED),
+    "packed": lora(data={"packing": True, "max_length": 64}),
+    "weight-decay": lora(train={"weight_decay": 0.2}),
+    "saved": lora(train={"save_strategy": "steps", "save_steps": 2, "save_total_limit": 1}),
+    "tokens-with-embeddings": lora(
+        model={"add_tokens": ["<tool>", "</tool>"]}, modules_to_save=["embed_tokens", "lm_head"]
+    ),
+    "of-classes": classes(peft={"method": "lora", "r": 4}, train=RATE),
+    "of-classes-with-a-new-head": classes(spec={"without": True}, peft={"method": "lora"}, train=RATE),
+    "of-classes-of-llama": classes(family="llama", peft={"method": "lora", "target_modules": "all-linear"}, train=RATE),
+    "of-classes-of-distilbert": classes(family="distilbert", peft={"method": "lora", "target_modules": ["q_lin"]}, train=RATE),
+    "of-words": of("token-classification", texts.tagged(18), "bert", model={"num_labels": 3}, peft={"method": "lora"}, train=RATE),
+    "of-answers": of("question-answering", texts.questions(18), "bert", peft={"method": "lora"}, train=RATE),
+    "of-masks": of(
+        "masked-lm", texts.lines(20), "roberta", peft={"method": "lora"}, train=RATE,
+        data={"line_by_line": True, "whole_word_mask": True, "mlm_probability": 1.0},
+    ),
+    "of-blocks": of("causal-lm", texts.plain(30), "llama", data={"block_size": 16}, peft={"method": "lora"}, train=RATE),
+    "merged-into-the-model": lora(merge=True),
+    "added-tokens": sft(TALKS, model={"add_tokens": ["<tool>", " cat"]}, more={"limit": 1e-2}),
+    "added-tokens-padded": sft(TALKS, model={"add_tokens": ["<tool>"], "pad_vocab_to_multiple_of": 64}, more={"limit": 1e-2}),
+    "added-special-tokens": sft(
+        TALKS, model={"add_special_tokens": {"pad_token": "<fill>", "additional_special_tokens": ["<|tool|>"]}},
+        more={"limit": 1e-2},
+    ),
+}  # fmt: skip
