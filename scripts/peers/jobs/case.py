@@ -23,6 +23,8 @@ class Case:
     refusal: str = ""
     # The largest difference of losses, where rounding decides more than usual.
     limit: float = 1e-4
+    # That of the first step's loss.
+    first_limit: float = 1e-5
 
     @property
     def task(self):
@@ -31,11 +33,9 @@ class Case:
     @property
     def is_drawn(self):
         """Whether traind draws weights, with which the peer is to begin."""
-        return (
-            bool(self.job.get("peft"))
-            or bool(self.model.get("without"))
-            or "ignore_mismatched_sizes" in self.job["model"]
-        )
+        peft = self.job.get("peft") or {}
+        is_new = self.model.get("without") or "ignore_mismatched_sizes" in self.job["model"]
+        return bool(peft or is_new) and "adapter_name_or_path" not in peft
 
     def sections(self):
         """The job file's sections, with what all cases share."""

@@ -12,6 +12,15 @@ DECODERS = [
 ]
 ACTIVATIONS = ["silu", "gelu", "relu", "gelu_pytorch_tanh", "gelu_new", "quick_gelu"]
 
+# Positions of rotary embeddings, plain and scaled.
+OF_LLAMA_3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
+ROPES = [
+    {"rope_type": "default", "rope_theta": 500.0},
+    {"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0},
+    {"rope_type": "llama3", "factor": 8.0, "rope_theta": 10000.0, **OF_LLAMA_3},
+    {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128, "rope_theta": 10000.0},
+]
+
 
 class Choose(random.Random):
     """Choices that leave a key out, as most jobs do."""
@@ -33,7 +42,7 @@ def decoder(choose, families=DECODERS):
             scale_attn_by_inverse_layer_idx=[True], layer_norm_epsilon=[1e-6],
         )  # fmt: skip
     config = choose.some(
-        0.3, num_hidden_layers=[1, 3], intermediate_size=[24, 40], num_key_value_heads=[1, 2], rms_norm_eps=[1e-5, 1e-3],
+        0.3, num_hidden_layers=[1, 3], intermediate_size=[24, 40], num_key_value_heads=[1, 2], hidden_size=[32], rms_norm_eps=[1e-5, 1e-3],
         tie_word_embeddings=[True, False],
     )  # fmt: skip
     if family.startswith("gemma"):
@@ -52,6 +61,8 @@ def decoder(choose, families=DECODERS):
         config |= choose.some(0.3, attention_bias=[True])
     if family in ("mistral", "gemma2", "phi3"):
         config |= choose.some(0.4, sliding_window=[6, 16])
+    if family in ("llama", "mistral", "qwen2", "qwen3", "olmo2", "granite"):
+        config |= choose.some(0.3, rope_parameters=ROPES)
     if family == "granite":
         config |= choose.some(
             0.4, embedding_multiplier=[3.0], logits_scaling=[2.0], residual_multiplier=[0.5], attention_multiplier=[0.2]
@@ -259,13 +270,19 @@ def encoder(choose):
         )
     else:
         config = choose.some(
-            0.3, num_hidden_layers=[1, 3], intermediate_size=[24], hidden_act=ACTIVATIONS, layer_norm_eps=[1e-5]
+            0.3,
+            num_hidden_layers=[1, 3],
+            intermediate_size=[24],
+            hidden_act=ACTIVATIONS,
+            layer_norm_eps=[1e-5],
+            num_attention_heads=[1, 4],
+            tie_word_embeddings=[False],
         )
     held = choose.random() < 0.5
     count, seed = choose.randint(10, 22), choose.randrange(1000)
     task, make, given = choose.choice(ENCODED)
-    if task == "token-classification" and "roberta" in family:
-        given = {**given, "spec": {"tokenizer": {"add_prefix_space": True}}}
+    if task == "token-classification" and family == "roberta":
+        given = {**given, "spec": {"tokenizer": choose.choice([{}, {"tokenizer_class": "RobertaTokenizer"}])}}
     rows, evaluated = make(count, seed), make(choose.randint(3, 9), seed + 1) if held else None
     spec = {"config": config, **given.get("spec", {})}
     train = arguments(

@@ -37,6 +37,9 @@ def numbering(rows, data, label):
 
 
 def token_classification(rows, tokenizer, data, folder, job):
+    if type(tokenizer).__name__ in ("GPT2Tokenizer", "RobertaTokenizer"):
+        # As run_ner loads them.
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "model", add_prefix_space=True)
     made = []
     for row in rows:
         words = tokenizer(

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
@@ -44,12 +45,25 @@ def write(folder, spec, task, seed=0):
     else:
         model.save_pretrained(folder)
     if "dtype" in spec:
-        model.to(getattr(__import__("torch"), spec["dtype"])).save_pretrained(folder)
+        model.to(getattr(torch, spec["dtype"])).save_pretrained(folder)
+    if "adapter" in spec:
+        write_adapter(folder.parent / "adapter", model, spec["adapter"])
     if family in random_model.IMAGES:
         size = {"height": made.image_size, "width": made.image_size}
         name = random_model.IMAGES[family].__name__.replace("Config", "ImageProcessor")
         keys = {"image_processor_type": name, "size": size} | ({"do_center_crop": False} if family == "deit" else {})
         write_json(folder / "preprocessor_config.json", keys | spec.get("processor", {}))
+
+
+def write_adapter(folder, model, options):
+    """Adapters of PEFT that differ from the model, as those of an earlier run."""
+    import peft
+
+    adapted = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **options))
+    for name, parameter in adapted.named_parameters():
+        if "lora_B" in name or "trainable_tokens_delta" in name:
+            torch.nn.init.normal_(parameter, std=0.05)
+    adapted.save_pretrained(folder)
 
 
 def config(folder, family, task, spec):

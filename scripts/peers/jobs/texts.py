@@ -29,6 +29,11 @@ def talks(count, seed=11, system=0.3, turns=(1, 2)):
     return rows
 
 
+def plain_talks(count, seed=10):
+    """Short questions and answers."""
+    return talks(count, seed, system=0.0, turns=(1, 1))
+
+
 def prompted(count, seed=12):
     choose = random.Random(seed)
     return [{"prompt": odd(choose, 5), "completion": " " + odd(choose, 5)} for _ in range(count)]

@@ -36,6 +36,8 @@ OWN_KEYS = [
     "early_stopping_threshold",
     "overwrite_output_dir",
 ]
+# PEFT saves the base's weights, too, where adapters concern embeddings or the head, or embeddings were resized.
+OF_THE_BASE = (".base_layer.", ".original_module.", ".modules_to_save.")
 
 
 def run(case, folder):
@@ -89,7 +91,7 @@ def trainer_of(case, job, folder, rows, scratch):
     made = {split: of(part, tokenizer, job["data"], folder, job) for split, part in rows.items()}
     return trainer(
         model, arguments, inputs.collator(task, tokenizer, model, job["data"]), made["train"], made.get("validation"),
-        processing_class=tokenizer, compute_loss_func=loss_of(job, case.model["family"]), compute_metrics=metrics_of(task, job, tokenizer),
+        processing_class=tokenizer, compute_loss_func=loss_of(job), compute_metrics=metrics_of(task, job, tokenizer),
     )  # fmt: skip
 
 
@@ -136,6 +138,8 @@ def loaded(case, job, folder, tokenizer):
     for name, parameter in model.named_parameters():
         if any(f".{entry}." in f".{name}." for entry in job["train"].get("freeze", [])):
             parameter.requires_grad_(False)
+    if "adapter_name_or_path" in (job.get("peft") or {}):
+        return peft.PeftModel.from_pretrained(model, folder / job["peft"]["adapter_name_or_path"], is_trainable=True)
     if job.get("peft"):
         return adapted(model, task, job["peft"], load_file(folder / "drawn" / "adapter_model.safetensors"))
     if case.is_drawn:
@@ -150,18 +154,19 @@ def adapted(model, task, section, drawn):
     section = {key: value for key, value in section.items() if key not in ("method", "merge")}
     model = peft.get_peft_model(model, peft.LoraConfig(task_type=TASK_TYPES.get(task), **section))
     own = peft.get_peft_model_state_dict(model)
-    different = {name for name in own.keys() | drawn.keys() if name not in own or name not in drawn}
-    if different or any(own[name].shape != drawn[name].shape for name in own):
+    different = {name for name in own.keys() ^ drawn.keys() if not any(part in name for part in OF_THE_BASE)}
+    if different or any(own[name].shape != drawn[name].shape for name in own.keys() & drawn.keys()):
         raise ValueError(f"traind's adapters are others than PEFT's: {sorted(different)[:6]}")
     peft.set_peft_model_state_dict(model, drawn)
     return model
 
 
-def loss_of(job, family):
-    """The Trainer counts the labels of all batches of a step; T5 and models for classification take no notice of that."""
+def loss_of(job):
+    """The Trainer counts the labels of all batches of a step; encoder-decoders and models for classification take no
+    notice of that."""
     train, section = job["train"], job["model"]
     plain = train.get("gradient_accumulation_steps", 1) == 1 or train.get("label_smoothing_factor")
-    if plain or not (section["task"].endswith("-classification") or family in ("t5", "mt5")):
+    if plain or not (section["task"].endswith("-classification") or section["task"] == "seq2seq-lm"):
         return None
 
     def mean_over_labels(outputs, labels, num_items_in_batch):

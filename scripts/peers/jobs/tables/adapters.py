@@ -9,20 +9,20 @@ RATE = {"learning_rate": 1e-2}
 BOTH = ["q_proj", "v_proj"]
 
 
-def lora(family="llama", train=None, data=None, model=None, spec=None, **options):
+def lora(family="llama", train=None, data=None, model=None, spec=None, refusal="", **options):
     return sft(
         TALKS, family=family, peft={"method": "lora", **options}, train={**RATE, **(train or {})}, data=data or {},
-        model=model or {}, spec=spec,
+        model=model or {}, spec=spec, more={"refusal": refusal},
     )  # fmt: skip
 
 
 CASES = {
     "default": lora(),
     "default-of-gpt2": lora("gpt2"),
-    "default-of-phi3": lora("phi3"),
+    "default-of-phi3": lora("phi3", refusal="phi3 models have no default"),
     "default-of-qwen3": lora("qwen3"),
     "default-of-gemma": lora("gemma"),
-    "default-of-olmo2": lora("olmo2"),
+    "default-of-olmo2": lora("olmo2", refusal="olmo2 models have no default"),
     "all-linear": lora(r=4, lora_alpha=16, target_modules="all-linear"),
     "all-linear-of-gpt2": lora("gpt2", target_modules="all-linear"),
     "all-linear-of-phi3": lora("phi3", target_modules="all-linear"),
@@ -36,8 +36,8 @@ CASES = {
     "head-in-full": lora(modules_to_save=["lm_head"]),
     "head-and-embeddings-in-full": lora(modules_to_save=["lm_head", "embed_tokens"]),
     "norms-in-full": lora(modules_to_save=["input_layernorm"]),
-    "embeddings-of-gpt2-in-full": lora("gpt2", modules_to_save=["wte"]),
-    "of-embeddings": lora(target_modules=["q_proj", "embed_tokens"]),
+    "embeddings-of-gpt2-in-full": lora("gpt2", modules_to_save=["wte"], refusal="tie_word_embeddings"),
+    "of-embeddings": lora(target_modules=["q_proj", "embed_tokens"], refusal="embed_tokens is no linear layer"),
     "of-the-head": lora(target_modules=["q_proj", "lm_head"]),
     "by-full-name": lora(target_modules=["model.layers.0.self_attn.q_proj", "down_proj"]),
     "alpha-in-between": lora(r=3, lora_alpha=7.5),
@@ -53,17 +53,55 @@ CASES = {
     "of-classes-of-llama": classes(family="llama", peft={"method": "lora", "target_modules": "all-linear"}, train=RATE),
     "of-classes-of-distilbert": classes(family="distilbert", peft={"method": "lora", "target_modules": ["q_lin"]}, train=RATE),
     "of-words": of("token-classification", texts.tagged(18), "bert", model={"num_labels": 3}, peft={"method": "lora"}, train=RATE),
-    "of-answers": of("question-answering", texts.questions(18), "bert", peft={"method": "lora"}, train=RATE),
+    "of-answers": of(
+        "question-answering", texts.questions(18), "bert", data={"max_length": 24, "doc_stride": 4}, peft={"method": "lora"},
+        train=RATE),
     "of-masks": of(
         "masked-lm", texts.lines(20), "roberta", peft={"method": "lora"}, train=RATE,
         data={"line_by_line": True, "whole_word_mask": True, "mlm_probability": 1.0},
     ),
     "of-blocks": of("causal-lm", texts.plain(30), "llama", data={"block_size": 16}, peft={"method": "lora"}, train=RATE),
-    "merged-into-the-model": lora(merge=True),
-    "added-tokens": sft(TALKS, model={"add_tokens": ["<tool>", " cat"]}, more={"limit": 1e-2}),
-    "added-tokens-padded": sft(TALKS, model={"add_tokens": ["<tool>"], "pad_vocab_to_multiple_of": 64}, more={"limit": 1e-2}),
+    
+    "added-tokens": sft(TALKS, model={"add_tokens": ["<tool>", " cat"]}, more={"limit": 1e-2, "first_limit": 1e-2}),
+    "added-tokens-padded": sft(TALKS, model={"add_tokens": ["<tool>"], "pad_vocab_to_multiple_of": 64}, more={"limit": 1e-2, "first_limit": 1e-2}),
     "added-special-tokens": sft(
         TALKS, model={"add_special_tokens": {"pad_token": "<fill>", "additional_special_tokens": ["<|tool|>"]}},
-        more={"limit": 1e-2},
+        more={"limit": 1e-2, "first_limit": 1e-2},
+    ),
+}  # fmt: skip
+
+
+def continued(family="llama", refusal="", train=None, **options):
+    """Adapters of PEFT that are trained further."""
+    peft = {"method": "lora", "adapter_name_or_path": "adapter"}
+    return sft(
+        TALKS, family=family, spec={"adapter": options}, peft=peft, train={**RATE, **(train or {})},
+        more={"refusal": refusal},
+    )  # fmt: skip
+
+
+SAVED = {**RATE, "max_steps": 6, "save_strategy": "steps", "save_steps": 2}
+CASES |= {
+    "continued": continued(),
+    "continued-dora": continued(use_dora=True, target_modules="all-linear"),
+    "continued-ranks-by-module": continued(target_modules=BOTH, rank_pattern={"q_proj": 2}, alpha_pattern={"v_proj": 32}),
+    "continued-ranks-by-layer": continued(target_modules=BOTH, rank_pattern={"layers.1.self_attn.q_proj": 3}),
+    "continued-without-some": continued(target_modules="all-linear", exclude_modules=["up_proj", "gate_proj"]),
+    "continued-by-expression": continued(target_modules=r".*layers\.0\.mlp\.(up|down)_proj"),
+    "continued-gaussian": continued(init_lora_weights="gaussian"),
+    "continued-biases-of-adapters": continued(target_modules=BOTH, lora_bias=True),
+    "continued-tokens": continued(trainable_token_indices=[5, 6]),
+    "continued-layers": continued(target_modules=BOTH, layers_to_transform=[1], layers_pattern="layers"),
+    "continued-of-gpt2": continued("gpt2", fan_in_fan_out=True),
+    "continued-head-in-full": continued(modules_to_save=["lm_head"]),
+    "tied-head-in-full": lora("gpt2", modules_to_save=["lm_head"]),
+    "tied-embeddings-in-full": lora("gemma", modules_to_save=["embed_tokens"]),
+    "tied-both-in-full": lora(
+        "qwen2", spec={"config": {"tie_word_embeddings": True}}, modules_to_save=["embed_tokens", "lm_head"]
+    ),
+    "resumed": sft(TALKS, peft={"method": "lora"}, train=SAVED, more={"resume": 2}),
+    "best": sft(
+        TALKS, peft={"method": "lora"}, evaluated=texts.talks(6, 91),
+        train={**SAVED, "eval_strategy": "steps", "eval_steps": 2, "load_best_model_at_end": True, "save_total_limit": 1},
     ),
 }  # fmt: skip

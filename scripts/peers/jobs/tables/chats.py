@@ -178,3 +178,35 @@ CASES |= {
     "split-summed": part("train[:10%]+train[80%:]", lambda rows: rows[:3] + rows[24:]),
     "split-rounded": part("train[33%:67%]", lambda rows: rows[10:20]),
 }
+
+
+def scaled(family="llama", **rope):
+    return sft(TALKS, family=family, spec={"config": {"rope_parameters": {"rope_theta": 10000.0, **rope}}})
+
+
+OF_LLAMA_3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
+LONG_PROMPT = {"prompt": "cat " * 40, "completion": " dog"}
+TWO_ANSWERS = [{"messages": [*row["messages"], {"role": "assistant", "content": "and more"}]} for row in TALKS]
+CASES |= {
+    "smoothed": sft(TALKS, train={"label_smoothing_factor": 0.1}),
+    "smoothed-prompts": sft(PROMPTS, train={"label_smoothing_factor": 0.2, "gradient_accumulation_steps": 2}),
+    "tokens-counted": sft(TALKS, train={"include_num_input_tokens_seen": "all"}),
+    "tokens-counted-without-padding": sft(TALKS, train={"include_num_input_tokens_seen": "non_padding"}),
+    "resumed-packed": sft(
+        LONG + TALKS, data=PACKED, train={"max_steps": 6, "save_strategy": "steps", "save_steps": 2}, more={"resume": 4}
+    ),
+    "resumed-accumulated": sft(TALKS, train={**ACCUMULATED, "save_strategy": "epoch"}, more={"resume": 2}),
+    "frozen-embeddings": sft(TALKS, train={"freeze": ["embed_tokens"]}),
+    "weight-decay": sft(TALKS, train={"weight_decay": 0.5, "learning_rate": 1e-2}),
+    "clipped": sft(TALKS, train={"max_grad_norm": 0.1}),
+    "one-row": sft(TALKS[:1], train={"max_steps": 3}),
+    "long-and-short": sft(
+        texts.talks(4, 92, turns=(6, 8)) + texts.plain_talks(8), train={"per_device_train_batch_size": 6}
+    ),
+    "only-systems": sft(texts.talks(12, 93, system=1.0), data=OURS),
+    "prompt-longer-than-the-row": sft([*PROMPTS, LONG_PROMPT], data={"max_length": 48}),
+    "scaled-positions": scaled(rope_type="linear", factor=4.0),
+    "scaled-positions-of-llama-3": scaled(rope_type="llama3", factor=8.0, **OF_LLAMA_3),
+    "scaled-positions-of-yarn": scaled("qwen2", rope_type="yarn", factor=4.0, original_max_position_embeddings=128),
+    "answers-in-parts": sft(TWO_ANSWERS, data=OURS),
+}

@@ -77,7 +77,8 @@ CASES = {
     "new-head-of-roberta": classes(family="roberta", spec={"without": True}),
     "new-head-of-llama": classes(family="llama", spec={"without": True}),
     "new-head-of-words": of("token-classification", texts.tagged(18), "bert", model={"num_labels": 3}, spec={"without": True}),
-    "new-head-of-answers": of("question-answering", texts.questions(18), "distilbert", spec={"without": True}),
+    "new-head-of-answers": of(
+        "question-answering", texts.questions(18), "distilbert", data={"max_length": 24, "doc_stride": 4}, spec={"without": True}),
     "pairs": classes(texts.pairs(22), data={"text_pair": "pair"}),
     "pairs-cut": classes(texts.pairs(22), data={"text_pair": "pair", "max_length": 10}),
     "pairs-of-roberta": classes(texts.pairs(22), family="roberta", data={"text_pair": "pair", "max_length": 40}),
@@ -85,8 +86,11 @@ CASES = {
     "dropout-overridden": classes(model={"config_overrides": {"classifier_dropout": 0.0}}),
     "frozen-body": classes(train={"freeze": ["bert"]}),
     "frozen-embeddings": classes(train={"freeze": ["embeddings", "encoder.layer.0"]}),
-    "words": of("token-classification", texts.tagged(18), "roberta", spec={"tokenizer": {"add_prefix_space": True}},
-                model={"num_labels": 3}),
+    "words": of("token-classification", texts.tagged(18), "roberta", model={"num_labels": 3}),
+    "words-with-spaces": of(
+        "token-classification", texts.tagged(18), "roberta", model={"num_labels": 3},
+        spec={"tokenizer": {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}},
+    ),
     "words-all-tokens": of("token-classification", texts.tagged(18), "bert", model={"num_labels": 3},
                            data={"label_all_tokens": True}),
     "answers": of("question-answering", texts.questions(18), "bert", data={"max_length": 24, "doc_stride": 4}),

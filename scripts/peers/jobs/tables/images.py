@@ -52,7 +52,9 @@ CASES = {
     "bicubic": of(processor={"resample": 3}),
     "box": of(processor={"resample": 4}),
     "hamming": of(processor={"resample": 5}),
-    "not-resized": of(sizes=[(32, 32)], processor={"do_resize": False}),
+    "not-resized": of(
+        sizes=[(32, 32)], processor={"do_resize": False}, more={"refusal": "images would differ in size"}
+    ),
     "imagenet-mean": of(processor=MEAN),
     "not-normalized": of(processor={"do_normalize": False}),
     "not-rescaled": of(processor={"do_rescale": False, **MEAN}),

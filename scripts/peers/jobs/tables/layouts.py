@@ -73,7 +73,7 @@ CASES = {
     ),
     "own-names": layout(OWN, {**OWN_KEYS, **ENDS}, TALKS, OURS),
     "messages": layout(TALKS, {"format": "messages", **ENDS}, TALKS, OURS),
-    "alpaca": layout(INSTRUCTED, {"format": "alpaca", "max_length": 1024}, [instructed(row) for row in INSTRUCTED]),
+    "alpaca": layout(INSTRUCTED, {"format": "alpaca"}, [instructed(row) for row in INSTRUCTED]),
     "alpaca-as-talks": layout(
         INSTRUCTED, {"format": "alpaca", "chat_template": "tokenizer_default", **ENDS}, AS_TALKS, OURS
     ),

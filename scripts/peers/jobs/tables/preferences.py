@@ -43,3 +43,5 @@ CASES = {
     "another-reference": dpo(dpo={"ref_model_name_or_path": "reference"}, **OTHER),
     **{name: dpo(dpo={"ref_model_name_or_path": "reference", **section}, **OTHER) for name, section in LOSSES.items()},
 }
+# It multiplies the rounding of sums over tokens.
+CASES["strong-beta"].first_limit = 1e-4
