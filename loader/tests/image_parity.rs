@@ -12,12 +12,6 @@ use traind_loader::{
     ImageProcessor, NoTokenizer, Padding, ScheduledBatch, TaskSpec, prepare,
 };
 
-/// Decoders of JPEG differ in how they round, as docs/data.md says: in so many of 255 steps, on average
-/// in so many, and in such a share of the decoded values.
-const DIFFERENCE_MAX: i32 = 3;
-const DIFFERENCE_OF_MEANS_MAX: f64 = 1e-3 * 255.0;
-const DIFFERENT_MAX: f64 = 0.33;
-
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/images")
 }
@@ -55,7 +49,7 @@ fn pixels_are_those_of_transformers() {
     let cases: Vec<Json> = serde_json::from_slice(&cases).unwrap();
     let expected = std::fs::read(fixtures().join("expected.rgb")).unwrap();
     let mut expected = expected.as_slice();
-    let mut far = Vec::new();
+    let mut differ = Vec::new();
     for case in &cases {
         let image = case["image"].as_str().unwrap();
         let (dims, found) = pixels(image, &case["processor"]);
@@ -63,22 +57,11 @@ fn pixels_are_those_of_transformers() {
         assert_eq!(dims, [1, size[0], size[1], 3], "{case}");
         let (expect, rest) = expected.split_at(found.len());
         expected = rest;
-        let differences = || found.iter().zip(expect).map(|(a, b)| i32::from(*a) - i32::from(*b));
-        let largest = differences().map(i32::abs).max().unwrap();
-        let of_means = f64::from(differences().sum::<i32>()) / found.len() as f64;
-        let different = differences().filter(|it| *it != 0).count() as f64 / found.len() as f64;
-        println!(
-            "{image}: {largest} at most, means differ by {of_means:.4}, {different:.3} of all"
-        );
-        let is_lossless = !image.ends_with(".jpg");
-        let is_resized = case["processor"]["do_resize"] != false;
-        let is_near = largest <= if is_lossless { 0 } else { DIFFERENCE_MAX }
-            && of_means.abs() <= DIFFERENCE_OF_MEANS_MAX
-            && (is_resized || different <= DIFFERENT_MAX);
-        if !is_near {
-            far.push(format!("{case}: {largest}, {of_means}, {different}"));
+        let different = found.iter().zip(expect).filter(|(found, expect)| found != expect).count();
+        if different > 0 {
+            differ.push(format!("{case}: {different} of {} values", found.len()));
         }
     }
-    assert!(far.is_empty(), "{}", far.join("\n"));
+    assert!(differ.is_empty(), "{}", differ.join("\n"));
     assert!(expected.is_empty() && !cases.is_empty());
 }

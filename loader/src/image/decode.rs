@@ -6,6 +6,7 @@ use std::ops::Range;
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
 
+use super::jpeg;
 use super::pixels::Pixels;
 use crate::error::ImageProblem;
 use crate::guard::panic_message;
@@ -38,25 +39,39 @@ fn try_decode(bytes: &[u8]) -> Result<Pixels, ImageProblem> {
     if bytes.len() as u64 > BYTES_MAX {
         return Err(ImageProblem::Bytes { found: bytes.len() as u64, max: BYTES_MAX });
     }
-    let damaged = |error: image::ImageError| ImageProblem::Damaged { message: error.to_string() };
     let format = image::guess_format(bytes).ok();
     let known = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP];
     let format = format.filter(|format| known.contains(format)).ok_or(ImageProblem::Format)?;
+    let (mut decoded, orientation) = match format {
+        ImageFormat::Jpeg => jpeg::decode(bytes, DECODER_BYTES_MAX, check_size)?,
+        format => decode_with_limits(bytes, format)?,
+    };
+    decoded.apply_orientation(orientation);
+    let is_wide_grey = format == ImageFormat::Png && bytes.get(PNG_KIND) == Some(&WIDE_GREY);
+    Ok(red_green_blue(decoded, is_wide_grey))
+}
+
+fn check_size(width: u32, height: u32) -> Result<(), ImageProblem> {
+    match u64::from(width) * u64::from(height) {
+        1..=PIXELS_MAX => Ok(()),
+        _ => Err(ImageProblem::Pixels { width, height, max: PIXELS_MAX }),
+    }
+}
+
+fn decode_with_limits(
+    bytes: &[u8],
+    format: ImageFormat,
+) -> Result<(DynamicImage, Orientation), ImageProblem> {
+    let damaged = |error: image::ImageError| ImageProblem::Damaged { message: error.to_string() };
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::no_limits();
     limits.max_alloc = Some(DECODER_BYTES_MAX);
     reader.limits(limits);
     let mut decoder = reader.into_decoder().map_err(damaged)?;
     let (width, height) = decoder.dimensions();
-    let pixels = u64::from(width) * u64::from(height);
-    if pixels > PIXELS_MAX || pixels == 0 {
-        return Err(ImageProblem::Pixels { width, height, max: PIXELS_MAX });
-    }
-    let is_wide_grey = format == ImageFormat::Png && bytes.get(PNG_KIND) == Some(&WIDE_GREY);
+    check_size(width, height)?;
     let orientation = decoder.orientation().unwrap_or(Orientation::NoTransforms);
-    let mut decoded = DynamicImage::from_decoder(decoder).map_err(damaged)?;
-    decoded.apply_orientation(orientation);
-    Ok(red_green_blue(decoded, is_wide_grey))
+    Ok((DynamicImage::from_decoder(decoder).map_err(damaged)?, orientation))
 }
 
 /// The colors, whatever the transparency. Of 16 bits, grey without an alpha channel is cut off at 255, and

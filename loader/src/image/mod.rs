@@ -6,6 +6,7 @@
 
 mod augmentation;
 mod decode;
+mod jpeg;
 mod pixels;
 mod processor;
 mod resample;

@@ -199,6 +199,17 @@ fn errors_name_the_row_and_the_image() {
     check("none.png", &format!("{at}, none.png: cannot read the image: No such file"));
     check("", &format!("{at}: expected an image's path or its bytes, found nothing"));
     check("bomb.png", &format!("{at}, bomb.png: the image has 65535 x 65535 pixels; from 1 to "));
+    let whole = include_bytes!("../../tests/fixtures/images/photo.jpg");
+    folder.write("cut.jpg", &whole[..whole.len() - 40]);
+    let frame = whole.windows(2).position(|marker| marker == [0xff, 0xc0]).unwrap();
+    let mut bomb = whole.to_vec();
+    bomb[frame + 5..frame + 9].fill(0xff);
+    folder.write("bomb.jpg", bomb);
+    folder.write("no.jpg", &whole[..frame]);
+    let cut = "the image is damaged: the file ends before its image does";
+    check("cut.jpg", &format!("{at}, cut.jpg: {cut}"));
+    check("bomb.jpg", &format!("{at}, bomb.jpg: the image has 65535 x 65535 pixels; from 1 to "));
+    check("no.jpg", &format!("{at}, no.jpg: the image is damaged: "));
 }
 
 /// A PNG of some bytes that claims to be of 65535 by 65535 pixels.
