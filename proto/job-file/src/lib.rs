@@ -69,6 +69,6 @@ pub use values::{
     CHAT_TEMPLATES, DataFiles, DataSetUrl, EarlyStopping, FileSize, InputTokens, LabelMap,
     LayerNumbers, Mapping, ModelSource, Offload, OneOrMany, OptimArgs, Paths, Quantity, ReportTo,
     ResumeFrom, ScheduleKwargs, StepsOrRatio, TOKENIZER_DEFAULT, TURN_TEMPLATES, TargetModules,
-    is_chat_template,
+    TokenIndices, is_chat_template,
 };
 pub use violation::{Violation, Warning};

@@ -49,8 +49,15 @@ pub enum Error {
     NothingToTrain { field: &'static str },
 
     /// Training apart what a model has twice.
-    #[error("{field}: {name} is also another parameter of the model (tie_word_embeddings)")]
+    #[error(
+        "{field}: {name} is also another parameter of the model (tie_word_embeddings); \
+         peft.ensure_weight_tying: true trains both as one"
+    )]
     TiedModule { field: &'static str, name: String },
+
+    /// Tokens whose rows cannot be trained.
+    #[error("{field}: {problem}")]
+    TokenIndices { field: &'static str, problem: String },
 
     /// A number outside its range, such as a negative decay.
     #[error("{name}: expected {expected}, found {found}")]

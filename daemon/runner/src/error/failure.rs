@@ -143,7 +143,8 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
         }
         ModelError::NoSuchModule { field, .. }
         | ModelError::NothingToTrain { field }
-        | ModelError::TiedModule { field, .. } => failure.field = Some((*field).to_owned()),
+        | ModelError::TiedModule { field, .. }
+        | ModelError::TokenIndices { field, .. } => failure.field = Some((*field).to_owned()),
         ModelError::MissingTensor { path, name } => {
             failure.file = Some(path.display().to_string());
             failure.tensor = Some(name.clone());

@@ -207,6 +207,7 @@ fn of_model(error: &ModelError) -> &'static str {
         | ModelError::NoSuchModule { .. }
         | ModelError::NothingToTrain { .. }
         | ModelError::TiedModule { .. }
+        | ModelError::TokenIndices { .. }
         | ModelError::UnknownOverride { .. } => reasons::JOB_FILE_INVALID,
         ModelError::Xla(error) => of_device(error),
         ModelError::Json { .. }

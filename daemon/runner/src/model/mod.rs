@@ -18,7 +18,7 @@ use traind_job_file::{JobFile, Model as ModelSection, ModelSource, TaskName};
 use traind_loader::{
     HuggingFaceTokenizer, LabelEncoder, ModelInputs, TextTokenizer, TokenizerOptions,
 };
-use traind_models::tuning::{load_adapter, merged, put_adapter, save_adapter};
+use traind_models::tuning::{frozen_by_tie, load_adapter, merged, put_adapter, save_adapter};
 use traind_models::{Error as ModelError, Model, ModelConfig, Task, registry, weights};
 use traind_proto::v1::ModelLoaded;
 use traind_proto::v1::event::Kind;
@@ -193,6 +193,12 @@ impl OpenModel {
         }
         self.report(journal, &report, start)?;
         self.report_trained(journal)?;
+        for (entry, name, alias) in frozen_by_tie(self.model.as_ref(), &job.train.freeze) {
+            let message = format!(
+                "train.freeze: {entry} also freezes {name}, which is {alias} too: the model ties them"
+            );
+            journal.warn("FROZEN_TIED", message)?;
+        }
         if let Some(warning) = vocabulary::warning(self.model.as_ref()) {
             journal.warn("NEW_TOKENS_FROZEN", warning)?;
         }

@@ -1,6 +1,6 @@
 //! The trained part of a job's model, by its job file: `train.freeze`, `peft` and `model.dtype`.
 
-use traind_job_file::{JobFile, Peft, PeftMethod, TargetModules, WeightDtype};
+use traind_job_file::{JobFile, Peft, PeftMethod, TargetModules, TokenIndices, WeightDtype};
 use traind_models::tuning::{self, Lora};
 use traind_models::{Model, Task};
 use traind_xla::DType;
@@ -39,7 +39,19 @@ fn lora(peft: &Peft, model_type: &str) -> RunResult<Lora> {
         bias: recipe::adapter_bias(peft.bias),
         layers_to_transform: layers
             .map(|layers| layers.0.iter().map(|layer| *layer as usize).collect()),
+        trainable_token_indices: peft.trainable_token_indices.as_ref().map(token_indices),
+        ensure_weight_tying: peft.ensure_weight_tying,
     })
+}
+
+fn token_indices(tokens: &TokenIndices) -> tuning::TokenIndices {
+    let list = |tokens: &[u32]| tokens.iter().map(|token| *token as usize).collect();
+    match tokens {
+        TokenIndices::OfEmbedding(tokens) => tuning::TokenIndices::OfEmbedding(list(tokens)),
+        TokenIndices::OfModules(modules) => tuning::TokenIndices::OfModules(
+            modules.iter().map(|(name, tokens)| (name.to_owned(), list(tokens))).collect(),
+        ),
+    }
 }
 
 fn targets(peft: &Peft, model_type: &str) -> RunResult<tuning::TargetModules> {

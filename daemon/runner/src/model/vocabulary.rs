@@ -79,10 +79,12 @@ pub(super) fn warning(model: &dyn Model) -> Option<String> {
         spec.partitions.contains(&Partition::Vocabulary)
             && !spec.trainable
             && !model.adapters().owns(&spec.name)
+            && !model.adapters().trains_rows_of(&spec.name)
     })?;
     Some(format!(
-        "the rows of new tokens in {} are not trained; where the model ties no weights, \
-         peft.modules_to_save can name them",
+        "the rows of new tokens in {} are not trained: peft.trainable_token_indices trains the rows of \
+         the tokens that it lists, and peft.modules_to_save whole modules (with \
+         peft.ensure_weight_tying where the model ties them)",
         frozen.name
     ))
 }

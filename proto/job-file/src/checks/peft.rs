@@ -26,6 +26,11 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
         let description = "cannot be combined with `all-linear`: name the modules";
         problems.violation("peft.layers_to_transform", description);
     }
+    if peft.trainable_token_indices.is_some() && job.parallel.tensor > 1 {
+        let description =
+            "cannot be combined with parallel.tensor, which divides the rows of embeddings";
+        problems.violation("peft.trainable_token_indices", description);
+    }
     if peft.method.is_some() && job.model.from_config && !peft.merge {
         let description =
             "initializes random weights, which adapters alone would not save; set peft.merge";

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::range::above;
 use crate::section::section;
 use crate::spelled::spelled;
-use crate::values::{LayerNumbers, TargetModules};
+use crate::values::{LayerNumbers, TargetModules, TokenIndices};
 
 section! {
     /// Adapters to train on frozen weights, under the names of PEFT's LoraConfig.
@@ -26,6 +26,13 @@ section! {
         /// Modules to train in full and save with the adapters. A new classification or
         /// question-answering head is always included.
         modules_to_save: Vec<String> = Vec::new();
+        /// Ids of tokens whose rows of the embedding are trained as well, such as those of new tokens. A
+        /// list is for the input embedding and a head that is tied to it; a mapping has a list for each
+        /// module, such as `{embed_tokens: [50257], lm_head: [50257]}`.
+        trainable_token_indices: Option<TokenIndices> = None;
+        /// Train modules of `modules_to_save` that are tied (`tie_word_embeddings`) as one. Without it,
+        /// they are refused.
+        ensure_weight_tying: bool = false;
         /// Scale by `lora_alpha / √r` instead (rsLoRA).
         use_rslora: bool = false;
         /// Train the magnitude of each weight row separately from its direction (DoRA).

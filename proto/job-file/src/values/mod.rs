@@ -19,6 +19,7 @@ mod schedule_kwargs;
 mod steps;
 mod target_modules;
 pub(crate) mod template_names;
+mod token_indices;
 
 pub use data_files::{DataFiles, Paths};
 pub use early_stopping::EarlyStopping;
@@ -39,3 +40,4 @@ pub use schedule_kwargs::ScheduleKwargs;
 pub use steps::StepsOrRatio;
 pub use target_modules::TargetModules;
 pub use template_names::{CHAT_TEMPLATES, TOKENIZER_DEFAULT, TURN_TEMPLATES, is_chat_template};
+pub use token_indices::TokenIndices;

@@ -111,7 +111,7 @@ impl ParameterTensors {
 
     /// The parameter called `name`, as it is stored or in another type; an error where the stage has
     /// none.
-    fn read(&self, name: &str, dtype: Option<DType>) -> Result<Tensor> {
+    pub(crate) fn read(&self, name: &str, dtype: Option<DType>) -> Result<Tensor> {
         let missing = || Error::MissingWeight { name: name.to_owned() };
         let stored = self.tensors.get(name).ok_or_else(missing)?;
         let dtype = dtype.unwrap_or(stored.dtype());
@@ -181,17 +181,26 @@ impl Forward<'_> {
 
     /// A parameter in float32.
     pub fn parameter(&self, name: &str) -> Result<Tensor> {
-        self.parameters.read(name, Some(DType::F32))
+        self.read(name, Some(DType::F32))
     }
 
     /// A parameter in the type of products.
     pub fn factor(&self, name: &str) -> Result<Tensor> {
-        self.parameters.read(name, Some(self.compute_dtype()))
+        self.read(name, Some(self.compute_dtype()))
     }
 
     /// A parameter in the type in which it is stored.
     pub fn stored(&self, name: &str) -> Result<Tensor> {
-        self.parameters.read(name, None)
+        self.read(name, None)
+    }
+
+    /// A parameter with the rows of it that adapters train.
+    fn read(&self, name: &str, dtype: Option<DType>) -> Result<Tensor> {
+        let value = self.parameters.read(name, dtype)?;
+        match self.adapters {
+            Some(adapters) => adapters.with_token_rows(self, name, value),
+            None => Ok(value),
+        }
     }
 
     /// The result of a linear layer with what an adapter adds.

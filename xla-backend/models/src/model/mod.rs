@@ -105,6 +105,9 @@ pub trait Model: Send + Sync {
             let model_type = self.config().model_type()?.to_owned();
             return Err(Error::NoTensorParallelism { model_type });
         }
+        if cores > 1 {
+            self.adapters().check_whole_tables()?;
+        }
         tensor_parallel::check(self.parameters(), cores)
     }
 

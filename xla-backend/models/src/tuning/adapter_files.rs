@@ -10,6 +10,7 @@ use super::adapter_keys;
 use super::adapters::Adapters;
 use super::lora::{AdapterBias, Lora, TargetModules};
 use super::targets::is_suffix;
+use super::token_rows::TokenIndices;
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -32,9 +33,18 @@ pub fn save_adapter(
     base_model: &str,
     arrays: &[HostArray],
 ) -> Result<Vec<String>> {
-    let names: Vec<String> =
-        saved(model).map(|spec| model.adapters().saved_name(&spec.name)).collect();
-    let tensors = names.iter().map(String::as_str).zip(arrays);
+    // PEFT saves a module that it trains as a tied one under both names.
+    let ties = model.adapters().lora().is_some_and(|lora| lora.ensure_weight_tying);
+    let names = |spec: &ParameterSpec| -> Vec<String> {
+        let aliases = spec.tied.iter().filter(|_| ties);
+        let names = std::iter::once(&spec.name).chain(aliases);
+        names.map(|name| model.adapters().saved_name(name)).collect()
+    };
+    let tensors: Vec<(String, &HostArray)> = saved(model)
+        .zip(arrays)
+        .flat_map(|(spec, array)| names(spec).into_iter().map(move |name| (name, array)))
+        .collect();
+    let tensors = tensors.iter().map(|(name, array)| (name.as_str(), *array));
     weights::save_tensors(&folder.join(WEIGHTS), tensors)?;
     if let Value::Object(config) = config_of(model, task, base_model) {
         weights::save_json(&folder.join(CONFIG), &config)?;
@@ -91,9 +101,12 @@ fn saved(model: &dyn Model) -> impl Iterator<Item = &ParameterSpec> {
 fn config_of(model: &dyn Model, task: Task, base_model: &str) -> Value {
     let Some(lora) = model.adapters().lora() else { return Value::Null };
     let is_transposed = |spec: &ParameterSpec| spec.role == Role::TransposedProjection;
-    let modules_to_save = (!lora.modules_to_save.is_empty()).then_some(&lora.modules_to_save);
+    let modules_to_save = modules_to_save(model, lora);
+    let modules_to_save = (!modules_to_save.is_empty()).then_some(modules_to_save);
     json!({
         "base_model_name_or_path": base_model,
+        "ensure_weight_tying": lora.ensure_weight_tying,
+        "trainable_token_indices": lora.trainable_token_indices.as_ref().map(token_indices),
         "bias": AdapterBias::ALL.iter().find(|(_, bias)| *bias == lora.bias).map(|(name, _)| name),
         "fan_in_fan_out": model.parameters().iter().any(is_transposed),
         "inference_mode": true,
@@ -109,6 +122,23 @@ fn config_of(model: &dyn Model, task: Task, base_model: &str) -> Value {
         "use_dora": lora.use_dora,
         "use_rslora": lora.use_rslora,
     })
+}
+
+/// The given names, and those of modules that are trained as they are tied to one: PEFT ties an embedding
+/// that is not called `embed_tokens` only if the list has the head.
+fn modules_to_save(model: &dyn Model, lora: &Lora) -> Vec<String> {
+    let is_trained = |spec: &&ParameterSpec| spec.trainable && lora.ensure_weight_tying;
+    let trained = model.parameters().iter().filter(is_trained);
+    let tied = trained.flat_map(|spec| &spec.tied).filter_map(|name| name.strip_suffix(".weight"));
+    let tied = tied.filter(|path| lora.modules_to_save.iter().all(|name| !path.ends_with(name)));
+    lora.modules_to_save.iter().cloned().chain(tied.map(str::to_owned)).collect()
+}
+
+fn token_indices(tokens: &TokenIndices) -> Value {
+    match tokens {
+        TokenIndices::OfEmbedding(indices) => json!(indices),
+        TokenIndices::OfModules(modules) => json!(modules),
+    }
 }
 
 /// The given names if PEFT finds all layers with adapters by them, else the paths of these layers.
@@ -173,6 +203,8 @@ impl AdapterConfig {
             use_dora: config.bool_or("use_dora", false)?,
             bias: self.bias()?,
             layers_to_transform: self.layers()?,
+            trainable_token_indices: self.token_indices()?,
+            ensure_weight_tying: config.bool_or("ensure_weight_tying", false)?,
         })
     }
 
@@ -206,6 +238,25 @@ impl AdapterConfig {
         let bias = AdapterBias::ALL.iter().find(|(known, _)| *known == name);
         let problem = || self.keys.error("bias", format!("{name} is none of none, all, lora_only"));
         bias.map(|(_, bias)| *bias).ok_or_else(problem)
+    }
+
+    /// The tokens of the input embedding, or of modules by their names.
+    fn token_indices(&self) -> Result<Option<TokenIndices>> {
+        const KEY: &str = "trainable_token_indices";
+        let problem = || self.keys.error(KEY, "expected a list of numbers, or lists by module");
+        let list = |value: &Value| -> Result<Vec<usize>> {
+            let numbers = value.as_array().ok_or_else(problem)?.iter();
+            let numbers = numbers.map(|number| number.as_u64().map(|number| number as usize));
+            numbers.collect::<Option<_>>().ok_or_else(problem)
+        };
+        match self.keys.keys().get(KEY) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Object(modules)) => {
+                let lists = modules.iter().map(|(name, value)| Ok((name.clone(), list(value)?)));
+                Ok(Some(TokenIndices::OfModules(lists.collect::<Result<_>>()?)))
+            }
+            Some(value) => Ok(Some(TokenIndices::OfEmbedding(list(value)?))),
+        }
     }
 
     /// One layer, or a list of them.

@@ -8,6 +8,7 @@ use crate::error::Result;
 /// Keys that settings are read from.
 const READ: &[&str] = &[
     "bias",
+    "ensure_weight_tying",
     "init_lora_weights",
     "layers_to_transform",
     "lora_alpha",
@@ -16,6 +17,7 @@ const READ: &[&str] = &[
     "peft_type",
     "r",
     "target_modules",
+    "trainable_token_indices",
     "use_dora",
     "use_rslora",
 ];
@@ -45,7 +47,6 @@ const UNSUPPORTED: &[&str] = &[
     "alpha_pattern",
     "arrow_config",
     "enable_lora",
-    "ensure_weight_tying",
     "exclude_modules",
     "kasa_config",
     "layer_replication",
@@ -56,7 +57,6 @@ const UNSUPPORTED: &[&str] = &[
     "monteclora_config",
     "rank_pattern",
     "target_parameters",
-    "trainable_token_indices",
     "use_bdlora",
     "use_qalora",
     "velora_config",

@@ -8,6 +8,7 @@ use traind_xla::Tensor;
 
 use super::lora::Lora;
 use super::module_names::ModuleNames;
+use super::token_rows::{self, TokenRows};
 use crate::error::Result;
 use crate::layers::{dropout, dropout_of_all, dropout_of_features};
 use crate::model::Forward;
@@ -19,6 +20,8 @@ pub struct Adapters {
     lora: Option<Lora>,
     module_names: ModuleNames,
     by_weight: BTreeMap<String, Adapter>,
+    /// The trained rows of embeddings, by the name of each table.
+    token_rows: BTreeMap<String, TokenRows>,
     /// The names of adapters' own parameters.
     own: BTreeSet<String>,
     /// The biases of layers with an adapter.
@@ -72,6 +75,42 @@ impl Adapters {
         self.own.extend(own.into_iter().flatten().cloned());
         self.biases.insert(bias);
         self.by_weight.insert(weight.to_owned(), adapter);
+    }
+
+    pub(super) fn insert_token_rows(&mut self, table: String, rows: TokenRows) {
+        self.own.insert(rows.name.clone());
+        self.token_rows.insert(table, rows);
+    }
+
+    /// The trained rows of embeddings, with the name of each table.
+    pub(super) fn token_rows(&self) -> impl Iterator<Item = (&str, &TokenRows)> {
+        self.token_rows.iter().map(|(table, rows)| (table.as_str(), rows))
+    }
+
+    /// Refuses trained rows of tables that cores divide.
+    pub(crate) fn check_whole_tables(&self) -> Result<()> {
+        match self.token_rows.is_empty() {
+            true => Ok(()),
+            false => Err(token_rows::divided()),
+        }
+    }
+
+    /// Returns whether some rows of the table `name` are trained, and the others not.
+    pub fn trains_rows_of(&self, name: &str) -> bool {
+        self.token_rows.contains_key(name)
+    }
+
+    /// The parameter `name`, of which `value` may have trained rows to be put into their places.
+    pub(crate) fn with_token_rows(
+        &self,
+        cx: &Forward<'_>,
+        name: &str,
+        value: Tensor,
+    ) -> Result<Tensor> {
+        match self.token_rows.get(name) {
+            Some(rows) => rows.placed_in(cx, &value),
+            None => Ok(value),
+        }
     }
 
     /// The settings that the adapters were made by.

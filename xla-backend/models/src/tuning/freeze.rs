@@ -28,6 +28,21 @@ pub fn freeze(model: &mut dyn Model, entries: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// The parameters that an entry freezes only because they are tied to one that it names: the entry, the
+/// parameter, and the name that it also has.
+pub fn frozen_by_tie<'a>(
+    model: &'a dyn Model,
+    entries: &'a [String],
+) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
+    entries.iter().flat_map(move |entry| {
+        let others = model.parameters().iter().filter(|spec| !has_run(&spec.name, entry));
+        others.filter_map(move |spec| {
+            let alias = spec.tied.iter().find(|name| has_run(name, entry))?;
+            Some((entry.as_str(), spec.name.as_str(), alias.as_str()))
+        })
+    })
+}
+
 fn is_named(spec: &ParameterSpec, entry: &str) -> bool {
     std::iter::once(&spec.name).chain(&spec.tied).any(|name| has_run(name, entry))
 }
@@ -52,7 +67,27 @@ fn nearest_run(specs: &[ParameterSpec], entry: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use serde_json::Map;
+
     use super::*;
+    use crate::{ModelConfig, Task, registry};
+
+    /// The embedding of T5 is `encoder.embed_tokens` and `decoder.embed_tokens` too.
+    #[test]
+    fn parameters_that_are_frozen_by_a_tie_are_known() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/t5-seq2seq-lm");
+        let config = ModelConfig::load(&folder, &Map::new()).unwrap();
+        let mut model = registry::build(config, Task::Seq2SeqLm).unwrap();
+        let entries = ["encoder", "shared"].map(str::to_owned);
+        freeze(&mut *model, &entries).unwrap();
+        let found: Vec<_> = frozen_by_tie(&*model, &entries).collect();
+        assert_eq!(found, [("encoder", "shared.weight", "encoder.embed_tokens.weight")]);
+        assert!(
+            model.parameters().iter().all(|spec| spec.name != "shared.weight" || !spec.trainable)
+        );
+    }
 
     #[test]
     fn an_entry_is_a_run_of_whole_parts() {

@@ -8,6 +8,7 @@ use traind_xla::{DType, Shape};
 use super::adapters::{Adapter, Adapters, magnitude_name};
 use super::module_names::ModuleNames;
 use super::targets::{Target, targets};
+use super::token_rows::{TokenIndices, token_rows};
 use super::{beginnings, nearest};
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -53,6 +54,10 @@ pub struct Lora {
     pub use_dora: bool,
     pub bias: AdapterBias,
     pub layers_to_transform: Option<Vec<usize>>,
+    /// Tokens whose rows of embeddings are trained.
+    pub trainable_token_indices: Option<TokenIndices>,
+    /// Trains modules to save that are tied as one.
+    pub ensure_weight_tying: bool,
 }
 
 impl Lora {
@@ -103,7 +108,7 @@ pub fn add_lora(model: &mut dyn Model, lora: &Lora) -> Result<()> {
     let mut specs = model.parameters().to_vec();
     specs.iter_mut().for_each(|spec| spec.trainable = false);
     let module_names = ModuleNames::of(model.config().model_type()?);
-    train_modules(&mut specs, module_names, &lora.modules_to_save)?;
+    train_modules(&mut specs, module_names, lora)?;
     let mut adapters = Adapters::new(lora.clone(), module_names);
     let mut added = Vec::new();
     let frozen = specs.clone();
@@ -116,6 +121,12 @@ pub fn add_lora(model: &mut dyn Model, lora: &Lora) -> Result<()> {
         let (adapter, parameters) = adapter(&target, lora);
         adapters.insert(&target.weight.name, bias, adapter);
         added.extend(parameters);
+    }
+    if let Some(tokens) = &lora.trainable_token_indices {
+        for (table, rows, spec) in token_rows(&frozen, module_names, tokens)? {
+            adapters.insert_token_rows(table, rows);
+            added.push(spec);
+        }
     }
     if lora.bias == AdapterBias::All {
         // BART's `final_logits_bias` is a buffer.
@@ -131,14 +142,15 @@ pub fn add_lora(model: &mut dyn Model, lora: &Lora) -> Result<()> {
 fn train_modules(
     specs: &mut [ParameterSpec],
     module_names: ModuleNames,
-    modules: &[String],
+    lora: &Lora,
 ) -> Result<()> {
     const FIELD: &str = "peft.modules_to_save";
-    for module in modules {
-        let is_in = |spec: &ParameterSpec| {
-            let name = module_names.parameter(&spec.name);
+    for module in &lora.modules_to_save {
+        let is_named = |name: &String| {
+            let name = module_names.parameter(name);
             beginnings(&name).any(|path| path != name && path.ends_with(module.as_str()))
         };
+        let is_in = |spec: &ParameterSpec| is_named(&spec.name) || spec.tied.iter().any(is_named);
         let mut found = specs.iter_mut().filter(|spec| is_in(spec)).peekable();
         // Those of the tasks' heads are names that one family has and another has not.
         if found.peek().is_none() && !["classifier", "score"].contains(&module.as_str()) {
@@ -147,7 +159,7 @@ fn train_modules(
             return Err(Error::NoSuchModule { field: FIELD, name: module.clone(), nearest });
         }
         for spec in found {
-            if !spec.tied.is_empty() {
+            if !spec.tied.is_empty() && !lora.ensure_weight_tying {
                 return Err(Error::TiedModule { field: FIELD, name: spec.name.clone() });
             }
             spec.trainable = true;

@@ -1,5 +1,5 @@
-//! Adapters on the host: the first magnitudes of DoRA, and whole weights for a model without
-//! adapters.
+//! Adapters on the host: the first magnitudes of DoRA and the first trained rows of embeddings, and whole
+//! weights for a model without adapters.
 
 use traind_xla::runtime::HostArray;
 
@@ -9,8 +9,17 @@ use crate::model::Model;
 use crate::parameters::ParameterSpec;
 use crate::weights::as_f32;
 
-/// Sets each magnitude of DoRA to the norm of its row of W + s B A.
-pub fn initialize_magnitudes(model: &dyn Model, arrays: &mut [HostArray]) -> Result<()> {
+/// Sets each magnitude of DoRA to the norm of its row of W + s B A, and trained rows of embeddings to the
+/// embeddings' own.
+pub fn initialize_adapters(model: &dyn Model, arrays: &mut [HostArray]) -> Result<()> {
+    for (table, rows) in model.adapters().token_rows() {
+        let table = &arrays[place(model.parameters(), table)?];
+        let (width, values) = (table.shape().dims[1], as_f32(table)?.to_f32()?);
+        let own = rows.indices.iter().flat_map(|row| &values[row * width..(row + 1) * width]);
+        let own: Vec<f32> = own.copied().collect();
+        let place = place(model.parameters(), &rows.name)?;
+        arrays[place] = HostArray::from_f32(&[rows.indices.len(), width], &own)?;
+    }
     for (weight, adapter) in model.adapters().iter() {
         let Some(magnitude) = &adapter.magnitude else { continue };
         let norms = Merging::of(model, arrays, weight, adapter)?.norms();
@@ -29,6 +38,17 @@ pub fn merged(
     for (weight, adapter) in model.adapters().iter() {
         let merged = Merging::of(model, &arrays, weight, adapter)?.weight()?;
         arrays[place(model.parameters(), weight)?] = merged;
+    }
+    for (table, rows) in model.adapters().token_rows() {
+        let place_of_table = place(model.parameters(), table)?;
+        let trained = arrays[place(model.parameters(), &rows.name)?].to_f32()?;
+        let table = &arrays[place_of_table];
+        let (dims, mut values) = (table.shape().dims.clone(), as_f32(table)?.to_f32()?);
+        let width = dims[1].max(1);
+        for (row, trained) in rows.indices.iter().zip(trained.chunks(width)) {
+            values[row * width..(row + 1) * width].copy_from_slice(trained);
+        }
+        arrays[place_of_table] = HostArray::from_f32(&dims, &values)?;
     }
     let pairs = model.parameters().iter().zip(arrays);
     let kept = pairs.filter(|(spec, _)| !model.adapters().owns(&spec.name));

@@ -11,14 +11,16 @@ mod lora;
 mod merge;
 mod module_names;
 mod targets;
+mod token_rows;
 
 pub use adapter_files::{check_adapter, load_adapter, load_lora, put_adapter, save_adapter};
 pub use adapters::Adapters;
 pub(crate) use adapters::{Applied, LayerParts};
 pub use dtype::store_frozen_as;
-pub use freeze::freeze;
+pub use freeze::{freeze, frozen_by_tie};
 pub use lora::{AdapterBias, Lora, TargetModules, add_lora};
-pub use merge::{initialize_magnitudes, merged};
+pub use merge::{initialize_adapters, merged};
+pub use token_rows::TokenIndices;
 
 /// The whole dotted parts of a name from its first one on: `a.b.c` gives `a`, `a.b` and `a.b.c`.
 fn beginnings(name: &str) -> impl Iterator<Item = &str> {

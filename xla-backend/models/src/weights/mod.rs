@@ -33,7 +33,7 @@ use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::parameters::ParameterSpec;
-use crate::tuning::initialize_magnitudes;
+use crate::tuning::initialize_adapters;
 
 /// The parameters of a model and where each came from.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ pub struct LoadReport {
 /// Draws all parameters of a model.
 pub fn draw(model: &dyn Model, seed: u64) -> Result<Loaded> {
     let mut arrays = initialize(model.parameters(), seed)?;
-    initialize_magnitudes(model, &mut arrays)?;
+    initialize_adapters(model, &mut arrays)?;
     Ok(Loaded { arrays, report: LoadReport::default() })
 }
 
@@ -108,7 +108,7 @@ fn load_by(
         }
         arrays.push(found.map_or_else(|| initial(spec, seed), Ok)?);
     }
-    initialize_magnitudes(model, &mut arrays)?;
+    initialize_adapters(model, &mut arrays)?;
     Ok(Loaded { arrays, report })
 }
 

@@ -6,7 +6,8 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use serde_json::{Map, Value};
 use traind_models::tuning::{
-    Lora, TargetModules, add_lora, load_adapter, load_lora, merged, put_adapter, save_adapter,
+    Lora, TargetModules, TokenIndices, add_lora, load_adapter, load_lora, merged, put_adapter,
+    save_adapter,
 };
 use traind_models::{Model, ModelConfig, Task, registry, weights};
 use traind_xla::{DType, Trace};
@@ -48,7 +49,15 @@ const ADAPTERS: &[(&str, &str, Task)] = &[
     ("lora-bart-biases", "bart-seq2seq-lm", Task::Seq2SeqLm),
     ("lora-mbart", "mbart-seq2seq-lm", Task::Seq2SeqLm),
     ("lora-xlm-roberta", "xlm-roberta-sequence-classification", Task::SequenceClassification),
+    ("lora-gpt2-rows", "gpt2-causal-lm", Task::CausalLm),
+    ("lora-llama-rows", "llama-causal-lm", Task::CausalLm),
+    ("lora-llama-tied", "llama-3-causal-lm", Task::CausalLm),
+    ("lora-t5-rows", "t5-seq2seq-lm", Task::Seq2SeqLm),
 ];
+
+fn entry(folder: &str) -> (&'static str, &'static str, Task) {
+    *ADAPTERS.iter().find(|entry| entry.0 == folder).unwrap()
+}
 
 /// The parameters of adapters that the optimizer decays are those that the Trainer decays.
 #[test]
@@ -188,6 +197,8 @@ fn check_config(ours: &Path, theirs: &Path) {
     for (key, value) in read(ours) {
         match (&value, &theirs[&key]) {
             _ if key == "base_model_name_or_path" => {}
+            // PEFT names an embedding that is tied twice; the head that ties it says the same.
+            (Value::Array(ours), Value::Array(_)) if ours == &["embed_tokens", "lm_head"] => {}
             (Value::Number(ours), Value::Number(theirs)) => {
                 assert_eq!(ours.as_f64(), theirs.as_f64(), "{key}");
             }
@@ -198,8 +209,8 @@ fn check_config(ours: &Path, theirs: &Path) {
 
 #[test]
 fn a_merged_model_answers_as_the_adapted_one() {
-    // A plain layer, a transposed one, with magnitudes, with biases.
-    for (folder, base, task) in [ADAPTERS[4], ADAPTERS[6]] {
+    // A plain layer, a transposed one, with magnitudes, with biases, with rows of a tied embedding.
+    for (folder, base, task) in [ADAPTERS[4], ADAPTERS[6], entry("lora-gpt2-rows")] {
         let fixture = fixture((folder, base, task));
         let (specs, arrays) = merged(&*fixture.model, &fixture.weights).unwrap();
         let saved = tempfile::tempdir().unwrap();
@@ -289,4 +300,67 @@ fn adapters_that_do_not_fit_are_refused() {
         "{message}"
     );
     put_adapter(&*model, &mut [], Vec::new());
+}
+
+/// Tokens whose rows cannot be trained, and modules that are tied, are refused with the way out.
+#[test]
+fn rows_and_tied_modules_that_cannot_be_trained_are_refused() {
+    let refused = |base: &str, change: &dyn Fn(&mut Lora)| {
+        let config = ModelConfig::load(&folder_of(base), &Map::new()).unwrap();
+        let mut lora = load_lora(&folder_of("lora-llama-rows")).unwrap();
+        lora.trainable_token_indices = None;
+        change(&mut lora);
+        let mut model = registry::build(config, Task::CausalLm).unwrap();
+        add_lora(&mut *model, &lora).unwrap_err().to_string()
+    };
+    let of_embedding = |base: &str, tokens: &[usize]| {
+        let tokens = TokenIndices::OfEmbedding(tokens.to_vec());
+        refused(base, &|lora: &mut Lora| lora.trainable_token_indices = Some(tokens.clone()))
+    };
+    let of_modules = |base: &str, modules: &[(&str, &[usize])]| {
+        let modules = modules.iter().map(|(name, tokens)| ((*name).to_owned(), tokens.to_vec()));
+        let tokens = TokenIndices::OfModules(modules.collect());
+        refused(base, &|lora: &mut Lora| lora.trainable_token_indices = Some(tokens.clone()))
+    };
+    let (tied, untied) = ("llama-3-causal-lm", "llama-causal-lm");
+    let field = "peft.trainable_token_indices";
+    let no_token = format!("{field}: 50 is no token of model.embed_tokens.weight, which has 50");
+    assert_eq!(of_embedding(tied, &[3, 50]), no_token);
+    assert_eq!(of_embedding(tied, &[3, 3]), format!("{field}: token 3 is named twice"));
+    let other = of_modules(tied, &[("embed_tokens", &[1]), ("lm_head", &[2])]);
+    let expect = format!("{field}: lm_head is tied to model.embed_tokens.weight");
+    assert!(other.starts_with(&expect), "{other}");
+    let alone = of_modules(tied, &[("lm_head", &[2])]);
+    assert!(alone.starts_with(&expect), "{alone}");
+    let unknown = of_modules(untied, &[("embed_token", &[2])]);
+    assert!(unknown.contains("embed_token") && unknown.contains("embed_tokens"), "{unknown}");
+    let modules = refused(tied, &|lora: &mut Lora| {
+        lora.modules_to_save = vec!["embed_tokens".to_owned(), "lm_head".to_owned()];
+    });
+    let expect = "model.embed_tokens.weight is also another parameter of the model \
+        (tie_word_embeddings); peft.ensure_weight_tying: true trains both as one";
+    assert_eq!(modules, format!("peft.modules_to_save: {expect}"));
+}
+
+/// Trained rows begin as those of the embedding, also of a tied one that two modules name.
+#[test]
+fn fresh_rows_are_those_of_the_embedding() {
+    let (_, base, task) = entry("lora-gpt2-rows");
+    let config = ModelConfig::load(&folder_of(base), &Map::new()).unwrap();
+    let mut model = registry::build(config, task).unwrap();
+    let mut lora = load_lora(&folder_of("lora-gpt2-rows")).unwrap();
+    let same = [("wte", vec![4, 2]), ("lm_head", vec![4, 2])];
+    let same = same.map(|(name, tokens)| (name.to_owned(), tokens));
+    lora.trainable_token_indices = Some(TokenIndices::OfModules(same.into_iter().collect()));
+    add_lora(&mut *model, &lora).unwrap();
+    let arrays = weights::load(&folder_of(base), &*model, 1).unwrap().arrays;
+    let array = |name: &str| {
+        let place = model.parameters().iter().position(|spec| spec.name == name).unwrap();
+        arrays[place].to_f32().unwrap()
+    };
+    let table = array("transformer.wte.weight");
+    let rows = array("transformer.wte.token_adapter.trainable_tokens_delta");
+    assert_eq!(rows, [&table[64..80], &table[32..48]].concat());
+    let error = model.check_tensor_parallel(2).unwrap_err().to_string();
+    assert!(error.contains("parallel.tensor"), "{error}");
 }

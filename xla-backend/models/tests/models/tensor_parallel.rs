@@ -204,6 +204,8 @@ fn adapted_gpt2() -> Box<dyn Model> {
         use_dora: true,
         bias: AdapterBias::None,
         layers_to_transform: None,
+        trainable_token_indices: None,
+        ensure_weight_tying: false,
     };
     add_lora(model.as_mut(), &lora).unwrap();
     model

@@ -30,6 +30,8 @@ fn model(adapted: bool) -> Arc<dyn Model> {
         use_dora: false,
         bias: AdapterBias::None,
         layers_to_transform: None,
+        trainable_token_indices: None,
+        ensure_weight_tying: false,
     };
     if adapted {
         add_lora(model.as_mut(), &lora).unwrap();
