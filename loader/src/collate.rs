@@ -174,6 +174,7 @@ impl Collator {
         };
         data.token_type_ids = self.set.token_type_ids(row)?;
         data.text_starts = self.set.text_starts(row)?;
+        data.unattended = self.set.unattended(row)?;
         data.target = self.set.target(row, self.target_padding(padded))?;
         data.pixels = self.set.pixels(row, self.augmentation.map(|it| (it, epoch)))?;
         Ok(data)
@@ -189,6 +190,7 @@ impl Collator {
             token_type_ids: None,
             token_targets: None,
             text_starts: None,
+            unattended: None,
             labels: self.set.labels(),
             row,
             span,
@@ -289,6 +291,17 @@ mod tests {
         let to = PadTo::Longest { multiple_of: 4 };
         assert_eq!(collated(Padding { to, ..left })[0].padded_length, 4);
         assert_eq!(collated(Padding { to: PadTo::MaxLength, ..left })[1].spans[0], 3..6);
+    }
+
+    #[test]
+    fn tokens_that_none_attends_to_are_left_out_of_the_mask_alone() {
+        let task = TaskSpec::CausalLm(CausalLm { text: "text".to_owned(), block_size: 5 });
+        let rows = "{\"input_ids\": [0, 0, 5, 6, 7], \"attention_mask\": [0, 0, 1, 0, 1]}\n\
+             {\"input_ids\": [8, 9], \"attention_mask\": [1, 1]}";
+        let (batch, _) = token_batch(task, rows, plan(6, &[0, 1], 2, 1));
+        let batch = &batch.cores[0];
+        check(batch, "input_ids", &[0, 0, 5, 6, 7, 99, 8, 9, 99, 99, 99, 99]);
+        check(batch, "attention_mask", &[0, 0, 1, 0, 1, 0, 1, 1, 0, 0, 0, 0]);
     }
 
     fn token_batch(task: TaskSpec, rows: &str, plan: BatchPlan) -> (HostBatch, Collator) {

@@ -59,11 +59,8 @@ pub enum Error {
     EmptyFile { file: PathBuf },
     #[error("{files}: no rows")]
     NoRows { files: String },
-    #[error(
-        "{files}: all {rows} rows were left out: they have no text, or nothing to train on within \
-         data.max_length"
-    )]
-    NoRowsLeft { files: String, rows: u64 },
+    #[error("{files}: all {rows} rows were left out: {why}")]
+    NoRowsLeft { files: String, rows: u64, why: String },
     #[error("{rows} rows: at most {max} fit one data set")]
     TooManyRows { rows: u64, max: u64 },
     #[error("{}: no column {column:?}; it has {available}", .file.display())]

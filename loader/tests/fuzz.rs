@@ -277,7 +277,7 @@ fn rendered(path: &Path) -> Result<(), Error> {
         template,
         eos_token: None,
         max_length: 512,
-        completion_only_loss: true,
+        completion_only_loss: None,
         packing: None,
         layouts: None,
         position_ids: false,

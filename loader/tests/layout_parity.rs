@@ -76,7 +76,7 @@ fn sft(template: Option<&str>, layouts: Layouts, max_length: u32) -> TaskSpec {
         eos_token: eos_token(&tokenizer()).unwrap(),
         max_length,
         assistant_only_loss: false,
-        completion_only_loss: true,
+        completion_only_loss: None,
         packing: None,
         layouts: Some(layouts),
         position_ids: false,

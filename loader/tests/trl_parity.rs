@@ -44,7 +44,7 @@ fn task(folder: &Path, settings: &Json) -> Sft {
         eos_token: given.map(str::to_owned).or(eos_token(folder).unwrap()),
         max_length: settings["max_length"].as_u64().unwrap() as u32,
         assistant_only_loss: settings["assistant_only_loss"].as_bool().unwrap_or(false),
-        completion_only_loss: settings["completion_only_loss"].as_bool().unwrap_or(true),
+        completion_only_loss: settings["completion_only_loss"].as_bool(),
         packing: settings["packing_strategy"].as_str().map(|name| match name {
             "bfd" => PackingStrategy::Bfd,
             _ => PackingStrategy::Wrapped,

@@ -37,6 +37,7 @@ use anyhow::Context as _;
 use tikv_jemallocator::Jemalloc;
 use traind_cache::EntryLocks;
 use traind_job_file::{PREPARATION_FOLDER, RunSpec};
+use traind_proto::error_chain::error_chain;
 use traind_proto::event_log::EventLogError;
 use traind_proto::v1::Outcome;
 // Modules of the runner name those of the trainer as `crate::step` and the like.
@@ -61,6 +62,7 @@ const PLAN: &str = "plan";
 const GENERATE: &str = "generate";
 const PROBE: &str = "probe";
 const PREPARE: &str = "prepare";
+const DATA: &str = "data";
 const CONVERT_WEIGHTS: &str = "convert-weights";
 
 fn main() -> ExitCode {
@@ -85,6 +87,9 @@ fn main() -> ExitCode {
     if run_dir == Path::new(CONVERT_WEIGHTS) {
         return exit_code(convert_weights::answer());
     }
+    if run_dir == Path::new(DATA) {
+        return exit_code(run::description::answer());
+    }
     if run_dir == Path::new(PREPARE) {
         return exit_code(run::preparation::answer());
     }
@@ -93,7 +98,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Cancelled) => ExitCode::from(CANCELLED),
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            print_line(format_args!("error: {error:#}"));
+            print_line(format_args!("error: {}", error_chain(error.as_ref())));
             if is_log_failure(&error) { ExitCode::from(IO_ERROR) } else { ExitCode::FAILURE }
         }
     }
@@ -104,7 +109,7 @@ fn exit_code(answered: anyhow::Result<()>) -> ExitCode {
     match answered {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            print_line(format_args!("{error:#}"));
+            print_line(format_args!("{}", error_chain(error.as_ref())));
             ExitCode::FAILURE
         }
     }

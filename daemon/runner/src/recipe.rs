@@ -93,7 +93,8 @@ fn has_cudnn_attention(attention: AttnImplementation) -> bool {
     attention == AttnImplementation::FlashAttention2
 }
 
-fn mesh_config(job: &JobFile) -> RunResult<MeshConfig> {
+/// The mesh of a job.
+pub(crate) fn mesh_config(job: &JobFile) -> RunResult<MeshConfig> {
     Ok(MeshConfig {
         data: job.host_data_parallel_size() as usize,
         tensor: job.parallel.tensor as usize,

@@ -9,7 +9,8 @@ use super::Global;
 use super::connect::client;
 use super::exit::Exit;
 use super::show::job_view::JobView;
-use crate::interfaces::text::{self, events};
+use super::show::split;
+use crate::interfaces::text;
 
 /// Show a job
 #[derive(clap::Args)]
@@ -79,21 +80,10 @@ fn print_pairs(job: &v1::Job) {
     for (name, value) in pairs.iter().filter(|(_, value)| !value.is_empty()) {
         println!("{name:<10} {}", text::indented(value));
     }
-    job.data.iter().for_each(print_split);
+    job.data.iter().for_each(split::print);
     let width = job.metrics.keys().map(String::len).max().unwrap_or_default();
     for (name, value) in &job.metrics {
         println!("{:<width$} {}", text::one_line(name), text::number(*value));
-    }
-}
-
-/// Prints a line of statistics, and a table of the classes, if there are any.
-fn print_split(data: &v1::DataPrepared) {
-    println!("{:<10} {}", text::one_line(&data.split), events::split(data));
-    let width = data.classes.iter().map(|count| count.label.chars().count()).max();
-    for count in &data.classes {
-        let share = 100.0 * count.rows as f64 / data.rows.max(1) as f64;
-        let (label, width) = (text::one_line(&count.label), width.unwrap_or_default());
-        println!("{:<10} {label:<width$}  {:>8} rows  {share:5.1} %", "", count.rows);
     }
 }
 

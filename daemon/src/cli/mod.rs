@@ -13,6 +13,7 @@ mod connect;
 mod convert;
 mod convert_weights;
 mod cores;
+mod data;
 mod demo;
 mod doctor;
 mod drain;
@@ -93,6 +94,7 @@ enum Command {
     ConvertWeights(convert_weights::ConvertWeights),
     Embed(embed::Embed),
     Generate(generate::Generate),
+    Data(data::Data),
     Plan(plan::Plan),
     Ls(ls::Ls),
     Get(get::Get),
@@ -189,6 +191,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Convert(convert) => convert.run(),
             Command::ConvertWeights(convert) => convert.run(),
             Command::Embed(embed) => embed.run(),
+            Command::Data(data) => data.run(),
             Command::Generate(generate) => generate.run(global).await,
             Command::Submit(submit) => submit.run(global).await,
             Command::Fork(fork) => fork.run(global).await,

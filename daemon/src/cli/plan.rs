@@ -1,14 +1,17 @@
 //! `traind plan`.
 
+mod effects;
 mod meshes;
 
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use traind_proto::v1;
 
 use super::Global;
 use super::connect::client;
 use super::exit::Exit;
+use super::show::list::ListFormat;
 use super::submit::{parse_override, read, working_directory};
 use crate::interfaces::text;
 
@@ -47,10 +50,14 @@ pub(crate) struct Plan {
     /// Rows of the training data after preparation, for the hours of a job that counts epochs
     #[arg(long)]
     rows: Option<u64>,
+    /// Output format
+    #[arg(long, short, value_enum, default_value_t)]
+    output: ListFormat,
 }
 
 impl Plan {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        let output = self.output;
         let request = v1::PlanJobRequest {
             job_file: read(&self.job_file)?,
             base_dir: working_directory()?,
@@ -58,13 +65,19 @@ impl Plan {
             overrides: self.set.into_iter().collect(),
         };
         let plan = client::jobs(&global).await?.plan_job(request).await?.into_inner();
+        if matches!(output, ListFormat::Json) {
+            println!("{}", serde_json::to_string_pretty(&json(&plan)).context("print as JSON")?);
+            return Ok(Exit::Done);
+        }
         for (name, value) in lines(&plan) {
             println!("{name:<16} {value}");
         }
-        if !plan.meshes.is_empty() {
-            println!();
+        for more in [effects::lines(&plan), meshes::lines(&plan.meshes)] {
+            if !more.is_empty() {
+                println!();
+            }
+            more.iter().for_each(|line| println!("{}", text::one_line(line)));
         }
-        meshes::lines(&plan.meshes).iter().for_each(|line| println!("{line}"));
         Ok(Exit::Done)
     }
 
@@ -90,6 +103,29 @@ fn weights(plan: &v1::Plan) -> String {
         0 => weights,
         reference => format!("{weights}, of which {} of the reference", text::bytes(reference)),
     }
+}
+
+/// The plan for programs to read, with the meshes of a search.
+fn json(plan: &v1::Plan) -> serde_json::Value {
+    serde_json::json!({
+        "model_type": plan.model_type,
+        "parameters": plan.parameters,
+        "rows": plan.rows,
+        "positions": plan.positions,
+        "bytes_per_core": plan.bytes_per_core,
+        "bytes_per_core_max": plan.bytes_per_core_max,
+        "weights_bytes": plan.weights_bytes,
+        "reference_bytes": plan.reference_bytes,
+        "gradients_bytes": plan.gradients_bytes,
+        "optimizer_bytes": plan.optimizer_bytes,
+        "activations_bytes": plan.activations_bytes,
+        "host_bytes_per_core": plan.host_bytes_per_core,
+        "checkpoint_bytes": plan.checkpoint_bytes,
+        "disk_bytes": plan.disk_bytes,
+        "network": plan.network,
+        "parallelism": effects::json(plan),
+        "meshes": plan.meshes.iter().map(meshes::json).collect::<Vec<_>>(),
+    })
 }
 
 fn lines(plan: &v1::Plan) -> Vec<(&'static str, String)> {

@@ -12,6 +12,7 @@ use super::connect::client;
 use super::dry_run;
 use super::exit::Exit;
 use super::show::follow;
+use crate::interfaces::server::JOB_FILE_BYTES_MAX;
 use crate::interfaces::text;
 use crate::job_id;
 
@@ -79,17 +80,52 @@ pub(crate) fn working_directory() -> anyhow::Result<String> {
 }
 
 pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
-    if path == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("read standard input")?;
-        return Ok(text);
+    let text = match path == Path::new("-") {
+        true => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).context("read standard input")?;
+            text
+        }
+        false => {
+            std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?
+        }
+    };
+    check_size(path, text.len())?;
+    Ok(text)
+}
+
+/// Refuses a job file that the daemon would not receive.
+fn check_size(path: &Path, bytes: usize) -> anyhow::Result<()> {
+    if bytes <= JOB_FILE_BYTES_MAX {
+        return Ok(());
     }
-    std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))
+    let [size, max] = [bytes, JOB_FILE_BYTES_MAX].map(|bytes| text::bytes(bytes as u64));
+    let path = path.display();
+    bail!(
+        "{path} has {size}, and a job file at most {max}: name data files by a pattern such as rows/*.jsonl \
+         in place of a list, and chat templates by their files"
+    )
 }
 
 pub(crate) fn parse_override(text: &str) -> anyhow::Result<(String, String)> {
     match text.split_once('=') {
         Some((field, value)) if !field.is_empty() => Ok((field.to_owned(), value.to_owned())),
         _ => bail!("must be FIELD=VALUE"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_file_that_the_daemon_does_not_receive_is_refused_with_its_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("job.yaml");
+        std::fs::write(&path, "a".repeat(JOB_FILE_BYTES_MAX)).unwrap();
+        assert!(read(&path).is_ok());
+        std::fs::write(&path, "a".repeat(JOB_FILE_BYTES_MAX + (1 << 19))).unwrap();
+        let error = read(&path).unwrap_err().to_string();
+        assert!(error.contains("job.yaml has 1.5 MiB, and a job file at most 1.0 MiB"), "{error}");
     }
 }

@@ -166,7 +166,14 @@ impl Daemon {
         admission::resolve_after(store, &mut new)?;
         fork::find_parent(store, &mut new, &job)?;
         let search = Search::of_auto(&job);
-        match self.planner.plan(settings, &job, new.run_as, search.is_some(), search.as_ref()) {
+        match self.planner.plan(
+            settings,
+            &job,
+            new.run_as,
+            search.is_some(),
+            false,
+            search.as_ref(),
+        ) {
             Ok(plan) => {
                 admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
                 admission::choose_mesh(&plan, &mut new, &mut job)?;
@@ -326,7 +333,8 @@ impl Daemon {
             plugin: self.settings.compiling_plugin(&job, new.run_as),
             ..search.priced(&job)
         });
-        let plan = self.planner.plan(&self.settings, &job, new.run_as, true, search.as_ref())?;
+        let plan =
+            self.planner.plan(&self.settings, &job, new.run_as, true, true, search.as_ref())?;
         if is_here {
             admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
         }

@@ -4,6 +4,8 @@
 //! tight limits, since it reads the user's `config.json`. Jobs that differ in nothing that
 //! affects the plan share one.
 
+mod effects;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -16,6 +18,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use traind_job_file::{DataFiles, Engine, JobFile, Platform};
+
+pub(crate) use effects::{Effect, Parallelism, Place};
 
 use super::mpi::MpiCost;
 use crate::access::account::Account;
@@ -76,6 +80,9 @@ pub struct Plan {
     /// How the exchange between hosts with CPU cores was predicted.
     #[serde(default)]
     pub network: String,
+    /// What the parallel settings do, if that was asked for.
+    #[serde(default)]
+    pub parallelism: Option<Parallelism>,
     /// Memory of a core, if known.
     #[serde(skip)]
     pub bytes_per_core_max: Option<u64>,
@@ -175,6 +182,7 @@ struct Request<'a> {
     may_fetch: bool,
     /// The kind of this host's NeuronCores, for which programs are checked; empty elsewhere.
     device: &'a str,
+    with_effects: bool,
     search: Option<Search>,
 }
 
@@ -211,13 +219,15 @@ pub(crate) struct Planner {
 
 impl Planner {
     /// Plans `job`. Blocks while the planner runs, which includes requests to the hub if it
-    /// `may_fetch` the configuration of a model there.
+    /// `may_fetch` the configuration of a model there. With `with_effects`, the plan says what the job's
+    /// parallel settings do.
     pub(crate) fn plan(
         &self,
         settings: &Settings,
         job: &JobFile,
         account: Option<Account>,
         may_fetch: bool,
+        with_effects: bool,
         search: Option<&Search>,
     ) -> Result<Plan, PlanError> {
         let bytes_per_core_max = match search {
@@ -226,7 +236,7 @@ impl Planner {
             _ if job.resources.engine != Engine::Local => settings.memory_per_core,
             _ => bytes_per_core_max(settings, job.resources.cores),
         };
-        let key = key(job, bytes_per_core_max, account, search)?;
+        let key = key(job, bytes_per_core_max, account, (with_effects, search))?;
         if let Some(plan) = self.answers().get(&key) {
             return Ok(plan.clone());
         }
@@ -235,7 +245,8 @@ impl Planner {
         let search = search.map(|search| self.with_measures(settings, job, account, search));
         let run = |search: Option<Search>| {
             let limits = Limits::of(search.as_ref());
-            let request = Request { job, bytes_per_core_max, may_fetch, device, search };
+            let request =
+                Request { job, bytes_per_core_max, may_fetch, device, with_effects, search };
             let request = serde_json::to_vec(&request)?;
             run(settings, &request, may_fetch && job.reads_hub(), account, limits)
         };
@@ -338,7 +349,7 @@ fn key(
     job: &JobFile,
     bytes_per_core_max: Option<u64>,
     account: Option<Account>,
-    search: Option<&Search>,
+    asked: (bool, Option<&Search>),
 ) -> Result<[u8; 32], PlanError> {
     let mut same = job.clone();
     same.name.clear();
@@ -347,7 +358,7 @@ fn key(
         same.output_dir = PathBuf::new();
     }
     let mut digest = Sha256::new();
-    digest.update(serde_json::to_vec(&(same, account, search))?);
+    digest.update(serde_json::to_vec(&(same, account, asked))?);
     digest.update(bytes_per_core_max.unwrap_or_default().to_le_bytes());
     let files = job.weight_folders().flat_map(|(_, folder)| FILES.map(|name| folder.join(name)));
     for path in files {

@@ -7,7 +7,7 @@ use crate::access::Role;
 use crate::access::tokens::Token;
 use crate::clock::timestamp;
 use crate::control::error::Error;
-use crate::control::planner::{MeshPlan, Plan};
+use crate::control::planner::{Effect, MeshPlan, Parallelism, Place, Plan};
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, JobWarning, Parent};
 use crate::jobs::wire;
@@ -58,6 +58,10 @@ pub(crate) fn job(job: Job) -> v1::Job {
 
 /// Converts a plan.
 pub(crate) fn plan(plan: Plan) -> v1::Plan {
+    let (effects, places, stages) = match plan.parallelism {
+        Some(Parallelism { effects, places, stages }) => (effects, places, stages),
+        None => Default::default(),
+    };
     v1::Plan {
         model_type: plan.model_type,
         parameters: plan.parameters,
@@ -75,7 +79,28 @@ pub(crate) fn plan(plan: Plan) -> v1::Plan {
         disk_bytes: plan.disk_bytes,
         meshes: plan.meshes.into_iter().map(mesh_plan).collect(),
         network: plan.network,
+        effects: effects.into_iter().map(plan_effect).collect(),
+        places: places.into_iter().map(mesh_place).collect(),
+        stages: stages.into_iter().map(|stage| v1::StagePasses { passes: stage.passes }).collect(),
     }
+}
+
+fn plan_effect(effect: Effect) -> v1::PlanEffect {
+    v1::PlanEffect {
+        setting: effect.setting,
+        effect: effect.effect,
+        saved_bytes: effect.saved_bytes,
+        saved_weights_bytes: effect.saved_weights_bytes,
+        saved_gradients_bytes: effect.saved_gradients_bytes,
+        saved_optimizer_bytes: effect.saved_optimizer_bytes,
+        saved_activations_bytes: effect.saved_activations_bytes,
+        host_bytes: effect.host_bytes,
+    }
+}
+
+fn mesh_place(place: Place) -> v1::MeshPlace {
+    let Place { host, core, data, pipeline, tensor } = place;
+    v1::MeshPlace { host, core, data, pipeline, tensor }
 }
 
 fn mesh_plan(plan: MeshPlan) -> v1::MeshPlan {

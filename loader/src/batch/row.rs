@@ -15,6 +15,8 @@ pub(crate) struct RowData<'set> {
     pub(crate) token_targets: Option<Vec<i32>>,
     /// A 1 for each token that a text begins with, else a 0; None where the row is one text.
     pub(crate) text_starts: Option<Vec<u8>>,
+    /// A 1 for each token that no token attends to, else a 0; None where there are none such.
+    pub(crate) unattended: Option<Vec<u8>>,
     /// The targets of all rows of the set, and the row's number among them.
     pub(crate) labels: &'set Labels,
     pub(crate) row: usize,
@@ -55,9 +57,15 @@ impl RowData<'_> {
         }
     }
 
-    /// 1 at each position that tokens attend to, 0 before them.
+    /// 1 at each position that tokens attend to, 0 before them and where the data set says so.
     pub(crate) fn attention(&self) -> Vec<i32> {
-        (0..self.attended.end).map(|at| i32::from(self.attended.contains(&at))).collect()
+        let unattended = self.unattended.as_deref().unwrap_or_default();
+        let leaves_out = |at: usize| {
+            let token = at.checked_sub(self.span.start);
+            token.and_then(|token| unattended.get(token)).is_some_and(|flag| *flag != 0)
+        };
+        let attends = |at| self.attended.contains(&at) && !leaves_out(at);
+        (0..self.attended.end).map(|at| i32::from(attends(at))).collect()
     }
 
     /// The target of each token; ignored where the tokens have none.

@@ -131,6 +131,7 @@ mod tests {
             token_type_ids: None,
             token_targets: None,
             text_starts: None,
+            unattended: None,
             labels: &Labels::None,
             row: 0,
             span: span.clone(),

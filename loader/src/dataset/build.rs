@@ -14,7 +14,7 @@ use super::blocks;
 use super::mixture::{Piece, Sources, read_ahead};
 use super::packing::Packer;
 use super::rows::Rows;
-use super::set::{About, FileRows, TokenizedSet, origin};
+use super::set::{About, FileRows, TokenizedSet, TooLongRows, origin};
 use super::targets::{BadLabel, Settled, Targets};
 use super::tokens::TokensWriter;
 use crate::labels::{LabelReader, Labels};
@@ -80,6 +80,7 @@ struct Builder<'source> {
     rows_read: u64,
     truncated_rows: u64,
     lacking: LackingRows,
+    too_long: TooLongRows,
     folder: PathBuf,
     /// Bytes of tokens at the last check of the disk.
     bytes_at_check: u64,
@@ -102,6 +103,7 @@ impl<'source> Builder<'source> {
             rows_read: 0,
             truncated_rows: 0,
             lacking: LackingRows::default(),
+            too_long: TooLongRows::default(),
             folder: folder.to_path_buf(),
             bytes_at_check: 0,
             packer: packing.map(Packer::new),
@@ -132,8 +134,13 @@ impl<'source> Builder<'source> {
             for rows in rows.chunks(preprocessor.rows_at_a_time().min(rows.len().max(1))) {
                 let encoded: Vec<_> = rows.par_iter().map(encode).collect();
                 let mut encoded = rows.iter().zip(encoded);
-                encoded
-                    .try_for_each(|(row, (lack, examples))| self.push_row(row, lack, examples?))?;
+                encoded.try_for_each(|(row, (lack, examples))| {
+                    let examples = examples?;
+                    let is_too_long = lack.is_none()
+                        && examples.is_empty()
+                        && preprocessor.leaves_out_long_rows();
+                    self.push_row(row, lack, is_too_long, examples)
+                })?;
             }
             context.labels.as_ref().map_or(Ok(()), LabelReader::check_count)?;
             self.check_space()?;
@@ -159,11 +166,15 @@ impl<'source> Builder<'source> {
         &mut self,
         row: &Row<'_>,
         lack: Option<Lack<'_>>,
+        is_too_long: bool,
         examples: Vec<Example>,
     ) -> Result<()> {
         let source_row = self.files.number(row.file(), row.records.row(row.record))?;
         if let Some(lack) = lack {
             self.lacking.add(source_row, lack);
+        }
+        if is_too_long {
+            self.too_long.add(source_row);
         }
         for example in examples {
             self.truncated_rows += u64::from(example.encoded.truncated);
@@ -195,7 +206,7 @@ impl<'source> Builder<'source> {
 
     fn finish(self, task: &TaskSpec, reader: Option<&LabelReader<'_>>) -> Result<Built> {
         if self.rows.len() == 0 {
-            return Err(no_rows(&self.files.files, self.rows_read));
+            return Err(self.no_rows());
         }
         let Self { tokens, rows, targets, files: FileNumbers { files, .. }, .. } = self;
         let (mut tokens, mut seals) = tokens.finish()?;
@@ -219,10 +230,28 @@ impl<'source> Builder<'source> {
             label_encoder,
             truncated_rows: self.truncated_rows,
             lacking: self.lacking,
+            too_long: self.too_long,
+            warnings: Vec::new(),
             labels: labels.arrays(),
         };
         let (tokens, task) = (Arc::new(tokens), task.clone());
         Ok(Built { set: TokenizedSet { tokens, rows, labels, task, about }, seals })
+    }
+}
+
+impl Builder<'_> {
+    /// The error of files without rows, or of which all rows were left out.
+    fn no_rows(&self) -> Error {
+        let paths = self.files.files.iter().map(|file| file.path.display().to_string());
+        let files = paths.collect::<Vec<_>>().join(", ");
+        let rows = self.rows_read;
+        let within = "have nothing to train on within data.max_length, which must be larger";
+        let why = match (self.too_long.rows, self.lacking.left_out) {
+            (0, _) => "they have no text".to_owned(),
+            (_, 0) => format!("they {within}"),
+            (too_long, no_text) => format!("{too_long} {within}, and {no_text} have no text"),
+        };
+        if rows == 0 { Error::NoRows { files } } else { Error::NoRowsLeft { files, rows, why } }
     }
 }
 
@@ -275,13 +304,6 @@ impl FileNumbers {
         let number = self.starts[file] + row;
         u32::try_from(number).map_err(|_| Error::TooManyRows { rows: number, max: ROWS_MAX })
     }
-}
-
-/// The error of files without rows, or of which `rows` rows were read and none is left.
-fn no_rows(files: &[FileRows], rows: u64) -> Error {
-    let paths = files.iter().map(|file| file.path.display().to_string());
-    let files = paths.collect::<Vec<_>>().join(", ");
-    if rows == 0 { Error::NoRows { files } } else { Error::NoRowsLeft { files, rows } }
 }
 
 /// The error for a label without id, with its row.

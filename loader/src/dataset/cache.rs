@@ -24,7 +24,7 @@ use crate::labels::{LabelArrays, Labels, MultiLabels};
 use crate::{Error, Result, TaskSpec};
 
 /// Must be raised whenever the layout or the meaning of an entry changes.
-pub(super) const FORMAT_VERSION: u32 = 12;
+pub(super) const FORMAT_VERSION: u32 = 13;
 
 /// In the cache folder.
 pub(super) const FOLDER: &str = "tokens";
@@ -119,6 +119,7 @@ impl Cache {
             masking: self.open_optional(&manifest, tokens::MASKING)?,
             context_offsets: self.open_optional(&manifest, tokens::CONTEXT_OFFSETS)?,
             text_starts: self.open_optional(&manifest, tokens::TEXT_STARTS)?,
+            unattended: self.open_optional(&manifest, tokens::UNATTENDED)?,
             labels: self.open_optional(&manifest, tokens::LABELS)?,
             images: self.open_images(&manifest)?,
         };

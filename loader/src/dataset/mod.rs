@@ -47,7 +47,8 @@ pub struct DatasetOptions {
 pub struct Prepared {
     pub set: Arc<TokenizedSet>,
     pub cache_hit: bool,
-    /// Faults that did not prevent the set, such as a corrupt cache entry.
+    /// Faults that did not prevent the set, such as a corrupt cache entry or an empty file. Those of rows
+    /// are in the set.
     pub warnings: Vec<String>,
     pub duration: Duration,
 }

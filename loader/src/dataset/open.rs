@@ -46,10 +46,13 @@ impl OpenSet {
         let options = DatasetOptions { task, ..options.clone() };
         let entry = Entry::of(&sources, &options, tokenizer)?;
         let lookup = entry.as_ref().map(|it| it.cache.load(&sources, &options.files.fetch.locks));
-        let (found, warnings) = match lookup {
-            Some(Lookup::Found(set)) => (Some(*set), Vec::new()),
-            missing => (None, missing.and_then(Lookup::warning).into_iter().collect()),
+        let (found, warning) = match lookup {
+            Some(Lookup::Found(set)) => (Some(*set), None),
+            missing => (None, missing.and_then(Lookup::warning)),
         };
+        let empty = sources.sources().flat_map(Source::empty_files);
+        let empty = empty.map(|file| format!("{}: the file is empty", file.display()));
+        let warnings = empty.chain(warning).collect();
         Ok(Self { options, sources, entry, found, warnings, opened })
     }
 
@@ -110,8 +113,8 @@ impl OpenSet {
         watch: &mut dyn FnMut(u64) -> bool,
     ) -> Result<TokenizedSet> {
         let (sources, task, folder) = (&self.sources, &self.options.task, self.folder()?);
-        let built = build(sources, task, Making::Examples, tokenizer, folder.path(), watch)?;
-        self.warnings.extend(sources.sources().flat_map(Source::warnings));
+        let mut built = build(sources, task, Making::Examples, tokenizer, folder.path(), watch)?;
+        built.set.about.warnings = sources.warnings();
         let Some(Entry { identity, cache }) = &self.entry else { return Ok(built.set) };
         identity.check_unchanged(sources)?;
         // The set that was built is usable without the cache.

@@ -30,7 +30,26 @@ pub(super) struct About {
     pub(super) label_encoder: Option<LabelEncoder>,
     pub(super) truncated_rows: u64,
     pub(super) lacking: LackingRows,
+    /// Rows with nothing to train on within the longest row, which make no example.
+    pub(super) too_long: TooLongRows,
+    /// Problems of rows that were read nevertheless, or left out, each with the number of its file.
+    pub(super) warnings: Vec<(u32, String)>,
     pub(super) labels: LabelArrays,
+}
+
+/// The rows of a set that were left out since they are too long.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TooLongRows {
+    pub(super) rows: u64,
+    /// The first one, by its number in all files taken together.
+    pub(super) first: Option<u32>,
+}
+
+impl TooLongRows {
+    pub(super) fn add(&mut self, source_row: u32) {
+        self.rows += 1;
+        self.first.get_or_insert(source_row);
+    }
 }
 
 /// A file and its number of rows.
@@ -112,6 +131,11 @@ impl TokenizedSet {
         Tokens::read(&self.tokens.text_starts, self.rows.span(row))
     }
 
+    /// A 1 for each token of a row that no token attends to, else a 0; None where all rows have 0 alone.
+    pub fn unattended(&self, row: usize) -> Result<Option<Vec<u8>>> {
+        Tokens::read(&self.tokens.unattended, self.rows.span(row))
+    }
+
     /// The token count of every row.
     pub fn lengths(&self) -> &[u32] {
         &self.rows.lengths
@@ -120,6 +144,14 @@ impl TokenizedSet {
     /// Whether the files hold tokens in place of texts.
     pub fn is_pretokenized(&self) -> bool {
         matches!(self.task, TaskSpec::Tokenized(_))
+    }
+
+    /// Returns false where rows were tokens without a column that says where words begin.
+    pub fn knows_words(&self) -> bool {
+        match &self.task {
+            TaskSpec::Tokenized(task) => task.knows_words(),
+            _ => true,
+        }
     }
 
     /// The sequences that a model reads of a row, each as a row of its own.
@@ -249,6 +281,26 @@ impl TokenizedSet {
             some => format!("{some} of them left out, the others read as empty texts"),
         };
         Some(format!("{rows} {have} no text, {handled}; the first is {at}, column {column:?}"))
+    }
+
+    /// The rows that were left out since they are too long, in words, with the first of them; None if
+    /// there are none.
+    pub fn about_rows_too_long(&self) -> Option<String> {
+        let TooLongRows { rows, first } = &self.about.too_long;
+        let at = origin(&self.about.files, (*first)? as usize)?;
+        let have = if *rows == 1 { "row has" } else { "rows have" };
+        Some(format!(
+            "{rows} {have} nothing to train on within data.max_length, left out; the first is {at}"
+        ))
+    }
+
+    /// Problems of rows that were read nevertheless, or left out, each with its file.
+    pub fn row_warnings(&self) -> Vec<String> {
+        let warning = |(file, warning): &(u32, String)| {
+            let file = self.about.files.get(*file as usize)?;
+            Some(format!("{}: {warning}", file.path.display()))
+        };
+        self.about.warnings.iter().filter_map(warning).collect()
     }
 
     /// The row of all files taken together that a row of the set came from: the question of a

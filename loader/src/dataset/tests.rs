@@ -7,7 +7,7 @@ use super::*;
 use crate::testing::{DataFolder, WordTokenizer, parquet_file};
 use crate::{
     DecoderStart, Error, LabelEncoder, LabelKind, LabelSpec, LabelTarget, Labels, MaskedLm,
-    Seq2SeqLm, SequenceClassification, TextColumn,
+    OnBadLines, Seq2SeqLm, SequenceClassification, TextColumn,
 };
 
 fn word_lengths() -> WordTokenizer {
@@ -100,6 +100,29 @@ fn the_cache_is_reused_whatever_the_files_are_called() {
     assert!(hit && renamed.labels() == first.labels());
     let (hit, other) = run("a.csv", "text,label\na bb,neg\nccc,pos\n");
     assert!(!hit && other.labels() != first.labels());
+}
+
+/// A set of the cache warns of its rows as it did when it was made.
+#[test]
+fn warnings_about_rows_are_repeated_for_a_set_of_the_cache() {
+    let folder = DataFolder::new();
+    folder.write("empty.jsonl", "");
+    let rows = "text,label\na bb,0\na,1,2\nccc,1\n,0\n";
+    let run = |name: &str| {
+        let mut options = options(&[folder.write(name, rows)], Some(folder.path("cache")));
+        options.files.patterns.insert(0, folder.path("empty.jsonl").display().to_string());
+        options.files.format.csv.on_bad_lines = OnBadLines::Warn;
+        let prepared = prepare(&options, &word_lengths()).unwrap();
+        let empty = format!("{}: the file is empty", folder.path("empty.jsonl").display());
+        assert_eq!(prepared.warnings, [empty]);
+        let bad = "left out 1 line with too many fields (line 3)";
+        let bad = format!("{}: {bad}", folder.path(name).display());
+        assert_eq!(prepared.set.row_warnings(), [bad]);
+        let without_text = prepared.set.about_rows_without_text().unwrap();
+        assert!(without_text.starts_with("1 row has no text"), "{without_text}");
+        prepared.cache_hit
+    };
+    assert_eq!(["a.csv", "b.csv"].map(run), [false, true]);
 }
 
 #[test]

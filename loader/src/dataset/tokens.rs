@@ -14,6 +14,7 @@ pub(super) const TOKEN_TYPE_IDS: &str = "token_type_ids.u8";
 pub(super) const MASKING: &str = "masking.u8";
 pub(super) const CONTEXT_OFFSETS: &str = "context_offsets.u32x2";
 pub(super) const TEXT_STARTS: &str = "text_starts.u8";
+pub(super) const UNATTENDED: &str = "unattended.u8";
 pub(super) const LABELS: &str = "labels.i32";
 
 /// The arrays of a set, of one length.
@@ -28,6 +29,8 @@ pub(super) struct Tokens {
     pub(super) context_offsets: Option<Array<[u32; 2]>>,
     /// Present only where texts share rows.
     pub(super) text_starts: Option<Array<u8>>,
+    /// Absent where tokens attend to all tokens of their rows.
+    pub(super) unattended: Option<Array<u8>>,
     /// Absent where tokens have no targets of their own.
     pub(super) labels: Option<Array<i32>>,
     /// Present only where each row is an image.
@@ -50,6 +53,7 @@ impl Tokens {
             self.masking.as_ref().map(Array::len),
             self.context_offsets.as_ref().map(Array::len),
             self.text_starts.as_ref().map(Array::len),
+            self.unattended.as_ref().map(Array::len),
             self.labels.as_ref().map(Array::len),
             self.images.as_ref().map(Images::len),
         ];
@@ -65,6 +69,7 @@ pub(super) struct TokensWriter {
     masking: Option<ArrayWriter<u8>>,
     context_offsets: Option<ArrayWriter<[u32; 2]>>,
     text_starts: Option<ArrayWriter<u8>>,
+    unattended: MostlyZeros,
     images: Option<ImagesWriter>,
 }
 
@@ -77,6 +82,7 @@ impl TokensWriter {
             masking: None,
             context_offsets: None,
             text_starts: None,
+            unattended: MostlyZeros::new(folder, UNATTENDED),
             images: None,
         })
     }
@@ -95,15 +101,20 @@ impl TokensWriter {
             self.images.as_ref().map(ImagesWriter::bytes),
         ];
         let optional: u64 = optional.into_iter().flatten().sum();
-        self.input_ids.bytes() + self.token_type_ids.bytes() + optional
+        let mostly_zeros = self.token_type_ids.bytes() + self.unattended.bytes();
+        self.input_ids.bytes() + mostly_zeros + optional
     }
 
     pub(super) fn push(&mut self, example: &Example) -> Result<()> {
         let target = example.target.as_deref().unwrap_or_default();
+        let tokens = example.encoded.input_ids.len() + target.len();
         self.input_ids.extend(&example.encoded.input_ids)?;
         self.input_ids.extend(target)?;
         self.token_type_ids.extend(&example.encoded.token_type_ids)?;
         self.token_type_ids.extend(&vec![0; target.len()])?;
+        let mut unattended = example.unattended.clone();
+        unattended.resize(tokens, 0);
+        self.unattended.extend(&unattended)?;
         if let Some(image) = &example.image {
             let images = match &mut self.images {
                 Some(images) => images,
@@ -134,6 +145,7 @@ impl TokensWriter {
             masking: sealed(masking, &mut seals),
             context_offsets: sealed(context_offsets, &mut seals),
             text_starts: sealed(text_starts, &mut seals),
+            unattended: sealed(self.unattended.finish()?, &mut seals),
             labels: None,
             images,
         };

@@ -173,15 +173,17 @@ impl Source {
         Location { file: file.path.name.clone(), row: records.row(record), line }
     }
 
-    /// Problems of rows that were read nevertheless, or left out, each with its file.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        let of_file = |file: &SourceFile| {
-            let name = file.path.name.display().to_string();
-            file.data.warnings().into_iter().map(move |warning| format!("{name}: {warning}"))
-        };
-        let empty = self.empty.iter();
-        let empty = empty.map(|file| format!("{}: the file is empty", file.display()));
-        empty.chain(self.files.iter().flat_map(of_file)).collect()
+    /// Files that were passed over, since they have no content.
+    pub(crate) fn empty_files(&self) -> &[PathBuf] {
+        &self.empty
+    }
+
+    /// Problems of rows that were read nevertheless, or left out, each with the number of its file.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = (usize, String)> {
+        let files = self.files.iter().enumerate();
+        files.flat_map(|(number, file)| {
+            file.data.warnings().into_iter().map(move |warning| (number, warning))
+        })
     }
 
     /// The folder that paths in the rows of a part begin at: that of its file, or the folder itself

@@ -72,6 +72,10 @@ impl Preprocessor for Dpo {
     fn sequences_per_row(&self) -> usize {
         2
     }
+
+    fn leaves_out_long_rows(&self) -> bool {
+        true
+    }
 }
 
 impl Dpo {

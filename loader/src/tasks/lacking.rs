@@ -168,7 +168,7 @@ mod tests {
             eos_token: Some("[SEP]".to_owned()),
             max_length: 512,
             assistant_only_loss: false,
-            completion_only_loss: true,
+            completion_only_loss: None,
             packing: None,
             layouts: None,
             position_ids: false,
@@ -197,6 +197,28 @@ mod tests {
             error.starts_with("a.jsonl: all 1 rows were left out: they have no text"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn rows_that_are_too_long_are_left_out_and_counted() {
+        let task = TaskSpec::Sft(Sft { max_length: 3, ..sft() });
+        let rows = [
+            r#"{"prompt": "the file the file", "completion": "the"}"#,
+            r#"{"prompt": "the", "completion": "file"}"#,
+        ];
+        let set = prepared(&task, &rows.join("\n"), 512).unwrap();
+        let about = set.about_rows_too_long().unwrap();
+        let expect =
+            "1 row has nothing to train on within data.max_length, left out; the first is ";
+        assert!(about.starts_with(expect) && about.ends_with("a.jsonl, row 0"), "{about}");
+        assert_eq!((set.len(), set.about_rows_without_text()), (1, None));
+        let error = prepared(&task, rows[0], 512).unwrap_err();
+        let expect =
+            "all 1 rows were left out: they have nothing to train on within data.max_length";
+        assert!(error.starts_with(&format!("a.jsonl: {expect}")), "{error}");
+        let rows = [rows[0], r#"{"prompt": "the"}"#].join("\n");
+        let error = prepared(&task, &rows, 512).unwrap_err();
+        assert!(error.ends_with(", and 1 have no text"), "{error}");
     }
 
     #[test]

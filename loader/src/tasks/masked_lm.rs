@@ -7,7 +7,7 @@ use super::causal_lm::check_block_size;
 use super::{Example, Preprocessor, SetContext, token_target_arrays};
 use crate::batch::{ArraySpec, Padding};
 use crate::source::Row;
-use crate::{Error, Labels, Result, SpannedEncoding, TextTokenizer, TokenSpan};
+use crate::{Error, Labels, Result, SpannedEncoding, TextTokenizer};
 
 /// A special token, which is never masked.
 pub(crate) const SPECIAL_TOKEN: u8 = 0;
@@ -77,16 +77,25 @@ fn is_blank(text: &str) -> bool {
 /// tokens are never masked, also those of the text itself such as `[UNK]`: the Trainer removes the column
 /// `special_tokens_mask`, so that its collator asks `get_special_tokens_mask`.
 fn masking(pieces: &SpannedEncoding, tokenizer: &dyn TextTokenizer) -> Vec<u8> {
-    let mut end = None;
-    let part = |(span, id): (&TokenSpan, &u32)| {
-        let follows = end == Some(span.start);
+    let tokens = pieces.spans.iter().zip(&pieces.encoded.input_ids);
+    parts_of_words(tokens.map(|(span, id)| {
         let is_special = span.sequence.is_none() || tokenizer.is_special_token(*id);
-        end = (!is_special).then_some(span.end);
-        match (is_special, follows) {
-            (true, _) => SPECIAL_TOKEN,
-            (_, false) => STARTS_WORD,
-            (_, true) => CONTINUES_WORD,
-        }
+        (!is_special).then_some([i64::from(span.start), i64::from(span.end)])
+    }))
+}
+
+/// The part in its word of each token, given by its first character and the one behind its last; None
+/// is a special token.
+pub(super) fn parts_of_words(tokens: impl Iterator<Item = Option<[i64; 2]>>) -> Vec<u8> {
+    let mut end_before = None;
+    let part = |token: Option<[i64; 2]>| {
+        let Some([start, end]) = token else {
+            end_before = None;
+            return SPECIAL_TOKEN;
+        };
+        let part = if end_before == Some(start) { CONTINUES_WORD } else { STARTS_WORD };
+        end_before = Some(end);
+        part
     };
-    pieces.spans.iter().zip(&pieces.encoded.input_ids).map(part).collect()
+    tokens.map(part).collect()
 }

@@ -169,6 +169,12 @@ pub(crate) trait Preprocessor: Sync {
         1
     }
 
+    /// Returns true if a row that has its texts and makes no example is too long: what the loss counts
+    /// begins behind the longest row.
+    fn leaves_out_long_rows(&self) -> bool {
+        false
+    }
+
     /// Returns true if the tokens are their own targets.
     fn predicts_inputs(&self) -> bool {
         false
@@ -257,6 +263,8 @@ pub(crate) struct Example {
     pub(crate) context_offsets: Vec<[u32; 2]>,
     /// A 1 for the first token of each text that shares the row, else a 0.
     pub(crate) text_starts: Vec<u8>,
+    /// A 1 for each token that no token attends to, else a 0; empty where tokens attend to all.
+    pub(crate) unattended: Vec<u8>,
     /// The encoded image. All examples of a set have one, or none has.
     pub(crate) image: Option<Vec<u8>>,
 }

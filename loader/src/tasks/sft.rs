@@ -34,8 +34,9 @@ pub struct Sft {
     pub max_length: u32,
     /// Whether the loss counts the text of the assistant alone.
     pub assistant_only_loss: bool,
-    /// Whether the loss counts completions alone, and not their prompts.
-    pub completion_only_loss: bool,
+    /// Whether the loss counts completions alone, and not their prompts; None counts them alone where
+    /// files have a column of prompts and one of completions.
+    pub completion_only_loss: Option<bool>,
     pub packing: Option<PackingStrategy>,
     /// The layout of rows in columns other than these.
     pub layouts: Option<Layouts>,
@@ -120,6 +121,10 @@ impl Preprocessor for Sft {
     fn packing(&self) -> Option<(PackingStrategy, u32)> {
         self.packing.map(|strategy| (strategy, self.max_length))
     }
+
+    fn leaves_out_long_rows(&self) -> bool {
+        true
+    }
 }
 
 impl Sft {
@@ -194,7 +199,7 @@ impl Sft {
             (_, Value::List(_)) => return Err(texts.problem(&self.prompt, ChatProblem::Mixed)),
             _ => self.text_completion(texts)?,
         };
-        if self.completion_only_loss {
+        if self.completion_only_loss.unwrap_or(true) {
             let shared = shared_tokens(&whole.encoded.input_ids, &prompt_ids);
             whole.counts[..shared].fill(false);
         }

@@ -290,11 +290,6 @@ impl HuggingFaceTokenizer {
         self.tokenizer.token_to_id(token)
     }
 
-    /// The side that rows are padded on.
-    pub fn padding_side(&self) -> PaddingSide {
-        self.padding_side
-    }
-
     /// The segment of padding.
     pub fn pad_token_type_id(&self) -> u8 {
         self.pad_token_type_id
@@ -391,6 +386,10 @@ impl TextTokenizer for HuggingFaceTokenizer {
 
     fn is_special_token(&self, id: u32) -> bool {
         self.special_ids.contains(&id)
+    }
+
+    fn padding_side(&self) -> PaddingSide {
+        self.padding_side
     }
 
     fn fingerprint(&self) -> &str {

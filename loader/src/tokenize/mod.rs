@@ -79,6 +79,11 @@ pub trait TextTokenizer: Send + Sync {
         false
     }
 
+    /// The side that rows are padded on.
+    fn padding_side(&self) -> PaddingSide {
+        PaddingSide::Right
+    }
+
     /// A fingerprint that changes whenever any encoding may change.
     fn fingerprint(&self) -> &str;
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use traind_job_file::{BatchSampler, JobFile};
 use traind_loader::{
     BatchAxis, HuggingFaceTokenizer, LengthBudget, LengthLadder, PadTo, Padding, PaddingSide,
-    Sampler, SamplerConfig, TokenizedSet,
+    Sampler, SamplerConfig, TextTokenizer, TokenizedSet,
 };
 
 use crate::error::{RunError, RunResult};

@@ -43,6 +43,12 @@ impl Tokenizing {
         if let Some(about) = prepared.set.about_rows_without_text() {
             self.journal.warn("EMPTY_TEXT", format!("{} data: {about}", self.split))?;
         }
+        if let Some(about) = prepared.set.about_rows_too_long() {
+            self.journal.warn("ROWS_TOO_LONG", format!("{} data: {about}", self.split))?;
+        }
+        for warning in prepared.set.row_warnings() {
+            self.journal.warn("ROWS_LEFT_OUT", format!("{} data: {warning}", self.split))?;
+        }
         for warning in &prepared.warnings {
             self.journal.warn("TOKEN_CACHE", warning)?;
         }

@@ -11,6 +11,7 @@ mod candidates;
 mod compiled;
 mod declared;
 mod devices;
+mod effects;
 mod excerpts;
 mod fitting;
 mod groups;
@@ -40,6 +41,7 @@ use crate::model;
 use crate::step::Readout;
 use crate::tasks::{self, JobTask};
 use devices::Processor;
+use effects::Effects;
 use memory::Memory;
 use meshes::MeshPlan;
 use search::Search;
@@ -59,6 +61,9 @@ pub(crate) struct Request {
     /// The kind of NeuronCores that the job's programs are for; empty for the first one in the table of devices.
     #[serde(default)]
     device: String,
+    /// Also compute what each parallel setting does.
+    #[serde(default)]
+    with_effects: bool,
     /// Compare all meshes instead of planning the job's own.
     #[serde(default)]
     search: Option<Search>,
@@ -104,6 +109,9 @@ struct Plan {
     /// Measured by a search on CPU cores, for later ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     processor: Option<Processor>,
+    /// Present where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parallelism: Option<Effects>,
     /// How a search predicted the exchange between hosts with CPU cores.
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<String>,
@@ -177,6 +185,7 @@ fn plan(request: &Request) -> RunResult<Plan> {
             Some(Misfit { changes: fitting::changes(job, &planned, request.bytes_per_core_max) })
         }
     };
+    let parallelism = request.with_effects.then(|| Effects::of(job, &planned)).transpose()?;
     let model = &planned.model;
     let parameters = model.parameters().iter().map(|spec| spec.shape.element_count() as u64).sum();
     let saved_bytes = model::saved_bytes(model.as_ref());
@@ -193,6 +202,7 @@ fn plan(request: &Request) -> RunResult<Plan> {
         disk_bytes: output_bytes + checkpoints(job) * checkpoint_bytes,
         memory,
         misfit,
+        parallelism,
         job: request.job.parallel.auto.then(|| job.clone()),
         processor: found.as_ref().and_then(|found| found.processor),
         network: found.as_ref().and_then(|found| found.network.clone()),

@@ -22,8 +22,10 @@ fn plan_of(bytes_per_core_max: Option<u64>, edit: impl Fn(&mut serde_json::Value
     });
     edit(&mut job);
     let job = serde_json::from_value(job).unwrap();
-    plan(&Request { job, bytes_per_core_max, may_fetch: true, device: String::new(), search: None })
-        .unwrap()
+    let (device, with_effects) = (String::new(), false);
+    let request =
+        Request { job, bytes_per_core_max, may_fetch: true, device, with_effects, search: None };
+    plan(&request).unwrap()
 }
 
 #[test]
@@ -286,4 +288,81 @@ fn a_job_that_no_single_change_fits_gets_the_changes_of_a_mesh() {
     assert!(misfit.changes.len() > 1, "{:?}", words(&misfit));
     let taken = with(Some(bytes), &misfit.changes);
     assert!(taken.misfit.is_none(), "what is advised fits: {:?}", words(&misfit));
+}
+
+/// Each setting of the mesh has an effect, with the memory that the job without it would take more.
+#[test]
+fn parallel_settings_have_effects() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("config.json"), CONFIG).unwrap();
+    let effects = |parallel: serde_json::Value, checkpointing: bool| {
+        let job = json!({
+            "name": "planned",
+            "model": {"name_or_path": folder.path(), "task": "sequence-classification", "num_labels": 3},
+            "data": {"train": "/train.csv"},
+            "train": {"per_device_train_batch_size": 8, "gradient_checkpointing": checkpointing},
+            "resources": {"cores": 8},
+            "parallel": parallel,
+            "output_dir": "/out",
+        });
+        let job: JobFile = serde_json::from_value(job).unwrap();
+        let request = Request {
+            job,
+            bytes_per_core_max: None,
+            may_fetch: true,
+            with_effects: true,
+            search: None,
+        };
+        serde_json::to_value(plan(&request).unwrap().parallelism.unwrap()).unwrap()
+    };
+    let found = effects(
+        json!({
+            "data": 2, "tensor": 2, "sequence_parallel": true, "pipeline": 2, "microbatches": 4,
+            "placement": "PDT", "fsdp": "shard_optimizer",
+            "offload": {"activations": true, "optimizer": true},
+        }),
+        true,
+    );
+    let effect = |setting: &str| {
+        let all = found["effects"].as_array().unwrap();
+        let effect = all.iter().find(|effect| effect["setting"] == setting);
+        effect.unwrap_or_else(|| panic!("{setting}: {all:#?}")).clone()
+    };
+    let saved = |setting: &str, part: &str| effect(setting)[part].as_i64().unwrap();
+    let tensor = "parallel.tensor: 2";
+    assert!(saved(tensor, "saved_weights_bytes") > 0 && saved(tensor, "saved_bytes") > 0);
+    assert!(saved("parallel.sequence_parallel: true", "saved_activations_bytes") > 0);
+    let pipeline = effect("parallel.pipeline: 2, microbatches: 4");
+    assert!(pipeline["saved_weights_bytes"].as_i64().unwrap() > 0);
+    let text = pipeline["effect"].as_str().unwrap();
+    assert!(text.contains("4 micro-batches of up to 2 rows") && text.contains("25 %"), "{text}");
+    let sharded = "parallel.fsdp: shard_optimizer";
+    assert_eq!(saved(sharded, "saved_weights_bytes"), 0);
+    assert!(saved("train.gradient_checkpointing: true", "saved_activations_bytes") > 0);
+    assert!(saved("parallel.offload: optimizer", "host_bytes") > 0);
+    let horizon = "parallel.offload: activations, activation_loading_horizon: 4";
+    assert!(saved(horizon, "saved_bytes") >= 0);
+    let mesh = effect("resources.cores: 8")["effect"].clone();
+    assert_eq!(mesh, "mesh of data 2 x tensor 2 x pipeline 2");
+    let order = effect("parallel.placement: PDT")["effect"].clone();
+    assert_eq!(
+        order,
+        "axes in the order pipeline, data, tensor: neighbouring cores differ along tensor"
+    );
+    let rows = effect("parallel.data: 2")["effect"].as_str().unwrap().to_owned();
+    assert!(rows.contains("2 x 8 rows are the 16 rows of a step"), "{rows}");
+    let place = |core: usize| {
+        let place = &found["places"][core];
+        ["data", "pipeline", "tensor"].map(|axis| place[axis].as_u64().unwrap())
+    };
+    assert_eq!([0, 1, 2, 5].map(place), [[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 1]]);
+    let passes = |stage: usize| found["stages"][stage]["passes"].clone();
+    assert_eq!(passes(0), json!(["F0", "F1", "B0", "F2", "B1", "F3", "B2", "B3"]));
+    assert_eq!(passes(1), json!(["B0", "B1", "B2", "B3"]));
+
+    let plain = effects(json!({"data": 8}), false);
+    let settings: Vec<_> =
+        plain["effects"].as_array().unwrap().iter().map(|effect| &effect["setting"]).collect();
+    assert_eq!(settings, ["resources.cores: 8", "parallel.placement: cluster", "parallel.data: 8"]);
+    assert_eq!(plain["stages"], json!([]));
 }

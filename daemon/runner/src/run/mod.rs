@@ -4,6 +4,7 @@
 
 mod context;
 mod cores;
+pub(crate) mod description;
 mod equality;
 mod first_rows;
 mod first_uses;

@@ -31,13 +31,14 @@ impl JobTask for MaskedLm {
         (!self.data.line_by_line).then_some(size)
     }
 
-    /// Tokens alone do not say where words begin.
+    /// Tokens alone do not say where words begin, for the collator of transformers neither.
     fn check_rows(&self, set: &TokenizedSet) -> RunResult<()> {
-        if !(self.data.whole_word_mask && set.is_pretokenized()) {
+        if !self.data.whole_word_mask || set.knows_words() {
             return Ok(());
         }
-        let problem = "the rows are tokenized already, and tokens do not say where words begin; \
-                       set it to false, or give rows of texts";
+        let problem = "the rows are tokenized already, and do not say where words begin: tokenize with \
+                       return_offsets_mapping=True, which adds the column offset_mapping, give rows of \
+                       texts, or set it to false";
         let (name, value) = ("data.whole_word_mask", "true".to_owned());
         Err(RunError::Field { name, value, problem: problem.to_owned() })
     }

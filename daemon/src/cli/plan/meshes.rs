@@ -15,6 +15,32 @@ pub(super) fn lines(meshes: &[v1::MeshPlan]) -> Vec<String> {
     lines
 }
 
+/// A mesh for programs to read.
+pub(super) fn json(mesh: &v1::MeshPlan) -> serde_json::Value {
+    serde_json::json!({
+        "data": mesh.data,
+        "tensor": mesh.tensor,
+        "pipeline": mesh.pipeline,
+        "pipeline_interleave": mesh.pipeline_interleave,
+        "microbatches": mesh.microbatches,
+        "sequence_parallel": mesh.sequence_parallel,
+        "fsdp": mesh.fsdp,
+        "gradient_checkpointing": mesh.gradient_checkpointing,
+        "per_device_train_batch_size": mesh.per_device_train_batch_size,
+        "gradient_accumulation_steps": mesh.gradient_accumulation_steps,
+        "bytes_per_core": mesh.bytes_per_core,
+        "weights_bytes": mesh.weights_bytes,
+        "gradients_bytes": mesh.gradients_bytes,
+        "optimizer_bytes": mesh.optimizer_bytes,
+        "activations_bytes": mesh.activations_bytes,
+        "fits": mesh.fits,
+        "step_seconds": mesh.step_seconds,
+        "rows_per_second": mesh.rows_per_second,
+        "hours": mesh.hours,
+        "price": mesh.price,
+    })
+}
+
 fn header() -> String {
     let of_core = ["per core", "weights", "gradients", "optimizer", "activations"];
     let of_core: String = of_core.iter().map(|name| format!("{name:>12}")).collect();

@@ -5,6 +5,7 @@ pub(crate) mod failure;
 pub(crate) mod follow;
 pub(crate) mod list;
 mod progress;
+pub(crate) mod split;
 pub(crate) mod table;
 
 pub(crate) use crate::interfaces::job_view;

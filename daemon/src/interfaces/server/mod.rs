@@ -27,8 +27,10 @@ use connections::{incoming, socket};
 use guard::{layer, observe};
 use services::{admin, cores, jobs, plugins, tokens, web};
 
-/// Bounds the job file; all other requests are small.
-const REQUEST_BYTES_MAX: usize = 1024 * 1024;
+/// The largest job file.
+pub(crate) const JOB_FILE_BYTES_MAX: usize = 1024 * 1024;
+/// Bounds the job file with what is beside it; all other requests are small.
+const REQUEST_BYTES_MAX: usize = JOB_FILE_BYTES_MAX + 64 * 1024;
 /// Bounds a page of jobs, or a job with its job file.
 const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const STREAMS_PER_CONNECTION_MAX: u32 = 128;

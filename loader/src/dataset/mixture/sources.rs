@@ -90,6 +90,18 @@ impl Sources {
         self.parts.iter().map(|part| &part.source)
     }
 
+    /// Problems of rows that were read, each with the number of its file among those of all parts.
+    pub(in crate::dataset) fn warnings(&self) -> Vec<(u32, String)> {
+        let of_part = |part: &SourcePart| {
+            let first = part.first_file;
+            let warnings = part.source.warnings();
+            warnings
+                .map(move |(file, warning)| ((first + file) as u32, warning))
+                .collect::<Vec<_>>()
+        };
+        self.parts.iter().flat_map(of_part).collect()
+    }
+
     /// The local files that hold the bytes.
     pub(in crate::dataset) fn local_files(&self) -> impl Iterator<Item = &Path> {
         self.sources().flat_map(Source::local_files)

@@ -8,7 +8,7 @@ mod tests;
 use serde::Serialize;
 
 use super::dpo::{Dpo, Pair};
-use super::masked_lm::{SPECIAL_TOKEN, STARTS_WORD};
+use super::masked_lm::{SPECIAL_TOKEN, STARTS_WORD, parts_of_words};
 use super::seq2seq_lm::Seq2SeqLm;
 use super::sft::Sft;
 use super::{Example, PackingStrategy, Preprocessor, SetContext, TaskSpec, token_target_arrays};
@@ -22,6 +22,8 @@ use row::{ATTENTION_MASK, INPUT_IDS, LABELS, TOKEN_TYPE_IDS};
 
 /// The columns of a pair of completions: those that TRL's own tokenizing leaves.
 const PAIR: [&str; 3] = ["prompt_ids", "chosen_ids", "rejected_ids"];
+/// The characters of each token, which `return_offsets_mapping` of tokenizers leaves.
+const OFFSET_MAPPING: &str = "offset_mapping";
 const ASSISTANT_MASKS: &str = "assistant_masks";
 const COMPLETION_MASK: &str = "completion_mask";
 const START_POSITIONS: &str = "start_positions";
@@ -35,6 +37,10 @@ pub struct Tokenized {
     task: Box<TaskSpec>,
     /// The column of labels, for tasks whose labels are classes or numbers.
     label: Option<LabelSpec>,
+    /// Whether rows have the characters of each token, by which words are known.
+    has_offsets: bool,
+    /// Whether rows have a prompt and a completion beside their tokens.
+    has_completions: bool,
 }
 
 impl Tokenized {
@@ -57,8 +63,18 @@ impl Tokenized {
             let label = task.preprocessor().labels().cloned();
             let label =
                 label.map(|label| LabelSpec { column: label_column(task, &label, has), ..label });
-            Self { task: Box::new(task.clone()), label }
+            let has_completions = match task {
+                TaskSpec::Sft(task) => has(&task.prompt) && has(&task.completion),
+                _ => false,
+            };
+            let task = Box::new(task.clone());
+            Self { task, label, has_offsets: has(OFFSET_MAPPING), has_completions }
         })
+    }
+
+    /// Whether it is known which tokens are parts of one word.
+    pub(crate) fn knows_words(&self) -> bool {
+        self.has_offsets
     }
 
     /// The columns that rows must have, besides that of labels.
@@ -80,6 +96,7 @@ impl Tokenized {
             // TRL reads no `attention_mask`.
             TaskSpec::Sft(_) => &[LABELS, COMPLETION_MASK, ASSISTANT_MASKS],
             TaskSpec::CausalLm(_) => &[ATTENTION_MASK, TOKEN_TYPE_IDS, LABELS],
+            TaskSpec::MaskedLm(_) => &[ATTENTION_MASK, TOKEN_TYPE_IDS, OFFSET_MAPPING],
             _ => &[ATTENTION_MASK, TOKEN_TYPE_IDS],
         }
     }
@@ -133,7 +150,7 @@ impl Preprocessor for Tokenized {
         let tokens = || TokenRow::read(row, context.tokenizer)?.at_most(max, setting);
         Ok(match &*self.task {
             TaskSpec::Dpo(task) => return dpo(task, row, context.tokenizer),
-            TaskSpec::Sft(task) => return sft(task, row, context.tokenizer),
+            TaskSpec::Sft(task) => return self.sft(task, row, context.tokenizer),
             TaskSpec::TokenClassification(_) => vec![self.words(tokens()?, context)?],
             TaskSpec::QuestionAnswering(task) => {
                 let tokens = tokens()?;
@@ -142,10 +159,8 @@ impl Preprocessor for Tokenized {
             }
             TaskSpec::MaskedLm(_) => {
                 let tokens = tokens()?;
-                vec![Example {
-                    masking: parts(&tokens, context.tokenizer),
-                    ..tokens.into_example()
-                }]
+                let masking = self.parts(&tokens, context.tokenizer)?;
+                vec![Example { masking, ..tokens.into_example() }]
             }
             TaskSpec::CausalLm(_) => vec![causal_lm(tokens()?, context.tokenizer)?],
             TaskSpec::Seq2SeqLm(task) => vec![seq2seq(task, tokens()?)?],
@@ -171,6 +186,10 @@ impl Preprocessor for Tokenized {
         self.task.preprocessor().packing()
     }
 
+    fn leaves_out_long_rows(&self) -> bool {
+        self.task.preprocessor().leaves_out_long_rows()
+    }
+
     fn sequences_per_row(&self) -> usize {
         self.task.preprocessor().sequences_per_row()
     }
@@ -180,7 +199,7 @@ impl Tokenized {
     /// Tokens with a class each. Those without a class are special, or continue a word.
     fn words(&self, tokens: TokenRow<'_, '_>, context: &SetContext<'_>) -> Result<Example> {
         let (Some(reader), Some(label)) = (&context.labels, &self.label) else {
-            let masking = parts(&tokens, context.tokenizer);
+            let masking = parts_as_words(&tokens, context.tokenizer);
             return Ok(Example { masking, ..tokens.into_example() });
         };
         let numbers = reader.read_words(tokens.row())?;
@@ -191,10 +210,39 @@ impl Tokenized {
         let label = Some(RowLabel::Tokens(classes));
         Ok(Example { label, masking, ..tokens.into_example() })
     }
+
+    /// The parts of tokens in their words, each a word of its own where words are not known.
+    fn parts(&self, tokens: &TokenRow<'_, '_>, tokenizer: &dyn TextTokenizer) -> Result<Vec<u8>> {
+        if !self.has_offsets {
+            return Ok(parts_as_words(tokens, tokenizer));
+        }
+        let offsets = tokens.offsets(OFFSET_MAPPING)?;
+        let tokens = tokens.ids().iter().zip(offsets);
+        let word = |(id, range): (&u32, _)| (!tokenizer.is_special_token(*id)).then_some(range);
+        Ok(parts_of_words(tokens.map(word)))
+    }
+
+    /// Tokens whose targets are in `labels`, else those that no mask leaves out. By default, TRL reads
+    /// `completion_mask` only of rows that have a prompt and a completion beside their tokens.
+    fn sft(
+        &self,
+        task: &Sft,
+        row: &Row<'_>,
+        tokenizer: &dyn TextTokenizer,
+    ) -> Result<Vec<Example>> {
+        let tokens = TokenRow::as_it_is(row, tokenizer)?;
+        let completion_only = task.completion_only_loss.unwrap_or(self.has_completions);
+        let labels = match tokens.targets(LABELS)? {
+            Some(labels) => labels,
+            None => unmasked(&tokens, completion_only)?,
+        };
+        let row = Tokens { input_ids: tokens.ids().to_vec(), labels };
+        Ok(task.example(row, false).into_iter().collect())
+    }
 }
 
 /// The parts of tokens whose words are not known.
-fn parts(tokens: &TokenRow<'_, '_>, tokenizer: &dyn TextTokenizer) -> Vec<u8> {
+fn parts_as_words(tokens: &TokenRow<'_, '_>, tokenizer: &dyn TextTokenizer) -> Vec<u8> {
     let part = |id: &u32| if tokenizer.is_special_token(*id) { SPECIAL_TOKEN } else { STARTS_WORD };
     tokens.ids().iter().map(part).collect()
 }
@@ -220,17 +268,6 @@ fn seq2seq(task: &Seq2SeqLm, tokens: TokenRow<'_, '_>) -> Result<Example> {
     let target = task.target.as_ref().map(|_| tokens.target(LABELS, task.max_target_length));
     let target = target.transpose()?;
     Ok(Example { target, ..tokens.into_example() })
-}
-
-/// Tokens whose targets are in `labels`, else those that no mask leaves out.
-fn sft(task: &Sft, row: &Row<'_>, tokenizer: &dyn TextTokenizer) -> Result<Vec<Example>> {
-    let tokens = TokenRow::as_it_is(row, tokenizer)?;
-    let labels = match tokens.targets(LABELS)? {
-        Some(labels) => labels,
-        None => unmasked(&tokens, task.completion_only_loss)?,
-    };
-    let row = Tokens { input_ids: tokens.ids().to_vec(), labels };
-    Ok(task.example(row, false).into_iter().collect())
 }
 
 fn unmasked(tokens: &TokenRow<'_, '_>, completion_only_loss: bool) -> Result<Vec<i32>> {

@@ -2,24 +2,27 @@
 
 use crate::source::Row;
 use crate::tasks::Example;
-use crate::{Encoded, Error, IGNORED_LABEL, Result, TextTokenizer, Value};
+use crate::{Encoded, Error, IGNORED_LABEL, PaddingSide, Result, TextTokenizer, Value};
 
 pub(super) const INPUT_IDS: &str = "input_ids";
 pub(super) const ATTENTION_MASK: &str = "attention_mask";
 pub(super) const TOKEN_TYPE_IDS: &str = "token_type_ids";
 pub(super) const LABELS: &str = "labels";
 
-/// The tokens of a row without the padding behind them.
+/// The tokens of a row, without the padding behind them unless the tokenizer pads before tokens. Padding
+/// before them stays: models with absolute positions count it.
 pub(crate) struct TokenRow<'a, 'row> {
     row: &'a Row<'row>,
     encoded: Encoded,
+    /// A 1 for each token that no token attends to, else a 0; empty where tokens attend to all.
+    unattended: Vec<u8>,
     /// The number of tokens with the padding.
     padded_length: usize,
     vocab_size: u32,
 }
 
 impl<'a, 'row> TokenRow<'a, 'row> {
-    /// Reads the tokens that `attention_mask` does not leave out.
+    /// Reads the tokens, with those that `attention_mask` leaves out up to the last one that counts.
     pub(super) fn read(row: &'a Row<'row>, tokenizer: &dyn TextTokenizer) -> Result<Self> {
         let mut tokens = Self::as_it_is(row, tokenizer)?;
         tokens.encoded.token_type_ids = tokens.segments()?;
@@ -29,14 +32,16 @@ impl<'a, 'row> TokenRow<'a, 'row> {
         if end == 0 {
             return Err(bad(row, INPUT_IDS, "has no tokens"));
         }
-        if mask[..end].contains(&0) {
-            // Models with absolute positions count those of the padding.
-            let problem =
-                "has a 0 before tokens that count; pad rows behind their tokens, or not at all";
-            return Err(bad(row, ATTENTION_MASK, problem));
+        // Batches are padded before such a row, so that its tokens keep their places only with the padding.
+        let length = match tokenizer.padding_side() {
+            PaddingSide::Left => tokens.padded_length,
+            PaddingSide::Right => end,
+        };
+        if mask[..length].contains(&0) {
+            tokens.unattended = mask[..length].iter().map(|flag| u8::from(*flag == 0)).collect();
         }
-        tokens.encoded.input_ids.truncate(end);
-        tokens.encoded.token_type_ids.truncate(end);
+        tokens.encoded.input_ids.truncate(length);
+        tokens.encoded.token_type_ids.truncate(length);
         Ok(tokens)
     }
 
@@ -47,7 +52,7 @@ impl<'a, 'row> TokenRow<'a, 'row> {
         let padded_length = input_ids.len();
         let encoded =
             Encoded { token_type_ids: vec![0; padded_length], input_ids, truncated: false };
-        Ok(Self { row, encoded, padded_length, vocab_size })
+        Ok(Self { row, encoded, unattended: Vec::new(), padded_length, vocab_size })
     }
 
     /// Fails where there are more tokens than `max`, the value of `setting`: like the Trainer, nothing
@@ -68,7 +73,7 @@ impl<'a, 'row> TokenRow<'a, 'row> {
     }
 
     pub(super) fn into_example(self) -> Example {
-        Example { encoded: self.encoded, ..Example::default() }
+        Example { encoded: self.encoded, unattended: self.unattended, ..Example::default() }
     }
 
     /// The numbers of a column, one for each token, padding included; None if the file has no such
@@ -115,6 +120,28 @@ impl<'a, 'row> TokenRow<'a, 'row> {
             label if label == i64::from(IGNORED_LABEL) => Ok(IGNORED_LABEL),
             label => Ok(id(self.row, column, label, self.vocab_size)? as i32),
         }
+    }
+
+    /// The first character of each token in its text and the one behind its last, without those of the
+    /// padding.
+    pub(super) fn offsets(&self, column: &str) -> Result<Vec<[i64; 2]>> {
+        let Some(Value::List(items)) = self.row.find(column) else {
+            return Err(bad(self.row, column, "has no list of offsets"));
+        };
+        let pair = |item: &Value| match item {
+            Value::List(pair) => match pair.as_slice() {
+                [Value::Int(start), Value::Int(end)] => Ok([*start, *end]),
+                _ => Err(bad(self.row, column, "has an item that is no pair of numbers")),
+            },
+            other => {
+                let problem = format!("has {} in its list of pairs of numbers", other.kind());
+                Err(bad(self.row, column, &problem))
+            }
+        };
+        let mut offsets =
+            self.of_tokens(column, items.iter().map(pair).collect::<Result<Vec<_>>>()?)?;
+        offsets.truncate(self.ids().len());
+        Ok(offsets)
     }
 
     /// The place of a token that a column has the number of.

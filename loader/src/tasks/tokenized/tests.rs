@@ -42,7 +42,7 @@ fn sft(max_length: u32) -> TaskSpec {
         eos_token: None,
         max_length,
         assistant_only_loss: false,
-        completion_only_loss: true,
+        completion_only_loss: None,
         packing: None,
         layouts: None,
         position_ids: false,
@@ -147,6 +147,50 @@ fn masked_tokens() {
     });
 }
 
+/// Padding before tokens, and tokens in the middle that none attends to, keep their places.
+#[test]
+fn padding_before_tokens() {
+    let rows = [
+        json!({"input_ids": [0, 0, 2, 9, 3], "attention_mask": [0, 0, 1, 1, 1], "label": 0}),
+        json!({"input_ids": [0, 2, 9, 3, 0], "attention_mask": [0, 1, 0, 1, 0], "label": 1}),
+        json!({"input_ids": [2, 9, 3, 0, 0], "attention_mask": [1, 1, 1, 0, 0], "label": 1}),
+    ];
+    let set = prepared(&texts("label"), &lines(rows), MAX_LENGTH).unwrap();
+    let row = |row| (set.input_ids(row).unwrap(), set.unattended(row).unwrap().unwrap());
+    assert_eq!(row(0), (vec![0, 0, 2, 9, 3], vec![1, 1, 0, 0, 0]));
+    assert_eq!(row(1), (vec![0, 2, 9, 3], vec![1, 0, 1, 0]));
+    assert_eq!(row(2), (vec![2, 9, 3], vec![0, 0, 0]));
+}
+
+/// As `_calc_word_ids_and_prob_mask` of transformers has them: a gap or a special token ends a word.
+#[test]
+fn words_by_offsets() {
+    let task = TaskSpec::MaskedLm(MaskedLm { text: "text".to_owned(), block_size: None });
+    let ids = [2, 9, 8, 7, 1, 9, 9, 3, 0];
+    let offsets =
+        json!([[0, 0], [0, 3], [3, 5], [6, 9], [9, 10], [10, 12], [12, 13], [0, 0], [0, 0]]);
+    let mask = [1, 1, 1, 1, 1, 1, 1, 1, 0];
+    let row = json!({"input_ids": ids, "attention_mask": mask, "offset_mapping": offsets});
+    let set = prepared(&task, &lines([row]), MAX_LENGTH).unwrap();
+    assert!(set.knows_words());
+    let (special, starts, continues) = (SPECIAL_TOKEN, STARTS_WORD, CONTINUES_WORD);
+    let expect = [special, starts, continues, starts, special, starts, continues, special];
+    assert_eq!(set.masking(0).unwrap(), expect);
+    let set = prepared(&task, &lines([json!({"input_ids": ids})]), MAX_LENGTH).unwrap();
+    assert!(!set.knows_words());
+    let good = r#"{"input_ids": [9], "offset_mapping": [[0, 1]]}"#;
+    for (bad, expect) in [
+        ("null", "has no list of offsets"),
+        ("[[0, 1], [1, 2]]", "has 2 values for 1 tokens"),
+        ("[[0]]", "has an item that is no pair of numbers"),
+        ("[0]", "has an integer in its list of pairs of numbers"),
+    ] {
+        let bad = format!(r#"{{"input_ids": [9], "offset_mapping": {bad}}}"#);
+        let expect = format!(" (line 2): column \"offset_mapping\" {expect}");
+        check_error(&task, good, &bad, &expect);
+    }
+}
+
 #[test]
 fn texts_to_write() {
     let rows = vec![
@@ -205,14 +249,37 @@ fn supervised_rows() {
         supervised(&[5, 6, 7, 8, 9], json!([-100, 6, 7, 8, 9]), json!(null), json!(null)),
         supervised(&[5, 6, 7], json!(null), json!([0, 1, 1]), json!([true, true, false])),
         supervised(&[5, 6], json!(null), json!(null), json!(null)),
-        supervised(&[5, 6, 7, 8, 9], json!(null), json!([0, 0, 0, 0, 1]), json!(null)),
+        supervised(&[5, 6, 7, 8, 9], json!(null), json!(null), json!([0, 0, 0, 0, 1])),
     ];
     let set = prepared(&sft(4), &lines(rows), MAX_LENGTH).unwrap();
     let labels = |row| set.token_labels(row).unwrap().unwrap();
     assert_eq!(set.lengths(), [4, 3, 2]);
     assert_eq!(labels(0), [-100, 6, 7, 8]);
-    assert_eq!(labels(1), [-100, 6, -100]);
+    assert_eq!(labels(1), [5, 6, -100]);
     assert_eq!(labels(2), [5, 6]);
+}
+
+/// A mask of completions counts as in TRL: where files have prompts and completions too, or where the
+/// job says so.
+#[test]
+fn masks_of_completions() {
+    let row = |more: Json| {
+        let mut row = supervised(&[5, 6, 7], json!(null), json!([0, 1, 1]), json!(null));
+        row.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        row
+    };
+    let plain = row(json!({}));
+    let beside_texts = row(json!({"prompt": "a", "completion": "b"}));
+    let check = |completion_only_loss, row: &Json, expect: [i32; 3]| {
+        let TaskSpec::Sft(task) = sft(4) else { unreachable!() };
+        let task = TaskSpec::Sft(Sft { completion_only_loss, ..task });
+        let set = prepared(&task, &lines([row.clone()]), MAX_LENGTH).unwrap();
+        assert_eq!(set.token_labels(0).unwrap().unwrap(), expect);
+    };
+    check(None, &plain, [5, 6, 7]);
+    check(Some(true), &plain, [-100, 6, 7]);
+    check(None, &beside_texts, [-100, 6, 7]);
+    check(Some(false), &beside_texts, [5, 6, 7]);
 }
 
 #[test]
@@ -244,10 +311,6 @@ fn wrong_rows_are_errors() {
     check(
         r#"{"input_ids": [2, 9, 3], "attention_mask": [1, 1], "label": 1}"#,
         r#""attention_mask" has 2 values for 3 tokens"#,
-    );
-    check(
-        r#"{"input_ids": [2, 9, 3], "attention_mask": [1, 0, 1], "label": 1}"#,
-        r#""attention_mask" has a 0 before tokens that count; pad rows behind their tokens, or not at all"#,
     );
     check(r#"{"input_ids": null, "label": 1}"#, r#""input_ids" has no value"#);
     check(r#"{"input_ids": [], "label": 1}"#, r#""input_ids" has no tokens"#);

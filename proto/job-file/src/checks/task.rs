@@ -210,7 +210,7 @@ fn check_sft(job: &JobFile, problems: &mut Problems) {
     }
     let given = [
         ("data.assistant_only_loss", data.assistant_only_loss),
-        ("data.completion_only_loss", !data.completion_only_loss),
+        ("data.completion_only_loss", data.completion_only_loss == Some(false)),
         ("data.packing", data.packing),
         ("data.eval_packing", data.eval_packing.is_some()),
     ];

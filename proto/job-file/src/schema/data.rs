@@ -168,8 +168,10 @@ section! {
         /// Compute the loss only on assistant text, which the chat template marks with `{%
         /// generation %}`, for sft.
         assistant_only_loss: bool = false;
-        /// Compute the loss only on completions, not on their prompts, for sft.
-        completion_only_loss: bool = true;
+        /// Compute the loss only on completions, not on their prompts, for sft. Defaults to true for
+        /// files with the columns `prompt` and `completion`; of rows that are tokenized already, a
+        /// `completion_mask` counts only then, as in TRL, or if this is set.
+        completion_only_loss: Option<bool> = None;
         /// End-of-sequence token for texts, passed to chat templates as `eos_token`, for sft and
         /// dpo; defaults to that in `tokenizer_config.json`.
         eos_token: Option<String> = None;

@@ -76,6 +76,19 @@ impl PipelineOrder {
         (self.stages - 1) as f64 / (self.chunks_per_stage * self.microbatches) as f64
     }
 
+    /// The passes of a stage for a training batch, in words: `F0` is the forward pass of micro-batch 0, `B0` its
+    /// backward pass; with several chunks on a stage, `F0.1` is that through the second one.
+    pub fn order(&self, stage: usize) -> Vec<String> {
+        let word = |pass: Pass| {
+            let letter = if pass.direction == Direction::Forward { 'F' } else { 'B' };
+            match (self.chunks_per_stage, pass.chunk / self.stages) {
+                (1, _) => format!("{letter}{}", pass.micro),
+                (_, chunk) => format!("{letter}{}.{chunk}", pass.micro),
+            }
+        };
+        self.training(stage).into_iter().map(word).collect()
+    }
+
     /// The passes of a stage for a training batch.
     pub(crate) fn training(&self, stage: usize) -> Vec<Pass> {
         let forward = self.passes(stage, Direction::Forward);

@@ -1,0 +1,126 @@
+//! `traind-runner data`: reads and tokenizes the data of a job, without a daemon, and answers with the rows, the
+//! lengths and the classes of each split. It reads no weights and uses no cores; tokens go into the shared cache.
+//!
+//! Reads a [`Request`] as JSON from standard input and writes an [`Answer`] to standard output.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use traind_cache::EntryLocks;
+use traind_job_file::JobFile;
+use traind_proto::event_log::EventLogReader;
+use traind_proto::v1::DataPrepared;
+use traind_proto::v1::event::Kind;
+
+use crate::data::{self, DataSource, lengths};
+use crate::error::RunResult;
+use crate::model::{ModelFolder, Processor};
+use crate::reporting::{Activity, Downloads, Journal, Reporter, Stop};
+use crate::tasks;
+
+/// The name of the event log in the folder of the request.
+const LOG: &str = "events.log";
+
+#[derive(Deserialize)]
+struct Request {
+    job: JobFile,
+    cache_dir: PathBuf,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    splits: Vec<SplitAnswer>,
+    warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct SplitAnswer {
+    split: String,
+    rows: u64,
+    files: u64,
+    tokens: u64,
+    truncated_rows: u64,
+    lengths: Lengths,
+    /// Rows of each class, by its number; none where labels are no classes.
+    classes: Vec<(String, u64)>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Lengths {
+    mean: f64,
+    p50: u32,
+    p90: u32,
+    p99: u32,
+    max: u32,
+}
+
+/// Answers the request on standard input.
+pub(crate) fn answer() -> anyhow::Result<()> {
+    let Request { job, cache_dir } =
+        serde_json::from_reader(io::stdin().lock()).context("read the request")?;
+    let folder = tempfile::tempdir().context("make a folder for the log")?;
+    let answer = describe(job, &cache_dir, folder.path())?;
+    serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
+}
+
+/// The splits of a job, as a run reports them in its log.
+fn describe(mut job: JobFile, cache_dir: &Path, folder: &Path) -> anyhow::Result<Answer> {
+    // Only the model's config and tokenizer are needed.
+    job.model.from_config = true;
+    let log = folder.join(LOG);
+    let journal = Journal::open(&log)?;
+    prepare(&job, cache_dir, folder, &journal)?;
+    let events = EventLogReader::open(&log)?.read_from(0)?;
+    let splits = events.into_iter().filter_map(|logged| match logged.event.kind {
+        Some(Kind::DataPrepared(data)) => Some(SplitAnswer::from(data)),
+        _ => None,
+    });
+    Ok(Answer { splits: splits.collect(), warnings: journal.take_warnings() })
+}
+
+fn prepare(job: &JobFile, cache_dir: &Path, folder: &Path, journal: &Journal) -> RunResult<()> {
+    let stop = Stop::default();
+    let reporter = Reporter { journal: journal.clone(), activity: Activity::new() };
+    let locks = EntryLocks::default();
+    let (cache_dir, folder) = (cache_dir.to_owned(), folder.to_owned());
+    let downloads = Downloads::new(cache_dir.clone(), folder, locks, reporter, stop.clone());
+    let model = ModelFolder::open(&job.model, &downloads)?;
+    let positions = model.max_positions(&job.model)?;
+    lengths::check(job, positions)?;
+    let task = tasks::of_job(job, &model.config)?;
+    let limit = lengths::limit(job, task.as_ref(), positions);
+    let tokenizer = Processor::open(&model, job, journal, limit, positions)?.text();
+    let max_length = tokenizer.max_length().unwrap_or(limit).min(limit);
+    let source = DataSource {
+        job,
+        cache_dir: &cache_dir,
+        downloads: &downloads,
+        journal,
+        stop: &stop,
+        first_rows: None,
+    };
+    data::prepare(&source, task.as_ref(), &tokenizer, max_length).map(drop)
+}
+
+impl From<DataPrepared> for SplitAnswer {
+    fn from(data: DataPrepared) -> SplitAnswer {
+        let lengths = data.lengths.unwrap_or_default();
+        SplitAnswer {
+            split: data.split,
+            rows: data.rows,
+            files: data.files,
+            tokens: data.tokens,
+            truncated_rows: data.truncated_rows,
+            lengths: Lengths {
+                mean: lengths.mean,
+                p50: lengths.p50,
+                p90: lengths.p90,
+                p99: lengths.p99,
+                max: lengths.max,
+            },
+            classes: data.classes.into_iter().map(|count| (count.label, count.rows)).collect(),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `traind data`: the data of a job file, without a daemon. The runner reads and tokenizes them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use traind_job_file::{JobFile, Parsed};
+use traind_proto::v1;
+
+use super::exit::Exit;
+use super::generate::answer_of;
+use super::serve::runner_beside_this_program;
+use super::show::list::{ListFormat, print_json};
+use super::show::split;
+use super::submit::{parse_override, read, working_directory};
+use crate::paths;
+
+/// Show the rows, lengths and classes of a job's data, without submitting it
+///
+/// Reads and tokenizes the files of each split as the job would, into the cache, from which the job then takes
+/// them.
+#[derive(clap::Args)]
+pub(crate) struct Data {
+    /// The job file, YAML; - is standard input. Its relative paths start at the current directory
+    job_file: PathBuf,
+    /// Replace a value of the job file, such as data.label=stars
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_override)]
+    set: Vec<(String, String)>,
+    /// Folder for downloads and tokenized data
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
+    /// Path of the runner's program [default: traind-runner next to this program]
+    #[arg(long, value_name = "PATH")]
+    runner: Option<PathBuf>,
+    /// Output format
+    #[arg(long, short, value_enum, default_value_t)]
+    output: ListFormat,
+}
+
+/// The runner's answer.
+#[derive(Deserialize)]
+struct Reply {
+    splits: Vec<Split>,
+    warnings: Vec<String>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Split {
+    split: String,
+    rows: u64,
+    files: u64,
+    tokens: u64,
+    truncated_rows: u64,
+    lengths: Lengths,
+    classes: Vec<(String, u64)>,
+}
+
+#[derive(Deserialize, Serialize)]
+struct Lengths {
+    mean: f64,
+    p50: u32,
+    p90: u32,
+    p99: u32,
+    max: u32,
+}
+
+impl Data {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        let base_dir = working_directory()?;
+        let job =
+            parse(&read(&self.job_file)?, &self.set.into_iter().collect(), Path::new(&base_dir))?;
+        let cache_dir = self.cache_dir.or_else(paths::cache_dir);
+        let cache_dir = cache_dir.context("no cache folder: HOME is not set")?;
+        let request = json!({"job": job, "cache_dir": std::path::absolute(cache_dir)?});
+        let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;
+        let Reply { splits, warnings } = answer_of(&mut Command::new(runner), "data", &request)?;
+        warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        match self.output {
+            ListFormat::Json => print_json(splits.into_iter())?,
+            ListFormat::Table => splits.into_iter().for_each(|it| split::print(&it.into())),
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn parse(
+    text: &str,
+    overrides: &BTreeMap<String, String>,
+    base_dir: &Path,
+) -> anyhow::Result<JobFile> {
+    match JobFile::parse_with_overrides(text, overrides, base_dir) {
+        Ok(Parsed { job, warnings }) => {
+            warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            Ok(job)
+        }
+        Err(violations) => {
+            let lines: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            bail!("the job file has mistakes:\n{}", lines.join("\n"));
+        }
+    }
+}
+
+impl From<Split> for v1::DataPrepared {
+    fn from(split: Split) -> v1::DataPrepared {
+        let Lengths { mean, p50, p90, p99, max } = split.lengths;
+        let classes = split.classes.into_iter();
+        v1::DataPrepared {
+            split: split.split,
+            rows: split.rows,
+            files: split.files,
+            tokens: split.tokens,
+            truncated_rows: split.truncated_rows,
+            lengths: Some(v1::TokenLengths { mean, p50, p90, p99, max }),
+            classes: classes.map(|(label, rows)| v1::ClassCount { label, rows }).collect(),
+            ..v1::DataPrepared::default()
+        }
+    }
+}

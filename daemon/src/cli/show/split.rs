@@ -1,0 +1,53 @@
+//! The statistics of a split with a histogram of its classes.
+
+use traind_proto::v1;
+
+use crate::interfaces::text::{self, events};
+
+/// The width of the bar of the class with the most rows.
+const BAR: u64 = 30;
+
+/// Prints a line of statistics, and a histogram of the classes, if there are any.
+pub(crate) fn print(data: &v1::DataPrepared) {
+    lines(data).iter().for_each(|line| println!("{line}"));
+}
+
+fn lines(data: &v1::DataPrepared) -> Vec<String> {
+    let first = format!("{:<10} {}", text::one_line(&data.split), events::split(data));
+    let width = data.classes.iter().map(|count| count.label.chars().count()).max();
+    let (width, most) =
+        (width.unwrap_or_default(), data.classes.iter().map(|count| count.rows).max());
+    let of_class = |count: &v1::ClassCount| {
+        let share = 100.0 * count.rows as f64 / data.rows.max(1) as f64;
+        let bar = (BAR * count.rows).div_ceil(most.unwrap_or_default().max(1));
+        let (label, bar) = (text::one_line(&count.label), "#".repeat(bar as usize));
+        let line =
+            format!("{:<10} {label:<width$}  {:>8} rows  {share:5.1} %  {bar}", "", count.rows);
+        line.trim_end().to_owned()
+    };
+    std::iter::once(first).chain(data.classes.iter().map(of_class)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_have_bars_by_their_rows() {
+        let count = |label: &str, rows| v1::ClassCount { label: label.to_owned(), rows };
+        let data = v1::DataPrepared {
+            split: "train".to_owned(),
+            rows: 16,
+            tokens: 80,
+            classes: vec![count("negative", 10), count("neutral", 0), count("positive", 6)],
+            ..v1::DataPrepared::default()
+        };
+        let expect = [
+            "train      16 rows, 80 tokens".to_owned(),
+            format!("           negative        10 rows   62.5 %  {}", "#".repeat(30)),
+            "           neutral          0 rows    0.0 %".to_owned(),
+            format!("           positive         6 rows   37.5 %  {}", "#".repeat(18)),
+        ];
+        assert_eq!(lines(&data), expect);
+    }
+}
