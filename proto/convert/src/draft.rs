@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use traind_job_file::JobFile;
 
 use crate::Refused;
-use crate::values::parse;
+use crate::rule::is_text;
+use crate::values::{parse, shown};
 
 /// A key of the source that was dropped, changed or refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +85,9 @@ impl Draft {
 
     /// Sets a field from a key of the source, unless the caller did.
     pub(crate) fn set(&mut self, path: &str, value: Value, key: &str) {
+        // A column `1` and a run `2024` are names.
+        let is_name = is_text(path) && (value.is_number() || value.is_boolean());
+        let value = if is_name { shown(&value).into() } else { value };
         match self.fields.iter().position(|field| field.path == path) {
             Some(at) if at < self.given => {}
             Some(at) if self.fields[at].value == value => {}
@@ -105,6 +109,12 @@ impl Draft {
 
     pub(crate) fn get(&self, path: &str) -> Option<&Value> {
         self.fields.iter().find(|field| field.path == path).map(|field| &field.value)
+    }
+
+    /// Changes the value of a field that the source set; returns false for those of the caller.
+    pub(crate) fn change(&mut self, path: &str, change: impl FnOnce(&Value) -> Value) -> bool {
+        let found = self.fields[self.given..].iter_mut().find(|field| field.path == path);
+        found.map(|field| field.value = change(&field.value)).is_some()
     }
 
     pub(crate) fn note(&mut self, key: &str, text: impl Into<String>) {

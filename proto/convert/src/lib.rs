@@ -8,6 +8,7 @@
 mod draft;
 pub mod guess;
 mod rule;
+mod shared;
 mod shell;
 mod sources;
 mod values;
@@ -78,7 +79,16 @@ pub fn convert_with(
     let settings: Value =
         serde_saphyr::from_str(text).map_err(|error| Refused::because("", describe(&error)))?;
     let Value::Object(mut settings) = settings else {
-        return Err(Refused::because("", "is no mapping of keys to values"));
+        return Err(Refused::because(
+            "",
+            match settings {
+                Value::Array(_) => {
+                    "is a list, such as rows of data, which a job names in data.train; settings are a mapping of keys to values"
+                }
+                Value::Null => "is empty",
+                _ => "is no mapping of keys to values",
+            },
+        ));
     };
     let Some(source) = source.or_else(|| recognize(&settings)) else {
         return Err(Refused::because("", unrecognized(&settings)));
@@ -154,15 +164,36 @@ fn is_job(settings: &Map<String, Value>) -> bool {
         && ["data", "train"].iter().any(|key| settings.get(*key).is_some_and(Value::is_object))
 }
 
+/// What a file is that has no settings of a training, and what to do with it.
+fn other_file(settings: &Map<String, Value>) -> Option<&'static str> {
+    let has = |key: &str| settings.contains_key(key);
+    Some(match () {
+        () if has("peft_type") => {
+            "is a config of adapters: put r, lora_alpha and target_modules into section peft, or name its folder in \
+            peft.adapter_name_or_path"
+        }
+        () if has("model_type") && (has("architectures") || has("hidden_size")) => {
+            "is a model's config.json, which says nothing about training; begin with `traind init MODEL DATA`"
+        }
+        () if has("zero_optimization") || has("train_micro_batch_size_per_gpu") => {
+            "is DeepSpeed's file: convert the command line or the TrainingArguments that name it, or set parallel.fsdp"
+        }
+        () if has("log_history") => {
+            "is a Trainer's state; training_args.json or the command line beside it has the settings"
+        }
+        () => return None,
+    })
+}
+
 /// Why no source is taken.
 fn unrecognized(settings: &Map<String, Value>) -> String {
     match tool_of(settings) {
         Some(tool) => tool.advice().to_owned(),
         None if is_job(settings) => "is a job file already; `traind submit` takes it".to_owned(),
         None => {
-            "has the keys of no tool that is known here; say which by --from: training-arguments, \
-            axolotl, llama-factory, sagemaker or command"
-                .to_owned()
+            let unknown = "has the keys of no tool that is known here; say which by --from: training-arguments, \
+                axolotl, llama-factory, sagemaker or command";
+            other_file(settings).unwrap_or(unknown).to_owned()
         }
     }
 }
@@ -174,7 +205,7 @@ fn recognize(settings: &Map<String, Value>) -> Option<Source> {
         Some(Tool::LlamaFactory) => return Some(Source::LlamaFactory),
         Some(Tool::SageMaker) => return Some(Source::SageMaker),
         Some(Tool::Accelerate | Tool::Torchtune | Tool::Trl) => return None,
-        None if is_job(settings) => return None,
+        None if is_job(settings) || other_file(settings).is_some() => return None,
         None => {}
     }
     let is_argument = |key: &String| {

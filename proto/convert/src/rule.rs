@@ -1,9 +1,13 @@
 //! Tables of keys, and the key that no table has: one of TrainingArguments.
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
 use serde_json::Value;
 use traind_job_file::{MAPPINGS, Sharding, Treatment, fsdp_of_words, training_argument};
 
 use crate::draft::Draft;
+use crate::shared::{Keys, TABLES};
 use crate::values::{is_off, plain, shown};
 
 /// Why a value has no counterpart in a job file.
@@ -24,11 +28,14 @@ pub(crate) enum ValueProblem {
 pub(crate) type Change = fn(&Value) -> Result<Value, ValueProblem>;
 
 /// Treatment of a key.
+#[derive(Clone, Copy)]
 pub(crate) enum Rule {
     /// A field of the job file, with the same value.
     Field(&'static str),
     /// A field with another value, and why.
     Changed(&'static str, Change, &'static str),
+    /// A field and its value where the key is on; nothing where it is off.
+    Switch(&'static str, &'static Value),
     /// Nothing, and why: the result is the same without it.
     Dropped(&'static str),
     /// It cannot be had, and what to use instead; values that switch it off are passed over.
@@ -56,6 +63,11 @@ pub(crate) fn apply(tables: &[Table], key: &str, value: &Value, draft: &mut Draf
             }
             Err(problem) => draft.refuse(key, problem.to_string()),
         },
+        Some(Rule::Switch(path, on)) => {
+            if !is_off(value) {
+                draft.set(path, (*on).clone(), key);
+            }
+        }
         Some(Rule::Dropped(reason)) => {
             if !is_off(value) {
                 draft.note(key, format!("dropped: {reason}"));
@@ -73,12 +85,11 @@ pub(crate) fn apply(tables: &[Table], key: &str, value: &Value, draft: &mut Draf
 
 const LAYERS: &str = "each layer is gathered by itself";
 
-/// Names of earlier versions and of values, with today's.
+/// Names of earlier versions, with today's.
+static RENAMED: Keys = LazyLock::new(|| TABLES.former.keys());
+
+/// Names of earlier versions whose values differ from today's.
 const FORMER: Table = &[
-    ("evaluation_strategy", Rule::Field("train.eval_strategy")),
-    ("per_gpu_train_batch_size", Rule::Field("train.per_device_train_batch_size")),
-    ("per_gpu_eval_batch_size", Rule::Field("train.per_device_eval_batch_size")),
-    ("activation_checkpointing", Rule::Field("train.gradient_checkpointing")),
     ("warmup_ratio", Rule::Changed("train.warmup_steps", ratio, "")),
     ("group_by_length", Rule::Changed("train.train_sampling_strategy", by_length, "")),
     ("adafactor", Rule::Changed("train.optim", adafactor, "")),
@@ -116,8 +127,9 @@ fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
     if key == "optim" {
         return optimizer(&value, draft);
     }
-    if FORMER.iter().any(|(name, _)| *name == key) {
-        return apply(&[FORMER], key, &value, draft);
+    let former: [Table; 2] = [FORMER, &RENAMED];
+    if former.iter().copied().flatten().any(|(name, _)| *name == key) {
+        return apply(&former, key, &value, draft);
     }
     let path = format!("train.{key}");
     if is_field(&path) {
@@ -158,9 +170,18 @@ fn among(value: &Value, known: &[&str]) -> bool {
     }
 }
 
+/// The fields of the job file.
+static FIELDS: LazyLock<BTreeSet<String>> =
+    LazyLock::new(|| traind_job_file::fields().into_iter().map(|field| field.path).collect());
+
 /// Whether the job file has a field.
 pub(crate) fn is_field(path: &str) -> bool {
-    traind_job_file::fields().iter().any(|field| field.path == path)
+    FIELDS.contains(path)
+}
+
+/// Whether the values of a field are texts, such as names of columns.
+pub(crate) fn is_text(path: &str) -> bool {
+    TABLES.texts.contains(path)
 }
 
 fn is_empty(value: &Value) -> bool {

@@ -1,6 +1,6 @@
 """The estimator's job files, and its refusals."""
 
-import re
+import json
 import unittest
 import warnings
 from pathlib import Path
@@ -12,13 +12,11 @@ from support import moved
 
 import traind
 from traind import HuggingFace, UnsupportedArgument
-from traind.sagemaker import arguments as estimator_arguments
-from traind.sagemaker import data_sets, glue, instances
-from traind.sagemaker import distribution as parallelism
+from traind.sagemaker import tables
 from traind.sagemaker.hyperparameters import job_keys
 
-#: The tables of `traind convert`, which reads the same arguments.
-CONVERT = Path(__file__).resolve().parents[2] / "convert/src/sources"
+#: Arguments with the job file that they become, which the tests of `traind convert` read too.
+CASES = Path(__file__).resolve().parents[2] / "convert/tests/convert/files/sagemaker/cases.json"
 MODEL_PARALLEL = {
     "smdistributed": {
         "modelparallel": {
@@ -58,6 +56,30 @@ def model_parallel(parameters):
     """The job file with parameters of SageMaker's model-parallel library."""
     distribution = {"smdistributed": {"modelparallel": {"enabled": True, "parameters": parameters}}}
     return job_file(distribution=distribution, instance_type="ml.p4d.24xlarge")
+
+
+class SharedCases(unittest.TestCase):
+    def test_arguments_become_the_job_file_that_convert_writes(self):
+        for case in json.loads(CASES.read_text()):
+            with self.subTest(case["about"]), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if "refused" in case:
+                    with self.assertRaises((UnsupportedArgument, ValueError, TypeError)) as caught:
+                        HuggingFace(**case["arguments"]).job_file(case.get("inputs"))
+                    self.assertIn(case["refused"], str(caught.exception))
+                    continue
+                found = HuggingFace(**case["arguments"]).job_file(case.get("inputs"))
+                found = {name: value for name, value in found.items() if name not in ("name", "output_dir")}
+                self.assertEqual(found, case["job"])
+
+    def test_every_script_of_the_table_trains_or_is_refused(self):
+        for script, known in tables.SCRIPTS.items():
+            with self.subTest(script):
+                if "unsupported" in known:
+                    with self.assertRaisesRegex(UnsupportedArgument, "support|are texts"):
+                        job_file(entry_point=f"{script}.py", task=None)
+                else:
+                    self.assertEqual(tables.SCRIPTS[script]["task"], known["task"])
 
 
 class JobFiles(unittest.TestCase):
@@ -176,6 +198,16 @@ class JobFiles(unittest.TestCase):
         found = model_parallel({"tensor_parallel_degree": "2", "horovod": "False", "placement_strategy": "TPD"})
         self.assertEqual(found["parallel"], {"tensor": 2, "placement": "TPD"})
 
+    def test_cores_that_share_layers_share_the_rows_of_a_batch(self):
+        for prescaled, expected in ((False, ["multiply per_device_train_batch_size by 4"]), (True, [])):
+            with warnings.catch_warnings(record=True) as ignored:
+                warnings.simplefilter("always")
+                model_parallel({"tensor_parallel_degree": 4, "prescaled_batch": prescaled})
+            found = [str(warning.message) for warning in ignored]
+            self.assertEqual(len(found), len(expected))
+            for text, part in zip(found, expected):
+                self.assertIn(part, text)
+
     def test_sharded_data_parallelism_is_fsdp(self):
         for degree, parallel in ((8, {"fsdp": "full_shard"}), (1, None)):
             found = model_parallel({"sharded_data_parallel_degree": degree})
@@ -213,34 +245,6 @@ class JobFiles(unittest.TestCase):
                     job_file(instance_type=instance_type)["resources"], {"platform": platform, "cores": cores}
                 )
 
-    def test_instances_are_those_that_are_converted(self):
-        rows = re.findall(r'\("([\w-]+)", "(\w+)", "(\w+)", (\d+)\)', (CONVERT / "sagemaker/instances.rs").read_text())
-        known = {
-            (family, size, platform, cores)
-            for family, (platform, sizes) in instances._ACCELERATED.items()
-            for size, cores in sizes.items()
-        }
-        self.assertEqual({(*row, int(cores)) for *row, cores in rows}, known)
-
-    def test_scripts_are_those_that_are_converted(self):
-        table = (CONVERT / "examples/mod.rs").read_text()
-        self.assertEqual(
-            dict(re.findall(r'^    script\("(\w+)", "([\w-]+)"\)', table, re.M)), estimator_arguments._SCRIPTS
-        )
-        unsupported = set(re.findall(r'\bunsupported\(\s*"(\w+)"', table))
-        self.assertEqual(unsupported, set(estimator_arguments._UNSUPPORTED))
-        for script in unsupported:
-            with self.assertRaisesRegex(UnsupportedArgument, "support|task="):
-                job_file(entry_point=f"{script}.py", task=None)
-
-    def test_parameters_of_the_library_are_those_that_are_converted(self):
-        table = (CONVERT / "sagemaker/distribution.rs").read_text()
-        fields = dict(re.findall(r'\("(\w+)", "((?:parallel|train)\.\w+)"\)', table))
-        self.assertEqual(fields, parallelism._MODEL_PARALLEL)
-        lists = re.findall(r"= (?:&)?\[\s*(\"[^\]]+)\]", table)
-        names = {name for found in lists for name in re.findall(r'"(\w+)"', found)}
-        self.assertEqual(names, {*parallelism._OFFLOADING, *parallelism._NO_EFFECT, *parallelism._LAUNCHERS})
-
     def test_evaluations_and_checkpoints_have_one_rhythm(self):
         with self.assertWarnsRegex(UserWarning, "HF_TOKEN"):
             found = job_file(hyperparameters={"strategy": "steps", "steps": 5000, "hub_token": "hf_x"})
@@ -271,7 +275,7 @@ class JobFiles(unittest.TestCase):
         named = {"text_column_name": "words", "label_column_name": "tags"}
         for arguments, columns in [
             ({**script, "hyperparameters": named}, {"tokens": "words", "labels": "tags"}),
-            (script, {"labels": "ner_tags"}),
+            (script, {"tokens": "tokens", "labels": "ner_tags"}),
             (
                 {"task": None, "hyperparameters": {"task": "token-classification", **named}},
                 {"tokens": "words", "labels": "tags"},
@@ -291,8 +295,6 @@ class JobFiles(unittest.TestCase):
         for phases, splits in [({}, ["train"]), ({"do_eval": True, "do_predict": "False"}, ["train", "validation"])]:
             found = job_file(None, hyperparameters={"dataset_name": "imdb", **phases})["data"]
             self.assertEqual(found, dict.fromkeys(splits, "stanfordnlp/imdb"))
-        known = re.findall(r'\("(\w+)", "([\w./-]+)"\)', (CONVERT / "hub.rs").read_text())
-        self.assertEqual(dict(known), data_sets.IDS)
 
     def test_a_task_of_glue_names_data_columns_and_labels(self):
         hyperparameters = {
@@ -314,24 +316,6 @@ class JobFiles(unittest.TestCase):
             "train.max_steps": 500,
         }
         self.assertEqual({path: found.get(path) for path in expected}, expected)
-
-    def test_the_tasks_of_glue_are_those_that_are_converted(self):
-        lines = re.findall(r'^    "(\w+)": (.+); (\d)$', (CONVERT / "examples" / "glue.rs").read_text(), re.MULTILINE)
-        known = {name: (re.findall(r"\w+", columns), int(labels)) for name, columns, labels in lines}
-        self.assertEqual(known, glue.TASKS)
-
-    def test_no_argument_of_a_script_becomes_a_training_argument(self):
-        tables = [CONVERT / "examples" / f"{name}.rs" for name in ("arguments", "images", "seq2seq")]
-        names = {name for table in tables for name in re.findall(r'\(\s*"(\w+)",\s*Rule::', table.read_text())}
-        self.assertGreater(len(names), 60)
-        for name in sorted(names):
-            with self.subTest(name), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                try:
-                    found = job_keys({name: "1"}, {})
-                except UnsupportedArgument:
-                    continue
-                self.assertNotIn(f"train.{name}", found)
 
     def test_channels_are_splits(self):
         wanted = {
@@ -374,9 +358,9 @@ class Refusals(unittest.TestCase):
             ("output_path", "s3://", {"output_path": "https://b/out"}),
             ("parameter_server", "leave it out", {"distribution": {"parameter_server": {"enabled": True}}}),
             ("task_name", "none of GLUE's tasks", {"hyperparameters": {"task_name": "ax"}}),
-            ("task_name", "its columns", {"hyperparameters": {"task_name": "mnli"}, "task": "token-classification"}),
+            ("task_name", "their columns", {"hyperparameters": {"task_name": "mnli"}, "task": "question-answering"}),
             ("tokenizer_name", "the model's", {"hyperparameters": {"tokenizer_name": "other"}}),
-            ("max_train_samples", "max_steps", {"hyperparameters": {"max_train_samples": 100}}),
+            ("max_train_samples", "max_steps", {"hyperparameters": {"max_train_samples": 100}, "task": "masked-lm"}),
             ("text_column_names", "one text or two", {"hyperparameters": {"text_column_names": "a,b,c"}}),
             ("inputs", "channels", {"inputs": {"images": "s3://b/i"}}),
         ]:
@@ -384,11 +368,10 @@ class Refusals(unittest.TestCase):
                 self.check(name, advice, **arguments)
 
     def test_true_is_no_degree_of_one(self):
-        for name, advice in (("prescaled_batch", "counts the rows"), ("horovod", "leave it out")):
-            for value in (True, 1):
-                with self.subTest(name), self.assertRaisesRegex(UnsupportedArgument, advice):
-                    model_parallel({name: value})
-            self.assertNotIn("parallel", model_parallel({name: False}))
+        for value in (True, 1):
+            with self.subTest(value), self.assertRaisesRegex(UnsupportedArgument, "leave it out"):
+                model_parallel({"horovod": value})
+        self.assertNotIn("parallel", model_parallel({"horovod": False}))
         with self.assertRaisesRegex(UnsupportedArgument, "number of GPUs"):
             model_parallel({"sharded_data_parallel_degree": True})
 
@@ -404,6 +387,9 @@ class Refusals(unittest.TestCase):
             ({"instance_count": "2"}, "instance_count is a whole number"),
             ({"max_run": True}, "max_run is a whole number"),
             ({"entry_point": 1}, "entry_point is a text"),
+            ({"model": 5}, "model is a text"),
+            ({"output_path": []}, "output_path is a text"),
+            ({"hyperparameters": {"max_train_samples": "many"}}, "max_train_samples'\\] is a number"),
             ({"inputs": {1: "s3://b/x"}}, "a channel has a name"),
         ]:
             with self.subTest(arguments), self.assertRaisesRegex(TypeError, sentence):
@@ -422,6 +408,21 @@ class Refusals(unittest.TestCase):
                     continue
                 except TypeError as error:
                     self.assertNotIn("has no argument", str(error))
+
+    def test_an_attribute_of_sagemakers_estimator_is_named_with_its_counterpart(self):
+        for name, sentence in (
+            ("training_job_analytics", "metrics"),
+            ("register", "transformers"),
+            ("fitt", "job_file"),
+        ):
+            with self.subTest(name), self.assertRaisesRegex(AttributeError, sentence):
+                getattr(estimator(), name)
+        self.assertFalse(hasattr(estimator(), "transformer"))
+
+    def test_hyperparameters_are_added_before_fit(self):
+        notebook = estimator(hyperparameters={"epochs": 1})
+        notebook.set_hyperparameters(lr=1e-4)
+        self.assertEqual(notebook.job_file("a.csv")["train"], {"num_train_epochs": 1, "learning_rate": 1e-4})
 
     def test_a_value_that_is_given_twice_is_no_choice(self):
         for hyperparameters in ({"model_name": "bert-base-cased"}, {"epochs": 1, "num_train_epochs": 2}):

@@ -71,6 +71,14 @@ fn of_all(key: &str, value: &Value, draft: &mut Draft) {
     }
 }
 
+/// Both tools keep the frozen weights of a model with adapters in the type that they compute in.
+pub(super) fn frozen_weights(draft: &mut Draft) {
+    let is_on = |path: &str| draft.get(path).is_some_and(|value| !is_off(value));
+    if is_on("peft.method") && is_on("train.bf16") {
+        draft.imply("model.dtype", "bfloat16");
+    }
+}
+
 fn set(path: &str, value: &Value, kind: Kind, key: &str, draft: &mut Draft) {
     let value = match kind {
         Kind::Same => value.clone(),

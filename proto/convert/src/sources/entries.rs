@@ -26,6 +26,8 @@ pub(super) struct Split {
     pub(super) path: &'static str,
     pub(super) key: &'static str,
     pub(super) entries: Vec<Entry>,
+    /// True where the caller gives the files, whose rows have the layout of the source's.
+    pub(super) is_given: bool,
 }
 
 /// Sets the fields of all splits.
@@ -33,7 +35,8 @@ pub(super) fn write(mut splits: Vec<Split>, draft: &mut Draft) {
     for (name, path) in SHARED {
         share(name, path, &mut splits, draft);
     }
-    for Split { path, key, entries } in splits.into_iter().filter(|it| !it.entries.is_empty()) {
+    let has_files = |split: &Split| !split.is_given && !split.entries.is_empty();
+    for Split { path, key, entries, .. } in splits.into_iter().filter(has_files) {
         draft.set(path, value(entries), key);
     }
 }

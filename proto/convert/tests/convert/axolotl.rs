@@ -57,13 +57,15 @@ special_tokens:
 fn plain_text_is_a_causal_language_model() {
     let expect = [
         ("name", "out"),
-        ("model.task", "causal-lm"),
+        ("model.task", "sft"),
+        ("data.format", "completion"),
+        ("data.packing", "true"),
         ("data.dataset_config_name", "wikitext-2-raw-v1"),
         ("data.validation_split", "0.05"),
         ("train.report_to", "wandb"),
         ("train.project", "texts"),
         ("model.add_special_tokens.pad_token", "'<|endoftext|>'"),
-        ("data.block_size", "512"),
+        ("data.max_length", "512"),
         ("train.per_device_train_batch_size", "2"),
         ("train.gradient_accumulation_steps", "4"),
         ("train.optim", "adamw_torch"),
@@ -71,7 +73,9 @@ fn plain_text_is_a_causal_language_model() {
         ("train.bf16", "true"),
         ("train.eval_strategy", "steps"),
         ("train.eval_steps", "0.125"),
-        ("train.save_strategy", "epoch"),
+        ("train.save_strategy", "steps"),
+        ("train.save_steps", "0.5"),
+        ("train.load_best_model_at_end", "true"),
     ];
     let notes = [
         "model_type",
@@ -83,6 +87,8 @@ fn plain_text_is_a_causal_language_model() {
         "bf16",
         "optim",
         "evals_per_epoch",
+        "saves_per_epoch",
+        "num_epochs",
     ];
     check(text(Source::Axolotl, PLAIN, &[]), &expect, &notes);
 }
@@ -224,6 +230,7 @@ datasets:
     field_chosen: better
     field_rejected: worse
 dpo_use_logits_to_keep: true
+bf16: false
 sequence_len: 512
 train_on_inputs: true
 output_dir: ./outputs/dpo

@@ -204,9 +204,9 @@ fn causal_language_models() {
     check_refused(
         command(line),
         &[
-            ("max_train_samples", "max_steps"),
             ("hub_token", "HF_TOKEN"),
             ("dataset_name", "org/name"),
+            ("max_train_samples", "max_steps"),
         ],
     );
 }
@@ -214,7 +214,7 @@ fn causal_language_models() {
 #[test]
 fn scripts_of_what_is_not_supported_yet() {
     for (line, key, sentence) in [
-        ("run_seq2seq_qa.py --do_train", "run_seq2seq_qa", "model.task: seq2seq-lm"),
+        ("run_seq2seq_qa.py --do_train", "run_seq2seq_qa", "train task seq2seq-lm"),
         ("run_swag.py --do_train", "run_swag", "multiple choice"),
     ] {
         check_refused(command(line), &[(key, sentence)]);
@@ -304,14 +304,43 @@ fn arguments_in_a_json_file_are_read() {
     check_refused(word, &[("", "`extra` comes before the first option")]);
 }
 
+#[test]
+fn the_first_rows_of_a_split_are_a_limit() {
+    let line = "run_classification.py --model_name_or_path x/y --do_train --do_eval --train_file a.csv \
+        --validation_file b.csv --text_column_names t --max_train_samples 10 --max_eval_samples 5";
+    let converted = command(line).unwrap();
+    for entry in
+        [r#"train: [{"path":"a.csv","limit":10}]"#, r#"validation: [{"path":"b.csv","limit":5}]"#]
+    {
+        assert!(converted.job_file.contains(entry), "{}", converted.job_file);
+    }
+    let drawn = "run_image_classification.py --train_dir a --do_train --max_train_samples 10";
+    check_refused(command(drawn), &[("max_train_samples", "files with fewer rows")]);
+}
+
+#[test]
+fn commands_of_other_tools_are_named() {
+    for (line, sentence) in [
+        ("axolotl train a.yml", "`traind convert a.yml --output job.yaml`"),
+        ("cd x\nllamafactory-cli train b.yaml\n", "runs LLaMA-Factory: convert its file"),
+        ("python run_clm_no_trainer.py --model_name_or_path gpt2", "those of run_clm.py"),
+        (
+            "python run_glue.py --do_train --model_name_or_path x/tune --no_such 1",
+            "docs/job-file.md",
+        ),
+    ] {
+        let refused = command(line).unwrap_err().to_string();
+        assert!(refused.contains(sentence), "{line}: {refused}");
+    }
+}
+
 /// Every refusal of an argument says what to do instead.
 #[test]
 fn refusals_say_what_to_do() {
     let line = "run_glue.py --model_name_or_path x/y --task_name sst2 --do_train";
     for (option, sentence) in [
-        ("--max_train_samples 10", "give that split a limit"),
         ("--tokenizer_name other", "leave the argument out"),
-        ("--train_language en", "by --set"),
+        ("--train_language en", "leave the argument out"),
         ("--no_such_option 1", "look for its key in docs/job-file.md"),
     ] {
         let key = option.trim_start_matches("--").split(' ').next().unwrap_or_default();

@@ -37,6 +37,16 @@ eval_strategy: steps
 eval_steps: 500
 ";
 
+/// Keys of notes where texts follow each other in rows.
+const PACKED: [&str; 7] = [
+    "packing",
+    "trust_remote_code",
+    "overwrite_cache",
+    "preprocessing_num_workers",
+    "dataloader_num_workers",
+    "plot_loss",
+    "ddp_timeout",
+];
 const NOTES: [&str; 6] = [
     "trust_remote_code",
     "overwrite_cache",
@@ -50,15 +60,19 @@ const NOTES: [&str; 6] = [
 fn pretraining_of_all_weights() {
     let expect = [
         ("name", "pt"),
-        ("model.task", "causal-lm"),
-        ("data.block_size", "1024"),
+        ("model.task", "sft"),
+        ("data.format", "completion"),
+        ("data.packing_strategy", "wrapped"),
+        ("data.max_length", "1024"),
         ("data.validation_split", "0.1"),
         ("train.warmup_steps", "0.1"),
         ("train.bf16", "true"),
         ("train.report_to", "none"),
         ("train.eval_steps", "500"),
     ];
-    check(text(Source::LlamaFactory, PRETRAINING, &[]), &expect, &NOTES);
+    check(text(Source::LlamaFactory, PRETRAINING, &[]), &expect, &PACKED);
+    let apart = PRETRAINING.replace("stage: pt", "stage: pt\npacking: false");
+    check(text(Source::LlamaFactory, &apart, &[]), &[("data.packing", "false")], &PACKED);
 }
 
 #[test]
@@ -70,8 +84,10 @@ fn adapters_become_a_section() {
         ("peft.r", "16"),
         ("peft.lora_alpha", "32.0"),
         ("peft.target_modules", "[\"q_proj\",\"v_proj\"]"),
+        // Frozen weights are in the type of the computation.
+        ("model.dtype", "bfloat16"),
     ];
-    check(text(Source::LlamaFactory, &lora, &[]), &expect, &NOTES);
+    check(text(Source::LlamaFactory, &lora, &[]), &expect, &PACKED);
     let more = lora.replace("lora_rank: 16", "adapter_name_or_path: saves/first");
     let converted = text(Source::LlamaFactory, &more, &[]).unwrap();
     assert!(converted.job_file.contains("adapter_name_or_path: saves/first"), "{converted:?}");
@@ -139,7 +155,7 @@ fn an_entry_of_its_data_sets_is_asked_for() {
     let entry = PRETRAINING.replace("data/c4_demo.jsonl", "my_texts");
     check_refused(text(Source::LlamaFactory, &entry, &[]), &[("dataset", "--set data.train=")]);
     let given = [("data.train", "c4.jsonl")];
-    check(text(Source::LlamaFactory, &entry, &given), &[("data.block_size", "1024")], &NOTES);
+    check(text(Source::LlamaFactory, &entry, &given), &[("data.format", "completion")], &PACKED);
 }
 
 /// Entries of the user's own list come before those that are published.
@@ -187,13 +203,34 @@ fn entries_of_dataset_info_are_read() {
 fn a_short_file_trains_as_llama_factory_does() {
     let short = "model_name_or_path: x/y\nstage: pt\nfinetuning_type: full\n\
                  dataset: data/c4_demo.jsonl\noutput_dir: out\n";
-    let expect = [("data.block_size", "2048"), ("train.do_train", "true")];
-    check(text(Source::LlamaFactory, short, &[]), &expect, &["do_train"]);
+    let expect = [("data.max_length", "2048"), ("train.do_train", "true")];
+    check(text(Source::LlamaFactory, short, &[]), &expect, &["packing", "do_train"]);
     let trains = format!("{short}do_train: true\nval_size: 0.1\n");
     let expect = [("train.num_train_epochs", "3"), ("train.do_eval", "false")];
-    check(text(Source::LlamaFactory, &trains, &[]), &expect, &[]);
+    check(text(Source::LlamaFactory, &trains, &[]), &expect, &["packing"]);
     let evaluates = format!("{short}do_eval: true\nval_size: 0.1\n");
-    check(text(Source::LlamaFactory, &evaluates, &[]), &[("train.do_train", "false")], &[]);
+    check(
+        text(Source::LlamaFactory, &evaluates, &[]),
+        &[("train.do_train", "false")],
+        &["packing"],
+    );
+}
+
+#[test]
+fn entries_that_would_be_lost_are_refused() {
+    for (entry, sentence) in [
+        (r#"{"file_name": "a.json", "num_samples": 10}"#, "set max_samples"),
+        (r#"{"file_name": "a.json", "streaming": true}"#, "the key streaming"),
+        (r#"{"columns": {"prompt": "text"}}"#, "names neither file_name"),
+    ] {
+        let info = format!(r#"{{"mine": {entry}}}"#);
+        let read =
+            |path: &std::path::Path| path.ends_with("dataset_info.json").then(|| info.clone());
+        let yaml = PRETRAINING.replace("data/c4_demo.jsonl", "mine");
+        let source = Some(Source::LlamaFactory);
+        let refused = traind_convert::convert_with(source, &yaml, &[], &read).unwrap_err();
+        assert!(refused.to_string().contains(sentence), "{refused}");
+    }
 }
 
 #[test]

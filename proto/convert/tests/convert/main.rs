@@ -100,7 +100,17 @@ fn values_of_one_mapping_are_given_apart() {
 
 #[test]
 fn what_is_no_settings_of_a_tool_is_said_so() {
-    check_refused(convert(None, "[1, 2]", &[]), &[("", "no mapping")]);
+    check_refused(convert(None, "[1, 2]", &[]), &[("", "is a list")]);
+    check_refused(convert(None, "text", &[]), &[("", "no mapping")]);
+    check_refused(convert(None, "", &[]), &[("", "is empty")]);
+    for (yaml, sentence) in [
+        ("peft_type: LORA\nr: 8", "section peft"),
+        ("model_type: bert\nhidden_size: 8", "`traind init MODEL DATA`"),
+        ("zero_optimization: {stage: 2}", "set parallel.fsdp"),
+        ("log_history: []\nmax_steps: 3", "a Trainer's state"),
+    ] {
+        check_refused(convert(None, yaml, &[]), &[("", sentence)]);
+    }
     check_refused(convert(None, "a: 1", &[]), &[("", "--from")]);
     check_refused(convert(None, "{", &[]), &[("", "neither YAML nor JSON")]);
     check_refused(convert(None, "a: 1\n---\nb: 2", &[]), &[("", "more than one YAML document")]);

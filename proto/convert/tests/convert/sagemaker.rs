@@ -1,8 +1,39 @@
 //! SageMaker's hyperparameters.
 
-use traind_convert::Source;
+use serde_json::{Map, Value, json};
+use traind_convert::{Source, convert};
 
 use super::{check, check_refused, text};
+
+/// Arguments of the estimator with the job file that it and `traind convert` make of them. The tests of the
+/// estimator in Python read the same file.
+const CASES: &str = include_str!("files/sagemaker/cases.json");
+
+#[test]
+fn arguments_become_the_job_file_that_the_estimator_submits() {
+    let cases: Vec<Map<String, Value>> = serde_json::from_str(CASES).unwrap();
+    for case in cases {
+        let mut settings = case["arguments"].clone();
+        let about = case["about"].as_str().unwrap();
+        let arguments = settings.as_object_mut().unwrap();
+        arguments.entry("hyperparameters").or_insert_with(|| json!({}));
+        arguments.extend(case.get("inputs").map(|inputs| ("inputs".to_owned(), inputs.clone())));
+        let converted = convert(Some(Source::SageMaker), &settings.to_string(), &[]);
+        match (converted, case.get("job"), case.get("refused").and_then(Value::as_str)) {
+            (Ok(converted), Some(expected), None) => {
+                let mut job: Value = serde_saphyr::from_str(&converted.job_file).unwrap();
+                for key in ["name", "output_dir"] {
+                    job.as_object_mut().unwrap().remove(key);
+                }
+                assert_eq!(job, *expected, "{about}\n{}", converted.job_file);
+            }
+            (Err(refused), None, Some(sentence)) => {
+                assert!(refused.to_string().contains(sentence), "{about}: {refused}");
+            }
+            (converted, ..) => panic!("{about}: {converted:?}"),
+        }
+    }
+}
 
 const GIVEN: [(&str, &str); 3] = [
     ("data.train", "train.csv"),
@@ -55,10 +86,11 @@ fn a_training_jobs_buckets_are_folders() {
 fn a_script_that_is_not_supported_is_refused() {
     let settings =
         r#"{"hyperparameters": {"sagemaker_program": "run_swag.py", "model_name_or_path": "x/y"}}"#;
-    check_refused(
-        text(Source::SageMaker, settings, &GIVEN),
-        &[("sagemaker_program", "multiple choice")],
-    );
+    let given = [("data.train", "train.csv")];
+    let sentence = [("sagemaker_program", "multiple choice")];
+    check_refused(text(Source::SageMaker, settings, &given), &sentence);
+    // With a task, the script says nothing.
+    check(text(Source::SageMaker, settings, &GIVEN), &[], &["sagemaker_program"]);
 }
 
 #[test]
@@ -69,7 +101,7 @@ fn summaries_are_read_as_on_a_command_line() {
     let expect =
         [("model.task", "seq2seq-lm"), ("data.source", "dialogue"), ("data.target", "summary")];
     let given = [("data.train", "knkarthick/samsum")];
-    check(text(Source::SageMaker, settings, &given), &expect, &["output_dir"]);
+    check(text(Source::SageMaker, settings, &given), &expect, &["output_dir", "do_train"]);
 }
 
 #[test]
@@ -100,10 +132,10 @@ fn another_scripts_data_set_and_columns_are_not_lost() {
     let task = ("model.task", "sequence-classification");
     check(text(Source::SageMaker, settings, &[task]), &expect, &[]);
     let unknown =
-        settings.replace("imdb", "my_reviews").replace("num_labels\": 2", "task_name\": \"sst2\"");
+        settings.replace("imdb", "my_reviews").replace("num_labels\": 2", "task_name\": \"ax\"");
     check_refused(
         text(Source::SageMaker, &unknown, &[task]),
-        &[("task_name", "data.train"), ("dataset_name", "org/name")],
+        &[("task_name", "none of GLUE's tasks"), ("dataset_name", "org/name")],
     );
 }
 
@@ -133,7 +165,7 @@ fn a_training_jobs_description_is_read_whole() {
         "StoppingCondition.MaxWaitTimeInSeconds",
         "EnableManagedSpotTraining",
         "RoleArn",
-        "InputDataConfig.train",
+        "inputs.train",
     ];
     check(text(Source::SageMaker, settings, &task), &expect, &notes);
     let unknown = settings.replace("trn1.32xlarge", "q9.large").replace("RoleArn", "Roles");
@@ -190,9 +222,9 @@ fn a_distribution_that_is_not_known_is_refused() {
             "horovod": true, "sharded_data_parallel_degree": true, "partition": 2}}}}}"#;
     let expect = [
         ("distribution.parameter_server", "leave it out"),
-        ("parameters.horovod", "needs no library"),
-        ("parameters.sharded_data_parallel_degree", "number of GPUs"),
-        ("parameters.partition", "not known here"),
+        ("distribution.smdistributed.modelparallel.parameters.horovod", "needs no library"),
+        ("sharded_data_parallel_degree", "number of GPUs"),
+        ("distribution.smdistributed.modelparallel.parameters.partition", "not known here"),
     ];
     let refused = text(Source::SageMaker, settings, &GIVEN).unwrap_err();
     let keys: std::collections::BTreeSet<&str> =

@@ -91,12 +91,10 @@ pub(super) fn read(rows: Rows, settings: &Map<String, Value>, draft: &mut Draft)
         let mut entries = Vec::new();
         for entry in given {
             if check_keys(key, entry, draft) {
-                entries.extend(self::entry((key, path), entry, (rows, is_shared), draft));
+                entries.extend(self::entry((key, path), entry, (rows, is_shared), is_given, draft));
             }
         }
-        if !is_given {
-            splits.push(Split { path, key, entries });
-        }
+        splits.push(Split { path, key, entries, is_given });
     }
     entries::write(splits, draft);
 }
@@ -117,11 +115,11 @@ fn entry(
     (key, path): (&str, &str),
     entry: &Value,
     (rows, is_shared): (Rows, bool),
+    is_given: bool,
     draft: &mut Draft,
 ) -> Option<Entry> {
     let mut settings = match rows {
         Rows::Pairs => preferences::read_columns(key, &text(entry, "type"), entry, draft),
-        Rows::Texts => Map::new(),
         Rows::Conversations => conversations(key, entry, draft)?,
     };
     if let Some(column) = entry.get("field").filter(|value| !is_off(value)) {
@@ -141,6 +139,7 @@ fn entry(
         settings.insert("split".to_owned(), split.into());
     }
     match files(entry) {
+        _ if is_given => Some(Entry { paths: Vec::new(), settings }),
         Ok(paths) => Some(Entry { paths, settings }),
         Err(problem) => {
             draft.refuse(key, problem.to_string());

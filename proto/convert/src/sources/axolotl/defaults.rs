@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value};
 
-use super::Rows;
 use crate::draft::Draft;
 use crate::values::is_off;
 
@@ -13,16 +12,16 @@ const WARMUP_STEPS_MAX: u64 = 100;
 const SAVE_TOTAL_LIMIT: u32 = 4;
 const LOGGING_STEPS: u32 = 10;
 
-pub(super) fn read(rows: Rows, settings: &Map<String, Value>, draft: &mut Draft) {
-    let length = if rows == Rows::Texts { "data.block_size" } else { "data.max_length" };
-    draft.imply(length, SEQUENCE_LENGTH);
+pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
+    draft.imply("data.max_length", SEQUENCE_LENGTH);
     draft.imply("train.num_train_epochs", 1);
     draft.imply("train.per_device_train_batch_size", 1);
     if let Some(size) = draft.get("train.per_device_train_batch_size").cloned() {
         draft.imply("train.per_device_eval_batch_size", size);
     }
     draft.imply("train.lr_scheduler_type", "cosine");
-    warmup(draft);
+    warmup(settings, draft);
+    steps(draft);
     if draft.get("train.logging_steps").is_none() {
         draft.imply("train.logging_steps", LOGGING_STEPS);
         draft.note(
@@ -39,12 +38,41 @@ pub(super) fn read(rows: Rows, settings: &Map<String, Value>, draft: &mut Draft)
     evaluations(settings, draft);
 }
 
+/// axolotl takes the least number of steps that reads all rows of all epochs, across the ends of epochs.
+fn steps(draft: &mut Draft) {
+    let number = |path: &str| draft.get(path).and_then(Value::as_f64);
+    let is_counted = number("train.max_steps").is_none_or(|steps| steps <= 0.0);
+    if is_counted && number("train.num_train_epochs") != Some(1.0) {
+        draft.note(
+            "num_epochs",
+            "the last batch of each epoch is a step of its own; axolotl takes rows x epochs / batch steps, rounded up \
+            once: set train.max_steps to that for the same number",
+        );
+    }
+}
+
 /// 3 % of the steps, at most 100 of them. One step of warmup becomes two.
-fn warmup(draft: &mut Draft) {
+fn warmup(settings: &Map<String, Value>, draft: &mut Draft) {
+    let steps = draft.get("train.max_steps").and_then(Value::as_u64).filter(|steps| *steps > 0);
+    let ratio = settings.get("warmup_ratio").and_then(Value::as_f64);
+    if let (Some(ratio), true) = (ratio, settings.get("warmup_steps").is_none_or(Value::is_null)) {
+        return match steps {
+            Some(steps) => {
+                let steps = match (ratio * steps as f64) as u64 {
+                    1 => 2,
+                    steps => steps,
+                };
+                draft.set("train.warmup_steps", steps.into(), "warmup_ratio");
+            }
+            None => {
+                draft.note("warmup_ratio", "the number of steps is rounded up, in axolotl down");
+                draft.set("train.warmup_steps", ratio.into(), "warmup_ratio");
+            }
+        };
+    }
     if draft.get("train.warmup_steps").is_some() {
         return;
     }
-    let steps = draft.get("train.max_steps").and_then(Value::as_u64).filter(|steps| *steps > 0);
     match steps {
         Some(steps) => match (steps * 3 / 100).min(WARMUP_STEPS_MAX) {
             1 => draft.imply("train.warmup_steps", 2),
@@ -70,6 +98,9 @@ fn evaluations(settings: &Map<String, Value>, draft: &mut Draft) {
     let strategy = draft.get("train.eval_strategy");
     if strategy.is_some_and(|strategy| !is_off(strategy)) {
         draft.imply("train.eval_on_start", true);
+    } else if super::evaluates(draft) {
+        // Nothing evaluates at the end of a run.
+        draft.imply("train.do_eval", false);
     }
 }
 

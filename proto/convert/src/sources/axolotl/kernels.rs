@@ -42,7 +42,6 @@ pub(super) const TABLE: Table = &[
     ("swanlab_description", Rule::Dropped(TRACKER)),
     ("swanlab_mode", Rule::Dropped(TRACKER)),
     ("swanlab_log_completions", Rule::Dropped(TRACKER)),
-    ("dp_shard_size", Rule::Dropped("parallel.data is what the other axes leave")),
     ("min_sample_len", Rule::Dropped("rows without a target are left out")),
     ("adam_eps", Rule::Field("train.adam_epsilon")),
     ("loss_watchdog_threshold", Rule::Dropped(WATCHDOG)),

@@ -3,7 +3,10 @@
 mod datasets;
 mod defaults;
 mod kernels;
+mod parallelism;
+mod precision;
 mod preferences;
+mod rhythm;
 mod tokens;
 mod types;
 
@@ -79,12 +82,12 @@ const TABLE: Table = &[
     ("streaming_multipack_buffer_size", Rule::Dropped(PREPARED)),
     (
         "max_packed_sequence_len",
-        Rule::Refused("give sequence_len, and sample_packing: true for texts that share rows"),
+        Rule::Refused(
+            "axolotl refuses it since it has sample_packing; give sequence_len, and sample_packing: true for texts \
+            that share rows",
+        ),
     ),
-    (
-        "batch_size",
-        Rule::Refused("give micro_batch_size, the rows of a core, and gradient_accumulation_steps"),
-    ),
+    ("batch_size", Rule::Own),
     ("shuffle_merged_datasets", Rule::Dropped("train_sampling_strategy says the order of rows")),
     ("hub_model_id", Rule::Own),
     ("push_dataset_to_hub", Rule::Dropped("nothing is uploaded")),
@@ -109,10 +112,12 @@ const TABLE: Table = &[
     ("cosine_min_lr_ratio", Rule::Own),
     ("eta_min", Rule::Own),
     ("evals_per_epoch", Rule::Own),
+    ("warmup_ratio", Rule::Own),
     ("saves_per_epoch", Rule::Own),
     ("bf16", Rule::Own),
-    ("bfloat16", Rule::Field("train.bf16")),
-    ("float16", Rule::Field("train.fp16")),
+    ("bfloat16", Rule::Own),
+    ("float16", Rule::Own),
+    ("float32", Rule::Own),
     ("fp16", Rule::Own),
     ("tf32", Rule::Own),
     ("gradient_checkpointing", Rule::Own),
@@ -146,12 +151,9 @@ const TABLE: Table = &[
     ("eval_max_new_tokens", Rule::Dropped("evaluations of causal-lm generate no texts")),
     ("fsdp_version", Rule::Own),
     ("tensor_parallel_size", Rule::Field("parallel.tensor")),
-    (
-        "dp_replicate_size",
-        Rule::Refused(
-            "copies of shards, one a host, are parallel.fsdp: hybrid_shard; leave it out",
-        ),
-    ),
+    ("dp_replicate_size", Rule::Own),
+    ("dp_shard_size", Rule::Own),
+    ("load_best_model_at_end", Rule::Own),
     ("context_parallel_size", Rule::Refused(CONTEXT)),
     ("sequence_parallel_degree", Rule::Refused(CONTEXT)),
     ("debug", Rule::Dropped("events and metrics show where time goes")),
@@ -160,26 +162,20 @@ const TABLE: Table = &[
 /// The rows of a job's data sets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rows {
-    Texts,
+    /// Conversations, instructions and texts.
     Conversations,
     /// Prompts with a chosen and a rejected completion.
     Pairs,
 }
 
 impl Rows {
-    /// The types of data sets say whether rows are conversations.
     fn of(settings: &Map<String, Value>) -> Self {
         let is_on = |key: &str| settings.get(key).is_some_and(|value| !is_off(value));
-        match is_on("rl") {
-            true => Self::Pairs,
-            false if datasets::are_texts(settings) => Self::Texts,
-            false => Self::Conversations,
-        }
+        if is_on("rl") { Self::Pairs } else { Self::Conversations }
     }
 
     fn task(self) -> &'static str {
         match self {
-            Self::Texts => "causal-lm",
             Self::Conversations => "sft",
             Self::Pairs => "dpo",
         }
@@ -199,7 +195,6 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     }
     read_adapters(settings, draft);
     match rows {
-        Rows::Texts => read_texts(settings, draft),
         Rows::Conversations => read_chat(settings, draft),
         Rows::Pairs => preferences::read(settings, draft),
     }
@@ -209,12 +204,10 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     if let Some(id) = settings.get("hub_model_id").filter(|value| !is_off(value)) {
         draft.set("train.push_to_hub", true.into(), "");
         draft.set("train.hub_model_id", id.clone(), "hub_model_id");
+        draft.imply("train.hub_private_repo", true);
     }
-    if evaluates(draft) {
-        per_epoch("evals_per_epoch", "eval", settings, draft);
-    }
-    per_epoch("saves_per_epoch", "save", settings, draft);
-    defaults::read(rows, settings, draft);
+    rhythm::read(settings, draft);
+    defaults::read(settings, draft);
 }
 
 /// Whether there are rows to evaluate on.
@@ -222,25 +215,8 @@ fn evaluates(draft: &Draft) -> bool {
     ["data.validation", "data.validation_split"].iter().any(|path| draft.get(path).is_some())
 }
 
-/// Keys of plain text.
-fn read_texts(settings: &Map<String, Value>, draft: &mut Draft) {
-    if let Some(length) = settings.get("sequence_len").filter(|value| !is_off(value)) {
-        draft.set("data.block_size", length.clone(), "sequence_len");
-    }
-    const BLOCKS: &str = "dropped: texts are put end to end and cut into blocks";
-    for (key, reason) in [
-        ("sample_packing", BLOCKS),
-        ("eval_sample_packing", BLOCKS),
-        ("train_on_inputs", "dropped: plain text has no inputs apart"),
-    ] {
-        if settings.get(key).is_some_and(|value| !is_off(value)) {
-            draft.note(key, reason);
-        }
-    }
-    if settings.get("chat_template").is_some_and(|value| !is_off(value)) {
-        draft.note("chat_template", "dropped: plain text has none");
-    }
-}
+const PACKED: &str = "rows are packed best-fit into sequence_len tokens; axolotl packs in an order of its own and drops \
+    the last batch, so that an epoch can have a few steps more or fewer";
 
 /// Keys of messages. The answers of the assistant alone are trained on, unless inputs are too.
 fn read_chat(settings: &Map<String, Value>, draft: &mut Draft) {
@@ -250,6 +226,10 @@ fn read_chat(settings: &Map<String, Value>, draft: &mut Draft) {
     }
     if is_on("sample_packing") {
         draft.set("data.packing", true.into(), "sample_packing");
+        draft.note("sample_packing", PACKED);
+    }
+    if is_on("sample_packing") && settings.get("eval_sample_packing") == Some(&Value::Bool(false)) {
+        draft.imply("train.dataloader_drop_last", true);
     }
     let packing = settings.get("eval_sample_packing").filter(|value| value.is_boolean());
     match packing {
@@ -267,17 +247,29 @@ fn read_chat(settings: &Map<String, Value>, draft: &mut Draft) {
 /// The template of conversations, and the turns to train on.
 fn read_targets(settings: &Map<String, Value>, draft: &mut Draft) {
     let given = |key: &str| settings.get(key).filter(|value| !is_off(value));
-    if datasets::have_prompts(settings) {
-        for key in ["chat_template", "chat_template_jinja"] {
-            if given(key).is_some() {
-                draft.note(key, "dropped: instructions have prompts instead");
+    let without_template = match () {
+        () if datasets::are_texts(settings) => Some("dropped: plain text has none"),
+        () if datasets::have_prompts(settings) => {
+            Some("dropped: instructions have prompts instead")
+        }
+        () => None,
+    };
+    match without_template {
+        Some(reason) => {
+            for key in ["chat_template", "chat_template_jinja"] {
+                if given(key).is_some() {
+                    draft.note(key, reason);
+                }
             }
         }
-    } else {
-        datasets::template("", &Value::Object(settings.clone()), draft);
+        None => datasets::template("", &Value::Object(settings.clone()), draft),
     }
-    if given("train_on_inputs").is_some() {
-        draft.set("data.train_on_inputs", true.into(), "train_on_inputs");
+    match given("train_on_inputs") {
+        Some(_) if datasets::are_texts(settings) => {
+            draft.note("train_on_inputs", "dropped: plain text has no inputs apart");
+        }
+        Some(_) => draft.set("data.train_on_inputs", true.into(), "train_on_inputs"),
+        None => {}
     }
     match given("excess_length_strategy").map(shown).as_deref() {
         None | Some("drop") => draft.set("data.excess_length_strategy", "drop".into(), ""),
@@ -352,13 +344,8 @@ fn read_values(settings: &Map<String, Value>, draft: &mut Draft) {
             ),
         }
     }
-    for key in ["bf16", "fp16", "tf32"] {
-        let Some(value) = settings.get(key).filter(|value| !is_off(value)) else { continue };
-        if value.as_str() == Some("auto") {
-            draft.note(key, "auto: true is taken; set train.bf16 to false for float32");
-        }
-        draft.set(&format!("train.{key}"), true.into(), key);
-    }
+    precision::read(settings, draft);
+    adapters::frozen_weights(draft);
     if let Some(value) = settings.get("gradient_checkpointing").filter(|value| !is_off(value)) {
         if !value.is_boolean() {
             draft.note("gradient_checkpointing", "true: activations are recomputed layer by layer");
@@ -368,28 +355,25 @@ fn read_values(settings: &Map<String, Value>, draft: &mut Draft) {
     if let Some(name) = settings.get("optimizer") {
         apply(&[], "optim", name, draft);
     }
-    let is_on = |key: &str| settings.get(key).is_some_and(|value| !is_off(value));
-    if is_on("fsdp_version") && !is_on("fsdp") {
-        draft.set("parallel.fsdp", "full_shard".into(), "fsdp_version");
-    }
+    batch(settings, draft);
+    parallelism::read(settings, draft);
 }
 
-/// Once an epoch is a strategy; more often is a share of all steps.
-fn per_epoch(key: &str, what: &str, settings: &Map<String, Value>, draft: &mut Draft) {
-    let Some(count) = settings.get(key).and_then(Value::as_f64).filter(|count| *count > 0.0) else {
-        return;
-    };
-    if count == 1.0 {
-        return draft.set(&format!("train.{what}_strategy"), "epoch".into(), key);
+/// `batch_size` is the number of rows of a core and step.
+fn batch(settings: &Map<String, Value>, draft: &mut Draft) {
+    const KEY: &str = "batch_size";
+    let number = |key: &str| settings.get(key).and_then(Value::as_u64).filter(|number| *number > 0);
+    let Some(rows) = number(KEY) else { return };
+    let size = number("micro_batch_size").unwrap_or(1);
+    match number("gradient_accumulation_steps") {
+        Some(_) => draft.refuse(
+            KEY,
+            "is given with gradient_accumulation_steps, of which it follows; leave it out",
+        ),
+        None if rows.is_multiple_of(size) => {
+            draft.note(KEY, "batch_size / micro_batch_size batches of a core are one step");
+            draft.set("train.gradient_accumulation_steps", (rows / size).into(), KEY);
+        }
+        None => draft.refuse(KEY, format!("must be a multiple of micro_batch_size, {size}")),
     }
-    let epochs = settings.get("num_epochs").and_then(Value::as_f64).unwrap_or(1.0);
-    if count * epochs <= 1.0 {
-        return draft.refuse(
-            key,
-            "is less than once in the whole run; give a larger number, or leave it out",
-        );
-    }
-    draft.note(key, format!("a share of all steps: 1 / ({count} x {epochs} epochs)"));
-    draft.set(&format!("train.{what}_strategy"), "steps".into(), "");
-    draft.set(&format!("train.{what}_steps"), (1.0 / (count * epochs)).into(), key);
 }

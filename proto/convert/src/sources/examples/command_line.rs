@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::Files;
+use super::{Files, other_tools, script_of};
 use crate::Refused;
 use crate::values::parse;
 
@@ -29,6 +29,10 @@ pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<CommandLine<
     if let Some(word) = words.iter().find(|word| word.contains(['$', '`'])) {
         let text = format!("`{word}` has a variable of the shell; write its value");
         return Err(Refused::because("", text));
+    }
+    let is_example = python_file(words).is_some_and(|(_, file)| script_of(file).is_some());
+    if let Some(advice) = other_tools::advice(words).filter(|_| !is_example) {
+        return Err(Refused::because("", format!("the command line {advice}")));
     }
     let Some((at, script)) = python_file(words) else {
         return Err(Refused::because(

@@ -2,54 +2,35 @@
 
 use serde_json::Value;
 
+use super::Arguments;
 use crate::draft::Draft;
+use crate::shared::TABLES;
 
-struct GlueTask {
-    name: &'static str,
-    text: &'static str,
-    text_pair: Option<&'static str>,
-    num_labels: u32,
-}
-
-macro_rules! tasks {
-    ($($name:literal: $text:literal $(, $pair:literal)?; $labels:literal)+) => {
-        &[$(GlueTask { name: $name, text: $text, text_pair: tasks!(@ $($pair)?), num_labels: $labels }),+]
-    };
-    (@) => { None };
-    (@ $pair:literal) => { Some($pair) };
-}
-
-const TASKS: &[GlueTask] = tasks! {
-    "cola": "sentence"; 2
-    "mnli": "premise", "hypothesis"; 3
-    "mrpc": "sentence1", "sentence2"; 2
-    "qnli": "question", "sentence"; 2
-    "qqp": "question1", "question2"; 2
-    "rte": "sentence1", "sentence2"; 2
-    "sst2": "sentence"; 2
-    "stsb": "sentence1", "sentence2"; 1
-    "wnli": "sentence1", "sentence2"; 2
-};
+const KEY: &str = "task_name";
 
 /// Data, columns and labels of a task.
-pub(super) fn read(name: &str, predicts: bool, draft: &mut Draft) {
-    let key = "task_name";
-    let Some(task) = TASKS.iter().find(|task| task.name == name.to_lowercase()) else {
-        let names: Vec<&str> = TASKS.iter().map(|task| task.name).collect();
-        return draft
-            .refuse(key, format!("`{name}` is none of GLUE's tasks: {}", names.join(", ")));
+pub(super) fn read(name: &str, arguments: &Arguments, draft: &mut Draft) {
+    let name = name.to_lowercase();
+    let Some((columns, labels)) = TABLES.glue.get(&name) else {
+        let names: Vec<&str> = TABLES.glue.keys().map(String::as_str).collect();
+        let text = format!(
+            "`{name}` is none of GLUE's tasks ({}); name the data by dataset_name or train_file",
+            names.join(", ")
+        );
+        return draft.refuse(KEY, text);
     };
-    draft.set("data.train", "nyu-mll/glue".into(), key);
-    draft.set("data.validation", split(task.name, "validation").into(), key);
-    if predicts {
-        draft.set("data.test", split(task.name, "test").into(), key);
+    draft.set("data.train", "nyu-mll/glue".into(), KEY);
+    if arguments.evaluates() {
+        draft.set("data.validation", split(&name, "validation").into(), KEY);
     }
-    draft.set("data.dataset_config_name", task.name.into(), key);
-    draft.set("data.text", task.text.into(), key);
-    if let Some(pair) = task.text_pair {
-        draft.set("data.text_pair", pair.into(), key);
+    if arguments.is_on("do_predict") {
+        draft.set("data.test", split(&name, "test").into(), KEY);
     }
-    draft.set("model.num_labels", Value::from(task.num_labels), key);
+    draft.set("data.dataset_config_name", name.into(), KEY);
+    for (path, column) in ["data.text", "data.text_pair"].into_iter().zip(columns) {
+        draft.set(path, column.as_str().into(), KEY);
+    }
+    draft.set("model.num_labels", Value::from(*labels), KEY);
 }
 
 /// MNLI has two sets of each kind besides that to train on, of which the first is the usual one.

@@ -7,6 +7,8 @@ mod environment;
 mod glue;
 mod images;
 mod launcher;
+mod limits;
+mod other_tools;
 mod script;
 mod seq2seq;
 
@@ -15,72 +17,31 @@ use serde_json::{Map, Value};
 use crate::Refused;
 use crate::draft::Draft;
 use crate::rule::{Rule, Table, apply};
+use crate::shared::TABLES;
 use crate::sources::{deepspeed, hub};
-use crate::values::{is_off, shown};
+use crate::values::shown;
 
 use command_line::CommandLine;
 use launcher::Launch;
 
-pub(crate) use arguments::{DATA, MODEL};
+use arguments::Arguments;
+pub(crate) use arguments::{DATA, MODEL, of_task, script_of};
 
 /// Returns the text of a file, if it can be read.
 pub(crate) type Files<'a> = &'a dyn Fn(&std::path::Path) -> Option<String>;
 
 /// An example script.
+#[derive(Clone, Copy)]
 pub(crate) struct Script {
-    name: &'static str,
+    pub(crate) name: &'static str,
     /// Task, by its name in the job file.
-    pub task: &'static str,
+    pub(crate) task: &'static str,
     /// Why it cannot be converted.
-    pub unsupported: Option<&'static str>,
-}
-
-const fn script(name: &'static str, task: &'static str) -> Script {
-    Script { name, task, unsupported: None }
-}
-
-const fn unsupported(name: &'static str, sentence: &'static str) -> Script {
-    Script { name, task: "", unsupported: Some(sentence) }
+    pub(crate) unsupported: Option<&'static str>,
 }
 
 pub(crate) const LAUNCHED: &str = "set resources.engine to slurm or kubernetes, or start traind-runner on each \
     host as docs/hosts.md describes";
-const ANSWERS: &str = "answers that are written are not converted; write a job file with \
-    model.task: seq2seq-lm, as docs/examples/summarization.yaml";
-const MASKED_IMAGES: &str = "models of masked images are not supported";
-
-const SCRIPTS: &[Script] = &[
-    script("run_glue", "sequence-classification"),
-    script("run_classification", "sequence-classification"),
-    script("run_xnli", "sequence-classification"),
-    script("run_ner", "token-classification"),
-    script("run_qa", "question-answering"),
-    script("run_mlm", "masked-lm"),
-    script("run_clm", "causal-lm"),
-    script("run_summarization", "seq2seq-lm"),
-    script("run_translation", "seq2seq-lm"),
-    script("run_image_classification", "image-classification"),
-    unsupported("run_seq2seq_qa", ANSWERS),
-    unsupported("run_mim", MASKED_IMAGES),
-    unsupported(
-        "run_audio_classification",
-        "models of sound are not supported yet; the tasks here read text",
-    ),
-    unsupported("run_swag", "multiple choice is not supported yet"),
-    unsupported(
-        "run_plm",
-        "permutation language models are not supported; run_mlm and run_clm are",
-    ),
-    unsupported("run_fim", "filling in the middle is not supported; run_clm is"),
-];
-
-/// The script of a path.
-pub(crate) fn script_of(path: &str) -> Option<&'static Script> {
-    let file = path.rsplit('/').next().unwrap_or_default();
-    let name = file.strip_suffix(".py").unwrap_or(file);
-    SCRIPTS.iter().find(|script| script.name == name)
-}
-
 const FLAGS: Table = &[
     ("do_train", Rule::Own),
     ("do_eval", Rule::Own),
@@ -96,13 +57,18 @@ pub(crate) fn read(
 ) -> Result<&'static str, Refused> {
     let mut line = command_line::read(words, files)?;
     let Some(script) = script_of(line.script) else {
-        let known: Vec<&str> =
-            SCRIPTS.iter().filter(|s| s.unsupported.is_none()).map(|s| s.name).collect();
+        if let Some(name) = line.script.strip_suffix("_no_trainer.py") {
+            let text = format!(
+                "{} has arguments of its own; give those of {name}.py, which trains the same by the Trainer",
+                line.script
+            );
+            return Err(Refused::because("", text));
+        }
         let text = format!(
             "{} is no example script that is known here ({}); for a script of your own, begin a job file \
             with `traind init MODEL DATA`",
             line.script,
-            known.join(", ")
+            arguments::supported()
         );
         return Err(Refused::because("", text));
     };
@@ -113,7 +79,7 @@ pub(crate) fn read(
     launch(&line, files, draft)?;
     deepspeed::resolve(&mut line.arguments, false, files, draft);
     for (key, value) in &line.arguments {
-        apply(&[FLAGS, script.arguments(), MODEL, DATA], key, value, draft);
+        apply(&[FLAGS, of_task(script.task), &MODEL, &DATA], key, value, draft);
     }
     // Arguments of the script come before the environment.
     environment::read(line.launcher, draft);
@@ -154,10 +120,13 @@ pub(crate) fn read_other(arguments: &Map<String, Value>, draft: &mut Draft) {
     let arguments = Arguments(arguments);
     let task = draft.get("model.task").map(shown).unwrap_or_default();
     tokenizer(&arguments, draft);
-    if arguments.is_on("task_name") && draft.get("data.train").is_none() {
+    let is_classifier = matches!(task.as_str(), "" | "sequence-classification");
+    if let Some(name) = arguments.text("task_name").filter(|_| is_classifier) {
+        glue::read(&name, &arguments, draft);
+    } else if arguments.is_on("task_name") && draft.get("data.train").is_none() {
         draft.refuse(
             "task_name",
-            "names the data of a script that is not known; give data.train by --set",
+            "names data of a script that is not known; give data.train and its columns by --set",
         );
     }
     if let Some(name) = arguments.text("dataset_name") {
@@ -165,18 +134,13 @@ pub(crate) fn read_other(arguments: &Map<String, Value>, draft: &mut Draft) {
     }
     split(&task, &arguments, draft);
     given_columns(&task, &arguments, draft);
+    if task == "seq2seq-lm" {
+        seq2seq::read_given(&arguments, draft);
+    }
+    limits::read(&task, &arguments, draft);
 }
 
 impl Script {
-    /// The arguments that other scripts do not have, or not with the same meaning.
-    pub(crate) fn arguments(&self) -> Table {
-        match self.task {
-            "seq2seq-lm" => seq2seq::ARGUMENTS,
-            "image-classification" => images::ARGUMENTS,
-            _ => &[],
-        }
-    }
-
     /// Reads the arguments whose meaning depends on each other: tokenizer, data and columns.
     pub(crate) fn read_together(&self, arguments: &Map<String, Value>, draft: &mut Draft) {
         let arguments = Arguments(arguments);
@@ -187,27 +151,25 @@ impl Script {
             "image-classification" => images::read(&arguments, draft),
             task => columns(task, &arguments, draft),
         }
-    }
-}
-
-struct Arguments<'a>(&'a Map<String, Value>);
-
-impl Arguments<'_> {
-    fn is_on(&self, key: &str) -> bool {
-        self.0.get(key).is_some_and(|value| !is_off(value))
+        limits::read(self.task, &arguments, draft);
+        for (path, value) in &TABLES.scripts[self.name].defaults {
+            draft.imply(path, value.clone());
+        }
     }
 
-    /// Whether the script evaluates: TrainingArguments sets `do_eval` where `eval_strategy` is not `no`.
-    fn evaluates(&self) -> bool {
-        ["do_eval", "eval_strategy", "evaluation_strategy"].iter().any(|key| self.is_on(key))
-    }
-
-    fn number(&self, key: &str) -> Option<f64> {
-        self.0.get(key).and_then(Value::as_f64)
-    }
-
-    fn text(&self, key: &str) -> Option<String> {
-        self.0.get(key).filter(|value| !value.is_null()).map(shown)
+    /// Reads the phases as SageMaker's jobs have them: without one, the job trains all the same.
+    pub(crate) fn read_phases(&self, arguments: &Map<String, Value>, draft: &mut Draft) {
+        let arguments = Arguments(arguments);
+        let phases = ["do_train", "do_eval", "do_predict"];
+        if !phases.iter().any(|phase| arguments.is_on(phase)) {
+            let text = format!("true: {} would neither train nor evaluate without it", self.name);
+            draft.note("do_train", text);
+        } else if !arguments.is_on("do_train") {
+            draft.imply("train.do_train", false);
+        }
+        if !arguments.evaluates() && draft.get("data.validation").is_some() {
+            draft.imply("train.do_eval", false);
+        }
     }
 }
 
@@ -247,13 +209,9 @@ fn tokenizer(arguments: &Arguments, draft: &mut Draft) {
 
 fn data(script: &Script, arguments: &Arguments, draft: &mut Draft) {
     if let Some(task) = arguments.text("task_name").filter(|_| script.name == "run_glue") {
-        glue::read(&task, arguments.is_on("do_predict"), draft);
+        glue::read(&task, arguments, draft);
     } else if let Some(name) = arguments.text("dataset_name") {
         data_set(&name, arguments, draft);
-    }
-    // The default of run_glue.
-    if script.task == "sequence-classification" {
-        draft.imply("data.max_length", 128);
     }
     split(script.task, arguments, draft);
 }

@@ -2,6 +2,7 @@
 
 use super::command_line::python_file;
 use super::environment;
+use super::other_tools;
 use super::script_of;
 use crate::Refused;
 use crate::draft::Draft;
@@ -32,8 +33,9 @@ pub(super) fn training_command(script: &str, draft: &mut Draft) -> Result<Vec<St
             Err(several(lines.collect()))
         }
         (None, _) => {
-            let python = others.into_iter().find(|it| python_file(&it.words).is_some());
-            Ok(python.map(|it| it.words).unwrap_or_default())
+            let of_tool = others.iter().find(|it| other_tools::advice(&it.words).is_some());
+            let python = others.iter().find(|it| python_file(&it.words).is_some());
+            Ok(of_tool.or(python).map(|it| it.words.clone()).unwrap_or_default())
         }
     }
 }

@@ -57,9 +57,7 @@ pub(super) fn read(
     let mut splits = Vec::new();
     for (key, path) in [("dataset", "data.train"), ("eval_dataset", "data.validation")] {
         let Some(value) = settings.get(key).filter(|value| !is_off(value)) else { continue };
-        if draft.get(path).is_some() {
-            continue;
-        }
+        let is_given = draft.get(path).is_some();
         let names: Vec<String> = match value {
             Value::Array(names) => names.iter().map(shown).collect(),
             other => shown(other).split(',').map(|name| name.trim().to_owned()).collect(),
@@ -67,13 +65,17 @@ pub(super) fn read(
         let weights = weights(settings, names.len());
         let mut entries = Vec::new();
         for (place, name) in names.iter().enumerate() {
+            // Files that the caller gives need no entry.
+            if is_given && catalog.entry(name).is_none() {
+                continue;
+            }
             let Some(mut entry) = entry(stage, key, path, name, catalog, draft) else { continue };
             if let Some(weights) = weights.as_ref().filter(|_| key == "dataset") {
                 entry.settings.insert("weight".to_owned(), weights[place].clone());
             }
             entries.push(entry);
         }
-        splits.push(Split { path, key, entries });
+        splits.push(Split { path, key, entries, is_given });
     }
     entries::write(splits, draft);
 }
@@ -110,24 +112,58 @@ fn entry(
             return None;
         }
     };
-    match layout(stage, &found) {
-        Ok(settings) => Some(Entry { paths: vec![place(&found, catalog)?], settings }),
-        Err(problem) => {
-            draft.refuse(key, format!("`{name}` {problem}"));
-            None
-        }
-    }
+    let made = check_keys(&found).and_then(|()| {
+        let place = place(&found, catalog).ok_or(NO_PLACE)?;
+        Ok(Entry { paths: vec![place], settings: layout(stage, &found)? })
+    });
+    made.map_err(|problem| draft.refuse(key, format!("`{name}` {problem}"))).ok()
 }
 
 /// A file without an entry has rows in the usual columns.
 fn of_path(stage: Stage, path: &str) -> Entry {
     let settings = match stage {
-        Stage::Texts => Map::new(),
+        Stage::Texts => Map::from_iter([("format".to_owned(), json!("completion"))]),
         Stage::Conversations | Stage::Pairs => {
             Map::from_iter([("format".to_owned(), json!("alpaca"))])
         }
     };
     Entry { paths: vec![path.to_owned()], settings }
+}
+
+/// Keys of an entry that are read.
+const KNOWN: [&str; 13] = [
+    "hf_hub_url",
+    "ms_hub_url",
+    "om_hub_url",
+    "script_url",
+    "cloud_file_name",
+    "file_name",
+    "formatting",
+    "ranking",
+    "subset",
+    "split",
+    "folder",
+    "columns",
+    "tags",
+];
+const NO_PLACE: &str =
+    "names neither file_name, cloud_file_name nor hf_hub_url; add one of them to its entry";
+
+/// Reports a key that would be lost.
+fn check_keys(entry: &Map<String, Value>) -> Result<(), String> {
+    if entry.get("num_samples").is_some_and(|value| !is_off(value)) {
+        return Err(
+            "takes rows at random (num_samples); set max_samples for the first rows, and leave \
+            num_samples out"
+                .to_owned(),
+        );
+    }
+    let unknown = entry.keys().find(|key| !KNOWN.contains(&key.as_str()) && *key != "num_samples");
+    unknown.map_or(Ok(()), |key| {
+        Err(format!(
+            "has the key {key}, which is not known here; remove it, if the rows do not need it"
+        ))
+    })
 }
 
 fn place(entry: &Map<String, Value>, catalog: &Catalog<'_>) -> Option<String> {
@@ -251,7 +287,7 @@ fn messages(
 fn texts(columns: Option<&Map<String, Value>>) -> Map<String, Value> {
     let column = columns.and_then(|columns| columns.get("prompt"));
     let column = column.map_or("instruction".to_owned(), shown);
-    let mut settings = Map::new();
+    let mut settings = Map::from_iter([("format".to_owned(), json!("completion"))]);
     if column != "text" {
         rename(&mut settings, &column, "text");
     }

@@ -146,6 +146,7 @@ pub(crate) fn read(
         _ => Stage::Conversations,
     };
     data_sets::read(rows, settings, &Catalog::new(settings, info), draft);
+    adapters::frozen_weights(draft);
     templates::mixing(settings, draft);
     phases(settings, draft);
     if let Some(share) = settings.get("val_size").filter(|value| !is_off(value)) {
@@ -217,18 +218,29 @@ fn check_stage(settings: &Map<String, Value>, draft: &mut Draft) {
     }
 }
 
-/// Keys of plain text.
+/// Keys of plain text. Each text ends with its token for that; by default, texts follow each other in rows of
+/// one length.
 fn read_texts(settings: &Map<String, Value>, draft: &mut Draft) {
-    draft.imply("model.task", "causal-lm");
-    let length = settings.get("cutoff_len").filter(|value| !is_off(value)).cloned();
-    draft.set("data.block_size", length.unwrap_or(CUTOFF_LENGTH.into()), "cutoff_len");
-    for (key, reason) in [
-        ("packing", "dropped: texts are put end to end and cut into blocks"),
-        ("template", "dropped: plain text has none"),
-    ] {
-        if settings.get(key).is_some_and(|value| !is_off(value)) {
-            draft.note(key, reason);
-        }
+    draft.imply("model.task", "sft");
+    draft.imply("data.format", "completion");
+    let given = |key: &str| settings.get(key).filter(|value| !value.is_null());
+    let length = given("cutoff_len").filter(|value| !is_off(value)).cloned();
+    draft.set("data.max_length", length.unwrap_or(CUTOFF_LENGTH.into()), "cutoff_len");
+    if given("packing").is_none_or(|value| !is_off(value)) {
+        draft.set("data.packing", true.into(), "packing");
+        draft.imply("data.packing_strategy", "wrapped");
+        draft.note(
+            "packing",
+            "the last row of a thousand texts, which LLaMA-Factory drops, may be shorter than cutoff_len",
+        );
+    } else {
+        draft.note(
+            "packing",
+            "false: a text of more than cutoff_len tokens becomes several rows, none is cut",
+        );
+    }
+    if given("template").is_some_and(|value| !is_off(value)) {
+        draft.note("template", "dropped: plain text has none");
     }
 }
 

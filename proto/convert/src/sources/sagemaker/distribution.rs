@@ -1,66 +1,26 @@
 //! SageMaker's `distribution`, and the hyperparameters that its service makes of it, as the estimator in
 //! Python reads them.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value};
 
 use crate::draft::Draft;
+use crate::rule::Rule;
+use crate::shared::{Keys, TABLES};
 use crate::values::{is_off, plain, shown};
 
-/// Parameters of the model-parallel library with the fields that have the same values.
-const MODEL_PARALLEL: &[(&str, &str)] = &[
-    ("pipeline_parallel_degree", "parallel.pipeline"),
-    ("partitions", "parallel.pipeline"),
-    ("tensor_parallel_degree", "parallel.tensor"),
-    ("microbatches", "parallel.microbatches"),
-    ("shard_optimizer_state", "parallel.shard_optimizer_state"),
-    ("placement_strategy", "parallel.placement"),
-    ("sequence_parallel", "parallel.sequence_parallel"),
-    ("sequence_parallel_enabled", "parallel.sequence_parallel"),
-    ("activation_loading_horizon", "parallel.activation_loading_horizon"),
-    ("bf16", "train.bf16"),
-    ("fp16", "train.fp16"),
-    ("fp16_params", "train.fp16"),
-];
+static MODEL_PARALLEL: Keys = LazyLock::new(|| TABLES.model_parallel.keys());
 
-/// Names of both versions of the library for keeping activations in host memory.
-const OFFLOADING: [&str; 2] = ["offload_activations", "sm_activation_offloading"];
-
-/// Ways in which the library does its work, with the same results.
-const NO_EFFECT: &[&str] = &[
-    "active_microbatches",
-    "auto_partition",
-    "contiguous",
-    "ddp",
-    "ddp_dist_backend",
-    "ddp_port",
-    "default_partition",
-    "delayed_parameter_initialization",
-    "fast_mode",
-    "load_partition",
-    "memory_weight",
-    "optimize",
-    "partition_file",
-    "pipeline",
-    "skip_tracing",
-    "static_mode",
-    "tensor_parallel_seed",
-];
-
-const REFUSED: &[(&str, &str)] = &[
-    ("horovod", "data parallelism needs no library here; leave it out"),
-    ("prescaled_batch", "per_device_train_batch_size counts the rows of a core and batch"),
-];
-
-/// Ways to start one process a device, as every job runs.
-const LAUNCHERS: [&str; 4] = ["torch_distributed", "pytorchddp", "pytorchxla", "mpi"];
-
-const SHARDS: &str = "sharded_data_parallel_degree";
+/// Parameters for the number of cores that share weights.
+const SHARDS: [&str; 2] = ["sharded_data_parallel_degree", "hybrid_shard_degree"];
+const TENSOR: &str = "tensor_parallel_degree";
 
 /// Reads the estimator's `distribution`.
 pub(super) fn read(distribution: &Value, draft: &mut Draft) {
     for (name, options) in mapping("distribution", distribution, draft) {
         let key = format!("distribution.{name}");
-        let is_launcher = LAUNCHERS.contains(&name.as_str());
+        let is_launcher = TABLES.launchers.iter().any(|launcher| launcher == name);
         if !is_launcher && name != "smdistributed" {
             draft.refuse(
                 &key,
@@ -80,10 +40,35 @@ pub(super) fn read(distribution: &Value, draft: &mut Draft) {
 /// Reads `mp_parameters` and the number of MPI's processes, which the service hands to the container.
 pub(super) fn read_parameters(parameters: &Map<String, Value>, draft: &mut Draft) {
     if let Some(given) = parameters.get("mp_parameters").filter(|value| !is_off(value)) {
-        let parsed = given.as_str().and_then(|text| serde_json::from_str(text).ok());
-        model_parallel("mp_parameters", parsed.as_ref().unwrap_or(given), draft);
+        model_parallel("mp_parameters", &parsed(given), draft);
     }
     processes(parameters.get("sagemaker_mpi_num_of_processes_per_host"), draft);
+}
+
+/// Reads the number of cores that share weights, once platform, cores and hosts are known.
+pub(super) fn shards(
+    parameters: &Map<String, Value>,
+    outer: &Map<String, Value>,
+    draft: &mut Draft,
+) {
+    const POINTER: &str = "/distribution/smdistributed/modelparallel";
+    let given = parameters.get("mp_parameters").map(parsed);
+    let outer = Value::Object(outer.clone());
+    let library = outer.pointer(POINTER).and_then(Value::as_object).filter(|it| is_enabled(it));
+    let of_library = library.and_then(|library| library.get("parameters"));
+    for given in [given.as_ref(), of_library].into_iter().flatten() {
+        for key in SHARDS {
+            if let Some(degree) = given.get(key).map(plain) {
+                sharded(key, &degree, draft);
+            }
+        }
+    }
+}
+
+/// A mapping that is given as JSON in text.
+fn parsed(given: &Value) -> Value {
+    let parsed = given.as_str().and_then(|text| serde_json::from_str(text).ok());
+    parsed.unwrap_or_else(|| given.clone())
 }
 
 fn libraries(within: &str, libraries: &Map<String, Value>, draft: &mut Draft) {
@@ -92,46 +77,68 @@ fn libraries(within: &str, libraries: &Map<String, Value>, draft: &mut Draft) {
         match name.as_str() {
             "modelparallel" => {
                 let options = mapping(&key, options, draft);
-                let parameters = options.get("parameters").filter(|value| !value.is_null());
-                if let Some(parameters) = parameters.filter(|_| is_enabled(options)) {
-                    model_parallel("parameters", parameters, draft);
+                if is_enabled(options) {
+                    let parameters = options.get("parameters").unwrap_or(&Value::Null);
+                    model_parallel(&format!("{key}.parameters"), parameters, draft);
                 }
             }
             "dataparallel" => {}
-            _ => draft.refuse(&key, "is no library known here; leave it out"),
+            _ => draft.refuse(&key, "is no library known here; modelparallel and dataparallel are"),
         }
     }
 }
 
 fn model_parallel(within: &str, parameters: &Value, draft: &mut Draft) {
-    for (name, value) in mapping(within, parameters, draft) {
+    let parameters = mapping(within, parameters, draft);
+    for (name, value) in parameters {
         let (key, value) = (format!("{within}.{name}"), plain(value));
-        let field = MODEL_PARALLEL.iter().find(|(known, _)| known == name);
-        let refused = REFUSED.iter().find(|(known, _)| known == name);
-        match (field, refused) {
-            (Some((_, path)), _) if !value.is_null() => draft.set(path, value, &key),
-            (Some(_), _) => {}
-            (_, Some((_, advice))) if !is_off(&value) => draft.refuse(&key, *advice),
-            (_, Some(_)) => {}
-            _ if name == SHARDS => sharded(&key, &value, draft),
-            _ if OFFLOADING.contains(&name.as_str()) => {
-                if !is_off(&value) {
-                    draft.set("parallel.offload", serde_json::json!(["activations"]), &key);
-                }
-            }
-            _ if NO_EFFECT.contains(&name.as_str()) => {
-                draft.note(&key, "dropped: the weights are the same without it");
-            }
-            _ => draft.refuse(&key, "is not known here; leave it out"),
+        match MODEL_PARALLEL.iter().find(|(known, _)| known == name).map(|(_, rule)| *rule) {
+            _ if value.is_null() => {}
+            Some(Rule::Field(path)) => draft.set(path, value, &key),
+            Some(Rule::Own) => {}
+            Some(Rule::Dropped(reason)) => draft.note(&key, format!("dropped: {reason}")),
+            Some(Rule::Switch(..) | Rule::Refused(_)) if is_off(&value) => {}
+            Some(Rule::Switch(path, on)) => draft.set(path, on.clone(), &key),
+            Some(Rule::Refused(advice)) => draft.refuse(&key, advice),
+            Some(Rule::Changed(..)) | None => draft.refuse(&key, "is not known here; leave it out"),
         }
+    }
+    note_batch(within, parameters, draft);
+}
+
+/// Without `prescaled_batch`, cores that share layers have rows of their own, which are gathered.
+fn note_batch(within: &str, parameters: &Map<String, Value>, draft: &mut Draft) {
+    let is_prescaled =
+        parameters.get("prescaled_batch").is_some_and(|value| !is_off(&plain(value)));
+    let degree = parameters.get(TENSOR).map(plain).and_then(|degree| degree.as_u64()).unwrap_or(1);
+    if degree > 1 && !is_prescaled {
+        let text = format!(
+            "{degree} cores share the rows of a batch, where SageMaker's library, without prescaled_batch, gathers \
+            one from each; multiply train.per_device_train_batch_size by {degree} for steps of as many rows"
+        );
+        draft.note(&format!("{within}.{TENSOR}"), text);
     }
 }
 
-fn sharded(key: &str, value: &Value, draft: &mut Draft) {
-    match value {
-        Value::Bool(true) => draft.refuse(key, "must be a number of GPUs, not true"),
-        value if is_off(value) || *value == 1 => {}
-        _ => draft.set("parallel.fsdp", "full_shard".into(), key),
+fn sharded(key: &str, degree: &Value, draft: &mut Draft) {
+    let number = |path: &str| draft.get(path).and_then(Value::as_u64).unwrap_or(1);
+    let (cores, hosts) = (number("resources.cores"), number("resources.hosts"));
+    match degree.as_u64() {
+        Some(0 | 1) => {}
+        None if is_off(degree) => {}
+        None => draft.refuse(key, format!("must be a number of GPUs, not {}", shown(degree))),
+        Some(degree) => {
+            let is_within_hosts = hosts > 1 && degree <= cores;
+            let layers = number("parallel.tensor") * number("parallel.pipeline");
+            let all = if is_within_hosts { cores } else { cores * hosts };
+            let shared_by = all / layers.max(1);
+            if degree != shared_by {
+                let text = format!("{shared_by} cores share the weights, with the same results");
+                draft.note(key, text);
+            }
+            let fsdp = if is_within_hosts { "hybrid_shard" } else { "full_shard" };
+            draft.set("parallel.fsdp", fsdp.into(), key);
+        }
     }
 }
 
@@ -147,7 +154,7 @@ fn is_enabled(options: &Map<String, Value>) -> bool {
 
 /// The entries of a mapping; of none for another value, which is refused.
 fn mapping<'a>(key: &str, value: &'a Value, draft: &mut Draft) -> &'a Map<String, Value> {
-    static NONE: std::sync::LazyLock<Map<String, Value>> = std::sync::LazyLock::new(Map::new);
+    static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     match value {
         Value::Object(entries) => entries,
         Value::Null => &NONE,

@@ -1,124 +1,125 @@
-//! Hyperparameters of SageMaker's estimator, alone or in the description of a training job.
+//! Hyperparameters of SageMaker's estimator, alone or in the description of a training job, as the
+//! estimator in Python reads them.
 
+mod channels;
 mod description;
 mod distribution;
 mod instances;
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value};
 
 use crate::draft::Draft;
-use crate::rule::{Rule, Table, apply};
-use crate::sources::examples;
+use crate::rule::{Table, apply, is_field};
+use crate::shared::{Keys, TABLES};
+use crate::sources::examples::{self, Script};
 use crate::values::{is_off, plain, shown};
+use channels::Channels;
 
 const CONTAINER: &str = "it says where SageMaker's container has its folders";
-const LAUNCHER: &str = "no script is launched";
 
 /// Names that the scripts of notebooks have, and SageMaker's own.
-const TABLE: Table = &[
-    ("epochs", Rule::Field("train.num_train_epochs")),
-    ("num_epochs", Rule::Field("train.num_train_epochs")),
-    ("train_batch_size", Rule::Field("train.per_device_train_batch_size")),
-    ("batch_size", Rule::Field("train.per_device_train_batch_size")),
-    ("eval_batch_size", Rule::Field("train.per_device_eval_batch_size")),
-    ("lr", Rule::Field("train.learning_rate")),
-    ("model_name", Rule::Field("model.name_or_path")),
-    ("model_id", Rule::Field("model.name_or_path")),
-    ("num_labels", Rule::Field("model.num_labels")),
-    ("task", Rule::Field("model.task")),
-    ("strategy", Rule::Own),
-    ("steps", Rule::Own),
-    ("hub_token", Rule::Dropped("the daemon's HF_TOKEN is used")),
-    ("output_dir", Rule::Own),
-    ("model_dir", Rule::Dropped(CONTAINER)),
-    ("output_data_dir", Rule::Dropped(CONTAINER)),
-    ("sagemaker_program", Rule::Own),
-    ("sagemaker_submit_directory", Rule::Dropped(LAUNCHER)),
-    ("sagemaker_container_log_level", Rule::Dropped(LAUNCHER)),
-    ("sagemaker_job_name", Rule::Field("name")),
-    ("sagemaker_region", Rule::Dropped(LAUNCHER)),
-    (
-        "sagemaker_distributed_dataparallel_enabled",
-        Rule::Dropped("jobs are data-parallel over their cores"),
-    ),
-    (
-        "sagemaker_torch_distributed_enabled",
-        Rule::Dropped("jobs are data-parallel over their cores"),
-    ),
-    ("mp_parameters", Rule::Own),
-    ("sagemaker_mpi_num_of_processes_per_host", Rule::Own),
-    ("sagemaker_mpi_enabled", Rule::Dropped(LAUNCHER)),
-    ("sagemaker_mpi_custom_mpi_options", Rule::Dropped(LAUNCHER)),
-    ("sagemaker_distributed_dataparallel_custom_mpi_options", Rule::Dropped(LAUNCHER)),
-    (
-        "sagemaker_instance_type",
-        Rule::Dropped("resources.platform and resources.cores say what to train on"),
-    ),
-];
+static HYPERPARAMETERS: Keys = LazyLock::new(|| TABLES.hyperparameters.keys());
 
 pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     let inner = settings.get("hyperparameters").or_else(|| settings.get("HyperParameters"));
-    let parameters = inner.and_then(Value::as_object).unwrap_or(settings);
-    let entry_point = settings.get("entry_point").filter(|_| inner.is_some());
-    let program = parameters.get("sagemaker_program").or(entry_point).cloned().unwrap_or_default();
-    let script = examples::script_of(&shown(&unquoted(&program)));
-    if let Some(script) = script {
-        if let Some(sentence) = script.unsupported {
-            draft.refuse("sagemaker_program", sentence);
-        } else {
-            draft.imply("model.task", script.task);
-        }
-    } else if entry_point.is_some() {
-        draft.note("entry_point", "dropped: no script is run; model.task says what is trained");
+    let given = inner.and_then(Value::as_object).unwrap_or(settings);
+    // Null says nothing, and the service hands values over as JSON in text.
+    let read = |(key, value): (&String, &Value)| (key.clone(), plain(&unquoted(value)));
+    let parameters: Map<String, Value> =
+        given.iter().filter(|(_, value)| !value.is_null()).map(read).collect();
+    let is_whole = inner.is_some();
+    let outer = if is_whole { settings.clone() } else { Map::new() };
+    description::fields(&outer, draft);
+    let script = script(&parameters, &outer, draft);
+    output(&parameters, draft);
+    distribution::read_parameters(&parameters, draft);
+    distribution::read(outer.get("distribution").unwrap_or(&Value::Null), draft);
+    buckets(&outer, draft);
+    let channels = Channels::of(&outer, draft);
+    description::read(&outer, draft);
+    distribution::shards(&parameters, &outer, draft);
+    for (key, value) in &parameters {
+        hyperparameter(key, value, script, &channels, draft);
     }
-    if let Some(folder) = parameters.get("output_dir").map(unquoted) {
-        // The container's folder is none of the daemon's host.
-        if shown(&folder).starts_with("/opt/ml") {
-            draft.note("output_dir", format!("dropped: {CONTAINER}"));
-        } else {
-            draft.set("output_dir", folder, "output_dir");
-        }
+    if draft.get("data.train").is_none() && !parameters.contains_key("dataset_name") {
+        channels.splits(draft);
     }
-    let distribution = settings.get("distribution").filter(|_| inner.is_some());
-    distribution::read(distribution.unwrap_or(&Value::Null), draft);
-    distribution::read_parameters(parameters, draft);
-    read_buckets(settings, draft);
-    let channels = if inner.is_some() { description::channels(settings) } else { Vec::new() };
-    let names_files =
-        parameters.values().any(|value| channel_file(&unquoted(value), &channels).is_some());
-    if inner.is_some() {
-        description::read(settings, draft);
-    }
-    for (key, value) in parameters {
-        let mut value = plain(&unquoted(value));
-        if let Some(file) = channel_file(&value, &channels) {
-            value = file.into();
-        } else if shown(&value).starts_with("/opt/ml/input/data/") {
-            let advice = format!(
-                "{} is a folder of SageMaker's container; give data.train and \
-                data.validation by --set",
-                shown(&value)
-            );
-            if !gives_data(draft) {
-                draft.refuse(key, advice);
-            }
-            continue;
-        }
-        rhythm(key, &value, draft);
-        let own = script.map_or(&[][..], examples::Script::arguments);
-        apply(&[TABLE, own, examples::MODEL, examples::DATA], key, &value, draft);
-    }
-    if !names_files && draft.get("data.train").is_none() && !parameters.contains_key("dataset_name")
-    {
-        description::splits(&channels, draft);
-    }
-    let plain: Map<String, Value> =
-        parameters.iter().map(|(key, value)| (key.clone(), plain(&unquoted(value)))).collect();
     match script {
         Some(script) if script.unsupported.is_some() => {}
-        Some(script) => script.read_together(&plain, draft),
-        None => examples::read_other(&plain, draft),
+        Some(script) => {
+            script.read_together(&parameters, draft);
+            script.read_phases(&parameters, draft);
+        }
+        None => examples::read_other(&parameters, draft),
     }
+}
+
+/// The example script that is the entry point, with the task that it trains.
+fn script(
+    parameters: &Map<String, Value>,
+    outer: &Map<String, Value>,
+    draft: &mut Draft,
+) -> Option<Script> {
+    let key = if parameters.contains_key("sagemaker_program") {
+        "sagemaker_program"
+    } else {
+        "entry_point"
+    };
+    let program = parameters.get("sagemaker_program").or_else(|| outer.get("entry_point"))?;
+    let script = examples::script_of(&shown(program));
+    match script {
+        Some(Script { unsupported: Some(_), .. }) if draft.get("model.task").is_some() => {
+            draft.note(key, "dropped: no script is run");
+            return None;
+        }
+        Some(Script { unsupported: Some(sentence), .. }) => draft.refuse(key, sentence),
+        Some(script) => draft.imply("model.task", script.task),
+        None => draft.note(key, "dropped: no script is run; model.task says what is trained"),
+    }
+    script
+}
+
+/// The output folder, unless it is the container's, which is none of the daemon's host.
+fn output(parameters: &Map<String, Value>, draft: &mut Draft) {
+    let Some(folder) = parameters.get("output_dir") else { return };
+    if shown(folder).starts_with("/opt/ml") {
+        draft.note("output_dir", format!("dropped: {CONTAINER}"));
+    } else {
+        draft.set("output_dir", folder.clone(), "output_dir");
+    }
+}
+
+fn hyperparameter(
+    key: &str,
+    value: &Value,
+    script: Option<Script>,
+    channels: &Channels,
+    draft: &mut Draft,
+) {
+    let value = match channels.file(value) {
+        Some(file) => file.into(),
+        None if shown(value).starts_with(channels::FOLDER) => {
+            return channels::refuse_folder(key, value, draft);
+        }
+        None => value.clone(),
+    };
+    if let Some(path) = field(key) {
+        return draft.set(path, value, "");
+    }
+    rhythm(key, &value, draft);
+    let task = draft.get("model.task").map(shown).unwrap_or_default();
+    let task = script.map_or(task.as_str(), |script| script.task);
+    let tables: [Table; 4] =
+        [&HYPERPARAMETERS, examples::of_task(task), &examples::MODEL, &examples::DATA];
+    apply(&tables, key, &value, draft);
+}
+
+/// A field path as the name of a hyperparameter; entries of mappings such as `data.label_map` are theirs.
+fn field(key: &str) -> Option<&str> {
+    let outer = key.rsplit_once('.').map(|(outer, _)| outer);
+    (outer.is_some() && (is_field(key) || outer.is_some_and(is_field))).then_some(key)
 }
 
 /// Sets the fields of `strategy` and `steps`, the names of notebooks' scripts for both evaluations and
@@ -131,13 +132,18 @@ fn rhythm(key: &str, value: &Value, draft: &mut Draft) {
     }
 }
 
-/// Reads where a training job's description has its output and its checkpoints.
-fn read_buckets(settings: &Map<String, Value>, draft: &mut Draft) {
-    let text = |pointer: [&str; 2]| settings.get(pointer[0])?.get(pointer[1])?.as_str();
-    let argument = |name: &str| settings.get(name).and_then(Value::as_str);
+/// Reads where a training job's description has its name, its output and its checkpoints.
+fn buckets(outer: &Map<String, Value>, draft: &mut Draft) {
+    let text = |pointer: [&str; 2]| outer.get(pointer[0])?.get(pointer[1])?.as_str();
+    let argument = |name: &str| outer.get(name).and_then(Value::as_str);
+    let names = ["TrainingJobName", "job_name", "base_job_name"];
+    let name = names.into_iter().find_map(|key| Some((key, argument(key)?)));
+    if let (Some((key, name)), None) = (name, draft.get("name")) {
+        draft.set("name", name.into(), key);
+    }
     let output = ["OutputDataConfig", "S3OutputPath"];
     if let (Some(url), None) = (text(output).or(argument("output_path")), draft.get("output_dir")) {
-        let name = argument("TrainingJobName").or(argument("base_job_name")).unwrap_or("output");
+        let name = name.map_or("output", |(_, name)| name);
         let folder = format!("{}/{name}", url.trim_end_matches('/'));
         draft.set("output_dir", folder.into(), &output.join("."));
     }
@@ -146,18 +152,6 @@ fn read_buckets(settings: &Map<String, Value>, draft: &mut Draft) {
         draft.set("checkpoint_dir", url.into(), &checkpoints.join("."));
         draft.set("train.resume_from_checkpoint", "auto".into(), &checkpoints.join("."));
     }
-}
-
-/// The address of a file that the container would find in the folder of a channel.
-fn channel_file(value: &Value, channels: &[(String, String)]) -> Option<String> {
-    let rest = value.as_str()?.strip_prefix("/opt/ml/input/data/")?;
-    let (name, file) = rest.split_once('/').unwrap_or((rest, ""));
-    let (_, url) = channels.iter().find(|(channel, _)| channel == name)?;
-    Some(if file.is_empty() { url.clone() } else { format!("{url}/{file}") })
-}
-
-fn gives_data(draft: &Draft) -> bool {
-    draft.get("data.train").is_some()
 }
 
 /// SageMaker hands hyperparameters to its service as JSON in text.

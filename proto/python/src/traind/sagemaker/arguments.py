@@ -9,107 +9,47 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from traind.errors import UnsupportedArgument
+from traind.sagemaker import tables
+from traind.sagemaker.values import is_off
 
-_NO_EFFECT = {
+#: Attributes of SageMaker's estimator that this one lacks, with what stands in for them.
+ATTRIBUTES = {
+    "training_job_analytics": "metrics() has what a job has logged",
+    "jobs": "latest_training_job is the job of the last fit()",
+    "create_model": "load model_data with transformers",
+    "register": "load model_data with transformers, or push it by the hyperparameter push_to_hub",
+    "transformer": "models are not served here; the hyperparameter do_predict writes predictions of data.test",
+    "compile_model": "every step of a training is compiled; load model_data with transformers",
+    "training_image_uri": "no containers are run",
+    "image_uri": "no containers are run",
+    "sagemaker_session": "client is the connection to the daemon",
     "role": "the daemon's access file says what a caller may do",
-    "sagemaker_session": "the client is the connection",
-    "transformers_version": "models run natively, as transformers 5 defines them",
-    "pytorch_version": "models run natively",
-    "py_version": "no Python runs where a job trains",
-    "source_dir": "no script is run",
-    "git_config": "no script is run",
-    "volume_size": "the daemon checks the room on its own disk",
-    "tags": "a job has a name",
-    "compiler_config": "every step is compiled",
-    "metric_definitions": "metrics() has all metrics by the Trainer's names",
-    "enable_sagemaker_metrics": "metrics() has all metrics by the Trainer's names",
-    "debugger_hook_config": "events have the time of each part of a step",
-    "rules": "events have the time of each part of a step",
-    "profiler_config": "events have the time of each part of a step",
-    "disable_profiler": "events have the time of each part of a step",
-    "keep_alive_period_in_seconds": "the daemon keeps what was compiled",
-    "input_mode": "data are fetched once into the daemon's cache",
-    "container_log_level": "logs() has all lines",
-    "disable_output_compression": "the output is a folder",
-    "checkpoint_local_path": "checkpoints that go to checkpoint_s3_uri are staged in the job's own folder",
-    "container_arguments": "no script is run",
-    "container_entry_point": "no script is run",
-    "max_retry_attempts": "a job whose host is taken away resumes from its newest checkpoint in any case",
-    "training_repository_access_mode": "no containers are run",
-    "training_repository_credentials_provider_arn": "no containers are run",
-    "enable_infra_check": "doctor checks the host",
-    "enable_remote_debug": "no containers are run",
-    "enable_session_tag_chaining": "the daemon's access file says what a caller may do",
-    "tensorboard_output_config": "TensorBoard's files are in `runs` of the output folder",
-    "model_channel_name": "use model",
-    "instance_placement_config": "the daemon places jobs",
-    "use_spot_instances": "a job whose host is taken away resumes from its newest checkpoint in any case",
+    "instance_type": "job_file() has the platform and the cores, as resources",
+    "instance_count": "job_file() has the hosts, as resources",
+    "output_path": "model_data is the model folder of the last job",
+    "distribution": "job_file() has what it means, as parallel",
+    "latest_job_debugger_artifacts_path": "events have the time of each part of a step",
+    "latest_job_tensorboard_artifacts_path": "TensorBoard's files are in `runs` of the output folder",
+    "latest_job_profiler_artifacts_path": "events have the time of each part of a step",
+    "update_profiler": "events have the time of each part of a step",
+    "enable_default_profiling": "events have the time of each part of a step",
+    "disable_profiling": "events have the time of each part of a step",
+    "get_vpc_config": "jobs run on the daemon's host, or on its cluster",
 }
-_REFUSED = {
-    "image_uri": "no containers are run on the daemon's host; on a cluster, use hyperparameters 'kubernetes.image'",
-    "tensorflow_version": "models are read from safetensors alone",
-    "environment": "set the variables of the daemon's service",
-    "dependencies": "no script is run",
-    "code_location": "no script is run",
-    "subnets": "jobs run on the daemon's host, or on its cluster",
-    "security_group_ids": "jobs run on the daemon's host, or on its cluster",
-    "encrypt_inter_container_traffic": "jobs run on the daemon's host, or on its cluster",
-    "enable_network_isolation": "use serve --allow-url on the daemon's side",
-    "output_kms_key": "the output is a folder of the daemon's host",
-    "volume_kms_key": "the output is a folder of the daemon's host",
-    "model_uri": "use model",
-    "instance_groups": "all hosts of a job are alike; use instance_type and instance_count",
-    "training_recipe": "no recipes are run; name what the model learns by task, and hyperparameters",
-    "recipe_overrides": "no recipes are run; name what the model learns by task, and hyperparameters",
-    "training_plan": "the daemon's host is there already",
-}
-#: transformers' example scripts with what they train.
-_SCRIPTS = {
-    "run_glue": "sequence-classification",
-    "run_classification": "sequence-classification",
-    "run_xnli": "sequence-classification",
-    "run_ner": "token-classification",
-    "run_qa": "question-answering",
-    "run_mlm": "masked-lm",
-    "run_clm": "causal-lm",
-    "run_summarization": "seq2seq-lm",
-    "run_translation": "seq2seq-lm",
-    "run_image_classification": "image-classification",
-}
-#: Example scripts whose training is not supported, with the reason.
-_UNSUPPORTED = {
-    "run_seq2seq_qa": "answers that are written are texts: use task='seq2seq-lm', and name the columns data.source and "
-    "data.target",
-    "run_mim": "models of masked images are not supported",
-    "run_audio_classification": "models of sound are not supported yet; the tasks here read text and images",
-    "run_swag": "multiple choice is not supported yet",
-    "run_plm": "permutation language models are not supported; run_mlm and run_clm are",
-    "run_fim": "filling in the middle is not supported; run_clm is",
-}
-_CLASSIFIER: dict[str, Any] = {"data.max_length": 128}
-_WRITER: dict[str, Any] = {"data.max_source_length": 1024}
-#: A script's own defaults, where the job file has others.
-_USUAL: dict[str, dict[str, Any]] = {
-    "run_glue": _CLASSIFIER,
-    "run_classification": _CLASSIFIER,
-    "run_xnli": _CLASSIFIER,
-    "run_ner": {"data.labels": "ner_tags"},
-    "run_summarization": _WRITER,
-    "run_translation": _WRITER,
-}
+_SPOT = "a job whose host is taken away resumes from its newest checkpoint in any case"
 
 
 def check_others(arguments: Mapping[str, Any]) -> None:
     """Warns of arguments without effect and refuses the others that are no part of this estimator."""
     for name, value in arguments.items():
-        if name in _NO_EFFECT:
-            if value not in (None, False):
-                warnings.warn(f"{name} has no effect: {_NO_EFFECT[name]}", stacklevel=4)
-        elif name in _REFUSED:
-            if value:
-                raise UnsupportedArgument(name, _REFUSED[name])
-        else:
+        rule = tables.ESTIMATOR.get(name)
+        if rule is None:
             raise TypeError(f"HuggingFace() has no argument {name!r}")
+        if is_off(value):
+            continue
+        if rule.kind == "refused":
+            raise UnsupportedArgument(name, rule.detail)
+        warnings.warn(f"{name} has no effect: {rule.detail or _SPOT}", stacklevel=4)
 
 
 def check_mapping(name: str, value: Any) -> None:
@@ -126,22 +66,28 @@ def check_kinds(**given: tuple[Any, Any]) -> None:
             raise TypeError(f"{name} is {'a whole number' if is_number else 'a text'}, not {value!r}")
 
 
+def script_of(entry_point: str | None) -> str | None:
+    """The example script that is the entry point, if it is one."""
+    script = PurePosixPath(entry_point or "").stem
+    return script if script in tables.SCRIPTS else None
+
+
 def task_of(task: str | None, entry_point: str | None) -> str | None:
     """The task, or that of the example script which is the entry point."""
     if entry_point is None:
         return task
-    script = PurePosixPath(entry_point).stem
-    known = _SCRIPTS.get(script)
-    if task is None and script in _UNSUPPORTED:
-        raise UnsupportedArgument("entry_point", _UNSUPPORTED[script])
-    if task is None and known is None:
+    script = script_of(entry_point)
+    unsupported = tables.SCRIPTS[script].get("unsupported") if script else None
+    if task is None and unsupported is not None:
+        raise UnsupportedArgument("entry_point", unsupported)
+    if task is None and script is None:
         advice = "no script is run; leave it out, and name what the model learns by task: 'sequence-classification'"
         raise UnsupportedArgument("entry_point", advice)
-    if known is None:
+    if script is None or unsupported is not None:
         warnings.warn(f"entry_point has no effect: {entry_point} is not run", stacklevel=4)
-    return task or known
+    return task or tables.SCRIPTS[script or ""]["task"]
 
 
-def usual_of(entry_point: str | None) -> dict[str, Any]:
+def usual_of(script: str | None) -> dict[str, Any]:
     """The script's own defaults by field path, where the job file has others."""
-    return dict(_USUAL.get(PurePosixPath(entry_point or "").stem, {}))
+    return dict(tables.SCRIPTS[script].get("defaults", {})) if script else {}

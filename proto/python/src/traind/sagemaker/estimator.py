@@ -13,7 +13,8 @@ from traind.connection import StrPath
 from traind.errors import UnsupportedArgument
 from traind.history import Metrics
 from traind.job import Job
-from traind.sagemaker import arguments, distribution, hyperparameters, inputs
+from traind.sagemaker import arguments, data, distribution, hyperparameters, inputs, phases
+from traind.sagemaker.draft import Draft
 from traind.sagemaker.inputs import Inputs
 from traind.sagemaker.instances import Devices, devices_of
 
@@ -32,13 +33,13 @@ class HuggingFace:
         entry_point: StrPath | None = None,
         model: StrPath | None = None,
         hyperparameters: Mapping[str, Any] | None = None,
-        instance_count: int = 1,
+        instance_count: int | None = 1,
         instance_type: str | None = None,
         distribution: Mapping[str, Any] | None = None,
         max_run: int | None = None,
         max_wait: int | None = None,
         output_path: StrPath | None = None,
-        base_job_name: str = "huggingface-training",
+        base_job_name: str | None = None,
         *,
         checkpoint_s3_uri: str | None = None,
         task: str | None = None,
@@ -55,6 +56,15 @@ class HuggingFace:
             instance_count=(instance_count, int),
             instance_type=(instance_type, str),
             entry_point=(entry_point, (str, os.PathLike)),
+            model=(model, (str, os.PathLike)),
+            output_path=(output_path, (str, os.PathLike)),
+            checkpoint_s3_uri=(checkpoint_s3_uri, str),
+            base_job_name=(base_job_name, str),
+            task=(task, str),
+            cores=(cores, int),
+            platform=(platform, str),
+            engine=(engine, str),
+            input_format=(input_format, str),
             max_run=(max_run, int),
             max_wait=(max_wait, int),
         )
@@ -66,17 +76,17 @@ class HuggingFace:
         self._model = model
         self._task = arguments.task_of(task, entry_point)
         self._hyperparameters = dict(hyperparameters or {})
-        self._usual = arguments.usual_of(entry_point)
+        self._script = arguments.script_of(entry_point)
         self._distribution = distribution
         self._instance = devices_of(instance_type) if instance_type else Devices("cpu", 1)
         self._cores, self._platform = cores, platform
-        self._hosts = _hosts(instance_count, engine, self._hyperparameters)
+        self._hosts = _hosts(instance_count or 1, engine, self._hyperparameters)
         self._max_run, self._max_wait = max_run, max_wait
         self._output_path = os.fspath(output_path) if output_path is not None else os.curdir
         self._checkpoints = checkpoint_s3_uri
         self._input_format = input_format
         self._client = client
-        self.base_job_name = base_job_name
+        self.base_job_name = base_job_name or "huggingface-training"
         #: The job of the last `fit`.
         self.latest_training_job: Job | None = None
 
@@ -102,22 +112,27 @@ class HuggingFace:
 
     def job_file(self, inputs_: Inputs = None, job_name: str | None = None) -> dict[str, Any]:
         """Returns the job file that `fit` submits."""
+        arguments.check_kinds(job_name=(job_name, str))
         name = job_name or self._new_name()
         channels = inputs.channels_of(inputs_)
-        parallel, processes = distribution.job_keys(self._distribution)
-        named = hyperparameters.job_keys(self._hyperparameters, channels, self._task)
-        keys: dict[str, Any] = {"name": name, "output_dir": os.path.join(self._output_path, name)}
+        keys = hyperparameters.job_keys(self._hyperparameters, channels, self._task, self._script)
+        task = self._task or keys.get("model.task")
+        keys.merge({"name": name, "output_dir": os.path.join(self._output_path, name)})
+        keys.merge(self._model_keys())
         if self._checkpoints is not None:
             # SageMaker puts what is there into the container, where scripts resume from it.
-            keys.update({"checkpoint_dir": self._checkpoints, "train.resume_from_checkpoint": "auto"})
-        # Files that hyperparameters name are in channels that are no splits then.
-        files = [] if "data.train" in named else [inputs.job_keys(channels, self._input_format)]
-        for part in (self._model_keys(), named, *files, self._resources(processes), parallel):
-            for path, value in part.items():
-                if path in keys and keys[path] != value:
-                    raise ValueError(f"{path} is given twice: {keys[path]!r} and {value!r}")
-                keys[path] = value
-        return _nested({**self._usual, **keys})
+            keys.merge({"checkpoint_dir": self._checkpoints, "train.resume_from_checkpoint": "auto"})
+        if "data.train" not in keys:
+            # Files that hyperparameters name are in channels that are no splits then.
+            keys.merge(inputs.job_keys(channels, self._input_format))
+        parallel, processes = distribution.job_keys(self._distribution)
+        keys.merge(parallel)
+        keys.merge(self._resources(processes))
+        keys.merge(self._shards(keys))
+        given = hyperparameters.values(self._hyperparameters)
+        data.read_splits(given, task, self._script, keys)
+        phases.read(given, self._script, keys)
+        return _nested({**arguments.usual_of(self._script), **keys})
 
     @property
     def client(self) -> Client:
@@ -147,6 +162,16 @@ class HuggingFace:
         """Returns the hyperparameters as they were given."""
         return dict(self._hyperparameters)
 
+    def set_hyperparameters(self, **hyperparameters: Any) -> None:
+        """Adds hyperparameters, for the next `fit`."""
+        self._hyperparameters.update(hyperparameters)
+
+    def __getattr__(self, name: str) -> Any:
+        """Says what stands in for an attribute of SageMaker's estimator."""
+        advice = arguments.ATTRIBUTES.get(name)
+        known = "fit, job_file, logs, metrics, model_data, latest_training_job, hyperparameters and attach are"
+        raise AttributeError(f"HuggingFace has no {name!r}: {advice or f'it is not known here; {known}'}")
+
     @classmethod
     def attach(cls, training_job_name: str, client: Client | None = None) -> HuggingFace:
         """Returns an estimator of a job that was submitted before."""
@@ -170,6 +195,10 @@ class HuggingFace:
     def _model_keys(self) -> dict[str, Any]:
         keys = {"model.task": self._task, "model.name_or_path": _model(self._model)}
         return {path: value for path, value in keys.items() if value is not None}
+
+    def _shards(self, keys: Mapping[str, Any]) -> Draft:
+        cores, hosts = (keys.get(f"resources.{name}", 1) for name in ("cores", "hosts"))
+        return distribution.shards(self._distribution, self._hyperparameters, cores, hosts)
 
     def _resources(self, processes: int | None) -> dict[str, Any]:
         keys: dict[str, Any] = {

@@ -8,13 +8,22 @@ from pathlib import PurePosixPath
 from typing import Any, Union
 
 from traind.errors import UnsupportedArgument
+from traind.sagemaker.tables import CHANNELS
 
 #: A URI or path, several of them, or an object such as SageMaker's `TrainingInput`.
 Input = Union[str, "os.PathLike[str]", list[str], Any]
 #: One input for training, or inputs by channel.
 Inputs = Union[None, Input, Mapping[str, Input]]
 
-_VALIDATION = ("validation", "valid", "val", "eval", "dev")
+#: Ends of files by the content type of an input.
+_ENDS = {
+    "text/csv": "csv",
+    "application/json": "json",
+    "application/jsonlines": "jsonl",
+    "application/x-parquet": "parquet",
+    "application/vnd.apache.parquet": "parquet",
+    "text/plain": "txt",
+}
 
 
 def channels_of(inputs: Inputs) -> dict[str, Any]:
@@ -42,13 +51,14 @@ def job_keys(channels: Mapping[str, Any], input_format: str) -> dict[str, Any]:
 
 
 def _path(channel: str, channels: Mapping[str, Any]) -> str:
-    if channel in ("train", "training"):
-        return "data.train"
-    if channel in _VALIDATION:
+    split = next((split for split, names in CHANNELS.items() if channel in names), None)
+    if split is None:
+        names = ", ".join(name for names in CHANNELS.values() for name in names)
+        advice = f"is no split; the channels are {names}: give it one of these names, or leave it out"
+        raise UnsupportedArgument(f"inputs[{channel!r}]", advice)
+    if split == "test" and not any(name in channels for name in CHANNELS["validation"]):
         return "data.validation"
-    if channel == "test":
-        return "data.test" if any(name in channels for name in _VALIDATION) else "data.validation"
-    raise UnsupportedArgument(f"inputs[{channel!r}]", "the channels are train, validation and test")
+    return f"data.{split}"
 
 
 def _location(value: Input) -> Any:
@@ -60,7 +70,9 @@ def _location(value: Input) -> Any:
     source = config.get("DataSource", {}).get("S3DataSource", {}) if isinstance(config, Mapping) else {}
     if "S3Uri" not in source:
         raise UnsupportedArgument("inputs", f"{value!r} is no URI, no path and no TrainingInput of S3")
-    return str(source["S3Uri"])
+    place = str(source["S3Uri"])
+    end = _ENDS.get(str(config.get("ContentType", "")).partition(";")[0]) if isinstance(config, Mapping) else None
+    return _files(place, end) if end else place
 
 
 def _without_scheme(location: str) -> str:

@@ -1,0 +1,34 @@
+//! `max_train_samples` and its like: the first rows of a split.
+
+use serde_json::json;
+
+use super::Arguments;
+use crate::draft::Draft;
+
+/// Argument and the field whose rows it limits.
+const LIMITS: [(&str, &str); 3] = [
+    ("max_train_samples", "data.train"),
+    ("max_eval_samples", "data.validation"),
+    ("max_predict_samples", "data.test"),
+];
+
+const ROWS: &str = "counts what the script makes of the rows, or rows that it draws; use train.max_steps, or files \
+    with fewer rows, and leave the argument out";
+
+/// Gives the sets of a split a limit, where the script takes the first rows as they are in the files.
+pub(super) fn read(task: &str, arguments: &Arguments, draft: &mut Draft) {
+    let takes_rows =
+        matches!(task, "sequence-classification" | "token-classification" | "seq2seq-lm");
+    for (key, path) in LIMITS {
+        let Some(limit) = arguments.count(key).filter(|limit| *limit > 0) else { continue };
+        match draft.get(path) {
+            _ if !takes_rows => draft.refuse(key, ROWS),
+            Some(_) => {
+                if !draft.change(path, |files| json!([{"path": files, "limit": limit}])) {
+                    draft.note(key, format!("dropped: {path} is given by itself"));
+                }
+            }
+            None => draft.note(key, format!("dropped: there is no {path} that it limits")),
+        }
+    }
+}

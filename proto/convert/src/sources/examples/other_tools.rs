@@ -1,0 +1,75 @@
+//! Commands of tools that have files of settings, or scripts of their own.
+
+use traind_job_file::Tool;
+
+/// Returns what to do instead, for the command of another tool.
+pub(super) fn advice(words: &[String]) -> Option<String> {
+    let names = |wanted: &[&str]| {
+        let name = |word: &String| word.rsplit('/').next().unwrap_or_default().to_owned();
+        words.iter().any(|word| wanted.contains(&name(word).as_str()))
+    };
+    let file = words.iter().rev().find(|word| is_settings(word));
+    let of_file = |tool: &str| {
+        let file = file.map_or("FILE", String::as_str);
+        format!("runs {tool}: convert its file, by `traind convert {file} --output job.yaml`")
+    };
+    Some(match () {
+        () if names(&["axolotl", "axolotl.cli.train", "axolotl.cli.preprocess"]) => {
+            of_file("axolotl")
+        }
+        () if names(&["llamafactory-cli", "llamafactory.launcher"]) => of_file("LLaMA-Factory"),
+        () if names(&["trl", "sft.py", "dpo.py"]) => {
+            format!("runs TRL, whose settings are not converted. {}", its(Tool::Trl))
+        }
+        () if names(&["tune"]) => {
+            format!("runs torchtune, whose settings are not converted. {}", its(Tool::Torchtune))
+        }
+        () if names(&["sbatch", "qsub"]) => {
+            let script = words.iter().skip(1).find(|word| !word.starts_with('-'));
+            let script = script.map_or("SCRIPT", String::as_str);
+            format!("submits a script: convert that, by `traind convert {script} --from command`")
+        }
+        () => return None,
+    })
+}
+
+/// The advice on a tool's files, without the words that say whose they are.
+fn its(tool: Tool) -> String {
+    let advice = tool.advice();
+    let rest =
+        advice.split_once(": ").or_else(|| advice.split_once("; ")).map_or(advice, |(_, it)| it);
+    let mut letters = rest.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+fn is_settings(word: &str) -> bool {
+    [".yaml", ".yml", ".json"].iter().any(|end| word.ends_with(end)) && !word.contains('=')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(command: &str, sentence: Option<&str>) {
+        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        let found = advice(&words);
+        match sentence {
+            Some(sentence) => {
+                assert!(found.as_ref().is_some_and(|it| it.contains(sentence)), "{found:?}")
+            }
+            None => assert_eq!(found, None, "{command}"),
+        }
+    }
+
+    #[test]
+    fn commands_of_other_tools_are_named_with_what_converts() {
+        check("axolotl train a.yml --micro-batch-size 2", Some("`traind convert a.yml "));
+        check("accelerate launch -m axolotl.cli.train b.yaml", Some("axolotl: convert its file"));
+        check("llamafactory-cli train c.yaml", Some("LLaMA-Factory: convert its file"));
+        check("trl sft --model_name_or_path a/b", Some("Put model_name_or_path into"));
+        check("tune run full_finetune --config d.yaml", Some("Begin with"));
+        check("sbatch -N 2 train.slurm", Some("--from command"));
+        check("python run_glue.py --do_train", None);
+    }
+}
