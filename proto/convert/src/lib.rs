@@ -149,7 +149,12 @@ fn describe(error: &serde_saphyr::Error) -> String {
         serde_saphyr::Error::MultipleDocuments { .. } => {
             "has more than one YAML document; convert each by itself".to_owned()
         }
-        _ => format!("is neither YAML nor JSON: {error}"),
+        other => {
+            // The library's own advice is for programs.
+            let text = other.to_string();
+            let line = text.split(", set DuplicateKeyPolicy").next().unwrap_or_default();
+            format!("is neither YAML nor JSON: {}", line.trim_start_matches("error: "))
+        }
     }
 }
 
@@ -177,6 +182,14 @@ fn other_file(settings: &Map<String, Value>) -> Option<&'static str> {
         }
         () if has("zero_optimization") || has("train_micro_batch_size_per_gpu") => {
             "is DeepSpeed's file: convert the command line or the TrainingArguments that name it, or set parallel.fsdp"
+        }
+        () if has("model_name_or_path")
+            && ["task_name", "train_file", "dataset_name", "max_seq_length"]
+                .into_iter()
+                .any(has) =>
+        {
+            "has the arguments of an example script: convert the command line that reads them, such as \
+            `traind convert -- python run_glue.py FILE`"
         }
         () if has("log_history") => {
             "is a Trainer's state; training_args.json or the command line beside it has the settings"

@@ -108,6 +108,8 @@ fn what_is_no_settings_of_a_tool_is_said_so() {
         ("model_type: bert\nhidden_size: 8", "`traind init MODEL DATA`"),
         ("zero_optimization: {stage: 2}", "set parallel.fsdp"),
         ("log_history: []\nmax_steps: 3", "a Trainer's state"),
+        ("model_name_or_path: a/b\ntask_name: sst2\ndo_train: true", "-- python run_glue.py FILE"),
+        ("a: 1\na: 2", "duplicate mapping key: a"),
     ] {
         check_refused(convert(None, yaml, &[]), &[("", sentence)]);
     }

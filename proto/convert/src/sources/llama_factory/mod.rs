@@ -35,6 +35,8 @@ const ADAPTERS: Keys = &[
     ("adapter_name_or_path", "adapter_name_or_path", Kind::Folder),
 ];
 
+const LAUNCHED: &str = "the daemon starts a job's processes";
+const PICTURES: &str = "applies to models that read pictures alone";
 const LOSSES: &str = "the loss is the cross entropy of all targets alike; leave it out";
 
 const TABLE: Table = &[
@@ -104,6 +106,19 @@ const TABLE: Table = &[
     ("asft_alpha", Rule::Dropped("applies to use_asft_loss alone")),
     ("use_eaft_loss", Rule::Refused(LOSSES)),
     ("ray_num_workers", Rule::Field("resources.cores")),
+    ("ray_run_name", Rule::Dropped(LAUNCHED)),
+    ("ray_storage_path", Rule::Dropped(LAUNCHED)),
+    ("resources_per_worker", Rule::Dropped(LAUNCHED)),
+    ("placement_strategy", Rule::Dropped(LAUNCHED)),
+    ("compute_accuracy", Rule::Dropped("evaluations give the accuracy of tokens in any case")),
+    ("infer_backend", Rule::Dropped(GENERATION)),
+    ("freeze_vision_tower", Rule::Dropped(PICTURES)),
+    ("freeze_multi_modal_projector", Rule::Dropped(PICTURES)),
+    ("pissa_init", Rule::Refused("adapters begin as PEFT's usual ones; leave it out")),
+    (
+        "use_muon",
+        Rule::Refused("name the optimizer by optim, of those that train.optim has; leave it out"),
+    ),
     ("use_galore", Rule::Refused("use optim: adafactor, whose state is small")),
     ("use_badam", Rule::Refused("use optim: adafactor, whose state is small")),
     (
