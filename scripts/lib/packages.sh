@@ -105,3 +105,16 @@ make_wheel() {
   python=$(venv_python release)
   "$python" "$PACKAGES_DIR/wheel.py" "$REPOSITORY_DIR" "$1/usr/bin" "$scratch" "manylinux_${GLIBC/./_}_$2" "$3" >&2
 }
+
+# add_checksums FOLDER [KEY]: writes SHA256SUMS of the folder's files, and its signature by an SSH key.
+add_checksums() {
+  local folder=$1 key=${2-} sums
+  rm -f "$folder"/SHA256SUMS{,.sig}
+  sums=$(cd "$folder" && sha256sum -- *)
+  printf '%s\n' "$sums" > "$folder/SHA256SUMS"
+  if [[ -z $key ]]; then
+    say "not signed (--sign KEY)"
+    return
+  fi
+  ssh-keygen -q -Y sign -f "$key" -n traind "$folder/SHA256SUMS"
+}
