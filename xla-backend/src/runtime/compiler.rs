@@ -95,7 +95,7 @@ impl Compiler {
                     self.compile_and_store(program, key)
                 });
                 let kind = self.cores.device(0).kind();
-                let compiled = compiled.map_err(|error| refusals::located(error, program, &kind));
+                let compiled = compiled.map_err(|error| refusals::located(error, program, kind));
                 Ok((compiled?, ExecutableSource::Compiled))
             }
         }
@@ -138,7 +138,7 @@ impl Compiler {
         add(std::env::var("XLA_FLAGS").unwrap_or_default().as_bytes());
         if client.platform_name() == "neuron" {
             let kind = self.cores.device(0).kind();
-            let parts = neuron_toolchain(&kind, |name| std::env::var_os(name));
+            let parts = neuron_toolchain(kind, |name| std::env::var_os(name));
             parts.iter().for_each(|part| add(part));
         }
         Ok(hash.finalize().to_hex().to_string())

@@ -144,9 +144,6 @@ fn cores_of(context: &Context, mesh: Mesh) -> RunResult<LocalCores> {
     if spec.job.resources.platform != Platform::Neuron {
         return open_cores(spec, mesh, &context.hosts, &context.stop);
     }
-    // The compiler leaves files in the current directory.
-    let folder = &context.run_dir;
-    std::env::set_current_dir(folder).map_err(failed("change to", folder))?;
     let traits = neuron_traits::kept(&spec.cache_dir);
     Ok(cores_to_compile_for(&spec.plugin, "neuron", spec.cores.len(), mesh, traits)?)
 }

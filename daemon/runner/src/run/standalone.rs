@@ -53,11 +53,18 @@ pub(crate) fn begin(spec: &mut RunSpec, run_dir: &Path, hosts: &Hosts) -> anyhow
         spec.write(run_dir)?;
     }
     if spec.job.resources.platform == Platform::Neuron {
-        // Its compiler leaves a log and other files in the current directory. All paths are absolute.
-        std::env::set_current_dir(run_dir)
-            .with_context(|| format!("change to {}", run_dir.display()))?;
+        enter(run_dir).with_context(|| format!("change to {}", run_dir.display()))?;
     }
     Ok(())
+}
+
+/// Neuron's compiler, which the plugin starts, leaves a log and other files in the current directory.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the plugin starts the compiler, and all paths are absolute"
+)]
+fn enter(run_dir: &Path) -> std::io::Result<()> {
+    std::env::set_current_dir(run_dir)
 }
 
 fn parse(text: &str, base_dir: &Path) -> anyhow::Result<JobFile> {

@@ -163,6 +163,8 @@ impl Preparation {
             .stderr(Stdio::null())
             .kill_on_drop(true);
         if self.spec.job.resources.platform == Platform::Neuron {
+            // The compiler leaves files in the current directory.
+            command.current_dir(run_dir.unwrap_or(Path::new("/")));
             // The cores belong to the jobs that run.
             command.env_remove("NEURON_RT_VISIBLE_CORES");
             command

@@ -87,7 +87,7 @@ fn load() -> Option<Table> {
 }
 
 /// A flag of another platform ends the process, as XLA does in the real plugin.
-#[allow(clippy::print_stderr, reason = "the text of the real plugin")]
+#[allow(clippy::print_stderr, clippy::disallowed_methods, reason = "as the real plugin does")]
 fn abort_on_unknown_flags() {
     let flags = std::env::var("XLA_FLAGS").unwrap_or_default();
     if flags.contains("--xla_gpu") || flags.contains("--xla_cpu") {
