@@ -6,7 +6,8 @@
 //!                                  Sampler, LengthLadder ──┴─> BatchPlan ──> Collator ──> Prefetcher
 //! ```
 //!
-//! [`ChatTemplate`] turns conversations into text, and [`ImageProcessor`] encoded images into pixels. [`Masking`] hides tokens as rows are collated; [`squad`] turns logits back into answers.
+//! [`ChatTemplate`] turns conversations into text, and [`ImageProcessor`] encoded images into pixels. [`Masking`] hides
+//! tokens as rows are collated; [`squad`] turns logits back into answers.
 //!
 //! Invariants: what the files hold is the only input of a [`TokenizedSet`]; which rows a batch
 //! holds, and which of their tokens are masked, depends on seed, epoch and the global batch,

@@ -1,4 +1,5 @@
-//! Tasks make of rows what transformers and `datasets` make of them. The fixture is written by `scripts/fixtures/loader_tasks.py`.
+//! Tasks make of rows what transformers and `datasets` make of them. The fixture is written by
+//! `scripts/fixtures/loader_tasks.py`.
 
 // A fixture of another shape is a failed test.
 #![allow(clippy::unwrap_used)]

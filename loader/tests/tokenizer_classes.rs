@@ -1,5 +1,5 @@
-//! Token ids equal those of `AutoTokenizer` for each class of transformers that makes its tokenizer anew, under settings
-//! that change what it makes.
+//! Token ids equal those of `AutoTokenizer` for each class of transformers that makes its tokenizer anew, under
+//! settings that change what it makes.
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 

@@ -32,7 +32,8 @@ FAMILIES = {
     "vit": IMAGE_TASKS,
     "deit": IMAGE_TASKS,
 }
-# Tasks that train models of causal-lm as TRL's trainers do, and the families that stand for all in comparisons of meshes.
+# Tasks that train models of causal-lm as TRL's trainers do, and the families that stand for all in comparisons of
+# meshes.
 CHAT_TASKS = {"sft": ["gpt2", "llama"], "dpo": ["gpt2", "llama"]}
 # As peers/features.py prepares the rows for transformers.
 DATA = {

@@ -23,7 +23,8 @@ from both import peers
 import service  # found by both
 import steps
 
-# The cores among which a family can divide the heads of its small model, where one matrix projects queries, keys and values.
+# The cores among which a family can divide the heads of its small model, where one matrix projects queries, keys and
+# values.
 TENSOR_MAX = {"phi3": 2}
 LOSS_LIMIT = 1e-5
 WEIGHTS_LIMIT = 1e-5

@@ -239,8 +239,8 @@ async fn stages_of_other_platforms_exchange_their_values_by_mpi() {
     }
 }
 
-/// Hosts exchange shards in every pass. Each of them has two stages of two cores, whose programs its client runs one at a
-/// time, or four of them have one stage each.
+/// Hosts exchange shards in every pass. Each of them has two stages of two cores, whose programs its client runs one at
+/// a time, or four of them have one stage each.
 #[tokio::test]
 async fn stages_of_several_hosts_share_their_parameters_and_resume_on_any_number() {
     if is_skipped() {

@@ -90,8 +90,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Adds to the cotangent of a node. `recorded` is the first node of the rule that gives `gradient`: an earlier one has
-    /// other readers.
+    /// Adds to the cotangent of a node. `recorded` is the first node of the rule that gives `gradient`: an earlier one
+    /// has other readers.
     fn accumulate(&mut self, id: NodeId, gradient: Tensor, recorded: NodeId) -> Result<()> {
         let slot = &mut self.cotangents[id.index()];
         let sum = slot.take().or_else(|| self.sums.get(&id).cloned());

@@ -49,8 +49,9 @@ use remote::Remote;
 use reporting::{Activity, Journal, Reporter, Stop, print_line};
 use run::Context;
 
-/// The allocator, also of the plugin, whose programs take their buffers from it: its symbols replace those of the C library. It keeps
-/// small blocks apart from large ones, so that buffers of one program fit where those of another were.
+/// The allocator, also of the plugin, whose programs take their buffers from it: its symbols replace those of the C
+/// library. It keeps small blocks apart from large ones, so that buffers of one program fit where those of another
+/// were.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

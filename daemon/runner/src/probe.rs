@@ -1,5 +1,5 @@
-//! `traind-runner probe`: what a plugin and its devices can do, as JSON, without a job. Reads a [`Request`] from standard
-//! input.
+//! `traind-runner probe`: what a plugin and its devices can do, as JSON, without a job. Reads a [`Request`] from
+//! standard input.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};

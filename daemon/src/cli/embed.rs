@@ -15,8 +15,8 @@ const RESULTS: &str = "predictions.parquet";
 
 /// Write the vectors of the texts in a file
 ///
-/// The file is CSV, JSONL, Parquet, Arrow or .txt; each column of texts becomes a column of vectors, in the order of the
-/// rows, in FOLDER/predictions.parquet. Pooling, prompts and length are those of the model folder unless options
+/// The file is CSV, JSONL, Parquet, Arrow or .txt; each column of texts becomes a column of vectors, in the order of
+/// the rows, in FOLDER/predictions.parquet. Pooling, prompts and length are those of the model folder unless options
 /// replace them. The host's cores share the rows.
 #[derive(clap::Args)]
 pub(crate) struct Embed {

@@ -213,8 +213,8 @@ impl Generate {
     }
 }
 
-/// Gives the runner a folder of its own, removed at the end, for the files of Neuron's compiler: it leaves its log and what
-/// it works on in the current directory, and the plugin in that for temporary files.
+/// Gives the runner a folder of its own, removed at the end, for the files of Neuron's compiler: it leaves its log and
+/// what it works on in the current directory, and the plugin in that for temporary files.
 fn compiler_folder(runner: &mut Command) -> anyhow::Result<tempfile::TempDir> {
     let made = tempfile::Builder::new().prefix("traind-generate-").tempdir();
     let folder = made.context("make a folder for the compiler")?;

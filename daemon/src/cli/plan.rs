@@ -30,7 +30,8 @@ pub(crate) struct Plan {
     /// Platform to compare meshes for, which this host need not have: neuron, cuda or cpu
     #[arg(long)]
     platform: Option<String>,
-    /// Device of that platform: trn1, trn1n, inf2, trn2, trn2-lnc1, trn3, trn3-lnc1, h100, h200, a100-80, a100-40 or v100
+    /// Device of that platform: trn1, trn1n, inf2, trn2, trn2-lnc1, trn3, trn3-lnc1, h100, h200, a100-80, a100-40 or
+    /// v100
     #[arg(long)]
     device: Option<String>,
     /// Number of hosts

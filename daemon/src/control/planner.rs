@@ -80,7 +80,7 @@ pub struct Plan {
     /// How the exchange between hosts with CPU cores was predicted.
     #[serde(default)]
     pub network: String,
-    /// What the parallel settings do, if that was asked for.
+    /// The effects of the parallel settings, if that was asked for.
     #[serde(default)]
     pub parallelism: Option<Parallelism>,
     /// Memory of a core, if known.

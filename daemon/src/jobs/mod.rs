@@ -1,6 +1,6 @@
 //! The life of a job: its states, its folders and records, the clusters that may place it, the store,
-//! the scheduler, the supervisor of its runner, and the doctor, which rebuilds a store from the folders, and backups of all
-//! that.
+//! the scheduler, the supervisor of its runner, and the doctor, which rebuilds a store from the folders, and backups of
+//! all that.
 //! Imports `access`, `host` and `settings`.
 
 pub(crate) mod backup;

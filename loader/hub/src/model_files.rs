@@ -22,7 +22,7 @@ pub const TOKENIZER_FILES: &[&str] = &[
     "additional_chat_templates/tool_use.jinja",
 ];
 
-/// What sentence-transformers has beside a model that embeds texts.
+/// Files that sentence-transformers has beside a model that embeds texts.
 const SENTENCE_FILES: [&str; 4] = [
     "modules.json",
     "1_Pooling/config.json",

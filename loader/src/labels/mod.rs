@@ -45,8 +45,8 @@ pub enum LabelKind {
     /// Class ids by a rule that the data define. Ids at and beyond `num_labels`, if it is given,
     /// are refused.
     Infer { num_labels: Option<u32> },
-    /// The same, but where the data have no other names than these, ids are places among them: the
-    /// model that is trained further has these classes.
+    /// Class ids by the rule of `Infer`, but where the data have no other names than these, ids are places among
+    /// them: the model that is trained further has these classes.
     InferNamed { names: Vec<String>, num_labels: Option<u32> },
     /// Class ids by a fixed rule: a `label_map`, or what the training split arrived at.
     Encoder(LabelEncoder),

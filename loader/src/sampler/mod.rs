@@ -105,8 +105,8 @@ impl Sampler {
         Ok(self)
     }
 
-    /// The same sampler, which puts rows with a text in common into different batches as far as there are enough others.
-    /// `texts` has as many numbers for each row, which are equal where texts are. Fails where a row has none.
+    /// The same sampler, which puts rows with a text in common into different batches as far as there are enough
+    /// others. `texts` has as many numbers for each row, which are equal where texts are. Fails where a row has none.
     pub fn without_duplicates(mut self, texts: Arc<[u64]>) -> Result<Self, SamplerError> {
         let (found, rows) = (texts.len(), self.rows());
         if found < rows || !found.is_multiple_of(rows) {

@@ -169,7 +169,7 @@ fn is_job(settings: &Map<String, Value>) -> bool {
         && ["data", "train"].iter().any(|key| settings.get(*key).is_some_and(Value::is_object))
 }
 
-/// What a file is that has no settings of a training, and what to do with it.
+/// Names a file that has no settings of a training, and says what to do with it.
 fn other_file(settings: &Map<String, Value>) -> Option<&'static str> {
     let has = |key: &str| settings.contains_key(key);
     Some(match () {

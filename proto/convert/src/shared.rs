@@ -96,7 +96,7 @@ pub(crate) struct Rules {
     switches: BTreeMap<String, (String, Value)>,
     /// Reason, and the keys that say nothing here.
     dropped: Vec<(String, Vec<String>)>,
-    /// What to use instead, and the keys that cannot be had.
+    /// The replacement, and the keys that cannot be had.
     refused: Vec<(String, Vec<String>)>,
     /// Keys that are read by themselves.
     own: Vec<String>,

@@ -22,7 +22,7 @@ pub const MODEL_CARD: &str = "README.md";
 
 pub(crate) const ADAPTER_CONFIG: &str = "adapter_config.json";
 const ADAPTER_FILES: [&str; 2] = [ADAPTER_CONFIG, "adapter_model.safetensors"];
-/// What sentence-transformers reads beside a model that embeds texts.
+/// Files that sentence-transformers reads beside a model that embeds texts.
 const SENTENCE_FILES: [&str; 4] = [
     "modules.json",
     "1_Pooling/config.json",
@@ -38,7 +38,8 @@ const RESULTS: [&str; 5] = [
     "confusion_matrix.svg",
 ];
 
-/// Returns true for config and weights of a whole model: `config.json`, `model.safetensors`, its shards and their index.
+/// Returns true for config and weights of a whole model: `config.json`, `model.safetensors`, its shards and their
+/// index.
 pub fn is_model(name: &str) -> bool {
     let shard = name.strip_prefix("model-").and_then(|rest| rest.strip_suffix(".safetensors"));
     let is_number = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());

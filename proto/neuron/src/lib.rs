@@ -1,5 +1,5 @@
-//! Public facts about AWS Neuron, as tables: devices and instances, the codes of its compiler and runtime, versions, and
-//! the limits of programs. Daemon, planner, verifier and runner read them here.
+//! Public facts about AWS Neuron, as tables: devices and instances, the codes of its compiler and runtime, versions,
+//! and the limits of programs. Daemon, planner, verifier and runner read them here.
 //!
 //! Sources: the documentation of the Neuron SDK 2.32 (2026-08), the headers of its runtime, its driver's sources, and
 //! reports of users. None of it was tried on a device.

@@ -11,8 +11,8 @@ pub const TOP_K_MAX: u64 = 16_384;
 /// Integers up to this are exact where they are computed in float32.
 pub const ELEMENT_INDEX_EXACT_MAX: u64 = 1 << 24;
 
-/// The port of the root of a job's collectives on one host, to which the number of the job's first core is added, so that
-/// jobs on one host never share one. Above Linux's default range of ephemeral ports.
+/// The port of the root of a job's collectives on one host, to which the number of the job's first core is added, so
+/// that jobs on one host never share one. Above Linux's default range of ephemeral ports.
 pub const ROOT_COMM_PORT: u32 = 61_100;
 /// The number of ports from that one on: one for each core of the largest instance.
 pub const ROOT_COMM_PORTS: u32 = 128;

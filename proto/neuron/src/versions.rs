@@ -34,8 +34,8 @@ impl fmt::Display for Version {
     }
 }
 
-/// The version of the PJRT C API that `traind-pjrt` uses. The plugin compares the sizes of structures, and needs to know
-/// it. Versions 2 of the plugin do not serve it.
+/// The version of the PJRT C API that `traind-pjrt` uses. The plugin compares the sizes of structures, and needs to
+/// know it. Versions 2 of the plugin do not serve it.
 pub const CLIENT_API: Version = Version::new(0, 81);
 
 /// The versions of the PJRT C API that a line of the plugin serves.

@@ -1,5 +1,5 @@
-//! Hosts that hang: the others end with a failure that names them, and the job continues from its checkpoint. A pause of
-//! all hosts is no failure.
+//! Hosts that hang: the others end with a failure that names them, and the job continues from its checkpoint. A pause
+//! of all hosts is no failure.
 
 use std::time::{Duration, Instant};
 

@@ -141,7 +141,7 @@ impl ModelConfig {
         self.sentence_modules = modules;
     }
 
-    /// What follows the last layer of a model that embeds texts.
+    /// The modules behind the last layer of a model that embeds texts.
     pub fn sentence_modules(&self) -> &SentenceModules {
         &self.sentence_modules
     }

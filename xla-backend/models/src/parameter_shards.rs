@@ -1,5 +1,5 @@
-//! Parameters stored in shards over the cores of the `data` axis, of one host or of all (FSDP, which is stage 3 of ZeRO:
-//! Rajbhandari et al., 2020). A core gathers the parameters of a layer while the layer before it
+//! Parameters stored in shards over the cores of the `data` axis, of one host or of all (FSDP, which is stage 3 of
+//! ZeRO: Rajbhandari et al., 2020). A core gathers the parameters of a layer while the layer before it
 //! runs, and again while the backward pass of the layer behind it does. The gradient of a shard is
 //! its part of the sum over these cores.
 

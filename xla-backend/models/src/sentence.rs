@@ -74,7 +74,7 @@ impl PoolingMode {
     }
 }
 
-/// What follows the last layer.
+/// The modules behind the last layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentenceModules {
     /// At least one, whose results are joined.

@@ -25,8 +25,8 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
         Err(Error::NotDifferentiable { op: self.name().to_owned() })
     }
 
-    /// Returns `sum` plus the result for `inputs`, if the operation can add its result to a tensor in place. `sum` has the
-    /// shape of the result, and may have a wider dtype.
+    /// Returns `sum` plus the result for `inputs`, if the operation can add its result to a tensor in place. `sum` has
+    /// the shape of the result, and may have a wider dtype.
     fn add_to(&self, sum: &Tensor, inputs: &[Tensor]) -> Result<Option<Tensor>> {
         let _ = (sum, inputs);
         Ok(None)

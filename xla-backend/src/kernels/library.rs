@@ -2,7 +2,8 @@
 
 use crate::graph::Shape;
 
-/// A call, as lowering writes it. Operands are row-major. Behind its results it has a workspace, which the plugin sizes.
+/// A call, as lowering writes it. Operands are row-major. Behind its results it has a workspace, which the plugin
+/// sizes.
 #[derive(Debug)]
 pub(crate) struct LibraryCall {
     pub(crate) target: &'static str,

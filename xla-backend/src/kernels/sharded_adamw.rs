@@ -1,5 +1,5 @@
-//! The update of parameters of which each core of this process has a copy. The last core that calls updates: a thread for
-//! each core, which reads and writes a shard of all copies.
+//! The update of parameters of which each core of this process has a copy. The last core that calls updates: a thread
+//! for each core, which reads and writes a shard of all copies.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,9 +12,9 @@ use traind_pjrt::{
 
 use super::optimizer::{SCALARS, first, scalars};
 
-/// Parameters, first and second moments, all in place, gradients, factors of decay, the scalars of all, the number of the
-/// core in its group, and that of the group. The cores of a group meet in each of its calls, which the attribute `meeting`
-/// numbers.
+/// Parameters, first and second moments, all in place, gradients, factors of decay, the scalars of all, the number of
+/// the core in its group, and that of the group. The cores of a group meet in each of its calls, which the attribute
+/// `meeting` numbers.
 pub(crate) struct ShardedAdamW {
     meeting: Meeting,
     core: usize,

@@ -145,8 +145,8 @@ impl Compiler {
     }
 }
 
-/// The parts that an executable for NeuronCores of a kind depends on besides the plugin: its compiler is another package,
-/// found by `PATH`. A target that has cores of that kind changes nothing.
+/// The parts that an executable for NeuronCores of a kind depends on besides the plugin: its compiler is another
+/// package, found by `PATH`. A target that has cores of that kind changes nothing.
 fn neuron_toolchain(kind: &str, variable: impl Fn(&str) -> Option<OsString>) -> Vec<Vec<u8>> {
     const VARIABLES: [&str; 2] = ["NEURON_CC_FLAGS", "NEURON_LOGICAL_NC_CONFIG"];
     let bytes = |text: OsString| text.as_encoded_bytes().to_vec();

@@ -1,5 +1,5 @@
-//! Whether results may replace arguments in place. Users of some devices report wrong results, and compilers that refuse
-//! programs which read an argument behind its replacement.
+//! Whether results may replace arguments in place. Users of some devices report wrong results, and compilers that
+//! refuse programs which read an argument behind its replacement.
 
 use traind_pjrt::{Client, ExecuteOptions};
 
@@ -13,8 +13,8 @@ const DIMS: [usize; 2] = [4, 8];
 const RUNS: u32 = 2;
 const FIRST_NUMBER: u32 = 7;
 
-/// Runs a program of the shapes in the reports: it replaces a matrix that it reads again, and a scalar. Its results become
-/// the next run's arguments. An error of the compiler or the device is a no.
+/// Runs a program of the shapes in the reports: it replaces a matrix that it reads again, and a scalar. Its results
+/// become the next run's arguments. An error of the compiler or the device is a no.
 pub(super) fn donation_works(client: &Client) -> Result<bool> {
     let program = program(client)?;
     Ok(run(client, &program).unwrap_or(false))

@@ -1,5 +1,5 @@
-//! Whether a device computes what dropout, masking and initialization depend on: products, sums and comparisons of 32-bit
-//! integers, exactly. Some devices compute integers in float32, exact up to 2²⁴ alone.
+//! Whether a device computes what dropout, masking and initialization depend on: products, sums and comparisons of
+//! 32-bit integers, exactly. Some devices compute integers in float32, exact up to 2²⁴ alone.
 
 use traind_pjrt::{Client, ExecuteOptions};
 

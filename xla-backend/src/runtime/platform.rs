@@ -64,7 +64,8 @@ const CUDA_OFF: [&str; 1] = ["xla_gpu_shard_autotuning"];
 /// resumed run ends with other weights than an uninterrupted one.
 const CUDA_ON: [&str; 1] = ["xla_gpu_exclude_nondeterministic_ops"];
 
-/// Options of a program for the first device of this process. By default, it would be for the first one of all processes.
+/// Options of a program for the first device of this process. By default, it would be for the first one of all
+/// processes.
 pub(super) fn on_first_device(client: &Client) -> CompileOptions {
     let first = client.devices().next().map(|device| device.id());
     CompileOptions::replicas(1).on_devices(first)

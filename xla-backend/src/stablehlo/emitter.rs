@@ -303,8 +303,8 @@ impl Emitter {
         Value::with_parts(results.iter().enumerate().map(part).collect())
     }
 
-    /// A collective across hosts with a result of `shape`. It depends on the one before it in the program, so that all hosts
-    /// make them in the same order, whatever the compiler's: a host that made another call first
+    /// A collective across hosts with a result of `shape`. It depends on the one before it in the program, so that all
+    /// hosts make them in the same order, whatever the compiler's: a host that made another call first
     /// would wait for ever.
     pub(crate) fn exchange_with_hosts(
         &mut self,

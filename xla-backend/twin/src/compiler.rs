@@ -1,4 +1,5 @@
-//! The stand-in for `neuronx-cc`: takes its arguments, checks the program, and writes and prints where the real one does.
+//! The stand-in for `neuronx-cc`: takes its arguments, checks the program, and writes and prints where the real one
+//! does.
 
 use std::fs;
 use std::path::{Path, PathBuf};

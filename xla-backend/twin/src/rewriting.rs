@@ -1,5 +1,5 @@
-//! Changes programs as devices would compute them that differ from CPUs: integers in float32, donation that does not work,
-//! stochastic rounding.
+//! Changes programs as devices would compute them that differ from CPUs: integers in float32, donation that does not
+//! work, stochastic rounding.
 
 use crate::Options;
 use crate::options::Donation;

@@ -80,8 +80,9 @@ impl RunError {
         }
     }
 
-    /// Whether the host's disk or its missing plugin, another host, or the way to a bucket or the hub, is at fault, so that the same run may succeed later. A run that has
-    /// not `begun` may itself need too much space, or write to the wrong place.
+    /// Whether the host's disk or its missing plugin, another host, or the way to a bucket or the hub, is at fault, so
+    /// that the same run may succeed later. A run that has not `begun` may itself need too much space, or write to the
+    /// wrong place.
     pub(crate) fn is_transient(&self, begun: bool) -> bool {
         match self {
             RunError::DiskFull { .. } => begun,

@@ -243,8 +243,8 @@ fn of_device(error: &XlaError) -> &'static str {
     }
 }
 
-/// The reason of an error that Neuron's compiler or runtime explains: a restart helps against some causes alone. `found`:
-/// that of the call that failed.
+/// The reason of an error that Neuron's compiler or runtime explains: a restart helps against some causes alone.
+/// `found`: that of the call that failed.
 pub(super) fn of_neuron(found: &str, cause: Cause) -> &'static str {
     if found == reasons::COMPILE_FAILED {
         return reasons::COMPILE_FAILED;

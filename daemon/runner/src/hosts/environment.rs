@@ -67,8 +67,8 @@ fn defaults(cores: u32, given: impl Fn(&str) -> Option<String>) -> BTreeMap<&'st
     defaults
 }
 
-/// A port for the collectives of this process, of those that administrators reserve: a cluster may run other jobs on this
-/// host.
+/// A port for the collectives of this process, of those that administrators reserve: a cluster may run other jobs on
+/// this host.
 fn free_port() -> u16 {
     let first = std::process::id() % ROOT_COMM_PORTS;
     let ports = (0..ROOT_COMM_PORTS).map(|it| ROOT_COMM_PORT + (first + it) % ROOT_COMM_PORTS);

@@ -94,8 +94,8 @@ fn largest_stage(pipeline: u32, interleave: u32, layers: u32) -> Option<usize> {
     Pipeline::of_layers(layers, stages, interleave).map(|it| it.largest_stage())
 }
 
-/// The state that the cores of the `data` axis may divide, or those of each host alone: in stages at least the optimizer's
-/// state, which costs nothing.
+/// The state that the cores of the `data` axis may divide, or those of each host alone: in stages at least the
+/// optimizer's state, which costs nothing.
 fn shardings(job: &JobFile) -> Vec<Fsdp> {
     let (hosts, has_stages) = (job.data_hosts(), job.parallel.pipeline > 1);
     if job.data_parallel_size() == 1 {

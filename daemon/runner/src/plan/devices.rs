@@ -27,8 +27,8 @@ const HOST_NETWORK: f64 = 1.25e9;
 const MPI_COPIES: f64 = 2.0;
 /// Bytes a second that one thread of MPI moves out of a host's memory to another host: assumed.
 const HOST_MESSAGES: f64 = 1e10;
-/// The share of the rate of copies at which CPU devices move what a ring would send: they read the memory of all others,
-/// and what they write was in no cache.
+/// The share of the rate of copies at which CPU devices move what a ring would send: they read the memory of all
+/// others, and what they write was in no cache.
 const COLLECTIVES_EFFICIENCY: f64 = 0.4;
 /// Seconds that CPU devices wait for each other at a collective if each has a processor.
 const PROCESSOR_LATENCY: f64 = 1e-4;
@@ -52,8 +52,8 @@ pub(super) struct Core {
     pub network: f64,
     /// Seconds until the first byte of a collective between hosts arrives.
     pub network_latency: f64,
-    /// The rate at which stages on different hosts exchange values through the memory of a host, for all of its cores. Absent where cores
-    /// have that memory alone.
+    /// The rate at which stages on different hosts exchange values through the memory of a host, for all of its cores.
+    /// Absent where cores have that memory alone.
     pub host_messages: Option<f64>,
     pub memory_bytes: Option<u64>,
 }
@@ -252,7 +252,8 @@ fn copies_rate(start: &Barrier, bytes: usize) -> f64 {
     2.0 * bytes as f64 * rate(start, || to.copy_from_slice(black_box(&from)))
 }
 
-/// How often a second `run` ends from `begin` on, by the shortest of its times: others may want the processor meanwhile.
+/// How often a second `run` ends from `begin` on, by the shortest of its times: others may want the processor
+/// meanwhile.
 fn rate(begin: &Barrier, mut run: impl FnMut()) -> f64 {
     const TIME: Duration = Duration::from_millis(50);
     run();

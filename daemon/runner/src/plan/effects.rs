@@ -34,7 +34,7 @@ struct Saved {
     saved_gradients_bytes: i64,
     saved_optimizer_bytes: i64,
     saved_activations_bytes: i64,
-    /// What it takes of the host's memory for a core.
+    /// The change of the host's memory for a core.
     host_bytes: i64,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct StagePasses {
     passes: Vec<String>,
 }
 
-/// What the parallel settings of a job do.
+/// The effects of a job's parallel settings.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Effects {
     effects: Vec<Effect>,

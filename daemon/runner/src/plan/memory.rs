@@ -152,7 +152,8 @@ impl Memory {
         bytes_max.is_none_or(|most| self.bytes_per_core <= most)
     }
 
-    /// `variables` last from step to step, some of them in host memory, `temporary` bytes are what the largest program takes besides.
+    /// `variables` last from step to step, some of them in host memory, `temporary` bytes are what the largest program
+    /// takes besides.
     fn new(state: &StateBytes, variables: u64, temporary: u64) -> Memory {
         // Sums of gradients are variables, other gradients live within one program.
         let gradients = match state.gradient_sums {

@@ -1,6 +1,6 @@
-//! The costs of a job's step on a mesh. The prediction is a sum: of the dots at a share of the device's peak, of the update at the rate of
-//! memory, of each collective at the rate of the slowest link that its group needs, and of the time that
-//! stages are idle. Nothing overlaps.
+//! The costs of a job's step on a mesh. The prediction is a sum: of the dots at a share of the device's peak, of the
+//! update at the rate of memory, of each collective at the rate of the slowest link that its group needs, and of the
+//! time that stages are idle. Nothing overlaps.
 
 use serde::Serialize;
 use traind_job_file::{JobFile, Train};

@@ -33,8 +33,8 @@ pub(super) struct Search {
     pub device: String,
     /// Among which the job's cores are divided evenly, unless the job has several itself.
     pub hosts: u32,
-    /// Compare meshes whose layers are divided over hosts too, and whose stages send from device to device, which no job
-    /// can do.
+    /// Compare meshes whose layers are divided over hosts too, and whose stages send from device to device, which no
+    /// job can do.
     #[serde(default)]
     pub across_hosts: bool,
     /// The price of all hosts together.
@@ -226,7 +226,8 @@ fn on_one_host(job: &JobFile) -> JobFile {
     on_hosts(job, job.resources.total_cores())
 }
 
-/// Sorts meshes that fit first, the fastest of them before the others. If nothing fits, what is closest to it comes first.
+/// Sorts meshes that fit first, the fastest of them before the others. If nothing fits, what is closest to it comes
+/// first.
 fn rank(found: &mut [(JobFile, MeshPlan)]) {
     let nothing_fits = found.iter().all(|(_, plan)| !plan.fits);
     found.sort_by(|(_, a), (_, b)| {

@@ -291,8 +291,8 @@ fn gradients_of_positions_are_added_over_all_cores() {
     assert_eq!((sharded.len(), sharded.iter().sum::<u64>()), more, "{sharded:?}");
 }
 
-/// Neuron's compiler accepts at most 12 distinct sets of replica groups, or 16 with a newer runtime, in a program, and no permutation among cores
-/// that are not neighbours.
+/// Neuron's compiler accepts at most 12 distinct sets of replica groups, or 16 with a newer runtime, in a program, and
+/// no permutation among cores that are not neighbours.
 #[test]
 fn a_program_has_few_sets_of_groups_and_permutes_nothing() {
     let job = Recorded::of_job(

@@ -1,4 +1,4 @@
-//! What the parallel settings of a job do, as `traind plan` prints it.
+//! The effects of a job's parallel settings, as `traind plan` prints it.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ fn memory(effect: &v1::PlanEffect) -> Option<String> {
     Some(format!("memory per core {of_core}{on_host}"))
 }
 
-/// What saving `saved` bytes changes.
+/// Describes a change that saves `saved` bytes.
 fn change(saved: i64) -> String {
     let sign = if saved > 0 { '-' } else { '+' };
     format!("{sign}{}", text::bytes(saved.unsigned_abs()))

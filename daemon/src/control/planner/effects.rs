@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// What the parallel settings of a job do.
+/// The effects of a job's parallel settings.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Parallelism {
     pub effects: Vec<Effect>,

@@ -174,7 +174,8 @@ impl Preparation {
     }
 }
 
-/// Kills what a preparation leaves behind, such as compilers, and removes its control group. Its process is killed first.
+/// Kills what a preparation leaves behind, such as compilers, and removes its control group. Its process is killed
+/// first.
 struct RemoveGroup(Tree);
 
 impl Drop for RemoveGroup {

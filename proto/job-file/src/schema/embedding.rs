@@ -78,7 +78,7 @@ spelled! {
     pub enum BatchSampler {
         /// In the order of `train.train_sampling_strategy`.
         BatchSampler = "batch_sampler",
-        /// The same, but rows with a text in common come into different batches as far as there are
+        /// Random order in which rows with a text in common come into different batches as far as there are
         /// enough others, so that no text is a negative of itself.
         NoDuplicates = "no_duplicates",
     }

@@ -109,8 +109,8 @@ fn fives(bytes: &[u8], high: &[u8]) -> impl Iterator<Item = u8> {
     nibbles(bytes).zip(0..).map(move |(low, at)| low | (((high >> at) & 1) as u8) << 4)
 }
 
-/// The field of `bits` bits at `place` of a plane: of each run of `width` bytes first the lowest fields of all, then the
-/// next ones.
+/// The field of `bits` bits at `place` of a plane: of each run of `width` bytes first the lowest fields of all, then
+/// the next ones.
 fn field(plane: &[u8], place: usize, width: usize, bits: usize) -> u8 {
     let per_byte = 8 / bits;
     let run = place / (width * per_byte);

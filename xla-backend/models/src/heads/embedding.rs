@@ -10,7 +10,7 @@ use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
 use crate::sentence::{PoolingMode, SentenceModules};
 use crate::tasks::embedding;
 
-/// What the sum of a mask is at least, so that nothing is divided by 0.
+/// The least sum of a mask, so that nothing is divided by 0.
 const TOKENS_MIN: f64 = 1e-9;
 /// Below every state.
 const LOWEST: f64 = -1e30;

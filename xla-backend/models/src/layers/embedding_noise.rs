@@ -7,8 +7,8 @@ use traind_xla::Tensor;
 use crate::error::Result;
 use crate::model::Forward;
 
-/// Embedded words [B, S, H] of this core's positions with noise up to the pass's magnitude divided by the root of H, or `x`
-/// itself without noise. transformers adds it to the result of a model's input embeddings.
+/// Embedded words [B, S, H] of this core's positions with noise up to the pass's magnitude divided by the root of H, or
+/// `x` itself without noise. transformers adds it to the result of a model's input embeddings.
 pub fn with_noise(cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
     let (Some(magnitude), Some(random)) = (cx.embedding_noise, cx.random_of_positions()?) else {
         return Ok(x.clone());

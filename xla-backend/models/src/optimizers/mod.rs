@@ -96,8 +96,8 @@ pub trait Optimizer: Send + Sync {
     /// makes no difference.
     fn update(&self, at: &Update<'_>) -> Result<Updated>;
 
-    /// Traces the updates of parameters of which each of `holders` has a copy, and a shard of slots and gradient, in one
-    /// operation. `None` where there is none.
+    /// Traces the updates of parameters of which each of `holders` has a copy, and a shard of slots and gradient, in
+    /// one operation. `None` where there is none.
     fn update_copies(
         &self,
         updates: &[Update<'_>],

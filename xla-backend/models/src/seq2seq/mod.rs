@@ -79,7 +79,8 @@ pub(crate) trait Stacks: std::fmt::Debug + Send + Sync {
 
 /// The states that a decoder attends to besides itself.
 pub(crate) struct Source<'a> {
-    /// All positions f32[B S, H], fanned out to the cores that share layers; absent where the keys and values of all layers are cached.
+    /// All positions f32[B S, H], fanned out to the cores that share layers; absent where the keys and values of all
+    /// layers are cached.
     pub states: Option<&'a Tensor>,
     /// The mask of the source's padding.
     pub mask: &'a AttentionMask,

@@ -21,7 +21,7 @@ const WEIGHT: &str = ".weight";
 /// The tokens whose rows are trained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenIndices {
-    /// Those of the input embedding.
+    /// Rows of the input embedding.
     OfEmbedding(Vec<usize>),
     /// By the last part of a module's path.
     OfModules(BTreeMap<String, Vec<usize>>),

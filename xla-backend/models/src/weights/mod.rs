@@ -72,7 +72,7 @@ pub fn load(folder: &Path, model: &dyn Model, seed: u64) -> Result<Loaded> {
     })
 }
 
-/// The same, but parameters that the checkpoint has in another shape are drawn too, as with
+/// Loads them too, but parameters that the checkpoint has in another shape are drawn too, as with
 /// transformers' `ignore_mismatched_sizes`.
 pub fn load_fitting(folder: &Path, model: &dyn Model, seed: u64) -> Result<Loaded> {
     load_by(folder, model, seed, |checkpoint, stored, spec| {

@@ -1,8 +1,8 @@
 //! Attention as cuDNN computes it on GPUs: in one pass over blocks of keys, so that memory never holds the scores.
 //!
 //! XLA's CUDA plugin executes such calls, but writes none: a program has to contain them. They are those of JAX's
-//! `dot_product_attention` (`scripts/fixtures/cudnn_attention.py`). What is around a call here makes masks a bias of the
-//! scores, and statistics the logarithm of the sum of exponentials.
+//! `dot_product_attention` (`scripts/fixtures/cudnn_attention.py`). What is around a call here makes masks a bias of
+//! the scores, and statistics the logarithm of the sum of exponentials.
 //!
 //! B rows, S positions, N heads of queries, K of keys and values, D head size.
 
@@ -29,8 +29,8 @@ const BY_POSITION: [usize; 4] = [3, 1, 2, 0];
 #[derive(Clone, Copy, Debug)]
 struct Fused(Options);
 
-/// Queries, keys, values, logarithms f32[B, N, S], cotangent [B, S, N, D], bias and output [B, S, N, D] give the gradients
-/// of queries [B, N, S, D], keys and values [B, K, S, D].
+/// Queries, keys, values, logarithms f32[B, N, S], cotangent [B, S, N, D], bias and output [B, S, N, D] give the
+/// gradients of queries [B, N, S, D], keys and values [B, K, S, D].
 #[derive(Clone, Copy, Debug)]
 struct FusedGradient(Options);
 

@@ -22,8 +22,8 @@ struct AllReduceHosts {
 }
 
 impl Tensor {
-    /// Combines the tensor element by element with those of the same replica of all `hosts` with the same stages. Values
-    /// in half precision are combined in float32.
+    /// Combines the tensor element by element with those of the same replica of all `hosts` with the same stages.
+    /// Values in half precision are combined in float32.
     pub fn all_reduce_hosts(&self, kind: ReduceKind, hosts: usize) -> Result<Tensor> {
         combine(self, AllReduceHosts { kind, hosts })
     }

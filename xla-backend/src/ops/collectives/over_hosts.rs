@@ -31,8 +31,8 @@ impl Tensor {
         if groups.hosts == 1 { Ok(part) } else { part.reduce_scatter_hosts(kind, groups.hosts) }
     }
 
-    /// The part numbered `number`, a u32 scalar, of the flattened tensor: equal parts of its elements, with zeros behind
-    /// the last.
+    /// The part numbered `number`, a u32 scalar, of the flattened tensor: equal parts of its elements, with zeros
+    /// behind the last.
     pub fn shard(&self, number: &Tensor, groups: &ShardGroups) -> Result<Tensor> {
         let length = self.shape().element_count().div_ceil(groups.parts());
         let start = number.mul_scalar(length as f64)?;

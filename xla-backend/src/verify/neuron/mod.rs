@@ -126,8 +126,8 @@ pub fn check(text: &str, limits: &Limits, origins: &[Origin]) -> Report {
     Report { findings, instructions }
 }
 
-/// Returns the operation and the layer of a program that the error of a compiler is about: by the code if the checks find
-/// it too, else by the operation that the error names, as in "Operation sort is not supported".
+/// Returns the operation and the layer of a program that the error of a compiler is about: by the code if the checks
+/// find it too, else by the operation that the error names, as in "Operation sort is not supported".
 pub fn locate(
     error: &str,
     text: &str,

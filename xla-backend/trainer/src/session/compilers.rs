@@ -1,4 +1,5 @@
-//! The processes of Neuron's compiler, which a plugin starts and waits for. A plugin cannot be asked to give a compile up.
+//! The processes of Neuron's compiler, which a plugin starts and waits for. A plugin cannot be asked to give a compile
+//! up.
 
 use std::fs;
 use std::process;

@@ -25,8 +25,8 @@ pub fn cores_of(client: Client, count: usize, mesh: Mesh) -> Result<LocalCores> 
     Ok(LocalCores::of_host(client, mesh)?.with_traits(traits))
 }
 
-/// The devices of a plugin that compiles for them and does not have them: nothing is tried on them, and they are taken to
-/// have `traits`.
+/// The devices of a plugin that compiles for them and does not have them: nothing is tried on them, and they are taken
+/// to have `traits`.
 pub fn cores_to_compile_for(
     plugin: &Path,
     platform: &str,

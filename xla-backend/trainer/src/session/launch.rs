@@ -50,7 +50,8 @@ impl Launch {
 /// The programs that were launched for an evaluated batch.
 #[derive(Debug)]
 pub struct EvaluationLaunch {
-    /// The programs whose values are fetched, by micro-batch; `None` where the last stage, which has them, is on another host.
+    /// The programs whose values are fetched, by micro-batch; `None` where the last stage, which has them, is on
+    /// another host.
     pub(super) programs: Option<Vec<Pending>>,
     /// The first core of each data shard.
     pub(super) cores: Vec<usize>,

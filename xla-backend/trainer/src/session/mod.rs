@@ -385,8 +385,8 @@ impl Session {
         (hosts * own.0, hosts * own.1)
     }
 
-    /// Replaces the parameters that are saved for evaluation. The optimizer's slots are not replaced, so training must not
-    /// continue.
+    /// Replaces the parameters that are saved for evaluation. The optimizer's slots are not replaced, so training must
+    /// not continue.
     pub fn set_saved_parameters(&mut self, arrays: &[HostArray]) -> Result<()> {
         let places: Vec<usize> = self.saved().collect();
         for (state, device) in self.programs.states.iter().zip(&mut self.devices) {

@@ -71,8 +71,8 @@ impl<C: ProgramCompiler> ProgramQueue<C> {
         ProgramQueue { shared: Arc::new(shared), threads: Vec::new() }
     }
 
-    /// Ends the compilers, which are processes of their own and may take minutes, once the run has to stop and waits for
-    /// one of them, or the queue is dropped.
+    /// Ends the compilers, which are processes of their own and may take minutes, once the run has to stop and waits
+    /// for one of them, or the queue is dropped.
     pub(super) fn end_compilers_on(&mut self, must_stop: MustStop) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name("compilers".to_owned());

@@ -133,8 +133,8 @@ pub struct StartValues {
 }
 
 impl TrainState {
-    /// Declares the variables of a stage with the parameters at `places`. `metrics`: how many each step gives besides its
-    /// loss.
+    /// Declares the variables of a stage with the parameters at `places`. `metrics`: how many each step gives besides
+    /// its loss.
     pub fn declare(
         recorder: &mut Recorder,
         model: &dyn Model,

@@ -137,8 +137,8 @@ impl PipelineOrder {
         self.without_surplus(self.passes(stage, Direction::Forward))
     }
 
-    /// The passes of all stages, `of_stages`, in one order that depends on nothing else. Each follows those that it needs,
-    /// and those before it on its stage.
+    /// The passes of all stages, `of_stages`, in one order that depends on nothing else. Each follows those that it
+    /// needs, and those before it on its stage.
     pub(crate) fn one_order(&self, of_stages: &[Vec<Pass>]) -> Vec<Pass> {
         let last = self.stages * self.chunks_per_stage - 1;
         let mut stages: Vec<_> = of_stages.iter().map(|passes| passes.iter().peekable()).collect();

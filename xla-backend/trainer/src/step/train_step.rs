@@ -224,8 +224,8 @@ impl TrainStep {
         Ok(total)
     }
 
-    /// The sums over the rows of all cores, each in a collective of its own: XLA's compiler for GPUs aborts on one of two
-    /// numbers.
+    /// The sums over the rows of all cores, each in a collective of its own: XLA's compiler for GPUs aborts on one of
+    /// two numbers.
     pub(super) fn totals(&self, sums: &LossSums) -> Result<LossSums> {
         let all_reduce =
             |value: &Tensor| value.all_reduce_over(ReduceKind::Sum, &self.mesh, &[Axis::Data]);

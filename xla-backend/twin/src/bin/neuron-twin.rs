@@ -1,5 +1,5 @@
-//! The twin's programs, by the name under which they are called: `neuronx-cc`, `neuron-ls`, `neuron-monitor`; as itself,
-//! `neuron-twin sysfs DIR` writes a tree like the driver's.
+//! The twin's programs, by the name under which they are called: `neuronx-cc`, `neuron-ls`, `neuron-monitor`; as
+//! itself, `neuron-twin sysfs DIR` writes a tree like the driver's.
 
 use std::path::Path;
 use std::process::ExitCode;

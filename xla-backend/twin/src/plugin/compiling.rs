@@ -1,4 +1,5 @@
-//! Compiling: the compiler's stand-in refuses or accepts a program, and the wrapped plugin gets it as the options change it.
+//! Compiling: the compiler's stand-in refuses or accepts a program, and the wrapped plugin gets it as the options
+//! change it.
 
 use std::ffi::c_void;
 use std::process::Command;

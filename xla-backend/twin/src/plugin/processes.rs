@@ -1,5 +1,5 @@
-//! Several processes, each of which drives some of the cores: how they meet, and whose a device is. Programs over several
-//! processes are compiled, and not executed.
+//! Several processes, each of which drives some of the cores: how they meet, and whose a device is. Programs over
+//! several processes are compiled, and not executed.
 
 use std::ffi::{c_int, c_void};
 use std::io::{self, Read, Write};
@@ -25,7 +25,7 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// Those of the environment for a process with `own` cores: this one alone if the variables are not set.
+    /// The processes of the environment for a process with `own` cores: this one alone if the variables are not set.
     pub(super) fn of_environment(own: usize) -> Result<Processes, String> {
         let [counts, index] = [COUNTS, INDEX].map(|name| std::env::var(name).ok());
         Processes::parse(counts.as_deref(), index.as_deref(), own)

@@ -1,5 +1,5 @@
-//! Failures of plugin, compiler, runtime and host: a job's failure names code, core, meaning and remedy, a restart happens
-//! where it may help, and no core stays held.
+//! Failures of plugin, compiler, runtime and host: a job's failure names code, core, meaning and remedy, a restart
+//! happens where it may help, and no core stays held.
 
 use traind_proto::v1::{Failure, JobState};
 use traind_tests::{Draft, Host};

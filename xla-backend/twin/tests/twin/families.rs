@@ -117,8 +117,8 @@ async fn check(cores: u32, instance: &str, options: &str, jobs: &[(&str, Make)])
     }
 }
 
-/// An encoder that predicts, adapters of a decoder, and a model that writes texts. The others, and other options, are in
-/// the ignored tests below.
+/// An encoder that predicts, adapters of a decoder, and a model that writes texts. The others, and other options, are
+/// in the ignored tests below.
 #[tokio::test]
 async fn a_family_of_each_kind_trains_as_on_cpu_devices() {
     let jobs: [(&str, Make); 3] = [("bert", bert), ("llama", llama_lora), ("t5", t5)];

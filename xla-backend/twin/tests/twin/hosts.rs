@@ -1,5 +1,5 @@
-//! Jobs of several hosts, as far as one machine shows: the environment of their processes, how these meet, whose a device
-//! is, and the program that all of them compile.
+//! Jobs of several hosts, as far as one machine shows: the environment of their processes, how these meet, whose a
+//! device is, and the program that all of them compile.
 
 use std::io::Write;
 use std::net::TcpListener;

@@ -22,7 +22,8 @@ async fn assert_no_core_is_held(host: &Host) {
     assert!(cores.iter().all(|core| core.job_id.is_empty()), "{cores:?}");
 }
 
-/// Shown by `traind cores`, killed with its runner, then drained with the daemon: the bits are those of an undisturbed job.
+/// Shown by `traind cores`, killed with its runner, then drained with the daemon: the bits are those of an undisturbed
+/// job.
 #[tokio::test]
 async fn a_killed_and_drained_job_ends_with_the_same_bits() {
     let mut host = installed::host(1, "trn1.2xlarge", "").await;

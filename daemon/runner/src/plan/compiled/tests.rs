@@ -147,8 +147,8 @@ struct Compiled {
     instructions: Vec<Instruction>,
 }
 
-/// Compiles all programs of a job's training step for `hosts` of eight GPUs, or those of a stage for the hosts that have
-/// it. Returns them with the memory of a core, as estimated and as compiled.
+/// Compiles all programs of a job's training step for `hosts` of eight GPUs, or those of a stage for the hosts that
+/// have it. Returns them with the memory of a core, as estimated and as compiled.
 fn compile(plugin: &Path, job: &JobFile, hosts: usize) -> (Vec<Compiled>, [Memory; 2]) {
     let gpu = GpuTarget::named("h100").unwrap();
     let per_host = (job.resources.total_cores() as usize).div_ceil(hosts);

@@ -110,7 +110,8 @@ fn dividing_positions_sends_the_same_bytes_in_halves() {
         found.iter().filter(|it| it.operation == operation).collect()
     };
     let (scattered, gathered) = (of("reduce_scatter"), of("all_gather"));
-    // In each direction around attention and around the inner layer, and for the embeddings. The head reads whole states.
+    // In each direction around attention and around the inner layer, and for the embeddings. The head reads whole
+    // states.
     assert_eq!([scattered.len(), gathered.len()], [4 * LAYERS + 1, 4 * LAYERS + 2]);
     let halves = scattered.iter().chain(&gathered);
     assert!(halves.clone().all(|it| it.sent_bytes() == (STATES / 2) as f64), "{found:?}");

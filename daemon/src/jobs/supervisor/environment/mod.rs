@@ -130,9 +130,9 @@ const FOR_NETWORK: &[&str] = &[
 /// Hides the startup messages of XLA's libraries.
 const TF_CPP_MIN_LOG_LEVEL: &str = "2";
 
-/// jemalloc's settings for a runner, whose allocator it is. The buffers of each step are in huge pages, so that products
-/// that read a transposed matrix find its pages sooner. They are in one arena, large ones too, so that each program's fit
-/// where another's were, and freed ones are kept, since Linux clears pages before it gives them again.
+/// jemalloc's settings for a runner, whose allocator it is. The buffers of each step are in huge pages, so that
+/// products that read a transposed matrix find its pages sooner. They are in one arena, large ones too, so that each
+/// program's fit where another's were, and freed ones are kept, since Linux clears pages before it gives them again.
 const MALLOC_CONF: &str = "narenas:1,oversize_threshold:0,dirty_decay_ms:-1,thp:always";
 
 /// The plugin is `jax_plugins/xla_cuda13/xla_cuda_plugin.so` in a folder of Python packages, and CUDA's

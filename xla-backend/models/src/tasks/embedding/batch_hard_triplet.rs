@@ -9,7 +9,7 @@ use super::{Distance, EmbeddedTexts, EmbeddingLoss, RowLabels, Similarity};
 use crate::error::Result;
 use crate::model::LossSum;
 
-/// What the peer adds to distances of 0 before it takes their root, which has no gradient there.
+/// The number that the peer adds to distances of 0 before it takes their root, which has no gradient there.
 const ROOT: f64 = 1e-16;
 
 /// Texts with a class, compared with those of all cores and hosts. There is no Manhattan distance.

@@ -7,7 +7,7 @@ use crate::error::Result;
 /// The square below which the length of a vector counts as 0, as in `torch.nn.functional.normalize`. The square root
 /// has no gradient at 0.
 const SQUARE_MIN: f64 = 1e-24;
-/// What `torch.nn.functional.pairwise_distance` adds to differences.
+/// The number that `torch.nn.functional.pairwise_distance` adds to differences.
 const DIFFERENCE: f64 = 1e-6;
 
 /// The similarity of two embeddings, under sentence-transformers' names.

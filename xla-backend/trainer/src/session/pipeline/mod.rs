@@ -112,8 +112,8 @@ impl Session {
         on_threads(stages.collect::<Result<_>>()?, StageRun::run)
     }
 
-    /// The turns of this host's stages, where they launch programs that a client of CPUs runs one at a time and that wait
-    /// for those of other hosts. `of_stages` are the passes of the stages of all hosts.
+    /// The turns of this host's stages, where they launch programs that a client of CPUs runs one at a time and that
+    /// wait for those of other hosts. `of_stages` are the passes of the stages of all hosts.
     fn turns(&self, pipeline_order: &PipelineOrder, of_stages: &[Vec<Pass>]) -> Option<Turns> {
         let reach_hosts = self.programs.states.iter().any(TrainState::passes_reach_hosts);
         if !(reach_hosts && self.is_on_cpus() && self.devices[0].cores().len() > 1) {

@@ -187,8 +187,8 @@ fn launch_parts(
     Ok(launched)
 }
 
-/// Launches the programs of all stages at once, or where they may exchange data with other hosts, of one stage after the
-/// other: a client may run those of several devices one at a time, in the order of their launch, and hosts that
+/// Launches the programs of all stages at once, or where they may exchange data with other hosts, of one stage after
+/// the other: a client may run those of several devices one at a time, in the order of their launch, and hosts that
 /// launched them in different orders would wait for each other.
 fn on_stages<S: Send, T: Send>(
     hosts: usize,

@@ -1,5 +1,5 @@
-//! Small gradients, which cores add in one collective for each layer and one for all else: a collective for each gradient
-//! would take as long as cores wait for each other. One for all layers would be known only after the last one.
+//! Small gradients, which cores add in one collective for each layer and one for all else: a collective for each
+//! gradient would take as long as cores wait for each other. One for all layers would be known only after the last one.
 
 use std::collections::BTreeMap;
 

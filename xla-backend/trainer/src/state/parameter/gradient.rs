@@ -69,7 +69,8 @@ impl Trained<'_, '_> {
 }
 
 impl ParameterState {
-    /// The cores over which the backward pass has summed the gradient. That of a shard is a part of the sum over `data`.
+    /// The cores over which the backward pass has summed the gradient. That of a shard is a part of the sum over
+    /// `data`.
     fn cores_of_gradient(&self, training: &Training) -> Cores {
         match self.distribution.layout().is_shard() {
             true if !training.adds_tensor_cores => Cores::of(training),
@@ -101,7 +102,8 @@ impl<'a> Gradient<'a> {
         Ok(gradients.into_iter().zip(trained).map(|(value, of)| Gradient::of(of, value)).collect())
     }
 
-    /// Records that the gradients of `loss` are added to the step's sums. Returns its gradients with respect to `others`.
+    /// Records that the gradients of `loss` are added to the step's sums. Returns its gradients with respect to
+    /// `others`.
     pub(crate) fn accumulate(
         at: &mut Recording<'_>,
         loss: &Tensor,

@@ -1,5 +1,5 @@
-//! One JSON document, a list of rows or an object with such a list under `data`: SQuAD's files (articles of paragraphs of
-//! questions), which are flattened to a row a question as `datasets` does, or plain rows. It is
+//! One JSON document, a list of rows or an object with such a list under `data`: SQuAD's files (articles of paragraphs
+//! of questions), which are flattened to a row a question as `datasets` does, or plain rows. It is
 //! read from its beginning to its end, and no more of it is in memory than a row or a paragraph.
 
 mod meter;
