@@ -1,6 +1,7 @@
-"""Trains what strangers bring here and in Hugging Face's Trainer, from the same weights and rows, and prints a table: the
-habit, the Trainer's losses and ours, the loss of the evaluation, and the fields of trainer_state.json that differ; for a
-case that traind refuses, the error. Then the habits of `peers/jobs`, with TRL, PEFT and Seq2SeqTrainer, and what they save.
+"""Trains what strangers bring here and in Hugging Face's Trainer, from the same weights and rows, and prints a table:
+the habit, the Trainer's losses and ours, the loss of the evaluation, and the fields of trainer_state.json that differ;
+for a case that traind refuses, the error. Then the habits of `peers/jobs`, with TRL, PEFT and Seq2SeqTrainer, and what
+they save.
 
 Exits with 1 where something differs by more than LIMIT, or a job does not end as expected.
 """

@@ -4,7 +4,8 @@ A case is a folder with a small model, files of rows, `job.json` (what traind is
 logged, or its error) and the peer's output in `theirs`; traind's are `ours.json` and `ours`.
 
 usage: jobs list [KIND...]           names of the habits, or of kinds of random jobs
-       jobs write OUT_DIR NAME...    a habit's, KIND@SEED for a random job, or `real` for the model that the environment names
+       jobs write OUT_DIR NAME...    a habit's, KIND@SEED for a random job, or `real` for the model that
+                                     the environment names
        jobs train OUT_DIR NAME...    trains what `write` wrote, with the weights that traind drew
        jobs check OUT_DIR NAME...    compares, and writes what differs into `differences.json`
 """

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Case:
-    """`job` has the sections of a job file, `files` the contents of its files: rows for `.jsonl` and `.json`, or bytes."""
+    """`job` has the sections of a job file, `files` the contents of its files: rows, or bytes."""
 
     model: dict
     job: dict

@@ -42,7 +42,9 @@ CASES = {
     "drop-last": classes(train={"max_steps": None, "num_train_epochs": 2, "dataloader_drop_last": True}),
     "accumulated-unevenly": judged(**{**ACCUMULATED, "gradient_accumulation_steps": 4}),
     "accumulated-beyond-the-epoch": judged(**{**ACCUMULATED, "gradient_accumulation_steps": 16}),
-    "min-rate": judged(lr_scheduler_type="cosine_with_min_lr", lr_scheduler_kwargs={"min_lr_rate": 0.1}, warmup_steps=1),
+    "min-rate": judged(
+        lr_scheduler_type="cosine_with_min_lr", lr_scheduler_kwargs={"min_lr_rate": 0.1}, warmup_steps=1
+    ),
     "stable-decay": judged(
         lr_scheduler_type="warmup_stable_decay", lr_scheduler_kwargs={"num_decay_steps": 2}, warmup_steps=2, max_steps=6
     ),
@@ -54,31 +56,45 @@ CASES = {
     "padded": classes(data={"max_length": 16, "pad_to_max_length": True}),
     "named-classes": classes(NAMED, evaluated=NAMED[:9]),
     "mapped-classes": classes(
-        NAMED, data={"label_map": {"bad": "no", "fair": "yes", "good": "yes"}}, model={"num_labels": None}, spec={"labels": 2}
+        NAMED,
+        data={"label_map": {"bad": "no", "fair": "yes", "good": "yes"}},
+        model={"num_labels": None},
+        spec={"labels": 2},
     ),
     "several-classes": classes(SEVERAL, evaluated=SEVERAL[:9], model=MANY, spec={"labels": 4}),
     "several-classes-in-integers": classes(
         [{**row, "label": [int(value) for value in row["label"]]} for row in SEVERAL], model=MANY, spec={"labels": 4}
     ),
-    "several-classes-accumulated": classes(SEVERAL, model=MANY, spec={"labels": 4}, train={"gradient_accumulation_steps": 2}),
+    "several-classes-accumulated": classes(
+        SEVERAL, model=MANY, spec={"labels": 4}, train={"gradient_accumulation_steps": 2}
+    ),
     "values": classes(VALUED, evaluated=VALUED[:9], model={"num_labels": 1}, spec={"labels": 1}),
     "values-best": classes(
-        VALUED, evaluated=VALUED[:9], model={"num_labels": 1}, spec={"labels": 1}, train={**BEST, "metric_for_best_model": "mse",
-        "greater_is_better": False},
+        VALUED,
+        evaluated=VALUED[:9],
+        model={"num_labels": 1},
+        spec={"labels": 1},
+        train={**BEST, "metric_for_best_model": "mse", "greater_is_better": False},
     ),
     "values-of-two": classes(
         [{**row, "label": [row["label"], -row["label"]]} for row in VALUED],
-        model={"num_labels": 2, "problem_type": "regression"}, spec={"labels": 2},
+        model={"num_labels": 2, "problem_type": "regression"},
+        spec={"labels": 2},
     ),
-    "other-head": classes(
-        model={"num_labels": 3, "ignore_mismatched_sizes": True}, spec={"labels": 5}
-    ),
+    "other-head": classes(model={"num_labels": 3, "ignore_mismatched_sizes": True}, spec={"labels": 5}),
     "new-head": classes(spec={"without": True}),
     "new-head-of-roberta": classes(family="roberta", spec={"without": True}),
     "new-head-of-llama": classes(family="llama", spec={"without": True}),
-    "new-head-of-words": of("token-classification", texts.tagged(18), "bert", model={"num_labels": 3}, spec={"without": True}),
+    "new-head-of-words": of(
+        "token-classification", texts.tagged(18), "bert", model={"num_labels": 3}, spec={"without": True}
+    ),
     "new-head-of-answers": of(
-        "question-answering", texts.questions(18), "distilbert", data={"max_length": 24, "doc_stride": 4}, spec={"without": True}),
+        "question-answering",
+        texts.questions(18),
+        "distilbert",
+        data={"max_length": 24, "doc_stride": 4},
+        spec={"without": True},
+    ),
     "pairs": classes(texts.pairs(22), data={"text_pair": "pair"}),
     "pairs-cut": classes(texts.pairs(22), data={"text_pair": "pair", "max_length": 10}),
     "pairs-of-roberta": classes(texts.pairs(22), family="roberta", data={"text_pair": "pair", "max_length": 40}),
@@ -88,11 +104,15 @@ CASES = {
     "frozen-embeddings": classes(train={"freeze": ["embeddings", "encoder.layer.0"]}),
     "words": of("token-classification", texts.tagged(18), "roberta", model={"num_labels": 3}),
     "words-with-spaces": of(
-        "token-classification", texts.tagged(18), "roberta", model={"num_labels": 3},
+        "token-classification",
+        texts.tagged(18),
+        "roberta",
+        model={"num_labels": 3},
         spec={"tokenizer": {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True}},
     ),
-    "words-all-tokens": of("token-classification", texts.tagged(18), "bert", model={"num_labels": 3},
-                           data={"label_all_tokens": True}),
+    "words-all-tokens": of(
+        "token-classification", texts.tagged(18), "bert", model={"num_labels": 3}, data={"label_all_tokens": True}
+    ),
     "answers": of("question-answering", texts.questions(18), "bert", data={"max_length": 24, "doc_stride": 4}),
     "masks-line-by-line": of("masked-lm", texts.lines(20), "bert", data={"line_by_line": True, **WHOLE}),
     "masks-in-blocks": of("masked-lm", texts.lines(40), "distilbert", data={"block_size": 8, **WHOLE}),
@@ -103,4 +123,4 @@ CASES = {
         train={"max_steps": None, "num_train_epochs": 3, "save_strategy": "steps", "save_steps": 4}, more={"resume": 8}
     ),
     "resumed-evaluated": classes(evaluated=EVALUATED, train=BEST, more={"resume": 4}),
-}  # fmt: skip
+}

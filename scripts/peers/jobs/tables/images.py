@@ -66,15 +66,21 @@ CASES = {
     "black-and-white": of("1"),
     "webp": of(form="WEBP"),
     "deit": of(family="deit"),
-    "deit-cropped": of(family="deit", processor={"do_center_crop": True, "crop_size": {"height": 32, "width": 32},
-                                                 "size": {"height": 40, "width": 40}}),
+    "deit-cropped": of(
+        family="deit",
+        processor={
+            "do_center_crop": True,
+            "crop_size": {"height": 32, "width": 32},
+            "size": {"height": 40, "width": 40},
+        },
+    ),
     "larger": of(spec={"config": {"image_size": 48}}),
     "accumulated": of(count=11, train=ACCUMULATED),
     "smoothed": of(train={"label_smoothing_factor": 0.1}),
     "lora": of(peft={"method": "lora", "target_modules": ["q_proj"], "modules_to_save": ["classifier"]}),
     "frozen": of(train={"freeze": ["embeddings"]}),
     "evaluated": of(train={"eval_strategy": "epoch", "num_train_epochs": 2, "max_steps": None}, more={}),
-}  # fmt: skip
+}
 for number in range(8):
     CASES["evaluated"].files[f"held/{number}.png"] = image(number + 50)
 CASES["evaluated"].files["validation.jsonl"] = [

@@ -140,16 +140,24 @@ CASES |= {
         classes, "rows.csv", csv(CLASSIFIED, quotechar="'", quoting=1), CLASSIFIED, {"quotechar": "'"}
     ),
     "classes-in-latin": file(
-        classes, "rows.csv", csv(CLASSIFIED).decode().replace("cat", "cät").encode("latin-1"),
-        [{**row, "text": row["text"].replace("cat", "cät")} for row in CLASSIFIED], {"encoding": "latin-1"},
+        classes,
+        "rows.csv",
+        csv(CLASSIFIED).decode().replace("cat", "cät").encode("latin-1"),
+        [{**row, "text": row["text"].replace("cat", "cät")} for row in CLASSIFIED],
+        {"encoding": "latin-1"},
     ),
     "columns-renamed-and-cast": file(
-        classes, "rows.jsonl", json_lines(RENAMED), CLASSIFIED,
+        classes,
+        "rows.jsonl",
+        json_lines(RENAMED),
+        CLASSIFIED,
         {"columns": COLUMNS, "label": "stars", "label_map": {1: "a", 2: "b", 3: "c"}},
     ),
     "several-files": classes(
-        None, files={"a.jsonl": CLASSIFIED[:9], "b.csv": csv(CLASSIFIED[9:])}, data={"train": ["a.jsonl", "b.csv"]},
+        None,
+        files={"a.jsonl": CLASSIFIED[:9], "b.csv": csv(CLASSIFIED[9:])},
+        data={"train": ["a.jsonl", "b.csv"]},
         more=read(CLASSIFIED),
     ),
-}  # fmt: skip
+}
 CASES["columns-renamed-and-cast"].peer = {"label": "label", "label_map": {0: "a", 1: "b", 2: "c"}}
