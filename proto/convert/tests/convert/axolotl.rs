@@ -248,7 +248,13 @@ fn preferences_are_trained_on() {
         ("dpo.beta", "0.2"),
         ("dpo.loss_type", "sigmoid"),
     ];
-    let notes = ["dpo_use_logits_to_keep", "train_on_inputs", "warmup_steps", "logging_steps"];
+    let notes = [
+        "dpo_use_logits_to_keep",
+        "train_on_inputs",
+        "datasets.type",
+        "warmup_steps",
+        "logging_steps",
+    ];
     check(text(Source::Axolotl, PAIRS, &[]), &expect, &notes);
 
     let averaged = PAIRS
@@ -265,6 +271,7 @@ fn preferences_are_trained_on() {
         "dpo_use_logits_to_keep",
         "trl.num_generations",
         "train_on_inputs",
+        "datasets.type",
         "warmup_steps",
         "logging_steps",
     ];
@@ -273,7 +280,13 @@ fn preferences_are_trained_on() {
 
 #[test]
 fn losses_of_preferences_are_read() {
-    let notes = ["dpo_use_logits_to_keep", "train_on_inputs", "warmup_steps", "logging_steps"];
+    let notes = [
+        "dpo_use_logits_to_keep",
+        "train_on_inputs",
+        "datasets.type",
+        "warmup_steps",
+        "logging_steps",
+    ];
     for (settings, expect) in [
         ("rl: dpo\ndpo_norm_loss: true", vec![("dpo.loss_type", "sigmoid_norm")]),
         (
@@ -333,7 +346,13 @@ fn a_split_is_read_as_it_says() {
     let line = "train: [{\"path\":\"org/pairs\",\"split\":\"train_prefs\"}]";
     assert!(converted.job_file.contains(line), "{}", converted.job_file);
     let given = [("data.train", "hf://datasets/org/pairs/train_prefs.parquet")];
-    let notes = ["dpo_use_logits_to_keep", "train_on_inputs", "warmup_steps", "logging_steps"];
+    let notes = [
+        "dpo_use_logits_to_keep",
+        "train_on_inputs",
+        "datasets.type",
+        "warmup_steps",
+        "logging_steps",
+    ];
     check(text(Source::Axolotl, &hub, &given), &[("model.task", "dpo")], &notes);
     let usual = hub.replace("train_prefs", "train");
     let expect = [("data.train", "[\"hf://datasets/org/pairs\"]")];

@@ -163,6 +163,9 @@ pub(super) fn read_columns(
             return settings;
         }
     };
+    if !columns.is_empty() {
+        draft.note(&format!("{key}.type"), ENDS);
+    }
     for (field, path) in columns {
         if let Some(column) = entry.get(*field) {
             draft.set(path, column.clone(), field);
@@ -170,6 +173,9 @@ pub(super) fn read_columns(
     }
     settings
 }
+
+const ENDS: &str = "answers end as the template ends a turn; axolotl leaves out the white space after it, and adds the \
+    end-of-sequence token";
 
 const COMPLETIONS: [(&str, &str); 2] =
     [("field_chosen", "data.chosen"), ("field_rejected", "data.rejected")];
