@@ -22,8 +22,8 @@ import published_rules as rules
 
 import service
 
-# What examples ask for that traind does not do, by lines of their files: weights in fewer bits, other methods than fine-tuning
-# on rows that are there, model families that it lacks, and models that read pictures or sound.
+# What examples ask for that traind does not do, by lines of their files: weights in fewer bits, other methods than
+# fine-tuning on rows that are there, model families that it lacks, and models that read pictures or sound.
 UNSUPPORTED = {
     "quantized weights": [
         r"load_in_[48]bit: *true",

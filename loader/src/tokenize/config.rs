@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
 
 use super::classes::Class;
+use super::settings::Settings;
 use super::{ModelInputs, PaddingSide};
 use crate::{Error, Result};
 
@@ -31,10 +32,6 @@ const MODEL_MAX_LENGTH_LIMIT: f64 = 1e6;
 #[derive(Default, Deserialize)]
 pub(super) struct TokenizerConfig {
     model_max_length: Option<f64>,
-    pad_token: Option<Json>,
-    cls_token: Option<Json>,
-    bos_token: Option<Json>,
-    mask_token: Option<Json>,
     pub(super) truncation_side: Option<String>,
     padding_side: Option<PaddingSide>,
     pad_token_type_id: Option<u8>,
@@ -75,13 +72,6 @@ impl TokenizerConfig {
         }
     }
 
-    pub(super) fn pad_token_id(&self, tokenizer: &Tokenizer, class: Class) -> Option<u32> {
-        let padding = tokenizer.get_padding().map(|padding| padding.pad_id);
-        let usual = class.default_token("pad_token");
-        let usual = usual.as_slice();
-        id(tokenizer, &self.pad_token, usual).or(padding)
-    }
-
     /// The side that padding stands on; `tokenizer.json` says it where the settings do not, and else the class.
     pub(super) fn padding_side(&self, tokenizer: &Tokenizer, class: Class) -> PaddingSide {
         let direction = tokenizer.get_padding().map(|padding| match padding.direction {
@@ -110,16 +100,28 @@ impl TokenizerConfig {
         let token_type_ids = CLASSES_WITH_SEGMENTS.contains(&class);
         ModelInputs { token_type_ids, attention_mask: true, position_ids: false }
     }
+}
 
-    /// The token that stands for "no answer": where there is none, what begins a text.
-    pub(super) fn cls_token_id(&self, tokenizer: &Tokenizer) -> Option<u32> {
-        let cls = id(tokenizer, &self.cls_token, &[]);
-        cls.or_else(|| id(tokenizer, &self.bos_token, &["[CLS]", "<s>"]))
-    }
+/// The padding token: that of the settings, else of the class, else of `tokenizer.json`.
+pub(super) fn pad_token_id(
+    tokenizer: &Tokenizer,
+    class: Class,
+    settings: &Settings,
+) -> Option<u32> {
+    let usual = class.default_token("pad_token");
+    let padding = tokenizer.get_padding().map(|padding| padding.pad_id);
+    let padding = padding.filter(|_| !settings.has("pad_token"));
+    id(tokenizer, settings, "pad_token", usual.as_slice()).or(padding)
+}
 
-    pub(super) fn mask_token_id(&self, tokenizer: &Tokenizer) -> Option<u32> {
-        id(tokenizer, &self.mask_token, &["[MASK]", "<mask>"])
-    }
+/// The token that stands for "no answer": where there is none, what begins a text.
+pub(super) fn cls_token_id(tokenizer: &Tokenizer, settings: &Settings) -> Option<u32> {
+    let cls = id(tokenizer, settings, "cls_token", &[]);
+    cls.or_else(|| id(tokenizer, settings, "bos_token", &["[CLS]", "<s>"]))
+}
+
+pub(super) fn mask_token_id(tokenizer: &Tokenizer, settings: &Settings) -> Option<u32> {
+    id(tokenizer, settings, "mask_token", &["[MASK]", "<mask>"])
 }
 
 /// The content of a JSON file; the default if there is no such file.
@@ -138,11 +140,11 @@ pub(crate) fn token_content(token: &Json) -> Option<String> {
     token.as_str().or_else(|| token.get("content")?.as_str()).map(str::to_owned)
 }
 
-/// The id of a token, or where the settings do not name it, of its usual spellings: settings of
-/// old tokenizers leave out what was their class's default.
-fn id(tokenizer: &Tokenizer, named: &Option<Json>, usual: &[&str]) -> Option<u32> {
-    match named.as_ref().and_then(token_content) {
-        Some(token) => tokenizer.token_to_id(&token),
-        None => usual.iter().find_map(|token| tokenizer.token_to_id(token)),
+/// The id of the special token `name`, or where the settings do not mention it, of its usual spellings:
+/// settings of old tokenizers leave out what was their class's default. Null is no token.
+fn id(tokenizer: &Tokenizer, settings: &Settings, name: &str, usual: &[&str]) -> Option<u32> {
+    match settings.has(name) {
+        true => tokenizer.token_to_id(&settings.token(name)?.content),
+        false => usual.iter().find_map(|token| tokenizer.token_to_id(token)),
     }
 }

@@ -15,7 +15,7 @@ use tokenizers::{
 };
 
 use super::classes::{self, Class, NamedClass};
-use super::config::TokenizerConfig;
+use super::config::{TokenizerConfig, cls_token_id, mask_token_id, pad_token_id};
 use super::decode;
 use super::settings::Settings;
 use super::vocabulary_files::{self, VocabularyFiles};
@@ -99,7 +99,7 @@ impl HuggingFaceTokenizer {
         let has_file = file.ends_with("tokenizer.json");
         let (tokenizer, special_ids) = classes::make(class, content, &settings, &file, has_file)?;
         let max_length = options.max_length.or(config.max_length());
-        let pad_token_id = config.pad_token_id(&tokenizer, class);
+        let pad_token_id = pad_token_id(&tokenizer, class, &settings);
         let padding_side = config.padding_side(&tokenizer, class);
         let pad_token_type_id = config.pad_token_type_id(&tokenizer);
         let post_processor = tokenizer.get_post_processor().cloned();
@@ -109,8 +109,8 @@ impl HuggingFaceTokenizer {
             pad_token_id,
             pad_token_type_id,
             model_inputs: config.model_inputs(&name),
-            cls_token_id: config.cls_token_id(&tokenizer),
-            mask_token_id: config.mask_token_id(&tokenizer),
+            cls_token_id: cls_token_id(&tokenizer, &settings),
+            mask_token_id: mask_token_id(&tokenizer, &settings),
             vocab_size: vocab_size(&tokenizer),
             cleans_up: config.clean_up_tokenization_spaces.unwrap_or(false),
             target_post_processor: None,

@@ -25,6 +25,13 @@ pub(super) struct Settings {
     pub(super) model: ModelSettings,
 }
 
+/// A token as the settings state it. As in Python, a text is not equal to a token with flags.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Stated {
+    pub(super) token: AddedToken,
+    pub(super) is_text: bool,
+}
+
 /// The fields of an added token in a file.
 #[derive(Deserialize)]
 struct TokenFields {
@@ -71,11 +78,15 @@ impl Settings {
 
     /// The special token `name`; a plain text is one without flags.
     pub(super) fn token(&self, name: &str) -> Option<AddedToken> {
+        self.stated_token(name).map(|stated| stated.token)
+    }
+
+    pub(super) fn stated_token(&self, name: &str) -> Option<Stated> {
         special_token(self.keys.get(name)?)
     }
 
     /// Special tokens without a role of their own; `None` where the settings have no such list.
-    pub(super) fn extra_tokens(&self) -> Option<Vec<AddedToken>> {
+    pub(super) fn extra_tokens(&self) -> Option<Vec<Stated>> {
         let (extra, older) =
             (self.keys.get(EXTRA_SPECIAL_TOKENS), self.keys.get("additional_special_tokens"));
         let list = extra.filter(|list| !is_empty(list)).or(older).or(extra)?;
@@ -116,9 +127,9 @@ impl Settings {
 
     /// A token of `added_tokens.json`: a special one only where the settings name it.
     fn legacy_token(&self, token: &str) -> AddedToken {
-        let named = SPECIAL_TOKENS.iter().filter_map(|name| self.token(name));
+        let named = SPECIAL_TOKENS.iter().filter_map(|name| self.stated_token(name));
         let mut special = named.chain(self.extra_tokens().unwrap_or_default());
-        AddedToken::from(token, special.any(|special| special.content == token))
+        AddedToken::from(token, special.any(|special| special.token.content == token))
     }
 }
 
@@ -135,11 +146,14 @@ fn marked_special(mut token: Json) -> Json {
     token
 }
 
-fn special_token(token: &Json) -> Option<AddedToken> {
-    match token {
-        Json::String(content) => Some(AddedToken::from(content.as_str(), true)),
-        _ => added_token(token).or_else(|| Some(AddedToken::from(token_content(token)?, true))),
-    }
+fn special_token(stated: &Json) -> Option<Stated> {
+    let token = match stated {
+        Json::String(content) => AddedToken::from(content.as_str(), true),
+        _ => {
+            added_token(stated).or_else(|| Some(AddedToken::from(token_content(stated)?, true)))?
+        }
+    };
+    Some(Stated { token, is_text: stated.is_string() })
 }
 
 /// A token with the flags of its fields, under `AddedToken`'s defaults.

@@ -37,7 +37,8 @@ pub(super) fn of_class(
             })
         }
         Class::T5 => {
-            let eos = "</s>";
+            let eos = token("eos_token");
+            let eos = eos.as_str();
             template(&[("$A", 0), (eos, 0)], &[("$A", 0), (eos, 0), ("$B", 0), (eos, 0)])
         }
         Class::XlmRoberta => {

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use tokenizers::{AddedToken, Tokenizer};
 
 use super::{Class, languages};
-use crate::tokenize::settings::{SPECIAL_TOKENS, Settings};
+use crate::tokenize::settings::{SPECIAL_TOKENS, Settings, Stated};
 
 const OF_BERT: &[(&str, &str)] = &[
     ("unk_token", "[UNK]"),
@@ -76,21 +76,29 @@ pub(super) fn add(
     let decoder = settings.added_tokens(of_file).map_err(|error| error.to_string())?;
     let known = tokenizer.get_added_tokens_decoder();
     let mut tokens: Vec<AddedToken> = decoder.into_values().collect();
-    let named: Vec<AddedToken> = SPECIAL_TOKENS
+    let named: Vec<Stated> = SPECIAL_TOKENS
         .iter()
         .filter_map(|name| named_token(class, settings, name, &tokens))
         .collect();
     let extra = extra_tokens(class, settings);
-    for token in named.iter().chain(&extra) {
-        let is_listed = tokens.iter().chain(known.values()).any(|it| it.content == token.content);
-        if !is_listed {
-            tokens.push(token.clone());
+    let mut more: Vec<&Stated> = Vec::new();
+    for stated in named.iter().chain(&extra) {
+        let content = &stated.token.content;
+        let is_listed = tokens.iter().chain(known.values()).any(|it| it.content == *content);
+        // Of tokens that are stated twice with different flags, the later one counts.
+        if !is_listed && !more.contains(&stated) {
+            more.push(stated);
         }
     }
-    let is_named = |token: &AddedToken| named.iter().any(|it| it.content == token.content);
+    tokens.extend(more.into_iter().map(|stated| stated.token.clone()));
+    let is_named = |token: &AddedToken| named.iter().any(|it| it.token.content == token.content);
     tokens.iter_mut().for_each(|token| token.special |= is_named(token));
     tokenizer.add_tokens(tokens)?;
-    let all: Vec<String> = named.into_iter().chain(extra).map(|token| token.content).collect();
+    let all = named.into_iter().chain(extra).map(|stated| stated.token.content);
+    let mut all: Vec<String> = all.collect();
+    if class == Class::MBart50 {
+        all.extend(languages::codes(class).map(str::to_owned));
+    }
     if class == Class::Qwen2 {
         tokenizer.add_tokens(all.iter().map(|token| AddedToken::from(token.as_str(), true)))?;
     }
@@ -103,19 +111,19 @@ fn named_token(
     settings: &Settings,
     name: &str,
     added: &[AddedToken],
-) -> Option<AddedToken> {
+) -> Option<Stated> {
     if settings.has(name) {
-        let token = settings.token(name)?;
-        let listed = added.iter().find(|listed| listed.content == token.content);
-        return Some(listed.cloned().unwrap_or(token));
+        let stated = settings.stated_token(name)?;
+        let listed = added.iter().find(|listed| listed.content == stated.token.content);
+        return Some(listed.cloned().map_or(stated, |token| Stated { token, is_text: false }));
     }
     let token = AddedToken::from(class.default_token(name)?, true);
     // A mask takes the space before it.
     let takes_space = name == "mask_token" && matches!(class, Class::MBart | Class::MBart50);
-    Some(AddedToken { lstrip: takes_space, ..token })
+    Some(Stated { token: AddedToken { lstrip: takes_space, ..token }, is_text: !takes_space })
 }
 
-fn extra_tokens(class: Class, settings: &Settings) -> Vec<AddedToken> {
+fn extra_tokens(class: Class, settings: &Settings) -> Vec<Stated> {
     if let Some(tokens) = settings.extra_tokens() {
         return tokens;
     }
@@ -124,5 +132,6 @@ fn extra_tokens(class: Class, settings: &Settings) -> Vec<AddedToken> {
         Class::MBart | Class::MBart50 => languages::codes(class).map(str::to_owned).collect(),
         _ => Vec::new(),
     };
-    names.into_iter().map(|name| AddedToken::from(name, true)).collect()
+    let stated = |name| Stated { token: AddedToken::from(name, true), is_text: true };
+    names.into_iter().map(stated).collect()
 }
