@@ -319,7 +319,7 @@ fn parallel_settings_have_effects() {
         json!({
             "data": 2, "tensor": 2, "sequence_parallel": true, "pipeline": 2, "microbatches": 4,
             "placement": "PDT", "fsdp": "shard_optimizer",
-            "offload": {"activations": true, "optimizer": true},
+            "offload": ["activations", "optimizer"],
         }),
         true,
     );
