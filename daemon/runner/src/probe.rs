@@ -142,5 +142,5 @@ fn donation_words(client: &Client) -> String {
 /// The error of a collective over all devices; `None` if it compiles.
 fn collective_problem(client: &Client, cores: usize) -> Option<String> {
     let options = CompileOptions::replicas(cores);
-    client.compile(&collective(cores), &options).err().map(|error| error.to_string())
+    client.compile(collective(cores), &options).err().map(|error| error.to_string())
 }

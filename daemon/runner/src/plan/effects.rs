@@ -269,7 +269,7 @@ fn placement(job: &JobFile) -> Effect {
         'P' => "pipeline",
         _ => "tensor",
     });
-    let last = axes.clone().last().unwrap_or_default();
+    let last = axes.clone().next_back().unwrap_or_default();
     let axes: Vec<&str> = axes.collect();
     let effect =
         format!("axes in the order {}: neighbouring cores differ along {last}", axes.join(", "));

@@ -310,6 +310,7 @@ fn parallel_settings_have_effects() {
             job,
             bytes_per_core_max: None,
             may_fetch: true,
+            device: String::new(),
             with_effects: true,
             search: None,
         };
