@@ -284,7 +284,7 @@ def encoder(choose):
     count, seed = choose.randint(10, 22), choose.randrange(1000)
     task, make, given = choose.choice(ENCODED)
     if task == "token-classification" and family == "roberta":
-        given = {**given, "spec": {"tokenizer": choose.choice([{}, {"tokenizer_class": "RobertaTokenizer"}])}}
+        given = {**given, "spec": {"tokenizer": {"tokenizer_class": "RobertaTokenizer"}}}
     rows, evaluated = make(count, seed), make(choose.randint(3, 9), seed + 1) if held else None
     spec = {"config": config, **given.get("spec", {})}
     train = arguments(

@@ -44,6 +44,12 @@ pub enum Error {
     )]
     NoSuchModule { field: &'static str, name: String, nearest: Option<String> },
 
+    /// Adapters for an embedding or a norm.
+    #[error(
+        "{field}: {name} is no linear layer and gets no adapters; peft.modules_to_save trains it in full"
+    )]
+    NotLinear { field: &'static str, name: String },
+
     /// Settings that leave no parameter to train.
     #[error("{field}: nothing of the model is left to train")]
     NothingToTrain { field: &'static str },

@@ -143,6 +143,7 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
             failure.field = Some("parallel.tensor".to_owned());
         }
         ModelError::NoSuchModule { field, .. }
+        | ModelError::NotLinear { field, .. }
         | ModelError::NothingToTrain { field }
         | ModelError::TiedModule { field, .. }
         | ModelError::TokenIndices { field, .. } => failure.field = Some((*field).to_owned()),

@@ -205,6 +205,7 @@ fn of_model(error: &ModelError) -> &'static str {
         | ModelError::Indivisible { .. }
         | ModelError::NoTensorParallelism { .. }
         | ModelError::NoSuchModule { .. }
+        | ModelError::NotLinear { .. }
         | ModelError::NothingToTrain { .. }
         | ModelError::TiedModule { .. }
         | ModelError::TokenIndices { .. }

@@ -8,11 +8,12 @@ use super::collected::Collected;
 use crate::error::RunResult;
 use crate::hosts::Hosts;
 use crate::step::{LOSS_DIVISOR, LOSS_SUM, Readout, WEIGHT_SUM, scalar};
-use crate::tasks::{Outputs, RowOutput};
+use crate::tasks::{BatchShare, Outputs, RowOutput};
 
 pub(super) struct Gathering {
     readout: Readout,
     labelled: bool,
+    share: BatchShare,
     collected: Collected<ShardResult>,
 }
 
@@ -32,8 +33,8 @@ struct ShardResult {
 }
 
 impl Gathering {
-    pub(super) fn new(readout: Readout, labelled: bool) -> Gathering {
-        Gathering { readout, labelled, collected: Collected::new() }
+    pub(super) fn new(readout: Readout, labelled: bool, share: BatchShare) -> Gathering {
+        Gathering { readout, labelled, share, collected: Collected::new() }
     }
 
     /// Adds the results of a batch, of which `fetched` has those of each data shard of this host; `None` where another
@@ -68,7 +69,7 @@ impl Gathering {
     /// no result.
     pub(super) fn finish(self, hosts: &Hosts, rows: usize) -> RunResult<Outputs> {
         let (mut outputs, mut in_order) = (Outputs::default(), GatherInOrder::new(rows));
-        let labelled = self.labelled;
+        let (labelled, share) = (self.labelled, self.share);
         self.collected.finish(hosts, |plan, shards| {
             let (mut loss_sum, mut divisor, mut weights, mut correct) = (0.0, 0.0, 0.0, 0.0);
             for (shard, result) in shards.into_iter().enumerate() {
@@ -78,10 +79,11 @@ impl Gathering {
                 weights += result.weight_sum;
                 correct += result.correct_sum;
             }
+            outputs.rows_per_batch = outputs.rows_per_batch.max(plan.rows.len());
             outputs.weight_sum += weights;
             outputs.correct_sum += correct;
             if labelled {
-                outputs.loss.add(loss_sum, divisor, plan.rows.len());
+                outputs.loss.add(loss_sum, divisor, share.of(plan.rows.len()));
                 outputs.accuracy.add(correct, weights);
             }
             Ok(())

@@ -194,7 +194,7 @@ impl Evaluator {
 
     fn logits(&self, session: &mut Session) -> RunResult<Outputs> {
         let readout = self.task.readout();
-        let mut gathering = Gathering::new(readout, self.split.labelled);
+        let mut gathering = Gathering::new(readout, self.split.labelled, self.task.batch_share());
         let batches = self.sampler.run(0, self.sampler.batches_per_epoch() as u64);
         let uploader = session.eval_uploader(self.program());
         let upload = move |host| RunResult::Ok(uploader.upload(host, |_| Ok(Vec::new()))?);

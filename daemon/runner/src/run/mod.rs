@@ -140,7 +140,7 @@ fn execute(context: &Context) -> RunResult<Ended> {
     let mut trainer = trainer(context, &session, &prepared, publication.as_ref())?;
     let done = trainer.progress.steps;
     let rows = TrainRows { sampler: sampler.clone(), collator: collator.clone(), first };
-    let batches = prefetch(&job.train, &session, rows, timetable, done)?;
+    let batches = prefetch(job, &session, rows, timetable, done)?;
     trainer.run(&mut session, batches)?;
     if let Some(checkpoints) = trainer.pauses.checkpoints.take() {
         checkpoints.finish()?;

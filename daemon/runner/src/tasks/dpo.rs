@@ -49,15 +49,11 @@ impl JobTask for Dpo {
         Readout::Preferences
     }
 
-    /// The means of the metrics of all pairs.
+    /// The means of the metrics of batches, which count alike whatever their number of pairs, as TRL
+    /// logs them.
     fn output_metrics(&self, outputs: &Outputs) -> Metrics {
-        let rows = outputs.rows.len().max(1) as f64;
-        let mean = |at: usize| {
-            let values = outputs.rows.iter().filter_map(|row| row.values.get(at));
-            values.map(|value| f64::from(*value)).sum::<f64>() / rows
-        };
         let names = Preference::METRICS.iter().enumerate();
-        names.map(|(at, name)| ((*name).to_owned(), mean(at))).collect()
+        names.map(|(at, name)| ((*name).to_owned(), outputs.mean_of_batches(at))).collect()
     }
 
     fn chat_template(&self) -> RunResult<Option<String>> {

@@ -32,7 +32,7 @@ use crate::output::Predictions;
 use crate::step::Readout;
 
 pub(crate) use embedding::width as embedding_width;
-pub(crate) use outputs::{Outputs, RowOutput, Texts};
+pub(crate) use outputs::{BatchShare, Outputs, RowOutput, Texts};
 pub(crate) use questions::Questions;
 
 /// A task with the settings of one job.
@@ -80,9 +80,14 @@ pub(crate) trait JobTask: Send + Sync {
     }
 
     /// Whether the loss of an evaluation depends on which rows share a batch: as the Trainer's, it is
-    /// the mean of the batches' mean losses, each weighted by its rows.
+    /// the mean of the batches' mean losses, weighted by their [`BatchShare`].
     fn loss_depends_on_batches(&self) -> bool {
         true
+    }
+
+    /// The weight of a batch in the loss of an evaluation.
+    fn batch_share(&self) -> BatchShare {
+        BatchShare::Rows
     }
 
     /// The results that an evaluation step reads back: for labels that are tokens, how many of them

@@ -23,6 +23,8 @@ impl From<RowValues> for RowOutput {
 pub(crate) struct Outputs {
     /// In dataset order.
     pub rows: Vec<RowOutput>,
+    /// The rows of a full batch, on all cores.
+    pub rows_per_batch: usize,
     /// The mean losses of all batches.
     pub loss: LossMean,
     /// The number of labelled rows or tokens; 0 in a split without labels.
@@ -48,7 +50,14 @@ pub(crate) struct Texts {
 impl Outputs {
     /// The loss as the Trainer defines it; `None` without labels.
     pub(crate) fn loss(&self) -> Option<f64> {
-        (self.loss.rows > 0.0).then(|| self.loss.sum / self.loss.rows)
+        (self.loss.weights > 0.0).then(|| self.loss.sum / self.loss.weights)
+    }
+
+    /// The mean of the batches' means of a value of each row, as TRL's trainers log it.
+    pub(crate) fn mean_of_batches(&self, place: usize) -> f64 {
+        let batches = self.rows.chunks(self.rows_per_batch.max(1));
+        let count = batches.len().max(1) as f64;
+        batches.map(|rows| mean(rows, place)).sum::<f64>() / count
     }
 
     /// The values of all rows, concatenated.
@@ -57,21 +66,45 @@ impl Outputs {
     }
 }
 
-/// The mean of the batches' mean losses, each weighted by its rows. Where every row has one label,
-/// it does not depend on the batches.
+fn mean(rows: &[RowOutput], place: usize) -> f64 {
+    let values = rows.iter().filter_map(|row| row.values.get(place));
+    values.map(|value| f64::from(*value)).sum::<f64>() / rows.len() as f64
+}
+
+/// The weight of a batch's mean loss in that of an evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BatchShare {
+    /// By rows, as with the Trainer.
+    Rows,
+    /// The same for all, as with Seq2SeqTrainer, whose last batch counts as a full one.
+    Equal,
+}
+
+impl BatchShare {
+    /// The weight of a batch of `rows`.
+    pub(crate) fn of(self, rows: usize) -> usize {
+        match self {
+            BatchShare::Rows => rows,
+            BatchShare::Equal => 1,
+        }
+    }
+}
+
+/// The mean of the batches' mean losses, each weighted by its [`BatchShare`]. Where every row has one
+/// label and batches count by rows, it does not depend on the batches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LossMean {
     sum: f64,
-    rows: f64,
+    weights: f64,
 }
 
 impl LossMean {
     /// Adds a global batch, the sum of whose losses is divided by `divisor`. A batch without labels,
     /// for which the Trainer's mean is not a number, does not count.
-    pub(crate) fn add(&mut self, loss_sum: f64, divisor: f64, rows: usize) {
+    pub(crate) fn add(&mut self, loss_sum: f64, divisor: f64, weight: usize) {
         if divisor > 0.0 {
-            self.sum += loss_sum * (rows as f64 / divisor);
-            self.rows += rows as f64;
+            self.sum += loss_sum * (weight as f64 / divisor);
+            self.weights += weight as f64;
         }
     }
 }
@@ -108,6 +141,28 @@ mod tests {
             outputs.loss.add(loss_sum, divisor, rows);
         }
         assert_eq!(outputs.loss(), Some((2.0 * 2.0 + 5.0) / 3.0));
+    }
+
+    #[test]
+    fn the_loss_of_seq2seq_is_the_mean_of_batches() {
+        let mean = |share: BatchShare| {
+            let mut outputs = Outputs::default();
+            for (loss_sum, divisor, rows) in [(6.0, 3.0, 2), (5.0, 1.0, 1)] {
+                outputs.loss.add(loss_sum, divisor, share.of(rows));
+            }
+            outputs.loss()
+        };
+        assert_eq!(mean(BatchShare::Equal), Some((2.0 + 5.0) / 2.0));
+        assert_eq!(mean(BatchShare::Rows), Some((2.0 * 2.0 + 5.0) / 3.0));
+    }
+
+    #[test]
+    fn batches_count_alike_in_means_of_values() {
+        let rows =
+            [1.0, 3.0, 8.0].map(|value| RowOutput { values: vec![0.0, value], classes: vec![] });
+        let outputs = Outputs { rows: rows.to_vec(), rows_per_batch: 2, ..Outputs::default() };
+        assert_eq!(outputs.mean_of_batches(1), 5.0);
+        assert_eq!(Outputs::default().mean_of_batches(1), 0.0);
     }
 
     #[test]

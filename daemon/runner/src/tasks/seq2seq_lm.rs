@@ -7,7 +7,7 @@ use traind_job_file::{Data, JobFile};
 use traind_loader::{DecoderStart, TaskSpec, TextColumn};
 use traind_models::ModelConfig;
 
-use super::{JobTask, Outputs, Reading, Scored, Texts, language_model};
+use super::{BatchShare, JobTask, Outputs, Reading, Scored, Texts, language_model};
 use crate::error::RunResult;
 use crate::metrics::{Metrics, bleu, rouge};
 use crate::output::Predictions;
@@ -70,6 +70,10 @@ impl JobTask for Seq2SeqLm {
 
     fn max_target_length(&self) -> Option<u32> {
         Some(self.data.max_target_length)
+    }
+
+    fn batch_share(&self) -> BatchShare {
+        BatchShare::Equal
     }
 
     fn output_metrics(&self, outputs: &Outputs) -> Metrics {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use traind_job_file::Train;
-use traind_loader::{Collator, HostBatch, Prefetched, Prefetcher};
+use traind_job_file::{JobFile, TaskName};
+use traind_loader::{ArrayValues, Collator, HostBatch, Prefetched, Prefetcher};
 use traind_xla::runtime::HostArray;
 
 use super::rows::TrainRows;
@@ -14,6 +14,9 @@ use crate::error::{RunError, RunResult};
 use crate::progress::{BatchPosition, Plateau, StepCounts, Timetable};
 use crate::session::{Session, UploadedBatch, Uploader, trainer_flos};
 use crate::step::StepPrograms;
+
+/// The weights of a batch's rows, 0 in empty slots.
+const SAMPLE_WEIGHTS: &str = "sample_weights";
 
 /// A batch that is ready to be launched.
 #[derive(Debug)]
@@ -31,7 +34,7 @@ pub(crate) struct TrainBatch<B> {
 
 /// Starts to prepare the batches of all steps but the first `done`.
 pub(crate) fn prefetch(
-    train: &Train,
+    job: &JobFile,
     session: &Session,
     rows: TrainRows,
     timetable: &Timetable,
@@ -46,7 +49,8 @@ pub(crate) fn prefetch(
         uploader: session.train_uploader(),
         collator: rows.collator.clone(),
         trainer_elements: session.trainer_elements(),
-        embedding_noise: train.neftune_noise_alpha.filter(|alpha| *alpha > 0.0),
+        embedding_noise: job.train.neftune_noise_alpha.filter(|alpha| *alpha > 0.0),
+        batches_count_alike: job.model.task == TaskName::Dpo,
     };
     let prepare = move |host| preparation.prepare(host);
     let (batches, abandon) = rows.collated(first..end)?;
@@ -79,10 +83,16 @@ struct Preparation {
     trainer_elements: usize,
     /// `neftune_noise_alpha`, if it is above 0.
     embedding_noise: Option<f64>,
+    /// Whether the loss of a step of several batches is the mean of theirs, as TRL's DPOTrainer takes it, and
+    /// not that of their rows.
+    batches_count_alike: bool,
 }
 
 impl Preparation {
-    fn prepare(&self, host: HostBatch) -> RunResult<TrainBatch<UploadedBatch>> {
+    fn prepare(&self, mut host: HostBatch) -> RunResult<TrainBatch<UploadedBatch>> {
+        if self.batches_count_alike {
+            weigh_as_full(&mut host);
+        }
         let plan = &host.scheduled.plan;
         let position = self.timetable.position(host.scheduled.batch);
         let counts = self.counts(&host);
@@ -126,5 +136,64 @@ impl Preparation {
         let flos = trainer_flos(padded as f64, self.trainer_elements);
         let (samples, padded_tokens) = (rows as u64, padded as u64);
         StepCounts { samples, tokens: host.tokens, padded_tokens, flos }
+    }
+}
+
+/// Lets the rows of a batch that is not full weigh as much as those of a full one.
+fn weigh_as_full(host: &mut HostBatch) {
+    let plan = &host.scheduled.plan;
+    let (slots, rows) = (plan.sizes.rows() * plan.cores, plan.rows.len());
+    if rows == 0 || rows == slots {
+        return;
+    }
+    let factor = slots as f32 / rows as f32;
+    for array in host.cores.iter_mut().flat_map(|core| &mut core.arrays) {
+        if let (SAMPLE_WEIGHTS, ArrayValues::F32(weights)) = (array.name, &mut array.values) {
+            weights.iter_mut().for_each(|weight| *weight *= factor);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use traind_loader::{BatchArray, BatchPlan, BatchSizes, CoreBatch, ScheduledBatch};
+
+    use super::*;
+
+    /// A batch of two cores with two slots each.
+    fn batch(rows: u32) -> HostBatch {
+        let sizes = BatchSizes::of_rows(2);
+        let plan = BatchPlan { sizes, rows: (0..rows).collect(), cores: 2 };
+        let cores = (0..2).map(|core| {
+            let filled = |slot: u32| if core * 2 + slot < rows { 1.0 } else { 0.0 };
+            let values = ArrayValues::F32(vec![filled(0), filled(1)]);
+            let array = BatchArray { name: SAMPLE_WEIGHTS, dims: vec![2], values };
+            CoreBatch { sizes, arrays: vec![array], padded_length: 4, spans: vec![0..1, 0..1] }
+        });
+        HostBatch {
+            cores: cores.collect(),
+            scheduled: ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan },
+            shards: 0..2,
+            tokens: 1,
+            decoding: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn a_batch_that_is_not_full_weighs_as_a_full_one() {
+        let check = |rows, expect: [[f32; 2]; 2]| {
+            let mut host = batch(rows);
+            weigh_as_full(&mut host);
+            for (core, expect) in host.cores.iter().zip(expect) {
+                let weights = &core.array(SAMPLE_WEIGHTS).unwrap().values;
+                assert_eq!(*weights, ArrayValues::F32(expect.to_vec()), "{rows} rows");
+            }
+        };
+        check(4, [[1.0, 1.0], [1.0, 1.0]]);
+        check(2, [[2.0, 2.0], [0.0, 0.0]]);
+        check(1, [[4.0, 0.0], [0.0, 0.0]]);
+        check(0, [[0.0, 0.0], [0.0, 0.0]]);
     }
 }

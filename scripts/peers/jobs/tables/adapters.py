@@ -19,7 +19,6 @@ def lora(family="llama", train=None, data=None, model=None, spec=None, refusal="
 CASES = {
     "default": lora(),
     "default-of-gpt2": lora("gpt2"),
-    "default-of-phi3": lora("phi3", refusal="phi3 models have no default"),
     "default-of-qwen3": lora("qwen3"),
     "default-of-gemma": lora("gemma"),
     "default-of-olmo2": lora("olmo2", refusal="olmo2 models have no default"),
@@ -123,7 +122,7 @@ CASES |= {
     "continued-by-expression": continued(refusal="target_modules", target_modules=r".*layers\.0\.mlp\.(up|down)_proj"),
     "continued-gaussian": continued(init_lora_weights="gaussian"),
     "continued-biases-of-adapters": continued(refusal="lora_bias", target_modules=BOTH, lora_bias=True),
-    "continued-tokens": continued(refusal="trainable_token_indices", trainable_token_indices=[5, 6]),
+    "continued-tokens": continued(trainable_token_indices=[5, 6]),
     "continued-layers": continued(
         refusal="layers_pattern", target_modules=BOTH, layers_to_transform=[1], layers_pattern="layers"
     ),

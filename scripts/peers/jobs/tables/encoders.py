@@ -102,7 +102,6 @@ CASES = {
     "dropout-overridden": classes(model={"config_overrides": {"classifier_dropout": 0.0}}),
     "frozen-body": classes(train={"freeze": ["bert"]}),
     "frozen-embeddings": classes(train={"freeze": ["embeddings", "encoder.layer.0"]}),
-    "words": of("token-classification", texts.tagged(18), "roberta", model={"num_labels": 3}),
     "words-with-spaces": of(
         "token-classification",
         texts.tagged(18),

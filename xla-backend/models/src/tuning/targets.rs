@@ -47,7 +47,7 @@ pub(super) fn targets<'a>(
         TargetModules::AllLinear => None,
     };
     let layers = || linear_layers(specs, module_names);
-    check_names(&layers().collect::<Vec<_>>(), named.unwrap_or_default())?;
+    check_names(specs, &layers().collect::<Vec<_>>(), named.unwrap_or_default())?;
     check_layers(&layers().collect::<Vec<_>>(), lora)?;
     let is_target = |target: &Target<'_>| match named {
         Some(names) => names.iter().any(|name| target.is_named(name)),
@@ -79,10 +79,14 @@ fn is_matrix(spec: &ParameterSpec) -> bool {
     matches!(spec.role, Role::Projection | Role::TransposedProjection) && spec.shape.rank() == 2
 }
 
-/// A name without any linear layer is a slip, or an embedding, whose adapters are not supported.
-fn check_names(layers: &[Target<'_>], names: &[String]) -> Result<()> {
+/// Refuses names without any linear layer: a slip, or an embedding, whose adapters are not supported.
+fn check_names(specs: &[ParameterSpec], layers: &[Target<'_>], names: &[String]) -> Result<()> {
     let is_known = |name: &&String| layers.iter().any(|layer| layer.is_named(name));
     let Some(name) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
+    let mut modules = specs.iter().filter_map(|spec| spec.name.strip_suffix(WEIGHT));
+    if modules.any(|module| is_suffix(module, name)) {
+        return Err(Error::NotLinear { field: FIELD, name: name.clone() });
+    }
     let known: BTreeSet<&str> =
         layers.iter().filter_map(|layer| layer.module.rsplit('.').next()).collect();
     let nearest = nearest(name, known);

@@ -279,6 +279,8 @@ fn adapters_that_do_not_fit_are_refused() {
     };
     let message = refused(&|lora| lora.target_modules = named(&["q_proj", "vproj"]));
     assert_eq!(message, "peft.target_modules: the model has no vproj, did you mean v_proj?");
+    let message = refused(&|lora| lora.target_modules = named(&["q_proj", "embed_tokens"]));
+    assert!(message.contains("embed_tokens is no linear layer"), "{message}");
     let message = refused(&|lora| lora.layers_to_transform = Some(vec![0, 2]));
     assert_eq!(message, "peft.layers_to_transform: the model has no 2");
     let message = refused(&|lora| lora.modules_to_save = vec!["embed_token".to_owned()]);
