@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use rematerialize::Rematerialized;
 
 use crate::error::{Error, Result};
-use crate::graph::{Backward, NodeId};
-use crate::tensor::{Tensor, Trace};
+use crate::graph::NodeId;
+use crate::tensor::{Backward, Tensor, Trace};
 
 /// The gradient of the scalar `loss` with respect to each of `wrt`; zeros
 /// where the loss does not depend on it.

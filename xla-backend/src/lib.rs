@@ -1,14 +1,16 @@
 //! The tensor compiler of traind: a traced graph, its gradient, its StableHLO
 //! text, and a lazy device that runs it on every core of a job through PJRT.
 //!
-//! The core is [`graph`], [`tensor`] and [`stablehlo`], which refer to each other
-//! through one trait: a node of a graph holds an operation ([`graph::Op`]), whose
-//! gradient rule is written in tensors, which name nodes, and which lowers itself
-//! with the verbs of an emitter. Below it are [`DType`], [`Shape`] and [`error`].
-//! Above it, each knowing only what stands before it:
+//! From the bottom up, each module imports only those before it:
 //!
+//! - [`DType`], [`Shape`] and [`error`].
 //! - [`mesh`]: named axes over cores and the replica groups they give.
 //! - [`kernels`]: code of our own that programs call on CPU devices.
+//! - [`graph`]: nodes, which know an operation by its shape rule and its use of memory ([`graph::Op`]).
+//! - [`stablehlo`]: the text of a program, which operations write with the verbs of an emitter
+//!   ([`stablehlo::Lower`]).
+//! - [`tensor`]: the handles that models compose. An operation of theirs also has a gradient rule, in tensors
+//!   ([`tensor::Operation`]).
 //! - [`ops`]: one small file per operation (shape rule, gradient rule, lowering).
 //! - [`autodiff`] and [`verify`]: the reverse walk over a graph, and its checks.
 //! - [`analysis`]: the memory and the collectives of a program, by its graph.

@@ -1,14 +1,23 @@
 //! The handle that model code composes. A [`Tensor`] names a node of a trace;
 //! its methods, defined beside their operations in [`crate::ops`], append nodes.
 
+mod operation;
+
 use std::cell::{Ref, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::graph::{DType, Graph, NodeId, Op, Recompute, Shape};
+use crate::graph::{self, DType, NodeId, Recompute, Shape};
 use crate::kernels::Kernels;
+
+pub use operation::{Backward, Operation};
+
+/// The graph of a trace, whose operations have gradient rules and lowerings.
+pub type Graph = graph::Graph<dyn Operation>;
+/// A node of the graph of a trace.
+pub type Node = graph::Node<dyn Operation>;
 
 /// A graph under construction, shared by the tensors that point into it.
 #[derive(Clone, Default, Debug)]
@@ -59,12 +68,12 @@ impl Trace {
     }
 
     /// Appends `op(inputs)`.
-    pub fn apply(&self, op: impl Op, inputs: &[&Tensor]) -> Result<Tensor> {
+    pub fn apply(&self, op: impl Operation, inputs: &[&Tensor]) -> Result<Tensor> {
         self.apply_shared(Arc::new(op), inputs)
     }
 
     /// Appends an operation that already stands elsewhere in a graph.
-    pub fn apply_shared(&self, op: Arc<dyn Op>, inputs: &[&Tensor]) -> Result<Tensor> {
+    pub fn apply_shared(&self, op: Arc<dyn Operation>, inputs: &[&Tensor]) -> Result<Tensor> {
         if inputs.iter().any(|input| !self.owns(input)) {
             return Err(Error::ForeignTensor { op: op.name().to_owned() });
         }
@@ -145,7 +154,7 @@ impl Tensor {
     }
 
     /// Appends `op(self, rest…)`.
-    pub fn apply(&self, op: impl Op, rest: &[&Tensor]) -> Result<Tensor> {
+    pub fn apply(&self, op: impl Operation, rest: &[&Tensor]) -> Result<Tensor> {
         let mut inputs = vec![self];
         inputs.extend(rest);
         self.trace.apply(op, &inputs)

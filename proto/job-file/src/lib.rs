@@ -39,6 +39,7 @@ pub use parse::Parsed;
 pub use run_spec::{PREPARATION_FOLDER, RUN_SPEC_FILE, RunSpec, RunSpecError};
 pub use schema::columns::{CastType, Columns};
 pub use schema::data::{Data, LabelFormat, OnBadLines, PackingStrategy, Quoting};
+pub use schema::data_files::DataFiles;
 pub use schema::data_set::DataSet;
 pub use schema::dpo::{Dpo, DpoDivergence, DpoLoss};
 pub use schema::embedding::{
@@ -66,9 +67,9 @@ pub use training_arguments::{
     Argument, MAPPINGS, Sharding, Treatment, fsdp_of_words, training_argument,
 };
 pub use values::{
-    CHAT_TEMPLATES, DataFiles, DataSetUrl, EarlyStopping, FileSize, InputTokens, LabelMap,
-    LayerNumbers, Mapping, ModelSource, Offload, OneOrMany, OptimArgs, Paths, Quantity, ReportTo,
-    ResumeFrom, ScheduleKwargs, StepsOrRatio, TOKENIZER_DEFAULT, TURN_TEMPLATES, TargetModules,
-    TokenIndices, is_chat_template,
+    CHAT_TEMPLATES, DataSetUrl, EarlyStopping, FileSize, InputTokens, LabelMap, LayerNumbers,
+    Mapping, ModelSource, Offload, OneOrMany, OptimArgs, Paths, Quantity, ReportTo, ResumeFrom,
+    ScheduleKwargs, StepsOrRatio, TOKENIZER_DEFAULT, TURN_TEMPLATES, TargetModules, TokenIndices,
+    is_chat_template,
 };
 pub use violation::{Violation, Warning};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::problems::Problems;
 use crate::schema::JobFile;
-use crate::values::DataFiles;
+use crate::schema::data_files::DataFiles;
 
 /// Refuses what is not supported yet.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {

@@ -96,7 +96,7 @@ impl Chunks {
         let lengths = Lengths { positions, target_positions: positions };
         let layers = self.layers(chunk).start;
         let drawn = (&random, has_noise);
-        untrained_states(&trace, model, (1, lengths), layers, Some(drawn))?;
+        untrained_states(&trace, model, 1, lengths, layers, Some(drawn))?;
         Ok(random.sites())
     }
 
@@ -109,7 +109,7 @@ impl Chunks {
         lengths: Lengths,
         position_shares: usize,
     ) -> Result<Vec<Shape>> {
-        let states = untrained_states(&Trace::new(), model, (rows, lengths), 0, None)?;
+        let states = untrained_states(&Trace::new(), model, rows, lengths, 0, None)?;
         let of_core = |tensor: &Tensor| match tensor.dims() {
             &[tokens, width] => {
                 let positions = (tokens / rows).div_ceil(position_shares);
@@ -126,7 +126,8 @@ impl Chunks {
 fn untrained_states(
     trace: &Trace,
     model: &dyn Model,
-    (rows, lengths): (usize, Lengths),
+    rows: usize,
+    lengths: Lengths,
     layers: usize,
     random: Option<(&Random, bool)>,
 ) -> Result<HiddenStates> {

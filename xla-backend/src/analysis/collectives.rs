@@ -1,9 +1,10 @@
 //! The collectives of a program.
 
 use super::needed;
-use crate::graph::{Graph, Participants};
+use crate::graph::Participants;
 use crate::mesh::{Axis, Mesh};
 use crate::stablehlo::Output;
+use crate::tensor::Graph;
 
 /// A collective operation.
 #[derive(Clone, Debug, PartialEq, Eq)]

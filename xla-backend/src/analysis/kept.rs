@@ -2,8 +2,9 @@
 
 use super::memory::written;
 use super::needed;
-use crate::graph::{Graph, Node, NodeId, ResultStorage};
+use crate::graph::{NodeId, ResultStorage};
 use crate::stablehlo::Output;
+use crate::tensor::{Graph, Node};
 
 /// The values before `boundary` that what is recorded from there on reads to compute `outputs`, as far as they are in
 /// memory of their own: the second program computes again what a compiler would fuse into the operations that read it,

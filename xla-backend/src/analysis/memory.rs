@@ -9,9 +9,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::needed;
 use super::profile::{MemoryProfile, Site};
-use crate::graph::{DType, Graph, Node, NodeId, ResultStorage, Shape};
+use crate::graph::{DType, NodeId, ResultStorage, Shape};
 use crate::kernels::Kernels;
 use crate::stablehlo::Output;
+use crate::tensor::{Graph, Node};
 
 /// Estimated bytes on one core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,8 +7,8 @@ mod memory;
 mod profile;
 mod sent_bytes;
 
-use crate::graph::{Graph, Node};
 use crate::stablehlo::Output;
+use crate::tensor::{Graph, Node};
 
 pub use collectives::Collective;
 pub(crate) use collectives::collectives;

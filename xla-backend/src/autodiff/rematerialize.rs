@@ -19,8 +19,8 @@ use std::collections::{HashMap, HashSet};
 use std::iter;
 
 use crate::error::Result;
-use crate::graph::{DType, Graph, NodeId, Recompute, Scope, ScopeId};
-use crate::tensor::{Tensor, Trace};
+use crate::graph::{DType, NodeId, Recompute, Scope, ScopeId};
+use crate::tensor::{Graph, Tensor, Trace};
 
 /// Each node of a scope, and each of its inputs, as the backward pass reads it.
 type Copies = HashMap<NodeId, Tensor>;

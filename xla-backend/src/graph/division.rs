@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::{Graph, Node, NodeId, Parameter, ParameterInfo, ScopeId};
 
-impl Graph {
+impl<O: ?Sized> Graph<O> {
     /// The nodes before `end` with the parameters among them, and where `values` are: those behind `end` are further
     /// results of nodes before it.
-    pub(crate) fn beginning(&self, end: NodeId, values: &[NodeId]) -> (Graph, Vec<NodeId>) {
+    pub(crate) fn beginning(&self, end: NodeId, values: &[NodeId]) -> (Self, Vec<NodeId>) {
         let mut graph = self.clone();
         graph.nodes.truncate(end.index());
         graph.parameters.retain(|parameter| parameter.node < end);
@@ -25,21 +25,24 @@ impl Graph {
 }
 
 /// A graph that reads parameters in place of some values of another graph.
-pub(crate) struct Continuation {
-    pub graph: Graph,
+pub(crate) struct Continuation<O: ?Sized> {
+    pub graph: Graph<O>,
     /// The parameters of the values, by value.
     read: HashMap<NodeId, NodeId>,
 }
 
-impl Continuation {
+impl<O: ?Sized> Continuation<O>
+where
+    Arc<O>: From<Parameter>,
+{
     /// The rest of `whole`, where each of `values` is a parameter, behind those that `whole` has.
-    pub(crate) fn new(whole: &Graph, values: &[NodeId]) -> Continuation {
+    pub(crate) fn new(whole: &Graph<O>, values: &[NodeId]) -> Self {
         let places = (0..values.len()).map(|place| NodeId(place as u32));
         let read: HashMap<NodeId, NodeId> = values.iter().copied().zip(places).collect();
         let parameter = |(place, value): (usize, &NodeId)| {
             let index = whole.parameters.len() + place;
             let shape = whole.node(*value).shape.clone();
-            let op = Arc::new(Parameter { index, shape: shape.clone() });
+            let op = Arc::from(Parameter { index, shape: shape.clone() });
             Node { op, inputs: Vec::new(), shape, scope: ScopeId::default() }
         };
         let nodes = values.iter().enumerate().map(parameter).collect();
@@ -57,14 +60,14 @@ impl Continuation {
         self.read.get(&id).copied().unwrap_or_else(behind)
     }
 
-    fn add_nodes(&mut self, whole: &Graph) {
+    fn add_nodes(&mut self, whole: &Graph<O>) {
         for (_, node) in whole.nodes() {
             let inputs = node.inputs.iter().map(|input| self.node(*input)).collect();
             self.graph.nodes.push(Node { inputs, ..node.clone() });
         }
     }
 
-    fn add_parameters(&mut self, whole: &Graph, values: &[NodeId]) {
+    fn add_parameters(&mut self, whole: &Graph<O>, values: &[NodeId]) {
         let own = whole.parameters.iter().map(|it| (it.name.clone(), it.node));
         let kept = values.iter().enumerate().map(|(place, id)| (format!("kept.{place}"), *id));
         let parameters = own.chain(kept);

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use division::Continuation;
-pub use op::{Backward, Op, Participants, Problem, ResultStorage};
+pub use op::{Op, Participants, Problem, ResultStorage};
 pub use parameter::Parameter;
 
 pub use crate::dtype::DType;
@@ -34,13 +34,20 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// One operation applied to earlier nodes.
-#[derive(Clone, Debug)]
-pub struct Node {
-    pub op: Arc<dyn Op>,
+/// One operation applied to earlier nodes. `O` is the interface of operations above [`Op`] that the graph's user needs.
+#[derive(Debug)]
+pub struct Node<O: ?Sized> {
+    pub op: Arc<O>,
     pub inputs: Vec<NodeId>,
     pub shape: Shape,
     pub scope: ScopeId,
+}
+
+impl<O: ?Sized> Clone for Node<O> {
+    fn clone(&self) -> Self {
+        let Node { op, inputs, shape, scope } = self;
+        Node { op: Arc::clone(op), inputs: inputs.clone(), shape: shape.clone(), scope: *scope }
+    }
 }
 
 /// The index of a scope in its graph; 0 is the root.
@@ -73,15 +80,27 @@ pub struct ParameterInfo {
     pub node: NodeId,
 }
 
-#[derive(Clone, Debug)]
-pub struct Graph {
-    nodes: Vec<Node>,
+/// The nodes of a program with its parameters and scopes. [`tensor::Graph`](crate::tensor::Graph) is that of a trace.
+#[derive(Debug)]
+pub struct Graph<O: ?Sized> {
+    nodes: Vec<Node<O>>,
     parameters: Vec<ParameterInfo>,
     scopes: Vec<Scope>,
     current_scope: ScopeId,
 }
 
-impl Default for Graph {
+impl<O: ?Sized> Clone for Graph<O> {
+    fn clone(&self) -> Self {
+        Graph {
+            nodes: self.nodes.clone(),
+            parameters: self.parameters.clone(),
+            scopes: self.scopes.clone(),
+            current_scope: self.current_scope,
+        }
+    }
+}
+
+impl<O: ?Sized> Default for Graph<O> {
     fn default() -> Self {
         let (parent, recompute) = (ScopeId::default(), Recompute::Nothing);
         let root = Scope { name: String::new(), parent, recompute };
@@ -94,9 +113,9 @@ impl Default for Graph {
     }
 }
 
-impl Graph {
+impl<O: Op + ?Sized> Graph<O> {
     /// Appends `op(inputs)` after inferring its shape.
-    pub fn add(&mut self, op: Arc<dyn Op>, inputs: Vec<NodeId>) -> Result<NodeId> {
+    pub fn add(&mut self, op: Arc<O>, inputs: Vec<NodeId>) -> Result<NodeId> {
         let shapes: Vec<Shape> = inputs.iter().map(|&id| self.node(id).shape.clone()).collect();
         let shape = op.infer(&shapes).map_err(|problem| Error::Shape {
             op: op.name().to_owned(),
@@ -109,20 +128,24 @@ impl Graph {
     }
 
     /// Appends a program parameter; its position is its argument number.
-    pub fn add_parameter(&mut self, name: &str, shape: Shape) -> Result<NodeId> {
+    pub fn add_parameter(&mut self, name: &str, shape: Shape) -> Result<NodeId>
+    where
+        Arc<O>: From<Parameter>,
+    {
         let index = self.parameters.len();
-        let op = Arc::new(Parameter { index, shape });
-        let node = self.add(op, Vec::new())?;
+        let node = self.add(Parameter { index, shape }.into(), Vec::new())?;
         self.parameters.push(ParameterInfo { name: name.to_owned(), node });
         Ok(node)
     }
+}
 
-    pub fn node(&self, id: NodeId) -> &Node {
+impl<O: ?Sized> Graph<O> {
+    pub fn node(&self, id: NodeId) -> &Node<O> {
         &self.nodes[id.index()]
     }
 
     /// All nodes, operands before their users.
-    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node<O>)> {
         self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i as u32), node))
     }
 

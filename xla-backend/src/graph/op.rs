@@ -1,39 +1,20 @@
-//! The interface between a graph and its operations. The operations themselves are in
-//! [`crate::ops`].
+//! The interface between a graph and its operations: all that a graph and its analyses know of an operation. Its
+//! lowering is a [`Lower`](crate::stablehlo::Lower), its gradient rule an [`Operation`](crate::tensor::Operation).
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
 use crate::kernels::Kernels;
 use crate::shape::Shape;
-use crate::stablehlo::{Emitter, Value};
-use crate::tensor::Tensor;
 
-/// An operation: its shape rule, gradient rule and lowering. `Debug` prints its name and its
-/// attributes, and two operations that print alike are alike.
+/// An operation as a graph holds it: its name, its shape rule and its use of memory and cores. `Debug` prints its name
+/// and its attributes, and two operations that print alike are alike.
 pub trait Op: fmt::Debug + Send + Sync + 'static {
     /// The name in messages: StableHLO's where the operation is one of its own.
     fn name(&self) -> &'static str;
 
     /// The shape of the result, or what is wrong with the inputs.
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem>;
-
-    /// The cotangent of each input, or `None` where none flows.
-    fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let _ = at;
-        Err(Error::NotDifferentiable { op: self.name().to_owned() })
-    }
-
-    /// Returns `sum` plus the result for `inputs`, if the operation can add its result to a tensor in place. `sum` has
-    /// the shape of the result, and may have a wider dtype.
-    fn add_to(&self, sum: &Tensor, inputs: &[Tensor]) -> Result<Option<Tensor>> {
-        let _ = (sum, inputs);
-        Ok(None)
-    }
-
-    /// Writes the operation as StableHLO and returns the value of its result.
-    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value;
 
     /// The storage of the result, for a plan of memory.
     fn storage(&self) -> ResultStorage;
@@ -129,14 +110,6 @@ impl Participants {
             Participants::Hosts(_) => vec![0],
         }
     }
-}
-
-/// The arguments of a gradient rule: a node's operands, its result and the cotangent of that.
-#[derive(Debug)]
-pub struct Backward<'a> {
-    pub inputs: &'a [Tensor],
-    pub output: &'a Tensor,
-    pub cotangent: &'a Tensor,
 }
 
 /// Why a shape rule refuses its inputs; the graph adds operation and shapes.

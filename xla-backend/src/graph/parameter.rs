@@ -1,10 +1,7 @@
 //! A program parameter: the current value of a variable, or an input.
 
-use super::{Backward, Op, Problem, ResultStorage};
-use crate::error::Result;
+use super::{Op, Problem, ResultStorage};
 use crate::shape::Shape;
-use crate::stablehlo::{Emitter, Value};
-use crate::tensor::Tensor;
 
 #[derive(Debug)]
 pub struct Parameter {
@@ -23,15 +20,6 @@ impl Op for Parameter {
 
     fn infer(&self, _inputs: &[Shape]) -> Result<Shape, Problem> {
         Ok(self.shape.clone())
-    }
-
-    fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        Ok(Vec::new())
-    }
-
-    /// Unused: lowering puts the argument in its place.
-    fn lower(&self, _emitter: &mut Emitter, _inputs: &[Value], result: &Shape) -> Value {
-        Value::named(format!("%arg{}", self.index), result.clone())
     }
 
     fn parameter_index(&self) -> Option<usize> {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::Graph;
+use super::{Graph, Op};
 
 /// One line a node: id, shape, operation with its attributes, operands.
-pub fn print(graph: &Graph) -> String {
+pub fn print<O: Op + ?Sized>(graph: &Graph<O>) -> String {
     let mut text = String::new();
     for (id, node) in graph.nodes() {
         let operands: Vec<String> = node.inputs.iter().map(|i| i.to_string()).collect();

@@ -13,7 +13,8 @@ struct AddProduct;
 
 impl Tensor {
     /// Returns the sum with `addend`, which nothing else reads. If the operation that computes `addend` can
-    /// [add its result](super::Op::add_to) to a tensor, it adds it to this one, so that `addend` is never in memory.
+    /// [add its result](super::Operation::add_to) to a tensor, it adds it to this one, so that `addend` is never in
+    /// memory.
     pub(crate) fn accumulated(&self, addend: &Tensor) -> Result<Tensor> {
         match addend.added_in_place(self)? {
             Some(sum) => Ok(sum),
@@ -21,7 +22,8 @@ impl Tensor {
         }
     }
 
-    /// Returns `sum` plus this tensor, if the operation that computes it can [add its result](super::Op::add_to).
+    /// Returns `sum` plus this tensor, if the operation that computes it can [add its
+    /// result](super::Operation::add_to).
     pub(super) fn added_in_place(&self, sum: &Tensor) -> Result<Option<Tensor>> {
         let node = self.trace().graph().node(self.node()).clone();
         let inputs: Vec<Tensor> = node.inputs.iter().map(|id| self.trace().tensor(*id)).collect();

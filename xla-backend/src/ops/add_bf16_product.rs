@@ -3,7 +3,7 @@
 
 use super::bf16_product::Bf16Product;
 use super::composite::Composite;
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::kernels::KernelUse;

@@ -1,7 +1,7 @@
 //! Operations that change no value: a border for gradients, and borders that
 //! the compiler's optimizations do not cross.
 
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -77,11 +77,15 @@ impl Op for StopGradient {
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         first(inputs)
     }
+}
 
+impl Operation for StopGradient {
     fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![None])
     }
+}
 
+impl Lower for StopGradient {
     fn lower(&self, _emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
         inputs[0].clone()
     }
@@ -99,13 +103,17 @@ impl Op for OptimizationBarrier {
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         first(inputs)
     }
+}
 
+impl Operation for OptimizationBarrier {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let mut gradients = vec![None; at.inputs.len()];
         gradients[0] = Some(at.cotangent.clone());
         Ok(gradients)
     }
+}
 
+impl Lower for OptimizationBarrier {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
         emitter.optimization_barrier(inputs)
     }
@@ -127,11 +135,15 @@ impl Op for Withhold {
         }
         Ok(value.clone())
     }
+}
 
+impl Operation for Withhold {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![Some(at.cotangent.clone()), None])
     }
+}
 
+impl Lower for Withhold {
     /// A choice, which compilers do not look through as they do through barriers.
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let [value, never] = [0, 1].map(|input| inputs[input].name().to_owned());

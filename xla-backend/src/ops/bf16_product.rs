@@ -4,7 +4,7 @@
 //!
 //! M rows and N columns of the result, K depth.
 
-use super::{Backward, Op, Problem, ResultStorage};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::kernels::attributes::flag;
@@ -124,7 +124,9 @@ impl Op for Bf16Product {
         }
         Ok(lhs.with_dims([rows, columns]))
     }
+}
 
+impl Operation for Bf16Product {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let (lhs, rhs, cotangent) = (&at.inputs[0], &at.inputs[1], at.cotangent);
         let product =
@@ -152,7 +154,9 @@ impl Op for Bf16Product {
             _ => Ok(None),
         }
     }
+}
 
+impl Lower for Bf16Product {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         if !emitter.calls_kernels() || result.dtype != DType::F32 {
             return self.lower_plainly(emitter, inputs, result);

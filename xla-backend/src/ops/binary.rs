@@ -1,7 +1,7 @@
 //! Arithmetic and bitwise operations on two operands, broadcast together.
 
 use super::broadcast::broadcast_together;
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -122,7 +122,9 @@ impl Op for Binary {
         }
         Ok(a.clone())
     }
+}
 
+impl Operation for Binary {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let (a, b, d) = (&at.inputs[0], &at.inputs[1], at.cotangent);
         let (to_a, to_b) = match self {
@@ -138,7 +140,9 @@ impl Op for Binary {
         };
         Ok(vec![Some(to_a), Some(to_b)])
     }
+}
 
+impl Lower for Binary {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
         match emitter.by_parts(self.name(), inputs) {
             Some(value) => value,

@@ -1,6 +1,6 @@
 //! Repeating a tensor along axes, and NumPy's rule for two operands.
 
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::{Error, Result};
 use crate::graph::{Dims, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -84,7 +84,9 @@ impl Op for BroadcastInDim {
         }
         Ok(x.with_dims(self.dims.clone()))
     }
+}
 
+impl Operation for BroadcastInDim {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let x = &at.inputs[0];
         let axes: Vec<usize> = (0..self.dims.len())
@@ -95,7 +97,9 @@ impl Op for BroadcastInDim {
             .collect();
         Ok(vec![Some(at.cotangent.sum(&axes)?.reshape(x.dims())?)])
     }
+}
 
+impl Lower for BroadcastInDim {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         emitter.broadcast(&inputs[0], &self.axes, result)
     }

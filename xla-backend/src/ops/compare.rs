@@ -1,7 +1,7 @@
 //! Comparisons, which give pred.
 
 use super::broadcast::broadcast_together;
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -73,11 +73,15 @@ impl Op for Compare {
         }
         Ok(a.with_dtype(DType::Pred))
     }
+}
 
+impl Operation for Compare {
     fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![None, None])
     }
+}
 
+impl Lower for Compare {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         if let Some(value) = emitter.compared_by_parts(self.direction(), inputs) {
             return value;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Backward, Op, Participants, Problem, ResultStorage};
+use super::{Backward, Lower, Op, Operation, Participants, Problem, ResultStorage};
 use crate::error::{Error, Result};
 use crate::graph::{NodeId, Shape};
 use crate::kernels::{KernelUse, Kernels, LibraryCall};
@@ -124,11 +124,15 @@ impl<C: Composite> Op for C {
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         Composite::infer(self, inputs)
     }
+}
 
+impl<C: Composite> Operation for C {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Composite::gradient(self, at)
     }
+}
 
+impl<C: Composite> Lower for C {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
         let shapes: Vec<Shape> = inputs.iter().map(|input| input.shape.clone()).collect();
         if emitter.kernels() == Kernels::CudnnAttention

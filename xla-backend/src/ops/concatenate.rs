@@ -1,6 +1,6 @@
 //! Joining tensors end to end.
 
-use super::{Backward, Op, Problem, ResultStorage, check_axis};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, check_axis};
 use crate::error::Result;
 use crate::graph::Shape;
 use crate::stablehlo::{Emitter, Value};
@@ -45,7 +45,9 @@ impl Op for Concatenate {
         }
         Ok(joined)
     }
+}
 
+impl Operation for Concatenate {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let mut start = 0;
         let mut gradients = Vec::new();
@@ -56,7 +58,9 @@ impl Op for Concatenate {
         }
         Ok(gradients)
     }
+}
 
+impl Lower for Concatenate {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let inputs: Vec<&Value> = inputs.iter().collect();
         emitter.typed("concatenate", &inputs, &format!("dim = {}", self.axis), result)

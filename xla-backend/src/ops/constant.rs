@@ -1,6 +1,6 @@
 //! Values known when the program is traced.
 
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -53,7 +53,9 @@ impl Op for Splat {
         let [] = operands(inputs)?;
         Ok(self.shape.clone())
     }
+}
 
+impl Operation for Splat {
     fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Ok(Vec::new())
     }
@@ -61,7 +63,9 @@ impl Op for Splat {
     fn add_to(&self, sum: &Tensor, _inputs: &[Tensor]) -> Result<Option<Tensor>> {
         Ok((self.value == 0.0).then(|| sum.clone()))
     }
+}
 
+impl Lower for Splat {
     fn lower(&self, emitter: &mut Emitter, _inputs: &[Value], result: &Shape) -> Value {
         emitter.splat(self.value, result)
     }
@@ -84,11 +88,15 @@ impl Op for Constant {
         }
         Ok(self.shape.clone())
     }
+}
 
+impl Operation for Constant {
     fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Ok(Vec::new())
     }
+}
 
+impl Lower for Constant {
     fn lower(&self, emitter: &mut Emitter, _inputs: &[Value], result: &Shape) -> Value {
         emitter.dense(&self.values, result)
     }

@@ -1,6 +1,6 @@
 //! Changing the element type.
 
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -49,7 +49,9 @@ impl Op for Convert {
         let [x] = operands(inputs)?;
         Ok(x.with_dtype(self.to))
     }
+}
 
+impl Operation for Convert {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let from = at.inputs[0].dtype();
         if !from.is_float() || !self.to.is_float() {
@@ -64,7 +66,9 @@ impl Op for Convert {
         let widens = from.is_float() && from.size_bytes() <= sum.dtype().size_bytes();
         if widens { inputs[0].added_in_place(sum) } else { Ok(None) }
     }
+}
 
+impl Lower for Convert {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         emitter.typed("convert", &[&inputs[0]], "", result)
     }
@@ -87,11 +91,15 @@ impl Op for BitcastConvert {
         }
         Ok(x.with_dtype(self.to))
     }
+}
 
+impl Operation for BitcastConvert {
     fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![None])
     }
+}
 
+impl Lower for BitcastConvert {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         emitter.typed("bitcast_convert", &[&inputs[0]], "", result)
     }

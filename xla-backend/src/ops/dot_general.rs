@@ -1,6 +1,6 @@
 //! Products summed over axes: every matrix product.
 
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Dims, Shape};
 use crate::kernels::product;
@@ -188,7 +188,9 @@ impl Op for DotGeneral {
         let right = right.into_iter().map(|axis| rhs.dims[axis]);
         Ok(lhs.with_dims(batch.chain(left).chain(right).collect::<Dims>()))
     }
+}
 
+impl Operation for DotGeneral {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let DotDims { lhs_batch, rhs_batch, lhs_contracting, rhs_contracting } = &self.dims;
         let lhs = Side::new(&at.inputs[0], lhs_batch, lhs_contracting);
@@ -214,7 +216,9 @@ impl Op for DotGeneral {
             _ => Ok(None),
         }
     }
+}
 
+impl Lower for DotGeneral {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         if let Some(axes) = self.kernel_axes(emitter, inputs) {
             let kernel = product(axes, inputs[0].shape.dims[axes[0]], result);

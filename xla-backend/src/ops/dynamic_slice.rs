@@ -1,6 +1,6 @@
 //! A part of a tensor that begins at a place known when the program runs, and its way back.
 
-use super::{Backward, Op, Problem, ResultStorage, check_axis, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, check_axis, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value, list};
@@ -51,12 +51,16 @@ impl Op for DynamicSlice {
         }
         Ok(resized(x, self.axis, self.size))
     }
+}
 
+impl Operation for DynamicSlice {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let size = at.inputs[0].dims()[self.axis];
         Ok(vec![Some(at.cotangent.dynamic_place(self.axis, &at.inputs[1], size)?), None])
     }
+}
 
+impl Lower for DynamicSlice {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let last = inputs[0].shape.dims[self.axis] - self.size;
         let starts = starts(emitter, &inputs[1], (self.axis, last), result.rank());
@@ -83,12 +87,16 @@ impl Op for DynamicPlace {
         }
         Ok(resized(x, self.axis, self.size))
     }
+}
 
+impl Operation for DynamicPlace {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let size = at.inputs[0].dims()[self.axis];
         Ok(vec![Some(at.cotangent.dynamic_slice(self.axis, &at.inputs[1], size)?), None])
     }
+}
 
+impl Lower for DynamicPlace {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let last = self.size - inputs[0].shape.dims[self.axis];
         let starts = starts(emitter, &inputs[1], (self.axis, last), result.rank());

@@ -1,6 +1,6 @@
 //! Counting along an axis.
 
-use super::{Backward, Op, Problem, ResultStorage, check_axis, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, check_axis, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -36,11 +36,15 @@ impl Op for Iota {
         }
         Ok(self.shape.clone())
     }
+}
 
+impl Operation for Iota {
     fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Ok(Vec::new())
     }
+}
 
+impl Lower for Iota {
     fn lower(&self, emitter: &mut Emitter, _inputs: &[Value], result: &Shape) -> Value {
         emitter.emit(&format!("stablehlo.iota dim = {} : {}", self.axis, result.mlir()), result)
     }

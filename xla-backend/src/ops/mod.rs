@@ -48,7 +48,9 @@ mod take_along_axis;
 mod transpose;
 mod unary;
 
-pub use crate::graph::{Backward, Op, Participants, Problem, ResultStorage};
+pub use crate::graph::{Op, Participants, Problem, ResultStorage};
+pub use crate::stablehlo::Lower;
+pub use crate::tensor::{Backward, Operation};
 pub use adamw::{AdamWScalars, AdamWUpdate};
 pub use attention::{AttentionSpec, LONG_ROW, VisibleKeys};
 pub use collectives::{ReduceKind, ShardGroups};

@@ -1,6 +1,6 @@
 //! Surrounding a tensor with a value, and spreading it with that value between.
 
-use super::{Backward, Op, Problem, ResultStorage, check_axis, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, check_axis, operands};
 use crate::error::{Error, Result};
 use crate::graph::{Dims, Shape};
 use crate::stablehlo::{Emitter, Value, list};
@@ -66,14 +66,18 @@ impl Op for Pad {
             .collect();
         Ok(x.with_dims(dims))
     }
+}
 
+impl Operation for Pad {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let from = at.output.dims();
         let limits: Vec<usize> = (0..from.len()).map(|axis| from[axis] - self.high[axis]).collect();
         let strides: Vec<usize> = self.interior.iter().map(|between| between + 1).collect();
         Ok(vec![Some(at.cotangent.slice_strided(&self.low, &limits, &strides)?)])
     }
+}
 
+impl Lower for Pad {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let value = emitter.splat(self.value, &Shape::scalar(result.dtype));
         let [low, high, interior] =

@@ -1,6 +1,6 @@
 //! The results of an operation beyond its first one.
 
-use super::{Backward, Op, Problem, ResultStorage};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage};
 use crate::error::Result;
 use crate::graph::Shape;
 use crate::stablehlo::{Emitter, Value};
@@ -33,11 +33,15 @@ impl Op for Part {
     fn infer(&self, _inputs: &[Shape]) -> Result<Shape, Problem> {
         Ok(self.shape.clone())
     }
+}
 
+impl Operation for Part {
     fn gradient(&self, _at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![None])
     }
+}
 
+impl Lower for Part {
     fn lower(&self, _emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
         inputs[0].part(self.index)
     }

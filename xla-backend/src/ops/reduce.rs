@@ -1,6 +1,6 @@
 //! Folding axes into one element each.
 
-use super::{Backward, Op, Problem, ResultStorage, check_axes, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, check_axes, operands};
 use crate::error::Result;
 use crate::graph::{DType, Dims, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -120,7 +120,9 @@ impl Op for Reduce {
         let kept = (0..x.rank()).filter(|axis| !self.axes.contains(axis));
         Ok(x.with_dims(kept.map(|axis| x.dims[axis]).collect::<Dims>()))
     }
+}
 
+impl Operation for Reduce {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let gradient = match self.fold {
             Fold::Sum => self.spread(at.cotangent, at.inputs[0].dims())?,
@@ -128,7 +130,9 @@ impl Op for Reduce {
         };
         Ok(vec![Some(gradient)])
     }
+}
 
+impl Lower for Reduce {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let x = &inputs[0];
         let initial = self.initial(result.dtype);

@@ -1,6 +1,6 @@
 //! Reshape: equal elements in row-major order under other dimensions.
 
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{Dims, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -54,11 +54,15 @@ impl Op for Reshape {
         }
         Ok(shape)
     }
+}
 
+impl Operation for Reshape {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![Some(at.cotangent.reshape(at.inputs[0].dims())?)])
     }
+}
 
+impl Lower for Reshape {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         emitter.typed("reshape", &[&inputs[0]], "", result)
     }

@@ -1,6 +1,6 @@
 //! Turning axes round.
 
-use super::{Backward, Op, Problem, ResultStorage, check_axes, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, check_axes, operands};
 use crate::error::Result;
 use crate::graph::Shape;
 use crate::stablehlo::{Emitter, Value, list};
@@ -32,11 +32,15 @@ impl Op for Reverse {
         check_axes(&self.axes, x)?;
         Ok(x.clone())
     }
+}
 
+impl Operation for Reverse {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![Some(at.cotangent.reverse(&self.axes)?)])
     }
+}
 
+impl Lower for Reverse {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let (x, axes) = (inputs[0].name(), list(&self.axes));
         emitter.emit(&format!("stablehlo.reverse {x}, dims = {axes} : {}", result.mlir()), result)

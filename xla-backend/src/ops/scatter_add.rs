@@ -1,6 +1,6 @@
 //! Adding rows into a table by number: the reverse of taking them.
 
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value, list};
@@ -41,7 +41,9 @@ impl Op for ScatterAdd {
         }
         Ok(table.clone())
     }
+}
 
+impl Operation for ScatterAdd {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let to_updates = at.cotangent.take(&at.inputs[1])?;
         Ok(vec![Some(at.cotangent.clone()), None, Some(to_updates)])
@@ -52,7 +54,9 @@ impl Op for ScatterAdd {
         let updates = updates.convert(sum.dtype())?;
         Ok(Some(sum.accumulated(table)?.scatter_add(indices, &updates)?))
     }
+}
 
+impl Lower for ScatterAdd {
     /// A scatter drops what lies outside, so the indices are clamped first.
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let (table, updates) = (&inputs[0], &inputs[2]);

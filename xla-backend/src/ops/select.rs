@@ -1,7 +1,7 @@
 //! Choosing between two values, element by element.
 
 use super::broadcast::broadcast_together;
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -45,13 +45,17 @@ impl Op for Select {
         }
         Ok(on_true.clone())
     }
+}
 
+impl Operation for Select {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let (condition, d) = (&at.inputs[0], at.cotangent);
         let zeros = d.trace().full(0.0, d.shape().clone())?;
         Ok(vec![None, Some(condition.select(d, &zeros)?), Some(condition.select(&zeros, d)?)])
     }
+}
 
+impl Lower for Select {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let [condition, on_true, on_false] = [0, 1, 2].map(|i| inputs[i].name().to_owned());
         let types = format!("{}, {}", inputs[0].shape.mlir(), result.mlir());

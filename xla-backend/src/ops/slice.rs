@@ -1,6 +1,6 @@
 //! A rectangular part of a tensor.
 
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{Dims, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -79,12 +79,16 @@ impl Op for Slice {
         }
         Ok(x.with_dims(dims))
     }
+}
 
+impl Operation for Slice {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let (low, high, interior) = self.padding(at.inputs[0].dims(), at.output.dims());
         Ok(vec![Some(at.cotangent.pad_all(&low, &high, &interior, 0.0)?)])
     }
+}
 
+impl Lower for Slice {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let ranges: Vec<String> = (0..result.rank())
             .map(|axis| match (self.starts[axis], self.limits[axis], self.strides[axis]) {

@@ -1,6 +1,6 @@
 //! Rows of a table by number, as an embedding looks them up.
 
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Dims, Shape};
 use crate::stablehlo::{Emitter, Value, list};
@@ -36,13 +36,17 @@ impl Op for Take {
             Some(_) => Ok(table.with_dims([&indices.dims, &table.dims[1..]].concat())),
         }
     }
+}
 
+impl Operation for Take {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let table = &at.inputs[0];
         let zeros = table.trace().full(0.0, table.shape().clone())?;
         Ok(vec![Some(zeros.scatter_add(&at.inputs[1], at.cotangent)?), None])
     }
+}
 
+impl Lower for Take {
     /// A gather clamps by definition, except on NeuronCores, where an index outside is an error.
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let last = inputs[0].shape.dims[0] - 1;

@@ -1,6 +1,6 @@
 //! Reordering axes.
 
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{Dims, Shape};
 use crate::stablehlo::{Emitter, Value, list};
@@ -55,7 +55,9 @@ impl Op for Transpose {
         let dims: Dims = self.permutation.iter().map(|&axis| x.dims[axis]).collect();
         Ok(x.with_dims(dims))
     }
+}
 
+impl Operation for Transpose {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let mut inverse = vec![0; self.permutation.len()];
         for (to, &from) in self.permutation.iter().enumerate() {
@@ -63,7 +65,9 @@ impl Op for Transpose {
         }
         Ok(vec![Some(at.cotangent.transpose(&inverse)?)])
     }
+}
 
+impl Lower for Transpose {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let attributes = format!("dims = {}", list(&self.permutation));
         emitter.typed("transpose", &[&inputs[0]], &attributes, result)

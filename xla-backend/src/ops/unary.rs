@@ -2,7 +2,7 @@
 
 use std::f64::consts::FRAC_2_SQRT_PI;
 
-use super::{Backward, Op, Problem, ResultStorage, operands};
+use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
@@ -132,7 +132,9 @@ impl Op for Unary {
             _ => Ok(x.clone()),
         }
     }
+}
 
+impl Operation for Unary {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let gradient = match self {
             Unary::Neg => Some(at.cotangent.neg()?),
@@ -143,7 +145,9 @@ impl Op for Unary {
         };
         Ok(vec![gradient])
     }
+}
 
+impl Lower for Unary {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         match self {
             Unary::IsFinite => emitter.typed("is_finite", &[&inputs[0]], "", result),

@@ -6,10 +6,9 @@ use std::fmt::Write;
 
 use traind_mpi::Collective;
 
-use super::{DotPrecision, Forms, Lowering, Reach};
+use super::{DotPrecision, Forms, Lower, Lowering, Origin, Reach};
 use crate::graph::{DType, Graph, Node, NodeId, Shape};
 use crate::kernels::{KernelUse, Kernels, LibraryCall};
-use crate::verify::neuron::Origin;
 
 /// An SSA value of the module being written.
 #[derive(Clone, Debug)]
@@ -321,7 +320,12 @@ impl Emitter {
 
     /// Writes the nodes of `graph` that `roots` depend on, with `arguments` as
     /// its parameters, and returns the values of `roots`.
-    pub fn inline(&mut self, graph: &Graph, roots: &[NodeId], arguments: &[Value]) -> Vec<Value> {
+    pub fn inline<O: Lower + ?Sized>(
+        &mut self,
+        graph: &Graph<O>,
+        roots: &[NodeId],
+        arguments: &[Value],
+    ) -> Vec<Value> {
         let live = live_nodes(graph, roots);
         let mut values: HashMap<NodeId, Value> = HashMap::new();
         self.depth += 1;
@@ -342,7 +346,7 @@ impl Emitter {
     }
 
     /// Notes where the values from here on were recorded, if programs of the platform are checked.
-    fn note_origin(&mut self, graph: &Graph, node: &Node) {
+    fn note_origin<O: Lower + ?Sized>(&mut self, graph: &Graph<O>, node: &Node<O>) {
         if self.lowering.forms == Forms::Neuron && self.depth == 1 {
             self.origins.push(Origin {
                 first_value: self.next,
@@ -394,7 +398,7 @@ impl Emitter {
     }
 }
 
-fn live_nodes(graph: &Graph, roots: &[NodeId]) -> Vec<bool> {
+fn live_nodes<O: ?Sized>(graph: &Graph<O>, roots: &[NodeId]) -> Vec<bool> {
     let mut live = vec![false; graph.len()];
     let mut pending = roots.to_vec();
     while let Some(id) = pending.pop() {

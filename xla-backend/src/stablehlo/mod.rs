@@ -6,15 +6,16 @@
 mod emitter;
 mod erf;
 mod limbs;
+mod lower;
 mod types;
 
 use std::fmt::Write;
 
 use crate::graph::{Graph, NodeId, ParameterInfo, Shape};
 use crate::kernels::Kernels;
-use crate::verify::neuron::Origin;
 
 pub use emitter::{Emitter, Value, list};
+pub use lower::{Lower, Origin};
 
 /// A result of the program and, where it replaces a donated argument in
 /// place, the number of that argument.
@@ -112,8 +113,8 @@ pub struct Program {
 
 /// Lowers the nodes that `outputs` depend on; others leave no trace. The graph's replicas are the
 /// `host_replicas` of one host.
-pub fn lower(
-    graph: &Graph,
+pub fn lower<O: Lower + ?Sized>(
+    graph: &Graph<O>,
     name: &str,
     outputs: &[Output],
     host_replicas: usize,
@@ -147,7 +148,11 @@ struct Body {
     origins: Vec<Origin>,
 }
 
-fn lower_body(graph: &Graph, outputs: &[Output], mut emitter: Emitter) -> Body {
+fn lower_body<O: Lower + ?Sized>(
+    graph: &Graph<O>,
+    outputs: &[Output],
+    mut emitter: Emitter,
+) -> Body {
     let argument = |(index, parameter): (usize, &ParameterInfo)| {
         Value::named(format!("%arg{index}"), graph.node(parameter.node).shape.clone())
     };
@@ -158,7 +163,7 @@ fn lower_body(graph: &Graph, outputs: &[Output], mut emitter: Emitter) -> Body {
     Body { text: emitter.finish(&results), kernel_flops, origins }
 }
 
-fn shapes(graph: &Graph, nodes: impl Iterator<Item = NodeId>) -> Vec<Shape> {
+fn shapes<O: ?Sized>(graph: &Graph<O>, nodes: impl Iterator<Item = NodeId>) -> Vec<Shape> {
     nodes.map(|id| graph.node(id).shape.clone()).collect()
 }
 

@@ -4,8 +4,9 @@
 pub mod neuron;
 
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Node, NodeId, Shape};
+use crate::graph::{NodeId, Shape};
 use crate::ops;
+use crate::tensor::{Graph, Node};
 
 /// Checks that every operation is a registered one, that operands come before
 /// users, that every recorded shape is the one its shape rule gives, and that

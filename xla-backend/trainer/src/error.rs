@@ -7,7 +7,7 @@ use traind_models::Error as ModelError;
 use traind_pjrt::Error as PjrtError;
 use traind_xla::{DType, Error as XlaError};
 
-use crate::state::Fsdp;
+use crate::fsdp::Fsdp;
 
 /// The result of the trainer's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

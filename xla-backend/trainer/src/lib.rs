@@ -51,6 +51,7 @@
 #![warn(missing_docs)]
 
 mod error;
+mod fsdp;
 pub mod session;
 pub mod state;
 pub mod step;

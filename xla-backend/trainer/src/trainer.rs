@@ -43,18 +43,29 @@ impl Trainer {
         config: &StepConfig,
         start: &StartValues,
     ) -> Result<Trainer> {
+        let stages = (0..cores.mesh().size(Axis::Pipeline)).map(|stage| cores.of_stage(stage));
+        let mut devices = Vec::new();
+        for cores in stages {
+            devices.push(LazyDevice::new(cores?, None, GpuOptions::default()));
+        }
+        Trainer::of_devices(devices, model, inputs, config, start)
+    }
+
+    /// The same on devices that the caller made, one for each stage of the mesh.
+    pub fn of_devices(
+        mut devices: Vec<LazyDevice>,
+        model: Arc<dyn Model>,
+        inputs: ModelInputs,
+        config: &StepConfig,
+        start: &StartValues,
+    ) -> Result<Trainer> {
         if config.forward.embedding_noise {
             return Err(Error::Unsupported { setting: "embedding_noise" });
         }
         // Batches and updates are programs of their own, so that either can be left out.
         let state = StateConfig { accumulates: true, ..config.state };
         let config = StepConfig { state, ..config.clone() };
-        let shards = cores.mesh().size(Axis::Data);
-        let stages = (0..cores.mesh().size(Axis::Pipeline)).map(|stage| cores.of_stage(stage));
-        let mut devices = Vec::new();
-        for cores in stages {
-            devices.push(LazyDevice::new(cores?, None, GpuOptions::default()));
-        }
+        let shards = config.mesh.mesh()?.size(Axis::Data);
         let recorders = devices.iter_mut().map(LazyDevice::recorder_mut);
         let programs = JobPrograms::declare(&config, &model, inputs, Readout::Logits, recorders)?;
         let mut session = Session::new(devices, programs, Arc::new(()));

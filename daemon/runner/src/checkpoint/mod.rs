@@ -61,19 +61,27 @@ pub(crate) struct Checkpoints {
     newest: Option<u64>,
 }
 
+/// The run whose checkpoints are saved.
+pub(crate) struct CheckpointedRun<'a> {
+    pub spec: &'a RunSpec,
+    pub reporter: &'a Reporter,
+    pub open: &'a OpenModel,
+    pub recipe: &'a Recipe,
+    /// The checkpoint that the run resumed from.
+    pub resumed: Option<&'a Resumed>,
+    pub remote: &'a Remote,
+    pub publication: Option<&'a Publication>,
+    pub hosts: &'a Hosts,
+    /// Whether hosts hold different parts of the state.
+    pub is_over_hosts: bool,
+}
+
 impl Checkpoints {
     /// Starts to save checkpoints; `None` where the job saves none. The first host writes them, and with
     /// `is_over_hosts` all hosts do.
-    pub(crate) fn start(
-        spec: &RunSpec,
-        reporter: &Reporter,
-        (open, recipe): (&OpenModel, &Recipe),
-        resumed: Option<&Resumed>,
-        remote: &Remote,
-        publication: Option<&Publication>,
-        (hosts, is_over_hosts): (&Hosts, bool),
-    ) -> RunResult<Option<Checkpoints>> {
-        let job = &spec.job;
+    pub(crate) fn start(run: &CheckpointedRun<'_>) -> RunResult<Option<Checkpoints>> {
+        let CheckpointedRun { reporter, recipe, resumed, hosts, is_over_hosts, .. } = *run;
+        let job = &run.spec.job;
         if job.train.save_strategy == SaveStrategy::No {
             return Ok(None);
         }
@@ -81,7 +89,7 @@ impl Checkpoints {
         let together = is_over_hosts.then(|| hosts.clone());
         let writing = match (hosts.is_first(), together) {
             (true, together) => {
-                let target = target(spec, reporter, open, resumed, remote, publication)?;
+                let target = target(run)?;
                 Some(Writing::Checkpoint(Box::new(Target { hosts: together, ..target })))
             }
             (false, together) => together.map(Writing::Share),
@@ -132,14 +140,8 @@ impl Checkpoints {
 }
 
 /// Where the first host writes.
-fn target(
-    spec: &RunSpec,
-    reporter: &Reporter,
-    open: &OpenModel,
-    resumed: Option<&Resumed>,
-    remote: &Remote,
-    publication: Option<&Publication>,
-) -> RunResult<Target> {
+fn target(run: &CheckpointedRun<'_>) -> RunResult<Target> {
+    let CheckpointedRun { spec, reporter, open, resumed, remote, publication, .. } = *run;
     let folder = spec.job.checkpoints().to_owned();
     list::remove_leftovers(&folder)?;
     superseded::remove_overwritten(spec)?;

@@ -86,16 +86,24 @@ impl Batching {
     }
 }
 
+/// A split with all that turns its rows into results.
+pub(crate) struct EvaluatedSplit {
+    pub split: Split,
+    pub task: Arc<dyn JobTask>,
+    /// The names of the classes.
+    pub labels: Vec<String>,
+    pub collator: Collator,
+}
+
 impl Evaluator {
     pub(crate) fn new(
         job: &JobFile,
-        split: Split,
-        task: Arc<dyn JobTask>,
-        labels: Vec<String>,
-        batching: Batching,
-        collator: Collator,
-        (reporter, hosts): (Reporter, Hosts),
+        evaluated: EvaluatedSplit,
+        batching: &Batching,
+        reporter: Reporter,
+        hosts: Hosts,
     ) -> RunResult<Evaluator> {
+        let EvaluatedSplit { split, task, labels, collator } = evaluated;
         let config = SamplerConfig {
             batch_per_core: batching.rows_per_core,
             cores: batching.data_shards,

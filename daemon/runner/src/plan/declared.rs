@@ -8,7 +8,7 @@ use super::{PlannedModel, neuron};
 use crate::error::RunResult;
 use crate::recipe::{embedding, gpu_options, mesh, step_config};
 use crate::state::{Pipeline, StateBytes};
-use crate::step::{JobPrograms, ProgramShape};
+use crate::step::{DeclaredStages, JobPrograms, ProgramShape};
 use crate::tasks::embedding_width;
 
 pub(super) struct Declared {
@@ -33,13 +33,12 @@ impl Declared {
         let PlannedModel { model, inputs, readout, neuron, .. } = planned;
         let places = pipeline.places(model.as_ref()).into_iter().enumerate();
         let places = places.map(|(stage, places)| if wanted(stage) { places } else { Vec::new() });
-        let stages = (pipeline, places.collect());
-        let batches = (*inputs, *readout);
+        let stages = DeclaredStages { places: places.collect(), pipeline };
         let mut config = step_config(job)?;
         let (texts, width) = (job.sequences_per_row(), embedding_width(model.as_ref()));
         config.forward.embedding = embedding::objective(job, texts, width)?;
         let programs =
-            JobPrograms::declare_stages(&config, model, stages, batches, &mut recorders)?;
+            JobPrograms::declare_stages(&config, model, stages, *inputs, *readout, &mut recorders)?;
         Ok(Declared { recorders, programs, neuron: neuron.clone() })
     }
 

@@ -1,10 +1,12 @@
 //! Every value of every enumeration that is converted, and every setting that the trainer has.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Debug;
 use std::path::Path;
 
-use traind_models::optimizers;
+use traind_job_file::{LrSchedulerType, TaskName};
+use traind_models::lr_schedules::LrSchedule;
+use traind_models::{Task, optimizers};
 
 use super::*;
 
@@ -67,6 +69,32 @@ fn every_optimizer_is_one_of_the_models() {
         train.do_train = false;
         assert_eq!(optimizer_config(&train).name, "sgd");
     }
+}
+
+/// The names in a list of the models, which refuses another one with all of them.
+fn known<T>(refused: traind_models::Result<T>) -> BTreeSet<&'static str> {
+    match refused {
+        Err(traind_models::Error::UnknownName { known, .. }) => known.into_iter().collect(),
+        _ => panic!("the empty name is known"),
+    }
+}
+
+#[test]
+fn the_lists_of_the_job_file_are_those_of_the_models() {
+    let optimizers = Optim::ALL.iter().map(|it| it.as_str()).collect::<BTreeSet<_>>();
+    assert_eq!(optimizers, known(optimizers::build("", &optimizers::Settings::default())));
+    let of_steps = LrSchedulerType::ALL.iter().filter(|it| !it.follows_evaluations());
+    let schedules = of_steps.map(|it| it.as_str()).collect::<BTreeSet<_>>();
+    assert_eq!(schedules, known(LrSchedule::new("", [])));
+    let mut model = job("").model;
+    let tasks: HashSet<Task> = TaskName::ALL
+        .iter()
+        .map(|name| {
+            model.task = *name;
+            crate::model::task(&model).unwrap()
+        })
+        .collect();
+    assert_eq!(tasks, HashSet::from(Task::ALL), "tasks that no job file names, or the reverse");
 }
 
 #[test]

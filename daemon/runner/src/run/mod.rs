@@ -30,7 +30,7 @@ use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Failure, Finished, Outcome, Phase, Started};
 use traind_rendezvous::host_name;
 
-use crate::checkpoint::{self, Checkpoints};
+use crate::checkpoint::{self, CheckpointedRun, Checkpoints};
 use crate::error::{RunError, RunResult};
 use crate::hosts::{Published, StopAgreement, Watched};
 use crate::metrics::Metrics;
@@ -186,15 +186,17 @@ fn trainer<'a>(
         pauses: EvaluationsAndCheckpoints {
             timetable: timetable.clone(),
             evaluator: prepared.validation.as_ref(),
-            checkpoints: Checkpoints::start(
-                &context.spec,
+            checkpoints: Checkpoints::start(&CheckpointedRun {
+                spec: &context.spec,
                 reporter,
-                (open, recipe),
+                open,
+                recipe,
                 resumed,
-                &context.remote,
+                remote: &context.remote,
                 publication,
-                (&context.hosts, session.is_over_hosts()),
-            )?,
+                hosts: &context.hosts,
+                is_over_hosts: session.is_over_hosts(),
+            })?,
             best_rule: BestRule::of(&job.train),
             plateau_rule: PlateauRule::of(&job.train),
             save_strategy: job.train.save_strategy,

@@ -22,7 +22,7 @@ use super::{Context, equality, neuron_traits};
 use crate::checkpoint::{self, CheckpointSource, Recipe, Resumed};
 use crate::data::{Passes, Split, length_budget};
 use crate::error::{RunError, RunResult};
-use crate::evaluation::{Batching, Evaluator};
+use crate::evaluation::{Batching, EvaluatedSplit, Evaluator};
 use crate::model::{NamedReference, OpenModel};
 use crate::progress::{BestRule, Timetable};
 use crate::recipe;
@@ -194,8 +194,9 @@ impl Inputs {
         };
         let labels = task.labels(self.open.model.config())?;
         let collator = self.padding.collator(&split.set);
-        let run = (context.reporter.clone(), context.hosts.clone());
-        let evaluator = Evaluator::new(job, split, task, labels, batching, collator, run)?;
+        let evaluated = EvaluatedSplit { split, task, labels, collator };
+        let (reporter, hosts) = (context.reporter.clone(), context.hosts.clone());
+        let evaluator = Evaluator::new(job, evaluated, &batching, reporter, hosts)?;
         Ok(Some(evaluator.with_writer(self.writer.clone())))
     }
 

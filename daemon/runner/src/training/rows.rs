@@ -37,7 +37,7 @@ impl TrainRows {
         };
         let (awaited, abandon) = first.later.start()?;
         let later = std::iter::once_with(move || {
-            awaited_batches(awaited, (&sampler, &collator), known..batches.end)
+            awaited_batches(awaited, &sampler, &collator, known..batches.end)
                 .unwrap_or_else(|error| Box::new(std::iter::once(Err(error))))
         });
         Ok((Box::new(now.chain(later.flatten())), Some(abandon)))
@@ -47,7 +47,8 @@ impl TrainRows {
 /// Waits for the whole set and collates the batches of all its rows.
 fn awaited_batches(
     awaited: Awaited,
-    (sampler, collator): (&Sampler, &Collator),
+    sampler: &Sampler,
+    collator: &Collator,
     batches: Range<u64>,
 ) -> RunResult<HostBatches> {
     let set = awaited.wait()?;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::JobFile;
 use crate::problems::{Problems, join};
+use crate::schema::JobFile;
 
 /// The delimiter that is found in the file.
 const AUTO: &str = "auto";

@@ -14,12 +14,13 @@ mod task;
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
 use crate::range::Range;
 use crate::schema::JobFile;
+use crate::schema::data_files::DataFiles;
 use crate::schema::model::{AttnImplementation, TaskName};
 use crate::schema::parallel::{Fsdp, LOADING_HORIZON, Parallel};
 use crate::schema::resources::Platform;
 use crate::schema::train::{EvalStrategy, LrSchedulerType, Optim, SaveStrategy, Train};
+use crate::values::ModelSource;
 use crate::values::hub_name::is_hub_name;
-use crate::values::{DataFiles, ModelSource};
 
 /// Longest name of a job, in characters.
 const NAME_CHARACTERS_MAX: usize = 128;

@@ -6,8 +6,9 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::problems::{HUB_ID_IS_FOLDER, Problems};
 use crate::schema::JobFile;
+use crate::schema::data_files::DataFiles;
 use crate::values::template_names::is_own_template;
-use crate::values::{DataFiles, DataSetUrl, ModelSource, ResumeFrom};
+use crate::values::{DataSetUrl, ModelSource, ResumeFrom};
 
 use rules::unexpanded;
 

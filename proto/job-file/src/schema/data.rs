@@ -3,12 +3,13 @@
 use std::ops::Bound;
 
 use crate::schema::columns::Columns;
+use crate::schema::data_files::DataFiles;
 use crate::schema::layout::{
     DataLayout, ExcessLength, Mixing, PromptStyle, PromptTemplate, RowFields, TrainOn,
 };
 use crate::section::section;
 use crate::spelled::spelled;
-use crate::values::{DataFiles, LabelMap, Mapping};
+use crate::values::{LabelMap, Mapping};
 
 section! {
     /// The data to train and evaluate on. Files are CSV, JSON, JSONL, Parquet or Arrow, or plain

@@ -2,6 +2,7 @@
 
 pub(crate) mod columns;
 pub(crate) mod data;
+pub(crate) mod data_files;
 pub(crate) mod data_set;
 pub(crate) mod dpo;
 pub(crate) mod embedding;
@@ -27,9 +28,10 @@ use crate::field_type::FieldType;
 use crate::node::Node;
 use crate::problems::Problems;
 use crate::section::section;
-use crate::values::{DataFiles, ModelSource, ResumeFrom};
+use crate::values::{ModelSource, ResumeFrom};
 
 use data::{Data, PackingStrategy};
+use data_files::DataFiles;
 use dpo::Dpo;
 use embedding::Embedding;
 use kubernetes::Kubernetes;

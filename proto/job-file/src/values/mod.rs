@@ -1,6 +1,6 @@
 //! Values of the job file that are neither numbers nor text.
 
-mod data_files;
+pub(crate) mod data_paths;
 mod early_stopping;
 mod file_size;
 pub(crate) mod hub_name;
@@ -21,7 +21,7 @@ mod target_modules;
 pub(crate) mod template_names;
 mod token_indices;
 
-pub use data_files::{DataFiles, Paths};
+pub use data_paths::Paths;
 pub use early_stopping::EarlyStopping;
 pub use file_size::FileSize;
 pub use hub_name::DataSetUrl;

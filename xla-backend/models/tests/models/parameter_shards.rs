@@ -8,11 +8,12 @@ use traind_models::parameter_shards::ParameterShards;
 use traind_models::{
     Batch, Forward, Model, ModelConfig, ParameterTensors, Sharding, Task, TensorCores, registry,
 };
-use traind_xla::graph::{Graph, NodeId};
+use traind_xla::graph::NodeId;
 use traind_xla::kernels::Kernels;
 use traind_xla::mesh::{Axis, Mesh, Placement};
 use traind_xla::ops::ShardGroups;
 use traind_xla::runtime::HostArray;
+use traind_xla::tensor::Graph;
 use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
 
 use crate::fixture::{Fixture, folder_of, shard_shape};

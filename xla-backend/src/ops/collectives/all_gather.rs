@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::{ReduceKind, group_size, groups_attribute, storage};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
-use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, check_axis, operands};
+use crate::ops::{
+    Backward, Lower, Op, Operation, Participants, Problem, ResultStorage, check_axis, operands,
+};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -59,7 +61,9 @@ impl Op for AllGather {
         whole.dims[self.axis] *= group_size(&self.groups)?;
         Ok(whole)
     }
+}
 
+impl Operation for AllGather {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         if let [x, start] = at.inputs {
             let part = at.cotangent.dynamic_slice(self.axis, start, x.dims()[self.axis])?;
@@ -68,7 +72,9 @@ impl Op for AllGather {
         let part = at.cotangent.reduce_scatter(ReduceKind::Sum, self.axis, &self.groups)?;
         Ok(vec![Some(part)])
     }
+}
 
+impl Lower for AllGather {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let groups = groups_attribute(emitter, &self.groups);
         let attributes = format!("all_gather_dim = {} : i64, {groups}", self.axis);

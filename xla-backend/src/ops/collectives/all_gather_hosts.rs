@@ -7,7 +7,9 @@ use super::over_hosts::storage;
 use super::{ReduceKind, replica_groups};
 use crate::error::Result;
 use crate::graph::Shape;
-use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, check_axis, operands};
+use crate::ops::{
+    Backward, Lower, Op, Operation, Participants, Problem, ResultStorage, check_axis, operands,
+};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -47,11 +49,15 @@ impl Op for AllGatherHosts {
         whole.dims[0] *= self.hosts;
         Ok(whole)
     }
+}
 
+impl Operation for AllGatherHosts {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![Some(at.cotangent.reduce_scatter_hosts(ReduceKind::Sum, self.hosts)?)])
     }
+}
 
+impl Lower for AllGatherHosts {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         if self.hosts == 1 {
             return inputs[0].clone();

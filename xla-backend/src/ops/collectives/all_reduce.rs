@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{ReduceKind, emit_all_reduce, group_size, storage};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
-use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, operands};
+use crate::ops::{Backward, Lower, Op, Operation, Participants, Problem, ResultStorage, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -65,7 +65,9 @@ impl Op for AllReduce {
         }
         Ok(x.clone())
     }
+}
 
+impl Operation for AllReduce {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         if self.joins {
             return Ok(vec![Some(at.cotangent.clone())]);
@@ -76,7 +78,9 @@ impl Op for AllReduce {
             ReduceKind::Max | ReduceKind::Min => self.extreme_gradient(at, &total)?,
         })])
     }
+}
 
+impl Lower for AllReduce {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
         let groups = emitter.on_every_host(&self.groups);
         emit_all_reduce(emitter, self.kind, &inputs[0], &groups)

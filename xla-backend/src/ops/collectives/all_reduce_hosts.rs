@@ -8,7 +8,7 @@ use super::{ReduceKind, check_added, emit_all_reduce};
 use crate::error::{Error, Result};
 use crate::graph::Shape;
 use crate::mesh::{Axis, Mesh};
-use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, operands};
+use crate::ops::{Backward, Lower, Op, Operation, Participants, Problem, ResultStorage, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -77,7 +77,9 @@ impl Op for AllReduceHosts {
         check_added(x)?;
         Ok(x.clone())
     }
+}
 
+impl Operation for AllReduceHosts {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         if self.kind != ReduceKind::Sum {
             let op = format!("all_reduce_hosts of {:?}", self.kind);
@@ -85,7 +87,9 @@ impl Op for AllReduceHosts {
         }
         Ok(vec![Some(at.cotangent.all_reduce_hosts(ReduceKind::Sum, self.hosts)?)])
     }
+}
 
+impl Lower for AllReduceHosts {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         if self.hosts == 1 {
             return inputs[0].clone();

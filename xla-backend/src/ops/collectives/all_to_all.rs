@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::{group_size, groups_attribute, storage};
 use crate::error::Result;
 use crate::graph::Shape;
-use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, check_axis, operands};
+use crate::ops::{
+    Backward, Lower, Op, Operation, Participants, Problem, ResultStorage, check_axis, operands,
+};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -59,12 +61,16 @@ impl Op for AllToAll {
         exchanged.dims[self.concat_axis] *= parts;
         Ok(exchanged)
     }
+}
 
+impl Operation for AllToAll {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let back = at.cotangent.all_to_all(self.concat_axis, self.split_axis, &self.groups)?;
         Ok(vec![Some(back)])
     }
+}
 
+impl Lower for AllToAll {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let parts = self.groups.first().map_or(0, Vec::len);
         let attributes = format!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::dense_rows;
 use crate::error::Result;
 use crate::graph::Shape;
-use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, operands};
+use crate::ops::{Backward, Lower, Op, Operation, Participants, Problem, ResultStorage, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -55,12 +55,16 @@ impl Op for CollectivePermute {
         }
         Ok(x.clone())
     }
+}
 
+impl Operation for CollectivePermute {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         let back: Vec<(usize, usize)> = self.pairs.iter().map(|&(from, to)| (to, from)).collect();
         Ok(vec![Some(at.cotangent.collective_permute(&back)?)])
     }
+}
 
+impl Lower for CollectivePermute {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let pairs: Vec<Vec<usize>> = self.pairs.iter().map(|&(from, to)| vec![from, to]).collect();
         let pairs = emitter.on_every_host(&pairs);

@@ -5,7 +5,7 @@
 use super::{ReduceKind, group_size};
 use crate::error::Result;
 use crate::graph::Shape;
-use crate::ops::{Backward, Op, Problem, ResultStorage, operands};
+use crate::ops::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -36,11 +36,15 @@ impl Op for FanOut {
         group_size(&self.groups)?;
         Ok(x.clone())
     }
+}
 
+impl Operation for FanOut {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![Some(at.cotangent.all_reduce(ReduceKind::Sum, &self.groups)?)])
     }
+}
 
+impl Lower for FanOut {
     fn lower(&self, _emitter: &mut Emitter, inputs: &[Value], _result: &Shape) -> Value {
         inputs[0].clone()
     }

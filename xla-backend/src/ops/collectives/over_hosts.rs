@@ -4,7 +4,7 @@
 use super::ReduceKind;
 use crate::error::Result;
 use crate::graph::{DType, Shape};
-use crate::ops::{Op, ResultStorage};
+use crate::ops::{Operation, ResultStorage};
 use crate::tensor::Tensor;
 
 /// The cores that divide tensors along axis 0: those of each group, and the same of `hosts`. Where the cores of a group
@@ -71,7 +71,7 @@ impl Tensor {
 }
 
 /// Applies an operation that combines the values of hosts: those in half precision in float32.
-pub(super) fn combine(values: &Tensor, op: impl Op) -> Result<Tensor> {
+pub(super) fn combine(values: &Tensor, op: impl Operation) -> Result<Tensor> {
     match values.dtype() {
         half @ (DType::F16 | DType::BF16) => {
             values.convert(DType::F32)?.apply(op, &[])?.convert(half)

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use super::{ReduceKind, group_size, groups_attribute, storage};
 use crate::error::Result;
 use crate::graph::Shape;
-use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, check_axis, operands};
+use crate::ops::{
+    Backward, Lower, Op, Operation, Participants, Problem, ResultStorage, check_axis, operands,
+};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -57,7 +59,9 @@ impl Op for ReduceScatter {
         part.dims[self.axis] /= parts;
         Ok(part)
     }
+}
 
+impl Operation for ReduceScatter {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         if self.kind != ReduceKind::Sum {
             let op = format!("reduce_scatter of {:?}", self.kind);
@@ -65,7 +69,9 @@ impl Op for ReduceScatter {
         }
         Ok(vec![Some(at.cotangent.all_gather(self.axis, &self.groups)?)])
     }
+}
 
+impl Lower for ReduceScatter {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let groups = groups_attribute(emitter, &self.groups);
         let attributes = format!("scatter_dimension = {} : i64, {groups}", self.axis);

@@ -7,7 +7,9 @@ use super::over_hosts::{combine, storage};
 use super::{ReduceKind, check_added, replica_groups};
 use crate::error::{Error, Result};
 use crate::graph::Shape;
-use crate::ops::{Backward, Op, Participants, Problem, ResultStorage, check_axis, operands};
+use crate::ops::{
+    Backward, Lower, Op, Operation, Participants, Problem, ResultStorage, check_axis, operands,
+};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -53,7 +55,9 @@ impl Op for ReduceScatterHosts {
         part.dims[0] /= self.hosts;
         Ok(part)
     }
+}
 
+impl Operation for ReduceScatterHosts {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         if self.kind != ReduceKind::Sum {
             let op = format!("reduce_scatter_hosts of {:?}", self.kind);
@@ -61,7 +65,9 @@ impl Op for ReduceScatterHosts {
         }
         Ok(vec![Some(at.cotangent.all_gather_hosts(self.hosts)?)])
     }
+}
 
+impl Lower for ReduceScatterHosts {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         if self.hosts == 1 {
             return inputs[0].clone();

@@ -15,6 +15,7 @@ use std::fmt;
 
 use traind_neuron::{CoreKind, INSTRUCTIONS_MAX};
 
+use crate::stablehlo::Origin;
 use program::{Instruction, Module};
 
 /// The limits of programs for a core and an SDK.
@@ -41,16 +42,6 @@ impl Limits {
             core_counts: Vec::new(),
         }
     }
-}
-
-/// Where an operation was recorded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
-    /// The number of the first value that it lowers to.
-    pub first_value: usize,
-    /// Dotted, as of a layer; empty outside of all.
-    pub scope: String,
-    pub operation: &'static str,
 }
 
 /// A fault of a program.

@@ -40,10 +40,11 @@ use crate::error::Result;
 use distribution::Distribution;
 use layout::{Layout, Shards};
 
+pub use crate::fsdp::Fsdp;
 pub(crate) use accumulation::Accumulation;
 pub use accumulation::LossScale;
 pub use accumulation::ScaleValues;
-pub use config::{Fsdp, StateConfig};
+pub use config::StateConfig;
 pub use layout::SHARDED_ELEMENTS_MIN;
 pub use mesh::MeshConfig;
 pub use parameter::ParameterState;

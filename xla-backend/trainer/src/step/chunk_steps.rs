@@ -58,7 +58,8 @@ impl TrainStep {
         &self,
         recorder: &Recorder,
         state: &TrainState,
-        (sizes, chunk): (&BatchSizes, usize),
+        sizes: &BatchSizes,
+        chunk: usize,
     ) -> Result<RecordedStep> {
         let inputs = self.forward_inputs(sizes, chunk)?;
         recorder.record_half(Half::First, &inputs, |at| self.record_passes(at, state, chunk))
@@ -70,7 +71,8 @@ impl TrainStep {
         &self,
         recorder: &Recorder,
         state: &TrainState,
-        (sizes, chunk): (&BatchSizes, usize),
+        sizes: &BatchSizes,
+        chunk: usize,
     ) -> Result<RecordedStep> {
         let inputs = self.accumulate_inputs(sizes, chunk)?;
         recorder.record_half(Half::Second, &inputs, |at| self.record_passes(at, state, chunk))
@@ -102,7 +104,7 @@ impl TrainStep {
             }
         };
         let before = self.forward.states_before(at, chunk);
-        let of_states = Gradient::accumulate(at, &loss, &parameters, (&before, &self.mesh))?;
+        let of_states = Gradient::accumulate(at, &loss, &parameters, &before, &self.mesh)?;
         of_states.iter().for_each(|gradient| at.send(gradient));
         Ok(())
     }

@@ -41,6 +41,14 @@ pub struct JobPrograms {
     pub loading_horizon: Option<usize>,
 }
 
+/// The stages that programs are declared for.
+pub struct DeclaredStages {
+    /// The stages, and the parts of the model on them.
+    pub pipeline: Pipeline,
+    /// The parameters of each stage, which may be fewer than it reads.
+    pub places: Vec<Vec<Place>>,
+}
+
 impl JobPrograms {
     /// Declares the variables of a run with the recorder of each stage of a host. `inputs` are those that the
     /// tokenizer provides.
@@ -53,16 +61,17 @@ impl JobPrograms {
     ) -> Result<JobPrograms> {
         let pipeline = config.pipeline_of(model.as_ref())?;
         let places = pipeline.places(model.as_ref());
-        JobPrograms::declare_stages(config, model, (pipeline, places), (inputs, readout), recorders)
+        let stages = DeclaredStages { pipeline, places };
+        JobPrograms::declare_stages(config, model, stages, inputs, readout, recorders)
     }
 
-    /// The same for `pipeline`, which may have other layers than the config's, and the parameters at `places`
-    /// of each stage, which may be fewer than it reads.
+    /// The same for stages that may have other layers and fewer parameters than the config's.
     pub fn declare_stages<'a>(
         config: &StepConfig,
         model: &Arc<dyn Model>,
-        (pipeline, places): (Pipeline, Vec<Vec<Place>>),
-        (inputs, readout): (ModelInputs, Readout),
+        DeclaredStages { pipeline, places }: DeclaredStages,
+        inputs: ModelInputs,
+        readout: Readout,
         recorders: impl IntoIterator<Item = &'a mut Recorder>,
     ) -> Result<JobPrograms> {
         let forward = ForwardPass::new(config, model, pipeline.chunks.clone(), inputs)?;
@@ -262,8 +271,8 @@ impl JobPrograms {
         let (train, state) = (&self.train, self.state(stage));
         match program {
             Program::Train => recorder.record(&train.inputs(&sizes), |at| train.record(at, state)),
-            Program::Forward => train.record_forward(recorder, state, (&sizes, chunk)),
-            Program::Accumulate => train.record_accumulate(recorder, state, (&sizes, chunk)),
+            Program::Forward => train.record_forward(recorder, state, &sizes, chunk),
+            Program::Accumulate => train.record_accumulate(recorder, state, &sizes, chunk),
             Program::Reduce => {
                 let loans = self.loans_of(stage);
                 let inputs = train.reduce_inputs(state, &loans);

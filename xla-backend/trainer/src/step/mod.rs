@@ -24,7 +24,7 @@ pub use eval_step::EvalStep;
 pub use eval_step::{LOSS_DIVISOR, LOSS_SUM, WEIGHT_SUM};
 pub use forward::ForwardPass;
 pub use generate_step::{GenerateStep, SCORES, Weights};
-pub use job_programs::JobPrograms;
+pub use job_programs::{DeclaredStages, JobPrograms};
 pub use pipeline_order::PipelineOrder;
 pub(crate) use pipeline_order::{Direction, Pass, backward_places};
 pub use programs::{Program, ProgramShape, StepPrograms};

@@ -108,7 +108,8 @@ impl<'a> Gradient<'a> {
         at: &mut Recording<'_>,
         loss: &Tensor,
         parameters: &[ParameterValue<'a>],
-        (others, mesh): (&[Tensor], &Mesh),
+        others: &[Tensor],
+        mesh: &Mesh,
     ) -> Result<Vec<Tensor>> {
         let trained = trained(parameters);
         let wrt: Vec<&Tensor> = trained.iter().map(|it| it.value).chain(others).collect();

@@ -8,7 +8,8 @@ use crate::field_type::{FieldType, wrong_type};
 use crate::node::{Entry, Node, Value};
 use crate::problems::Problems;
 use crate::schema::data_set::DataSet;
-use crate::values::hub_name::{DATA_SETS, DataSetUrl};
+use crate::values::data_paths::{read_list, read_pattern};
+use crate::values::hub_name::DATA_SETS;
 
 /// One path or several, in reading order. A path that holds `*`,
 /// `?` or `[` is a glob. `s3://BUCKET/KEY` is an object, or a glob of some;
@@ -20,13 +21,6 @@ pub struct DataFiles {
     /// The sets that the patterns belong to, in their order; empty where the job file has nothing but
     /// paths.
     pub sets: Vec<DataSet>,
-}
-
-/// Paths, globs and URLs of one set; resolved with those of [`DataFiles`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-pub struct Paths {
-    pub given: Vec<PathBuf>,
 }
 
 impl Serialize for DataFiles {
@@ -108,24 +102,6 @@ impl FieldType for DataFiles {
     }
 }
 
-impl FieldType for Paths {
-    fn type_name() -> String {
-        "path, glob, or a list of them".to_owned()
-    }
-
-    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
-        let given = match &node.value {
-            Value::Text(_) => vec![read_pattern(node, path, problems)?],
-            Value::List(nodes) if !nodes.is_empty() => read_list(nodes, path, problems)?,
-            _ => {
-                wrong_type(node, path, "a path or a list of paths", problems);
-                return None;
-            }
-        };
-        Some(Self { given })
-    }
-}
-
 /// Reads sets with settings of their own; a path among them is a set without any.
 fn read_sets(nodes: &[Node], path: &str, problems: &mut Problems) -> Option<DataFiles> {
     let mut sets = Vec::new();
@@ -143,28 +119,4 @@ fn read_sets(nodes: &[Node], path: &str, problems: &mut Problems) -> Option<Data
     }
     let patterns = sets.iter().flat_map(|set| set.path.given.clone()).collect();
     Some(DataFiles { patterns, sets })
-}
-
-/// Reads all elements, so that every invalid one is reported.
-fn read_list(nodes: &[Node], path: &str, problems: &mut Problems) -> Option<Vec<PathBuf>> {
-    let read: Vec<_> = nodes
-        .iter()
-        .enumerate()
-        .map(|(index, node)| read_pattern(node, &format!("{path}[{index}]"), problems))
-        .collect();
-    read.into_iter().collect()
-}
-
-fn read_pattern(node: &Node, path: &str, problems: &mut Problems) -> Option<PathBuf> {
-    let text = String::read(node, path, problems)?;
-    if let Err(error) = glob::Pattern::new(&text) {
-        problems.violation(path, format!("is not a glob: {}", error.msg));
-        return None;
-    }
-    if text.starts_with(DATA_SETS) && DataSetUrl::parse(&text).is_none() {
-        let description = format!("`{text}` is not {DATA_SETS}ORG/NAME[@REVISION][/FILE]");
-        problems.violation(path, description);
-        return None;
-    }
-    Some(text.into())
 }
