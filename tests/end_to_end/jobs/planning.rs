@@ -26,6 +26,46 @@ async fn a_plan_shows_parameters_and_memory_by_category() {
         assert!(line.ends_with("iB"), "{line}");
     }
     assert!(host.cli(draft.folder(), &["ls"]).stdout.lines().count() <= 1, "no job was made");
+    assert!(!output.stdout.contains("parallel."), "{}", output.stdout);
+    let two = ["plan", "job.yaml", "--set=resources.cores=2", "--set=parallel.tensor=2"];
+    let output = host.cli(draft.folder(), &two);
+    let expect = "parallel.tensor: 2\n  2 cores with the same rows have a part of each layer\n  memory per core -";
+    assert!(output.stdout.contains(expect), "{}", output.stdout);
+    let output = host.cli(draft.folder(), &[&two[..], &["--output=json"]].concat());
+    let plan: Value = serde_json::from_str(&output.stdout).unwrap();
+    let places = plan["parallelism"]["places"].clone();
+    let place =
+        |core: u32| json!({"host": 0, "core": core, "data": 0, "pipeline": 0, "tensor": core});
+    assert_eq!((&plan["parameters"], places), (&parameters.into(), json!([place(0), place(1)])));
+}
+
+/// The data of a job file without a daemon, as a run reports them.
+#[tokio::test(flavor = "multi_thread")]
+async fn data_have_a_histogram_of_their_classes() {
+    let host = Host::started(1).await;
+    let rows = "text,label\nthe cat,tool\na dog,animal\nthe dog,tool\n,tool\n";
+    let draft = Draft::new(&host, "described").write("train.csv", rows);
+    fs::write(draft.path("job.yaml"), JOB_FILE).unwrap();
+    let cache = format!("--cache-dir={}", draft.path("cache").display());
+    let arguments = ["data", "job.yaml", "--set=data.validation=null", &cache];
+    let found = host.cli(draft.folder(), &arguments);
+    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    let lines: Vec<&str> = found.stdout.lines().collect();
+    assert!(lines[0].starts_with("train      4 rows, "), "{}", found.stdout);
+    assert!(
+        lines[3].ends_with(&format!("3 rows   75.0 %  {}", "#".repeat(30))),
+        "{}",
+        found.stdout
+    );
+    assert!(found.stderr.contains("EMPTY_TEXT: train data: 1 row has no text"), "{}", found.stderr);
+    // From the cache, with the same warnings.
+    let again = host.cli(draft.folder(), &[&arguments[..], &["--output=json"]].concat());
+    let splits: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(splits[0]["classes"], json!([["animal", 1], ["fruit", 0], ["tool", 3]]));
+    assert_eq!(again.stderr, found.stderr);
+    let wrong = host.cli(draft.folder(), &["data", "job.yaml", "--set=data.label=stars", &cache]);
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.stderr.contains("no column \"stars\""), "{}", wrong.stderr);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -143,6 +143,7 @@ async fn a_plan_fetches_only_the_configuration() {
         unknown.stderr.contains("org/none: the hub has no repository of that name"),
         "{unknown:?}"
     );
+    assert_eq!(unknown.stderr.matches("no repository of that name").count(), 1, "{unknown:?}");
     // Submitting does not wait for the hub.
     let asked = hub.server().requests().len();
     let waits = on_hub(&host, "submitted").set("resources.max_wait_seconds", 1000);

@@ -70,3 +70,33 @@ async fn adapters_keep_the_rows_of_new_tokens() {
     let reply = host.jobs().await.generate_texts(request).await.unwrap().into_inner();
     assert_eq!(reply.texts.len(), 1);
 }
+
+/// The rows of new tokens are trained beside adapters where the job lists the tokens, and resume with them.
+#[tokio::test]
+async fn adapters_train_the_rows_of_listed_tokens() {
+    const ROWS: &str = "base_model.model.transformer.wte.token_adapter.trainable_tokens_delta";
+    let host = Host::started(1).await;
+    let adapted = |name: &str| {
+        draft(&host, name)
+            .set("peft.method", "lora")
+            .set("peft.r", 2)
+            .set("peft.trainable_token_indices", "[50, 51, 3]")
+    };
+    let whole = adapted("whole");
+    let history = host.complete(&whole).await;
+    let events = format!("{:?}", history.events);
+    assert!(!events.contains("NEW_TOKENS_FROZEN"), "{events}");
+    let output = whole.output("out");
+    let saved = Weights::read(output.folder().join("adapter_model.safetensors"));
+    let rows = saved.values(ROWS);
+    assert_eq!(rows.len(), 3 * WIDTH);
+    let checkpoint = output.folder().join("checkpoint-2");
+    let before = Weights::read(checkpoint.join("adapter_model.safetensors")).values(ROWS);
+    assert_ne!(rows, before);
+    let config = output.json("adapter_config.json");
+    assert_eq!(config["trainable_token_indices"], serde_json::json!([50, 51, 3]));
+    let resumed = adapted("resumed").set("train.resume_from_checkpoint", checkpoint.display());
+    host.complete(&resumed).await;
+    let file = "adapter_model.safetensors";
+    assert_eq!(weights(&resumed, file), weights(&whole, file));
+}
