@@ -22,7 +22,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("usage: prepare MODEL_FOLDER CACHE_DIR TEXT LABEL FILE...".into());
     };
     let tokenizer = HuggingFaceTokenizer::open(Path::new(model), &TokenizerOptions::default())?;
-    let label = LabelSpec { column: label.clone(), kind: LabelKind::Infer { num_labels: None } };
+    let label = LabelSpec {
+        column: label.clone(),
+        kind: LabelKind::Infer { num_labels: None },
+        weight: None,
+    };
     let task = SequenceClassification { text: text.clone(), text_pair: None, label: Some(label) };
     let options = DatasetOptions {
         files: files.iter().cloned().collect(),

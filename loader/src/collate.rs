@@ -193,6 +193,7 @@ impl Collator {
             unattended: None,
             labels: self.set.labels(),
             row,
+            weight: self.set.weight(row),
             span,
             attended,
             padded_length: padded.source,
@@ -328,7 +329,7 @@ mod tests {
         check(&batch.cores[0], "labels", &targets);
         let rows = "{\"text\": [\"5\", \"6\"], \"tags\": [1, 0]}";
         let kind = LabelKind::Infer { num_labels: None };
-        let labels = Some(LabelSpec { column: "tags".to_owned(), kind });
+        let labels = Some(LabelSpec { column: "tags".to_owned(), kind, weight: None });
         let task = TokenClassification { words: text(), labels, label_all_tokens: false };
         let (batch, _) =
             token_batch(TaskSpec::TokenClassification(task), rows, plan(3, &[0], 1, 1));

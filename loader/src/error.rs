@@ -143,6 +143,8 @@ pub enum Error {
     LabelCount { at: Location, column: String, labels: usize, words: usize },
     #[error("{at}, column {column:?}: {problem}")]
     Answer { at: Location, column: String, problem: Box<AnswerProblem> },
+    #[error("{at}, column {column:?}: expected a weight, a number of at least 0, found {found}")]
+    Weight { at: Location, column: String, found: String },
     #[error("{at}, column {column:?}: expected a list of texts, found {found}")]
     NotTexts { at: Location, column: String, found: String },
     #[error("{field}: {message}")]
@@ -228,6 +230,7 @@ impl Error {
             | Self::LabelCount { at, .. }
             | Self::Answer { at, .. }
             | Self::NotTexts { at, .. }
+            | Self::Weight { at, .. }
             | Self::Chat { at, .. }
             | Self::Image { at, .. }
             | Self::Tokenize { at, .. } => Subject::Row(at),
@@ -290,6 +293,7 @@ impl Error {
             | Self::LabelCount { at: Location { file, .. }, .. }
             | Self::Answer { at: Location { file, .. }, .. }
             | Self::NotTexts { at: Location { file, .. }, .. }
+            | Self::Weight { at: Location { file, .. }, .. }
             | Self::Chat { at: Location { file, .. }, .. }
             | Self::Image { at: Location { file, .. }, .. }
             | Self::Tokenize { at: Location { file, .. }, .. }

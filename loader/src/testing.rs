@@ -103,6 +103,7 @@ pub(crate) fn set_of(rows: &[&[u32]], labels: &[i32]) -> TokenizedSet {
             label: Some(LabelSpec {
                 column: "label".to_owned(),
                 kind: LabelKind::Infer { num_labels: None },
+                weight: None,
             }),
         }),
         cache_dir: None,

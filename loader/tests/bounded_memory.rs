@@ -134,8 +134,11 @@ fn use_rows(file: PathBuf, cache_dir: PathBuf, task: TaskSpec, rows: usize) {
 #[test]
 fn memory_grows_with_rows_and_not_with_their_texts() {
     let folder = tempfile::tempdir().unwrap();
-    let label =
-        LabelSpec { column: "label".to_owned(), kind: LabelKind::Infer { num_labels: None } };
+    let label = LabelSpec {
+        column: "label".to_owned(),
+        kind: LabelKind::Infer { num_labels: None },
+        weight: None,
+    };
     let classification = || SequenceClassification {
         text: "text".to_owned(),
         text_pair: None,

@@ -42,7 +42,11 @@ fn tokenizer() -> PathBuf {
 
 /// Prepares a file as a job does.
 fn prepared(path: &Path, tokenizer: &HuggingFaceTokenizer) -> Result<(), Error> {
-    let label = LabelSpec { column: "label".into(), kind: LabelKind::Infer { num_labels: None } };
+    let label = LabelSpec {
+        column: "label".into(),
+        kind: LabelKind::Infer { num_labels: None },
+        weight: None,
+    };
     let task = SequenceClassification { text: "text".into(), text_pair: None, label: Some(label) };
     let options = DatasetOptions {
         files: [path.to_str().unwrap().to_owned()].into_iter().collect(),

@@ -63,6 +63,11 @@ WRITE_ROWS = {"sft": sft_losses.write_rows, "dpo": dpo_losses.write_rows}
 DATA = families.DATA | {"sft": {"max_length": 64, "assistant_only_loss": True}, "dpo": {"max_length": 48}}
 # With dropout, unlike by default.
 DPO = {"dpo": {"disable_dropout": False}}
+# Names of every family: embeddings by another optimizer, and norms with a rate and a decay of their own.
+PARAM_GROUPS = [
+    {"match": "embed|wte|shared", "learning_rate": 0.05, "optim": "sgd", "optim_args": {"momentum": 0.9}},
+    {"match": "(?i)norm|ln_", "learning_rate": 2e-3, "weight_decay": 0.1},
+]
 ADAPTERS = {"peft": {"method": "lora", "target_modules": "all-linear", "lora_dropout": DROPOUT, "use_dora": True}}
 ENCODER_DROPOUT = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
 DECODERS = ["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "smollm3", "granite", "olmo2"]
@@ -81,6 +86,8 @@ def main():
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--mesh", choices=MESHES, action="append", help="instead of every mesh; can be repeated")
     parser.add_argument("--adapters", action="store_true", help="train adapters of all linear layers")
+    parser.add_argument("--optim", default="adamw_torch", help="the optimizer of the jobs")
+    parser.add_argument("--param-groups", action="store_true", help="give embeddings and norms settings of their own")
     parser.add_argument("--layers", type=int, default=2, help="of each stack; each part of a pipeline needs one")
     parser.add_argument("--hosts", type=int, default=1, help="divide the cores between hosts, processes of this one")
     options = parser.parse_args()
@@ -123,7 +130,8 @@ def compare(options, daemon, meshes, family, task):
         def train(name, cores, parallel, more):
             described = job(family, task, model, rows, scratch / name, cores, parallel, more)
             described |= (ADAPTERS if options.adapters else {}) | (DPO if task == "dpo" else {})
-            described["train"]["max_steps"] = options.steps
+            described["train"] |= {"max_steps": options.steps, "optim": options.optim}
+            described["train"] |= {"param_groups": PARAM_GROUPS} if options.param_groups else {}
             on_hosts = options.hosts > 1 and name != "one"
             return run_on_hosts(options, described, scratch / "runs") if on_hosts else run(daemon, described)
 

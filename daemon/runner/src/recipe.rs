@@ -6,11 +6,12 @@
 pub(crate) mod embedding;
 
 use traind_job_file::{
-    AttnImplementation, CorePlacement, Dpo, DpoDivergence, DpoLoss, JobFile, Optim, PeftBias, Train,
+    AttnImplementation, CorePlacement, Dpo, DpoDivergence, DpoLoss, JobFile, Optim, OptimArg,
+    OptimArgs, ParamGroup, PeftBias, Train,
 };
 use traind_models::Model;
-use traind_models::optimizers::Settings;
-use traind_models::tasks::{Divergence, Preference, PreferenceLoss};
+use traind_models::optimizers::{Arg, GroupSettings, Optimizers, Settings};
+use traind_models::tasks::{Divergence, LossSettings, Preference, PreferenceLoss};
 use traind_models::tuning::AdapterBias;
 use traind_xla::DType;
 use traind_xla::kernels::GpuOptions;
@@ -41,6 +42,14 @@ pub(crate) fn mesh(job: &JobFile) -> RunResult<Mesh> {
 /// The mesh of a host of the job.
 pub(crate) fn mesh_of_host(job: &JobFile, host: usize) -> RunResult<Mesh> {
     Ok(mesh_config(job)?.mesh_of_host(host)?)
+}
+
+/// The optimizers of the parameters of `model`. Fails where a group has none of them.
+pub(crate) fn optimizers(train: &Train, model: &dyn Model) -> RunResult<Optimizers> {
+    let OptimizerConfig { name, settings, groups } = optimizer_config(train);
+    let optimizers = Optimizers::new(&name, &settings, &groups)?;
+    optimizers.check(model.parameters())?;
+    Ok(optimizers)
 }
 
 /// The stages that a job divides `model` into.
@@ -162,13 +171,23 @@ fn forward_config(job: &JobFile) -> ForwardConfig {
     let train = &job.train;
     ForwardConfig {
         compute_dtype: compute_dtype(train),
-        label_smoothing: train.label_smoothing_factor,
+        loss: loss_settings(train),
         preference: preference(job),
         // Known with the data: see `embedding::objective`.
         embedding: None,
         dropout: !(job.has_reference() && job.dpo.disable_dropout),
         gradient_checkpointing: train.gradient_checkpointing,
         embedding_noise: train.neftune_noise_alpha.is_some_and(|alpha| alpha > 0.0),
+    }
+}
+
+fn loss_settings(train: &Train) -> LossSettings {
+    let args = train.loss_args.iter().map(|(name, value)| (name.to_owned(), *value));
+    LossSettings {
+        name: train.loss.map(|loss| loss.as_str().to_owned()),
+        args: args.collect(),
+        class_weights: train.class_weights.clone(),
+        label_smoothing: train.label_smoothing_factor,
     }
 }
 
@@ -219,16 +238,40 @@ fn divergence(dpo: &Dpo) -> Divergence {
 /// A job that does not train gets the optimizer without state.
 fn optimizer_config(train: &Train) -> OptimizerConfig {
     let optim = if train.do_train { train.optim } else { Optim::Sgd };
-    let args = train.optim_args.iter().map(|(name, value)| (name.to_owned(), value));
+    let groups = train.param_groups.iter().filter(|_| train.do_train);
     OptimizerConfig {
         name: optim.as_str().to_owned(),
-        settings: Settings {
-            weight_decay: train.weight_decay,
-            adam_beta1: train.adam_beta1,
-            adam_beta2: train.adam_beta2,
-            adam_epsilon: train.adam_epsilon,
-            args: args.collect(),
-        },
+        settings: optimizer_settings(train, &train.optim_args),
+        groups: groups.map(|group| group_settings(train, group)).collect(),
+    }
+}
+
+fn optimizer_settings(train: &Train, args: &OptimArgs) -> Settings {
+    Settings {
+        weight_decay: train.weight_decay,
+        adam_beta1: train.adam_beta1,
+        adam_beta2: train.adam_beta2,
+        adam_epsilon: train.adam_epsilon,
+        args: args.iter().map(|(name, arg)| (name.to_owned(), optimizer_arg(arg))).collect(),
+    }
+}
+
+fn optimizer_arg(arg: &OptimArg) -> Arg {
+    match arg {
+        OptimArg::Number(number) => Arg::Number(*number),
+        OptimArg::Numbers(numbers) => Arg::Numbers(numbers.clone()),
+        OptimArg::Word(word) => Arg::Word(word.clone()),
+    }
+}
+
+/// A group's rate is a multiple of the job's, since the schedule changes both in proportion.
+fn group_settings(train: &Train, group: &ParamGroup) -> GroupSettings {
+    let settings = || optimizer_settings(train, &group.optim_args);
+    GroupSettings {
+        pattern: group.pattern.clone(),
+        rate: group.learning_rate.map_or(1.0, |rate| rate / train.learning_rate),
+        weight_decay: group.weight_decay,
+        optim: group.optim.map(|optim| (optim.as_str().to_owned(), settings())),
     }
 }
 

@@ -73,6 +73,7 @@ impl Plan {
         for (name, value) in lines(&plan) {
             println!("{name:<16} {value}");
         }
+        groups(&plan).iter().for_each(|line| println!("{}", text::one_line(line)));
         for more in [effects::lines(&plan), meshes::lines(&plan.meshes)] {
             if !more.is_empty() {
                 println!();
@@ -127,6 +128,24 @@ fn json(plan: &v1::Plan) -> serde_json::Value {
         "parallelism": effects::json(plan),
         "meshes": plan.meshes.iter().map(meshes::json).collect::<Vec<_>>(),
     })
+}
+
+/// A line for each group of parameters.
+fn groups(plan: &v1::Plan) -> Vec<String> {
+    let line = |group: &v1::ParameterGroup| {
+        let names = match group.r#match.as_str() {
+            "" => "other parameters",
+            pattern => pattern,
+        };
+        let v1::ParameterGroup { tensors, parameters, learning_rate, weight_decay, optim, .. } =
+            group;
+        format!(
+            "  {names}: {parameters} in {tensors} tensors, {optim}, learning rate {learning_rate}, \
+             weight decay {weight_decay}"
+        )
+    };
+    let title = (!plan.parameter_groups.is_empty()).then(|| "parameter groups".to_owned());
+    title.into_iter().chain(plan.parameter_groups.iter().map(line)).collect()
 }
 
 fn lines(plan: &v1::Plan) -> Vec<(&'static str, String)> {

@@ -63,6 +63,9 @@ pub struct Plan {
     #[serde(default)]
     pub host_bytes: u64,
     pub checkpoint_bytes: u64,
+    /// The trained parameters by their settings, where the job has groups of them.
+    #[serde(default)]
+    pub parameter_groups: Vec<ParameterGroup>,
     pub output_bytes: u64,
     pub disk_bytes: u64,
     /// Set where the job does not fit.
@@ -86,6 +89,19 @@ pub struct Plan {
     /// Memory of a core, if known.
     #[serde(skip)]
     pub bytes_per_core_max: Option<u64>,
+}
+
+/// Trained parameters that are updated alike.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ParameterGroup {
+    /// Empty for those without a group.
+    #[serde(rename = "match")]
+    pub pattern: String,
+    pub tensors: u64,
+    pub parameters: u64,
+    pub learning_rate: f64,
+    pub weight_decay: f64,
+    pub optim: String,
 }
 
 /// A mesh, and what a job would take on it.

@@ -7,7 +7,7 @@ use crate::access::Role;
 use crate::access::tokens::Token;
 use crate::clock::timestamp;
 use crate::control::error::Error;
-use crate::control::planner::{Effect, MeshPlan, Parallelism, Place, Plan};
+use crate::control::planner::{Effect, MeshPlan, Parallelism, ParameterGroup, Place, Plan};
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, JobWarning, Parent};
 use crate::jobs::wire;
@@ -82,6 +82,18 @@ pub(crate) fn plan(plan: Plan) -> v1::Plan {
         effects: effects.into_iter().map(plan_effect).collect(),
         places: places.into_iter().map(mesh_place).collect(),
         stages: stages.into_iter().map(|stage| v1::StagePasses { passes: stage.passes }).collect(),
+        parameter_groups: plan.parameter_groups.into_iter().map(parameter_group).collect(),
+    }
+}
+
+fn parameter_group(group: ParameterGroup) -> v1::ParameterGroup {
+    v1::ParameterGroup {
+        r#match: group.pattern,
+        tensors: group.tensors,
+        parameters: group.parameters,
+        learning_rate: group.learning_rate,
+        weight_decay: group.weight_decay,
+        optim: group.optim,
     }
 }
 

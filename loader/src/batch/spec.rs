@@ -134,6 +134,7 @@ mod tests {
             unattended: None,
             labels: &Labels::None,
             row: 0,
+            weight: 1.0,
             span: span.clone(),
             attended: span,
             padded_length: 3,

@@ -129,7 +129,7 @@ impl<'source> Builder<'source> {
                     (_, Making::Examples) => preprocessor.encode(row, context),
                     (_, Making::Outlines) => preprocessor.outline(row, context),
                 };
-                (lack, examples)
+                (lack, examples.and_then(|examples| weighted(examples, row, context)))
             };
             for rows in rows.chunks(preprocessor.rows_at_a_time().min(rows.len().max(1))) {
                 let encoded: Vec<_> = rows.par_iter().map(encode).collect();
@@ -200,6 +200,7 @@ impl<'source> Builder<'source> {
             self.rows.push_target(target.len() as u32);
         }
         self.rows.push_sequences(&example.sequence_lengths);
+        self.rows.weights.extend(example.weight);
         self.tokens.push(&example)?;
         example.label.map_or(Ok(()), |label| self.targets.push(label))
     }
@@ -237,6 +238,18 @@ impl<'source> Builder<'source> {
         let (tokens, task) = (Arc::new(tokens), task.clone());
         Ok(Built { set: TokenizedSet { tokens, rows, labels, task, about }, seals })
     }
+}
+
+/// The examples of a row with its weight, if rows have any.
+fn weighted(
+    mut examples: Vec<Example>,
+    row: &Row<'_>,
+    context: &SetContext<'_>,
+) -> Result<Vec<Example>> {
+    let Some(labels) = &context.labels else { return Ok(examples) };
+    let weight = labels.read_weight(row)?;
+    examples.iter_mut().for_each(|example| example.weight = weight);
+    Ok(examples)
 }
 
 impl Builder<'_> {

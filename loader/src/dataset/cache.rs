@@ -35,6 +35,7 @@ const LENGTHS: &str = "lengths.u32";
 const TARGET_LENGTHS: &str = "target_lengths.u32";
 const SEQUENCE_LENGTHS: &str = "sequence_lengths.u32";
 const SOURCE_ROWS: &str = "source_rows.u32";
+const WEIGHTS: &str = "weights.f32";
 const CLASSES: &str = "classes.i32";
 const CLASS_ENDS: &str = "class_ends.u64";
 const NUMBERS: &str = "numbers.f32";
@@ -129,6 +130,7 @@ impl Cache {
             target_lengths: self.read_optional(&manifest, TARGET_LENGTHS)?,
             sequence_lengths: self.read_optional(&manifest, SEQUENCE_LENGTHS)?,
             source_rows: self.read_array(&manifest, SOURCE_ROWS)?,
+            weights: self.read_optional(&manifest, WEIGHTS)?,
         };
         let labels = self.read_labels(&manifest)?;
         let (task, about) = (self.task.clone(), manifest.about);
@@ -247,6 +249,9 @@ fn write_entry(folder: &Path, built: &Built) -> Result<()> {
         arrays.push(write_whole(folder, SEQUENCE_LENGTHS, &set.rows.sequence_lengths)?);
     }
     arrays.push(write_whole(folder, SOURCE_ROWS, &set.rows.source_rows)?);
+    if !set.rows.weights.is_empty() {
+        arrays.push(write_whole(folder, WEIGHTS, &set.rows.weights)?);
+    }
     match &set.labels {
         Labels::None | Labels::InputIds | Labels::Token => {}
         Labels::Class(ids) => arrays.push(write_whole(folder, CLASSES, ids)?),

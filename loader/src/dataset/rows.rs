@@ -16,6 +16,8 @@ pub(super) struct Rows {
     pub(super) sequence_lengths: Vec<u32>,
     /// Rows of all files taken together.
     pub(super) source_rows: Vec<u32>,
+    /// The weight of each row in the loss; empty where all count alike.
+    pub(super) weights: Vec<f32>,
 }
 
 impl Rows {
@@ -43,6 +45,11 @@ impl Rows {
     pub(super) fn sequences(&self, row: usize) -> &[u32] {
         let count = self.sequence_lengths.len() / self.len().max(1);
         &self.sequence_lengths[row * count..(row + 1) * count]
+    }
+
+    /// The weight of a row in the loss.
+    pub(super) fn weight(&self, row: usize) -> f32 {
+        self.weights.get(row).copied().unwrap_or(1.0)
     }
 
     /// Gives a row that has none yet the tokens of `example`, which lie at `start`.
@@ -95,6 +102,10 @@ impl Rows {
             },
             sequence_lengths: rows.iter().flat_map(|&row| self.sequences(row)).copied().collect(),
             source_rows: of_rows(&self.source_rows, rows),
+            weights: match self.weights.is_empty() {
+                true => Vec::new(),
+                false => of_rows(&self.weights, rows),
+            },
         }
     }
 
@@ -111,6 +122,7 @@ impl Rows {
             && (self.target_lengths.is_empty() || self.target_lengths.len() == self.len())
             && self.sequence_lengths.len().is_multiple_of(self.len().max(1))
             && (0..self.len()).all(|row| self.fits_sequences(row))
+            && (self.weights.is_empty() || self.weights.len() == self.len())
             && (0..self.len()).all(inside)
             && self.source_rows.iter().all(|&row| u64::from(row) < file_rows)
     }

@@ -234,6 +234,11 @@ impl TokenizedSet {
         &self.labels
     }
 
+    /// The weight of a row in the loss: 1 unless the files give another.
+    pub fn weight(&self, row: usize) -> f32 {
+        self.rows.weight(row)
+    }
+
     /// The targets of a row's tokens, where tokens have some of their own.
     pub fn token_labels(&self, row: usize) -> Result<Option<Vec<i32>>> {
         Tokens::read(&self.tokens.labels, self.rows.span(row))
@@ -318,6 +323,7 @@ impl TokenizedSet {
     pub fn continues(&self, first: &Self) -> bool {
         let is_same = |(whole, first): (&u32, &u32)| *first == 0 || whole == first;
         self.rows.source_rows == first.rows.source_rows
+            && self.rows.weights == first.rows.weights
             && self.labels == first.labels
             && self.about.label_encoder == first.about.label_encoder
             && self.about.files == first.about.files

@@ -15,7 +15,7 @@ fn word_lengths() -> WordTokenizer {
 }
 
 fn label(kind: LabelKind) -> Option<LabelSpec> {
-    Some(LabelSpec { column: "label".to_owned(), kind })
+    Some(LabelSpec { column: "label".to_owned(), kind, weight: None })
 }
 
 fn options(files: &[String], cache_dir: Option<PathBuf>) -> DatasetOptions {
@@ -374,4 +374,44 @@ fn another_set_does_not_continue_a_preview() {
     assert!(!set("text,label\na,0\nccc,1\n").continues(&first));
     assert!(!set("text,label\na bb,1\nccc,0\n").continues(&first));
     assert!(!set("text,label\na bb,0\nccc,1\nd,1\n").continues(&first));
+}
+
+/// Weights are those of the rows from which examples come, in the cache too.
+#[test]
+fn rows_have_the_weights_of_a_column() {
+    let folder = DataFolder::new();
+    let file = folder.write("a.csv", "text,label,w\na bb,1,0.5\nccc,0,2\nd,1,0\n");
+    let weighted = |file: &str, cache_dir| {
+        let label = label(LabelKind::Infer { num_labels: None });
+        let label = label.map(|label| LabelSpec { weight: Some("w".to_owned()), ..label });
+        let task = SequenceClassification { text: "text".to_owned(), text_pair: None, label };
+        let task = TaskSpec::SequenceClassification(task);
+        prepare(&DatasetOptions { task, ..options(&[file.to_owned()], cache_dir) }, &word_lengths())
+    };
+    let cache = Some(folder.path("cache"));
+    for cache_hit in [false, true] {
+        let prepared = weighted(&file, cache.clone()).unwrap();
+        assert_eq!(prepared.cache_hit, cache_hit);
+        let weights: Vec<f32> = (0..3).map(|row| prepared.set.weight(row)).collect();
+        assert_eq!(weights, [0.5, 2.0, 0.0]);
+    }
+    let plain = prepare(&options(&[file], cache), &word_lengths()).unwrap();
+    assert_eq!((plain.cache_hit, plain.set.weight(2)), (false, 1.0), "another set");
+    for (rows, expect) in [
+        (
+            "a,1,-1",
+            "a.csv, line 2, column \"w\": expected a weight, a number of at least 0, found -1",
+        ),
+        (
+            "a,1,",
+            "a.csv, line 2, column \"w\": expected a weight, a number of at least 0, found nothing",
+        ),
+        (
+            "a,1,x",
+            "a.csv, line 2, column \"w\": expected a weight, a number of at least 0, found \"x\"",
+        ),
+    ] {
+        let file = folder.write("a.csv", format!("text,label,w\n{rows}\n"));
+        assert_eq!(folder.shown(&weighted(&file, None).unwrap_err()), expect);
+    }
 }

@@ -64,8 +64,11 @@ fn views_stay_inside_and_differ_by_epoch_and_row() {
 
 fn task(folder: &DataFolder, keys: &str) -> Result<ImageClassification> {
     folder.write("preprocessor_config.json", keys);
-    let label =
-        LabelSpec { column: "label".to_owned(), kind: LabelKind::Infer { num_labels: None } };
+    let label = LabelSpec {
+        column: "label".to_owned(),
+        kind: LabelKind::Infer { num_labels: None },
+        weight: None,
+    };
     let processor = ImageProcessor::open(&folder.path(""))?;
     Ok(ImageClassification { image: "image".to_owned(), label: Some(label), processor })
 }

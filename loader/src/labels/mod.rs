@@ -37,6 +37,9 @@ pub const IGNORED_LABEL: i32 = -100;
 pub struct LabelSpec {
     pub column: String,
     pub kind: LabelKind,
+    /// The column of each labelled row's weight in the loss; all count alike without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<String>,
 }
 
 /// How raw labels become targets.
@@ -164,6 +167,18 @@ impl<'spec> LabelReader<'spec> {
         }
         let label = self.row_label(row.cell(&self.spec.column), self.names_in(row));
         label.map_err(|problem| self.error(row.location(), problem))
+    }
+
+    /// Reads one row's weight in the loss; `None` where all count alike.
+    pub(crate) fn read_weight(&self, row: &Row<'_>) -> Result<Option<f32>> {
+        let Some(column) = &self.spec.weight else { return Ok(None) };
+        let found = match raw::number(row.cell(column)) {
+            Ok(weight) if weight >= 0.0 => return Ok(Some(weight)),
+            Ok(negative) => negative.to_string(),
+            Err(LabelProblem::NotANumber { found }) => found,
+            Err(_) => "nothing".to_owned(),
+        };
+        Err(Error::Weight { at: row.location(), column: column.clone(), found })
     }
 
     /// Reads the labels of one row's words: a number for each, none for one that no loss counts.

@@ -108,7 +108,7 @@ pub(super) fn numbers(value: &Value, count: u32) -> Result<Vec<f32>, LabelProble
 }
 
 /// Finite, or an error.
-fn number(value: &Value) -> Result<f32, LabelProblem> {
+pub(super) fn number(value: &Value) -> Result<f32, LabelProblem> {
     let number = match value {
         Value::Null => return Err(LabelProblem::Missing),
         Value::Int(integer) => Some(*integer as f32),

@@ -23,7 +23,7 @@ fn encode_named(
     names: Option<&[&str]>,
     values: &[Value],
 ) -> Result<(Labels, Option<LabelEncoder>)> {
-    let spec = LabelSpec { column: "label".to_owned(), kind };
+    let spec = LabelSpec { column: "label".to_owned(), kind, weight: None };
     let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     let names = names.map(owned);
     let reader = LabelReader::new(&spec, vec![names.clone()]);

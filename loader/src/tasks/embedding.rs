@@ -149,7 +149,10 @@ mod tests {
 
     fn label(column: &str, is_required: bool) -> Option<EmbeddingLabel> {
         let kind = LabelKind::Regression { num_labels: 1 };
-        Some(EmbeddingLabel { spec: LabelSpec { column: column.to_owned(), kind }, is_required })
+        Some(EmbeddingLabel {
+            spec: LabelSpec { column: column.to_owned(), kind, weight: None },
+            is_required,
+        })
     }
 
     fn task(texts: &[&str], label: Option<EmbeddingLabel>) -> TaskSpec {

@@ -86,9 +86,15 @@ impl TaskSpec {
     /// The columns the task reads, each once.
     pub fn columns(&self) -> Vec<&str> {
         let mut columns = self.preprocessor().columns();
+        columns.extend(self.weight());
         columns.sort_unstable();
         columns.dedup();
         columns
+    }
+
+    /// The column of rows' weights, if they have any.
+    fn weight(&self) -> Option<&str> {
+        self.preprocessor().labels()?.weight.as_deref()
     }
 
     /// The columns that the task reads of files with the columns `available`, each once.
@@ -99,6 +105,7 @@ impl TaskSpec {
     /// The same of the files of one of several sets.
     pub(crate) fn columns_of_set(&self, set: usize, available: &[String]) -> Vec<&str> {
         let mut columns = self.preprocessor().columns_of_set(set, available);
+        columns.extend(self.weight());
         columns.sort_unstable();
         columns.dedup();
         columns
@@ -213,7 +220,7 @@ fn text_arrays(padding: &Padding) -> Vec<ArraySpec> {
 
 /// The weight of each row in losses and metrics; empty slots weigh nothing.
 fn sample_weights() -> ArraySpec {
-    ArraySpec::f32("sample_weights", &[ROWS], 0.0, |_| vec![1.0])
+    ArraySpec::f32("sample_weights", &[ROWS], 0.0, |row| vec![row.weight])
 }
 
 /// The labels of rows, if they have any.
@@ -255,6 +262,8 @@ pub(crate) struct Example {
     /// The tokens of each of its sequences, which stand one behind the other in `encoded`. All examples of a set have
     /// as many, and none where an example is one sequence.
     pub(crate) sequence_lengths: Vec<u32>,
+    /// The weight in the loss. All examples of a set have one, or none has.
+    pub(crate) weight: Option<f32>,
     /// The tokens of a text to write. All examples of a set have one, or none has.
     pub(crate) target: Option<Vec<u32>>,
     /// The part of each token in its word, for masking: see `masked_lm.rs`.

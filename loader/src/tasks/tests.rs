@@ -42,7 +42,7 @@ pub(super) fn check_error(task: &TaskSpec, good: &str, bad: &str, expect: &str) 
 pub(super) fn words(kind: LabelKind) -> TaskSpec {
     TaskSpec::TokenClassification(TokenClassification {
         words: "words".to_owned(),
-        labels: Some(LabelSpec { column: "tags".to_owned(), kind }),
+        labels: Some(LabelSpec { column: "tags".to_owned(), kind, weight: None }),
         label_all_tokens: false,
     })
 }
@@ -159,7 +159,7 @@ fn several_classes_may_apply_to_a_row() {
         TaskSpec::SequenceClassification(SequenceClassification {
             text: "text".to_owned(),
             text_pair: None,
-            label: Some(LabelSpec { column: "labels".to_owned(), kind }),
+            label: Some(LabelSpec { column: "labels".to_owned(), kind, weight: None }),
         })
     };
     let row = |labels: &str| format!("{{\"text\": \"the\", \"labels\": {labels}}}\n");
@@ -205,6 +205,7 @@ fn a_row_may_have_one_number_a_class() {
                     num_labels,
                     format,
                 },
+                weight: None,
             }),
         })
     };

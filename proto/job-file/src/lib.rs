@@ -54,11 +54,12 @@ pub use schema::layout::{
 pub use schema::model::{AttnImplementation, Model, ProblemType, TaskName, WeightDtype};
 pub use schema::notify::Notify;
 pub use schema::parallel::{CorePlacement, Fsdp, Parallel};
+pub use schema::param_group::ParamGroup;
 pub use schema::peft::{Peft, PeftBias, PeftMethod};
 pub use schema::resources::{Engine, Platform, Resources, cost, energy};
 pub use schema::slurm::Slurm;
 pub use schema::train::{
-    EvalStrategy, HubStrategy, LoggingStrategy, LrSchedulerType, Optim, SaveStrategy, Train,
+    EvalStrategy, HubStrategy, LoggingStrategy, Loss, LrSchedulerType, Optim, SaveStrategy, Train,
     TrainSamplingStrategy,
 };
 pub use schema::vocabulary::SpecialTokens;
@@ -68,8 +69,8 @@ pub use training_arguments::{
 };
 pub use values::{
     CHAT_TEMPLATES, DataSetUrl, EarlyStopping, FileSize, InputTokens, LabelMap, LayerNumbers,
-    Mapping, ModelSource, Offload, OneOrMany, OptimArgs, Paths, Quantity, ReportTo, ResumeFrom,
-    ScheduleKwargs, StepsOrRatio, TOKENIZER_DEFAULT, TURN_TEMPLATES, TargetModules, TokenIndices,
-    is_chat_template,
+    Mapping, ModelSource, Offload, OneOrMany, OptimArg, OptimArgs, Paths, Quantity, ReportTo,
+    ResumeFrom, ScheduleKwargs, StepsOrRatio, TOKENIZER_DEFAULT, TURN_TEMPLATES, TargetModules,
+    TokenIndices, is_chat_template,
 };
 pub use violation::{Violation, Warning};

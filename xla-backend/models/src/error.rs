@@ -65,13 +65,25 @@ pub enum Error {
     #[error("{field}: {problem}")]
     TokenIndices { field: &'static str, problem: String },
 
+    /// A pattern of parameters' names that is none.
+    #[error("{pattern} is no regular expression: {problem}")]
+    Pattern { pattern: String, problem: String },
+
+    /// A group of parameters that has none.
+    #[error("train.param_groups: `{pattern}` {problem}; one is named {example}")]
+    EmptyGroup { pattern: String, problem: &'static str, example: String },
+
     /// A number outside its range, such as a negative decay.
     #[error("{name}: expected {expected}, found {found}")]
     Setting { name: &'static str, expected: &'static str, found: f64 },
 
-    /// Label smoothing was asked for where labels are numbers and no classes.
-    #[error("label_smoothing_factor: labels that are numbers cannot be smoothed")]
-    UnsmoothableLabels,
+    /// A loss was asked for that compares other labels than those of the task.
+    #[error("train.loss: {loss} does not fit labels that are {labels}")]
+    UnfitLoss { loss: &'static str, labels: &'static str },
+
+    /// The weights of classes were given for another number of classes.
+    #[error("train.class_weights: {found} numbers, and the model has {classes} classes")]
+    ClassWeights { found: usize, classes: usize },
 
     /// The tokenizer can give ids that the embedding has no row for.
     #[error(

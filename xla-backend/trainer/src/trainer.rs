@@ -96,7 +96,7 @@ impl Trainer {
 
     /// Updates the parameters by the gradients of all batches since the last update.
     pub fn update(&mut self, learning_rate: f64) -> Result<StepResults> {
-        let scalars = self.session.optimizer().scalars(self.steps + 1, learning_rate);
+        let scalars = self.session.optimizers().scalars(self.steps + 1, learning_rate, 1.0);
         let scalars = HostArray::from_f32(&[scalars.len()], &scalars)?;
         let results = self.session.launch_update(&scalars)?.results()?;
         (self.steps, self.rows) = (self.steps + 1, 0);

@@ -318,6 +318,13 @@ impl Resumed {
             let problem = format!("its optimizer is {}, not {}", stored.optim, recipe.optim);
             return Err(RunError::CheckpointMismatch { path: self.path.clone(), problem });
         }
+        if stored.group_optims != recipe.group_optims {
+            let problem = format!(
+                "its train.param_groups have the optimizers {:?}, not {:?}",
+                stored.group_optims, recipe.group_optims
+            );
+            return Err(RunError::CheckpointMismatch { path: self.path.clone(), problem });
+        }
         let mut parameters = load_parameters(&self.path, model)?;
         let slots = open_slots(&self.path)?;
         let saved = model.parameters().iter().filter(|spec| model.adapters().saves(spec));

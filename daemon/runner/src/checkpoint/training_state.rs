@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use traind_job_file::JobFile;
+use traind_job_file::{JobFile, ParamGroup, Train};
 
 use crate::progress::{Best, Plateau, Totals, Window};
 use crate::state::ScaleValues;
@@ -38,6 +38,9 @@ pub(crate) struct TrainingState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Recipe {
     pub optim: String,
+    /// The patterns of groups with an optimizer of their own, and its name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub group_optims: Vec<(String, String)>,
     pub seed: u64,
     pub data_seed: u64,
     pub train_sampling_strategy: String,
@@ -61,6 +64,7 @@ impl Recipe {
         let (train, reference) = (&job.train, job.dpo.ref_model_name_or_path.as_ref());
         Recipe {
             optim: train.optim.to_string(),
+            group_optims: group_optims(train),
             seed: train.seed,
             data_seed: job.data_seed(),
             train_sampling_strategy: train.train_sampling_strategy.to_string(),
@@ -111,6 +115,11 @@ impl Recipe {
         let differ = pairs.into_iter().filter(|(_, now, then)| now != then);
         differ.map(|(what, now, then)| format!("{what}: {now}, was {then}")).collect()
     }
+}
+
+fn group_optims(train: &Train) -> Vec<(String, String)> {
+    let optim = |group: &ParamGroup| Some((group.pattern.clone(), group.optim?.to_string()));
+    train.param_groups.iter().filter_map(optim).collect()
 }
 
 /// Enough of a hash to distinguish it.

@@ -142,6 +142,11 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
         ModelError::NoTensorParallelism { .. } => {
             failure.field = Some("parallel.tensor".to_owned());
         }
+        ModelError::EmptyGroup { .. } => failure.field = Some("train.param_groups".to_owned()),
+        ModelError::UnfitLoss { .. } => failure.field = Some("train.loss".to_owned()),
+        ModelError::ClassWeights { .. } => {
+            failure.field = Some("train.class_weights".to_owned());
+        }
         ModelError::NoSuchModule { field, .. }
         | ModelError::NotLinear { field, .. }
         | ModelError::NothingToTrain { field }
@@ -161,7 +166,7 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
         | ModelError::NoGeneration { .. }
         | ModelError::UnknownName { .. }
         | ModelError::Setting { .. }
-        | ModelError::UnsmoothableLabels
+        | ModelError::Pattern { .. }
         | ModelError::TooManyPositions { .. }
         | ModelError::MissingInput { .. }
         | ModelError::NoWeights { .. }

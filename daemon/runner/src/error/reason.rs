@@ -125,6 +125,7 @@ fn of_data(error: &LoaderError) -> &'static str {
         | LoaderError::RowTooLong { .. }
         | LoaderError::EmptyText { .. }
         | LoaderError::LabelCount { .. }
+        | LoaderError::Weight { .. }
         | LoaderError::Answer { .. } => reasons::DATA_ROW_INVALID,
         LoaderError::InvalidUtf8 { .. } | LoaderError::Encoding { .. } => {
             reasons::DATA_ENCODING_INVALID
@@ -206,6 +207,10 @@ fn of_model(error: &ModelError) -> &'static str {
         | ModelError::NoTensorParallelism { .. }
         | ModelError::NoSuchModule { .. }
         | ModelError::NotLinear { .. }
+        | ModelError::Pattern { .. }
+        | ModelError::EmptyGroup { .. }
+        | ModelError::UnfitLoss { .. }
+        | ModelError::ClassWeights { .. }
         | ModelError::NothingToTrain { .. }
         | ModelError::TiedModule { .. }
         | ModelError::TokenIndices { .. }
@@ -213,7 +218,6 @@ fn of_model(error: &ModelError) -> &'static str {
         ModelError::Xla(error) => of_device(error),
         ModelError::Json { .. }
         | ModelError::Config { .. }
-        | ModelError::UnsmoothableLabels
         | ModelError::TooManyPositions { .. }
         | ModelError::MissingInput { .. }
         | ModelError::ArrayShape { .. }

@@ -14,6 +14,8 @@ pub(super) struct Gathering {
     readout: Readout,
     labelled: bool,
     share: BatchShare,
+    /// Whether rows or classes have weights, by which the loss is a mean over all rows.
+    weighted: bool,
     collected: Collected<ShardResult>,
 }
 
@@ -33,8 +35,13 @@ struct ShardResult {
 }
 
 impl Gathering {
-    pub(super) fn new(readout: Readout, labelled: bool, share: BatchShare) -> Gathering {
-        Gathering { readout, labelled, share, collected: Collected::new() }
+    pub(super) fn new(
+        readout: Readout,
+        labelled: bool,
+        share: BatchShare,
+        weighted: bool,
+    ) -> Gathering {
+        Gathering { readout, labelled, share, weighted, collected: Collected::new() }
     }
 
     /// Adds the results of a batch, of which `fetched` has those of each data shard of this host; `None` where another
@@ -69,7 +76,7 @@ impl Gathering {
     /// no result.
     pub(super) fn finish(self, hosts: &Hosts, rows: usize) -> RunResult<Outputs> {
         let (mut outputs, mut in_order) = (Outputs::default(), GatherInOrder::new(rows));
-        let (labelled, share) = (self.labelled, self.share);
+        let (labelled, share, weighted) = (self.labelled, self.share, self.weighted);
         self.collected.finish(hosts, |plan, shards| {
             let (mut loss_sum, mut divisor, mut weights, mut correct) = (0.0, 0.0, 0.0, 0.0);
             for (shard, result) in shards.into_iter().enumerate() {
@@ -83,7 +90,10 @@ impl Gathering {
             outputs.weight_sum += weights;
             outputs.correct_sum += correct;
             if labelled {
-                outputs.loss.add(loss_sum, divisor, share.of(plan.rows.len()));
+                match weighted {
+                    true => outputs.loss.add_weighted(loss_sum, weights),
+                    false => outputs.loss.add(loss_sum, divisor, share.of(plan.rows.len())),
+                }
                 outputs.accuracy.add(correct, weights);
             }
             Ok(())

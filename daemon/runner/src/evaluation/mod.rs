@@ -49,6 +49,8 @@ pub(crate) struct Evaluator {
     collator: Collator,
     /// `prediction_loss_only`, or rows from which no metric can be computed.
     loss_only: bool,
+    /// Whether rows or classes have weights in the loss.
+    weighted: bool,
     /// Present where the job generates texts.
     writer: Option<TextWriter>,
     reporter: Reporter,
@@ -114,8 +116,20 @@ impl Evaluator {
         let sampler = lengths::sampler(config, &split.set, &batching.ladders)?;
         let sampler = lengths::fit(job, sampler, batching.budget)?;
         let loss_only = job.train.prediction_loss_only || !task.has_metrics(&split.set);
+        let weighted = job.data.weight.is_some() || job.train.class_weights.is_some();
         let writer = None;
-        Ok(Evaluator { split, task, labels, sampler, collator, loss_only, writer, reporter, hosts })
+        Ok(Evaluator {
+            split,
+            task,
+            labels,
+            sampler,
+            collator,
+            loss_only,
+            weighted,
+            writer,
+            reporter,
+            hosts,
+        })
     }
 
     /// The same evaluator, which also generates texts.
@@ -202,7 +216,8 @@ impl Evaluator {
 
     fn logits(&self, session: &mut Session) -> RunResult<Outputs> {
         let readout = self.task.readout();
-        let mut gathering = Gathering::new(readout, self.split.labelled, self.task.batch_share());
+        let share = self.task.batch_share();
+        let mut gathering = Gathering::new(readout, self.split.labelled, share, self.weighted);
         let batches = self.sampler.run(0, self.sampler.batches_per_epoch() as u64);
         let uploader = session.eval_uploader(self.program());
         let upload = move |host| RunResult::Ok(uploader.upload(host, |_| Ok(Vec::new()))?);

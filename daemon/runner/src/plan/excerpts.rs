@@ -35,8 +35,10 @@ impl DeclaredExcerpts {
         pipeline: &Pipeline,
         wanted: impl Fn(usize) -> bool,
     ) -> RunResult<Option<DeclaredExcerpts>> {
-        // The parts of an update have as many layers each as make them equal.
-        if job.parallel.offload.optimizer {
+        // The parts of an update have as many layers each as make them equal, and groups may give some layers another
+        // optimizer than others.
+        let differs = job.train.param_groups.iter().any(|group| group.optim.is_some());
+        if job.parallel.offload.optimizer || differs {
             return Ok(None);
         }
         // One program updates all chunks of a stage.

@@ -19,6 +19,7 @@ mod memory;
 mod meshes;
 mod mpi;
 mod neuron;
+mod parameter_groups;
 mod search;
 mod stages;
 mod weights;
@@ -38,12 +39,14 @@ use traind_proto::v1::Failure;
 use crate::data::lengths;
 use crate::error::{RunError, RunResult};
 use crate::model;
+use crate::recipe;
 use crate::step::Readout;
 use crate::tasks::{self, JobTask};
 use devices::Processor;
 use effects::Effects;
 use memory::Memory;
 use meshes::MeshPlan;
+use parameter_groups::PlannedGroup;
 use search::Search;
 use traind_xla::verify::neuron::Limits;
 
@@ -95,6 +98,9 @@ struct Plan {
     memory: Memory,
     checkpoint_bytes: u64,
     output_bytes: u64,
+    /// The trained parameters by their settings, where a job has groups of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parameter_groups: Vec<PlannedGroup>,
     /// The output folder with as many checkpoints as exist at one time.
     disk_bytes: u64,
     /// Present where the job does not fit.
@@ -192,11 +198,13 @@ fn plan(request: &Request) -> RunResult<Plan> {
     // A merged model is float32.
     let output_bytes = if job.peft.merge { 4 * parameters } else { saved_bytes };
     let checkpoint_bytes = saved_bytes + memory.optimizer_bytes_whole;
+    let optimizers = recipe::optimizers(&job.train, model.as_ref())?;
     Ok(Plan {
         model_type: model.config().model_type()?.to_owned(),
         parameters,
         rows: job.train.per_device_train_batch_size,
         positions: planned.positions(job)?.into(),
+        parameter_groups: parameter_groups::of(&job.train, &optimizers, model.as_ref()),
         checkpoint_bytes,
         output_bytes,
         disk_bytes: output_bytes + checkpoints(job) * checkpoint_bytes,
@@ -245,6 +253,7 @@ impl PlannedModel {
         model::tune(model.as_mut(), job, head)?;
         let model: Arc<dyn Model> = model.into();
         model::check_packing(job, model.as_ref())?;
+        recipe::optimizers(&job.train, model.as_ref())?;
         model::check_reference(job, model.as_ref(), may_fetch)?;
         let position_ids = job.separates_texts();
         let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids };

@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn programs_of_optimizers_run_on_neuron_cores() {
-        let optimizers = ["adamw_torch", "sgd", "adafactor", "adagrad", "rmsprop", "lion_32bit"];
+        let optimizers =
+            ["adamw_torch", "sgd", "adafactor", "adagrad", "rmsprop", "lion_32bit", "muon"];
         let optimizers = optimizers
             .map(|it| json!({"train": {"optim": it, "bf16": true, "max_grad_norm": 1.0}}));
         let problems = optimizers.iter().filter_map(|it| {

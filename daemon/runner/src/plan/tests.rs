@@ -8,6 +8,13 @@ const CONFIG: &str = r#"{"model_type": "bert", "vocab_size": 1000, "hidden_size"
 
 /// Plans a job that `edit` has changed.
 fn plan_of(bytes_per_core_max: Option<u64>, edit: impl Fn(&mut serde_json::Value)) -> Plan {
+    planned(bytes_per_core_max, edit).unwrap()
+}
+
+fn planned(
+    bytes_per_core_max: Option<u64>,
+    edit: impl Fn(&mut serde_json::Value),
+) -> RunResult<Plan> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.json"), CONFIG).unwrap();
     let mut job = json!({
@@ -25,7 +32,48 @@ fn plan_of(bytes_per_core_max: Option<u64>, edit: impl Fn(&mut serde_json::Value
     let (device, with_effects) = (String::new(), false);
     let request =
         Request { job, bytes_per_core_max, may_fetch: true, device, with_effects, search: None };
-    plan(&request).unwrap()
+    plan(&request)
+}
+
+#[test]
+fn groups_of_parameters_are_listed() {
+    let with = |groups: &serde_json::Value| {
+        planned(None, |job| {
+            job["train"]["weight_decay"] = 0.1.into();
+            job["train"]["param_groups"] = groups.clone();
+        })
+    };
+    let groups = json!([
+        {"match": "classifier", "learning_rate": 1e-3},
+        {"match": "*embeddings*", "weight_decay": 0.0, "optim": "sgd"},
+    ]);
+    let plan = with(&groups).unwrap();
+    let found = serde_json::to_value(&plan.parameter_groups).unwrap();
+    let (head, embeddings) = (64 * 3 + 3, (1000 + 128 + 2 + 2) * 64);
+    let others = plan.parameters - head - embeddings;
+    let expect = json!([
+        {"match": "classifier", "tensors": 2, "parameters": head, "learning_rate": 1e-3,
+         "weight_decay": 0.1, "optim": "adamw_torch"},
+        {"match": "*embeddings*", "tensors": 5, "parameters": embeddings, "learning_rate": 5e-5,
+         "weight_decay": 0.0, "optim": "sgd"},
+        {"match": "", "tensors": 2 * 16 + 2, "parameters": others, "learning_rate": 5e-5,
+         "weight_decay": 0.1, "optim": "adamw_torch"},
+    ]);
+    assert_eq!(found, expect);
+    assert_eq!(plan.memory.optimizer_bytes, 8 * (head + others), "SGD has no state");
+    assert!(plan_of(None, |_| {}).parameter_groups.is_empty());
+    let error = with(&json!([{"match": "lm_head", "optim": "sgd"}])).unwrap_err();
+    let failure = error.failure();
+    assert_eq!(failure.field.as_deref(), Some("train.param_groups"));
+    assert!(failure.message.contains("`lm_head` matches no parameter"), "{}", failure.message);
+}
+
+/// The momentum of matrices in layers, and two moments of all else.
+#[test]
+fn muon_keeps_one_slot_of_hidden_matrices() {
+    let plan = plan_of(None, |job| job["train"]["optim"] = "muon".into());
+    let matrices = 2 * (4 * 64 * 64 + 2 * 64 * 128);
+    assert_eq!(plan.memory.optimizer_bytes, 8 * plan.parameters - 4 * matrices);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use traind_job_file::{LrSchedulerType, TaskName};
 use traind_models::lr_schedules::LrSchedule;
+use traind_models::tasks::{TaskLoss, loss_names};
 use traind_models::{Task, optimizers};
 
 use super::*;
@@ -66,6 +67,7 @@ fn every_optimizer_is_one_of_the_models() {
         let config = optimizer_config(&train);
         assert_eq!(config.name, optim.as_str());
         assert!(optimizers::build(&config.name, &config.settings).is_ok(), "{optim}");
+        assert!(optimizers::names().any(|name| name == optim.as_str()));
         train.do_train = false;
         assert_eq!(optimizer_config(&train).name, "sgd");
     }
@@ -95,6 +97,35 @@ fn the_lists_of_the_job_file_are_those_of_the_models() {
         })
         .collect();
     assert_eq!(tasks, HashSet::from(Task::ALL), "tasks that no job file names, or the reverse");
+}
+
+#[test]
+fn every_loss_is_one_of_the_models() {
+    let named: Vec<&str> = traind_job_file::Loss::ALL.iter().map(|loss| loss.as_str()).collect();
+    let known: Vec<&str> = loss_names().map(|(name, _)| name).collect();
+    assert_eq!(named, known);
+    let train = job("train: {loss: focal, loss_args: {gamma: 3}}").train;
+    let settings = loss_settings(&train);
+    assert_eq!((settings.name.as_deref(), settings.args["gamma"]), (Some("focal"), 3.0));
+    assert!(TaskLoss::new(&settings).unwrap().is_some());
+    assert_eq!(loss_settings(&job("").train), LossSettings::default());
+}
+
+#[test]
+fn groups_have_the_settings_of_the_job_but_their_own() {
+    let train = job(
+        "train: {learning_rate: 2e-3, adam_beta1: 0.8, weight_decay: 0.1, optim_args: {}, param_groups: [\
+         {match: head, learning_rate: 1e-2}, \
+         {match: '*bias', weight_decay: 0, optim: muon, optim_args: {adjust_lr_fn: original}}]}",
+    )
+    .train;
+    let OptimizerConfig { groups, .. } = optimizer_config(&train);
+    let [head, bias] = &groups[..] else { panic!("{groups:?}") };
+    assert_eq!((head.rate, head.weight_decay, &head.optim), (5.0, None, &None));
+    assert_eq!((bias.rate, bias.weight_decay), (1.0, Some(0.0)));
+    let (name, settings) = bias.optim.as_ref().unwrap();
+    assert_eq!((name.as_str(), settings.adam_beta1), ("muon", 0.8));
+    assert_eq!(settings.args["adjust_lr_fn"], Arg::Word("original".to_owned()));
 }
 
 #[test]
@@ -130,5 +161,5 @@ fn settings_of_a_step_are_those_of_the_job() {
     assert!(config.state.accumulates && config.state.max_grad_norm.is_infinite());
     let forward = config.forward;
     assert!(forward.embedding_noise && forward.gradient_checkpointing && forward.dropout);
-    assert_eq!(forward.label_smoothing, 0.1);
+    assert_eq!(forward.loss.label_smoothing, 0.1);
 }

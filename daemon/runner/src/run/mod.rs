@@ -181,7 +181,7 @@ fn trainer<'a>(
     };
     Ok(Trainer {
         timetable: timetable.clone(),
-        updates: Updates::new(timetable.clone(), Arc::clone(session.optimizer())),
+        updates: Updates::new(timetable.clone(), Arc::clone(session.optimizers())),
         progress,
         pauses: EvaluationsAndCheckpoints {
             timetable: timetable.clone(),

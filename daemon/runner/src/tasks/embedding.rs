@@ -52,7 +52,7 @@ impl Embedding {
             }
             _ => LabelKind::Regression { num_labels: num_labels as u32 },
         };
-        let spec = LabelSpec { column: self.job.data.label.clone(), kind };
+        let spec = LabelSpec { column: self.job.data.label.clone(), kind, weight: None };
         Some(EmbeddingLabel { spec, is_required })
     }
 

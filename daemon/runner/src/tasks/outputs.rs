@@ -107,6 +107,12 @@ impl LossMean {
             self.weights += weight as f64;
         }
     }
+
+    /// Adds a global batch whose losses count by their weights, of which `weight_sum` is the sum.
+    pub(crate) fn add_weighted(&mut self, loss_sum: f64, weight_sum: f64) {
+        self.sum += loss_sum;
+        self.rows += weight_sum;
+    }
 }
 
 /// The mean of the batches' accuracies, each of which counts alike, as TRL's trainers log it.

@@ -40,7 +40,8 @@ impl SequenceClassification {
             Some(encoder) => self.kind.with_encoder(encoder.clone()),
             None => self.kind.clone(),
         };
-        reading.labelled.then(|| LabelSpec { column: self.data.label.clone(), kind })
+        let (column, weight) = (self.data.label.clone(), self.data.weight.clone());
+        reading.labelled.then(|| LabelSpec { column, kind, weight })
     }
 }
 

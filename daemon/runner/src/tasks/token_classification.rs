@@ -29,7 +29,8 @@ impl JobTask for TokenClassification {
             Some(encoder) => self.kind.with_encoder(encoder.clone()),
             None => self.kind.clone(),
         };
-        let labels = LabelSpec { column: self.data.labels.clone(), kind };
+        let (column, weight) = (self.data.labels.clone(), self.data.weight.clone());
+        let labels = LabelSpec { column, kind, weight };
         Ok(TaskSpec::TokenClassification(traind_loader::TokenClassification {
             words: self.data.tokens.clone(),
             labels: reading.labelled.then_some(labels),

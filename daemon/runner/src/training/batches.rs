@@ -44,7 +44,7 @@ pub(crate) fn prefetch(
     let end = timetable.batches_before(timetable.max_steps);
     let preparation = Preparation {
         timetable: timetable.clone(),
-        updates: Updates::new(timetable.clone(), Arc::clone(session.optimizer())),
+        updates: Updates::new(timetable.clone(), Arc::clone(session.optimizers())),
         programs: session.programs.step_programs(),
         uploader: session.train_uploader(),
         collator: rows.collator.clone(),

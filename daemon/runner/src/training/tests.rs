@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use traind_job_file::{InputTokens, JobFile};
 use traind_loader::Prefetched;
-use traind_models::optimizers;
+use traind_models::optimizers::{Optimizers, Settings};
 use traind_proto::sample_ledger::{LedgerHead, SampleLedger};
 use traind_xla::runtime::{HandOver, HostArray};
 
@@ -227,11 +227,11 @@ fn trainer(
     stop: Stop,
 ) -> Trainer<RecordedPauses> {
     let journal = Journal::open(&folder.join("events.log")).unwrap();
-    let optimizer = optimizers::build("sgd", &optimizers::Settings::default()).unwrap();
+    let optimizers = Optimizers::new("sgd", &Settings::default(), &[]).unwrap();
     let files = vec![("a.csv".to_owned(), 1000)];
     Trainer {
         timetable: timetable.clone(),
-        updates: Updates::new(timetable.clone(), Arc::from(optimizer)),
+        updates: Updates::new(timetable.clone(), Arc::new(optimizers)),
         progress: Progress::default(),
         pauses,
         log: StepLog::new(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use traind_models::optimizers::Optimizer;
+use traind_models::optimizers::Optimizers;
 use traind_xla::runtime::HostArray;
 
 use crate::error::RunResult;
@@ -12,26 +12,26 @@ use crate::progress::{Plateau, Timetable};
 #[derive(Clone, Debug)]
 pub(crate) struct Update {
     pub learning_rate: f64,
-    /// f32, in the order of the optimizer's scalars.
+    /// f32, in the order of the optimizers' scalars.
     pub scalars: HostArray,
 }
 
 #[derive(Clone)]
 pub(crate) struct Updates {
     timetable: Timetable,
-    optimizer: Arc<dyn Optimizer>,
+    optimizers: Arc<Optimizers>,
 }
 
 impl Updates {
-    pub(crate) fn new(timetable: Timetable, optimizer: Arc<dyn Optimizer>) -> Updates {
-        Updates { timetable, optimizer }
+    pub(crate) fn new(timetable: Timetable, optimizers: Arc<Optimizers>) -> Updates {
+        Updates { timetable, optimizers }
     }
 
     /// Returns the update that follows `done` updates and the evaluations of `plateau`.
     pub(crate) fn after(&self, done: u64, plateau: &Plateau) -> RunResult<Update> {
         let learning_rate = self.timetable.learning_rate(done, plateau);
-        let share = if self.optimizer.warms_up() { self.timetable.warmup_share(done) } else { 1.0 };
-        let scalars = self.optimizer.scalars(done + 1, learning_rate * share);
+        let warmup_share = self.timetable.warmup_share(done);
+        let scalars = self.optimizers.scalars(done + 1, learning_rate, warmup_share);
         Ok(Update { learning_rate, scalars: HostArray::from_f32(&[scalars.len()], &scalars)? })
     }
 }

@@ -16,7 +16,7 @@ fn texts(label: &str) -> TaskSpec {
     TaskSpec::SequenceClassification(SequenceClassification {
         text: "text".to_owned(),
         text_pair: Some("second".to_owned()),
-        label: Some(LabelSpec { column: label.to_owned(), kind: classes() }),
+        label: Some(LabelSpec { column: label.to_owned(), kind: classes(), weight: None }),
     })
 }
 

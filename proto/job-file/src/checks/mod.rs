@@ -6,8 +6,10 @@ mod embedding;
 mod host;
 mod hub;
 mod layout;
+mod loss;
 mod mesh;
 mod notify;
+mod optimizer;
 mod peft;
 mod task;
 
@@ -35,6 +37,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_best_model(job, problems);
     check_parallel(job, problems);
     task::check(job, problems);
+    loss::check(job, problems);
     peft::check(job, problems);
     host::check(job, problems);
     hub::check(job, problems);
@@ -147,7 +150,7 @@ fn check_train(job: &JobFile, problems: &mut Problems) {
     }
     check_eval_strategy(job, problems);
     check_schedule(train, problems);
-    check_optimizer(train, problems);
+    optimizer::check(train, problems);
     if train.eval_on_start && !job.evaluates() {
         problems.violation("train.eval_on_start", "is true, but there is nothing to evaluate on");
     }
@@ -218,16 +221,6 @@ fn check_required_options(train: &Train, problems: &mut Problems) {
             problems.violation(path, "needs `num_decay_steps`");
         }
         _ => {}
-    }
-}
-
-fn check_optimizer(train: &Train, problems: &mut Problems) {
-    let (path, optim) = ("train.optim_args", train.optim);
-    check_options(path, optim.as_str(), &optim.args(), train.optim_args.iter(), problems);
-    let arg = |wanted| train.optim_args.iter().find(|(name, _)| *name == wanted);
-    let is_set = |name| arg(name).is_some_and(|(_, value)| value != 0.0);
-    if is_set("nesterov") && (!is_set("momentum") || is_set("dampening")) {
-        problems.violation(path, "`nesterov` needs a `momentum`, and no `dampening`");
     }
 }
 

@@ -13,7 +13,6 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_columns(job, problems);
     check_labels(job, problems);
     check_problem_type(job, problems);
-    check_label_smoothing(job, problems);
     check_language_model(job, problems);
     check_seq2seq(job, problems);
     check_generation(job, problems);
@@ -36,18 +35,22 @@ fn check_columns(job: &JobFile, problems: &mut Problems) {
 
 fn columns(job: &JobFile) -> Vec<(&'static str, &str)> {
     let data = &job.data;
+    let weight = data.weight.as_deref().map(|column| ("data.weight", column));
     match job.model.task {
         TaskName::SequenceClassification => {
             let mut columns = vec![("data.text", data.text.as_str())];
             columns.extend(data.text_pair.as_deref().map(|column| ("data.text_pair", column)));
             columns.push(("data.label", &data.label));
+            columns.extend(weight);
             columns
         }
         TaskName::ImageClassification => {
-            vec![("data.image", data.image.as_str()), ("data.label", &data.label)]
+            let columns = [("data.image", data.image.as_str()), ("data.label", &data.label)];
+            columns.into_iter().chain(weight).collect()
         }
         TaskName::TokenClassification => {
-            vec![("data.tokens", &data.tokens), ("data.labels", &data.labels)]
+            let columns = [("data.tokens", data.tokens.as_str()), ("data.labels", &data.labels)];
+            columns.into_iter().chain(weight).collect()
         }
         TaskName::QuestionAnswering => {
             let mut columns = vec![
@@ -113,15 +116,6 @@ fn check_problem_type(job: &JobFile, problems: &mut Problems) {
             problems.violation("model.num_labels", description);
         }
         _ => {}
-    }
-}
-
-fn check_label_smoothing(job: &JobFile, problems: &mut Problems) {
-    let one_class = job.model.num_labels != Some(1)
-        && job.model.problem_type.is_none_or(|it| it == ProblemType::SingleLabelClassification);
-    if job.train.label_smoothing_factor > 0.0 && !one_class {
-        let description = "applies to one class per row, not to numbers or several classes";
-        problems.violation("train.label_smoothing_factor", description);
     }
 }
 

@@ -90,6 +90,9 @@ section! {
         /// multi-label classification. For embedding, the score, class or numbers of a row; `labels`,
         /// `score` and `scores` are read too.
         label: String = "label".to_owned();
+        /// Column that holds the weight of each row in the loss, a number of at least 0, for
+        /// classification. Files to train and evaluate on need it.
+        weight: Option<String> = None;
         /// Class of each label: `{1: negative, 2: negative, 3: neutral}`. Classes are numbered in
         /// order of first appearance, unless their names are the numbers from 0 up. Without a map,
         /// labels are class numbers from 0 up.

@@ -13,6 +13,7 @@ pub(crate) mod layout;
 pub(crate) mod model;
 pub(crate) mod notify;
 pub(crate) mod parallel;
+pub(crate) mod param_group;
 pub(crate) mod peft;
 pub(crate) mod resources;
 pub(crate) mod slurm;

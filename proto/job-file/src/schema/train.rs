@@ -2,9 +2,12 @@
 
 use crate::range::{Range, above, above_to};
 use crate::schema::generation::GenerationConfig;
+use crate::schema::param_group::ParamGroup;
 use crate::section::section;
 use crate::spelled::spelled;
-use crate::values::{InputTokens, OptimArgs, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio};
+use crate::values::{
+    InputTokens, Mapping, OptimArgs, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio,
+};
 
 section! {
     /// Training settings, under the names of Hugging Face's TrainingArguments.
@@ -53,8 +56,18 @@ section! {
         /// Optimizer-specific settings, as a mapping or as text such as `momentum=0.9,
         /// nesterov=true`: `momentum`, `dampening` and `nesterov` for `sgd`; `alpha` (0.99), `eps`
         /// (1e-8), `momentum` and `centered` for `rmsprop`; `lr_decay` and `eps` (1e-10) for
-        /// `adagrad`; `weight_lr_power` (2) and `r` (0) for `schedule_free_adamw`.
+        /// `adagrad`; `weight_lr_power` (2) and `r` (0) for `schedule_free_adamw`; `momentum` (0.95),
+        /// `nesterov` (true), `ns_steps` (5), `ns_coefficients` ([3.4445, -4.775, 2.0315]), `eps`
+        /// (1e-7) and `adjust_lr_fn` (`original`, or `match_rms_adamw`) for `muon`.
         optim_args: OptimArgs = OptimArgs::default();
+        /// Parameters with settings of their own, as PyTorch's parameter groups: `[{match:
+        /// classifier, learning_rate: 1e-3}, {match: "*.bias", weight_decay: 0.1, optim: sgd,
+        /// optim_args: {momentum: 0.9}}]`. `match` is a regular expression that is found somewhere
+        /// in a parameter's name or, if it begins with `*`, a glob for whole names. The first group
+        /// that matches a trained parameter has it, and every group must have one. The schedule
+        /// changes all learning rates in proportion. A group's `weight_decay` applies to all of its
+        /// parameters, also biases and norms; its `optim` has the settings in its own `optim_args`.
+        param_groups: Vec<ParamGroup> = Vec::new();
         /// Learning-rate schedule after warmup. `reduce_lr_on_plateau` lowers the rate when
         /// evaluations stop improving; its steps use a separate program for the update.
         lr_scheduler_type: LrSchedulerType = LrSchedulerType::Linear;
@@ -69,6 +82,16 @@ section! {
         lr_scheduler_kwargs: ScheduleKwargs = ScheduleKwargs::default();
         /// Steps over which the learning rate rises from 0; below 1, a fraction of all steps.
         warmup_steps: StepsOrRatio = StepsOrRatio::steps(0), in 0.0..;
+        /// Loss; defaults to the task's own. For one class per row or word, and for language models,
+        /// `cross_entropy` or `focal`; for several classes per row, `binary_cross_entropy` or `focal`;
+        /// for numbers, `mse`, `l1` or `smooth_l1`. The sum over the rows or tokens of a step, each
+        /// times its weight, is divided by the sum of the weights.
+        loss: Option<Loss> = None;
+        /// Loss-specific settings: `gamma` (2) for `focal`; `beta` (1) for `smooth_l1`.
+        loss_args: Mapping<f64> = Mapping::default();
+        /// Weight of each class in the order of their numbers, as PyTorch's `weight`: the loss of a
+        /// row or word, and its weight, are multiplied by that of its class.
+        class_weights: Option<Vec<f64>> = None;
         /// Fraction of each label that is spread over all classes.
         label_smoothing_factor: f64 = 0.0, in 0.0..1.0;
         /// Compute in bfloat16, keeping weights in float32.
@@ -217,6 +240,8 @@ spelled! {
         Adafactor = "adafactor",
         /// Adagrad, as in PyTorch.
         Adagrad = "adagrad",
+        /// Muon, as in PyTorch, for the matrices of hidden layers, and AdamW for all other parameters.
+        Muon = "muon",
         /// Lion.
         Lion = "lion_32bit" | "lion" | "paged_lion_32bit",
         /// RMSprop, as in PyTorch.
@@ -248,7 +273,58 @@ impl Optim {
             Self::ScheduleFreeAdamW => {
                 vec![("weight_lr_power", Range::new(0.0..)), ("r", Range::new(0.0..))]
             }
+            Self::Muon => vec![
+                ("momentum", Range::new(0.0..)),
+                ("nesterov", flag),
+                ("ns_steps", Range::new(1.0..=99.0)),
+                ("eps", Range::new(0.0..)),
+            ],
             Self::AdamwTorch | Self::Adafactor | Self::Lion => Vec::new(),
+        }
+    }
+
+    /// The settings that are words, with the words that they may be.
+    pub(crate) fn arg_words(self) -> &'static [(&'static str, [&'static str; 2])] {
+        match self {
+            Self::Muon => &[("adjust_lr_fn", ["original", "match_rms_adamw"])],
+            _ => &[],
+        }
+    }
+
+    /// The settings that are lists of numbers, with their lengths.
+    pub(crate) fn arg_lists(self) -> &'static [(&'static str, usize)] {
+        match self {
+            Self::Muon => &[("ns_coefficients", 3)],
+            _ => &[],
+        }
+    }
+}
+
+spelled! {
+    /// A loss.
+    pub enum Loss {
+        /// Cross entropy of one class.
+        CrossEntropy = "cross_entropy",
+        /// Cross entropy that counts less where the model is right already.
+        Focal = "focal",
+        /// Cross entropy of each of several classes.
+        BinaryCrossEntropy = "binary_cross_entropy",
+        /// Squared error.
+        Mse = "mse",
+        /// Absolute error.
+        L1 = "l1",
+        /// Squared error of small differences, absolute error of others.
+        SmoothL1 = "smooth_l1",
+    }
+}
+
+impl Loss {
+    /// The settings that `loss_args` may have, with their ranges.
+    pub(crate) fn args(self) -> Vec<(&'static str, Range)> {
+        match self {
+            Self::Focal => vec![("gamma", Range::new(0.0..))],
+            Self::SmoothL1 => vec![("beta", Range::new(above(0.0)))],
+            Self::CrossEntropy | Self::BinaryCrossEntropy | Self::Mse | Self::L1 => Vec::new(),
         }
     }
 }

@@ -32,7 +32,7 @@ pub use mapping::Mapping;
 pub use model_source::ModelSource;
 pub use offload::Offload;
 pub use one_or_many::OneOrMany;
-pub use optim_args::OptimArgs;
+pub use optim_args::{OptimArg, OptimArgs};
 pub use quantity::Quantity;
 pub use report_to::ReportTo;
 pub use resume_from::ResumeFrom;

@@ -10,17 +10,32 @@ use crate::values::Mapping;
 /// `{momentum: 0.9, nesterov: true}` or `momentum=0.9, nesterov=true`. Flags are 1 or 0.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OptimArgs {
-    args: Mapping<Number>,
+    args: Mapping<OptimArg>,
 }
 
-/// A number or a flag.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Number(f64);
+/// The value of a setting.
+#[derive(Debug, Clone, PartialEq)]
+pub enum OptimArg {
+    /// A number or a flag.
+    Number(f64),
+    /// Numbers that belong together, in a mapping only.
+    Numbers(Vec<f64>),
+    /// One of several words.
+    Word(String),
+}
 
 impl OptimArgs {
     /// The pairs in the order of the job file.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
-        self.args.iter().map(|(name, number)| (name, number.0))
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &OptimArg)> {
+        self.args.iter()
+    }
+
+    /// The pairs that are numbers.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.iter().filter_map(|(name, arg)| match arg {
+            OptimArg::Number(number) => Some((name, *number)),
+            OptimArg::Numbers(_) | OptimArg::Word(_) => None,
+        })
     }
 }
 
@@ -30,15 +45,19 @@ impl Serialize for OptimArgs {
     }
 }
 
-impl Serialize for Number {
+impl Serialize for OptimArg {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(self.0)
+        match self {
+            Self::Number(number) => serializer.serialize_f64(*number),
+            Self::Numbers(numbers) => numbers.serialize(serializer),
+            Self::Word(word) => serializer.serialize_str(word),
+        }
     }
 }
 
 impl FieldType for OptimArgs {
     fn type_name() -> String {
-        "mapping to number".to_owned()
+        "mapping to number, list of numbers or text".to_owned()
     }
 
     fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
@@ -64,26 +83,30 @@ fn parse(text: &str, node: &Node, path: &str, problems: &mut Problems) -> Option
     Some(Node { value: Value::Map(entries), at: node.at })
 }
 
-impl FieldType for Number {
+impl FieldType for OptimArg {
     fn type_name() -> String {
         "number".to_owned()
     }
 
     fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
         let number = match &node.value {
-            Value::Bool(flag) => Some(f64::from(u8::from(*flag))),
+            Value::Bool(flag) => f64::from(u8::from(*flag)),
             Value::Text(text) => match text.to_lowercase().as_str() {
-                "true" | "yes" => Some(1.0),
-                "false" | "no" => Some(0.0),
-                text => text.parse().ok(),
+                "true" | "yes" => 1.0,
+                "false" | "no" => 0.0,
+                lower => match lower.parse() {
+                    Ok(number) => number,
+                    Err(_) => return Some(Self::Word(text.clone())),
+                },
             },
-            Value::Float(value) => Some(*value),
-            Value::Integer(value) => Some(*value as f64),
-            Value::Null | Value::List(_) | Value::Map(_) => None,
+            Value::Float(value) => *value,
+            Value::Integer(value) => *value as f64,
+            Value::List(_) => return Vec::read(node, path, problems).map(Self::Numbers),
+            Value::Null | Value::Map(_) => {
+                wrong_type(node, path, "a number, true or false", problems);
+                return None;
+            }
         };
-        if number.is_none() {
-            wrong_type(node, path, "a number, true or false", problems);
-        }
-        number.map(Number)
+        Some(Self::Number(number))
     }
 }

@@ -519,11 +519,13 @@ fn splits_that_do_not_fit_each_other() {
     );
 }
 
+/// A job of a task, with more keys of the model and more sections.
+fn of_task(task: &str, model: &str, more: &str) -> String {
+    format!("model: {{name_or_path: ./bert, task: {task}{model}}}\n{more}")
+}
+
 #[test]
 fn fields_that_do_not_fit_the_task() {
-    let of_task = |task: &str, model: &str, more: &str| {
-        format!("model: {{name_or_path: ./bert, task: {task}{model}}}\n{more}")
-    };
     for task in ["token-classification", "question-answering", "masked-lm", "causal-lm"] {
         check(&of_task(task, "", ""), "");
     }
@@ -591,9 +593,121 @@ fn settings_of_an_optimizer_fit_it() {
             ".momentum: must be a number, true or false, not the text `fast`",
         ),
         ("sgd", "{nesterov: true}", ": `nesterov` needs a `momentum`, and no `dampening`"),
+        ("sgd", "{momentum: [1]}", ".momentum: must be a number, true or false, not a list"),
+        ("muon", "{ns_steps: 100}", ".ns_steps: must be at least 1 and at most 99, not 100"),
+        ("muon", "{adjust_lr_fn: mean}", ".adjust_lr_fn: must be `original` or `match_rms_adamw`"),
+        ("muon", "{ns_coefficients: [1, 2]}", ".ns_coefficients: must be a list of 3 numbers"),
+        ("muon", "{ns_coefficients: 3}", ".ns_coefficients: must be a list of 3 numbers"),
+        ("lion_32bit", "{mode: fast}", ".mode: is not an option of `lion_32bit`, which has none"),
     ] {
         said(optim, args, &format!("{path}{expect}"));
     }
+    said("muon", "{momentum: 0.9, nesterov: false, ns_coefficients: [2, -1.5, 0.5]}", "");
+    said("muon", "'momentum=0.9, adjust_lr_fn=match_rms_adamw'", "");
+}
+
+#[test]
+fn groups_of_parameters_are_checked() {
+    let said =
+        |groups: &str, expect: &str| check(&format!("train: {{param_groups: {groups}}}"), expect);
+    said(
+        "[{match: head, learning_rate: 1e-3}, {match: '*.bias', weight_decay: 0, optim: sgd}]",
+        "",
+    );
+    let path = "line 1: train.param_groups[0]";
+    for (groups, expect) in [
+        ("[{learning_rate: 1}]", ".match: is required"),
+        ("[{match: head}]", ": changes nothing: give learning_rate, weight_decay or optim"),
+        ("[{match: 'layer.(', optim: sgd}]", ".match: is no regular expression: unclosed group"),
+        (
+            "[{match: head, optim: sgd, learning_rate: -1}]",
+            ".learning_rate: must be at least 0, not -1",
+        ),
+        ("[{match: head, optim: sgd, lr: 1}]", ".lr: is not a known key"),
+        (
+            "[{match: head, weight_decay: 1, optim_args: {momentum: 1}}]",
+            ".optim_args: needs the `optim` that it is for",
+        ),
+        (
+            "[{match: head, optim: sgd, optim_args: {alpha: 1}}]",
+            ".optim_args.alpha: is not an option of `sgd`, which has `momentum`, `dampening`, `nesterov`",
+        ),
+    ] {
+        said(groups, &format!("{path}{expect}"));
+    }
+    check(
+        "train: {learning_rate: 0, param_groups: [{match: head, learning_rate: 1e-3}]}",
+        &format!("{path}.learning_rate: follows train.learning_rate in proportion, which is 0"),
+    );
+}
+
+#[test]
+fn losses_and_weights_fit_the_labels() {
+    let said = |task: &str, model: &str, train: &str, expect: &str| {
+        check(&of_task(task, model, &format!("train: {{{train}}}")), expect);
+    };
+    let sequence = "sequence-classification";
+    said(sequence, "", "loss: focal, loss_args: {gamma: 1}, class_weights: [1, 0.5]", "");
+    said("causal-lm", "", "loss: focal, label_smoothing_factor: 0", "");
+    said(sequence, ", problem_type: regression", "loss: smooth_l1, loss_args: {beta: 0.5}", "");
+    for (task, model, train, expect) in [
+        (
+            sequence,
+            ", num_labels: 2",
+            "loss: mse",
+            "loss: is `mse`; these labels have `cross_entropy`, `focal`",
+        ),
+        (
+            sequence,
+            ", num_labels: 1",
+            "loss: focal",
+            "loss: is `focal`; these labels have `mse`, `l1`, `smooth_l1`",
+        ),
+        (
+            "question-answering",
+            "",
+            "loss: focal",
+            "loss: applies to labels, not to question-answering",
+        ),
+        ("masked-lm", "", "loss: l1", "loss: is `l1`; these labels have `cross_entropy`, `focal`"),
+        (sequence, "", "loss_args: {gamma: 1}", "loss_args: needs the `loss` that it is for"),
+        (
+            sequence,
+            "",
+            "loss: focal, loss_args: {gamma: -1}",
+            "loss_args.gamma: must be at least 0, not -1",
+        ),
+        (
+            sequence,
+            "",
+            "loss: focal, label_smoothing_factor: 0.1",
+            "label_smoothing_factor: is part of the loss `cross_entropy`, not of `focal`",
+        ),
+        (
+            sequence,
+            ", num_labels: 3",
+            "class_weights: [1, 2]",
+            "class_weights: has 2 numbers for 3 classes",
+        ),
+        (sequence, "", "class_weights: [1, -2]", "class_weights: must be numbers of at least 0"),
+        (sequence, "", "class_weights: [0, 0]", "class_weights: must have a number above 0"),
+        (
+            "masked-lm",
+            "",
+            "class_weights: [1, 2]",
+            "class_weights: applies to classification with one class per row or word",
+        ),
+    ] {
+        said(task, model, train, &format!("line 2: train.{expect}"));
+    }
+    check(
+        &of_task("causal-lm", "", "data: {train: a.csv, weight: w}"),
+        "line 2: data.weight: applies to classification, not to causal-lm",
+    );
+    check(
+        &of_task(sequence, "", "data: {train: a.csv, weight: label}"),
+        "line 2: data.weight: column `label` is `data.label` already",
+    );
 }
 
 #[test]

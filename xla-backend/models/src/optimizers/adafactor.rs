@@ -2,10 +2,11 @@
 //! rates from the schedule, no first moment. The second moment of a matrix is
 //! kept as the means of its rows and of its columns.
 
-use traind_xla::{Shape, Tensor};
+use traind_xla::Tensor;
 
-use super::{Optimizer, Settings, Slot, Update, Updated, check_weight_decay};
+use super::{Optimizer, Settings, Shardable, Slot, Update, Updated, check_weight_decay};
 use crate::error::{Error, Result};
+use crate::parameters::ParameterSpec;
 
 /// Added to each squared gradient.
 const EPSILON: f64 = 1e-30;
@@ -32,8 +33,8 @@ impl Adafactor {
 
 impl Optimizer for Adafactor {
     /// A matrix, or a stack of them, has a mean for each row and each column.
-    fn slots(&self, shape: &Shape) -> Vec<Slot> {
-        let slot = |name, shape| Slot { name, shape };
+    fn slots(&self, spec: &ParameterSpec) -> Vec<Slot> {
+        let (slot, shape) = (|name, shape| Slot { name, shape }, &spec.shape);
         match shape.dims.split_last_chunk() {
             Some((stack, &[rows, columns])) => vec![
                 slot("exp_avg_sq_row", shape.with_dims([stack, &[rows]].concat())),
@@ -44,8 +45,8 @@ impl Optimizer for Adafactor {
     }
 
     /// The update is scaled by its own size over the whole parameter.
-    fn shardable(&self) -> bool {
-        false
+    fn shardable(&self, _spec: &ParameterSpec) -> Shardable {
+        Shardable::No
     }
 
     fn scalar_names(&self) -> &'static [&'static str] {

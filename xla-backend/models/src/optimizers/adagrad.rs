@@ -1,9 +1,8 @@
 //! `torch.optim.Adagrad` (Duchi, Hazan and Singer, 2011) with decay as part of the gradient.
 
-use traind_xla::Shape;
-
 use super::{Optimizer, Settings, Slot, Update, Updated, check_weight_decay, decayed_gradient};
 use crate::error::{Error, Result};
+use crate::parameters::ParameterSpec;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Adagrad {
@@ -28,8 +27,8 @@ impl Adagrad {
 }
 
 impl Optimizer for Adagrad {
-    fn slots(&self, shape: &Shape) -> Vec<Slot> {
-        vec![Slot { name: "sum", shape: shape.clone() }]
+    fn slots(&self, spec: &ParameterSpec) -> Vec<Slot> {
+        vec![Slot::like(spec, "sum")]
     }
 
     fn scalar_names(&self) -> &'static [&'static str] {

@@ -2,13 +2,14 @@
 //! from the gradient, then Adam with bias correction.
 
 use traind_xla::ops::{AdamWScalars, AdamWUpdate, ShardHolders};
-use traind_xla::{DType, Shape, Tensor};
+use traind_xla::{DType, Tensor};
 
 use super::{
     NOT_NEGATIVE, Optimizer, Settings, Slot, Update, Updated, check, check_betas,
     check_weight_decay, not_negative,
 };
 use crate::error::{Error, Result};
+use crate::parameters::ParameterSpec;
 
 #[derive(Clone, Debug)]
 pub struct AdamW {
@@ -29,9 +30,8 @@ impl AdamW {
 }
 
 impl Optimizer for AdamW {
-    fn slots(&self, shape: &Shape) -> Vec<Slot> {
-        let slot = |name| Slot { name, shape: shape.clone() };
-        vec![slot("exp_avg"), slot("exp_avg_sq")]
+    fn slots(&self, spec: &ParameterSpec) -> Vec<Slot> {
+        ["exp_avg", "exp_avg_sq"].map(|name| Slot::like(spec, name)).to_vec()
     }
 
     fn scalar_names(&self) -> &'static [&'static str] {

@@ -1,10 +1,11 @@
 //! Lion (Chen et al., 2023, algorithm 2): the sign of an interpolated momentum, with decoupled decay.
 //! Its rates are TrainingArguments' `adam_beta1` and `adam_beta2`.
 
-use traind_xla::{Shape, Tensor};
+use traind_xla::Tensor;
 
 use super::{Optimizer, Settings, Slot, Update, Updated, check_betas, check_weight_decay};
 use crate::error::{Error, Result};
+use crate::parameters::ParameterSpec;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Lion {
@@ -27,8 +28,8 @@ impl Lion {
 }
 
 impl Optimizer for Lion {
-    fn slots(&self, shape: &Shape) -> Vec<Slot> {
-        vec![Slot { name: "exp_avg", shape: shape.clone() }]
+    fn slots(&self, spec: &ParameterSpec) -> Vec<Slot> {
+        vec![Slot::like(spec, "exp_avg")]
     }
 
     fn scalar_names(&self) -> &'static [&'static str] {

@@ -6,7 +6,9 @@
 mod adafactor;
 mod adagrad;
 mod adamw;
+mod groups;
 mod lion;
+mod muon;
 mod rmsprop;
 mod schedule_free_adamw;
 mod sgd;
@@ -17,11 +19,14 @@ use traind_xla::ops::ShardHolders;
 use traind_xla::{Shape, Tensor};
 
 use crate::error::{Error, Result};
+use crate::parameters::ParameterSpec;
 
 pub use adafactor::Adafactor;
 pub use adagrad::Adagrad;
 pub use adamw::AdamW;
+pub use groups::{GroupSettings, Optimizers, Pattern};
 pub use lion::Lion;
+pub use muon::Muon;
 pub use rmsprop::RmsProp;
 pub use schedule_free_adamw::ScheduleFreeAdamW;
 pub use sgd::Sgd;
@@ -33,13 +38,45 @@ pub struct Settings {
     pub adam_beta1: f64,
     pub adam_beta2: f64,
     pub adam_epsilon: f64,
-    /// `optim_args`: an optimizer's own settings, under PyTorch's names; 1 and 0 for flags.
-    pub args: HashMap<String, f64>,
+    /// `optim_args`: an optimizer's own settings, under PyTorch's names.
+    pub args: HashMap<String, Arg>,
+}
+
+/// The value of one of an optimizer's own settings.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arg {
+    /// A number; 1 and 0 for flags.
+    Number(f64),
+    Numbers(Vec<f64>),
+    Word(String),
+}
+
+impl From<f64> for Arg {
+    fn from(number: f64) -> Arg {
+        Arg::Number(number)
+    }
 }
 
 impl Settings {
     fn arg(&self, name: &str, default: f64) -> f64 {
-        self.args.get(name).copied().unwrap_or(default)
+        match self.args.get(name) {
+            Some(Arg::Number(number)) => *number,
+            _ => default,
+        }
+    }
+
+    fn numbers(&self, name: &str) -> Option<&[f64]> {
+        match self.args.get(name) {
+            Some(Arg::Numbers(numbers)) => Some(numbers),
+            _ => None,
+        }
+    }
+
+    fn word(&self, name: &str) -> Option<&str> {
+        match self.args.get(name) {
+            Some(Arg::Word(word)) => Some(word),
+            _ => None,
+        }
     }
 }
 
@@ -63,10 +100,28 @@ pub struct Slot {
     pub shape: Shape,
 }
 
+impl Slot {
+    /// A slot with an element for each of the parameter's.
+    fn like(spec: &ParameterSpec, name: &'static str) -> Slot {
+        Slot { name, shape: spec.shape.clone() }
+    }
+}
+
+/// The parts of a parameter that an optimizer can update by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shardable {
+    /// Any: each element is updated by itself.
+    ByElement,
+    /// Any, with the others' gradients or slots from [`Update::whole`].
+    Gathered,
+    /// Only the whole parameter.
+    No,
+}
+
 /// The arithmetic of an optimizer: state, scalars of a step and update.
 pub trait Optimizer: Send + Sync {
-    /// The state of a parameter, or of a shard of one, of `shape`.
-    fn slots(&self, shape: &Shape) -> Vec<Slot>;
+    /// The state of a whole parameter. A slot of its shape is distributed as the parameter is.
+    fn slots(&self, spec: &ParameterSpec) -> Vec<Slot>;
 
     /// The names of [`Optimizer::scalars`], in its order.
     fn scalar_names(&self) -> &'static [&'static str];
@@ -74,10 +129,10 @@ pub trait Optimizer: Send + Sync {
     /// The scalars of one update. `step` counts updates from 1.
     fn scalars(&self, step: u64, learning_rate: f64) -> Vec<f32>;
 
-    /// Returns whether a part of a parameter is updated as it would be in the whole,
-    /// which holds for updates that are computed element by element.
-    fn shardable(&self) -> bool {
-        true
+    /// The parts of a parameter that are updated as they would be in the whole.
+    fn shardable(&self, spec: &ParameterSpec) -> Shardable {
+        let _ = spec;
+        Shardable::ByElement
     }
 
     /// Returns whether the optimizer itself lowers the learning rate of the first `warmup_steps`, whatever the
@@ -92,8 +147,7 @@ pub trait Optimizer: Send + Sync {
         None
     }
 
-    /// Traces the update of one parameter, or of a flat shard of one where that
-    /// makes no difference.
+    /// Traces the update of one parameter, or of a part of one that [`Optimizer::shardable`] allows.
     fn update(&self, at: &Update<'_>) -> Result<Updated>;
 
     /// Traces the updates of parameters of which each of `holders` has a copy, and a shard of slots and gradient, in
@@ -108,9 +162,21 @@ pub trait Optimizer: Send + Sync {
     }
 }
 
+/// The cores that hold the parts of a parameter, in a trace.
+pub trait Parts: std::fmt::Debug {
+    /// The whole tensor of which each core has its part.
+    fn whole(&self, part: &Tensor) -> Result<Tensor>;
+
+    /// This core's part of a whole tensor.
+    fn part(&self, whole: &Tensor) -> Result<Tensor>;
+}
+
 /// One parameter before its update.
 #[derive(Clone, Copy, Debug)]
 pub struct Update<'a> {
+    /// The parameter's name, role and whole shape.
+    pub spec: &'a ParameterSpec,
+    /// The value, or this core's part of it.
     pub parameter: &'a Tensor,
     pub gradient: &'a Tensor,
     /// The factor of the gradient; 1 where it is absent.
@@ -120,9 +186,21 @@ pub struct Update<'a> {
     pub scalars: &'a Scalars,
     /// False for parameters that are not decayed.
     pub weight_decay: bool,
+    /// Present where the tensors are this core's part of the parameter's.
+    pub parts: Option<&'a dyn Parts>,
 }
 
 impl Update<'_> {
+    /// The whole tensor that `part` is this core's part of, distributed as the parameter is.
+    fn whole(&self, part: &Tensor) -> Result<Tensor> {
+        self.parts.map_or_else(|| Ok(part.clone()), |parts| parts.whole(part))
+    }
+
+    /// This core's part of a whole tensor.
+    fn part(&self, whole: &Tensor) -> Result<Tensor> {
+        self.parts.map_or_else(|| Ok(whole.clone()), |parts| parts.part(whole))
+    }
+
     /// The gradient times its factor.
     fn scaled_gradient(&self) -> Result<Tensor> {
         match self.factor {
@@ -149,7 +227,12 @@ impl Scalars {
     /// Takes apart one input f32[n] that holds [`Optimizer::scalars`]: one
     /// buffer a step, since handing over many small ones costs time.
     pub fn split(optimizer: &dyn Optimizer, packed: &Tensor) -> Result<Scalars> {
-        let names = optimizer.scalar_names().iter().enumerate();
+        Scalars::split_from(optimizer, packed, 0)
+    }
+
+    /// The same from the element `first` on.
+    fn split_from(optimizer: &dyn Optimizer, packed: &Tensor, first: usize) -> Result<Scalars> {
+        let names = (first..).zip(optimizer.scalar_names());
         let tensors = names
             .map(|(index, name)| Ok((*name, packed.slice(0, index, index + 1)?.squeeze(0)?)))
             .collect::<Result<_>>()?;
@@ -171,9 +254,15 @@ const OPTIMIZERS: &[(&str, Build)] = &[
     ("adafactor", adafactor::build),
     ("adagrad", adagrad::build),
     ("lion_32bit", lion::build),
+    ("muon", muon::build),
     ("rmsprop", rmsprop::build),
     ("schedule_free_adamw", schedule_free_adamw::build),
 ];
+
+/// The names of all optimizers.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    OPTIMIZERS.iter().map(|(name, _)| *name)
+}
 
 /// The optimizer that `optim` names.
 pub fn build(optim: &str, settings: &Settings) -> Result<Box<dyn Optimizer>> {

@@ -1,10 +1,11 @@
 //! `torch.optim.RMSprop` (Tieleman and Hinton, 2012; centered as Graves, 2013) with decay as part of
 //! the gradient.
 
-use traind_xla::{Shape, Tensor};
+use traind_xla::Tensor;
 
 use super::{Optimizer, Settings, Slot, Update, Updated, check_weight_decay, decayed_gradient};
 use crate::error::{Error, Result};
+use crate::parameters::ParameterSpec;
 
 #[derive(Clone, Copy, Debug)]
 pub struct RmsProp {
@@ -54,8 +55,8 @@ fn averaged(at: &Update<'_>, mean: &Tensor, value: &Tensor) -> Result<Tensor> {
 }
 
 impl Optimizer for RmsProp {
-    fn slots(&self, shape: &Shape) -> Vec<Slot> {
-        self.slot_names().into_iter().map(|name| Slot { name, shape: shape.clone() }).collect()
+    fn slots(&self, spec: &ParameterSpec) -> Vec<Slot> {
+        self.slot_names().into_iter().map(|name| Slot::like(spec, name)).collect()
     }
 
     fn scalar_names(&self) -> &'static [&'static str] {

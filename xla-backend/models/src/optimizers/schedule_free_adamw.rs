@@ -10,6 +10,7 @@ use super::{
     check_weight_decay, not_negative,
 };
 use crate::error::{Error, Result};
+use crate::parameters::ParameterSpec;
 
 const DISTANCE: &str = "z_minus_y";
 
@@ -40,14 +41,13 @@ impl ScheduleFreeAdamW {
 }
 
 impl Optimizer for ScheduleFreeAdamW {
-    fn slots(&self, shape: &Shape) -> Vec<Slot> {
-        let slot = |name, shape: &Shape| Slot { name, shape: shape.clone() };
-        let scalar = Shape::scalar(DType::F32);
+    fn slots(&self, spec: &ParameterSpec) -> Vec<Slot> {
+        let scalar = |name| Slot { name, shape: Shape::scalar(DType::F32) };
         vec![
-            slot(DISTANCE, shape),
-            slot("exp_avg_sq", shape),
-            slot("weight_sum", &scalar),
-            slot("rate_weight_max", &scalar),
+            Slot::like(spec, DISTANCE),
+            Slot::like(spec, "exp_avg_sq"),
+            scalar("weight_sum"),
+            scalar("rate_weight_max"),
         ]
     }
 

@@ -1,10 +1,11 @@
 //! `torch.optim.SGD` as the Trainer makes it: decay is part of the gradient, and `optim_args` may
 //! give a momentum.
 
-use traind_xla::{Shape, Tensor};
+use traind_xla::Tensor;
 
 use super::{Optimizer, Settings, Slot, Update, Updated, check_weight_decay, decayed_gradient};
 use crate::error::{Error, Result};
+use crate::parameters::ParameterSpec;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Sgd {
@@ -50,9 +51,9 @@ impl Sgd {
 }
 
 impl Optimizer for Sgd {
-    fn slots(&self, shape: &Shape) -> Vec<Slot> {
-        let buffer = Slot { name: "momentum_buffer", shape: shape.clone() };
-        self.has_momentum().then_some(buffer).into_iter().collect()
+    fn slots(&self, spec: &ParameterSpec) -> Vec<Slot> {
+        let buffer = self.has_momentum().then(|| Slot::like(spec, "momentum_buffer"));
+        buffer.into_iter().collect()
     }
 
     fn scalar_names(&self) -> &'static [&'static str] {

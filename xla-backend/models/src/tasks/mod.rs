@@ -4,7 +4,7 @@
 mod accuracy;
 pub(crate) mod causal_lm;
 pub mod embedding;
-mod label_smoothing;
+mod losses;
 mod preference;
 pub(crate) mod question_answering;
 mod sample_weights;
@@ -13,7 +13,7 @@ pub(crate) mod token_labels;
 
 pub use accuracy::correct_sum;
 pub use causal_lm::num_items_in_batch;
-pub use label_smoothing::LabelSmoother;
+pub use losses::{LabelsKind, LossSettings, TaskLoss, names as loss_names};
 pub use preference::{Divergence, Preference, PreferenceLoss, Preferences};
 pub use sequence_classification::{ProblemType, SequenceClassification};
 

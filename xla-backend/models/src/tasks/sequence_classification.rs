@@ -4,6 +4,7 @@
 
 use traind_xla::{DType, Tensor};
 
+use super::losses::binary_cross_entropy;
 use super::sample_weights::{sample_weights, sample_weights_input, weighted};
 use crate::config::ModelConfig;
 use crate::error::Result;
@@ -101,7 +102,9 @@ impl SequenceClassification {
         Ok(match self.problem_type {
             ProblemType::SingleLabel => logits.cross_entropy(labels)?,
             ProblemType::Regression => squared_errors(logits, labels)?.mean(&[1])?,
-            ProblemType::MultiLabel => binary_cross_entropies(logits, labels)?.mean(&[1])?,
+            ProblemType::MultiLabel => {
+                binary_cross_entropy::of_flags(logits, labels)?.mean(&[1])?
+            }
         })
     }
 }
@@ -109,10 +112,4 @@ impl SequenceClassification {
 fn squared_errors(logits: &Tensor, labels: &Tensor) -> Result<Tensor> {
     let difference = logits.sub(&labels.reshape(logits.dims())?)?;
     Ok(difference.mul(&difference)?)
-}
-
-/// `max(x, 0) - x y + log(1 + exp(-|x|))`: no overflow for any logit.
-fn binary_cross_entropies(logits: &Tensor, labels: &Tensor) -> Result<Tensor> {
-    let tail = logits.abs()?.neg()?.exp()?.log1p()?;
-    Ok(logits.maximum_scalar(0.0)?.sub(&logits.mul(labels)?)?.add(&tail)?)
 }

@@ -12,6 +12,7 @@
 
 mod cores;
 mod forward;
+mod gathering;
 mod logits;
 mod positions;
 mod sharding;

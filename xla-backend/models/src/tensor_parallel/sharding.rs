@@ -14,15 +14,15 @@ use crate::parameters::{ParameterSpec, Partition};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sharding {
     whole: Shape,
-    divided: Option<Divided>,
+    pub(super) divided: Option<Divided>,
 }
 
 /// A dimension that is divided over several cores.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Divided {
-    dimension: usize,
+pub(super) struct Divided {
+    pub(super) dimension: usize,
     partition: Partition,
-    cores: usize,
+    pub(super) cores: usize,
 }
 
 impl Sharding {
@@ -169,7 +169,7 @@ impl Divided {
     }
 
     /// The places along the dimension of `size` that a core holds, one range behind the other.
-    fn ranges(&self, size: usize, core: usize) -> Vec<Range<usize>> {
+    pub(super) fn ranges(&self, size: usize, core: usize) -> Vec<Range<usize>> {
         let sections = sections(self.partition, size);
         let units: usize = sections.iter().map(|section| section.units).sum();
         let width = size / units.max(1);

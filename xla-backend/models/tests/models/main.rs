@@ -9,6 +9,7 @@ mod files;
 mod fixture;
 mod fixtures;
 mod flops;
+mod gathering;
 mod gguf;
 mod initial;
 mod layers;

@@ -13,7 +13,7 @@ use crate::state::{HeldSlot, trained_name};
 impl Session {
     /// Puts the weights to evaluate and to save on the cores.
     pub fn begin_evaluation(&mut self) -> Result<()> {
-        if self.optimizer().evaluated_offset().is_none() || self.trained.is_some() {
+        if self.optimizers().evaluated_offset().is_none() || self.trained.is_some() {
             return Ok(());
         }
         let trained = self.values()?;
@@ -47,15 +47,18 @@ impl Session {
     /// not those that are saved.
     pub fn saved_slots(&self) -> Result<ArrayParts> {
         let mut slots = self.slots_where(HeldSlot::is_saved_here)?;
-        if self.optimizer().evaluated_offset().is_none() {
+        if self.optimizers().evaluated_offset().is_none() {
             return Ok(slots);
         }
         let held = match &self.trained {
             Some(trained) => trained.clone(),
             None => self.values()?,
         };
-        let trainable = |name: &str| self.spec(name).is_some_and(|spec| spec.trainable);
-        let trained = self.saved_here(held).into_iter().filter(|(name, _)| trainable(name));
+        let is_other = |name: &str| {
+            let spec = self.spec(name).filter(|spec| spec.trainable);
+            spec.is_some_and(|spec| self.optimizers().of(spec).evaluated_offset().is_some())
+        };
+        let trained = self.saved_here(held).into_iter().filter(|(name, _)| is_other(name));
         slots.extend(trained.map(|(name, part)| (trained_name(&name), part)));
         Ok(slots)
     }
@@ -66,7 +69,7 @@ impl Session {
 
     /// The weights to evaluate, from those that are trained.
     fn evaluated(&self, trained: &ArrayParts) -> Result<ArrayParts> {
-        let Some((slot, factor)) = self.optimizer().evaluated_offset() else {
+        let Some((slot, factor)) = self.optimizers().evaluated_offset() else {
             return Ok(trained.clone());
         };
         let suffix = format!(".{slot}");

@@ -27,7 +27,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use traind_loader::BatchAxis;
-use traind_models::optimizers::Optimizer;
+use traind_models::optimizers::Optimizers;
 use traind_models::weights::ArrayParts;
 use traind_models::{Lengths, Model};
 use traind_xla::mesh::{Axis, Coordinates};
@@ -234,9 +234,9 @@ impl Session {
         flops::trainer_elements(self.programs.train.forward.model.parameters())
     }
 
-    /// The optimizer that updates make use of.
-    pub fn optimizer(&self) -> &Arc<dyn Optimizer> {
-        &self.programs.train.optimizer
+    /// The optimizers that updates make use of.
+    pub fn optimizers(&self) -> &Arc<Optimizers> {
+        &self.programs.train.optimizers
     }
 
     /// Steps that may be launched and not yet read back. With one ahead a device stays busy while

@@ -53,6 +53,11 @@ impl Distribution {
         &self.layout
     }
 
+    /// The division over the `tensor` axis.
+    pub(super) fn sharding(&self) -> &Sharding {
+        &self.sharding
+    }
+
     /// Whether hosts hold different parts.
     pub(super) fn is_over_hosts(&self) -> bool {
         self.layout.shards().hosts > 1

@@ -28,7 +28,7 @@ mod reference;
 mod slots;
 mod update_parts;
 
-use traind_models::optimizers::Optimizer;
+use traind_models::optimizers::{Optimizers, Shardable};
 use traind_models::parameter_shards::ParameterShards;
 use traind_models::weights::ArrayParts;
 use traind_models::{Model, ParameterTensors, TensorCores};
@@ -70,7 +70,7 @@ pub struct TrainState {
     pub max_grad_norm: Variable,
     /// u32: this core's place on the `tensor` axis, where that has several cores.
     tensor_index: Option<Variable>,
-    /// u32: the number of the shard that this core updates, where it has whole parameters.
+    /// u32: the number of the shard that this core updates, where it has whole parameters or gathers them.
     shard_number: Option<Variable>,
     mesh: Mesh,
     /// The cores that have different shards.
@@ -139,13 +139,15 @@ impl TrainState {
     pub fn declare(
         recorder: &mut Recorder,
         model: &dyn Model,
-        optimizer: &dyn Optimizer,
+        optimizers: &Optimizers,
         config: StateConfig,
         metrics: usize,
         places: Vec<Place>,
     ) -> Result<TrainState> {
-        // An optimizer that reads whole rows or columns cannot update a shard.
-        let sharded = config.fsdp != Fsdp::No && optimizer.shardable();
+        let trained = model.parameters().iter().filter(|spec| spec.trainable);
+        let shardable: Vec<Shardable> =
+            trained.map(|spec| optimizers.of(spec).shardable(spec)).collect();
+        let sharded = config.fsdp != Fsdp::No && shardable.iter().any(|it| *it != Shardable::No);
         let mesh = recorder.mesh().clone();
         let shards = match sharded {
             true if config.fsdp.is_within_hosts() => {
@@ -157,7 +159,7 @@ impl TrainState {
         let StateConfig { fsdp, accumulates, .. } = config;
         let divides_positions = config.sequence_parallel;
         let declaration =
-            parameter::Declaration { optimizer, fsdp, shards, accumulates, divides_positions };
+            parameter::Declaration { optimizers, fsdp, shards, accumulates, divides_positions };
         let mut parameters = Vec::new();
         for place in places {
             let spec = &model.parameters()[place.index];
@@ -168,7 +170,9 @@ impl TrainState {
         let accumulation = config.accumulates.then(|| Accumulation::declare(recorder, metrics));
         let loss_scale = config.scales_loss.then(|| LossScale::declare(recorder));
         let shares_layers = mesh.size(Axis::Tensor) > 1;
-        let updates_shards = shards != Shards::ONE && !fsdp.shards_parameters();
+        // A core that has gathered a parameter for its update takes its shard of the result.
+        let gathers = shardable.contains(&Shardable::Gathered);
+        let updates_shards = shards != Shards::ONE && (!fsdp.shards_parameters() || gathers);
         Ok(TrainState {
             parameters,
             seed: recorder.declare("seed", Shape::scalar(DType::U32)),
@@ -282,6 +286,11 @@ impl TrainState {
         };
         let cores = cores.map(|it| it.dividing_positions(self.config.sequence_parallel));
         Ok(ParameterTensors::new(names.zip(values)).divided_over(cores).stored_in(shards))
+    }
+
+    /// This core's place on the `tensor` axis, where that has several cores.
+    pub(crate) fn tensor_index(&self) -> Option<Variable> {
+        self.tensor_index
     }
 
     /// The shard that this core updates, where it has whole parameters.

@@ -80,7 +80,7 @@ pub(super) fn declare(
     spec: &ParameterSpec,
     of_parameter: &Distribution,
 ) -> Vec<HeldSlot> {
-    let slots = optimizer.slots(&spec.shape).into_iter().map(|Slot { name, shape }| {
+    let slots = optimizer.slots(spec).into_iter().map(|Slot { name, shape }| {
         // A slot of another shape belongs to an optimizer that updates whole parameters alone.
         let distribution = match shape == spec.shape {
             true => of_parameter.clone(),

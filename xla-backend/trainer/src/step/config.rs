@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use traind_models::tasks::Preference;
 use traind_models::tasks::embedding::EmbeddingLoss;
+use traind_models::tasks::{LossSettings, Preference};
 use traind_models::{Model, optimizers};
 use traind_xla::DType;
 
@@ -33,8 +33,8 @@ pub struct StepConfig {
 pub struct ForwardConfig {
     /// The type of products; parameters, sums, norms and the loss are f32.
     pub compute_dtype: DType,
-    /// The probability that labels share; 0 keeps the model's own loss.
-    pub label_smoothing: f64,
+    /// The loss; the default is the model's own.
+    pub loss: LossSettings,
     /// The objective where rows are pairs.
     pub preference: Option<Preference>,
     /// The objective where texts are embedded.
@@ -56,13 +56,15 @@ pub struct EmbeddingObjective {
     pub texts: usize,
 }
 
-/// An optimizer of [`traind_models::optimizers`].
+/// Optimizers of [`traind_models::optimizers`].
 #[derive(Clone, Debug)]
 pub struct OptimizerConfig {
-    /// Its name there, such as `adamw_torch`.
+    /// The name there of that of most parameters, such as `adamw_torch`.
     pub name: String,
     /// Its settings, under TrainingArguments' names.
     pub settings: optimizers::Settings,
+    /// Parameters with settings of their own.
+    pub groups: Vec<optimizers::GroupSettings>,
 }
 
 impl Default for StepConfig {
@@ -82,7 +84,7 @@ impl Default for ForwardConfig {
     fn default() -> ForwardConfig {
         ForwardConfig {
             compute_dtype: DType::F32,
-            label_smoothing: 0.0,
+            loss: LossSettings::default(),
             preference: None,
             embedding: None,
             dropout: true,
@@ -97,6 +99,7 @@ impl Default for OptimizerConfig {
         OptimizerConfig {
             name: "adamw_torch".to_owned(),
             settings: optimizers::Settings::default(),
+            groups: Vec::new(),
         }
     }
 }

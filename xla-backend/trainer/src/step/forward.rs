@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
 use traind_models::tasks::embedding::{self, Peers};
-use traind_models::tasks::{LabelSmoother, Preference, Preferences, num_items_in_batch};
+use traind_models::tasks::{Preference, Preferences, TaskLoss, num_items_in_batch};
 use traind_models::{
     Batch, Chunks, Forward, HiddenStates, Lengths, Logits, Model, Output, ParameterTensors,
 };
@@ -37,8 +37,8 @@ pub struct ForwardPass {
     pub layout: BatchLayout,
     /// The type of products; parameters, sums, norms and the loss are f32.
     pub compute_dtype: DType,
-    /// Replaces the model's own loss (`label_smoothing_factor`).
-    pub smoother: Option<LabelSmoother>,
+    /// Replaces the model's own loss.
+    pub loss: Option<TaskLoss>,
     /// Replaces it where a row is a pair, of which a frozen reference reads the same.
     pub preference: Option<Preference>,
     /// Replaces it where texts are embedded.
@@ -69,7 +69,7 @@ impl ForwardPass {
     ) -> Result<ForwardPass> {
         let ForwardConfig {
             compute_dtype,
-            label_smoothing,
+            loss,
             preference,
             embedding,
             dropout,
@@ -77,9 +77,8 @@ impl ForwardPass {
             embedding_noise,
         } = config.forward.clone();
         let divides_positions = config.state.sequence_parallel;
-        let loss = embedding.as_ref().and_then(|objective| objective.loss.as_deref());
-        let labels = loss.and_then(embedding::label_input);
-        let smoother = (label_smoothing > 0.0).then(|| LabelSmoother::new(label_smoothing));
+        let of_texts = embedding.as_ref().and_then(|objective| objective.loss.as_deref());
+        let labels = of_texts.and_then(embedding::label_input);
         Ok(ForwardPass {
             model: Arc::clone(model),
             chunks,
@@ -87,7 +86,7 @@ impl ForwardPass {
             layout: BatchLayout::of(model.as_ref(), inputs, config.sequences_per_row())
                 .with(labels),
             compute_dtype,
-            smoother: smoother.transpose()?,
+            loss: TaskLoss::new(&loss)?,
             preference,
             embedding,
             mesh: config.mesh.mesh()?.of_stage(),
@@ -262,8 +261,9 @@ impl ForwardPass {
             let embeddings = &output.logits.values;
             output.loss = embedding::loss(loss.as_ref(), embeddings, *texts, batch, &peers)?;
         }
-        if let Some(smoother) = &self.smoother
-            && let Some(loss) = smoother.loss(model.output(), &output.logits, batch)?
+        let kind = (model.output(), model.config());
+        if let Some(loss) = &self.loss
+            && let Some(loss) = loss.loss(kind, &output.logits, batch)?
         {
             output.loss = Some(loss);
         }

@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use traind_loader::{BatchSizes, ModelInputs};
-use traind_models::Model;
-use traind_models::optimizers::Optimizer;
+use traind_models::optimizers::{Optimizers, Shardable};
+use traind_models::{Model, ParameterSpec, Sharding};
 use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::{
@@ -62,7 +62,10 @@ impl JobPrograms {
         let pipeline = config.pipeline_of(model.as_ref())?;
         let places = pipeline.places(model.as_ref());
         let stages = DeclaredStages { pipeline, places };
-        JobPrograms::declare_stages(config, model, stages, inputs, readout, recorders)
+        let programs =
+            JobPrograms::declare_stages(config, model, stages, inputs, readout, recorders)?;
+        programs.train.optimizers.check(model.parameters())?;
+        Ok(programs)
     }
 
     /// The same for stages that may have other layers and fewer parameters than the config's.
@@ -86,12 +89,12 @@ impl JobPrograms {
         let stages = first..first + recorders.len();
         let train = TrainStep::new(config, forward.clone(), stage)?;
         let evaluate = EvalStep { forward, readout };
-        let (optimizer, state) = (train.optimizer.as_ref(), config.state_with_sums());
-        check_tensor_parallel(config, model.as_ref(), optimizer)?;
-        check_fsdp(config, optimizer)?;
+        let (optimizers, state) = (train.optimizers.as_ref(), config.state_with_sums());
+        check_tensor_parallel(config, model.as_ref(), optimizers)?;
+        check_fsdp(config, model.as_ref(), optimizers)?;
         let metrics = train.metrics();
         let declare = |(recorder, places): (&mut Recorder, Vec<Place>)| {
-            TrainState::declare(recorder, model.as_ref(), optimizer, state, metrics, places)
+            TrainState::declare(recorder, model.as_ref(), optimizers, state, metrics, places)
         };
         let places = places.into_iter().skip(stages.start);
         let states = recorders.into_iter().zip(places).map(declare);
@@ -300,30 +303,43 @@ impl JobPrograms {
     }
 }
 
-/// Refuses cores that cannot share the model's layers, or its update.
+/// Refuses cores that cannot share the model's layers, or their update.
 fn check_tensor_parallel(
     config: &StepConfig,
     model: &dyn Model,
-    optimizer: &dyn Optimizer,
+    optimizers: &Optimizers,
 ) -> Result<()> {
     let cores = config.mesh.tensor;
     model.check_tensor_parallel(cores)?;
-    match cores == 1 || optimizer.shardable() {
-        true => Ok(()),
-        false => Err(whole_parameters(config, Division::Tensor { cores })),
+    for spec in updated_whole(model, optimizers) {
+        if Sharding::of(spec, cores)?.is_divided() {
+            return Err(whole_parameters(optimizers, spec, Division::Tensor { cores }));
+        }
     }
+    Ok(())
 }
 
 /// Refuses to shard gradients or parameters for an optimizer that cannot update shards. One whose state
 /// alone would be sharded keeps it whole.
-fn check_fsdp(config: &StepConfig, optimizer: &dyn Optimizer) -> Result<()> {
+fn check_fsdp(config: &StepConfig, model: &dyn Model, optimizers: &Optimizers) -> Result<()> {
     let fsdp = config.state.fsdp;
-    match !fsdp.shards_gradients() || optimizer.shardable() {
-        true => Ok(()),
-        false => Err(whole_parameters(config, Division::Shards(fsdp))),
+    match updated_whole(model, optimizers).next() {
+        Some(spec) if fsdp.shards_gradients() => {
+            Err(whole_parameters(optimizers, spec, Division::Shards(fsdp)))
+        }
+        _ => Ok(()),
     }
 }
 
-fn whole_parameters(config: &StepConfig, division: Division) -> Error {
-    Error::WholeParameters { optimizer: config.optimizer.name.clone(), division }
+/// The trained parameters whose optimizers update no parts.
+fn updated_whole<'a>(
+    model: &'a dyn Model,
+    optimizers: &'a Optimizers,
+) -> impl Iterator<Item = &'a ParameterSpec> {
+    let is_whole = |spec: &&ParameterSpec| optimizers.of(spec).shardable(spec) == Shardable::No;
+    model.parameters().iter().filter(|spec| spec.trainable).filter(is_whole)
+}
+
+fn whole_parameters(optimizers: &Optimizers, spec: &ParameterSpec, division: Division) -> Error {
+    Error::WholeParameters { optimizer: optimizers.name(spec).to_owned(), division }
 }

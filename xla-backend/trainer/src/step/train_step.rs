@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use traind_loader::BatchSizes;
 use traind_models::clip;
-use traind_models::optimizers::{self, Optimizer, Scalars};
+use traind_models::optimizers::Optimizers;
 use traind_models::tasks::{Preference, Preferences};
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ReduceKind;
@@ -48,8 +48,8 @@ pub const UPDATED: &str = "updated";
 pub struct TrainStep {
     /// The forward pass and the loss.
     pub forward: ForwardPass,
-    /// The update of one parameter.
-    pub optimizer: Arc<dyn Optimizer>,
+    /// The updates of the parameters.
+    pub optimizers: Arc<Optimizers>,
     /// The cores of the run: this host's, and the number of hosts.
     pub mesh: Mesh,
     /// Divides a scaled loss, so that its magnitude is that of a mean. A power of two, which rounds
@@ -61,9 +61,9 @@ impl TrainStep {
     /// The step of `config` on the cores of `mesh`.
     pub fn new(config: &StepConfig, forward: ForwardPass, mesh: Mesh) -> Result<TrainStep> {
         let loss_divisor = config.rows_per_step.next_power_of_two() as f64;
-        let OptimizerConfig { name, settings } = &config.optimizer;
-        let optimizer = optimizers::build(name, settings)?.into();
-        Ok(TrainStep { forward, optimizer, mesh, loss_divisor })
+        let OptimizerConfig { name, settings, groups } = &config.optimizer;
+        let optimizers = Arc::new(Optimizers::new(name, settings, groups)?);
+        Ok(TrainStep { forward, optimizers, mesh, loss_divisor })
     }
 
     /// The inputs of a step in one program, in the order in which they are uploaded.
@@ -87,7 +87,7 @@ impl TrainStep {
 
     /// The inputs of the program that ends a step of several.
     pub(crate) fn update_inputs(&self) -> Vec<StepInput> {
-        let scalars = Shape::new(DType::F32, [self.optimizer.scalar_names().len()]);
+        let scalars = Shape::new(DType::F32, [self.optimizers.scalar_count()]);
         vec![StepInput::new(SCALARS, scalars)]
     }
 
@@ -179,15 +179,16 @@ impl TrainStep {
         let finite = state.loss_scale.as_ref().map(|_| is_finite(norm)).transpose()?;
         let max_norm = at.read(state.max_grad_norm)?;
         let factor = clip::coefficient(norm, &max_norm)?.div(weight_sum)?;
-        let scalars = Scalars::split(self.optimizer.as_ref(), &input(at, SCALARS)?)?;
+        let scalars = self.optimizers.split(&input(at, SCALARS)?)?;
         let shard = state.shard_numbers(at)?;
         let update = ParameterUpdate {
-            optimizer: self.optimizer.as_ref(),
+            optimizers: self.optimizers.as_ref(),
             scalars: &scalars,
             factor: &factor,
             only_if: finite.as_ref(),
             mesh: &self.mesh,
             shard: shard.as_ref(),
+            tensor_index: state.tensor_index(),
         };
         update.apply(at, reduced)?;
         if let (Some(loss_scale), Some(finite), true) = (&state.loss_scale, &finite, ends_step) {

@@ -1,8 +1,9 @@
 //! Smoothed losses against transformers' `LabelSmoother`, for each kind of
 //! logits that has labels.
 
-use traind_models::tasks::LabelSmoother;
-use traind_models::{Batch, OutputKind};
+use serde_json::Map;
+use traind_models::tasks::{LossSettings, TaskLoss};
+use traind_models::{Batch, ModelConfig, OutputKind};
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Trace};
 
@@ -11,6 +12,17 @@ use crate::support::{Program, check_close};
 const FACTOR: f64 = 0.1;
 /// Four rows or tokens of three classes; of the second, one is all but sure.
 const LOGITS: [f32; 12] = [0.5, -1.25, 2.0, -80.0, 90.0, 0.25, 1.0, 2.0, 3.0, -0.5, 0.25, 0.75];
+
+fn smoothed() -> TaskLoss {
+    let settings = LossSettings { label_smoothing: FACTOR, ..LossSettings::default() };
+    TaskLoss::new(&settings).unwrap().unwrap()
+}
+
+/// The config of a model with one label.
+fn config() -> ModelConfig {
+    let keys = Map::from_iter([("num_labels".to_owned(), 1.into())]);
+    ModelConfig::new("config.json", keys)
+}
 
 /// The mean loss and what it is the mean of.
 fn check(kind: OutputKind, logit_dims: &[usize], labels: &[i32], expect: f32, counted: f32) {
@@ -21,8 +33,7 @@ fn check(kind: OutputKind, logit_dims: &[usize], labels: &[i32], expect: f32, co
     let mut batch = Batch::new();
     batch.insert("input_ids", trace.full(0.0, s32()).unwrap());
     batch.insert("labels", trace.parameter("labels", s32()).unwrap());
-    let smoother = LabelSmoother::new(FACTOR).unwrap();
-    let sums = smoother.loss(kind, &logits.into(), &batch).unwrap().unwrap();
+    let sums = smoothed().loss((kind, &config()), &logits.into(), &batch).unwrap().unwrap();
     let loss = sums.loss_sum.div(&sums.weight_sum).unwrap();
     let results = Program::compile(&trace, &[&loss, &sums.weight_sum]).run(&[
         HostArray::from_f32(logit_dims, &LOGITS).unwrap(),
@@ -47,13 +58,14 @@ fn labels_are_smoothed_as_transformers_does() {
 fn spans_are_not_smoothed_and_numbers_cannot_be() {
     let trace = Trace::new();
     let logits = trace.parameter("logits", Shape::new(DType::F32, [4, 1])).unwrap().into();
-    let smoother = LabelSmoother::new(FACTOR).unwrap();
-    assert!(smoother.loss(OutputKind::Span, &logits, &Batch::new()).unwrap().is_none());
+    let (smoother, config) = (smoothed(), config());
+    assert!(smoother.loss((OutputKind::Span, &config), &logits, &Batch::new()).unwrap().is_none());
     let mut batch = Batch::new();
     batch.insert("labels", trace.parameter("labels", Shape::new(DType::F32, [4])).unwrap());
     let kind = OutputKind::PerRow { classes: 1 };
-    let error = smoother.loss(kind, &logits, &batch).unwrap_err().to_string();
-    assert_eq!(error, "label_smoothing_factor: labels that are numbers cannot be smoothed");
-    let error = LabelSmoother::new(1.5).unwrap_err().to_string();
+    let error = smoother.loss((kind, &config), &logits, &batch).unwrap_err().to_string();
+    assert_eq!(error, "train.loss: cross_entropy does not fit labels that are numbers");
+    let settings = LossSettings { label_smoothing: 1.5, ..LossSettings::default() };
+    let error = TaskLoss::new(&settings).err().unwrap().to_string();
     assert_eq!(error, "label_smoothing_factor: expected a number from 0 to 1, found 1.5");
 }

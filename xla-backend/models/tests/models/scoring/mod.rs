@@ -5,4 +5,5 @@ mod embeddings;
 mod empty_slots;
 mod label_smoothing;
 mod losses;
+mod named_losses;
 mod preference;

@@ -2,4 +2,5 @@
 
 mod clip;
 mod optimizers;
+mod param_groups;
 mod training;

@@ -3,6 +3,7 @@
 
 mod combined;
 mod gradient;
+mod part_cores;
 mod training;
 mod update;
 

@@ -1,4 +1,4 @@
-use traind_models::optimizers::{self, Scalars, Settings};
+use traind_models::optimizers::{Optimizers, Settings};
 use traind_models::parameters::{Init, ParameterPath, Role};
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::DType;
@@ -24,9 +24,9 @@ fn a_frozen_parameter_stays_as_it_is() {
     let mut root = ParameterPath::root(&mut specs);
     root.declare("trained", Role::Projection, &[2.into()], Init::Zeros);
     root.at("base").frozen().declare("frozen", Role::Projection, &[2.into()], Init::Zeros);
-    let optimizer = optimizers::build("adamw_torch", &Settings::default()).unwrap();
+    let optimizers = Optimizers::new("adamw_torch", &Settings::default(), &[]).unwrap();
     let declaration = Declaration {
-        optimizer: optimizer.as_ref(),
+        optimizers: &optimizers,
         fsdp: Fsdp::No,
         shards: Shards::ONE,
         accumulates: true,
@@ -48,21 +48,22 @@ fn a_frozen_parameter_stays_as_it_is() {
     assert!(trained.gradient_sum().is_some() && frozen.gradient_sum().is_none());
     assert_eq!((trained.slot_bytes(), frozen.slot_bytes()), (16, 0));
 
-    let scalars = optimizer.scalars(1, 0.1);
+    let scalars = optimizers.scalars(1, 0.1, 1.0);
     let mesh = device.cores().mesh().clone();
     let step = device.compile(&[], |at| -> Result<()> {
         let values = states.iter().map(|it| it.read(at)).collect::<Result<Vec<_>>>()?;
         let loss = values[0].value.mul(&values[1].value)?.sum(&[0])?;
         let packed = at.trace().constant(DType::F32, &[scalars.len()], &scalars_of(&scalars))?;
-        let scalars = Scalars::split(optimizer.as_ref(), &packed)?;
+        let scalars = optimizers.split(&packed)?;
         let one = at.trace().scalar(1.0, DType::F32)?;
         let with = ParameterUpdate {
-            optimizer: optimizer.as_ref(),
+            optimizers: &optimizers,
             scalars: &scalars,
             factor: &one,
             only_if: None,
             mesh: &mesh,
             shard: None,
+            tensor_index: None,
         };
         let gradients = Gradient::of_loss(&loss, &values)?;
         assert_eq!(gradients.len(), 1);

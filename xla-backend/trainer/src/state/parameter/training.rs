@@ -1,6 +1,6 @@
 //! The state that the update of a parameter needs.
 
-use traind_models::optimizers::Optimizer;
+use traind_models::optimizers::{Optimizers, Shardable};
 use traind_models::{ParameterSpec, Sharding};
 use traind_xla::mesh::Axis;
 use traind_xla::runtime::{LazyDevice, Recorder, Variable};
@@ -23,6 +23,9 @@ pub(super) struct Training {
     pub(super) adds_tensor_cores: bool,
     /// Whether the sum is of reduced gradients, and not of those of the core's own rows.
     pub(super) sums_reduced: bool,
+    pub(super) spec: ParameterSpec,
+    /// The number of the parameter's optimizer.
+    pub(super) group: usize,
     pub(super) weight_decay: bool,
     /// Whether a checkpoint has the trained value beside another one that is evaluated.
     pub(super) saves_trained: bool,
@@ -30,7 +33,7 @@ pub(super) struct Training {
 
 /// How the state of each parameter is declared.
 pub(in crate::state) struct Declaration<'a> {
-    pub optimizer: &'a dyn Optimizer,
+    pub optimizers: &'a Optimizers,
     pub fsdp: Fsdp,
     /// The cores that share what `fsdp` shards.
     pub shards: Shards,
@@ -47,8 +50,13 @@ impl Training {
         is_owned: bool,
         declaration: &Declaration<'_>,
     ) -> Training {
-        let distribution =
-            Distribution::sharded(sharding, declaration.shards, recorder.mesh().data_place());
+        let optimizer = declaration.optimizers.of(spec);
+        // An optimizer that reads whole rows or columns cannot update a shard.
+        let shards = match optimizer.shardable(spec) {
+            Shardable::No => Shards::ONE,
+            Shardable::ByElement | Shardable::Gathered => declaration.shards,
+        };
+        let distribution = Distribution::sharded(sharding, shards, recorder.mesh().data_place());
         let named = |part: &str| format!("{}.{part}", spec.name);
         let is_shard = distribution.layout().is_shard();
         let sums_reduced = is_shard && declaration.fsdp.shards_gradients();
@@ -59,7 +67,7 @@ impl Training {
         Training {
             layer: spec.layer(),
             slots: match is_owned {
-                true => slots::declare(recorder, declaration.optimizer, spec, &distribution),
+                true => slots::declare(recorder, optimizer, spec, &distribution),
                 false => Vec::new(),
             },
             gradient_sum: declaration
@@ -68,8 +76,10 @@ impl Training {
             adds_tensor_cores: recorder.mesh().size(Axis::Tensor) > 1
                 && spec.adds_gradients(declaration.divides_positions),
             sums_reduced,
-            weight_decay: spec.weight_decay(),
-            saves_trained: is_owned && declaration.optimizer.evaluated_offset().is_some(),
+            spec: spec.clone(),
+            group: declaration.optimizers.group(spec),
+            weight_decay: declaration.optimizers.decays(spec),
+            saves_trained: is_owned && optimizer.evaluated_offset().is_some(),
             distribution,
         }
     }

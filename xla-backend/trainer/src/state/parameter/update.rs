@@ -2,20 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use traind_models::optimizers::{Optimizer, Scalars, Update, Updated};
+use traind_models::optimizers::{Optimizers, Parts, Scalars, Update, Updated};
 use traind_xla::Tensor;
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ShardHolders;
-use traind_xla::runtime::Recording;
+use traind_xla::runtime::{Recording, Variable};
 
 use super::Gradient;
+use super::part_cores::PartCores;
 use crate::error::Result;
 
 /// The arguments that the updates of all parameters share.
 #[derive(Clone, Copy)]
 pub(crate) struct ParameterUpdate<'a> {
-    pub optimizer: &'a dyn Optimizer,
-    pub scalars: &'a Scalars,
+    pub optimizers: &'a Optimizers,
+    /// Those of each group of parameters.
+    pub scalars: &'a [Scalars],
     /// The factor that gradients are multiplied with first.
     pub factor: &'a Tensor,
     /// A condition without which nothing changes.
@@ -23,6 +25,8 @@ pub(crate) struct ParameterUpdate<'a> {
     pub mesh: &'a Mesh,
     /// Present where this core updates shards of parameters of which it has the whole.
     pub shard: Option<&'a ShardNumbers>,
+    /// u32: this core's place on the `tensor` axis, where that has several cores.
+    pub tensor_index: Option<Variable>,
 }
 
 /// The shard that a core updates, by u32 scalars.
@@ -47,7 +51,8 @@ impl ParameterUpdate<'_> {
             gradients.iter().partition(|gradient| self.changes_copies(gradient));
         let mut by_layer: BTreeMap<_, Vec<&Gradient<'_>>> = BTreeMap::new();
         for gradient in of_copies {
-            by_layer.entry(gradient.layer()).or_default().push(gradient);
+            let together = (gradient.training.group, gradient.layer());
+            by_layer.entry(together).or_default().push(gradient);
         }
         for (number, of_layer) in by_layer.values().enumerate() {
             if !self.apply_to_copies(at, of_layer, number)? {
@@ -75,12 +80,14 @@ impl ParameterUpdate<'_> {
         let updates = before
             .iter()
             .zip(gradients)
-            .map(|(before, gradient)| self.update(gradient, &before.parameter, &before.slots));
+            .map(|(before, gradient)| self.update(gradient, before, &before.parameter, None));
         let groups = self.mesh.groups(&[Axis::Data]);
         let ShardNumbers { shard, group } = numbers;
         let holders = ShardHolders { groups: &groups, core: shard, group, meeting };
         let updates: Vec<Update<'_>> = updates.collect();
-        let Some(updated) = self.optimizer.update_copies(&updates, &holders)? else {
+        let Some(first) = gradients.first() else { return Ok(true) };
+        let optimizer = self.optimizers.in_group(first.training.group);
+        let Some(updated) = optimizer.update_copies(&updates, &holders)? else {
             return Ok(false);
         };
         for ((gradient, before), updated) in gradients.iter().zip(&before).zip(&updated) {
@@ -99,7 +106,10 @@ impl ParameterUpdate<'_> {
             Some(numbers) => whole.shard(&numbers.shard, &groups)?,
             None => whole.clone(),
         };
-        let updated = self.optimizer.update(&self.update(gradient, &held, &before.slots))?;
+        let cores = PartCores::of(at, self, gradient)?;
+        let parts = cores.as_ref().map(|cores| -> &dyn Parts { cores });
+        let optimizer = self.optimizers.in_group(gradient.training.group);
+        let updated = optimizer.update(&self.update(gradient, &before, &held, parts))?;
         self.assign_slots(at, gradient, &before, &updated)?;
         let next = self.chosen(&updated.parameter, &held)?;
         let next = match number {
@@ -112,16 +122,20 @@ impl ParameterUpdate<'_> {
     fn update<'u>(
         &'u self,
         gradient: &'u Gradient<'_>,
-        parameter: &'u Tensor,
-        slots: &'u [Tensor],
+        before: &'u Before,
+        held: &'u Tensor,
+        parts: Option<&'u dyn Parts>,
     ) -> Update<'u> {
+        let training = gradient.training;
         Update {
-            parameter,
+            spec: &training.spec,
+            parameter: held,
             gradient: &gradient.value,
             factor: Some(self.factor),
-            slots,
-            scalars: self.scalars,
-            weight_decay: gradient.training.weight_decay,
+            slots: &before.slots,
+            scalars: &self.scalars[training.group],
+            weight_decay: training.weight_decay,
+            parts,
         }
     }
 

@@ -1,0 +1,104 @@
+//! The loss, and the weights of rows and classes.
+
+use super::check_options;
+use crate::problems::Problems;
+use crate::schema::JobFile;
+use crate::schema::model::{ProblemType, TaskName};
+use crate::schema::train::Loss;
+
+/// The labels of a job, as losses compare them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Labels {
+    /// One class for each row, word or token.
+    Classes,
+    /// Any number of classes for each row.
+    Flags,
+    Numbers,
+}
+
+pub(super) fn check(job: &JobFile, problems: &mut Problems) {
+    check_loss(job, problems);
+    check_class_weights(job, problems);
+    let task = job.model.task;
+    if job.data.weight.is_some() && !task.is_classification() {
+        let description = format!("applies to classification, not to {task}");
+        problems.violation("data.weight", description);
+    }
+    let labels = labels(job);
+    if job.train.label_smoothing_factor > 0.0 && labels != Labels::Classes {
+        let description = "applies to one class per row, not to numbers or several classes";
+        problems.violation("train.label_smoothing_factor", description);
+    }
+}
+
+/// A problem type that only the model's config has is checked when that is read.
+fn labels(job: &JobFile) -> Labels {
+    let of_rows = [TaskName::SequenceClassification, TaskName::ImageClassification];
+    if !of_rows.contains(&job.model.task) {
+        return Labels::Classes;
+    }
+    match (job.model.problem_type, job.model.num_labels) {
+        (Some(ProblemType::SingleLabelClassification), _) => Labels::Classes,
+        (Some(ProblemType::MultiLabelClassification), _) => Labels::Flags,
+        (Some(ProblemType::Regression), _) | (None, Some(1)) => Labels::Numbers,
+        (None, _) => Labels::Classes,
+    }
+}
+
+fn check_loss(job: &JobFile, problems: &mut Problems) {
+    let train = &job.train;
+    let args = train.loss_args.iter().map(|(name, value)| (name, *value));
+    let Some(loss) = train.loss else {
+        if args.count() > 0 {
+            problems.violation("train.loss_args", "needs the `loss` that it is for");
+        }
+        return;
+    };
+    check_options("train.loss_args", loss.as_str(), &loss.args(), args, problems);
+    let task = job.model.task;
+    if matches!(task, TaskName::QuestionAnswering | TaskName::Dpo | TaskName::Embedding) {
+        let description = format!("applies to labels, not to {task}");
+        problems.violation("train.loss", description);
+        return;
+    }
+    let fitting: &[Loss] = match labels(job) {
+        Labels::Classes => &[Loss::CrossEntropy, Loss::Focal],
+        Labels::Flags => &[Loss::BinaryCrossEntropy, Loss::Focal],
+        Labels::Numbers => &[Loss::Mse, Loss::L1, Loss::SmoothL1],
+    };
+    // The folder of the model may say that labels are numbers or several classes.
+    let is_known = !task.is_classification()
+        || job.model.problem_type.is_some()
+        || job.model.num_labels.is_some();
+    if !fitting.contains(&loss) && is_known {
+        let names: Vec<_> = fitting.iter().map(|loss| format!("`{loss}`")).collect();
+        let description = format!("is `{loss}`; these labels have {}", names.join(", "));
+        problems.violation("train.loss", description);
+    }
+    if train.label_smoothing_factor > 0.0 && loss != Loss::CrossEntropy {
+        let description = format!("is part of the loss `cross_entropy`, not of `{loss}`");
+        problems.violation("train.label_smoothing_factor", description);
+    }
+}
+
+fn check_class_weights(job: &JobFile, problems: &mut Problems) {
+    const FIELD: &str = "train.class_weights";
+    let Some(weights) = &job.train.class_weights else { return };
+    let task = job.model.task;
+    if !task.is_classification() || labels(job) != Labels::Classes {
+        problems.violation(FIELD, "applies to classification with one class per row or word");
+        return;
+    }
+    if weights.iter().any(|weight| !(weight.is_finite() && *weight >= 0.0)) {
+        problems.violation(FIELD, "must be numbers of at least 0");
+    }
+    if weights.iter().all(|weight| *weight == 0.0) {
+        problems.violation(FIELD, "must have a number above 0");
+    }
+    let mapped = job.data.label_map.as_ref().map(|map| map.classes().len());
+    let classes = job.model.num_labels.map(|count| count as usize).or(mapped);
+    if let Some(classes) = classes.filter(|classes| *classes != weights.len()) {
+        let description = format!("has {} numbers for {classes} classes", weights.len());
+        problems.violation(FIELD, description);
+    }
+}

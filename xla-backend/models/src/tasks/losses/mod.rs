@@ -1,0 +1,251 @@
+//! Losses by the names of `train.loss`: a file each and a line in [`LOSSES`]. They replace a model's own loss, from the
+//! same logits.
+//!
+//! A loss returns one value for each row or token. The sum of the values, each times the weight of its row, is divided
+//! by the sum of the weights; with weights of classes each value and each weight is multiplied by that of its class.
+//!
+//! N rows or tokens, C classes or numbers.
+
+pub(super) mod binary_cross_entropy;
+mod cross_entropy;
+mod focal;
+mod l1;
+mod mse;
+mod smooth_l1;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use traind_xla::{DType, Tensor};
+
+use super::sample_weights::{sample_weights, weighted};
+use super::sequence_classification::ProblemType;
+use super::token_labels::TokenLabels;
+use crate::config::ModelConfig;
+use crate::error::{Error, Result};
+use crate::model::{Batch, LossSum, OutputKind};
+use crate::tensor_parallel::Logits;
+
+/// The choice of a loss.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LossSettings {
+    /// A name of `train.loss`; the task's own loss where absent.
+    pub name: Option<String>,
+    /// `train.loss_args`: a loss's own settings.
+    pub args: HashMap<String, f64>,
+    /// The weight of each class in its order.
+    pub class_weights: Option<Vec<f64>>,
+    /// The share of each label that is spread over all classes.
+    pub label_smoothing: f64,
+}
+
+/// The labels that a loss compares logits with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LabelsKind {
+    /// One class for each row or token.
+    Classes,
+    /// A 0 or 1 for each class of a row.
+    Flags,
+    /// One or several numbers for each row.
+    Numbers,
+}
+
+/// Logits, and the labels that they are compared with.
+#[derive(Clone, Copy, Debug)]
+struct Compared<'a> {
+    /// f32[N, C]
+    logits: &'a Logits,
+    /// s32[N] for classes, else f32[N, C].
+    labels: &'a Tensor,
+    kind: LabelsKind,
+    classes: Option<ClassWeights<'a>>,
+}
+
+/// The weights of classes.
+#[derive(Clone, Copy, Debug)]
+struct ClassWeights<'a> {
+    /// f32[C]
+    of_classes: &'a Tensor,
+    /// Those of the labels, f32[N].
+    of_labels: &'a Tensor,
+}
+
+/// The formula of a loss.
+trait Loss: Send + Sync {
+    /// One loss for each row or token, times the weight of its class: f32[N].
+    fn values(&self, at: &Compared<'_>) -> Result<Tensor>;
+}
+
+type Build = fn(&LossSettings) -> Result<Arc<dyn Loss>>;
+
+/// A loss with the labels that it is for.
+struct Entry {
+    name: &'static str,
+    labels: &'static [LabelsKind],
+    build: Build,
+}
+
+const LOSSES: &[Entry] = &[
+    Entry { name: "cross_entropy", labels: &[LabelsKind::Classes], build: cross_entropy::build },
+    Entry { name: "focal", labels: &[LabelsKind::Classes, LabelsKind::Flags], build: focal::build },
+    Entry {
+        name: "binary_cross_entropy",
+        labels: &[LabelsKind::Flags],
+        build: binary_cross_entropy::build,
+    },
+    Entry { name: "mse", labels: &[LabelsKind::Numbers], build: mse::build },
+    Entry { name: "l1", labels: &[LabelsKind::Numbers], build: l1::build },
+    Entry { name: "smooth_l1", labels: &[LabelsKind::Numbers], build: smooth_l1::build },
+];
+
+/// The names of all losses, with the labels that each is for.
+pub fn names() -> impl Iterator<Item = (&'static str, &'static [LabelsKind])> {
+    LOSSES.iter().map(|entry| (entry.name, entry.labels))
+}
+
+/// A loss in place of a model's own.
+#[derive(Clone)]
+pub struct TaskLoss {
+    name: &'static str,
+    labels: &'static [LabelsKind],
+    loss: Arc<dyn Loss>,
+    class_weights: Option<Vec<f64>>,
+}
+
+impl TaskLoss {
+    /// `None` where the settings ask for the model's own loss.
+    pub fn new(settings: &LossSettings) -> Result<Option<TaskLoss>> {
+        let LossSettings { name, class_weights, label_smoothing, .. } = settings;
+        if name.is_none() && class_weights.is_none() && *label_smoothing == 0.0 {
+            return Ok(None);
+        }
+        let name = name.as_deref().unwrap_or("cross_entropy");
+        let entry = LOSSES.iter().find(|entry| entry.name == name);
+        let Entry { name, labels, build } = entry.ok_or_else(|| Error::UnknownName {
+            what: "loss",
+            name: name.to_owned(),
+            known: LOSSES.iter().map(|entry| entry.name).collect(),
+        })?;
+        let (loss, class_weights) = (build(settings)?, class_weights.clone());
+        Ok(Some(TaskLoss { name, labels, loss, class_weights }))
+    }
+
+    /// The loss of the logits that a model with `config` returns for each `kind` of item. `None` where the batch holds no `labels`, as in question answering: then the
+    /// model's own loss counts.
+    pub fn loss(
+        &self,
+        (kind, config): (OutputKind, &ModelConfig),
+        logits: &Logits,
+        batch: &Batch,
+    ) -> Result<Option<LossSum>> {
+        let Some(labels) = batch.optional("labels") else { return Ok(None) };
+        if labels.dtype() != DType::S32 {
+            let labels_kind = match ProblemType::of(config)? {
+                ProblemType::MultiLabel => LabelsKind::Flags,
+                _ => LabelsKind::Numbers,
+            };
+            return self.of_numbers(labels_kind, &logits.values, labels, batch).map(Some);
+        }
+        match TokenLabels::of_output(kind, batch)? {
+            Some(counted) => self.of_classes(&logits.flatten()?, &counted).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Takes logits f32[B, C], with labels f32[B] where there is one number.
+    fn of_numbers(
+        &self,
+        kind: LabelsKind,
+        logits: &Tensor,
+        labels: &Tensor,
+        batch: &Batch,
+    ) -> Result<LossSum> {
+        self.check(kind)?;
+        if self.class_weights.is_some() {
+            return Err(self.unfit(kind));
+        }
+        let labels = labels.reshape(logits.dims())?;
+        let logits = Logits::from(logits.convert(DType::F32)?);
+        let compared = Compared { logits: &logits, labels: &labels, kind, classes: None };
+        weighted(&self.loss.values(&compared)?, &sample_weights(batch)?)
+    }
+
+    fn of_classes(&self, logits: &Logits, counted: &TokenLabels) -> Result<LossSum> {
+        let (kind, labels) = (LabelsKind::Classes, &counted.labels);
+        self.check(kind)?;
+        let Some(of_classes) = self.class_weights(logits)? else {
+            let compared = Compared { logits, labels, kind, classes: None };
+            return weighted(&self.loss.values(&compared)?, &counted.weights);
+        };
+        let own = labels.is_class(logits.classes())?.convert(DType::F32)?;
+        let of_labels = own.mul(&of_classes.unsqueeze(0)?)?.sum(&[1])?;
+        let classes = ClassWeights { of_classes: &of_classes, of_labels: &of_labels };
+        let compared = Compared { logits, labels, kind, classes: Some(classes) };
+        let values = self.loss.values(&compared)?;
+        Ok(LossSum {
+            loss_sum: values.mul(&counted.weights)?.sum(&[0])?,
+            weight_sum: of_labels.mul(&counted.weights)?.sum(&[0])?,
+        })
+    }
+
+    /// f32[C]
+    fn class_weights(&self, logits: &Logits) -> Result<Option<Tensor>> {
+        let Some(weights) = &self.class_weights else { return Ok(None) };
+        if weights.len() != logits.classes() {
+            return Err(Error::ClassWeights { found: weights.len(), classes: logits.classes() });
+        }
+        let trace = logits.values.trace();
+        Ok(Some(trace.constant(DType::F32, &[weights.len()], weights)?))
+    }
+
+    fn check(&self, kind: LabelsKind) -> Result<()> {
+        if self.labels.contains(&kind) { Ok(()) } else { Err(self.unfit(kind)) }
+    }
+
+    fn unfit(&self, kind: LabelsKind) -> Error {
+        let labels = match kind {
+            LabelsKind::Classes => "one class each",
+            LabelsKind::Flags => "several classes each",
+            LabelsKind::Numbers => "numbers",
+        };
+        Error::UnfitLoss { loss: self.name, labels }
+    }
+}
+
+impl Compared<'_> {
+    /// The cross entropy of classes, f32[N], or that of each flag, f32[N, C].
+    fn cross_entropy(&self) -> Result<Tensor> {
+        match self.kind {
+            LabelsKind::Classes => self.logits.cross_entropy(self.labels),
+            _ => binary_cross_entropy::of_flags(&self.logits.values, self.labels),
+        }
+    }
+
+    /// `values`, each times the weight of its class.
+    fn times_class_weights(&self, values: Tensor) -> Result<Tensor> {
+        match &self.classes {
+            Some(classes) => Ok(values.mul(classes.of_labels)?),
+            None => Ok(values),
+        }
+    }
+
+    /// Logits minus labels, f32[N, C].
+    fn difference(&self) -> Result<Tensor> {
+        Ok(self.logits.values.sub(self.labels)?)
+    }
+}
+
+impl LossSettings {
+    fn arg(&self, name: &str, default: f64) -> f64 {
+        self.args.get(name).copied().unwrap_or(default)
+    }
+}
+
+fn check_setting(
+    name: &'static str,
+    expected: &'static str,
+    found: f64,
+    fits: impl Fn(f64) -> bool,
+) -> Result<()> {
+    if fits(found) { Ok(()) } else { Err(Error::Setting { name, expected, found }) }
+}
