@@ -20,7 +20,7 @@ pub(crate) struct RowData<'set> {
     /// The targets of all rows of the set, and the row's number among them.
     pub(crate) labels: &'set Labels,
     pub(crate) row: usize,
-    /// What the row counts for in losses and metrics.
+    /// The weight of the row in losses and metrics.
     pub(crate) weight: f32,
     /// The positions of the tokens.
     pub(crate) span: Range<usize>,

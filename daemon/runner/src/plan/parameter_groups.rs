@@ -19,7 +19,8 @@ pub(super) struct PlannedGroup {
     optim: String,
 }
 
-/// The groups of a job, and behind them the parameters that have none, if there are any; empty for a job without groups.
+/// The groups of a job, and behind them the parameters that have none, if there are any; empty for a job without
+/// groups.
 pub(super) fn of(train: &Train, optimizers: &Optimizers, model: &dyn Model) -> Vec<PlannedGroup> {
     let groups = &train.param_groups;
     if groups.is_empty() || !train.do_train {

@@ -58,7 +58,7 @@ pub struct GroupSettings {
 
 /// The optimizers of all trained parameters.
 pub struct Optimizers {
-    /// Those of groups in their order; the first that matches a parameter updates it.
+    /// Optimizers of groups in their order; the first that matches a parameter updates it.
     groups: Vec<Group>,
     /// The optimizer of all other parameters.
     others: Group,
@@ -149,8 +149,8 @@ impl Optimizers {
         self.all().map(|group| group.optimizer.scalar_names().len()).sum()
     }
 
-    /// The scalars of one update, of all groups one behind the other. `step` counts updates from 1; optimizers that warm
-    /// up by themselves use `warmup_share` of the learning rate.
+    /// The scalars of one update, of all groups one behind the other. `step` counts updates from 1; optimizers that
+    /// warm up by themselves use `warmup_share` of the learning rate.
     pub fn scalars(&self, step: u64, learning_rate: f64, warmup_share: f64) -> Vec<f32> {
         let scalars = self.all().flat_map(|group| {
             let share = if group.optimizer.warms_up() { warmup_share } else { 1.0 };

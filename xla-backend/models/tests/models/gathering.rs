@@ -1,4 +1,5 @@
-//! A parameter that cores divide: the part that each takes of the whole, and the whole that they gather from their parts.
+//! A parameter that cores divide: the part that each takes of the whole, and the whole that they gather from their
+//! parts.
 
 use traind_models::parameters::{Dimension, Init, ParameterPath, Role};
 use traind_models::{ParameterSpec, Sharding};

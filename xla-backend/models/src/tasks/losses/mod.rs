@@ -66,7 +66,7 @@ struct Compared<'a> {
 struct ClassWeights<'a> {
     /// f32[C]
     of_classes: &'a Tensor,
-    /// Those of the labels, f32[N].
+    /// The weights of the labels, f32[N].
     of_labels: &'a Tensor,
 }
 
@@ -130,8 +130,8 @@ impl TaskLoss {
         Ok(Some(TaskLoss { name, labels, loss, class_weights }))
     }
 
-    /// The loss of the logits that a model with `config` returns for each `kind` of item. `None` where the batch holds no `labels`, as in question answering: then the
-    /// model's own loss counts.
+    /// The loss of the logits that a model with `config` returns for each `kind` of item. `None` where the batch holds
+    /// no `labels`, as in question answering: then the model's own loss counts.
     pub fn loss(
         &self,
         (kind, config): (OutputKind, &ModelConfig),

@@ -16,7 +16,7 @@ use crate::support::{Program, check_close};
 const CLASS_WEIGHTS: [f64; 3] = [0.5, 2.0, 1.25];
 const SMOOTHING: f64 = 0.2;
 const CLASSES: usize = 3;
-/// Of rows and of tokens.
+/// The dimensions of logits of rows, and of tokens.
 const DIMS: [&[usize]; 2] = [&[4, CLASSES], &[4, 3, CLASSES]];
 
 /// A name of the fixture, and the loss that it is of.

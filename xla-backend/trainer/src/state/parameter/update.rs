@@ -16,7 +16,7 @@ use crate::error::Result;
 #[derive(Clone, Copy)]
 pub(crate) struct ParameterUpdate<'a> {
     pub optimizers: &'a Optimizers,
-    /// Those of each group of parameters.
+    /// The scalars of each group of parameters.
     pub scalars: &'a [Scalars],
     /// The factor that gradients are multiplied with first.
     pub factor: &'a Tensor,
