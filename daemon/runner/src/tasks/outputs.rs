@@ -111,7 +111,7 @@ impl LossMean {
     /// Adds a global batch whose losses count by their weights, of which `weight_sum` is the sum.
     pub(crate) fn add_weighted(&mut self, loss_sum: f64, weight_sum: f64) {
         self.sum += loss_sum;
-        self.rows += weight_sum;
+        self.weights += weight_sum;
     }
 }
 

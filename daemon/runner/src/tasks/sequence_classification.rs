@@ -41,7 +41,7 @@ impl SequenceClassification {
             None => self.kind.clone(),
         };
         let (column, weight) = (self.data.label.clone(), self.data.weight.clone());
-        reading.labelled.then(|| LabelSpec { column, kind, weight })
+        reading.labelled.then_some(LabelSpec { column, kind, weight })
     }
 }
 
