@@ -79,8 +79,8 @@ fn targets_are_shifted_and_padded() {
     }
 }
 
-/// Tasks whose examples are a tokenizer's output for one or two texts, which `token_parity.rs` compares.
-const PLAIN_TEXTS: [&str; 1] = ["sequence_classification"];
+/// Tasks whose examples are a tokenizer's output for one or two texts at a time, which `token_parity.rs` compares.
+const PLAIN_TEXTS: [&str; 2] = ["embedding", "sequence_classification"];
 
 #[test]
 fn every_task_is_here() {

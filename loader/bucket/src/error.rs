@@ -29,7 +29,7 @@ pub enum Problem {
     Denied { action: &'static str },
     #[error("the server does not accept the credentials")]
     Unauthenticated,
-    #[error("it was cut short: {found} of {expected} bytes arrived")]
+    #[error("it is not as long as it was listed: {found} of {expected} bytes arrived")]
     Short { found: u64, expected: u64 },
     #[error("cannot {action}: {message}")]
     Failed { action: &'static str, message: String },

@@ -16,6 +16,8 @@ use super::{Error, Keep, Location, Object, Problem, Result};
 
 /// The interval between two checks of [`Keep`].
 const LOOK: Duration = Duration::from_millis(50);
+/// The most objects of a listing; a hostile server's never ends.
+const LISTED_MAX: usize = 1_000_000;
 /// The file that [`Bucket::check`] writes and removes.
 const PROBE: &str = ".traind-probe";
 
@@ -64,8 +66,15 @@ impl Bucket {
     pub fn list(&self, folder: &str, keep: Keep<'_>) -> Result<Vec<Object>> {
         self.call(folder, keep, async {
             let listed = self.connected.store.list(self.folder(folder).as_ref());
-            let listed: Vec<ObjectMeta> =
-                listed.try_collect().await.map_err(|error| s3::problem("list it", error))?;
+            let listed: Vec<ObjectMeta> = listed
+                .take(LISTED_MAX + 1)
+                .try_collect()
+                .await
+                .map_err(|error| s3::problem("list it", error))?;
+            if listed.len() > LISTED_MAX {
+                let message = format!("it has more than {LISTED_MAX} objects");
+                return Err(Problem::Failed { action: "list it", message });
+            }
             let mut objects: Vec<Object> =
                 listed.iter().filter_map(|object| self.object(object)).collect();
             objects.sort_by(|one, other| one.name.cmp(&other.name));
@@ -137,6 +146,10 @@ impl Bucket {
             let mut found = 0;
             while let Some(bytes) = content.next().await.transpose().map_err(failed)? {
                 found += bytes.len() as u64;
+                // The server does not keep to the size that it gave, and may never end.
+                if found > object.bytes {
+                    break;
+                }
                 file.write_all(&bytes).map_err(Problem::io("write", path))?;
             }
             if found != object.bytes {

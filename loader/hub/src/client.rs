@@ -18,6 +18,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// [`TIMEOUT`] of a plan, which a user waits for.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(4);
+/// Well above the list of any repository's files.
+const LISTING_BYTES_MAX: u64 = 64 << 20;
 /// Well above the size of any `config.json`.
 const SMALL_FILE_BYTES_MAX: u64 = 4 << 20;
 const REDIRECTS_MAX: usize = 5;
@@ -72,6 +74,11 @@ impl Client {
 
     fn with_timeout(timeout: Duration) -> Result<Client, Problem> {
         let endpoint = variable("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.to_owned());
+        Client::at(&endpoint, timeout)
+    }
+
+    /// A client of the hub at an address.
+    pub(crate) fn at(endpoint: &str, timeout: Duration) -> Result<Client, Problem> {
         let unreachable = |error: &dyn std::error::Error| Problem::Unreachable {
             message: format!("{endpoint}: {error}"),
         };
@@ -85,7 +92,7 @@ impl Client {
             token: variable("HF_TOKEN"),
             unredirected: http(Policy::none())?,
             redirected: http(Policy::limited(REDIRECTS_MAX))?,
-            endpoint: Url::parse(&endpoint).map_err(|error| unreachable(&error))?,
+            endpoint: Url::parse(endpoint).map_err(|error| unreachable(&error))?,
         })
     }
 
@@ -100,8 +107,12 @@ impl Client {
         let response = self.send(self.redirected.get(url))?;
         let response = self.accepted(response, &repository.id, Some(revision))?;
         let corrupt = || Problem::Corrupt { file: "the list of files".to_owned() };
-        let found: Revision = serde_json::from_slice(&response.bytes().map_err(unreachable)?)
-            .map_err(|_| corrupt())?;
+        let mut listing = Vec::new();
+        let read = response.take(LISTING_BYTES_MAX).read_to_end(&mut listing);
+        let broken =
+            |error| Problem::Unreachable { message: format!("the list of files: {error}") };
+        read.map_err(broken)?;
+        let found: Revision = serde_json::from_slice(&listing).map_err(|_| corrupt())?;
         // The commit becomes part of a path.
         match found.commit.bytes().all(|byte| byte.is_ascii_hexdigit()) && !found.commit.is_empty()
         {

@@ -7,7 +7,7 @@ use traind_cache::{DownloadObserver, EntryLocks};
 
 use super::cache::{self, Cache};
 use super::client::{self, Client, Revision};
-use super::download::Download;
+use super::download::{Download, Patience};
 use super::pin::Pin;
 use super::{Error, Problem, Repository, Result};
 
@@ -83,7 +83,8 @@ impl Hub {
         let (repository, commit) = (&target.repository, revision.commit.as_str());
         let snapshot = cache.begin(repository, commit, &self.locks)?;
         let observer = self.observer.as_ref();
-        let download = Download { client, repository, commit, snapshot: &snapshot, observer };
+        let (snapshot, patience) = (&snapshot, Patience::default());
+        let download = Download { client, repository, commit, snapshot, observer, patience };
         let files = selection.complete(cache, revision, &download)?;
         snapshot.set_reference(target.revision(), commit)?;
         Ok(files)

@@ -400,15 +400,15 @@ fn rows_have_the_weights_of_a_column() {
     for (rows, expect) in [
         (
             "a,1,-1",
-            "a.csv, line 2, column \"w\": expected a weight, a number of at least 0, found -1",
+            "a.csv, row 0 (line 2), column \"w\": expected a weight, a number of at least 0, found -1",
         ),
         (
             "a,1,",
-            "a.csv, line 2, column \"w\": expected a weight, a number of at least 0, found nothing",
+            "a.csv, row 0 (line 2), column \"w\": expected a weight, a number of at least 0, found nothing",
         ),
         (
             "a,1,x",
-            "a.csv, line 2, column \"w\": expected a weight, a number of at least 0, found \"x\"",
+            "a.csv, row 0 (line 2), column \"w\": expected a weight, a number of at least 0, found \"x\"",
         ),
     ] {
         let file = folder.write("a.csv", format!("text,label,w\n{rows}\n"));

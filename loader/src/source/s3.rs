@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use object_store::aws::AmazonS3;
 use object_store::path::Path as Key;
-use object_store::{GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt};
 use traind_bucket::{Connected, error_chain, is_no_bucket};
 use traind_cache::require_space;
 
@@ -29,6 +29,8 @@ const CHUNKS_AT_ONCE: usize = 4;
 /// Tries for a chunk whose body breaks off; each of them retries what the server refuses.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(100);
+/// The most objects of a listing that are looked at; a hostile server's never ends.
+const LISTED_MAX: usize = 1_000_000;
 /// The interval between checks for cancellation.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -99,9 +101,10 @@ impl Bucket {
         let fixed = self.pattern.split(['*', '?', '[']).next().unwrap_or_default();
         let folder = fixed.rsplit_once('/').map(|(folder, _)| Key::from(folder));
         let matches = |object: &ObjectMeta| glob.matches_with(object.location.as_ref(), options);
-        let found = self.store.list(folder.as_ref()).try_collect::<Vec<ObjectMeta>>().await;
+        let listed = self.store.list(folder.as_ref()).take(LISTED_MAX);
+        let listed = listed.try_filter(|object| std::future::ready(matches(object)));
+        let found = listed.try_collect::<Vec<ObjectMeta>>().await;
         let mut found = found.map_err(|error| self.problem(&self.pattern, error))?;
-        found.retain(matches);
         found.sort_by(|one, other| one.location.cmp(&other.location));
         match found.is_empty() {
             true => Err(Error::NoMatch { pattern: url }),
@@ -183,13 +186,13 @@ impl Bucket {
                 ..GetOptions::default()
             };
             let answer = self.store.get_opts(&object.location, options).await;
+            let wanted = range.end - range.start;
             let body = match answer {
-                Ok(answer) => answer.bytes().await,
+                Ok(answer) => at_most(answer, wanted + 1).await,
                 Err(error) => Err(error),
             };
-            let wanted = range.end - range.start;
             match body {
-                Ok(bytes) if bytes.len() as u64 == wanted => return Ok(bytes.to_vec()),
+                Ok(bytes) if bytes.len() as u64 == wanted => return Ok(bytes),
                 Err(error) if tried == TRIES || !may_pass(&error) => {
                     return Err(self.problem(object.location.as_ref(), error));
                 }
@@ -223,6 +226,18 @@ impl Bucket {
     fn problem(&self, key: &str, error: object_store::Error) -> Error {
         problem(&self.url(key), ObjectProblem::of(error))
     }
+}
+
+/// The first bytes of a body, of which a server may send more than it was asked for.
+async fn at_most(answer: GetResult, limit: u64) -> object_store::Result<Vec<u8>> {
+    let (mut body, mut bytes) = (answer.into_stream(), Vec::new());
+    while let Some(part) = body.next().await.transpose()? {
+        bytes.extend_from_slice(&part);
+        if bytes.len() as u64 >= limit {
+            break;
+        }
+    }
+    Ok(bytes)
 }
 
 impl ObjectProblem {

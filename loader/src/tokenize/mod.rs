@@ -4,6 +4,7 @@
 mod classes;
 mod config;
 mod decode;
+mod growth;
 mod hugging_face;
 mod languages;
 mod new_tokens;

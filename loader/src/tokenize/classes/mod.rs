@@ -16,6 +16,7 @@ use serde_json::Value as Json;
 use tokenizers::Tokenizer;
 
 use super::PaddingSide;
+use super::growth;
 use super::settings::Settings;
 use crate::{Error, Result};
 
@@ -92,6 +93,9 @@ pub(super) fn make(
     let of_file = content.get("added_tokens").cloned().unwrap_or_default();
     let post_processor = content.get("post_processor").cloned().unwrap_or_default();
     let rebuilt = components::rebuilt(class, content, settings);
+    if let Some(objection) = growth::objection(&rebuilt) {
+        return Err(Error::bad_tokenizer(path, objection));
+    }
     let mut tokenizer = Tokenizer::from_bytes(rebuilt.to_string()).map_err(&bad)?;
     let special_ids = tokens::add(&mut tokenizer, class, settings, &of_file).map_err(bad)?;
     tokenizer.set_encode_special_tokens(settings.flag("split_special_tokens").unwrap_or(false));
