@@ -47,7 +47,8 @@ def draw(daemon, folder):
         return
     job = job_of(folder, "drawn")
     job["train"] |= {"learning_rate": 0.0, "max_steps": 1, "save_strategy": "no", "load_best_model_at_end": False}
-    job["train"] |= {"eval_strategy": "no"}
+    # Schedules with a least rate need a higher one.
+    job["train"] |= {"eval_strategy": "no", "lr_scheduler_type": "constant", "lr_scheduler_kwargs": {}}
     try:
         daemon.run(job)
     except service.JobFailed:

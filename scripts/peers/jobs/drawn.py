@@ -215,7 +215,7 @@ def seq2seq(choose):
     if family.endswith("t5"):
         config = choose.some(
             0.3, num_decoder_layers=[1, 3], d_ff=[24], tie_word_embeddings=[False], layer_norm_epsilon=[1e-5],
-            relative_attention_num_buckets=[4, 16], relative_attention_max_distance=[16],
+            relative_attention_num_buckets=[4, 16], relative_attention_max_distance=[32],
         )  # fmt: skip
         suffixes = ["q", "k", "v", "o", "wo"]
     else:
