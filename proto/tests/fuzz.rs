@@ -40,9 +40,9 @@ const MESSAGES: &[(&str, Check)] = messages! {
     GetSamplesRequest GetStatusRequest HostStatus Job ListCoresRequest ListCoresResponse
     ListJobsRequest ListJobsResponse ListPluginsRequest ListPluginsResponse
     ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece RemoveJobsRequest RemoveJobsResponse RemovedJob
-    ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage MeshPlan MeshSearch ModelLoaded Parent Plan
-    PlanJobRequest Plugin Prepared ReadAuditRequest ReadAuditResponse Resumed RevokeTokenRequest RunStatus RunnerStatus Sample Samples Saved
-    StageUsage Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Uploaded Waiting
+    ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage MeshPlace MeshPlan MeshSearch ModelLoaded
+    ParameterGroup Parent Plan PlanEffect PlanJobRequest Plugin Prepared ReadAuditRequest ReadAuditResponse Resumed RevokeTokenRequest RunStatus RunnerStatus Sample Samples Saved
+    StagePasses StageUsage Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Uploaded Waiting
     Warning WatchCoreUsageRequest WatchCoresRequest WatchCoresResponse WatchHostRequest WatchJobRequest
 };
 

@@ -84,7 +84,9 @@ fn known<T>(refused: traind_models::Result<T>) -> BTreeSet<&'static str> {
 #[test]
 fn the_lists_of_the_job_file_are_those_of_the_models() {
     let optimizers = Optim::ALL.iter().map(|it| it.as_str()).collect::<BTreeSet<_>>();
-    assert_eq!(optimizers, known(optimizers::build("", &optimizers::Settings::default())));
+    let of_models = known(optimizers::build("", &optimizers::Settings::default()));
+    let named = |name: &&str| job(&format!("train: {{optim: {name}}}")).train.optim.as_str();
+    assert_eq!(optimizers, of_models.iter().map(named).collect());
     let of_steps = LrSchedulerType::ALL.iter().filter(|it| !it.follows_evaluations());
     let schedules = of_steps.map(|it| it.as_str()).collect::<BTreeSet<_>>();
     assert_eq!(schedules, known(LrSchedule::new("", [])));

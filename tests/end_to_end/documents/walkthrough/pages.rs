@@ -113,6 +113,7 @@ async fn a_daemon_is_operated_as_its_page_says() {
         ("traind plugins install", NETWORK),
         ("traind serve", DAEMON),
         ("TRAIND_TOKEN_FILE", "needs another host with certificates"),
+        ("ssh-keygen", "needs the files of a release; scripts/lib/verify_packages checks them"),
     ];
     let mut walk = Walk::new(Host::started(1).await, "docs/operating.md", SKIPPED);
     let settings =
@@ -234,6 +235,7 @@ async fn the_commands_of_the_readme_work() {
         ("traind token revoke", "needs an id; docs/operating.md has it"),
         ("traind token create", "needs a user; docs/operating.md has it"),
         ("traind convert", "needs settings; docs/moving.md has them"),
+        ("traind embed", "needs a model of embeddings; docs/embeddings.md has it"),
         ("traind backup", "needs the daemon's folder; docs/operating.md has it"),
         ("traind restore", "needs a backup; docs/operating.md has it"),
     ];

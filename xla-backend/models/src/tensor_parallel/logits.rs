@@ -104,10 +104,11 @@ impl Logits {
         let Some(share) = &self.share else { return Ok(self.values.argmax(1)?) };
         let largest = self.values.max(&[1])?;
         let is_best = largest.eq(&share.cores.extreme(ReduceKind::Max, &largest)?)?;
-        let own = self.values.argmax(1)?;
-        let own = own.add(&share.first)?;
+        // Neuron reduces no integers; float32 holds the numbers of all classes exactly.
+        let own = self.values.argmax(1)?.add(&share.first)?.convert(DType::F32)?;
         let none = own.trace().full(share.size as f64, own.shape().clone())?;
-        share.cores.extreme(ReduceKind::Min, &is_best.select(&own, &none)?)
+        let best = share.cores.extreme(ReduceKind::Min, &is_best.select(&own, &none)?)?;
+        Ok(best.convert(DType::S32)?)
     }
 }
 

@@ -131,7 +131,12 @@ fn modules_to_save(model: &dyn Model, lora: &Lora) -> Vec<String> {
     let trained = model.parameters().iter().filter(is_trained);
     let tied = trained.flat_map(|spec| &spec.tied).filter_map(|name| name.strip_suffix(".weight"));
     let tied = tied.filter(|path| lora.modules_to_save.iter().all(|name| !path.ends_with(name)));
-    lora.modules_to_save.iter().cloned().chain(tied.map(str::to_owned)).collect()
+    // PEFT writes a tied embedding by its path, too.
+    let is_path_of_other = |path: &&String| {
+        lora.modules_to_save.iter().any(|name| path.ends_with(&format!(".{name}")))
+    };
+    let named = lora.modules_to_save.iter().filter(|name| !is_path_of_other(name));
+    named.cloned().chain(tied.map(str::to_owned)).collect()
 }
 
 fn token_indices(tokens: &TokenIndices) -> Value {
