@@ -119,7 +119,7 @@ impl HuggingFaceTokenizer {
             truncation_side: config.truncation_side.clone(),
             fingerprint: String::new(),
             truncation_direction: config.truncation_direction(),
-            of_words: with_prefix_space(&tokenizer, class),
+            of_words: with_prefix_space(&tokenizer),
             tokenizer,
             file,
             max_length,
@@ -416,11 +416,8 @@ fn bare(mut tokenizer: Tokenizer, file: &Path) -> Result<Tokenizer> {
     Ok(tokenizer)
 }
 
-/// The tokenizer with `add_prefix_space`, if its class reads that and it makes another one.
-fn with_prefix_space(tokenizer: &Tokenizer, class: Class) -> Option<Tokenizer> {
-    if class == Class::Backend {
-        return None;
-    }
+/// The tokenizer with `add_prefix_space`, if that makes it another one.
+fn with_prefix_space(tokenizer: &Tokenizer) -> Option<Tokenizer> {
     let PreTokenizerWrapper::ByteLevel(byte_level) = tokenizer.get_pre_tokenizer()? else {
         return None;
     };
