@@ -74,5 +74,5 @@ async fn a_row_without_a_weight_is_named() {
     let failure = host.run(&draft).await.job.failure.unwrap();
     let expect = "column \"w\": expected a weight, a number of at least 0, found -2";
     assert!(failure.message.contains(expect), "{}", failure.message);
-    assert!(failure.message.contains("train.csv, line 3"), "{}", failure.message);
+    assert!(failure.message.contains("train.csv, row 1 (line 3)"), "{}", failure.message);
 }

@@ -215,7 +215,7 @@ fn every_model_of_the_registry_has_fixtures() {
             .map(|(_, task)| *task)
             .collect();
         // Embeddings are the body's output, pooled: `scoring/embeddings.rs` compares them.
-        for task in registry::tasks(*family).into_iter().filter(|task| *task != Task::Embedding) {
+        for task in registry::tasks(*family).filter(|task| *task != Task::Embedding) {
             let name = format!("{model_type}-{}", task.name());
             assert!(
                 found.contains(&task),
