@@ -37,3 +37,42 @@ pub(super) async fn asset(Path(name): Path<String>) -> Response {
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names, messages and labels of jobs are their users' text.
+    #[test]
+    fn text_is_never_parsed_as_markup_or_script() {
+        const PARSERS: [&str; 7] = [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "createContextualFragment",
+            "eval(",
+            "new Function",
+        ];
+        for (name, _, text) in FILES {
+            let found = PARSERS.iter().find(|parser| text.contains(**parser));
+            assert!(found.is_none(), "{name} has {found:?}");
+        }
+        // Markup of the page has no scripts of its own, which the policy would have to allow.
+        assert!(!HTML.contains("<script>") && !HTML.contains("onclick"), "{HTML}");
+    }
+
+    /// A link's address begins with a fragment of the page, never with a job's text.
+    #[test]
+    fn no_link_leads_where_a_job_says() {
+        for (name, _, text) in FILES.iter().filter(|(name, ..)| name.ends_with(".js")) {
+            for at in text.match_indices("href: ").map(|(at, _)| at + "href: ".len()) {
+                let target: String = text[at..].chars().take(4).collect();
+                assert!(
+                    target.starts_with("`#/") || target.starts_with("\"#/"),
+                    "{name}: {target}"
+                );
+            }
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Backups of a state folder, taken while its daemon runs, and their restoration.
 //!
 //! A backup is a compressed tar archive: [`MANIFEST`] first, then the store, then the records and the
-//! logs of its jobs. The store comes first since it refers to bytes of the logs, which only grow.
+//! logs of its jobs, and the audit log. The store comes first since it refers to bytes of the logs, which only grow.
 
 mod restore;
 mod write;
@@ -21,6 +21,8 @@ pub(crate) use write::back_up;
 const MANIFEST: &str = "backup.json";
 /// The entry of the access file.
 const ACCESS: &str = "access.yaml";
+/// The folder of the audit log, in an archive and in a state folder.
+const AUDIT: &str = "audit";
 /// The version of the archive's layout. A later version is refused.
 const VERSION: u32 = 1;
 

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use tar::{Archive, Entry, EntryType};
 use traind_durable::sync_folder;
 
-use super::{ACCESS, BackupError, MANIFEST, Manifest, VERSION};
+use super::{ACCESS, AUDIT, BackupError, MANIFEST, Manifest, VERSION};
 use crate::jobs::doctor::{LOCK, STORE, StoppedState};
 
 /// The folders of a state folder that have one folder for each job.
@@ -79,7 +79,8 @@ fn target(path: &Path, state_dir: &Path, name: &Path) -> Result<PathBuf, BackupE
     let parts: Vec<Component<'_>> = name.components().collect();
     let are_names = parts.iter().all(|part| matches!(part, Component::Normal(_)));
     let is_of_job = parts.len() >= 2 && OF_JOBS.iter().any(|folder| name.starts_with(folder));
-    if are_names && (is_of_job || name == Path::new(ACCESS)) {
+    let is_audit = parts.len() == 2 && name.starts_with(AUDIT);
+    if are_names && (is_of_job || is_audit || name == Path::new(ACCESS)) {
         return Ok(state_dir.join(name));
     }
     let problem = format!("it has the entry {}", name.display());

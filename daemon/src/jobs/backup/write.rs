@@ -9,7 +9,7 @@ use tar::{Builder, EntryType, Header};
 use traind_durable::sync_folder;
 use traind_proto::sample_ledger::SAMPLE_LEDGER_FILE;
 
-use super::{ACCESS, BackupError, MANIFEST, Manifest, VERSION};
+use super::{ACCESS, AUDIT, BackupError, MANIFEST, Manifest, VERSION};
 use crate::clock;
 use crate::jobs::doctor::STORE;
 use crate::jobs::record;
@@ -76,6 +76,7 @@ fn write(
     for id in &ids {
         append_job(&mut archive, state_dir, id)?;
     }
+    append_audit(&mut archive, state_dir)?;
     let encoder = archive.into_inner().map_err(io_error)?;
     let mut buffer = encoder.finish().map_err(io_error)?;
     buffer.flush().and_then(|()| buffer.get_ref().sync_all()).map_err(io_error)?;
@@ -99,6 +100,16 @@ fn append_job(archive: &mut Archive, state_dir: &Path, id: &str) -> Result<(), B
         let Ok(file) = run_dir.open(&run_dir.path().join(&name)) else { continue };
         let entry = Path::new("jobs").join(id).join(&name);
         append_file(archive, &entry, &file).map_err(BackupError::io("back up", &entry))?;
+    }
+    Ok(())
+}
+
+/// Appends the audit log. Files that are removed meanwhile, as the oldest ones, are left out.
+fn append_audit(archive: &mut Archive, state_dir: &Path) -> Result<(), BackupError> {
+    for path in files(&state_dir.join(AUDIT))? {
+        let Ok(file) = File::open(&path) else { continue };
+        let name = Path::new(AUDIT).join(path.file_name().unwrap_or_default());
+        append_file(archive, &name, &file).map_err(BackupError::io("back up", &path))?;
     }
     Ok(())
 }

@@ -12,7 +12,8 @@ use crate::support::runner::{self, WAITS_FOR_GO};
 #[tokio::test]
 async fn queue_history_tokens_and_roles_are_restored_on_another_host() {
     let mut host = Host::started(2, WAITS_FOR_GO).await;
-    fs::write(host.path("access.yaml"), "default_role: submitter\n").unwrap();
+    let access = format!("default_role: viewer\nusers: {{{}: admin}}\n", own_name());
+    fs::write(host.path("access.yaml"), &access).unwrap();
     let completed = host.submit("completed", 1).await;
     host.until_state(&completed.id, JobState::Running).await;
     fs::write(host.run_dir(&completed.id).join("go"), "").unwrap();
@@ -22,6 +23,7 @@ async fn queue_history_tokens_and_roles_are_restored_on_another_host() {
     let waiting = host.submit("waiting", 2).await;
     assert!(host.cli(&["token", "create", "ann"]).status.success());
     let events = host.events(&completed.id, 0).await;
+    let audit = host.cli(&["audit"]).stdout;
 
     let arguments = ["backup", "kept", "--state-dir", "state", "--access", "access.yaml"];
     let backed_up = host.cli(&arguments);
@@ -42,8 +44,20 @@ async fn queue_history_tokens_and_roles_are_restored_on_another_host() {
     let restored = other.cli(&["restore", kept.to_str().unwrap(), "--state-dir", "state"]);
     assert!(restored.status.success(), "{restored:?}");
     assert!(String::from_utf8_lossy(&restored.stdout).contains("restored 3 jobs"), "{restored:?}");
-    assert!(other.path("state/access.yaml").exists());
+    let restored = other.path("state/access.yaml");
+    assert_eq!(fs::read_to_string(&restored).unwrap(), access);
+    other.options = vec!["--access".into(), restored.display().to_string()];
     other.start().await;
+    // The chain continues.
+    assert!(other.cli(&["token", "create", "bob"]).status.success(), "this user is an admin there");
+    let audited = other.cli(&["audit"]);
+    assert!(audited.status.success(), "{audited:?}");
+    let lines = String::from_utf8(audited.stdout).unwrap();
+    let before = String::from_utf8(audit).unwrap();
+    assert_eq!(before.lines().filter(|line| line.contains("CreateJob")).count(), 3, "{before}");
+    let added =
+        lines.strip_prefix(&before).unwrap_or_else(|| panic!("{lines} does not continue {before}"));
+    assert!(added.contains("CreateToken") && added.lines().count() == 1, "{added}");
     let history = other.get(&completed.id).await;
     assert_eq!(history.state(), JobState::Completed);
     assert_eq!(other.events(&completed.id, 0).await, events);
@@ -61,6 +75,11 @@ async fn queue_history_tokens_and_roles_are_restored_on_another_host() {
     other.stop_daemon();
     let used = other.cli(&["restore", kept.to_str().unwrap(), "--state-dir", "state"]);
     assert!(String::from_utf8_lossy(&used.stderr).contains("is not empty"), "{used:?}");
+}
+
+fn own_name() -> String {
+    let own = std::process::Command::new("id").arg("-un").output().unwrap();
+    String::from_utf8(own.stdout).unwrap().trim().to_owned()
 }
 
 #[tokio::test]

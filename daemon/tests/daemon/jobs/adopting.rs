@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
 
 use tonic::Code;
 use traind_proto::event_log::EventLogWriter;
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{AdoptRunRequest, JobState, Outcome};
+use traind_proto::v1::{AdoptRunRequest, JobState, ListJobsRequest, Outcome};
 
 use crate::support::host::{Host, until_file};
 use crate::support::runner::{COMPLETES, finished, started, step};
@@ -161,4 +163,30 @@ async fn a_run_is_within_the_limits_of_a_submission() {
     let late = refusal(&|spec| spec["attempt"] = u32::MAX.into()).await;
     assert!(late.contains("attempt must be"), "{late}");
     adopt(&host);
+}
+
+/// Kills the daemon at some moments of an adoption: the next one starts, and the run has one job.
+#[tokio::test]
+async fn an_adoption_that_a_kill_interrupts_can_be_repeated() {
+    let mut host = Host::started(1, COMPLETES).await;
+    let mut run = Run::begin(&host.path("out"));
+    let folder = run.folder.display().to_string();
+    for delay in [0, 2, 4, 8, 16] {
+        let mut adopting = host.traind();
+        adopting.args(["adopt", &folder]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut adopting = adopting.spawn().unwrap();
+        tokio::time::sleep(Duration::from_millis(delay)).await;
+        host.kill_daemon();
+        adopting.kill().unwrap();
+        adopting.wait().unwrap();
+        host.start().await;
+    }
+    let id = adopt(&host);
+    assert_eq!(adopt(&host), id);
+    let jobs = host.jobs().await.list_jobs(ListJobsRequest::default()).await.unwrap();
+    assert_eq!(jobs.into_inner().jobs.len(), 1);
+    run.log(step(9));
+    host.until(&id, |job| job.progress.as_ref().is_some_and(|it| it.step == 9)).await;
+    run.log(finished(Outcome::Completed, None));
+    host.until_state(&id, JobState::Completed).await;
 }
