@@ -159,7 +159,9 @@ impl Runners {
         if rank > 0 {
             path = path.join("hosts").join(rank.to_string());
         }
-        let events = EventLogReader::open(&path.join("events.log")).unwrap().read_from(0).unwrap();
+        let events = EventLogReader::open(&path.join("events.log"));
+        let mut events = events.unwrap_or_else(|error| panic!("{error}\n{}", self.logs()));
+        let events = events.read_from(0).unwrap();
         events.into_iter().filter_map(|logged| logged.event.kind).collect()
     }
 
