@@ -28,16 +28,14 @@ async fn hosts_of_a_job_meet_and_compile_one_program() {
         return;
     }
     let host = installed::stopped_host(4, "trn1.32xlarge", "");
-    let draft = Draft::new(&host, "hosts")
-        .set("resources.platform", "neuron")
-        .set("resources.hosts", 2)
-        .set("resources.cores", 2)
-        .set("model.config_overrides", "{num_hidden_layers: 1}")
-        .set("train.max_steps", 1)
-        .set("train.do_eval", false);
+    let draft = Draft::new(&host, "hosts");
+    let job_file = draft
+        .job_file
+        .replace("platform: cpu", "platform: neuron")
+        .replace("cores: 1", "hosts: 2\n  cores: 2")
+        .replace("num_train_epochs: 2", "max_steps: 1\n  do_eval: false");
     let coordinator = format!("127.0.0.1:{}", two_free_ports());
     let variables = installed::environment(&host, "instance=trn1.32xlarge");
-    let job_file = draft.job_file.clone();
     let mut runners = Runners::start_with(&host, &draft, &job_file, 2, |rank, command| {
         command.envs(variables.clone()).env("TRAIND_COORDINATOR", &coordinator);
         command.env("NEURON_RT_VISIBLE_CORES", ["0-1", "2-3"][rank]);
