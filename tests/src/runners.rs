@@ -160,7 +160,7 @@ impl Runners {
             path = path.join("hosts").join(rank.to_string());
         }
         let events = EventLogReader::open(&path.join("events.log"));
-        let mut events = events.unwrap_or_else(|error| panic!("{error}\n{}", self.logs()));
+        let events = events.unwrap_or_else(|error| panic!("{error}\n{}", self.logs()));
         let events = events.read_from(0).unwrap();
         events.into_iter().filter_map(|logged| logged.event.kind).collect()
     }
