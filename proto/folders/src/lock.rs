@@ -25,6 +25,18 @@ pub struct Holder {
     pub host: String,
 }
 
+impl Holder {
+    /// Parses what a holder wrote about itself. Anything else is by an unknown run.
+    pub fn parse(text: &[u8]) -> Holder {
+        let unknown = || "unknown".to_owned();
+        serde_json::from_slice(text).unwrap_or_else(|_| Holder {
+            job: unknown(),
+            name: unknown(),
+            host: unknown(),
+        })
+    }
+}
+
 /// A lock of a folder, held until it is dropped.
 #[derive(Debug)]
 pub struct FolderLock {
@@ -71,13 +83,7 @@ pub fn holder(folder: &Path) -> io::Result<Option<Holder>> {
 
 /// The run that the file names, which is written just after it is locked.
 fn read(folder: &Path) -> Holder {
-    let unknown = || "unknown".to_owned();
-    let text = fs::read(note(folder, LOCK)).unwrap_or_default();
-    serde_json::from_slice(&text).unwrap_or_else(|_| Holder {
-        job: unknown(),
-        name: unknown(),
-        host: unknown(),
-    })
+    Holder::parse(&fs::read(note(folder, LOCK)).unwrap_or_default())
 }
 
 fn has_no_locks(error: &io::Error) -> bool {

@@ -92,13 +92,16 @@ impl Remote {
         let holder = Holder { job, name, host: host_name() };
         let line = serde_json::to_string(&holder).map_err(io::Error::from);
         let line = line.map_err(failed("describe the lease of", &url))?;
-        let is_own = |line: &str| parsed(line).job == holder.job;
+        let is_own = |line: &str| Holder::parse(line.as_bytes()).job == holder.job;
         let (bucket, keep) = (self.open(place.used.field, place.location)?, || self.keeps());
         let name = format!("{NOTES}/{LEASE}");
         let taken = Lease::take(bucket, &name, &line, is_own, TIMING, &keep);
         match taken.map_err(run_error(place.used.field))? {
             Taken::Held(lease) => Ok(lease),
-            Taken::By(other) => Err(RunError::OutputInUse { folder: url, holder: parsed(&other) }),
+            Taken::By(other) => {
+                let holder = Holder::parse(other.as_bytes());
+                Err(RunError::OutputInUse { folder: url, holder })
+            }
         }
     }
 }
@@ -135,20 +138,10 @@ fn write(bucket: &Bucket, record: &Record, keep: Keep<'_>) -> traind_bucket::Res
     bucket.write(&record_name(), content, keep)
 }
 
-fn damaged(bucket: &Bucket) -> impl Fn(std::io::Error) -> traind_bucket::Error {
+fn damaged(bucket: &Bucket) -> impl Fn(io::Error) -> traind_bucket::Error {
     let url = bucket.location().url(&record_name());
     move |error| traind_bucket::Error {
         url: url.clone(),
         problem: Box::new(Problem::Damaged { message: error.to_string() }),
     }
-}
-
-/// The holder that a lease names. Its content is from outside.
-fn parsed(line: &str) -> Holder {
-    let unknown = || "unknown".to_owned();
-    serde_json::from_str(line).unwrap_or_else(|_| Holder {
-        job: unknown(),
-        name: unknown(),
-        host: unknown(),
-    })
 }
