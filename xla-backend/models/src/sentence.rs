@@ -91,7 +91,7 @@ pub struct SentenceModules {
     pub settings: Map<String, Value>,
 }
 
-/// Those that sentence-transformers gives a model without `modules.json`.
+/// The modules that sentence-transformers gives a model without `modules.json`.
 impl Default for SentenceModules {
     fn default() -> SentenceModules {
         SentenceModules {

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::Mapping;
 use crate::field_type::FieldType;
 use crate::node::{Node, Value};
 use crate::problems::Problems;
+use crate::values::Mapping;
 
 /// The value of `trainable_token_indices`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
