@@ -62,6 +62,7 @@ impl LazyDevice {
         self
     }
 
+    /// Returns the recorder of the device's programs.
     pub fn recorder(&self) -> &Recorder {
         self.compiler.recorder()
     }
@@ -77,6 +78,7 @@ impl LazyDevice {
         self.compiler.clone()
     }
 
+    /// Returns the cores that run the steps.
     pub fn cores(&self) -> &LocalCores {
         &self.cores
     }
@@ -95,6 +97,7 @@ impl LazyDevice {
         Ok(variable)
     }
 
+    /// Returns the shape of a variable on one core.
     pub fn shape(&self, variable: Variable) -> &Shape {
         self.recorder().shape(variable)
     }
@@ -145,11 +148,14 @@ impl LazyDevice {
         Ok(())
     }
 
+    /// Takes a variable's value from it: one buffer a core, none if it has no value. It has none until one is set.
+    pub fn take(&mut self, variable: Variable) -> Vec<Buffer> {
+        self.buffers.get_mut(variable.index()).map(std::mem::take).unwrap_or_default()
+    }
+
     /// Frees the memory of a variable, which has no value until one is set.
     pub fn clear(&mut self, variable: Variable) {
-        if let Some(buffers) = self.buffers.get_mut(variable.index()) {
-            buffers.clear();
-        }
+        self.take(variable);
     }
 
     /// Returns whether a variable has a value.

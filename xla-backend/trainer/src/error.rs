@@ -96,6 +96,35 @@ pub enum Error {
         problem: String,
     },
 
+    /// Not one value for each thing that needs one.
+    #[error("{what}: given {found}, and {expected} are needed")]
+    Count {
+        /// The values.
+        what: &'static str,
+        /// Their number.
+        found: usize,
+        /// The number that is needed.
+        expected: usize,
+    },
+
+    /// There is no set of trained values with this number.
+    #[error("there is no set {number}: the trainer has {sets}")]
+    NoSuchSet {
+        /// The number, counted from 0.
+        number: usize,
+        /// The sets that there are.
+        sets: usize,
+    },
+
+    /// A folder has no state that the trainer can continue.
+    #[error("the state in {} cannot be loaded: {problem}", folder.display())]
+    State {
+        /// The folder.
+        folder: PathBuf,
+        /// The contradiction.
+        problem: String,
+    },
+
     /// A setting of the step that [`Trainer`](crate::Trainer) has no values for.
     #[error("the trainer has no values for {setting}")]
     Unsupported {

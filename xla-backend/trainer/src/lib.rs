@@ -1,6 +1,9 @@
 //! A training step of Hugging Face models on the cores of one or several hosts, as a library.
 //!
-//! - [`Trainer`]: one model in training, with batches that are in memory.
+//! - [`Trainer`]: one model in training, with batches that are in memory: forward and backward passes and updates by
+//!   themselves, many steps at once, state in folders, and several sets of adapters on one frozen model.
+//! - [`train_loop`]: launches steps ahead of their results, for a [`Conductor`](train_loop::Conductor) that has the
+//!   batches and decides rates, pauses and ends.
 //! - [`step`]: records the programs: forward and backward pass, collectives, clipping and update.
 //! - [`state`]: the variables on the cores that last from step to step.
 //! - [`session`]: compiles the programs in the order of their first use, and launches them. It
@@ -55,7 +58,8 @@ mod fsdp;
 pub mod session;
 pub mod state;
 pub mod step;
+pub mod train_loop;
 mod trainer;
 
 pub use error::{Division, Error, Result};
-pub use trainer::Trainer;
+pub use trainer::{Forwarded, Trainer};

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use serde_json::Map;
 use traind_loader::{ArrayValues, BatchArray, ModelInputs};
+use traind_models::optimizers::GroupSettings;
+use traind_models::tuning::{AdapterBias, Lora, TargetModules, add_lora};
 use traind_models::{Model, ModelConfig, Task, registry, weights};
 use traind_trainer::session::open_plugin;
 use traind_trainer::state::{MeshConfig, StartValues};
@@ -32,15 +34,44 @@ fn model() -> (Arc<dyn Model>, Vec<HostArray>) {
 
 /// A trainer on `cores` cores that see different rows, with the optimizer of that name.
 fn trainer(cores: usize, optimizer: &str) -> Trainer {
-    let (model, parameters) = model();
-    let mesh = MeshConfig { data: cores, ..MeshConfig::default() };
     let optimizer = OptimizerConfig { name: optimizer.to_owned(), ..OptimizerConfig::default() };
-    let config = StepConfig { mesh, optimizer, ..StepConfig::default() };
+    let mesh = MeshConfig { data: cores, ..MeshConfig::default() };
+    trainer_of(model(), StepConfig { mesh, optimizer, ..StepConfig::default() })
+}
+
+fn trainer_of(
+    (model, parameters): (Arc<dyn Model>, Vec<HostArray>),
+    config: StepConfig,
+) -> Trainer {
+    let mesh = config.mesh;
     let plugin = traind_pjrt::installed_plugin("cpu").unwrap();
+    let cores = mesh.data * mesh.tensor;
     let cores = open_plugin(&plugin, "cpu", cores, mesh.mesh().unwrap()).unwrap();
     let inputs = ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };
     let start = StartValues { parameters, ..StartValues::default() };
     Trainer::new(cores, model, inputs, &config, &start).unwrap()
+}
+
+/// The model with adapters, and its values.
+fn adapted() -> (Arc<dyn Model>, Vec<HostArray>) {
+    let config = ModelConfig::load(&folder(), &Map::new()).unwrap();
+    let mut model = registry::build(config, Task::SequenceClassification).unwrap();
+    let lora = Lora {
+        r: 2,
+        lora_alpha: 4.0,
+        lora_dropout: 0.0,
+        target_modules: TargetModules::Named(vec!["query".to_owned(), "value".to_owned()]),
+        modules_to_save: vec!["classifier".to_owned()],
+        use_rslora: false,
+        use_dora: false,
+        bias: AdapterBias::None,
+        layers_to_transform: None,
+        trainable_token_indices: None,
+        ensure_weight_tying: false,
+    };
+    add_lora(&mut *model, &lora).unwrap();
+    let parameters = weights::load(&folder(), &*model, 1).unwrap().arrays;
+    (model.into(), parameters)
 }
 
 /// Rows of three tokens with these words and classes.
@@ -154,4 +185,142 @@ fn rows_count_by_their_weights() {
     let (found, expect) = (weighted.update(0.1).unwrap(), fewer.update(0.1).unwrap());
     assert!((found.loss - expect.loss).abs() < 1e-6, "{found:?}, {expect:?}");
     assert!((found.grad_norm - expect.grad_norm).abs() < 1e-5, "{found:?}, {expect:?}");
+}
+
+/// A forward pass has the loss of a step, and changes nothing.
+#[test]
+fn a_forward_pass_gives_loss_and_logits() {
+    let mut trainer = trainer(2, "sgd");
+    let start = values(&trainer);
+    let found = trainer.forward(&batch(&ROWS)).unwrap();
+    assert_eq!(values(&trainer), start);
+    let unlabelled = trainer.forward(&batch(&ROWS)[..2]).unwrap();
+    assert_eq!((unlabelled.loss, &unlabelled.rows), (None, &found.rows));
+    // The mean cross-entropy of the logits.
+    let row_loss = |(row, (_, label)): (&Vec<f32>, &(i32, i32))| {
+        let sum = row.iter().map(|logit| f64::from(*logit).exp()).sum::<f64>();
+        sum.ln() - f64::from(row[*label as usize])
+    };
+    let logits: Vec<Vec<f32>> = found.rows.into_iter().map(|row| row.values).collect();
+    let expect = logits.iter().zip(&ROWS).map(row_loss).sum::<f64>() / 4.0;
+    let loss = found.loss.unwrap();
+    assert!((loss - expect).abs() < 1e-5, "{loss}, {expect}");
+    trainer.add_batch(&batch(&ROWS)).unwrap();
+    let step = trainer.update(0.1).unwrap().loss;
+    assert!((loss - step).abs() < 1e-5, "{loss}, {step}");
+}
+
+/// The loop launches what single calls do.
+#[test]
+fn many_steps_are_those_of_single_calls() {
+    let (mut many, mut single) = (trainer(2, "adamw_torch"), trainer(2, "adamw_torch"));
+    let steps: Vec<Vec<Vec<BatchArray>>> =
+        (0..3).map(|_| ROWS.chunks(2).map(batch).collect()).collect();
+    let rate = |step: u64| 0.01 / (step + 1) as f64;
+    let found = many.train(steps.clone(), rate).unwrap();
+    for (number, (step, found)) in steps.iter().zip(&found).enumerate() {
+        step.iter().for_each(|batch| single.add_batch(batch).unwrap());
+        assert_eq!(single.update(rate(number as u64)).unwrap(), *found);
+    }
+    assert_eq!(values(&many), values(&single));
+    assert_eq!((found.len(), many.steps()), (3, 3));
+}
+
+#[test]
+fn groups_have_rates_of_their_own() {
+    let group = GroupSettings {
+        pattern: "classifier".to_owned(),
+        rate: 1.0,
+        weight_decay: None,
+        optim: None,
+    };
+    let optimizer =
+        OptimizerConfig { name: "sgd".to_owned(), groups: vec![group], ..Default::default() };
+    let mut trainer = trainer_of(model(), StepConfig { optimizer, ..StepConfig::default() });
+    let start = values(&trainer);
+    trainer.add_batch(&batch(&ROWS)).unwrap();
+    let error = trainer.update_at(&[0.1]).unwrap_err().to_string();
+    assert_eq!(error, "learning rates: given 1, and 2 are needed");
+    trainer.update_at(&[0.1, 0.0]).unwrap();
+    let (model, moved) = (model().0, values(&trainer));
+    let mut place = 0;
+    for spec in model.parameters() {
+        let range = place..place + spec.shape.element_count();
+        place = range.end;
+        let is_moved = moved[range.clone()] != start[range];
+        assert_eq!(is_moved, spec.name.starts_with("classifier"), "{}", spec.name);
+    }
+}
+
+/// Training continues from a folder to the bit, in the middle of a step too.
+#[test]
+fn state_is_saved_and_loaded_at_any_point() {
+    let step = |trainer: &mut Trainer, rows: &[(i32, i32)]| {
+        trainer.add_batch(&batch(rows)).unwrap();
+        trainer.update(0.01).unwrap()
+    };
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let mut trainer = trainer_of(adapted(), StepConfig::default());
+    step(&mut trainer, &ROWS);
+    trainer.save(folders[0].path()).unwrap();
+    trainer.add_batch(&batch(&ROWS[..2])).unwrap();
+    trainer.save(folders[1].path()).unwrap();
+    let expect = [step(&mut trainer, &ROWS[2..]), step(&mut trainer, &ROWS)];
+    let weights = values(&trainer);
+
+    let mut other = trainer_of(adapted(), StepConfig::default());
+    other.load(folders[1].path()).unwrap();
+    assert_eq!([step(&mut other, &ROWS[2..]), step(&mut other, &ROWS)], expect);
+    assert_eq!((values(&other), other.steps()), (weights.clone(), 3));
+
+    other.load(folders[0].path()).unwrap();
+    other.add_batch(&batch(&ROWS[..2])).unwrap();
+    assert_eq!([step(&mut other, &ROWS[2..]), step(&mut other, &ROWS)], expect);
+    assert_eq!(values(&other), weights);
+
+    std::fs::remove_file(folders[0].path().join("state.json")).unwrap();
+    let error = other.load(folders[0].path()).unwrap_err().to_string();
+    assert!(error.contains("cannot be loaded"), "{error}");
+}
+
+/// Two sets of adapters that are trained by turns have the bits of two that are trained alone.
+#[test]
+fn sets_of_adapters_share_a_frozen_model() {
+    let rows = [&ROWS[..2], &ROWS[2..]];
+    let add = |trainer: &mut Trainer, set: usize| trainer.add_batch(&batch(rows[set])).unwrap();
+    let alone = |set: usize| {
+        let mut trainer = trainer_of(adapted(), StepConfig::default());
+        for _ in 0..2 {
+            add(&mut trainer, set);
+            add(&mut trainer, 1 - set);
+            trainer.update(0.01).unwrap();
+        }
+        values(&trainer)
+    };
+    let expect = [alone(0), alone(1)];
+    assert_ne!(expect[0], expect[1]);
+
+    let mut trainer = trainer_of(adapted(), StepConfig::default());
+    let start = trainer.parameters().unwrap();
+    add(&mut trainer, 0);
+    assert_eq!(trainer.add_set(start.clone()).unwrap(), 1);
+    add(&mut trainer, 1);
+    for _ in 0..2 {
+        for set in [0, 1] {
+            trainer.select_set(set).unwrap();
+            add(&mut trainer, 1 - set);
+            trainer.update(0.01).unwrap();
+            add(&mut trainer, set);
+        }
+    }
+    let found = [0, 1].map(|set| {
+        trainer.select_set(set).unwrap();
+        values(&trainer)
+    });
+    assert!(found == expect);
+    assert_eq!((trainer.set(), trainer.steps()), (1, 2));
+    let error = trainer.select_set(2).unwrap_err().to_string();
+    assert_eq!(error, "there is no set 2: the trainer has 2");
+    let error = trainer.add_set(start[1..].to_vec()).unwrap_err().to_string();
+    assert!(error.starts_with("parameters: given "), "{error}");
 }

@@ -39,9 +39,11 @@ impl From<Error> for RunError {
             Error::Thread(error) => RunError::Thread(error),
             Error::Panicked(message) => RunError::Panicked(message),
             // The loader makes a run's batches, and the runner all of its inputs.
-            error @ (Error::Batch { .. } | Error::Unsupported { .. }) => {
-                RunError::Panicked(error.to_string())
-            }
+            error @ (Error::Batch { .. }
+            | Error::Count { .. }
+            | Error::NoSuchSet { .. }
+            | Error::State { .. }
+            | Error::Unsupported { .. }) => RunError::Panicked(error.to_string()),
             Error::Observer(error) => match error.downcast::<RunError>() {
                 Ok(error) => *error,
                 Err(error) => RunError::Panicked(error.to_string()),

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use traind_job_file::{JobFile, TaskName};
 use traind_loader::{ArrayValues, Collator, HostBatch, Prefetched, Prefetcher};
+use traind_trainer::train_loop::Update;
 use traind_xla::runtime::HostArray;
 
 use super::rows::TrainRows;
-use super::updates::{Update, Updates};
+use super::updates::Updates;
 use crate::data::later::Abandon;
 use crate::error::{RunError, RunResult};
 use crate::progress::{BatchPosition, Plateau, StepCounts, Timetable};

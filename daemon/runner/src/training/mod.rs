@@ -1,11 +1,9 @@
-//! The training loop: launches steps, reads their results back, and evaluates, logs and saves when
-//! the timetable says so.
+//! The conductor of the trainer's loop: gives it batches and rates, and evaluates, logs and saves when the timetable
+//! says so.
 //!
 //! Imports every module but `run` and `plan`.
 
 mod batches;
-mod device;
-mod in_flight;
 mod ledger;
 mod loss_scale;
 mod pauses;

@@ -10,10 +10,11 @@ use traind_job_file::{InputTokens, JobFile};
 use traind_loader::Prefetched;
 use traind_models::optimizers::{Optimizers, Settings};
 use traind_proto::sample_ledger::{LedgerHead, SampleLedger};
+use traind_trainer::Result as TrainerResult;
+use traind_trainer::train_loop::{Launched, LoopDevice};
 use traind_xla::runtime::{HandOver, HostArray};
 
 use super::batches::TrainBatch;
-use super::device::{Device, Launched};
 use super::pauses::Pauses;
 use super::{Ledger, StepLog, Trainer, Updates};
 use crate::error::RunResult;
@@ -56,7 +57,7 @@ impl RecordedDevice {
     }
 }
 
-impl Device for RecordedDevice {
+impl LoopDevice for RecordedDevice {
     type Batch = u64;
     type Launched = RecordedProgram;
 
@@ -72,7 +73,7 @@ impl Device for RecordedDevice {
         Duration::ZERO
     }
 
-    fn launch_batch(&mut self, batch: &u64) -> RunResult<RecordedProgram> {
+    fn launch_batch(&mut self, batch: &u64) -> TrainerResult<RecordedProgram> {
         if let Some((stop_at, reason, stop)) = &self.stop_at
             && stop_at == batch
         {
@@ -83,7 +84,7 @@ impl Device for RecordedDevice {
         Ok(program)
     }
 
-    fn launch_update(&mut self, scalars: &HostArray) -> RunResult<RecordedProgram> {
+    fn launch_update(&mut self, scalars: &HostArray) -> TrainerResult<RecordedProgram> {
         let learning_rate = scalars.to_f32()?[0];
         let program = self.program(format!("update at {learning_rate}"));
         self.launched_steps += 1;
@@ -96,12 +97,12 @@ impl Launched for RecordedProgram {
         HandOver { dispatch: Duration::ZERO, compute: Duration::ZERO }
     }
 
-    fn wait(&self) -> RunResult<()> {
+    fn wait(&self) -> TrainerResult<()> {
         self.calls.borrow_mut().push(format!("wait for {}", self.name));
         Ok(())
     }
 
-    fn results(self) -> RunResult<StepResults> {
+    fn results(self) -> TrainerResult<StepResults> {
         self.calls.borrow_mut().push(format!("read {}", self.name));
         Ok(self.results)
     }

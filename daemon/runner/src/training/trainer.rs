@@ -1,23 +1,20 @@
-//! The loop: launches a step while the results of the one before are read back, so that the cores
-//! never wait for the host.
-
-use std::time::Instant;
+//! The conductor of the trainer's loop: the batches of a job, its rates, and what is due between its steps.
 
 use traind_loader::Prefetched;
 use traind_proto::v1::Phase;
-use traind_xla::runtime::HandOver;
+use traind_trainer::train_loop::{
+    self, Conductor, EndedStep, LoopBatch, LoopDevice, LoopPhase, LoopTime, Update,
+};
 
 use super::batches::TrainBatch;
-use super::device::{Device, Launched};
-use super::in_flight::{LaunchedStep, StepsInFlight};
 use super::ledger::Ledger;
 use super::loss_scale;
 use super::pauses::Pauses;
 use super::step_log::StepLog;
-use super::updates::{Update, Updates};
+use super::updates::Updates;
 use crate::error::{RunError, RunResult};
 use crate::hosts::StopAgreement;
-use crate::progress::{Progress, Spent, Timetable};
+use crate::progress::{Progress, Spent, StepCounts, Timetable};
 use crate::reporting::{Reporter, StepGates, Stop, StopReason};
 
 pub(crate) struct Trainer<P> {
@@ -34,34 +31,34 @@ pub(crate) struct Trainer<P> {
     pub gates: StepGates,
 }
 
+/// A run as the loop sees it.
+struct Conducted<'a, P, B> {
+    trainer: &'a mut Trainer<P>,
+    batches: B,
+}
+
+/// The counts and the rows of a batch.
+struct BatchRecord {
+    counts: StepCounts,
+    /// The rows of the files.
+    source_rows: Vec<u32>,
+}
+
 impl<P> Trainer<P> {
     /// Trains until the batches or the run end.
-    pub(crate) fn run<D: Device>(
+    pub(crate) fn run<D: LoopDevice>(
         &mut self,
         device: &mut D,
-        mut batches: impl Iterator<Item = RunResult<Prefetched<TrainBatch<D::Batch>>>>,
+        batches: impl Iterator<Item = RunResult<Prefetched<TrainBatch<D::Batch>>>>,
     ) -> RunResult<()>
     where
         P: Pauses<D>,
     {
         self.pauses.start(device, &mut self.progress, &mut self.log)?;
         self.progress.start_clock();
-        let mut steps = StepsInFlight::new(device.steps_in_flight_max());
-        self.wait_at_gate(&mut steps)?;
-        while let Some(batch) = self.next_batch(&mut batches, steps.has_partial_step())? {
-            let step_ended = self.launch(device, batch, &mut steps)?;
-            if steps.is_full() {
-                self.read_back(&mut steps)?;
-            }
-            if step_ended && self.pauses.are_due(self.progress.steps + steps.len()) {
-                self.drain(&mut steps)?;
-                self.pauses.pause(device, &mut self.progress, &mut self.log)?;
-            }
-            if step_ended {
-                self.wait_at_gate(&mut steps)?;
-            }
-        }
-        self.drain(&mut steps)?;
+        self.wait_at_gate();
+        let mut conducted = Conducted { trainer: self, batches };
+        train_loop::train(device, &mut conducted)?;
         if self.progress.stopped == Some(StopReason::Interrupted) {
             self.pauses.save_before_exit(device, &mut self.progress)?;
         }
@@ -69,154 +66,126 @@ impl<P> Trainer<P> {
         Ok(())
     }
 
-    /// Waits where a test closed the gate after the last step, with no step in flight.
-    fn wait_at_gate<L: Launched>(&mut self, steps: &mut StepsInFlight<L>) -> RunResult<()> {
-        let launched = self.progress.steps + steps.len();
-        if self.gates.is_closed(launched) {
-            self.drain(steps)?;
-            self.gates.wait(launched, &self.stop);
+    /// Waits where a test closed the gate after the newest step.
+    fn wait_at_gate(&self) {
+        if self.gates.is_closed(self.progress.steps) {
+            self.gates.wait(self.progress.steps, &self.stop);
         }
-        Ok(())
     }
 
-    /// Returns `None` after the last batch, and where the run ends before it. A step that has
-    /// begun is completed.
-    fn next_batch<D: Device>(
-        &mut self,
-        batches: &mut impl Iterator<Item = RunResult<Prefetched<TrainBatch<D::Batch>>>>,
-        in_step: bool,
-    ) -> RunResult<Option<Prefetched<TrainBatch<D::Batch>>>>
+    /// Whether the run ends before its last step.
+    fn ends_early<D>(&mut self) -> RunResult<bool>
     where
         P: Pauses<D>,
     {
-        if !in_step {
-            self.progress.stopped = self.agreement.reason()?;
-            if self.progress.stopped.is_some() || self.pauses.stop_early(&self.progress) {
-                return Ok(None);
-            }
+        self.progress.stopped = self.agreement.reason()?;
+        Ok(self.progress.stopped.is_some() || self.pauses.stop_early(&self.progress))
+    }
+}
+
+impl<P, D, B> Conductor<D> for Conducted<'_, P, B>
+where
+    P: Pauses<D>,
+    D: LoopDevice,
+    B: Iterator<Item = RunResult<Prefetched<TrainBatch<D::Batch>>>>,
+{
+    type Record = BatchRecord;
+    type Error = RunError;
+
+    /// Returns `None` after the last batch, and where the run ends before it. A step that has
+    /// begun is completed.
+    fn next_batch(&mut self, in_step: bool) -> RunResult<Option<LoopBatch<D::Batch, BatchRecord>>> {
+        let trainer = &mut *self.trainer;
+        if !in_step && trainer.ends_early::<D>()? {
+            return Ok(None);
         }
-        self.reporter.activity.enter(Phase::Input);
-        match batches.next().transpose() {
+        trainer.reporter.activity.enter(Phase::Input);
+        let Prefetched { batch, waited } = match self.batches.next().transpose() {
+            Ok(Some(next)) => next,
+            Ok(None) => return Ok(None),
             // The stop ended a wait for rows, which are those of a new step.
             Err(error) if error.is_abandoned() => {
-                self.progress.stopped = self.agreement.reason()?;
-                if self.progress.stopped.is_some() { Ok(None) } else { Err(error) }
+                trainer.progress.stopped = trainer.agreement.reason()?;
+                return if trainer.progress.stopped.is_some() { Ok(None) } else { Err(error) };
             }
-            next => next,
-        }
-    }
-
-    /// Launches a batch and, with the last of a step, the update. Returns whether the step ended.
-    fn launch<D: Device>(
-        &mut self,
-        device: &mut D,
-        batch: Prefetched<TrainBatch<D::Batch>>,
-        steps: &mut StepsInFlight<D::Launched>,
-    ) -> RunResult<bool> {
-        self.reporter.activity.enter(Phase::Dispatch);
-        let Prefetched { batch, waited } = batch;
-        let (input_wait, decode) = (waited, batch.decoding);
-        self.progress.meter.spend(Spent { input_wait, decode, ..Spent::default() });
-        steps.count(&batch);
-        let launched = self.launch_timed(device, |device| device.launch_batch(&batch.inputs))?;
-        let (last, learning_rate) = match batch.update {
-            Some(update) => (launched, update.learning_rate),
-            None => {
-                if let Some(oldest) = steps.add_batch(launched) {
-                    self.wait(&oldest)?;
-                }
-                if !batch.position.is_last {
-                    return Ok(false);
-                }
-                let update = self.update_of(device, batch.position.step, steps)?;
-                let launched =
-                    self.launch_timed(device, |device| device.launch_update(&update.scalars))?;
-                (launched, update.learning_rate)
-            }
+            Err(error) => return Err(error),
         };
-        let step = batch.position.step + 1;
-        let source_rows = steps.end_step(step, last, learning_rate);
-        if let Some(ledger) = &self.ledger {
-            ledger.write(step, &source_rows)?;
-        }
-        Ok(true)
+        let TrainBatch { position, counts, source_rows, decoding, update, inputs } = batch;
+        let spent = Spent { input_wait: waited, decode: decoding, ..Spent::default() };
+        trainer.progress.meter.spend(spent);
+        let record = BatchRecord { counts, source_rows };
+        let (step, is_last) = (position.step, position.is_last);
+        Ok(Some(LoopBatch { step, is_last, update, inputs, record }))
     }
 
-    /// Returns the update of a step. Where updates may be skipped, how many were made before is
-    /// known only when all steps before have been read back.
-    fn update_of<D: Device>(
-        &mut self,
-        device: &D,
-        step: u64,
-        steps: &mut StepsInFlight<D::Launched>,
-    ) -> RunResult<Update> {
-        if device.skips_updates() {
-            self.drain(steps)?;
-        }
-        let done = step - self.progress.totals.skipped_steps;
-        self.updates.after(done, &self.progress.plateau)
+    fn update(&mut self, step: u64) -> RunResult<Update> {
+        let trainer = &*self.trainer;
+        let done = step - trainer.progress.totals.skipped_steps;
+        trainer.updates.after(done, &trainer.progress.plateau)
     }
 
-    fn drain<L: Launched>(&mut self, steps: &mut StepsInFlight<L>) -> RunResult<()> {
-        while steps.len() > 0 {
-            self.read_back(steps)?;
-        }
-        Ok(())
+    fn step_launched(&mut self, step: u64, batches: &[BatchRecord]) -> RunResult<()> {
+        let Some(ledger) = &self.trainer.ledger else { return Ok(()) };
+        let rows = batches.iter().flat_map(|batch| &batch.source_rows).copied();
+        ledger.write(step, &rows.collect::<Vec<u32>>())
     }
 
-    /// Waits for the oldest step in flight and takes its results.
-    fn read_back<L: Launched>(&mut self, steps: &mut StepsInFlight<L>) -> RunResult<()> {
-        let Some(LaunchedStep { step, batches, last, counts, learning_rate }) = steps.pop() else {
-            return Ok(());
-        };
-        batches.iter().try_for_each(|batch| self.wait(batch))?;
-        self.wait(&last)?;
-        let start = Instant::now();
-        let results = last.results()?;
-        let read_back = start.elapsed();
-        self.progress.meter.spend(Spent { read_back, ..Spent::default() });
+    fn step_ended(&mut self, ended: EndedStep<BatchRecord>) -> RunResult<()> {
+        let EndedStep { step, results, learning_rate, batches } = ended;
+        let trainer = &mut *self.trainer;
+        let progress = &mut trainer.progress;
         let (mut loss, mut metrics) = (results.loss, results.metrics);
         if let Some(result) = results.loss_scale {
-            loss_scale::observe(&mut self.progress, &self.reporter.journal, step, result)?;
+            loss_scale::observe(progress, &trainer.reporter.journal, step, result)?;
         }
         if results.loss_scale.is_none_or(|result| result.updated) {
             check_finite(step, loss, results.grad_norm)?;
         } else if !loss.is_finite() {
             // As the Trainer's logging_nan_inf_filter: it counts as the mean of the others.
-            let window = self.progress.meter.averages();
+            let window = progress.meter.averages();
             (loss, metrics) = (window.loss, window.metrics);
         }
-        self.progress.add(step, loss, &metrics, counts);
-        self.reporter.activity.set_step(step, self.timetable.max_steps);
-        if self.timetable.logs_after(step) {
-            self.log.write_window(&mut self.progress, results.grad_norm, learning_rate)?;
-            self.progress.meter.restart();
+        let mut counts = StepCounts::default();
+        batches.iter().for_each(|batch| counts.add(batch.counts));
+        progress.add(step, loss, &metrics, counts);
+        trainer.reporter.activity.set_step(step, trainer.timetable.max_steps);
+        if trainer.timetable.logs_after(step) {
+            trainer.log.write_window(progress, results.grad_norm, learning_rate)?;
+            progress.meter.restart();
         }
         Ok(())
     }
 
-    /// Launches a program. Rates exclude the time that it waits to be compiled.
-    fn launch_timed<D: Device>(
-        &mut self,
-        device: &mut D,
-        launch: impl FnOnce(&mut D) -> RunResult<D::Launched>,
-    ) -> RunResult<D::Launched> {
-        let compile_wait = device.compile_wait();
-        let launched = launch(device)?;
-        self.progress.meter.exclude(device.compile_wait() - compile_wait);
-        let HandOver { dispatch, compute } = launched.hand_over();
-        self.progress.meter.spend(Spent { dispatch, compute, ..Spent::default() });
-        Ok(launched)
+    fn pauses_after(&self, steps: u64) -> bool {
+        self.trainer.pauses.are_due(steps) || self.trainer.gates.is_closed(steps)
     }
 
-    /// Waits for a program, while the cores compute.
-    fn wait(&mut self, launched: &impl Launched) -> RunResult<()> {
-        self.reporter.activity.enter(Phase::Compute);
-        let start = Instant::now();
-        let ended = launched.wait();
-        self.reporter.activity.program_finished();
-        self.progress.meter.spend(Spent { compute: start.elapsed(), ..Spent::default() });
-        ended
+    fn pause(&mut self, device: &mut D) -> RunResult<()> {
+        let trainer = &mut *self.trainer;
+        if trainer.pauses.are_due(trainer.progress.steps) {
+            trainer.pauses.pause(device, &mut trainer.progress, &mut trainer.log)?;
+        }
+        trainer.wait_at_gate();
+        Ok(())
+    }
+
+    fn begin(&mut self, phase: LoopPhase) {
+        self.trainer.reporter.activity.enter(match phase {
+            LoopPhase::Dispatch => Phase::Dispatch,
+            LoopPhase::Compute => Phase::Compute,
+        });
+    }
+
+    fn program_ended(&mut self) {
+        self.trainer.reporter.activity.program_finished();
+    }
+
+    /// Rates exclude the time that programs wait to be compiled.
+    fn spend(&mut self, time: LoopTime) {
+        let LoopTime { dispatch, compute, read_back, compile_wait } = time;
+        let meter = &mut self.trainer.progress.meter;
+        meter.exclude(compile_wait);
+        meter.spend(Spent { dispatch, compute, read_back, ..Spent::default() });
     }
 }
 

@@ -3,18 +3,11 @@
 use std::sync::Arc;
 
 use traind_models::optimizers::Optimizers;
+use traind_trainer::train_loop::Update;
 use traind_xla::runtime::HostArray;
 
 use crate::error::RunResult;
 use crate::progress::{Plateau, Timetable};
-
-/// The arguments of one update.
-#[derive(Clone, Debug)]
-pub(crate) struct Update {
-    pub learning_rate: f64,
-    /// f32, in the order of the optimizers' scalars.
-    pub scalars: HostArray,
-}
 
 #[derive(Clone)]
 pub(crate) struct Updates {

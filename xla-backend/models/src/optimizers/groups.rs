@@ -149,14 +149,26 @@ impl Optimizers {
         self.all().map(|group| group.optimizer.scalar_names().len()).sum()
     }
 
-    /// The scalars of one update, of all groups one behind the other. `step` counts updates from 1; optimizers that
-    /// warm up by themselves use `warmup_share` of the learning rate.
-    pub fn scalars(&self, step: u64, learning_rate: f64, warmup_share: f64) -> Vec<f32> {
-        let scalars = self.all().flat_map(|group| {
+    /// The learning rate of each group for one update, and last that of all other parameters. Optimizers that warm up
+    /// by themselves get `warmup_share` of theirs.
+    pub fn rates(&self, learning_rate: f64, warmup_share: f64) -> Vec<f64> {
+        let rates = self.all().map(|group| {
             let share = if group.optimizer.warms_up() { warmup_share } else { 1.0 };
-            group.optimizer.scalars(step, learning_rate * share * group.rate)
+            learning_rate * share * group.rate
         });
-        scalars.collect()
+        rates.collect()
+    }
+
+    /// The scalars of one update at the [`Optimizers::rates`], of all groups one behind the other. `step` counts
+    /// updates from 1.
+    pub fn scalars(&self, step: u64, learning_rate: f64, warmup_share: f64) -> Vec<f32> {
+        self.scalars_at(step, &self.rates(learning_rate, warmup_share))
+    }
+
+    /// The same at one rate for each group, and the last for all other parameters.
+    pub fn scalars_at(&self, step: u64, rates: &[f64]) -> Vec<f32> {
+        let groups = self.all().zip(rates);
+        groups.flat_map(|(group, rate)| group.optimizer.scalars(step, *rate)).collect()
     }
 
     /// Takes apart one input f32[n] with [`Optimizers::scalars`]: those of each group, by its number.

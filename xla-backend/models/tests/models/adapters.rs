@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use safetensors::SafeTensors;
 use serde_json::{Map, Value};
@@ -295,7 +296,7 @@ fn adapters_that_do_not_fit_are_refused() {
         Fixture::load(&folder_of("bert-sequence-classification"), Task::SequenceClassification);
     let mut model = bert.model;
     let lora = load_lora(&folder_of("lora-bert")).unwrap();
-    add_lora(&mut *model, &lora).unwrap();
+    add_lora(Arc::get_mut(&mut model).unwrap(), &lora).unwrap();
     let message = load_adapter(&folder, &*model).unwrap_err().to_string();
     assert!(
         message.contains("adapter_model.safetensors: no tensor base_model.model."),

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Map;
@@ -28,7 +29,7 @@ pub(crate) fn folder_of(fixture: &str) -> PathBuf {
 }
 
 pub(crate) struct Fixture {
-    pub model: Box<dyn Model>,
+    pub model: Arc<dyn Model>,
     pub weights: Vec<HostArray>,
     /// The batch's inputs, those that the model takes.
     pub inputs: Vec<(&'static str, HostArray)>,
@@ -83,7 +84,12 @@ impl Fixture {
             .names()
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), floats(&tensors, name)?)));
-        Fixture { weights: loaded.arrays, expected: expected.collect(), inputs, model }
+        Fixture {
+            weights: loaded.arrays,
+            expected: expected.collect(),
+            inputs,
+            model: model.into(),
+        }
     }
 
     pub(crate) fn trace(

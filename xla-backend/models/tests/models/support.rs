@@ -93,7 +93,8 @@ pub(crate) fn has_kernels() -> bool {
     platform() == "cpu"
 }
 
-fn cores(count: usize) -> LocalCores {
+/// The cores of the platform, which form one `data` axis.
+pub(crate) fn cores(count: usize) -> LocalCores {
     let platform = platform();
     let path = traind_pjrt::installed_plugin(&platform).unwrap_or_else(|| {
         panic!("the plugin is installed by `traind plugins install {platform}`")

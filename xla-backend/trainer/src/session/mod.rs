@@ -19,6 +19,7 @@ mod program_queue;
 mod results;
 #[cfg(test)]
 mod tests;
+mod trained;
 mod upload;
 
 use std::collections::HashMap;
@@ -46,6 +47,7 @@ pub use observer::{
     CompiledReport, MemoryUsage, Observer, PipelineTime, ProgramDescription, ProgramMemory, Work,
 };
 pub use results::{LossScaleResult, StepResults};
+pub use trained::TrainedValues;
 pub use upload::{UploadedBatch, Uploader};
 
 use builder::ProgramBuilder;

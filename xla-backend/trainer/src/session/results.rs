@@ -26,6 +26,13 @@ pub struct LossScaleResult {
     pub updated: bool,
 }
 
+impl StepResults {
+    /// Whether the update was skipped, since the gradients of the scaled loss were not finite.
+    pub fn is_skipped(&self) -> bool {
+        self.loss_scale.is_some_and(|scale| !scale.updated)
+    }
+}
+
 impl Launch {
     /// Waits, then copies the results of the step that the programs ended.
     pub fn results(self) -> Result<StepResults> {

@@ -17,6 +17,11 @@ pub struct UploadedBatch {
 }
 
 impl UploadedBatch {
+    /// The rows on all cores, without empty slots.
+    pub(crate) fn rows(&self) -> usize {
+        self.host.scheduled.plan.rows.len()
+    }
+
     /// The sizes on each core.
     pub(super) fn sizes(&self) -> BatchSizes {
         self.host.scheduled.plan.sizes

@@ -81,6 +81,11 @@ impl LossScale {
         Ok(device.set(self.growth_tracker, &HostArray::from_f32(&[], &[start.growth_tracker])?)?)
     }
 
+    /// The variables of the scale.
+    pub(super) fn variables(&self) -> [Variable; 2] {
+        [self.scale, self.growth_tracker]
+    }
+
     /// Records the change of the scale after a step; returns the new one.
     pub fn advance(&self, at: &mut Recording<'_>, finite: &Tensor) -> Result<Tensor> {
         let (scale, tracker) = (at.read(self.scale)?, at.read(self.growth_tracker)?);

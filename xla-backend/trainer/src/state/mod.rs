@@ -26,6 +26,7 @@ mod parameter;
 mod pipeline;
 mod reference;
 mod slots;
+mod trained;
 mod update_parts;
 
 use traind_models::optimizers::{Optimizers, Shardable};
@@ -55,6 +56,7 @@ pub use pipeline::{Pipeline, PipelineConfig};
 pub use reference::Reference;
 pub use slots::StoredSlots;
 pub(crate) use slots::{HeldSlot, trained_name};
+pub(crate) use trained::TrainedStart;
 pub(crate) use update_parts::{PARTS_IN_FLIGHT, UpdatePart};
 
 /// The state of a training run on the cores of one stage: all of it where there is one.

@@ -130,7 +130,7 @@ impl Pipeline {
         (0..count).map(move |micro| micro * size..(micro + 1) * size)
     }
 
-    /// By stage, the places of the parameters that it reads, in the model's order.
+    /// The places of the parameters that each stage reads, in the model's order.
     pub fn places(&self, model: &dyn Model) -> Vec<Vec<Place>> {
         let mut places = vec![Vec::new(); self.stages];
         for (index, spec) in model.parameters().iter().enumerate() {

@@ -13,7 +13,7 @@ pub(crate) const PARTS_IN_FLIGHT: usize = 2;
 /// Parameters that one program updates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UpdatePart {
-    /// Their places among the parameters of the stage.
+    /// The places of the parameters among those of the stage.
     pub parameters: Range<usize>,
     /// Whether the program ends the step: it resets what is no parameter's.
     pub is_last: bool,

@@ -2,10 +2,10 @@
 
 use safetensors::SafeTensors;
 use traind_models::Task;
-use traind_models::optimizers::{GroupSettings, Optimizers, Settings};
-use traind_xla::runtime::HostArray;
+use traind_models::optimizers::{GroupSettings, Settings};
+use traind_trainer::step::OptimizerConfig;
 
-use super::training::{LEARNING_RATE, Step, WEIGHT_DECAY};
+use super::training::{LEARNING_RATE, WEIGHT_DECAY, batch, trainer};
 use crate::fixture::{Fixture, floats, folder_of};
 use crate::support::check_close;
 
@@ -43,17 +43,16 @@ fn check(case: &str, optim: &str, args: &[(&str, f64)], groups: &[GroupSettings]
         Fixture::load(&folder_of("bert-sequence-classification"), Task::SequenceClassification);
     let args = args.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
     let settings = Settings { weight_decay: WEIGHT_DECAY, args, ..Settings::default() };
-    let optimizers = Optimizers::new(optim, &settings, groups).unwrap();
-    optimizers.check(fixture.model.parameters()).unwrap();
-    let step = Step::trace(&fixture, optimizers);
-    let mut state: Vec<HostArray> =
-        fixture.weights.iter().chain(&step.zero_slots).cloned().collect();
-    for number in 1..=STEPS {
-        state = step.run(&fixture, &state, number).split_off(2);
+    let (name, groups) = (optim.to_owned(), groups.to_vec());
+    let mut trainer = trainer(&fixture, OptimizerConfig { name, settings, groups });
+    for _ in 0..STEPS {
+        trainer.add_batch(&batch(&fixture)).unwrap();
+        trainer.update(LEARNING_RATE).unwrap();
     }
+    let weights = trainer.parameters().unwrap();
     let file = std::fs::read(folder_of("param-groups").join("expected.safetensors")).unwrap();
     let tensors = SafeTensors::deserialize(&file).unwrap();
-    for (spec, weight) in fixture.model.parameters().iter().zip(&state) {
+    for (spec, weight) in fixture.model.parameters().iter().zip(&weights) {
         let name = format!("{case}.{}", spec.name);
         // Adam makes full steps of rounding noise where a gradient is zero.
         let noise = spec.name.ends_with("key.bias");

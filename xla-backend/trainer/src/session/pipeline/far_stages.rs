@@ -32,7 +32,7 @@ pub(super) struct FarStages {
     grid: HostGrid,
     /// The place of this host among them.
     place: usize,
-    /// Their place among those with the same stages.
+    /// The place of this host among those with the same stages.
     data: usize,
     stages_per_host: usize,
 }

@@ -31,7 +31,7 @@ pub(super) struct Outbox<'a> {
 pub(super) struct StageRun<'a> {
     pub device: &'a mut LazyDevice,
     pub passes: Vec<Pass>,
-    /// By micro-batch.
+    /// The values by micro-batch.
     pub inputs: &'a [CoreInputs],
     /// The key of the program of a pass.
     pub key: &'a (dyn Fn(Pass) -> String + Sync),

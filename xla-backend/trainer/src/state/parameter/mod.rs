@@ -40,7 +40,7 @@ pub struct ParameterState {
 /// The place of a parameter in the model and in the pipeline.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Among the parameters of the model.
+    /// The place among the parameters of the model.
     pub index: usize,
     /// The chunks of the stage that read it.
     pub readers: Vec<usize>,
@@ -90,6 +90,11 @@ impl ParameterState {
     /// Whether the stage updates it.
     pub fn is_owned(&self) -> bool {
         self.place.is_owned
+    }
+
+    /// Whether training changes it.
+    pub(super) fn is_trained(&self) -> bool {
+        self.training.is_some()
     }
 
     pub(super) fn is_read_by(&self, chunk: usize) -> bool {

@@ -32,7 +32,7 @@ pub(crate) struct ParameterUpdate<'a> {
 /// The shard that a core updates, by u32 scalars.
 #[derive(Clone, Debug)]
 pub(crate) struct ShardNumbers {
-    /// Among those of all cores that have different ones.
+    /// The number among the shards of all cores that have different ones.
     pub shard: Tensor,
     /// The place of these cores on the `tensor` axis.
     pub group: Tensor,

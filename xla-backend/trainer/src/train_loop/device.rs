@@ -1,15 +1,17 @@
-//! The cores as the training loop sees them, so that its tests can do without any.
+//! The cores as the loop sees them, so that its tests can do without any.
 
 use std::time::Duration;
 
 use traind_xla::runtime::{HandOver, HostArray};
 
-use crate::error::RunResult;
+use crate::error::Result;
 use crate::session::{Launch, Session, StepResults, UploadedBatch};
 
-pub(crate) trait Device {
+/// Cores that run the programs of steps.
+pub trait LoopDevice {
     /// The inputs of a batch.
     type Batch;
+    /// A program that may still run.
     type Launched: Launched;
 
     /// Steps that may be launched and not yet read back.
@@ -22,25 +24,25 @@ pub(crate) trait Device {
     fn compile_wait(&self) -> Duration;
 
     /// Launches the program for a batch.
-    fn launch_batch(&mut self, batch: &Self::Batch) -> RunResult<Self::Launched>;
+    fn launch_batch(&mut self, batch: &Self::Batch) -> Result<Self::Launched>;
 
     /// Launches the update that ends a step of several batches.
-    fn launch_update(&mut self, scalars: &HostArray) -> RunResult<Self::Launched>;
+    fn launch_update(&mut self, scalars: &HostArray) -> Result<Self::Launched>;
 }
 
 /// A program that may still run.
-pub(crate) trait Launched: Sized {
+pub trait Launched: Sized {
     /// The time that its launch took.
     fn hand_over(&self) -> HandOver;
 
     /// Waits for its end.
-    fn wait(&self) -> RunResult<()>;
+    fn wait(&self) -> Result<()>;
 
     /// Reads back the results of the step that it ended.
-    fn results(self) -> RunResult<StepResults>;
+    fn results(self) -> Result<StepResults>;
 }
 
-impl Device for Session {
+impl LoopDevice for Session {
     type Batch = UploadedBatch;
     type Launched = Launch;
 
@@ -56,12 +58,12 @@ impl Device for Session {
         Session::compile_wait(self)
     }
 
-    fn launch_batch(&mut self, batch: &UploadedBatch) -> RunResult<Launch> {
-        Ok(Session::launch_batch(self, batch)?)
+    fn launch_batch(&mut self, batch: &UploadedBatch) -> Result<Launch> {
+        Session::launch_batch(self, batch)
     }
 
-    fn launch_update(&mut self, scalars: &HostArray) -> RunResult<Launch> {
-        Ok(Session::launch_update(self, scalars)?)
+    fn launch_update(&mut self, scalars: &HostArray) -> Result<Launch> {
+        Session::launch_update(self, scalars)
     }
 }
 
@@ -70,11 +72,11 @@ impl Launched for Launch {
         Launch::hand_over(self)
     }
 
-    fn wait(&self) -> RunResult<()> {
-        Ok(Launch::wait(self)?)
+    fn wait(&self) -> Result<()> {
+        Launch::wait(self)
     }
 
-    fn results(self) -> RunResult<StepResults> {
-        Ok(Launch::results(self)?)
+    fn results(self) -> Result<StepResults> {
+        Launch::results(self)
     }
 }
