@@ -34,6 +34,7 @@ mod stats;
 mod tasks;
 #[cfg(test)]
 mod testing;
+mod token_row;
 mod tokenize;
 
 pub use batch::{ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo, Padding};

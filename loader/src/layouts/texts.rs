@@ -4,7 +4,7 @@ use super::fields::LABELS;
 use super::{RowLayout, Tokens};
 use crate::Result;
 use crate::chat::RowTexts;
-use crate::tasks::TokenRow;
+use crate::token_row::TokenRow;
 
 /// Rows of `max_length` tokens that a text is cut to at most, as in axolotl.
 const ROWS_PER_TEXT_MAX: u32 = 64;

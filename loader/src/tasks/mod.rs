@@ -32,7 +32,6 @@ pub use seq2seq_lm::{DecoderStart, Seq2SeqLm, TextColumn};
 pub use sequence_classification::SequenceClassification;
 pub use sft::{PackingStrategy, Sft};
 pub use token_classification::TokenClassification;
-pub(crate) use tokenized::TokenRow;
 pub use tokenized::Tokenized;
 
 use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS, Target, TargetPadding, fixed};

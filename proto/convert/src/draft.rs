@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use traind_job_file::JobFile;
 
 use crate::Refused;
-use crate::rule::is_text;
+use crate::shared::is_text;
 use crate::values::{parse, shown};
 
 /// A key of the source that was dropped, changed or refused.

@@ -5,6 +5,7 @@
 //! file, is dropped with a reason, or is refused with an alternative; keys that no table has are
 //! refused, so that none is lost unseen. Nothing here looks at files or the network.
 
+mod application;
 mod draft;
 pub mod guess;
 mod rule;

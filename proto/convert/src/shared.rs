@@ -19,12 +19,17 @@ pub(crate) static TABLES: LazyLock<Tables> =
 /// Keys with their rules, in the shape of a table that is written in code.
 pub(crate) type Keys = LazyLock<Vec<(&'static str, Rule)>>;
 
+/// Whether the values of a field are texts, such as names of columns.
+pub(crate) fn is_text(path: &str) -> bool {
+    TABLES.texts.contains(path)
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tables {
     /// transformers' example scripts.
     pub(crate) scripts: BTreeMap<String, ExampleScript>,
-    /// Their model and data arguments.
+    /// The model and data arguments of scripts.
     pub(crate) arguments: ScriptArguments,
     /// Names of hyperparameters that scripts of notebooks have, and SageMaker's own.
     pub(crate) hyperparameters: Rules,

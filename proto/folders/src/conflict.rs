@@ -13,12 +13,11 @@ use crate::contents::Contents;
 use crate::identity::{Identity, Relation};
 use crate::intent::{Intent, Writes};
 use crate::names::is_adapter;
+use crate::problem::Problem;
 use crate::record::{Record, has_checkpoint_of};
 
 /// The key of adapters that a job starts from; those in the folder of its base model are not read.
 const ADAPTER: &str = "peft.adapter_name_or_path";
-/// Files named in a message.
-const SHOWN: usize = 3;
 
 /// A folder of a job in which the job would destroy files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,74 +28,9 @@ pub struct Conflict {
     pub problem: Problem,
 }
 
-/// The files that the job would destroy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
-    /// Checkpoints of an earlier run.
-    Checkpoints { steps: Vec<u64>, job: Option<String> },
-    /// Files that would be replaced.
-    Files { names: Vec<String>, job: Option<String> },
-    /// Files that the job itself reads: those of the key `field`.
-    Input { field: String, name: String },
-    /// Adapters that transformers would load in the place of the model.
-    Adapter,
-    /// The folder is in a checkpoint, which is removed as a whole.
-    InCheckpoint { checkpoint: PathBuf },
-}
-
-impl Display for Problem {
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        const OVERWRITE: &str = "or set train.overwrite_output_dir: true";
-        match self {
-            Problem::Checkpoints { steps, job } => {
-                let names = steps.iter().map(|step| format!("checkpoint-{step}")).collect();
-                let of =
-                    job.as_ref().map_or("an earlier run".to_owned(), |job| format!("job {job}"));
-                write!(
-                    formatter,
-                    "has {} of {of}; continue from the newest with \
-                     train.resume_from_checkpoint: true, name another folder, {OVERWRITE} to \
-                     replace them",
-                    listed(names)
-                )
-            }
-            Problem::Files { names, job } => {
-                let of = job.as_ref().map_or(", which this job did not write".to_owned(), |job| {
-                    format!(" of job {job}")
-                });
-                write!(
-                    formatter,
-                    "has {}{of}; name another folder, {OVERWRITE} to replace such files",
-                    listed(names.clone())
-                )
-            }
-            Problem::Input { field, name } => write!(
-                formatter,
-                "has {name}, which the job reads as {field} and would replace; name another folder"
-            ),
-            Problem::Adapter => formatter.write_str(
-                "has adapters that traind did not write and that transformers would load in the \
-                 place of the model; remove them or name another folder",
-            ),
-            Problem::InCheckpoint { checkpoint } => write!(
-                formatter,
-                "is in the checkpoint {}, which save_total_limit may remove; name another folder",
-                checkpoint.display()
-            ),
-        }
-    }
-}
-
 impl Display for Conflict {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} {} {}", self.field, self.folder.display(), self.problem)
-    }
-}
-
-fn listed(names: Vec<String>) -> String {
-    match names.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        Some(more) => format!("{} and {more} more", names[..SHOWN].join(", ")),
-        None => names.join(", "),
     }
 }
 
@@ -134,9 +68,9 @@ pub fn may_replace(folder: &Path, name: &str) -> io::Result<bool> {
 /// A folder that a job will write, which may not exist yet.
 struct Survey<'a> {
     field: &'static str,
-    /// As the job file spells it.
+    /// The path as the job file spells it.
     spelled: &'a Path,
-    /// Its path on the disk, since `missing/../out` can only be looked up once the job has created `missing`.
+    /// The path on the disk, since `missing/../out` can only be looked up once the job has created `missing`.
     folder: PathBuf,
     identity: Identity,
     contents: Contents<'a>,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::conflict::Problem;
 use crate::intent::{Intent, Writes};
 use crate::names::{is_adapter, is_copied};
+use crate::problem::Problem;
 use crate::record::Record;
 
 /// Files at the top of a folder on the disk or in a bucket, beside the job that will write there.

@@ -16,6 +16,7 @@ mod intent;
 mod lock;
 mod names;
 mod place;
+mod problem;
 mod record;
 mod remote;
 
@@ -25,13 +26,14 @@ pub use checkpoints::{
     CHECKPOINT_PREFIX, PARTIAL, checkpoint_steps, displace_checkpoint, is_checkpoint_of_traind,
     job_of_checkpoint, remove_checkpoint, step_of_checkpoint,
 };
-pub use conflict::{Conflict, Problem, conflict, may_replace};
+pub use conflict::{Conflict, conflict, may_replace};
 pub use holds::{held_steps, hold, release};
 pub use identity::{FolderKey, Identity, Relation};
 pub use intent::{Intent, Origin, Writes};
 pub use lock::{FolderLock, Holder, holder};
 pub use names::{COPIED_FILES, MODEL_CARD, is_adapter, is_model};
 pub use place::{Place, objection};
+pub use problem::Problem;
 pub use record::{Claim, Record};
 pub use remote::{RemoteFolder, Use, record_name};
 

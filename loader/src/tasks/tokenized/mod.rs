@@ -1,7 +1,6 @@
 //! Rows that are tokenized already, as `datasets` saves them after `map`, for every task of texts.
 //! They are recognized by their columns, and are trained on as the Trainer and TRL do: as they are.
 
-mod row;
 #[cfg(test)]
 mod tests;
 
@@ -16,9 +15,8 @@ use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
 use crate::labels::{RowLabel, TokenLabel};
 use crate::layouts::Tokens;
 use crate::source::Row;
+use crate::token_row::{self, ATTENTION_MASK, INPUT_IDS, LABELS, TOKEN_TYPE_IDS, TokenRow};
 use crate::{IGNORED_LABEL, LabelSpec, Labels, Result, TextTokenizer};
-pub(crate) use row::TokenRow;
-use row::{ATTENTION_MASK, INPUT_IDS, LABELS, TOKEN_TYPE_IDS};
 
 /// The columns of a pair of completions: those that TRL's own tokenizing leaves.
 const PAIR: [&str; 3] = ["prompt_ids", "chosen_ids", "rejected_ids"];
@@ -155,18 +153,18 @@ impl Preprocessor for Tokenized {
             TaskSpec::QuestionAnswering(task) => {
                 let tokens = tokens()?;
                 let label = task.answers.is_some().then(|| span(&tokens)).transpose()?;
-                vec![Example { label, ..tokens.into_example() }]
+                vec![Example { label, ..example(tokens) }]
             }
             TaskSpec::MaskedLm(_) => {
                 let tokens = tokens()?;
                 let masking = self.parts(&tokens, context.tokenizer)?;
-                vec![Example { masking, ..tokens.into_example() }]
+                vec![Example { masking, ..example(tokens) }]
             }
             TaskSpec::CausalLm(_) => vec![causal_lm(tokens()?, context.tokenizer)?],
             TaskSpec::Seq2SeqLm(task) => vec![seq2seq(task, tokens()?)?],
             _ => {
                 let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
-                vec![Example { label, ..tokens()?.into_example() }]
+                vec![Example { label, ..example(tokens()?) }]
             }
         })
     }
@@ -200,7 +198,7 @@ impl Tokenized {
     fn words(&self, tokens: TokenRow<'_, '_>, context: &SetContext<'_>) -> Result<Example> {
         let (Some(reader), Some(label)) = (&context.labels, &self.label) else {
             let masking = parts_as_words(&tokens, context.tokenizer);
-            return Ok(Example { masking, ..tokens.into_example() });
+            return Ok(Example { masking, ..example(tokens) });
         };
         let numbers = reader.read_words(tokens.row())?;
         let numbers = tokens.without_padding(&label.column, numbers, Option::is_none)?;
@@ -208,7 +206,7 @@ impl Tokenized {
         let class = |number| TokenLabel { number, continues: false };
         let classes = numbers.into_iter().map(|number: Option<u32>| number.map(class)).collect();
         let label = Some(RowLabel::Tokens(classes));
-        Ok(Example { label, masking, ..tokens.into_example() })
+        Ok(Example { label, masking, ..example(tokens) })
     }
 
     /// The parts of tokens in their words, each a word of its own where words are not known.
@@ -253,6 +251,12 @@ fn span(tokens: &TokenRow<'_, '_>) -> Result<RowLabel> {
     Ok(RowLabel::Span(position(START_POSITIONS)?, position(END_POSITIONS)?))
 }
 
+/// An example of the tokens alone.
+fn example(tokens: TokenRow<'_, '_>) -> Example {
+    let (encoded, unattended) = tokens.into_parts();
+    Example { encoded, unattended, ..Example::default() }
+}
+
 /// Tokens with their targets. Without the column `labels`, they are their own targets, except padding
 /// tokens, as with `DataCollatorForLanguageModeling`.
 fn causal_lm(tokens: TokenRow<'_, '_>, tokenizer: &dyn TextTokenizer) -> Result<Example> {
@@ -260,14 +264,14 @@ fn causal_lm(tokens: TokenRow<'_, '_>, tokenizer: &dyn TextTokenizer) -> Result<
     let own = |id: &u32| if Some(*id) == pad { IGNORED_LABEL } else { *id as i32 };
     let given = tokens.targets(LABELS)?;
     let labels = given.unwrap_or_else(|| tokens.ids().iter().map(own).collect());
-    Ok(Example { label: Some(RowLabel::TokenIds(labels)), ..tokens.into_example() })
+    Ok(Example { label: Some(RowLabel::TokenIds(labels)), ..example(tokens) })
 }
 
 /// Tokens to read and tokens to write.
 fn seq2seq(task: &Seq2SeqLm, tokens: TokenRow<'_, '_>) -> Result<Example> {
     let target = task.target.as_ref().map(|_| tokens.target(LABELS, task.max_target_length));
     let target = target.transpose()?;
-    Ok(Example { target, ..tokens.into_example() })
+    Ok(Example { target, ..example(tokens) })
 }
 
 fn unmasked(tokens: &TokenRow<'_, '_>, completion_only_loss: bool) -> Result<Vec<i32>> {
@@ -282,7 +286,7 @@ fn unmasked(tokens: &TokenRow<'_, '_>, completion_only_loss: bool) -> Result<Vec
 
 /// A prompt with its two completions.
 fn dpo(task: &Dpo, row: &Row<'_>, tokenizer: &dyn TextTokenizer) -> Result<Vec<Example>> {
-    let ids = |column| row::ids(row, column, tokenizer.vocab_size());
+    let ids = |column| token_row::ids(row, column, tokenizer.vocab_size());
     let [prompt, chosen, rejected] = PAIR.map(ids);
     let prompt = prompt?;
     let behind = |completion: Vec<u32>| [prompt.as_slice(), &completion].concat();

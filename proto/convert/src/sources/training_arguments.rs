@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use crate::application::apply;
 use crate::draft::Draft;
-use crate::rule::{Rule, Table, apply};
+use crate::rule::{Rule, Table};
 
 const SCRIPT: &str =
     "the Trainer does not look at it; the job trains, and evaluates where there are rows for it";

@@ -12,8 +12,9 @@ mod types;
 
 use serde_json::{Map, Value};
 
+use crate::application::apply;
 use crate::draft::Draft;
-use crate::rule::{Rule, Table, apply};
+use crate::rule::{Rule, Table};
 use crate::sources::adapters::{self, Keys, Kind};
 use crate::values::{is_off, shown};
 

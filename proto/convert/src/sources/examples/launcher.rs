@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use super::command_line::pairs;
 use super::{Files, config_file};
 use crate::Refused;
+use crate::application::apply;
 use crate::draft::Draft;
-use crate::rule::apply;
 use crate::values::{is_off, shown};
 
 /// Processes and hosts that a script is started on.

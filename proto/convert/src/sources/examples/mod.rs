@@ -15,8 +15,9 @@ mod seq2seq;
 use serde_json::{Map, Value};
 
 use crate::Refused;
+use crate::application::apply;
 use crate::draft::Draft;
-use crate::rule::{Rule, Table, apply};
+use crate::rule::{Rule, Table};
 use crate::shared::TABLES;
 use crate::sources::{deepspeed, hub};
 use crate::values::shown;

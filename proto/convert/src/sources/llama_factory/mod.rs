@@ -10,8 +10,9 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::Refused;
+use crate::application::apply;
 use crate::draft::Draft;
-use crate::rule::{Rule, Table, ValueProblem, apply};
+use crate::rule::{Rule, Table, ValueProblem};
 use crate::sources::adapters::{self, Keys, Kind};
 use crate::values::{is_off, shown};
 use data_sets::{Catalog, Stage};

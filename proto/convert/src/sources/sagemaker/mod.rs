@@ -10,8 +10,9 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+use crate::application::apply;
 use crate::draft::Draft;
-use crate::rule::{Table, apply, is_field};
+use crate::rule::{Table, is_field};
 use crate::shared::{Keys, TABLES};
 use crate::sources::examples::{self, Script};
 use crate::values::{is_off, plain, shown};

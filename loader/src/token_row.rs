@@ -1,13 +1,12 @@
 //! The tokens of a row, with the columns beside them.
 
 use crate::source::Row;
-use crate::tasks::Example;
 use crate::{Encoded, Error, IGNORED_LABEL, PaddingSide, Result, TextTokenizer, Value};
 
-pub(super) const INPUT_IDS: &str = "input_ids";
-pub(super) const ATTENTION_MASK: &str = "attention_mask";
-pub(super) const TOKEN_TYPE_IDS: &str = "token_type_ids";
-pub(super) const LABELS: &str = "labels";
+pub(crate) const INPUT_IDS: &str = "input_ids";
+pub(crate) const ATTENTION_MASK: &str = "attention_mask";
+pub(crate) const TOKEN_TYPE_IDS: &str = "token_type_ids";
+pub(crate) const LABELS: &str = "labels";
 
 /// The tokens of a row, without the padding behind them unless the tokenizer pads before tokens. Padding
 /// before them stays: models with absolute positions count it.
@@ -23,7 +22,7 @@ pub(crate) struct TokenRow<'a, 'row> {
 
 impl<'a, 'row> TokenRow<'a, 'row> {
     /// Reads the tokens, with those that `attention_mask` leaves out up to the last one that counts.
-    pub(super) fn read(row: &'a Row<'row>, tokenizer: &dyn TextTokenizer) -> Result<Self> {
+    pub(crate) fn read(row: &'a Row<'row>, tokenizer: &dyn TextTokenizer) -> Result<Self> {
         let mut tokens = Self::as_it_is(row, tokenizer)?;
         tokens.encoded.token_type_ids = tokens.segments()?;
         let mask = tokens.numbers(ATTENTION_MASK)?;
@@ -57,14 +56,14 @@ impl<'a, 'row> TokenRow<'a, 'row> {
 
     /// Fails where there are more tokens than `max`, the value of `setting`: like the Trainer, nothing
     /// is cut.
-    pub(super) fn at_most(self, max: Option<u32>, setting: &str) -> Result<Self> {
+    pub(crate) fn at_most(self, max: Option<u32>, setting: &str) -> Result<Self> {
         let length = self.ids().len();
         let Some(max) = max.filter(|&max| length > max as usize) else { return Ok(self) };
         let problem = format!("has {length} tokens, and rows may have {max} ({setting})");
         Err(bad(self.row, INPUT_IDS, &problem))
     }
 
-    pub(super) fn row(&self) -> &'a Row<'row> {
+    pub(crate) fn row(&self) -> &'a Row<'row> {
         self.row
     }
 
@@ -72,13 +71,14 @@ impl<'a, 'row> TokenRow<'a, 'row> {
         &self.encoded.input_ids
     }
 
-    pub(super) fn into_example(self) -> Example {
-        Example { encoded: self.encoded, unattended: self.unattended, ..Example::default() }
+    /// Returns the tokens, and a 1 for each that no token attends to, unless tokens attend to all.
+    pub(crate) fn into_parts(self) -> (Encoded, Vec<u8>) {
+        (self.encoded, self.unattended)
     }
 
     /// The numbers of a column, one for each token, padding included; None if the file has no such
     /// column, or the row no value.
-    pub(super) fn numbers(&self, column: &str) -> Result<Option<Vec<i64>>> {
+    pub(crate) fn numbers(&self, column: &str) -> Result<Option<Vec<i64>>> {
         let numbers = numbers(self.row, column)?;
         numbers.map(|numbers| self.of_tokens(column, numbers)).transpose()
     }
@@ -93,7 +93,7 @@ impl<'a, 'row> TokenRow<'a, 'row> {
 
     /// The values of a column, one for each token, without those of the padding, which must be
     /// `ignored`: padding that counts in a loss cannot be left out.
-    pub(super) fn without_padding<T>(
+    pub(crate) fn without_padding<T>(
         &self,
         column: &str,
         values: Vec<T>,
@@ -124,7 +124,7 @@ impl<'a, 'row> TokenRow<'a, 'row> {
 
     /// The first character of each token in its text and the one behind its last, without those of the
     /// padding.
-    pub(super) fn offsets(&self, column: &str) -> Result<Vec<[i64; 2]>> {
+    pub(crate) fn offsets(&self, column: &str) -> Result<Vec<[i64; 2]>> {
         let Some(Value::List(items)) = self.row.find(column) else {
             return Err(bad(self.row, column, "has no list of offsets"));
         };
@@ -145,7 +145,7 @@ impl<'a, 'row> TokenRow<'a, 'row> {
     }
 
     /// The place of a token that a column has the number of.
-    pub(super) fn position(&self, column: &str) -> Result<i32> {
+    pub(crate) fn position(&self, column: &str) -> Result<i32> {
         let found = self.row.cell(column);
         let length = self.ids().len();
         match found {
@@ -159,7 +159,7 @@ impl<'a, 'row> TokenRow<'a, 'row> {
     }
 
     /// The tokens of a text to write, of which the values -100 behind it are no part.
-    pub(super) fn target(&self, column: &str, max: u32) -> Result<Vec<u32>> {
+    pub(crate) fn target(&self, column: &str, max: u32) -> Result<Vec<u32>> {
         let mut labels = numbers(self.row, column)?.unwrap_or_default();
         let ignored = i64::from(IGNORED_LABEL);
         let end = labels.iter().rposition(|label| *label != ignored).map_or(0, |last| last + 1);
@@ -185,7 +185,7 @@ impl<'a, 'row> TokenRow<'a, 'row> {
 }
 
 /// The token ids of a column, all of which are in the vocabulary.
-pub(super) fn ids(row: &Row<'_>, column: &str, vocab_size: u32) -> Result<Vec<u32>> {
+pub(crate) fn ids(row: &Row<'_>, column: &str, vocab_size: u32) -> Result<Vec<u32>> {
     let found = numbers(row, column)?.ok_or_else(|| bad(row, column, "has no value"))?;
     found.into_iter().map(|number| id(row, column, number, vocab_size)).collect()
 }
