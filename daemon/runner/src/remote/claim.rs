@@ -45,29 +45,24 @@ impl Remote {
             }
             let mut record = folder.begin(Claim { job: &spec.job_id, name: &spec.job.name });
             for step in folder.overwritten(&intent, place.used) {
-                let upload = FolderUpload {
-                    bucket: &bucket,
-                    field: place.used.field,
-                    job_id: &spec.job_id,
-                    journal: &self.journal,
-                    urgency: &|| Urgency::Last,
-                };
+                let upload = self.upload_to(&bucket, place.used.field, &|| Urgency::Last);
                 upload.remove_checkpoint(&format!("{CHECKPOINT_PREFIX}{step}"))?;
                 record.forget_checkpoint(step);
             }
             write(&bucket, &record, &keep).map_err(&failed)?;
+            if place.used.has_checkpoints {
+                // A run claims its locations once.
+                let _ = self.claimed.set(record);
+            }
         }
         Ok(leases)
     }
 
-    /// Returns the steps of the complete checkpoints in the bucket that traind wrote, in ascending order.
+    /// Returns the steps of the complete checkpoints in the bucket that traind wrote, in ascending order, by the record
+    /// that the claim has begun.
     pub(crate) fn recorded_checkpoints(&self) -> RunResult<Vec<u64>> {
         let mut complete = self.complete_checkpoints()?;
-        if let Some(location) = self.checkpoints.as_ref().filter(|_| !complete.is_empty()) {
-            let bucket = self.open("checkpoint_dir", location)?;
-            let record = read(&bucket, &|| self.keeps()).map_err(run_error("checkpoint_dir"))?;
-            complete.retain(|step| record.as_ref().is_none_or(|it| it.has_checkpoint(*step)));
-        }
+        complete.retain(|step| self.claimed.get().is_none_or(|it| it.has_checkpoint(*step)));
         Ok(complete)
     }
 

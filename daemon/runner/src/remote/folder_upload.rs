@@ -21,10 +21,10 @@ const CONFIG: &str = "config.json";
 /// A folder on its way to a bucket.
 pub(super) struct FolderUpload<'a> {
     pub bucket: &'a Bucket,
-    pub field: &'static str,
+    field: &'static str,
     pub job_id: &'a str,
-    pub journal: &'a Journal,
-    pub urgency: &'a (dyn Fn() -> Urgency + Sync),
+    journal: &'a Journal,
+    urgency: &'a (dyn Fn() -> Urgency + Sync),
 }
 
 impl FolderUpload<'_> {
@@ -91,6 +91,16 @@ impl FolderUpload<'_> {
 }
 
 impl Remote {
+    /// An upload of a folder to the location that `field` of the job file names.
+    pub(super) fn upload_to<'a>(
+        &'a self,
+        bucket: &'a Bucket,
+        field: &'static str,
+        urgency: &'a (dyn Fn() -> Urgency + Sync),
+    ) -> FolderUpload<'a> {
+        FolderUpload { bucket, field, job_id: &self.job_id, journal: &self.journal, urgency }
+    }
+
     /// Uploads the output folder, which is complete, and removes the staged files.
     pub(crate) fn upload_output(&self, folder: &Path, step: u64) -> RunResult<()> {
         let Some(location) = &self.output else { return Ok(()) };
@@ -101,14 +111,7 @@ impl Remote {
             Some(StopReason::Interrupted) => Urgency::Leaving,
             Some(StopReason::Cancelled) => Urgency::Abandoned,
         };
-        let upload = FolderUpload {
-            bucket: &bucket,
-            field: "output_dir",
-            job_id: &self.job_id,
-            journal: &self.journal,
-            urgency: &urgency,
-        };
-        let bytes = upload.output(folder)?;
+        let bytes = self.upload_to(&bucket, "output_dir", &urgency).output(folder)?;
         self.journal.record(Kind::Uploaded(Uploaded {
             url: location.to_string(),
             kind: SavedKind::Final.into(),
@@ -125,13 +128,7 @@ impl Remote {
             return Ok(());
         };
         let bucket = self.open("checkpoint_dir", location)?;
-        let upload = FolderUpload {
-            bucket: &bucket,
-            field: "checkpoint_dir",
-            job_id: &self.job_id,
-            journal: &self.journal,
-            urgency: &|| Urgency::Last,
-        };
+        let upload = self.upload_to(&bucket, "checkpoint_dir", &|| Urgency::Last);
         let name = |step: &u64| format!("{CHECKPOINT_PREFIX}{step}");
         steps.iter().try_for_each(|step| upload.remove_checkpoint(&name(step)))
     }

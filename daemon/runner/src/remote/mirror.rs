@@ -11,7 +11,6 @@ use traind_proto::v1::event::Kind;
 use traind_proto::v1::{SavedKind, Uploaded};
 
 use super::backlog::{Backlog, Ending};
-use super::folder_upload::FolderUpload;
 use super::patience::Urgency;
 use super::queue::Queue;
 use super::{Remote, run_error};
@@ -69,7 +68,7 @@ impl Remote {
         let uploads = Uploads {
             bucket: Bucket::open(location.clone()).map_err(run_error(FIELD))?,
             location: location.clone(),
-            job_id: self.job_id.clone(),
+            remote: self.clone(),
             rotate,
             shared: Arc::clone(&shared),
         };
@@ -153,7 +152,7 @@ impl Shared {
 struct Uploads {
     bucket: Bucket,
     location: Location,
-    job_id: String,
+    remote: Remote,
     rotate: Rotate,
     shared: Arc<Shared>,
 }
@@ -175,13 +174,7 @@ impl Uploads {
         let start = Instant::now();
         let shared = Arc::clone(&self.shared);
         let urgency = || shared.urgency();
-        let upload = FolderUpload {
-            bucket: &self.bucket,
-            field: FIELD,
-            job_id: &self.job_id,
-            journal: &shared.journal,
-            urgency: &urgency,
-        };
+        let upload = self.remote.upload_to(&self.bucket, FIELD, &urgency);
         let name = |step: u64| format!("{CHECKPOINT_PREFIX}{step}");
         let bytes = upload.checkpoint(&checkpoint_folder(&shared.staged.folder, step), step)?;
         shared.journal.record(Kind::Uploaded(Uploaded {

@@ -16,8 +16,10 @@ mod pushes;
 mod queue;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use traind_bucket::{Bucket, Location, Object, Problem};
+use traind_folders::Record;
 use traind_job_file::{DataFiles, JobFile, RunSpec};
 use traind_loader::Error as LoaderError;
 
@@ -45,6 +47,8 @@ pub(crate) struct Remote {
     pushes: Option<PushRule>,
     journal: Journal,
     stop: Stop,
+    /// The record of the location of checkpoints, as the run's claim has begun it.
+    claimed: Arc<OnceLock<Record>>,
 }
 
 impl Remote {
@@ -64,7 +68,8 @@ impl Remote {
         let (output, checkpoints) = (location(&job.output_dir)?, location(job.checkpoints())?);
         let (staged_max, pushes) = (job.staged_checkpoints_max(), PushRule::of(job));
         stage(job, run_dir);
-        Ok(Remote { output, checkpoints, job_id, staged_max, pushes, journal, stop })
+        let claimed = Arc::default();
+        Ok(Remote { output, checkpoints, job_id, staged_max, pushes, journal, stop, claimed })
     }
 
     /// The name of the output folder for users, whose local folder is `local`.
