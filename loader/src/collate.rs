@@ -15,6 +15,7 @@ use crate::{
 /// A global batch on the host: its plan and its arrays.
 #[derive(Clone, Debug)]
 pub struct HostBatch {
+    /// The batch and its place in the run.
     pub scheduled: ScheduledBatch,
     /// The arrays of each core of this host.
     pub cores: Vec<CoreBatch>,

@@ -11,8 +11,11 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// an editor; only text formats have them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
+    /// The file, or the URL of an object.
     pub file: PathBuf,
+    /// The row, counted from 0.
     pub row: u64,
+    /// The line on which the row starts, counted from 1, in formats that have lines.
     pub line: Option<u64>,
 }
 
@@ -35,6 +38,7 @@ impl fmt::Display for Location {
 
 /// Why data files cannot be turned into batches.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what its variant and its fields are")]
 pub enum Error {
     #[error("no data files were given")]
     NoFiles,
@@ -344,6 +348,7 @@ enum Subject<'error> {
 
 /// Why an object of a bucket cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what its variant and its fields are")]
 pub enum ObjectProblem {
     #[error("expected s3://BUCKET/KEY")]
     NotAUrl,
@@ -365,6 +370,7 @@ pub enum ObjectProblem {
 
 /// Why a value is not a label.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what its variant and its fields are")]
 pub enum LabelProblem {
     #[error("no label")]
     Missing,
@@ -408,6 +414,7 @@ pub enum LabelProblem {
 
 /// Why an answer cannot be trained on or scored against.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what its variant and its fields are")]
 pub enum AnswerProblem {
     #[error("expected {{text: [...], answer_start: [...]}}, found {found}")]
     Shape { found: &'static str },
@@ -419,6 +426,7 @@ pub enum AnswerProblem {
 
 /// Why a text cannot be tokenized.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what its variant and its fields are")]
 pub enum TokenizeProblem {
     #[error(
         "its {tokens} tokens leave room for {room} of the other text, which doc_stride {doc_stride} \
@@ -433,6 +441,7 @@ pub enum TokenizeProblem {
 
 /// Why a row has no image to train on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what its variant and its fields are")]
 pub enum ImageProblem {
     #[error("expected an image's path or its bytes, found {found}")]
     Kind { found: &'static str },
@@ -455,6 +464,7 @@ fn in_file(path: Option<&str>) -> String {
 
 /// Why a row is not a conversation to train on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what its variant and its fields are")]
 pub enum ChatProblem {
     #[error("expected a list of messages or text, found {found}")]
     NotAConversation { found: &'static str },

@@ -9,6 +9,63 @@
 //! [`ChatTemplate`] turns conversations into text, and [`ImageProcessor`] encoded images into pixels. [`Masking`] hides
 //! tokens as rows are collated; [`squad`] turns logits back into answers.
 //!
+//! Four rows of a file, in batches of two for each of two cores:
+//!
+//! ```
+//! use traind_loader::{
+//!     BatchAxis, Collator, DatasetOptions, HuggingFaceTokenizer, LabelKind, LabelSpec, LengthLadder,
+//!     PadTo, Padding, Sampler, SamplerConfig, SamplingStrategy, SequenceClassification, TaskSpec,
+//!     TextTokenizer, TokenizerOptions, prepare,
+//! };
+//! # use std::error::Error;
+//! # use std::path::Path;
+//!
+//! # fn main() -> Result<(), Box<dyn Error>> {
+//! # let model = &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/token_parity/wordpiece");
+//! # let folder = tempfile::tempdir()?;
+//! let file = folder.path().join("reviews.csv");
+//! std::fs::write(&file, "text,label\ngood,1\nbad film,0\nquite good,1\nbad,0\n")?;
+//! let label = LabelSpec {
+//!     column: "label".to_owned(),
+//!     kind: LabelKind::Infer { num_labels: None },
+//!     weight: None,
+//! };
+//! let task = TaskSpec::SequenceClassification(SequenceClassification {
+//!     text: "text".to_owned(),
+//!     text_pair: None,
+//!     label: Some(label),
+//! });
+//! let files = [file.display().to_string()].into_iter().collect();
+//! let tokenizer = HuggingFaceTokenizer::open(model, &TokenizerOptions::default())?;
+//! let set = prepare(&DatasetOptions { files, task, cache_dir: None }, &tokenizer)?.set;
+//!
+//! let ladder = LengthLadder::new(64, false)?;
+//! let config = SamplerConfig {
+//!     batch_per_core: 1,
+//!     cores: 2,
+//!     seed: 42,
+//!     strategy: SamplingStrategy::Random,
+//!     drop_last: false,
+//! };
+//! let sampler = Sampler::new(config, set.lengths(), ladder)?;
+//! let padding = Padding {
+//!     token_id: tokenizer.pad_token_id().ok_or("no padding")?,
+//!     token_type_id: 0,
+//!     side: tokenizer.padding_side(),
+//!     to: PadTo::Longest { multiple_of: 1 },
+//!     is_attended: false,
+//! };
+//! let collator = Collator::new(set, padding).of_shards(0..2);
+//! for batch in sampler.run(0, 2) {
+//!     let batch = collator.collate(batch)?;
+//!     let core = &batch.cores[0];
+//!     let words = core.array("input_ids").ok_or("no tokens")?;
+//!     assert_eq!(words.dims, [1, core.sizes.get(BatchAxis::Positions)]);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Invariants: what the files hold is the only input of a [`TokenizedSet`]; which rows a batch
 //! holds, and which of their tokens are masked, depends on seed, epoch and the global batch,
 //! never on the number of cores; every shape a run may need is known before its first step; memory

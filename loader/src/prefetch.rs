@@ -21,7 +21,9 @@ pub struct Prefetcher<T, E> {
 /// A transferred batch, and how long the caller waited for it.
 #[derive(Debug)]
 pub struct Prefetched<T> {
+    /// The batch.
     pub batch: T,
+    /// The time that the caller has waited for it.
     pub waited: Duration,
 }
 
@@ -31,10 +33,15 @@ pub enum PrefetchError<E> {
     /// The batch itself failed, or its transfer.
     #[error(transparent)]
     Batch(E),
+    /// The host starts no thread.
     #[error("start the prefetch thread: {0}")]
     Spawn(std::io::Error),
+    /// A defect, with the message of the panic.
     #[error("the prefetch thread panicked: {message}")]
-    Panicked { message: String },
+    Panicked {
+        /// The message of the panic.
+        message: String,
+    },
 }
 
 impl<T: Send + 'static, E: Send + 'static> Prefetcher<T, E> {

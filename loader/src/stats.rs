@@ -5,13 +5,17 @@ use crate::{BatchPlan, Labels, Result, TokenizedSet};
 /// Statistics of one set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetStats {
+    /// The rows that are trained on.
     pub rows: u64,
+    /// The files that they came from.
     pub files: u64,
     /// Padding not counted.
     pub tokens: u64,
+    /// The rows that lost tokens to the length's limit.
     pub truncated_rows: u64,
     /// The mean length of all sequences.
     pub mean_length: f64,
+    /// The distribution of lengths.
     pub lengths: LengthPercentiles,
     /// Rows (or labelled tokens) of each class, by id; empty without classes.
     pub class_histogram: Vec<(String, u64)>,
@@ -20,9 +24,13 @@ pub struct SetStats {
 /// Row lengths in tokens (nearest rank): that of the longer sequence, where rows are pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LengthPercentiles {
+    /// The length, in tokens, that half of the rows do not exceed.
     pub p50: u32,
+    /// The length that 90 % of the rows do not exceed.
     pub p90: u32,
+    /// The length that 99 % of the rows do not exceed.
     pub p99: u32,
+    /// The longest length.
     pub max: u32,
 }
 

@@ -36,10 +36,10 @@ pub fn accumulated_gradients(
 struct Walk<'a> {
     trace: &'a Trace,
     wrt: Vec<NodeId>,
-    /// By node: whether its value depends on a differentiated tensor.
+    /// Whether the value of each node depends on a differentiated tensor.
     depends: Vec<bool>,
     cotangents: Vec<Option<Tensor>>,
-    /// By differentiated node: what its gradient is added to.
+    /// The value that the gradient of each differentiated node is added to.
     sums: HashMap<NodeId, Tensor>,
     rematerialized: Rematerialized,
 }

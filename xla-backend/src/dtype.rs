@@ -2,21 +2,31 @@
 
 use std::fmt;
 
+/// The type of a tensor's elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum DType {
+    /// A truth value, one byte each.
     Pred,
+    /// An unsigned integer of 8 bits, as pixels are.
     U8,
+    /// An unsigned integer of 32 bits, of which random numbers are made.
     U32,
+    /// A signed integer of 32 bits, as token ids are.
     S32,
+    /// A signed integer of 64 bits.
     S64,
+    /// IEEE's half precision.
     F16,
+    /// The upper half of an [`F32`](DType::F32).
     BF16,
+    /// IEEE's single precision.
     F32,
     /// Used by gradient checks; Neuron has none.
     F64,
 }
 
 impl DType {
+    /// All types.
     pub const ALL: [DType; 9] = [
         DType::Pred,
         DType::U8,
@@ -29,10 +39,12 @@ impl DType {
         DType::F64,
     ];
 
+    /// Returns whether elements are floating-point numbers.
     pub fn is_float(self) -> bool {
         matches!(self, DType::F16 | DType::BF16 | DType::F32 | DType::F64)
     }
 
+    /// Returns whether elements are integers; truth values are none.
     pub fn is_integer(self) -> bool {
         matches!(self, DType::U8 | DType::U32 | DType::S32 | DType::S64)
     }

@@ -11,6 +11,7 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
+/// An axis of the mesh of cores.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Axis {
     /// Copies of the model, each with a share of the batch.
@@ -36,8 +37,11 @@ pub enum Placement {
 /// The place of a replica on each axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Coordinates {
+    /// The place on the `data` axis.
     pub data: usize,
+    /// The place on the `tensor` axis.
     pub tensor: usize,
+    /// The place on the `pipeline` axis.
     pub pipeline: usize,
 }
 
@@ -45,7 +49,9 @@ pub struct Coordinates {
 /// the same rows and other stages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostGrid {
+    /// The hosts along the `data` axis.
     pub data: usize,
+    /// The hosts along the `pipeline` axis.
     pub pipeline: usize,
     /// Whether the hosts along `pipeline` are the far ones, instead of neighbours.
     pub pipeline_is_slower: bool,
@@ -66,6 +72,7 @@ pub struct Mesh {
 }
 
 impl Axis {
+    /// All axes, in the order of [`Coordinates`].
     pub const ALL: [Axis; 3] = [Axis::Data, Axis::Tensor, Axis::Pipeline];
 
     fn letter(self) -> char {
@@ -150,6 +157,7 @@ impl HostGrid {
         HostGrid { data: hosts, pipeline: 1, pipeline_is_slower: false }
     }
 
+    /// Returns the number of hosts.
     pub fn count(self) -> usize {
         self.data * self.pipeline
     }

@@ -7,21 +7,27 @@ use crate::dtype::DType;
 /// Dimension sizes, outermost first (row-major).
 pub type Dims = Vec<usize>;
 
+/// The element type and the dimensions of a tensor.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Shape {
+    /// The type of the elements.
     pub dtype: DType,
+    /// The dimensions, the outermost first; none for a scalar.
     pub dims: Dims,
 }
 
 impl Shape {
+    /// Returns the shape of `dims` elements.
     pub fn new(dtype: DType, dims: impl Into<Dims>) -> Shape {
         Shape { dtype, dims: dims.into() }
     }
 
+    /// Returns the shape of one element without dimensions.
     pub fn scalar(dtype: DType) -> Shape {
         Shape::new(dtype, [])
     }
 
+    /// Returns the number of dimensions.
     pub fn rank(&self) -> usize {
         self.dims.len()
     }
@@ -36,10 +42,12 @@ impl Shape {
         self.element_count() * self.dtype.size_bytes()
     }
 
+    /// Returns the shape of the same type with other dimensions.
     pub fn with_dims(&self, dims: impl Into<Dims>) -> Shape {
         Shape::new(self.dtype, dims)
     }
 
+    /// Returns the shape of the same dimensions with another type.
     pub fn with_dtype(&self, dtype: DType) -> Shape {
         Shape::new(dtype, self.dims.clone())
     }

@@ -27,6 +27,7 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Returns an empty trace, whose programs call no kernels.
     pub fn new() -> Trace {
         Trace::default()
     }
@@ -129,26 +130,32 @@ pub struct Tensor {
 }
 
 impl Tensor {
+    /// Returns the trace that recorded the tensor.
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
 
+    /// Returns the node whose result the tensor is.
     pub fn node(&self) -> NodeId {
         self.node
     }
 
+    /// Returns the type and the dimensions.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
+    /// Returns the dimensions, the outermost first.
     pub fn dims(&self) -> &[usize] {
         &self.shape.dims
     }
 
+    /// Returns the number of dimensions.
     pub fn rank(&self) -> usize {
         self.shape.rank()
     }
 
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> DType {
         self.shape.dtype
     }

@@ -31,7 +31,7 @@ enum Key {
 /// Places of jobs, some of which may have ended.
 #[derive(Debug, Default)]
 struct Places {
-    /// By job id.
+    /// The folders by job id.
     jobs: HashMap<String, Vec<Place>>,
     /// Ids of jobs by the keys of their folders.
     by_folder: HashMap<Key, Vec<String>>,

@@ -16,7 +16,7 @@ pub(crate) struct Queue {
     /// Positions and reasons by job id.
     reasons: HashMap<String, (u32, String)>,
     forecast_input: ForecastInput,
-    /// By job id.
+    /// The jobs by their ids.
     forecasts: OnceLock<HashMap<String, Forecast>>,
 }
 

@@ -20,7 +20,9 @@ pub(crate) use spec::ArraySpec;
 /// The arrays of one core in one batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreBatch {
+    /// The sizes that the arrays are padded to.
     pub sizes: BatchSizes,
+    /// The inputs and targets, in the order of the task's arrays.
     pub arrays: Vec<BatchArray>,
     /// The length that transformers pads the global batch to: at most the size of
     /// [`BatchAxis::Positions`]. Positions from there on are not padding of its batch.
@@ -39,15 +41,21 @@ impl CoreBatch {
 /// A named array, row-major.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchArray {
+    /// The name of the model's input.
     pub name: &'static str,
+    /// The dimensions, rows first.
     pub dims: Vec<usize>,
+    /// The elements, row-major.
     pub values: ArrayValues,
 }
 
 /// The elements of an array, by their type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArrayValues {
+    /// Bytes, such as pixels.
     U8(Vec<u8>),
+    /// Token ids, masks and classes.
     S32(Vec<i32>),
+    /// Weights and numbers to regress on.
     F32(Vec<f32>),
 }

@@ -5,9 +5,13 @@ use crate::PaddingSide;
 /// The settings of padding, by the tokenizer and the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Padding {
+    /// The token that fills rows.
     pub token_id: u32,
+    /// The segment of padding.
     pub token_type_id: u8,
+    /// The side of rows that padding is on.
     pub side: PaddingSide,
+    /// The length that rows are padded to.
     pub to: PadTo,
     /// True if tokens attend to padding, as with a tokenizer that gives no `attention_mask`.
     pub is_attended: bool,
@@ -17,7 +21,10 @@ pub struct Padding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PadTo {
     /// The length of its longest row, rounded up to a multiple.
-    Longest { multiple_of: u32 },
+    Longest {
+        /// The number that lengths are multiples of; 1 rounds nothing.
+        multiple_of: u32,
+    },
     /// One length for all batches (`pad_to_max_length`).
     MaxLength,
 }

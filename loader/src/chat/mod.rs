@@ -61,6 +61,7 @@ pub struct ChatOptions<'row> {
 /// A rendered conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RenderedChat {
+    /// The rendered conversation.
     pub text: String,
     /// The characters inside `{% generation %}` if [`ChatOptions::marks`] is set.
     pub generated: Vec<Range<u32>>,

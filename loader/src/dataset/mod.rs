@@ -35,7 +35,9 @@ use crate::{Files, Result, TaskSpec, TextTokenizer};
 /// The set to prepare.
 #[derive(Clone, Debug)]
 pub struct DatasetOptions {
+    /// The files, and how their rows are read.
     pub files: Files,
+    /// The task, which makes a model's rows of them.
     pub task: TaskSpec,
     /// Tokenized sets are kept in `<cache_dir>/tokens`; None keeps none, and the tokens lie in
     /// files without names in the folder for temporary ones.
@@ -45,11 +47,14 @@ pub struct DatasetOptions {
 /// A set, ready to be sampled.
 #[derive(Clone, Debug)]
 pub struct Prepared {
+    /// The tokenized set.
     pub set: Arc<TokenizedSet>,
+    /// Whether an earlier run had prepared it.
     pub cache_hit: bool,
     /// Faults that did not prevent the set, such as a corrupt cache entry or an empty file. Those of rows
     /// are in the set.
     pub warnings: Vec<String>,
+    /// The time that preparing it took.
     pub duration: Duration,
 }
 

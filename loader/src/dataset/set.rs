@@ -55,7 +55,9 @@ impl TooLongRows {
 /// A file and its number of rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRows {
+    /// The path, or the URL of an object.
     pub path: PathBuf,
+    /// The number of its rows, before any were left out.
     pub rows: u64,
     /// The number of the set that the file belongs to, from 0.
     pub set: u32,

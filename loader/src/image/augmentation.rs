@@ -15,6 +15,7 @@ const TRIES: usize = 10;
 /// The source of random crops and flips.
 #[derive(Clone, Copy, Debug)]
 pub struct Augmentation {
+    /// Determines the crops and flips.
     pub seed: u64,
 }
 

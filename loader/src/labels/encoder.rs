@@ -18,7 +18,9 @@ const NAMES_SHOWN: usize = 20;
 /// The right side of a `label_map` entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelTarget {
+    /// The name of a class.
     Name(String),
+    /// The id of a class.
     Id(u32),
 }
 

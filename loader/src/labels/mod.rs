@@ -35,7 +35,9 @@ pub const IGNORED_LABEL: i32 = -100;
 /// The column of labels, and how they become targets.
 #[derive(Clone, Debug, Serialize)]
 pub struct LabelSpec {
+    /// The column that has the labels.
     pub column: String,
+    /// The kind of labels.
     pub kind: LabelKind,
     /// The column of each labelled row's weight in the loss; all count alike without one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,20 +49,35 @@ pub struct LabelSpec {
 pub enum LabelKind {
     /// Class ids by a rule that the data define. Ids at and beyond `num_labels`, if it is given,
     /// are refused.
-    Infer { num_labels: Option<u32> },
+    Infer {
+        /// The number of classes; any number without.
+        num_labels: Option<u32>,
+    },
     /// Class ids by the rule of `Infer`, but where the data have no other names than these, ids are places among
     /// them: the model that is trained further has these classes.
-    InferNamed { names: Vec<String>, num_labels: Option<u32> },
+    InferNamed {
+        /// The names of the model's classes, by id.
+        names: Vec<String>,
+        /// The number of classes; any number without.
+        num_labels: Option<u32>,
+    },
     /// Class ids by a fixed rule: a `label_map`, or what the training split arrived at.
     Encoder(LabelEncoder),
     /// A number a row, or a list of so many.
-    Regression { num_labels: u32 },
+    Regression {
+        /// The numbers of a row.
+        num_labels: u32,
+    },
     /// A list of classes a row, all of which apply; ids by `encoder`, or as with `InferNamed`. Or a
     /// list of one number a class; `format` says which, and the column where it is None.
     MultiLabel {
+        /// The rule that makes ids of names; inferred without.
         encoder: Option<LabelEncoder>,
+        /// The names of the model's classes, by id.
         names: Vec<String>,
+        /// The number of classes; any number without.
         num_labels: Option<u32>,
+        /// The form of a row's list.
         format: Option<LabelFormat>,
     },
 }

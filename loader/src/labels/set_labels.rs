@@ -5,12 +5,15 @@ use serde::{Deserialize, Serialize};
 /// The targets of all rows, in data set order. A few bytes a row: those of tokens are on disk.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Labels {
+    /// No labels, as in rows to predict.
     None,
     /// A class a row.
     Class(Vec<i32>),
     /// `width` numbers a row.
     Numbers {
+        /// The numbers of a row.
         width: usize,
+        /// The numbers of all rows, one row behind the other.
         values: Vec<f32>,
     },
     /// Any number of classes a row.
@@ -19,7 +22,9 @@ pub enum Labels {
     Token,
     /// The first and last token of an answer, a pair a row.
     Span {
+        /// The first token of each answer.
         start_positions: Vec<i32>,
+        /// The last token of each answer.
         end_positions: Vec<i32>,
     },
     /// The tokens themselves.

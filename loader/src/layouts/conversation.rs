@@ -28,7 +28,7 @@ impl Turn {
         self.text("role")
     }
 
-    /// Its text; empty where it has none.
+    /// The text; empty where the message has none.
     pub(super) fn content(&self) -> &str {
         self.text("content")
     }

@@ -9,7 +9,9 @@ use crate::{Result, Value};
 /// The layout of the rows of a set.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowLayout {
+    /// The form of a row.
     pub format: RowFormat,
+    /// The names of its columns.
     pub fields: RowFields,
     /// Names of roles in the data, each with the role that it stands for.
     pub roles: Vec<(String, String)>,
@@ -38,17 +40,25 @@ pub enum RowFormat {
 /// The columns that hold each part of a row; one without a name is not read.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowFields {
+    /// The column of instructions.
     pub instruction: String,
+    /// The column of what an instruction applies to.
     pub input: String,
+    /// The column of answers.
     pub output: String,
     /// Earlier turns: a list of pairs of a question and its answer.
     pub history: String,
+    /// The column of system prompts.
     pub system: String,
+    /// The column of conversations.
     pub messages: String,
     /// The column of messages in files that have no `messages`.
     pub other_messages: Option<String>,
+    /// The column of texts to continue.
     pub text: String,
+    /// The column of preferred answers.
     pub chosen: String,
+    /// The column of rejected answers.
     pub rejected: String,
 }
 

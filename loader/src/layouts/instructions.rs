@@ -31,9 +31,13 @@ pub struct PromptFormat {
 /// The prompts that have a name in axolotl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PromptStyle {
+    /// Alpaca's headings, `### Instruction:` and `### Response:`.
     Instruct,
+    /// The names USER and ASSISTANT before turns.
     Chat,
+    /// The tokens `<|im_start|>` and `<|im_end|>` around turns.
     Chatml,
+    /// The tokens of Phi-3 around turns.
     Phi,
 }
 

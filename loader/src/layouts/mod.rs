@@ -28,6 +28,7 @@ use crate::{Error, IGNORED_LABEL, Result, Value};
 pub struct Layouts {
     /// One for each set of files, in their order; the last one also serves all further sets.
     pub layouts: Vec<RowLayout>,
+    /// The way from a row to tokens.
     pub encoding: Encoding,
     /// The text of the token that texts begin with, if the tokenizer has one.
     pub bos_token: Option<String>,
@@ -43,7 +44,12 @@ pub enum Encoding {
     /// Rendered by the chat template as a whole; targets by turn, as axolotl.
     Turns(TurnRule),
     /// A prompt made of instruction and input, and the answer, as axolotl's `alpaca` types.
-    Instructions { prompts: PromptFormat, train_on_inputs: bool },
+    Instructions {
+        /// The words of prompts.
+        prompts: PromptFormat,
+        /// Whether the loss counts prompts too.
+        train_on_inputs: bool,
+    },
     /// Turns that are tokenized one by one, as LLaMA-Factory.
     Pieces(PieceRule),
 }

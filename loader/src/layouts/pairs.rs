@@ -9,7 +9,7 @@ use crate::{Error, Result, Value};
 pub(crate) struct Pair {
     /// The prompt alone.
     pub(crate) prompt: Vec<u32>,
-    /// Behind the prompt.
+    /// The tokens behind the prompt.
     pub(crate) completions: [Vec<u32>; 2],
 }
 

@@ -33,10 +33,13 @@ pub struct TurnRule {
 /// Turns whose last token is a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum TrainOn {
+    /// All turns of the conversation.
     All,
     /// The turns that are targets themselves.
     Turn,
+    /// The last turn that would otherwise be a target.
     Last,
+    /// No turns, which leaves the loss to other rules.
     None,
 }
 

@@ -41,8 +41,11 @@ pub enum SamplingStrategy {
 pub struct SamplerConfig {
     /// Rows of one core in a batch (`per_device_train_batch_size`).
     pub batch_per_core: usize,
+    /// The cores that see different rows, on all hosts.
     pub cores: usize,
+    /// Determines the order of rows.
     pub seed: u64,
+    /// The rule of the order.
     pub strategy: SamplingStrategy,
     /// Leaves out the last partial batch of an epoch (`dataloader_drop_last`).
     pub drop_last: bool,
@@ -252,6 +255,7 @@ impl Sampler {
 
 /// Why rows cannot be planned or gathered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what its variant and its fields are")]
 pub enum SamplerError {
     #[error("it has no rows")]
     NoRows,

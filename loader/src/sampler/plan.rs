@@ -12,6 +12,7 @@ pub struct BatchPlan {
     /// The rows of the batch: fewer than all cores have slots for only in the last batch of an
     /// epoch. The slots left over carry weight 0, so that every row counts exactly once.
     pub rows: Vec<u32>,
+    /// The cores that share the batch.
     pub cores: usize,
 }
 
@@ -33,9 +34,13 @@ impl BatchPlan {
 /// A batch and its position in the run. All counts start at 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduledBatch {
+    /// The number of the batch in the run, from 0.
     pub batch: u64,
+    /// The epoch, from 0.
     pub epoch: u64,
+    /// The number of the batch in its epoch, from 0.
     pub batch_in_epoch: u64,
+    /// The rows of the batch and their sizes.
     pub plan: BatchPlan,
 }
 

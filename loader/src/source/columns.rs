@@ -19,9 +19,13 @@ pub struct Columns {
 /// The type that a column's values are converted to, named as in `datasets`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum CastType {
+    /// Text.
     String,
+    /// Whole numbers of 64 bits.
     Int64,
+    /// Numbers of 64 bits.
     Float64,
+    /// Truth values.
     Bool,
 }
 

@@ -39,11 +39,14 @@ pub struct Files {
     pub patterns: Vec<String>,
     /// The part of a `datasets` folder with several: `train`, `validation` or `test`.
     pub split: String,
+    /// The columns that are read, renamed, cast or left out.
     pub columns: Columns,
+    /// The settings of formats.
     pub format: FormatOptions,
     /// Objects of buckets are fetched into `<cache_dir>/objects`; None takes the folder for
     /// temporary files.
     pub cache_dir: Option<PathBuf>,
+    /// The means by which objects of buckets are fetched.
     pub fetch: FetchContext,
 }
 

@@ -5,13 +5,21 @@ use crate::Result;
 /// One cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
+    /// No value.
     Null,
+    /// A truth value.
     Bool(bool),
+    /// A whole number.
     Int(i64),
+    /// A number.
     Float(f64),
+    /// A text.
     Text(String),
+    /// Bytes, such as an encoded image.
     Bytes(Vec<u8>),
+    /// Values in their order.
     List(Vec<Value>),
+    /// Values by name, in their order.
     Struct(Vec<(String, Value)>),
 }
 

@@ -6,8 +6,11 @@ use std::collections::HashMap;
 /// Scores of a set of questions, in percent of their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SquadScores {
+    /// The percentage of predictions that are an answer, once both are normalized.
     pub exact: f64,
+    /// The mean F1 of the words of predictions, in percent.
     pub f1: f64,
+    /// The number of questions.
     pub total: usize,
     /// `HasAns_exact`, `HasAns_f1` and their number: questions that have an answer.
     pub has_answer: Share,
@@ -18,8 +21,11 @@ pub struct SquadScores {
 /// Scores of part of the questions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Share {
+    /// The percentage of exact matches.
     pub exact: f64,
+    /// The mean F1, in percent.
     pub f1: f64,
+    /// The number of questions.
     pub total: usize,
 }
 

@@ -14,9 +14,11 @@ use crate::{Answer, DatasetOptions, Error, Result, Source, TaskSpec, Value};
 /// A question as its file has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
+    /// The id by which predictions name the question.
     pub id: String,
+    /// The text that has the answer.
     pub context: String,
-    /// None of them: it cannot be answered.
+    /// The answers; a question without any cannot be answered.
     pub answers: Vec<Answer>,
 }
 

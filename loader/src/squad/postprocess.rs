@@ -35,7 +35,9 @@ impl Default for AnswerOptions {
 pub struct WindowLogits<'set> {
     /// [`crate::TokenizedSet::context_offsets`] of the window.
     pub context_offsets: &'set [[u32; 2]],
+    /// The score of each token as an answer's start.
     pub start_logits: &'set [f32],
+    /// The score of each token as an answer's end.
     pub end_logits: &'set [f32],
 }
 
@@ -47,8 +49,11 @@ pub struct Candidate {
     /// Its first character in the context, and the one behind its last; both 0 for "no
     /// answer".
     pub start: u32,
+    /// The character behind its last in the context.
     pub end: u32,
+    /// The score of its first token.
     pub start_logit: f32,
+    /// The score of its last token.
     pub end_logit: f32,
     /// Among the candidates of the question.
     pub probability: f64,
@@ -57,6 +62,7 @@ pub struct Candidate {
 /// The answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
+    /// The best answer; empty where the question has none.
     pub text: String,
     /// Best first.
     pub n_best: Vec<Candidate>,

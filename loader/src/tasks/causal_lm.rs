@@ -11,6 +11,7 @@ use crate::{Error, IGNORED_LABEL, Labels, Result, TextTokenizer};
 /// The column of a causal language modelling job.
 #[derive(Clone, Debug, Serialize)]
 pub struct CausalLm {
+    /// The column of texts.
     pub text: String,
     /// Tokens of a block.
     pub block_size: u32,

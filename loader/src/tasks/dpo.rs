@@ -18,9 +18,13 @@ use crate::{ChatProblem, Encoded, IGNORED_LABEL, Labels, Result, Value};
 /// prompt is what both completions begin with.
 #[derive(Clone, Debug, Serialize)]
 pub struct Dpo {
+    /// The column of prompts, which files may lack.
     pub prompt: String,
+    /// The column of preferred answers.
     pub chosen: String,
+    /// The column of rejected answers.
     pub rejected: String,
+    /// The template of conversations; without one, all columns have texts.
     pub template: Option<ChatTemplate>,
     /// The text of the token that texts end with. Conversations end as the template has it.
     pub eos_token: Option<String>,

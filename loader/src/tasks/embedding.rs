@@ -30,6 +30,7 @@ pub struct Embedding {
 /// The label of a row of texts.
 #[derive(Clone, Debug, Serialize)]
 pub struct EmbeddingLabel {
+    /// The column and the kind of its labels.
     pub spec: LabelSpec,
     /// Whether files must have the column. Without this, the label of files that lack it is none.
     pub is_required: bool,

@@ -18,7 +18,9 @@ const ROWS_AT_A_TIME: usize = 64;
 /// The columns of an image classification job. Without a label rows can only be predicted on.
 #[derive(Clone, Debug, Serialize)]
 pub struct ImageClassification {
+    /// The column of images, or of their paths.
     pub image: String,
+    /// The column of classes; None for rows to predict.
     pub label: Option<LabelSpec>,
     /// Applied to each batch, so that a prepared set serves all processors.
     #[serde(skip)]

@@ -19,6 +19,7 @@ pub(crate) const CONTINUES_WORD: u8 = 2;
 /// The column of a masked language modelling job.
 #[derive(Clone, Debug, Serialize)]
 pub struct MaskedLm {
+    /// The column of texts.
     pub text: String,
     /// Tokens of a block. None makes each text a row (`line_by_line`) and leaves out blank ones.
     pub block_size: Option<u32>,

@@ -12,7 +12,9 @@ use crate::{Error, IGNORED_LABEL, Labels, Result, TextTokenizer, Value};
 /// The columns of a job that writes texts. Without a target rows can only be predicted on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Seq2SeqLm {
+    /// The sources.
     pub source: TextColumn,
+    /// The targets; None for rows to predict.
     pub target: Option<TextColumn>,
     /// The text before each source.
     pub source_prefix: String,
@@ -20,19 +22,23 @@ pub struct Seq2SeqLm {
     pub max_target_length: u32,
     /// Whether padding of targets has no part in the loss.
     pub ignore_pad_token_for_loss: bool,
+    /// The token that targets are shifted behind.
     pub decoder_start: DecoderStart,
 }
 
 /// A column of texts, or a field of a column of structs such as `translation` of `datasets`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TextColumn {
+    /// The name of the column.
     pub column: String,
+    /// The field of the column's struct, such as a language; None where the column has texts.
     pub field: Option<String>,
 }
 
 /// The token that a decoder reads first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum DecoderStart {
+    /// The token of this id.
     Token(u32),
     /// The last token of the target, which is that of its language (mBART).
     LastToken,

@@ -11,8 +11,11 @@ use crate::{LabelSpec, Labels, Result};
 /// The columns of a sequence classification job. Without a label rows can only be predicted on.
 #[derive(Clone, Debug, Serialize)]
 pub struct SequenceClassification {
+    /// The column of texts.
     pub text: String,
+    /// The column of second texts, if rows are pairs.
     pub text_pair: Option<String>,
+    /// The column of labels; None for rows to predict.
     pub label: Option<LabelSpec>,
 }
 

@@ -23,10 +23,15 @@ use crate::{
 /// prompts with completions, files with one of messages have conversations, and others have texts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sft {
+    /// The column of conversations.
     pub messages: String,
+    /// The column of prompts, beside that of completions.
     pub prompt: String,
+    /// The column of completions.
     pub completion: String,
+    /// The column of texts to continue.
     pub text: String,
+    /// The template of conversations; without one, rows have texts.
     pub template: Option<ChatTemplate>,
     /// The text of the token that texts end with. Conversations end as the template has it.
     pub eos_token: Option<String>,
@@ -37,6 +42,7 @@ pub struct Sft {
     /// Whether the loss counts completions alone, and not their prompts; None counts them alone where
     /// files have a column of prompts and one of completions.
     pub completion_only_loss: Option<bool>,
+    /// The way rows are put together into longer ones; None keeps each by itself.
     pub packing: Option<PackingStrategy>,
     /// The layout of rows in columns other than these.
     pub layouts: Option<Layouts>,

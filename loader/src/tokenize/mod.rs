@@ -93,7 +93,9 @@ pub trait TextTokenizer: Send + Sync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PaddingSide {
+    /// Before the first token.
     Left,
+    /// Behind the last token.
     #[default]
     Right,
 }
@@ -102,7 +104,9 @@ pub enum PaddingSide {
 /// and what the task adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelInputs {
+    /// The segment of each token.
     pub token_type_ids: bool,
+    /// A 1 for each token that is no padding.
     pub attention_mask: bool,
     /// Positions that begin anew with each text of a row.
     pub position_ids: bool,
@@ -122,6 +126,7 @@ impl ModelInputs {
 /// One row's tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encoded {
+    /// The tokens.
     pub input_ids: Vec<u32>,
     /// As long as `input_ids`.
     pub token_type_ids: Vec<u8>,
@@ -132,6 +137,7 @@ pub struct Encoded {
 /// One row's tokens and their origins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpannedEncoding {
+    /// The tokens of a text.
     pub encoded: Encoded,
     /// As long as `input_ids`.
     pub spans: Vec<TokenSpan>,
@@ -146,6 +152,7 @@ pub struct TokenSpan {
     pub word: Option<u32>,
     /// Its first character in the text (or word), and the one behind its last.
     pub start: u32,
+    /// The character behind its last in the text (or word).
     pub end: u32,
 }
 

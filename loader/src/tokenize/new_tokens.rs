@@ -19,6 +19,7 @@ const DECODER: &str = "added_tokens_decoder";
 /// The tokens to add.
 #[derive(Clone, Debug, Default)]
 pub struct NewTokens {
+    /// Tokens that are ordinary words of the vocabulary.
     pub plain: Vec<String>,
     /// Special tokens that have a role, with its name, such as `pad_token`.
     pub roles: Vec<(String, String)>,

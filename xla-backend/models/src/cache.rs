@@ -23,8 +23,11 @@ pub enum CacheKind {
 /// The keys and values of one attention layer.
 #[derive(Clone, Debug)]
 pub struct CacheEntry {
+    /// The attention that reads it.
     pub kind: CacheKind,
+    /// The keys, [B, heads, slots, D].
     pub key: Tensor,
+    /// The values, of the keys' shape.
     pub value: Tensor,
 }
 

@@ -34,6 +34,7 @@ impl Chunks {
         Chunks { layers: layers.collect(), is_excerpt: true }
     }
 
+    /// Returns the number of chunks.
     pub fn count(&self) -> usize {
         self.layers.len()
     }
@@ -43,10 +44,12 @@ impl Chunks {
         self.layers[chunk].clone()
     }
 
+    /// Returns whether a chunk begins with the embeddings.
     pub fn is_first(&self, chunk: usize) -> bool {
         chunk == 0
     }
 
+    /// Returns whether a chunk ends with the head.
     pub fn is_last(&self, chunk: usize) -> bool {
         chunk + 1 == self.count()
     }

@@ -8,8 +8,10 @@ use crate::error::Result;
 /// PyTorch adds it to the norm before dividing by it.
 const EPSILON: f64 = 1e-6;
 
+/// Gradients whose global norm has a bound.
 #[derive(Clone, Debug)]
 pub struct Clipped {
+    /// The gradients, in the order in which they were given.
     pub gradients: Vec<Tensor>,
     /// The global norm before clipping, f32.
     pub norm: Tensor,

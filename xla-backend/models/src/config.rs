@@ -13,6 +13,7 @@ const FILE_NAME: &str = "config.json";
 /// The default of transformers for a config without labels.
 const DEFAULT_NUM_LABELS: usize = 2;
 
+/// The keys of a model's `config.json`, with the file that messages name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelConfig {
     path: PathBuf,
@@ -30,6 +31,7 @@ pub struct ModelConfig {
 /// (pixel `rescale_factor` - mean) / deviation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PixelNormalization {
+    /// The factor of a pixel's byte.
     pub rescale_factor: f64,
     /// One for each channel, or one for all.
     pub image_mean: Vec<f64>,
@@ -103,6 +105,7 @@ impl ModelConfig {
         &self.overridden
     }
 
+    /// Sets a key, or replaces its value.
     pub fn set(&mut self, key: &str, value: impl Into<Value>) {
         self.keys.insert(key.to_owned(), value.into());
     }
@@ -167,6 +170,7 @@ impl ModelConfig {
         keys
     }
 
+    /// Removes a key, if it is there.
     pub fn remove(&mut self, key: &str) {
         self.keys.remove(key);
     }
@@ -237,18 +241,22 @@ impl ModelConfig {
         Ok(rate.unwrap_or(default))
     }
 
+    /// Returns a flag; `default` where the key is absent or null.
     pub fn bool_or(&self, key: &str, default: bool) -> Result<bool> {
         Ok(self.typed(key, "true or false", Value::as_bool)?.unwrap_or(default))
     }
 
+    /// Returns a text. Fails where the key is absent.
     pub fn string(&self, key: &str) -> Result<&str> {
         self.need(key, "a string", self.optional_string(key)?)
     }
 
+    /// Returns a text; `default` where the key is absent or null.
     pub fn string_or<'a>(&'a self, key: &str, default: &'a str) -> Result<&'a str> {
         Ok(self.optional_string(key)?.unwrap_or(default))
     }
 
+    /// Returns a text; `None` where the key is absent or null.
     pub fn optional_string(&self, key: &str) -> Result<Option<&str>> {
         self.typed(key, "a string", Value::as_str)
     }
@@ -284,10 +292,12 @@ impl ModelConfig {
         self.keys.get(key).is_some_and(Value::is_null)
     }
 
+    /// Returns the keys of an object; `None` where the key is absent or null.
     pub fn object(&self, key: &str) -> Result<Option<&Map<String, Value>>> {
         self.typed(key, "an object", Value::as_object)
     }
 
+    /// Returns a list of texts; `None` where the key is absent or null.
     pub fn strings(&self, key: &str) -> Result<Option<Vec<&str>>> {
         self.typed(key, "a list of strings", |value| {
             value.as_array()?.iter().map(Value::as_str).collect()

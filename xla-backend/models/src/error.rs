@@ -6,9 +6,12 @@ use std::path::PathBuf;
 
 use traind_xla::Shape;
 
+/// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// A failure to read, build, run or save a model.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what its variant and its fields are")]
 pub enum Error {
     #[error("{action} {}", path.display())]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },

@@ -26,10 +26,12 @@ pub struct Excerpts {
     pub longer: Vec<LongerExcerpt>,
 }
 
+/// An excerpt that has layers besides those of the shortest one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongerExcerpt {
+    /// The layers of each chunk.
     pub chunks: Chunks,
-    /// By chunk, the number of such layers that the shortest excerpt lacks.
+    /// The number of such layers that the shortest excerpt lacks, by chunk.
     pub missing: Vec<usize>,
 }
 
@@ -128,7 +130,7 @@ pub fn runs_of_layers(model: &dyn Model) -> Vec<Range<usize>> {
     runs
 }
 
-/// By layer, the parameters that no other layer reads.
+/// The parameters that no other layer reads, by layer.
 fn own_parameters(model: &dyn Model) -> Vec<Vec<&ParameterSpec>> {
     let mut own = vec![Vec::new(); model.num_layers()];
     for spec in model.parameters() {

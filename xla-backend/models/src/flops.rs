@@ -10,7 +10,9 @@ pub fn dot(inputs: f64, outputs: f64) -> f64 {
 /// feed-forward network.
 #[derive(Clone, Copy, Debug)]
 pub struct EncoderLayer {
+    /// The width of hidden states.
     pub hidden_size: usize,
+    /// The width inside the feed-forward network.
     pub intermediate_size: usize,
 }
 
@@ -29,7 +31,9 @@ impl EncoderLayer {
 /// than queries, scores, weighted values and a gated feed-forward network.
 #[derive(Clone, Copy, Debug)]
 pub struct DecoderLayer {
+    /// The width of hidden states.
     pub hidden_size: usize,
+    /// The width inside the feed-forward network.
     pub intermediate_size: usize,
     /// The joined width of all heads of queries.
     pub queries_size: usize,

@@ -8,18 +8,25 @@ use traind_xla::{DType, Shape};
 /// Initial values of a parameter that no checkpoint holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Init {
+    /// Zeros.
     Zeros,
+    /// Ones.
     Ones,
     /// Uniform from -bound to bound.
     Uniform {
+        /// The largest number.
         bound: f64,
     },
+    /// Normal around 0.
     Normal {
+        /// The standard deviation.
         std: f64,
     },
     /// Normal, except for a row of zeros: an embedding's padding token.
     NormalWithZeroRow {
+        /// The standard deviation.
         std: f64,
+        /// The row of zeros.
         row: usize,
     },
     /// A table of sin(p / 10000^(2i/W)) at row p and column 2i of W, and the cosine at 2i + 1
@@ -38,6 +45,7 @@ pub enum Role {
     Embedding,
     /// The scale or the shift of a normalization.
     Norm,
+    /// The shift behind a product.
     Bias,
 }
 
@@ -48,14 +56,30 @@ pub enum Partition {
     Replicated,
     /// Equal runs of the features of each of `projections`, which stand one behind the other, such as
     /// the inner width of a feed-forward network.
-    Features { projections: usize },
+    Features {
+        /// The number of projections.
+        projections: usize,
+    },
     /// Whole attention heads of each of `projections`, which stand one behind the other.
-    Heads { num_heads: usize, projections: usize },
+    Heads {
+        /// The heads of each projection.
+        num_heads: usize,
+        /// The number of projections.
+        projections: usize,
+    },
     /// Whole heads of keys or of values, each of which serves several queries. Where there are fewer
     /// heads than cores, several cores hold the same one.
-    SharedHeads { num_heads: usize },
+    SharedHeads {
+        /// The number of heads.
+        num_heads: usize,
+    },
     /// Whole heads of queries, then those of keys, then those of values.
-    JoinedHeads { queries: usize, keys: usize },
+    JoinedHeads {
+        /// The heads of queries.
+        queries: usize,
+        /// The heads of keys, and those of values.
+        keys: usize,
+    },
     /// Runs of token ids.
     Vocabulary,
 }
@@ -75,6 +99,7 @@ pub enum PartialGradient {
 /// A part of a model that can be recorded by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// Before the first layer.
     Embeddings,
     /// One of the repeated layers, by its number.
     Layer(usize),
@@ -85,7 +110,9 @@ pub enum Stage {
 /// One dimension of a parameter; a plain number is a replicated one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dimension {
+    /// The elements of the whole dimension.
     pub size: usize,
+    /// The runs of elements that cores can divide between them.
     pub partition: Partition,
 }
 
@@ -134,18 +161,22 @@ impl From<usize> for Dimension {
     }
 }
 
+/// A parameter of a model: its name, its shape and all that its training depends on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParameterSpec {
     /// The name in Hugging Face's checkpoint.
     pub name: String,
     /// Float32, unless it is frozen and stored in another type.
     pub shape: Shape,
+    /// The distribution that it is drawn from, where a checkpoint lacks it.
     pub init: Init,
+    /// The use that layers make of it.
     pub role: Role,
     /// False for a frozen parameter, which has neither gradient nor optimizer state.
     pub trainable: bool,
     /// The division that each dimension allows.
     pub partitions: Vec<Partition>,
+    /// The case in which cores that share layers have different gradients of it.
     pub partial_gradient: PartialGradient,
     /// The stages that read it: more than one where it is tied.
     pub stages: Vec<Stage>,

@@ -25,6 +25,7 @@ pub enum PoolingMode {
     Cls,
     /// The largest of each number.
     Max,
+    /// The mean of each number.
     Mean,
     /// The sum, divided by the square root of the number of tokens.
     MeanSqrtLenTokens,
@@ -45,6 +46,7 @@ impl PoolingMode {
         PoolingMode::LastToken,
     ];
 
+    /// Returns the name in sentence-transformers' config.
     pub fn name(self) -> &'static str {
         match self {
             PoolingMode::Cls => "cls",

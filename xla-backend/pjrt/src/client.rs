@@ -44,6 +44,7 @@ impl ClientInner {
 }
 
 impl Client {
+    /// Creates a client of the plugin, which takes the devices that `options` leave it.
     pub fn new(plugin: Plugin, options: &CreateOptions) -> Result<Self> {
         Client::create(plugin, options, None)
     }
@@ -85,6 +86,7 @@ impl Client {
         })))
     }
 
+    /// Returns the plugin that the client belongs to.
     pub fn plugin(&self) -> Plugin {
         self.0.plugin()
     }

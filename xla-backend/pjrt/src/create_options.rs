@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 pub struct CreateOptions(BTreeMap<String, Value>);
 
 impl CreateOptions {
+    /// Returns no options, with which the plugin uses its defaults.
     pub fn new() -> Self {
         Self::default()
     }

@@ -32,6 +32,7 @@ impl Device {
         &self.client.devices[self.index]
     }
 
+    /// Returns the client of the device.
     pub fn client(&self) -> Client {
         Client(Arc::clone(&self.client))
     }
@@ -61,10 +62,12 @@ impl Device {
         &self.record().kind
     }
 
+    /// Returns the plugin's description of the device, for messages.
     pub fn debug_string(&self) -> &str {
         &self.record().debug_string
     }
 
+    /// Returns the plugin's attributes, such as the coordinates of a core.
     pub fn attributes(&self) -> &Attributes {
         &self.record().attributes
     }
@@ -92,16 +95,27 @@ impl fmt::Debug for Device {
 /// are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceMemoryStats {
+    /// Bytes of the buffers and programs that exist now.
     pub bytes_in_use: i64,
+    /// The most bytes that were in use at one time.
     pub peak_bytes_in_use: Option<i64>,
+    /// The number of allocations.
     pub num_allocs: Option<i64>,
+    /// Bytes of the largest allocation.
     pub largest_alloc_size: Option<i64>,
+    /// The most bytes that the allocator uses.
     pub bytes_limit: Option<i64>,
+    /// Bytes that the allocator has set aside.
     pub bytes_reserved: Option<i64>,
+    /// The most bytes that were set aside at one time.
     pub peak_bytes_reserved: Option<i64>,
+    /// The most bytes that the allocator may set aside.
     pub bytes_reservable_limit: Option<i64>,
+    /// Bytes of the largest free block.
     pub largest_free_block_bytes: Option<i64>,
+    /// Bytes of the allocator's pool.
     pub pool_bytes: Option<i64>,
+    /// The most bytes of the pool at one time.
     pub peak_pool_bytes: Option<i64>,
 }
 

@@ -8,9 +8,16 @@ macro_rules! dtypes {
         /// The element types of whole bytes. Names are StableHLO's.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
-        pub enum DType { $($(#[$meta])* $name,)* }
+        pub enum DType {
+            $(
+                #[doc = concat!("StableHLO's `", $text, "`.")]
+                $(#[$meta])*
+                $name,
+            )*
+        }
 
         impl DType {
+            /// All types that this version knows.
             pub const ALL: &'static [DType] = &[$(DType::$name,)*];
 
             /// Bytes of one element, on the host.
@@ -43,6 +50,7 @@ macro_rules! dtypes {
 }
 
 dtypes! {
+    ///
     /// One byte, 0 or 1.
     Pred = 1 PRED 1 "i1";
     S8 = 2 S8 1 "i8";
@@ -78,7 +86,9 @@ impl fmt::Display for DType {
 /// Element type and dimensions of an array, major to minor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Shape {
+    /// The type of the elements.
     pub dtype: DType,
+    /// The dimensions, the outermost first; none for a scalar.
     pub dims: Vec<usize>,
 }
 
@@ -109,6 +119,7 @@ impl fmt::Display for Shape {
 /// A Rust type whose slices are host data of one [`DType`]. `Pred` has none: its
 /// bytes go through the functions that take bytes.
 pub trait Element: bytemuck::Pod {
+    /// The element type on a device.
     const DTYPE: DType;
 }
 

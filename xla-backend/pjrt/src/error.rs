@@ -5,88 +5,220 @@ use crate::dtype::{DType, Shape};
 use std::fmt;
 use std::path::PathBuf;
 
+/// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// A failure of a plugin, or of a call that a plugin was not given.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// The plugin itself reported an error.
     #[error("{call}: {code}: {message}")]
-    Plugin { call: &'static str, code: ErrorCode, message: String },
+    Plugin {
+        /// The API's function.
+        call: &'static str,
+        /// The plugin's code.
+        code: ErrorCode,
+        /// The plugin's message.
+        message: String,
+    },
 
     /// The plugin's function table has no such entry.
     #[error("{call}: the plugin does not implement it")]
-    Unimplemented { call: &'static str },
+    Unimplemented {
+        /// The API's function.
+        call: &'static str,
+    },
 
     /// The plugin broke the API's contract, by a null pointer for example.
     #[error("{call}: the plugin broke the PJRT contract: {what}")]
-    Contract { call: &'static str, what: &'static str },
+    Contract {
+        /// The API's function.
+        call: &'static str,
+        /// The part of the contract.
+        what: &'static str,
+    },
 
+    /// The path of a plugin has no file.
     #[error("PJRT plugin {} does not exist", path.display())]
-    PluginNotFound { path: PathBuf },
+    PluginNotFound {
+        /// The file.
+        path: PathBuf,
+    },
 
+    /// The dynamic linker refuses a file.
     #[error("{} cannot be loaded as a library: {reason}", path.display())]
-    NotALibrary { path: PathBuf, reason: String },
+    NotALibrary {
+        /// The file.
+        path: PathBuf,
+        /// The linker's message.
+        reason: String,
+    },
 
+    /// A library has no table of PJRT functions.
     #[error("{} is not a PJRT plugin: {reason}", path.display())]
-    NotAPlugin { path: PathBuf, reason: &'static str },
+    NotAPlugin {
+        /// The library.
+        path: PathBuf,
+        /// The symbol or the field that is missing.
+        reason: &'static str,
+    },
 
+    /// A plugin has another major version of the API.
     #[error("{} has PJRT API {found}, and this program needs major version {}", path.display(), expected.major)]
-    VersionMismatch { path: PathBuf, found: ApiVersion, expected: ApiVersion },
+    VersionMismatch {
+        /// The library.
+        path: PathBuf,
+        /// The plugin's version.
+        found: ApiVersion,
+        /// The version of this crate.
+        expected: ApiVersion,
+    },
 
+    /// A compile option has no value that the plugin can read.
     #[error("compile option {field}: {reason}")]
-    CompileOption { field: &'static str, reason: String },
+    CompileOption {
+        /// The option.
+        field: &'static str,
+        /// The problem.
+        reason: String,
+    },
 
+    /// A program was given arguments for another number of devices.
     #[error(
         "execute: the program runs on {expected} devices, and {found} argument lists were given"
     )]
-    DeviceCount { expected: usize, found: usize },
+    DeviceCount {
+        /// The devices that it was compiled for.
+        expected: usize,
+        /// The lists of arguments.
+        found: usize,
+    },
 
+    /// Devices of one execution were given different numbers of arguments.
     #[error("execute: device 0 got {expected} arguments, and device {device} got {found}")]
-    ArgumentCount { device: usize, expected: usize, found: usize },
+    ArgumentCount {
+        /// The device, by its place among those of the execution.
+        device: usize,
+        /// The arguments of the first device.
+        expected: usize,
+        /// The arguments of this device.
+        found: usize,
+    },
 
     /// The argument was deleted or donated to an earlier execution.
     #[error("execute: argument {argument} of device {device} was deleted or donated before")]
-    ArgumentDeleted { device: usize, argument: usize },
+    ArgumentDeleted {
+        /// The device, by its place among those of the execution.
+        device: usize,
+        /// The argument, counted from 0.
+        argument: usize,
+    },
 
     /// The buffer was deleted or donated to an execution.
     #[error("{call}: the buffer was deleted or donated before")]
-    BufferDeleted { call: &'static str },
+    BufferDeleted {
+        /// The API's function.
+        call: &'static str,
+    },
 
+    /// A handle of one client was given to another.
     #[error("{call}: the {what} belongs to another client")]
-    ForeignHandle { call: &'static str, what: &'static str },
+    ForeignHandle {
+        /// The API's function.
+        call: &'static str,
+        /// The kind of handle.
+        what: &'static str,
+    },
 
     /// The devices of one execution must agree, or some would wait for the others.
+    /// Devices of one execution were given arguments of different shapes.
     #[error(
         "execute: argument {argument} is {expected} on device 0, and {found} on device {device}"
     )]
-    ArgumentShape { device: usize, argument: usize, expected: Shape, found: Shape },
+    ArgumentShape {
+        /// The device, by its place among those of the execution.
+        device: usize,
+        /// The argument, counted from 0.
+        argument: usize,
+        /// The shape on the first device.
+        expected: Shape,
+        /// The shape on this device.
+        found: Shape,
+    },
 
+    /// An argument is on another device than the one that runs the program.
     #[error("execute: argument {argument} of device {device} is on another device, {found}")]
-    ArgumentDevice { device: usize, argument: usize, found: String },
+    ArgumentDevice {
+        /// The device, by its place among those of the execution.
+        device: usize,
+        /// The argument, counted from 0.
+        argument: usize,
+        /// The device of the argument.
+        found: String,
+    },
 
     /// See [`Executable::execute`](crate::Executable::execute).
     #[error(
         "execute: the client starts no more programs of several devices, since one failed to start: {cause}"
     )]
-    LaunchFailedBefore { cause: String },
+    LaunchFailedBefore {
+        /// The error of the launch that failed.
+        cause: String,
+    },
 
+    /// Host data do not fill a shape.
     #[error("{shape} needs {expected} bytes, and the host data has {found}")]
-    HostSize { shape: Shape, expected: usize, found: usize },
+    HostSize {
+        /// The shape of the buffer.
+        shape: Shape,
+        /// The bytes of that shape.
+        expected: usize,
+        /// The bytes that were given.
+        found: usize,
+    },
 
+    /// The bytes of a shape overflow an address.
     #[error("{shape} is larger than memory can be")]
-    ShapeTooLarge { shape: Shape },
+    ShapeTooLarge {
+        /// The shape.
+        shape: Shape,
+    },
 
+    /// A buffer was read as another element type than it holds.
     #[error("the buffer holds {found}, not {expected}")]
-    DTypeMismatch { expected: DType, found: DType },
+    DTypeMismatch {
+        /// The type that was asked for.
+        expected: DType,
+        /// The type of the buffer.
+        found: DType,
+    },
 
+    /// A plugin reports an element type that this crate does not know.
     #[error("{call}: element type {raw} is not supported")]
-    UnknownDType { call: &'static str, raw: i32 },
+    UnknownDType {
+        /// The API's function.
+        call: &'static str,
+        /// The API's number of the type.
+        raw: i32,
+    },
 
+    /// A device has no memory of a kind.
     #[error("the device has no memory of kind {kind:?}, only {available:?}")]
-    NoSuchMemory { kind: String, available: Vec<String> },
+    NoSuchMemory {
+        /// The kind.
+        kind: String,
+        /// The kinds that the device has.
+        available: Vec<String>,
+    },
 
+    /// An optimized program cannot be read.
     #[error("optimized program in format {format:?} cannot be decoded: {reason}")]
-    ProgramFormat { format: String, reason: String },
+    ProgramFormat {
+        /// The format that the plugin names.
+        format: String,
+        /// The problem.
+        reason: String,
+    },
 }
 
 impl Error {
@@ -148,7 +280,10 @@ macro_rules! error_codes {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorCode {
-            $($name,)*
+            $(
+                #[doc = concat!("`", $text, "` of `absl::StatusCode`.")]
+                $name,
+            )*
             /// A code that this version does not know.
             Other(i32),
         }

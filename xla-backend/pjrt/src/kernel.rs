@@ -26,6 +26,7 @@ pub use deferred::{DeferredCall, DeferredKernel, UpdatedArrays};
 /// The code of a custom call. Programs name it by [`Kernel::NAME`]; it may run on
 /// several threads at once.
 pub trait Kernel: 'static {
+    /// The name under which programs call the kernel.
     const NAME: &'static str;
 
     /// Computes the results from the operands. A panic becomes an error of the execution.
@@ -67,10 +68,12 @@ impl Array<'_> {
 }
 
 impl<'a> KernelCall<'a> {
+    /// Returns the number of operands.
     pub fn operand_count(&self) -> usize {
         count(&self.frame.operands)
     }
 
+    /// Returns the number of results.
     pub fn result_count(&self) -> usize {
         count(&self.frame.results)
     }
@@ -89,6 +92,7 @@ impl<'a> KernelCall<'a> {
         Ok(unsafe { slice(&operand) })
     }
 
+    /// Returns the dimensions of an operand, which counts from 0.
     pub fn operand_dims(&self, index: usize) -> Result<Vec<usize>, KernelError> {
         Ok(dims(&self.any_array(&self.frame.operands, index)?))
     }
@@ -107,6 +111,7 @@ impl<'a> KernelCall<'a> {
         Ok(unsafe { slice_mut(&result) })
     }
 
+    /// Returns the dimensions of a result, which counts from 0.
     pub fn result_dims(&self, index: usize) -> Result<Vec<usize>, KernelError> {
         Ok(dims(&self.any_array(&self.frame.results, index)?))
     }

@@ -22,6 +22,7 @@ pub trait KeyValueStore: Send + Sync + 'static {
     /// The value of the key, if it has one.
     fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
+    /// Stores a value under a key, for all processes of the job.
     fn put(&self, key: &str, value: Vec<u8>) -> Result<(), StoreError>;
 }
 
@@ -29,7 +30,9 @@ pub trait KeyValueStore: Send + Sync + 'static {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct StoreError {
+    /// The code that the plugin gets.
     pub code: ErrorCode,
+    /// The message that the plugin gets.
     pub message: String,
 }
 

@@ -1,7 +1,7 @@
 //! A safe binding of the PJRT C API: the one way in which traind reaches devices,
 //! and the crate with nearly all `unsafe` code.
 //!
-//! ```no_run
+//! ```
 //! use traind_pjrt::{Client, CreateOptions, CompileOptions, ExecuteOptions, Plugin};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,6 +22,8 @@
 //! ```
 //!
 //! All types are `Send` and `Sync`, free what they own, and keep their client.
+
+#![warn(missing_docs)]
 
 mod api_version;
 mod buffer;

@@ -45,10 +45,12 @@ impl Memory {
         &self.device.record().memories[self.index]
     }
 
+    /// Returns the device that the memory belongs to.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
+    /// Returns the plugin's number of the memory.
     pub fn id(&self) -> i32 {
         self.record().id
     }
@@ -58,6 +60,7 @@ impl Memory {
         &self.record().kind
     }
 
+    /// Returns the plugin's description of the memory, for messages.
     pub fn debug_string(&self) -> &str {
         &self.record().debug_string
     }
@@ -79,7 +82,9 @@ impl fmt::Debug for Memory {
 /// The destination of a buffer: the default memory of a device, or one of its memories.
 #[derive(Debug, Clone, Copy)]
 pub enum BufferPlacement<'a> {
+    /// The default memory of a device.
     Device(&'a Device),
+    /// A certain memory.
     Memory(&'a Memory),
 }
 

@@ -101,6 +101,7 @@ impl Plugin {
         }
     }
 
+    /// Returns the library that the plugin was loaded from.
     pub fn path(&self) -> &Path {
         &self.0.path
     }

@@ -9,10 +9,15 @@ use std::ffi::c_char;
 /// where an integer is due is an error.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
+    /// A text.
     String(String),
+    /// A whole number.
     Int64(i64),
+    /// Whole numbers, such as coordinates.
     Int64List(Vec<i64>),
+    /// A number.
     Float(f32),
+    /// A switch.
     Bool(bool),
 }
 
@@ -36,6 +41,7 @@ value_from! {
     bool => Bool;
 }
 
+/// Values by name, as a plugin reports them.
 pub type Attributes = BTreeMap<String, Value>;
 
 /// `name` and `value` must outlive the use of the result, which points into them.

@@ -15,6 +15,7 @@ pub struct Collective {
     pub operand_bytes: u64,
     /// Bytes that each core gets.
     pub result_bytes: u64,
+    /// The cores that exchange values.
     pub participants: Participants,
 }
 

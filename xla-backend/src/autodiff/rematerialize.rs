@@ -28,7 +28,7 @@ type Copies = HashMap<NodeId, Tensor>;
 #[derive(Default)]
 pub(super) struct Rematerialized {
     scopes: HashMap<ScopeId, Copies>,
-    /// By layer.
+    /// The starts of layers.
     starts: HashMap<ScopeId, Start>,
     /// The values that the last layer waited for.
     latest: Vec<Tensor>,

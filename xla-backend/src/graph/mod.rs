@@ -23,6 +23,7 @@ pub use crate::shape::{Dims, Shape};
 pub struct NodeId(pub u32);
 
 impl NodeId {
+    /// Returns the place of the node in its graph.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -37,9 +38,13 @@ impl fmt::Display for NodeId {
 /// One operation applied to earlier nodes. `O` is the interface of operations above [`Op`] that the graph's user needs.
 #[derive(Debug)]
 pub struct Node<O: ?Sized> {
+    /// The operation.
     pub op: Arc<O>,
+    /// The nodes whose results are its operands.
     pub inputs: Vec<NodeId>,
+    /// The shape of its result.
     pub shape: Shape,
+    /// The scope in which it was recorded.
     pub scope: ScopeId,
 }
 
@@ -57,14 +62,18 @@ pub struct ScopeId(pub u32);
 /// A named region of the trace, such as one encoder layer.
 #[derive(Clone, Debug)]
 pub struct Scope {
+    /// The name in its parent, such as `layer.0`.
     pub name: String,
+    /// The scope around it; the outermost scope is its own parent.
     pub parent: ScopeId,
+    /// The values that the backward pass computes again.
     pub recompute: Recompute,
 }
 
 /// The values of a scope that the backward pass computes again instead of keeping them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Recompute {
+    /// No values: the forward pass keeps them.
     #[default]
     Nothing,
     /// The nodes that it reads inside the scope (activation checkpointing).
@@ -76,7 +85,9 @@ pub enum Recompute {
 /// A program parameter: a variable's current value or an input of the step.
 #[derive(Clone, Debug)]
 pub struct ParameterInfo {
+    /// The name of the variable or input.
     pub name: String,
+    /// The node that stands for its value.
     pub node: NodeId,
 }
 
@@ -140,6 +151,7 @@ impl<O: Op + ?Sized> Graph<O> {
 }
 
 impl<O: ?Sized> Graph<O> {
+    /// Returns a node.
     pub fn node(&self, id: NodeId) -> &Node<O> {
         &self.nodes[id.index()]
     }
@@ -149,10 +161,12 @@ impl<O: ?Sized> Graph<O> {
         self.nodes.iter().enumerate().map(|(i, node)| (NodeId(i as u32), node))
     }
 
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
+    /// Returns whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -162,6 +176,7 @@ impl<O: ?Sized> Graph<O> {
         &self.parameters
     }
 
+    /// Returns a scope.
     pub fn scope(&self, id: ScopeId) -> &Scope {
         &self.scopes[id.0 as usize]
     }

@@ -3,9 +3,12 @@
 use super::{Op, Problem, ResultStorage};
 use crate::shape::Shape;
 
+/// The operation of a program's parameter, which computes nothing.
 #[derive(Debug)]
 pub struct Parameter {
+    /// The place among the program's parameters.
     pub index: usize,
+    /// The shape of its value.
     pub shape: Shape,
 }
 

@@ -16,20 +16,30 @@ pub struct AdamWScalars<'a> {
     pub factor: &'a Tensor,
     /// The factor that decaying parameters are multiplied with first.
     pub decay_factor: &'a Tensor,
+    /// 1 - beta1.
     pub one_minus_beta1: &'a Tensor,
+    /// The share of the second moment that stays.
     pub beta2: &'a Tensor,
+    /// 1 - beta2.
     pub one_minus_beta2: &'a Tensor,
+    /// The learning rate over the bias correction of the first moment.
     pub step_size: &'a Tensor,
+    /// The square root of the bias correction of the second moment.
     pub bias_correction2_sqrt: &'a Tensor,
+    /// The number that keeps divisors from zero.
     pub epsilon: &'a Tensor,
 }
 
 /// A parameter, or a shard of one, before its update.
 #[derive(Clone, Copy, Debug)]
 pub struct AdamWUpdate<'a> {
+    /// The first moment, f32 of the parameter's shape.
     pub exp_avg: &'a Tensor,
+    /// The second moment, f32 of the parameter's shape.
     pub exp_avg_sq: &'a Tensor,
+    /// The gradient, f32 of the parameter's shape.
     pub gradient: &'a Tensor,
+    /// The numbers that all parameters of a group share, f32 scalars.
     pub scalars: AdamWScalars<'a>,
     /// Whether the parameter decays.
     pub decays: bool,

@@ -10,12 +10,12 @@ use crate::tensor::{Tensor, Trace};
 #[derive(Debug)]
 struct StopGradient;
 
-/// Its result is its first operand, which counts as unknown until all the
+/// An operation whose result is its first operand, which counts as unknown until all the
 /// others are there. One operand makes it a plain barrier.
 #[derive(Debug)]
 struct OptimizationBarrier;
 
-/// Its result is its first operand, read no sooner than the second is known.
+/// An operation whose result is its first operand, read no sooner than the second is known.
 #[derive(Debug)]
 struct Withhold;
 

@@ -44,14 +44,19 @@ macro_rules! methods {
 }
 
 methods! {
+    /// Adds elements.
     add, add_scalar => Add;
+    /// Subtracts the elements of `other`.
     sub, sub_scalar => Sub;
+    /// Multiplies elements.
     mul, mul_scalar => Mul;
+    /// Divides by the elements of `other`; the quotient of integers is truncated.
     div, div_scalar => Div;
     /// The larger of each pair. XLA's CPU backend may drop a NaN.
     maximum, maximum_scalar => Maximum;
     /// The smaller of each pair. XLA's CPU backend may drop a NaN.
     minimum, minimum_scalar => Minimum;
+    /// Raises elements to the powers of `other`.
     pow, pow_scalar => Pow;
     /// The remainder of a truncating division, with the sign of the dividend.
     remainder, remainder_scalar => Remainder;

@@ -18,9 +18,10 @@ enum Compare {
 }
 
 macro_rules! methods {
-    ($($method:ident, $scalar:ident => $kind:ident;)*) => {
+    ($($(#[$doc:meta])* $method:ident, $scalar:ident => $kind:ident;)*) => {
         impl Tensor {
             $(
+                $(#[$doc])*
                 pub fn $method(&self, other: &Tensor) -> Result<Tensor> {
                     let (a, b) = broadcast_together(Compare::$kind.name(), self, other)?;
                     a.apply(Compare::$kind, &[&b])
@@ -36,11 +37,17 @@ macro_rules! methods {
 }
 
 methods! {
+    /// A pred: true where elements are equal.
     eq, eq_scalar => Eq;
+    /// A pred: true where elements differ, and for NaN.
     ne, ne_scalar => Ne;
+    /// A pred: true where elements are less than those of `other`.
     lt, lt_scalar => Lt;
+    /// A pred: true where elements are at most those of `other`.
     le, le_scalar => Le;
+    /// A pred: true where elements are greater than those of `other`.
     gt, gt_scalar => Gt;
+    /// A pred: true where elements are at least those of `other`.
     ge, ge_scalar => Ge;
 }
 

@@ -13,9 +13,11 @@ use crate::tensor::Tensor;
 pub struct DotDims {
     /// Axes of the left operand kept pairwise with `rhs_batch`.
     pub lhs_batch: Vec<usize>,
+    /// Axes of the right operand kept pairwise with `lhs_batch`.
     pub rhs_batch: Vec<usize>,
     /// Axes of the left operand summed pairwise with `rhs_contracting`.
     pub lhs_contracting: Vec<usize>,
+    /// Axes of the right operand summed pairwise with `lhs_contracting`.
     pub rhs_contracting: Vec<usize>,
 }
 

@@ -13,8 +13,11 @@ use crate::tensor::Tensor;
 /// The activation of the gate: SwiGLU, and GeGLU with the error function or with tanh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
+    /// x · logistic(x).
     Silu,
+    /// GELU by the error function.
     Gelu,
+    /// GELU by its approximation with tanh.
     GeluTanh,
 }
 

@@ -39,24 +39,33 @@ macro_rules! methods {
 }
 
 methods! {
+    /// -x.
     neg => Neg;
+    /// The absolute value.
     abs => Abs;
+    /// e to the power of x.
     exp => Exp;
     /// The natural logarithm.
     log => Log;
     /// log(1 + x), accurate near 0.
     log1p => Log1p;
+    /// The square root.
     sqrt => Sqrt;
     /// 1 / sqrt(x).
     rsqrt => Rsqrt;
+    /// The hyperbolic tangent.
     tanh => Tanh;
     /// 1 / (1 + exp(-x)).
     logistic => Logistic;
+    /// The error function.
     erf => Erf;
     /// -1, 0 or 1.
     sign => Sign;
+    /// The largest whole number of at most x.
     floor => Floor;
+    /// The cosine of x in radians.
     cos => Cos;
+    /// The sine of x in radians.
     sin => Sin;
     /// Negation of a pred, or of every bit of an integer.
     not => Not;

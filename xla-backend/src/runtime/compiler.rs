@@ -17,15 +17,20 @@ use crate::stablehlo::Program;
 /// The source of an executable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExecutableSource {
+    /// Another step of this process compiled it.
     Memory,
+    /// The cache on the disk has it.
     Disk,
+    /// It was compiled now.
     Compiled,
 }
 
 /// The source of an executable and the seconds that it took.
 #[derive(Clone, Copy, Debug)]
 pub struct CompileReport {
+    /// The place where the executable was found.
     pub source: ExecutableSource,
+    /// The time that this took, in seconds.
     pub seconds: f64,
 }
 
@@ -47,6 +52,7 @@ pub struct Compiler {
 type Entry = Mutex<Option<Arc<Executable>>>;
 
 impl Compiler {
+    /// Creates a compiler for the programs of `cores`, which keeps executables on `disk` if that is given.
     pub fn new(cores: LocalCores, disk: Option<ExecutableCache>) -> Compiler {
         Compiler { cores, disk, memory: Mutex::default() }
     }

@@ -32,10 +32,12 @@ impl JobCores {
         JobCores { mesh, device_ids }
     }
 
+    /// Returns the mesh of the cores of all hosts.
     pub fn mesh(&self) -> &Mesh {
         &self.mesh
     }
 
+    /// Returns the plugin's numbers of the devices of all hosts, in the order of the mesh.
     pub fn device_ids(&self) -> &[i32] {
         &self.device_ids
     }
@@ -120,6 +122,7 @@ impl LocalCores {
         LocalCores { traits, ..self }
     }
 
+    /// Returns the properties of the devices that programs depend on.
     pub fn traits(&self) -> DeviceTraits {
         self.traits
     }
@@ -129,10 +132,12 @@ impl LocalCores {
         self.cores.len()
     }
 
+    /// Returns whether this process drives no core.
     pub fn is_empty(&self) -> bool {
         self.cores.is_empty()
     }
 
+    /// Returns the cores of all hosts.
     pub fn job(&self) -> &JobCores {
         &self.job
     }
@@ -142,6 +147,7 @@ impl LocalCores {
         &self.job.mesh
     }
 
+    /// Returns the client of the plugin.
     pub fn client(&self) -> &Client {
         &self.client
     }

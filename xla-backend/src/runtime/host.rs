@@ -44,6 +44,7 @@ impl HostArray {
         HostArray::from_values(DType::U32, dims, values)
     }
 
+    /// Returns the type and the dimensions.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -53,6 +54,7 @@ impl HostArray {
         &self.bytes
     }
 
+    /// Returns the elements, row-major and little-endian.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

@@ -42,6 +42,7 @@ pub(super) struct Declared {
 pub struct ProgramArgument {
     /// The name of a variable or of an input.
     pub name: String,
+    /// The shape of its value on one core.
     pub shape: Shape,
     /// Whether it is an input of the step, and not a variable.
     pub is_input: bool,
@@ -75,6 +76,7 @@ impl Recorder {
         Recorder::new(mesh, platform, options, expected_kernels(platform, options))
     }
 
+    /// Returns the mesh that programs are recorded for.
     pub fn mesh(&self) -> &Mesh {
         &self.mesh
     }

@@ -15,11 +15,14 @@ use crate::tensor::{Tensor, Trace};
 /// An input of a step, uploaded anew for each run. The shape is one core's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepInput {
+    /// The name by which the recorded step finds it.
     pub name: String,
+    /// The shape of its value on one core.
     pub shape: Shape,
 }
 
 impl StepInput {
+    /// Describes an input.
     pub fn new(name: impl Into<String>, shape: Shape) -> StepInput {
         StepInput { name: name.into(), shape }
     }
@@ -59,7 +62,7 @@ pub enum Half {
     /// It sends what was sent before, assigns and fetches nothing, and keeps on its core the values that the second
     /// one reads.
     First,
-    /// Its last inputs are the values that the first one keeps, in their order.
+    /// The second half, whose last inputs are the values that the first one keeps, in their order.
     Second,
 }
 

@@ -13,6 +13,7 @@ use crate::error::Result;
 /// A step that was recorded and compiled, to be installed on the device.
 #[derive(Debug)]
 pub struct CompiledStep {
+    /// The source of the executable, and the time that it took.
     pub compile: CompileReport,
     /// Time that recording and lowering took, in seconds.
     pub trace_seconds: f64,
@@ -30,6 +31,7 @@ pub(super) struct Step {
 }
 
 impl CompiledStep {
+    /// Returns the executable.
     pub fn executable(&self) -> &Executable {
         &self.step.executable
     }

@@ -14,12 +14,14 @@ use crate::kernels::{KernelUse, Kernels, LibraryCall};
 #[derive(Clone, Debug)]
 pub struct Value {
     name: String,
+    /// The shape of the value.
     pub shape: Shape,
     /// The other results of the same operation.
     parts: Vec<Value>,
 }
 
 impl Value {
+    /// Refers to a value by its name in the program, which begins with `%`.
     pub fn named(name: String, shape: Shape) -> Value {
         Value { name, shape, parts: Vec::new() }
     }
@@ -44,6 +46,7 @@ impl Value {
     }
 }
 
+/// The text of a program while operations write it.
 #[derive(Debug)]
 pub struct Emitter {
     body: String,

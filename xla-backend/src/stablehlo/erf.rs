@@ -38,7 +38,7 @@ pub(super) fn expanded(emitter: &mut Emitter, input: &Value) -> Value {
     emitter.convert(&quotient, input.shape.dtype)
 }
 
-/// By Horner's rule.
+/// Evaluates a polynomial by Horner's rule.
 fn polynomial(emitter: &mut Emitter, x: &Value, coefficients: &[f64]) -> Value {
     let mut sum = emitter.splat(coefficients[0], &x.shape);
     for coefficient in &coefficients[1..] {

@@ -24,5 +24,6 @@ pub struct Origin {
     pub first_value: usize,
     /// Dotted, as of a layer; empty outside of all.
     pub scope: String,
+    /// The name of the operation that was recorded.
     pub operation: &'static str,
 }

@@ -21,11 +21,14 @@ pub use lower::{Lower, Origin};
 /// place, the number of that argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
+    /// The node whose value is the result.
     pub node: NodeId,
+    /// The argument that the result replaces in place.
     pub aliases_parameter: Option<usize>,
 }
 
 impl Output {
+    /// Returns the result of a node, which replaces no argument.
     pub fn new(node: NodeId) -> Output {
         Output { node, aliases_parameter: None }
     }
@@ -34,7 +37,7 @@ impl Output {
 /// How exactly dots of float32 are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DotPrecision {
-    /// As the platform does by itself.
+    /// The precision that the platform chooses by itself.
     #[default]
     Platform,
     /// In float32, also where the platform would rather round operands first.
@@ -75,6 +78,7 @@ pub enum Forms {
 /// The choices that lowering leaves to the platform.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lowering {
+    /// The precision of products of float32 matrices.
     pub dots: DotPrecision,
     /// Operations that have one of these lower to a call of it:
     /// [`enable_kernels`](crate::kernels::enable_kernels) says whether they may call ours.
@@ -82,7 +86,9 @@ pub struct Lowering {
     /// With kernels, products of large matrices are among them in all layouts. A kernel multiplies on one thread; XLA
     /// also uses processors that are idle, as where there are fewer devices or pipeline stages wait for each other.
     pub products: bool,
+    /// The cores that collectives reach.
     pub reach: Reach,
+    /// The forms of operations that the platform accepts.
     pub forms: Forms,
     /// No result replaces an argument in place.
     pub keeps_arguments: bool,
@@ -99,8 +105,11 @@ impl From<DotPrecision> for Lowering {
 /// A lowered program, ready to be compiled.
 #[derive(Clone, Debug)]
 pub struct Program {
+    /// The program as text.
     pub text: String,
+    /// The shapes of its arguments.
     pub parameters: Vec<Shape>,
+    /// The shapes of its results.
     pub outputs: Vec<Shape>,
     /// The replicas of all hosts that the program spans.
     pub num_replicas: usize,

@@ -40,7 +40,10 @@ impl From<Parameter> for Arc<dyn Operation> {
 /// The arguments of a gradient rule: a node's operands, its result and the cotangent of that.
 #[derive(Debug)]
 pub struct Backward<'a> {
+    /// The operands of the operation.
     pub inputs: &'a [Tensor],
+    /// Its result.
     pub output: &'a Tensor,
+    /// The gradient of the loss by the result.
     pub cotangent: &'a Tensor,
 }

@@ -23,7 +23,7 @@ struct Found {
     path: PathBuf,
     step: u64,
     is_own: bool,
-    /// Its manifest, which has the checksums of all files.
+    /// The manifest, which has the checksums of all files.
     manifest: Vec<u8>,
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct Evaluator {
 /// The results of an evaluation.
 #[derive(Clone, Debug)]
 pub(crate) struct Evaluation {
-    /// By the Trainer's names, such as `eval_accuracy`.
+    /// The metrics under the Trainer's names, such as `eval_accuracy`.
     pub metrics: Metrics,
     /// Empty on all hosts but the first.
     pub outputs: Outputs,

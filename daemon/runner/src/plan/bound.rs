@@ -17,7 +17,7 @@ use crate::step::PipelineOrder;
 const SUMS_PER_LAYER: f64 = 4.0;
 /// Bytes of an element of gradients.
 const FLOAT: f64 = 4.0;
-/// And of what may be in half precision.
+/// The bytes of an element that may be in half precision.
 const HALF: f64 = 2.0;
 
 impl Machine {

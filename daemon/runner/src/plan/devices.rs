@@ -48,7 +48,7 @@ pub(super) struct Core {
     pub latency: f64,
     /// Whether compilers combine collectives that do not depend on each other.
     pub combines: bool,
-    /// Its share of the host's network.
+    /// The core's share of the host's network.
     pub network: f64,
     /// Seconds until the first byte of a collective between hosts arrives.
     pub network_latency: f64,
@@ -62,7 +62,7 @@ struct Device {
     /// As `traind plan --device` has it.
     name: &'static str,
     platform: Platform,
-    /// As the plugin names it, for its peak.
+    /// The plugin's name of the device, by which its peak is found.
     kind: &'static str,
     memory_gigabytes: f64,
     /// Gigabytes a second.

@@ -48,7 +48,7 @@ pub(super) struct Traffic {
     pub collectives: Vec<(Program, Collective, u64)>,
     /// Bytes of a core to other stages with each batch.
     pub batch_bytes: u64,
-    /// And at the end of the step.
+    /// Bytes of a core to other stages at the end of the step.
     pub update_bytes: u64,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Search {
     /// As in the table of devices; empty for the platform's first one.
     #[serde(default)]
     pub device: String,
-    /// Among which the job's cores are divided evenly, unless the job has several itself.
+    /// The hosts that divide the job's cores evenly, unless the job has several itself.
     pub hosts: u32,
     /// Compare meshes whose layers are divided over hosts too, and whose stages send from device to device, which no
     /// job can do.

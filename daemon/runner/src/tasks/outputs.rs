@@ -74,7 +74,7 @@ fn mean(rows: &[RowOutput], place: usize) -> f64 {
 /// The weight of a batch's mean loss in that of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchShare {
-    /// By rows, as with the Trainer.
+    /// A share by the batch's rows, as with the Trainer.
     Rows,
     /// The same for all, as with Seq2SeqTrainer, whose last batch counts as a full one.
     Equal,

@@ -22,7 +22,7 @@ pub(crate) struct Submission {
     /// YAML.
     pub job_file: String,
     pub base_dir: String,
-    /// By field path.
+    /// The values by the paths of their fields.
     pub overrides: BTreeMap<String, String>,
     /// Distinguishes a repeated request from another one with the same id.
     pub digest: Vec<u8>,

@@ -90,7 +90,7 @@ pub(crate) struct Job {
     pub cluster: Option<ClusterJob>,
     /// How often the cluster itself has requeued that job.
     pub cluster_restarts: u32,
-    /// Its hosts as the cluster writes them; empty before it has some.
+    /// The hosts as the cluster writes them; empty before the job has some.
     pub host_names: String,
     /// How often each host failed.
     pub host_failures: BTreeMap<String, u32>,

@@ -22,6 +22,7 @@ use crate::Files;
 pub struct Mixture {
     /// The sets, in order; at least one.
     pub sets: Vec<MixedSet>,
+    /// The order in which rows of the sets follow each other.
     pub mixing: Mixing,
     /// The seed of the order, where sets have weights.
     pub seed: u64,

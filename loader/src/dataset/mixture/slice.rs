@@ -7,7 +7,9 @@ use crate::{Error, Result};
 /// A split with the part of its rows to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SplitPart {
+    /// The name of the split, such as `train`.
     pub split: String,
+    /// The rows of the split.
     pub range: SplitRange,
 }
 

@@ -65,6 +65,7 @@ impl Format {
 /// Settings that the files themselves do not state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FormatOptions {
+    /// The rules of CSV and TSV.
     pub csv: CsvOptions,
     /// The encoding of CSV, TSV, JSON lines and plain text; UTF-8 without.
     pub encoding: Option<Encoding>,

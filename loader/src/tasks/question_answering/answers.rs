@@ -7,6 +7,7 @@ use crate::{AnswerProblem, Error, Result, Value};
 /// One right answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
+    /// The answer's text.
     pub text: String,
     /// Its first character in the context.
     pub start: u32,

@@ -26,8 +26,11 @@ pub(crate) const NOT_IN_CONTEXT: [u32; 2] = [u32::MAX; 2];
 pub struct QuestionAnswering {
     /// The column of question ids in the predictions; None numbers the questions.
     pub id: Option<String>,
+    /// The column of questions.
     pub question: String,
+    /// The column of the texts that answer them.
     pub context: String,
+    /// The column of answers; None for rows to predict.
     pub answers: Option<String>,
     /// Tokens that two windows of one context share.
     pub doc_stride: u32,

@@ -89,7 +89,7 @@ spelled! {
     pub enum EmbeddingSimilarity {
         /// The cosine of their angle.
         CosSim = "cos_sim",
-        /// Their product.
+        /// The product of both.
         DotScore = "dot_score",
     }
 }

@@ -26,8 +26,11 @@ use reader::GgufFile;
 /// A converted model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Converted {
+    /// The `model_type` of the family in Hugging Face's configs.
     pub model_type: String,
+    /// The number of tensors that were written.
     pub parameters: usize,
+    /// The size of the vocabulary.
     pub tokens: usize,
 }
 

@@ -6,11 +6,14 @@ use traind_xla::ops::Gate;
 use crate::config::ModelConfig;
 use crate::error::Result;
 
+/// An element-wise function between two layers, by the name in `transformers.activations`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
+    /// GELU by the error function.
     Gelu,
     /// `gelu` between -10 and 10.
     Gelu10,
+    /// GELU by its approximation with tanh.
     GeluTanh,
     /// x σ(1.702 x).
     QuickGelu,
@@ -20,18 +23,23 @@ pub enum Activation {
     Laplace,
     /// x, and 0.01 x below 0.
     LeakyRelu,
+    /// x.
     Linear,
     /// x tanh(log(1 + exp(x))).
     Mish,
+    /// max(x, 0).
     Relu,
     /// max(x, 0)².
     Relu2,
     /// min(max(x, 0), 6).
     Relu6,
+    /// 1 / (1 + exp(-x)).
     Sigmoid,
+    /// x / (1 + exp(-x)).
     Silu,
     /// √(log(1 + exp(x))).
     SqrtSoftplus,
+    /// tanh(x).
     Tanh,
 }
 

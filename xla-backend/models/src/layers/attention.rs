@@ -13,11 +13,16 @@ use crate::error::{Error, Result};
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
+/// The sizes of an encoder's attention.
 #[derive(Clone, Debug)]
 pub struct AttentionConfig {
+    /// The width of hidden states.
     pub hidden_size: usize,
+    /// The heads, which divide that width.
     pub num_heads: usize,
+    /// The rate at which probabilities are dropped in training.
     pub dropout: f64,
+    /// The standard deviation of drawn weights.
     pub initializer_range: f64,
 }
 
@@ -107,6 +112,7 @@ pub struct Heads {
     pub scale: f64,
     /// The bound of scores, to which tanh compresses them before the mask (Gemma 2). No kernel has it.
     pub score_cap: Option<f64>,
+    /// The rate at which probabilities are dropped in training.
     pub dropout: f64,
 }
 

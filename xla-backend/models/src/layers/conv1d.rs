@@ -7,6 +7,7 @@ use crate::model::Forward;
 use crate::parameters::{Dimension, Init, ParameterPath, Role};
 use crate::tuning::{Applied, LayerParts};
 
+/// A linear layer whose weight is [in, out], as transformers' `Conv1D` of GPT-2.
 #[derive(Clone, Debug)]
 pub struct Conv1d {
     weight: String,

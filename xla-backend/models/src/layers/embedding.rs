@@ -13,6 +13,7 @@ use crate::parameters::{Dimension, Init, ParameterPath, Role};
 /// ids share few rows.
 const ONE_HOT_ROWS_MAX: usize = 16;
 
+/// A table of rows, one for each id: `torch.nn.Embedding`.
 #[derive(Clone, Debug)]
 pub struct Embedding {
     weight: String,
@@ -103,6 +104,7 @@ pub struct PositionEmbedding {
 }
 
 impl PositionEmbedding {
+    /// Declares a table of `max` rows of `width` numbers, drawn with the standard deviation `std`.
     pub fn new(path: ParameterPath<'_>, max: usize, width: usize, std: f64) -> Self {
         Self::with_init(path, max, width, Init::Normal { std })
     }

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::model::Forward;
 use crate::parameters::{Init, ParameterPath, Role};
 
+/// Layer normalization over the last axis, with scale and shift: `torch.nn.LayerNorm`.
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
     weight: String,
@@ -16,6 +17,7 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
+    /// Declares scale and shift of `width` numbers. `epsilon` keeps the divisor from zero.
     pub fn new(path: ParameterPath<'_>, width: usize, epsilon: f64) -> LayerNorm {
         let (mut path, width) = (path.beside_tokens(), [width.into()]);
         let weight = path.declare("weight", Role::Norm, &width, Init::Ones);

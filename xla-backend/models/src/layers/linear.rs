@@ -10,6 +10,7 @@ use crate::model::Forward;
 use crate::parameters::{Dimension, Init, ParameterPath, Partition, Role};
 use crate::tuning::{Applied, LayerParts};
 
+/// A linear layer whose weight is [out, in]: `torch.nn.Linear`.
 #[derive(Clone, Debug)]
 pub struct Linear {
     weight: String,

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::model::Forward;
 use crate::parameters::{Init, ParameterPath, Role};
 
+/// Learned positions that count behind the padding token's id, as RoBERTa's.
 #[derive(Clone, Debug)]
 pub struct OffsetPositionEmbedding {
     weight: String,

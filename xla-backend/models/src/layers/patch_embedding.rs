@@ -16,6 +16,7 @@ pub struct ImageSizes {
     pub image: [usize; 2],
     /// Height and width.
     pub patch: [usize; 2],
+    /// The channels of images.
     pub channels: usize,
 }
 
@@ -36,6 +37,7 @@ impl ImageSizes {
     }
 }
 
+/// A linear layer of the pixels of each patch, whose weight is that of a convolution.
 #[derive(Debug)]
 pub struct PatchEmbedding {
     weight: String,

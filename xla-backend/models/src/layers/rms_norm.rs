@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::model::Forward;
 use crate::parameters::{Dimension, Init, ParameterPath, Partition, Role};
 
+/// Root-mean-square normalization over the last axis, with a scale.
 #[derive(Clone, Debug)]
 pub struct RmsNorm {
     weight: String,
@@ -16,13 +17,14 @@ pub struct RmsNorm {
 /// How the weight of a norm scales.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// By the weight, which starts as one.
+    /// Multiplies by the weight, which starts as one.
     Weight,
-    /// By one more than the weight, which starts as zero (`GemmaRMSNorm`).
+    /// Multiplies by one more than the weight, which starts as zero (`GemmaRMSNorm`).
     OnePlusWeight,
 }
 
 impl RmsNorm {
+    /// Declares a scale of `width` numbers. `epsilon` keeps the divisor from zero.
     pub fn new(path: ParameterPath<'_>, width: usize, epsilon: f64, scale: Scale) -> RmsNorm {
         RmsNorm::declare(path.beside_tokens(), width, epsilon, scale)
     }
@@ -62,6 +64,7 @@ pub struct DividedRmsNorm {
 }
 
 impl DividedRmsNorm {
+    /// Declares a scale of `width` numbers, of which each of the cores that share the layer has a part.
     pub fn new(mut path: ParameterPath<'_>, width: Dimension, epsilon: f64) -> DividedRmsNorm {
         let weight = path.declare("weight", Role::Norm, &[width], Init::Ones);
         let shared_heads = match width.partition {

@@ -15,12 +15,14 @@ pub enum InputDim {
     Positions,
     /// The padded length of the targets.
     TargetPositions,
+    /// A size that the model fixes.
     Size(usize),
 }
 
 /// Whether a batch must have an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputRole {
+    /// An input without which there is no forward pass.
     Required,
     /// An input with a default that the model documents.
     Optional,
@@ -31,21 +33,28 @@ pub enum InputRole {
 /// An input of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputSpec {
+    /// The name in a batch.
     pub name: &'static str,
+    /// The type of its elements.
     pub dtype: DType,
+    /// The dimensions, rows first.
     pub dims: Vec<InputDim>,
+    /// The use of the input.
     pub role: InputRole,
 }
 
 impl InputSpec {
+    /// Describes an input that each batch has.
     pub fn required(name: &'static str, dtype: DType, dims: &[InputDim]) -> InputSpec {
         InputSpec { name, dtype, dims: dims.to_vec(), role: InputRole::Required }
     }
 
+    /// Describes an input that batches may lack.
     pub fn optional(name: &'static str, dtype: DType, dims: &[InputDim]) -> InputSpec {
         InputSpec { name, dtype, dims: dims.to_vec(), role: InputRole::Optional }
     }
 
+    /// Describes an input that only the loss needs.
     pub fn target(name: &'static str, dtype: DType, dims: &[InputDim]) -> InputSpec {
         InputSpec { name, dtype, dims: dims.to_vec(), role: InputRole::Target }
     }
@@ -63,10 +72,12 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Returns a batch without inputs.
     pub fn new() -> Batch {
         Batch::default()
     }
 
+    /// Adds an input, or replaces it.
     pub fn insert(&mut self, name: &str, tensor: Tensor) {
         self.tensors.insert(name.to_owned(), tensor);
     }
@@ -76,6 +87,7 @@ impl Batch {
         self.optional(name).ok_or_else(|| Error::MissingInput { name: name.to_owned() })
     }
 
+    /// Returns an input, if the batch has it.
     pub fn optional(&self, name: &str) -> Option<&Tensor> {
         self.tensors.get(name)
     }

@@ -40,6 +40,7 @@ struct Ahead {
 }
 
 impl ParameterTensors {
+    /// Returns the tensors of whole parameters by name.
     pub fn new<N: Into<String>>(
         tensors: impl IntoIterator<Item = (N, Tensor)>,
     ) -> ParameterTensors {
@@ -127,7 +128,9 @@ impl ParameterTensors {
 /// The context of a forward pass.
 #[derive(Clone, Copy)]
 pub struct Forward<'a> {
+    /// The trace that records the pass.
     pub trace: &'a Trace,
+    /// The parameters of the model.
     pub parameters: &'a ParameterTensors,
     /// Present while training: dropout is on.
     pub random: Option<&'a Random>,

@@ -21,6 +21,7 @@ use crate::tuning::Adapters;
 ///
 /// It holds no weights: they are tensors of the trace it is called in.
 pub trait Model: Send + Sync {
+    /// Returns the config that the model was built from.
     fn config(&self) -> &ModelConfig;
 
     /// The parameters in the order of the forward pass; the order is stable.
@@ -128,11 +129,20 @@ pub trait Model: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputKind {
     /// f32[B, C], to be compared with the row's label or labels.
-    PerRow { classes: usize },
+    PerRow {
+        /// The number of logits of a row.
+        classes: usize,
+    },
     /// f32[B, S, C], to be compared with the label of the same token.
-    PerToken { classes: usize },
+    PerToken {
+        /// The number of logits of a token.
+        classes: usize,
+    },
     /// f32[B, S, C], to be compared with the label of the token behind.
-    NextToken { classes: usize },
+    NextToken {
+        /// The size of the vocabulary.
+        classes: usize,
+    },
     /// f32[B, S, 2]: each token's scores as the answer's start and as its end.
     Span,
 }
@@ -140,6 +150,7 @@ pub enum OutputKind {
 /// The padded lengths of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lengths {
+    /// The padded length of rows.
     pub positions: usize,
     /// 0 where the model reads one sequence.
     pub target_positions: usize,
@@ -181,8 +192,10 @@ impl HiddenStates {
     }
 }
 
+/// The results of a forward pass.
 #[derive(Clone, Debug)]
 pub struct Output {
+    /// The scores of classes or tokens.
     pub logits: Logits,
     /// Present when the batch holds labels.
     pub loss: Option<LossSum>,

@@ -15,6 +15,7 @@ const CLIP_THRESHOLD: f64 = 1.0;
 /// The power of the step at which older gradients lose their share.
 const DECAY_RATE: f64 = -0.8;
 
+/// Adafactor with the rates of the schedule, as the Trainer makes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Adafactor {
     weight_decay: f64,
@@ -25,6 +26,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 }
 
 impl Adafactor {
+    /// Reads and checks the settings.
     pub fn new(settings: &Settings) -> Result<Adafactor> {
         check_weight_decay(settings)?;
         Ok(Adafactor { weight_decay: settings.weight_decay })

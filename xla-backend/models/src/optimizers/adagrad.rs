@@ -4,6 +4,7 @@ use super::{Optimizer, Settings, Slot, Update, Updated, check_weight_decay, deca
 use crate::error::{Error, Result};
 use crate::parameters::ParameterSpec;
 
+/// Adagrad, as `torch.optim.Adagrad`.
 #[derive(Clone, Copy, Debug)]
 pub struct Adagrad {
     weight_decay: f64,
@@ -16,6 +17,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 }
 
 impl Adagrad {
+    /// Reads and checks the settings.
     pub fn new(settings: &Settings) -> Result<Adagrad> {
         check_weight_decay(settings)?;
         Ok(Adagrad {

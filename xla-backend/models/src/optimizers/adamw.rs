@@ -11,6 +11,7 @@ use super::{
 use crate::error::{Error, Result};
 use crate::parameters::ParameterSpec;
 
+/// Adam with decoupled decay, as `torch.optim.AdamW`.
 #[derive(Clone, Debug)]
 pub struct AdamW {
     settings: Settings,
@@ -21,6 +22,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 }
 
 impl AdamW {
+    /// Reads and checks the settings.
     pub fn new(settings: &Settings) -> Result<AdamW> {
         check_betas(settings)?;
         check("adam_epsilon", NOT_NEGATIVE, settings.adam_epsilon, not_negative)?;

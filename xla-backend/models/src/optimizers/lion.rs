@@ -7,6 +7,7 @@ use super::{Optimizer, Settings, Slot, Update, Updated, check_betas, check_weigh
 use crate::error::{Error, Result};
 use crate::parameters::ParameterSpec;
 
+/// Lion, in float32.
 #[derive(Clone, Copy, Debug)]
 pub struct Lion {
     weight_decay: f64,
@@ -19,6 +20,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 }
 
 impl Lion {
+    /// Reads and checks the settings.
     pub fn new(settings: &Settings) -> Result<Lion> {
         check_betas(settings)?;
         check_weight_decay(settings)?;

@@ -34,9 +34,13 @@ pub use sgd::Sgd;
 /// The settings of an optimizer, under TrainingArguments' names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
+    /// The decay of weights in an update, as a share of the learning rate.
     pub weight_decay: f64,
+    /// The share of Adam's first moment that stays.
     pub adam_beta1: f64,
+    /// The share of Adam's second moment that stays.
     pub adam_beta2: f64,
+    /// The number that keeps Adam's divisors from zero.
     pub adam_epsilon: f64,
     /// `optim_args`: an optimizer's own settings, under PyTorch's names.
     pub args: HashMap<String, Arg>,
@@ -47,7 +51,9 @@ pub struct Settings {
 pub enum Arg {
     /// A number; 1 and 0 for flags.
     Number(f64),
+    /// A list of numbers.
     Numbers(Vec<f64>),
+    /// A choice by its name.
     Word(String),
 }
 
@@ -97,6 +103,7 @@ impl Default for Settings {
 pub struct Slot {
     /// PyTorch's name for it.
     pub name: &'static str,
+    /// The shape of the whole slot.
     pub shape: Shape,
 }
 
@@ -178,11 +185,13 @@ pub struct Update<'a> {
     pub spec: &'a ParameterSpec,
     /// The value, or this core's part of it.
     pub parameter: &'a Tensor,
+    /// The gradient, of the parameter's shape.
     pub gradient: &'a Tensor,
     /// The factor of the gradient; 1 where it is absent.
     pub factor: Option<&'a Tensor>,
     /// The state in the order of [`Optimizer::slots`].
     pub slots: &'a [Tensor],
+    /// The scalars of the update.
     pub scalars: &'a Scalars,
     /// False for parameters that are not decayed.
     pub weight_decay: bool,
@@ -213,7 +222,9 @@ impl Update<'_> {
 /// One parameter after its update.
 #[derive(Clone, Debug)]
 pub struct Updated {
+    /// The new value.
     pub parameter: Tensor,
+    /// The new state, in the order of [`Optimizer::slots`].
     pub slots: Vec<Tensor>,
 }
 
@@ -239,6 +250,7 @@ impl Scalars {
         Ok(Scalars { tensors })
     }
 
+    /// Returns a scalar by its name. Fails where the optimizer has none of this name.
     pub fn get(&self, name: &str) -> Result<&Tensor> {
         self.tensors.get(name).ok_or_else(|| Error::MissingInput { name: name.to_owned() })
     }

@@ -25,6 +25,7 @@ const NS_STEPS_MAX: f64 = 99.0;
 /// The root mean square of AdamW's updates, which `match_rms_adamw` gives those of matrices.
 const ADAMW_RMS: f64 = 0.2;
 
+/// Muon for the matrices of hidden layers, as `torch.optim.Muon`, and AdamW for all else.
 #[derive(Clone, Debug)]
 pub struct Muon {
     momentum: f64,
@@ -49,6 +50,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 }
 
 impl Muon {
+    /// Reads and checks the settings.
     pub fn new(settings: &Settings) -> Result<Muon> {
         let (momentum, eps) = (settings.arg("momentum", 0.95), settings.arg("eps", EPS));
         check("momentum", NOT_NEGATIVE, momentum, not_negative)?;

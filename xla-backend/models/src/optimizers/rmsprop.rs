@@ -7,6 +7,7 @@ use super::{Optimizer, Settings, Slot, Update, Updated, check_weight_decay, deca
 use crate::error::{Error, Result};
 use crate::parameters::ParameterSpec;
 
+/// RMSprop, as `torch.optim.RMSprop`.
 #[derive(Clone, Copy, Debug)]
 pub struct RmsProp {
     weight_decay: f64,
@@ -20,6 +21,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
     Ok(Box::new(RmsProp::new(settings)?))
 }
 
+/// Reads and checks the settings.
 impl RmsProp {
     pub fn new(settings: &Settings) -> Result<RmsProp> {
         check_weight_decay(settings)?;

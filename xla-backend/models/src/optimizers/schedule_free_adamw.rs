@@ -14,6 +14,7 @@ use crate::parameters::ParameterSpec;
 
 const DISTANCE: &str = "z_minus_y";
 
+/// Schedule-free AdamW, as `schedulefree.AdamWScheduleFree`.
 #[derive(Clone, Debug)]
 pub struct ScheduleFreeAdamW {
     settings: Settings,
@@ -27,6 +28,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 }
 
 impl ScheduleFreeAdamW {
+    /// Reads and checks the settings.
     pub fn new(settings: &Settings) -> Result<ScheduleFreeAdamW> {
         check_betas(settings)?;
         let above_zero = "a number above 0 and below 1";

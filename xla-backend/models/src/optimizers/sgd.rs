@@ -7,6 +7,7 @@ use super::{Optimizer, Settings, Slot, Update, Updated, check_weight_decay, deca
 use crate::error::{Error, Result};
 use crate::parameters::ParameterSpec;
 
+/// Stochastic gradient descent with momentum, as `torch.optim.SGD`.
 #[derive(Clone, Copy, Debug)]
 pub struct Sgd {
     weight_decay: f64,
@@ -19,6 +20,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
     Ok(Box::new(Sgd::new(settings)?))
 }
 
+/// Reads and checks the settings.
 impl Sgd {
     pub fn new(settings: &Settings) -> Result<Sgd> {
         check_weight_decay(settings)?;

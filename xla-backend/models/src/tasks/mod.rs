@@ -20,17 +20,26 @@ pub use sequence_classification::{ProblemType, SequenceClassification};
 /// The tasks of the job file, under its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Task {
+    /// Classes of texts, or numbers to regress on.
     SequenceClassification,
+    /// Classes of words.
     TokenClassification,
+    /// Answers as spans of a context.
     QuestionAnswering,
+    /// Words that were masked.
     MaskedLm,
+    /// The next token.
     CausalLm,
+    /// A target text for each source.
     Seq2SeqLm,
+    /// Classes of images.
     ImageClassification,
+    /// Embeddings of texts.
     Embedding,
 }
 
 impl Task {
+    /// All tasks.
     pub const ALL: [Task; 8] = [
         Task::SequenceClassification,
         Task::TokenClassification,
@@ -42,6 +51,7 @@ impl Task {
         Task::Embedding,
     ];
 
+    /// Returns the name in messages and job files.
     pub fn name(self) -> &'static str {
         match self {
             Task::SequenceClassification => "sequence-classification",

@@ -24,9 +24,11 @@ pub enum ProblemType {
 }
 
 impl ProblemType {
+    /// All types.
     pub const ALL: [ProblemType; 3] =
         [ProblemType::SingleLabel, ProblemType::Regression, ProblemType::MultiLabel];
 
+    /// Returns the name in `config.json`.
     pub fn name(self) -> &'static str {
         match self {
             ProblemType::SingleLabel => "single_label_classification",
@@ -62,11 +64,14 @@ impl ProblemType {
 /// The loss of logits f32[B, C] and the labels it wants.
 #[derive(Clone, Debug)]
 pub struct SequenceClassification {
+    /// The classes, or the numbers to regress on.
     pub num_labels: usize,
+    /// The kind of labels.
     pub problem_type: ProblemType,
 }
 
 impl SequenceClassification {
+    /// Reads the number of labels and their kind.
     pub fn new(config: &ModelConfig) -> Result<SequenceClassification> {
         let task = SequenceClassification {
             num_labels: config.num_labels()?,

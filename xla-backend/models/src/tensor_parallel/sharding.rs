@@ -140,6 +140,7 @@ impl Sharding {
 /// Elements that stand together in the whole array and in a core's part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldRun {
+    /// The elements of the whole.
     pub whole: Range<usize>,
     /// The place of the first in the part.
     pub held: usize,

@@ -118,6 +118,7 @@ impl Adapters {
         self.lora.as_ref()
     }
 
+    /// Returns whether the model has no adapters.
     pub fn is_empty(&self) -> bool {
         self.by_weight.is_empty()
     }

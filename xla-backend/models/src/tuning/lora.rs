@@ -27,7 +27,9 @@ pub enum TargetModules {
 /// The biases that are trained besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdapterBias {
+    /// No biases.
     None,
+    /// All biases of the model.
     All,
     /// The biases of the layers that have an adapter.
     LoraOnly,
@@ -42,9 +44,13 @@ impl AdapterBias {
 /// `peft.LoraConfig`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lora {
+    /// The rank of the adapters.
     pub r: usize,
+    /// The factor of an adapter's product, before it is divided by the rank.
     pub lora_alpha: f64,
+    /// The rate at which inputs of adapters are dropped in training.
     pub lora_dropout: f64,
+    /// The layers that get an adapter.
     pub target_modules: TargetModules,
     /// Modules that are trained whole; see [`Lora::with_head_of`].
     pub modules_to_save: Vec<String>,
@@ -52,7 +58,9 @@ pub struct Lora {
     pub use_rslora: bool,
     /// Trains the magnitude of each row apart from its direction (Liu et al., 2024).
     pub use_dora: bool,
+    /// The biases that are trained.
     pub bias: AdapterBias,
+    /// The numbers of the layers that get adapters; all without.
     pub layers_to_transform: Option<Vec<usize>>,
     /// Tokens whose rows of embeddings are trained.
     pub trainable_token_indices: Option<TokenIndices>,

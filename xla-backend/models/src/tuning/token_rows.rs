@@ -23,7 +23,7 @@ const WEIGHT: &str = ".weight";
 pub enum TokenIndices {
     /// Rows of the input embedding.
     OfEmbedding(Vec<usize>),
-    /// By the last part of a module's path.
+    /// Rows of other tables, by the last part of a module's path.
     OfModules(BTreeMap<String, Vec<usize>>),
 }
 

@@ -15,6 +15,7 @@ pub(super) const INDEX: &str = "model.safetensors.index.json";
 /// PyTorch's pickles can run code when they are read, so none is.
 const PICKLED: &str = "pytorch_model.bin";
 
+/// The weight files of a model folder, which are read one tensor at a time.
 #[derive(Debug)]
 pub struct Checkpoint {
     files: Vec<SafetensorsFile>,

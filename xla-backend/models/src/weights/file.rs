@@ -19,6 +19,7 @@ const HEADER_BYTES_MAX: u64 = 100_000_000;
 /// The length of the header, little-endian.
 const LENGTH_BYTES: u64 = 8;
 
+/// A safetensors file that is mapped into memory.
 #[derive(Debug)]
 pub struct SafetensorsFile {
     path: PathBuf,
@@ -49,14 +50,17 @@ impl SafetensorsFile {
         Ok(SafetensorsFile { path: path.to_owned(), metadata, data_start })
     }
 
+    /// Returns the path that the file was opened by.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// Returns the names of all tensors.
     pub fn names(&self) -> Vec<String> {
         self.metadata.offset_keys()
     }
 
+    /// Returns the dimensions of a tensor.
     pub fn shape(&self, name: &str) -> Result<&[usize]> {
         Ok(&self.info(name)?.shape)
     }

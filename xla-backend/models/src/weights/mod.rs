@@ -40,12 +40,14 @@ use crate::tuning::initialize_adapters;
 pub struct Loaded {
     /// The arrays in the order of [`Model::parameters`].
     pub arrays: Vec<HostArray>,
+    /// The source of each.
     pub report: LoadReport,
 }
 
 /// Names of tensors, each in exactly one list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
+    /// Parameters that the checkpoint has.
     pub loaded: Vec<String>,
     /// Parameters of the head that the checkpoint lacks: drawn, as is usual
     /// when a pretrained encoder gets a new task.

@@ -36,18 +36,22 @@ pub struct Buffer {
 }
 
 impl Buffer {
+    /// Returns the client whose memory holds the buffer.
     pub fn client(&self) -> Client {
         Client(Arc::clone(&self.client))
     }
 
+    /// Returns the type and the dimensions.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
+    /// Returns the type of the elements.
     pub fn dtype(&self) -> DType {
         self.shape.dtype
     }
 
+    /// Returns the dimensions, the outermost first; none for a scalar.
     pub fn dims(&self) -> &[usize] {
         &self.shape.dims
     }
@@ -57,10 +61,12 @@ impl Buffer {
         Ok(self.live_query::<BufferOnDeviceSizeArgs>()?.on_device_size_in_bytes)
     }
 
+    /// Returns the device that the buffer is on.
     pub fn device(&self) -> Device {
         Device { client: Arc::clone(&self.client), index: self.device_index }
     }
 
+    /// Returns the memory of the device that holds the buffer.
     pub fn memory(&self) -> Result<Memory> {
         let pointer = self.handle.query::<BufferMemoryArgs>()?.memory;
         self.device()

@@ -16,6 +16,7 @@ use std::ptr;
 /// The code of a custom call that finishes after it has returned. A value is one call's, made from
 /// its attributes.
 pub trait DeferredKernel: Sized + 'static {
+    /// The name under which programs call the kernel.
     const NAME: &'static str;
 
     /// Reads the attributes of a call. An error or a panic fails the execution.
@@ -38,7 +39,9 @@ pub struct DeferredCall {
 
 /// The elements of a call that updates some operands.
 pub struct UpdatedArrays<'a, T> {
+    /// The operands that the call changes, in their order.
     pub updated: Vec<&'a mut [T]>,
+    /// The other operands, in their order.
     pub read: Vec<&'a [T]>,
 }
 

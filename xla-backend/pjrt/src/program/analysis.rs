@@ -15,17 +15,27 @@ use crate::value::{self, Attributes};
 /// Bytes that the program takes on each of its devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CompiledMemoryStats {
+    /// The program's code.
     pub generated_code_bytes: i64,
+    /// The arguments of a run.
     pub argument_bytes: i64,
+    /// The results of a run, those that reuse arguments included.
     pub output_bytes: i64,
     /// Argument bytes that outputs reuse, by donation.
     pub alias_bytes: i64,
+    /// The values that only exist during a run.
     pub temp_bytes: i64,
+    /// The most bytes at one time of a run.
     pub peak_bytes: i64,
+    /// The part of the program's code that is in host memory.
     pub host_generated_code_bytes: i64,
+    /// The arguments that are in host memory.
     pub host_argument_bytes: i64,
+    /// The results that are in host memory.
     pub host_output_bytes: i64,
+    /// The argument bytes in host memory that outputs reuse.
     pub host_alias_bytes: i64,
+    /// The values of a run that are in host memory.
     pub host_temp_bytes: i64,
 }
 

@@ -22,9 +22,13 @@ pub struct CompileOptions {
 /// The value of an XLA flag. Its type must be the flag's.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptionOverride {
+    /// A text.
     String(String),
+    /// A switch.
     Bool(bool),
+    /// A whole number.
     Int64(i64),
+    /// A number.
     Double(f64),
 }
 
@@ -47,6 +51,7 @@ impl CompileOptions {
         self
     }
 
+    /// Sets a flag of the compiler, such as `xla_gpu_autotune_level`, for this program alone.
     #[must_use]
     pub fn with_override(mut self, flag: impl Into<String>, value: OptionOverride) -> Self {
         self.env_option_overrides.insert(flag.into(), value);

@@ -96,6 +96,7 @@ impl Executable {
         })
     }
 
+    /// Returns the client that loaded the program.
     pub fn client(&self) -> Client {
         Client(Arc::clone(&self.client))
     }

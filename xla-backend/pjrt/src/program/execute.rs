@@ -29,6 +29,7 @@ pub struct ExecuteOptions {
 /// the device is done.
 #[derive(Debug)]
 pub struct DeviceOutputs {
+    /// The results of the program, in their order.
     pub buffers: Vec<Buffer>,
     /// Ready when the device has run the whole program, or failed to.
     pub done: Event,

@@ -14,13 +14,16 @@ use prost::Message;
 pub struct OptimizedProgram {
     /// `hlo_with_config` or `hlo`.
     pub format: String,
+    /// The serialized program.
     pub code: Vec<u8>,
 }
 
 /// One instruction of an optimized program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
+    /// The computation that the instruction belongs to.
     pub computation: String,
+    /// The name of its result.
     pub name: String,
     /// As XLA writes it: `all-reduce`, `dot`, `fusion` ...
     pub opcode: String,
@@ -102,7 +105,7 @@ struct HloModuleProto {
     schedule: Option<HloScheduleProto>,
 }
 
-/// By the computation's number.
+/// The schedules of computations by the numbers of these.
 #[derive(Clone, PartialEq, Message)]
 struct HloScheduleProto {
     #[prost(map = "int64, message", tag = "1")]
@@ -198,7 +201,7 @@ impl ShapeProto {
         parts + self.element_bytes() * self.dimensions.iter().map(|&it| it as u64).product::<u64>()
     }
 
-    /// By XLA's `PrimitiveType`; 0 for tuples, and for types that we do not use.
+    /// The bytes of an element by XLA's `PrimitiveType`; 0 for tuples, and for types that we do not use.
     fn element_bytes(&self) -> u64 {
         match self.element_type {
             1 | 2 | 6 => 1,

@@ -16,6 +16,7 @@ use crate::value::{self, Attributes};
 /// A device of any process of the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobDevice {
+    /// The number of the device in the job.
     pub id: i32,
     /// The process that it belongs to.
     pub process_index: i32,

@@ -20,6 +20,7 @@ pub use block::LONG_ROW;
 /// How queries and keys are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttentionSpec {
+    /// The heads of queries.
     pub num_heads: usize,
     /// The factor of scores.
     pub scale: f64,

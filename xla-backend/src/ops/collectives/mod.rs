@@ -28,8 +28,11 @@ pub use over_hosts::ShardGroups;
 /// The combination of values that meet in a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReduceKind {
+    /// Adds values.
     Sum,
+    /// Takes the largest value.
     Max,
+    /// Takes the smallest value.
     Min,
 }
 

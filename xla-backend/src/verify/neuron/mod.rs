@@ -21,9 +21,11 @@ use program::{Instruction, Module};
 /// The limits of programs for a core and an SDK.
 #[derive(Clone, Debug)]
 pub struct Limits {
+    /// The kind of NeuronCores.
     pub core: &'static CoreKind,
     /// Different sets of replica groups in a program.
     pub replica_groups_max: usize,
+    /// The instructions that the compiler accepts in a program.
     pub instructions_max: u64,
     /// Whether the compiler reads operations of the dialect `chlo`, which nobody documents.
     pub accepts_chlo: bool,
@@ -49,9 +51,11 @@ impl Limits {
 pub struct Finding {
     /// As `NCC_EVRF035`, or `NRT_EXEC_OOB`.
     pub code: &'static str,
+    /// The fault in words, with what to change.
     pub problem: String,
     /// The operation of StableHLO, if one is at fault.
     pub operation: String,
+    /// The scope in which the operation was recorded.
     pub scope: String,
     /// The operation as it was recorded.
     pub recorded: String,
@@ -89,6 +93,7 @@ impl fmt::Display for Finding {
 /// The checks of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
+    /// The faults, in the order of the program.
     pub findings: Vec<Finding>,
     /// An estimate of the compiler's instructions, within a factor of a few.
     pub instructions: u64,

@@ -36,6 +36,7 @@ pub struct CsvOptions {
 /// The character between fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Delimiter {
+    /// This byte.
     Byte(u8),
     /// The one of comma, semicolon, tab and bar that the first lines use alike.
     Auto,

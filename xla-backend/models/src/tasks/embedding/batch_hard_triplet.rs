@@ -15,7 +15,9 @@ const ROOT: f64 = 1e-16;
 /// Texts with a class, compared with those of all cores and hosts. There is no Manhattan distance.
 #[derive(Clone, Debug)]
 pub struct BatchHardTriplet {
+    /// The distance of two embeddings.
     pub distance: Distance,
+    /// The least difference of the two distances of a triplet.
     pub margin: f64,
 }
 

@@ -9,7 +9,9 @@ use crate::model::LossSum;
 /// Pairs with the label 1, which should be close, or 0, which should be apart by a margin.
 #[derive(Clone, Debug)]
 pub struct Contrastive {
+    /// The distance of two embeddings.
     pub distance: Distance,
+    /// The distance from which texts that differ have no loss.
     pub margin: f64,
 }
 

@@ -13,6 +13,7 @@ use crate::model::LossSum;
 pub struct Cosent {
     /// The number that similarities are multiplied by.
     pub scale: f64,
+    /// The similarity of two embeddings.
     pub similarity: Similarity,
 }
 

@@ -15,15 +15,18 @@ const DIFFERENCE: f64 = 1e-6;
 pub enum Similarity {
     /// The cosine of their angle.
     CosSim,
-    /// Their product.
+    /// The product of both.
     DotScore,
 }
 
 /// The distance of two embeddings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distance {
+    /// 1 minus the cosine.
     Cosine,
+    /// The length of the difference.
     Euclidean,
+    /// The sum of the absolute differences.
     Manhattan,
 }
 

@@ -10,7 +10,9 @@ use crate::model::LossSum;
 /// each negative.
 #[derive(Clone, Debug)]
 pub struct MarginMse {
+    /// The similarity of two embeddings.
     pub similarity: Similarity,
+    /// The negatives of each row.
     pub negatives: usize,
 }
 

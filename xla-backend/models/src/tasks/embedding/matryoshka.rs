@@ -11,6 +11,7 @@ use crate::model::LossSum;
 /// Another loss, of the first numbers of each embedding, added up for several counts of them.
 #[derive(Clone, Debug)]
 pub struct Matryoshka {
+    /// The loss of each prefix of the embeddings.
     pub loss: Arc<dyn EmbeddingLoss>,
     /// The counts of numbers, each with the weight of its loss; at least one.
     pub dims: Vec<(usize, f64)>,

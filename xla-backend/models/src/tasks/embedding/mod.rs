@@ -45,6 +45,7 @@ use crate::tasks::sample_weights::sample_weights_input;
 /// The label of a row of the data that a loss reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowLabels {
+    /// No label.
     None,
     /// A class, s32.
     Class,
@@ -57,6 +58,7 @@ pub trait EmbeddingLoss: Debug + Send + Sync {
     /// The numbers of texts that a row may have.
     fn texts(&self) -> RangeInclusive<usize>;
 
+    /// Returns the labels that rows must have.
     fn labels(&self) -> RowLabels;
 
     /// The loss of this core's rows, such that those of all cores add up to that of the batch times its rows.

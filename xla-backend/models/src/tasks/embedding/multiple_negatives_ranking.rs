@@ -16,7 +16,9 @@ use crate::model::LossSum;
 pub struct MultipleNegativesRanking {
     /// The number that similarities are multiplied by.
     pub scale: f64,
+    /// The similarity of two embeddings.
     pub similarity: Similarity,
+    /// The texts that are ranked, and those that they are ranked for.
     pub directions: Directions,
     /// Whether each direction is normalized by itself, and the loss is their mean.
     pub per_direction: bool,

@@ -16,7 +16,9 @@ const FAR: f64 = 1e30;
 /// their sum, not their mean.
 #[derive(Clone, Debug)]
 pub struct OnlineContrastive {
+    /// The distance of two embeddings.
     pub distance: Distance,
+    /// The distance from which texts that differ have no loss.
     pub margin: f64,
 }
 

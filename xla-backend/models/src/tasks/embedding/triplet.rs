@@ -9,7 +9,9 @@ use crate::model::LossSum;
 /// Anchors that should be closer to their positive than to their negative by a margin.
 #[derive(Clone, Debug)]
 pub struct Triplet {
+    /// The distance of two embeddings.
     pub distance: Distance,
+    /// The least difference of the two distances of a triplet.
     pub margin: f64,
 }
 

@@ -51,6 +51,7 @@ impl ArrayPart {
         &self.shape
     }
 
+    /// Returns the elements that the part has, ascending and apart from each other.
     pub fn ranges(&self) -> &[Range<usize>] {
         &self.ranges
     }
@@ -83,6 +84,7 @@ impl ArrayPart {
         Ok(&self.bytes[place])
     }
 
+    /// Returns the bytes of some elements, all of which the part has, to be changed.
     pub fn elements_mut(&mut self, range: Range<usize>) -> Result<&mut [u8]> {
         let place = self.place(&range)?;
         Ok(&mut self.bytes[place])

@@ -13,7 +13,9 @@ use crate::weights::SafetensorsFile;
 /// Floating-point arrays, read as float32.
 #[derive(Debug)]
 pub enum StoredArrays {
+    /// One file with whole arrays.
     File(SafetensorsFile),
+    /// The files of all hosts, which have parts of them.
     Parts(PartFiles),
 }
 
