@@ -13,17 +13,21 @@ use crate::jobs::cluster::{kubernetes_checks, slurm_checks};
 use crate::jobs::doctor::{self, StoppedState};
 use crate::paths;
 
-/// Check or rebuild the job store of a stopped daemon, or check that the host is ready for a platform
+/// Check, rebuild or downgrade the job store of a stopped daemon, or check that the host is ready for a platform
 #[derive(clap::Args)]
 pub(crate) struct Doctor {
     /// Check that this host has what a platform needs (cpu, cuda or neuron), without a daemon
-    #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["state_dir", "rebuild"])]
+    #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["state_dir", "rebuild", "downgrade"])]
     platform: Option<String>,
     /// Folder of the plugins [default: $TRAIND_CACHE_DIR or ~/.cache/traind]
     #[arg(long, value_name = "DIR", requires = "platform")]
     cache_dir: Option<PathBuf>,
     /// Check that this host can submit jobs to a cluster, or exchange data by MPI, without a daemon
-    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["state_dir", "rebuild", "platform"])]
+    #[arg(
+        long,
+        value_name = "ENGINE",
+        conflicts_with_all = ["state_dir", "rebuild", "downgrade", "platform"]
+    )]
     engine: Option<CheckedEngine>,
     /// The namespace of the jobs, with `--engine kubernetes`
     #[arg(long, value_name = "NAME", default_value = "default", requires = "engine")]
@@ -33,8 +37,12 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     /// Rebuild the store and keep the old one beside it. Tokens must be created again
-    #[arg(long)]
+    #[arg(long, conflicts_with = "downgrade")]
     rebuild: bool,
+    /// Take the store back to an earlier version, by default the previous one, for the `traind` that had it, and
+    /// keep the present one beside it
+    #[arg(long, value_name = "VERSION", num_args = 0..=1, require_equals = true)]
+    downgrade: Option<Option<usize>>,
 }
 
 /// Programs that place jobs on several hosts, or exchange their data.
@@ -69,7 +77,11 @@ impl Doctor {
         let state_dir = self.state_dir.or_else(paths::state_dir);
         let state_dir = state_dir.context("no state folder: HOME is not set; set --state-dir")?;
         let state = StoppedState::lock(&state_dir)?;
-        if self.rebuild { rebuild(&state) } else { check(&state) }
+        match self.downgrade {
+            Some(version) => downgrade(&state, version),
+            None if self.rebuild => rebuild(&state),
+            None => check(&state),
+        }
     }
 }
 
@@ -120,4 +132,18 @@ fn rebuild(state: &StoppedState) -> anyhow::Result<Exit> {
         println!("job {id} could not be restored: {why}");
     }
     Ok(if rebuilt.lost.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+fn downgrade(state: &StoppedState, version: Option<usize>) -> anyhow::Result<Exit> {
+    let (downgraded, kept) = doctor::downgrade(state, version)?;
+    let version = downgraded.version;
+    println!("took {} back to version {version}", state.store_path().display());
+    println!("kept the newer store as {}", kept.display());
+    for dropped in &downgraded.dropped {
+        println!(
+            "left out {} (rows: {}), which version {version} does not have",
+            dropped.name, dropped.rows
+        );
+    }
+    Ok(Exit::Done)
 }

@@ -111,7 +111,7 @@ pub(super) fn job(run: &Found, caller: Caller, settings: &Settings) -> Result<Ne
         output_dir: job.output_dir.display().to_string(),
         job_file,
         base_dir: run.folder.display().to_string(),
-        resolved: serde_json::to_string(job).map_err(Error::Resolved)?,
+        resolved: job.without_defaults().map_err(Error::Resolved)?.to_string(),
         ..NewJob::default()
     })
 }

@@ -135,6 +135,8 @@ impl From<StoreError> for Error {
             | StoreError::Corrupt { .. }
             | StoreError::Lost { .. }
             | StoreError::Outdated { .. }
+            | StoreError::NotEarlier { .. }
+            | StoreError::Missing { .. }
             | StoreError::Records { .. }
             | StoreError::Newer { .. }) => Error::Store(error),
         }

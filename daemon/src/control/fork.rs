@@ -63,7 +63,7 @@ pub(super) fn submission(
     {
         keys.remove("notify");
     }
-    if let Some(resources) = job["resources"].as_object_mut() {
+    if let Some(resources) = job.get_mut("resources").and_then(Value::as_object_mut) {
         resources.remove("after");
     }
     Ok(Submission {

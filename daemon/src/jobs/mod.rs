@@ -6,6 +6,8 @@
 pub(crate) mod backup;
 pub(crate) mod cluster;
 pub(crate) mod doctor;
+#[cfg(test)]
+mod formats;
 pub(crate) mod history;
 pub(crate) mod lost_store;
 pub(crate) mod record;

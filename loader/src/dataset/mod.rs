@@ -5,6 +5,8 @@ mod array;
 mod blocks;
 mod build;
 mod cache;
+#[cfg(test)]
+mod formats;
 mod identity;
 mod images;
 mod mixture;

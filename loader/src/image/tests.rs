@@ -215,6 +215,31 @@ fn errors_name_the_row_and_the_image() {
     check("no.jpg", &format!("{at}, no.jpg: the image is damaged: "));
 }
 
+/// Each of these would take a gigabyte or more. Formats that animate are not read.
+#[test]
+fn images_that_claim_to_be_huge_are_refused() {
+    let riff = |kind: &[u8], content: &[u8]| {
+        let mut chunk = [kind, &(content.len() as u32).to_le_bytes(), content].concat();
+        chunk.resize(chunk.len().next_multiple_of(2), 0);
+        let size = (chunk.len() as u32 + 4).to_le_bytes();
+        [b"RIFF", &size[..], b"WEBP", &chunk].concat()
+    };
+    // Of 16,383 pixels on each side.
+    let lossless = riff(b"VP8L", &[&[0x2f, 0xfe, 0xbf, 0xff, 0x0f][..], &[0; 20]].concat());
+    let head = [0x10, 0, 0, 0x9d, 0x01, 0x2a, 0xff, 0x3f, 0xff, 0x3f];
+    let lossy = riff(b"VP8 ", &[&head[..], &[0; 20]].concat());
+    let cases: [(&[u8], &str); 4] = [
+        (&bomb(), "65535 x 65535 pixels"),
+        (&lossless, "16383 x 16383 pixels"),
+        (&lossy, "16383 x 16383 pixels"),
+        (b"GIF89a\xff\xff\xff\xff\0\0\0;", "neither a PNG, nor a JPEG, nor a WebP image"),
+    ];
+    for (bytes, expect) in cases {
+        let problem = decode(bytes).map(|_| ()).unwrap_err().to_string();
+        assert!(problem.contains(expect), "{problem}");
+    }
+}
+
 /// A PNG of some bytes that claims to be of 65535 by 65535 pixels.
 fn bomb() -> Vec<u8> {
     let mut bytes = png(&numbered(3, 2));

@@ -1,13 +1,18 @@
 //! Atomic, durable file writes: a file is written aside, synced and renamed, and the folder is
 //! synced, without which the name may be lost. Readers and crashes find it whole or not at all.
+//! Files that others may have put in place are read without trust ([`read_regular`]).
 //!
 //! Depends on nothing, so that every package can.
+
+mod regular;
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+pub use regular::{open_regular, read_regular};
 
 /// The suffix of a file that is not complete yet.
 const ASIDE: &str = ".part";

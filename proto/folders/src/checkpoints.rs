@@ -6,7 +6,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use traind_durable::read_regular;
 
+use crate::NOTE_BYTES_MAX;
 use crate::names::is_of_checkpoint;
 
 /// Precedes the steps in the name of a checkpoint's folder, as in transformers.
@@ -60,7 +62,7 @@ pub fn job_of_checkpoint(path: &Path) -> Option<String> {
 }
 
 fn manifest(path: &Path) -> Option<Manifest> {
-    serde_json::from_slice(&fs::read(path.join(MANIFEST)).ok()?).ok()
+    serde_json::from_slice(&read_regular(&path.join(MANIFEST), NOTE_BYTES_MAX).ok()?).ok()
 }
 
 /// Removes a checkpoint that traind wrote: the files of its manifest and those that an incomplete one may have. Keeps

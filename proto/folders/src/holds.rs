@@ -5,7 +5,9 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use crate::note;
+use traind_durable::read_regular;
+
+use crate::{NOTE_BYTES_MAX, note};
 
 const HOLDS: &str = "holds";
 
@@ -29,7 +31,10 @@ pub fn held_steps(folder: &Path, own: &str) -> Vec<u64> {
     let entries = fs::read_dir(note(folder, HOLDS)).into_iter().flatten().flatten();
     let mut steps: Vec<u64> = entries
         .filter(|entry| entry.file_name() != own)
-        .filter_map(|entry| fs::read_to_string(entry.path()).ok()?.trim().parse().ok())
+        .filter_map(|entry| {
+            let step = read_regular(&entry.path(), NOTE_BYTES_MAX).ok()?;
+            String::from_utf8(step).ok()?.trim().parse().ok()
+        })
         .collect();
     steps.sort_unstable();
     steps

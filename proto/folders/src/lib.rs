@@ -37,6 +37,9 @@ pub use problem::Problem;
 pub use record::{Claim, Record};
 pub use remote::{RemoteFolder, Use, record_name};
 
+/// The size of the largest note or manifest that is read. Folders are their users', and so may be anything in them.
+const NOTE_BYTES_MAX: u64 = 16 << 20;
+
 /// The folder, in each folder that a job writes, of everything that traind notes about it.
 pub const NOTES: &str = ".traind";
 

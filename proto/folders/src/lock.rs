@@ -7,8 +7,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use traind_durable::{open_regular, read_regular};
 
-use crate::{NOTES, note};
+use crate::{NOTE_BYTES_MAX, NOTES, note};
 
 const LOCK: &str = "lock";
 /// Attempts to lock; processes that look for the holder lock the file for a moment, too.
@@ -70,7 +71,7 @@ impl FolderLock {
 
 /// Returns the run that writes into a folder now.
 pub fn holder(folder: &Path) -> io::Result<Option<Holder>> {
-    let file = match File::open(note(folder, LOCK)) {
+    let file = match open_regular(&note(folder, LOCK)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
@@ -83,7 +84,7 @@ pub fn holder(folder: &Path) -> io::Result<Option<Holder>> {
 
 /// The run that the file names, which is written just after it is locked.
 fn read(folder: &Path) -> Holder {
-    Holder::parse(&fs::read(note(folder, LOCK)).unwrap_or_default())
+    Holder::parse(&read_regular(&note(folder, LOCK), NOTE_BYTES_MAX).unwrap_or_default())
 }
 
 fn has_no_locks(error: &io::Error) -> bool {

@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use traind_durable::read_regular;
 
 use crate::checkpoints::{checkpoint_steps, is_checkpoint_of_traind, job_of_checkpoint};
 use crate::names::{is_result, is_written};
-use crate::{NOTES, note};
+use crate::{NOTE_BYTES_MAX, NOTES, note};
 
 pub(crate) const RECORD: &str = "record.json";
 const FORMAT: u32 = 1;
@@ -45,7 +46,7 @@ pub struct Claim<'a> {
 impl Record {
     /// Returns the record of a folder, if it has one. Fails if it is damaged or of a later version.
     pub fn read(folder: &Path) -> io::Result<Option<Record>> {
-        let text = match fs::read(note(folder, RECORD)) {
+        let text = match read_regular(&note(folder, RECORD), NOTE_BYTES_MAX) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             read => read?,
         };

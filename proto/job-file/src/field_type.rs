@@ -26,6 +26,9 @@ pub(crate) trait FieldType: Sized {
     fn fields(_path: &str) -> Vec<FieldDoc> {
         Vec::new()
     }
+
+    /// Removes the keys of a section that have their defaults from `json`, which is this value serialized.
+    fn remove_defaults(&self, _json: &mut serde_json::Value) {}
 }
 
 /// Reports a value of the wrong type.

@@ -1,11 +1,11 @@
 //! `run.json` in the run directory, by which the daemon passes a job to a runner.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-use traind_durable::Replacement;
+use serde::ser::Error as _;
+use serde::{Deserialize, Serialize, Serializer};
+use traind_durable::{Replacement, read_regular};
 
 use crate::schema::JobFile;
 
@@ -15,6 +15,9 @@ pub const RUN_SPEC_FILE: &str = "run.json";
 /// Name of the folder in a run directory in which a preparation works while the job waits.
 pub const PREPARATION_FOLDER: &str = "preparation";
 
+/// The size of the largest file that is read.
+const BYTES_MAX: u64 = 16 << 20;
+
 /// The job and its environment, as the daemon passes them to a runner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
@@ -23,6 +26,7 @@ pub struct RunSpec {
     /// The number of this run of the job, from 1.
     pub attempt: u32,
     /// The job, resolved.
+    #[serde(serialize_with = "without_defaults")]
     pub job: JobFile,
     /// Indices of the cores to train on, as many as the job asked for.
     pub cores: Vec<u32>,
@@ -66,12 +70,13 @@ impl RunSpec {
     /// Reads the `run.json` of a run directory.
     pub fn read(run_dir: &Path) -> Result<Self, RunSpecError> {
         let path = run_dir.join(RUN_SPEC_FILE);
-        let text = fs::read_to_string(&path).map_err(|source| RunSpecError::Io {
+        // The folder may be its user's, and the reader the daemon.
+        let text = read_regular(&path, BYTES_MAX).map_err(|source| RunSpecError::Io {
             action: "read",
             path: path.clone(),
             source,
         })?;
-        serde_json::from_str(&text).map_err(|source| RunSpecError::Json { path, source })
+        serde_json::from_slice(&text).map_err(|source| RunSpecError::Json { path, source })
     }
 
     /// Writes the `run.json` of a run directory so that a crash at any moment
@@ -88,4 +93,8 @@ impl RunSpec {
             source,
         })
     }
+}
+
+fn without_defaults<S: Serializer>(job: &JobFile, serializer: S) -> Result<S::Ok, S::Error> {
+    job.without_defaults().map_err(S::Error::custom)?.serialize(serializer)
 }

@@ -48,6 +48,15 @@ macro_rules! section {
                 Some(Self { $($name: $name?),+ })
             }
 
+            fn remove_defaults(&self, json: &mut serde_json::Value) {
+                $($crate::section::remove_default(
+                    json,
+                    stringify!($name),
+                    &self.$name,
+                    section!(@option $($default)?).as_ref(),
+                );)+
+            }
+
             fn fields(path: &str) -> Vec<$crate::field_doc::FieldDoc> {
                 let mut docs = Vec::new();
                 $(docs.extend($crate::section::document::<$type>(
@@ -121,6 +130,22 @@ impl<'a> Fields<'a> {
                 .filter(|value| in_range(value, range, &path, problems))
                 .or(default),
         }
+    }
+}
+
+/// Removes the key `name` of the mapping `json` if its `value` is the default, or a section of nothing but defaults.
+pub(crate) fn remove_default<T: FieldType + PartialEq>(
+    json: &mut serde_json::Value,
+    name: &str,
+    value: &T,
+    default: Option<&T>,
+) {
+    let Some(keys) = json.as_object_mut() else { return };
+    let Some(entry) = keys.get_mut(name) else { return };
+    value.remove_defaults(entry);
+    let is_empty_section = T::IS_SECTION && entry.as_object().is_some_and(|keys| keys.is_empty());
+    if is_empty_section || default == Some(value) {
+        keys.shift_remove(name);
     }
 }
 

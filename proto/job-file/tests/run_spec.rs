@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use traind_job_file::{JobFile, RUN_SPEC_FILE, RunSpec, RunSpecError};
 
@@ -84,6 +85,92 @@ fn a_field_that_an_older_version_did_not_know_has_its_default() {
     json["train"].as_object_mut().unwrap().shift_remove("max_grad_norm");
     let read: JobFile = serde_json::from_value(json).unwrap();
     assert_eq!(read, job());
+}
+
+/// The runs of the documentation's examples. Each line has `run.json` as the daemon of a version passed it to its
+/// runner, and the first one also the job with all values that it had there, defaults included.
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/run_specs")
+}
+
+fn runs_of_the_examples() -> Vec<RunSpec> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples");
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    files.sort();
+    let job = |path: &PathBuf| {
+        let text = fs::read_to_string(path).unwrap();
+        JobFile::parse(&text, Path::new("/base")).unwrap().job
+    };
+    files.iter().map(|path| spec(job(path))).collect()
+}
+
+/// Whether `now` has all that `kept` has. A later version may have more.
+fn contains(now: &Value, kept: &Value) -> bool {
+    match (now, kept) {
+        (Value::Object(now), Value::Object(kept)) => {
+            kept.iter().all(|(key, kept)| now.get(key).is_some_and(|now| contains(now, kept)))
+        }
+        (Value::Array(now), Value::Array(kept)) => {
+            now.len() == kept.len() && now.iter().zip(kept).all(|(now, kept)| contains(now, kept))
+        }
+        (now, kept) => now == kept,
+    }
+}
+
+/// A runner reads what a daemon of another version wrote, and each value means what it meant, defaults included.
+#[test]
+fn runs_of_all_kept_versions_are_read_with_all_their_values() {
+    let current = fixtures().join(format!("{}.jsonl", env!("CARGO_PKG_VERSION")));
+    if std::env::var_os("TRAIND_WRITE_FIXTURES").is_some() {
+        fs::create_dir_all(fixtures()).unwrap();
+        let line = |(number, spec): (usize, RunSpec)| match number {
+            0 => format!("{}\n", json!({"run": spec, "job": spec.job})),
+            _ => format!("{}\n", json!({"run": spec})),
+        };
+        let lines = runs_of_the_examples().into_iter().enumerate().map(line);
+        fs::write(&current, lines.collect::<String>()).unwrap();
+    }
+    assert!(current.exists(), "{} is missing: set TRAIND_WRITE_FIXTURES=1", current.display());
+    let dir = TempDir::new().unwrap();
+    for entry in fs::read_dir(fixtures()).unwrap() {
+        let path = entry.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.lines().count() > 10, "{}", path.display());
+        for line in text.lines() {
+            let kept: Value = serde_json::from_str(line).unwrap();
+            fs::write(dir.path().join(RUN_SPEC_FILE), kept["run"].to_string()).unwrap();
+            let spec = RunSpec::read(dir.path()).unwrap();
+            let (run, job) = (json!(spec), json!(spec.job));
+            let name = &kept["run"]["job"]["name"];
+            assert!(contains(&run, &kept["run"]), "{}, {name}: {run}", path.display());
+            let all = kept.get("job");
+            let has_all = all.is_none_or(|kept| contains(&job, kept));
+            assert!(has_all, "{}, {name}: {job}", path.display());
+        }
+    }
+}
+
+/// A version that does not know a key reads the runs that leave it at its default.
+#[test]
+fn a_run_has_the_keys_alone_that_are_not_at_their_defaults() {
+    let dir = TempDir::new().unwrap();
+    for spec in runs_of_the_examples() {
+        spec.write(dir.path()).unwrap();
+        assert_eq!(RunSpec::read(dir.path()).unwrap(), spec);
+    }
+    let job = job().without_defaults().unwrap();
+    let train = json!({"learning_rate": 1.45e-4, "warmup_steps": 0.06, "eval_steps": 0.25});
+    assert_eq!(job["train"], train);
+    assert_eq!(job.get("resources"), None);
+    let mut later = json!(spec(self::job()));
+    later["job"]["of_a_later_version"] = 3.into();
+    fs::write(dir.path().join(RUN_SPEC_FILE), later.to_string()).unwrap();
+    let RunSpecError::Json { source, .. } = RunSpec::read(dir.path()).unwrap_err() else {
+        panic!("a key that is not known has no effect")
+    };
+    assert!(source.to_string().contains("of_a_later_version: is not a known key"), "{source}");
 }
 
 proptest! {

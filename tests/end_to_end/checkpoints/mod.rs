@@ -3,6 +3,7 @@
 mod best;
 mod damage;
 mod exact;
+mod kept;
 mod leaving;
 mod samples;
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use traind_job_file::RunSpec;
 use traind_proto::v1::{self, MemoryUsage, Plan};
 use traind_tests::{Draft, Host, JOB_FILE, POLL, Runners, TIMEOUT};
 
@@ -98,15 +99,13 @@ async fn a_job_keeps_the_mesh_that_the_planner_chose() {
     let chosen = job.warnings.iter().find(|warning| warning.code == "MESH_CHOSEN").unwrap();
     assert!(chosen.message.contains("by prediction"), "{}", chosen.message);
     host.until(&job.id, |job| job.state() == v1::JobState::Completed).await;
-    let run = fs::read_to_string(host.path(&format!("state/jobs/{}/run.json", job.id))).unwrap();
-    let run: Value = serde_json::from_str(&run).unwrap();
-    let [parallel, train] = ["parallel", "train"].map(|section| &run["job"][section]);
-    assert_eq!(parallel["auto"], false);
-    let number = |section: &Value, key: &str| section[key].as_u64().unwrap();
-    let axes = ["data", "tensor", "pipeline"].map(|axis| number(parallel, axis));
-    assert_eq!(axes.iter().product::<u64>(), 2);
-    let batches = number(train, "gradient_accumulation_steps");
-    assert_eq!(number(train, "per_device_train_batch_size") * batches * axes[0], 8);
+    let run = RunSpec::read(&host.path(&format!("state/jobs/{}", job.id))).unwrap();
+    let (parallel, train) = (&run.job.parallel, &run.job.train);
+    assert!(!parallel.auto);
+    let axes = [parallel.data.unwrap(), parallel.tensor, parallel.pipeline];
+    assert_eq!(axes.iter().product::<u32>(), 2);
+    let batches = train.gradient_accumulation_steps;
+    assert_eq!(train.per_device_train_batch_size * batches * axes[0], 8);
     assert!(chosen.message.contains(&format!("data: {}, tensor: {}", axes[0], axes[1])));
 }
 

@@ -228,6 +228,22 @@ mod tests {
         assert!(agreed.lock("own").is_none(), "nobody waits for another host");
     }
 
+    /// Entries have no number of their format: this version reads what the first one wrote, and writes the same.
+    #[test]
+    fn entries_are_as_the_first_version_wrote_them() {
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/executables/key.xla");
+        let folder = tempfile::tempdir().unwrap();
+        let cache = ExecutableCache::open(folder.path()).unwrap();
+        cache.put("key", b"program").unwrap();
+        if std::env::var_os("TRAIND_WRITE_FIXTURES").is_some() && !kept.exists() {
+            fs::create_dir_all(kept.parent().unwrap()).unwrap();
+            fs::copy(cache.path("key"), &kept).unwrap();
+        }
+        assert_eq!(fs::read(cache.path("key")).unwrap(), fs::read(&kept).unwrap());
+        fs::copy(&kept, cache.path("kept")).unwrap();
+        assert_eq!(cache.get("kept").as_deref(), Some(&b"program"[..]));
+    }
+
     #[test]
     fn a_damaged_entry_is_absent() {
         let folder = tempfile::tempdir().unwrap();

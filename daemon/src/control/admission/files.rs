@@ -10,7 +10,13 @@ use traind_job_file::{DataFiles, JobFile, ResumeFrom};
 
 use crate::access::account::{Account, user_name};
 use crate::access::roots::Roots;
+use crate::control::admission::globs;
 use crate::control::error::FieldViolation;
+
+/// How deep a model's folder has files that are read, such as `1_Pooling/config.json`.
+const MODEL_DEPTH: u32 = 1;
+/// The most entries of a folder that are looked at. A folder of a model or of a checkpoint has few.
+const ENTRIES_MAX: usize = 10_000;
 
 const CHAT_TEMPLATE: &str = "data.chat_template";
 
@@ -85,7 +91,7 @@ pub(super) fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<Fiel
             note(field, user.not_accessible("read the folder", folder));
         } else if !folder.is_dir() {
             note(field, format!("there is no folder {}", folder.display()));
-        } else if let Some(special) = special_file(folder) {
+        } else if let Some(special) = special_file(folder, MODEL_DEPTH) {
             note(field, not_regular(&special));
         }
     }
@@ -103,10 +109,12 @@ pub(super) fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<Fiel
             note(CHAT_TEMPLATE, format!("there is no file {}", file.display()));
         }
     }
-    if let Some(file) = &job.notify.secret_file
-        && user.may(file, Access::READ_OK).is_err()
-    {
-        note("notify.secret_file", user.not_accessible("read the file", file));
+    if let Some(file) = &job.notify.secret_file {
+        if user.may(file, Access::READ_OK).is_err() {
+            note("notify.secret_file", user.not_accessible("read the file", file));
+        } else if !file.is_file() {
+            note("notify.secret_file", not_regular(file));
+        }
     }
     let checkpoint_dir = job.checkpoint_dir.as_deref().map(|folder| ("checkpoint_dir", folder));
     for (field, folder) in
@@ -151,7 +159,9 @@ fn missing_checkpoint(job: &JobFile, user: &Reader) -> Option<String> {
     }
     match user.may(folder, Access::READ_OK | Access::EXEC_OK) {
         Err(Errno::ACCESS) => Some(user.not_accessible("read the folder", folder)),
-        _ => (!folder.is_dir()).then(|| format!("there is no folder {}", folder.display())),
+        _ if !folder.is_dir() => Some(format!("there is no folder {}", folder.display())),
+        // Or the folder has checkpoints.
+        _ => special_file(folder, 1).as_deref().map(not_regular),
     }
 }
 
@@ -183,22 +193,24 @@ fn missing_data(pattern: &Path, user: &Reader) -> Option<String> {
             Err(Errno::ACCESS) => Some(user.not_accessible("read", pattern)),
             // A folder may be a data set saved by `datasets`, which the runner checks.
             _ if is_special(pattern) => Some(not_regular(pattern)),
-            _ if pattern.is_dir() => special_file(pattern).as_deref().map(not_regular),
+            _ if pattern.is_dir() => special_file(pattern, 1).as_deref().map(not_regular),
             _ => (!pattern.exists()).then(|| format!("there is no file {shown}")),
         };
     }
-    let found: Vec<PathBuf> = glob::glob(pattern.to_str()?).ok()?.flatten().collect();
-    if let Some(special) = found.iter().find(|path| is_special(path)) {
+    let found = globs::look(pattern)?;
+    if let Some(special) = &found.special {
         return Some(not_regular(special));
     }
-    let is_matched = found.iter().any(|path| path.is_file());
-    (!is_matched).then(|| format!("no file matches {shown}"))
+    (found.is_complete && !found.has_file).then(|| format!("no file matches {shown}"))
 }
 
-/// The first entry of a folder that is neither a file nor a folder.
-fn special_file(folder: &Path) -> Option<PathBuf> {
-    let entries = fs::read_dir(folder).ok()?.flatten();
-    entries.map(|entry| entry.path()).find(|path| is_special(path))
+/// An entry of a folder, or of its folders down to `depth`, that is neither a file nor a folder.
+fn special_file(folder: &Path, depth: u32) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.flatten().take(ENTRIES_MAX);
+    entries.map(|entry| entry.path()).find_map(|path| match is_special(&path) {
+        true => Some(path),
+        false => special_file(&path, depth.checked_sub(1)?),
+    })
 }
 
 /// Whether it is a pipe, a socket or a device: opening it may block, and reading it may never end.

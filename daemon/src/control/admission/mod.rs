@@ -2,6 +2,7 @@
 //! has the cores, the plugin, the memory and the disk space. Never reads the contents of files.
 
 mod files;
+mod globs;
 mod machine;
 mod occupied;
 mod planned;
@@ -93,7 +94,7 @@ fn new_job(
         output_dir: job.output_dir.display().to_string(),
         job_file: submission.job_file.clone(),
         base_dir: submission.base_dir.clone(),
-        resolved: serde_json::to_string(job).map_err(Error::Resolved)?,
+        resolved: job.without_defaults().map_err(Error::Resolved)?.to_string(),
         warnings,
         parent: submission.parent.clone(),
     })

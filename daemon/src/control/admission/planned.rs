@@ -41,7 +41,7 @@ pub(crate) fn choose_mesh(plan: &Plan, new: &mut NewJob, job: &mut JobFile) -> R
         return Err(Error::Memory { plan: Box::new(plan.clone()), available, changes: Vec::new() });
     }
     *job = (**chosen).clone();
-    new.resolved = serde_json::to_string(&job).map_err(Error::Resolved)?;
+    new.resolved = job.without_defaults().map_err(Error::Resolved)?.to_string();
     let (parallel, train) = (&job.parallel, &job.train);
     new.warnings.push(JobWarning {
         code: MESH_CHOSEN.to_owned(),
@@ -72,7 +72,7 @@ pub(crate) fn fit_batch(plan: &Plan, new: &mut NewJob, job: &mut JobFile) -> Res
         return Ok(());
     }
     job.train.per_device_train_batch_size = plan.rows;
-    new.resolved = serde_json::to_string(&job).map_err(Error::Resolved)?;
+    new.resolved = job.without_defaults().map_err(Error::Resolved)?.to_string();
     new.warnings.push(JobWarning {
         code: BATCH_SIZE_LOWERED.to_owned(),
         message: format!(

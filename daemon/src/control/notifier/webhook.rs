@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
+use traind_durable::read_regular;
 
 use super::NotifyError;
 use crate::access::account::with_rights_of;
@@ -22,6 +23,8 @@ use crate::jobs::store::Delivery;
 use crate::tls;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
+/// The size of the largest secret.
+const SECRET_BYTES_MAX: u64 = 64 << 10;
 
 pub(super) async fn send(
     delivery: &Delivery,
@@ -60,7 +63,8 @@ pub(super) async fn send(
 /// Reads the secret with the rights of the job's user. A line break at its end is not a part of it.
 async fn secret(delivery: &Delivery, path: PathBuf) -> Result<Vec<u8>, NotifyError> {
     let (account, name) = (delivery.account, path.clone());
-    let read = move || with_rights_of(account, || std::fs::read(&path)).and_then(|read| read);
+    let read = move || read_regular(&path, SECRET_BYTES_MAX);
+    let read = move || with_rights_of(account, read).and_then(|read| read);
     let read = tokio::task::spawn_blocking(read).await.map_err(io::Error::other);
     let secret = read.and_then(|read| read);
     let mut secret = secret.map_err(|source| NotifyError::Secret { path: name, source })?;

@@ -1,5 +1,8 @@
-//! Checks the state folder of a stopped daemon, and rebuilds a damaged store from the job folders.
+//! Checks the state folder of a stopped daemon, rebuilds a damaged store from the job folders, and takes a store back
+//! to an earlier version.
 
+mod downgrade;
+mod files;
 mod rebuild;
 mod replay;
 
@@ -11,6 +14,7 @@ use crate::jobs::record;
 use crate::jobs::state_lock::{LockError, StateLock};
 use crate::jobs::store::{Store, StoreError, is_blank};
 
+pub(crate) use downgrade::downgrade;
 pub(crate) use rebuild::rebuild;
 
 /// The store's file in a state folder.

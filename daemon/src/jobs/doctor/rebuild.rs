@@ -1,11 +1,10 @@
 //! Rebuilds the store from the job folders. The damaged one is kept beside it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::files::{keep, remove_store, rename, sync};
 use super::replay::replay_job;
 use super::{DoctorError, StoppedState};
-use crate::clock;
 use crate::jobs::record;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::Store;
@@ -64,44 +63,5 @@ fn keep_damaged(state: &StoppedState) -> Result<Option<PathBuf>, DoctorError> {
         remove_store(&path)?;
         return Ok(None);
     }
-    let kept = path.with_extension(format!("db.damaged-{}", clock::now() / 1_000_000));
-    for suffix in ["", "-wal", "-shm"] {
-        let from = with_suffix(&path, suffix);
-        if from.exists() {
-            rename(&from, &with_suffix(&kept, suffix))?;
-        }
-    }
-    Ok(Some(kept))
-}
-
-/// Removes the files of a store, if they exist.
-fn remove_store(path: &Path) -> Result<(), DoctorError> {
-    for path in ["", "-wal", "-shm"].map(|suffix| with_suffix(path, suffix)) {
-        if path.exists() {
-            fs::remove_file(&path).map_err(|source| DoctorError::Io {
-                action: "remove",
-                path,
-                source,
-            })?;
-        }
-    }
-    Ok(())
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-fn sync(path: &Path) -> Result<(), DoctorError> {
-    let synced = fs::File::open(path).and_then(|file| file.sync_all());
-    synced.map_err(|source| DoctorError::Io { action: "sync", path: path.to_owned(), source })
-}
-
-fn rename(from: &Path, to: &Path) -> Result<(), DoctorError> {
-    let error = |source| DoctorError::Io { action: "rename", path: from.to_owned(), source };
-    fs::rename(from, to).map_err(error)?;
-    let folder = to.parent().unwrap_or(Path::new("/"));
-    fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(error)
+    keep(&path, "damaged").map(Some)
 }

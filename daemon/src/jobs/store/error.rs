@@ -23,9 +23,15 @@ pub enum StoreError {
     #[error("list the records of jobs in {path}: {source}")]
     Records { path: PathBuf, source: std::io::Error },
     #[error(
-        "the job store has version {found}, and this traind supports up to {known}: start the newer traind that wrote it"
+        "the job store has version {found}, and this traind supports up to {known}: start the newer traind that wrote it, or take the store back with its `traind doctor --downgrade={known}`"
     )]
     Newer { found: usize, known: usize },
+    #[error(
+        "the job store has version {found} and cannot go back to version {wanted}: set --downgrade to a lower version, from 1"
+    )]
+    NotEarlier { found: usize, wanted: usize },
+    #[error("there is no job store {path}: set --state-dir to the daemon's state folder")]
+    Missing { path: PathBuf },
     #[error("job {id} is not in the store")]
     NoJob { id: String },
     #[error("job {id}: {source}")]

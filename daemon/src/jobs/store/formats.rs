@@ -9,7 +9,7 @@ use traind_proto::v1::event::Kind;
 use traind_proto::v1::{DataPrepared, Event, Step};
 
 use super::schema::MIGRATIONS;
-use super::{NewJob, Store};
+use super::{NewJob, Store, downgrade};
 use crate::access::tokens::Token;
 use crate::jobs::state::{JobState, Outcome};
 
@@ -119,5 +119,59 @@ fn stores_of_all_kept_versions_are_migrated_and_read() {
         let restored = scratch.path().join(format!("{version}.db"));
         restore(&fs::read_to_string(&path).unwrap(), version.parse().unwrap(), &restored);
         check(&restored);
+    }
+}
+
+/// The schema that the `traind` of an earlier version makes.
+fn schema_of(version: usize, scratch: &Path) -> String {
+    let path = scratch.join(format!("schema-{version}.db"));
+    let connection = Connection::open(&path).unwrap();
+    for migration in &MIGRATIONS[..version] {
+        connection.execute_batch(migration).unwrap();
+    }
+    drop(connection);
+    dump(&path).0
+}
+
+/// The tables are those that the earlier version itself makes, so that it opens the store.
+#[test]
+fn a_store_goes_back_to_earlier_versions_and_forth_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    let newest = MIGRATIONS.len();
+    for version in [newest - 1, newest - 2, 8] {
+        let (own, older) = (
+            scratch.path().join(format!("{version}.db")),
+            scratch.path().join(format!("to-{version}.db")),
+        );
+        write_store(&own);
+        let downgraded = downgrade(&own, &older, Some(version)).unwrap();
+        assert_eq!(downgraded.version, version);
+        assert_eq!(dump(&older).0, schema_of(version, scratch.path()));
+        let connection = Connection::open(&older).unwrap();
+        let found: usize =
+            connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+        assert_eq!(found, version);
+        let broken = connection.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap();
+        assert!(!broken, "version {version}");
+        drop(connection);
+        check(&older);
+    }
+}
+
+/// Names the tables and columns for which an earlier version has no place.
+#[test]
+fn a_downgrade_names_what_it_leaves_out() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (own, older) = (scratch.path().join("own.db"), scratch.path().join("older.db"));
+    write_store(&own);
+    let dropped = downgrade(&own, &older, Some(4)).unwrap().dropped;
+    let names: Vec<(&str, u64)> = dropped.iter().map(|it| (it.name.as_str(), it.rows)).collect();
+    assert!(names.contains(&("tokens", 1)) && names.contains(&("splits", 1)), "{names:?}");
+    assert!(names.iter().all(|(name, _)| *name != "jobs.run_as"), "it has no values: {names:?}");
+    for wanted in [0, MIGRATIONS.len(), MIGRATIONS.len() + 3] {
+        let again = scratch.path().join(format!("again-{wanted}.db"));
+        let error = downgrade(&own, &again, Some(wanted)).unwrap_err().to_string();
+        assert!(error.contains(&format!("cannot go back to version {wanted}")), "{error}");
+        assert!(!again.exists());
     }
 }

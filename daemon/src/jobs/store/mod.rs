@@ -6,6 +6,7 @@
 
 mod bulletin;
 mod clusters;
+mod downgrade;
 mod error;
 mod folders;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 pub(crate) use bulletin::Subscription;
+pub(crate) use downgrade::{Downgraded, downgrade, store_version};
 pub(crate) use error::StoreError;
 pub(crate) use folders::JobFolders;
 pub(crate) use job::{ADOPTED, HOST_FAILURES_MAX, Job, JobWarning, NewJob, Parent};

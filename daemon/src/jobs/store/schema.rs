@@ -1,4 +1,5 @@
-//! The tables, as migrations that are never edited once released: a change is a new entry.
+//! The tables, as migrations that are never edited once released: a change is a new entry. It only adds, so that a
+//! store can go back (see `downgrade`).
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
@@ -169,7 +170,7 @@ fn apply(transaction: &Transaction<'_>, sql: &str, version: usize) -> rusqlite::
     transaction.pragma_update(None, "user_version", version)
 }
 
-fn user_version(connection: &Connection) -> Result<usize, StoreError> {
+pub(super) fn user_version(connection: &Connection) -> Result<usize, StoreError> {
     let version = connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
     let version = version.map_err(StoreError::sqlite("read the version"))?;
     Ok(usize::try_from(version).unwrap_or(usize::MAX))

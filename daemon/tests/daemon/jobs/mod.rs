@@ -10,3 +10,4 @@ mod queueing;
 pub(crate) mod recovery;
 mod restarting;
 mod submitting;
+mod upgrading;

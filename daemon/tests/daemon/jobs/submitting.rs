@@ -4,7 +4,7 @@ use tonic::{Code, Status};
 use tonic_types::StatusExt;
 use traind_proto::v1::{self, CreateJobRequest, JobState};
 
-use crate::support::host::Host;
+use crate::support::host::{Host, PATIENCE};
 use crate::support::runner::{COMPLETES, STOPS_WHEN_ASKED};
 
 fn reason(status: &Status) -> String {
@@ -67,8 +67,46 @@ async fn pipes_in_place_of_files_are_refused() {
     for data in ["pipe.csv", "'*.csv'", "set"] {
         check(&host, "train.csv", data, invalid(&["data.train"])).await;
     }
-    pipe("model/tokenizer.json");
-    check(&host, "name: first", "name: second", invalid(&["model.name_or_path"])).await;
+    std::fs::create_dir_all(host.path("run/checkpoint-3")).unwrap();
+    pipe("run/checkpoint-3/manifest.json");
+    let resumed = "train: {resume_from_checkpoint: run}\nname: first";
+    check(&host, "name: first", resumed, invalid(&["train.resume_from_checkpoint"])).await;
+    for file in ["pipe.csv", "/dev/zero"] {
+        let template = format!("data: {{chat_template: {file}, train");
+        check(&host, "data: {train", &template, invalid(&["data.chat_template"])).await;
+        let notify =
+            format!("notify: {{webhooks: ['http://a/'], secret_file: {file}}}\nname: first");
+        check(&host, "name: first", &notify, invalid(&["notify.secret_file"])).await;
+    }
+    std::fs::create_dir(host.path("model/1_Pooling")).unwrap();
+    for file in ["model/1_Pooling/config.json", "model/tokenizer.json"] {
+        pipe(file);
+        check(&host, "name: first", "name: second", invalid(&["model.name_or_path"])).await;
+        std::fs::remove_file(host.path(file)).unwrap();
+    }
+}
+
+/// The daemon reads notes in the folders of users: pipes would block its threads, and devices end its memory.
+#[tokio::test]
+async fn notes_that_are_no_files_are_neither_waited_for_nor_read() {
+    let host = Host::started(1, COMPLETES).await;
+    for (number, note) in (0..).zip(["lock", "record.json"]) {
+        for (kind, device) in [("zero", "/dev/zero"), ("pipe", "pipe")] {
+            let name = format!("{kind}-{number}");
+            let notes = host.path(&format!("out/{name}/.traind"));
+            std::fs::create_dir_all(&notes).unwrap();
+            let pipe = notes.join("pipe");
+            assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+            std::os::unix::fs::symlink(device, notes.join(note)).unwrap();
+            let answered =
+                tokio::time::timeout(PATIENCE, host.create(host.request(&name, 1))).await;
+            match (note, answered.expect("it waits for a pipe")) {
+                // A lock that cannot be read is the runner's to refuse.
+                ("lock", answer) => drop(answer.unwrap()),
+                (_, answer) => assert_eq!(fields(&answer.unwrap_err()), ["output_dir"]),
+            }
+        }
+    }
 }
 
 #[tokio::test]

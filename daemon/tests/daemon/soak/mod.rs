@@ -5,6 +5,7 @@ mod crowd;
 mod disk;
 mod frames;
 mod garbage;
+mod history;
 mod kills;
 mod latency;
 

@@ -11,6 +11,7 @@ mod json;
 mod lines;
 mod parquet;
 mod parquet_pages;
+mod parquet_schema;
 mod text;
 
 use std::io::{Cursor, Read};

@@ -11,10 +11,15 @@ use parquet::arrow::arrow_reader::{
 };
 
 use super::arrow::{NOTED_AS, class_names, records};
-use super::parquet_pages::Pages;
+use super::parquet_pages::{Pages, dictionary_bytes};
+use super::parquet_schema;
 use super::{DataFile, FormatOptions, rows_at_a_time};
 use crate::source::Records;
 use crate::{Error, Result};
+
+/// The most bytes that rows read at a time may take by repeating what a dictionary has once. Writers make dictionaries
+/// of 1 MiB at most.
+const REPEATED_BYTES_MAX: u64 = 256 << 20;
 
 struct ParquetFile {
     path: PathBuf,
@@ -22,13 +27,22 @@ struct ParquetFile {
 }
 
 pub(super) fn open(path: &Path, _options: &FormatOptions) -> Result<Box<dyn DataFile>> {
+    Ok(Box::new(open_file(path)?))
+}
+
+fn open_file(path: &Path) -> Result<ParquetFile> {
     let file = File::open(path).map_err(Error::io(path, "open"))?;
+    let depth = parquet_schema::depth(&file).map_err(Error::io(path, "read"))?;
+    if let Some(depth) = depth.filter(|depth| *depth > parquet_schema::DEPTH_MAX) {
+        let message = format!("its schema has {depth} levels, of {}", parquet_schema::DEPTH_MAX);
+        return Err(Error::bad_file(path, "Parquet", message));
+    }
     // With the Arrow schema that a file may carry beside its own, the reader takes columns of bytes
     // for text without checking that they are UTF-8: undefined behaviour on a damaged file.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = ArrowReaderMetadata::load(&file, options);
     let metadata = metadata.map_err(|error| Error::bad_file(path, "Parquet", error))?;
-    Ok(Box::new(ParquetFile { path: path.to_path_buf(), metadata }))
+    Ok(ParquetFile { path: path.to_path_buf(), metadata })
 }
 
 impl DataFile for ParquetFile {
@@ -60,11 +74,11 @@ impl DataFile for ParquetFile {
         let bad_file =
             |error: &dyn std::fmt::Display| Error::bad_file(&self.path, "Parquet", error);
         let file = File::open(&self.path).map_err(Error::io(&self.path, "open"))?;
-        let pages = Pages::new(file, self.metadata.metadata());
         let roots = self.metadata.schema().fields().iter().enumerate();
         let wanted = roots.filter(|(_, field)| columns.contains(&field.name().as_str()));
         let wanted: Vec<usize> = wanted.map(|(root, _)| root).collect();
-        let rows_at_a_time = self.rows_at_a_time(part, &wanted);
+        let rows_at_a_time = self.rows_at_a_time(part, &wanted, &file);
+        let pages = Pages::new(file, self.metadata.metadata());
         let wanted = ProjectionMask::roots(self.metadata.parquet_schema(), wanted);
         let reader =
             ParquetRecordBatchReaderBuilder::new_with_metadata(pages, self.metadata.clone())
@@ -85,15 +99,22 @@ impl DataFile for ParquetFile {
 
 impl ParquetFile {
     /// The rows of a row group to read at a time, by the sizes that the file states for the wanted
-    /// root columns.
-    fn rows_at_a_time(&self, part: usize, wanted: &[usize]) -> usize {
+    /// root columns, and by their dictionaries, all of which each row may repeat.
+    fn rows_at_a_time(&self, part: usize, wanted: &[usize], file: &File) -> usize {
         let schema = self.metadata.parquet_schema();
         let group = self.metadata.metadata().row_group(part);
         let columns = group.columns().iter().enumerate();
         let columns =
             columns.filter(|(leaf, _)| wanted.contains(&schema.get_column_root_idx(*leaf)));
-        let bytes = columns.map(|(_, column)| column.uncompressed_size().max(0) as u64);
-        rows_at_a_time(group.num_rows().max(0) as u64, bytes.sum())
+        let (mut bytes, mut longest) = (0u64, 1);
+        for (_, column) in columns {
+            bytes = bytes.saturating_add(column.uncompressed_size().max(0) as u64);
+            let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+            let dictionary = u64::try_from(start).ok().and_then(|it| dictionary_bytes(file, it));
+            longest = longest.max(dictionary.unwrap_or(0));
+        }
+        let rows = rows_at_a_time(group.num_rows().max(0) as u64, bytes);
+        rows.min((REPEATED_BYTES_MAX / longest).max(1) as usize)
     }
 
     /// Rows in the row groups before `part`.
@@ -109,16 +130,56 @@ impl ParquetFile {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{BinaryArray, RecordBatch};
+    use arrow_array::{BinaryArray, DictionaryArray, Int32Array, RecordBatch, StringArray};
     use arrow_schema::{DataType, Field, Schema};
     use parquet::arrow::arrow_writer::ArrowWriterOptions;
     use parquet::arrow::{ARROW_SCHEMA_META_KEY, ArrowWriter, encode_arrow_schema};
     use parquet::file::metadata::KeyValue;
     use parquet::file::properties::WriterProperties;
 
+    use super::super::parquet_schema::tests::nested_file;
     use super::*;
     use crate::source::Value;
+    use crate::source::records::RECORDS_MAX;
     use crate::testing::DataFolder;
+
+    /// A schema of so many levels overflows the stack of a reader that descends by calls.
+    #[test]
+    fn a_deep_schema_is_refused() {
+        let folder = DataFolder::new();
+        let open = |depth| {
+            let path = folder.write("a.parquet", nested_file(depth));
+            open(Path::new(&path), &FormatOptions::default()).map(drop)
+        };
+        open(20).unwrap();
+        let error = folder.shown(&open(200_000).unwrap_err());
+        assert!(error.contains("its schema has 200002 levels, of 64"), "{error}");
+    }
+
+    /// A small file has a text of 8 MiB in each of its rows.
+    #[test]
+    fn rows_that_repeat_a_long_text_are_read_some_at_a_time() {
+        let texts = StringArray::from(vec!["x".repeat(8 << 20)]);
+        let keys = Int32Array::from(vec![0; 2000]);
+        let column = DictionaryArray::new(keys, Arc::new(texts));
+        let batch = RecordBatch::try_from_iter([("text", Arc::new(column) as _)]).unwrap();
+        let properties = WriterProperties::builder()
+            .set_compression(parquet::basic::Compression::SNAPPY)
+            .set_dictionary_page_size_limit(64 << 20)
+            .build();
+        let mut bytes = Vec::new();
+        let mut writer =
+            ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        assert!(bytes.len() < 1 << 20, "{}", bytes.len());
+        let folder = DataFolder::new();
+        let path = folder.write("a.parquet", bytes);
+        let parquet = open_file(Path::new(&path)).unwrap();
+        let file = File::open(&path).unwrap();
+        assert_eq!(parquet.rows_at_a_time(0, &[0], &file), 31, "a dictionary has lengths, too");
+        assert_eq!(parquet.rows_at_a_time(0, &[], &file), RECORDS_MAX);
+    }
 
     /// A file of one column of bytes that are not text, with one entry of metadata.
     fn file_of_bytes(noted: (&str, String)) -> Vec<u8> {

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
 
 use bytes::Bytes;
 use parquet::errors::{ParquetError, Result};
@@ -13,6 +14,8 @@ use parquet::file::reader::{ChunkReader, Length};
 const PAGE_BYTES: u64 = 256 << 20;
 /// The head of the next field, where it is an `i32`, in Thrift's compact protocol.
 const NEXT_FIELD_IS_I32: u8 = 0x15;
+/// The type of a page that is a dictionary.
+const DICTIONARY_PAGE: i32 = 2;
 
 pub(super) struct Pages {
     file: File,
@@ -56,11 +59,24 @@ impl ChunkReader for Pages {
     }
 }
 
+/// Returns the unpacked size of the page that begins at `start` if it is a dictionary.
+pub(super) fn dictionary_bytes(file: &File, start: u64) -> Option<u64> {
+    let mut header = [0; 16];
+    let read = file.read_at(&mut header, start).ok()?;
+    let (kind, bytes) = kind_and_bytes(&header[..read])?;
+    (kind == DICTIONARY_PAGE).then_some(bytes)
+}
+
 /// The second field of a page's header; the first is its type. The reader refuses what is no header.
 fn unpacked_bytes(header: &[u8]) -> Option<u64> {
+    kind_and_bytes(header).map(|(_, bytes)| bytes)
+}
+
+fn kind_and_bytes(header: &[u8]) -> Option<(i32, u64)> {
     let mut bytes = header.iter().copied();
-    let _type = i32_field(&mut bytes)?;
-    i32_field(&mut bytes).and_then(|bytes| u64::try_from(bytes).ok())
+    let kind = i32_field(&mut bytes)?;
+    let size = i32_field(&mut bytes)?;
+    Some((kind, u64::try_from(size).ok()?))
 }
 
 fn i32_field(bytes: &mut impl Iterator<Item = u8>) -> Option<i32> {

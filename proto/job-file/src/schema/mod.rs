@@ -89,6 +89,14 @@ section! {
 }
 
 impl JobFile {
+    /// The job as JSON, without the keys that have their defaults. So another version of traind reads it, unless it
+    /// sets a key that is not known there.
+    pub fn without_defaults(&self) -> serde_json::Result<serde_json::Value> {
+        let mut json = serde_json::to_value(self)?;
+        self.remove_defaults(&mut json);
+        Ok(json)
+    }
+
     /// Returns true if it reads or writes objects of a bucket.
     pub fn uses_objects(&self) -> bool {
         let data = [&self.data.train, &self.data.validation, &self.data.test];

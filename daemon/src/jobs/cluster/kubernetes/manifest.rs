@@ -363,4 +363,29 @@ mod tests {
         let devices = json!({"aws.amazon.com/neuron": "4"});
         assert_eq!(limits("neuron", devices.clone()), devices);
     }
+
+    /// Neither does a value of a job file become another field or a command, nor does a label take other pods over.
+    #[test]
+    fn hostile_values_are_neither_fields_nor_commands() {
+        let hostile = "x\"}, \"hostNetwork\": true, \n- $(touch pwned) '; touch pwned; '";
+        let kubernetes = json!({
+            "image": hostile, "node_selector": {"zone": hostile},
+            "labels": {LABEL: "of-another-job", "team": hostile}, "annotations": {"traind/name": hostile},
+        });
+        let mut spec = spec("cpu", kubernetes);
+        spec.job.name = hostile.to_owned();
+        let job = job(&submission(&spec, &[]));
+        let again: Value = serde_json::from_str(&job.to_string()).unwrap();
+        assert_eq!(again, job);
+        let (name, pod) = (&job["metadata"]["name"], &job["spec"]["template"]["spec"]);
+        assert_eq!(name, "traind-b4-2");
+        assert_eq!(job["metadata"]["annotations"]["traind/name"], hostile);
+        assert_eq!(&job["metadata"]["labels"][LABEL], name);
+        assert_eq!(&job["spec"]["template"]["metadata"]["labels"][LABEL], name);
+        assert_eq!(pod["nodeSelector"]["zone"], hostile);
+        assert_eq!(pod.get("hostNetwork"), None);
+        let command =
+            json!(["/bin/sh", "-c", COMMAND, "/data/state/jobs/b4", "/data/state/jobs/b4/void-2"]);
+        assert_eq!(pod["containers"][0]["command"], command);
+    }
 }

@@ -222,4 +222,61 @@ mod tests {
             "{script}"
         );
     }
+
+    /// Texts that would be commands, patterns or options if they were not one word each.
+    const HOSTILE: [&str; 7] = [
+        "$(touch pwned)",
+        "`touch pwned`",
+        "'; touch pwned; '",
+        "a\n#SBATCH --uid=0\ntouch pwned",
+        "--uid=0",
+        "a --wrap=id",
+        "%x-%j",
+    ];
+
+    #[test]
+    fn hostile_values_are_neither_commands_nor_other_options() {
+        let plain = spec(r#"{"engine": "slurm"}"#, "{}");
+        for hostile in HOSTILE {
+            let mut spec = plain.clone();
+            spec.job.name = hostile.to_owned();
+            spec.job.slurm.partition = Some(hostile.to_owned());
+            let submission = submission(&spec, &[]);
+            let found = arguments(&submission);
+            for option in ["--job-name", "--partition"] {
+                assert!(found.contains(&format!("{option}={hostile}").into()), "{found:?}");
+            }
+            assert_eq!(found.len(), arguments(&self::submission(&plain, &[])).len() + 1);
+            assert_eq!(text(&submission), text(&self::submission(&plain, &[])));
+        }
+    }
+
+    /// A shell executes the script of a run folder that is called like commands.
+    #[test]
+    fn a_shell_takes_the_run_folder_for_one_word() {
+        let scratch = tempfile::tempdir().unwrap();
+        let tools = scratch.path().join("tools");
+        std::fs::create_dir(&tools).unwrap();
+        let srun = tools.join("srun");
+        std::fs::write(&srun, "#!/bin/sh\nfor word; do last=$word; done\nprintf %s \"$last\"\n")
+            .unwrap();
+        std::fs::set_permissions(&srun, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        let spec = spec(r#"{"engine": "slurm"}"#, "{}");
+        for hostile in HOSTILE {
+            let run_dir = scratch.path().join(hostile);
+            std::fs::create_dir(&run_dir).unwrap();
+            std::fs::write(run_dir.join("run.json"), "{}").unwrap();
+            let submission = Submission { run_dir: &run_dir, ..submission(&spec, &[]) };
+            let mut shell = std::process::Command::new("/bin/sh");
+            shell.arg("-c").arg(text(&submission)).env("PATH", &tools).current_dir(scratch.path());
+            let output = shell.output().unwrap();
+            assert_eq!(
+                String::from_utf8_lossy(&output.stdout),
+                run_dir.to_string_lossy(),
+                "{output:?}"
+            );
+            assert!(!scratch.path().join("pwned").exists(), "{hostile}");
+        }
+    }
 }
