@@ -13,6 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
 
+import machine
 import memory
 import peer_sides
 import report
@@ -24,8 +25,12 @@ import traind_side
 CORES = 2
 SIDES = {
     "traind": traind_side.run,
+    "traind-cold": traind_side.run_cold,
+    "traind-bf16": traind_side.run_bf16,
     "trainer": peer_sides.trainer,
     "trainer-grouped": peer_sides.trainer_grouped,
+    "trainer-grouped-compiled": peer_sides.trainer_grouped_compiled,
+    "trainer-grouped-bf16": peer_sides.trainer_grouped_bf16,
     "jax": peer_sides.jax,
     "jax-grouped": peer_sides.jax_grouped,
 }
@@ -46,6 +51,8 @@ FAMILIES = [
 ALL = "all"
 # The JAX side implements BERT only.
 FAMILY_SIDES = ["traind", "trainer", "trainer-grouped"]
+# Compiled steps of PyTorch take minutes before the first one.
+DEFAULT_SIDES = ["traind", "traind-cold", "trainer", "trainer-grouped", "jax", "jax-grouped"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,7 @@ class Work:
 def main():
     options = parse_options()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    print(machine.description(), flush=True)
     with tempfile.TemporaryDirectory(prefix="bench.") as scratch:
         bench(options, Path(scratch))
 
@@ -96,7 +104,7 @@ def compare_families(options, scratch):
 
 def write(options, results):
     if options.out:
-        options.out.write_text(json.dumps(results, indent=1))
+        options.out.write_text(json.dumps({"machine": machine.description()} | results, indent=1))
 
 
 def work_of(options, model):
@@ -135,7 +143,7 @@ def parse_options():
     )
     parser.add_argument("--out", type=Path, help="write the measurements of every run to this file as JSON")
     options = parser.parse_args()
-    options.sides = options.sides or (FAMILY_SIDES if options.family else list(SIDES))
+    options.sides = options.sides or (FAMILY_SIDES if options.family else DEFAULT_SIDES)
     return options
 
 

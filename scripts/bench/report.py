@@ -4,11 +4,14 @@ from statistics import median
 
 
 def sides(results):
-    lines = [f"{'':15} {'samples/s':>10} {'(range)':>17} {'accuracy':>9} {'peak MiB':>9} {'traind / it':>12}"]
+    lines = [
+        f"{'':24} {'samples/s':>10} {'(range)':>17} {'whole s':>8} {'accuracy':>9} {'peak MiB':>9} {'traind / it':>12}"
+    ]
     for side, runs in results.items():
         speeds = measurements(runs, "samples_per_second")
         lines.append(
-            f"{side:15} {median(speeds):10.1f} {f'{min(speeds):.1f}-{max(speeds):.1f}':>17} "
+            f"{side:24} {median(speeds):10.1f} {f'{min(speeds):.1f}-{max(speeds):.1f}':>17} "
+            f"{median(measurements(runs, 'whole_seconds')):8.1f} "
             f"{median(measurements(runs, 'accuracy')):9.4f} {median(measurements(runs, 'memory_bytes_peak')) / 2**20:9.0f} "
             f"{ratio(results, side):>12}"
         )

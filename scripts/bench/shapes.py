@@ -18,6 +18,7 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
 
 import efficiency
+import machine
 import peer_sides
 import report
 import service
@@ -94,16 +95,17 @@ def main():
     parser.add_argument("--out", type=Path, help="write the measurements of every run to this file as JSON")
     options = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
+    print(machine.description(), flush=True)
     groups = BRIEF if options.brief else WORKS
     results = {}
-    print(f"{'':15} {'side':14} {'samples/s':>10} {'(range)':>17} {'last loss':>10} {'traind / it':>12}", flush=True)
+    print(f"{'':15} {'side':17} {'samples/s':>10} {'(range)':>17} {'last loss':>10} {'traind / it':>12}", flush=True)
     for group, works in groups.items():
         for name, work in works.items():
             if options.family in (group, name):
                 with tempfile.TemporaryDirectory(prefix="bench.") as scratch:
                     results[name] = bench(options, work, SIDES[group], Path(scratch))
     if options.out:
-        options.out.write_text(json.dumps(results, indent=1))
+        options.out.write_text(json.dumps({"machine": machine.description()} | results, indent=1))
 
 
 def names():
@@ -141,10 +143,10 @@ def prepare(options, work, scratch):
     return model, rows
 
 
-def describe(work, model, rows, scratch):
+def describe(work, model, rows, scratch, compile=False):
     """Writes the description of `work` for the peers' programs."""
     file = scratch / "work.json"
-    file.write_text(json.dumps(work.trainer(model, rows, compile=False, cpu=True, threads=CORES)))
+    file.write_text(json.dumps(work.trainer(model, rows, compile=compile, cpu=True, threads=CORES)))
     return file
 
 
@@ -182,10 +184,20 @@ def traind_in_bfloat16(options, work, *arguments):
     return traind(options, replace(work, bf16=True), *arguments)
 
 
-def trainer(options, work, model, rows, scratch):
+def trainer(options, work, model, rows, scratch, compile=False):
     out = scratch / "speed.json"
-    peer(options, "speed_trainer.py", describe(work, model, rows, scratch), out)
+    peer(options, "speed_trainer.py", describe(work, model, rows, scratch, compile), out)
     return measured_by_peer(out)
+
+
+def trainer_compiled(*arguments):
+    """By torch.compile."""
+    return trainer(*arguments, compile=True)
+
+
+def trainer_in_bfloat16(options, work, *arguments):
+    """Under PyTorch's autocast."""
+    return trainer(options, replace(work, bf16=True), *arguments)
 
 
 def jax(options, work, model, rows, scratch):
@@ -204,6 +216,8 @@ SIDE = {
     "traind, 1 core": traind_on_one_core,
     "traind, bf16": traind_in_bfloat16,
     "trainer": trainer,
+    "trainer, compiled": trainer_compiled,
+    "trainer, bf16": trainer_in_bfloat16,
     "jax": jax,
 }
 SIDES = {"shapes": ["traind", "trainer"], "dense": list(SIDE)}
@@ -222,7 +236,7 @@ def table(name, results):
     for side, runs in results.items():
         speeds, losses = (report.measurements(runs, key) for key in ("samples_per_second", "loss"))
         lines.append(
-            f"{name:15} {side:14} {median(speeds):10.2f} {f'{min(speeds):.2f}-{max(speeds):.2f}':>17} "
+            f"{name:15} {side:17} {median(speeds):10.2f} {f'{min(speeds):.2f}-{max(speeds):.2f}':>17} "
             f"{median(losses):10.4f} {report.ratio(results, side):>12}"
         )
     return "\n".join(lines)

@@ -6,6 +6,8 @@ but all rounds after the first find them in the cache.
 """
 
 import re
+import tempfile
+import time
 from pathlib import Path
 
 import service
@@ -15,11 +17,25 @@ PREPARATIONS = ("started", "data_prepared", "model_loaded")
 STEP_PARTS = ("input_wait", "dispatch", "compute", "read_back")
 
 
-def run(options, work, scratch):
+def run(options, work, scratch, cache_dir=None, **train):
     memory = Memory()
-    with service.Daemon(options.traind) as daemon:
-        done = daemon.run(job(work, scratch / "output"), on_event=memory.see)
-    return measurements(done, work) | {"memory_bytes_peak": memory.bytes_peak}
+    with service.Daemon(options.traind, cache_dir=cache_dir) as daemon:
+        begin = time.perf_counter()
+        done = daemon.run(job(work, scratch / "output", **train), on_event=memory.see)
+        whole = time.perf_counter() - begin
+    return measurements(done, work) | {"memory_bytes_peak": memory.bytes_peak, "whole_seconds": whole}
+
+
+def run_cold(options, work, scratch):
+    """With empty caches, as in the first job on a machine."""
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        cache = Path(folder)
+        (cache / "plugins").symlink_to(options.plugins)
+        return run(options, work, scratch, cache_dir=cache)
+
+
+def run_bf16(options, work, scratch):
+    return run(options, work, scratch, bf16=True)
 
 
 def job(work, output, **train):

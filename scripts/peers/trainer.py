@@ -65,6 +65,7 @@ def parse_options():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="by torch.compile")
     return parser.parse_args()
 
 
@@ -85,6 +86,7 @@ def make_trainer(options):
         logging_steps=options.logging_steps,
         seed=options.seed,
         bf16=options.bf16,
+        torch_compile=options.compile,
         save_strategy="no",
         report_to="none",
         use_cpu=True,

@@ -11,6 +11,7 @@ for folder in ("lib", "bench"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
 import efficiency
+import machine
 import report
 import service
 import shapes
@@ -52,6 +53,29 @@ def finished_run():
     ]
     job = SimpleNamespace(create_time=SimpleNamespace(seconds=100, nanos=0))
     return service.Run(job, history)
+
+
+CPUINFO = """processor\t: 0
+cpu family\t: 25
+model\t\t: 97
+model name\t: AMD EPYC 4344P
+flags\t\t: fpu avx2 fma avx512f avx512_bf16
+
+processor\t: 1
+model name\t: another
+"""
+
+
+class Machine(unittest.TestCase):
+    def test_names_the_processor_and_what_kernels_choose_by(self):
+        described = machine.description(CPUINFO)
+        self.assertTrue(described.startswith("AMD EPYC 4344P (cpu family 25, model 97, "), described)
+        self.assertTrue(described.endswith("processors): avx2 fma avx512f avx512_bf16"), described)
+
+    def test_names_an_arm_processor_by_its_numbers(self):
+        described = machine.description("CPU implementer : 0x41\nCPU part : 0xd40\nFeatures : fp asimd bf16\n")
+        self.assertTrue(described.startswith("processor 0x41/0xd40 ("), described)
+        self.assertTrue(described.endswith(": asimd bf16"), described)
 
 
 class Figures(unittest.TestCase):
