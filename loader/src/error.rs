@@ -48,8 +48,8 @@ pub enum Error {
     BadGlob { pattern: String, message: String },
     #[error("{}: cannot {operation}: {source}", .file.display())]
     Io { file: PathBuf, operation: &'static str, source: std::io::Error },
-    #[error("{}: is a folder, but neither one that `save_to_disk` of datasets wrote, nor one that has a folder of images for each class", .file.display())]
-    IsFolder { file: PathBuf },
+    #[error("{}: is a folder, {remedy}", .file.display())]
+    IsFolder { file: PathBuf, remedy: String },
     #[error(
         "{}: an image that is not directly in the folder of a class, so that no image has a label: \
          move it there or elsewhere, or name images and labels in a file", .file.display()
@@ -240,7 +240,7 @@ impl Error {
             | Self::Tokenize { at, .. } => Subject::Row(at),
             Self::Io { file, .. }
             | Self::NoSplit { folder: file, .. }
-            | Self::IsFolder { file }
+            | Self::IsFolder { file, .. }
             | Self::MisplacedImage { file }
             | Self::UnknownFormat { file, .. }
             | Self::EmptyFile { file }
@@ -303,7 +303,7 @@ impl Error {
             | Self::Tokenize { at: Location { file, .. }, .. }
             | Self::Io { file, .. }
             | Self::NoSplit { folder: file, .. }
-            | Self::IsFolder { file }
+            | Self::IsFolder { file, .. }
             | Self::MisplacedImage { file }
             | Self::UnknownFormat { file, .. }
             | Self::EmptyFile { file }

@@ -15,6 +15,9 @@ use traind_loader::{HuggingFaceTokenizer, PaddingSide, TextTokenizer, TokenizerO
 struct Fixture {
     texts: Vec<String>,
     pairs: Vec<(String, String)>,
+    /// Texts as lists of words.
+    split: Vec<Vec<String>>,
+    cut_length: u32,
     cases: Vec<Case>,
 }
 
@@ -26,8 +29,16 @@ struct Case {
     /// Whether the folder has the vocabulary in the files of before `tokenizer.json`.
     only_vocabulary: bool,
     files: BTreeMap<String, Json>,
+    /// Parts of `tokenizer.json` that are not those of the vocabulary.
+    edits: BTreeMap<String, Json>,
     ids: Vec<Vec<u32>>,
     pairs: Vec<Vec<u32>>,
+    /// Those of the lists of words, as `run_ner` makes them.
+    words: Vec<Vec<u32>>,
+    /// The ids of texts that are cut to `cut_length`.
+    cut: Vec<Vec<u32>>,
+    /// The place of each token in its text.
+    offsets: Vec<Vec<(u32, u32)>>,
     decoded: Vec<String>,
     /// `get_special_tokens_mask` of the ids.
     special: Vec<Vec<u8>>,
@@ -62,12 +73,14 @@ impl Case {
             write(name, keys.to_string());
         }
         let file = fixtures().join(format!("vocabularies/{}.json", self.vocabulary));
-        let content = std::fs::read_to_string(file).unwrap();
+        let mut content: serde_json::Map<String, Json> =
+            serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        content.extend(self.edits.clone());
         if !self.only_vocabulary {
-            write("tokenizer.json", content);
+            write("tokenizer.json", Json::Object(content).to_string());
             return folder;
         }
-        let model = serde_json::from_str::<Json>(&content).unwrap()["model"].clone();
+        let model = content["model"].clone();
         if model["type"] == "WordPiece" {
             let ids: BTreeMap<String, u32> =
                 serde_json::from_value(model["vocab"].clone()).unwrap();
@@ -86,7 +99,11 @@ impl Case {
     }
 
     fn open(&self) -> traind_loader::Result<HuggingFaceTokenizer> {
-        HuggingFaceTokenizer::open(self.folder().path(), &TokenizerOptions::default())
+        self.open_up_to(None)
+    }
+
+    fn open_up_to(&self, max_length: Option<u32>) -> traind_loader::Result<HuggingFaceTokenizer> {
+        HuggingFaceTokenizer::open(self.folder().path(), &TokenizerOptions { max_length })
     }
 
     /// The first way in which the tokenizer is not that of transformers.
@@ -101,8 +118,23 @@ impl Case {
             return Some(format!("side, tokens and padding are {sides:?}, not {expect:?}"));
         }
         let ids = fixture.texts.iter().zip(&self.ids).map(|(text, expect)| {
-            let found = tokenizer.encode(text, None).unwrap().input_ids;
+            let found = tokenizer.encode_text(text, false).unwrap().encoded.input_ids;
             (found != *expect).then(|| format!("{text:?} is {found:?}, not {expect:?}"))
+        });
+        let offsets = fixture.texts.iter().zip(&self.offsets).map(|(text, expect)| {
+            let spans = tokenizer.encode_text(text, false).unwrap().spans;
+            let found: Vec<(u32, u32)> = spans.iter().map(|span| (span.start, span.end)).collect();
+            (found != *expect).then(|| format!("{text:?} has offsets {found:?}, not {expect:?}"))
+        });
+        let cut = self.open_up_to(Some(fixture.cut_length)).unwrap();
+        let cut = fixture.texts.iter().zip(&self.cut).map(|(text, expect)| {
+            let found = cut.encode(text, None).unwrap().input_ids;
+            (found != *expect).then(|| format!("{text:?} is cut to {found:?}, not {expect:?}"))
+        });
+        let words = fixture.split.iter().zip(&self.words).map(|(words, expect)| {
+            let texts: Vec<&str> = words.iter().map(String::as_str).collect();
+            let found = tokenizer.encode_words(&texts).unwrap().encoded.input_ids;
+            (found != *expect).then(|| format!("{words:?} is {found:?}, not {expect:?}"))
         });
         let pairs = fixture.pairs.iter().zip(&self.pairs).map(|((first, second), expect)| {
             let found = tokenizer.encode(first, Some(second)).unwrap().input_ids;
@@ -118,7 +150,8 @@ impl Case {
             let found = tokenizer.decode(ids).unwrap();
             (found != *expect).then(|| format!("decoded {ids:?} is {found:?}, not {expect:?}"))
         });
-        ids.chain(pairs).chain(special).chain(decoded).flatten().next()
+        let first = ids.chain(words).chain(cut).chain(offsets).chain(pairs);
+        first.chain(special).chain(decoded).flatten().next()
     }
 }
 

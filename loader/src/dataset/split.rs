@@ -7,23 +7,22 @@ use crate::random::SplitMix64;
 use crate::{Error, Result};
 
 impl TokenizedSet {
-    /// Splits off `fraction` of the rows, rounded up, drawn by `seed`: the rows left to train on
-    /// and those to evaluate on, each in data set order. All windows of a question stay together.
-    pub fn split_validation(&self, fraction: f64, seed: u64) -> Result<(Self, Self)> {
+    /// Splits off rows drawn by `seed`: a share of all where `size` is below 1, rounded up, else as many rows. Returns
+    /// the rows left to train on and those to evaluate on, each in data set order. All windows of a question stay
+    /// together.
+    pub fn split_validation(&self, size: f64, seed: u64) -> Result<(Self, Self)> {
         let bad = |message| Error::BadOption { field: "data.validation_split", message };
-        if !(fraction > 0.0 && fraction < 1.0) {
-            return Err(bad(format!("must be between 0 and 1, found {fraction}")));
+        let is_share = size < 1.0;
+        if size.is_nan() || size <= 0.0 || (!is_share && size.fract() != 0.0) {
+            return Err(bad(format!("must be a share below 1 or a number of rows, found {size}")));
         }
         let mut groups: Vec<usize> = (0..self.len()).map(|row| self.source_row(row)).collect();
         // Rows of interleaved sets are in no order, and some are there more than once.
         groups.sort_unstable();
         groups.dedup();
-        let aside = (groups.len() as f64 * fraction).ceil() as usize;
+        let aside = if is_share { (groups.len() as f64 * size).ceil() } else { size } as usize;
         if aside >= groups.len() {
-            return Err(bad(format!(
-                "{fraction} of {} rows leaves none to train on",
-                groups.len()
-            )));
+            return Err(bad(format!("{size} of {} rows leaves none to train on", groups.len())));
         }
         SplitMix64::of_epoch(seed, 0).shuffle(&mut groups);
         let aside: HashSet<usize> = groups.into_iter().take(aside).collect();

@@ -32,6 +32,23 @@ pub(super) fn may_be_empty(path: &Path) -> bool {
     formats::of_path(path).is_ok_and(|format| format.skips_empty)
 }
 
+/// Says what to name in place of a folder, by the first data file in it.
+fn remedy(folder: &Path) -> String {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.sort();
+    let is_data = |file: &&PathBuf| file.is_file() && formats::of_path(file).is_ok();
+    match files.iter().find(is_data).and_then(|file| file.extension()) {
+        Some(extension) => {
+            let pattern = folder.join("*").with_extension(extension);
+            format!("so name its files, alone or by a pattern such as {}", pattern.display())
+        }
+        None => "but neither one that `save_to_disk` of datasets wrote, nor one that has a folder of images for \
+                 each class"
+            .to_owned(),
+    }
+}
+
 impl SourceFile {
     pub(super) fn open(path: DataPath, given: &Files) -> Result<Self> {
         let opened = Self::try_open(&path.local, given);
@@ -50,7 +67,8 @@ impl SourceFile {
         let metadata = std::fs::metadata(path).map_err(Error::io(path, "open"))?;
         let file = path.to_path_buf();
         if metadata.is_dir() {
-            let images = formats::image_folder::open(path)?.ok_or(Error::IsFolder { file })?;
+            let images = formats::image_folder::open(path)?;
+            let images = images.ok_or_else(|| Error::IsFolder { file, remedy: remedy(path) })?;
             return Ok((images, Sharing::None));
         }
         let format = formats::of_path(path)?;

@@ -40,6 +40,11 @@ use crate::labels::{LabelReader, RowLabel};
 use crate::source::Row;
 use crate::{Encoded, IGNORED_LABEL, LabelSpec, Labels, Result, TextTokenizer};
 
+/// The usual names of the column of a row's label: the first is the job file's, and the Trainer reads the others.
+const ROW_LABELS: [&str; 3] = ["label", "labels", "label_ids"];
+/// Those of the labels of words, of which `run_ner` reads `ner_tags`.
+const WORD_LABELS: [&str; 3] = ["labels", "ner_tags", "tags"];
+
 /// A task with its column mapping (`data.text`, `data.label`, ...).
 #[derive(Clone, Debug, Serialize)]
 pub enum TaskSpec {
@@ -74,12 +79,31 @@ impl TaskSpec {
         }
     }
 
-    /// The task for files with the columns `available`, whose rows may be tokenized already.
+    /// The task for files with the columns `available`, whose rows may be tokenized already, and whose labels may stand
+    /// under another usual name.
     pub fn for_columns(&self, available: &[String]) -> Self {
         if let Self::Embedding(task) = self {
             return Self::Embedding(task.for_columns(available));
         }
-        Tokenized::of(self, available).map_or_else(|| self.clone(), Self::Tokenized)
+        let tokenized = Tokenized::of(self, available).map(Self::Tokenized);
+        tokenized.unwrap_or_else(|| self.with_usual_labels(available))
+    }
+
+    /// The same with the column of labels that files have, where they lack the one that is named.
+    fn with_usual_labels(&self, available: &[String]) -> Self {
+        let mut task = self.clone();
+        let (label, usual) = match &mut task {
+            Self::SequenceClassification(task) => (task.label.as_mut(), ROW_LABELS),
+            Self::ImageClassification(task) => (task.label.as_mut(), ROW_LABELS),
+            Self::TokenClassification(task) => (task.labels.as_mut(), WORD_LABELS),
+            _ => (None, ROW_LABELS),
+        };
+        if let Some(label) = label.filter(|label| usual.contains(&label.column.as_str())) {
+            let has = |name: &str| available.iter().any(|column| column == name);
+            let found = usual.into_iter().find(|name| has(name)).filter(|_| !has(&label.column));
+            label.column = found.map_or_else(|| label.column.clone(), str::to_owned);
+        }
+        task
     }
 
     /// The columns the task reads, each once.

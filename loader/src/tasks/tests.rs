@@ -303,7 +303,43 @@ fn windows_of_a_question_stay_on_one_side_of_a_split() {
     let ids = |set: &TokenizedSet, row| set.input_ids(row).unwrap();
     let place = (0..set.len()).find(|&row| set.source_row(row) == train.source_row(0)).unwrap();
     assert_eq!(ids(&train, 0), ids(&set, place));
-    for fraction in [0.0, 1.0, 0.999, f64::NAN] {
-        assert!(set.split_validation(fraction, 3).is_err());
+    let (train, validation) = set.split_validation(11.0, 3).unwrap();
+    assert_eq!((rows(&train).len(), rows(&validation).len()), (39, 11));
+    for size in [0.0, 1.5, 50.0, 0.999, f64::NAN] {
+        assert!(set.split_validation(size, 3).is_err());
     }
+}
+
+/// The column of labels that a task reads of files with the columns `available`.
+#[track_caller]
+fn check_label(task: &TaskSpec, available: &[&str], expect: &str) {
+    let available: Vec<String> = available.iter().map(|name| (*name).to_owned()).collect();
+    let task = task.for_columns(&available);
+    let label = task.preprocessor().labels().unwrap();
+    assert_eq!(label.column, expect, "{available:?}");
+}
+
+#[test]
+fn labels_may_have_the_names_that_the_trainer_reads() {
+    let label = |column: &str| {
+        let kind = LabelKind::Infer { num_labels: None };
+        Some(LabelSpec { column: column.to_owned(), kind, weight: None })
+    };
+    let of_rows = |column: &str| {
+        let (text, label) = ("text".to_owned(), label(column));
+        TaskSpec::SequenceClassification(SequenceClassification { text, text_pair: None, label })
+    };
+    check_label(&of_rows("label"), &["text", "labels"], "labels");
+    check_label(&of_rows("label"), &["text", "label_ids"], "label_ids");
+    check_label(&of_rows("label"), &["text", "labels", "label"], "label");
+    // Files without any are refused by the name that the job has.
+    check_label(&of_rows("label"), &["text", "stars"], "label");
+    check_label(&of_rows("stars"), &["text", "label"], "stars");
+    let of_words = TaskSpec::TokenClassification(TokenClassification {
+        words: "tokens".to_owned(),
+        labels: label("labels"),
+        label_all_tokens: false,
+    });
+    check_label(&of_words, &["tokens", "pos_tags", "ner_tags"], "ner_tags");
+    check_label(&of_words, &["tokens", "label"], "labels");
 }

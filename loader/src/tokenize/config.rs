@@ -40,7 +40,7 @@ pub(super) struct TokenizerConfig {
 }
 
 /// The settings in `config.json` that concern the tokenizer.
-#[derive(Default, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 pub(super) struct ModelSettings {
     #[serde(default)]
     pub(super) model_type: Option<String>,
@@ -65,10 +65,12 @@ impl TokenizerConfig {
         length.map(|length| length as u32)
     }
 
-    pub(super) fn truncation_direction(&self) -> TruncationDirection {
+    /// The side that long texts are cut on; `tokenizer.json` says it where the settings do not.
+    pub(super) fn truncation_direction(&self, tokenizer: &Tokenizer) -> TruncationDirection {
         match self.truncation_side.as_deref() {
             Some("left") => TruncationDirection::Left,
-            _ => TruncationDirection::Right,
+            Some(_) => TruncationDirection::Right,
+            None => tokenizer.get_truncation().map(|cut| cut.direction).unwrap_or_default(),
         }
     }
 
@@ -102,16 +104,16 @@ impl TokenizerConfig {
     }
 }
 
-/// The padding token: that of the settings, else of the class, else of `tokenizer.json`.
+/// The padding token: that of the settings, else of the class, else of `tokenizer.json` where the class has none.
 pub(super) fn pad_token_id(
     tokenizer: &Tokenizer,
     class: Class,
     settings: &Settings,
 ) -> Option<u32> {
-    let usual = class.default_token("pad_token");
-    let padding = tokenizer.get_padding().map(|padding| padding.pad_id);
-    let padding = padding.filter(|_| !settings.has("pad_token"));
-    id(tokenizer, settings, "pad_token", usual.as_slice()).or(padding)
+    let of_file = tokenizer.get_padding().map(|padding| padding.pad_token.as_str());
+    let of_file = of_file.filter(|_| class.takes_padding_token());
+    let usual = class.default_token("pad_token").or(of_file);
+    id(tokenizer, settings, "pad_token", usual.as_slice())
 }
 
 /// The token that stands for "no answer": where there is none, what begins a text.

@@ -6,8 +6,6 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use tokenizers::pre_tokenizers::PreTokenizerWrapper;
-use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::utils::truncation::truncate_encodings;
 use tokenizers::{
     Encoding, PostProcessor, PostProcessorWrapper, Tokenizer, TruncationDirection,
@@ -47,8 +45,7 @@ pub struct HuggingFaceTokenizer {
     pub(super) file: PathBuf,
     pub(super) max_length: Option<u32>,
     truncation_direction: TruncationDirection,
-    /// The same with a space before each first word, where the other has none: words that are
-    /// given split follow others, and byte-level vocabularies mark the start of a word by a space.
+    /// That of words that are given split, where it is another one.
     of_words: Option<Tokenizer>,
     padding_side: PaddingSide,
     pad_token_id: Option<u32>,
@@ -102,6 +99,7 @@ impl HuggingFaceTokenizer {
         let pad_token_id = pad_token_id(&tokenizer, class, &settings);
         let padding_side = config.padding_side(&tokenizer, class);
         let pad_token_type_id = config.pad_token_type_id(&tokenizer);
+        let truncation_direction = config.truncation_direction(&tokenizer);
         let post_processor = tokenizer.get_post_processor().cloned();
         let tokenizer = bare(tokenizer, &file)?;
         let mut built = Self {
@@ -118,8 +116,8 @@ impl HuggingFaceTokenizer {
             content_hash,
             truncation_side: config.truncation_side.clone(),
             fingerprint: String::new(),
-            truncation_direction: config.truncation_direction(),
-            of_words: with_prefix_space(&tokenizer),
+            truncation_direction,
+            of_words: classes::of_words(class, &tokenizer, &settings),
             tokenizer,
             file,
             max_length,
@@ -414,20 +412,6 @@ fn bare(mut tokenizer: Tokenizer, file: &Path) -> Result<Tokenizer> {
     tokenizer.with_post_processor(None::<PostProcessorWrapper>);
     tokenizer.with_truncation(None).map_err(|error| Error::bad_tokenizer(file, error))?;
     Ok(tokenizer)
-}
-
-/// The tokenizer with `add_prefix_space`, if that makes it another one.
-fn with_prefix_space(tokenizer: &Tokenizer) -> Option<Tokenizer> {
-    let PreTokenizerWrapper::ByteLevel(byte_level) = tokenizer.get_pre_tokenizer()? else {
-        return None;
-    };
-    if byte_level.add_prefix_space {
-        return None;
-    }
-    let with_space = ByteLevel::new(true, byte_level.trim_offsets, byte_level.use_regex);
-    let mut of_words = tokenizer.clone();
-    of_words.with_pre_tokenizer(Some(with_space));
-    Some(of_words)
 }
 
 /// Ids may have gaps, and an added token may lie beyond the model's vocabulary.

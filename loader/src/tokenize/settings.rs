@@ -1,6 +1,6 @@
 //! The settings beside a tokenizer's vocabulary, merged as transformers 5 merges them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -16,12 +16,16 @@ pub(super) const SPECIAL_TOKENS: [&str; 7] =
 
 const ADDED_TOKENS_DECODER: &str = "added_tokens_decoder";
 const EXTRA_SPECIAL_TOKENS: &str = "extra_special_tokens";
+const ADDITIONAL_SPECIAL_TOKENS: &str = "additional_special_tokens";
 
 /// The content of `tokenizer_config.json` and of the files that older folders have besides.
+#[derive(Clone)]
 pub(super) struct Settings {
     keys: Map<String, Json>,
     /// The content of `added_tokens.json`: the id of each token.
     added: BTreeMap<String, u32>,
+    /// The tokens of `added_tokens.json` that count as special ones.
+    special_added: BTreeSet<String>,
     pub(super) model: ModelSettings,
 }
 
@@ -55,12 +59,21 @@ impl Settings {
             true => BTreeMap::new(),
             false => read_settings(&folder.join("added_tokens.json"))?,
         };
+        let mut special_added = BTreeSet::new();
         if !has_decoder {
             let map: Map<String, Json> = read_settings(&folder.join("special_tokens_map.json"))?;
+            special_added = special_names(&keys, &map);
             keys.extend(map.into_iter().map(|(name, token)| (name, marked_special(token))));
         }
         let model = ModelSettings::read(&folder.join("config.json"))?;
-        Ok(Settings { keys, added, model })
+        Ok(Settings { keys, added, special_added, model })
+    }
+
+    /// The same settings with the flag `name`.
+    pub(super) fn with_flag(&self, name: &str, value: bool) -> Settings {
+        let mut changed = self.clone();
+        changed.keys.insert(name.to_owned(), value.into());
+        changed
     }
 
     pub(super) fn flag(&self, name: &str) -> Option<bool> {
@@ -88,7 +101,7 @@ impl Settings {
     /// Special tokens without a role of their own; `None` where the settings have no such list.
     pub(super) fn extra_tokens(&self) -> Option<Vec<Stated>> {
         let (extra, older) =
-            (self.keys.get(EXTRA_SPECIAL_TOKENS), self.keys.get("additional_special_tokens"));
+            (self.keys.get(EXTRA_SPECIAL_TOKENS), self.keys.get(ADDITIONAL_SPECIAL_TOKENS));
         let list = extra.filter(|list| !is_empty(list)).or(older).or(extra)?;
         match list {
             Json::Array(tokens) => Some(tokens.iter().filter_map(special_token).collect()),
@@ -127,10 +140,28 @@ impl Settings {
 
     /// A token of `added_tokens.json`: a special one only where the settings name it.
     fn legacy_token(&self, token: &str) -> AddedToken {
-        let named = SPECIAL_TOKENS.iter().filter_map(|name| self.stated_token(name));
-        let mut special = named.chain(self.extra_tokens().unwrap_or_default());
-        AddedToken::from(token, special.any(|special| special.token.content == token))
+        AddedToken::from(token, self.special_added.contains(token))
     }
+}
+
+/// The special tokens that transformers finds when it reads `added_tokens.json`: at that time it has made tokens with
+/// flags of `special_tokens_map.json` alone, so that of `tokenizer_config.json` only texts count.
+fn special_names(config: &Map<String, Json>, map: &Map<String, Json>) -> BTreeSet<String> {
+    let stated = |name: &str| match map.get(name) {
+        Some(token) => token_content(token),
+        None => config.get(name)?.as_str().map(str::to_owned),
+    };
+    let named = SPECIAL_TOKENS.iter().filter_map(|name| stated(name));
+    let extra = |keys: &Map<String, Json>| {
+        let list = [EXTRA_SPECIAL_TOKENS, ADDITIONAL_SPECIAL_TOKENS]
+            .iter()
+            .find_map(|name| keys.get(*name).filter(|list| !is_empty(list)));
+        list.and_then(Json::as_array).cloned().unwrap_or_default()
+    };
+    let texts = |tokens: Vec<Json>| {
+        tokens.into_iter().filter_map(|token| token.as_str().map(str::to_owned))
+    };
+    named.chain(texts(extra(config))).chain(extra(map).iter().filter_map(token_content)).collect()
 }
 
 fn bad_decoder(id: &str) -> Error {

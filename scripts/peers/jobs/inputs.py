@@ -1,5 +1,7 @@
 """Rows as transformers' example scripts prepare them, by the keys of a job's section `data`."""
 
+import json
+
 import transformers
 
 import features
@@ -37,7 +39,7 @@ def numbering(rows, data, label):
 
 
 def token_classification(rows, tokenizer, data, folder, job):
-    if type(tokenizer).__name__ in ("GPT2Tokenizer", "RobertaTokenizer"):
+    if json.loads((folder / "model" / "config.json").read_text())["model_type"] in ("gpt2", "roberta"):
         # As run_ner loads them.
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder / "model", add_prefix_space=True)
     made = []

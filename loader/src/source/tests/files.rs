@@ -86,5 +86,11 @@ fn names_that_lead_nowhere_say_so() {
         "sub.csv",
         "sub.csv: is a folder, but neither one that `save_to_disk` of datasets wrote, nor one that has a folder of images for each class",
     );
+    folder.write("files/README.md", "");
+    folder.write("files/b.csv", "text\na\n");
+    check(
+        "files",
+        "files: is a folder, so name its files, alone or by a pattern such as files/*.csv",
+    );
     assert!(matches!(open(&[""; 0]), Err(Error::NoFiles)));
 }

@@ -1,6 +1,7 @@
 //! The pipelines that classes make themselves, in the form of `tokenizer.json`.
 
 use serde_json::{Value as Json, json};
+use tokenizers::{PreTokenizerWrapper, Tokenizer};
 
 use super::Class;
 use crate::tokenize::settings::Settings;
@@ -12,6 +13,8 @@ const QWEN2_WORDS: &str = concat!(
 );
 /// The mark of a space in vocabularies of SentencePiece.
 const SPACE: &str = "▁";
+
+const ADD_PREFIX_SPACE: &str = "add_prefix_space";
 
 /// The content of `tokenizer.json` as the class makes it anew; as it is where the class takes it so, or where
 /// its model is of another kind than the class's.
@@ -29,6 +32,19 @@ pub(super) fn rebuilt(class: Class, content: Json, settings: &Settings) -> Json 
         "decoder": decoder(class, settings),
         "model": model,
     })
+}
+
+/// The pre-tokenizer of a class with `add_prefix_space`, where the tokenizer has the class's own and that makes it
+/// another one.
+pub(super) fn with_prefix_space(
+    class: Class,
+    tokenizer: &Tokenizer,
+    settings: &Settings,
+) -> Option<PreTokenizerWrapper> {
+    let read = |part: Json| serde_json::from_value::<PreTokenizerWrapper>(part).ok();
+    let own = read(pre_tokenizer(class, settings))?;
+    let spaced = read(pre_tokenizer(class, &settings.with_flag(ADD_PREFIX_SPACE, true)))?;
+    (tokenizer.get_pre_tokenizer() == Some(&own) && spaced != own).then_some(spaced)
 }
 
 fn model(class: Class, of_file: &Json, settings: &Settings) -> Option<Json> {
@@ -124,7 +140,7 @@ fn normalizer(class: Class, table: Option<Json>, settings: &Settings) -> Json {
 }
 
 fn pre_tokenizer(class: Class, settings: &Settings) -> Json {
-    let prefix_space = |default: bool| settings.flag("add_prefix_space").unwrap_or(default);
+    let prefix_space = |default: bool| settings.flag(ADD_PREFIX_SPACE).unwrap_or(default);
     let sequence = |parts: [Json; 2]| json!({"type": "Sequence", "pretokenizers": parts});
     let words = || json!({"type": "WhitespaceSplit"});
     match class {
@@ -147,7 +163,7 @@ fn pre_tokenizer(class: Class, settings: &Settings) -> Json {
 
 /// `legacy` puts a space also behind each special token.
 fn llama_scheme(settings: &Settings) -> &'static str {
-    let adds = settings.flag("add_prefix_space").unwrap_or(true);
+    let adds = settings.flag(ADD_PREFIX_SPACE).unwrap_or(true);
     match (adds, settings.flag("legacy").unwrap_or(false)) {
         (false, _) => "never",
         (true, true) => "always",
@@ -156,7 +172,7 @@ fn llama_scheme(settings: &Settings) -> &'static str {
 }
 
 fn xlm_roberta_scheme(settings: &Settings) -> &'static str {
-    if settings.flag("add_prefix_space").unwrap_or(true) { "always" } else { "never" }
+    if settings.flag(ADD_PREFIX_SPACE).unwrap_or(true) { "always" } else { "never" }
 }
 
 fn byte_level(add_prefix_space: bool, use_regex: bool) -> Json {
@@ -174,7 +190,7 @@ fn decoder(class: Class, settings: &Settings) -> Json {
         Class::Backend => Json::Null,
         Class::Bert => json!({"type": "WordPiece", "prefix": "##", "cleanup": true}),
         Class::Roberta | Class::Gpt2 | Class::Qwen2 => byte_level(true, true),
-        Class::Llama => pieces(settings.flag("add_prefix_space").unwrap_or(true)),
+        Class::Llama => pieces(settings.flag(ADD_PREFIX_SPACE).unwrap_or(true)),
         Class::Gemma => pieces(false),
         Class::T5 | Class::MBart | Class::MBart50 => metaspace("always", true),
         Class::XlmRoberta => metaspace(xlm_roberta_scheme(settings), true),

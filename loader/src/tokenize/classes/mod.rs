@@ -22,6 +22,9 @@ use crate::{Error, Result};
 
 pub(super) use post_processors::of_language as language_processor;
 
+/// Types of models for which `run_ner` of transformers' examples opens the tokenizer with `add_prefix_space`.
+const TYPES_WITH_SPACED_WORDS: [&str; 4] = ["bloom", "deberta", "gpt2", "roberta"];
+
 /// The classes of transformers that differ from the plain reading of `tokenizer.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
@@ -64,6 +67,12 @@ impl Class {
         }
     }
 
+    /// Returns whether the padding token that `tokenizer.json` names counts where the settings name none: the other
+    /// classes state one, if only null.
+    pub(super) fn takes_padding_token(self) -> bool {
+        matches!(self, Class::Backend | Class::Llama)
+    }
+
     /// Returns whether texts have a language.
     pub(super) fn has_languages(self) -> bool {
         matches!(self, Class::MBart | Class::MBart50)
@@ -78,6 +87,24 @@ impl Class {
     pub(super) fn default_token(self, name: &str) -> Option<&'static str> {
         tokens::default_token(self, name)
     }
+}
+
+/// The tokenizer of words that are given split, as `run_ner` opens it, where it is another one: words follow others, and
+/// byte-level vocabularies mark the start of a word by a space. Classes that take `tokenizer.json` as it is pass over
+/// `add_prefix_space`, so that their words have the spaces that the file says.
+pub(super) fn of_words(
+    class: Class,
+    tokenizer: &Tokenizer,
+    settings: &Settings,
+) -> Option<Tokenizer> {
+    let model_type = settings.model.model_type.as_deref()?;
+    if !TYPES_WITH_SPACED_WORDS.contains(&model_type) {
+        return None;
+    }
+    let spaced = components::with_prefix_space(class, tokenizer, settings)?;
+    let mut of_words = tokenizer.clone();
+    of_words.with_pre_tokenizer(Some(spaced));
+    Some(of_words)
 }
 
 /// Makes the tokenizer of a class from the content of `tokenizer.json`, and returns it with `all_special_ids`.

@@ -72,13 +72,16 @@ pub(in crate::tokenize) fn of_language(
     template(tokenizer, &single, &pair)
 }
 
-/// `add_bos_token` and `add_eos_token`.
+/// `add_bos_token` and `add_eos_token`, where there are such tokens.
 fn marks(class: Class, tokenizer: &Tokenizer, settings: &Settings) -> Json {
-    let flag = |name: &str| settings.flag(name).unwrap_or(false);
-    let (bos, eos) = (token(class, settings, "bos_token"), token(class, settings, "eos_token"));
+    let mark = |flag: &str, name: &str| {
+        let is_null = settings.has(name) && settings.token(name).is_none();
+        (settings.flag(flag).unwrap_or(false) && !is_null).then(|| token(class, settings, name))
+    };
+    let (bos, eos) = (mark("add_bos_token", "bos_token"), mark("add_eos_token", "eos_token"));
     let around = |text, segment| {
-        let bos = flag("add_bos_token").then_some((bos.as_str(), segment));
-        let eos = flag("add_eos_token").then_some((eos.as_str(), segment));
+        let bos = bos.as_deref().map(|bos| (bos, segment));
+        let eos = eos.as_deref().map(|eos| (eos, segment));
         bos.into_iter().chain([(text, segment)]).chain(eos)
     };
     let single: Vec<(&str, u8)> = around("$A", 0).collect();

@@ -76,10 +76,13 @@ pub(super) fn add(
     let decoder = settings.added_tokens(of_file).map_err(|error| error.to_string())?;
     let known = tokenizer.get_added_tokens_decoder();
     let mut tokens: Vec<AddedToken> = decoder.into_values().collect();
-    let named: Vec<Stated> = SPECIAL_TOKENS
-        .iter()
-        .filter_map(|name| named_token(class, settings, name, &tokens))
-        .collect();
+    let padding = tokenizer.get_padding().map(|padding| padding.pad_token.clone());
+    let padding = padding.filter(|_| class.takes_padding_token());
+    let named = SPECIAL_TOKENS.iter().filter_map(|name| {
+        let of_file = padding.as_deref().filter(|_| *name == "pad_token");
+        named_token(class, settings, name, &tokens, of_file)
+    });
+    let named: Vec<Stated> = named.collect();
     let extra = extra_tokens(class, settings);
     let mut more: Vec<&Stated> = Vec::new();
     for stated in named.iter().chain(&extra) {
@@ -105,22 +108,33 @@ pub(super) fn add(
     Ok(all.iter().filter_map(|token| tokenizer.token_to_id(token)).collect())
 }
 
-/// The special token `name`, with the flags that `added` has for it.
+/// The special token `name`, with the flags that `added` has for it; `of_file` is that of `tokenizer.json`, if it counts.
 fn named_token(
     class: Class,
     settings: &Settings,
     name: &str,
     added: &[AddedToken],
+    of_file: Option<&str>,
 ) -> Option<Stated> {
-    if settings.has(name) {
-        let stated = settings.stated_token(name)?;
-        let listed = added.iter().find(|listed| listed.content == stated.token.content);
-        return Some(listed.cloned().map_or(stated, |token| Stated { token, is_text: false }));
+    let stated = match settings.has(name) {
+        true => settings.stated_token(name)?,
+        false => text(class.default_token(name).or(of_file)?),
+    };
+    let listed = added.iter().find(|listed| listed.content == stated.token.content);
+    if let Some(token) = listed.filter(|_| settings.has(name)) {
+        return Some(Stated { token: token.clone(), is_text: false });
     }
-    let token = AddedToken::from(class.default_token(name)?, true);
     // A mask takes the space before it.
-    let takes_space = name == "mask_token" && matches!(class, Class::MBart | Class::MBart50);
-    Some(Stated { token: AddedToken { lstrip: takes_space, ..token }, is_text: !takes_space })
+    if stated.is_text && name == "mask_token" && matches!(class, Class::MBart | Class::MBart50) {
+        let token = AddedToken { lstrip: true, normalized: true, ..stated.token };
+        return Some(Stated { token, is_text: false });
+    }
+    Some(stated)
+}
+
+/// A special token that is stated as a text.
+fn text(content: &str) -> Stated {
+    Stated { token: AddedToken::from(content, true), is_text: true }
 }
 
 fn extra_tokens(class: Class, settings: &Settings) -> Vec<Stated> {
@@ -132,6 +146,5 @@ fn extra_tokens(class: Class, settings: &Settings) -> Vec<Stated> {
         Class::MBart | Class::MBart50 => languages::codes(class).map(str::to_owned).collect(),
         _ => Vec::new(),
     };
-    let stated = |name| Stated { token: AddedToken::from(name, true), is_text: true };
-    names.into_iter().map(stated).collect()
+    names.iter().map(|name| text(name)).collect()
 }

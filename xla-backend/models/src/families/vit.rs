@@ -109,6 +109,7 @@ struct VitConfig {
     hidden_act: Activation,
     hidden_dropout: f64,
     layer_norm_eps: f64,
+    qkv_bias: bool,
     sizes: ImageSizes,
     attention: AttentionConfig,
 }
@@ -122,15 +123,13 @@ impl VitConfig {
             initializer_range: config.positive_or("initializer_range", 0.02)?,
         };
         attention.check(config, "num_attention_heads")?;
-        if !config.bool_or("qkv_bias", true)? {
-            return Err(config.error("qkv_bias", "expected true, found false"));
-        }
         Ok(VitConfig {
             num_hidden_layers: config.size_or("num_hidden_layers", 12)?,
             intermediate_size: config.size_or("intermediate_size", 3072)?,
             hidden_act: Activation::from_config(config, "hidden_act", "gelu")?,
             hidden_dropout: config.dropout_or("hidden_dropout_prob", 0.0)?,
             layer_norm_eps: config.positive_or("layer_norm_eps", 1e-12)?,
+            qkv_bias: config.bool_or("qkv_bias", true)?,
             sizes: image_sizes(config)?,
             attention,
         })
@@ -346,7 +345,12 @@ impl Layer {
         let inner = Dimension::features(config.intermediate_size);
         Layer {
             attention_norm: config.layer_norm(path.at("layernorm_before")),
-            attention: Attention::new(&mut path, PROJECTIONS, &config.attention),
+            attention: Attention::projected(
+                &mut path,
+                PROJECTIONS,
+                &config.attention,
+                config.qkv_bias,
+            ),
             attention_output: config.linear(path.at("attention.output.dense"), heads, hidden_size),
             feed_forward_norm: config.layer_norm(path.at("layernorm_after")),
             intermediate: config.linear(path.at("intermediate.dense"), hidden_size, inner),

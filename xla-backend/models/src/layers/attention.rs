@@ -59,10 +59,22 @@ pub struct Attention {
 impl Attention {
     /// `names` are those of the query, key and value projections.
     pub fn new(path: &mut ParameterPath<'_>, names: [&str; 3], config: &AttentionConfig) -> Self {
-        let size = config.hidden_size;
+        Self::projected(path, names, config, true)
+    }
+
+    /// The same, where `biased` says whether the projections have biases.
+    pub fn projected(
+        path: &mut ParameterPath<'_>,
+        names: [&str; 3],
+        config: &AttentionConfig,
+        biased: bool,
+    ) -> Self {
+        let (size, std) = (config.hidden_size, config.initializer_range);
         let heads = Dimension::heads(size, config.num_heads, 1);
-        let [query, key, value] =
-            names.map(|name| Linear::new(path.at(name), size, heads, config.initializer_range));
+        let [query, key, value] = names.map(|name| match biased {
+            true => Linear::new(path.at(name), size, heads, std),
+            false => Linear::without_bias(path.at(name), size, heads, std),
+        });
         let head_size = (size / config.num_heads) as f64;
         let scale = head_size.powf(-0.5);
         let heads =

@@ -101,6 +101,7 @@ pub(crate) const FIXTURES: &[(&str, Task)] = &[
     ("mbart-seq2seq-lm", Task::Seq2SeqLm),
     ("vit-image-classification", Task::ImageClassification),
     ("deit-image-classification", Task::ImageClassification),
+    ("vit-without-qkv-bias", Task::ImageClassification),
 ];
 
 /// All fixtures of one family compute what transformers computes.
