@@ -13,6 +13,7 @@ FAMILIES = {
     "distilbert": ENCODER_TASKS,
     "roberta": ENCODER_TASKS,
     "xlm-roberta": ENCODER_TASKS,
+    "modernbert": ENCODER_TASKS,
     "gpt2": DECODER_TASKS,
     "llama": DECODER_TASKS,
     "mistral": DECODER_TASKS,

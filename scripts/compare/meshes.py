@@ -73,6 +73,7 @@ ENCODER_DROPOUT = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
 DECODERS = ["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "smollm3", "granite", "olmo2"]
 DROPOUT_KEYS = {
     "distilbert": ["dropout", "attention_dropout"],
+    "modernbert": ["embedding_dropout", "attention_dropout", "mlp_dropout", "classifier_dropout"],
     "gpt2": ["resid_pdrop", "embd_pdrop", "attn_pdrop"],
     "phi3": ["attention_dropout", "resid_pdrop"],
     **dict.fromkeys(["t5", "mt5"], ["dropout_rate"]),

@@ -46,6 +46,7 @@ DROPOUT = {
     "bert": ["hidden_dropout_prob", "attention_probs_dropout_prob"],
     "distilbert": ["dropout", "attention_dropout", "seq_classif_dropout", "qa_dropout"],
     "gpt2": ["resid_pdrop", "embd_pdrop", "attn_pdrop"],
+    "modernbert": ["embedding_dropout", "attention_dropout", "mlp_dropout", "classifier_dropout"],
 }
 # Decoders have no dropout unless asked for.
 DECODERS = {
@@ -116,12 +117,25 @@ def config(family, task, tokenizer, shape=None):
             n_embd=size["hidden"], n_layer=size["layers"], n_head=size["heads"], n_positions=positions_max,
             bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id, **common,
         )  # fmt: skip
+    if family == "modernbert":
+        # A window of 16 positions, in every second layer.
+        return transformers.ModernBertConfig(
+            hidden_size=size["hidden"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
+            intermediate_size=size["inner"], max_position_embeddings=positions_max, local_attention=16,
+            global_attn_every_n_layers=2, **special_tokens(tokenizer), **common,
+        )  # fmt: skip
     kind, segments, positions = ENCODERS[family]
     return kind(
         hidden_size=size["hidden"], num_hidden_layers=size["layers"], num_attention_heads=size["heads"],
         intermediate_size=size["inner"], type_vocab_size=segments,
         max_position_embeddings=positions_max + positions(tokenizer), **common,
     )  # fmt: skip
+
+
+def special_tokens(tokenizer):
+    """Those whose ids must be in the vocabulary."""
+    first = {name: tokenizer.cls_token_id for name in ["bos_token_id", "cls_token_id"]}
+    return first | {name: tokenizer.sep_token_id for name in ["eos_token_id", "sep_token_id"]}
 
 
 def seq2seq_config(family, size, small, tokenizer, common):

@@ -15,10 +15,9 @@
 //! - [`tuning`]: what of a model is trained: frozen parameters, adapters.
 //! - [`weights`]: loading, initializing and saving by Hugging Face's names.
 //!
-//! Two groups of modules refer to each other. [`model`]'s forward pass carries the adapters of
+//! One group of modules refer to each other. [`model`]'s forward pass carries the adapters of
 //! [`tuning`], which [`layers`] apply, and [`weights`] initializes and removes adapters, whose
-//! files [`tuning`] reads and writes. A body joins an encoder with a head, and the head of masked
-//! language models is built from the encoder's config.
+//! files [`tuning`] reads and writes.
 
 mod body;
 pub mod cache;
@@ -42,6 +41,7 @@ pub mod optimizers;
 pub mod parameter_shards;
 pub mod parameters;
 pub mod registry;
+mod rope;
 pub mod sentence;
 mod seq2seq;
 pub mod tasks;

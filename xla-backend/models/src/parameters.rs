@@ -22,6 +22,11 @@ pub enum Init {
         /// The standard deviation.
         std: f64,
     },
+    /// Normal values of at most `cutoff` deviations `std`, drawn anew beyond (`trunc_normal_`).
+    TruncatedNormal {
+        std: f64,
+        cutoff: f64,
+    },
     /// Normal, except for a row of zeros: an embedding's padding token.
     NormalWithZeroRow {
         /// The standard deviation.
@@ -32,6 +37,13 @@ pub enum Init {
     /// A table of sin(p / 10000^(2i/W)) at row p and column 2i of W, and the cosine at 2i + 1
     /// (Vaswani et al., 2017).
     Sinusoids,
+}
+
+/// A number is the standard deviation of a normal.
+impl From<f64> for Init {
+    fn from(std: f64) -> Init {
+        Init::Normal { std }
+    }
 }
 
 /// The part that a parameter has in its layer.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::families::decoders::{
     gemma, gemma2, gemma3, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3,
 };
-use crate::families::{bart, bert, distilbert, gpt2, roberta, t5, vit};
+use crate::families::{bart, bert, distilbert, gpt2, modernbert, roberta, t5, vit};
 pub use crate::family::{Family, FamilyModel, tasks};
 use crate::model::Model;
 use crate::tasks::Task;
@@ -17,6 +17,7 @@ pub const FAMILIES: &[&dyn Family] = &[
     &distilbert::FAMILY,
     &roberta::FAMILY,
     &roberta::XLM_FAMILY,
+    &modernbert::FAMILY,
     &gpt2::FAMILY,
     &llama::FAMILY,
     &mistral::FAMILY,

@@ -62,7 +62,8 @@ fn of_adapters(folder: &Path, cache_dir: &Path) -> RunResult<Opened> {
     let config = with_tokens_of(folder, ModelConfig::load(&base, &Map::new())?, None)?;
     let task = task_of(&config);
     let mut model = registry::build(config, task)?;
-    add_lora(model.as_mut(), &load_lora(folder)?.with_head_of(task))?;
+    let lora = load_lora(folder)?.with_head_of(task, model.config().model_type()?);
+    add_lora(model.as_mut(), &lora)?;
     let loaded = weights::load(&base, &*model, 0)?;
     with_adapters(folder, model, all_loaded(&base, loaded)?)
 }

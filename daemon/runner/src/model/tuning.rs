@@ -18,7 +18,8 @@ pub(crate) fn tune(model: &mut dyn Model, job: &JobFile, task: Task) -> RunResul
             Some(folder) => tuning::load_lora(folder)?,
             None => lora(&job.peft, model.config().model_type()?)?,
         };
-        tuning::add_lora(model, &lora.with_head_of(task))?;
+        let lora = lora.with_head_of(task, model.config().model_type()?);
+        tuning::add_lora(model, &lora)?;
     }
     if job.model.dtype == WeightDtype::Bfloat16 {
         tuning::store_frozen_as(model, DType::BF16);

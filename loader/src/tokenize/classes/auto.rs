@@ -14,6 +14,7 @@ const OF_TYPES: &[(&str, &str)] = &[
     ("gpt2", "GPT2Tokenizer"),
     ("mbart", "MBartTokenizer"),
     ("mistral", "TokenizersBackend"),
+    ("modernbert", "TokenizersBackend"),
     ("mt5", "T5Tokenizer"),
     ("phi3", "TokenizersBackend"),
     ("qwen2", "Qwen2Tokenizer"),
@@ -136,6 +137,7 @@ mod tests {
         check(Some("LlamaTokenizerFast"), "llama", &byte_level, BACKEND);
         check(Some("LlamaTokenizer"), "mistral", &plain, BACKEND);
         check(Some("LlamaTokenizer"), "phi3", &plain, BACKEND);
+        check(Some("BertTokenizerFast"), "modernbert", &plain, BACKEND);
         check(None, "llama", &plain, BACKEND);
         check(Some("MBart50TokenizerFast"), "mbart", &plain, "MBart50Tokenizer");
     }

@@ -6,9 +6,11 @@
 use traind_xla::Tensor;
 
 use super::config::{DecoderAttentionConfig, DecoderConfig, HeadsNorm};
-use super::linear;
 use crate::error::Result;
-use crate::layers::{AttentionMask, Heads, Linear, RotaryTable, attend_heads, split_heads};
+use crate::layers::{
+    AttentionMask, Heads, Linear, ProjectionNames, Projections, RotaryTable, attend_heads,
+    split_heads,
+};
 use crate::model::Forward;
 use crate::parameters::ParameterPath;
 
@@ -21,22 +23,20 @@ pub(super) struct Attention {
     output: Linear,
 }
 
-/// How queries, keys and values are projected.
-#[derive(Debug)]
-enum Projections {
-    Apart([Linear; 3]),
-    /// One behind the other in one matrix.
-    Joined(Linear),
-}
-
 impl Attention {
     pub(super) fn new(mut path: ParameterPath<'_>, config: &DecoderConfig) -> Attention {
         let (attention, hidden) = (&config.attention, config.hidden_size);
         let std = config.initializer_range;
-        let projections = Projections::new(&mut path, config);
+        let names = match config.fused_projections {
+            true => ProjectionNames::Joined("qkv_proj"),
+            false => ProjectionNames::Apart(["q_proj", "k_proj", "v_proj"]),
+        };
+        let (heads, bias) = (attention.heads(), attention.input_bias);
+        let projections = Projections::new(&mut path, names, hidden, heads, bias, std);
         let norms = config.query_norms(&mut path);
         let output = path.at("o_proj");
-        let output = linear(output, attention.queries(), hidden, attention.output_bias, std);
+        let output =
+            Linear::with_bias_if(attention.output_bias, output, heads.query_width(), hidden, std);
         Attention { config: attention.clone(), projections, norms, output }
     }
 
@@ -49,7 +49,7 @@ impl Attention {
         rotary: Option<&RotaryTable>,
     ) -> Result<Tensor> {
         let (rows, size) = (mask.rows(), self.config.head_dim);
-        let projected = self.projections.forward(cx, &cx.fan_out(x)?, &self.config)?;
+        let projected = self.projections.forward(cx, &cx.fan_out(x)?)?;
         // This core's heads.
         let split = |x: &Tensor| split_heads(x, rows, x.dims()[1] / size);
         let [query, key, value] = &projected;
@@ -73,42 +73,5 @@ impl Attention {
         };
         let attended = attend_heads(cx, [&query, &key, &value], mask, &heads)?;
         self.output.forward(cx, &attended)
-    }
-}
-
-impl Projections {
-    fn new(path: &mut ParameterPath<'_>, config: &DecoderConfig) -> Projections {
-        let (attention, hidden) = (&config.attention, config.hidden_size);
-        let (bias, std) = (attention.input_bias, config.initializer_range);
-        if config.fused_projections {
-            let joined = attention.joined();
-            return Projections::Joined(linear(path.at("qkv_proj"), hidden, joined, bias, std));
-        }
-        let (queries, keys) = (attention.queries(), attention.keys());
-        let parts = [("q_proj", queries), ("k_proj", keys), ("v_proj", keys)];
-        Projections::Apart(
-            parts.map(|(name, width)| linear(path.at(name), hidden, width, bias, std)),
-        )
-    }
-
-    /// Queries [B S, N D], keys and values [B S, K D].
-    fn forward(
-        &self,
-        cx: &Forward<'_>,
-        x: &Tensor,
-        config: &DecoderAttentionConfig,
-    ) -> Result<[Tensor; 3]> {
-        match self {
-            Projections::Apart([query, key, value]) => {
-                Ok([query.forward(cx, x)?, key.forward(cx, x)?, value.forward(cx, x)?])
-            }
-            Projections::Joined(joined) => {
-                let joined = joined.forward(cx, x)?;
-                let [queries, keys] =
-                    [config.queries(), config.keys()].map(|width| width.size / cx.core_count());
-                let part = |from: usize, width: usize| joined.slice(1, from, from + width);
-                Ok([part(0, queries)?, part(queries, keys)?, part(queries + keys, keys)?])
-            }
-        }
     }
 }

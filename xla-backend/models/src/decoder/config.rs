@@ -3,8 +3,11 @@
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::heads::LogitsTransform;
-use crate::layers::{Activation, DividedRmsNorm, RmsNorm, Rotary, Scale};
-use crate::parameters::{Dimension, ParameterPath};
+use crate::layers::{
+    Activation, DividedRmsNorm, GateNames, GatedMlp, GatedMlpConfig, HeadCounts, RmsNorm, Rotary,
+    Scale,
+};
+use crate::parameters::ParameterPath;
 
 /// A config, resolved: transformers' defaults where the file is silent.
 #[derive(Clone, Debug)]
@@ -92,8 +95,8 @@ impl DecoderConfig {
 
     /// The norms of all heads of queries and of keys, `None` where they have none.
     pub(super) fn query_norms(&self, path: &mut ParameterPath<'_>) -> Option<[HeadsNorm; 2]> {
-        let attention = &self.attention;
-        let widths = [("q_norm", attention.queries()), ("k_norm", attention.keys())];
+        let (attention, heads) = (&self.attention, self.attention.heads());
+        let widths = [("q_norm", heads.query_width()), ("k_norm", heads.key_width())];
         match attention.norm {
             QueryNorm::None => None,
             QueryNorm::Heads => {
@@ -103,6 +106,22 @@ impl DecoderConfig {
                 HeadsNorm::Whole(DividedRmsNorm::new(path.at(name), width, self.rms_norm_eps))
             })),
         }
+    }
+
+    pub(super) fn mlp(&self, path: ParameterPath<'_>) -> GatedMlp {
+        let gate = match self.fused_projections {
+            true => GateNames::Joined("gate_up_proj"),
+            false => GateNames::Apart(["gate_proj", "up_proj"]),
+        };
+        let config = GatedMlpConfig {
+            hidden_size: self.hidden_size,
+            intermediate_size: self.intermediate_size,
+            activation: self.hidden_act,
+            bias: self.mlp_bias,
+            dropout: 0.0,
+            inits: [self.initializer_range.into(); 2],
+        };
+        GatedMlp::new(path, gate, "down_proj", &config)
     }
 
     pub(super) fn num_hidden_layers(&self) -> usize {
@@ -121,21 +140,11 @@ impl DecoderAttentionConfig {
         Err(config.error("num_key_value_heads", problem))
     }
 
-    /// The joined width of the queries.
-    pub(super) fn queries(&self) -> Dimension {
-        let heads = self.num_attention_heads;
-        Dimension::heads(heads * self.head_dim, heads, 1)
-    }
-
-    /// The joined width of the keys, and of the values.
-    pub(super) fn keys(&self) -> Dimension {
-        let heads = self.num_key_value_heads;
-        Dimension::shared_heads(heads * self.head_dim, heads)
-    }
-
-    /// The joined width of queries, keys and values.
-    pub(super) fn joined(&self) -> Dimension {
-        let (heads, shared) = (self.num_attention_heads, self.num_key_value_heads);
-        Dimension::joined_heads((heads + 2 * shared) * self.head_dim, heads, shared)
+    pub(super) fn heads(&self) -> HeadCounts {
+        HeadCounts {
+            queries: self.num_attention_heads,
+            keys: self.num_key_value_heads,
+            head_size: self.head_dim,
+        }
     }
 }

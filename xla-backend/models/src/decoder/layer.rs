@@ -6,9 +6,8 @@ use traind_xla::{DType, Tensor};
 
 use super::attention::Attention;
 use super::config::{DecoderConfig, NormPlacement};
-use super::mlp::Mlp;
 use crate::error::Result;
-use crate::layers::{AttentionMask, RmsNorm, RotaryTable, dropout};
+use crate::layers::{AttentionMask, GatedMlp, RmsNorm, RotaryTable, dropout};
 use crate::model::Forward;
 use crate::parameters::ParameterPath;
 
@@ -17,7 +16,7 @@ pub(super) struct Layer {
     attention_norms: Norms,
     attention: Attention,
     mlp_norms: Norms,
-    mlp: Mlp,
+    mlp: GatedMlp,
     dropout: f64,
     /// The factor of what is added to the residual.
     scale: Option<f64>,
@@ -56,7 +55,7 @@ impl Layer {
             attention_norms,
             attention: Attention::new(path.at("self_attn"), config),
             mlp_norms,
-            mlp: Mlp::new(path.at("mlp"), config),
+            mlp: config.mlp(path.at("mlp")),
             dropout: config.residual_dropout,
             scale: config.residual_scale,
         }

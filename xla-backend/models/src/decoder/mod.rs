@@ -7,8 +7,6 @@
 mod attention;
 mod config;
 mod layer;
-mod mlp;
-mod rope;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -16,16 +14,13 @@ use std::ops::Range;
 use traind_xla::{DType, Tensor};
 
 pub(crate) use config::{DecoderAttentionConfig, DecoderConfig, NormPlacement, QueryNorm};
-pub(crate) use rope::{
-    LayerKind, resolve as resolve_rope, resolve_of_kind as resolve_rope_of_kind,
-};
 
 use crate::body::Body;
 use crate::error::{Error, Result};
 use crate::flops;
 use crate::layers::{
-    AttentionMask, Embedding, Linear, RmsNorm, Rotary, RotaryTable, causal_mask, flatten_tokens,
-    with_noise, within_texts,
+    AttentionMask, Embedding, RmsNorm, Rotary, RotaryTable, Window, flatten_tokens, with_noise,
+    within_texts,
 };
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
@@ -100,7 +95,7 @@ impl Decoder {
         let (present, position_ids) =
             (batch.get("attention_mask")?, batch.optional("position_ids"));
         let windows: BTreeSet<_> = self.config.windows[layers].iter().copied().collect();
-        let mask = |window| within_texts(causal_mask(cx, present, window)?, position_ids);
+        let mask = |window| within_texts(Window::Causal(window).mask(cx, present)?, position_ids);
         windows.into_iter().map(|window| Ok((window, mask(window)?))).collect()
     }
 }
@@ -189,19 +184,5 @@ impl Body for Decoder {
             keys_size: attention.num_key_value_heads * attention.head_dim,
         };
         self.layers.len() as f64 * layer.forward(lengths.positions)
-    }
-}
-
-/// A linear layer with or without bias.
-fn linear(
-    path: ParameterPath<'_>,
-    inputs: impl Into<Dimension>,
-    outputs: impl Into<Dimension>,
-    bias: bool,
-    std: f64,
-) -> Linear {
-    match bias {
-        true => Linear::new(path, inputs, outputs, std),
-        false => Linear::without_bias(path, inputs, outputs, std),
     }
 }

@@ -17,7 +17,7 @@ pub(crate) use config::{EncoderConfig, EncoderNames, Positions};
 use crate::body::Body;
 use crate::error::Result;
 use crate::flops;
-use crate::layers::{additive_mask, causal_mask};
+use crate::layers::Window;
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{ParameterPath, Stage};
 use embeddings::Embeddings;
@@ -84,11 +84,8 @@ impl Body for Encoder {
         states: HiddenStates,
         batch: &Batch,
     ) -> Result<HiddenStates> {
-        let mask = batch.get("attention_mask")?;
-        let mask = match self.config.is_decoder {
-            true => causal_mask(cx, mask, None)?,
-            false => additive_mask(mask)?,
-        };
+        let window = if self.config.is_decoder { Window::Causal(None) } else { Window::All };
+        let mask = window.mask(cx, batch.get("attention_mask")?)?;
         let mut x = states.last;
         for index in layers {
             let layer = &self.layers[index];

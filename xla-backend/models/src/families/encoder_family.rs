@@ -9,8 +9,8 @@ use crate::encoder::{Encoder, EncoderConfig, EncoderNames};
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
 use crate::heads::{
-    EmbeddingHead, Head, MaskedLmHead, MaskedLmNames, PooledClassifier, Predicts, SPAN_SCORES,
-    SpanHead, TokenClassifier,
+    EmbeddingHead, Head, MaskedLmHead, MaskedLmNames, MaskedLmSizes, PooledClassifier, Pooling,
+    Predicts, SPAN_SCORES, SpanHead, TokenClassifier, Transform,
 };
 use crate::layers::Activation;
 use crate::model::Model;
@@ -108,12 +108,16 @@ impl EncoderFamily {
             let (hidden_size, [dense, classifier]) =
                 (encoder.hidden_size(), self.pooled_classifier);
             Ok(PooledClassifier {
+                pooling: Pooling::First,
                 input_dropout: heads.pooled_input_dropout,
-                dense: encoder.linear(root.at(dense), hidden_size, hidden_size),
-                activation: heads.pooled_activation,
+                transform: Transform {
+                    dense: encoder.linear(root.at(dense), hidden_size, hidden_size),
+                    activation: heads.pooled_activation,
+                    norm: None,
+                    widths: [hidden_size; 2],
+                },
                 dropout: heads.pooled_dropout,
                 classifier: encoder.linear(root.at(classifier), hidden_size, task.num_labels),
-                hidden_size,
                 task,
             })
         })
@@ -141,9 +145,7 @@ impl EncoderFamily {
     /// Logits f32[B, S, V].
     fn masked_lm(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
         self.build(config, |config, family, root| {
-            let activation = family.heads.masked_lm_activation;
-            let (names, predicts) = (&self.masked_lm, Predicts::Itself);
-            MaskedLmHead::new(root, names, config, &family.encoder, activation, predicts)
+            self.masked_lm_head(config, family, root, Predicts::Itself)
         })
     }
 
@@ -156,10 +158,30 @@ impl EncoderFamily {
             return Err(config.error("is_decoder", problem));
         }
         self.build(config, |config, family, root| {
-            let activation = family.heads.masked_lm_activation;
-            let (names, predicts) = (&self.masked_lm, Predicts::Next);
-            MaskedLmHead::new(root, names, config, &family.encoder, activation, predicts)
+            self.masked_lm_head(config, family, root, Predicts::Next)
         })
+    }
+
+    fn masked_lm_head(
+        &self,
+        config: &ModelConfig,
+        family: &FamilyConfig,
+        root: &mut ParameterPath<'_>,
+        predicts: Predicts,
+    ) -> Result<MaskedLmHead> {
+        let FamilyConfig { encoder, heads } = family;
+        let sizes = MaskedLmSizes {
+            hidden_size: encoder.hidden_size(),
+            embedding_size: encoder.hidden_size(),
+            vocab_size: encoder.vocab_size,
+            layer_norm_eps: encoder.layer_norm_eps,
+            init: encoder.std().into(),
+            dense_bias: true,
+            norm_bias: true,
+            decoder_bias: true,
+        };
+        let activation = heads.masked_lm_activation;
+        MaskedLmHead::new(root, &self.masked_lm, config, &sizes, activation, predicts)
     }
 
     /// Embeddings f32[B, D]. The pooler, which they do not depend on, stays as it is.

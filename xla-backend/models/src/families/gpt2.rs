@@ -18,7 +18,7 @@ use crate::heads::{
 };
 use crate::layers::{
     Activation, AttentionMask, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding,
-    attend, causal_mask, check_heads, dropout, flatten_tokens, with_noise, within_texts,
+    Window, attend, check_heads, dropout, flatten_tokens, with_noise, within_texts,
 };
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, ParameterPath, Stage};
@@ -297,7 +297,7 @@ impl Body for Gpt2 {
         states: HiddenStates,
         batch: &Batch,
     ) -> Result<HiddenStates> {
-        let mask = causal_mask(cx, batch.get("attention_mask")?, None)?;
+        let mask = Window::Causal(None).mask(cx, batch.get("attention_mask")?)?;
         let mask = within_texts(mask, batch.optional("position_ids"))?;
         let mut x = states.last;
         for index in layers {

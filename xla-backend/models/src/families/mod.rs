@@ -6,6 +6,8 @@ pub(crate) mod decoders;
 pub(crate) mod distilbert;
 mod encoder_family;
 pub(crate) mod gpt2;
+mod layer_types;
+pub(crate) mod modernbert;
 pub(crate) mod roberta;
 pub(crate) mod t5;
 pub(crate) mod vit;

@@ -2,16 +2,15 @@
 //! decoders: a dense layer, an activation and a norm, then the product with the
 //! word embeddings, to which the decoder is usually tied.
 
-use traind_xla::{DType, Tensor};
+use traind_xla::Tensor;
 
-use super::{Head, vocabulary_logits};
+use super::{Head, Transform, vocabulary_logits};
 use crate::config::ModelConfig;
-use crate::encoder::EncoderConfig;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Activation, LayerNorm, Linear};
 use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
-use crate::parameters::{Dimension, ParameterPath};
+use crate::parameters::{Dimension, Init, ParameterPath};
 use crate::tasks::{causal_lm, token_labels};
 
 #[derive(Debug)]
@@ -28,13 +27,25 @@ pub(crate) struct MaskedLmNames {
     pub decoder_bias: Option<&'static str>,
 }
 
+/// The widths and settings of the head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MaskedLmSizes {
+    pub hidden_size: usize,
+    /// The width of the word embeddings.
+    pub embedding_size: usize,
+    pub vocab_size: usize,
+    pub layer_norm_eps: f64,
+    pub init: Init,
+    pub dense_bias: bool,
+    pub norm_bias: bool,
+    pub decoder_bias: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct MaskedLmHead {
-    dense: Linear,
-    activation: Activation,
-    norm: LayerNorm,
+    transform: Transform,
     decoder: Linear,
-    hidden_size: usize,
+    embedding_size: usize,
     vocab_size: usize,
     predicts: Predicts,
 }
@@ -51,24 +62,36 @@ impl MaskedLmHead {
         root: &mut ParameterPath<'_>,
         names: &MaskedLmNames,
         config: &ModelConfig,
-        encoder: &EncoderConfig,
+        sizes: &MaskedLmSizes,
         activation: Activation,
         predicts: Predicts,
     ) -> Result<MaskedLmHead> {
-        let (hidden_size, vocab_size) = (encoder.hidden_size(), encoder.vocab_size);
-        let dense = encoder.linear(root.at(names.dense).beside_tokens(), hidden_size, hidden_size);
-        let norm = encoder.layer_norm(root.at(names.norm));
+        let MaskedLmSizes { hidden_size, embedding_size, vocab_size, .. } = *sizes;
+        let (dense, init) = (root.at(names.dense).beside_tokens(), sizes.init);
+        let dense =
+            Linear::with_bias_if(sizes.dense_bias, dense, hidden_size, embedding_size, init);
+        let (norm, epsilon) = (root.at(names.norm), sizes.layer_norm_eps);
+        let norm = LayerNorm::with_bias_if(sizes.norm_bias, norm, embedding_size, epsilon);
+        let widths = [hidden_size, embedding_size];
+        let transform = Transform { dense, activation, norm: Some(norm), widths };
         let decoder = match config.bool_or("tie_word_embeddings", true)? {
-            true => tied_decoder(root, names, vocab_size),
-            false => own_decoder(root, names, encoder),
+            true => tied_decoder(root, names, sizes),
+            false => own_decoder(root, names, sizes),
         };
-        Ok(MaskedLmHead { dense, activation, norm, decoder, hidden_size, vocab_size, predicts })
+        Ok(MaskedLmHead { transform, decoder, embedding_size, vocab_size, predicts })
     }
 }
 
-fn tied_decoder(root: &mut ParameterPath<'_>, names: &MaskedLmNames, vocab_size: usize) -> Linear {
-    let vocabulary = Dimension::vocabulary(vocab_size);
-    let decoder = Linear::sharing(names.words).with_bias(root, names.bias, vocabulary);
+fn tied_decoder(
+    root: &mut ParameterPath<'_>,
+    names: &MaskedLmNames,
+    sizes: &MaskedLmSizes,
+) -> Linear {
+    let vocabulary = Dimension::vocabulary(sizes.vocab_size);
+    let mut decoder = Linear::sharing(names.words);
+    if sizes.decoder_bias {
+        decoder = decoder.with_bias(root, names.bias, vocabulary);
+    }
     root.tie(names.words, names.decoder_weight);
     if let Some(alias) = names.decoder_bias {
         root.tie(names.bias, alias);
@@ -81,14 +104,15 @@ fn tied_decoder(root: &mut ParameterPath<'_>, names: &MaskedLmNames, vocab_size:
 fn own_decoder(
     root: &mut ParameterPath<'_>,
     names: &MaskedLmNames,
-    encoder: &EncoderConfig,
+    sizes: &MaskedLmSizes,
 ) -> Linear {
-    let vocabulary = Dimension::vocabulary(encoder.vocab_size);
+    let vocabulary = Dimension::vocabulary(sizes.vocab_size);
     let module = names.decoder_weight.trim_end_matches(".weight");
     if let (Some(_), Some((owner, bias))) = (names.decoder_bias, names.bias.rsplit_once('.')) {
         root.at(owner).frozen().bias(bias, vocabulary);
     }
-    Linear::new(root.at(module), encoder.hidden_size(), vocabulary, encoder.std())
+    let (path, width) = (root.at(module), sizes.embedding_size);
+    Linear::with_bias_if(sizes.decoder_bias, path, width, vocabulary, sizes.init)
 }
 
 impl Head for MaskedLmHead {
@@ -108,8 +132,7 @@ impl Head for MaskedLmHead {
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
-        let x = self.activation.forward(&self.dense.forward(cx, hidden_states)?)?;
-        let x = self.norm.forward(cx, &x.convert(DType::F32)?)?;
+        let x = self.transform.forward(cx, hidden_states)?;
         let logits = vocabulary_logits(cx, &self.decoder, &x, self.vocab_size)?;
         let loss = match self.predicts {
             Predicts::Itself => token_labels::loss(&logits, batch)?,
@@ -119,8 +142,7 @@ impl Head for MaskedLmHead {
     }
 
     fn forward_flops(&self, lengths: Lengths) -> f64 {
-        let hidden = self.hidden_size as f64;
-        let token = flops::dot(hidden, hidden) + flops::dot(hidden, self.vocab_size as f64);
-        lengths.positions as f64 * token
+        let decoder = flops::dot(self.embedding_size as f64, self.vocab_size as f64);
+        lengths.positions as f64 * (self.transform.forward_flops() + decoder)
     }
 }

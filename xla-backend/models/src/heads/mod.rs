@@ -12,6 +12,7 @@ mod pooled_classifier;
 mod seq2seq_lm;
 mod span;
 mod token_classifier;
+mod transform;
 
 use traind_xla::{DType, Tensor};
 
@@ -19,11 +20,12 @@ pub(crate) use causal_lm::{CausalLmHead, LogitsTransform};
 pub(crate) use embedding::EmbeddingHead;
 pub(crate) use first_token_classifier::FirstTokenClassifier;
 pub(crate) use last_token_classifier::LastTokenClassifier;
-pub(crate) use masked_lm::{MaskedLmHead, MaskedLmNames, Predicts};
-pub(crate) use pooled_classifier::PooledClassifier;
+pub(crate) use masked_lm::{MaskedLmHead, MaskedLmNames, MaskedLmSizes, Predicts};
+pub(crate) use pooled_classifier::{PooledClassifier, Pooling};
 pub(crate) use seq2seq_lm::Seq2SeqLmHead;
 pub(crate) use span::{SPAN_SCORES, SpanHead};
 pub(crate) use token_classifier::TokenClassifier;
+pub(crate) use transform::Transform;
 
 use crate::error::Result;
 use crate::layers::Linear;

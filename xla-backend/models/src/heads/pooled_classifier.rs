@@ -1,23 +1,30 @@
-//! Sequence classification from the first token: a dense layer, an activation
+//! Sequence classification from the first token or the mean of all: a dense layer with its activation,
 //! and a linear layer, with dropout before each.
 
 use traind_xla::{DType, Tensor};
 
-use super::{Head, by_row};
+use super::{Head, Transform, by_row};
 use crate::error::Result;
 use crate::flops;
-use crate::layers::{Activation, Linear, dropout};
+use crate::layers::{Linear, dropout};
 use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
 use crate::tasks::SequenceClassification;
 
+/// The vector of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pooling {
+    First,
+    /// The mean of the tokens that are not padding.
+    Mean,
+}
+
 #[derive(Debug)]
 pub(crate) struct PooledClassifier {
+    pub pooling: Pooling,
     pub input_dropout: f64,
-    pub dense: Linear,
-    pub activation: Activation,
+    pub transform: Transform,
     pub dropout: f64,
     pub classifier: Linear,
-    pub hidden_size: usize,
     pub task: SequenceClassification,
 }
 
@@ -31,17 +38,31 @@ impl Head for PooledClassifier {
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
-        let first = by_row(hidden_states, batch)?.slice(1, 0, 1)?.squeeze(1)?;
-        let first = dropout(cx, &first, self.input_dropout)?;
-        let pooled = self.activation.forward(&self.dense.forward(cx, &first)?)?;
-        let pooled = dropout(cx, &pooled, self.dropout)?;
+        let pooled = self.pooling.of(hidden_states, batch)?;
+        let pooled = dropout(cx, &pooled, self.input_dropout)?;
+        let pooled = dropout(cx, &self.transform.forward(cx, &pooled)?, self.dropout)?;
         let logits = self.classifier.forward(cx, &pooled)?.convert(DType::F32)?;
         let loss = self.task.loss(&logits, batch)?;
         Ok(Output { logits: logits.into(), loss })
     }
 
     fn forward_flops(&self, _lengths: Lengths) -> f64 {
-        let hidden = self.hidden_size as f64;
-        flops::dot(hidden, hidden) + flops::dot(hidden, self.task.num_labels as f64)
+        let width = self.transform.widths[1] as f64;
+        self.transform.forward_flops() + flops::dot(width, self.task.num_labels as f64)
+    }
+}
+
+impl Pooling {
+    /// [B S, H] to [B, H].
+    fn of(self, hidden_states: &Tensor, batch: &Batch) -> Result<Tensor> {
+        let states = by_row(hidden_states, batch)?;
+        match self {
+            Pooling::First => Ok(states.slice(1, 0, 1)?.squeeze(1)?),
+            Pooling::Mean => {
+                let present = batch.get("attention_mask")?.convert(DType::F32)?;
+                let sum = states.mul(&present.unsqueeze(2)?)?.sum(&[1])?;
+                Ok(sum.div(&present.sum_keep(&[1])?)?)
+            }
+        }
     }
 }

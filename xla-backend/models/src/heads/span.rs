@@ -1,9 +1,9 @@
-//! Extractive question answering: dropout and a linear layer give each token a
-//! score as the answer's start and one as its end.
+//! Extractive question answering: dropout and a linear layer give each token a score as the answer's
+//! start and one as its end. In some families, they stand behind a dense layer with its activation.
 
 use traind_xla::{DType, Tensor};
 
-use super::{Head, by_row};
+use super::{Head, Transform, by_row};
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Linear, dropout};
@@ -16,6 +16,7 @@ pub(crate) const SPAN_SCORES: usize = 2;
 
 #[derive(Debug)]
 pub(crate) struct SpanHead {
+    transform: Option<Transform>,
     dropout: f64,
     outputs: Linear,
     hidden_size: usize,
@@ -29,7 +30,13 @@ impl SpanHead {
         dropout: f64,
     ) -> SpanHead {
         let outputs = Linear::new(root.at("qa_outputs"), hidden_size, SPAN_SCORES, std);
-        SpanHead { dropout, outputs, hidden_size }
+        SpanHead { transform: None, dropout, outputs, hidden_size }
+    }
+
+    /// The linear layer `outputs` behind a transform.
+    pub(crate) fn behind(transform: Transform, dropout: f64, outputs: Linear) -> SpanHead {
+        let hidden_size = transform.widths[1];
+        SpanHead { transform: Some(transform), dropout, outputs, hidden_size }
     }
 }
 
@@ -43,7 +50,8 @@ impl Head for SpanHead {
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
-        let x = dropout(cx, hidden_states, self.dropout)?;
+        let x = Transform::forward_optional(self.transform.as_ref(), cx, hidden_states)?;
+        let x = dropout(cx, &x, self.dropout)?;
         let logits = self.outputs.forward(cx, &x)?.convert(DType::F32)?;
         let logits = by_row(&logits, batch)?;
         let loss = question_answering::loss(&logits, batch)?;
@@ -51,6 +59,8 @@ impl Head for SpanHead {
     }
 
     fn forward_flops(&self, lengths: Lengths) -> f64 {
-        lengths.positions as f64 * flops::dot(self.hidden_size as f64, SPAN_SCORES as f64)
+        let transform = self.transform.as_ref().map_or(0.0, Transform::forward_flops);
+        let token = transform + flops::dot(self.hidden_size as f64, SPAN_SCORES as f64);
+        lengths.positions as f64 * token
     }
 }

@@ -64,9 +64,26 @@ impl AttentionMask {
     }
 }
 
-/// From a mask s32[B, T] of ones and, where padded, zeros: padding is hidden from all queries.
-pub fn additive_mask(mask: &Tensor) -> Result<AttentionMask> {
-    Ok(AttentionMask::constant(hidden_padding(mask)?))
+/// The keys that a query sees by their distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Window {
+    /// All keys of its row.
+    All,
+    /// The keys up to its own and, with a number, only so many of them.
+    Causal(Option<usize>),
+    /// The keys from so many positions before its own to as many behind it.
+    Symmetric(usize),
+}
+
+impl Window {
+    /// The mask from one s32[B, T] of ones and, where padded, zeros: padding is hidden from all queries.
+    pub fn mask(self, cx: &Forward<'_>, present: &Tensor) -> Result<AttentionMask> {
+        match self {
+            Window::All => Ok(AttentionMask::constant(hidden_padding(present)?)),
+            Window::Causal(window) => causal_mask(cx, present, window),
+            Window::Symmetric(reach) => symmetric_mask(present, reach),
+        }
+    }
 }
 
 /// f32[B, 1, 1, T].
@@ -75,14 +92,27 @@ fn hidden_padding(mask: &Tensor) -> Result<Tensor> {
     Ok(hidden.mul_scalar(-HIDDEN)?.unsqueeze(1)?.unsqueeze(1)?)
 }
 
-/// The same where a token also sees none behind itself and, with a window, only so many
-/// up to itself. In a pass of one token a row, the keys are the slots of the cache up to that token's.
-pub fn causal_mask(
-    cx: &Forward<'_>,
-    mask: &Tensor,
-    window: Option<usize>,
-) -> Result<AttentionMask> {
-    let &[rows, positions] = mask.dims() else { return additive_mask(mask) };
+/// f32[B, 1, S, S], which kernels take whole.
+fn symmetric_mask(present: &Tensor, reach: usize) -> Result<AttentionMask> {
+    let (square, dims) = squares(present);
+    let trace = present.trace();
+    let (query, key) = (trace.iota(DType::S32, &square, 0)?, trace.iota(DType::S32, &square, 1)?);
+    let near = query.sub(&key)?.abs()?.lt_scalar(reach as f64 + 1.0)?;
+    let present = present.ne_scalar(0.0)?.unsqueeze(1)?.unsqueeze(1)?.broadcast_to(&dims)?;
+    Ok(AttentionMask::constant(mask_of(&near.broadcast_to(&dims)?.and(&present)?)?))
+}
+
+/// [S, S] and [B, 1, S, S] of a mask [B, S].
+fn squares(mask: &Tensor) -> ([usize; 2], [usize; 4]) {
+    let [rows, positions] = [0, 1].map(|axis| mask.dims().get(axis).copied().unwrap_or(1));
+    ([positions; 2], [rows, 1, positions, positions])
+}
+
+/// The mask of causal attention. In a pass of one token a row, the keys are the slots of the cache up to
+/// that token's.
+fn causal_mask(cx: &Forward<'_>, mask: &Tensor, window: Option<usize>) -> Result<AttentionMask> {
+    let (square, dims) = squares(mask);
+    let [rows, _, _, positions] = dims;
     if let (Some(query), Some(cache)) = (cx.cached_positions(), cx.cache) {
         let dims = [rows, 1, 1, cache.slots()];
         let key = cx.trace.iota(DType::S32, &dims, 3)?;
@@ -90,10 +120,8 @@ pub fn causal_mask(
         return Ok(AttentionMask::constant(mask_of(&is_near(&query, &key, window)?)?));
     }
     let trace = mask.trace();
-    let square = [positions, positions];
     let (query, key) = (trace.iota(DType::S32, &square, 0)?, trace.iota(DType::S32, &square, 1)?);
     let present = mask.ne_scalar(0.0)?.reshape(&[rows, 1, 1, positions])?;
-    let dims = [rows, 1, positions, positions];
     let near = is_near(&query, &key, window)?;
     let added = mask_of(&near.broadcast_to(&dims)?.and(&present.broadcast_to(&dims)?)?)?;
     let starts = match window {

@@ -23,28 +23,28 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// A table of `rows` x `width`, normal with `std`.
+    /// A table of `rows` x `width`, drawn by `init` or normal with a deviation.
     pub fn new(
         path: ParameterPath<'_>,
         rows: impl Into<Dimension>,
         width: usize,
-        std: f64,
+        init: impl Into<Init>,
     ) -> Embedding {
-        Embedding::with_padding(path, rows, width, std, None)
+        Embedding::with_padding(path, rows, width, init, None)
     }
 
-    /// An embedding whose row `padding_id` starts as zeros and gets no gradient
-    /// from lookups: PyTorch's `padding_idx`.
+    /// An embedding whose row `padding_id` gets no gradient from lookups: PyTorch's `padding_idx`. A
+    /// normal one starts as zeros there.
     pub fn with_padding(
         path: ParameterPath<'_>,
         rows: impl Into<Dimension>,
         width: usize,
-        std: f64,
+        init: impl Into<Init>,
         padding_id: Option<usize>,
     ) -> Embedding {
-        let init = match padding_id {
-            Some(row) => Init::NormalWithZeroRow { std, row },
-            None => Init::Normal { std },
+        let init = match (padding_id, init.into()) {
+            (Some(row), Init::Normal { std }) => Init::NormalWithZeroRow { std, row },
+            (_, init) => init,
         };
         let rows = rows.into();
         let vocabulary = rows.is_divisible().then_some(rows.size);

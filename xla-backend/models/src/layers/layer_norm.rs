@@ -12,22 +12,53 @@ use crate::parameters::{Init, ParameterPath, Role};
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
     weight: String,
-    bias: String,
+    bias: Option<String>,
     epsilon: f64,
 }
 
 impl LayerNorm {
     /// Declares scale and shift of `width` numbers. `epsilon` keeps the divisor from zero.
     pub fn new(path: ParameterPath<'_>, width: usize, epsilon: f64) -> LayerNorm {
-        let (mut path, width) = (path.beside_tokens(), [width.into()]);
+        LayerNorm::with_bias_if(true, path, width, epsilon)
+    }
+
+    /// A norm with or without a shift.
+    pub fn with_bias_if(
+        has_bias: bool,
+        path: ParameterPath<'_>,
+        width: usize,
+        epsilon: f64,
+    ) -> LayerNorm {
+        LayerNorm::of_all(has_bias, path.beside_tokens(), width, epsilon)
+    }
+
+    /// A norm of states that all cores that share layers have, such as those of a head.
+    pub fn of_all(
+        has_bias: bool,
+        mut path: ParameterPath<'_>,
+        width: usize,
+        epsilon: f64,
+    ) -> LayerNorm {
+        let width = [width.into()];
         let weight = path.declare("weight", Role::Norm, &width, Init::Ones);
-        let bias = path.declare("bias", Role::Norm, &width, Init::Zeros);
+        let bias = has_bias.then(|| path.declare("bias", Role::Norm, &width, Init::Zeros));
         LayerNorm { weight, bias, epsilon }
     }
 
     /// [..., width] to [..., width]: normalized over the last axis, scaled and shifted.
     pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
-        Ok(x.layer_norm(&cx.parameter(&self.weight)?, &cx.parameter(&self.bias)?, self.epsilon)?)
+        let [weight, bias] = self.scale_and_shift(cx)?;
+        Ok(x.layer_norm(&weight, &bias, self.epsilon)?)
+    }
+
+    /// f32[width] each.
+    fn scale_and_shift(&self, cx: &Forward<'_>) -> Result<[Tensor; 2]> {
+        let weight = cx.parameter(&self.weight)?;
+        let bias = match &self.bias {
+            Some(name) => cx.parameter(name)?,
+            None => cx.trace.full(0.0, weight.shape().clone())?,
+        };
+        Ok([weight, bias])
     }
 
     /// `norm(residual + dropout(x))`, both [..., width], the residual in float32.
@@ -46,8 +77,8 @@ impl LayerNorm {
             let x = dropout(cx, x, rate)?;
             return self.forward(cx, &x.convert(DType::F32)?.add(residual)?);
         }
-        let parameters = [&cx.parameter(&self.weight)?, &cx.parameter(&self.bias)?];
+        let parameters = self.scale_and_shift(cx)?;
         let dropout = random.as_ref().map(|random| (rate, random));
-        Ok(x.add_norm(residual, parameters, self.epsilon, dropout)?)
+        Ok(x.add_norm(residual, parameters.each_ref(), self.epsilon, dropout)?)
     }
 }

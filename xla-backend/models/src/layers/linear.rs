@@ -23,15 +23,15 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// `weight` [outputs, inputs], normal with `std`, and `bias` [outputs], zero.
+    /// `weight` [outputs, inputs], drawn by `init` or normal with a deviation, and `bias` [outputs], zero.
     pub fn new(
         mut path: ParameterPath<'_>,
         inputs: impl Into<Dimension>,
         outputs: impl Into<Dimension>,
-        std: f64,
+        init: impl Into<Init>,
     ) -> Linear {
         let outputs = outputs.into();
-        let layer = Linear::declare(&mut path, inputs.into(), outputs, std);
+        let layer = Linear::declare(&mut path, inputs.into(), outputs, init.into());
         // Added to the sum of what the cores computed.
         let mut path = if layer.divides_inputs { path.beside_tokens() } else { path };
         layer.with_bias(&mut path, "bias", outputs)
@@ -42,9 +42,23 @@ impl Linear {
         mut path: ParameterPath<'_>,
         inputs: impl Into<Dimension>,
         outputs: impl Into<Dimension>,
-        std: f64,
+        init: impl Into<Init>,
     ) -> Linear {
-        Linear::declare(&mut path, inputs.into(), outputs.into(), std)
+        Linear::declare(&mut path, inputs.into(), outputs.into(), init.into())
+    }
+
+    /// A layer with or without bias.
+    pub fn with_bias_if(
+        has_bias: bool,
+        path: ParameterPath<'_>,
+        inputs: impl Into<Dimension>,
+        outputs: impl Into<Dimension>,
+        init: impl Into<Init>,
+    ) -> Linear {
+        match has_bias {
+            true => Linear::new(path, inputs, outputs, init),
+            false => Linear::without_bias(path, inputs, outputs, init),
+        }
     }
 
     /// A layer without bias whose weight is another's, called `weight` in full, a row a token of the
@@ -73,9 +87,8 @@ impl Linear {
         path: &mut ParameterPath<'_>,
         inputs: Dimension,
         outputs: Dimension,
-        std: f64,
+        init: Init,
     ) -> Linear {
-        let init = Init::Normal { std };
         let weight = path.declare("weight", Role::Projection, &[outputs, inputs], init);
         let shared_heads = match outputs.partition {
             Partition::SharedHeads { num_heads } => Some(num_heads),

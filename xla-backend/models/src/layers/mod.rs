@@ -9,10 +9,12 @@ mod conv1d;
 mod dropout;
 mod embedding;
 mod embedding_noise;
+mod gated_mlp;
 mod layer_norm;
 mod linear;
 mod offset_position_embedding;
 mod patch_embedding;
+mod projections;
 mod rms_norm;
 mod rotary;
 
@@ -21,15 +23,17 @@ pub use attention::{
     Attention, AttentionConfig, Heads, attend, attend_heads, capped, check_heads, split_heads,
     states_of,
 };
-pub use attention_mask::{AttentionMask, additive_mask, causal_mask, within_texts};
+pub use attention_mask::{AttentionMask, Window, within_texts};
 pub use conv1d::Conv1d;
 pub use dropout::{dropout, dropout_of_all, dropout_of_features};
 pub use embedding::{Embedding, PositionEmbedding};
 pub use embedding_noise::with_noise;
+pub use gated_mlp::{GateNames, GatedMlp, GatedMlpConfig};
 pub use layer_norm::LayerNorm;
 pub use linear::Linear;
 pub use offset_position_embedding::OffsetPositionEmbedding;
 pub use patch_embedding::{ImageSizes, PatchEmbedding};
+pub use projections::{HeadCounts, ProjectionNames, Projections};
 pub use rms_norm::{DividedRmsNorm, RmsNorm, Scale};
 pub use rotary::{Rotary, RotaryTable};
 

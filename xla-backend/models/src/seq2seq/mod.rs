@@ -12,7 +12,7 @@ use traind_xla::{DType, Tensor};
 
 use crate::body::Body;
 use crate::error::Result;
-use crate::layers::{AttentionMask, additive_mask, causal_mask};
+use crate::layers::{AttentionMask, Window};
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::tensor_parallel::token_dims;
 
@@ -111,7 +111,8 @@ impl<S: Stacks> EncoderDecoder<S> {
         }
         let stacks = &self.stacks;
         let cx = &of_source(cx);
-        let scores = stacks.encoder_scores(cx, additive_mask(batch.get("attention_mask")?)?)?;
+        let scores =
+            stacks.encoder_scores(cx, Window::All.mask(cx, batch.get("attention_mask")?)?)?;
         cx.over_positions(token_dims(batch.get(SOURCE)?), |cx| {
             let (mut x, end) = (states, layers.end);
             for layer in layers {
@@ -136,7 +137,7 @@ impl<S: Stacks> EncoderDecoder<S> {
             return Ok(states);
         }
         let stacks = &self.stacks;
-        let mask = additive_mask(batch.get("attention_mask")?)?;
+        let mask = Window::All.mask(cx, batch.get("attention_mask")?)?;
         // All layers compute their keys and values from it.
         let fan_out = |states| {
             of_source(cx).over_positions(token_dims(batch.get(SOURCE)?), |cx| cx.fan_out(states))
@@ -146,7 +147,7 @@ impl<S: Stacks> EncoderDecoder<S> {
         // Padding of targets stands behind them: no token sees it.
         let present = batch.get(TARGET)?;
         let present = cx.trace.full(1.0, present.shape().clone())?;
-        let scores = stacks.decoder_scores(cx, causal_mask(cx, &present, None)?)?;
+        let scores = stacks.decoder_scores(cx, Window::Causal(None).mask(cx, &present)?)?;
         let mut x = states;
         for layer in layers {
             x = cx.layer(&format!("decoder{layer}"), &x, |cx| {

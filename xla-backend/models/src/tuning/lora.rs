@@ -79,6 +79,7 @@ impl Lora {
                 &["q_proj", "v_proj"]
             }
             "phi3" => &["qkv_proj"],
+            "modernbert" => &["Wqkv"],
             "t5" | "mt5" => &["q", "v"],
             "bart" => &["q_proj", "v_proj"],
             _ => return None,
@@ -87,11 +88,12 @@ impl Lora {
     }
 
     /// Adds the modules that PEFT trains whole for a task, since they are new. PEFT has no such rule for
-    /// images, whose classifier is as new.
-    pub fn with_head_of(mut self, task: Task) -> Lora {
+    /// images and for questions to ModernBERT, whose classifiers are as new.
+    pub fn with_head_of(mut self, task: Task, model_type: &str) -> Lora {
         let heads: &[&str] = match task {
             Task::SequenceClassification | Task::TokenClassification => &["classifier", "score"],
             Task::ImageClassification => &["classifier"],
+            Task::QuestionAnswering if model_type == "modernbert" => &["classifier"],
             Task::QuestionAnswering => &["qa_outputs"],
             _ => &[],
         };
@@ -161,7 +163,7 @@ fn train_modules(
         let is_in = |spec: &ParameterSpec| is_named(&spec.name) || spec.tied.iter().any(is_named);
         let mut found = specs.iter_mut().filter(|spec| is_in(spec)).peekable();
         // Those of the tasks' heads are names that one family has and another has not.
-        if found.peek().is_none() && !["classifier", "score"].contains(&module.as_str()) {
+        if found.peek().is_none() && !["classifier", "score", "qa_outputs"].contains(&module.as_str()) {
             let names = specs.iter().flat_map(|spec| spec.name.split('.'));
             let nearest = nearest(module, names);
             return Err(Error::NoSuchModule { field: FIELD, name: module.clone(), nearest });

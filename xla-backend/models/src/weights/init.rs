@@ -28,6 +28,9 @@ pub fn initial(spec: &ParameterSpec, seed: u64) -> Result<HostArray> {
         Init::Uniform { bound } => values.extend(stream.uniforms(count, bound)),
         Init::Sinusoids => values.extend(sinusoids(&spec.shape)),
         Init::Normal { std } => values.extend(stream.normals(count, std)),
+        Init::TruncatedNormal { std, cutoff } => {
+            values.extend(stream.truncated_normals(count, cutoff).map(|it| (it * std) as f32));
+        }
         Init::NormalWithZeroRow { std, row } => {
             values.extend(stream.normals(count, std));
             let width = count / spec.shape.dims[0];
@@ -73,6 +76,22 @@ impl Stream {
 
     fn uniforms(self, count: usize, bound: f64) -> impl Iterator<Item = f32> {
         (0..count as u64).map(move |index| ((2.0 * self.uniform(index) - 1.0) * bound) as f32)
+    }
+
+    /// Standard normals from -cutoff to cutoff: the first acceptable one of a stream for each element.
+    /// Where few normals are, uniform proposals are accepted in proportion to the normal's density.
+    fn truncated_normals(self, count: usize, cutoff: f64) -> impl Iterator<Item = f64> {
+        let propose = move |element: u64, attempt: u64| {
+            let stream = Stream { key: mix(self.key ^ mix(attempt)) };
+            if cutoff >= 1.0 {
+                return Some(stream.normal_pair(element)[0]).filter(|value| value.abs() <= cutoff);
+            }
+            let value = (2.0 * stream.uniform(2 * element) - 1.0) * cutoff;
+            let is_accepted = stream.uniform(2 * element + 1) < (-value * value / 2.0).exp();
+            is_accepted.then_some(value)
+        };
+        (0..count as u64)
+            .map(move |element| (0..).find_map(|it| propose(element, it)).unwrap_or_default())
     }
 
     fn normal_pair(self, pair: u64) -> [f64; 2] {
@@ -146,6 +165,23 @@ mod tests {
         assert!((moment(2) - 1.0).abs() < 2f64.sqrt() * error, "variance {}", moment(2));
         assert!(moment(3).abs() < 15f64.sqrt() * error, "skewness {}", moment(3));
         assert!((moment(4) - 3.0).abs() < 96f64.sqrt() * error, "kurtosis {}", moment(4));
+    }
+
+    /// The deviations are those of a standard normal between the bounds.
+    #[test]
+    fn truncated_normals_stay_within_their_bounds() {
+        for (cutoff, deviation) in [(0.5, 0.2836), (1.0, 0.5396), (2.0, 0.8796), (3.0, 0.9866)] {
+            let count = 50_000;
+            let init = Init::TruncatedNormal { std: 0.02, cutoff };
+            let values = draw("weight", &[count], init, 42);
+            let standard: Vec<f64> = values.iter().map(|v| f64::from(*v) / 0.02).collect();
+            assert!(standard.iter().all(|value| value.abs() <= cutoff + 1e-6));
+            let moment = |power| standard.iter().map(|z| z.powi(power)).sum::<f64>() / count as f64;
+            let error = 5.0 / (count as f64).sqrt();
+            assert!(moment(1).abs() < error * deviation, "{cutoff}: mean {}", moment(1));
+            let relative = moment(2).sqrt() / deviation - 1.0;
+            assert!(relative.abs() < error, "{cutoff}: deviation off by {relative}");
+        }
     }
 
     #[test]

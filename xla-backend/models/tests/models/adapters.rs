@@ -26,6 +26,8 @@ const ADAPTERS: &[(&str, &str, Task)] = &[
     ("lora-bert-questions", "bert-question-answering", Task::QuestionAnswering),
     ("lora-distilbert-dora", "distilbert-sequence-classification", Task::SequenceClassification),
     ("lora-roberta-biases", "roberta-sequence-classification", Task::SequenceClassification),
+    ("lora-modernbert", "modernbert-sequence-classification", Task::SequenceClassification),
+    ("lora-modernbert-questions", "modernbert-question-answering", Task::QuestionAnswering),
     ("lora-gpt2", "gpt2-causal-lm", Task::CausalLm),
     ("lora-gpt2-dora", "gpt2-untied-causal-lm", Task::CausalLm),
     ("lora-gpt2-tokens", "gpt2-token-classification", Task::TokenClassification),
@@ -87,7 +89,9 @@ fn check_models(prefix: &str) {
 
 #[test]
 fn adapters_of_encoders_compute_what_peft_computes() {
-    ["bert", "distilbert", "roberta", "xlm-roberta"].into_iter().for_each(check_models);
+    ["bert", "distilbert", "roberta", "xlm-roberta", "modernbert"]
+        .into_iter()
+        .for_each(check_models);
 }
 
 #[test]
@@ -235,10 +239,11 @@ fn defaults_are_those_of_peft() {
         defaults.split(' ').any(|name| folder.strip_prefix("lora-") == Some(name))
     }) {
         let config = ModelConfig::load(&folder_of(base), &Map::new()).unwrap();
-        let default = Lora::default_targets(config.model_type().unwrap()).unwrap();
+        let model_type = config.model_type().unwrap();
+        let default = Lora::default_targets(model_type).unwrap();
         let lora = load_lora(&folder_of(folder)).unwrap();
         assert_eq!(lora.target_modules, default, "{folder}");
-        assert_eq!(lora.clone().with_head_of(*task), lora, "{folder}");
+        assert_eq!(lora.clone().with_head_of(*task, model_type), lora, "{folder}");
     }
     for (folder, base, task) in [ADAPTERS[1], ADAPTERS[6]] {
         let theirs = load_lora(&folder_of(folder)).unwrap();

@@ -50,6 +50,15 @@ pub(crate) const FIXTURES: &[(&str, Task)] = &[
     ("xlm-roberta-question-answering", Task::QuestionAnswering),
     ("xlm-roberta-masked-lm", Task::MaskedLm),
     ("xlm-roberta-causal-lm", Task::CausalLm),
+    ("modernbert-sequence-classification", Task::SequenceClassification),
+    ("modernbert-regression", Task::SequenceClassification),
+    ("modernbert-regression-of-two", Task::SequenceClassification),
+    ("modernbert-multi-label", Task::SequenceClassification),
+    ("modernbert-more-sequence-classification", Task::SequenceClassification),
+    ("modernbert-token-classification", Task::TokenClassification),
+    ("modernbert-question-answering", Task::QuestionAnswering),
+    ("modernbert-masked-lm", Task::MaskedLm),
+    ("modernbert-more-masked-lm", Task::MaskedLm),
     ("gpt2-causal-lm", Task::CausalLm),
     ("gpt2-untied-causal-lm", Task::CausalLm),
     ("gpt2-packed-causal-lm", Task::CausalLm),
@@ -158,6 +167,7 @@ families! {
     distilbert_is_that_of_transformers: "distilbert",
     roberta_is_that_of_transformers: "roberta",
     xlm_roberta_is_that_of_transformers: "xlm-roberta",
+    modernbert_is_that_of_transformers: "modernbert",
     gpt2_is_that_of_transformers: "gpt2",
     llama_is_that_of_transformers: "llama",
     mistral_is_that_of_transformers: "mistral",
@@ -182,6 +192,7 @@ families! {
 fn gradient_checkpointing_changes_nothing() {
     check(&folder_of("bert-sequence-classification"), Task::SequenceClassification, true);
     check(&folder_of("gpt2-causal-lm"), Task::CausalLm, true);
+    check(&folder_of("modernbert-masked-lm"), Task::MaskedLm, true);
     check(&folder_of("t5-gated-seq2seq-lm"), Task::Seq2SeqLm, true);
     check(&folder_of("vit-image-classification"), Task::ImageClassification, true);
 }
@@ -192,6 +203,7 @@ fn operations_without_kernels_are_those_of_transformers() {
     for (folder, task) in [
         ("bert-sequence-classification", Task::SequenceClassification),
         ("mistral-packed-causal-lm", Task::CausalLm),
+        ("modernbert-masked-lm", Task::MaskedLm),
     ] {
         println!("{folder}");
         check_traced(&Fixture::load(&folder_of(folder), task), &Trace::new(), false);

@@ -37,7 +37,19 @@ fn is_drawn_so(init: Init, expect: &Value) -> bool {
         Init::Zeros => expect["value"] == 0.0,
         Init::Ones => expect["value"] == 1.0,
         Init::Normal { std } => normal(std, json!([])),
+        Init::TruncatedNormal { std, cutoff } => normal(std * deviation_within(cutoff), json!([])),
         Init::Sinusoids | Init::Uniform { .. } => false,
         Init::NormalWithZeroRow { std, row } => normal(std, json!([row])),
     }
+}
+
+/// The deviation of a standard normal from -cutoff to cutoff, by sums over its density.
+fn deviation_within(cutoff: f64) -> f64 {
+    const STEPS: usize = 10_000;
+    let places = (0..STEPS).map(|step| (step as f64 + 0.5) / STEPS as f64 * cutoff);
+    let [mass, squares] = places.fold([0.0; 2], |[mass, squares], x| {
+        let density = (-x * x / 2.0).exp();
+        [mass + density, squares + density * x * x]
+    });
+    (squares / mass).sqrt()
 }

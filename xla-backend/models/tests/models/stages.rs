@@ -42,6 +42,7 @@ fn stages_in_a_row_are_the_model() {
     for (folder, task) in [
         ("bert-masked-lm", Task::MaskedLm),
         ("roberta-sequence-classification", Task::SequenceClassification),
+        ("modernbert-more-masked-lm", Task::MaskedLm),
         ("gpt2-causal-lm", Task::CausalLm),
         ("gpt2-untied-causal-lm", Task::CausalLm),
         ("t5-seq2seq-lm", Task::Seq2SeqLm),

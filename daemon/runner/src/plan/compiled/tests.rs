@@ -51,6 +51,11 @@ fn families() -> Vec<(&'static str, &'static str, Value)> {
         ),
         ("roberta", "sequence-classification", with(bert(), json!({"pad_token_id": 1}))),
         ("xlm-roberta", "question-answering", with(bert(), json!({"pad_token_id": 1}))),
+        (
+            "modernbert",
+            "masked-lm",
+            json!({"pad_token_id": 0, "local_attention": 16, "mlp_dropout": 0.1}),
+        ),
         ("gpt2", "causal-lm", json!({"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128})),
         ("llama", "causal-lm", llama()),
         ("mistral", "causal-lm", with(llama(), json!({"sliding_window": 16}))),
@@ -252,6 +257,7 @@ fn check_collectives(
 /// The families by kind: the programs of a kind have nearly the same operations.
 const KINDS: &[&[&str]] = &[
     &["bert", "distilbert", "roberta", "xlm-roberta"],
+    &["modernbert"],
     &["llama", "gpt2", "mistral", "qwen2", "qwen3", "gemma", "phi3"],
     &["gemma3_text", "gemma2", "smollm3", "granite", "olmo2"],
     &["t5", "mt5"],
@@ -286,6 +292,11 @@ fn takes_all_meshes() -> bool {
 #[test]
 fn encoders_compile_for_gpus() {
     check_kind("bert");
+}
+
+#[test]
+fn encoders_with_windows_compile_for_gpus() {
+    check_kind("modernbert");
 }
 
 #[test]

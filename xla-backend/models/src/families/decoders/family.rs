@@ -6,14 +6,16 @@
 use crate::body::assemble;
 use crate::config::ModelConfig;
 use crate::decoder::{
-    Decoder, DecoderAttentionConfig, DecoderConfig, NormPlacement, QueryNorm, WORDS, resolve_rope,
+    Decoder, DecoderAttentionConfig, DecoderConfig, NormPlacement, QueryNorm, WORDS,
 };
 use crate::error::Result;
+use crate::families::layer_types::local_layers;
 use crate::family::{Family, FamilyModel};
 use crate::heads::{CausalLmHead, EmbeddingHead, LastTokenClassifier, LogitsTransform};
 use crate::layers::{Activation, Linear, Scale, check_heads};
 use crate::model::Model;
 use crate::parameters::Dimension;
+use crate::rope;
 use crate::tasks::{SequenceClassification, Task};
 
 #[derive(Debug)]
@@ -146,27 +148,6 @@ pub(super) fn qwen_windows(config: &ModelConfig, layers: usize) -> Result<Vec<Op
     Ok(is_local.into_iter().map(|is_local| window.filter(|_| is_local)).collect())
 }
 
-/// Whether each layer has a window: as `layer_types` says, or else `default` of its number.
-pub(super) fn local_layers(
-    config: &ModelConfig,
-    layers: usize,
-    default: impl Fn(usize) -> bool,
-) -> Result<Vec<bool>> {
-    let Some(types) = config.strings("layer_types")? else {
-        return Ok((0..layers).map(default).collect());
-    };
-    if types.len() != layers {
-        let problem = format!("names {} layers, num_hidden_layers is {layers}", types.len());
-        return Err(config.error("layer_types", problem));
-    }
-    let is_local = |kind| match kind {
-        "sliding_attention" => Ok(true),
-        "full_attention" => Ok(false),
-        other => Err(config.error("layer_types", format!("{other} is not supported"))),
-    };
-    types.into_iter().map(is_local).collect()
-}
-
 /// The values of keys that a `config.json` lacks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Defaults {
@@ -229,7 +210,7 @@ pub(super) fn resolve_capped(config: &ModelConfig, defaults: &Defaults) -> Resul
         mlp_bias: false,
         fused_projections: false,
         rotaries: vec![
-            Some(resolve_rope(config, attention.head_dim, defaults.rope_theta)?);
+            Some(rope::resolve(config, attention.head_dim, defaults.rope_theta)?);
             layers
         ],
         attention,

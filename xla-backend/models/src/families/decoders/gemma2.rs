@@ -3,13 +3,13 @@
 //! window in every other layer.
 
 use super::family::{
-    DecoderFamily, Defaults, decoder_keys, local_layers, resolve_capped, set_attention_bias,
-    sliding_windows,
+    DecoderFamily, Defaults, decoder_keys, resolve_capped, set_attention_bias, sliding_windows,
 };
 use super::gemma;
 use crate::config::ModelConfig;
 use crate::decoder::{DecoderConfig, NormPlacement};
 use crate::error::Result;
+use crate::families::layer_types::local_layers;
 use crate::layers::{Activation, Scale};
 
 pub(crate) const FAMILY: DecoderFamily = DecoderFamily {

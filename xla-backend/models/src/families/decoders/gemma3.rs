@@ -2,13 +2,13 @@
 //! `Gemma3TextModel` computes them: queries and keys are normalized head by head, and of six layers,
 //! five have a window and rotary embeddings of their own.
 
-use super::family::{
-    DecoderFamily, Defaults, decoder_keys, local_layers, refuse_soft_caps, sliding_windows,
-};
+use super::family::{DecoderFamily, Defaults, decoder_keys, refuse_soft_caps, sliding_windows};
 use super::gemma2;
 use crate::config::ModelConfig;
-use crate::decoder::{DecoderConfig, LayerKind, QueryNorm, resolve_rope_of_kind};
+use crate::decoder::{DecoderConfig, QueryNorm};
 use crate::error::Result;
+use crate::families::layer_types::local_layers;
+use crate::rope::{self, LayerKind};
 
 pub(crate) const FAMILY: DecoderFamily = DecoderFamily {
     model_type: "gemma3_text",
@@ -54,7 +54,7 @@ fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
     let is_local =
         local_layers(config, gemma.windows.len(), |layer| !(layer + 1).is_multiple_of(pattern))?;
     let window = sliding_windows(config, 1, Some(4096))?[0];
-    let rotary = |kind| resolve_rope_of_kind(config, gemma.attention.head_dim, kind);
+    let rotary = |kind| rope::resolve_of_kind(config, gemma.attention.head_dim, kind);
     let (global, local) = (rotary(&GLOBAL)?, rotary(&LOCAL)?);
     let of_layer = |is_local: &bool| Some(if *is_local { local.clone() } else { global.clone() });
     gemma.rotaries = is_local.iter().map(of_layer).collect();

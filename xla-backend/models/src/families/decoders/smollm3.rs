@@ -2,12 +2,13 @@
 //! every fourth layer has no positions.
 
 use super::family::{
-    DecoderFamily, Defaults, LLAMA, decoder_keys, local_layers, resolve_llama, set_attention_bias,
+    DecoderFamily, Defaults, LLAMA, decoder_keys, resolve_llama, set_attention_bias,
     sliding_windows,
 };
 use crate::config::ModelConfig;
 use crate::decoder::DecoderConfig;
 use crate::error::Result;
+use crate::families::layer_types::local_layers;
 
 pub(crate) const FAMILY: DecoderFamily = DecoderFamily {
     model_type: "smollm3",

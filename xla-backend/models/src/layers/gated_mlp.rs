@@ -1,0 +1,88 @@
+//! The gated feed-forward network (Shazeer, 2020): down(dropout(act(gate(x)) up(x))).
+//!
+//! B rows, S positions, H hidden, I inner width.
+
+use traind_xla::Tensor;
+
+use super::{Activation, Linear, dropout_of_features};
+use crate::error::Result;
+use crate::model::Forward;
+use crate::parameters::{Dimension, Init, ParameterPath};
+
+/// The sizes and settings of a gated feed-forward network.
+#[derive(Clone, Copy, Debug)]
+pub struct GatedMlpConfig {
+    pub hidden_size: usize,
+    pub intermediate_size: usize,
+    pub activation: Activation,
+    /// Whether its layers have biases.
+    pub bias: bool,
+    /// The rate at which the product of gate and factor is dropped.
+    pub dropout: f64,
+    /// How the weights of the gate and its factor are drawn, and those of the output.
+    pub inits: [Init; 2],
+}
+
+/// The names of the gate and of its factor.
+#[derive(Clone, Copy, Debug)]
+pub enum GateNames {
+    Apart([&'static str; 2]),
+    /// One behind the other in one matrix.
+    Joined(&'static str),
+}
+
+#[derive(Clone, Debug)]
+pub struct GatedMlp {
+    gate_and_up: GateAndUp,
+    down: Linear,
+    activation: Activation,
+    dropout: f64,
+}
+
+#[derive(Clone, Debug)]
+enum GateAndUp {
+    Apart { gate: Linear, up: Linear },
+    Joined(Linear),
+}
+
+impl GatedMlp {
+    /// `down` is the name of the output layer.
+    pub fn new(
+        mut path: ParameterPath<'_>,
+        gate: GateNames,
+        down: &str,
+        config: &GatedMlpConfig,
+    ) -> GatedMlp {
+        let GatedMlpConfig { hidden_size, intermediate_size: inner, bias, .. } = *config;
+        let [init, down_init] = config.inits;
+        let features = Dimension::features(inner);
+        let mut input = |name: &str, width: Dimension| {
+            Linear::with_bias_if(bias, path.at(name), hidden_size, width, init)
+        };
+        let gate_and_up = match gate {
+            GateNames::Joined(name) => {
+                GateAndUp::Joined(input(name, Dimension::joined_features(2 * inner, 2)))
+            }
+            GateNames::Apart([gate, up]) => {
+                GateAndUp::Apart { gate: input(gate, features), up: input(up, features) }
+            }
+        };
+        let down = Linear::with_bias_if(bias, path.at(down), features, hidden_size, down_init);
+        GatedMlp { gate_and_up, down, activation: config.activation, dropout: config.dropout }
+    }
+
+    /// [B S, H] to [B S, H].
+    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
+        let x = cx.fan_out(x)?;
+        let (gate, up) = match &self.gate_and_up {
+            GateAndUp::Apart { gate, up } => (gate.forward(cx, &x)?, up.forward(cx, &x)?),
+            GateAndUp::Joined(joined) => {
+                let joined = joined.forward(cx, &x)?;
+                let inner = joined.dims()[1] / 2;
+                (joined.slice(1, 0, inner)?, joined.slice(1, inner, 2 * inner)?)
+            }
+        };
+        let inner = self.activation.forward_gated(&gate, &up)?;
+        self.down.forward(cx, &dropout_of_features(cx, &inner, self.dropout)?)
+    }
+}
