@@ -151,6 +151,11 @@ pub enum Error {
     Weight { at: Location, column: String, found: String },
     #[error("{at}, column {column:?}: expected a list of texts, found {found}")]
     NotTexts { at: Location, column: String, found: String },
+    #[error(
+        "{at}, column {column:?}: {found} passages, where 1 to {list_size} are expected: \
+         reranker.list_size is the most that a row may have"
+    )]
+    Passages { at: Location, column: String, found: usize, list_size: usize },
     #[error("{field}: {message}")]
     BadOption { field: &'static str, message: String },
     #[error("{}: not a tokenizer: {message}", .file.display())]
@@ -234,6 +239,7 @@ impl Error {
             | Self::LabelCount { at, .. }
             | Self::Answer { at, .. }
             | Self::NotTexts { at, .. }
+            | Self::Passages { at, .. }
             | Self::Weight { at, .. }
             | Self::Chat { at, .. }
             | Self::Image { at, .. }
@@ -297,6 +303,7 @@ impl Error {
             | Self::LabelCount { at: Location { file, .. }, .. }
             | Self::Answer { at: Location { file, .. }, .. }
             | Self::NotTexts { at: Location { file, .. }, .. }
+            | Self::Passages { at: Location { file, .. }, .. }
             | Self::Weight { at: Location { file, .. }, .. }
             | Self::Chat { at: Location { file, .. }, .. }
             | Self::Image { at: Location { file, .. }, .. }
@@ -408,6 +415,8 @@ pub enum LabelProblem {
     NotOneEach { found: usize, num_labels: usize },
     #[error("{found} does not say whether a class applies, which is 0 or 1")]
     NotAFlag { found: String },
+    #[error("{found} labels for {passages} passages")]
+    PassageCount { found: usize, passages: usize },
     #[error("{found} numbers to regress on, where model.num_labels is {num_labels}")]
     Count { found: usize, num_labels: u32 },
 }

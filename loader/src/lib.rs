@@ -129,8 +129,8 @@ pub use source::{
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
     Answer, CausalLm, DecoderStart, Dpo, Embedding, EmbeddingLabel, ImageClassification, MaskedLm,
-    PackingStrategy, QuestionAnswering, Seq2SeqLm, SequenceClassification, Sft, TaskSpec,
-    TextColumn, TokenClassification, Tokenized,
+    NO_PASSAGE, PackingStrategy, PassageLabels, QuestionAnswering, Reranker, RerankerLabel,
+    Seq2SeqLm, SequenceClassification, Sft, TaskSpec, TextColumn, TokenClassification, Tokenized,
 };
 pub use tokenize::{
     Encoded, ExtendedTokenizer, HuggingFaceTokenizer, ModelInputs, NewTokens, NoTokenizer,

@@ -80,7 +80,7 @@ fn targets_are_shifted_and_padded() {
 }
 
 /// Tasks whose examples are a tokenizer's output for one or two texts at a time, which `token_parity.rs` compares.
-const PLAIN_TEXTS: [&str; 2] = ["embedding", "sequence_classification"];
+const PLAIN_TEXTS: [&str; 3] = ["embedding", "reranker", "sequence_classification"];
 
 #[test]
 fn every_task_is_here() {

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 os.environ.update(USE_TORCH_XLA="0", HF_HUB_OFFLINE="1", TQDM_DISABLE="1")
@@ -69,20 +70,19 @@ def train(traind, model, folder, name, settings):
     return folder / f"out-{name}"
 
 
-def loaded_vectors(output, texts):
-    """The vectors by sentence-transformers, which must load the folder without a word."""
+def quietly(load, output, use):
+    """What `use` makes of the model that sentence-transformers must load from a folder without a word."""
     handler = Warnings()
     logging.getLogger().addHandler(handler)
     for library in ("transformers", "sentence_transformers", "peft"):
         logging.getLogger(library).addHandler(handler)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = SentenceTransformer(str(output), device="cpu")
-        vectors = model.encode(texts)
+        found = use(load(str(output), device="cpu"))
     said = handler.messages + [str(it.message) for it in caught if "torch" not in str(it.filename)]
     if said:
         sys.exit(f"{output.name}: sentence-transformers says {said}")
-    return vectors
+    return found
 
 
 def embedded(traind, model, output, folder):
@@ -100,7 +100,7 @@ def main():
     texts = write_rows(folder)
     for name, settings in RUNS.items():
         output = train(traind, model, folder, name, settings)
-        theirs = loaded_vectors(output, texts)
+        theirs = quietly(SentenceTransformer, output, partial(SentenceTransformer.encode, inputs=texts))
         if name == "adapters":
             merged = train(traind, model, folder, "merged", settings | {"peft": {**settings["peft"], "merge": True}})
             ours = embedded(traind, merged, merged, folder)

@@ -150,6 +150,16 @@ fn examples() -> Vec<Example> {
                 ("data/questions-dev.jsonl", jsonl(2, EVAL_ROWS, row)),
             ]
         }),
+        Example::new("reranker", "bert-regression", {
+            let row = |text: String, _| {
+                let (query, passage) = text.split_once(' ').unwrap();
+                json!({"query": query, "positive": passage, "negative": "the cat"})
+            };
+            vec![
+                ("data/passages.jsonl", jsonl(1, TRAIN_ROWS, row)),
+                ("data/passages-dev.jsonl", jsonl(2, EVAL_ROWS, row)),
+            ]
+        }),
         Example::new("embed", "distilbert-masked-lm", {
             vec![("data/texts.jsonl", jsonl(1, EVAL_ROWS, |text, _| json!({"text": text})))]
         }),

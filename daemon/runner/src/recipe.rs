@@ -4,6 +4,7 @@
 //! Imports `error` alone.
 
 pub(crate) mod embedding;
+mod reranker;
 
 use traind_job_file::{
     AttnImplementation, CorePlacement, Dpo, DpoDivergence, DpoLoss, JobFile, Optim, OptimArg,

@@ -161,10 +161,11 @@ impl TokenizedSet {
         self.task.preprocessor().sequences_per_row()
     }
 
-    /// The columns of texts to embed, in their order; none of other tasks.
+    /// The columns of texts to embed or to score, in their order; none of other tasks.
     pub fn text_columns(&self) -> &[String] {
         match &self.task {
             TaskSpec::Embedding(task) => &task.texts,
+            TaskSpec::Reranker(task) => &task.texts,
             _ => &[],
         }
     }

@@ -186,6 +186,15 @@ impl<'spec> LabelReader<'spec> {
         label.map_err(|problem| self.error(row.location(), problem))
     }
 
+    /// Reads one row's number, or its list of any length.
+    pub(crate) fn read_numbers(&self, row: &Row<'_>) -> Result<Vec<f32>> {
+        let numbers = match row.cell(&self.spec.column) {
+            Value::List(items) => items.iter().map(raw::number).collect(),
+            value => raw::number(value).map(|number| vec![number]),
+        };
+        numbers.map_err(|problem| self.error(row.location(), problem))
+    }
+
     /// Reads one row's weight in the loss; `None` where all count alike.
     pub(crate) fn read_weight(&self, row: &Row<'_>) -> Result<Option<f32>> {
         let Some(column) = &self.spec.weight else { return Ok(None) };

@@ -39,7 +39,7 @@ pub struct EmbeddingLabel {
 impl Embedding {
     /// The same task for files with the columns `available`: with the columns of texts and of labels that it takes.
     pub(super) fn for_columns(&self, available: &[String]) -> Self {
-        let columns = self.label_columns();
+        let columns = label_columns(&self.label_column);
         let is_label = |name: &&String| columns.contains(&name.as_str());
         let column = columns.iter().find(|name| available.iter().any(|it| it == *name));
         let label = self.label.as_ref().and_then(|label| label.read_from(column.copied()));
@@ -48,13 +48,6 @@ impl Embedding {
             false => self.texts.clone(),
         };
         Self { texts, label, ..self.clone() }
-    }
-
-    /// The names that the column of labels may have: the one that is given, or where that is a usual one, any of these.
-    fn label_columns(&self) -> Vec<&str> {
-        let given = self.label_column.as_str();
-        let usual = LABELS.into_iter().filter(|_| LABELS.contains(&given));
-        std::iter::once(given).chain(usual).collect()
     }
 
     /// The sequences of a row: at least one, also before the files are known.
@@ -80,6 +73,12 @@ impl Embedding {
         };
         encoded.map_err(|problem| row.tokenize_error(problem))
     }
+}
+
+/// The names that the column of labels may have: the one that is given, or where that is a usual one, any of these.
+pub(super) fn label_columns(given: &str) -> Vec<&str> {
+    let usual = LABELS.into_iter().filter(|_| LABELS.contains(&given));
+    std::iter::once(given).chain(usual).collect()
 }
 
 impl EmbeddingLabel {
@@ -123,7 +122,7 @@ impl Preprocessor for Embedding {
 }
 
 /// The example of a row's texts, which stand one behind the other.
-fn joined(texts: Vec<Encoded>) -> Example {
+pub(super) fn joined(texts: Vec<Encoded>) -> Example {
     let sequence_lengths = match texts.len() {
         1 => Vec::new(),
         _ => texts.iter().map(|text| text.input_ids.len() as u32).collect(),

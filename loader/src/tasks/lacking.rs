@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Dpo, Embedding, QuestionAnswering, Seq2SeqLm, SequenceClassification, Sft, TaskSpec};
+use super::{Dpo, QuestionAnswering, Seq2SeqLm, SequenceClassification, Sft, TaskSpec};
 use crate::Value;
 use crate::layouts::Layouts;
 use crate::source::Row;
@@ -50,7 +50,8 @@ impl TaskSpec {
             Self::Seq2SeqLm(task) => column_without_text(task, row).map(left_out),
             Self::Sft(task) => lack_of_sft(task, row),
             Self::Dpo(task) => column_without_answer(task, row).map(left_out),
-            Self::Embedding(task) => lack_of_embedding(task, row),
+            Self::Embedding(task) => lack_of_texts(&task.texts, row),
+            Self::Reranker(task) => lack_of_texts(&task.texts, row),
             // Rows without words, tokens or image are errors.
             Self::TokenClassification(_) | Self::Tokenized(_) | Self::ImageClassification(_) => {
                 None
@@ -103,9 +104,9 @@ fn lack_of_sft<'a>(task: &'a Sft, row: &Row<'_>) -> Option<Lack<'a>> {
 }
 
 /// A row with a text that is missing would be no pair.
-fn lack_of_embedding<'a>(task: &'a Embedding, row: &Row<'_>) -> Option<Lack<'a>> {
+fn lack_of_texts<'a>(texts: &'a [String], row: &Row<'_>) -> Option<Lack<'a>> {
     let find = |lacks: fn(&Row<'_>, &str) -> bool| {
-        task.texts.iter().map(String::as_str).find(|column| lacks(row, column))
+        texts.iter().map(String::as_str).find(|column| lacks(row, column))
     };
     let missing = find(is_null).map(|column| Lack { column, is_left_out: true });
     missing.or_else(|| find(is_empty).map(|column| Lack { column, is_left_out: false }))

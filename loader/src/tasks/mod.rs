@@ -9,6 +9,7 @@ mod image_classification;
 mod lacking;
 mod masked_lm;
 mod question_answering;
+mod reranker;
 mod seq2seq_lm;
 mod sequence_classification;
 mod sft;
@@ -28,6 +29,7 @@ pub use masked_lm::MaskedLm;
 pub(crate) use masked_lm::{CONTINUES_WORD, SPECIAL_TOKEN, STARTS_WORD};
 pub use question_answering::{Answer, QuestionAnswering};
 pub(crate) use question_answering::{NOT_IN_CONTEXT, answers};
+pub use reranker::{NO_PASSAGE, PassageLabels, Reranker, RerankerLabel};
 pub use seq2seq_lm::{DecoderStart, Seq2SeqLm, TextColumn};
 pub use sequence_classification::SequenceClassification;
 pub use sft::{PackingStrategy, Sft};
@@ -57,6 +59,7 @@ pub enum TaskSpec {
     Sft(Sft),
     Dpo(Dpo),
     Embedding(Embedding),
+    Reranker(Reranker),
     ImageClassification(ImageClassification),
     /// Another task, whose rows are tokenized already: see [`TaskSpec::for_columns`].
     Tokenized(Tokenized),
@@ -74,6 +77,7 @@ impl TaskSpec {
             Self::Sft(task) => task,
             Self::Dpo(task) => task,
             Self::Embedding(task) => task,
+            Self::Reranker(task) => task,
             Self::ImageClassification(task) => task,
             Self::Tokenized(task) => task,
         }
@@ -82,8 +86,10 @@ impl TaskSpec {
     /// The task for files with the columns `available`, whose rows may be tokenized already, and whose labels may stand
     /// under another usual name.
     pub fn for_columns(&self, available: &[String]) -> Self {
-        if let Self::Embedding(task) = self {
-            return Self::Embedding(task.for_columns(available));
+        match self {
+            Self::Embedding(task) => return Self::Embedding(task.for_columns(available)),
+            Self::Reranker(task) => return Self::Reranker(task.for_columns(available)),
+            _ => {}
         }
         let tokenized = Tokenized::of(self, available).map(Self::Tokenized);
         tokenized.unwrap_or_else(|| self.with_usual_labels(available))

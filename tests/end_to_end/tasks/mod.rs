@@ -2,7 +2,7 @@
 
 mod image_classification;
 mod language_models;
-mod predictions;
+pub(crate) mod predictions;
 mod question_answering;
 pub(crate) mod rows;
 mod seq2seq_lm;

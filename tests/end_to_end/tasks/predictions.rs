@@ -11,7 +11,7 @@ use traind_tests::{Draft, Host, Output, data};
 
 use super::{question_answering, rows, sequence_classification, token_classification};
 
-pub(super) fn read(output: &Output) -> RecordBatch {
+pub(crate) fn read(output: &Output) -> RecordBatch {
     let file = File::open(output.folder().join("predictions.parquet")).unwrap();
     let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
     let batches: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
@@ -32,7 +32,7 @@ fn text_lists(batch: &RecordBatch, column: &str) -> Vec<Vec<String>> {
     lists.iter().map(|list| texts(&list.unwrap())).collect()
 }
 
-fn number_lists(batch: &RecordBatch, column: &str) -> Vec<Vec<f32>> {
+pub(crate) fn number_lists(batch: &RecordBatch, column: &str) -> Vec<Vec<f32>> {
     let lists = batch.column_by_name(column).unwrap().as_list::<i32>();
     lists.iter().map(|list| list.unwrap().as_primitive::<Float32Type>().values().to_vec()).collect()
 }

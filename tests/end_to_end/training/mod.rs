@@ -14,6 +14,7 @@ mod meshes;
 mod one_core;
 mod optimizers;
 mod pipeline;
+mod rerankers;
 mod rows;
 mod schedule_free;
 pub(crate) mod sft;

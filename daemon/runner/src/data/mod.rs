@@ -74,8 +74,8 @@ impl Splits {
             let found = set.sequences_per_row();
             if found != planned {
                 let problem = format!(
-                    "rows have {found} columns of texts, and those that are trained on have {planned}; \
-                     data.texts names the ones to read of all files"
+                    "rows have {found} texts, and those that are trained on have {planned}; \
+                     data.texts names the columns to read of all files"
                 );
                 let value = set.text_columns().join(", ");
                 return Err(RunError::Field { name: field(name), value, problem });
@@ -220,9 +220,15 @@ impl Reader<'_> {
         let (labelled, _) = self.options("test", files, true, true)?;
         let source = Source::open(&labelled.files)?;
         let task = labelled.task.for_columns(source.columns());
-        if let TaskSpec::Embedding(task) = &task {
-            let label = task.label.as_ref().map(|label| &label.spec.column);
-            return Ok(label.is_some_and(|column| source.columns().contains(column)));
+        let has = |column: &String| source.columns().contains(column);
+        match &task {
+            TaskSpec::Embedding(task) => {
+                return Ok(task.label.as_ref().is_some_and(|label| has(&label.spec.column)));
+            }
+            TaskSpec::Reranker(task) => {
+                return Ok(task.label.as_ref().is_some_and(|label| has(&label.spec.column)));
+            }
+            _ => {}
         }
         let mut wanted = task.columns_among(source.columns()).into_iter();
         Ok(wanted.all(|name| source.columns().iter().any(|column| column == name)))

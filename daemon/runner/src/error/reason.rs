@@ -130,9 +130,10 @@ fn of_data(error: &LoaderError) -> &'static str {
         LoaderError::InvalidUtf8 { .. } | LoaderError::Encoding { .. } => {
             reasons::DATA_ENCODING_INVALID
         }
-        LoaderError::NotText { .. } | LoaderError::NotTexts { .. } | LoaderError::Cast { .. } => {
-            reasons::COLUMN_TYPE_INVALID
-        }
+        LoaderError::NotText { .. }
+        | LoaderError::NotTexts { .. }
+        | LoaderError::Passages { .. }
+        | LoaderError::Cast { .. } => reasons::COLUMN_TYPE_INVALID,
         LoaderError::Label { .. }
         | LoaderError::TooManyLabels { .. }
         | LoaderError::OneLabel { .. }

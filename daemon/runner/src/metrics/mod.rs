@@ -10,6 +10,7 @@ mod embedding;
 mod entities;
 mod multi_label;
 mod regression;
+mod reranking;
 mod rouge;
 mod squad;
 mod stemmer;
@@ -23,6 +24,7 @@ pub(crate) use embedding::{Embedded, retrieval, similarity, triplets};
 pub(crate) use entities::entities;
 pub(crate) use multi_label::multi_label;
 pub(crate) use regression::regression;
+pub(crate) use reranking::{Ranked, correlation, relevance, reranking};
 pub(crate) use rouge::rouge;
 pub(crate) use squad::squad;
 

@@ -236,3 +236,50 @@ fn metrics_of_embeddings_equal_those_of_sentence_transformers() {
         }
     }
 }
+
+#[derive(Deserialize)]
+struct Rerankers {
+    scores: Vec<f32>,
+    relevant: Vec<u8>,
+    labels: Vec<f32>,
+    /// The passages of each query.
+    order: Vec<Vec<usize>>,
+    relevance: Metrics,
+    correlation: Metrics,
+    reranking: Metrics,
+}
+
+#[test]
+fn metrics_of_rerankers_equal_those_of_sentence_transformers() {
+    let fixture = include_str!("../../fixtures/rerankers/metrics.json");
+    let expect: Rerankers = serde_json::from_str(fixture).unwrap();
+    let is_relevant: Vec<bool> = expect.relevant.iter().map(|label| *label == 1).collect();
+    let query = |places: &Vec<usize>| Ranked {
+        scores: places.iter().map(|place| expect.scores[*place]).collect(),
+        is_relevant: places.iter().map(|place| is_relevant[*place]).collect(),
+    };
+    let queries: Vec<Ranked> = expect.order.iter().map(query).collect();
+    for (found, expect) in [
+        (relevance(&expect.scores, &is_relevant), &expect.relevance),
+        (correlation(&expect.scores, &expect.labels), &expect.correlation),
+        (reranking(&queries), &expect.reranking),
+    ] {
+        assert!(found.keys().eq(expect.keys()), "{found:?}");
+        for (name, expect) in expect {
+            let difference = (found[name] - expect).abs();
+            assert!(difference < 1e-6, "{name}: {} for {expect}", found[name]);
+        }
+    }
+}
+
+/// A query without a relevant passage counts as 0, and so do the metrics of no rows.
+#[test]
+fn metrics_of_rerankers_without_relevant_passages_are_zero() {
+    let without = Ranked { scores: vec![0.5, 0.25], is_relevant: vec![false; 2] };
+    let with = Ranked { scores: vec![0.5, 0.25], is_relevant: vec![true, false] };
+    assert!(reranking(&[without, with]).values().all(|value| *value == 0.5));
+    let of_none = relevance(&[0.5, 0.25], &[false; 2]);
+    assert_eq!((of_none["accuracy"], of_none["average_precision"]), (1.0, 0.0));
+    assert!(of_none["accuracy_threshold"] > 0.5);
+    assert!(reranking(&[]).values().all(|value| *value == 0.0));
+}

@@ -486,6 +486,7 @@ fn eos_token_id(job: &JobFile, processor: &Processor) -> RunResult<Option<u32>> 
 pub(crate) fn task(section: &ModelSection) -> RunResult<Task> {
     let name = match section.task {
         TaskName::Sft | TaskName::Dpo => Task::CausalLm.name().to_owned(),
+        TaskName::Reranker => Task::SequenceClassification.name().to_owned(),
         name => name.to_string(),
     };
     Task::from_name(&name).ok_or_else(|| RunError::Field {

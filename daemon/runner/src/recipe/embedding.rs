@@ -1,4 +1,4 @@
-//! The objective of a job that embeds texts.
+//! The objective of a job that embeds texts, or scores them.
 
 use std::sync::Arc;
 
@@ -11,17 +11,20 @@ use traind_models::tasks::embedding::{
     MarginMse, Matryoshka, Mse, MultipleNegativesRanking, OnlineContrastive, Similarity, Triplet,
 };
 
+use super::reranker;
 use crate::error::{RunError, RunResult};
 use crate::step::EmbeddingObjective;
 
-/// The objective of rows with `texts` texts, whose embeddings have `width` numbers; none of other tasks.
+/// The objective of rows with `texts` texts or passages, whose embeddings have `width` numbers; none of other tasks.
 pub(crate) fn objective(
     job: &JobFile,
     texts: usize,
     width: usize,
 ) -> RunResult<Option<EmbeddingObjective>> {
-    if job.model.task != TaskName::Embedding {
-        return Ok(None);
+    match job.model.task {
+        TaskName::Embedding => {}
+        TaskName::Reranker => return Ok(Some(reranker::objective(job, texts))),
+        _ => return Ok(None),
     }
     let dims = job.embedding.matryoshka();
     if let Some((dim, _)) = dims.iter().find(|(dim, _)| *dim as usize > width) {

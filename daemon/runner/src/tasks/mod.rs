@@ -14,6 +14,7 @@ mod masked_lm;
 mod outputs;
 mod question_answering;
 mod questions;
+mod reranker;
 mod seq2seq_lm;
 mod sequence_classification;
 mod sft;
@@ -184,6 +185,7 @@ pub(crate) fn of_job(job: &JobFile, config: &ModelConfig) -> RunResult<Arc<dyn J
         TaskName::Sft => Arc::new(sft::Sft::new(job, config)),
         TaskName::Dpo => Arc::new(dpo::Dpo::new(job, config)),
         TaskName::Embedding => Arc::new(embedding::Embedding::new(job, config)?),
+        TaskName::Reranker => Arc::new(reranker::Reranker::new(job, config)?),
         TaskName::ImageClassification => {
             Arc::new(image_classification::ImageClassification::new(job, config)?)
         }

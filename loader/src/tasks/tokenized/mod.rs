@@ -52,9 +52,10 @@ impl Tokenized {
             TaskSpec::QuestionAnswering(task) => {
                 has(INPUT_IDS) && !(has(&task.question) && has(&task.context))
             }
-            TaskSpec::Embedding(_) | TaskSpec::ImageClassification(_) | TaskSpec::Tokenized(_) => {
-                false
-            }
+            TaskSpec::Embedding(_)
+            | TaskSpec::Reranker(_)
+            | TaskSpec::ImageClassification(_)
+            | TaskSpec::Tokenized(_) => false,
             _ => has(INPUT_IDS),
         };
         holds_tokens.then(|| {

@@ -19,10 +19,10 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
             problems.violation(&format!("embedding.{key}"), description);
         }
         let columns = [
-            ("data.texts", data.texts.is_empty()),
+            ("data.texts", task == TaskName::Reranker || data.texts.is_empty()),
             ("data.prompts", data.prompts.iter().next().is_none()),
         ];
-        for (field, _) in columns.into_iter().filter(|(_, is_default)| !is_default) {
+        for (field, _) in columns.into_iter().filter(|(_, is_fitting)| !is_fitting) {
             problems.violation(field, format!("applies to embedding, not to {task}"));
         }
         return;
@@ -49,15 +49,21 @@ fn check_texts(job: &JobFile, problems: &mut Problems) {
             format!("has {} columns, and the loss `{loss}` needs {wanted}", data.texts.len());
         problems.violation("data.texts", description);
     }
+    check_meanings(job, problems);
+    let is_text = |column: &str| data.texts.iter().any(|text| text == column);
+    if let Some((column, _)) = data.prompts.iter().find(|(column, _)| !is_text(column)) {
+        let description = "is of no column of data.texts".to_owned();
+        problems.violation(&format!("data.prompts.{column}"), description);
+    }
+}
+
+/// Reports columns that are named twice.
+pub(super) fn check_meanings(job: &JobFile, problems: &mut Problems) {
     let mut seen = BTreeSet::new();
-    for column in data.texts.iter().chain([&data.label]) {
+    for column in job.data.texts.iter().chain([&job.data.label]) {
         if !seen.insert(column) {
             problems.violation("data.texts", format!("column `{column}` has two meanings"));
         }
-    }
-    if let Some((column, _)) = data.prompts.iter().find(|(it, _)| !seen.contains(&it.to_string())) {
-        let description = "is of no column of data.texts".to_owned();
-        problems.violation(&format!("data.prompts.{column}"), description);
     }
 }
 

@@ -6,6 +6,10 @@ use crate::schema::JobFile;
 use crate::schema::model::{ProblemType, TaskName};
 use crate::schema::train::Loss;
 
+/// Tasks with losses of their own, in sections of their names.
+const NO_LABELS: [TaskName; 4] =
+    [TaskName::QuestionAnswering, TaskName::Dpo, TaskName::Embedding, TaskName::Reranker];
+
 /// The labels of a job, as losses compare them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Labels {
@@ -56,7 +60,7 @@ fn check_loss(job: &JobFile, problems: &mut Problems) {
     };
     check_options("train.loss_args", loss.as_str(), &loss.args(), args, problems);
     let task = job.model.task;
-    if matches!(task, TaskName::QuestionAnswering | TaskName::Dpo | TaskName::Embedding) {
+    if NO_LABELS.contains(&task) {
         let description = format!("applies to labels, not to {task}");
         problems.violation("train.loss", description);
         return;

@@ -11,6 +11,7 @@ mod mesh;
 mod notify;
 mod optimizer;
 mod peft;
+mod reranker;
 mod task;
 
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};

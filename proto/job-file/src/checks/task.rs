@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{dpo, embedding};
+use super::{dpo, embedding, reranker};
 use crate::problems::{FIELD_UNUSED, Problems, join};
 use crate::schema::JobFile;
 use crate::schema::model::{ProblemType, TaskName};
@@ -20,6 +20,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_conversations(job, problems);
     dpo::check(job, problems);
     embedding::check(job, problems);
+    reranker::check(job, problems);
     check_images(job, problems);
 }
 
@@ -75,13 +76,15 @@ fn columns(job: &JobFile) -> Vec<(&'static str, &str)> {
             ("data.chosen", &data.chosen),
             ("data.rejected", &data.rejected),
         ],
-        TaskName::MaskedLm | TaskName::CausalLm | TaskName::Embedding => Vec::new(),
+        TaskName::MaskedLm | TaskName::CausalLm | TaskName::Embedding | TaskName::Reranker => {
+            Vec::new()
+        }
     }
 }
 
 fn check_labels(job: &JobFile, problems: &mut Problems) {
     let task = job.model.task;
-    if !task.is_classification() {
+    if !task.is_classification() && task != TaskName::Reranker {
         let description = format!("applies to classification, not to {task}");
         if job.model.num_labels.is_some() {
             problems.violation("model.num_labels", description.clone());

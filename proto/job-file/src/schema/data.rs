@@ -82,13 +82,14 @@ section! {
         /// Column that holds the second text of a pair.
         text_pair: Option<String> = None;
         /// Columns of texts to embed, in the order in which the loss takes them, such as `[anchor,
-        /// positive, negative]`; by default, all columns of the files but `label`, in their order.
+        /// positive, negative]`, or of a query and passages for reranker; by default, all columns of
+        /// the files but `label`, in their order.
         texts: Vec<String> = Vec::new();
         /// Texts to put before those of a column, for embedding: `{question: "query: "}`.
         prompts: Mapping<String> = Mapping::default();
         /// Column that holds the label: a class, a number for regression, or a list of classes for
-        /// multi-label classification. For embedding, the score, class or numbers of a row; `labels`,
-        /// `score` and `scores` are read too.
+        /// multi-label classification. For embedding and reranker, the score, class or numbers of a row;
+        /// `labels`, `score` and `scores` are read too.
         label: String = "label".to_owned();
         /// Column that holds the weight of each row in the loss, a number of at least 0, for
         /// classification. Files to train and evaluate on need it.

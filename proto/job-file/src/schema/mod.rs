@@ -15,6 +15,7 @@ pub(crate) mod notify;
 pub(crate) mod parallel;
 pub(crate) mod param_group;
 pub(crate) mod peft;
+pub(crate) mod reranker;
 pub(crate) mod resources;
 pub(crate) mod slurm;
 pub(crate) mod train;
@@ -40,6 +41,7 @@ use model::{Model, TaskName};
 use notify::Notify;
 use parallel::Parallel;
 use peft::Peft;
+use reranker::Reranker;
 use resources::Resources;
 use slurm::Slurm;
 use train::Train;
@@ -69,6 +71,8 @@ section! {
         dpo: Dpo;
         /// The model and the objective of `task: embedding`, under the names of sentence-transformers.
         embedding: Embedding;
+        /// The objective of `task: reranker`, under the names of sentence-transformers.
+        reranker: Reranker;
         /// The devices to train on.
         resources: Resources;
         /// How the cores divide the work.
@@ -183,6 +187,7 @@ impl JobFile {
             TaskName::Dpo => 2,
             TaskName::Embedding if self.data.texts.is_empty() => self.embedding.loss.texts().0,
             TaskName::Embedding => self.data.texts.len(),
+            TaskName::Reranker => self.reranker.passages(self.data.texts.len()),
             _ => 1,
         }
     }

@@ -134,5 +134,7 @@ spelled! {
         ImageClassification = "image-classification",
         /// Vectors of texts, by which they are compared.
         Embedding = "embedding" | "sentence-similarity",
+        /// The relevance of passages to a query, read together (cross encoder).
+        Reranker = "reranker" | "cross-encoder" | "text-ranking",
     }
 }

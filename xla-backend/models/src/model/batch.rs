@@ -82,6 +82,13 @@ impl Batch {
         self.tensors.insert(name.to_owned(), tensor);
     }
 
+    /// The same inputs without the one called `name`.
+    pub fn without(&self, name: &str) -> Batch {
+        let mut batch = self.clone();
+        batch.tensors.remove(name);
+        batch
+    }
+
     /// The input called `name`; an error where the batch lacks it.
     pub fn get(&self, name: &str) -> Result<&Tensor> {
         self.optional(name).ok_or_else(|| Error::MissingInput { name: name.to_owned() })

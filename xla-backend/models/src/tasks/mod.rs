@@ -7,6 +7,7 @@ pub mod embedding;
 mod losses;
 mod preference;
 pub(crate) mod question_answering;
+pub mod reranker;
 mod sample_weights;
 mod sequence_classification;
 pub(crate) mod token_labels;

@@ -37,7 +37,7 @@ pub struct ForwardConfig {
     pub loss: LossSettings,
     /// The objective where rows are pairs.
     pub preference: Option<Preference>,
-    /// The objective where texts are embedded.
+    /// The objective where texts are embedded, or passages scored.
     pub embedding: Option<EmbeddingObjective>,
     /// Whether training has dropout, where the model's config has a rate.
     pub dropout: bool,

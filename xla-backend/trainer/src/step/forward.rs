@@ -41,7 +41,7 @@ pub struct ForwardPass {
     pub loss: Option<TaskLoss>,
     /// Replaces it where a row is a pair, of which a frozen reference reads the same.
     pub preference: Option<Preference>,
-    /// Replaces it where texts are embedded.
+    /// Replaces it where texts are embedded or scored.
     pub embedding: Option<EmbeddingObjective>,
     /// The cores with other rows of a batch, with which embeddings are compared.
     pub mesh: Mesh,
@@ -77,14 +77,19 @@ impl ForwardPass {
             embedding_noise,
         } = config.forward.clone();
         let divides_positions = config.state.sequence_parallel;
-        let of_texts = embedding.as_ref().and_then(|objective| objective.loss.as_deref());
-        let labels = of_texts.and_then(embedding::label_input);
+        let inputs = BatchLayout::of(model.as_ref(), inputs, config.sequences_per_row());
+        let layout = match &embedding {
+            Some(objective) => {
+                let labels = objective.loss.as_deref().and_then(embedding::label_input);
+                inputs.with_target(labels)
+            }
+            None => inputs,
+        };
         Ok(ForwardPass {
             model: Arc::clone(model),
             chunks,
             position_shares: if divides_positions { config.mesh.tensor } else { 1 },
-            layout: BatchLayout::of(model.as_ref(), inputs, config.sequences_per_row())
-                .with(labels),
+            layout,
             compute_dtype,
             loss: TaskLoss::new(&loss)?,
             preference,
@@ -198,7 +203,11 @@ impl ForwardPass {
                 None => states,
             }));
         }
-        let output = model.head(&forward, &states, &batch)?;
+        let output = match &self.embedding {
+            // The head's own loss, if it has one, would be another.
+            Some(_) => model.head(&forward, &states, &batch.without("labels"))?,
+            None => model.head(&forward, &states, &batch)?,
+        };
         let last = match (&self.preference, &frozen) {
             (Some(preference), Some(frozen)) => {
                 let states = frozen_states(frozen)?;

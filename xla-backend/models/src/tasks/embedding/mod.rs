@@ -36,6 +36,7 @@ pub use multiple_negatives_ranking::{Directions, MultipleNegativesRanking};
 pub use online_contrastive::OnlineContrastive;
 pub use peers::Peers;
 pub use texts::EmbeddedTexts;
+pub(in crate::tasks) use texts::never;
 pub use triplet::Triplet;
 
 use crate::error::Result;

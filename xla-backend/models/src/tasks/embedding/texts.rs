@@ -46,7 +46,7 @@ impl<'a> EmbeddedTexts<'a> {
     }
 
     /// The labels as numbers, f32[n] or f32[n, W]; zeros where there are none.
-    pub(super) fn numbers(&self) -> Result<Tensor> {
+    pub(in crate::tasks) fn numbers(&self) -> Result<Tensor> {
         match &self.labels {
             Some(labels) => Ok(labels.convert(DType::F32)?),
             None => Ok(self.weights.mul_scalar(0.0)?),
@@ -63,8 +63,13 @@ impl<'a> EmbeddedTexts<'a> {
         never(&self.all_weights()?.le_scalar(0.0)?)
     }
 
+    /// The sum of a scalar of each core over all of them, without the gradients of the others.
+    pub(in crate::tasks) fn of_all(&self, x: &Tensor) -> Result<Tensor> {
+        Ok(self.peers.gather(&x.stop_gradient()?.unsqueeze(0)?)?.sum(&[0])?)
+    }
+
     /// The sum of `losses` f32[n], each times its weight.
-    pub(super) fn sum(&self, losses: &Tensor) -> Result<LossSum> {
+    pub(in crate::tasks) fn sum(&self, losses: &Tensor) -> Result<LossSum> {
         weighted(losses, &self.weights)
     }
 
@@ -76,7 +81,7 @@ impl<'a> EmbeddedTexts<'a> {
 }
 
 /// A score that never counts where `condition` holds, and 0 elsewhere.
-pub(super) fn never(condition: &Tensor) -> Result<Tensor> {
+pub(in crate::tasks) fn never(condition: &Tensor) -> Result<Tensor> {
     Ok(condition.convert(DType::F32)?.mul_scalar(NEVER)?)
 }
 

@@ -15,6 +15,7 @@ use traind_xla::mesh::Mesh;
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
 
+use super::{floats, json_fixture};
 use crate::fixture::folder_of;
 use crate::support::{Program, check_close};
 
@@ -40,16 +41,7 @@ const COMPARING: [(&str, usize); 4] = [
 const COLUMNS: usize = 4;
 
 fn fixture() -> Value {
-    let file = std::fs::read_to_string(folder_of("embeddings.json")).unwrap();
-    serde_json::from_str(&file).unwrap()
-}
-
-/// All numbers of nested lists.
-fn floats(values: &Value) -> Vec<f32> {
-    match values {
-        Value::Array(values) => values.iter().flat_map(floats).collect(),
-        value => vec![value.as_f64().unwrap() as f32],
-    }
+    json_fixture("embeddings.json")
 }
 
 /// The loss of a case.

@@ -1,0 +1,256 @@
+//! The relevance of passages to a query, which the model reads together. The output is a cross encoder of
+//! sentence-transformers.
+
+use std::sync::Arc;
+
+use arrow_array::{Float32Array, StringArray};
+use serde_json::json;
+use traind_job_file::{JobFile, RerankerLoss};
+use traind_loader::{
+    LabelEncoder, LabelKind, LabelSpec, Labels, NO_PASSAGE, PassageLabels, RerankerLabel, TaskSpec,
+    TokenizedSet,
+};
+use traind_models::ModelConfig;
+
+use super::{JobTask, Reading, Scored, labels};
+use crate::error::{RunError, RunResult};
+use crate::metrics::{self, ConfusionMatrix, Metrics, Ranked, argmax};
+use crate::output::{Predictions, number_lists};
+use crate::step::Readout;
+
+/// The key of a config that sentence-transformers reads, and what it applies to scores.
+const SETTINGS: &str = "sentence_transformers";
+const SIGMOID: &str = "torch.nn.modules.activation.Sigmoid";
+const IDENTITY: &str = "torch.nn.modules.linear.Identity";
+
+pub(super) struct Reranker {
+    job: JobFile,
+    /// The classes of a model that has several.
+    classes: Option<LabelKind>,
+    /// The scores of a pair, which are one or a number for each class.
+    num_labels: usize,
+}
+
+impl Reranker {
+    pub(super) fn new(job: &JobFile, config: &ModelConfig) -> RunResult<Reranker> {
+        let classes = match job.reranker.loss {
+            RerankerLoss::CrossEntropy => Some(labels::class_kind(job, config)?),
+            _ => None,
+        };
+        let num_labels = match (&classes, job.model.num_labels) {
+            (_, Some(count)) => count as usize,
+            _ if is_classifier(config) => config.num_labels()?,
+            (Some(_), None) => config.num_labels()?,
+            (None, None) => 1,
+        };
+        if classes.is_none() && num_labels > 1 && job.train.do_train {
+            let loss = job.reranker.loss;
+            return Err(RunError::Field {
+                name: "model.num_labels",
+                value: num_labels.to_string(),
+                problem: format!(
+                    "the model has so many labels, and the loss {loss} compares scores: set it to 1"
+                ),
+            });
+        }
+        Ok(Reranker { job: job.clone(), classes, num_labels })
+    }
+
+    fn label(&self, reading: &Reading<'_>) -> Option<RerankerLabel> {
+        let form = match self.job.reranker.loss {
+            RerankerLoss::CrossEntropy => PassageLabels::Class,
+            RerankerLoss::MarginMse => PassageLabels::Margins,
+            _ => PassageLabels::Each,
+        };
+        let kind = match (&self.classes, reading.encoder) {
+            (Some(kind), Some(encoder)) => kind.with_encoder(encoder.clone()),
+            (Some(kind), None) => kind.clone(),
+            // Of as many numbers as the files have passages.
+            (None, _) => LabelKind::Regression { num_labels: 1 },
+        };
+        let spec = LabelSpec { column: self.job.data.label.clone(), kind, weight: None };
+        reading.labelled.then_some(RerankerLabel { spec, form })
+    }
+
+    /// The scores of a row, as sentence-transformers' `predict` returns them.
+    fn scores(&self, values: &[f32]) -> Vec<f32> {
+        match self.num_labels {
+            1 => values.iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect(),
+            _ => values.to_vec(),
+        }
+    }
+
+    /// The metrics of rows with `width` labels each.
+    fn of_numbers(&self, scored: &Scored<'_>, width: usize, values: &[f32]) -> Metrics {
+        let rows = scored.outputs.rows.iter().map(|row| self.scores(&row.values));
+        let passages = scored.set.sequences_per_row();
+        if passages == 1 {
+            let scores: Vec<f32> = rows.flatten().collect();
+            return of_pairs(&scores, values);
+        }
+        let queries = rows.enumerate().map(|(row, scores)| {
+            let labels = &values[row * width..(row + 1) * width];
+            match self.job.reranker.loss {
+                // Margins are those of the first passage.
+                RerankerLoss::MarginMse => {
+                    let is_relevant = (0..passages).map(|place| place == 0).collect();
+                    Ranked { scores, is_relevant }
+                }
+                _ => ranked(&scores, labels),
+            }
+        });
+        metrics::reranking(&queries.collect::<Vec<_>>())
+    }
+
+    /// The passages that a row has, without what stands for those that its list lacks.
+    fn passages(&self, set: &TokenizedSet, row: usize) -> RunResult<usize> {
+        let sequences = set.sequences(row)?;
+        let is_list = self.job.reranker.list_size.is_some() && set.text_columns().len() == 2;
+        let missing = sequences.iter().rev().take_while(|ids| is_list && ids.len() == 1).count();
+        Ok(sequences.len() - missing)
+    }
+}
+
+/// Whether the model folder has the head of a classifier, whose labels are kept.
+fn is_classifier(config: &ModelConfig) -> bool {
+    config.architecture().is_some_and(|name| name.ends_with("ForSequenceClassification"))
+}
+
+/// The metrics of pairs with a label that says whether they are relevant, or of those with a score.
+fn of_pairs(scores: &[f32], labels: &[f32]) -> Metrics {
+    match labels.iter().all(|label| [0.0, 1.0].contains(label)) {
+        true => {
+            let is_relevant: Vec<bool> = labels.iter().map(|label| *label > 0.5).collect();
+            metrics::relevance(scores, &is_relevant)
+        }
+        false => metrics::correlation(scores, labels),
+    }
+}
+
+/// The passages of a row, of which those with a label above 0 are relevant.
+fn ranked(scores: &[f32], labels: &[f32]) -> Ranked {
+    let real = || scores.iter().zip(labels).filter(|(_, label)| **label > NO_PASSAGE);
+    Ranked {
+        scores: real().map(|(score, _)| *score).collect(),
+        is_relevant: real().map(|(_, label)| *label > 0.0).collect(),
+    }
+}
+
+impl JobTask for Reranker {
+    fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec> {
+        let data = &self.job.data;
+        Ok(TaskSpec::Reranker(traind_loader::Reranker {
+            texts: data.texts.clone(),
+            list_size: self.job.reranker.list_size.map(|size| size as usize),
+            label: self.label(reading),
+            label_column: data.label.clone(),
+        }))
+    }
+
+    fn configure(&self, config: &mut ModelConfig, encoder: Option<&LabelEncoder>) {
+        // The loss is the job's.
+        config.remove("problem_type");
+        match encoder {
+            Some(_) => labels::configure(config, encoder),
+            None => config.set_num_labels(self.num_labels),
+        }
+        let is_score = config.num_labels().is_ok_and(|count| count == 1);
+        let activation = if is_score { SIGMOID } else { IDENTITY };
+        let mut settings = config.keys().get(SETTINGS).cloned().unwrap_or_else(|| json!({}));
+        if settings["activation_fn"].is_null() {
+            settings["activation_fn"] = activation.into();
+        }
+        config.set(SETTINGS, settings);
+    }
+
+    fn labels(&self, config: &ModelConfig) -> RunResult<Vec<String>> {
+        match self.classes {
+            Some(_) => Ok(config.labels()?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Fails where rows have fewer or more passages than the loss takes.
+    fn check_rows(&self, set: &TokenizedSet) -> RunResult<()> {
+        let (columns, loss) = (set.text_columns(), self.job.reranker.loss);
+        let passages = set.sequences_per_row();
+        let problem = match (columns.len(), loss) {
+            (0 | 1, _) => "the rows need a column of queries and one of passages",
+            (_, RerankerLoss::CrossEntropy) if passages > 1 => {
+                "the loss takes pairs of texts; name two columns"
+            }
+            _ if loss.compares_passages() && passages < 2 && self.job.train.do_train => {
+                "the loss compares the passages of a row; name several columns of them, or set \
+                 reranker.list_size where one column has lists"
+            }
+            _ => return Ok(()),
+        };
+        let value = columns.join(", ");
+        Err(RunError::Field { name: "data.texts", value, problem: problem.to_owned() })
+    }
+
+    /// Only this loss is a mean over the pairs of passages of a batch.
+    fn loss_depends_on_batches(&self) -> bool {
+        self.job.reranker.loss == RerankerLoss::Lambda
+    }
+
+    fn readout(&self) -> Readout {
+        Readout::Logits
+    }
+
+    fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
+        Ok(match scored.set.labels() {
+            Labels::Class(ids) => {
+                let mut matrix = ConfusionMatrix::new(scored.labels.len());
+                for (&label, row) in ids.iter().zip(&scored.outputs.rows) {
+                    matrix.add(label as usize, argmax(&row.values));
+                }
+                matrix.metrics()
+            }
+            Labels::Numbers { width, values } => self.of_numbers(scored, *width, values),
+            _ => Metrics::new(),
+        })
+    }
+
+    fn metric_names(&self, classes: usize) -> Metrics {
+        if self.classes.is_some() {
+            return ConfusionMatrix::new(classes).metrics();
+        }
+        let mut names = metrics::relevance(&[], &[]);
+        names.extend(metrics::correlation(&[1.0], &[1.0]));
+        names.extend(metrics::reranking(&[]));
+        names
+    }
+
+    /// Has the `score` of a pair, the `scores` of a row of passages, or `prediction` and the `scores` of classes.
+    fn predictions(&self, scored: &Scored<'_>) -> RunResult<Predictions> {
+        let outputs = &scored.outputs.rows;
+        let predictions = Predictions::default();
+        if self.num_labels > 1 || !scored.labels.is_empty() {
+            let name = |class: usize| scored.labels.get(class).map_or("", String::as_str);
+            let best = outputs.iter().map(|row| name(argmax(&row.values)));
+            return Ok(predictions
+                .with("prediction", Arc::new(StringArray::from_iter_values(best)))
+                .with("scores", number_lists(outputs.iter().map(|row| row.values.clone()))));
+        }
+        let rows = outputs.iter().map(|row| self.scores(&row.values));
+        if scored.set.sequences_per_row() == 1 {
+            let scores = Float32Array::from_iter_values(rows.flatten());
+            return Ok(predictions.with("score", Arc::new(scores)));
+        }
+        let lists = rows.enumerate().map(|(row, mut scores)| {
+            scores.truncate(self.passages(scored.set, row)?);
+            Ok(scores)
+        });
+        Ok(predictions
+            .with("scores", number_lists(lists.collect::<RunResult<Vec<_>>>()?.into_iter())))
+    }
+
+    fn library_name(&self) -> Option<&'static str> {
+        Some("sentence-transformers")
+    }
+
+    fn pipeline_tag(&self) -> &'static str {
+        "text-ranking"
+    }
+}

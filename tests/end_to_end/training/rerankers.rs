@@ -1,0 +1,171 @@
+//! Scored passages beside sentence-transformers': `scripts/fixtures/rerankers.py` writes the rows, and the losses and
+//! scores of its trainer of cross encoders.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float32Type;
+use serde_json::{Value, json};
+use tonic_types::StatusExt;
+use traind_tests::{Draft, Host, model};
+
+use super::sft::{fixture, lines, repository, set_all};
+use crate::tasks::predictions;
+
+/// Relative to the value and 1: at the first step, whose weights are the same, and later.
+const LIMIT_FIRST: f64 = 1e-5;
+const LIMIT: f64 = 1e-3;
+
+/// The job of one of the fixture's runs, with its rows to train on.
+fn draft(host: &Host, name: &str, run: &str, fixture: &Value) -> Draft {
+    let job_file = format!(
+        "name: {name}\nmodel: {{name_or_path: ./model, task: reranker}}\n\
+         data: {{train: train.jsonl}}\noutput_dir: out\n"
+    );
+    let draft = Draft::of_job_file(host, name, &job_file);
+    let (folder, run) = (draft.path("model"), &fixture["runs"][run]);
+    model::write_fixture(&folder, run["model"].as_str().unwrap());
+    for name in ["tokenizer.json", "tokenizer_config.json"] {
+        let own = repository().join("daemon/runner/fixtures/rerankers/tokenizer").join(name);
+        fs::copy(own, folder.join(name)).unwrap();
+    }
+    let draft = draft.write("train.jsonl", lines(run["rows"].as_array().unwrap()));
+    let draft = set_all(draft, "train", &fixture["train"]);
+    set_all(draft, "reranker", &run["reranker"])
+        .set("data.max_length", fixture["max_length"].as_u64().unwrap())
+        .set("train.train_sampling_strategy", "sequential")
+        .set("train.logging_steps", 1)
+        .set("train.save_strategy", "no")
+}
+
+/// Compares the losses with sentence-transformers'.
+fn check_losses(draft: &Draft, fixture: &Value, run: &str) {
+    let ours = draft.output("out").trainer_state().series("loss");
+    let expect = fixture["runs"][run]["loss"].as_array().unwrap();
+    assert_eq!(ours.len(), expect.len());
+    for (step, (found, expect)) in ours.iter().zip(expect).enumerate() {
+        let expect = expect.as_f64().unwrap();
+        let limit = if step == 0 { LIMIT_FIRST } else { LIMIT };
+        let difference = (found - expect).abs() / (1.0 + expect.abs());
+        assert!(difference <= limit, "{run}, step {step}: {found}, theirs is {expect}");
+    }
+}
+
+/// On one core, and on two, which share the rows of each batch or the layers. The output is a folder that `CrossEncoder`
+/// loads.
+#[tokio::test]
+async fn losses_are_those_of_sentence_transformers_on_any_number_of_cores() {
+    let fixture = fixture("rerankers/runs.json");
+    let host = Host::started(2).await;
+    for run in ["pairs", "classes", "margins", "shares", "order"] {
+        let one = draft(&host, &format!("{run}-one"), run, &fixture);
+        host.complete(&one).await;
+        check_losses(&one, &fixture, run);
+    }
+    let on_two = |name: &str, run: &str| {
+        draft(&host, name, run, &fixture)
+            .set("train.per_device_train_batch_size", 2)
+            .set("resources.cores", 2)
+    };
+    let two = on_two("order-two", "order");
+    host.complete(&two).await;
+    check_losses(&two, &fixture, "order");
+    let stages = on_two("stages", "shares")
+        .set("train.per_device_train_batch_size", 4)
+        .set("parallel.pipeline", 2);
+    host.complete(&stages).await;
+    check_losses(&stages, &fixture, "shares");
+    let config = |name: &str| -> Value {
+        let file = host.path(name).join("out/config.json");
+        serde_json::from_slice(&fs::read(file).unwrap()).unwrap()
+    };
+    let (scores, classes) = (config("pairs-one"), config("classes-one"));
+    assert_eq!(scores["architectures"], json!(["BertForSequenceClassification"]));
+    assert_eq!(scores["id2label"], json!({"0": "LABEL_0"}));
+    let activation = |config: &Value| config["sentence_transformers"]["activation_fn"].clone();
+    assert_eq!(activation(&scores), "torch.nn.modules.activation.Sigmoid");
+    assert_eq!(activation(&classes), "torch.nn.modules.linear.Identity");
+    let card = fs::read_to_string(host.path("pairs-one/out/README.md")).unwrap();
+    assert!(card.contains("library_name: sentence-transformers"), "{card}");
+}
+
+/// Evaluations have the names of sentence-transformers' evaluators, and rows to predict get the scores of its `predict`.
+#[tokio::test]
+async fn passages_are_evaluated_and_scored() {
+    let fixture = fixture("rerankers/runs.json");
+    let host = Host::started(1).await;
+    let rows = |run: &str| fixture["runs"][run]["rows"].as_array().unwrap().clone();
+    let evaluated = |name: &str, run: &str, metric: &str| {
+        draft(&host, name, run, &fixture)
+            .write("dev.jsonl", lines(&rows(run)[..6]))
+            .write("test.jsonl", lines(&without_labels(&rows(run)[..4])))
+            .set("data.validation", "dev.jsonl")
+            .set("data.test", "test.jsonl")
+            .set("train.do_predict", true)
+            .set("train.eval_strategy", "epoch")
+            .set("train.save_strategy", "epoch")
+            .set("train.load_best_model_at_end", true)
+            .set("train.metric_for_best_model", metric)
+    };
+    let mut read = BTreeMap::new();
+    for (run, metric, names) in [
+        ("pairs", "average_precision", ["accuracy_threshold", "f1", "recall"]),
+        ("shares", "ndcg@10", ["map", "mrr@10", "loss"]),
+        ("classes", "f1_macro", ["f1_micro", "f1_weighted", "accuracy"]),
+    ] {
+        let draft = evaluated(run, run, metric);
+        host.complete(&draft).await;
+        let state = draft.output("out").trainer_state();
+        for name in names.iter().chain([&metric]) {
+            let values = state.series(&format!("eval_{name}"));
+            assert_eq!(values.len(), 1, "{run}: {name}");
+            assert!(values[0].is_finite());
+        }
+        read.insert(run, predictions::read(&draft.output("out")));
+    }
+    let scores = &read["pairs"];
+    let scores = scores.column_by_name("score").unwrap().as_primitive::<Float32Type>().values();
+    let expect = fixture["runs"]["pairs"]["scores"].as_array().unwrap();
+    assert_eq!(scores.len(), expect.len());
+    for (found, expect) in scores.iter().zip(expect) {
+        let difference = f64::from(*found) - expect.as_f64().unwrap();
+        assert!(difference.abs() < 1e-3, "{scores:?}, theirs is {expect}");
+    }
+    // A row has the scores of its own passages, however many a list may have.
+    let lists = predictions::number_lists(&read["shares"], "scores");
+    let lengths: Vec<usize> = lists.iter().map(Vec::len).collect();
+    assert_eq!(lengths, [2, 3, 4, 2]);
+}
+
+fn without_labels(rows: &[Value]) -> Vec<Value> {
+    let mut rows = rows.to_vec();
+    for row in &mut rows {
+        let row = row.as_object_mut().unwrap();
+        row.retain(|key, _| !["label", "labels"].contains(&key.as_str()));
+    }
+    rows
+}
+
+/// Rows and models that the loss does not take are refused, with what would help.
+#[tokio::test]
+async fn rows_that_do_not_fit_the_loss_are_refused() {
+    let fixture = fixture("rerankers/runs.json");
+    let host = Host::started(1).await;
+    let of = |name: &str, run: &str| draft(&host, name, run, &fixture);
+    let check = async |draft: Draft, expect: &str| {
+        let history = host.run(&draft).await;
+        let message = history.job.failure.unwrap().message;
+        assert!(message.contains(expect), "{message}");
+    };
+    check(of("small", "shares").set("reranker.list_size", 2), "reranker.list_size").await;
+    let lists = of("lists", "pairs").set("reranker.loss", "list_net");
+    let lists = lists.set("reranker.pos_weight", "null");
+    check(lists, "the loss compares the passages of a row").await;
+    let classes = of("many", "classes").set("reranker.loss", "mse");
+    let error = host.create(&classes).await.unwrap_err();
+    let violations = error.get_error_details();
+    let violations = &violations.bad_request().unwrap().field_violations;
+    assert_eq!(violations[0].field, "model.num_labels");
+    assert!(violations[0].description.contains("the model has so many labels"), "{violations:?}");
+}

@@ -1,0 +1,34 @@
+//! The relevance of each passage by itself, as `BinaryCrossEntropyLoss` has it.
+
+use std::ops::RangeInclusive;
+
+use super::passages::{Passages, softplus};
+use crate::error::Result;
+use crate::model::LossSum;
+use crate::tasks::embedding::{EmbeddedTexts, EmbeddingLoss, RowLabels};
+
+/// Passages with a label of 0 to 1; the loss is their mean.
+#[derive(Clone, Debug)]
+pub struct BinaryCrossEntropy {
+    pub passages: usize,
+    /// The factor of the loss of relevant passages.
+    pub pos_weight: f64,
+}
+
+impl EmbeddingLoss for BinaryCrossEntropy {
+    fn texts(&self) -> RangeInclusive<usize> {
+        self.passages..=self.passages
+    }
+
+    fn labels(&self) -> RowLabels {
+        RowLabels::Numbers(self.passages)
+    }
+
+    fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
+        let passages = Passages::of(texts)?;
+        let Passages { scores, labels, .. } = &passages;
+        let relevant = labels.mul_scalar(self.pos_weight)?.mul(&softplus(&scores.neg()?)?)?;
+        let irrelevant = labels.one_minus()?.mul(&softplus(scores)?)?;
+        passages.mean(&relevant.add(&irrelevant)?)
+    }
+}
