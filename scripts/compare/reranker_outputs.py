@@ -59,7 +59,6 @@ def train(traind, model, folder, name):
 
 
 def scores(model, pairs):
-    model.max_seq_length = 32
     return model.predict(pairs)
 
 
@@ -67,7 +66,10 @@ def main():
     traind, model, scratch = sys.argv[1:]
     for name in RUNS:
         output, pairs, ours = train(traind, model, Path(scratch), name)
-        theirs = quietly(CrossEncoder, output, partial(scores, pairs=pairs))
+        # Adapters are read after the model that they belong to, which has no classifier.
+        is_of_base = lambda message: "LOAD REPORT" in message
+        allowed = {"allowed": is_of_base} if name == "adapters" else {}
+        theirs = quietly(CrossEncoder, output, partial(scores, pairs=pairs), **allowed)
         difference = float(numpy.abs(ours - theirs).max())
         print(f"{name}: scores differ by at most {difference:.1e}")
         if ours.shape != theirs.shape or not difference <= TOLERANCE:

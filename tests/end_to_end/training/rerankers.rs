@@ -52,8 +52,8 @@ fn check_losses(draft: &Draft, fixture: &Value, run: &str) {
     }
 }
 
-/// On one core, and on two, which share the rows of each batch or the layers. The output is a folder that `CrossEncoder`
-/// loads.
+/// On one core, and on two, which share the rows of each batch or the layers. The output is a folder that
+/// `CrossEncoder` loads.
 #[tokio::test]
 async fn losses_are_those_of_sentence_transformers_on_any_number_of_cores() {
     let fixture = fixture("rerankers/runs.json");
@@ -90,7 +90,7 @@ async fn losses_are_those_of_sentence_transformers_on_any_number_of_cores() {
     assert!(card.contains("library_name: sentence-transformers"), "{card}");
 }
 
-/// Evaluations have the names of sentence-transformers' evaluators, and rows to predict get the scores of its `predict`.
+/// Evaluations have the names of sentence-transformers' evaluators, and rows to predict get the scores of `predict`.
 #[tokio::test]
 async fn passages_are_evaluated_and_scored() {
     let fixture = fixture("rerankers/runs.json");

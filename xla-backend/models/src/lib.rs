@@ -25,6 +25,7 @@ mod chunks;
 pub mod clip;
 pub mod config;
 mod config_aliases;
+pub mod cross_encoder;
 mod decoder;
 mod encoder;
 pub mod error;

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 const MODULES: &str = "modules.json";
 const TRANSFORMER: &str = "sentence_bert_config.json";
-const SETTINGS: &str = "config_sentence_transformers.json";
+pub(crate) const SETTINGS: &str = "config_sentence_transformers.json";
 const POOLING: &str = "1_Pooling/config.json";
 /// The names of the files that a model that embeds has beside its own.
 pub const SENTENCE_FILES: [&str; 4] = [MODULES, POOLING, TRANSFORMER, SETTINGS];
@@ -231,7 +231,7 @@ impl SentenceModules {
 }
 
 /// The content of a JSON file; none where there is no such file.
-fn read(path: &Path) -> Result<Option<Value>> {
+pub(crate) fn read(path: &Path) -> Result<Option<Value>> {
     let text = match std::fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -241,7 +241,7 @@ fn read(path: &Path) -> Result<Option<Value>> {
     value.map(Some).map_err(|source| Error::Json { path: path.to_owned(), source })
 }
 
-fn problem_in(path: &Path, key: &str, problem: String) -> Error {
+pub(crate) fn problem_in(path: &Path, key: &str, problem: String) -> Error {
     Error::Config { path: path.to_owned(), key: key.to_owned(), problem }
 }
 

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use arrow_array::{Float32Array, StringArray};
-use serde_json::json;
 use traind_job_file::{JobFile, RerankerLoss};
 use traind_loader::{
     LabelEncoder, LabelKind, LabelSpec, Labels, NO_PASSAGE, PassageLabels, RerankerLabel, TaskSpec,
     TokenizedSet,
 };
 use traind_models::ModelConfig;
+use traind_models::cross_encoder::ScoreActivation;
 
 use super::{JobTask, Reading, Scored, labels};
 use crate::error::{RunError, RunResult};
@@ -18,17 +18,13 @@ use crate::metrics::{self, ConfusionMatrix, Metrics, Ranked, argmax};
 use crate::output::{Predictions, number_lists};
 use crate::step::Readout;
 
-/// The key of a config that sentence-transformers reads, and what it applies to scores.
-const SETTINGS: &str = "sentence_transformers";
-const SIGMOID: &str = "torch.nn.modules.activation.Sigmoid";
-const IDENTITY: &str = "torch.nn.modules.linear.Identity";
-
 pub(super) struct Reranker {
     job: JobFile,
     /// The classes of a model that has several.
     classes: Option<LabelKind>,
     /// The scores of a pair, which are one or a number for each class.
     num_labels: usize,
+    activation: ScoreActivation,
 }
 
 impl Reranker {
@@ -53,7 +49,9 @@ impl Reranker {
                 ),
             });
         }
-        Ok(Reranker { job: job.clone(), classes, num_labels })
+        let labels = if classes.is_some() { num_labels.max(2) } else { num_labels };
+        let activation = ScoreActivation::of_model(config, labels)?;
+        Ok(Reranker { job: job.clone(), classes, num_labels, activation })
     }
 
     fn label(&self, reading: &Reading<'_>) -> Option<RerankerLabel> {
@@ -74,10 +72,7 @@ impl Reranker {
 
     /// The scores of a row, as sentence-transformers' `predict` returns them.
     fn scores(&self, values: &[f32]) -> Vec<f32> {
-        match self.num_labels {
-            1 => values.iter().map(|logit| 1.0 / (1.0 + (-logit).exp())).collect(),
-            _ => values.to_vec(),
-        }
+        values.iter().map(|logit| self.activation.of(*logit)).collect()
     }
 
     /// The metrics of rows with `width` labels each.
@@ -154,13 +149,7 @@ impl JobTask for Reranker {
             Some(_) => labels::configure(config, encoder),
             None => config.set_num_labels(self.num_labels),
         }
-        let is_score = config.num_labels().is_ok_and(|count| count == 1);
-        let activation = if is_score { SIGMOID } else { IDENTITY };
-        let mut settings = config.keys().get(SETTINGS).cloned().unwrap_or_else(|| json!({}));
-        if settings["activation_fn"].is_null() {
-            settings["activation_fn"] = activation.into();
-        }
-        config.set(SETTINGS, settings);
+        self.activation.set(config);
     }
 
     fn labels(&self, config: &ModelConfig) -> RunResult<Vec<String>> {
@@ -231,7 +220,7 @@ impl JobTask for Reranker {
             let best = outputs.iter().map(|row| name(argmax(&row.values)));
             return Ok(predictions
                 .with("prediction", Arc::new(StringArray::from_iter_values(best)))
-                .with("scores", number_lists(outputs.iter().map(|row| row.values.clone()))));
+                .with("scores", number_lists(outputs.iter().map(|row| self.scores(&row.values)))));
         }
         let rows = outputs.iter().map(|row| self.scores(&row.values));
         if scored.set.sequences_per_row() == 1 {
@@ -244,6 +233,10 @@ impl JobTask for Reranker {
         });
         Ok(predictions
             .with("scores", number_lists(lists.collect::<RunResult<Vec<_>>>()?.into_iter())))
+    }
+
+    fn model_files(&self, max_length: u32) -> Vec<(&'static str, Vec<u8>)> {
+        self.activation.files(max_length)
     }
 
     fn library_name(&self) -> Option<&'static str> {

@@ -18,7 +18,7 @@ section! {
         /// for as many; shorter lists are padded. Without it, each column behind the first is a
         /// passage.
         list_size: Option<u32> = None, in 2.0..=4096.0;
-        /// What the loss `lambda` weights two passages by.
+        /// Weight of two passages in the loss `lambda`.
         weighting_scheme: WeightingScheme = WeightingScheme::NdcgLoss2pp;
         /// Weight of `ndcg_loss2` in `ndcg_loss2pp`.
         mu: f64 = 10.0, in (Bound::Included(0.0), Bound::Unbounded);
@@ -55,9 +55,9 @@ spelled! {
 }
 
 spelled! {
-    /// What the loss `lambda` weights two passages by (Wang et al., 2018).
+    /// The weight of two passages in the loss `lambda` (Wang et al., 2018).
     pub enum WeightingScheme {
-        /// Nothing (RankNet).
+        /// One (RankNet).
         None = "none",
         /// The discounted gain of the first passage.
         NdcgLoss1 = "ndcg_loss1",

@@ -1,4 +1,4 @@
-//! The order of the passages of a list, weighted by what it does to a metric (Wang et al., 2018), as `LambdaLoss` has it.
+//! The order of the passages of a list, weighted by its effect on a metric (Wang et al., 2018), as `LambdaLoss` has it.
 //!
 //! Programs have no sort. The rank of a passage is the number of those before it, and all sums are over pairs of
 //! passages i and j, f32[n, K, K].
@@ -160,7 +160,7 @@ fn first(x: &Tensor) -> Result<Tensor> {
     Ok(x.unsqueeze(2)?)
 }
 
-/// Those of the second, [n, 1, K].
+/// The values of the second passage, [n, 1, K].
 fn second(x: &Tensor) -> Result<Tensor> {
     Ok(x.unsqueeze(1)?)
 }

@@ -1,8 +1,8 @@
-//! Objectives of scored passages, as sentence-transformers computes them for cross encoders. A new loss is a file here, a
-//! line below and one in `recipe/reranker.rs` of the runner.
+//! Objectives of scored passages, as sentence-transformers computes them for cross encoders. A new loss is a file here,
+//! a line below and one in `recipe/reranker.rs` of the runner.
 //!
-//! They are losses of embedded texts: each of the K passages of a row of the data is a row of the model's batch, and its
-//! logits are an embedding of C numbers. n rows of the data on this core.
+//! They are losses of embedded texts: each of the K passages of a row of the data is a row of the model's batch, and
+//! its logits are an embedding of C numbers. n rows of the data on this core.
 
 mod binary_cross_entropy;
 mod cross_entropy;

@@ -1,0 +1,146 @@
+//! The files in which sentence-transformers describes a model that scores pairs of texts.
+//!
+//! `modules.json` names the one module that the model has, `sentence_bert_config.json` the length of pairs, and
+//! `config_sentence_transformers.json` the function that scores pass through. Versions before 6 read the latter in
+//! `config.json`.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use crate::config::ModelConfig;
+use crate::error::Result;
+use crate::sentence::{SETTINGS, problem_in, read};
+
+const MODULES: &str = "modules.json";
+const TRANSFORMER: &str = "sentence_bert_config.json";
+/// The keys of a config, of versions 4 and 5 and of older ones.
+const OF_CONFIG: &str = "sentence_transformers";
+const OF_OLD_CONFIG: &str = "sbert_ce_default_activation_function";
+const ACTIVATION: &str = "activation_fn";
+
+/// The function that logits pass through where they are used. The loss is of the logits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScoreActivation {
+    Sigmoid,
+    Identity,
+}
+
+impl ScoreActivation {
+    /// The function of a model folder with `config`, and where it names none, that of so many labels.
+    pub fn of_model(config: &ModelConfig, num_labels: usize) -> Result<ScoreActivation> {
+        let folder = config.path().parent().unwrap_or(Path::new("."));
+        let settings = read(&folder.join(SETTINGS))?.unwrap_or_default();
+        let of_settings = (settings["model_type"] == "CrossEncoder").then(|| &settings[ACTIVATION]);
+        let of_config = config.keys().get(OF_CONFIG).map(|settings| &settings[ACTIVATION]);
+        let named = [of_settings, of_config, config.keys().get(OF_OLD_CONFIG)];
+        match named.into_iter().flatten().find_map(Value::as_str) {
+            Some(name) => ScoreActivation::from_name(name).ok_or_else(|| {
+                let problem = format!("{name} is not supported: Sigmoid and Identity are");
+                problem_in(config.path(), ACTIVATION, problem)
+            }),
+            None if num_labels == 1 => Ok(ScoreActivation::Sigmoid),
+            None => Ok(ScoreActivation::Identity),
+        }
+    }
+
+    fn from_name(name: &str) -> Option<ScoreActivation> {
+        let all = [ScoreActivation::Sigmoid, ScoreActivation::Identity];
+        let class = |it: &ScoreActivation| name.rsplit('.').next() == it.name().rsplit('.').next();
+        all.into_iter().find(class)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            ScoreActivation::Sigmoid => "torch.nn.modules.activation.Sigmoid",
+            ScoreActivation::Identity => "torch.nn.modules.linear.Identity",
+        }
+    }
+
+    /// The score of a logit.
+    pub fn of(self, logit: f32) -> f32 {
+        match self {
+            ScoreActivation::Sigmoid => 1.0 / (1.0 + (-logit).exp()),
+            ScoreActivation::Identity => logit,
+        }
+    }
+
+    /// Sets it in a config.
+    pub fn set(self, config: &mut ModelConfig) {
+        config.remove(OF_OLD_CONFIG);
+        let settings = config.keys().get(OF_CONFIG).and_then(Value::as_object).cloned();
+        let mut settings: Map<String, Value> = settings.unwrap_or_default();
+        settings.insert(ACTIVATION.to_owned(), self.name().into());
+        config.set(OF_CONFIG, settings);
+    }
+
+    /// The files of a model whose pairs are cut to `max_seq_length` tokens, by their names.
+    pub fn files(self, max_seq_length: u32) -> Vec<(&'static str, Vec<u8>)> {
+        let modules = json!([{
+            "idx": 0,
+            "name": "0",
+            "path": "",
+            "type": "sentence_transformers.base.modules.transformer.Transformer",
+        }]);
+        let transformer = json!({
+            "transformer_task": "sequence-classification",
+            "max_seq_length": max_seq_length,
+            "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}},
+            "module_output_name": "scores",
+        });
+        let settings = json!({
+            "model_type": "CrossEncoder",
+            ACTIVATION: self.name(),
+            "default_prompt_name": null,
+            "prompts": {},
+        });
+        let files = [(MODULES, modules), (TRANSFORMER, transformer), (SETTINGS, settings)];
+        files.into_iter().map(|(name, value)| (name, format!("{value:#}\n").into_bytes())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(config: Value, settings: Option<Value>, num_labels: usize, expect: ScoreActivation) {
+        let folder = tempfile::tempdir().unwrap();
+        if let Some(settings) = settings {
+            std::fs::write(folder.path().join(SETTINGS), settings.to_string()).unwrap();
+        }
+        let keys = config.as_object().unwrap().clone();
+        let mut config = ModelConfig::new(folder.path().join("config.json"), keys);
+        assert_eq!(ScoreActivation::of_model(&config, num_labels).unwrap(), expect);
+        // What is written says the same.
+        expect.set(&mut config);
+        for (name, content) in expect.files(32) {
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
+        assert_eq!(ScoreActivation::of_model(&config, num_labels).unwrap(), expect);
+    }
+
+    #[test]
+    fn the_function_is_that_of_the_folder_or_of_its_labels() {
+        let (sigmoid, identity) = (ScoreActivation::Sigmoid, ScoreActivation::Identity);
+        check(json!({}), None, 1, sigmoid);
+        check(json!({}), None, 3, identity);
+        let named = json!({"activation_fn": "torch.nn.modules.linear.Identity", "version": "5.0"});
+        check(json!({"sentence_transformers": named}), None, 1, identity);
+        let old =
+            json!({"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"});
+        check(old, None, 1, identity);
+        let new = json!({"model_type": "CrossEncoder", "activation_fn": "torch.nn.Identity"});
+        check(json!({}), Some(new), 1, identity);
+        // That of a model of embeddings is none of scores.
+        let other = json!({"model_type": "SentenceTransformer", "activation_fn": "torch.nn.Tanh"});
+        check(json!({}), Some(other), 1, sigmoid);
+    }
+
+    #[test]
+    fn other_functions_are_refused() {
+        let keys = json!({"sentence_transformers": {"activation_fn": "torch.nn.Tanh"}});
+        let config = ModelConfig::new("m/config.json", keys.as_object().unwrap().clone());
+        let error = ScoreActivation::of_model(&config, 1).unwrap_err().to_string();
+        assert!(error.contains("torch.nn.Tanh is not supported"), "{error}");
+    }
+}
