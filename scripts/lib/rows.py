@@ -4,9 +4,14 @@ import hashlib
 import json
 
 
+def digest(name):
+    """A number that every machine has of a name."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+
+
 def is_held_out(name, share):
     """Whether the row with this name is one of the evaluated share, on every machine the same."""
-    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") < share * 2**32
+    return digest(name) < share * 2**32
 
 
 def write(file, rows):

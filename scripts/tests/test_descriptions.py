@@ -1,4 +1,4 @@
-"""What the examples `translation` and `summaries` train on."""
+"""What the examples `search`, `translation` and `summaries` train on."""
 
 import sys
 import tempfile
@@ -8,6 +8,7 @@ from pathlib import Path
 for folder in ("lib", "examples"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
+import search
 import summaries
 import translation
 
@@ -94,6 +95,20 @@ class Summaries(unittest.TestCase):
         package = summaries.Package("s", "Foo is a plugin for Bar.", "plugin for Bar and Baz")
         row = summaries.marked_row(package, {"is", "a", "plugin", "for", "and"})
         self.assertEqual(row, {"source": "① is a plugin for ②.", "target": "plugin for ② and Baz"})
+
+
+class Search(unittest.TestCase):
+    def test_synopses_of_a_source_are_trained_on_or_searched_for(self):
+        bodies = {"a": "A game.\nFor two.", "b": "", "c": "x" * 500}
+        found = [descriptions.Description(name, f"synopsis of {name}", body) for name, body in bodies.items()]
+        names = [f"source{number}" for number in range(1000)]
+        for held_out in (False, True):
+            source = next(name for name in names if rows.is_held_out(name, search.EVALUATED) == held_out)
+            parts = search.split(found, dict.fromkeys(bodies, source))
+            self.assertEqual([len(part) for part in parts], [0, 2] if held_out else [2, 0])
+            part = parts[held_out]
+            self.assertEqual(part[0], {"synopsis": "synopsis of a", "description": "A game. For two."})
+            self.assertEqual(len(part[1]["description"]), search.CHARACTERS_MAX)
 
 
 class Pairs(unittest.TestCase):
