@@ -1,8 +1,9 @@
 //! `traind-runner RUN_DIR` runs one job on this host: the daemon starts it with a `run.json` in the run directory
 //! and follows its `events.log`. `traind-runner JOB.yaml` runs one without a daemon, `traind-runner plan` estimates
 //! its memory, `traind-runner measure-mpi` measures MPI on this host, `traind-runner generate` generates texts
-//! with a model, `traind-runner convert-weights` makes a model folder of a GGUF file, and `traind-runner prepare`
-//! prepares a job that waits.
+//! with a model, `traind-runner convert-weights` makes a model folder of a GGUF file, `traind-runner mine` finds hard
+//! negatives, `traind-runner vectors` writes vectors as safetensors, and `traind-runner prepare` prepares a job that
+//! waits.
 //!
 //! Exit codes: 0 completed, 3 cancelled, 1 failed, with details in the last event; 74 events could
 //! not be written.
@@ -16,6 +17,7 @@ mod evaluation;
 mod generate;
 mod hosts;
 mod metrics;
+mod mine;
 mod model;
 mod output;
 mod own_output;
@@ -28,6 +30,7 @@ mod reporting;
 mod run;
 mod tasks;
 mod training;
+mod vectors;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -65,6 +68,8 @@ const PROBE: &str = "probe";
 const PREPARE: &str = "prepare";
 const DATA: &str = "data";
 const CONVERT_WEIGHTS: &str = "convert-weights";
+const MINE: &str = "mine";
+const VECTORS: &str = "vectors";
 
 fn main() -> ExitCode {
     let Some(run_dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
@@ -87,6 +92,12 @@ fn main() -> ExitCode {
     }
     if run_dir == Path::new(CONVERT_WEIGHTS) {
         return exit_code(convert_weights::answer());
+    }
+    if run_dir == Path::new(MINE) {
+        return exit_code(mine::answer());
+    }
+    if run_dir == Path::new(VECTORS) {
+        return exit_code(vectors::answer());
     }
     if run_dir == Path::new(DATA) {
         return exit_code(run::description::answer());

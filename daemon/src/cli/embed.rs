@@ -7,17 +7,19 @@ use anyhow::{Context, ensure};
 use serde_json::{Map, Value, json};
 
 use super::exit::Exit;
+use super::generate::answer_of;
 use super::serve::runner_beside_this_program;
 
 /// The job file in the folder of the results.
 const JOB_FILE: &str = "embed.json";
-const RESULTS: &str = "predictions.parquet";
+const PREDICTIONS: &str = "predictions.parquet";
+const TENSORS: &str = "vectors.safetensors";
 
 /// Write the vectors of the texts in a file
 ///
 /// The file is CSV, JSONL, Parquet, Arrow or .txt; each column of texts becomes a column of vectors, in the order of
-/// the rows, in FOLDER/predictions.parquet. Pooling, prompts and length are those of the model folder unless options
-/// replace them. The host's cores share the rows.
+/// the rows, in FOLDER/predictions.parquet, or with --safetensors a tensor in FOLDER/vectors.safetensors. Pooling,
+/// prompts and length are those of the model folder unless options replace them. The host's cores share the rows.
 #[derive(clap::Args)]
 pub(crate) struct Embed {
     /// Model folder, or id of a model on the hub
@@ -51,6 +53,9 @@ pub(crate) struct Embed {
     /// Number of cores [default: all of the host's CPUs, else 1]
     #[arg(long, value_name = "COUNT")]
     cores: Option<usize>,
+    /// Write a file of safetensors, with a tensor for each column
+    #[arg(long)]
+    safetensors: bool,
     /// Path of the runner's program [default: traind-runner next to this program]
     #[arg(long, value_name = "PATH")]
     runner: Option<PathBuf>,
@@ -60,17 +65,24 @@ impl Embed {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         ensure!(self.file.is_file(), "there is no file {}", self.file.display());
         let folder = self.output.clone().map_or_else(|| default_folder(&self.file), Ok)?;
-        let results = folder.join(RESULTS);
+        let predictions = folder.join(PREDICTIONS);
+        let results = if self.safetensors { folder.join(TENSORS) } else { predictions.clone() };
         ensure!(!results.exists(), "{} exists already: name another folder", results.display());
         std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
         let path = folder.join(JOB_FILE);
         let job = format!("{:#}\n", self.job(&folder));
         std::fs::write(&path, job).with_context(|| format!("write {}", path.display()))?;
-        let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;
+        let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
         let status = Command::new(&runner).arg(&path).status();
         let status = status.with_context(|| format!("run {}", runner.display()))?;
         if !status.success() {
             return Ok(Exit::Failed);
+        }
+        if self.safetensors {
+            let request = json!({ "predictions": predictions, "output": results });
+            let _: Value = answer_of(&mut Command::new(&runner), "vectors", &request)?;
+            std::fs::remove_file(&predictions)
+                .with_context(|| format!("remove {}", predictions.display()))?;
         }
         println!("{}", results.display());
         Ok(Exit::Done)

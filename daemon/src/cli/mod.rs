@@ -31,6 +31,7 @@ mod listen;
 mod logs;
 mod ls;
 mod manual;
+mod mine;
 mod notify;
 mod plan;
 mod planner;
@@ -93,6 +94,7 @@ enum Command {
     Convert(convert::Convert),
     ConvertWeights(convert_weights::ConvertWeights),
     Embed(embed::Embed),
+    Mine(mine::Mine),
     Generate(generate::Generate),
     Data(data::Data),
     Plan(plan::Plan),
@@ -191,6 +193,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Convert(convert) => convert.run(),
             Command::ConvertWeights(convert) => convert.run(),
             Command::Embed(embed) => embed.run(),
+            Command::Mine(mine) => mine.run(),
             Command::Data(data) => data.run(),
             Command::Generate(generate) => generate.run(global).await,
             Command::Submit(submit) => submit.run(global).await,

@@ -2,6 +2,7 @@
 //! vectors of its trainer.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use tonic_types::StatusExt;
@@ -22,14 +23,7 @@ fn draft(host: &Host, name: &str, run: &str, fixture: &Value) -> Draft {
          data: {{train: train.jsonl}}\noutput_dir: out\n"
     );
     let draft = Draft::of_job_file(host, name, &job_file);
-    let folder = draft.path("model");
-    model::write_fixture(&folder, "bert-sequence-classification");
-    for name in ["tokenizer.json", "tokenizer_config.json"] {
-        let own = repository().join("daemon/runner/fixtures/embeddings/tokenizer").join(name);
-        fs::copy(own, folder.join(name)).unwrap();
-    }
-    let length = json!({"max_seq_length": fixture["max_length"], "do_lower_case": false});
-    fs::write(folder.join("sentence_bert_config.json"), length.to_string()).unwrap();
+    write_model(&draft.path("model"), fixture);
     let run = &fixture["runs"][run];
     let draft = draft.write("train.jsonl", lines(run["rows"].as_array().unwrap()));
     let draft = set_all(draft, "train", &fixture["train"]);
@@ -38,6 +32,17 @@ fn draft(host: &Host, name: &str, run: &str, fixture: &Value) -> Draft {
         .set("train.train_sampling_strategy", "sequential")
         .set("train.logging_steps", 1)
         .set("train.save_strategy", "no")
+}
+
+/// Writes the model that the fixture's runs begin with.
+pub(super) fn write_model(folder: &Path, fixture: &Value) {
+    model::write_fixture(folder, "bert-sequence-classification");
+    for name in ["tokenizer.json", "tokenizer_config.json"] {
+        let own = repository().join("daemon/runner/fixtures/embeddings/tokenizer").join(name);
+        fs::copy(own, folder.join(name)).unwrap();
+    }
+    let length = json!({"max_seq_length": fixture["max_length"], "do_lower_case": false});
+    fs::write(folder.join("sentence_bert_config.json"), length.to_string()).unwrap();
 }
 
 /// Compares the losses with sentence-transformers'.
@@ -88,6 +93,50 @@ async fn losses_are_those_of_sentence_transformers_on_any_number_of_cores() {
     let (pooler, words) = ("pooler.dense.weight", "embeddings.word_embeddings.weight");
     assert_eq!(trained.values(pooler), before.values(&format!("bert.{pooler}")));
     assert_ne!(trained.values(words), before.values(&format!("bert.{words}")));
+}
+
+/// Batches that pass through the model in parts give the losses and weights of whole ones, also where cores share them,
+/// where the last batch of an epoch is not full, and where a step has several batches.
+#[tokio::test]
+async fn batches_in_parts_train_as_whole_ones() {
+    let fixture = fixture("embeddings/runs.json");
+    let host = Host::started(2).await;
+    let of = |name: &str, run: &str| {
+        let draft = draft(&host, name, run, &fixture);
+        draft.set("train.max_steps", 3).set("train.per_device_train_batch_size", 6)
+    };
+    let whole = of("whole", "ranking");
+    host.complete(&whole).await;
+    let parts = of("parts", "ranking").set("embedding.mini_batch_size", 2);
+    host.complete(&parts).await;
+    check_same(&whole, &parts);
+    let two = of("two", "ranking")
+        .set("train.per_device_train_batch_size", 3)
+        .set("embedding.mini_batch_size", 1)
+        .set("resources.cores", 2);
+    host.complete(&two).await;
+    check_same(&whole, &two);
+    let steps = |name: &str| of(name, "ranking").set("train.gradient_accumulation_steps", 2);
+    let (whole, parts) = (steps("steps-whole"), steps("steps-parts"));
+    host.complete(&whole).await;
+    let parts = parts.set("embedding.mini_batch_size", 3);
+    host.complete(&parts).await;
+    check_same(&whole, &parts);
+}
+
+/// Compares losses and weights.
+fn check_same(one: &Draft, other: &Draft) {
+    let losses = [one, other].map(|draft| draft.output("out").trainer_state().series("loss"));
+    for (one, other) in losses[0].iter().zip(&losses[1]) {
+        assert!((one - other).abs() <= 1e-6 * (1.0 + one.abs()), "{losses:?}");
+    }
+    let weights = [one, other].map(|it| Weights::read(it.path("out/model.safetensors")));
+    for name in ["embeddings.word_embeddings.weight", "encoder.layer.1.output.dense.weight"] {
+        let [one, other] = weights.each_ref().map(|weights| weights.values(name));
+        let differences = one.iter().zip(&other).map(|(one, other)| (one - other).abs());
+        let largest = differences.fold(0.0, f32::max);
+        assert!(largest <= 1e-5, "{name}: {largest}");
+    }
 }
 
 /// A trained model embeds files that it has not seen; evaluations have the names of sentence-transformers' evaluators.

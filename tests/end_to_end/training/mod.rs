@@ -11,6 +11,7 @@ mod fsdp;
 mod kernels;
 mod losses;
 mod meshes;
+mod mining;
 mod one_core;
 mod optimizers;
 mod pipeline;

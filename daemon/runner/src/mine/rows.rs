@@ -1,0 +1,264 @@
+//! The rows that are read and written.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+use traind_loader::{Files, Source, Value};
+
+use super::Request;
+use super::search::Candidate;
+use super::selection::Mined;
+
+/// The layout of written rows, under the names of `mine_hard_negatives`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Form {
+    /// Query, positive, negative: a row for each negative.
+    Triplet,
+    /// Query, positive, and a column for each negative. Queries with fewer are left out.
+    NTuple,
+    /// Query, text, and 1 or 0.
+    LabeledPair,
+    /// Query, a list of texts, and a list of 1 and 0.
+    LabeledList,
+}
+
+/// Queries with their positives among all texts, each once.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    columns: [String; 2],
+    pub queries: Vec<String>,
+    pub corpus: Vec<String>,
+    /// The places of each query's positives in the corpus.
+    pub positives: Vec<Vec<usize>>,
+}
+
+/// Numbers of what was written.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Written {
+    pub rows: usize,
+    pub negatives: usize,
+}
+
+impl Pairs {
+    pub(super) fn read(request: &Request) -> anyhow::Result<Pairs> {
+        let source = open(&request.file)?;
+        let columns = columns(&source, request)?;
+        let rows = read_texts(&source, &columns)?;
+        let others = match &request.corpus {
+            Some(file) => {
+                let source = open(file)?;
+                let first = || source.columns().first().cloned().unwrap_or_default();
+                let column = request.corpus_column.clone().unwrap_or_else(first);
+                read_texts(&source, &[column])?
+            }
+            None => Vec::new(),
+        };
+        let positives = rows.into_iter().filter_map(|row| <[String; 2]>::try_from(row).ok());
+        let pairs = Pairs::of(columns, others.into_iter().flatten(), positives);
+        ensure!(!pairs.queries.is_empty(), "{}: there is no row with both texts", request.file);
+        Ok(pairs)
+    }
+
+    /// Texts of a corpus, and behind them the positives of `rows` that are not among them.
+    pub(super) fn of(
+        columns: [String; 2],
+        others: impl Iterator<Item = String>,
+        rows: impl Iterator<Item = [String; 2]>,
+    ) -> Pairs {
+        let (mut corpus, mut queries) = (Distinct::default(), Distinct::default());
+        for text in others {
+            corpus.add(text);
+        }
+        let mut positives: Vec<Vec<usize>> = Vec::new();
+        for [query, positive] in rows {
+            let (query, text) = (queries.add(query), corpus.add(positive));
+            positives.resize(queries.texts.len(), Vec::new());
+            if !positives[query].contains(&text) {
+                positives[query].push(text);
+            }
+        }
+        Pairs { columns, queries: queries.texts, corpus: corpus.texts, positives }
+    }
+
+    pub(super) fn most_positives(&self) -> usize {
+        self.positives.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
+    /// The rows of a query.
+    pub(super) fn rows(&self, request: &Request, query: usize, mined: &Mined) -> Vec<Json> {
+        let row = Row { pairs: self, query, with_scores: request.scores };
+        let Mined { positives, negatives } = mined;
+        match request.format {
+            Form::Triplet => {
+                let of_positive = |positive| {
+                    negatives.iter().map(move |negative| row.of(&[positive, *negative], "negative"))
+                };
+                positives.iter().copied().flat_map(of_positive).collect()
+            }
+            Form::NTuple if negatives.len() < request.num_negatives => Vec::new(),
+            Form::NTuple => {
+                let of_positive = |positive: &Candidate| {
+                    row.of(&[&[*positive][..], &negatives[..]].concat(), "negative_#")
+                };
+                positives.iter().map(of_positive).collect()
+            }
+            Form::LabeledPair => {
+                let pair = |label: u8| move |text: &Candidate| row.labeled(text, label);
+                positives.iter().map(pair(1)).chain(negatives.iter().map(pair(0))).collect()
+            }
+            Form::LabeledList if negatives.is_empty() => Vec::new(),
+            Form::LabeledList => {
+                let of_positive =
+                    |positive: &Candidate| row.list(&[&[*positive][..], &negatives[..]].concat());
+                positives.iter().map(of_positive).collect()
+            }
+        }
+    }
+}
+
+/// Writes the rows of all queries as JSON lines.
+pub(super) fn write(request: &Request, pairs: &Pairs, mined: &[Mined]) -> anyhow::Result<Written> {
+    let path = &request.output;
+    let writing = || format!("write {}", path.display());
+    let mut out = BufWriter::new(File::create_new(path).with_context(writing)?);
+    let mut written = Written::default();
+    for (query, mined) in mined.iter().enumerate() {
+        for row in pairs.rows(request, query, mined) {
+            writeln!(out, "{row}").with_context(writing)?;
+            written.rows += 1;
+        }
+        written.negatives += mined.negatives.len();
+    }
+    out.flush().with_context(writing)?;
+    Ok(written)
+}
+
+/// Writes the rows of one query.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    pairs: &'a Pairs,
+    query: usize,
+    with_scores: bool,
+}
+
+impl Row<'_> {
+    fn text(&self, text: &Candidate) -> Json {
+        self.pairs.corpus[text.text].as_str().into()
+    }
+
+    fn begun(&self) -> Map<String, Json> {
+        let query = self.pairs.queries[self.query].as_str();
+        Map::from_iter([(self.pairs.columns[0].clone(), query.into())])
+    }
+
+    /// A positive and its negatives, in columns with the name `negative`, in which # stands for their number.
+    fn of(&self, texts: &[Candidate], negative: &str) -> Json {
+        let mut row = self.begun();
+        for (place, text) in texts.iter().enumerate() {
+            let column = match place {
+                0 => self.pairs.columns[1].clone(),
+                place => negative.replace('#', &place.to_string()),
+            };
+            row.insert(column, self.text(text));
+        }
+        if self.with_scores {
+            row.insert("scores".to_owned(), scores(texts));
+        }
+        row.into()
+    }
+
+    fn labeled(&self, text: &Candidate, label: u8) -> Json {
+        let mut row = self.begun();
+        row.insert(self.pairs.columns[1].clone(), self.text(text));
+        match self.with_scores {
+            true => row.insert("score".to_owned(), json!(text.score)),
+            false => row.insert("label".to_owned(), label.into()),
+        };
+        row.into()
+    }
+
+    fn list(&self, texts: &[Candidate]) -> Json {
+        let mut row = self.begun();
+        let list = texts.iter().map(|text| self.text(text)).collect();
+        row.insert(self.pairs.columns[1].clone(), list);
+        match self.with_scores {
+            true => row.insert("scores".to_owned(), scores(texts)),
+            false => {
+                let labels = (0..texts.len()).map(|place| u8::from(place == 0)).collect();
+                row.insert("labels".to_owned(), labels)
+            }
+        };
+        row.into()
+    }
+}
+
+fn scores(texts: &[Candidate]) -> Json {
+    texts.iter().map(|text| json!(text.score)).collect()
+}
+
+/// Texts that differ, in the order in which they came.
+#[derive(Default)]
+struct Distinct {
+    texts: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
+impl Distinct {
+    /// The place of a text.
+    fn add(&mut self, text: String) -> usize {
+        let next = self.texts.len();
+        let place = *self.places.entry(text).or_insert_with_key(|text| {
+            self.texts.push(text.clone());
+            next
+        });
+        place
+    }
+}
+
+fn open(file: &str) -> anyhow::Result<Source> {
+    Ok(Source::open(&Files::from_iter([file.to_owned()]))?)
+}
+
+/// The columns of queries and positives.
+fn columns(source: &Source, request: &Request) -> anyhow::Result<[String; 2]> {
+    let mut first = source.columns().iter();
+    let mut or_first = |given: &Option<String>| {
+        let next = first.next().cloned();
+        given.clone().or(next)
+    };
+    match [or_first(&request.query), or_first(&request.positive)] {
+        [Some(query), Some(positive)] if query != positive => Ok([query, positive]),
+        [Some(query), Some(_)] => bail!("{}: both columns are {query}: name them", request.file),
+        _ => bail!("{}: a row needs a query and a positive, and has one column", request.file),
+    }
+}
+
+/// The texts of all rows in `columns`. Rows that lack one are left out.
+fn read_texts(source: &Source, columns: &[String]) -> anyhow::Result<Vec<Vec<String>>> {
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    source.require_columns(&columns)?;
+    let mut rows = Vec::new();
+    for part in source.parts() {
+        source.read(part, &columns, &mut |records| {
+            for record in 0..records.len() {
+                let texts: Option<Vec<String>> =
+                    columns.iter().map(|column| text(records.cell(column, record))).collect();
+                rows.extend(texts);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(rows)
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Text(text) if !text.is_empty() => Some(text.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,147 @@
+//! Vectors that a job wrote as predictions; `traind-runner vectors` writes them as safetensors.
+//!
+//! Imports nothing.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::Float32Type;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use safetensors::Dtype;
+use safetensors::tensor::TensorView;
+use serde::{Deserialize, Serialize};
+
+/// Rows that are read at a time.
+const ROWS: usize = 4096;
+
+#[derive(Debug, Deserialize)]
+struct Request {
+    /// The file of predictions, and the one to write.
+    predictions: PathBuf,
+    output: PathBuf,
+}
+
+/// What was written.
+#[derive(Debug, Serialize)]
+struct Reply {
+    tensors: usize,
+}
+
+/// The vectors of a column of texts, one behind the other.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Vectors {
+    pub width: usize,
+    pub values: Vec<f32>,
+}
+
+/// Answers the request on standard input.
+pub(crate) fn answer() -> anyhow::Result<()> {
+    let request: Request =
+        serde_json::from_reader(io::stdin().lock()).context("read the request")?;
+    let columns = read(&request.predictions)?;
+    write(&columns, &request.output)?;
+    let reply = Reply { tensors: columns.len() };
+    serde_json::to_writer(io::stdout().lock(), &reply).context("write the answer")
+}
+
+impl Vectors {
+    pub(crate) fn len(&self) -> usize {
+        self.values.len() / self.width.max(1)
+    }
+
+    pub(crate) fn of(&self, place: usize) -> &[f32] {
+        &self.values[place * self.width..(place + 1) * self.width]
+    }
+}
+
+/// Reads the columns of vectors of a file of predictions, by their names. All vectors of a column are of one length.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<(String, Vectors)>> {
+    let reading = || format!("read {}", path.display());
+    let file = File::open(path).with_context(reading)?;
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).with_context(reading)?;
+    let names = reader.schema().fields().iter().map(|field| field.name().clone());
+    let mut columns: Vec<(String, Vectors)> =
+        names.map(|name| (name, Vectors::default())).collect();
+    for batch in reader.with_batch_size(ROWS).build().with_context(reading)? {
+        let batch = batch.with_context(reading)?;
+        for (column, (name, vectors)) in batch.columns().iter().zip(&mut columns) {
+            let lists = column.as_list_opt::<i32>();
+            let lists =
+                lists.with_context(|| format!("{}: {name} has no vectors", path.display()))?;
+            for row in lists.iter().flatten() {
+                let row = row.as_primitive::<Float32Type>();
+                let is_first = vectors.values.is_empty();
+                ensure!(
+                    is_first || row.values().len() == vectors.width,
+                    "{}: {name} has vectors of different lengths",
+                    path.display()
+                );
+                vectors.width = row.values().len();
+                vectors.values.extend_from_slice(row.values());
+            }
+        }
+    }
+    Ok(columns)
+}
+
+/// Writes a tensor f32[rows, width] for each column.
+fn write(columns: &[(String, Vectors)], path: &Path) -> anyhow::Result<()> {
+    let writing = || format!("write {}", path.display());
+    let bytes = columns.iter().map(|(_, vectors)| {
+        vectors.values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>()
+    });
+    let bytes: Vec<Vec<u8>> = bytes.collect();
+    let views = columns.iter().zip(&bytes).map(|((name, vectors), bytes)| {
+        let shape = vec![vectors.len(), vectors.width];
+        Ok((name.as_str(), TensorView::new(Dtype::F32, shape, bytes)?))
+    });
+    let views = views.collect::<Result<Vec<_>, safetensors::SafeTensorError>>();
+    let file = safetensors::serialize(views.with_context(writing)?, None).with_context(writing)?;
+    traind_durable::replace(path, &file).with_context(writing)
+}
+
+#[cfg(test)]
+mod tests {
+    use safetensors::SafeTensors;
+
+    use super::*;
+    use crate::output::{Predictions, number_lists};
+
+    #[test]
+    fn each_column_of_vectors_becomes_a_tensor() {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = [vec![1.0, 2.0], vec![3.0, 4.0], vec![5.0, 6.0]];
+        let predictions = Predictions::default()
+            .with("a", number_lists(rows.clone()))
+            .with("b", number_lists(rows.map(|row| vec![row[0]])));
+        predictions.write(folder.path()).unwrap();
+        let columns = read(&folder.path().join("predictions.parquet")).unwrap();
+        let a = Vectors { width: 2, values: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0] };
+        assert_eq!((a.of(1), columns[0].0.as_str(), &columns[0].1), (&[3.0, 4.0][..], "a", &a));
+        let path = folder.path().join("vectors.safetensors");
+        write(&columns, &path).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let tensors = SafeTensors::deserialize(&bytes).unwrap();
+        let b = tensors.tensor("b").unwrap();
+        assert_eq!((b.dtype(), b.shape()), (Dtype::F32, &[3, 1][..]));
+        let expect: Vec<u8> = [1.0f32, 3.0, 5.0].iter().flat_map(|it| it.to_le_bytes()).collect();
+        assert_eq!(b.data(), expect);
+    }
+
+    #[test]
+    fn columns_that_are_no_vectors_are_refused() {
+        let check = |predictions: Predictions, expect: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            predictions.write(folder.path()).unwrap();
+            let error = read(&folder.path().join("predictions.parquet")).unwrap_err().to_string();
+            assert!(error.ends_with(expect), "{error}");
+        };
+        let lists = number_lists([vec![1.0], vec![1.0, 2.0]]);
+        check(Predictions::default().with("a", lists), "a has vectors of different lengths");
+        let texts = arrow_array::StringArray::from_iter_values(["x"]);
+        check(Predictions::default().with("a", std::sync::Arc::new(texts)), "a has no vectors");
+    }
+}

@@ -1,0 +1,191 @@
+//! `traind mine`: finds hard negatives with a model of embeddings, without a daemon. The runner does it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::exit::Exit;
+use super::generate::answer_of;
+use super::serve::runner_beside_this_program;
+
+/// Find hard negatives for the queries in a file
+///
+/// The model embeds queries and texts on the host's cores; the texts nearest to a query that are not its positives
+/// become its negatives. Options have the names and defaults of sentence-transformers' mine_hard_negatives. The rows are
+/// written as JSON lines, which embedding and reranker jobs train on.
+#[derive(clap::Args)]
+pub(crate) struct Mine {
+    /// Model folder, or id of a model on the hub
+    model: String,
+    /// The file of queries and their positives
+    file: PathBuf,
+    /// File to write [default: the file's name with -negatives.jsonl, in the current folder]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Column of queries [default: the first]
+    #[arg(long, value_name = "COLUMN")]
+    query: Option<String>,
+    /// Column of positives [default: the second]
+    #[arg(long, value_name = "COLUMN")]
+    positive: Option<String>,
+    /// File of more texts to choose from [default: the positives alone]
+    #[arg(long, value_name = "FILE")]
+    corpus: Option<PathBuf>,
+    /// Column of these texts [default: the first]
+    #[arg(long, value_name = "COLUMN", requires = "corpus")]
+    corpus_column: Option<String>,
+    /// Negatives for each query
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    num_negatives: usize,
+    /// Nearest candidates to leave out
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    range_min: usize,
+    /// Nearest candidates to choose from [default: as many as are needed, ten times as many with a margin or --max-score]
+    #[arg(long, value_name = "COUNT")]
+    range_max: Option<usize>,
+    /// Highest cosine of a negative
+    #[arg(long, value_name = "COSINE", allow_negative_numbers = true)]
+    max_score: Option<f32>,
+    /// Lowest cosine of a negative
+    #[arg(long, value_name = "COSINE", allow_negative_numbers = true)]
+    min_score: Option<f32>,
+    /// Least difference of a negative's cosine from that of the positive
+    #[arg(long, value_name = "COSINE")]
+    absolute_margin: Option<f32>,
+    /// The same as a share of the positive's cosine
+    #[arg(long, value_name = "SHARE")]
+    relative_margin: Option<f32>,
+    /// Which candidates become negatives: the nearest ones, or some at random
+    #[arg(long, value_name = "STRATEGY", default_value = "top", value_parser = ["top", "random"])]
+    sampling_strategy: String,
+    /// Seed of random negatives
+    #[arg(long, value_name = "NUMBER", default_value_t = 42)]
+    seed: u64,
+    /// Layout of rows: triplet, n-tuple, labeled-pair or labeled-list
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "triplet",
+        value_parser = ["triplet", "n-tuple", "labeled-pair", "labeled-list"]
+    )]
+    output_format: String,
+    /// Write the cosines too, in place of labels
+    #[arg(long)]
+    output_scores: bool,
+    /// Text before each query, such as "query: "
+    #[arg(long, value_name = "TEXT")]
+    query_prompt: Option<String>,
+    /// Text before each other text, such as "passage: "
+    #[arg(long, value_name = "TEXT")]
+    corpus_prompt: Option<String>,
+    /// Tokens that texts are cut to
+    #[arg(long, value_name = "TOKENS")]
+    max_length: Option<u32>,
+    /// Texts that a core embeds at once
+    #[arg(long, value_name = "ROWS", default_value_t = 32)]
+    batch_size: u32,
+    /// Kind of cores: cpu, cuda or neuron
+    #[arg(long, default_value = "cpu")]
+    platform: String,
+    /// Number of cores [default: all of the host's CPUs, else 1]
+    #[arg(long, value_name = "COUNT")]
+    cores: Option<usize>,
+    /// Path of the runner's program [default: traind-runner next to this program]
+    #[arg(long, value_name = "PATH")]
+    runner: Option<PathBuf>,
+}
+
+/// The runner's answer.
+#[derive(Deserialize)]
+struct Reply {
+    queries: usize,
+    texts: usize,
+    rows: usize,
+    negatives: usize,
+    lacking: usize,
+}
+
+impl Mine {
+    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        for file in [Some(&self.file), self.corpus.as_ref()].into_iter().flatten() {
+            ensure!(file.is_file(), "there is no file {}", file.display());
+        }
+        let output = self.output.clone().map_or_else(|| default_output(&self.file), Ok)?;
+        ensure!(!output.exists(), "{} exists already: name another file", output.display());
+        let request = self.request(&output);
+        let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;
+        let Reply { queries, texts, rows, negatives, lacking } =
+            answer_of(&mut Command::new(runner), "mine", &request)?;
+        let output = output.display();
+        println!(
+            "{output}: {rows} rows, {negatives} negatives of {queries} queries among {texts} texts"
+        );
+        if lacking > 0 {
+            println!(
+                "{lacking} queries have fewer negatives than --num-negatives within the limits"
+            );
+        }
+        Ok(Exit::Done)
+    }
+
+    fn request(&self, output: &Path) -> Value {
+        json!({
+            "file": self.file,
+            "query": self.query,
+            "positive": self.positive,
+            "corpus": self.corpus,
+            "corpus_column": self.corpus_column,
+            "range_min": self.range_min,
+            "range_max": self.range_max,
+            "max_score": self.max_score,
+            "min_score": self.min_score,
+            "absolute_margin": self.absolute_margin,
+            "relative_margin": self.relative_margin,
+            "num_negatives": self.num_negatives,
+            "sampling_strategy": self.sampling_strategy,
+            "seed": self.seed,
+            "format": self.output_format,
+            "scores": self.output_scores,
+            "output": output,
+            "query_job": self.job(self.query_prompt.as_deref()),
+            "corpus_job": self.job(self.corpus_prompt.as_deref()),
+        })
+    }
+
+    /// The job that embeds texts behind a prompt, without its texts and output.
+    fn job(&self, prompt: Option<&str>) -> Value {
+        let mut data = json!({});
+        if let Some(length) = self.max_length {
+            data["max_length"] = length.into();
+        }
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        let default = || if self.platform == "cpu" { all() } else { 1 };
+        let mut job = json!({
+            "name": "mine",
+            "model": { "name_or_path": self.model, "task": "embedding" },
+            "data": data,
+            "train": {
+                "do_train": false,
+                "do_predict": true,
+                "per_device_eval_batch_size": self.batch_size,
+            },
+            "resources": {
+                "platform": self.platform,
+                "cores": self.cores.unwrap_or_else(default),
+            },
+        });
+        if let Some(prompt) = prompt {
+            job["prompt"] = prompt.into();
+        }
+        job
+    }
+}
+
+fn default_output(file: &Path) -> anyhow::Result<PathBuf> {
+    let name = file.file_stem().and_then(|name| name.to_str());
+    let name = name.with_context(|| format!("{} has no name: name an output", file.display()))?;
+    Ok(PathBuf::from(format!("{name}-negatives.jsonl")))
+}

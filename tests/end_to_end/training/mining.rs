@@ -1,0 +1,86 @@
+//! Hard negatives, which `traind mine` finds with a model. The unit tests of the runner compare them with
+//! sentence-transformers'.
+
+use serde_json::{Value, json};
+use traind_tests::model::Weights;
+use traind_tests::{Draft, Host, model};
+
+use super::embeddings::write_model;
+use super::sft::{fixture, lines};
+
+/// Vectors are written as safetensors where that is asked for.
+#[tokio::test]
+async fn vectors_are_written_as_safetensors() {
+    let fixture = fixture("embeddings/runs.json");
+    let host = Host::started(1).await;
+    let folder = host.path("embed");
+    std::fs::create_dir(&folder).unwrap();
+    write_model(&folder.join("model"), &fixture);
+    let rows = fixture["runs"]["symmetric"]["rows"].as_array().unwrap();
+    std::fs::write(folder.join("pairs.jsonl"), lines(rows)).unwrap();
+    let embed = ["embed", "model", "pairs.jsonl", "--cores", "1", "--safetensors", "--normalize"];
+    let found = host.cli(&folder, &embed);
+    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    assert_eq!(found.stdout.lines().last(), Some("pairs-vectors/vectors.safetensors"));
+    let written = Weights::read(folder.join("pairs-vectors/vectors.safetensors"));
+    for column in ["anchor", "positive"] {
+        let values = written.values(column);
+        assert_eq!(values.len(), rows.len() * 16);
+        let length: f32 = values[..16].iter().map(|value| value * value).sum();
+        assert!((length - 1.0).abs() < 1e-5, "{length}");
+    }
+    assert!(!folder.join("pairs-vectors/predictions.parquet").exists());
+}
+
+/// The negatives of a file are texts of other rows or of the corpus, and a reranker is trained on them.
+#[tokio::test]
+async fn negatives_are_found_and_trained_on() {
+    let fixture = fixture("embeddings/runs.json");
+    let host = Host::started(1).await;
+    let job_file = "name: mined\nmodel: {name_or_path: ./ranker, task: reranker}\n\
+                    data: {train: negatives.jsonl}\nreranker: {list_size: 3}\n\
+                    train: {max_steps: 1, per_device_train_batch_size: 2, save_strategy: 'no'}\noutput_dir: out\n";
+    let draft = Draft::of_job_file(&host, "mined", job_file);
+    write_model(&draft.path("model"), &fixture);
+    write_model(&draft.path("ranker"), &fixture);
+    model::write_fixture(&draft.path("ranker"), "bert-regression");
+    let rows = fixture["runs"]["symmetric"]["rows"].as_array().unwrap();
+    let corpus: Vec<Value> =
+        ["one two", "great words"].iter().map(|text| json!({ "text": text })).collect();
+    let draft = draft.write("pairs.jsonl", lines(rows)).write("corpus.jsonl", lines(&corpus));
+    let folder = draft.path("");
+    let mine = |more: &[&str]| {
+        let all = [&["mine", "model", "pairs.jsonl", "--cores", "1"], more].concat();
+        host.cli(&folder, &all)
+    };
+    let lists =
+        ["--num-negatives", "2", "--output-format", "labeled-list", "--corpus", "corpus.jsonl"];
+    let found = mine(&[&lists[..], &["--output", "negatives.jsonl"]].concat());
+    assert_eq!(found.code, Some(0), "{}", found.stderr);
+    let expect = "negatives.jsonl: 16 rows, 32 negatives of 16 queries among 18 texts\n";
+    assert_eq!(found.stdout, expect);
+    let written = std::fs::read_to_string(draft.path("negatives.jsonl")).unwrap();
+    let texts: Vec<&Value> = rows
+        .iter()
+        .map(|row| &row["positive"])
+        .chain(corpus.iter().map(|row| &row["text"]))
+        .collect();
+    for (line, row) in written.lines().zip(rows) {
+        let mined: Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&mined["anchor"], &mined["labels"]), (&row["anchor"], &json!([1, 0, 0])));
+        let found = mined["positive"].as_array().unwrap();
+        assert_eq!(found[0], row["positive"]);
+        assert!(found[1..].iter().all(|text| *text != found[0] && texts.contains(&text)));
+    }
+    host.complete(&draft).await;
+    let again = mine(&["--output", "negatives.jsonl"]);
+    assert!(again.stderr.contains("negatives.jsonl exists already"), "{}", again.stderr);
+    let column = mine(&["--query", "question"]);
+    assert!(column.stderr.contains("question"), "{}", column.stderr);
+    let room = mine(&["--range-min", "2", "--range-max", "4"]);
+    assert!(
+        room.stderr.contains("--range-max 4 leaves no room for 3 negatives"),
+        "{}",
+        room.stderr
+    );
+}
