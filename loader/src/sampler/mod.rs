@@ -8,6 +8,7 @@
 mod apart;
 mod axis;
 mod gather;
+mod grouped;
 mod order;
 mod plan;
 mod sample;
@@ -66,6 +67,8 @@ pub struct Sampler {
     axes: Vec<PaddedAxis>,
     /// The texts of each row, no two of which may be equal within a batch.
     texts: Option<RowTexts>,
+    /// The class of each row, where batches have pairs of the same one.
+    classes: Option<Arc<[i32]>>,
 }
 
 impl Sampler {
@@ -88,7 +91,7 @@ impl Sampler {
             return Err(SamplerError::NothingLeft { rows, global_batch });
         }
         let axes = vec![PaddedAxis::new(BatchAxis::Positions, lengths, ladder)?];
-        Ok(Self { config, axes, texts: None })
+        Ok(Self { config, axes, texts: None, classes: None })
     }
 
     /// The same sampler for rows that also have `lengths` along another axis. Fails on a row
@@ -116,6 +119,17 @@ impl Sampler {
             return Err(SamplerError::TooFewValues { found, rows });
         }
         self.texts = Some(RowTexts::new(texts, rows));
+        Ok(self)
+    }
+
+    /// The same sampler, which puts two rows or more of a class into the same batch as far as there are enough. Fails
+    /// where a row has no class.
+    pub fn by_class(mut self, classes: Arc<[i32]>) -> Result<Self, SamplerError> {
+        let (found, rows) = (classes.len(), self.rows());
+        if found != rows {
+            return Err(SamplerError::TooFewValues { found, rows });
+        }
+        self.classes = Some(classes);
         Ok(self)
     }
 
@@ -228,6 +242,9 @@ impl Sampler {
         let mut order = order::epoch_order(self, epoch);
         if let Some(texts) = &self.texts {
             order = texts.apart(&order, self.config.global_batch());
+        }
+        if let Some(classes) = &self.classes {
+            order = grouped::grouped(&order, classes);
         }
         order.truncate(self.batches_per_epoch() * self.config.global_batch());
         order

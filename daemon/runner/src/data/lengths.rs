@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use traind_job_file::{BatchSampler, JobFile};
 use traind_loader::{
-    BatchAxis, HuggingFaceTokenizer, LengthBudget, LengthLadder, PadTo, Padding, PaddingSide,
-    Sampler, SamplerConfig, TextTokenizer, TokenizedSet,
+    BatchAxis, HuggingFaceTokenizer, Labels, LengthBudget, LengthLadder, PadTo, Padding,
+    PaddingSide, Sampler, SamplerConfig, TextTokenizer, TokenizedSet,
 };
 
 use crate::error::{RunError, RunResult};
@@ -113,8 +113,10 @@ pub(crate) fn train_sampler(
     ladders: &RowLadders,
 ) -> RunResult<Sampler> {
     let sampler = sampler(config, set, ladders)?;
-    if job.embedding.batch_sampler != BatchSampler::NoDuplicates || !job.train.do_train {
-        return Ok(sampler);
+    match job.embedding.batch_sampler {
+        BatchSampler::NoDuplicates if job.train.do_train => {}
+        BatchSampler::GroupByLabel if job.train.do_train => return by_class(job, sampler, set),
+        _ => return Ok(sampler),
     }
     let mut texts = Vec::with_capacity(set.len() * set.sequences_per_row());
     for row in 0..set.len() {
@@ -125,6 +127,22 @@ pub(crate) fn train_sampler(
         }));
     }
     Ok(sampler.without_duplicates(texts.into())?)
+}
+
+/// The sampler with rows of a class together. Fails where batches cannot be made of pairs.
+fn by_class(job: &JobFile, sampler: Sampler, set: &TokenizedSet) -> RunResult<Sampler> {
+    let Labels::Class(classes) = set.labels() else { return Ok(sampler) };
+    let rows = sampler.config().global_batch();
+    if rows < 4 || !rows.is_multiple_of(2) {
+        return Err(RunError::Field {
+            name: "embedding.batch_sampler",
+            value: job.embedding.batch_sampler.to_string(),
+            problem: format!(
+                "a batch has {rows} rows on all cores, and pairs of two classes need an even number from 4 on"
+            ),
+        });
+    }
+    Ok(sampler.by_class(classes.as_slice().into())?)
 }
 
 /// The same sampler for all rows of `set`, of which it knows only some lengths.

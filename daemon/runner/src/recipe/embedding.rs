@@ -13,6 +13,7 @@ use traind_models::tasks::embedding::{
 
 use super::reranker;
 use crate::error::{RunError, RunResult};
+use crate::state::CacheConfig;
 use crate::step::EmbeddingObjective;
 
 /// The objective of rows with `texts` texts or passages, whose embeddings have `width` numbers; none of other tasks.
@@ -39,7 +40,9 @@ pub(crate) fn objective(
     let loss = if dims.is_empty() { loss } else { Arc::new(Matryoshka { loss, dims }) };
     // Rows of other texts are refused where they are trained on.
     let loss = Some(loss).filter(|loss| loss.texts().contains(&texts));
-    Ok(Some(EmbeddingObjective { loss, texts }))
+    let cache = job.embedding.mini_batch_size.filter(|_| loss.is_some());
+    let cache = cache.map(|rows| CacheConfig { rows: rows as usize, texts, width });
+    Ok(Some(EmbeddingObjective { loss, texts, cache }))
 }
 
 fn loss(job: &Embedding, texts: usize, width: usize) -> Arc<dyn EmbeddingLoss> {

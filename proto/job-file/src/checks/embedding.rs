@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::embedding::{
-    DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss, PartitionMode,
+    BatchSampler, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss, PartitionMode,
 };
 use crate::schema::model::TaskName;
 use crate::section::given;
@@ -75,6 +75,7 @@ fn check_options(embedding: &Embedding, problems: &mut Problems) {
         ("similarity", loss.has_similarity()),
         ("directions", loss == EmbeddingLoss::MultipleNegativesRanking),
         ("partition_mode", loss == EmbeddingLoss::MultipleNegativesRanking),
+        ("mini_batch_size", loss == EmbeddingLoss::MultipleNegativesRanking),
         ("distance_metric", loss.has_margin()),
         ("margin", loss.has_margin()),
     ];
@@ -83,6 +84,11 @@ fn check_options(embedding: &Embedding, problems: &mut Problems) {
             let description = format!("does not apply to the loss `{loss}`");
             problems.violation(&format!("embedding.{key}"), description);
         }
+    }
+    let sampler = embedding.batch_sampler;
+    if sampler == BatchSampler::GroupByLabel && loss != EmbeddingLoss::BatchHardTriplet {
+        let description = format!("is `{sampler}`, but rows of the loss `{loss}` have no classes");
+        problems.violation("embedding.batch_sampler", description);
     }
     let is_manhattan = embedding.distance_metric == Some(DistanceMetric::Manhattan);
     if is_manhattan && loss == EmbeddingLoss::BatchHardTriplet {

@@ -29,6 +29,10 @@ section! {
         /// Margin between the distances of texts that belong together and those of others; defaults
         /// to 5 for losses of triplets, and to 0.5 for those of pairs.
         margin: Option<f64> = None, in (Bound::Included(0.0), Bound::Unbounded);
+        /// Rows that pass through the model at a time, for `multiple_negatives_ranking`: batches are
+        /// compared whole in the memory of so many rows, and pass forward twice
+        /// (CachedMultipleNegativesRankingLoss).
+        mini_batch_size: Option<u32> = None, in 1.0..=1_048_576.0;
         /// Numbers of an embedding, the first ones, that are also trained by themselves, such as
         /// `[384, 128, 32]`: the loss is the sum over these (MatryoshkaLoss).
         matryoshka_dims: Vec<u32> = Vec::new();
@@ -81,6 +85,8 @@ spelled! {
         /// Random order in which rows with a text in common come into different batches as far as there are
         /// enough others, so that no text is a negative of itself.
         NoDuplicates = "no_duplicates",
+        /// Random order in which classes take turns with two rows each, for `batch_hard_triplet`.
+        GroupByLabel = "group_by_label",
     }
 }
 

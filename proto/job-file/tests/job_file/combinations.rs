@@ -306,6 +306,17 @@ fn keys_of_embedded_texts() {
         ),
         (
             "",
+            "embedding: {batch_sampler: group_by_label}",
+            "line 3: embedding.batch_sampler: is `group_by_label`, but rows of the loss \
+             `multiple_negatives_ranking` have no classes",
+        ),
+        (
+            "",
+            "embedding: {loss: cosent, mini_batch_size: 8}",
+            "line 3: embedding.mini_batch_size: does not apply to the loss `cosent`",
+        ),
+        (
+            "",
             "embedding: {matryoshka_dims: [4, 0]}",
             "line 3: embedding.matryoshka_dims: must be above 0",
         ),

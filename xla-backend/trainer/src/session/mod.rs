@@ -4,6 +4,7 @@
 //! Imports `step` and `state`.
 
 mod builder;
+mod cached_batch;
 mod compilers;
 mod cores;
 mod costs;
@@ -254,7 +255,8 @@ impl Session {
 
     /// Uploads batches to train on.
     pub fn train_uploader(&self) -> Uploader {
-        self.uploader(&self.programs.train.forward.layout)
+        let uploader = self.uploader(&self.programs.train.forward.layout);
+        uploader.in_parts(self.programs.gradient_cache())
     }
 
     /// Uploads batches for `program`, which evaluates or predicts.
@@ -272,6 +274,7 @@ impl Session {
         let start = Instant::now();
         let programs = match self.programs.pipeline.is_divided() {
             true => self.pass_training_batch(batch)?,
+            false if self.programs.gradient_cache().is_some() => self.pass_cached_batch(batch)?,
             false => {
                 let program = self.programs.step_programs().batch_program();
                 vec![self.launch(batch.shape(program), batch.whole())?]

@@ -1,10 +1,12 @@
 //! Moves batches to the cores.
 
+use std::ops::Range;
+
 use traind_loader::{BatchSizes, HostBatch};
 use traind_xla::runtime::{CoreInputs, HostArray, LocalCores};
 
 use crate::error::Result;
-use crate::state::Pipeline;
+use crate::state::{CacheConfig, Pipeline};
 use crate::step::{BatchLayout, Program, ProgramShape};
 
 /// A batch whose inputs are on the cores, with its plan.
@@ -44,6 +46,8 @@ pub struct Uploader {
     stages: Vec<LocalCores>,
     layout: BatchLayout,
     pipeline: Pipeline,
+    /// The parts of batches whose rows are compared, where they do not pass through the model whole.
+    parts: Option<CacheConfig>,
 }
 
 impl Uploader {
@@ -52,7 +56,21 @@ impl Uploader {
         layout: &BatchLayout,
         pipeline: Pipeline,
     ) -> Uploader {
-        Uploader { stages, layout: layout.clone(), pipeline }
+        Uploader { stages, layout: layout.clone(), pipeline, parts: None }
+    }
+
+    /// The same for batches that pass through the model in parts, if there are any.
+    pub(super) fn in_parts(self, parts: Option<CacheConfig>) -> Uploader {
+        Uploader { parts, ..self }
+    }
+
+    /// The rows of each part of a batch with `rows` rows.
+    fn rows_of_parts(&self, rows: usize) -> Vec<Range<usize>> {
+        let Some(parts) = &self.parts else {
+            return self.pipeline.rows_of_microbatches(rows).collect();
+        };
+        let size = rows / parts.parts(rows);
+        (0..rows / size).map(|part| part * size..(part + 1) * size).collect()
     }
 
     /// Uploads to each core the rows of its data shard, followed by what all cores get, by the first
@@ -65,8 +83,11 @@ impl Uploader {
         let shards = host.cores.iter().map(|batch| self.layout.arrays(batch));
         let shards = shards.collect::<Result<Vec<_>>>()?;
         let mut inputs: Vec<Vec<CoreInputs>> = self.stages.iter().map(|_| Vec::new()).collect();
-        for rows in self.pipeline.rows_of_microbatches(host.scheduled.plan.sizes.rows()) {
-            let shared = shared(rows.start)?;
+        for rows in self.rows_of_parts(host.scheduled.plan.sizes.rows()) {
+            let mut shared = shared(rows.start)?;
+            if self.parts.is_some() {
+                shared.push(HostArray::from_u32(&[], &[rows.start as u32])?);
+            }
             let of_model = self.layout.model_rows(rows);
             let part = |array: &HostArray| array.rows(of_model.clone());
             let parts = shards.iter().map(|arrays| arrays.iter().map(part).collect());

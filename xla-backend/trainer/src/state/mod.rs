@@ -20,6 +20,7 @@
 mod accumulation;
 mod config;
 mod distribution;
+mod gradient_cache;
 mod layout;
 mod mesh;
 mod parameter;
@@ -46,6 +47,8 @@ pub(crate) use accumulation::Accumulation;
 pub use accumulation::LossScale;
 pub use accumulation::ScaleValues;
 pub use config::StateConfig;
+pub use gradient_cache::CacheConfig;
+pub(crate) use gradient_cache::GradientCache;
 pub use layout::SHARDED_ELEMENTS_MIN;
 pub use mesh::MeshConfig;
 pub use parameter::ParameterState;
@@ -79,6 +82,8 @@ pub struct TrainState {
     shards: Shards,
     /// Present where a step takes several programs.
     pub(crate) accumulation: Option<Accumulation>,
+    /// Present where batches whose rows are compared pass through the model in parts.
+    pub(crate) gradient_cache: Option<GradientCache>,
     /// Present where the loss is scaled.
     pub loss_scale: Option<LossScale>,
     config: StateConfig,
@@ -171,6 +176,9 @@ impl TrainState {
         }
         let accumulation = config.accumulates.then(|| Accumulation::declare(recorder, metrics));
         let loss_scale = config.scales_loss.then(|| LossScale::declare(recorder));
+        let rows = config.rows_per_core;
+        let cache = config.gradient_cache.as_ref();
+        let gradient_cache = cache.map(|cache| GradientCache::declare(recorder, cache, rows));
         let shares_layers = mesh.size(Axis::Tensor) > 1;
         // A core that has gathered a parameter for its update takes its shard of the result.
         let gathers = shardable.contains(&Shardable::Gathered);
@@ -187,6 +195,7 @@ impl TrainState {
             mesh,
             shards,
             accumulation,
+            gradient_cache,
             loss_scale,
             config,
         })
@@ -220,6 +229,9 @@ impl TrainState {
         }
         if let Some(sums) = &self.accumulation {
             sums.start(device)?;
+        }
+        if let Some(cache) = &self.gradient_cache {
+            cache.start(device)?;
         }
         if let Some(loss_scale) = &self.loss_scale {
             loss_scale.start(device, start.loss_scale)?;

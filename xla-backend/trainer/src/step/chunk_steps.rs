@@ -31,7 +31,11 @@ const TOTALS: &str = "totals";
 
 impl TrainStep {
     /// The inputs of the forward pass of `chunk`.
-    fn forward_inputs(&self, sizes: &BatchSizes, chunk: usize) -> Result<Vec<StepInput>> {
+    pub(super) fn forward_inputs(
+        &self,
+        sizes: &BatchSizes,
+        chunk: usize,
+    ) -> Result<Vec<StepInput>> {
         let shared = [STEP, FIRST_ROW].map(|name| StepInput::new(name, Shape::scalar(DType::U32)));
         self.forward.inputs(sizes, shared.into_iter().chain(self.noise_input()), chunk)
     }

@@ -8,7 +8,7 @@ use traind_models::{Model, optimizers};
 use traind_xla::DType;
 
 use crate::error::Result;
-use crate::state::{MeshConfig, Pipeline, PipelineConfig, StateConfig};
+use crate::state::{CacheConfig, MeshConfig, Pipeline, PipelineConfig, StateConfig};
 
 /// Everything besides the model that the programs of a run are recorded from. The default trains in
 /// float32 with AdamW on one core, one row a step.
@@ -54,6 +54,8 @@ pub struct EmbeddingObjective {
     pub loss: Option<Arc<dyn EmbeddingLoss>>,
     /// The texts of a row of the data.
     pub texts: usize,
+    /// The parts that a batch passes through the model in; none where it passes whole.
+    pub cache: Option<CacheConfig>,
 }
 
 /// Optimizers of [`traind_models::optimizers`].
@@ -120,8 +122,12 @@ impl StepConfig {
     /// parts needs.
     pub(super) fn state_with_sums(&self) -> StateConfig {
         let StateConfig { accumulates, scales_loss, offloads_optimizer, .. } = self.state;
-        let accumulates =
-            accumulates || scales_loss || offloads_optimizer || self.mesh.stages() > 1;
-        StateConfig { accumulates, ..self.state }
+        let gradient_cache = self.forward.embedding.as_ref().and_then(|objective| objective.cache);
+        let accumulates = accumulates
+            || scales_loss
+            || offloads_optimizer
+            || gradient_cache.is_some()
+            || self.mesh.stages() > 1;
+        StateConfig { accumulates, gradient_cache, ..self.state }
     }
 }

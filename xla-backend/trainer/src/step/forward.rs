@@ -234,6 +234,11 @@ impl ForwardPass {
         Ok(Some(shard.convert(DType::S32)?))
     }
 
+    /// The cores with other rows of a batch, of which this one has the place `shard`.
+    pub(super) fn peers(&self, shard: Option<Tensor>) -> Peers {
+        shard.map_or_else(Peers::none, |shard| Peers::of_mesh(&self.mesh, shard))
+    }
+
     /// The pass of the frozen reference over the same rows.
     fn reference_forward<'a>(
         &'a self,
@@ -265,8 +270,10 @@ impl ForwardPass {
         shard: Option<Tensor>,
     ) -> Result<LastOutput> {
         let model = self.model.as_ref();
-        if let Some(EmbeddingObjective { loss: Some(loss), texts }) = &self.embedding {
-            let peers = shard.map_or_else(Peers::none, |shard| Peers::of_mesh(&self.mesh, shard));
+        if let Some(EmbeddingObjective { loss: Some(loss), texts, cache }) = &self.embedding
+            && !(trains && cache.is_some())
+        {
+            let peers = self.peers(shard);
             let embeddings = &output.logits.values;
             output.loss = embedding::loss(loss.as_ref(), embeddings, *texts, batch, &peers)?;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use traind_loader::{BatchSizes, ModelInputs};
+use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
 use traind_models::optimizers::{Optimizers, Shardable};
 use traind_models::{Model, ParameterSpec, Sharding};
 use traind_xla::runtime::{RecordedStep, Recorder};
@@ -15,7 +15,7 @@ use super::{
     StepPrograms, TrainStep,
 };
 use crate::error::{Division, Error, Result};
-use crate::state::{Loan, ParameterState, Pipeline, Place, TrainState};
+use crate::state::{CacheConfig, Loan, ParameterState, Pipeline, Place, TrainState};
 
 /// The programs of a run, and the state that they read and change.
 pub struct JobPrograms {
@@ -153,6 +153,11 @@ impl JobPrograms {
             Program::Update => self.updates_in_parts(),
             _ => pipeline.is_divided(),
         };
+        if let (Program::Accumulate, Some(cache)) = (program, self.gradient_cache()) {
+            let sizes = part_sizes(&cache, shape.sizes);
+            let of_part = |program| ProgramShape::of_batch(program, sizes);
+            return vec![of_part(Program::Embed), ProgramShape::compare(), of_part(program)];
+        }
         if !is_divided {
             return vec![shape];
         }
@@ -171,6 +176,11 @@ impl JobPrograms {
             }
             _ => (0..chunks).map(|chunk| part(program, chunk)).collect(),
         }
+    }
+
+    /// The parts that training batches pass through the model in; none where they pass whole.
+    pub fn gradient_cache(&self) -> Option<CacheConfig> {
+        self.train.forward.embedding.as_ref().and_then(|objective| objective.cache)
     }
 
     /// Whether programs that sum over the stages and programs that update parts end a step, instead of one.
@@ -275,6 +285,11 @@ impl JobPrograms {
         match program {
             Program::Train => recorder.record(&train.inputs(&sizes), |at| train.record(at, state)),
             Program::Forward => train.record_forward(recorder, state, &sizes, chunk),
+            Program::Embed => train.record_embed(recorder, state, &sizes),
+            Program::Compare => train.record_compare(recorder, state),
+            Program::Accumulate if state.gradient_cache.is_some() => {
+                train.record_cached_accumulate(recorder, state, &sizes)
+            }
             Program::Accumulate => train.record_accumulate(recorder, state, &sizes, chunk),
             Program::Reduce => {
                 let loans = self.loans_of(stage);
@@ -301,6 +316,12 @@ impl JobPrograms {
             }
         }
     }
+}
+
+/// The sizes of the parts of a batch of `sizes`.
+pub(crate) fn part_sizes(cache: &CacheConfig, sizes: BatchSizes) -> BatchSizes {
+    let rows = sizes.rows() / cache.parts(sizes.rows());
+    sizes.with(BatchAxis::Rows, rows as u32)
 }
 
 /// Refuses cores that cannot share the model's layers, or their update.

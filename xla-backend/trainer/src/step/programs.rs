@@ -9,6 +9,10 @@ pub enum Program {
     Train,
     /// The forward pass of a chunk, whose backward pass is a program of its own.
     Forward,
+    /// The embeddings of a part of a batch whose rows are compared.
+    Embed,
+    /// The loss of all parts of such a batch, and its gradients.
+    Compare,
     /// One batch of a step of several, through the model or through a chunk of it.
     Accumulate,
     /// The sums of a stage over its cores, of which the update needs those of all stages.
@@ -31,6 +35,8 @@ impl Program {
         match self {
             Program::Train => "train_step",
             Program::Forward => "forward_step",
+            Program::Embed => "embed_step",
+            Program::Compare => "compare_step",
             Program::Accumulate => "accumulate_step",
             Program::Reduce => "reduce_step",
             Program::Update => "update_step",
@@ -45,6 +51,8 @@ impl Program {
         match self {
             Program::Train | Program::Accumulate => true,
             Program::Forward
+            | Program::Embed
+            | Program::Compare
             | Program::Reduce
             | Program::Update
             | Program::Evaluate
@@ -59,6 +67,8 @@ impl Program {
         match self {
             Program::Train | Program::Update => true,
             Program::Forward
+            | Program::Embed
+            | Program::Compare
             | Program::Accumulate
             | Program::Reduce
             | Program::Evaluate
@@ -121,6 +131,11 @@ impl ProgramShape {
     /// An update takes no batch.
     pub fn update() -> ProgramShape {
         ProgramShape::of_batch(Program::Update, BatchSizes::default())
+    }
+
+    /// A comparison takes what a batch has left in the cache.
+    pub fn compare() -> ProgramShape {
+        ProgramShape::of_batch(Program::Compare, BatchSizes::default())
     }
 
     /// The program of the same name for a chunk.

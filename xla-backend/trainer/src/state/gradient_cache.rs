@@ -1,0 +1,110 @@
+//! The embeddings of a whole batch, and their gradients, where the loss compares all of its rows but parts of them pass
+//! through the model one after the other (Gao et al., 2021). Both last from one program of a batch to the next.
+
+use traind_xla::runtime::{LazyDevice, Recorder, Recording, Variable};
+use traind_xla::{DType, Shape, Tensor};
+
+use super::set_zeros;
+use crate::error::Result;
+
+/// The sizes of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheConfig {
+    /// The most rows of the data in a part of a batch on each core.
+    pub rows: usize,
+    /// The texts of a row.
+    pub texts: usize,
+    /// The numbers of an embedding.
+    pub width: usize,
+}
+
+impl CacheConfig {
+    /// The parts that a batch of `rows` rows passes in, all of the same size: the fewest that are small enough.
+    pub fn parts(&self, rows: usize) -> usize {
+        let is_fitting = |count: &usize| rows.is_multiple_of(*count) && rows / count <= self.rows;
+        (1..=rows).find(is_fitting).unwrap_or(1)
+    }
+}
+
+/// The cache of a core. Embeddings and weights are zeros between batches.
+#[derive(Clone, Debug)]
+pub(crate) struct GradientCache {
+    /// f32[N, D], of N texts.
+    pub embeddings: Variable,
+    /// f32[N]: 0 for texts of empty slots.
+    pub weights: Variable,
+    /// f32[N, D]
+    pub gradients: Variable,
+    texts: usize,
+}
+
+impl GradientCache {
+    /// Declares the cache of batches with `rows` rows.
+    pub(super) fn declare(
+        recorder: &mut Recorder,
+        config: &CacheConfig,
+        rows: usize,
+    ) -> GradientCache {
+        let texts = rows * config.texts;
+        let mut declare =
+            |name, dims: &[usize]| recorder.declare(name, Shape::new(DType::F32, dims));
+        GradientCache {
+            embeddings: declare("cached_embeddings", &[texts, config.width]),
+            weights: declare("cached_weights", &[texts]),
+            gradients: declare("cached_gradients", &[texts, config.width]),
+            texts,
+        }
+    }
+
+    pub(super) fn start(&self, device: &mut LazyDevice) -> Result<()> {
+        let all = [self.embeddings, self.weights, self.gradients];
+        all.into_iter().try_for_each(|variable| set_zeros(device, variable))
+    }
+
+    /// Records that embeddings and weights of a part stand in the cache from `first` on, a u32 scalar.
+    pub(crate) fn put(
+        &self,
+        at: &mut Recording<'_>,
+        [embeddings, weights]: [&Tensor; 2],
+        first: &Tensor,
+    ) -> Result<()> {
+        for (variable, part) in [(self.embeddings, embeddings), (self.weights, weights)] {
+            let among_zeros = part.dynamic_place(0, first, self.texts)?;
+            let all = at.read(variable)?.add(&among_zeros)?;
+            at.assign(variable, &all)?;
+        }
+        Ok(())
+    }
+
+    /// Records that embeddings and weights are zeros again.
+    pub(crate) fn clear(&self, at: &mut Recording<'_>) -> Result<()> {
+        for variable in [self.embeddings, self.weights] {
+            let zeros = at.read(variable)?.cleared()?;
+            at.assign(variable, &zeros)?;
+        }
+        Ok(())
+    }
+
+    /// The gradients of the `count` texts from `first` on.
+    pub(crate) fn gradients_of(
+        &self,
+        at: &mut Recording<'_>,
+        first: &Tensor,
+        count: usize,
+    ) -> Result<Tensor> {
+        Ok(at.read(self.gradients)?.dynamic_slice(0, first, count)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_equal_and_as_large_as_they_may_be() {
+        let parts =
+            |rows: usize, most: usize| CacheConfig { rows: most, texts: 2, width: 8 }.parts(rows);
+        assert_eq!((parts(4096, 64), parts(64, 64), parts(32, 64)), (64, 1, 1));
+        assert_eq!((parts(96, 64), parts(10, 4), parts(7, 4)), (2, 5, 7));
+    }
+}

@@ -1,0 +1,118 @@
+//! Records the programs of a batch whose rows are compared with each other but pass through the model in parts: the
+//! embeddings of each part, the loss of all of them with its gradients, and the backward pass of each part, for which the
+//! embeddings are computed once more. The memory is that of a part, the result that of the whole batch.
+
+use traind_loader::BatchSizes;
+use traind_models::Batch;
+use traind_models::tasks::embedding;
+use traind_xla::runtime::{RecordedStep, Recorder, Recording, StepInput};
+use traind_xla::{DType, Shape, Tensor, autodiff};
+
+use super::forward::{LastOutput, Passed};
+use super::train_step::{FIRST_ROW, accumulation, add, input};
+use super::{EmbeddingObjective, TrainStep};
+use crate::error::{Error, Result};
+use crate::state::{Gradient, GradientCache, TrainState};
+
+/// The first row of a part among those of its batch on a core.
+const CACHE_ROW: &str = "cache_row";
+
+impl TrainStep {
+    /// The inputs of a part of a batch.
+    fn part_inputs(&self, sizes: &BatchSizes) -> Result<Vec<StepInput>> {
+        let mut inputs = self.forward_inputs(sizes, 0)?;
+        inputs.push(StepInput::new(CACHE_ROW, Shape::scalar(DType::U32)));
+        Ok(inputs)
+    }
+
+    /// Records that the embeddings of a part are put into the cache.
+    pub(crate) fn record_embed(
+        &self,
+        recorder: &Recorder,
+        state: &TrainState,
+        sizes: &BatchSizes,
+    ) -> Result<RecordedStep> {
+        recorder.record(&self.part_inputs(sizes)?, |at| {
+            let embeddings = self.embedded(at, state)?.output.logits.values.stop_gradient()?;
+            let weights = input(at, "sample_weights")?;
+            let first = self.first_text(at)?;
+            cache(state)?.put(at, [&embeddings, &weights], &first)
+        })
+    }
+
+    /// Records the loss of all cached embeddings, which are then no longer needed, and its gradients.
+    pub(crate) fn record_compare(
+        &self,
+        recorder: &Recorder,
+        state: &TrainState,
+    ) -> Result<RecordedStep> {
+        recorder.record(&[], |at| {
+            let (cache, sums) = (cache(state)?, accumulation(state)?);
+            let embeddings = at.read(cache.embeddings)?;
+            let mut batch = Batch::new();
+            batch.insert("sample_weights", at.read(cache.weights)?);
+            let peers = self.forward.peers(self.forward.shard(at, state)?);
+            let Some(EmbeddingObjective { loss: Some(loss), texts, .. }) = &self.forward.embedding
+            else {
+                return Err(missing_cache());
+            };
+            let found = embedding::loss(loss.as_ref(), &embeddings, *texts, &batch, &peers)?;
+            let found = found.ok_or_else(missing_cache)?;
+            let gradients = autodiff::gradients(&found.loss_sum, &[&embeddings])?;
+            at.assign(cache.gradients, &gradients[0])?;
+            add(at, sums.loss_sum, &found.loss_sum)?;
+            add(at, sums.weight_sum, &found.weight_sum)?;
+            cache.clear(at)
+        })
+    }
+
+    /// Records both passes of a part, which adds its gradients to those of earlier ones.
+    pub(crate) fn record_cached_accumulate(
+        &self,
+        recorder: &Recorder,
+        state: &TrainState,
+        sizes: &BatchSizes,
+    ) -> Result<RecordedStep> {
+        recorder.record(&self.part_inputs(sizes)?, |at| {
+            let parameters = state.read_parameters(at, 0)?;
+            let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
+            let passed = self.forward(at, state, &parameters, &row_offset, 0)?;
+            let embeddings = last(passed)?.output.logits.values;
+            let first = self.first_text(at)?;
+            let gradients = cache(state)?.gradients_of(at, &first, embeddings.dims()[0])?;
+            // A scalar with these gradients of the embeddings.
+            let product = embeddings.mul(&gradients)?.sum(&[0, 1])?;
+            let loss = self.scaled(at, state, &product)?;
+            Gradient::accumulate(at, &loss, &parameters, &[], &self.mesh)?;
+            Ok(())
+        })
+    }
+
+    /// The embeddings of this core's rows of a part.
+    fn embedded(&self, at: &mut Recording<'_>, state: &TrainState) -> Result<Box<LastOutput>> {
+        let parameters = state.read_parameters(at, 0)?;
+        let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
+        last(self.forward(at, state, &parameters, &row_offset, 0)?)
+    }
+
+    /// The place of a part's first text in the cache.
+    fn first_text(&self, at: &Recording<'_>) -> Result<Tensor> {
+        let texts = self.forward.layout.sequences() as f64;
+        Ok(input(at, CACHE_ROW)?.mul_scalar(texts)?)
+    }
+}
+
+fn last(passed: Passed) -> Result<Box<LastOutput>> {
+    match passed {
+        Passed::Output(last) => Ok(last),
+        Passed::States(_) => Err(missing_cache()),
+    }
+}
+
+fn cache(state: &TrainState) -> Result<&GradientCache> {
+    state.gradient_cache.as_ref().ok_or_else(missing_cache)
+}
+
+fn missing_cache() -> Error {
+    Error::Unsupported { setting: "mini_batch_size" }
+}
