@@ -212,11 +212,10 @@ impl Distinct {
     /// The place of a text.
     fn add(&mut self, text: String) -> usize {
         let next = self.texts.len();
-        let place = *self.places.entry(text).or_insert_with_key(|text| {
+        *self.places.entry(text).or_insert_with_key(|text| {
             self.texts.push(text.clone());
             next
-        });
-        place
+        })
     }
 }
 

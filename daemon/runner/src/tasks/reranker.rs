@@ -231,8 +231,8 @@ impl JobTask for Reranker {
             scores.truncate(self.passages(scored.set, row)?);
             Ok(scores)
         });
-        Ok(predictions
-            .with("scores", number_lists(lists.collect::<RunResult<Vec<_>>>()?.into_iter())))
+        let lists = number_lists(lists.collect::<RunResult<Vec<_>>>()?);
+        Ok(predictions.with("scores", lists))
     }
 
     fn model_files(&self, max_length: u32) -> Vec<(&'static str, Vec<u8>)> {

@@ -163,7 +163,9 @@ fn train_modules(
         let is_in = |spec: &ParameterSpec| is_named(&spec.name) || spec.tied.iter().any(is_named);
         let mut found = specs.iter_mut().filter(|spec| is_in(spec)).peekable();
         // Those of the tasks' heads are names that one family has and another has not.
-        if found.peek().is_none() && !["classifier", "score", "qa_outputs"].contains(&module.as_str()) {
+        if found.peek().is_none()
+            && !["classifier", "score", "qa_outputs"].contains(&module.as_str())
+        {
             let names = specs.iter().flat_map(|spec| spec.name.split('.'));
             let nearest = nearest(module, names);
             return Err(Error::NoSuchModule { field: FIELD, name: module.clone(), nearest });
