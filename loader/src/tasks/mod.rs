@@ -50,16 +50,27 @@ const WORD_LABELS: [&str; 3] = ["labels", "ner_tags", "tags"];
 /// A task with its column mapping (`data.text`, `data.label`, ...).
 #[derive(Clone, Debug, Serialize)]
 pub enum TaskSpec {
+    /// Classes of texts or of pairs of texts.
     SequenceClassification(SequenceClassification),
+    /// Classes of words.
     TokenClassification(TokenClassification),
+    /// Answers as spans of a context.
     QuestionAnswering(QuestionAnswering),
+    /// Words that were masked.
     MaskedLm(MaskedLm),
+    /// The next token of texts.
     CausalLm(CausalLm),
+    /// A target text for each source.
     Seq2SeqLm(Seq2SeqLm),
+    /// The next token of conversations and of completions.
     Sft(Sft),
+    /// Pairs of a preferred and a rejected answer.
     Dpo(Dpo),
+    /// Embeddings of texts.
     Embedding(Embedding),
+    /// Scores of passages for a query.
     Reranker(Reranker),
+    /// Classes of images.
     ImageClassification(ImageClassification),
     /// Another task, whose rows are tokenized already: see [`TaskSpec::for_columns`].
     Tokenized(Tokenized),

@@ -33,7 +33,9 @@ pub struct Reranker {
 /// The label of a row.
 #[derive(Clone, Debug, Serialize)]
 pub struct RerankerLabel {
+    /// The column and the kind of its labels.
     pub spec: LabelSpec,
+    /// The numbers that the column has in a row.
     pub form: PassageLabels,
 }
 

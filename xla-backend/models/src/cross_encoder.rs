@@ -22,7 +22,9 @@ const ACTIVATION: &str = "activation_fn";
 /// The function that logits pass through where they are used. The loss is of the logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScoreActivation {
+    /// 1 / (1 + exp(-x)).
     Sigmoid,
+    /// x.
     Identity,
 }
 

@@ -12,8 +12,11 @@ use crate::parameters::{Dimension, Init, ParameterPath};
 /// The sizes and settings of a gated feed-forward network.
 #[derive(Clone, Copy, Debug)]
 pub struct GatedMlpConfig {
+    /// The width of hidden states.
     pub hidden_size: usize,
+    /// The width of the gate and of its factor.
     pub intermediate_size: usize,
+    /// The function of the gate.
     pub activation: Activation,
     /// Whether its layers have biases.
     pub bias: bool,
@@ -26,11 +29,13 @@ pub struct GatedMlpConfig {
 /// The names of the gate and of its factor.
 #[derive(Clone, Copy, Debug)]
 pub enum GateNames {
+    /// Two matrices.
     Apart([&'static str; 2]),
     /// One behind the other in one matrix.
     Joined(&'static str),
 }
 
+/// A feed-forward network whose inner layer is multiplied by a gate: SwiGLU, GeGLU.
 #[derive(Clone, Debug)]
 pub struct GatedMlp {
     gate_and_up: GateAndUp,

@@ -13,8 +13,11 @@ use crate::parameters::{Dimension, Init, ParameterPath};
 /// are fewer (Ainslie et al., 2023).
 #[derive(Clone, Copy, Debug)]
 pub struct HeadCounts {
+    /// The heads of queries.
     pub queries: usize,
+    /// The heads of keys, and those of values.
     pub keys: usize,
+    /// The width of a head.
     pub head_size: usize,
 }
 
@@ -39,6 +42,7 @@ impl HeadCounts {
 /// The names of the projections.
 #[derive(Clone, Copy, Debug)]
 pub enum ProjectionNames {
+    /// Three matrices: of queries, keys and values.
     Apart([&'static str; 3]),
     /// One behind the other in one matrix.
     Joined(&'static str),
@@ -58,6 +62,7 @@ enum Matrices {
 }
 
 impl Projections {
+    /// Declares the layers, which read states of `hidden_size`.
     pub fn new(
         path: &mut ParameterPath<'_>,
         names: ProjectionNames,

@@ -21,8 +21,8 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
     Ok(Box::new(RmsProp::new(settings)?))
 }
 
-/// Reads and checks the settings.
 impl RmsProp {
+    /// Reads and checks the settings.
     pub fn new(settings: &Settings) -> Result<RmsProp> {
         check_weight_decay(settings)?;
         Ok(RmsProp {

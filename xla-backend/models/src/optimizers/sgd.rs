@@ -20,8 +20,8 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
     Ok(Box::new(Sgd::new(settings)?))
 }
 
-/// Reads and checks the settings.
 impl Sgd {
+    /// Reads and checks the settings.
     pub fn new(settings: &Settings) -> Result<Sgd> {
         check_weight_decay(settings)?;
         Ok(Sgd {

@@ -8,8 +8,11 @@ use crate::error::Result;
 /// The divergence between the model and its reference, `f_divergence_type` of TRL.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Divergence {
+    /// KL(model ‖ reference), TRL's default.
     ReverseKl,
+    /// KL(reference ‖ model).
     ForwardKl,
+    /// The mean divergence of both from their mixture.
     JensenShannon,
     /// With its coefficient.
     Alpha(f64),

@@ -25,9 +25,13 @@ pub use losses::PreferenceLoss;
 pub struct Preference {
     /// The losses whose sum a pair has, each with its weight.
     pub losses: Vec<(PreferenceLoss, f64)>,
+    /// The weight of the divergence from the reference.
     pub beta: f64,
+    /// The probability that a pair is labelled the wrong way round.
     pub label_smoothing: f64,
+    /// The divergence that keeps the model near the reference.
     pub divergence: Divergence,
+    /// The temperature of the loss `discopop`.
     pub discopop_tau: f64,
     /// The weight of tokens beyond the length of the shorter completion (Liu et al., 2024).
     pub ld_alpha: Option<f64>,
@@ -38,6 +42,7 @@ pub struct Preference {
 /// The loss and the metrics of a core's pairs.
 #[derive(Clone, Debug)]
 pub struct Preferences {
+    /// The loss of all rows.
     pub loss: LossSum,
     /// f32[P, M], in the order of [`Preference::METRICS`].
     pub metrics: Tensor,

@@ -10,6 +10,7 @@ use crate::tasks::embedding::{EmbeddedTexts, EmbeddingLoss, RowLabels};
 /// Passages with a label of 0 to 1; the loss is their mean.
 #[derive(Clone, Debug)]
 pub struct BinaryCrossEntropy {
+    /// The passages of a row.
     pub passages: usize,
     /// The factor of the loss of relevant passages.
     pub pos_weight: f64,

@@ -16,7 +16,9 @@ use crate::tasks::embedding::{EmbeddedTexts, EmbeddingLoss, RowLabels, never};
 /// Pairs of passages of which the first should have the higher score; the loss is their mean over the batch.
 #[derive(Clone, Debug)]
 pub struct Lambda {
+    /// The passages of a row.
     pub passages: usize,
+    /// The weight of a pair of passages.
     pub weighting: Weighting,
     /// Ranks that count: pairs with a passage among the first so many.
     pub k: Option<usize>,
@@ -31,12 +33,17 @@ pub struct Lambda {
 /// The weight of a pair of passages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Weighting {
+    /// 1.
     None,
+    /// The gain of the first passage over its discount (Wang et al., 2018).
     NdcgLoss1,
+    /// The difference of gains, weighted by the distance of the ranks (Wang et al., 2018).
     NdcgLoss2,
+    /// The difference of gains, times that of the inverse discounts (Burges et al., 2006).
     LambdaRank,
     /// `mu` times `NdcgLoss2`, and `LambdaRank`.
     NdcgLoss2pp {
+        /// The factor of `NdcgLoss2`.
         mu: f64,
     },
 }

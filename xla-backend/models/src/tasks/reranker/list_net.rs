@@ -10,6 +10,7 @@ use crate::tasks::embedding::{EmbeddedTexts, EmbeddingLoss, RowLabels, never};
 /// The cross entropy of the softmax of scores and that of labels, of each row.
 #[derive(Clone, Debug)]
 pub struct ListNet {
+    /// The passages of a row.
     pub passages: usize,
 }
 

@@ -10,6 +10,7 @@ use crate::tasks::embedding::{EmbeddedTexts, EmbeddingLoss, RowLabels};
 /// A positive and `negatives`, with the margins by which its score should be above theirs.
 #[derive(Clone, Debug)]
 pub struct MarginMse {
+    /// The negatives of each row.
     pub negatives: usize,
 }
 

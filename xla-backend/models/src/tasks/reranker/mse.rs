@@ -10,6 +10,7 @@ use crate::tasks::embedding::{EmbeddedTexts, EmbeddingLoss, RowLabels};
 /// Passages with the score that they should have; the loss is their mean.
 #[derive(Clone, Debug)]
 pub struct Mse {
+    /// The passages of a row.
     pub passages: usize,
 }
 
