@@ -6,12 +6,12 @@ use crate::body::assemble;
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
-use crate::heads::Seq2SeqLmHead;
+use crate::heads::{EmbeddingHead, Seq2SeqLmHead};
 use crate::layers::{Activation, Linear};
 use crate::model::Model;
 use crate::parameters::Dimension;
 use crate::seq2seq::EncoderDecoder;
-use crate::seq2seq::t5::{MAX_POSITIONS, T5, T5Config, WORDS};
+use crate::seq2seq::t5::{MAX_POSITIONS, T5, T5Config, T5Encoder, WORDS};
 use crate::tasks::Task;
 
 /// The keys of a `config.json` that bear on its computation.
@@ -96,9 +96,17 @@ impl Family for T5Family {
     }
 
     fn model(&self, task: Task) -> Option<FamilyModel<'_>> {
-        let name = format!("{}ForConditionalGeneration", self.class);
-        (task == Task::Seq2SeqLm)
-            .then(|| FamilyModel::new(name, |config| self.conditional_generation(config)))
+        match task {
+            Task::Seq2SeqLm => {
+                let name = format!("{}ForConditionalGeneration", self.class);
+                Some(FamilyModel::new(name, |config| self.conditional_generation(config)))
+            }
+            Task::Embedding => {
+                let name = format!("{}EncoderModel", self.class);
+                Some(FamilyModel::new(name, |config| self.embedding(config)))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -120,6 +128,16 @@ impl T5Family {
             };
             let scale = scales.then(|| (hidden_size as f64).powf(-0.5));
             Ok((body, Seq2SeqLmHead { decoder, scale, bias: None, hidden_size, vocab_size }))
+        })
+    }
+
+    /// Embeddings f32[B, D] by the encoder alone.
+    fn embedding(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
+        assemble(config, |config, root| {
+            let t5 = self.resolve(config)?;
+            let (hidden_size, modules) = (t5.d_model, config.sentence_modules().clone());
+            let body = T5Encoder::new(root, t5, &["encoder"]);
+            Ok((body, EmbeddingHead { modules, hidden_size }))
         })
     }
 

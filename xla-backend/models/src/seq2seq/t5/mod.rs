@@ -4,20 +4,21 @@
 
 mod attention;
 mod config;
+mod encoder;
 mod layers;
 mod position_bias;
 
 use traind_xla::{DType, Tensor};
 
 pub(crate) use config::T5Config;
+pub(crate) use encoder::T5Encoder;
 
 use super::{Source, Stacks};
 use crate::error::Result;
-use crate::flops;
-use crate::layers::{AttentionMask, Embedding, RmsNorm, dropout, flatten_tokens};
+use crate::layers::{AttentionMask, RmsNorm, dropout};
 use crate::model::{Forward, Lengths};
-use crate::parameters::{Dimension, ParameterPath, Stage};
-use layers::{DecoderLayer, EncoderLayer};
+use crate::parameters::{ParameterPath, Stage};
+use layers::DecoderLayer;
 use position_bias::{Direction, PositionBias};
 
 /// The word embeddings, which a head may share.
@@ -28,10 +29,7 @@ pub(crate) const MAX_POSITIONS: usize = i32::MAX as usize;
 #[derive(Debug)]
 pub(crate) struct T5 {
     config: T5Config,
-    words: Embedding,
-    encoder: Vec<EncoderLayer>,
-    encoder_bias: PositionBias,
-    encoder_norm: RmsNorm,
+    encoder: T5Encoder,
     decoder: Vec<DecoderLayer>,
     decoder_bias: PositionBias,
     decoder_norm: RmsNorm,
@@ -39,22 +37,8 @@ pub(crate) struct T5 {
 
 impl T5 {
     pub(crate) fn new(root: &mut ParameterPath<'_>, config: T5Config) -> T5 {
-        let std = config.initializer_factor;
-        let vocabulary = Dimension::vocabulary(config.vocab_size);
-        let words = root.at("shared").in_stage(Stage::Embeddings);
-        let words = Embedding::new(words, vocabulary, config.d_model, std);
-        for stack in ["encoder", "decoder"] {
-            root.tie_in(WORDS, &format!("{stack}.embed_tokens.weight"), Stage::Embeddings);
-        }
+        let encoder = T5Encoder::new(root, config.clone(), &["encoder", "decoder"]);
         let boundary = config.num_layers;
-        let encoder = (0..boundary).map(|layer| {
-            let path = root.at(&format!("encoder.block.{layer}"));
-            EncoderLayer::new(path.in_stage(Stage::Layer(layer)), &config)
-        });
-        let encoder = encoder.collect();
-        let encoder_bias = PositionBias::new(root, "encoder", Direction::Both, &config);
-        let norm = root.at("encoder.final_layer_norm").in_stage(Stage::Layer(boundary - 1));
-        let encoder_norm = config.norm(norm);
         let decoder = (0..config.num_decoder_layers).map(|layer| {
             let path = root.at(&format!("decoder.block.{layer}"));
             DecoderLayer::new(path.in_stage(Stage::Layer(boundary + layer)), &config)
@@ -62,21 +46,7 @@ impl T5 {
         let decoder = decoder.collect();
         let decoder_bias = PositionBias::new(root, "decoder", Direction::Back, &config);
         let decoder_norm = config.norm(root.at("decoder.final_layer_norm"));
-        T5 {
-            config,
-            words,
-            encoder,
-            encoder_bias,
-            encoder_norm,
-            decoder,
-            decoder_bias,
-            decoder_norm,
-        }
-    }
-
-    fn embed(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
-        let words = flatten_tokens(&self.words.forward(cx, ids)?)?;
-        dropout(cx, &words, self.config.dropout_rate)
+        T5 { config, encoder, decoder, decoder_bias, decoder_norm }
     }
 }
 
@@ -86,7 +56,7 @@ impl Stacks for T5 {
     }
 
     fn num_encoder_layers(&self) -> usize {
-        self.encoder.len()
+        self.encoder.layers.len()
     }
 
     fn num_decoder_layers(&self) -> usize {
@@ -94,18 +64,16 @@ impl Stacks for T5 {
     }
 
     fn embed_source(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
-        self.embed(cx, ids)
+        self.encoder.embed(cx, ids)
     }
 
     fn embed_target(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
-        self.embed(cx, ids)
+        self.encoder.embed(cx, ids)
     }
 
     /// f32[B, N, S, S].
     fn encoder_scores(&self, cx: &Forward<'_>, mask: AttentionMask) -> Result<AttentionMask> {
-        let positions = mask.keys();
-        let bias = self.encoder_bias.forward(cx, [positions; 2])?;
-        Ok(AttentionMask::learned(bias.add(mask.added())?))
+        self.encoder.scores(cx, mask)
     }
 
     /// f32[B, N, T, T].
@@ -125,11 +93,11 @@ impl Stacks for T5 {
         x: &Tensor,
         scores: &AttentionMask,
     ) -> Result<Tensor> {
-        self.encoder[layer].forward(cx, x, scores)
+        self.encoder.layers[layer].forward(cx, x, scores)
     }
 
     fn finish_encoder(&self, cx: &Forward<'_>, x: Tensor) -> Result<Tensor> {
-        dropout(cx, &self.encoder_norm.forward(cx, &x)?, self.config.dropout_rate)
+        self.encoder.end(cx, &x)
     }
 
     fn decoder_layer(
@@ -157,16 +125,11 @@ impl Stacks for T5 {
 
     fn forward_flops(&self, lengths: Lengths) -> f64 {
         let Lengths { positions, target_positions } = lengths;
-        let T5Config { d_model, .. } = self.config;
-        let inner = self.config.heads().size;
-        let attention = |queries, keys| flops::attention(queries, keys, d_model, inner);
-        let matrices = if self.config.is_gated { 3.0 } else { 2.0 };
-        let feed_forward = matrices * flops::dot(d_model as f64, self.config.d_ff as f64);
-        let encoder = attention(positions, positions) + positions as f64 * feed_forward;
+        let attention = |queries, keys| self.config.attention_flops(queries, keys);
         let decoder = attention(target_positions, target_positions)
             + attention(target_positions, positions)
-            + target_positions as f64 * feed_forward;
-        self.encoder.len() as f64 * encoder + self.decoder.len() as f64 * decoder
+            + target_positions as f64 * self.config.feed_forward_flops();
+        self.encoder.flops(positions) + self.decoder.len() as f64 * decoder
     }
 }
 
