@@ -109,8 +109,9 @@ def trained(options, scratch):
     state = json.loads((scratch / "output" / "trainer_state.json").read_text())
     scores = [entry[METRIC] for entry in state["log_history"] if METRIC in entry]
     seconds = next(entry["train_runtime"] for entry in state["log_history"] if "train_runtime" in entry)
-    evaluations = sum(entry["eval_runtime"] for entry in state["log_history"] if "eval_runtime" in entry)
-    return {"before": scores[0], "after": scores[-1], "seconds": seconds - evaluations}
+    # The time of training ends with its last step, and begins with the evaluation of the model as it is.
+    first = next(entry["eval_runtime"] for entry in state["log_history"] if "eval_runtime" in entry)
+    return {"before": scores[0], "after": scores[-1], "seconds": seconds - first}
 
 
 def peer(options, scratch):
