@@ -10,7 +10,7 @@ use super::{MAX_POSITIONS, T5Config, WORDS};
 use crate::body::Body;
 use crate::error::Result;
 use crate::flops;
-use crate::layers::{AttentionMask, Embedding, RmsNorm, additive_mask, dropout, flatten_tokens};
+use crate::layers::{AttentionMask, Embedding, RmsNorm, Window, dropout, flatten_tokens};
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 
@@ -112,7 +112,7 @@ impl Body for T5Encoder {
         states: HiddenStates,
         batch: &Batch,
     ) -> Result<HiddenStates> {
-        let scores = self.scores(cx, additive_mask(batch.get(MASK)?)?)?;
+        let scores = self.scores(cx, Window::All.mask(cx, batch.get(MASK)?)?)?;
         let mut x = states.last;
         for layer in layers {
             x = cx.layer(&format!("layer{layer}"), &x, |cx| {
