@@ -33,7 +33,7 @@ struct Case {
     edits: BTreeMap<String, Json>,
     ids: Vec<Vec<u32>>,
     pairs: Vec<Vec<u32>>,
-    /// Those of the lists of words, as `run_ner` makes them.
+    /// The ids of the lists of words, as `run_ner` makes them.
     words: Vec<Vec<u32>>,
     /// The ids of texts that are cut to `cut_length`.
     cut: Vec<Vec<u32>>,

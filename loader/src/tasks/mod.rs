@@ -44,7 +44,7 @@ use crate::{Encoded, IGNORED_LABEL, LabelSpec, Labels, Result, TextTokenizer};
 
 /// The usual names of the column of a row's label: the first is the job file's, and the Trainer reads the others.
 const ROW_LABELS: [&str; 3] = ["label", "labels", "label_ids"];
-/// Those of the labels of words, of which `run_ner` reads `ner_tags`.
+/// The usual names of the column of words' labels, of which `run_ner` reads `ner_tags`.
 const WORD_LABELS: [&str; 3] = ["labels", "ner_tags", "tags"];
 
 /// A task with its column mapping (`data.text`, `data.label`, ...).

@@ -45,7 +45,7 @@ pub struct HuggingFaceTokenizer {
     pub(super) file: PathBuf,
     pub(super) max_length: Option<u32>,
     truncation_direction: TruncationDirection,
-    /// That of words that are given split, where it is another one.
+    /// The tokenizer of words that are given split, where it is another one.
     of_words: Option<Tokenizer>,
     padding_side: PaddingSide,
     pad_token_id: Option<u32>,

@@ -89,9 +89,9 @@ impl Class {
     }
 }
 
-/// The tokenizer of words that are given split, as `run_ner` opens it, where it is another one: words follow others, and
-/// byte-level vocabularies mark the start of a word by a space. Classes that take `tokenizer.json` as it is pass over
-/// `add_prefix_space`, so that their words have the spaces that the file says.
+/// The tokenizer of words that are given split, as `run_ner` opens it, where it is another one: words follow others,
+/// and byte-level vocabularies mark the start of a word by a space. Classes that take `tokenizer.json` as it is pass
+/// over `add_prefix_space`, so that their words have the spaces that the file says.
 pub(super) fn of_words(
     class: Class,
     tokenizer: &Tokenizer,

@@ -108,7 +108,8 @@ pub(super) fn add(
     Ok(all.iter().filter_map(|token| tokenizer.token_to_id(token)).collect())
 }
 
-/// The special token `name`, with the flags that `added` has for it; `of_file` is that of `tokenizer.json`, if it counts.
+/// The special token `name`, with the flags that `added` has for it; `of_file` is the one of `tokenizer.json`, if it
+/// counts.
 fn named_token(
     class: Class,
     settings: &Settings,
