@@ -8,12 +8,14 @@ use super::collected::Collected;
 use crate::error::RunResult;
 use crate::hosts::Hosts;
 use crate::step::{LOSS_DIVISOR, LOSS_SUM, Readout, WEIGHT_SUM, scalar};
-use crate::tasks::{BatchShare, Outputs, RowOutput};
+use crate::tasks::{BatchShare, LossDivisor, Outputs, RowOutput};
 
 pub(super) struct Gathering {
     readout: Readout,
     labelled: bool,
     share: BatchShare,
+    /// The divisor of the losses of a batch.
+    divisor: LossDivisor,
     /// Whether rows or classes have weights, by which the loss is a mean over all rows.
     weighted: bool,
     collected: Collected<ShardResult>,
@@ -39,9 +41,10 @@ impl Gathering {
         readout: Readout,
         labelled: bool,
         share: BatchShare,
+        divisor: LossDivisor,
         weighted: bool,
     ) -> Gathering {
-        Gathering { readout, labelled, share, weighted, collected: Collected::new() }
+        Gathering { readout, labelled, share, divisor, weighted, collected: Collected::new() }
     }
 
     /// Adds the results of a batch, of which `fetched` has those of each data shard of this host; `None` where another
@@ -77,6 +80,7 @@ impl Gathering {
     pub(super) fn finish(self, hosts: &Hosts, rows: usize) -> RunResult<Outputs> {
         let (mut outputs, mut in_order) = (Outputs::default(), GatherInOrder::new(rows));
         let (labelled, share, weighted) = (self.labelled, self.share, self.weighted);
+        let of_batch = self.divisor;
         self.collected.finish(hosts, |plan, shards| {
             let (mut loss_sum, mut divisor, mut weights, mut correct) = (0.0, 0.0, 0.0, 0.0);
             for (shard, result) in shards.into_iter().enumerate() {
@@ -92,7 +96,10 @@ impl Gathering {
             if labelled {
                 match weighted {
                     true => outputs.loss.add_weighted(loss_sum, weights),
-                    false => outputs.loss.add(loss_sum, divisor, share.of(plan.rows.len())),
+                    false => {
+                        let divisor = of_batch.of(divisor, weights);
+                        outputs.loss.add(loss_sum, divisor, share.of(plan.rows.len()));
+                    }
                 }
                 outputs.accuracy.add(correct, weights);
             }

@@ -216,8 +216,9 @@ impl Evaluator {
 
     fn logits(&self, session: &mut Session) -> RunResult<Outputs> {
         let readout = self.task.readout();
-        let share = self.task.batch_share();
-        let mut gathering = Gathering::new(readout, self.split.labelled, share, self.weighted);
+        let (share, divisor) = (self.task.batch_share(), self.task.loss_divisor());
+        let labelled = self.split.labelled;
+        let mut gathering = Gathering::new(readout, labelled, share, divisor, self.weighted);
         let batches = self.sampler.run(0, self.sampler.batches_per_epoch() as u64);
         let uploader = session.eval_uploader(self.program());
         let upload = move |host| RunResult::Ok(uploader.upload(host, |_| Ok(Vec::new()))?);

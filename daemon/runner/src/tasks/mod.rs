@@ -33,7 +33,7 @@ use crate::output::Predictions;
 use crate::step::Readout;
 
 pub(crate) use embedding::width as embedding_width;
-pub(crate) use outputs::{BatchShare, Outputs, RowOutput, Texts};
+pub(crate) use outputs::{BatchShare, LossDivisor, Outputs, RowOutput, Texts};
 pub(crate) use questions::Questions;
 
 /// A task with the settings of one job.
@@ -89,6 +89,11 @@ pub(crate) trait JobTask: Send + Sync {
     /// The weight of a batch in the loss of an evaluation.
     fn batch_share(&self) -> BatchShare {
         BatchShare::Rows
+    }
+
+    /// The divisor of the sum of the losses of a batch of an evaluation.
+    fn loss_divisor(&self) -> LossDivisor {
+        LossDivisor::Labels
     }
 
     /// The results that an evaluation step reads back: for labels that are tokens, how many of them

@@ -90,6 +90,25 @@ impl BatchShare {
     }
 }
 
+/// The divisor of the sum of the losses of a batch of an evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LossDivisor {
+    /// The labels that the Trainer counts, of which nothing predicts some for a few models. Batches without any do not
+    /// count.
+    Labels,
+    /// The predicted tokens, at least one, as in TRL's trainers: the loss of a batch without any is 0.
+    Predicted,
+}
+
+impl LossDivisor {
+    pub(crate) fn of(self, labels: f64, predicted: f64) -> f64 {
+        match self {
+            LossDivisor::Labels => labels,
+            LossDivisor::Predicted => predicted.max(1.0),
+        }
+    }
+}
+
 /// The mean of the batches' mean losses, each weighted by its [`BatchShare`]. Where every row has one
 /// label and batches count by rows, it does not depend on the batches.
 #[derive(Clone, Copy, Debug, Default)]
@@ -179,5 +198,19 @@ mod tests {
             mean.add(correct, labels);
         }
         assert_eq!(mean.value(), 1.75 / 3.0);
+    }
+
+    /// GPT-2 counts labels that nothing predicts. The second batch has none at all.
+    #[test]
+    fn the_losses_of_fine_tuning_are_divided_as_by_trl() {
+        let mean = |divisor: LossDivisor| {
+            let mut outputs = Outputs::default();
+            for (loss_sum, labels, predicted) in [(64.0, 64.0, 16.0), (0.0, 0.0, 0.0)] {
+                outputs.loss.add(loss_sum, divisor.of(labels, predicted), 2);
+            }
+            outputs.loss()
+        };
+        assert_eq!(mean(LossDivisor::Predicted), Some(2.0));
+        assert_eq!(mean(LossDivisor::Labels), Some(1.0));
     }
 }

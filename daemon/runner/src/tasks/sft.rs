@@ -6,7 +6,7 @@ use traind_job_file::{Data, JobFile, PackingStrategy};
 use traind_loader::TaskSpec;
 use traind_models::ModelConfig;
 
-use super::{JobTask, Outputs, Reading, language_model, layouts};
+use super::{JobTask, LossDivisor, Outputs, Reading, language_model, layouts};
 use crate::error::RunResult;
 use crate::metrics::Metrics;
 
@@ -58,6 +58,11 @@ impl JobTask for Sft {
     /// Returns TRL's `mean_token_accuracy`: the mean over batches of the accuracy for the tokens that the loss counts.
     fn output_metrics(&self, outputs: &Outputs) -> Metrics {
         Metrics::from([("mean_token_accuracy".to_owned(), outputs.accuracy.value())])
+    }
+
+    /// Returns the number of predicted tokens: TRL's trainer evaluates without the count that it trains with.
+    fn loss_divisor(&self) -> LossDivisor {
+        LossDivisor::Predicted
     }
 
     fn chat_template(&self) -> RunResult<Option<String>> {

@@ -85,15 +85,10 @@ impl StepLog {
         progress: &mut Progress,
         metrics: &Metrics,
     ) -> RunResult<()> {
-        let step = progress.steps;
-        let is_logged = progress
-            .log_history
-            .iter()
-            .rev()
-            .any(|entry| entry.contains_key("eval_loss") && entry["step"] == json!(step));
-        if is_logged {
+        if is_evaluated(progress) {
             return Ok(());
         }
+        let step = progress.steps;
         let mut entry: LogEntry =
             metrics.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
         entry.insert("epoch".to_owned(), json!(self.timetable.epoch(step)));
@@ -103,12 +98,17 @@ impl StepLog {
         self.reports.write(step, "eval", values)
     }
 
-    /// Logs the end of training.
+    /// Logs the end of training, with the metrics of the steps after the last window, as TRL's trainers do.
     pub(crate) fn write_summary(
         &mut self,
         progress: &mut Progress,
-        summary: LogEntry,
+        mut summary: LogEntry,
     ) -> RunResult<()> {
+        // An evaluation behind these steps leaves TRL's model in another mode, whose metrics are logged already.
+        if !is_evaluated(progress) {
+            let rest = self.metrics.iter().zip(progress.meter.averages().metrics);
+            summary.extend(rest.map(|(name, value)| ((*name).to_owned(), json!(value))));
+        }
         self.reports.log(&summary)?;
         let numbers =
             summary.iter().filter(|(name, _)| !["epoch", "step"].contains(&name.as_str()));
@@ -133,4 +133,11 @@ impl StepLog {
         progress.log_history.push(entry);
         Ok(())
     }
+}
+
+/// Returns whether an evaluation after the newest step is logged.
+fn is_evaluated(progress: &Progress) -> bool {
+    let step = json!(progress.steps);
+    let mut entries = progress.log_history.iter().rev();
+    entries.any(|entry| entry.contains_key("eval_loss") && entry["step"] == step)
 }
