@@ -20,7 +20,7 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Convert {
-    /// TrainingArguments or SageMaker's hyperparameters as JSON, axolotl's or LLaMA-Factory's YAML, or
+    /// TrainingArguments or SageMaker's hyperparameters as JSON, YAML of axolotl, LLaMA-Factory or TRL, or
     /// a shell script (.sh) that runs a transformers example script; - is standard input
     #[arg(required_unless_present = "command")]
     file: Option<PathBuf>,
@@ -45,6 +45,7 @@ enum Tool {
     Axolotl,
     LlamaFactory,
     Sagemaker,
+    Trl,
 }
 
 impl Convert {
@@ -76,6 +77,7 @@ impl Convert {
             Some(Tool::Axolotl) => Some(Source::Axolotl),
             Some(Tool::LlamaFactory) => Some(Source::LlamaFactory),
             Some(Tool::Sagemaker) => Some(Source::SageMaker),
+            Some(Tool::Trl) => Some(Source::Trl),
             None | Some(Tool::Command) => None,
         };
         Ok(traind_convert::convert_with(source, &text, &self.set, &beside)?)

@@ -1,18 +1,19 @@
-//! `traind init`: writes a job file from a model folder, the first line of a data file and a few
+//! `traind init`: writes a job file from a model folder, the beginning of a data file and a few
 //! questions. Works without a daemon, with the rights of its user.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
+use std::io::{BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 use traind_convert::guess::{self, Guess};
+use traind_convert::guess_head::{self, Head};
 
 use super::exit::Exit;
 
-/// Most bytes of a data file's first line that are read.
-const LINE_BYTES_MAX: u64 = 1 << 20;
+/// Most bytes that are read of a data file.
+const HEAD_BYTES_MAX: u64 = 1 << 20;
 
 /// Write a job file from a model, a data file and a few questions
 #[derive(clap::Args)]
@@ -55,9 +56,17 @@ impl Init {
         let model = dialogue.ask("model (folder, or hub id)", "MODEL", given(&self.model), None)?;
         let data = dialogue.ask("file to train on", "DATA", given(&self.data), None)?;
         let of_model = guess::task_of_model(&config(&model));
-        let Guess { task, columns } = guess_of(&data, of_model)?;
+        let mut head = head_of(&data)?;
+        let Guess { task, columns } = guess_of(head.as_ref(), of_model);
         let task = task.or(of_model);
         let task = dialogue.ask("task", "--task", given(&self.task), task)?;
+        if let Some(head) = head.as_mut().filter(|_| task != "sft") {
+            head.settings.retain(|(key, _)| *key != "format");
+        }
+        let lacking = head.as_ref().and_then(|head| lacking(&data, &task, head, &columns));
+        if let Some(lacking) = lacking {
+            eprintln!("warning: {lacking}");
+        }
         let validation = dialogue.ask(
             "file to evaluate on, or share of the training rows",
             "--validation",
@@ -75,7 +84,8 @@ impl Init {
                 Err(_) => ("data.validation", text(&validation)),
             },
         ];
-        fields.extend(named(&columns));
+        fields.extend(settings(head.as_ref()));
+        fields.extend(named(&columns, head.as_ref()));
         fields.push(("train.eval_strategy", text("epoch")));
         fields.push(("resources.cores", cores));
         fields.push(("output_dir", text(&format!("out/{task}"))));
@@ -124,24 +134,40 @@ impl<R: BufRead> Dialogue<R> {
     }
 }
 
-/// Guesses task and columns from the first line of a local file. Models that write a text from another
-/// have no other task.
-fn guess_of(data: &str, of_model: Option<&str>) -> anyhow::Result<Guess> {
+/// Reads the beginning of a local file; `None` for others, and for formats without names of columns.
+fn head_of(data: &str) -> anyhow::Result<Option<Head>> {
     let path = Path::new(data);
     if !path.is_file() {
-        return Ok(Guess::default());
+        return Ok(None);
     }
     let file = File::open(path).with_context(|| format!("open {data}"))?;
-    let mut line = Vec::new();
-    BufReader::new(file.take(LINE_BYTES_MAX))
-        .read_until(b'\n', &mut line)
-        .with_context(|| format!("read {data}"))?;
-    let names = guess::header(data, &String::from_utf8_lossy(&line));
+    let mut bytes = Vec::new();
+    file.take(HEAD_BYTES_MAX).read_to_end(&mut bytes).with_context(|| format!("read {data}"))?;
+    Ok(guess_head::head(data, &bytes))
+}
+
+/// Guesses task and columns. Models that write a text from another have no other task.
+fn guess_of(head: Option<&Head>, of_model: Option<&str>) -> Guess {
     let columns = match of_model {
         Some(guess::SEQ2SEQ) => guess::columns_of_seq2seq,
         _ => guess::columns,
     };
-    Ok(names.map(|names| columns(&names)).unwrap_or_default())
+    head.map(|head| columns(&head.names)).unwrap_or_default()
+}
+
+/// Names the columns of a file that lacks those of a task, which the job file is to name.
+fn lacking(data: &str, task: &str, head: &Head, columns: &[(&str, String)]) -> Option<String> {
+    let has = |key: &&&str| {
+        columns.iter().any(|(known, _)| known == *key) || head.names.iter().any(|name| name == *key)
+    };
+    let lacking: Vec<&str> =
+        guess::wanted(task, &head.names).iter().filter(|key| !has(key)).copied().collect();
+    if lacking.is_empty() {
+        return None;
+    }
+    let fields: Vec<String> = lacking.iter().map(|key| format!("data.{key}")).collect();
+    let (names, fields) = (head.names.join(", "), fields.join(" and "));
+    Some(format!("{data} has the columns {names}: name the right ones in the job file as {fields}"))
 }
 
 /// The configuration of a local model; null if there is none.
@@ -156,8 +182,22 @@ fn folder_or_id(model: &str) -> String {
     if is_folder { format!("./{model}") } else { model.to_owned() }
 }
 
-/// Settings for columns whose names differ from the defaults.
-fn named(columns: &[(&'static str, String)]) -> Vec<(&'static str, String)> {
+/// Settings without which a file cannot be read.
+fn settings(head: Option<&Head>) -> Vec<(&'static str, String)> {
+    let settings = head.into_iter().flat_map(|head| &head.settings);
+    let path = |key: &str| match key {
+        "encoding" => "data.encoding",
+        "delimiter" => "data.delimiter",
+        _ => "data.format",
+    };
+    settings.map(|(key, value)| (path(key), text(value))).collect()
+}
+
+/// Settings for columns whose names differ from the defaults. A layout says its own.
+fn named(columns: &[(&'static str, String)], head: Option<&Head>) -> Vec<(&'static str, String)> {
+    if head.is_some_and(|head| head.settings.iter().any(|(key, _)| *key == "format")) {
+        return Vec::new();
+    }
     let path = |key: &str| match key {
         "text_pair" => "data.text_pair",
         "source" => "data.source",
@@ -253,6 +293,8 @@ mod tests {
             (r#"{"messages": [{"role": "user", "content": "a"}]}"#, "sft"),
             (r#"{"prompt": "a", "completion": "b"}"#, "sft"),
             (r#"{"prompt": "a", "chosen": "b", "rejected": "c"}"#, "dpo"),
+            (r#"[{"instruction": "a", "input": "", "output": "b"}]"#, "sft"),
+            (r#"{"conversations": [{"from": "human", "value": "a"}]}"#, "sft"),
             (r#"{"text": "a"}"#, "causal-lm"),
         ] {
             assert_eq!(task("llama", "LlamaForCausalLM", row).0, wanted, "{row}");
@@ -262,6 +304,32 @@ mod tests {
         let (found, data) = task("t5", "T5ForConditionalGeneration", row);
         assert_eq!(found, "seq2seq-lm");
         assert_eq!((&data["source"], &data["target"]), (&"text".into(), &"summary".into()));
+    }
+
+    #[test]
+    fn other_delimiters_encodings_and_layouts_are_written_out() {
+        let folder = folder();
+        let written = |name: &str, content: &[u8]| {
+            fs::write(folder.path().join(name), content).unwrap();
+            init(folder.path(), Some("bert"), name, "").unwrap()["data"].clone()
+        };
+        let data = written("excel.csv", b"Text;Score\n\xe9t\xe9;1,5\n");
+        assert_eq!((&data["delimiter"], &data["encoding"]), (&";".into(), &"latin-1".into()));
+        assert_eq!((&data["text"], &data["label"]), (&"Text".into(), &"Score".into()));
+        let turns = br#"{"conversations": [{"from": "human", "value": "a"}]}"#;
+        assert_eq!(written("talks.jsonl", turns)["format"], "sharegpt");
+    }
+
+    #[test]
+    fn columns_that_no_name_suggests_are_to_be_named() {
+        let head = guess_head::head("a.csv", b"id,toxic,remark\n").unwrap();
+        let found = lacking("a.csv", "sequence-classification", &head, &[]).unwrap();
+        let expect = "a.csv has the columns id, toxic, remark: name the right ones in the job file as data.text \
+                      and data.label";
+        assert_eq!(found, expect);
+        let named = [("text", "remark".to_owned()), ("label", "toxic".to_owned())];
+        assert_eq!(lacking("a.csv", "sequence-classification", &head, &named), None);
+        assert_eq!(lacking("a.csv", "sft", &head, &[]), None);
     }
 
     #[test]

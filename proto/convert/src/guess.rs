@@ -1,7 +1,7 @@
-//! Guesses the task and the columns of a job from the first line of a data file and the model's
-//! configuration, for `traind init`.
+//! Guesses the task and the columns of a job from the columns of a data file and the model's configuration, for
+//! `traind init`.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The task of models that write a text from another.
 pub const SEQ2SEQ: &str = "seq2seq-lm";
@@ -15,15 +15,42 @@ pub struct Guess {
     pub columns: Vec<(&'static str, String)>,
 }
 
-const TEXTS: [&str; 8] =
-    ["text", "sentence", "content", "review", "tweet", "review_body", "question1", "premise"];
+const TEXTS: [&str; 14] = [
+    "text",
+    "sentence",
+    "content",
+    "review",
+    "tweet",
+    "review_body",
+    "question1",
+    "premise",
+    "comment_text",
+    "comment",
+    "message",
+    "body",
+    "headline",
+    "title",
+];
 const PAIRS: [(&str, &str); 4] = [
     ("sentence1", "sentence2"),
     ("premise", "hypothesis"),
     ("question1", "question2"),
     ("question", "sentence"),
 ];
-const LABELS: [&str; 7] = ["label", "labels", "stars", "sentiment", "category", "class", "target"];
+const LABELS: [&str; 12] = [
+    "label",
+    "labels",
+    "stars",
+    "sentiment",
+    "category",
+    "class",
+    "target",
+    "rating",
+    "score",
+    "polarity",
+    "emotion",
+    "intent",
+];
 const TAGS: [&str; 4] = ["ner_tags", "tags", "labels", "pos_tags"];
 
 /// Columns of texts and the texts to write from them.
@@ -63,7 +90,10 @@ pub fn columns(names: &[String]) -> Guess {
         let columns = vec![("question", question), ("context", context), ("answers", answers)];
         return Guess { task: Some("question-answering"), columns };
     }
-    if let Some(messages) = find(&["messages"]) {
+    if find(&["instruction"]).is_some() && find(&["output"]).is_some() {
+        return Guess { task: Some("sft"), columns: Vec::new() };
+    }
+    if let Some(messages) = find(&["messages", "conversations", "conversation"]) {
         return Guess { task: Some("sft"), columns: vec![("messages", messages)] };
     }
     if let (Some(chosen), Some(rejected)) = (find(&["chosen"]), find(&["rejected"])) {
@@ -85,40 +115,31 @@ pub fn columns(names: &[String]) -> Guess {
         None => find(&TEXTS).map(|text| ("text", text)).into_iter().collect(),
     };
     let label = find(&LABELS);
+    // Of two columns, the other one holds the text.
+    if let (Some(label), [one, other], true) = (&label, names, columns.is_empty()) {
+        let text = if one == label { other } else { one };
+        columns.push(("text", text.clone()));
+    }
     let task = label.is_some().then_some("sequence-classification");
     columns.extend(label.map(|label| ("label", label)));
     Guess { task, columns }
 }
 
-/// Names of columns in the first line of a file, by the end of its name; `None` for formats that
-/// have no such line.
-pub fn header(name: &str, line: &str) -> Option<Vec<String>> {
-    let name = name.to_lowercase();
-    let line = line.trim_start_matches('\u{feff}').trim_end_matches(['\r', '\n']);
-    if name.ends_with(".csv") {
-        Some(fields(line, ','))
-    } else if name.ends_with(".tsv") {
-        Some(fields(line, '\t'))
-    } else if name.ends_with(".jsonl") || name.ends_with(".json") {
-        let row: Map<String, Value> = serde_json::from_str(line).ok()?;
-        Some(row.keys().cloned().collect())
-    } else {
-        name.ends_with(".txt").then(|| vec!["text".to_owned()])
+/// The columns that a task reads by default of a file with columns called `names`, by the job file's names.
+pub fn wanted(task: &str, names: &[String]) -> &'static [&'static str] {
+    // Rows that are tokenized already, and texts by language.
+    if find(names, &["input_ids", "translation"]).is_some() {
+        return &[];
     }
-}
-
-/// The fields of a line of CSV.
-fn fields(line: &str, delimiter: char) -> Vec<String> {
-    let mut found = vec![String::new()];
-    let mut quoted = false;
-    for c in line.chars() {
-        match c {
-            '"' => quoted = !quoted,
-            c if c == delimiter && !quoted => found.push(String::new()),
-            c => found.last_mut().map_or((), |field| field.push(c)),
-        }
+    match task {
+        "sequence-classification" => &["text", "label"],
+        "token-classification" => &["tokens", "labels"],
+        "question-answering" => &["question", "context", "answers"],
+        "masked-lm" | "causal-lm" => &["text"],
+        SEQ2SEQ => &["source", "target"],
+        "dpo" => &["chosen", "rejected"],
+        _ => &[],
     }
-    found
 }
 
 /// The task that a model's configuration names, by its architecture.
@@ -142,7 +163,8 @@ mod tests {
     use super::*;
 
     fn check(header_line: &str, task: Option<&str>, expect: &[(&str, &str)]) {
-        let guess = columns(&header("x.csv", header_line).unwrap_or_default());
+        let names: Vec<String> = header_line.split(',').map(str::to_owned).collect();
+        let guess = columns(&names);
         let found: Vec<(&str, &str)> =
             guess.columns.iter().map(|(to, of)| (*to, of.as_str())).collect();
         assert_eq!((guess.task, found.as_slice()), (task, expect), "{header_line}");
@@ -156,7 +178,7 @@ mod tests {
             &[("text", "Text"), ("label", "Label")],
         );
         check(
-            "id,\"sentence1\",sentence2,label",
+            "id,sentence1,sentence2,label",
             Some("sequence-classification"),
             &[("text", "sentence1"), ("text_pair", "sentence2"), ("label", "label")],
         );
@@ -181,18 +203,14 @@ mod tests {
             Some("dpo"),
             &[("chosen", "chosen"), ("rejected", "rejected"), ("prompt", "prompt")],
         );
+        check(
+            "utterance,Intent",
+            Some("sequence-classification"),
+            &[("text", "utterance"), ("label", "Intent")],
+        );
+        check("instruction,input,output", Some("sft"), &[]);
+        check("id,conversations", Some("sft"), &[("messages", "conversations")]);
         check("text", None, &[("text", "text")]);
         check("a,b", None, &[]);
-    }
-
-    #[test]
-    fn a_header_is_read_by_the_end_of_the_files_name() {
-        let names = |name, line| header(name, line).map(|names: Vec<String>| names.join("|"));
-        assert_eq!(names("a.csv", "\u{feff}a,\"b,c\"\r\n"), Some("a|b,c".to_owned()));
-        assert_eq!(names("a.TSV", "a\tb"), Some("a|b".to_owned()));
-        assert_eq!(names("a.jsonl", "{\"text\": 1, \"label\": 2}"), Some("text|label".to_owned()));
-        assert_eq!(names("a.txt", "It was"), Some("text".to_owned()));
-        assert_eq!(names("a.parquet", "PAR1"), None);
-        assert_eq!(names("a.json", "["), None);
     }
 }

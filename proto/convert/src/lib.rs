@@ -1,5 +1,5 @@
 //! Training settings of other tools as job files: command lines of transformers' example scripts,
-//! TrainingArguments, axolotl's and LLaMA-Factory's YAML, SageMaker's hyperparameters.
+//! TrainingArguments, axolotl's, LLaMA-Factory's and TRL's YAML, SageMaker's hyperparameters.
 //!
 //! A source is a file in `sources` with a table of its keys. Each key becomes a field of the job
 //! file, is dropped with a reason, or is refused with an alternative; keys that no table has are
@@ -8,6 +8,7 @@
 mod application;
 mod draft;
 pub mod guess;
+pub mod guess_head;
 mod rule;
 mod shared;
 mod shell;
@@ -35,6 +36,8 @@ pub enum Source {
     LlamaFactory,
     /// Hyperparameters of SageMaker's estimator.
     SageMaker,
+    /// Configs of TRL's scripts.
+    Trl,
 }
 
 /// Settings that cannot be converted.
@@ -105,6 +108,7 @@ pub fn convert_with(
             sources::llama_factory::read(&settings, info.as_ref(), &mut draft);
         }
         Source::SageMaker => sources::sagemaker::read(&settings, &mut draft),
+        Source::Trl => sources::trl::read(None, &settings, &mut draft),
     }
     draft.finish(&header(title(source)))
 }
@@ -206,7 +210,7 @@ fn unrecognized(settings: &Map<String, Value>) -> String {
         None if is_job(settings) => "is a job file already; `traind submit` takes it".to_owned(),
         None => {
             let unknown = "has the keys of no tool that is known here; say which by --from: training-arguments, \
-                axolotl, llama-factory, sagemaker or command";
+                axolotl, llama-factory, sagemaker, trl or command";
             other_file(settings).unwrap_or(unknown).to_owned()
         }
     }
@@ -218,7 +222,8 @@ fn recognize(settings: &Map<String, Value>) -> Option<Source> {
         Some(Tool::Axolotl) => return Some(Source::Axolotl),
         Some(Tool::LlamaFactory) => return Some(Source::LlamaFactory),
         Some(Tool::SageMaker) => return Some(Source::SageMaker),
-        Some(Tool::Accelerate | Tool::Torchtune | Tool::Trl) => return None,
+        Some(Tool::Trl) => return Some(Source::Trl),
+        Some(Tool::Accelerate | Tool::Torchtune) => return None,
         None if is_job(settings) || other_file(settings).is_some() => return None,
         None => {}
     }
@@ -238,5 +243,6 @@ fn title(source: Source) -> &'static str {
         Source::Axolotl => "axolotl's settings",
         Source::LlamaFactory => "LLaMA-Factory's settings",
         Source::SageMaker => "SageMaker's hyperparameters",
+        Source::Trl => "a config of TRL",
     }
 }

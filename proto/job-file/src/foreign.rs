@@ -57,10 +57,7 @@ impl Tool {
                  into train.learning_rate, train.per_device_train_batch_size and train.num_train_epochs"
             }
             Self::Trl => {
-                "is a config of TRL's scripts, which is not converted: put model_name_or_path into \
-                 model.name_or_path, dataset_name into data.train, use_peft with lora_r, lora_alpha and \
-                 lora_target_modules into section peft, and the TrainingArguments into train, with \
-                 model.task: sft or dpo"
+                "is a config of TRL's scripts; `traind convert FILE --output job.yaml` makes a job file of it"
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Values of the job file that the runner does not support yet. They are refused rather than
 //! ignored. Remove the line of a value once the runner supports it.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::problems::Problems;
 use crate::schema::JobFile;
@@ -9,17 +9,19 @@ use crate::schema::data_files::DataFiles;
 
 /// Refuses what is not supported yet.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
-    for (field, _) in refusals(job).into_iter().filter(|(_, asked)| *asked) {
-        problems.violation(field, "is not supported yet with this value");
+    let data = &job.data;
+    let splits = [("train", &data.train), ("validation", &data.validation), ("test", &data.test)];
+    for (split, files) in splits {
+        let mut patterns = files.iter().flat_map(|files| &files.patterns);
+        if let Some(url) = patterns.find(|pattern| is_other_url(pattern)) {
+            let remedy = "is not fetched; copy it to this host and name the file, or name objects of a bucket \
+                          (`s3://BUCKET/KEY`) or a data set of the hub (`ORG/NAME`)";
+            problems.violation(&format!("data.{split}"), format!("{} {remedy}", url.display()));
+        }
     }
 }
 
-/// Each field with whether the job asks for something that cannot be done.
-fn refusals(job: &JobFile) -> Vec<(&'static str, bool)> {
-    let data = [job.data.train.as_ref(), job.data.validation.as_ref(), job.data.test.as_ref()];
-    let other_url = |path: &PathBuf| {
-        DataFiles::is_url(path) && !DataFiles::is_object(path) && !DataFiles::is_data_set(path)
-    };
-    let urls = data.map(|files| files.is_some_and(|files| files.patterns.iter().any(other_url)));
-    vec![("data.train", urls[0]), ("data.validation", urls[1]), ("data.test", urls[2])]
+/// Returns whether a pattern is a URL of a scheme that is not read.
+fn is_other_url(pattern: &Path) -> bool {
+    DataFiles::is_url(pattern) && !DataFiles::is_object(pattern) && !DataFiles::is_data_set(pattern)
 }

@@ -99,6 +99,18 @@ class Submitting(WithDaemon):
         self.assertEqual(self.submit(str(path), base_dir="/data").base_dir, "/data")
         self.assertEqual(self.submit("name: y\noutput_dir: out\n").job_file, "name: y\noutput_dir: out\n")
 
+    def test_a_job_file_that_is_too_large_is_not_sent(self):
+        at_most = "name: x\n" + "#" * ((1 << 20) - 8)
+        self.assertEqual(self.submit(at_most).job_file, at_most)
+        sent = len(self.daemon.requests)
+        with self.assertRaisesRegex(
+            traind.JobFileInvalid, "has 1,048,577 bytes, .* at most 1,048,576: name data files"
+        ):
+            self.client.submit(at_most + "#")
+        with self.assertRaises(traind.JobFileInvalid):
+            self.client.submit({"name": "é" * (1 << 19)})
+        self.assertEqual(len(self.daemon.requests), sent)
+
     def test_overrides_are_yaml(self):
         request = self.submit("name: x\n", overrides={"train.bf16": True, "name": "it's", "data.label_map": ["a"]})
         self.assertEqual(dict(request.overrides), {"train.bf16": "true", "name": '"it\'s"', "data.label_map": '["a"]'})

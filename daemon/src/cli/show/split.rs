@@ -17,12 +17,15 @@ fn lines(data: &v1::DataPrepared) -> Vec<String> {
     let width = data.classes.iter().map(|count| count.label.chars().count()).max();
     let (width, most) =
         (width.unwrap_or_default(), data.classes.iter().map(|count| count.rows).max());
+    // Rows have several labels for several classes, and one for each word.
+    let labels: u64 = data.classes.iter().map(|count| count.rows).sum();
+    let (all, unit) = if labels > data.rows { (labels, "labels") } else { (data.rows, "rows") };
     let of_class = |count: &v1::ClassCount| {
-        let share = 100.0 * count.rows as f64 / data.rows.max(1) as f64;
+        let share = 100.0 * count.rows as f64 / all.max(1) as f64;
         let bar = (BAR * count.rows).div_ceil(most.unwrap_or_default().max(1));
         let (label, bar) = (text::one_line(&count.label), "#".repeat(bar as usize));
         let line =
-            format!("{:<10} {label:<width$}  {:>8} rows  {share:5.1} %  {bar}", "", count.rows);
+            format!("{:<10} {label:<width$}  {:>8} {unit}  {share:5.1} %  {bar}", "", count.rows);
         line.trim_end().to_owned()
     };
     std::iter::once(first).chain(data.classes.iter().map(of_class)).collect()
@@ -49,5 +52,20 @@ mod tests {
             format!("           positive         6 rows   37.5 %  {}", "#".repeat(18)),
         ];
         assert_eq!(lines(&data), expect);
+    }
+
+    #[test]
+    fn labels_of_words_are_shares_of_all_labels() {
+        let count = |label: &str, rows| v1::ClassCount { label: label.to_owned(), rows };
+        let classes = vec![count("B-PER", 10), count("O", 30)];
+        let data = v1::DataPrepared {
+            split: "train".to_owned(),
+            rows: 4,
+            classes,
+            ..v1::DataPrepared::default()
+        };
+        let found = &lines(&data)[1..];
+        assert!(found[0].contains("B-PER        10 labels   25.0 %"), "{found:?}");
+        assert!(found[1].contains("O            30 labels   75.0 %"), "{found:?}");
     }
 }

@@ -9,3 +9,5 @@ pub(crate) mod hub;
 pub(crate) mod llama_factory;
 pub(crate) mod sagemaker;
 pub(crate) mod training_arguments;
+pub(crate) mod trl;
+mod validation;

@@ -94,6 +94,19 @@ fn plain_text_is_a_causal_language_model() {
 }
 
 #[test]
+fn rows_to_evaluate_on_may_be_counted() {
+    let sized = |size: &str| PLAIN.replace("val_set_size: 0.05", &format!("val_set_size: {size}"));
+    for (size, expect) in [("500", "500"), ("2.9", "2")] {
+        let converted = text(Source::Axolotl, &sized(size), &[]).unwrap();
+        check_fields(size, &converted.job_file, &[("data.validation_split", expect)]);
+    }
+    check_refused(
+        text(Source::Axolotl, &sized("1"), &[]),
+        &[("val_set_size", "a share of the rows below 1, or a number of at least 2 rows")],
+    );
+}
+
+#[test]
 fn files_are_data_too() {
     let files = PLAIN.replace(
         "path: wikitext\n    name: wikitext-2-raw-v1",

@@ -71,6 +71,8 @@ fn pretraining_of_all_weights() {
         ("train.eval_steps", "500"),
     ];
     check(text(Source::LlamaFactory, PRETRAINING, &[]), &expect, &PACKED);
+    let counted = PRETRAINING.replace("val_size: 0.1", "val_size: 300");
+    check(text(Source::LlamaFactory, &counted, &[]), &[("data.validation_split", "300")], &PACKED);
     let apart = PRETRAINING.replace("stage: pt", "stage: pt\npacking: false");
     check(text(Source::LlamaFactory, &apart, &[]), &[("data.packing", "false")], &PACKED);
 }

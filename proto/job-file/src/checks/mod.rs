@@ -92,6 +92,13 @@ fn check_splits(job: &JobFile, problems: &mut Problems) {
     if data.validation.is_some() && data.validation_split.is_some() {
         problems.violation("data.validation_split", "cannot be combined with data.validation");
     }
+    if let Some(split) = data.validation_split.filter(|split| *split >= 1.0)
+        && (split < 2.0 || split.fract() != 0.0)
+    {
+        let description =
+            format!("must be a share below 1 or a number of rows of at least 2, not {split}");
+        problems.violation("data.validation_split", description);
+    }
     if data.validation_split.is_some() && data.train.is_none() {
         problems.violation("data.validation_split", "needs data.train to take rows from");
     }

@@ -2,6 +2,7 @@
 
 use std::ops::Bound;
 
+use crate::range::above;
 use crate::schema::columns::Columns;
 use crate::schema::data_files::DataFiles;
 use crate::schema::layout::{
@@ -33,9 +34,9 @@ section! {
         train: Option<DataFiles> = None;
         /// Files to evaluate on.
         validation: Option<DataFiles> = None;
-        /// Fraction of the training rows to evaluate on instead of `validation`, drawn with
-        /// `train.data_seed`.
-        validation_split: Option<f64> = None, in (Bound::Excluded(0.0), Bound::Excluded(1.0));
+        /// Training rows to evaluate on instead of `validation`, drawn with `train.data_seed`: a share
+        /// below 1, or a number of at least 2.
+        validation_split: Option<f64> = None, in above(0.0);
         /// Files to evaluate on once after training, and to predict on.
         test: Option<DataFiles> = None;
         /// Configuration of data sets on the hub; defaults to their default or only one.
@@ -88,8 +89,9 @@ section! {
         /// Texts to put before those of a column, for embedding: `{question: "query: "}`.
         prompts: Mapping<String> = Mapping::default();
         /// Column that holds the label: a class, a number for regression, or a list of classes for
-        /// multi-label classification. For embedding and reranker, the score, class or numbers of a row;
-        /// `labels`, `score` and `scores` are read too.
+        /// multi-label classification. For embedding and reranker, the score, class or numbers of a row. Where
+        /// files lack `label`, `labels` and `label_ids` are read, and for these two tasks `labels`, `score` and
+        /// `scores`.
         label: String = "label".to_owned();
         /// Column that holds the weight of each row in the loss, a number of at least 0, for
         /// classification. Files to train and evaluate on need it.
@@ -112,7 +114,8 @@ section! {
         augmentation: bool = true;
         /// Column that holds the list of words, for token classification.
         tokens: String = "tokens".to_owned();
-        /// Column that holds the list of labels, one per word, for token classification.
+        /// Column that holds the list of labels, one per word, for token classification. Where files lack
+        /// `labels`, `ner_tags` and `tags` are read.
         labels: String = "labels".to_owned();
         /// Label every token of a word, not only its first.
         label_all_tokens: bool = false;

@@ -59,5 +59,7 @@ pub(crate) fn read_pattern(node: &Node, path: &str, problems: &mut Problems) -> 
         problems.violation(path, description);
         return None;
     }
-    Some(text.into())
+    // `file:///data/a.csv` is a file of this host.
+    let local = text.strip_prefix("file://").filter(|path| path.starts_with('/'));
+    Some(local.unwrap_or(&text).into())
 }

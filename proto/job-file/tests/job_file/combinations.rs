@@ -609,10 +609,18 @@ fn splits_that_do_not_fit_each_other() {
     let validation = "data: {train: a.csv, validation: b.csv, validation_split: 0.1}";
     check(validation, "line 1: data.validation_split: cannot be combined with data.validation");
     check("data: {train: a.csv, validation_split: 0.1}\ntrain: {eval_strategy: epoch}", "");
+    check("data: {train: a.csv, validation_split: 100}\ntrain: {eval_strategy: epoch}", "");
     check(
-        "data: {train: a.csv, validation_split: 1.0}",
-        "line 1: data.validation_split: must be above 0 and below 1, not 1",
+        "data: {train: a.csv, validation_split: 0}",
+        "line 1: data.validation_split: must be above 0, not 0",
     );
+    for split in [1.0, 2.5] {
+        let expect = "must be a share below 1 or a number of rows of at least 2, not";
+        check(
+            &format!("data: {{train: a.csv, validation_split: {split}}}"),
+            &format!("line 1: data.validation_split: {expect} {split}"),
+        );
+    }
     check(
         "data: {train: a.csv, validation: b.csv}\ntrain:\n  do_eval: false\n  eval_strategy: epoch",
         "line 4: train.eval_strategy: is `epoch`, but train.do_eval is false",

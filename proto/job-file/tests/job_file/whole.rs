@@ -123,8 +123,20 @@ fn all_that_is_missing_is_named() {
 
 #[test]
 fn what_cannot_be_done_yet_is_refused() {
-    let refused = "is not supported yet with this value";
-    check("data: {train: \"gs://bucket/a.csv\"}", &format!("line 1: data.train: {refused}"));
+    let refused = "is not fetched; copy it to this host and name the file, or name objects of a bucket \
+                   (`s3://BUCKET/KEY`) or a data set of the hub (`ORG/NAME`)";
+    for url in ["gs://bucket/a.csv", "https://host/a.csv"] {
+        let expect = format!("line 1: data.train: {url} {refused}");
+        check(&format!("data: {{train: \"{url}\"}}"), &expect);
+    }
+}
+
+#[test]
+fn a_file_url_names_a_file_of_this_host() {
+    let yaml = "{name: a, model: {name_or_path: ./a, task: causal-lm}, output_dir: out, \
+                data: {train: \"file:///data/a b.csv\"}}";
+    let job = JobFile::parse(yaml, Path::new("/base")).unwrap().job;
+    assert_eq!(job.data.train.unwrap().patterns, [Path::new("/data/a b.csv")]);
 }
 
 #[test]
@@ -157,7 +169,7 @@ fn a_file_of_another_tool_is_said_to_be_its() {
         ("hyperparameters: {epochs: 1}", ["SageMaker's", "traind convert FILE"]),
         ("compute_environment: LOCAL_MACHINE", ["accelerate's", "resources.cores"]),
         ("model: {_component_: a.b}\nepochs: 1", ["torchtune's", "traind init"]),
-        ("model_name_or_path: x/y\ndataset_name: a/b", ["TRL's", "model.name_or_path"]),
+        ("model_name_or_path: x/y\ndataset_name: a/b", ["TRL's", "traind convert FILE"]),
     ] {
         let violations = JobFile::parse(yaml, Path::new("/base")).unwrap_err();
         let found = lines(&violations);

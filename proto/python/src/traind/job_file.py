@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any, Union
 
 from traind.connection import StrPath
-from traind.errors import JobFileWarning
+from traind.errors import JobFileInvalid, JobFileWarning
 from traind.v1 import jobs_pb2
 
 #: A mapping of the job file's sections, the path of a YAML file, or YAML (text with a line break).
 JobSource = Union[Mapping[str, Any], StrPath]
+
+#: What the daemon takes at most.
+_BYTES_MAX = 1 << 20
 
 
 def warn(job: jobs_pb2.Job) -> None:
@@ -75,12 +78,21 @@ def generate_request(
 
 
 def text(job: JobSource) -> str:
-    """The job file's YAML."""
+    """The job file's YAML. Raises `JobFileInvalid` if the daemon would not take as much."""
     if isinstance(job, Mapping):
-        return encode(job, indent=1)
-    if isinstance(job, str) and "\n" in job:
-        return job
-    return Path(job).read_text(encoding="utf-8")
+        name, written = "the job file", encode(job, indent=1)
+    elif isinstance(job, str) and "\n" in job:
+        name, written = "the job file", job
+    else:
+        name, written = str(job), Path(job).read_text(encoding="utf-8")
+    size = len(written.encode())
+    if size > _BYTES_MAX:
+        message = (
+            f"{name} has {size:,} bytes, and a job file at most {_BYTES_MAX:,}: name data files by a pattern such as "
+            "rows/*.jsonl in place of a list, and chat templates by their files"
+        )
+        raise JobFileInvalid(message, code="INVALID_ARGUMENT", reason="JOB_FILE_INVALID")
+    return written
 
 
 def folder(base_dir: StrPath | None) -> str:

@@ -16,6 +16,7 @@ use crate::application::apply;
 use crate::draft::Draft;
 use crate::rule::{Rule, Table};
 use crate::sources::adapters::{self, Keys, Kind};
+use crate::sources::validation;
 use crate::values::{is_off, shown};
 
 const PREPARED: &str = "rows are prepared once, on all processors of the host";
@@ -336,15 +337,7 @@ fn schedule(settings: &Map<String, Value>, draft: &mut Draft) {
 fn read_values(settings: &Map<String, Value>, draft: &mut Draft) {
     schedule(settings, draft);
     read_reports(settings, draft);
-    if let Some(share) = settings.get("val_set_size").filter(|value| !is_off(value)) {
-        match share.as_f64().filter(|share| *share < 1.0) {
-            Some(_) => draft.set("data.validation_split", share.clone(), "val_set_size"),
-            None => draft.refuse(
-                "val_set_size",
-                "a number of rows is not taken; give it as a share of all rows, below 1",
-            ),
-        }
-    }
+    validation::read(settings, draft, "val_set_size");
     precision::read(settings, draft);
     adapters::frozen_weights(draft);
     if let Some(value) = settings.get("gradient_checkpointing").filter(|value| !is_off(value)) {

@@ -25,11 +25,19 @@ pub(super) fn python_file(words: &[String]) -> Option<(usize, &str)> {
     words.iter().map(String::as_str).enumerate().find(|(_, word)| is_script(word))
 }
 
-pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<CommandLine<'a>, Refused> {
-    if let Some(word) = words.iter().find(|word| word.contains(['$', '`'])) {
-        let text = format!("`{word}` has a variable of the shell; write its value");
-        return Err(Refused::because("", text));
+/// Refuses words that a shell would expand.
+pub(super) fn check_variables(words: &[String]) -> Result<(), Refused> {
+    match words.iter().find(|word| word.contains(['$', '`'])) {
+        Some(word) => {
+            let text = format!("`{word}` has a variable of the shell; write its value");
+            Err(Refused::because("", text))
+        }
+        None => Ok(()),
     }
+}
+
+pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<CommandLine<'a>, Refused> {
+    check_variables(words)?;
     let is_example = python_file(words).is_some_and(|(_, file)| script_of(file).is_some());
     if let Some(advice) = other_tools::advice(words).filter(|_| !is_example) {
         return Err(Refused::because("", format!("the command line {advice}")));

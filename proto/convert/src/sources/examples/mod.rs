@@ -11,6 +11,7 @@ mod limits;
 mod other_tools;
 mod script;
 mod seq2seq;
+mod trl;
 
 use serde_json::{Map, Value};
 
@@ -56,6 +57,11 @@ pub(crate) fn read(
     files: Files,
     draft: &mut Draft,
 ) -> Result<&'static str, Refused> {
+    let is_example =
+        command_line::python_file(words).is_some_and(|(_, it)| script_of(it).is_some());
+    if let Some(command) = trl::read(words, files)?.filter(|_| !is_example) {
+        return of_trl(command, files, draft);
+    }
     let mut line = command_line::read(words, files)?;
     let Some(script) = script_of(line.script) else {
         if let Some(name) = line.script.strip_suffix("_no_trainer.py") {
@@ -89,6 +95,21 @@ pub(crate) fn read(
     note_resumption(&Arguments(&line.arguments), draft);
     script.read_together(&line.arguments, draft);
     Ok(script.name)
+}
+
+/// Reads a command line of TRL.
+fn of_trl(
+    command: trl::Command<'_>,
+    files: Files,
+    draft: &mut Draft,
+) -> Result<&'static str, Refused> {
+    let trl::Command { mut line, script } = command;
+    launch(&line, files, draft)?;
+    deepspeed::resolve(&mut line.arguments, false, files, draft);
+    crate::sources::trl::read(Some(script), &line.arguments, draft);
+    environment::read(line.launcher, draft);
+    environment::launchers(line.launcher, draft);
+    Ok(if script == "dpo" { "TRL's dpo" } else { "TRL's sft" })
 }
 
 /// Reads the one command of a shell script that trains; returns its script's name.

@@ -18,9 +18,7 @@ pub(super) fn advice(words: &[String]) -> Option<String> {
             of_file("axolotl")
         }
         () if names(&["llamafactory-cli", "llamafactory.launcher"]) => of_file("LLaMA-Factory"),
-        () if names(&["trl", "sft.py", "dpo.py"]) => {
-            format!("runs TRL, whose settings are not converted. {}", its(Tool::Trl))
-        }
+        () if names(&["trl"]) => "runs TRL, of whose scripts sft and dpo are converted".to_owned(),
         () if names(&["tune"]) => {
             format!("runs torchtune, whose settings are not converted. {}", its(Tool::Torchtune))
         }
@@ -67,7 +65,7 @@ mod tests {
         check("axolotl train a.yml --micro-batch-size 2", Some("`traind convert a.yml "));
         check("accelerate launch -m axolotl.cli.train b.yaml", Some("axolotl: convert its file"));
         check("llamafactory-cli train c.yaml", Some("LLaMA-Factory: convert its file"));
-        check("trl sft --model_name_or_path a/b", Some("Put model_name_or_path into"));
+        check("trl grpo --model_name_or_path a/b", Some("sft and dpo are converted"));
         check("tune run full_finetune --config d.yaml", Some("Begin with"));
         check("sbatch -N 2 train.slurm", Some("--from command"));
         check("python run_glue.py --do_train", None);

@@ -14,6 +14,7 @@ use crate::application::apply;
 use crate::draft::Draft;
 use crate::rule::{Rule, Table, ValueProblem};
 use crate::sources::adapters::{self, Keys, Kind};
+use crate::sources::validation;
 use crate::values::{is_off, shown};
 use data_sets::{Catalog, Stage};
 
@@ -165,15 +166,7 @@ pub(crate) fn read(
     adapters::frozen_weights(draft);
     templates::mixing(settings, draft);
     phases(settings, draft);
-    if let Some(share) = settings.get("val_size").filter(|value| !is_off(value)) {
-        match share.as_f64().filter(|share| *share < 1.0) {
-            Some(_) => draft.set("data.validation_split", share.clone(), "val_size"),
-            None => draft.refuse(
-                "val_size",
-                "a number of rows is not taken; give it as a share of all rows, below 1",
-            ),
-        }
-    }
+    validation::read(settings, draft, "val_size");
 }
 
 /// LLaMA-Factory trains where `do_train` says so, and its default is not to.

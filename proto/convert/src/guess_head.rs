@@ -1,0 +1,143 @@
+//! Reads the beginning of a data file for `traind init`: its columns, and the settings without which it cannot be read.
+
+use serde_json::{Map, Value};
+
+/// The beginning of a file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Head {
+    /// The names of its columns.
+    pub names: Vec<String>,
+    /// Fields of `data` that it needs, with their values.
+    pub settings: Vec<(&'static str, String)>,
+    /// Its first row, where rows name their columns.
+    pub row: Map<String, Value>,
+}
+
+/// Delimiters of CSV files other than a comma.
+const DELIMITERS: [char; 3] = [';', '\t', '|'];
+
+/// Reads the first `bytes` of a file called `name`; `None` for formats that do not begin with names of columns.
+pub fn head(name: &str, bytes: &[u8]) -> Option<Head> {
+    let name = name.to_lowercase();
+    let (encoding, text) = decoded(bytes);
+    let text = text.trim_start_matches('\u{feff}');
+    let line = text.lines().next().unwrap_or_default();
+    let mut head = Head::default();
+    head.settings.extend(encoding.map(|encoding| ("encoding", encoding.to_owned())));
+    if name.ends_with(".csv") {
+        let found = delimiter(line);
+        head.names = fields(line, found);
+        head.settings.extend((found != ',').then(|| ("delimiter", found.to_string())));
+    } else if name.ends_with(".tsv") {
+        head.names = fields(line, '\t');
+    } else if name.ends_with(".jsonl") || name.ends_with(".ndjson") || name.ends_with(".json") {
+        head.row = first_row(text)?;
+        head.names = head.row.keys().cloned().collect();
+        head.settings.extend(layout(&head.row).map(|layout| ("format", layout.to_owned())));
+    } else if name.ends_with(".txt") {
+        head.names = vec!["text".to_owned()];
+    } else {
+        return None;
+    }
+    Some(head)
+}
+
+/// The text, and the encoding to name where it is not UTF-8. The end may lie within a character.
+fn decoded(bytes: &[u8]) -> (Option<&'static str>, String) {
+    let units = |read: fn([u8; 2]) -> u16| {
+        let units = bytes.chunks_exact(2).map(move |pair| read([pair[0], pair[1]]));
+        let letters = char::decode_utf16(units).map(|letter| letter.unwrap_or('\u{fffd}'));
+        (Some("utf-16"), letters.collect())
+    };
+    match bytes {
+        [0xff, 0xfe, ..] => units(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => units(u16::from_be_bytes),
+        _ => match std::str::from_utf8(bytes) {
+            Err(error) if error.error_len().is_some() => {
+                (Some("latin-1"), bytes.iter().map(|byte| char::from(*byte)).collect())
+            }
+            _ => (None, String::from_utf8_lossy(bytes).into_owned()),
+        },
+    }
+}
+
+/// The delimiter of a header: a comma if it has one.
+fn delimiter(line: &str) -> char {
+    let divides = |delimiter: &char| fields(line, *delimiter).len() > 1;
+    let other = || DELIMITERS.into_iter().find(divides);
+    if divides(&',') { ',' } else { other().unwrap_or(',') }
+}
+
+/// The fields of a line of CSV.
+fn fields(line: &str, delimiter: char) -> Vec<String> {
+    let mut found = vec![String::new()];
+    let mut quoted = false;
+    for c in line.trim_end_matches('\r').chars() {
+        match c {
+            '"' => quoted = !quoted,
+            c if c == delimiter && !quoted => found.push(String::new()),
+            c => found.last_mut().map_or((), |field| field.push(c)),
+        }
+    }
+    found
+}
+
+/// The first row of a list or of lines.
+fn first_row(text: &str) -> Option<Map<String, Value>> {
+    let rows = text.trim_start();
+    let rows = rows.strip_prefix('[').unwrap_or(rows);
+    let first = serde_json::Deserializer::from_str(rows).into_iter().next()?;
+    first.ok()
+}
+
+/// The layout of other tools that a row has.
+fn layout(row: &Map<String, Value>) -> Option<&'static str> {
+    let has = |name: &str| row.contains_key(name);
+    if has("instruction") && has("output") {
+        return Some("alpaca");
+    }
+    let turns = row.get("conversations")?.as_array()?;
+    let is_sharegpt = |turn: &Value| turn.get("from").is_some() && turn.get("value").is_some();
+    turns.first().is_some_and(is_sharegpt).then_some("sharegpt")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, bytes: &[u8], names: &str, settings: &[(&'static str, &str)]) {
+        let head = head(name, bytes).unwrap();
+        let found: Vec<(&str, &str)> =
+            head.settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        assert_eq!((head.names.join("/").as_str(), found.as_slice()), (names, settings), "{name}");
+    }
+
+    #[test]
+    fn names_of_columns_are_read_by_the_end_of_the_files_name() {
+        check("a.csv", "\u{feff}a,\"b,c\"\r\n1,2\r\n".as_bytes(), "a/b,c", &[]);
+        check("a.TSV", b"a\tb\n", "a/b", &[]);
+        check("a.csv", b"a;\"b,c\"\n", "a/b,c", &[("delimiter", ";")]);
+        check("a.csv", b"text\n", "text", &[]);
+        check("a.jsonl", b"{\"text\": 1, \"label\": 2}\n{\"te", "text/label", &[]);
+        check("a.json", b"[\n  {\"text\": \"a\",\n \"label\": 2},\n {\"te", "text/label", &[]);
+        check("a.txt", b"It was", "text", &[]);
+        assert_eq!(head("a.parquet", b"PAR1"), None);
+        assert_eq!(head("a.json", b"["), None);
+    }
+
+    #[test]
+    fn encodings_and_layouts_become_settings() {
+        let wide: Vec<u8> = "\u{feff}a\tb\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        check("a.csv", &wide, "a/b", &[("encoding", "utf-16"), ("delimiter", "\t")]);
+        check("a.csv", b"a,b\n\xe9,1\n", "a/b", &[("encoding", "latin-1")]);
+        // The last character is not whole.
+        check("a.csv", b"a,b\n\xc3", "a/b", &[]);
+        let rows = br#"[{"instruction": "a", "input": "", "output": "b"}]"#;
+        check("a.json", rows, "instruction/input/output", &[("format", "alpaca")]);
+        let rows = br#"{"conversations": [{"from": "human", "value": "a"}]}"#;
+        check("a.jsonl", rows, "conversations", &[("format", "sharegpt")]);
+        let rows = br#"{"conversations": [{"role": "user", "content": "a"}]}"#;
+        check("a.jsonl", rows, "conversations", &[]);
+    }
+}

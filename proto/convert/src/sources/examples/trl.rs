@@ -1,0 +1,60 @@
+//! Command lines of TRL: `trl sft --model_name_or_path …`, and its scripts behind a launcher.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::Files;
+use super::command_line::{CommandLine, check_variables, pairs};
+use crate::Refused;
+use crate::values::shown;
+
+/// The option that names a file of arguments.
+const OPTION: &str = "config";
+
+/// A script of TRL's that is converted.
+pub(super) struct Command<'a> {
+    pub line: CommandLine<'a>,
+    /// `sft` or `dpo`.
+    pub script: &'static str,
+}
+
+/// Reads the command line if it runs one of these scripts.
+pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<Option<Command<'a>>, Refused> {
+    let Some((at, script)) = words.iter().enumerate().find_map(|(at, word)| {
+        let next = words.get(at + 1).map(String::as_str);
+        match (word.rsplit('/').next()?, next) {
+            ("sft.py", _) => Some((at, "sft")),
+            ("dpo.py", _) => Some((at, "dpo")),
+            ("trl", Some("sft")) => Some((at + 1, "sft")),
+            ("trl", Some("dpo")) => Some((at + 1, "dpo")),
+            _ => None,
+        }
+    }) else {
+        return Ok(None);
+    };
+    check_variables(words)?;
+    let mut arguments = pairs(&words[at + 1..]);
+    add_file(&mut arguments, files)?;
+    let of_trl = at - usize::from(words[at] == script);
+    let line = CommandLine { launcher: &words[..of_trl], script: &words[at], arguments };
+    Ok(Some(Command { line, script }))
+}
+
+/// Adds the arguments of the file that `--config` names, which the command line's own go before.
+fn add_file(arguments: &mut Map<String, Value>, files: Files) -> Result<(), Refused> {
+    let Some(name) = arguments.remove(OPTION).map(|name| shown(&name)) else { return Ok(()) };
+    let Some(text) = files(Path::new(&name)) else {
+        let problem = format!("{name} cannot be read; give its path from this folder");
+        return Err(Refused::because(OPTION, problem));
+    };
+    match serde_saphyr::from_str(&text) {
+        Ok(Value::Object(settings)) => {
+            for (key, value) in settings {
+                arguments.entry(key).or_insert(value);
+            }
+            Ok(())
+        }
+        _ => Err(Refused::because(OPTION, format!("{name} is no mapping of keys to values"))),
+    }
+}

@@ -1,0 +1,101 @@
+//! Configs and command lines of TRL.
+
+use std::path::Path;
+
+use traind_convert::{Source, convert, convert_command};
+
+use crate::{check, check_fields, check_refused, command};
+
+const SFT: &str = "
+model_name_or_path: org/small
+dataset_name: org/talks
+dataset_test_split: held
+eval_strategy: steps
+eval_steps: 50
+packing: true
+eos_token: <|im_end|>
+use_peft: true
+lora_target_modules: all-linear
+dtype: bfloat16
+attn_implementation: flash_attention_2
+learning_rate: 2.0e-4
+output_dir: out/sft
+";
+
+#[test]
+fn supervised_fine_tuning_has_the_defaults_of_trl() {
+    let expect = [
+        ("model.task", "sft"),
+        ("model.dtype", "bfloat16"),
+        ("data.max_length", "1024"),
+        ("data.packing", "true"),
+        ("data.eos_token", "<|im_end|>"),
+        ("train.learning_rate", "2e-4"),
+        ("train.logging_steps", "10"),
+        ("train.gradient_checkpointing", "true"),
+        ("train.bf16", "true"),
+        ("peft.r", "16"),
+        ("peft.lora_alpha", "32"),
+        ("peft.lora_dropout", "0.05"),
+        ("peft.target_modules", "all-linear"),
+    ];
+    check(convert(None, SFT, &[]), &expect, &["attn_implementation"]);
+    let converted = convert(Some(Source::Trl), SFT, &[]).unwrap().job_file;
+    assert!(converted.contains("train: org/talks"), "{converted}");
+    assert!(converted.contains("\"split\":\"held\""), "{converted}");
+    let own =
+        SFT.replace("packing: true", "fp16: true\nmax_length: 2048\nassistant_only_loss: true");
+    let expect = [("train.bf16", "false"), ("train.fp16", "true"), ("data.max_length", "2048")];
+    check_fields("fp16", &convert(None, &own, &[]).unwrap().job_file, &expect);
+}
+
+#[test]
+fn preferences_have_a_section() {
+    let dpo = "model_name_or_path: org/small\ndataset_name: org/pairs\nbeta: 0.2\nloss_type: [sigmoid, sft]\n\
+               loss_weights: [1.0, 0.5]\nprecompute_ref_log_probs: true\noutput_dir: out/dpo\n";
+    let expect = [
+        ("model.task", "dpo"),
+        ("dpo.beta", "0.2"),
+        ("dpo.loss_weights", "[1.0, 0.5]"),
+        ("train.learning_rate", "1e-6"),
+    ];
+    check(convert(None, dpo, &[]), &expect, &["precompute_ref_log_probs"]);
+}
+
+#[test]
+fn a_file_for_either_script_is_asked_about() {
+    let plain = "model_name_or_path: org/small\ndataset_name: org/talks\noutput_dir: out\n";
+    check_refused(convert(None, plain, &[]), &[("", "--set model.task=sft")]);
+    let task = [("model.task".to_owned(), "sft".to_owned())];
+    let converted = convert(None, plain, &task).unwrap().job_file;
+    check_fields(
+        "sft",
+        &converted,
+        &[("train.learning_rate", "2e-5"), ("data.max_length", "1024")],
+    );
+    let quantized = format!("{SFT}load_in_4bit: true\nnum_generations: 4\n");
+    check_refused(
+        convert(None, &quantized, &[]),
+        &[("load_in_4bit", "not quantized"), ("num_generations", "is not known here")],
+    );
+}
+
+#[test]
+fn command_lines_of_trl_are_read_with_their_files() {
+    let line = "accelerate launch --num_processes 4 trl/scripts/dpo.py --model_name_or_path x/y --dataset_name x/z \
+        --beta 0.3 --output_dir out";
+    let expect = [("model.task", "dpo"), ("dpo.beta", "0.3"), ("resources.cores", "4")];
+    check(command(line), &expect, &[]);
+    let words: Vec<String> =
+        "trl sft --config sft.yaml --learning_rate 1e-5".split(' ').map(str::to_owned).collect();
+    let read = |path: &Path| (path == Path::new("sft.yaml")).then(|| SFT.to_owned());
+    let converted = convert_command(&words, &[], &read).unwrap().job_file;
+    let expect = [("train.learning_rate", "1e-5"), ("data.packing", "true"), ("peft.r", "16")];
+    check_fields("config", &converted, &expect);
+    let missing = convert_command(&words, &[], &|_| None);
+    check_refused(missing, &[("config", "sft.yaml cannot be read")]);
+    check_refused(
+        command("trl grpo --model_name_or_path x/y"),
+        &[("", "sft and dpo are converted")],
+    );
+}
