@@ -63,10 +63,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("outputs", type=Path, nargs="+", help="files with the outputs of soak tests")
     parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--version", default=version(), help="that was measured")
+    parser.add_argument("--note", help="about the machine, such as what else it did")
     arguments = parser.parse_args()
     text = "\n".join(path.read_text(encoding="utf-8") for path in arguments.outputs)
     found = figures(text)
-    rows = {what: row(what, figure) for what, figure in found.items()}
+    host = "; ".join(filter(None, [machine(), arguments.note]))
+    rows = {what: row(what, figure, arguments.version, host) for what, figure in found.items()}
     page = arguments.page.read_text(encoding="utf-8")
     arguments.page.write_text(with_rows(page, rows), encoding="utf-8")
     print(f"wrote {len(rows)} figures to {arguments.page}")
@@ -103,9 +106,15 @@ def summary(lines: list[str]) -> str:
     return f"{len(lines)} times, at last: {lines[-1]}"
 
 
-def row(what: str, figure: str) -> str:
-    cells = [what, figure, version(), machine(), datetime.datetime.now(datetime.timezone.utc).date().isoformat()]
+def row(what: str, figure: str, version: str, host: str) -> str:
+    date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    cells = [what, rounded(figure), version, host, date]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def rounded(figure: str) -> str:
+    """The figure with its times to three digits, as in `230 ms`."""
+    return re.sub(r"\b(\d+(?:\.\d+)?)(ms|s|µs)\b", lambda time: f"{float(time[1]):.3g} {time[2]}", figure)
 
 
 def version() -> str:

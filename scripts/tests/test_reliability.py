@@ -25,6 +25,9 @@ class Figures(unittest.TestCase):
         kills = "kills of the daemon, while jobs are submitted and run"
         self.assertEqual(found[kills], "5 kills: 0 jobs lost or doubled, 0 orphans; attached again p99 93ms")
 
+    def test_times_have_three_digits(self):
+        self.assertEqual(publish.rounded("p99 229.85105ms, in 2s; 10s a KiB"), "p99 230 ms, in 2 s; 10 s a KiB")
+
     def test_kinds_of_files_are_added_up(self):
         found = publish.figures(OUTPUT)["files of data, tokenizers and models, damaged"]
         self.assertEqual(found, "150 files of 2 kinds: 85 refused, the others read; at most 7 MB more memory")
