@@ -68,7 +68,7 @@ fn types(value: &Value) -> Value {
     }
 }
 
-/// What a checkpoint has: the keys of its files, and the names and shapes of its tensors.
+/// The keys of the files of a checkpoint, and the names and shapes of its tensors.
 fn shape(checkpoint: &Path) -> BTreeMap<&'static str, Value> {
     let shape = |name: &str| {
         let path = checkpoint.join(name);

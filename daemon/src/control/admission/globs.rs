@@ -17,7 +17,7 @@ const OPTIONS: MatchOptions = MatchOptions {
     require_literal_leading_dot: false,
 };
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Whether a file matches.
