@@ -188,6 +188,15 @@ impl Settings {
         }
     }
 
+    /// Size limit of the cache of jobs of `owner` that run as `account`. A group's limit is one of each
+    /// member's own cache: evicting from a cache that users share would be at the expense of others.
+    pub(crate) fn cache_bytes_max_of(&self, owner: &str, account: Option<Account>) -> u64 {
+        let sharing = self.access.now().sharing();
+        let limits = sharing.group_of(owner).map(|group| &group.limits);
+        let gib = limits.and_then(|limits| limits.cache_gib).filter(|_| account.is_some());
+        gib.map_or(self.cache_bytes_max, |gib| (u64::from(gib) << 30).min(self.cache_bytes_max))
+    }
+
     /// Reloads the access file and the certificates. Invalid files leave them as they are.
     pub(crate) fn reload(&self) -> anyhow::Result<()> {
         self.access.reload()?;
@@ -255,6 +264,20 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
+
+    #[test]
+    fn a_group_may_limit_the_caches_that_its_members_do_not_share() {
+        let yaml = "groups: {a: {members: [ann], limits: {cache_gib: 2}}}";
+        let access = LiveAccess::fixed(Access::parse(yaml).unwrap());
+        let settings = Settings { access, cache_bytes_max: 10 << 30, ..Settings::example() };
+        let own = Some(Account::own());
+        assert_eq!(settings.cache_bytes_max_of("ann", own), 2 << 30);
+        assert_eq!(settings.cache_bytes_max_of("ann", None), 10 << 30);
+        assert_eq!(settings.cache_bytes_max_of("bob", own), 10 << 30);
+        let small = Settings { cache_bytes_max: 1 << 30, ..settings };
+        assert_eq!(small.cache_bytes_max_of("ann", own), 1 << 30);
+    }
 
     #[test]
     fn a_state_folder_too_deep_for_sockets_is_refused() {

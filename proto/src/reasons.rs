@@ -38,6 +38,8 @@ reasons! {
     PLATFORM_UNAVAILABLE
     /// The job asks for more cores than the host has.
     CORES_EXCEEDED
+    /// The group of the job's user is at one of its quotas; the message says which.
+    QUOTA_EXCEEDED
     /// The daemon is stopping and takes no more jobs.
     SHUTTING_DOWN
     /// The caller's role does not allow this.

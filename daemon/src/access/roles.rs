@@ -10,10 +10,12 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
 use crate::access::account::Account;
+use crate::access::sharing::{FairShares, Group, Sharing};
 
 /// Each role includes the permissions of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -70,6 +72,14 @@ pub(crate) struct Access {
     /// Account for callers from the network who are not listed; without it they start nothing where
     /// jobs run as their submitters.
     default_account: Option<String>,
+    #[serde(default)]
+    groups: BTreeMap<String, Group>,
+    /// Group of users that no group lists.
+    default_group: Option<String>,
+    fair_shares: Option<FairShares>,
+    /// The three keys above, once they are checked.
+    #[serde(skip)]
+    sharing: Arc<Sharing>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -88,16 +98,28 @@ impl Access {
     pub(crate) fn load(path: &Path) -> Result<Access, AccessError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| AccessError::Read { path: path.to_owned(), source })?;
-        let access: Access = serde_saphyr::from_str(&text).map_err(|error| AccessError::Parse {
-            path: path.to_owned(),
-            detail: error.to_string(),
-        })?;
+        let access = Access::parse(&text)
+            .map_err(|detail| AccessError::Parse { path: path.to_owned(), detail })?;
         for name in access.accounts.values().chain(&access.default_account) {
             if look_up(name)?.is_none() {
                 return Err(AccessError::NoAccount { path: path.to_owned(), name: name.clone() });
             }
         }
         Ok(access)
+    }
+
+    /// Reads the text of an access file. Accounts are not looked up.
+    pub(crate) fn parse(text: &str) -> Result<Access, String> {
+        let mut access: Access = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let groups = std::mem::take(&mut access.groups);
+        let sharing = Sharing::new(groups, access.default_group.as_deref(), access.fair_shares)?;
+        access.sharing = Arc::new(sharing);
+        Ok(access)
+    }
+
+    /// The groups of users, with their limits and shares.
+    pub(crate) fn sharing(&self) -> Arc<Sharing> {
+        self.sharing.clone()
     }
 
     /// Whether callers from the network may lack an account.

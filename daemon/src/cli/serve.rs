@@ -93,6 +93,10 @@ pub(crate) struct Serve {
     /// 127.0.0.1:9400 [default: not served]
     #[arg(long, value_name = "ADDRESS", value_parser = super::address::address)]
     metrics_address: Option<SocketAddr>,
+    /// Show the names, owners and metrics of all jobs to every user of this host who reads the metrics
+    /// [default: only to those with a token, by their role]
+    #[arg(long, requires = "metrics_address")]
+    open_metrics: bool,
     /// Folder below which jobs may read and write, enforced by Landlock; may be given several times
     /// [default: no restriction]
     #[arg(long, value_name = "DIR")]
@@ -264,6 +268,7 @@ impl Serve {
         log_to_stderr();
         raise_open_files();
         let (on_sigterm, ec2_notices) = (self.on_sigterm, self.ec2_notices.clone());
+        let open_metrics = self.open_metrics;
         let metrics = bind("--metrics-address", self.metrics_address).await?;
         let web = bind("--web-address", self.web_address).await?;
         let mut settings = self.settings(global)?;
@@ -281,7 +286,8 @@ impl Serve {
             Ok(())
         };
         if let Some(listener) = metrics {
-            serve_http("metrics", listener, metrics::router(daemon.clone(), calls.clone()))?;
+            let router = metrics::router(daemon.clone(), calls.clone(), open_metrics);
+            serve_http("metrics", listener, router)?;
         }
         if let Some(listener) = web {
             serve_http("the web page", listener, web::router(daemon.clone()))?;
@@ -509,7 +515,7 @@ fn reload_on_signal(daemon: Arc<Daemon>) -> anyhow::Result<impl Future<Output = 
     let mut hangup = signal(SignalKind::hangup()).context("handle SIGHUP")?;
     Ok(async move {
         while hangup.recv().await.is_some() {
-            match daemon.settings.reload() {
+            match daemon.reload() {
                 Ok(()) => tracing::info!("reloaded the access file and the certificates"),
                 Err(error) => {
                     tracing::error!(

@@ -17,6 +17,7 @@ use traind_proto::v1;
 use super::admission::{self, Submission};
 use super::adoption;
 use super::board::Board;
+use super::disk_usage::DiskUsage;
 use super::error::Error;
 use super::folders_in_use::FoldersInUse;
 use super::fork;
@@ -68,6 +69,7 @@ pub(crate) struct Daemon {
     tasks: TaskTracker,
     board: Board,
     folders: FoldersInUse,
+    pub(super) disk_usage: DiskUsage,
     pub(super) holds: Holds,
     /// Space for requests to cancel on a full disk.
     reserve: Reserve,
@@ -140,6 +142,7 @@ impl Daemon {
             tasks: TaskTracker::new(),
             board: Board::default(),
             folders: FoldersInUse::default(),
+            disk_usage: DiskUsage::default(),
             holds,
             reserve,
             adopting: Mutex::default(),
@@ -163,6 +166,7 @@ impl Daemon {
         }
         let (mut new, mut job) = admission::admit(submission, settings)?;
         admission::check_machine(&job, settings)?;
+        admission::refuse_beyond_group(&job, &new.owner, settings)?;
         admission::resolve_after(store, &mut new)?;
         fork::find_parent(store, &mut new, &job)?;
         let search = Search::of_auto(&job);
@@ -176,6 +180,7 @@ impl Daemon {
         ) {
             Ok(plan) => {
                 admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
+                admission::refuse_full_disk(self, &new.owner, plan.disk_bytes)?;
                 admission::choose_mesh(&plan, &mut new, &mut job)?;
                 admission::fit_batch(&plan, &mut new, &mut job)?;
             }
@@ -215,6 +220,8 @@ impl Daemon {
         self.holds.place(&new.id, job, new.run_as)?;
         let create = || {
             let reservation = self.folders.reserve(&self.store, job, new.run_as)?;
+            // No job is stored beside it.
+            admission::refuse_full_queue(&self.store, &new.owner, &self.settings)?;
             let stored = self.store.create(new)?;
             if stored.id == new.id {
                 reservation.keep(&new.id);
@@ -327,6 +334,7 @@ impl Daemon {
         let is_here = !search.is_some_and(|search| search.is_elsewhere);
         if is_here {
             admission::check_machine(&job, &self.settings)?;
+            admission::refuse_beyond_group(&job, &new.owner, &self.settings)?;
         }
         let search = search.cloned().or_else(|| Search::of_auto(&job));
         let search = search.map(|search| Search {
@@ -356,6 +364,13 @@ impl Daemon {
     /// The current state of every core, by index.
     pub(crate) async fn cores(&self) -> Result<Vec<v1::Core>, Error> {
         self.board.read(&self.settings, &self.store).await
+    }
+
+    /// Reloads the access file and the certificates, and schedules by the limits and shares that hold now.
+    pub(crate) fn reload(&self) -> anyhow::Result<()> {
+        self.settings.reload()?;
+        self.wake.notify_one();
+        Ok(())
     }
 
     /// Requests the end of a job.

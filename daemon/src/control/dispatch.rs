@@ -5,13 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::daemon::Daemon;
+use super::disk_usage;
 use super::eligibility;
 use super::notifier;
 use super::preparer;
 use super::queue::Queue;
 use super::retention;
+use crate::access::sharing::Sharing;
 use crate::clock;
-use crate::jobs::scheduler::{self, Active, Pending, Placement, Plan, Preemption, Rules, Waiting};
+use crate::jobs::scheduler::{
+    self, Active, Pending, Placement, Plan, Preemption, Rules, Usage, Waiting,
+};
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
 use crate::jobs::supervisor::Begin;
@@ -36,6 +40,7 @@ pub(crate) async fn start(daemon: &Arc<Daemon>) -> Result<(), StoreError> {
     daemon.spawn(notifier::run(daemon.clone()));
     daemon.spawn(preparer::run(daemon.clone()));
     daemon.spawn(retention::run(daemon.clone()));
+    daemon.spawn(disk_usage::run(daemon.clone()));
     daemon.wake.notify_one();
     Ok(())
 }
@@ -123,8 +128,10 @@ pub(super) fn decide(
         eligibility::withhold_blocked_jobs(store, &mut unfinished, platform, now)?;
     let (in_clusters, here): (Vec<Arc<Job>>, Vec<Arc<Job>>) =
         unfinished.into_iter().partition(|job| job.is_elsewhere());
+    let sharing = settings.access.now().sharing();
+    let usage = usage(store, &sharing, &here, now)?;
     let (Plan { mut placements, waiting: queued, preemptions }, queue) =
-        plan(&here, settings, preempted, now);
+        plan(&here, settings, (&sharing, usage.as_ref()), preempted, now);
     placements.extend(handed_over(&in_clusters));
     waiting.extend(queued);
     // Most jobs wait for the same reason as before.
@@ -142,9 +149,30 @@ fn handed_over(jobs: &[Arc<Job>]) -> impl Iterator<Item = Placement> {
     pending.map(|job| Placement { id: job.id.clone(), cores: Vec::new() })
 }
 
+/// The core time of users, running jobs included, in seconds; `None` without fair shares.
+fn usage(
+    store: &Store,
+    sharing: &Sharing,
+    unfinished: &[Arc<Job>],
+    now: i64,
+) -> Result<Option<HashMap<String, f64>>, StoreError> {
+    let Some(fair_shares) = sharing.fair_shares else { return Ok(None) };
+    let half_life = fair_shares.half_life();
+    store.set_half_life(half_life);
+    let mut usage = store.usage()?;
+    for job in unfinished.iter().filter(|job| job.state.is_active()) {
+        let of_owner = usage.entry(job.owner.clone()).or_default();
+        let since = job.place_time.unwrap_or(now);
+        *of_owner = of_owner.with_run(job.cores.len(), since, now, half_life);
+    }
+    let now = |usage: Usage| usage.at(now, half_life).core_seconds;
+    Ok(Some(usage.into_iter().map(|(user, usage)| (user, now(usage))).collect()))
+}
+
 fn plan(
     unfinished: &[Arc<Job>],
     settings: &Settings,
+    (sharing, usage): (&Arc<Sharing>, Option<&HashMap<String, f64>>),
     preempted: &HashSet<String>,
     now: i64,
 ) -> (Plan, Queue) {
@@ -160,6 +188,8 @@ fn plan(
         cores: &settings.host.cores,
         aligned: settings.host.platform == "neuron",
         cores_per_user: settings.cores_per_user,
+        sharing: Some(sharing),
+        usage,
     };
     let plan = scheduler::plan(rules, &active, &pending, now);
     let queue = Queue::new(rules, &active, expected, &pending, &plan, now);

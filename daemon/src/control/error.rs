@@ -29,6 +29,12 @@ pub enum Error {
     Cores { platform: String, available: u32, wanted: u32 },
     #[error("a user may hold {limit} cores of this host at a time, and the job requests {wanted}")]
     CoresOfUser { limit: u32, wanted: u32 },
+    #[error(
+        "group {group} may hold {limit} cores of this host at a time, and the job requests {wanted}"
+    )]
+    CoresOfGroup { group: String, limit: u32, wanted: u32 },
+    #[error("group {group} {has}")]
+    Quota { group: String, has: String },
     #[error("jobs on {device} use {} cores, and the job requests {wanted}", .counts.join(", "))]
     CoreCount { device: String, counts: Vec<String>, wanted: u32 },
     #[error("this daemon schedules {offered} cores, and the job requests {platform}")]

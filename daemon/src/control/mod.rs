@@ -6,6 +6,7 @@ mod adoption;
 mod audit;
 mod board;
 pub(crate) mod daemon;
+mod disk_usage;
 pub(crate) mod dispatch;
 mod eligibility;
 pub(crate) mod error;

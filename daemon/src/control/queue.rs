@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
+use crate::access::sharing::Sharing;
 use crate::jobs::scheduler::{Active, Forecast, Pending, Plan, Rules, Waiting, forecast};
 
 /// The first jobs of the queue, whose starts are forecast.
@@ -26,6 +27,7 @@ struct ForecastInput {
     cores: Vec<u32>,
     aligned: bool,
     cores_per_user: Option<u32>,
+    sharing: Option<Arc<Sharing>>,
     active: Vec<Active>,
     /// In scheduling order.
     waiting: Vec<Pending>,
@@ -60,8 +62,9 @@ impl Queue {
         let waiting = plan.waiting.iter().take(FORECASTS_MAX);
         let waiting = waiting.filter_map(|w| find(&w.id).cloned()).collect();
         let Rules { aligned, cores_per_user, .. } = rules;
-        let cores = rules.cores.to_vec();
-        let forecast_input = ForecastInput { cores, aligned, cores_per_user, active, waiting, now };
+        let (cores, sharing) = (rules.cores.to_vec(), rules.sharing.cloned());
+        let forecast_input =
+            ForecastInput { cores, aligned, cores_per_user, sharing, active, waiting, now };
         let reasons = plan.waiting.iter().zip(1..).map(reason_of).collect();
         Queue { reasons, forecast_input, forecasts: OnceLock::new() }
     }
@@ -91,7 +94,13 @@ fn reason_of((waiting, position): (&Waiting, u32)) -> (String, (u32, String)) {
 impl ForecastInput {
     fn forecasts(&self) -> HashMap<String, Forecast> {
         let ForecastInput { cores, aligned, cores_per_user, .. } = self;
-        let rules = Rules { cores, aligned: *aligned, cores_per_user: *cores_per_user };
+        let rules = Rules {
+            cores,
+            aligned: *aligned,
+            cores_per_user: *cores_per_user,
+            sharing: self.sharing.as_ref(),
+            usage: None,
+        };
         let waiting: Vec<&Pending> = self.waiting.iter().collect();
         let forecasts = forecast(rules, &self.active, &waiting, self.now);
         forecasts.into_iter().map(|forecast| (forecast.id.clone(), forecast)).collect()

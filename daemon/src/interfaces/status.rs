@@ -36,9 +36,10 @@ fn classify(error: &Error) -> (Code, &'static str) {
         Error::JobFile { .. } => (Code::InvalidArgument, reasons::JOB_FILE_INVALID),
         Error::Request { .. } => (Code::InvalidArgument, reasons::REQUEST_INVALID),
         Error::PageToken => (Code::InvalidArgument, reasons::PAGE_TOKEN_INVALID),
-        Error::Cores { .. } | Error::CoresOfUser { .. } => {
+        Error::Cores { .. } | Error::CoresOfUser { .. } | Error::CoresOfGroup { .. } => {
             (Code::InvalidArgument, reasons::CORES_EXCEEDED)
         }
+        Error::Quota { .. } => (Code::FailedPrecondition, reasons::QUOTA_EXCEEDED),
         Error::CoreCount { .. } => (Code::InvalidArgument, reasons::CORE_COUNT_INVALID),
         Error::Platform { .. } => (Code::FailedPrecondition, reasons::PLATFORM_UNAVAILABLE),
         Error::Engine { .. } => (Code::FailedPrecondition, reasons::ENGINE_UNAVAILABLE),
@@ -92,9 +93,10 @@ fn violations(error: &Error) -> Vec<FieldViolation> {
             vec![FieldViolation { field: (*field).to_owned(), description: description.clone() }]
         }
         Error::PageToken => one("page_token"),
-        Error::Cores { .. } | Error::CoresOfUser { .. } | Error::CoreCount { .. } => {
-            one("resources.cores")
-        }
+        Error::Cores { .. }
+        | Error::CoresOfUser { .. }
+        | Error::CoresOfGroup { .. }
+        | Error::CoreCount { .. } => one("resources.cores"),
         Error::Ambiguous { .. } => one("job_id"),
         Error::Memory { changes, .. } => {
             changes.iter().flat_map(|change| one(&change.field)).collect()

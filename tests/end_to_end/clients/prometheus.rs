@@ -94,7 +94,7 @@ async fn prometheus_scrapes_every_metric_and_loads_the_rules() {
         return eprintln!("skipped: TRAIND_TEST_PROMETHEUS names no Prometheus");
     };
     let daemon = free_address();
-    let host = Host::started_with(1, &["--metrics-address", &daemon]).await;
+    let host = Host::started_with(1, &["--metrics-address", &daemon, "--open-metrics"]).await;
     let draft = Draft::new(&host, "watched").endless();
     let job = host.create(&draft).await.unwrap();
     host.until_past(&job.id, 1).await;

@@ -2,12 +2,13 @@
 
 use traind_proto::v1::{Core, CoreUsage, DeviceFigures};
 
+use super::audience::Audience;
 use super::gauges::Gauges;
 use crate::interfaces::text;
 
-pub(super) fn describe(gauges: &mut Gauges, cores: &[Core]) {
+pub(super) fn describe(gauges: &mut Gauges, cores: &[Core], audience: &Audience) {
     for core in cores {
-        let labels = labels(core);
+        let labels = labels(core, audience.sees_holders());
         let held = f64::from(u8::from(!core.job_id.is_empty()));
         gauges.set("traind_core_held", "Whether a job holds the core, 0 or 1", &labels, held);
         if let Some(usage) = &core.usage {
@@ -22,13 +23,14 @@ pub(super) fn describe(gauges: &mut Gauges, cores: &[Core]) {
 type Labels = Vec<(&'static str, String)>;
 
 /// Labels of a core. The platform's own label is added for existing dashboards.
-fn labels(core: &Core) -> Labels {
+fn labels(core: &Core, with_job: bool) -> Labels {
+    let job = |text: &str| if with_job { text.to_owned() } else { String::new() };
     let index = core.core.to_string();
     let mut labels = vec![
         ("platform", core.platform.clone()),
         ("core", index.clone()),
-        ("job_id", core.job_id.clone()),
-        ("job_name", core.job_name.clone()),
+        ("job_id", job(&core.job_id)),
+        ("job_name", job(&core.job_name)),
         ("modelName", core.device.clone()),
     ];
     if !core.host.is_empty() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use traind_proto::v1::Step;
 
+use super::audience::Audience;
 use super::gauges::Gauges;
 use crate::clock;
 use crate::jobs::state::JobState;
@@ -19,6 +20,7 @@ pub(super) fn describe(
     states: &[(String, u64)],
     unfinished: &[Arc<Job>],
     billed: &Billed,
+    audience: &Audience,
 ) {
     for state in JobState::ALL.map(JobState::name) {
         let count = states.iter().find(|(name, _)| name == state).map_or(0, |(_, count)| *count);
@@ -27,7 +29,9 @@ pub(super) fn describe(
     let queued = unfinished.iter().filter(|job| job.state == JobState::Pending).count();
     gauges.set::<&str>("traind_queue_length", "Jobs that wait for cores", &[], queued as f64);
     costs(gauges, billed);
-    for job in with_series(unfinished) {
+    let seen: Vec<Arc<Job>> =
+        unfinished.iter().filter(|job| audience.sees(&job.owner)).cloned().collect();
+    for job in with_series(&seen) {
         job_metrics(gauges, job);
     }
 }

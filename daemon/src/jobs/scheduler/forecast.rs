@@ -1,8 +1,8 @@
 //! Forecasts of when waiting jobs will start: simulates them in scheduling order, each with the
-//! cores that its predecessors leave. A job at its user's limit waits for that user's jobs and
+//! cores that its predecessors leave. A job at the limit of its user or group waits for their jobs and
 //! blocks no other.
 
-use super::{Active, Pending, Rules, beyond_limits, gang};
+use super::{Active, Held, Pending, Rules, gang};
 
 /// The position and expected start of a waiting job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +28,18 @@ pub(crate) fn forecast(
     let mut forecasts = Vec::with_capacity(waiting.len());
     for (job, position) in waiting.iter().zip(1..) {
         // A job starts no earlier than the one before it: backfill can only improve on that.
-        let own = limited.iter().filter(|other| other.owner == job.owner);
+        let shares_limit = |other: &&Active| {
+            other.owner == job.owner
+                || rules
+                    .group_of(&job.owner)
+                    .is_some_and(|it| rules.group_of(&other.owner) == Some(it))
+        };
+        let own = limited.iter().filter(shares_limit);
         let others: Vec<Active> = active.iter().chain(own).cloned().collect();
         let found = earliest_start.and_then(|from| earliest(rules, &others, job, from));
         let start = found.as_ref().map(|(start, _)| *start);
         let started = found.map(|(start, cores)| started(job, start, cores));
-        if beyond_limits(rules, &others, job).is_some() {
+        if Held::by(rules, &others).objection(rules, job).is_some() {
             limited.extend(started);
         } else {
             active.retain(|other| other.end.is_none_or(|end| start.is_none_or(|at| end > at)));
@@ -64,7 +70,7 @@ fn earliest(
     times.into_iter().find_map(|time| {
         let left = active.iter().filter(|job| job.end.is_none_or(|end| end > time));
         let left: Vec<Active> = left.cloned().collect();
-        if beyond_limits(rules, &left, job).is_some() {
+        if Held::by(rules, &left).objection(rules, job).is_some() {
             return None;
         }
         Some((time, gang(rules, left.iter(), job.cores)?))
@@ -81,7 +87,7 @@ mod tests {
     }
 
     fn check(ends: [Option<i64>; 2], waiting: &[Pending], expect: &[(u32, Option<i64>)]) {
-        let rules = Rules { cores: &[0, 1], aligned: false, cores_per_user: None };
+        let rules = Rules { cores: &[0, 1], ..Rules::default() };
         let active = ends.into_iter().zip(0..);
         let active: Vec<Active> = active
             .map(|(end, core)| Active { cores: vec![core], end, ..Active::default() })
@@ -102,7 +108,7 @@ mod tests {
     #[test]
     fn a_job_at_its_users_limit_waits_for_that_users_jobs_and_blocks_no_other() {
         let own = |id: &str, cores| Pending { owner: "ann".into(), ..pending(id, cores, Some(10)) };
-        let rules = Rules { cores: &[0, 1, 2], aligned: false, cores_per_user: Some(1) };
+        let rules = Rules { cores: &[0, 1, 2], cores_per_user: Some(1), ..Rules::default() };
         let running =
             Active { cores: vec![0], owner: "ann".into(), end: Some(20), ..Active::default() };
         let waiting = [own("a", 1), own("b", 1), own("wide", 4), pending("c", 1, None)];

@@ -34,7 +34,7 @@ mod tests {
 
     fn check(aligned: bool, held: &[u32], size: u32, expect: Option<&[u32]>) {
         let cores: Vec<u32> = (0..8).collect();
-        let rules = Rules { cores: &cores, aligned, cores_per_user: None };
+        let rules = Rules { cores: &cores, aligned, ..Rules::default() };
         let active = [Active { cores: held.to_vec(), ..Active::default() }];
         assert_eq!(gang(rules, active.iter(), size).as_deref(), expect);
     }

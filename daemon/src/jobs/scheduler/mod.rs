@@ -1,36 +1,62 @@
 //! Gang scheduling with backfill, as a pure function from cores, active jobs and pending jobs to
 //! placements and waiting reasons.
 //!
-//! A job gets all its cores or none. Jobs are ordered by priority, then by submission. The first
-//! one that does not fit is the *head*, and blocks those behind it. If `max_run_seconds` of the
-//! active jobs bounds the time at which the head will fit, that time is its *reservation*, and a
-//! job behind the head may start if that does not delay the reservation. A head of higher
-//! priority than active jobs preempts as many of them as it needs.
+//! A job gets all its cores or none. Jobs are ordered by priority, then by fair shares if there are
+//! any, then by submission. The first one that does not fit is the *head*, and blocks those behind
+//! it. If `max_run_seconds` of the active jobs bounds the time at which the head will fit, that time
+//! is its *reservation*, and a job behind the head may start if that does not delay the reservation.
+//! A head preempts as many active jobs as it needs of those that have a lower priority, or hold cores
+//! that its group lent.
 
+#[cfg(test)]
+mod fair_tests;
 mod forecast;
 mod gang;
+mod held;
+mod order;
 mod preempt;
 mod reason;
+mod standing;
 #[cfg(test)]
 mod tests;
+mod usage;
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 pub(crate) use forecast::{Forecast, forecast};
 pub(crate) use preempt::Preemption;
 pub(crate) use reason::Reason;
+pub(crate) use usage::Usage;
 
+use crate::access::sharing::Sharing;
 use gang::gang;
+use held::Held;
+use order::Order;
+use standing::Standing;
 
 /// The most jobs behind the head that are compared with its reservation in one run.
 const BACKFILLS_MAX: usize = 1000;
 
 /// The cores to schedule, and the rules for sharing them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rules<'a> {
     pub cores: &'a [u32],
     /// Gangs are ranges that begin at a multiple of their size, as Neuron requires.
     pub aligned: bool,
     /// Most cores that the jobs of one user may hold at a time.
     pub cores_per_user: Option<u32>,
+    /// Groups of users; `None` if there are none.
+    pub sharing: Option<&'a Arc<Sharing>>,
+    /// Core seconds that users have used of late, running jobs included; for fair shares alone.
+    pub usage: Option<&'a HashMap<String, f64>>,
+}
+
+impl Rules<'_> {
+    /// The number of a user's group.
+    fn group_of(&self, owner: &str) -> Option<usize> {
+        self.sharing?.number_of(owner)
+    }
 }
 
 /// A job that holds cores. Times are microseconds since 1970.
@@ -97,29 +123,25 @@ struct Head<'a> {
 
 /// Schedules `pending`, which is in the order of submission.
 pub(crate) fn plan(rules: Rules<'_>, active: &[Active], pending: &[Pending], now: i64) -> Plan {
-    let mut ordered: Vec<&Pending> = pending.iter().collect();
-    ordered.sort_by_key(|job| std::cmp::Reverse(job.priority));
-    let mut active = active.to_vec();
+    let mut state = State::new(rules, active);
+    let mut order = Order::new(rules, &mut state.standing, pending);
     let mut plan = Plan::default();
-    let mut backfills = BACKFILLS_MAX;
     let mut head: Option<Head<'_>> = None;
-    for job in ordered {
-        match decide(rules, &active, job, head.as_ref(), &mut backfills, now) {
+    while let Some(job) = order.next(&state.standing) {
+        match state.decide(rules, job, head.as_ref(), now) {
             Ok(started) => {
                 plan.placements
                     .push(Placement { id: job.id.clone(), cores: started.cores.clone() });
-                active.push(started);
+                state.start(rules, started);
+                state.standing.consider(job, true);
             }
             Err(Refusal { reason, blocks_others }) => {
                 if blocks_others && head.is_none() {
-                    plan.preemptions = preempt::victims(rules, &active, job);
-                    // Cores that are given up for the head are for no other job.
-                    let preempts = !plan.preemptions.is_empty();
-                    let reservation = match preempts || active.iter().any(|job| job.stopping) {
-                        true => None,
-                        false => reservation(rules, &active, job, now),
-                    };
-                    head = Some(Head { job, reason: reason::behind(job), reservation });
+                    plan.preemptions = state.victims(rules, job);
+                    head = Some(state.head(rules, job, !plan.preemptions.is_empty(), now));
+                }
+                if blocks_others {
+                    state.standing.consider(job, false);
                 }
                 plan.waiting.push(Waiting { id: job.id.clone(), reason });
             }
@@ -128,51 +150,99 @@ pub(crate) fn plan(rules: Rules<'_>, active: &[Active], pending: &[Pending], now
     plan
 }
 
+/// Jobs that hold cores, those that the plan starts included.
+struct State {
+    active: Vec<Active>,
+    /// How many of them ran before.
+    running: usize,
+    held: Held,
+    standing: Standing,
+    /// How many more jobs behind the head are compared with its reservation.
+    backfills: usize,
+}
+
 struct Refusal {
     reason: Reason,
     /// Whether it waits for cores that later jobs could take.
     blocks_others: bool,
 }
 
-fn decide(
-    rules: Rules<'_>,
-    active: &[Active],
-    job: &Pending,
-    head: Option<&Head<'_>>,
-    backfills: &mut usize,
-    now: i64,
-) -> Result<Active, Refusal> {
-    if let Some(reason) = beyond_limits(rules, active, job) {
-        return Err(Refusal { reason, blocks_others: false });
+impl State {
+    fn new(rules: Rules<'_>, active: &[Active]) -> State {
+        State {
+            active: active.to_vec(),
+            running: active.len(),
+            held: Held::by(rules, active),
+            standing: Standing::new(rules, active),
+            backfills: BACKFILLS_MAX,
+        }
     }
-    let behind = |head: &Head<'_>| Refusal { reason: head.reason.clone(), blocks_others: true };
-    // Behind a head without a reservation nothing starts.
-    if let Some(head) = head
-        && (head.reservation.is_none() || *backfills == 0)
-    {
-        return Err(behind(head));
+
+    fn start(&mut self, rules: Rules<'_>, job: Active) {
+        self.held.add(rules, &job);
+        self.active.push(job);
     }
-    let Some(cores) = gang(rules, active.iter(), job.cores) else {
-        return Err(head.map_or_else(
-            || Refusal { reason: reason::short(rules, active, job), blocks_others: true },
-            behind,
-        ));
-    };
-    *backfills = backfills.saturating_sub(usize::from(head.is_some()));
-    let end = job.max_run.map(|max_run| now.saturating_add(max_run));
-    let started = Active {
+
+    fn victims(&self, rules: Rules<'_>, head: &Pending) -> Vec<Preemption> {
+        preempt::victims(rules, (&self.active, self.running), &self.standing, head)
+    }
+
+    /// Makes `job` the head of the queue, for which others may be preempted.
+    fn head<'a>(&self, rules: Rules<'_>, job: &'a Pending, preempts: bool, now: i64) -> Head<'a> {
+        // Cores that are given up for the head are for no other job.
+        let reservation = match preempts || self.active.iter().any(|job| job.stopping) {
+            true => None,
+            false => reservation(rules, &self.active, job, now),
+        };
+        let standing = self.standing.describe(rules, &job.owner);
+        Head { job, reason: reason::behind(job, standing), reservation }
+    }
+
+    fn decide(
+        &mut self,
+        rules: Rules<'_>,
+        job: &Pending,
+        head: Option<&Head<'_>>,
+        now: i64,
+    ) -> Result<Active, Refusal> {
+        if let Some(reason) = self.held.objection(rules, job) {
+            return Err(Refusal { reason, blocks_others: false });
+        }
+        let behind = |head: &Head<'_>| Refusal { reason: head.reason.clone(), blocks_others: true };
+        // Behind a head without a reservation nothing starts.
+        if let Some(head) = head
+            && (head.reservation.is_none() || self.backfills == 0)
+        {
+            return Err(behind(head));
+        }
+        let active = &self.active;
+        let Some(cores) = gang(rules, active.iter(), job.cores) else {
+            return Err(head.map_or_else(
+                || Refusal { reason: reason::short(rules, active, job), blocks_others: true },
+                behind,
+            ));
+        };
+        self.backfills = self.backfills.saturating_sub(usize::from(head.is_some()));
+        let started = started(job, cores, now);
+        match head {
+            Some(head) if !keeps_reservation(rules, active, &started, head, now) => {
+                Err(behind(head))
+            }
+            _ => Ok(started),
+        }
+    }
+}
+
+fn started(job: &Pending, cores: Vec<u32>, now: i64) -> Active {
+    Active {
         id: job.id.clone(),
         name: job.name.clone(),
         owner: job.owner.clone(),
         cores,
-        end,
+        end: job.max_run.map(|max_run| now.saturating_add(max_run)),
         priority: job.priority,
         since: now,
         stopping: false,
-    };
-    match head {
-        Some(head) if !keeps_reservation(rules, active, &started, head, now) => Err(behind(head)),
-        _ => Ok(started),
     }
 }
 
@@ -187,7 +257,7 @@ fn keeps_reservation(
     let Some(reserved) = head.reservation else { return false };
     let with: Vec<Active> = active.iter().chain([started]).cloned().collect();
     // A job of the head's own user could push the head over the user's limit.
-    if beyond_limits(rules, &with, head.job).is_some() {
+    if Held::by(rules, &with).objection(rules, head.job).is_some() {
         return false;
     }
     reservation(rules, &with, head.job, now).is_some_and(|time| time <= reserved)
@@ -203,16 +273,4 @@ fn reservation(rules: Rules<'_>, active: &[Active], job: &Pending, now: i64) -> 
     };
     // A job past its end is about to exit.
     ends.into_iter().find(fits).map(|end| end.max(now))
-}
-
-/// Explains why a job exceeds the host or its user's limit; `None` if it does not.
-fn beyond_limits(rules: Rules<'_>, active: &[Active], job: &Pending) -> Option<Reason> {
-    let total = rules.cores.len();
-    if job.cores as usize > total {
-        return Some(reason::too_wide(job, total));
-    }
-    let limit = rules.cores_per_user? as usize;
-    let own = active.iter().filter(|active| active.owner == job.owner);
-    let held: usize = own.map(|active| active.cores.len()).sum();
-    (held + job.cores as usize > limit).then(|| reason::beyond_limit(job, held, limit))
 }

@@ -1,5 +1,9 @@
-//! Preemption: which active jobs give up their cores for a job of higher priority.
+//! Preemption: which active jobs give up their cores for a job of higher priority, or for a job of the
+//! group that lent them.
 
+use std::cmp::Reverse;
+
+use super::standing::Standing;
 use super::{Active, Pending, Rules, gang};
 
 /// An active job that is to stop, with the reason.
@@ -11,15 +15,26 @@ pub(crate) struct Preemption {
 
 /// Selects jobs to preempt so that `head` can start: those of the lowest priority first, and
 /// among equals those that started last. Empty if preemption would not help, or if enough jobs
-/// are stopping already.
-pub(super) fn victims(rules: Rules<'_>, active: &[Active], head: &Pending) -> Vec<Preemption> {
+/// are stopping already. Only the first `running` of `active` can stop: the others start now.
+pub(super) fn victims(
+    rules: Rules<'_>,
+    (active, running): (&[Active], usize),
+    standing: &Standing,
+    head: &Pending,
+) -> Vec<Preemption> {
     let remaining: Vec<&Active> = active.iter().filter(|job| !job.stopping).collect();
     if gang(rules, remaining.iter().copied(), head.cores).is_some() {
         return Vec::new();
     }
-    let mut lower: Vec<&Active> =
-        remaining.iter().copied().filter(|job| job.priority < head.priority).collect();
-    lower.sort_by_key(|job| (job.priority, std::cmp::Reverse(job.since)));
+    let mut loans = standing.lenders(head);
+    let mut lower: Vec<&Active> = active[..running].iter().filter(|job| !job.stopping).collect();
+    lower.retain(|job| job.priority <= head.priority);
+    lower.sort_by_key(|job| (job.priority, Reverse(job.since)));
+    lower.retain(|job| {
+        // Called for all, since those of lower priority give back cores as well.
+        let gives_back = loans.as_mut().is_some_and(|loans| standing.gives_back(loans, job));
+        gives_back || job.priority < head.priority
+    });
     let fits_without = |victims: &[&Active]| {
         let is_victim = |job: &Active| victims.iter().any(|victim| victim.id == job.id);
         let left = remaining.iter().copied().filter(|job| !is_victim(job));
@@ -35,11 +50,11 @@ pub(super) fn victims(rules: Rules<'_>, active: &[Active], head: &Pending) -> Ve
             victims = others;
         }
     }
-    let reason = format!("makes room for job {} of priority {}", head.id, head.priority);
-    victims
-        .into_iter()
-        .map(|job| Preemption { id: job.id.clone(), reason: reason.clone() })
-        .collect()
+    let reason = |job: &Active| match &loans {
+        Some(loans) if job.priority == head.priority => loans.reason(rules, head),
+        _ => format!("makes room for job {} of priority {}", head.id, head.priority),
+    };
+    victims.into_iter().map(|job| Preemption { id: job.id.clone(), reason: reason(job) }).collect()
 }
 
 #[cfg(test)]
@@ -53,10 +68,11 @@ mod tests {
 
     fn check(active: &[Active], cores: u32, priority: i64, expect: &[&str]) {
         let all: Vec<u32> = (0..4).collect();
-        let rules = Rules { cores: &all, aligned: true, cores_per_user: None };
+        let rules = Rules { cores: &all, aligned: true, ..Rules::default() };
         let (id, name, owner) = ("head".into(), String::new(), String::new());
         let head = Pending { id, name, owner, cores, priority, max_run: None };
-        let ids: Vec<String> = victims(rules, active, &head).into_iter().map(|v| v.id).collect();
+        let victims = victims(rules, (active, active.len()), &Standing::default(), &head);
+        let ids: Vec<String> = victims.into_iter().map(|victim| victim.id).collect();
         assert_eq!(ids, expect);
     }
 

@@ -19,10 +19,12 @@ impl Reason {
     }
 }
 
-pub(super) fn behind(head: &Pending) -> Reason {
+/// `standing`: the standing of the head's group, where there are fair shares.
+pub(super) fn behind(head: &Pending, standing: Option<String>) -> Reason {
     let cores = count(head.cores as usize);
     let head = label(&head.id, &head.name);
-    let current = format!("is behind job {head}, which needs {cores}");
+    let standing = standing.map(|standing| format!("; {standing}")).unwrap_or_default();
+    let current = format!("is behind job {head}, which needs {cores}{standing}");
     Reason { current, lasting: "is behind other jobs".to_owned() }
 }
 
@@ -53,6 +55,26 @@ pub(super) fn beyond_limit(job: &Pending, held: usize, limit: usize) -> Reason {
     let lasting =
         format!("needs {needs}: the jobs of {owner} are at the limit of {limit} cores for a user");
     Reason { current, lasting }
+}
+
+pub(super) fn beyond_limit_of_group(
+    job: &Pending,
+    group: &str,
+    held: usize,
+    limit: usize,
+) -> Reason {
+    let needs = count(job.cores as usize);
+    let current = format!(
+        "needs {needs}: the jobs of group {group} hold {held} of the {limit} that it may hold"
+    );
+    let lasting = format!("needs {needs}: group {group} is at its limit of {limit} cores");
+    Reason { current, lasting }
+}
+
+pub(super) fn too_many_jobs(group: &str, jobs: usize, limit: u32) -> Reason {
+    let jobs = format!("{jobs} job{}", if jobs == 1 { "" } else { "s" });
+    let current = format!("group {group} runs {jobs}, and may run {limit} at a time");
+    Reason { current, lasting: format!("group {group} is at its limit of {limit} running jobs") }
 }
 
 fn count(cores: usize) -> String {

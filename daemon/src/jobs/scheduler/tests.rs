@@ -36,7 +36,7 @@ fn check_rules(
     expect: &str,
 ) {
     let cores: Vec<u32> = (0..cores).collect();
-    let rules = Rules { cores: &cores, aligned: false, cores_per_user };
+    let rules = Rules { cores: &cores, cores_per_user, ..Rules::default() };
     assert_eq!(lines(&plan(rules, running, waiting, 0)), expect);
 }
 
@@ -250,7 +250,8 @@ impl Simulation<'_> {
     /// limit. `first` is the first in scheduling order of the jobs that were placed now.
     fn check_reservation(&mut self, first: Option<Rank>) {
         let active = self.active();
-        let may_start = |job: &&Pending| beyond_limits(self.rules, &active, job).is_none();
+        let held = Held::by(self.rules, &active);
+        let may_start = |job: &&Pending| held.objection(self.rules, job).is_none();
         let head = self.waiting.iter().filter(may_start).max_by_key(|job| rank(job));
         // While jobs stop, the head is next and needs no reservation.
         let preempting = active.iter().any(|job| job.stopping);
@@ -294,7 +295,12 @@ fn histories() -> impl Strategy<Value = History> {
 fn simulate((cores, aligned, cores_per_user, drawn): &History) -> usize {
     let cores: Vec<u32> = (0..*cores).collect();
     let simulation = Simulation {
-        rules: Rules { cores: &cores, aligned: *aligned, cores_per_user: *cores_per_user },
+        rules: Rules {
+            cores: &cores,
+            aligned: *aligned,
+            cores_per_user: *cores_per_user,
+            ..Rules::default()
+        },
         drawn,
         waiting: Vec::new(),
         running: Vec::new(),

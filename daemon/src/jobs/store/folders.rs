@@ -2,8 +2,9 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::job::NewJob;
+use super::job::{NewJob, optional};
 use super::{Store, StoreError};
+use crate::access::account::Account;
 use crate::jobs::state::JobState;
 
 /// The folders that an unfinished job writes, as its job file spells them.
@@ -12,6 +13,17 @@ pub(crate) struct JobFolders {
     /// The number of the job, in the order of submission.
     pub number: i64,
     pub id: String,
+    pub output_dir: String,
+    pub checkpoint_dir: Option<String>,
+}
+
+/// The folders of a job and whose they are, whether it has ended or not.
+#[derive(Clone, Debug)]
+pub(crate) struct FoldersOfUser {
+    pub number: i64,
+    pub id: String,
+    pub owner: String,
+    pub run_as: Option<Account>,
     pub output_dir: String,
     pub checkpoint_dir: Option<String>,
 }
@@ -47,6 +59,29 @@ impl Store {
             Ok(JobFolders { number, id, output_dir: row.get(2)?, checkpoint_dir: row.get(3)? })
         };
         self.many(NEWER_SQL, [number], read, "list the folders of jobs")
+    }
+
+    /// Returns the folders of at most `limit` jobs with numbers above `number`, in their order.
+    pub(crate) fn folders_of_users(
+        &self,
+        number: i64,
+        limit: usize,
+    ) -> Result<Vec<FoldersOfUser>, StoreError> {
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(FoldersOfUser {
+                number: row.get("number")?,
+                id: row.get("id")?,
+                owner: row.get("owner")?,
+                run_as: optional(row, "run_as")?,
+                output_dir: row.get("output_dir")?,
+                checkpoint_dir: row.get("checkpoint_dir")?,
+            })
+        };
+        let sql = "SELECT number, id, owner, run_as, output_dir,
+                CASE WHEN json_valid(resolved) THEN json_extract(resolved, '$.checkpoint_dir') END
+                    AS checkpoint_dir
+            FROM jobs WHERE number > ?1 ORDER BY number LIMIT ?2";
+        self.many(sql, params![number, limit], read, "list the folders of users")
     }
 }
 

@@ -4,6 +4,7 @@
 //! offset up to which the runner's log was read is stored in the same transaction, so that a
 //! crash neither loses nor duplicates an event.
 
+mod billing;
 mod bulletin;
 mod clusters;
 mod downgrade;
@@ -22,12 +23,14 @@ mod schema;
 mod tests;
 mod tokens;
 mod unfinished;
+mod usage;
 mod write;
 
 use std::fs::{OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -55,6 +58,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to wait for it when the daemon starts, as after a backup that another program makes.
 const BUSY_TIMEOUT_AT_START: Duration = Duration::from_secs(30);
 
+/// The half-life of core time where no fair shares are set.
+const HALF_LIFE_SECONDS_DEFAULT: u64 = 24 * 3600;
+
 /// A handle to the store; clones share it.
 #[derive(Clone)]
 pub(crate) struct Store {
@@ -74,6 +80,8 @@ struct Inner {
     receivers: OnceLock<Vec<Receiver>>,
     /// Notified when notifications are stored.
     outbox: Notify,
+    /// The half-life of core time in fair shares.
+    half_life_seconds: AtomicU64,
 }
 
 impl Store {
@@ -100,6 +108,7 @@ impl Store {
             is_draft,
             receivers: OnceLock::new(),
             outbox: Notify::new(),
+            half_life_seconds: AtomicU64::new(HALF_LIFE_SECONDS_DEFAULT),
         };
         Ok(Store { inner: Arc::new(inner) })
     }

@@ -148,6 +148,13 @@ pub(super) const MIGRATIONS: &[&str] = &[
     ) STRICT;
     INSERT INTO removed_costs DEFAULT VALUES;
 ",
+    "
+    CREATE TABLE usage (
+        user         TEXT PRIMARY KEY,
+        core_seconds REAL NOT NULL,                       -- of runs that have ended; decays, see scheduler/usage.rs
+        as_of        INTEGER NOT NULL                     -- microseconds since 1970
+    ) STRICT;
+",
 ];
 
 /// Migrates the store to the newest version, each step in its own transaction.

@@ -10,24 +10,57 @@ use super::job::{SUMMARY, state};
 use super::{Job, Store, StoreError};
 use crate::jobs::state::JobState;
 
-/// Unfinished jobs by number. `None` until they are first asked for.
+/// Unfinished jobs. `None` until they are first asked for.
 #[derive(Default)]
-pub(super) struct Unfinished(Mutex<Option<BTreeMap<i64, Arc<Job>>>>);
+pub(super) struct Unfinished(Mutex<Option<Known>>);
+
+#[derive(Default)]
+struct Known {
+    /// By number.
+    jobs: BTreeMap<i64, Arc<Job>>,
+    /// How many jobs wait, by owner.
+    pending: HashMap<String, usize>,
+}
+
+impl Known {
+    fn put(&mut self, job: Arc<Job>) {
+        if job.state == JobState::Pending {
+            *self.pending.entry(job.owner.clone()).or_default() += 1;
+        }
+        if let Some(before) = self.jobs.insert(job.number, job) {
+            self.count_out(&before);
+        }
+    }
+
+    fn remove(&mut self, number: i64) {
+        if let Some(before) = self.jobs.remove(&number) {
+            self.count_out(&before);
+        }
+    }
+
+    fn count_out(&mut self, job: &Job) {
+        let Some(count) = self.pending.get_mut(&job.owner) else { return };
+        *count -= usize::from(job.state == JobState::Pending);
+        if *count == 0 {
+            self.pending.remove(&job.owner);
+        }
+    }
+}
 
 impl Unfinished {
     /// Notes a change that was committed. The caller holds the writer, so that changes arrive in order.
     pub(super) fn note(&self, changed: &[Job]) {
         let mut known = self.lock();
-        let Some(jobs) = known.as_mut() else { return };
+        let Some(known) = known.as_mut() else { return };
         for job in changed {
             match job.state.is_terminal() {
-                true => drop(jobs.remove(&job.number)),
-                false => drop(jobs.insert(job.number, Arc::new(summary(job)))),
+                true => known.remove(job.number),
+                false => known.put(Arc::new(summary(job))),
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<BTreeMap<i64, Arc<Job>>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -41,16 +74,26 @@ impl Store {
     /// Lists jobs that have not ended, in the order of submission, without their long texts. Reads the
     /// store only the first time.
     pub(crate) fn unfinished(&self) -> Result<Vec<Arc<Job>>, StoreError> {
-        if let Some(jobs) = self.inner.unfinished.lock().as_ref() {
-            return Ok(jobs.values().cloned().collect());
+        self.with_unfinished(|known| known.jobs.values().cloned().collect())
+    }
+
+    /// The number of waiting jobs of some owners. The time for it depends on the number of owners only.
+    pub(crate) fn pending_of(&self, is_one: impl Fn(&str) -> bool) -> Result<usize, StoreError> {
+        self.with_unfinished(|known| {
+            known.pending.iter().filter(|(owner, _)| is_one(owner)).map(|(_, count)| count).sum()
+        })
+    }
+
+    fn with_unfinished<T>(&self, look: impl Fn(&Known) -> T) -> Result<T, StoreError> {
+        if let Some(known) = self.inner.unfinished.lock().as_ref() {
+            return Ok(look(known));
         }
         let _no_changes = self.writer();
-        let jobs = self.read_unfinished()?;
-        let jobs: BTreeMap<i64, Arc<Job>> =
-            jobs.into_iter().map(|job| (job.number, Arc::new(job))).collect();
-        let all = jobs.values().cloned().collect();
-        *self.inner.unfinished.lock() = Some(jobs);
-        Ok(all)
+        let mut known = Known::default();
+        self.read_unfinished()?.into_iter().for_each(|job| known.put(Arc::new(job)));
+        let seen = look(&known);
+        *self.inner.unfinished.lock() = Some(known);
+        Ok(seen)
     }
 
     fn read_unfinished(&self) -> Result<Vec<Job>, StoreError> {
@@ -120,6 +163,10 @@ mod tests {
             let stored: Vec<String> =
                 store.read_unfinished().unwrap().iter().map(|job| format!("{job:?}")).collect();
             assert_eq!(known, stored);
+            let pending = store.unfinished().unwrap();
+            let pending = pending.iter().filter(|job| job.state == JobState::Pending).count();
+            assert_eq!(store.pending_of(|_| true).unwrap(), pending);
+            assert_eq!(store.pending_of(|owner| owner == "nobody").unwrap(), 0);
             known.len()
         };
         assert_eq!(check(), 1);

@@ -1,6 +1,8 @@
 //! Changes to jobs. Each method is one transaction, which stores a job's row together with
 //! its new events.
 
+use std::time::Duration;
+
 use prost::Message;
 use rusqlite::{
     Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params,
@@ -227,6 +229,7 @@ impl Store {
             job: load(connection, id)?,
             operators,
             is_past: self.inner.is_draft,
+            half_life: self.half_life(),
         })
     }
 
@@ -272,7 +275,9 @@ pub(super) struct Draft<'a> {
     pub(super) job: Job,
     operators: &'a [Receiver],
     /// Whether the change happened before, and is restored from the runner's log.
-    is_past: bool,
+    pub(super) is_past: bool,
+    /// The half-life of core time in fair shares.
+    pub(super) half_life: Duration,
 }
 
 fn load(connection: &Connection, id: &str) -> Result<Job, StoreError> {
@@ -313,32 +318,6 @@ impl Draft<'_> {
     /// Stores the notifications of a change of state.
     fn notify(&self, from: Option<JobState>, reason: &str) -> Result<(), StoreError> {
         outbox::store(self.connection, self.operators, &self.job, from, reason).map(drop)
-    }
-
-    /// Adds the time for which the run that ends held the cores.
-    fn bill(&mut self) -> Result<(), StoreError> {
-        let until = if self.is_past { self.last_report()? } else { Some(clock::now()) };
-        let held = until.zip(self.job.place_time).map(|(until, since)| until.saturating_sub(since));
-        // The clock may have been set back.
-        self.job.billed_seconds += held.unwrap_or_default().max(0) as f64 / 1e6;
-        Ok(())
-    }
-
-    /// The time of the runner's newest event, in microseconds since 1970.
-    fn last_report(&self) -> Result<Option<i64>, StoreError> {
-        let sql = "SELECT event FROM events WHERE job = ?1 ORDER BY sequence DESC LIMIT 16";
-        let read = || {
-            let mut statement = self.connection.prepare_cached(sql)?;
-            let events = statement.query_map([self.job.number], |row| row.get::<_, Vec<u8>>(0))?;
-            events.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        let events = read().map_err(StoreError::sqlite("read the newest events"))?;
-        let events = events.iter().filter_map(|bytes| v1::Event::decode(bytes.as_slice()).ok());
-        let is_own = |event: &v1::Event| {
-            matches!(event.kind, Some(Kind::StateChanged(_) | Kind::Waiting(_) | Kind::Prepared(_)))
-        };
-        let newest = events.into_iter().find(|event| !is_own(event));
-        Ok(newest.and_then(|event| event.time).as_ref().map(clock::micros))
     }
 
     pub(super) fn place(&mut self, cores: &[u32], attempt: u32) -> Result<(), StoreError> {

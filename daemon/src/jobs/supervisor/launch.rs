@@ -156,7 +156,7 @@ pub(super) fn prepare(
         job: resolved,
         plugin: plugin_path(&job.platform, &settings.cache_dir)?,
         cache_dir: settings.cache_dir_of(job.run_as),
-        cache_bytes_max: Some(settings.cache_bytes_max),
+        cache_bytes_max: Some(settings.cache_bytes_max_of(&job.owner, job.run_as)),
         device_kind: device_kind(&settings.host, &job.cores),
         cores,
     };

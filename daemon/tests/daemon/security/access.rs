@@ -8,7 +8,7 @@ use tonic::{Code, Request};
 use tonic_prost::ProstCodec;
 use traind_proto::v1::{self, JobState};
 
-use crate::support::host::Host;
+use crate::support::host::{Host, until_logged};
 use crate::support::runner::STOPS_WHEN_ASKED;
 
 pub(crate) fn own_user() -> String {
@@ -81,4 +81,38 @@ async fn an_access_file_that_cannot_be_read_keeps_the_daemon_from_starting() {
     let status = command.arg("--access").arg(host.path("access.yaml")).status().unwrap();
     assert_eq!(status.code(), Some(1));
     assert!(host.log().contains("access.yaml") && host.log().contains("root"), "{}", host.log());
+}
+
+#[tokio::test]
+async fn quotas_of_a_group_are_refused_at_submission_or_waited_for() {
+    let user = own_user();
+    let access = format!(
+        "users: {{{user}: admin}}\ngroups:\n  vision:\n    members: [{user}]\n    \
+         limits: {{running_jobs: 1, queued_jobs: 1, priority_max: 3, disk_gib: 1}}\n"
+    );
+    let mut host = Host::new(2, STOPS_WHEN_ASKED);
+    fs::write(host.path("access.yaml"), access).unwrap();
+    host.options = vec![format!("--access={}", host.path("access.yaml").display())];
+    host.start().await;
+    let mut urgent = host.request("urgent", 1);
+    urgent.job_file = urgent.job_file.replace("{cores: 1}", "{cores: 1, priority: 4}");
+    let refused = host.create(urgent).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument);
+    assert!(format!("{refused:?}").contains("vision may have a priority of 3"), "{refused:?}");
+
+    let runs = host.submit_with("runs", "cores: 1, priority: 3").await;
+    host.until_state(&runs.id, JobState::Running).await;
+    let waits = host.submit_with("waits", "cores: 1").await;
+    let waits = host.until(&waits.id, |job| !job.waiting_reason.is_empty()).await;
+    assert_eq!(waits.waiting_reason, "group vision runs 1 job, and may run 1 at a time");
+    let refused = host.create(host.request("more", 1)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert_eq!(refused.message(), "group vision has 1 waiting job, and may have 1");
+
+    // Limits hold for what is submitted or placed once they are reloaded.
+    fs::write(host.path("access.yaml"), format!("users: {{{user}: admin}}")).unwrap();
+    host.hang_up();
+    until_logged(&host, "reloaded the access file").await;
+    host.submit_with("more", "cores: 1").await;
+    host.until_state(&waits.id, JobState::Running).await;
 }

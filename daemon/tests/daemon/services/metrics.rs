@@ -11,7 +11,7 @@ use crate::support::host::{Host, PATIENCE, until_logged};
 use crate::support::http::{Answer, request};
 use crate::support::runner::WAITS_FOR_GO;
 
-const OPTIONS: [&str; 2] = ["--metrics-address", "127.0.0.1:0"];
+const OPTIONS: [&str; 3] = ["--metrics-address", "127.0.0.1:0", "--open-metrics"];
 
 async fn get(address: &str, path: &str, host: &str) -> Answer {
     request(address, "GET", path, &[("host", host)]).await
@@ -63,6 +63,41 @@ async fn metrics_cover_jobs_cores_and_calls() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     };
     assert!(answer.contains(r#"traind_jobs{state="completed"} 1"#), "{answer}");
+}
+
+/// Reads the metrics with a token of `user`, made with more arguments.
+async fn scraped(host: &Host, user: &str, arguments: &[&str]) -> Answer {
+    let made = host.cli(&[&["token", "create", user][..], arguments].concat());
+    let secret = String::from_utf8(made.stdout).unwrap();
+    let bearer = format!("Bearer {}", secret.trim());
+    let headers = [("host", "localhost"), ("authorization", bearer.as_str())];
+    request(&address(host).await, "GET", "/metrics", &headers).await
+}
+
+#[tokio::test]
+async fn jobs_are_shown_to_those_who_may_see_them() {
+    let host = Host::started_with(1, WAITS_FOR_GO, &OPTIONS[..2]).await;
+    let job = host.submit("secret-name", 1).await;
+    host.until(&job.id, |job| job.progress.is_some()).await;
+    let labels = format!(r#"{{job_id="{}",job_name="secret-name",owner="#, job.id);
+    let series = format!("traind_job_step{labels}");
+    let holder = r#"traind_core_held{platform="cpu",core="0",job_id="#;
+
+    let anyone = get(&address(&host).await, "/metrics", "localhost").await.body;
+    assert!(anyone.contains(r#"traind_jobs{state="running"} 1"#), "{anyone}");
+    assert!(anyone.contains(r#"traind_core_held{platform="cpu",core="0",modelName="#), "{anyone}");
+    for hidden in ["secret-name", &job.id, &format!("\"{}\"", job.owner)] {
+        assert!(!anyone.contains(hidden), "{hidden} is in {anyone}");
+    }
+    let other = scraped(&host, "ann", &[]).await.body;
+    assert!(other.contains(holder) && !other.contains("owner="), "{other}");
+    let own = scraped(&host, &job.owner, &["--role", "viewer"]).await.body;
+    assert!(own.contains(&series), "{own}");
+    let admin = scraped(&host, &job.owner, &[]).await.body;
+    assert!(admin.contains(&series), "{admin}");
+    let headers = [("host", "localhost"), ("authorization", "Bearer traind_a_b")];
+    let refused = request(&address(&host).await, "GET", "/metrics", &headers).await;
+    assert_eq!(refused.status, 401, "{refused:?}");
 }
 
 #[tokio::test]

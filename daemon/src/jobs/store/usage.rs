@@ -1,0 +1,87 @@
+//! Core time of users for fair shares, stored when a run ends.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{Store, StoreError};
+use crate::jobs::scheduler::Usage;
+
+impl Store {
+    /// Sets the time after which the core time of later runs counts half. What is stored keeps its weight
+    /// until then.
+    pub(crate) fn set_half_life(&self, half_life: Duration) {
+        self.inner.half_life_seconds.store(half_life.as_secs().max(1), Ordering::Relaxed);
+    }
+
+    pub(super) fn half_life(&self) -> Duration {
+        Duration::from_secs(self.inner.half_life_seconds.load(Ordering::Relaxed))
+    }
+
+    /// The core time of all users who have had a run. Without the runs that have not ended.
+    pub(crate) fn usage(&self) -> Result<HashMap<String, Usage>, StoreError> {
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok((row.get(0)?, Usage { core_seconds: row.get(1)?, as_of: row.get(2)? }))
+        };
+        let sql = "SELECT user, core_seconds, as_of FROM usage";
+        Ok(self.many(sql, [], read, "read the usage")?.into_iter().collect())
+    }
+}
+
+/// Adds a run that has ended.
+pub(super) fn add_run(
+    connection: &Connection,
+    user: &str,
+    cores: usize,
+    (since, until): (i64, i64),
+    half_life: Duration,
+) -> Result<(), StoreError> {
+    let add = || {
+        let mut known =
+            connection.prepare_cached("SELECT core_seconds, as_of FROM usage WHERE user = ?1")?;
+        let read =
+            |row: &rusqlite::Row<'_>| Ok(Usage { core_seconds: row.get(0)?, as_of: row.get(1)? });
+        let before = known.query_row([user], read).optional()?.unwrap_or_default();
+        let Usage { core_seconds, as_of } = before.with_run(cores, since, until, half_life);
+        let sql = "INSERT OR REPLACE INTO usage (user, core_seconds, as_of) VALUES (?1, ?2, ?3)";
+        connection.prepare_cached(sql)?.execute(params![user, core_seconds, as_of])
+    };
+    add().map(drop).map_err(StoreError::sqlite("store the usage"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::state::Outcome;
+    use crate::jobs::store::NewJob;
+
+    #[test]
+    fn the_core_time_of_runs_is_kept_by_user() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("traind.db");
+        let store = Store::open(&path).unwrap();
+        let start = |id: &str, owner: &str, cores: &[u32]| {
+            let (id, owner) = (id.to_owned(), owner.to_owned());
+            let output_dir = format!("/out/{id}");
+            store
+                .create(&NewJob { id: id.clone(), owner, output_dir, ..NewJob::default() })
+                .unwrap();
+            store.place(&id, cores).unwrap();
+        };
+        start("a", "ann", &[0, 1]);
+        start("b", "bob", &[2]);
+        assert!(store.usage().unwrap().is_empty(), "nothing has ended");
+        store.requeue("a", "").unwrap();
+        store.settle("b", Outcome::Completed, None).unwrap();
+        drop(store);
+        let usage = Store::open(&path).unwrap().usage().unwrap();
+        assert_eq!(usage.len(), 2);
+        let billed = |id: &str| Store::open(&path).unwrap().get(id).unwrap().billed_seconds;
+        for (user, id, cores) in [("ann", "a", 2.0), ("bob", "b", 1.0)] {
+            let difference = usage[user].core_seconds - billed(id) * cores;
+            assert!(difference.abs() < 1e-3, "{user}: {usage:?}");
+        }
+    }
+}
