@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 
 use crate::batch::{ArraySpec, RowData, TargetPadding};
+use crate::dataset::Continuation;
 use crate::{
     Augmentation, BatchAxis, BatchPlan, CoreBatch, Masking, Padding, Result, ScheduledBatch,
     TokenizedSet,
@@ -150,6 +151,13 @@ impl Collator {
         epoch: u64,
         padded: PaddedLengths,
     ) -> Result<Vec<Option<RowData<'_>>>> {
+        if let Some(sequences) = self.set.continuations(row)? {
+            let sequences = sequences.into_iter().map(|Continuation { input_ids, targets }| {
+                let data = self.sequence(row, input_ids, padded);
+                Some(RowData { token_targets: Some(targets), ..data })
+            });
+            return Ok(sequences.collect());
+        }
         if self.set.has_sequences() {
             let sequences = self.set.sequences(row)?.into_iter();
             return Ok(sequences.map(|ids| Some(self.sequence(row, ids, padded))).collect());

@@ -128,9 +128,10 @@ pub use source::{
 };
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
-    Answer, CausalLm, DecoderStart, Dpo, Embedding, EmbeddingLabel, ImageClassification, MaskedLm,
-    NO_PASSAGE, PackingStrategy, PassageLabels, QuestionAnswering, Reranker, RerankerLabel,
-    Seq2SeqLm, SequenceClassification, Sft, TaskSpec, TextColumn, TokenClassification, Tokenized,
+    Answer, CausalLm, Cpo, DecoderStart, Dpo, Embedding, EmbeddingLabel, ImageClassification, Kto,
+    MaskedLm, NO_PASSAGE, PackingStrategy, PassageLabels, QuestionAnswering, Reranker,
+    RerankerLabel, Reward, Seq2SeqLm, SequenceClassification, Sft, TaskSpec, TextColumn,
+    TokenClassification, Tokenized,
 };
 pub use tokenize::{
     Encoded, ExtendedTokenizer, HuggingFaceTokenizer, ModelInputs, NewTokens, NoTokenizer,

@@ -1,5 +1,5 @@
-//! Rows of supervised fine-tuning are those of TRL's SFTTrainer, and pairs those of its DPOTrainer. The
-//! fixture is written by `scripts/fixtures/chat.py`.
+//! Rows of supervised fine-tuning are those of TRL's SFTTrainer, and rows of preferences those of its DPOTrainer,
+//! RewardTrainer, CPOTrainer and KTOTrainer. The fixture is written by `scripts/fixtures/chat.py`.
 
 // A fixture of another shape is a failed test.
 #![allow(clippy::unwrap_used)]
@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use traind_loader::{
-    ArrayValues, BatchAxis, BatchPlan, BatchSizes, ChatTemplate, Collator, DatasetOptions, Dpo,
-    HuggingFaceTokenizer, PackingStrategy, Padding, ScheduledBatch, Sft, TaskSpec, TokenizedSet,
-    TokenizerOptions, eos_token, prepare,
+    ArrayValues, BatchAxis, BatchPlan, BatchSizes, ChatTemplate, Collator, Cpo, DatasetOptions,
+    Dpo, HuggingFaceTokenizer, Kto, Labels, PackingStrategy, Padding, Reward, ScheduledBatch, Sft,
+    TaskSpec, TokenizedSet, TokenizerOptions, bos_token, eos_token, prepare,
 };
 
 fn fixtures() -> PathBuf {
@@ -130,21 +130,110 @@ fn pairs_are_those_of_trl() {
     for (name, case) in expected["pair_sets"].as_object().unwrap() {
         let folder = model_folder(case["template"].as_str());
         let task = TaskSpec::Dpo(pairs(folder.path(), &case["settings"]));
-        let set = set(&case["rows"], task, folder.path()).unwrap();
-        let longest = (0..set.len()).map(|row| set.positions(row)).max().unwrap();
-        let sizes = BatchSizes::of_rows(set.len()).with(BatchAxis::Positions, longest);
-        let plan = BatchPlan { sizes, rows: (0..set.len() as u32).collect(), cores: 1 };
-        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
-        let collator = Collator::new(Arc::clone(&set), Padding::behind(2));
-        let batch = collator.collate(scheduled).unwrap();
-        for (column, expect) in case["expected"].as_object().unwrap() {
-            let array = batch.cores[0].array(column).unwrap();
-            assert_eq!(array.dims, [2 * set.len(), longest as usize], "{name}");
-            let ArrayValues::S32(values) = &array.values else { panic!("{array:?}") };
-            assert_eq!(&json!(values), expect, "{name}, {column}");
+        check_rows(name, case, task, folder.path());
+    }
+}
+
+/// Checks the batch of all rows of a case, in which the sequences of a row are rows of the arrays.
+fn check_rows(name: &str, case: &Json, task: TaskSpec, folder: &Path) {
+    let set = set(&case["rows"], task, folder).unwrap();
+    let longest = (0..set.len()).map(|row| set.positions(row)).max().unwrap();
+    let sizes = BatchSizes::of_rows(set.len()).with(BatchAxis::Positions, longest);
+    let plan = BatchPlan { sizes, rows: (0..set.len() as u32).collect(), cores: 1 };
+    let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+    let collator = Collator::new(Arc::clone(&set), Padding::behind(2));
+    let batch = collator.collate(scheduled).unwrap();
+    let sequences = set.sequences_per_row();
+    for (column, expect) in case["expected"].as_object().unwrap() {
+        // Numbers of rows are those of each sequence.
+        let (column, of_rows) = match column.as_str() {
+            "margins" => ("labels", true),
+            "desirable" => ("desirable", true),
+            column => (column, false),
+        };
+        let array = batch.cores[0].array(column).unwrap();
+        let found = match &array.values {
+            ArrayValues::F32(values) if of_rows => {
+                json!(values.iter().step_by(sequences).collect::<Vec<_>>())
+            }
+            ArrayValues::S32(values) => {
+                assert_eq!(array.dims, [sequences * set.len(), longest as usize], "{name}");
+                json!(values)
+            }
+            _ => panic!("{array:?}"),
+        };
+        assert_eq!(&found, expect, "{name}, {column}");
+    }
+    assert_eq!(batch.cores[0].spans.len(), set.len());
+    assert_eq!(batch.tokens, set.tokens(), "{name}");
+}
+
+#[test]
+fn other_preferences_are_those_of_trl() {
+    let text = std::fs::read_to_string(fixtures().join("chat.json")).unwrap();
+    let expected: Json = serde_json::from_str(&text).unwrap();
+    for key in ["reward_sets", "cpo_sets", "kto_sets"] {
+        for (name, case) in expected[key].as_object().unwrap() {
+            let folder = model_folder(case["template"].as_str());
+            let settings = &case["settings"];
+            let pairs = pairs(folder.path(), settings);
+            let task = match key {
+                "reward_sets" => TaskSpec::Reward(Reward::new(pairs, "margin".to_owned())),
+                "cpo_sets" => {
+                    let bos_token = bos_token(folder.path()).unwrap();
+                    TaskSpec::Cpo(Cpo { pairs, bos_token })
+                }
+                _ => TaskSpec::Kto(Kto {
+                    pairs,
+                    completion: "completion".to_owned(),
+                    label: "label".to_owned(),
+                    rotation: settings["per_device_train_batch_size"].as_u64().map(|it| it as u32),
+                    is_paired: false,
+                }),
+            };
+            check_rows(&format!("{key}, {name}"), case, task, folder.path());
         }
-        assert_eq!(batch.cores[0].spans.len(), set.len());
-        assert_eq!(batch.tokens, set.tokens(), "{name}");
+    }
+}
+
+/// A completion whose tokens grow together with those of its prompt, and one for which the prompt leaves no room.
+#[test]
+fn prompts_give_way_to_their_completions() {
+    let folder = model_folder(None);
+    let rows = json!([
+        {"prompt": "hello", "chosen": "world", "rejected": " again"},
+        {"prompt": "hello hello hello hello hello hello hello", "chosen": " a", "rejected": " b"},
+    ]);
+    let bos_token = bos_token(folder.path()).unwrap();
+    let pairs = pairs(folder.path(), &json!({"max_length": 6}));
+    let task = TaskSpec::Cpo(Cpo { pairs, bos_token });
+    let set = set(&rows, task, folder.path()).unwrap();
+    assert_eq!(set.len(), 1);
+    assert!(set.about_rows_too_long().unwrap().starts_with("1 row has nothing to train on"));
+}
+
+/// Labels of completions are true or false, in one way of writing or another.
+#[test]
+fn labels_of_completions_are_true_or_false() {
+    let labels_of = |label: Json| {
+        let folder = model_folder(None);
+        let rows = json!([{"prompt": "a", "completion": " b", "label": label}]);
+        let task = TaskSpec::Kto(Kto {
+            pairs: pairs(folder.path(), &json!({"max_length": 8})),
+            completion: "completion".to_owned(),
+            label: "label".to_owned(),
+            rotation: None,
+            is_paired: false,
+        });
+        Ok::<_, traind_loader::Error>(set(&rows, task, folder.path())?.labels().clone())
+    };
+    for (label, expect) in [(json!(true), 1.0), (json!(0), 0.0), (json!("False"), 0.0)] {
+        let values = vec![expect];
+        assert_eq!(labels_of(label).unwrap(), Labels::Numbers { width: 1, values });
+    }
+    let error = labels_of(json!("good")).unwrap_err().to_string();
+    for part in ["rows.jsonl, row 0", "\"label\": must be true for a desirable", "found text"] {
+        assert!(error.contains(part), "{error}");
     }
 }
 

@@ -35,9 +35,9 @@ UNSUPPORTED = {
         r"model_name_or_path: .*(aqlm|gptq|awq)",
     ],
     "another method": [
-        r"rl: *(?!dpo\b|ipo\b)\w",
+        r"rl: *(?!dpo\b|ipo\b|simpo\b)\w",
         r"(reward_model|process_reward_model|kd_trainer|do_predict): *true",
-        r"stage: *(rm|ppo|kto)\b",
+        r"stage: *(ppo|kto)\b",
         r"adapter: *(llama-adapter|ia3)",
         r"finetuning_type: *(oft|freeze)",
         r"((use_dft|use_eaft|use_asft)(_loss)?|use_badam|use_galore|use_apollo|use_adam_mini|use_muon|use_kt|pissa_init): *true",

@@ -4,15 +4,17 @@
 //! Imports `error` alone.
 
 pub(crate) mod embedding;
+pub(crate) mod preference;
 mod reranker;
 
 use traind_job_file::{
-    AttnImplementation, CorePlacement, Dpo, DpoDivergence, DpoLoss, JobFile, Optim, OptimArg,
-    OptimArgs, ParamGroup, PeftBias, Train,
+    AttnImplementation, CorePlacement, JobFile, Optim, OptimArg, OptimArgs, ParamGroup, PeftBias,
+    Train,
 };
 use traind_models::Model;
 use traind_models::optimizers::{Arg, GroupSettings, Optimizers, Settings};
-use traind_models::tasks::{Divergence, LossSettings, Preference, PreferenceLoss};
+use traind_models::tasks::LossSettings;
+use traind_models::tasks::preference::Metric;
 use traind_models::tuning::AdapterBias;
 use traind_xla::DType;
 use traind_xla::kernels::GpuOptions;
@@ -59,9 +61,9 @@ pub(crate) fn pipeline(job: &JobFile, model: &dyn Model) -> RunResult<Pipeline> 
     Ok(Pipeline::of_model(model, job.parallel.pipeline as usize, &config)?)
 }
 
-/// The names of the metrics that each training step gives besides its loss.
-pub(crate) fn step_metrics(job: &JobFile) -> &'static [&'static str] {
-    if job.has_reference() { &Preference::METRICS } else { &[] }
+/// The metrics that each training step gives besides its loss.
+pub(crate) fn step_metrics(job: &JobFile) -> &'static [Metric] {
+    preference::objective(job).map_or(&[], |objective| objective.metrics())
 }
 
 /// The type of a job's products.
@@ -162,8 +164,7 @@ fn fsdp(fsdp: traind_job_file::Fsdp) -> Fsdp {
 
 /// The reference of a job, if it has one.
 fn reference(job: &JobFile) -> Option<Reference> {
-    let dpo = &job.dpo;
-    job.has_reference().then_some(match (&dpo.ref_model_name_or_path, &job.peft) {
+    job.has_reference().then_some(match (job.reference_model(), &job.peft) {
         (Some(_), _) => Reference::Named,
         (None, peft) if peft.adapter_name_or_path.is_some() => Reference::WithAdapters,
         (None, _) => Reference::WithoutAdapters,
@@ -175,10 +176,10 @@ fn forward_config(job: &JobFile) -> ForwardConfig {
     ForwardConfig {
         compute_dtype: compute_dtype(train),
         loss: loss_settings(train),
-        preference: preference(job),
+        preference: preference::objective(job),
         // Known with the data: see `embedding::objective`.
         embedding: None,
-        dropout: !(job.has_reference() && job.dpo.disable_dropout),
+        dropout: !job.disables_dropout(),
         gradient_checkpointing: train.gradient_checkpointing,
         embedding_noise: train.neftune_noise_alpha.is_some_and(|alpha| alpha > 0.0),
     }
@@ -191,50 +192,6 @@ fn loss_settings(train: &Train) -> LossSettings {
         args: args.collect(),
         class_weights: train.class_weights.clone(),
         label_smoothing: train.label_smoothing_factor,
-    }
-}
-
-/// The objective of pairs; `None` where rows are no pairs.
-fn preference(job: &JobFile) -> Option<Preference> {
-    let dpo = &job.dpo;
-    let losses = dpo.weighted_losses().into_iter();
-    job.has_reference().then(|| Preference {
-        losses: losses.map(|(loss, weight)| (preference_loss(loss), weight)).collect(),
-        beta: dpo.beta,
-        label_smoothing: dpo.label_smoothing,
-        divergence: divergence(dpo),
-        discopop_tau: dpo.discopop_tau,
-        ld_alpha: dpo.ld_alpha,
-        use_weighting: dpo.use_weighting,
-    })
-}
-
-fn preference_loss(loss: DpoLoss) -> PreferenceLoss {
-    match loss {
-        DpoLoss::Sigmoid => PreferenceLoss::Sigmoid,
-        DpoLoss::Hinge => PreferenceLoss::Hinge,
-        DpoLoss::Ipo => PreferenceLoss::Ipo,
-        DpoLoss::ExoPair => PreferenceLoss::ExoPair,
-        DpoLoss::NcaPair => PreferenceLoss::NcaPair,
-        DpoLoss::Robust => PreferenceLoss::Robust,
-        DpoLoss::BcoPair => PreferenceLoss::BcoPair,
-        DpoLoss::SppoHard => PreferenceLoss::SppoHard,
-        DpoLoss::Aot => PreferenceLoss::Aot,
-        DpoLoss::AotUnpaired => PreferenceLoss::AotUnpaired,
-        DpoLoss::ApoZero => PreferenceLoss::ApoZero,
-        DpoLoss::ApoDown => PreferenceLoss::ApoDown,
-        DpoLoss::Discopop => PreferenceLoss::Discopop,
-        DpoLoss::Sft => PreferenceLoss::Sft,
-        DpoLoss::SigmoidNorm => PreferenceLoss::SigmoidNorm,
-    }
-}
-
-fn divergence(dpo: &Dpo) -> Divergence {
-    match dpo.f_divergence_type {
-        DpoDivergence::ReverseKl => Divergence::ReverseKl,
-        DpoDivergence::ForwardKl => Divergence::ForwardKl,
-        DpoDivergence::JsDivergence => Divergence::JensenShannon,
-        DpoDivergence::AlphaDivergence => Divergence::Alpha(dpo.f_alpha_divergence_coef),
     }
 }
 

@@ -222,6 +222,10 @@ impl<'source> Builder<'source> {
             (Labels::None, true) => Labels::InputIds,
             (labels, _) => labels,
         };
+        let (rows, labels) = match preprocessor.order(&rows.source_rows, &labels) {
+            Some(order) => (rows.select(&order), labels.select(&order)),
+            None => (rows, labels),
+        };
         let rows = match preprocessor.block_size() {
             Some(block_size) => blocks::cut_into_blocks(&rows, block_size)?,
             None => rows,

@@ -5,6 +5,7 @@ mod array;
 mod blocks;
 mod build;
 mod cache;
+mod continuations;
 #[cfg(test)]
 mod formats;
 mod identity;
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use continuations::Continuation;
 pub use mixture::{MixedSet, Mixing, Mixture, SplitPart, SplitRange};
 pub use open::OpenSet;
 pub use set::{FileRows, TokenizedSet};

@@ -190,6 +190,9 @@ impl TokenizedSet {
 
     /// The positions that a row takes: those of its longest sequence.
     pub fn positions(&self, row: usize) -> u32 {
+        if let Some(made) = self.task.preprocessor().continuations() {
+            return self.continued_positions(row, made);
+        }
         if let Some(&longest) = self.rows.sequences(row).iter().max() {
             return longest;
         }

@@ -42,6 +42,15 @@ pub(super) struct Pair {
     pub(super) rejected: Vec<u32>,
 }
 
+/// The texts of a pair.
+pub(super) struct PairTexts {
+    /// A conversation without its answer ends with what invites one.
+    pub(super) prompt: String,
+    /// The prompt with the chosen and with the rejected completion.
+    pub(super) wholes: [String; 2],
+    pub(super) is_chat: bool,
+}
+
 impl Preprocessor for Dpo {
     fn columns(&self) -> Vec<&str> {
         vec![&self.chosen, &self.rejected]
@@ -59,13 +68,7 @@ impl Preprocessor for Dpo {
 
     /// A row whose prompt alone fills `max_length` makes no example.
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
-        let texts = RowTexts {
-            row,
-            tokenizer: context.tokenizer,
-            template: self.template.as_ref(),
-            eos_token: self.eos_token.as_deref(),
-        };
-        let pair = self.pair(&texts)?;
+        let pair = self.pair(&self.row_texts(row, context))?;
         Ok(pair.and_then(|pair| self.example(pair)).into_iter().collect())
     }
 
@@ -83,6 +86,19 @@ impl Preprocessor for Dpo {
 }
 
 impl Dpo {
+    pub(super) fn row_texts<'a>(
+        &'a self,
+        row: &'a Row<'a>,
+        context: &'a SetContext<'_>,
+    ) -> RowTexts<'a> {
+        RowTexts {
+            row,
+            tokenizer: context.tokenizer,
+            template: self.template.as_ref(),
+            eos_token: self.eos_token.as_deref(),
+        }
+    }
+
     /// The example of a pair; None where the prompt alone fills `max_length`.
     pub(super) fn example(&self, pair: Pair) -> Option<Example> {
         let Pair { prompt, mut chosen, mut rejected } = pair;
@@ -94,16 +110,14 @@ impl Dpo {
         let truncated = chosen.len().max(rejected.len()) > length;
         chosen.truncate(length);
         rejected.truncate(length);
-        let labels = [&chosen, &rejected].map(|ids| completion_labels(ids, prompt_length));
-        let encoded =
-            Encoded { token_type_ids: vec![0; chosen.len()], input_ids: chosen, truncated };
-        let label = Some(RowLabel::TokenIds(labels.concat()));
-        Some(Example { encoded, label, target: Some(rejected), ..Example::default() })
+        Some(example_of([(chosen, prompt_length), (rejected, prompt_length)], truncated))
     }
 
     /// The tokens of a pair; None for rows that a layout leaves out.
-    fn pair(&self, texts: &RowTexts<'_>) -> Result<Option<Pair>> {
-        let Some(layouts) = &self.layouts else { return self.plain_pair(texts).map(Some) };
+    pub(super) fn pair(&self, texts: &RowTexts<'_>) -> Result<Option<Pair>> {
+        let Some(layouts) = &self.layouts else {
+            return self.texts(texts)?.pair(texts).map(Some);
+        };
         let pair = layouts.pair(texts, self.max_length)?;
         Ok(pair.map(|pair| {
             let [chosen, rejected] = pair.completions;
@@ -111,7 +125,8 @@ impl Dpo {
         }))
     }
 
-    fn plain_pair(&self, texts: &RowTexts<'_>) -> Result<Pair> {
+    /// The texts of a pair in the columns of the task.
+    pub(super) fn texts(&self, texts: &RowTexts<'_>) -> Result<PairTexts> {
         let row = texts.row;
         let prompt = row.find(&self.prompt);
         let cells = [&self.chosen, &self.rejected].map(|column| row.cell(column));
@@ -134,20 +149,22 @@ impl Dpo {
             (_, None, Some(_)) | (Some(_), None, None) => {
                 Err(texts.problem(&self.chosen, ChatProblem::Mixed))
             }
-            (None, None, None) => self.texts(texts),
+            (None, None, None) => self.plain_texts(row),
         }
     }
 
-    fn texts(&self, texts: &RowTexts<'_>) -> Result<Pair> {
-        let row = texts.row;
+    fn plain_texts(&self, row: &Row<'_>) -> Result<PairTexts> {
         let [chosen, rejected] =
             [row.text_or_empty(&self.chosen)?, row.text_or_empty(&self.rejected)?];
-        if row.find(&self.prompt).is_some() {
-            let prompt = row.text_or_empty(&self.prompt)?;
-            return pair_of_texts(texts, prompt, [chosen, rejected]);
-        }
-        let (prompt, chosen) = chosen.split_at(shared_bytes(chosen, rejected));
-        pair_of_texts(texts, prompt, [chosen, &rejected[prompt.len()..]])
+        let (prompt, completions) = match row.find(&self.prompt) {
+            Some(_) => (row.text_or_empty(&self.prompt)?, [chosen, rejected]),
+            None => {
+                let (prompt, chosen) = chosen.split_at(shared_bytes(chosen, rejected));
+                (prompt, [chosen, &rejected[prompt.len()..]])
+            }
+        };
+        let wholes = completions.map(|completion| format!("{prompt}{completion}"));
+        Ok(PairTexts { prompt: prompt.to_owned(), wholes, is_chat: false })
     }
 
     fn chats(
@@ -155,19 +172,44 @@ impl Dpo {
         texts: &RowTexts<'_>,
         prompt: &[Value],
         completions: [&[Value]; 2],
-    ) -> Result<Pair> {
-        let ids = |column: &str, completion: &[Value], prompts: bool| -> Result<Vec<u32>> {
+    ) -> Result<PairTexts> {
+        let render = |column: &str, completion: &[Value], prompts: bool| -> Result<String> {
             let messages: Vec<&Value> = prompt.iter().chain(completion).collect();
             let options = ChatOptions { prompts, ..ChatOptions::default() };
-            let chat = texts.render(column, &messages, options)?;
-            Ok(texts.encode_as_it_is(&chat.text)?.encoded.input_ids)
+            Ok(texts.render(column, &messages, options)?.text)
         };
         let [chosen, rejected] = completions;
-        Ok(Pair {
-            prompt: ids(&self.prompt, &[], true)?,
-            chosen: ids(&self.chosen, chosen, false)?,
-            rejected: ids(&self.rejected, rejected, false)?,
+        Ok(PairTexts {
+            prompt: render(&self.prompt, &[], true)?,
+            wholes: [
+                render(&self.chosen, chosen, false)?,
+                render(&self.rejected, rejected, false)?,
+            ],
+            is_chat: true,
         })
+    }
+}
+
+impl PairTexts {
+    fn pair(&self, texts: &RowTexts<'_>) -> Result<Pair> {
+        let [chosen, rejected] = self.wholes(texts)?;
+        let prompt = match self.is_chat {
+            true => texts.encode_as_it_is(&self.prompt)?.encoded.input_ids,
+            false => texts.encode(&self.prompt)?.input_ids,
+        };
+        Ok(Pair { prompt, chosen, rejected })
+    }
+
+    /// The tokens of the prompt with each completion. Texts that are no conversations end with the token for that.
+    pub(super) fn wholes(&self, texts: &RowTexts<'_>) -> Result<[Vec<u32>; 2]> {
+        let ids = |whole: &str| -> Result<Vec<u32>> {
+            if self.is_chat {
+                return Ok(texts.encode_as_it_is(whole)?.encoded.input_ids);
+            }
+            let completion = texts.ended(&whole[self.prompt.len()..])?;
+            Ok(texts.encode(&format!("{}{completion}", self.prompt))?.input_ids)
+        };
+        Ok([ids(&self.wholes[0])?, ids(&self.wholes[1])?])
     }
 }
 
@@ -178,19 +220,6 @@ fn messages(cell: &Value) -> Option<&[Value]> {
         Value::Struct(_) => Some(std::slice::from_ref(cell)),
         _ => None,
     }
-}
-
-fn pair_of_texts(
-    texts: &RowTexts<'_>,
-    prompt: &str,
-    [chosen, rejected]: [&str; 2],
-) -> Result<Pair> {
-    let ids = |completion: &str| -> Result<Vec<u32>> {
-        let whole = format!("{prompt}{}", texts.ended(completion)?);
-        Ok(texts.encode(&whole)?.input_ids)
-    };
-    let (chosen, rejected) = (ids(chosen)?, ids(rejected)?);
-    Ok(Pair { prompt: texts.encode(prompt)?.input_ids, chosen, rejected })
 }
 
 /// The messages with which two conversations begin: all but the last of the shorter where it is the
@@ -214,8 +243,17 @@ fn shared_bytes(chosen: &str, rejected: &str) -> usize {
     last
 }
 
+/// The example of a chosen and a rejected sequence, each with the tokens of its prompt.
+pub(super) fn example_of(pair: [(Vec<u32>, usize); 2], truncated: bool) -> Example {
+    let labels = pair.each_ref().map(|(ids, prompt)| completion_labels(ids, *prompt));
+    let [(chosen, _), (rejected, _)] = pair;
+    let encoded = Encoded { token_type_ids: vec![0; chosen.len()], input_ids: chosen, truncated };
+    let label = Some(RowLabel::TokenIds(labels.concat()));
+    Example { encoded, label, target: Some(rejected), ..Example::default() }
+}
+
 /// The label of each token behind the prompt.
-fn completion_labels(ids: &[u32], prompt_length: usize) -> Vec<i32> {
+pub(crate) fn completion_labels(ids: &[u32], prompt_length: usize) -> Vec<i32> {
     let label = |(at, &id)| if at < prompt_length { IGNORED_LABEL } else { id as i32 };
     ids.iter().enumerate().map(label).collect()
 }

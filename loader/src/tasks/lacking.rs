@@ -3,7 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Dpo, QuestionAnswering, Seq2SeqLm, SequenceClassification, Sft, TaskSpec};
+use super::{
+    Cpo, Dpo, Kto, QuestionAnswering, Reward, Seq2SeqLm, SequenceClassification, Sft, TaskSpec,
+};
 use crate::Value;
 use crate::layouts::Layouts;
 use crate::source::Row;
@@ -50,6 +52,10 @@ impl TaskSpec {
             Self::Seq2SeqLm(task) => column_without_text(task, row).map(left_out),
             Self::Sft(task) => lack_of_sft(task, row),
             Self::Dpo(task) => column_without_answer(task, row).map(left_out),
+            Self::Reward(Reward { pairs, .. }) | Self::Cpo(Cpo { pairs, .. }) => {
+                column_without_answer(pairs, row).map(left_out)
+            }
+            Self::Kto(task) => column_without_completion(task, row).map(left_out),
             Self::Embedding(task) => lack_of_texts(&task.texts, row),
             Self::Reranker(task) => lack_of_texts(&task.texts, row),
             // Rows without words, tokens or image are errors.
@@ -123,6 +129,14 @@ fn column_without_answer<'a>(task: &'a Dpo, row: &Row<'_>) -> Option<&'a str> {
         needed.push(&task.prompt);
     }
     needed.into_iter().find(|column| is_null(row, column))
+}
+
+fn column_without_completion<'a>(task: &'a Kto, row: &Row<'_>) -> Option<&'a str> {
+    if task.is_paired {
+        return column_without_answer(&task.pairs, row);
+    }
+    let needed = [&task.pairs.prompt, &task.completion];
+    needed.into_iter().find(|column| is_null(row, column)).map(String::as_str)
 }
 
 impl Layouts {

@@ -3,13 +3,16 @@
 //! [`TaskSpec::preprocessor`].
 
 mod causal_lm;
+mod cpo;
 mod dpo;
 mod embedding;
 mod image_classification;
+mod kto;
 mod lacking;
 mod masked_lm;
 mod question_answering;
 mod reranker;
+mod reward;
 mod seq2seq_lm;
 mod sequence_classification;
 mod sft;
@@ -21,15 +24,20 @@ mod tokenized;
 use serde::Serialize;
 
 pub use causal_lm::CausalLm;
+pub use cpo::Cpo;
 pub use dpo::Dpo;
+pub(crate) use dpo::completion_labels;
 pub use embedding::{Embedding, EmbeddingLabel};
 pub use image_classification::ImageClassification;
+pub(crate) use kto::Continuations;
+pub use kto::Kto;
 pub(crate) use lacking::{Lack, LackingRows};
 pub use masked_lm::MaskedLm;
 pub(crate) use masked_lm::{CONTINUES_WORD, SPECIAL_TOKEN, STARTS_WORD};
 pub use question_answering::{Answer, QuestionAnswering};
 pub(crate) use question_answering::{NOT_IN_CONTEXT, answers};
 pub use reranker::{NO_PASSAGE, PassageLabels, Reranker, RerankerLabel};
+pub use reward::Reward;
 pub use seq2seq_lm::{DecoderStart, Seq2SeqLm, TextColumn};
 pub use sequence_classification::SequenceClassification;
 pub use sft::{PackingStrategy, Sft};
@@ -66,6 +74,12 @@ pub enum TaskSpec {
     Sft(Sft),
     /// Pairs of a preferred and a rejected answer.
     Dpo(Dpo),
+    /// Reward models of pairs of answers.
+    Reward(Reward),
+    /// Contrastive and odds ratio preference optimization.
+    Cpo(Cpo),
+    /// Answers that are desirable or not.
+    Kto(Kto),
     /// Embeddings of texts.
     Embedding(Embedding),
     /// Scores of passages for a query.
@@ -87,6 +101,9 @@ impl TaskSpec {
             Self::Seq2SeqLm(task) => task,
             Self::Sft(task) => task,
             Self::Dpo(task) => task,
+            Self::Reward(task) => task,
+            Self::Cpo(task) => task,
+            Self::Kto(task) => task,
             Self::Embedding(task) => task,
             Self::Reranker(task) => task,
             Self::ImageClassification(task) => task,
@@ -100,6 +117,8 @@ impl TaskSpec {
         match self {
             Self::Embedding(task) => return Self::Embedding(task.for_columns(available)),
             Self::Reranker(task) => return Self::Reranker(task.for_columns(available)),
+            Self::Reward(task) => return Self::Reward(task.for_columns(available)),
+            Self::Kto(task) => return Self::Kto(task.for_columns(available)),
             _ => {}
         }
         let tokenized = Tokenized::of(self, available).map(Self::Tokenized);
@@ -214,6 +233,17 @@ pub(crate) trait Preprocessor: Sync {
     /// target is one, with token labels of its own.
     fn sequences_per_row(&self) -> usize {
         1
+    }
+
+    /// How sequences are made of rows that are a prompt and a completion.
+    fn continuations(&self) -> Option<Continuations> {
+        None
+    }
+
+    /// The order of the examples of all rows, by the row of the files that each is of and by their labels; None where
+    /// they stay as they are.
+    fn order(&self, _source_rows: &[u32], _labels: &Labels) -> Option<Vec<usize>> {
+        None
     }
 
     /// Returns true if a row that has its texts and makes no example is too long: what the loss counts

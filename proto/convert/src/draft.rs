@@ -39,12 +39,14 @@ pub struct Converted {
 }
 
 /// Sections in the order of a job file; fields of none come first and last.
-const SECTIONS: [&str; 12] = [
+const SECTIONS: [&str; 14] = [
     "model",
     "data",
     "train",
     "peft",
     "dpo",
+    "reward",
+    "cpo",
     "resources",
     "parallel",
     "slurm",

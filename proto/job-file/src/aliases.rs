@@ -20,6 +20,7 @@ const ALIASES: &[(&str, &str, &str, Meaning)] = &[
     ("model", "model_name_or_path", "name_or_path", Meaning::Same),
     ("model", "model_revision", "revision", Meaning::Same),
     ("dpo", "ref_model", "ref_model_name_or_path", Meaning::Same),
+    ("kto", "ref_model", "ref_model_name_or_path", Meaning::Same),
     ("data", "train_file", "train", Meaning::Same),
     ("data", "validation_file", "validation", Meaning::Same),
     ("data", "test_file", "test", Meaning::Same),

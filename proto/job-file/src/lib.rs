@@ -56,6 +56,7 @@ pub use schema::notify::Notify;
 pub use schema::parallel::{CorePlacement, Fsdp, Parallel};
 pub use schema::param_group::ParamGroup;
 pub use schema::peft::{Peft, PeftBias, PeftMethod};
+pub use schema::preferences::{Cpo, CpoLoss, Kto, KtoLoss, Orpo, Reward};
 pub use schema::reranker::{ReductionLog, Reranker, RerankerLoss, WeightingScheme};
 pub use schema::resources::{Engine, Platform, Resources, cost, energy};
 pub use schema::slurm::Slurm;

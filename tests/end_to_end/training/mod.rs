@@ -15,6 +15,7 @@ mod mining;
 mod one_core;
 mod optimizers;
 mod pipeline;
+mod preferences;
 mod rerankers;
 mod rows;
 mod schedule_free;

@@ -61,7 +61,7 @@ pub(crate) struct Recipe {
 
 impl Recipe {
     pub(crate) fn of(job: &JobFile, train_rows: u64, train_content: Option<String>) -> Recipe {
-        let (train, reference) = (&job.train, job.dpo.ref_model_name_or_path.as_ref());
+        let (train, reference) = (&job.train, job.reference_model());
         Recipe {
             optim: train.optim.to_string(),
             group_optims: group_optims(train),
@@ -73,7 +73,7 @@ impl Recipe {
             train_content,
             total_train_batch_size: job.total_train_batch_size(),
             peft: job.peft.method.and_then(|_| serde_json::to_value(&job.peft).ok()),
-            ref_model_name_or_path: reference.and_then(|it| serde_json::to_value(it).ok()),
+            ref_model_name_or_path: reference.and_then(|(_, model)| serde_json::to_value(model).ok()),
         }
     }
 
@@ -107,7 +107,7 @@ impl Recipe {
             ),
             ("peft", shown(self.peft.as_ref()), shown(stored.peft.as_ref())),
             (
-                "dpo.ref_model_name_or_path",
+                "ref_model_name_or_path",
                 shown(self.ref_model_name_or_path.as_ref()),
                 shown(stored.ref_model_name_or_path.as_ref()),
             ),

@@ -87,9 +87,10 @@ impl ModelFolder {
     }
 
     /// The token that pads rows: the tokenizer's, else the config's.
-    pub(crate) fn pad_token_id(&self, tokenizer: &dyn TextTokenizer) -> RunResult<u32> {
+    pub(crate) fn pad_token_id(&self, job: &JobFile, processor: &Processor) -> RunResult<u32> {
         let config_id = self.config.token_id("pad_token_id", i32::MAX as usize)?;
-        Ok(tokenizer.pad_token_id().or(config_id.map(|id| id as u32)).unwrap_or(0))
+        let own = processor.padding_token(job, &self.path)?;
+        Ok(own.or(config_id.map(|id| id as u32)).unwrap_or(0))
     }
 
     /// Refuses second texts to which the tokenizer gives a segment that the model has not.
@@ -123,7 +124,7 @@ impl ModelFolder {
         processor: &Processor,
     ) -> RunResult<OpenModel> {
         task.configure(&mut self.config, encoder);
-        if let Some(id) = processor.text().pad_token_id() {
+        if let Some(id) = processor.padding_token(job, &self.path)? {
             self.config.align_padding_token(id);
         }
         if let Some(id) = eos_token_id(job, processor)? {
@@ -485,8 +486,8 @@ fn eos_token_id(job: &JobFile, processor: &Processor) -> RunResult<Option<u32>> 
 
 pub(crate) fn task(section: &ModelSection) -> RunResult<Task> {
     let name = match section.task {
-        TaskName::Sft | TaskName::Dpo => Task::CausalLm.name().to_owned(),
-        TaskName::Reranker => Task::SequenceClassification.name().to_owned(),
+        TaskName::Reranker | TaskName::Reward => Task::SequenceClassification.name().to_owned(),
+        task if task.is_of_conversations() => Task::CausalLm.name().to_owned(),
         name => name.to_string(),
     };
     Task::from_name(&name).ok_or_else(|| RunError::Field {

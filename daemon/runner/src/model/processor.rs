@@ -1,9 +1,12 @@
 //! The processor that turns the rows of a job into inputs of its model: a tokenizer, or an image processor.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use traind_job_file::{JobFile, TaskName};
-use traind_loader::{HuggingFaceTokenizer, ModelInputs, NoTokenizer, Padding, TextTokenizer};
+use traind_loader::{
+    HuggingFaceTokenizer, ModelInputs, NoTokenizer, Padding, TextTokenizer, eos_token,
+};
 
 use super::ModelFolder;
 use crate::data::lengths;
@@ -51,6 +54,20 @@ impl Processor {
             Some(tokenizer) => lengths::padding(job, tokenizer, token_id),
             None => Padding::behind(token_id),
         }
+    }
+
+    /// The tokenizer's token that pads rows, of reward models else that which ends texts, as in TRL: they find the end
+    /// of a row by it.
+    pub(super) fn padding_token(&self, job: &JobFile, folder: &Path) -> RunResult<Option<u32>> {
+        let own = self.text().pad_token_id();
+        if own.is_some() || job.model.task != TaskName::Reward {
+            return Ok(own);
+        }
+        let last = match &job.data.eos_token {
+            Some(token) => Some(token.clone()),
+            None => eos_token(folder)?,
+        };
+        Ok(last.and_then(|token| self.token_id(&token)))
     }
 
     /// The inputs that a model is given.

@@ -1,4 +1,4 @@
-//! The frozen reference that `dpo.ref_model_name_or_path` names.
+//! The frozen reference that `dpo.ref_model_name_or_path` or `kto.ref_model_name_or_path` names.
 //!
 //! It is a model with a config of its own, which decides how it computes. On the cores, its weights
 //! stand beside those of the trained model by their names, divided alike, so both models must have the
@@ -17,8 +17,6 @@ use super::{all_loaded, config_of, folder_of, shown, task};
 use crate::error::{RunError, RunResult};
 use crate::reporting::Downloads;
 
-const FIELD: &str = "dpo.ref_model_name_or_path";
-
 /// A reference without weights.
 #[derive(Clone)]
 pub(crate) struct NamedReference {
@@ -34,10 +32,10 @@ impl NamedReference {
         policy: &dyn Model,
         downloads: &Downloads,
     ) -> RunResult<Option<NamedReference>> {
-        let Some(source) = &job.dpo.ref_model_name_or_path else { return Ok(None) };
-        let folder = folder_of(FIELD, source, request, downloads)?;
+        let Some((field, source)) = job.reference_model() else { return Ok(None) };
+        let folder = folder_of(field, source, request, downloads)?;
         let config = ModelConfig::load(&folder, &job.model.config_overrides)?;
-        let model = build(job, source, config, policy)?;
+        let model = build(job, (field, source), config, policy)?;
         Ok(Some(NamedReference { folder, model }))
     }
 
@@ -50,10 +48,10 @@ impl NamedReference {
 
 /// Refuses a reference that does not fit `policy`, by its config alone. Writes nothing.
 pub(crate) fn check_reference(job: &JobFile, policy: &dyn Model, may_fetch: bool) -> RunResult<()> {
-    let Some(source) = &job.dpo.ref_model_name_or_path else { return Ok(()) };
+    let Some((field, source)) = job.reference_model() else { return Ok(()) };
     let overrides = &job.model.config_overrides;
-    let config = config_of(FIELD, source, request, overrides, may_fetch)?;
-    build(job, source, config, policy).map(drop)
+    let config = config_of(field, source, request, overrides, may_fetch)?;
+    build(job, (field, source), config, policy).map(drop)
 }
 
 /// The request for a reference of the hub, of the main branch.
@@ -63,14 +61,14 @@ fn request(id: &str) -> ModelRequest {
 
 fn build(
     job: &JobFile,
-    source: &ModelSource,
+    (field, source): (&'static str, &ModelSource),
     config: ModelConfig,
     policy: &dyn Model,
 ) -> RunResult<Arc<dyn Model>> {
     let model = registry::build(config, task(&job.model)?)?;
     let Some(difference) = difference(policy, model.as_ref()) else { return Ok(model.into()) };
     Err(RunError::Field {
-        name: FIELD,
+        name: field,
         value: shown(source),
         problem: format!(
             "a reference has the parameters of the trained model, which is {}: {difference}",

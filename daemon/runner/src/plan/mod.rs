@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use traind_job_file::{JobFile, SaveStrategy};
+use traind_job_file::{JobFile, SaveStrategy, TaskName};
 use traind_loader::ModelInputs;
 use traind_models::{Model, registry};
 use traind_proto::reasons;
@@ -247,6 +247,10 @@ impl PlannedModel {
         if let (None, Some(map)) = (job.model.num_labels, &job.data.label_map) {
             let classes: BTreeSet<_> = map.iter().map(|(_, class)| class).collect();
             config.set_num_labels(classes.len());
+        }
+        // Its one output depends on no data.
+        if job.model.task == TaskName::Reward {
+            task.configure(&mut config, None);
         }
         let head = model::task(&job.model)?;
         let mut model = registry::build(config, head)?;

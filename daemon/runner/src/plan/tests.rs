@@ -160,6 +160,27 @@ fn a_reference_has_copies_of_what_is_trained() {
     assert!(sharded.memory.reference_bytes < whole.memory.reference_bytes);
 }
 
+/// A reward model has one output, whatever the config of its folder says.
+#[test]
+fn other_preferences_are_planned() {
+    let planned = |task: &str, overrides: serde_json::Value| {
+        plan_of(None, |job| {
+            job["model"] = json!({
+                "name_or_path": job["model"]["name_or_path"], "task": task, "config_overrides": overrides,
+            });
+        })
+    };
+    let reward = planned("reward", json!({}));
+    let classifier = plan_of(None, |_| {});
+    assert_eq!(reward.parameters, classifier.parameters - 2 * (64 + 1));
+    let decoder = json!({"is_decoder": true});
+    for task in ["orpo", "cpo"] {
+        assert_eq!(planned(task, decoder.clone()).memory.reference_bytes, 0, "{task}");
+    }
+    let kto = planned("kto", decoder);
+    assert_eq!(kto.memory.reference_bytes, 4 * kto.parameters);
+}
+
 #[test]
 fn activations_grow_with_rows_and_shrink_with_checkpointing() {
     let activations = |key: &str, value: serde_json::Value| {

@@ -42,8 +42,8 @@ pub(super) fn check(job: &JobFile, model: &dyn Model, must_exist: bool) -> RunRe
     {
         tuning::check_adapter(folder, model)?;
     }
-    match &job.dpo.ref_model_name_or_path {
-        Some(ModelSource::Folder(folder)) if has_weights(folder) => {
+    match job.reference_model() {
+        Some((_, ModelSource::Folder(folder))) if has_weights(folder) => {
             let is_own = |spec: &traind_models::ParameterSpec| !model.adapters().owns(&spec.name);
             Ok(weights::check(folder, model, is_own)?)
         }

@@ -4,11 +4,12 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt::Debug;
 use std::path::Path;
 
-use traind_job_file::{LrSchedulerType, TaskName};
+use traind_job_file::{DpoDivergence, DpoLoss, LrSchedulerType, TaskName};
 use traind_models::lr_schedules::LrSchedule;
 use traind_models::tasks::{TaskLoss, loss_names};
 use traind_models::{Task, optimizers};
 
+use super::preference::{divergence, preference_loss};
 use super::*;
 
 fn job(sections: &str) -> JobFile {

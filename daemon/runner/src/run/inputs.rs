@@ -85,7 +85,7 @@ impl Inputs {
         let prepare = || data::prepare(&source, task.as_ref(), &tokenizer, max_length);
         let mut splits = context.hosts.first_then_others("data", prepare)?;
         equality::check_data(&context.hosts, &splits)?;
-        let pad_token_id = folder.pad_token_id(tokenizer.as_ref())?;
+        let pad_token_id = folder.pad_token_id(job, &processor)?;
         let padding = RowPadding {
             padding: processor.padding(job, pad_token_id),
             masking: task.masking(tokenizer.as_ref())?,

@@ -114,7 +114,7 @@ fn encoding(job: &JobFile, format: DataLayout) -> LayoutEncoding {
     if has_prompts && job.model.task == TaskName::Sft && !data.assistant_only_loss {
         return LayoutEncoding::Instructions { prompts: prompts(data), train_on_inputs };
     }
-    match data.assistant_only_loss || job.model.task == TaskName::Dpo {
+    match data.assistant_only_loss || job.model.task.is_of_preferences() {
         true => LayoutEncoding::Template,
         false => LayoutEncoding::Turns(turn_rule(data, train_on_inputs)),
     }

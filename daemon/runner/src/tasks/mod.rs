@@ -1,10 +1,9 @@
 //! The tasks: how rows become examples, what an evaluation reads back from the cores, and the metrics
 //! and files that result. A new task is a file here and a line in [`of_job`].
 //!
-//! Imports `output`, `metrics` and `error`.
+//! Imports `recipe`, `output`, `metrics` and `error`.
 
 mod causal_lm;
-mod dpo;
 mod embedding;
 mod image_classification;
 mod labels;
@@ -12,6 +11,7 @@ mod language_model;
 mod layouts;
 mod masked_lm;
 mod outputs;
+mod preference;
 mod question_answering;
 mod questions;
 mod reranker;
@@ -188,7 +188,9 @@ pub(crate) fn of_job(job: &JobFile, config: &ModelConfig) -> RunResult<Arc<dyn J
         TaskName::MaskedLm => Arc::new(masked_lm::MaskedLm::new(job)),
         TaskName::CausalLm => Arc::new(causal_lm::CausalLm::new(job)),
         TaskName::Sft => Arc::new(sft::Sft::new(job, config)),
-        TaskName::Dpo => Arc::new(dpo::Dpo::new(job, config)),
+        TaskName::Dpo | TaskName::Reward | TaskName::Orpo | TaskName::Cpo | TaskName::Kto => {
+            Arc::new(preference::Preference::new(job, config))
+        }
         TaskName::Embedding => Arc::new(embedding::Embedding::new(job, config)?),
         TaskName::Reranker => Arc::new(reranker::Reranker::new(job, config)?),
         TaskName::ImageClassification => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use traind_job_file::{JobFile, TaskName};
+use traind_job_file::JobFile;
 use traind_loader::{ArrayValues, Collator, HostBatch, Prefetched, Prefetcher};
 use traind_trainer::train_loop::Update;
 use traind_xla::runtime::HostArray;
@@ -51,7 +51,7 @@ pub(crate) fn prefetch(
         collator: rows.collator.clone(),
         trainer_elements: session.trainer_elements(),
         embedding_noise: job.train.neftune_noise_alpha.filter(|alpha| *alpha > 0.0),
-        batches_count_alike: job.model.task == TaskName::Dpo,
+        batches_count_alike: job.model.task.is_of_preferences(),
     };
     let prepare = move |host| preparation.prepare(host);
     let (batches, abandon) = rows.collated(first..end)?;
@@ -84,7 +84,7 @@ struct Preparation {
     trainer_elements: usize,
     /// `neftune_noise_alpha`, if it is above 0.
     embedding_noise: Option<f64>,
-    /// Whether the loss of a step of several batches is the mean of theirs, as TRL's DPOTrainer takes it, and
+    /// Whether the loss of a step of several batches is the mean of theirs, as TRL's trainers take it, and
     /// not that of their rows.
     batches_count_alike: bool,
 }

@@ -3,6 +3,7 @@
 
 use serde_json::json;
 use traind_job_file::InputTokens;
+use traind_models::tasks::preference::Metric;
 use traind_proto::v1::Step;
 use traind_proto::v1::event::Kind;
 
@@ -17,8 +18,8 @@ pub(crate) struct StepLog {
     reports: Reports,
     timetable: Timetable,
     counted: InputTokens,
-    /// The names of the metrics of steps.
-    metrics: &'static [&'static str],
+    /// The metrics of steps.
+    metrics: &'static [Metric],
 }
 
 impl StepLog {
@@ -27,7 +28,7 @@ impl StepLog {
         reports: Reports,
         timetable: Timetable,
         counted: InputTokens,
-        metrics: &'static [&'static str],
+        metrics: &'static [Metric],
     ) -> StepLog {
         StepLog { journal, reports, timetable, counted, metrics }
     }
@@ -49,8 +50,11 @@ impl StepLog {
             ("epoch".to_owned(), json!(epoch)),
             ("step".to_owned(), json!(step)),
         ]);
+        let of_window = |(place, metric): (usize, &Metric)| {
+            Some((metric.name, metric.value(place, &window.metrics)?))
+        };
         let metrics: Vec<(&str, f64)> =
-            self.metrics.iter().copied().zip(window.metrics.iter().copied()).collect();
+            self.metrics.iter().enumerate().filter_map(of_window).collect();
         entry.extend(metrics.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
         self.log(progress, entry)?;
         let values = [

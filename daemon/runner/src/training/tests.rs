@@ -9,6 +9,7 @@ use std::time::Duration;
 use traind_job_file::{InputTokens, JobFile};
 use traind_loader::Prefetched;
 use traind_models::optimizers::{Optimizers, Settings};
+use traind_models::tasks::preference::Metric;
 use traind_proto::sample_ledger::{LedgerHead, SampleLedger};
 use traind_trainer::Result as TrainerResult;
 use traind_trainer::train_loop::{Launched, LoopDevice};
@@ -240,7 +241,7 @@ fn trainer(
             Reports::default(),
             timetable.clone(),
             InputTokens::All,
-            &["twice"],
+            &[Metric { name: "twice", presence: None }],
         ),
         ledger: Some(
             Ledger::open(folder, LedgerHead { rows_per_step: 4, files, sets: Vec::new() }).unwrap(),

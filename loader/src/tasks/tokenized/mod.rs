@@ -52,6 +52,7 @@ impl Tokenized {
             TaskSpec::QuestionAnswering(task) => {
                 has(INPUT_IDS) && !(has(&task.question) && has(&task.context))
             }
+            TaskSpec::Reward(_) | TaskSpec::Cpo(_) | TaskSpec::Kto(_) => false,
             TaskSpec::Embedding(_)
             | TaskSpec::Reranker(_)
             | TaskSpec::ImageClassification(_)

@@ -333,11 +333,31 @@ fn losses_of_preferences_are_read() {
 }
 
 #[test]
+fn simpo_is_trained() {
+    let settings = "rl: simpo\ncpo_alpha: 0\nsimpo_gamma: 1.2\nrpo_alpha: 0.5";
+    let expect = [
+        ("model.task", "cpo"),
+        ("cpo.loss_type", "simpo"),
+        ("cpo.cpo_alpha", "0"),
+        ("cpo.simpo_gamma", "1.2"),
+    ];
+    let notes = [
+        "dpo_use_logits_to_keep",
+        "rpo_alpha",
+        "train_on_inputs",
+        "datasets.type",
+        "warmup_steps",
+        "logging_steps",
+    ];
+    check(text(Source::Axolotl, &PAIRS.replace("rl: dpo", settings), &[]), &expect, &notes);
+}
+
+#[test]
 fn preferences_of_other_kinds_are_refused() {
     let other =
         PAIRS.replace("rl: dpo", "rl: kto").replace("chat_template.default", "llama3.intel");
     let expect = [
-        ("rl", "`dpo` and `ipo`"),
+        ("rl", "`dpo`, `ipo` and `simpo`"),
         ("datasets.type", "`llama3.intel` is not supported; `chat_template.default`"),
     ];
     check_refused(text(Source::Axolotl, &other, &[]), &expect);

@@ -133,20 +133,48 @@ fn preferences_are_trained_on() {
 }
 
 #[test]
+fn simpo_and_models_of_rewards_are_trained() {
+    let keys =
+        "stage: dpo\npref_beta: 2.0\npref_loss: simpo\nsimpo_gamma: 1.5\nref_model: org/name";
+    let expect = [
+        ("model.task", "cpo"),
+        ("cpo.beta", "2.0"),
+        ("cpo.loss_type", "simpo"),
+        ("cpo.cpo_alpha", "0.0"),
+        ("cpo.simpo_gamma", "1.5"),
+        ("data.max_length", "1024"),
+    ];
+    let notes = |first: [&'static str; 2]| [&first[..], &NOTES[1..]].concat();
+    let simpo = PRETRAINING.replace("stage: pt", keys);
+    check(
+        text(Source::LlamaFactory, &simpo, &[]),
+        &expect,
+        &notes(["trust_remote_code", "ref_model"]),
+    );
+    let rewards = PRETRAINING.replace("stage: pt", "stage: rm\ntemplate: llama3");
+    let expect = [("model.task", "reward"), ("data.max_length", "1024"), ("data.format", "alpaca")];
+    check(
+        text(Source::LlamaFactory, &rewards, &[]),
+        &expect,
+        &notes(["stage", "trust_remote_code"]),
+    );
+}
+
+#[test]
 fn preferences_of_other_kinds_are_refused() {
-    let simpo = PRETRAINING.replace(
+    let orpo = PRETRAINING.replace(
         "stage: pt",
-        "stage: dpo\npref_loss: simpo\npref_ftx: 1.0\nref_model_adapters: x/y\npacking: true",
+        "stage: dpo\npref_loss: orpo\npref_ftx: 1.0\nref_model_adapters: x/y\npacking: true",
     );
     let expect = [
-        ("pref_loss", "`sigmoid`, `hinge` and `ipo`"),
+        ("pref_loss", "`sigmoid`, `hinge`, `ipo` and `simpo`"),
         ("packing", "not packed"),
         ("pref_ftx", "preferences alone"),
         ("ref_model_adapters", "whole model"),
     ];
-    check_refused(text(Source::LlamaFactory, &simpo, &[]), &expect);
-    let rewards = PRETRAINING.replace("stage: pt", "stage: rm\npref_beta: 0.1");
-    check_refused(text(Source::LlamaFactory, &rewards, &[]), &[("stage", "`dpo` on pairs")]);
+    check_refused(text(Source::LlamaFactory, &orpo, &[]), &expect);
+    let kto = PRETRAINING.replace("stage: pt", "stage: kto\npref_beta: 0.1");
+    check_refused(text(Source::LlamaFactory, &kto, &[]), &[("stage", "`dpo` and `rm` on pairs")]);
     let frozen = PRETRAINING.replace("finetuning_type: full", "finetuning_type: freeze");
     let expect = [("finetuning_type", "train.freeze")];
     check_refused(text(Source::LlamaFactory, &frozen, &[]), &expect);

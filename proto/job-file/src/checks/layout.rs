@@ -31,7 +31,7 @@ fn turn_keys(data: &Data) -> [(&'static str, bool); 6] {
     ]
 }
 
-/// Refuses all keys for tasks that have no conversations, and those about turns for dpo.
+/// Refuses all keys for tasks that have no conversations, and those about turns for preferences.
 fn check_task(job: &JobFile, problems: &mut Problems) {
     let (task, data) = (job.model.task, &job.data);
     let of_sft = [
@@ -55,7 +55,7 @@ fn check_task(job: &JobFile, problems: &mut Problems) {
         ("data.drop_system_message", data.drop_system_message),
     ];
     for (field, _) in both.into_iter().filter(|(_, given)| *given) {
-        problems.violation(field, format!("applies to sft and dpo, not to {task}"));
+        problems.violation(field, format!("applies to sft and preferences, not to {task}"));
     }
 }
 
@@ -199,7 +199,7 @@ fn check_sets(job: &JobFile, problems: &mut Problems) {
             let task = job.model.task;
             problems.violation(
                 field,
-                format!("has a format, which applies to sft and dpo, not to {task}"),
+                format!("has a format, which applies to sft and preferences, not to {task}"),
             );
         }
         if files.sets.iter().any(|set| set.format.is_some()) && data.format.is_none() {

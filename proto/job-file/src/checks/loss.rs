@@ -7,8 +7,8 @@ use crate::schema::model::{ProblemType, TaskName};
 use crate::schema::train::Loss;
 
 /// Tasks with losses of their own, in sections of their names.
-const NO_LABELS: [TaskName; 4] =
-    [TaskName::QuestionAnswering, TaskName::Dpo, TaskName::Embedding, TaskName::Reranker];
+const NO_LABELS: [TaskName; 3] =
+    [TaskName::QuestionAnswering, TaskName::Embedding, TaskName::Reranker];
 
 /// The labels of a job, as losses compare them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ fn check_loss(job: &JobFile, problems: &mut Problems) {
     };
     check_options("train.loss_args", loss.as_str(), &loss.args(), args, problems);
     let task = job.model.task;
-    if NO_LABELS.contains(&task) {
+    if NO_LABELS.contains(&task) || task.is_of_preferences() {
         let description = format!("applies to labels, not to {task}");
         problems.violation("train.loss", description);
         return;

@@ -11,6 +11,7 @@ mod mesh;
 mod notify;
 mod optimizer;
 mod peft;
+mod preferences;
 mod reranker;
 mod task;
 
@@ -77,9 +78,9 @@ fn check_new_tokens(job: &JobFile, problems: &mut Problems) {
     if model.task == TaskName::ImageClassification {
         problems.violation(&key, "has no meaning for images, which have no vocabulary");
     }
-    if model.task == TaskName::Dpo && job.dpo.ref_model_name_or_path.is_some() {
-        let description = "cannot be combined with dpo.ref_model_name_or_path, whose vocabulary \
-            would be another";
+    if let Some((field, _)) = job.reference_model() {
+        let description =
+            format!("cannot be combined with {field}, whose vocabulary would be another");
         problems.violation(&key, description);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{dpo, embedding, reranker};
+use super::{dpo, embedding, preferences, reranker};
 use crate::problems::{FIELD_UNUSED, Problems, join};
 use crate::schema::JobFile;
 use crate::schema::model::{ProblemType, TaskName};
@@ -19,6 +19,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_sft(job, problems);
     check_conversations(job, problems);
     dpo::check(job, problems);
+    preferences::check(job, problems);
     embedding::check(job, problems);
     reranker::check(job, problems);
     check_images(job, problems);
@@ -71,8 +72,21 @@ fn columns(job: &JobFile) -> Vec<(&'static str, &str)> {
             ("data.prompt", &data.prompt),
             ("data.completion", &data.completion),
         ],
-        TaskName::Dpo => vec![
+        TaskName::Dpo | TaskName::Orpo | TaskName::Cpo => vec![
             ("data.prompt", data.prompt.as_str()),
+            ("data.chosen", &data.chosen),
+            ("data.rejected", &data.rejected),
+        ],
+        TaskName::Reward => vec![
+            ("data.prompt", data.prompt.as_str()),
+            ("data.chosen", &data.chosen),
+            ("data.rejected", &data.rejected),
+            ("data.margin", &data.margin),
+        ],
+        TaskName::Kto => vec![
+            ("data.prompt", data.prompt.as_str()),
+            ("data.completion", &data.completion),
+            ("data.label", &data.label),
             ("data.chosen", &data.chosen),
             ("data.rejected", &data.rejected),
         ],
@@ -220,7 +234,10 @@ fn check_conversations(job: &JobFile, problems: &mut Problems) {
     let task = job.model.task;
     if !task.is_of_conversations() {
         if job.data.eos_token.is_some() {
-            problems.violation("data.eos_token", format!("applies to sft and dpo, not to {task}"));
+            problems.violation(
+                "data.eos_token",
+                format!("applies to sft and preferences, not to {task}"),
+            );
         }
     } else if job.train.do_predict {
         let description = format!("is true, but {task} has nothing to predict per row");

@@ -91,7 +91,8 @@ section! {
         /// Column that holds the label: a class, a number for regression, or a list of classes for
         /// multi-label classification. For embedding and reranker, the score, class or numbers of a row. Where
         /// files lack `label`, `labels` and `label_ids` are read, and for these two tasks `labels`, `score` and
-        /// `scores`.
+        /// `scores`. For kto, whether a completion is
+        /// desirable: true or false.
         label: String = "label".to_owned();
         /// Column that holds the weight of each row in the loss, a number of at least 0, for
         /// classification. Files to train and evaluate on need it.
@@ -162,17 +163,22 @@ section! {
         /// {role: assistant, content: ...}]`. The chat template in the model folder turns them into
         /// text.
         messages: String = "messages".to_owned();
-        /// Column that holds the prompt, as text or messages, for sft and dpo. For sft, files with
-        /// this column also need `completion`; files with neither it nor `messages` need `text`.
-        /// For dpo, files without it take the common prefix of `chosen` and `rejected` as the
+        /// Column that holds the prompt, as text or messages, for sft and preferences. For sft, files
+        /// with this column also need `completion`; files with neither it nor `messages` need `text`.
+        /// For pairs, files without it take the common prefix of `chosen` and `rejected` as the
         /// prompt.
         prompt: String = "prompt".to_owned();
-        /// Column that holds the completion of the prompt, as text or messages, for sft.
+        /// Column that holds the completion of the prompt, as text or messages, for sft
+        /// and kto.
         completion: String = "completion".to_owned();
-        /// Column that holds the preferred completion, as text or messages, for dpo.
+        /// Column that holds the preferred completion, as text or messages, for pairs: dpo, reward, orpo
+        /// and cpo. For kto, files with this column and `rejected` have two rows for each pair.
         chosen: String = "chosen".to_owned();
-        /// Column that holds the rejected completion, as text or messages, for dpo.
+        /// Column that holds the rejected completion, as text or messages, for pairs.
         rejected: String = "rejected".to_owned();
+        /// Column that holds the number by which the reward of the chosen completion is to exceed that of
+        /// the rejected one, for reward. Files without it have no margins.
+        margin: String = "margin".to_owned();
         /// Compute the loss only on assistant text, which the chat template marks with `{%
         /// generation %}`, for sft.
         assistant_only_loss: bool = false;
@@ -181,7 +187,7 @@ section! {
         /// `completion_mask` counts only then, as in TRL, or if this is set.
         completion_only_loss: Option<bool> = None;
         /// End-of-sequence token for texts, passed to chat templates as `eos_token`, for sft and
-        /// dpo; defaults to that in `tokenizer_config.json`.
+        /// preferences; defaults to that in `tokenizer_config.json`.
         eos_token: Option<String> = None;
         /// Pack several texts into each row of up to `max_length` tokens, for sft.
         packing: bool = false;
@@ -200,7 +206,7 @@ section! {
         whole_word_mask: bool = false;
         /// Maximum length of a row in tokens, including special tokens; longer ones are truncated.
         /// Defaults to the model's maximum, but 384 for question answering and at most 1024 for sft
-        /// and dpo. For seq2seq-lm, use `max_source_length` and `max_target_length`.
+        /// and preferences. For seq2seq-lm, use `max_source_length` and `max_target_length`.
         max_length: Option<u32> = None, in 1.0..=1_048_576.0;
         /// Pad all rows to `max_length` (sources and targets to theirs), for one program of each
         /// kind instead of one per length.
@@ -217,20 +223,20 @@ section! {
         mixing: Mixing = Mixing::Concatenate;
         /// Number of rows to read of each set at most, the first ones.
         max_samples: Option<u64> = None, in 1.0..;
-        /// Layout of the rows of sft and dpo. Without it, rows have the columns `messages`, `prompt`
+        /// Layout of the rows of sft and of pairs. Without it, rows have the columns `messages`, `prompt`
         /// and `completion`, or `text`. Conversations in a layout are trained on by turn, as in
         /// axolotl, or with `template` as in LLaMA-Factory; rows of `alpaca` without `chat_template`
         /// and `template` get a prompt, see `prompt_style`.
         format: Option<DataLayout> = None;
         /// Columns of the layout.
         fields: RowFields;
-        /// Chat template that renders conversations, for sft and dpo: a name of axolotl's, such as
+        /// Chat template that renders conversations, for sft and preferences: a name of axolotl's, such as
         /// `chatml`, `llama3`, `gemma3` or `qwen3`, a file, or the template itself. By default,
         /// that of the model folder (`tokenizer_default`); `tokenizer_default_fallback_NAME` takes
         /// NAME where the folder has none.
         chat_template: Option<String> = None;
         /// Template of LLaMA-Factory by its name, such as `llama3`, `qwen3_nothink` or `mistral`, for
-        /// sft and dpo with `format`: each turn is tokenized by itself, and long rows are cut as in
+        /// sft and pairs with `format`: each turn is tokenized by itself, and long rows are cut as in
         /// LLaMA-Factory.
         template: Option<String> = None;
         /// Prompt of rows in the layout `alpaca`, for sft without `chat_template` and `template`.

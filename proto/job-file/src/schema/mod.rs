@@ -15,6 +15,7 @@ pub(crate) mod notify;
 pub(crate) mod parallel;
 pub(crate) mod param_group;
 pub(crate) mod peft;
+pub(crate) mod preferences;
 pub(crate) mod reranker;
 pub(crate) mod resources;
 pub(crate) mod slurm;
@@ -41,6 +42,7 @@ use model::{Model, TaskName};
 use notify::Notify;
 use parallel::Parallel;
 use peft::Peft;
+use preferences::{Cpo, Kto, KtoLoss, Orpo, Reward};
 use reranker::Reranker;
 use resources::Resources;
 use slurm::Slurm;
@@ -69,6 +71,14 @@ section! {
         peft: Peft;
         /// The objective of `task: dpo`, under the names of TRL's DPOConfig.
         dpo: Dpo;
+        /// The objective of `task: reward`, under the names of TRL's RewardConfig.
+        reward: Reward;
+        /// The objective of `task: orpo`, under the names of TRL's ORPOConfig.
+        orpo: Orpo;
+        /// The objective of `task: cpo`, under the names of TRL's CPOConfig.
+        cpo: Cpo;
+        /// The objective of `task: kto`, under the names of TRL's KTOConfig.
+        kto: Kto;
         /// The model and the objective of `task: embedding`, under the names of sentence-transformers.
         embedding: Embedding;
         /// The objective of `task: reranker`, under the names of sentence-transformers.
@@ -165,9 +175,8 @@ impl JobFile {
 
     /// The models that it reads, with their fields.
     pub fn models(&self) -> impl Iterator<Item = (&'static str, &ModelSource)> {
-        let reference = self.dpo.ref_model_name_or_path.as_ref();
-        let reference = reference.map(|source| ("dpo.ref_model_name_or_path", source));
-        [("model.name_or_path", &self.model.name_or_path)].into_iter().chain(reference)
+        let model = ("model.name_or_path", &self.model.name_or_path);
+        [model].into_iter().chain(self.reference_model())
     }
 
     /// Returns true if some weights are not trained.
@@ -177,14 +186,35 @@ impl JobFile {
 
     /// Returns true if a frozen reference stands beside the trained model.
     pub fn has_reference(&self) -> bool {
-        self.model.task == TaskName::Dpo
+        matches!(self.model.task, TaskName::Dpo | TaskName::Kto)
+    }
+
+    /// The model of the reference, with its field; `None` where it is the model that training starts from.
+    pub fn reference_model(&self) -> Option<(&'static str, &ModelSource)> {
+        let dpo = self.dpo.ref_model_name_or_path.as_ref();
+        let kto = self.kto.ref_model_name_or_path.as_ref();
+        let of_dpo = dpo.map(|source| ("dpo.ref_model_name_or_path", source));
+        of_dpo.or(kto.map(|source| ("kto.ref_model_name_or_path", source)))
+    }
+
+    /// Returns true if preferences are trained on without the dropout that the model's config has.
+    pub fn disables_dropout(&self) -> bool {
+        match self.model.task {
+            TaskName::Dpo => self.dpo.disable_dropout,
+            TaskName::Reward => self.reward.disable_dropout,
+            TaskName::Orpo => self.orpo.disable_dropout,
+            TaskName::Cpo => self.cpo.disable_dropout,
+            TaskName::Kto => self.kto.disable_dropout,
+            _ => false,
+        }
     }
 
     /// The sequences of tokens that the model reads of a row. For texts whose columns are not named,
     /// only their files tell, and this is the fewest that there can be.
     pub fn sequences_per_row(&self) -> usize {
         match self.model.task {
-            TaskName::Dpo => 2,
+            TaskName::Kto if self.kto.loss_type == KtoLoss::ApoZeroUnpaired => 1,
+            task if task.is_of_preferences() => 2,
             TaskName::Embedding if self.data.texts.is_empty() => self.embedding.loss.texts().0,
             TaskName::Embedding => self.data.texts.len(),
             TaskName::Reranker => self.reranker.passages(self.data.texts.len()),
@@ -219,7 +249,7 @@ impl JobFile {
     pub fn row_length(&self) -> Option<u32> {
         match self.model.task {
             TaskName::Seq2SeqLm => Some(self.data.max_source_length.unwrap_or(SOURCE_LENGTH)),
-            TaskName::Sft | TaskName::Dpo => Some(self.data.max_length.unwrap_or(CHAT_LENGTH)),
+            task if task.is_of_conversations() => Some(self.data.max_length.unwrap_or(CHAT_LENGTH)),
             _ => self.data.max_length,
         }
     }

@@ -97,12 +97,18 @@ impl TaskName {
     /// Returns true if rows are prepared as TRL's trainers do: through a chat template, with padding
     /// behind them.
     pub fn is_of_conversations(self) -> bool {
-        matches!(self, Self::Sft | Self::Dpo)
+        self == Self::Sft || self.is_of_preferences()
+    }
+
+    /// Returns true if rows say which completion is better, or whether one is good.
+    pub fn is_of_preferences(self) -> bool {
+        matches!(self, Self::Dpo | Self::Reward | Self::Orpo | Self::Cpo | Self::Kto)
     }
 
     /// Returns true if trained models generate texts.
     pub fn generates_texts(self) -> bool {
-        matches!(self, Self::CausalLm | Self::Sft | Self::Dpo | Self::Seq2SeqLm)
+        let is_of_texts = self.is_of_conversations() && self != Self::Reward;
+        is_of_texts || matches!(self, Self::CausalLm | Self::Seq2SeqLm)
     }
 
     /// Returns true if the tokens are their own labels.
@@ -128,6 +134,15 @@ spelled! {
         Sft = "sft",
         /// The better of two completions (direct preference optimization).
         Dpo = "dpo",
+        /// A number for a text, larger for the better of two completions (reward model).
+        Reward = "reward",
+        /// The better of two completions and its text (odds ratio preference optimization).
+        Orpo = "orpo",
+        /// The better of two completions, without a reference (contrastive preference optimization,
+        /// SimPO).
+        Cpo = "cpo",
+        /// Completions that are desirable or not (Kahneman–Tversky optimization).
+        Kto = "kto",
         /// An output text from an input text.
         Seq2SeqLm = "seq2seq-lm" | "text2text-generation",
         /// One class per image.

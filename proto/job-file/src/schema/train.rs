@@ -36,7 +36,7 @@ section! {
         /// Batches whose gradients are accumulated for one optimizer step. The step's loss is the
         /// mean over the labels of all of them, as for one large batch: per row, or per token if
         /// tokens have labels; with classifiers, the Trainer of transformers 5 adds up the batches'
-        /// means instead. For `dpo`, it is the mean of the batches' means, as in TRL.
+        /// means instead. For preferences, it is the mean of the batches' means, as in TRL.
         gradient_accumulation_steps: u32 = 1, in 1.0..=1_048_576.0;
         /// Peak learning rate.
         learning_rate: f64 = 5e-5, in 0.0..;

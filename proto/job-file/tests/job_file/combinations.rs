@@ -248,6 +248,72 @@ fn keys_of_pairs() {
 }
 
 #[test]
+fn keys_of_other_preferences() {
+    let check_task = |task: &str, rest: &str, expect: &str| {
+        let model = format!("model: {{name_or_path: ./llama, task: {task}}}");
+        check(&format!("{model}\ndata: {{train: a.jsonl}}\n{rest}"), expect);
+    };
+    check_task("reward", "reward: {center_rewards_coefficient: 0.01, disable_dropout: false}", "");
+    check_task("orpo", "orpo: {beta: 0.2}\ntrain: {neftune_noise_alpha: 5}", "");
+    check_task("cpo", "cpo: {loss_type: simpo, simpo_gamma: 1, label_smoothing: 0.1}", "");
+    check_task("cpo", "cpo: {loss_type: alphapo, alpha: 0.25, cpo_alpha: 0}", "");
+    check_task("kto", "kto: {desirable_weight: 1.5, ref_model_name_or_path: org/name}", "");
+    check_task(
+        "kto",
+        "kto: {loss_type: apo_zero_unpaired}\ntrain: {per_device_train_batch_size: 1}",
+        "",
+    );
+    for (task, rest, expect) in [
+        (
+            "dpo",
+            "reward: {center_rewards_coefficient: 1}",
+            "line 3: reward.center_rewards_coefficient: applies to reward, not to dpo",
+        ),
+        ("cpo", "orpo: {beta: 1}", "line 3: orpo.beta: applies to orpo, not to cpo"),
+        ("orpo", "kto: {beta: 1}", "line 3: kto.beta: applies to kto, not to orpo"),
+        (
+            "cpo",
+            "cpo: {simpo_gamma: 1}",
+            "line 3: cpo.simpo_gamma: does not apply to the loss `sigmoid`",
+        ),
+        (
+            "cpo",
+            "cpo: {loss_type: hinge, label_smoothing: 0.1}",
+            "line 3: cpo.label_smoothing: does not apply to the loss `hinge`",
+        ),
+        (
+            "cpo",
+            "cpo: {loss_type: alphapo, cpo_alpha: 0.5}",
+            "line 3: cpo.cpo_alpha: does not apply to the loss `alphapo`",
+        ),
+        (
+            "cpo",
+            "train: {label_smoothing_factor: 0.1}",
+            "line 3: train.label_smoothing_factor: applies to classes and tokens, not to cpo; cpo has \
+             cpo.label_smoothing",
+        ),
+        ("reward", "train: {loss: mse}", "line 3: train.loss: applies to labels, not to reward"),
+        (
+            "kto",
+            "train: {per_device_train_batch_size: 1}",
+            "line 3: train.per_device_train_batch_size: must be at least 2 for the loss `kto`, which reads each \
+             prompt with the completion of another row",
+        ),
+        (
+            "kto",
+            "train: {neftune_noise_alpha: 5}",
+            "line 3: train.neftune_noise_alpha: is not supported for kto, whose reference has no noise",
+        ),
+    ] {
+        check_task(task, rest, expect);
+    }
+    check(
+        "model: {name_or_path: ./llama, task: reward}\ndata: {train: a.jsonl, margin: chosen}",
+        "line 2: data.margin: column `chosen` is `data.chosen` already",
+    );
+}
+
+#[test]
 fn keys_of_embedded_texts() {
     let check_task = |task: &str, data: &str, rest: &str, expect: &str| {
         let model = format!("model: {{name_or_path: ./bert, task: {task}}}");
@@ -461,7 +527,7 @@ fn keys_of_conversations() {
     check_task(
         "causal-lm",
         "data: {train: a.jsonl, eos_token: '</s>'}",
-        "line 2: data.eos_token: applies to sft and dpo, not to causal-lm",
+        "line 2: data.eos_token: applies to sft and preferences, not to causal-lm",
     );
     check_task(
         "sft",

@@ -152,7 +152,7 @@ fn sets_have_settings_of_their_own() {
 fn layouts_fit_the_task_and_each_other() {
     check(
         "data: {train: a.csv, format: alpaca}",
-        "line 1: data.format: applies to sft and dpo, not to sequence-classification",
+        "line 1: data.format: applies to sft and preferences, not to sequence-classification",
     );
     let bad = |keys: &str, expect: &str| {
         let task = "model: {name_or_path: ./m, task: sft}";

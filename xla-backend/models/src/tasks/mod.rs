@@ -5,7 +5,7 @@ mod accuracy;
 pub(crate) mod causal_lm;
 pub mod embedding;
 mod losses;
-mod preference;
+pub mod preference;
 pub(crate) mod question_answering;
 pub mod reranker;
 mod sample_weights;
@@ -15,7 +15,6 @@ pub(crate) mod token_labels;
 pub use accuracy::correct_sum;
 pub use causal_lm::num_items_in_batch;
 pub use losses::{LabelsKind, LossSettings, TaskLoss, names as loss_names};
-pub use preference::{Divergence, Preference, PreferenceLoss, Preferences};
 pub use sequence_classification::{ProblemType, SequenceClassification};
 
 /// The tasks of the job file, under its names.

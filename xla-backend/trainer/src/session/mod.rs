@@ -150,7 +150,7 @@ impl<D: ProgramDevice> Session<D> {
         let rows = sizes.rows() * pass.layout.sequences();
         let chunks = self.programs.pipeline.chunks.count() as f64;
         let forward = pass.model.forward_flops(rows, lengths) / chunks;
-        let of_reference = if pass.preference.is_some() { forward } else { 0.0 };
+        let of_reference = if pass.reference.is_some() { forward } else { 0.0 };
         let costs = ProgramCosts::of(&compiled, shape.program, forward, of_reference);
         self.costs.insert(shape.key(), costs);
         self.device_of(shape).install(&shape.key(), compiled.step);

@@ -26,6 +26,12 @@ impl BatchLayout {
         BatchLayout { specs: specs.collect(), sequences }
     }
 
+    /// The same inputs and another.
+    pub(crate) fn with(mut self, input: Option<InputSpec>) -> BatchLayout {
+        self.specs.extend(input);
+        self
+    }
+
     /// The same inputs with another target, or with none.
     pub(crate) fn with_target(&self, target: Option<InputSpec>) -> BatchLayout {
         let mut layout = self.without_targets();

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use traind_models::tasks::LossSettings;
 use traind_models::tasks::embedding::EmbeddingLoss;
-use traind_models::tasks::{LossSettings, Preference};
+use traind_models::tasks::preference::PreferenceObjective;
 use traind_models::{Model, optimizers};
 use traind_xla::DType;
 
@@ -35,8 +36,8 @@ pub struct ForwardConfig {
     pub compute_dtype: DType,
     /// The loss; the default is the model's own.
     pub loss: LossSettings,
-    /// The objective where rows are pairs.
-    pub preference: Option<Preference>,
+    /// The objective where rows are preferences.
+    pub preference: Option<Arc<dyn PreferenceObjective>>,
     /// The objective where texts are embedded, or passages scored.
     pub embedding: Option<EmbeddingObjective>,
     /// Whether training has dropout, where the model's config has a rate.
@@ -110,7 +111,7 @@ impl StepConfig {
     /// The sequences of tokens that the model reads of a row.
     pub fn sequences_per_row(&self) -> usize {
         let texts = self.forward.embedding.as_ref().map_or(1, |objective| objective.texts);
-        if self.forward.preference.is_some() { 2 } else { texts }
+        self.forward.preference.as_ref().map_or(texts, |objective| objective.sequences())
     }
 
     /// The stages that `model` is divided into.

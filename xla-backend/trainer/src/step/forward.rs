@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
 use traind_models::tasks::embedding::{self, Peers};
-use traind_models::tasks::{Preference, Preferences, TaskLoss, num_items_in_batch};
+use traind_models::tasks::preference::{Compared, PreferenceObjective, Preferences};
+use traind_models::tasks::{TaskLoss, num_items_in_batch};
 use traind_models::{
     Batch, Chunks, Forward, HiddenStates, Lengths, Logits, Model, Output, ParameterTensors,
 };
@@ -39,11 +40,11 @@ pub struct ForwardPass {
     pub compute_dtype: DType,
     /// Replaces the model's own loss.
     pub loss: Option<TaskLoss>,
-    /// Replaces it where a row is a pair, of which a frozen reference reads the same.
-    pub preference: Option<Preference>,
+    /// Replaces it where rows are preferences.
+    pub preference: Option<Arc<dyn PreferenceObjective>>,
     /// Replaces it where texts are embedded or scored.
     pub embedding: Option<EmbeddingObjective>,
-    /// The cores with other rows of a batch, with which embeddings are compared.
+    /// The cores with other rows of a batch, with which embeddings and preferences are compared.
     pub mesh: Mesh,
     /// The rows of the data in a training batch of one core.
     pub rows_per_core: usize,
@@ -78,12 +79,13 @@ impl ForwardPass {
         } = config.forward.clone();
         let divides_positions = config.state.sequence_parallel;
         let inputs = BatchLayout::of(model.as_ref(), inputs, config.sequences_per_row());
-        let layout = match &embedding {
-            Some(objective) => {
+        let layout = match (&embedding, &preference) {
+            (Some(objective), _) => {
                 let labels = objective.loss.as_deref().and_then(embedding::label_input);
                 inputs.with_target(labels)
             }
-            None => inputs,
+            (None, Some(objective)) => inputs.with(objective.input()),
+            (None, None) => inputs,
         };
         Ok(ForwardPass {
             model: Arc::clone(model),
@@ -208,13 +210,18 @@ impl ForwardPass {
             Some(_) => model.head(&forward, &states, &batch.without("labels"))?,
             None => model.head(&forward, &states, &batch)?,
         };
-        let last = match (&self.preference, &frozen) {
-            (Some(preference), Some(frozen)) => {
+        let reference = match &frozen {
+            Some(frozen) => {
                 let states = frozen_states(frozen)?;
-                let reference = self.reference_model().head(frozen, &states, &batch)?.logits;
-                compared(preference, output, &reference, &batch)?
+                Some(self.reference_model().head(frozen, &states, &batch)?.logits)
             }
-            _ => self.with_job_loss(output, trains, &batch, shard)?,
+            None => None,
+        };
+        let last = match &self.preference {
+            Some(objective) => {
+                self.compared(objective.as_ref(), output, reference.as_ref(), &batch)?
+            }
+            None => self.with_job_loss(output, trains, &batch, shard)?,
         };
         Ok(Passed::Output(last.into()))
     }
@@ -291,18 +298,20 @@ impl ForwardPass {
         }
         Ok(LastOutput { output, preferences: None })
     }
-}
 
-/// The result of the last chunk with the loss of pairs.
-fn compared(
-    preference: &Preference,
-    output: Output,
-    reference: &Logits,
-    batch: &Batch,
-) -> Result<LastOutput> {
-    let preferences = preference.compare(&output.logits, reference, batch)?;
-    let loss = Some(preferences.loss.clone());
-    Ok(LastOutput { output: Output { loss, ..output }, preferences: Some(preferences) })
+    /// The result of the last chunk with the loss of preferences.
+    fn compared(
+        &self,
+        objective: &dyn PreferenceObjective,
+        output: Output,
+        reference: Option<&Logits>,
+        batch: &Batch,
+    ) -> Result<LastOutput> {
+        let compared = Compared { policy: &output.logits, reference, batch, mesh: &self.mesh };
+        let preferences = objective.compare(&compared)?;
+        let loss = Some(preferences.loss.clone());
+        Ok(LastOutput { output: Output { loss, ..output }, preferences: Some(preferences) })
+    }
 }
 
 /// The states of the trained model and behind them those of the reference, as chunks hand them on.
@@ -341,7 +350,7 @@ pub(crate) enum Passed {
 /// The result of the whole model.
 pub(crate) struct LastOutput {
     pub output: Output,
-    /// Present where rows are pairs.
+    /// Present where rows are preferences.
     pub preferences: Option<Preferences>,
 }
 

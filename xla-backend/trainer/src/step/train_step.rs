@@ -13,7 +13,7 @@ use std::sync::Arc;
 use traind_loader::BatchSizes;
 use traind_models::clip;
 use traind_models::optimizers::Optimizers;
-use traind_models::tasks::{Preference, Preferences};
+use traind_models::tasks::preference::Preferences;
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ReduceKind;
 use traind_xla::ops::random::Random;
@@ -77,7 +77,7 @@ impl TrainStep {
 
     /// The number of the task's metrics, of which each step gives the means.
     pub(super) fn metrics(&self) -> usize {
-        if self.forward.preference.is_some() { Preference::METRICS.len() } else { 0 }
+        self.forward.preference.as_ref().map_or(0, |objective| objective.columns())
     }
 
     pub(super) fn noise_input(&self) -> Option<StepInput> {

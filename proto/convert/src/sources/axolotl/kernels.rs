@@ -56,7 +56,9 @@ pub(super) const TABLE: Table = &[
     ("dpo_beta", Rule::Refused("axolotl calls it rl_beta now; rename it")),
     (
         "reward_model",
-        Rule::Refused("no models of rewards are trained; `rl: dpo` learns from the same pairs"),
+        Rule::Refused(
+            "write a job of `task: reward`, which trains a model of rewards on the same pairs",
+        ),
     ),
     ("process_reward_model", Rule::Refused("no models of rewards are trained; leave it out")),
     (

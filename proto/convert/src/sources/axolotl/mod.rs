@@ -176,9 +176,10 @@ impl Rows {
         if is_on("rl") { Self::Pairs } else { Self::Conversations }
     }
 
-    fn task(self) -> &'static str {
+    fn task(self, settings: &Map<String, Value>) -> &'static str {
         match self {
             Self::Conversations => "sft",
+            Self::Pairs if preferences::is_simpo(settings) => "cpo",
             Self::Pairs => "dpo",
         }
     }
@@ -186,7 +187,7 @@ impl Rows {
 
 pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     let rows = Rows::of(settings);
-    draft.imply("model.task", rows.task());
+    draft.imply("model.task", rows.task(settings));
     for (key, value) in settings {
         if defaults::is_without_rows(key, settings, draft) {
             continue;

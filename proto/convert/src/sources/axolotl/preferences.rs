@@ -1,4 +1,4 @@
-//! axolotl's `rl: dpo` and `rl: ipo`: training on preferences.
+//! axolotl's `rl: dpo`, `rl: ipo` and `rl: simpo`: training on preferences.
 
 use serde_json::{Map, Value};
 
@@ -21,6 +21,8 @@ pub(super) const TABLE: Table = &[
     ("dpo_norm_loss", Rule::Own),
     ("dpo_use_weighting", Rule::Field("dpo.use_weighting")),
     ("rpo_alpha", Rule::Own),
+    ("cpo_alpha", Rule::Own),
+    ("simpo_gamma", Rule::Own),
     ("dpo_use_logits_to_keep", Rule::Dropped("the compiler plans the memory of a step")),
     ("dpo_padding_free", Rule::Dropped("rows are padded as needed, and padding is masked")),
     ("dpo_use_liger_kernel", Rule::Dropped(COMPILED)),
@@ -33,20 +35,31 @@ pub(super) const TABLE: Table = &[
 pub(super) fn is_unused(key: &str, value: &Value, draft: &mut Draft) -> bool {
     let is_own = TABLE.iter().any(|(name, _)| *name == key);
     if is_own && !is_off(value) {
-        draft.note(key, "dropped: applies to `rl: dpo` alone");
+        draft.note(key, "dropped: applies to preferences alone");
     }
     is_own
+}
+
+/// Whether the objective is SimPO, which has no reference.
+pub(super) fn is_simpo(settings: &Map<String, Value>) -> bool {
+    settings.get("rl").map(shown).as_deref() == Some("simpo")
 }
 
 /// Reads the objective, and the keys whose meaning depends on it.
 pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     let given = |key: &str| settings.get(key).filter(|value| !is_off(value));
     match given("rl").map(shown).as_deref() {
-        Some("dpo" | "ipo") | None => read_losses(settings, draft),
+        Some("dpo" | "ipo") | None => {
+            note_unused(&OF_SIMPO, "`rl: simpo`", settings, draft);
+            read_losses(settings, draft);
+        }
+        Some("simpo") => read_simpo(settings, draft),
         Some(other) => {
             return draft.refuse(
                 "rl",
-                format!("`{other}` is not supported; `dpo` and `ipo` train on pairs of answers"),
+                format!(
+                    "`{other}` is not supported; `dpo`, `ipo` and `simpo` train on pairs of answers"
+                ),
             );
         }
     }
@@ -64,6 +77,28 @@ pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     }
     datasets::template("", &Value::Object(settings.clone()), draft);
 }
+
+/// SimPO, which axolotl trains by TRL's CPOTrainer with its defaults.
+fn read_simpo(settings: &Map<String, Value>, draft: &mut Draft) {
+    draft.set("cpo.loss_type", "simpo".into(), "rl");
+    for key in OF_SIMPO {
+        if let Some(value) = settings.get(key).filter(|value| !value.is_null()) {
+            draft.set(&format!("cpo.{key}"), value.clone(), key);
+        }
+    }
+    note_unused(&OF_DPO, "`rl: dpo`", settings, draft);
+}
+
+/// Notes keys of another objective.
+fn note_unused(keys: &[&str], objective: &str, settings: &Map<String, Value>, draft: &mut Draft) {
+    for key in keys.iter().filter(|key| settings.get(**key).is_some_and(|value| !is_off(value))) {
+        draft.note(key, format!("dropped: applies to {objective} alone"));
+    }
+}
+
+const OF_SIMPO: [&str; 2] = ["cpo_alpha", "simpo_gamma"];
+const OF_DPO: [&str; 5] =
+    ["dpo_loss_type", "dpo_loss_weights", "dpo_label_smoothing", "dpo_norm_loss", "rpo_alpha"];
 
 /// The losses of `rl: dpo`, or that of `ipo`, to which `rpo_alpha` adds that of the chosen answers.
 fn read_losses(settings: &Map<String, Value>, draft: &mut Draft) {
@@ -112,11 +147,12 @@ fn read_smoothing(smoothing: Option<&Value>, losses: &[Value], draft: &mut Draft
 
 /// `trl.beta` comes before `rl_beta`, as in axolotl.
 fn read_beta(settings: &Map<String, Value>, draft: &mut Draft) {
+    let path = if is_simpo(settings) { "cpo.beta" } else { "dpo.beta" };
     let trl = settings.get("trl").and_then(Value::as_object);
     let beta = trl.and_then(|trl| trl.get("beta")).filter(|value| !is_off(value));
     match (beta, settings.get("rl_beta").filter(|value| !is_off(value))) {
-        (Some(beta), _) => draft.set("dpo.beta", beta.clone(), "trl.beta"),
-        (None, Some(beta)) => draft.set("dpo.beta", beta.clone(), "rl_beta"),
+        (Some(beta), _) => draft.set(path, beta.clone(), "trl.beta"),
+        (None, Some(beta)) => draft.set(path, beta.clone(), "rl_beta"),
         (None, None) => {}
     }
     for (key, value) in trl.into_iter().flatten().filter(|(key, _)| *key != "beta") {

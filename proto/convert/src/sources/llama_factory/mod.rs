@@ -159,7 +159,7 @@ pub(crate) fn read(
     }
     let rows = match stage(settings).as_str() {
         "pt" => Stage::Texts,
-        "dpo" => Stage::Pairs,
+        "dpo" | "rm" => Stage::Pairs,
         _ => Stage::Conversations,
     };
     data_sets::read(rows, settings, &Catalog::new(settings, info), draft);
@@ -205,11 +205,12 @@ fn check_stage(settings: &Map<String, Value>, draft: &mut Draft) {
         "pt" => read_texts(settings, draft),
         "sft" => read_chat(settings, draft),
         "dpo" => preferences::read(settings, draft),
+        "rm" => preferences::read_rewards(settings, draft),
         other => draft.refuse(
             "stage",
             format!(
-                "`{other}` is not supported; `sft` trains on conversations, `dpo` on pairs of \
-                answers, `pt` on plain text"
+                "`{other}` is not supported; `sft` trains on conversations, `dpo` and `rm` on pairs \
+                of answers, `pt` on plain text"
             ),
         ),
     }

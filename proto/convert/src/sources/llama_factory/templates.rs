@@ -32,7 +32,7 @@ pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
         ("mask_history", "data.mask_history"),
         ("default_system", "data.default_system"),
     ] {
-        let is_pair = draft.get("model.task").is_some_and(|task| task == "dpo");
+        let is_pair = draft.get("model.task").is_some_and(|task| task != "sft");
         if let Some(value) = given(key).filter(|_| !is_pair || key == "default_system") {
             draft.set(path, value.clone(), key);
         }

@@ -4,20 +4,26 @@
 
 use traind_xla::{DType, Tensor};
 
+use super::scalars::{by_pair, column};
 use crate::error::Result;
 use crate::model::Batch;
 use crate::tasks::token_labels::{is_class, next};
 use crate::tensor_parallel::Logits;
 
+/// A label that no token has.
+const IGNORED: i32 = -100;
+
 pub(super) struct Completions {
     /// The label behind each token, s32[2P, S].
     labels: Tensor,
-    /// 1 where that label is a token of the completion, f32[2P, S].
+    /// 1 where there is such a label, f32[2P, S].
     counted: Tensor,
     /// The weights of tokens in log-probabilities, where they differ, f32[2P, S].
     weights: Option<Tensor>,
-    /// The number of tokens of each completion, at least 1: f32[P, 2].
+    /// The number of tokens of each completion, at least 1: f32[2P].
     lengths: Tensor,
+    /// The number of those that are behind another token, at least 1: f32[2P].
+    predicted: Tensor,
 }
 
 impl Completions {
@@ -31,17 +37,33 @@ impl Completions {
         let (whole, classes) = (batch.get("labels")?, logits.classes());
         let labels = next(whole)?;
         let counted = is_class(&labels, classes)?.convert(DType::F32)?;
-        let lengths = is_class(whole, classes)?.convert(DType::F32)?.sum(&[1])?;
-        let lengths = by_pair(&lengths.maximum_scalar(1.0)?)?;
+        let lengths = counts(&is_class(whole, classes)?.convert(DType::F32)?)?;
+        let predicted = counts(&counted)?;
         let weights = ld_alpha.map(|alpha| length_weights(&counted, alpha)).transpose()?;
-        Ok(Completions { labels, counted, weights, lengths })
+        Ok(Completions { labels, counted, weights, lengths, predicted })
     }
 
-    /// The log-probability of each token of the completions, and 0 for other tokens: f32[2P, S].
+    /// The same with labels for the tokens of prompts too, which weigh nothing in the log-probabilities of completions.
+    pub(super) fn with_prompts(logits: &Logits, batch: &Batch) -> Result<Completions> {
+        let completions = Completions::new(logits, batch, None)?;
+        let (ids, mask) = (batch.get("input_ids")?, batch.get("attention_mask")?);
+        let none = ids.trace().full(f64::from(IGNORED), ids.shape().clone())?;
+        let labels = next(&mask.gt_scalar(0.0)?.select(ids, &none)?)?;
+        let counted = is_class(&labels, logits.classes())?.convert(DType::F32)?;
+        let weights = Some(completions.counted);
+        Ok(Completions { labels, counted, weights, ..completions })
+    }
+
+    /// The log-probability of each token with a label, and 0 for other tokens: f32[2P, S].
     pub(super) fn token_log_probabilities(&self, logits: &Logits) -> Result<Tensor> {
         let tokens = self.labels.shape().element_count();
         let losses = logits.flatten()?.cross_entropy(&self.labels.reshape(&[tokens])?)?;
         Ok(losses.reshape(self.labels.dims())?.neg()?)
+    }
+
+    /// The log-probability of the completion of each row, f32[2P].
+    pub(super) fn row_log_probabilities(&self, logits: &Logits) -> Result<Tensor> {
+        Ok(self.token_log_probabilities(logits)?.sum(&[1])?)
     }
 
     /// The log-probability of each completion, f32[P, 2]: the sum of those of its tokens.
@@ -54,10 +76,15 @@ impl Completions {
 
     /// Values of the completions [P, 2], divided by their numbers of tokens.
     pub(super) fn means(&self, values: &Tensor) -> Result<Tensor> {
-        Ok(values.div(&self.lengths)?)
+        Ok(values.div(&by_pair(&self.lengths)?)?)
     }
 
-    /// The mean loss of the tokens of all chosen completions, whose pairs have `weights` f32[P]; the
+    /// The same, divided by the numbers of tokens that are behind another one.
+    pub(super) fn means_of_predicted(&self, values: &Tensor) -> Result<Tensor> {
+        Ok(values.div(&by_pair(&self.predicted)?)?)
+    }
+
+    /// The mean loss of the tokens with labels of all chosen sequences, whose pairs have `weights` f32[P]; the
     /// same for each pair, f32[P].
     pub(super) fn chosen_token_loss(&self, tokens: &Tensor, weights: &Tensor) -> Result<Tensor> {
         let chosen = |values: &Tensor| {
@@ -83,6 +110,11 @@ impl Completions {
     }
 }
 
+/// The sums of the rows of `flags` f32[2P, S], at least 1: f32[2P].
+fn counts(flags: &Tensor) -> Result<Tensor> {
+    Ok(flags.sum(&[1])?.maximum_scalar(1.0)?)
+}
+
 /// 1 for the tokens of a completion up to the length of the pair's shorter one, and `alpha` behind:
 /// f32[2P, S]. The tokens of a completion follow one another.
 fn length_weights(counted: &Tensor, alpha: f64) -> Result<Tensor> {
@@ -97,14 +129,4 @@ fn length_weights(counted: &Tensor, alpha: f64) -> Result<Tensor> {
     let is_shared = position.lt(&end.broadcast_to(&[rows, positions])?)?;
     let one = trace.full(1.0, position.shape().clone())?;
     Ok(is_shared.select(&one, &one.mul_scalar(alpha)?)?)
-}
-
-/// Values of rows, f32[2P], by their pairs: f32[P, 2].
-pub(super) fn by_pair(values: &Tensor) -> Result<Tensor> {
-    Ok(values.reshape(&[values.shape().element_count() / 2, 2])?)
-}
-
-/// A column of values [P, 2]: [P].
-pub(super) fn column(values: &Tensor, index: usize) -> Result<Tensor> {
-    Ok(values.slice(1, index, index + 1)?.squeeze(1)?)
 }

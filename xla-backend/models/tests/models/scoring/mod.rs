@@ -7,6 +7,7 @@ mod label_smoothing;
 mod losses;
 mod named_losses;
 mod preference;
+mod preference_objectives;
 mod rerankers;
 
 use serde_json::Value;

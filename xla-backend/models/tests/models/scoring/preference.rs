@@ -3,8 +3,11 @@
 //! `tests/end_to_end/training/dpo.rs`.
 
 use serde_json::{Value, json};
-use traind_models::Batch;
-use traind_models::tasks::{Divergence, Preference, PreferenceLoss};
+use traind_models::tasks::preference::{
+    Compared, Divergence, Dpo, PreferenceLoss, PreferenceObjective, Preferences,
+};
+use traind_models::{Batch, Logits};
+use traind_xla::mesh::Mesh;
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
 
@@ -30,14 +33,14 @@ const LOSSES: [(&str, PreferenceLoss); 15] = [
 ];
 
 /// The objective of a case.
-fn preference(case: &Value) -> Preference {
+fn preference(case: &Value) -> Dpo {
     let number = |name: &str, default: f64| case[name].as_f64().unwrap_or(default);
     let names = case["loss_type"].as_array().unwrap();
     let losses = names.iter().enumerate().map(|(at, name)| {
         let (_, loss) = LOSSES.into_iter().find(|(known, _)| name == known).unwrap();
         (loss, case["loss_weights"][at].as_f64().unwrap_or(1.0))
     });
-    Preference {
+    Dpo {
         losses: losses.collect(),
         beta: 0.4,
         label_smoothing: number("label_smoothing", 0.0),
@@ -51,6 +54,11 @@ fn preference(case: &Value) -> Preference {
         ld_alpha: case["ld_alpha"].as_f64(),
         use_weighting: case["use_weighting"].as_bool().unwrap_or(false),
     }
+}
+
+fn compare(objective: &Dpo, policy: &Logits, reference: &Logits, batch: &Batch) -> Preferences {
+    let mesh = &Mesh::data_parallel(1).unwrap();
+    objective.compare(&Compared { policy, reference: Some(reference), batch, mesh }).unwrap()
 }
 
 /// The pairs of the fixture, and behind them an empty slot.
@@ -102,7 +110,7 @@ fn check(cases: &[Value], slots: &Slots) {
     for case in cases {
         let (policy, reference) = (policy.clone(), reference.clone().into());
         let preference = preference(&case["dpo"]);
-        let found = preference.compare(&policy.clone().into(), &reference, &batch).unwrap();
+        let found = compare(&preference, &policy.clone().into(), &reference, &batch);
         let loss = found.loss.loss_sum.div(&found.loss.weight_sum).unwrap();
         outputs.extend(autodiff::gradients(&loss, &[&policy]).unwrap());
         outputs.push(loss);
@@ -165,7 +173,7 @@ fn check_metrics(loss_type: &str, expect: [f32; 2]) {
     batch.insert("sample_weights", weights);
     let settings = json!({"loss_type": [loss_type], "label_smoothing": 0.1});
     let preference = preference(&settings);
-    let found = preference.compare(&policy.into(), &reference.into(), &batch).unwrap();
+    let found = compare(&preference, &policy.into(), &reference.into(), &batch);
     let sums = found.metric_sums().unwrap();
     let outputs = [&found.loss.loss_sum, &found.loss.weight_sum, &found.metrics, &sums];
     let program = Program::compile(&trace, &outputs);

@@ -2,7 +2,7 @@
 
 use traind_xla::Tensor;
 
-use super::losses::softplus;
+use super::super::scalars::softplus;
 use crate::error::Result;
 
 /// The divergence between the model and its reference, `f_divergence_type` of TRL.

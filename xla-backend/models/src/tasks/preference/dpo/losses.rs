@@ -4,8 +4,9 @@
 
 use traind_xla::Tensor;
 
-use super::Preference;
-use super::completions::{Completions, column};
+use super::super::completions::Completions;
+use super::super::scalars::{column, margins, softplus, square};
+use super::Dpo;
 use super::ranks::of_equal_rank;
 use crate::error::Result;
 
@@ -49,7 +50,7 @@ pub enum PreferenceLoss {
 
 /// The pairs of a batch, as losses see them.
 pub(super) struct Pairs<'a> {
-    pub preference: &'a Preference,
+    pub objective: &'a Dpo,
     pub completions: &'a Completions,
     /// The model's log-probabilities of tokens, f32[2P, S].
     pub tokens: Tensor,
@@ -95,13 +96,13 @@ impl Pairs<'_> {
             PreferenceLoss::Discopop => self.discopop(),
             PreferenceLoss::Sft => self.completions.chosen_token_loss(&self.tokens, &self.weights),
             PreferenceLoss::SigmoidNorm => {
-                softplus(&self.mean_margins()?.mul_scalar(-self.preference.beta)?)
+                softplus(&self.mean_margins()?.mul_scalar(-self.objective.beta)?)
             }
         }
     }
 
     fn exo_pair(&self) -> Result<Tensor> {
-        let (scaled, flipped) = (self.scaled_margins()?, self.preference.label_smoothing);
+        let (scaled, flipped) = (self.scaled_margins()?, self.objective.label_smoothing);
         // The share of one completion times how far its logarithm is from the smoothed label's.
         let part = |scaled: &Tensor, label: f64| {
             let distance = softplus(&scaled.neg()?)?.neg()?.sub_scalar(label.ln())?;
@@ -117,7 +118,7 @@ impl Pairs<'_> {
     }
 
     fn robust(&self) -> Result<Tensor> {
-        let (scaled, flipped) = (self.scaled_margins()?, self.preference.label_smoothing);
+        let (scaled, flipped) = (self.scaled_margins()?, self.objective.label_smoothing);
         let right = softplus(&scaled.neg()?)?.mul_scalar(1.0 - flipped)?;
         let wrong = softplus(&scaled)?.mul_scalar(flipped)?;
         Ok(right.sub(&wrong)?.mul_scalar(1.0 / (1.0 - 2.0 * flipped))?)
@@ -125,28 +126,28 @@ impl Pairs<'_> {
 
     /// The smoothed sigmoid loss between `above` f32[P] and the value of `below` f32[P] of the same rank.
     fn ranked(&self, above: &Tensor, below: &Tensor) -> Result<Tensor> {
-        let flipped = self.preference.label_smoothing;
+        let flipped = self.objective.label_smoothing;
         let below = of_equal_rank(above, below, &self.weights)?;
-        let scaled = above.sub(&below)?.mul_scalar(self.preference.beta)?;
+        let scaled = above.sub(&below)?.mul_scalar(self.objective.beta)?;
         let right = softplus(&scaled.neg()?)?.mul_scalar(1.0 - flipped)?;
         Ok(right.add(&softplus(&scaled)?.mul_scalar(flipped)?)?)
     }
 
     fn discopop(&self) -> Result<Tensor> {
         let scaled = self.scaled_margins()?;
-        let share = scaled.mul_scalar(1.0 / self.preference.discopop_tau)?.logistic()?;
+        let share = scaled.mul_scalar(1.0 / self.objective.discopop_tau)?.logistic()?;
         let logistic = softplus(&scaled.neg()?)?.mul(&share.one_minus()?)?;
         Ok(logistic.add(&scaled.neg()?.exp()?.mul(&share)?)?)
     }
 
     /// β times the scores of the chosen and of the rejected completions, f32[P] each.
     fn rewards(&self) -> Result<[Tensor; 2]> {
-        let rewards = self.scores.mul_scalar(self.preference.beta)?;
+        let rewards = self.scores.mul_scalar(self.objective.beta)?;
         Ok([column(&rewards, 0)?, column(&rewards, 1)?])
     }
 
     fn scaled_margins(&self) -> Result<Tensor> {
-        Ok(margins(&self.scores)?.mul_scalar(self.preference.beta)?)
+        Ok(margins(&self.scores)?.mul_scalar(self.objective.beta)?)
     }
 
     /// The margins of the scores' means over tokens.
@@ -156,20 +157,6 @@ impl Pairs<'_> {
 
     /// 1 / 2β.
     fn half(&self) -> f64 {
-        0.5 / self.preference.beta
+        0.5 / self.objective.beta
     }
-}
-
-fn margins(values: &Tensor) -> Result<Tensor> {
-    Ok(column(values, 0)?.sub(&column(values, 1)?)?)
-}
-
-fn square(x: &Tensor) -> Result<Tensor> {
-    Ok(x.mul(x)?)
-}
-
-/// `log(1 + exp(x))`, which is `-log σ(-x)`, without overflow for any x.
-pub(super) fn softplus(x: &Tensor) -> Result<Tensor> {
-    let tail = x.abs()?.neg()?.exp()?.log1p()?;
-    Ok(x.maximum_scalar(0.0)?.add(&tail)?)
 }

@@ -1,0 +1,78 @@
+//! Fields of tasks of preferences, besides `dpo`, that must fit the task and each other.
+
+use crate::problems::{Problems, join};
+use crate::schema::JobFile;
+use crate::schema::model::TaskName;
+use crate::schema::preferences::{CpoLoss, KtoLoss};
+use crate::section::given;
+
+/// Reports fields that do not fit.
+pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
+    check_sections(job, problems);
+    match job.model.task {
+        TaskName::Cpo => check_cpo(job, problems),
+        TaskName::Kto => check_kto(job, problems),
+        _ => {}
+    }
+    check_training(job, problems);
+}
+
+/// Refuses the sections of other tasks.
+fn check_sections(job: &JobFile, problems: &mut Problems) {
+    let task = job.model.task;
+    let sections = [
+        (TaskName::Reward, given(&job.reward, "reward", problems)),
+        (TaskName::Orpo, given(&job.orpo, "orpo", problems)),
+        (TaskName::Cpo, given(&job.cpo, "cpo", problems)),
+        (TaskName::Kto, given(&job.kto, "kto", problems)),
+    ];
+    for (name, keys) in sections.into_iter().filter(|(name, _)| *name != task) {
+        for key in keys {
+            let description = format!("applies to {name}, not to {task}");
+            problems.violation(&join(name.as_str(), &key), description);
+        }
+    }
+}
+
+fn check_cpo(job: &JobFile, problems: &mut Problems) {
+    let (cpo, loss) = (&job.cpo, job.cpo.loss_type);
+    let keys = given(cpo, "cpo", problems);
+    let is_given = |key: &str| keys.iter().any(|given| given == key);
+    let unused = [
+        ("label_smoothing", loss.smooths() || cpo.label_smoothing == 0.0),
+        ("simpo_gamma", loss.has_margin()),
+        ("cpo_alpha", loss != CpoLoss::Alphapo || cpo.cpo_alpha == 0.0),
+    ];
+    for (key, _) in unused.into_iter().filter(|(key, fits)| !fits && is_given(key)) {
+        problems.violation(&join("cpo", key), format!("does not apply to the loss `{loss}`"));
+    }
+}
+
+fn check_kto(job: &JobFile, problems: &mut Problems) {
+    if job.kto.loss_type == KtoLoss::Kto && job.train.per_device_train_batch_size < 2 {
+        let description = "must be at least 2 for the loss `kto`, which reads each prompt with the completion of \
+            another row";
+        problems.violation("train.per_device_train_batch_size", description);
+    }
+    if job.data.format.is_some() {
+        let description = "is not supported for kto, whose rows have the columns `prompt`, `completion` and `label`, or \
+            `chosen` and `rejected`";
+        problems.violation("data.format", description);
+    }
+    if job.train.neftune_noise_alpha.is_some() {
+        let description = "is not supported for kto, whose reference has no noise";
+        problems.violation("train.neftune_noise_alpha", description);
+    }
+}
+
+fn check_training(job: &JobFile, problems: &mut Problems) {
+    let task = job.model.task;
+    if !task.is_of_preferences() || task == TaskName::Dpo {
+        return;
+    }
+    if job.train.label_smoothing_factor > 0.0 {
+        let instead = if task == TaskName::Cpo { "; cpo has cpo.label_smoothing" } else { "" };
+        let description = format!("applies to classes and tokens, not to {task}{instead}");
+        problems.violation("train.label_smoothing_factor", description);
+    }
+}
