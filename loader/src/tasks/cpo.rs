@@ -14,6 +14,7 @@ use crate::{Error, Labels, Result};
 /// The columns and settings of contrastive and of odds ratio preference optimization.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cpo {
+    /// The pairs.
     pub pairs: Dpo,
     /// The text of the token that sequences begin with.
     pub bos_token: Option<String>,

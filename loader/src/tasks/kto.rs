@@ -23,7 +23,9 @@ const UNPAIRED_TOGETHER: u32 = 1000;
 pub struct Kto {
     /// The columns of files whose rows are pairs, of which each makes two examples, and the other settings.
     pub pairs: Dpo,
+    /// The column of completions.
     pub completion: String,
+    /// The column that is true for desirable completions.
     pub label: String,
     /// The rows of a block whose completions change places; None without second sequences.
     pub rotation: Option<u32>,

@@ -74,11 +74,11 @@ pub enum TaskSpec {
     Sft(Sft),
     /// Pairs of a preferred and a rejected answer.
     Dpo(Dpo),
-    /// Reward models of pairs of answers.
+    /// Pairs of texts, of which one is to have the larger reward.
     Reward(Reward),
     /// Contrastive and odds ratio preference optimization.
     Cpo(Cpo),
-    /// Answers that are desirable or not.
+    /// Completions that are desirable or not.
     Kto(Kto),
     /// Embeddings of texts.
     Embedding(Embedding),

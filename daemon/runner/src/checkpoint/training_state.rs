@@ -73,7 +73,8 @@ impl Recipe {
             train_content,
             total_train_batch_size: job.total_train_batch_size(),
             peft: job.peft.method.and_then(|_| serde_json::to_value(&job.peft).ok()),
-            ref_model_name_or_path: reference.and_then(|(_, model)| serde_json::to_value(model).ok()),
+            ref_model_name_or_path: reference
+                .and_then(|(_, model)| serde_json::to_value(model).ok()),
         }
     }
 

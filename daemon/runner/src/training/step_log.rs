@@ -50,11 +50,7 @@ impl StepLog {
             ("epoch".to_owned(), json!(epoch)),
             ("step".to_owned(), json!(step)),
         ]);
-        let of_window = |(place, metric): (usize, &Metric)| {
-            Some((metric.name, metric.value(place, &window.metrics)?))
-        };
-        let metrics: Vec<(&str, f64)> =
-            self.metrics.iter().enumerate().filter_map(of_window).collect();
+        let metrics = self.values(&window.metrics);
         entry.extend(metrics.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
         self.log(progress, entry)?;
         let values = [
@@ -110,8 +106,8 @@ impl StepLog {
     ) -> RunResult<()> {
         // An evaluation behind these steps leaves TRL's model in another mode, whose metrics are logged already.
         if !is_evaluated(progress) {
-            let rest = self.metrics.iter().zip(progress.meter.averages().metrics);
-            summary.extend(rest.map(|(name, value)| ((*name).to_owned(), json!(value))));
+            let rest = self.values(&progress.meter.averages().metrics).into_iter();
+            summary.extend(rest.map(|(name, value)| (name.to_owned(), json!(value))));
         }
         self.reports.log(&summary)?;
         let numbers =
@@ -120,6 +116,12 @@ impl StepLog {
         self.reports.write(progress.steps, "train", numbers)?;
         progress.log_history.push(summary);
         Ok(())
+    }
+
+    /// The metrics of a window by the means of their columns.
+    fn values(&self, means: &[f64]) -> Vec<(&'static str, f64)> {
+        let metrics = self.metrics.iter().enumerate();
+        metrics.filter_map(|(place, it)| Some((it.name, it.value(place, means)?))).collect()
     }
 
     /// Notes in the places of `report_to` that the job has completed.

@@ -91,8 +91,7 @@ section! {
         /// Column that holds the label: a class, a number for regression, or a list of classes for
         /// multi-label classification. For embedding and reranker, the score, class or numbers of a row. Where
         /// files lack `label`, `labels` and `label_ids` are read, and for these two tasks `labels`, `score` and
-        /// `scores`. For kto, whether a completion is
-        /// desirable: true or false.
+        /// `scores`. For kto, whether a completion is desirable: true or false.
         label: String = "label".to_owned();
         /// Column that holds the weight of each row in the loss, a number of at least 0, for
         /// classification. Files to train and evaluate on need it.

@@ -18,7 +18,9 @@ pub(super) fn advice(words: &[String]) -> Option<String> {
             of_file("axolotl")
         }
         () if names(&["llamafactory-cli", "llamafactory.launcher"]) => of_file("LLaMA-Factory"),
-        () if names(&["trl", "reward.py", "kto.py", "orpo.py", "cpo.py"]) => "runs TRL, of whose scripts sft and dpo are converted".to_owned(),
+        () if names(&["trl", "reward.py", "kto.py", "orpo.py", "cpo.py"]) => {
+            "runs TRL, of whose scripts sft and dpo are converted".to_owned()
+        }
         () if names(&["tune"]) => {
             format!("runs torchtune, whose settings are not converted. {}", its(Tool::Torchtune))
         }

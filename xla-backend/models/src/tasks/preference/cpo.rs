@@ -28,7 +28,9 @@ pub enum CpoLoss {
 /// The objective, under the names of TRL's CPOConfig.
 #[derive(Clone, Debug)]
 pub struct Cpo {
+    /// The loss of a pair.
     pub loss: CpoLoss,
+    /// The weight of the margin of log-probabilities.
     pub beta: f64,
     /// The probability that labels are flipped, for `Sigmoid` and `Simpo`.
     pub label_smoothing: f64,

@@ -22,8 +22,11 @@ const DESIRABLE: &str = "desirable";
 /// The objective, under the names of TRL's KTOConfig.
 #[derive(Clone, Debug)]
 pub struct Kto {
+    /// The weight of deviations from the reference.
     pub beta: f64,
+    /// The weight of the losses of desirable completions.
     pub desirable_weight: f64,
+    /// The weight of the losses of other completions.
     pub undesirable_weight: f64,
     /// Whether rewards are compared with the divergence, as in the loss `kto`, and not with 0, as in
     /// `apo_zero_unpaired` (D'Oosterlinck et al., 2024), whose rows have no second sequence.

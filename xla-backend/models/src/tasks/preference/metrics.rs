@@ -10,6 +10,7 @@ use crate::error::Result;
 /// A metric of a batch, under TRL's name: the mean of a column over the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metric {
+    /// TRL's name.
     pub name: &'static str,
     /// The column that is 1 where the batch has the metric, and 0 where it has none. All batches have it by default.
     pub presence: Option<usize>,

@@ -60,6 +60,7 @@ pub struct Compared<'a> {
     pub policy: &'a Logits,
     /// The logits of the frozen reference, where there is one.
     pub reference: Option<&'a Logits>,
+    /// The batch of this core.
     pub batch: &'a Batch,
     /// The cores that share the batch.
     pub mesh: &'a Mesh,

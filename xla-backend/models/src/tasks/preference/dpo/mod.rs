@@ -24,9 +24,13 @@ pub use losses::PreferenceLoss;
 pub struct Dpo {
     /// The losses whose sum a pair has, each with its weight.
     pub losses: Vec<(PreferenceLoss, f64)>,
+    /// The weight of the divergence from the reference.
     pub beta: f64,
+    /// The probability that a pair is labelled the wrong way round.
     pub label_smoothing: f64,
+    /// The divergence that keeps the model near the reference.
     pub divergence: Divergence,
+    /// The temperature of the loss `discopop`.
     pub discopop_tau: f64,
     /// The weight of tokens beyond the length of the shorter completion (Liu et al., 2024).
     pub ld_alpha: Option<f64>,
