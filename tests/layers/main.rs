@@ -16,7 +16,7 @@ use package::Package;
 
 const ORDER: &str = include_str!("order.txt");
 /// The circles that `order.txt` names, each with its reason. They may only become fewer.
-const CIRCLES_MAX: usize = 2;
+const CIRCLES_MAX: usize = 1;
 
 #[test]
 fn modules_import_only_those_below_them() {

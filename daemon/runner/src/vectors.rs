@@ -24,7 +24,7 @@ struct Request {
     output: PathBuf,
 }
 
-/// What was written.
+/// The account of the vectors that were written.
 #[derive(Debug, Serialize)]
 struct Reply {
     tensors: usize,

@@ -14,8 +14,8 @@ use super::serve::runner_beside_this_program;
 /// Find hard negatives for the queries in a file
 ///
 /// The model embeds queries and texts on the host's cores; the texts nearest to a query that are not its positives
-/// become its negatives. Options have the names and defaults of sentence-transformers' mine_hard_negatives. The rows are
-/// written as JSON lines, which embedding and reranker jobs train on.
+/// become its negatives. Options have the names and defaults of sentence-transformers' mine_hard_negatives. The rows
+/// are written as JSON lines, which embedding and reranker jobs train on.
 #[derive(clap::Args)]
 pub(crate) struct Mine {
     /// Model folder, or id of a model on the hub
@@ -43,7 +43,7 @@ pub(crate) struct Mine {
     /// Nearest candidates to leave out
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     range_min: usize,
-    /// Nearest candidates to choose from [default: as many as are needed, ten times as many with a margin or --max-score]
+    /// Nearest candidates to choose from [default: as many as needed, ten times as many with a margin or --max-score]
     #[arg(long, value_name = "COUNT")]
     range_max: Option<usize>,
     /// Highest cosine of a negative

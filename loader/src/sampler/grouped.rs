@@ -7,9 +7,9 @@ use std::sync::Arc;
 /// Rows of a class that stand together.
 const TOGETHER: usize = 2;
 
-/// The rows in an order in which the classes take turns with two rows each, so that every batch has several classes, and
-/// each with another row of its own. A round begins with the class whose next row is the first in `order`. Rows that no
-/// other class is left for, and those without another of their class, are the last ones.
+/// The rows in an order in which the classes take turns with two rows each, so that every batch has several classes,
+/// and each with another row of its own. A round begins with the class whose next row is the first in `order`. Rows
+/// that no other class is left for, and those without another of their class, are the last ones.
 pub(super) fn grouped(order: &[u32], classes: &Arc<[i32]>) -> Vec<u32> {
     let mut queues: BTreeMap<i32, VecDeque<usize>> = BTreeMap::new();
     for (place, row) in order.iter().enumerate() {

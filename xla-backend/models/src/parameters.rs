@@ -23,7 +23,12 @@ pub enum Init {
         std: f64,
     },
     /// Normal values of at most `cutoff` deviations `std`, drawn anew beyond (`trunc_normal_`).
-    TruncatedNormal { std: f64, cutoff: f64 },
+    TruncatedNormal {
+        /// The standard deviation.
+        std: f64,
+        /// The deviations beyond which numbers are drawn anew.
+        cutoff: f64,
+    },
     /// Normal, except for a row of zeros: an embedding's padding token.
     NormalWithZeroRow {
         /// The standard deviation.

@@ -53,7 +53,7 @@ pub(crate) struct Request {
     corpus_job: Value,
 }
 
-/// What was found.
+/// The outcome of a search.
 #[derive(Debug, Serialize)]
 struct Reply {
     queries: usize,

@@ -22,7 +22,7 @@ pub(super) struct Limits {
     pub max_score: Option<f32>,
     #[serde(default)]
     pub min_score: Option<f32>,
-    /// What the score of a negative must at least be below that of the positive: a number, or a share of it.
+    /// The least difference between the scores of the positive and of a negative: a number, or a share of the former.
     #[serde(default)]
     pub absolute_margin: Option<f32>,
     #[serde(default)]

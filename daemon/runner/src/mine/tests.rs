@@ -1,4 +1,5 @@
-//! Mining beside sentence-transformers': `scripts/fixtures/mining.py` calls its `mine_hard_negatives` for given vectors.
+//! Mining beside sentence-transformers': `scripts/fixtures/mining.py` calls its `mine_hard_negatives` for given
+//! vectors.
 
 use serde_json::{Value, json};
 

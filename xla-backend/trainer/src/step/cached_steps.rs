@@ -1,6 +1,6 @@
 //! Records the programs of a batch whose rows are compared with each other but pass through the model in parts: the
-//! embeddings of each part, the loss of all of them with its gradients, and the backward pass of each part, for which the
-//! embeddings are computed once more. The memory is that of a part, the result that of the whole batch.
+//! embeddings of each part, the loss of all of them with its gradients, and the backward pass of each part, for which
+//! the embeddings are computed once more. The memory is that of a part, the result that of the whole batch.
 
 use traind_loader::BatchSizes;
 use traind_models::Batch;
