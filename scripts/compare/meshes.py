@@ -68,6 +68,11 @@ PARAM_GROUPS = [
     {"match": "embed|wte|shared", "learning_rate": 0.05, "optim": "sgd", "optim_args": {"momentum": 0.9}},
     {"match": "(?i)norm|ln_", "learning_rate": 2e-3, "weight_decay": 0.1},
 ]
+# The same of adapters: LoRA+'s rate for second matrices, and magnitudes by another optimizer.
+ADAPTER_GROUPS = [
+    {"match": "lora_B", "learning_rate": 4e-3},
+    {"match": "magnitude", "learning_rate": 0.05, "optim": "sgd", "optim_args": {"momentum": 0.9}},
+]
 ADAPTERS = {"peft": {"method": "lora", "target_modules": "all-linear", "lora_dropout": DROPOUT, "use_dora": True}}
 ENCODER_DROPOUT = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
 DECODERS = ["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "smollm3", "granite", "olmo2"]
@@ -88,7 +93,11 @@ def main():
     parser.add_argument("--mesh", choices=MESHES, action="append", help="instead of every mesh; can be repeated")
     parser.add_argument("--adapters", action="store_true", help="train adapters of all linear layers")
     parser.add_argument("--optim", default="adamw_torch", help="the optimizer of the jobs")
-    parser.add_argument("--param-groups", action="store_true", help="give embeddings and norms settings of their own")
+    parser.add_argument(
+        "--param-groups",
+        action="store_true",
+        help="give embeddings and norms, or parts of adapters, settings of their own",
+    )
     parser.add_argument("--layers", type=int, default=2, help="of each stack; each part of a pipeline needs one")
     parser.add_argument("--hosts", type=int, default=1, help="divide the cores between hosts, processes of this one")
     options = parser.parse_args()
@@ -132,7 +141,8 @@ def compare(options, daemon, meshes, family, task):
             described = job(family, task, model, rows, scratch / name, cores, parallel, more)
             described |= (ADAPTERS if options.adapters else {}) | (DPO if task == "dpo" else {})
             described["train"] |= {"max_steps": options.steps, "optim": options.optim}
-            described["train"] |= {"param_groups": PARAM_GROUPS} if options.param_groups else {}
+            groups = ADAPTER_GROUPS if options.adapters else PARAM_GROUPS
+            described["train"] |= {"param_groups": groups} if options.param_groups else {}
             on_hosts = options.hosts > 1 and name != "one"
             return run_on_hosts(options, described, scratch / "runs") if on_hosts else run(daemon, described)
 

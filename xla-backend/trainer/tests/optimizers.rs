@@ -7,26 +7,74 @@ use std::sync::Arc;
 use serde_json::json;
 use traind_loader::{ArrayValues, BatchArray, ModelInputs};
 use traind_models::optimizers::{GroupSettings, Settings};
+use traind_models::tuning::{AdapterBias, Lora, TargetModules, add_lora};
 use traind_models::{Model, ModelConfig, Task, registry, weights};
 use traind_trainer::Trainer;
 use traind_trainer::session::open_plugin;
 use traind_trainer::state::{Fsdp, MeshConfig, StartValues, StateConfig};
 use traind_trainer::step::{OptimizerConfig, StepConfig};
+use traind_xla::runtime::HostArray;
 
 const ROWS: usize = 4;
 const STEPS: usize = 3;
 const RATE: f64 = 0.01;
 
-/// Two matrices of its layer are large enough to be sharded.
-fn model() -> Arc<dyn Model> {
+/// The parameters that are trained.
+#[derive(Clone, Copy, Debug)]
+enum Trained {
+    All,
+    /// DoRA's adapters of two linear layers of each layer, and the head.
+    Adapters,
+}
+
+/// Two matrices of each layer are large enough to be sharded, and one of each of their adapters.
+fn model(trained: Trained) -> Arc<dyn Model> {
+    let layers = match trained {
+        Trained::All => 1,
+        Trained::Adapters => 2,
+    };
     let keys = json!({
-        "model_type": "bert", "vocab_size": 16, "hidden_size": 16, "num_hidden_layers": 1,
+        "model_type": "bert", "vocab_size": 16, "hidden_size": 16, "num_hidden_layers": layers,
         "num_attention_heads": 2, "intermediate_size": 1024, "max_position_embeddings": 8,
         "type_vocab_size": 2, "num_labels": 3, "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
     });
     let config = ModelConfig::new("config.json", keys.as_object().unwrap().clone());
-    registry::build(config, Task::SequenceClassification).unwrap().into()
+    let mut model = registry::build(config, Task::SequenceClassification).unwrap();
+    if let Trained::Adapters = trained {
+        let lora = Lora {
+            r: 16,
+            lora_alpha: 16.0,
+            lora_dropout: 0.0,
+            target_modules: TargetModules::Named(vec![
+                "query".to_owned(),
+                "intermediate.dense".to_owned(),
+            ]),
+            modules_to_save: vec!["classifier".to_owned()],
+            use_rslora: false,
+            use_dora: true,
+            bias: AdapterBias::None,
+            layers_to_transform: None,
+            trainable_token_indices: None,
+            ensure_weight_tying: false,
+        };
+        add_lora(&mut *model, &lora).unwrap();
+    }
+    model.into()
+}
+
+/// Values for all parameters. Those that begin as zeros, such as the second matrices of adapters, are small numbers:
+/// gradients of the first ones would be zero too.
+fn start(model: &dyn Model) -> Vec<HostArray> {
+    let mut arrays = weights::draw(model, 1).unwrap().arrays;
+    for (spec, array) in model.parameters().iter().zip(&mut arrays) {
+        if spec.name.contains("lora_B") {
+            let values = (0..spec.shape.element_count()).map(|place| (place % 7) as f32 * 0.01);
+            let values: Vec<f32> = values.collect();
+            *array = HostArray::from_f32(&spec.shape.dims, &values).unwrap();
+        }
+    }
+    arrays
 }
 
 fn batch() -> Vec<BatchArray> {
@@ -40,13 +88,19 @@ fn batch() -> Vec<BatchArray> {
 }
 
 /// The weights after some steps, and those before them.
-fn trained(mesh: MeshConfig, fsdp: Fsdp, optimizer: &OptimizerConfig) -> [Vec<f32>; 2] {
-    let model = model();
-    let parameters = weights::initialize(model.parameters(), 1).unwrap();
+fn trained(
+    trained: Trained,
+    mesh: MeshConfig,
+    fsdp: Fsdp,
+    optimizer: &OptimizerConfig,
+) -> [Vec<f32>; 2] {
+    let model = model(trained);
+    let parameters = start(&*model);
     let state = StateConfig { fsdp, ..StateConfig::default() };
     let config = StepConfig { mesh, state, optimizer: optimizer.clone(), ..StepConfig::default() };
     let plugin = traind_pjrt::installed_plugin("cpu").unwrap();
-    let cores = open_plugin(&plugin, "cpu", mesh.data * mesh.tensor, mesh.mesh().unwrap()).unwrap();
+    let cores = mesh.data * mesh.tensor * mesh.pipeline;
+    let cores = open_plugin(&plugin, "cpu", cores, mesh.mesh().unwrap()).unwrap();
     let inputs = ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };
     let start = StartValues { parameters, ..StartValues::default() };
     let mut trainer = Trainer::new(cores, model, inputs, &config, &start).unwrap();
@@ -67,39 +121,60 @@ fn far(left: &[f32], right: &[f32]) -> f64 {
     squares.sum::<f64>().sqrt()
 }
 
-/// Compares the weights on every mesh with those of one core, by the change of these.
-fn check(optimizer: &OptimizerConfig) {
-    let mesh = |data, tensor| MeshConfig { data, tensor, ..MeshConfig::default() };
-    let [expect, start] = trained(mesh(1, 1), Fsdp::No, optimizer);
+fn mesh(data: usize, tensor: usize, pipeline: usize) -> MeshConfig {
+    MeshConfig { data, tensor, pipeline, ..MeshConfig::default() }
+}
+
+/// Compares the weights on meshes with those of one core, by the change of these.
+fn check(parameters: Trained, optimizer: &OptimizerConfig, meshes: &[(MeshConfig, Fsdp)]) {
+    let [expect, start] = trained(parameters, mesh(1, 1, 1), Fsdp::No, optimizer);
     let change = far(&expect, &start);
     assert!(change > 0.01, "{change}");
-    for (mesh, fsdp) in [(mesh(2, 1), Fsdp::ShardOptimizer), (mesh(2, 2), Fsdp::FullShard)] {
-        let [found, _] = trained(mesh, fsdp, optimizer);
+    for (mesh, fsdp) in meshes {
+        let [found, _] = trained(parameters, *mesh, *fsdp, optimizer);
         let difference = far(&found, &expect) / change;
         assert!(difference < 1e-4, "{mesh:?}, {fsdp}: {difference}");
     }
 }
 
-#[test]
-fn muon_and_groups_are_the_same_on_cores_that_have_parts_of_matrices() {
-    let of = |args: &[(&str, f64)]| Settings {
+fn settings(args: &[(&str, f64)]) -> Settings {
+    Settings {
         weight_decay: 0.1,
         // Some gradients are rounding noise, of which Adam would make full steps.
         adam_epsilon: 1e-3,
         args: args.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect(),
         ..Settings::default()
-    };
-    let group = |pattern: &str| GroupSettings {
-        pattern: pattern.to_owned(),
-        rate: 1.0,
-        weight_decay: None,
-        optim: None,
-    };
-    let momentum = Some(("sgd".to_owned(), of(&[("momentum", 0.9)])));
+    }
+}
+
+fn group(pattern: &str) -> GroupSettings {
+    GroupSettings { pattern: pattern.to_owned(), rate: 1.0, weight_decay: None, optim: None }
+}
+
+/// Muon with few iterations, which are compiled sooner.
+fn muon(groups: Vec<GroupSettings>) -> OptimizerConfig {
+    OptimizerConfig { name: "muon".to_owned(), settings: settings(&[("ns_steps", 2.0)]), groups }
+}
+
+#[test]
+fn muon_and_groups_are_the_same_on_cores_that_have_parts_of_matrices() {
+    let momentum = Some(("sgd".to_owned(), settings(&[("momentum", 0.9)])));
     let groups = vec![
         GroupSettings { rate: 3.0, weight_decay: Some(0.0), ..group("attention") },
         GroupSettings { optim: momentum, ..group("*embeddings*") },
     ];
-    // Fewer iterations are compiled sooner.
-    check(&OptimizerConfig { name: "muon".to_owned(), settings: of(&[("ns_steps", 2.0)]), groups });
+    let meshes = [(mesh(2, 1, 1), Fsdp::ShardOptimizer), (mesh(2, 2, 1), Fsdp::FullShard)];
+    check(Trained::All, &muon(groups), &meshes);
+}
+
+/// The same of adapters, whose second matrices have a rate of their own, as LoRA+ has it, on stages too.
+#[test]
+fn muon_and_groups_are_the_same_for_adapters_on_meshes() {
+    let momentum = Some(("sgd".to_owned(), settings(&[("momentum", 0.9)])));
+    let groups = vec![
+        GroupSettings { rate: 4.0, ..group("lora_B") },
+        GroupSettings { optim: momentum, ..group("*magnitude*") },
+    ];
+    let meshes = [(mesh(2, 2, 1), Fsdp::FullShard), (mesh(1, 1, 2), Fsdp::No)];
+    check(Trained::Adapters, &muon(groups), &meshes);
 }

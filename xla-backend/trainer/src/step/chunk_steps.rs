@@ -14,7 +14,8 @@ use traind_xla::{DType, Shape, Tensor};
 use super::TrainStep;
 use super::forward::Passed;
 use super::train_step::{
-    FIRST_ROW, LossSums, METRICS, STEP, accumulation, add, fetch_mean_loss, input, loss_sums,
+    FIRST_ROW, GradientSums, LossSums, METRICS, STEP, accumulation, add, fetch_mean_loss, input,
+    loss_sums,
 };
 use crate::error::Result;
 use crate::state::{Gradient, Loan, TrainState, UpdatePart};
@@ -170,7 +171,8 @@ impl TrainStep {
         // The gradients are sums of the scaled loss.
         let weight_sum = self.scaled(at, state, &weight_sum)?;
         let norm = square_sum.sqrt()?.div(&weight_sum)?;
-        self.optimize(at, state, &reduced, [&weight_sum, &norm], part.is_last)?;
+        let sums = GradientSums { weight_sum: &weight_sum, norm: &norm };
+        self.optimize(at, state, &reduced, sums, part.is_last)?;
         state.reset_sums(at, part)
     }
 }

@@ -100,7 +100,8 @@ impl TrainStep {
         let weight_sum = self.fetch_loss(at, &sums)?;
         let reduced = Gradient::all_reduced(&local, &self.mesh)?;
         let norm = self.square_sum(at, &reduced)?.sqrt()?.div(&weight_sum)?;
-        self.optimize(at, state, &reduced, [&weight_sum, &norm], true)
+        let sums = GradientSums { weight_sum: &weight_sum, norm: &norm };
+        self.optimize(at, state, &reduced, sums, true)
     }
 
     /// Records the end of a step of several batches.
@@ -113,7 +114,8 @@ impl TrainStep {
         // The gradients are sums of the scaled loss.
         let weight_sum = self.scaled(at, state, &weight_sum)?;
         let norm = self.square_sum(at, &reduced)?.sqrt()?.div(&weight_sum)?;
-        self.optimize(at, state, &reduced, [&weight_sum, &norm], true)?;
+        let sums = GradientSums { weight_sum: &weight_sum, norm: &norm };
+        self.optimize(at, state, &reduced, sums, true)?;
         state.update_parts().iter().try_for_each(|part| state.reset_sums(at, part))
     }
 
@@ -171,7 +173,7 @@ impl TrainStep {
         at: &mut Recording<'_>,
         state: &TrainState,
         reduced: &[Gradient<'_>],
-        [weight_sum, norm]: [&Tensor; 2],
+        GradientSums { weight_sum, norm }: GradientSums<'_>,
         ends_step: bool,
     ) -> Result<()> {
         at.fetch(GRAD_NORM, norm);
@@ -233,6 +235,15 @@ impl TrainStep {
         let metrics = sums.metrics.as_ref().map(all_reduce).transpose()?;
         Ok(LossSums { loss: all_reduce(&sums.loss)?, weight: all_reduce(&sums.weight)?, metrics })
     }
+}
+
+/// The sums that gradients are divided by, and clipped with: f32 scalars.
+#[derive(Clone, Copy)]
+pub(super) struct GradientSums<'a> {
+    /// The sum of the sample weights, times the loss scale where there is one.
+    pub weight_sum: &'a Tensor,
+    /// The norm of all gradients.
+    pub norm: &'a Tensor,
 }
 
 /// Sums over this core's rows.
