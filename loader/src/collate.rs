@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
-use crate::batch::{ArraySpec, RowData, TargetPadding};
+use crate::batch::{ArraySpec, RowData, TargetPadding, packed_arrays};
 use crate::dataset::Continuation;
 use crate::{
     Augmentation, BatchAxis, BatchPlan, CoreBatch, Masking, Padding, Result, ScheduledBatch,
@@ -135,12 +135,16 @@ impl Collator {
         let slots: Vec<Option<RowData<'_>>> = slots.into_iter().flatten().collect();
         let sizes = plan.sizes.with(BatchAxis::Rows, slots.len() as u32);
         let span = |slot: &Option<RowData<'_>>| slot.as_ref().map_or(0..0, |row| row.span.clone());
+        let mut arrays: Vec<_> =
+            self.arrays.iter().map(|array| array.array(&sizes, &slots)).collect();
+        let spans: Vec<Range<usize>> = slots.iter().map(span).collect();
+        arrays.extend(packed_arrays(&sizes, &spans)?);
         Ok(CoreBatch {
             sizes: plan.sizes,
-            arrays: self.arrays.iter().map(|array| array.array(&sizes, &slots)).collect(),
+            arrays,
             // Of images, transformers counts the values.
             padded_length: self.set.pixel_values().unwrap_or(padded.source),
-            spans: slots.iter().step_by(sequences).map(span).collect(),
+            spans: spans.into_iter().step_by(sequences).collect(),
         })
     }
 

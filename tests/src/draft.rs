@@ -99,6 +99,12 @@ impl Draft {
         self
     }
 
+    /// Overrides a value no longer.
+    pub fn unset(mut self, field: &str) -> Draft {
+        self.request.overrides.remove(field);
+        self
+    }
+
     /// Makes the job too long to end by itself. The learning rate is too small to diverge.
     pub fn endless(self) -> Draft {
         self.set("train.max_steps", 1_000_000).set("train.learning_rate", 1e-6)

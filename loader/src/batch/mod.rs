@@ -4,6 +4,7 @@
 //! type, sizes, padding and the values of a row. From there to the program's inputs nothing knows
 //! an array but by its name.
 
+mod packed;
 mod padding;
 mod row;
 mod sizes;
@@ -11,6 +12,7 @@ mod spec;
 
 use std::ops::Range;
 
+pub(crate) use packed::packed_arrays;
 pub use padding::{PadTo, Padding};
 pub(crate) use row::{RowData, Target, TargetPadding};
 pub use sizes::{BatchAxis, BatchSizes};

@@ -11,12 +11,19 @@ pub enum BatchAxis {
     Positions,
     /// Tokens of a padded target.
     TargetPositions,
+    /// Tokens that layers compute for a row of one core, on average, where padding is left out: a core's rows share
+    /// them. 0 where layers compute every position.
+    PackedPositions,
 }
 
 impl BatchAxis {
     /// Every axis, in the order of [`BatchSizes`].
-    pub const ALL: [BatchAxis; 3] =
-        [BatchAxis::Rows, BatchAxis::Positions, BatchAxis::TargetPositions];
+    pub const ALL: [BatchAxis; 4] = [
+        BatchAxis::Rows,
+        BatchAxis::Positions,
+        BatchAxis::TargetPositions,
+        BatchAxis::PackedPositions,
+    ];
 }
 
 /// The size of each axis on one core. All cores have the same sizes, since all run one program;
@@ -46,9 +53,13 @@ impl BatchSizes {
         self.get(BatchAxis::Rows)
     }
 
-    /// The tokens of a padded row, those of its target included.
+    /// The tokens that layers compute for a row, padding and those of its target included.
     pub fn tokens_per_row(&self) -> u64 {
-        self.0.iter().skip(1).map(|&size| u64::from(size)).sum()
+        let positions = match self.get(BatchAxis::PackedPositions) {
+            0 => self.get(BatchAxis::Positions),
+            packed => packed,
+        };
+        (positions + self.get(BatchAxis::TargetPositions)) as u64
     }
 }
 

@@ -10,6 +10,7 @@ mod axis;
 mod gather;
 mod grouped;
 mod order;
+mod packed;
 mod plan;
 mod sample;
 #[cfg(test)]
@@ -69,6 +70,8 @@ pub struct Sampler {
     texts: Option<RowTexts>,
     /// The class of each row, where batches have pairs of the same one.
     classes: Option<Arc<[i32]>>,
+    /// The numbers of tokens that a row's share of a core's packed rows may have; `None` where layers compute padding.
+    packed: Option<LengthLadder>,
 }
 
 impl Sampler {
@@ -91,7 +94,7 @@ impl Sampler {
             return Err(SamplerError::NothingLeft { rows, global_batch });
         }
         let axes = vec![PaddedAxis::new(BatchAxis::Positions, lengths, ladder)?];
-        Ok(Self { config, axes, texts: None, classes: None })
+        Ok(Self { config, axes, texts: None, classes: None, packed: None })
     }
 
     /// The same sampler for rows that also have `lengths` along another axis. Fails on a row
@@ -252,9 +255,14 @@ impl Sampler {
 
     /// The order of the rows in an epoch of any run on these rows.
     fn any_order(&self) -> Vec<u32> {
+        self.with_any_seed().order(0)
+    }
+
+    /// The sampler of any run on these rows, from which ladders are fitted.
+    fn with_any_seed(&self) -> Self {
         let mut any_seed = self.clone();
         any_seed.config.seed = 0;
-        any_seed.order(0)
+        any_seed
     }
 
     /// The budget of each ladder, if `budget` is that of their combinations.
@@ -266,6 +274,7 @@ impl Sampler {
     /// The sizes of a batch of `rows`.
     fn sizes(&self, rows: &[u32]) -> BatchSizes {
         let sizes = BatchSizes::of_rows(self.config.batch_per_core);
+        let sizes = sizes.with(BatchAxis::PackedPositions, self.packed_positions(rows));
         self.axes.iter().fold(sizes, |sizes, axis| sizes.with(axis.axis, axis.padded(rows)))
     }
 }

@@ -38,7 +38,7 @@ impl Sampler {
     }
 
     /// Batches at equal distances in an epoch of any run.
-    fn sample(&self) -> Vec<Vec<u32>> {
+    pub(super) fn sample(&self) -> Vec<Vec<u32>> {
         let order = self.any_order();
         let batches: Vec<&[u32]> = order.chunks(self.config.global_batch()).collect();
         let count = (ROWS / self.config.global_batch()).max(BATCHES_MIN).min(batches.len());

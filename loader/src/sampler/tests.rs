@@ -256,3 +256,48 @@ fn the_rows_of_batches_do_not_depend_on_lengths() {
         assert_eq!(unknown.rows_of(1..5).len(), 7);
     }
 }
+
+proptest! {
+    #[test]
+    fn packed_rows_fit_and_stay_in_their_batches(
+        lengths in lengths(), batch in 1usize..9, cores in 1usize..5, pick in 0usize..3, epoch in 0u64..5,
+    ) {
+        let padded = sampler(&lengths, cores, batch * cores, STRATEGIES[pick], false);
+        let packed = padded.packed(LengthBudget::of(3)).unwrap();
+        let (of_packed, of_padded) = (packed.epoch(epoch), padded.epoch(epoch));
+        prop_assert_eq!(&of_packed.order, &of_padded.order);
+        let longest = lengths.iter().copied().max().unwrap();
+        for plan in of_packed.batches() {
+            prop_assert_eq!(positions(&plan.sizes), longest);
+            for core in 0..cores {
+                let rows = plan.rows_of_core(core).iter();
+                let tokens: u32 = rows.map(|&row| lengths[row as usize]).sum();
+                let slots = batch * plan.sizes.get(BatchAxis::PackedPositions);
+                prop_assert!(tokens as usize <= slots, "{tokens} tokens in {slots} slots");
+            }
+        }
+        let on_any_seed = with_seed(&padded, 7).packed(LengthBudget::of(3)).unwrap();
+        prop_assert_eq!(on_any_seed.packed, packed.packed);
+    }
+}
+
+#[test]
+fn random_batches_without_padding_have_fewer_tokens_than_any_padded_ones() {
+    let lengths: Vec<u32> =
+        (0..4_000u32).map(|row| 4 + row.wrapping_mul(2_654_435_761) % 60).collect();
+    let padded = sampler(&lengths, 2, 32, SamplingStrategy::Random, false);
+    let tokens = |sampler: &Sampler| {
+        sampler.epoch(0).batches().map(|batch| batch.padded_tokens()).sum::<u64>()
+    };
+    let packed = padded.packed(LengthBudget::of(3)).unwrap();
+    let fitted = padded.fitted(LengthBudget::of(12)).unwrap();
+    let ratio = tokens(&packed) as f64 / tokens(&fitted) as f64;
+    assert!(ratio < 0.75, "{ratio}");
+    let uses = packed.first_uses(0..1000).len();
+    assert!(uses <= 5, "{uses} programs, of which three serve nearly all batches");
+    // A sample of the batches chooses much the same.
+    let sampled = padded.packed_to_sample(LengthBudget::of(3)).unwrap();
+    let ratio = tokens(&sampled) as f64 / tokens(&packed) as f64;
+    assert!((0.9..1.1).contains(&ratio), "{ratio}");
+    assert_eq!(sampled.sizes_of_sample().len(), 64);
+}

@@ -14,6 +14,7 @@ mod meshes;
 mod mining;
 mod one_core;
 mod optimizers;
+mod packed_rows;
 mod pipeline;
 mod preferences;
 mod rerankers;

@@ -1,6 +1,7 @@
 //! Multi-head attention, forward and backward, a head and a block of queries at a time:
 //! scores live in scratch memory that stays in the cache, and nothing of S × S is kept.
-//! Where queries see no keys behind their own position, those are not computed.
+//! Where queries see no keys behind their own position, those are not computed, and neither are keys at either end of
+//! a row that the mask hides from all its queries: padding.
 //!
 //! B rows, S positions, N heads of queries, K of keys and values, D head size.
 
@@ -19,6 +20,8 @@ const BLOCK_ELEMENTS: usize = 1 << 15;
 const BLOCK_ROWS_MIN: usize = 16;
 /// With more queries in a block of causal attention, too many products of it are hidden.
 const CAUSAL_ROWS_MAX: usize = 64;
+/// A mask at or below it leaves nothing of a share, if another key of the row has 0.
+const HIDDEN: f32 = -1e30;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Dims {
@@ -99,7 +102,8 @@ pub fn backward(operands: &Operands<'_>, at: &Cotangent<'_>, gradients: [&mut [f
     }
     assert_eq!([to_key.len(), to_value.len()], [operands.key.len(); 2]);
     assert_eq!(at.statistics.len(), statistics_len(&dims));
-    let begins_at_zero = operands.starts.is_some() || dims.key_heads < dims.heads;
+    let hides_keys = (0..dims.rows).any(|row| operands.attended(row).len() < dims.positions);
+    let begins_at_zero = hides_keys || operands.starts.is_some() || dims.key_heads < dims.heads;
     if begins_at_zero {
         to_key.fill(0.0);
         to_value.fill(0.0);
@@ -329,11 +333,26 @@ impl<'a> Operands<'a> {
     /// The keys that any of some queries sees.
     fn keys(&self, head: Head, queries: &Range<usize>) -> Range<usize> {
         match self.starts_of(head, queries) {
-            None => 0..self.dims.positions,
+            None => self.attended(head.row),
             Some(starts) => {
                 let firsts = starts.iter().map(|&start| first_key(start, queries.start));
                 firsts.min().unwrap_or(0)..queries.end
             }
+        }
+    }
+
+    /// The keys of a row from the first to the last that its queries see; all where each has a mask of its own, or the
+    /// row has nothing but hidden keys.
+    fn attended(&self, row: usize) -> Range<usize> {
+        let positions = self.dims.positions;
+        if self.dims.mask_queries > 1 || self.starts.is_some() {
+            return 0..positions;
+        }
+        let mask = &self.mask[row * positions..][..positions];
+        let is_seen = |mask: &f32| *mask > HIDDEN || mask.is_nan();
+        match (mask.iter().position(is_seen), mask.iter().rposition(is_seen)) {
+            (Some(first), Some(last)) => first..last + 1,
+            _ => 0..positions,
         }
     }
 

@@ -60,6 +60,11 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
         false
     }
 
+    /// [`Model::packs_tokens`].
+    fn packs_tokens(&self) -> bool {
+        false
+    }
+
     fn vocab_size(&self) -> usize;
 
     fn max_positions(&self) -> usize;
@@ -194,6 +199,10 @@ impl Model for HeadedModel {
 
     fn is_tensor_parallel(&self) -> bool {
         self.body.is_tensor_parallel()
+    }
+
+    fn packs_tokens(&self) -> bool {
+        self.body.packs_tokens()
     }
 
     fn vocab_size(&self) -> usize {

@@ -57,7 +57,7 @@ pub use error::{Error, Result};
 pub use excerpts::{Excerpts, LongerExcerpt, runs_of_layers};
 pub use model::{
     Batch, Forward, HiddenStates, InputDim, InputRole, InputSpec, Lengths, LossSum, Model, Output,
-    OutputKind, ParameterTensors,
+    OutputKind, PACKED_TOKENS, PADDED_TOKENS, ParameterTensors,
 };
 pub use parameters::{Dimension, Init, ParameterSpec, PartialGradient, Partition, Role, Stage};
 pub use tasks::Task;

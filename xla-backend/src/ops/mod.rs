@@ -32,6 +32,7 @@ mod matmul;
 mod norm;
 mod pad;
 mod part;
+mod place_rows;
 pub mod random;
 mod reduce;
 mod reshape;
@@ -118,6 +119,7 @@ pub const NAMES: &[&str] = &[
     "pad",
     "parameter",
     "part",
+    "place_rows",
     "power",
     "reduce_max",
     "reduce_min",

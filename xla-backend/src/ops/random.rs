@@ -43,6 +43,16 @@ pub struct Random {
     blocks: Option<Blocks>,
     /// The first place that this core has on each axis of a block, where that is not 0: u32 scalars.
     first_places: [Option<Tensor>; 2],
+    /// The tokens that stand on axis 0, where those are not whole rows.
+    tokens: Option<TokenPlaces>,
+}
+
+/// The places of tokens in their rows, u32 `[tokens]` each.
+#[derive(Clone, Debug)]
+struct TokenPlaces {
+    /// The row of this core that each token belongs to.
+    rows: Tensor,
+    positions: Tensor,
 }
 
 /// Some of the blocks of a row, one behind the other.
@@ -62,13 +72,21 @@ impl Random {
             |salt: u32| -> Result<Tensor> { next_key(&mix(&seed.xor_scalar(salt.into())?)?, step) };
         let keys = [key(KEY_SALTS[0])?, key(KEY_SALTS[1])?];
         let (row_offset, site) = (row_offset.clone(), Rc::default());
-        Ok(Random { row_offset, rows: None, keys, site, blocks: None, first_places: [None, None] })
+        let (blocks, first_places, tokens) = (None, [None, None], None);
+        Ok(Random { row_offset, rows: None, keys, site, blocks, first_places, tokens })
     }
 
     /// For tensors that hold `rows` batch rows one behind the other, whatever
     /// their axis 0 counts: `[B, S, H]` and `[B S, H]` then draw the same.
     pub fn with_rows(self, rows: usize) -> Random {
         Random { rows: Some(rows), ..self }
+    }
+
+    /// The same sequence of draws for tensors `[T, H]` of T tokens, whose rows on this core and positions in them are
+    /// u32 `[T]`: each draws the bits that it has in `[B S, H]`.
+    pub fn of_tokens(&self, rows: &Tensor, positions: &Tensor) -> Random {
+        let places = TokenPlaces { rows: rows.clone(), positions: positions.clone() };
+        Random { rows: Some(rows.dims()[0]), tokens: Some(places), ..self.clone() }
     }
 
     /// The same sequence of draws for tensors that hold some of the `count` blocks of each row, from
@@ -111,7 +129,9 @@ impl Random {
         let by_row = self.dims_by_row(dims);
         let (blocks, places) = by_row.split_at(by_row.len() - 2);
         let [first, second] = &self.keys;
-        let keys = [self.block_keys(first, site, blocks)?, self.block_keys(second, site, blocks)?];
+        let [first, second] =
+            [self.block_keys(first, site, blocks)?, self.block_keys(second, site, blocks)?];
+        let keys = [self.at_positions(first)?, second];
         let places = numbered(self.row_offset.trace(), places, &self.first_places)?;
         hash(&places, &keys)?.reshape(dims)
     }
@@ -130,8 +150,10 @@ impl Random {
         let by_row = self.dims_by_row(dims);
         let blocks = &by_row[..by_row.len() - 2];
         let count = blocks[1..].iter().product();
-        let key = |key| self.block_keys(key, site, blocks)?.reshape(&[1, blocks[0], count]);
-        self.row_offset.trace().concatenate(&[&key(&self.keys[0])?, &key(&self.keys[1])?], 0)
+        let key = |key| self.block_keys(key, site, blocks);
+        let by_block = |key: Tensor| key.reshape(&[1, blocks[0], count]);
+        let first = by_block(self.at_positions(key(&self.keys[0])?)?)?;
+        self.row_offset.trace().concatenate(&[&first, &by_block(key(&self.keys[1])?)?], 0)
     }
 
     /// `[rows, blocks of a row…, places, places]`.
@@ -148,12 +170,25 @@ impl Random {
     fn block_keys(&self, key: &Tensor, site: u32, blocks: &[usize]) -> Result<Tensor> {
         let (rows, count) = (blocks[0], blocks[1..].iter().product());
         let trace = self.row_offset.trace();
-        let row = trace.iota(DType::U32, &[rows, 1], 0)?.add(&self.row_offset)?;
+        let row = match &self.tokens {
+            Some(tokens) => tokens.rows.reshape(&[rows, 1])?,
+            None => trace.iota(DType::U32, &[rows, 1], 0)?,
+        };
+        let row = row.add(&self.row_offset)?;
         let mut keys = next_key(&next_key(key, &trace.scalar(site.into(), DType::U32)?)?, &row)?;
         if self.blocks.as_ref().map_or(count, |blocks| blocks.count) > 1 {
             keys = next_key(&keys, &self.block_numbers(count)?)?;
         }
         keys.reshape(&[blocks, &[1, 1]].concat())
+    }
+
+    /// The first key of each block, `[rows, …, 1, 1]`. It is added to the numbers of places, so for tokens it begins
+    /// with that of their position.
+    fn at_positions(&self, key: Tensor) -> Result<Tensor> {
+        let Some(tokens) = &self.tokens else { return Ok(key) };
+        let mut dims = vec![1; key.rank()];
+        dims[0] = tokens.positions.dims()[0];
+        key.add(&tokens.positions.mul_scalar(PLACE_STRIDE.into())?.reshape(&dims)?)
     }
 
     /// The numbers of `count` blocks among those of the whole row, u32 `[1, count]`.

@@ -217,6 +217,20 @@ fn indices_are_clamped() {
 }
 
 #[test]
+fn rows_move_to_their_places_and_zeros_to_others() {
+    let x = |t: &Trace| t.constant(DType::F32, &[3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+    let row_of_place = |t: &Trace| vector(t, DType::S32, &[2.0, 3.0, 0.0, 9.0]);
+    let place_of_row = |t: &Trace| vector(t, DType::S32, &[2.0, 4.0, 0.0]);
+    let placed = |t: &Trace| x(t).place_rows(&row_of_place(t), &place_of_row(t));
+    assert_eq!(values(placed), [5.0, 6.0, 0.0, 0.0, 1.0, 2.0, 0.0, 0.0]);
+    let back = |t: &Trace| placed(t)?.place_rows(&place_of_row(t), &row_of_place(t));
+    assert_eq!(values(back), [1.0, 2.0, 0.0, 0.0, 5.0, 6.0]);
+    let trace = Trace::new();
+    let refused = x(&trace).place_rows(&place_of_row(&trace), &row_of_place(&trace)).unwrap_err();
+    assert!(refused.to_string().contains("the place of each of them"), "{refused}");
+}
+
+#[test]
 fn softmax_survives_large_numbers() {
     let x = |t: &Trace| vector(t, DType::F32, &[1e4, 1e4, -1e4]);
     assert_eq!(values(|t| x(t).softmax(0)), [0.5, 0.5, 0.0]);

@@ -234,6 +234,11 @@ pub(crate) const TABLE: &[Row] = &[
     }),
     row("sum_of_squares", &[any(&[2, 3])], |_, x| x[0].sum_of_squares()),
     // Indexing.
+    row("place_rows", &[any(&[4, 3])], |t, x| {
+        let row_of_place = t.constant(DType::S32, &[5], &[2.0, 4.0, 0.0, 9.0, 3.0])?;
+        let place_of_row = t.constant(DType::S32, &[4], &[2.0, 5.0, 0.0, 4.0])?;
+        x[0].place_rows(&row_of_place, &place_of_row)
+    }),
     row("take", &[any(&[4, 3])], |t, x| {
         x[0].take(&t.constant(DType::S32, &[2, 3], &[0.0, 2.0, 2.0, 9.0, -5.0, 1.0])?)
     }),

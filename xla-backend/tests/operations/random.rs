@@ -110,6 +110,25 @@ fn padded_rows_draw_what_they_draw_without_padding() {
 }
 
 #[test]
+fn packed_tokens_draw_the_bits_of_their_places() {
+    let (trace, random) = random();
+    let numbers = |values: &[f64]| trace.constant(DType::U32, &[values.len()], values).unwrap();
+    let tokens = random.of_tokens(&numbers(&[0.0, 0.0, 2.0]), &numbers(&[1.0, 3.0, 0.0]));
+    let packed = tokens.bits(&[3, 5]).unwrap();
+    let whole = random.with_rows(3).bits(&[3 * 4, 5]).unwrap();
+    let got = draw(&Compiled::new(&[&packed, &whole], 1), 42, 1, 6);
+    for (token, place) in [1, 3, 8].into_iter().enumerate() {
+        let reference = |second: u32| {
+            let (row, first) = (6 + place / 4, place % 4);
+            let place = Place { site: 0, row, block: None, first, second };
+            f64::from(reference_bits(42, 1, place))
+        };
+        assert_eq!(got[0][token * 5..][..5], (0..5).map(reference).collect::<Numbers>());
+    }
+    assert_ne!(got[0][..5], got[1][5..10], "another site draws other bits");
+}
+
+#[test]
 fn a_core_draws_its_rows_of_the_global_batch() {
     let (_, whole) = random();
     let whole = draw(&Compiled::new(&[&whole.bits(&[6, 7]).unwrap()], 1), 3, 5, 0).remove(0);

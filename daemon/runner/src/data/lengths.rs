@@ -3,12 +3,14 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use traind_job_file::{BatchSampler, JobFile};
+use traind_job_file::{BatchSampler, JobFile, Platform, TaskName};
 use traind_loader::{
-    BatchAxis, HuggingFaceTokenizer, Labels, LengthBudget, LengthLadder, PadTo, Padding,
-    PaddingSide, Sampler, SamplerConfig, TextTokenizer, TokenizedSet,
+    BatchAxis, BatchSizes, HuggingFaceTokenizer, Labels, LengthBudget, LengthLadder, PadTo,
+    Padding, PaddingSide, Sampler, SamplerConfig, TextTokenizer, TokenizedSet,
 };
+use traind_models::Model;
 
+use super::length_budget::computed_tokens;
 use crate::error::{RunError, RunResult};
 use crate::tasks::JobTask;
 
@@ -188,15 +190,58 @@ pub(crate) fn fit(job: &JobFile, sampler: Sampler, budget: LengthBudget) -> RunR
 }
 
 /// The same by a sample of the batches.
-pub(crate) fn fit_to_sample(
-    job: &JobFile,
-    sampler: Sampler,
-    budget: LengthBudget,
-) -> RunResult<Sampler> {
+fn fit_to_sample(job: &JobFile, sampler: Sampler, budget: LengthBudget) -> RunResult<Sampler> {
     match pads_to_given(job) {
         true => Ok(sampler),
         false => Ok(sampler.fitted_to_sample(budget)?),
     }
+}
+
+/// Fits the sizes of batches to train on: to padded lengths, or without padding in the layers where that is cheaper.
+/// Both have the same batches, and the same random bits for each token.
+pub(crate) fn fit_cheapest(
+    job: &JobFile,
+    model: &dyn Model,
+    sampler: Sampler,
+    fits: Fits,
+) -> RunResult<Sampler> {
+    let Fits { budget, to_sample, padding } = fits;
+    let padded = match to_sample {
+        true => fit_to_sample(job, sampler.clone(), budget)?,
+        false => fit(job, sampler.clone(), budget)?,
+    };
+    if !may_pack(job, model, padding) {
+        return Ok(padded);
+    }
+    let (packed, sizes): (_, fn(&Sampler) -> Vec<BatchSizes>) = match to_sample {
+        true => (sampler.packed_to_sample(budget)?, Sampler::sizes_of_sample),
+        false => (sampler.packed(budget)?, Sampler::sizes_of_epoch),
+    };
+    let cost = |sampler: &Sampler| computed_tokens(model, &sizes(sampler), budget);
+    Ok(if cost(&packed) < cost(&padded) { packed } else { padded })
+}
+
+/// How a sampler is fitted to batches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fits {
+    pub budget: LengthBudget,
+    /// Whether a sample of the batches stands for all.
+    pub to_sample: bool,
+    pub padding: Padding,
+}
+
+/// Programs for CPUs may move tokens between padded and packed rows, unless cores share layers or batches, or the job
+/// file says what to pad to.
+fn may_pack(job: &JobFile, model: &dyn Model, padding: Padding) -> bool {
+    job.resources.platform == Platform::Cpu
+        && model.packs_tokens()
+        && job.model.task == TaskName::SequenceClassification
+        && job.parallel.tensor.max(1) * job.parallel.pipeline.max(1) == 1
+        && job.data.padded_lengths_max.is_none()
+        && !pads_to_given(job)
+        && !padding.is_attended
+        // The head reads the first position of each row, which has to be a token.
+        && padding.side == PaddingSide::Right
 }
 
 fn pads_to_given(job: &JobFile) -> bool {

@@ -13,7 +13,7 @@ use traind_xla::mesh::{Axis, Mesh};
 
 use super::{Context, equality, first_rows};
 use crate::checkpoint::{Recipe, Resumed};
-use crate::data::lengths::{self, RowLadders};
+use crate::data::lengths::{self, Fits, RowLadders};
 use crate::data::{self, DataSource, Passes, Splits, length_budget};
 use crate::error::RunResult;
 use crate::evaluation::TextWriter;
@@ -111,10 +111,12 @@ impl Inputs {
             trains: true,
         };
         let budget = length_budget(job, open.model.as_ref(), passes);
-        let sampler = match first_rows::pads_by_sample(job, set.len()) {
-            true => lengths::fit_to_sample(job, sampler, budget)?,
-            false => lengths::fit(job, sampler, budget)?,
-        };
+        let to_sample = first_rows::pads_by_sample(job, set.len());
+        let fits = Fits { budget, to_sample, padding: padding.padding };
+        let sampler = lengths::fit_cheapest(job, open.model.as_ref(), sampler, fits)?;
+        if sampler.is_packed() {
+            journal.info("Layers compute the tokens of a batch without its padding")?;
+        }
         let first = splits.later.take().map(|later| FirstBatches {
             end: first_rows::batches(job, &timetable, resumed_from).end,
             later,

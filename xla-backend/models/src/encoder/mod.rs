@@ -10,14 +10,14 @@ mod layer;
 
 use std::ops::Range;
 
-use traind_xla::DType;
+use traind_xla::{DType, Tensor};
 
 pub(crate) use config::{EncoderConfig, EncoderNames, Positions};
 
 use crate::body::Body;
 use crate::error::Result;
 use crate::flops;
-use crate::layers::Window;
+use crate::layers::{PackedTokens, Window};
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{ParameterPath, Stage};
 use embeddings::Embeddings;
@@ -85,13 +85,20 @@ impl Body for Encoder {
         batch: &Batch,
     ) -> Result<HiddenStates> {
         let window = if self.config.is_decoder { Window::Causal(None) } else { Window::All };
-        let mask = window.mask(cx, batch.get("attention_mask")?)?;
-        let mut x = states.last;
+        let packed = PackedTokens::of(cx, batch)?;
+        let mask = window.mask(cx, batch.get("attention_mask")?)?.of_packed(packed.as_ref());
+        let pack = |x: Tensor| packed.as_ref().map_or(Ok(x.clone()), |packed| packed.pack(&x));
+        let cx = packed.as_ref().map_or(*cx, |packed| packed.context(cx));
+        let mut x = pack(states.last)?;
         for index in layers {
             let layer = &self.layers[index];
             x = cx.layer(&format!("layer{index}"), &x, |cx| layer.forward(cx, &x, &mask))?;
         }
-        Ok(HiddenStates::of(x))
+        Ok(HiddenStates::of(packed.as_ref().map_or(Ok(x.clone()), |packed| packed.pad(&x))?))
+    }
+
+    fn packs_tokens(&self) -> bool {
+        true
     }
 
     fn is_tensor_parallel(&self) -> bool {

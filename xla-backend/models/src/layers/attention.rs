@@ -143,6 +143,9 @@ pub fn attend(
     mask: &AttentionMask,
     heads: &Heads,
 ) -> Result<Tensor> {
+    if let Some((packed, mask)) = mask.unpacked() {
+        return packed.attend(cx, [query, key, value], &mask, heads);
+    }
     let split = |x: &Tensor| heads.split(cx, x, mask.rows());
     let [key, value] = cx.with_cached([split(key)?, split(value)?])?;
     attend_heads(cx, [&split(query)?, &key, &value], mask, heads)

@@ -6,6 +6,7 @@
 use traind_xla::ops::VisibleKeys;
 use traind_xla::{DType, Shape, Tensor};
 
+use super::PackedTokens;
 use crate::error::Result;
 use crate::model::Forward;
 
@@ -19,6 +20,8 @@ pub struct AttentionMask {
     /// f32[B, 1 or N, 1 or S, T].
     added: Tensor,
     visible: Option<Visible>,
+    /// Present where queries and keys are packed.
+    packed: Option<PackedTokens>,
 }
 
 /// The same mask for kernels, a causal one without its S × S elements.
@@ -34,12 +37,23 @@ impl AttentionMask {
     /// `added` f32[B, 1, 1 or S, T] is added to the scores of all heads.
     pub fn constant(added: Tensor) -> AttentionMask {
         let visible = Visible { mask: added.clone(), starts: None };
-        AttentionMask { added, visible: Some(visible) }
+        AttentionMask { added, visible: Some(visible), packed: None }
     }
 
     /// `scores` f32[B, N, S, T] that are learned are added to those of queries and keys.
     pub fn learned(scores: Tensor) -> AttentionMask {
-        AttentionMask { added: scores, visible: None }
+        AttentionMask { added: scores, visible: None, packed: None }
+    }
+
+    /// The same mask for queries and keys that are packed, if they are.
+    pub fn of_packed(self, packed: Option<&PackedTokens>) -> AttentionMask {
+        AttentionMask { packed: packed.cloned(), ..self }
+    }
+
+    /// The places of packed queries and keys, and the mask of their padded rows; `None` where none are packed.
+    pub(super) fn unpacked(&self) -> Option<(&PackedTokens, AttentionMask)> {
+        let packed = self.packed.as_ref()?;
+        Some((packed, AttentionMask { packed: None, ..self.clone() }))
     }
 
     /// The addend of scores, f32[B, 1 or N, 1 or S, T].
@@ -131,7 +145,7 @@ fn causal_mask(cx: &Forward<'_>, mask: &Tensor, window: Option<usize>) -> Result
         }
     };
     let visible = Visible { mask: hidden_padding(mask)?, starts: Some(starts) };
-    Ok(AttentionMask { added, visible: Some(visible) })
+    Ok(AttentionMask { added, visible: Some(visible), packed: None })
 }
 
 /// The causal mask of rows that hold several texts, where no token sees those of another:
@@ -139,7 +153,7 @@ fn causal_mask(cx: &Forward<'_>, mask: &Tensor, window: Option<usize>) -> Result
 pub fn within_texts(mask: AttentionMask, position_ids: Option<&Tensor>) -> Result<AttentionMask> {
     let Some(position_ids) = position_ids else { return Ok(mask) };
     let &[rows, positions] = position_ids.dims() else { return Ok(mask) };
-    let AttentionMask { added, visible } = mask;
+    let AttentionMask { added, visible, packed } = mask;
     let trace = added.trace();
     // The place where a token's text begins.
     let start = trace.iota(DType::S32, &[rows, positions], 1)?.sub(position_ids)?;
@@ -151,7 +165,7 @@ pub fn within_texts(mask: AttentionMask, position_ids: Option<&Tensor>) -> Resul
         let starts = visible.starts.map(|starts| starts.maximum(&start)).transpose()?;
         Ok(Visible { starts, ..visible })
     };
-    Ok(AttentionMask { added, visible: visible.map(within).transpose()? })
+    Ok(AttentionMask { added, visible: visible.map(within).transpose()?, packed })
 }
 
 /// Whether a query sees a key, by their positions.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use traind_xla::Tensor;
 
-pub use batch::{Batch, InputDim, InputRole, InputSpec};
+pub use batch::{Batch, InputDim, InputRole, InputSpec, PACKED_TOKENS, PADDED_TOKENS};
 pub use forward::{Forward, ParameterTensors};
 
 use crate::config::ModelConfig;
@@ -89,6 +89,12 @@ pub trait Model: Send + Sync {
 
     /// Whether the cores of the `tensor` axis can share its layers.
     fn is_tensor_parallel(&self) -> bool;
+
+    /// Whether its layers compute the tokens of a batch alone, without padding, where the batch has [`PACKED_TOKENS`]
+    /// and [`PADDED_TOKENS`].
+    fn packs_tokens(&self) -> bool {
+        false
+    }
 
     /// The rows of the token embedding: every token id is below it.
     fn vocab_size(&self) -> usize;

@@ -149,7 +149,11 @@ impl<D: ProgramDevice> Session<D> {
         let pass = &self.programs.train.forward;
         let rows = sizes.rows() * pass.layout.sequences();
         let chunks = self.programs.pipeline.chunks.count() as f64;
-        let forward = pass.model.forward_flops(rows, lengths) / chunks;
+        let computed = match sizes.get(BatchAxis::PackedPositions) {
+            0 => 1.0,
+            packed => packed as f64 / lengths.positions.max(1) as f64,
+        };
+        let forward = computed * pass.model.forward_flops(rows, lengths) / chunks;
         let of_reference = if pass.reference.is_some() { forward } else { 0.0 };
         let costs = ProgramCosts::of(&compiled, shape.program, forward, of_reference);
         self.costs.insert(shape.key(), costs);

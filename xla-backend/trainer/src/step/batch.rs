@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use traind_loader::{ArrayValues, BatchAxis, BatchSizes, CoreBatch, ModelInputs};
-use traind_models::{Batch, InputDim, InputSpec, Model};
+use traind_models::{Batch, InputDim, InputSpec, Model, PACKED_TOKENS, PADDED_TOKENS};
 use traind_xla::runtime::{HostArray, Recording, StepInput};
 use traind_xla::{DType, Shape};
 
@@ -61,23 +61,41 @@ impl BatchLayout {
         let sizes = sizes.with(BatchAxis::Rows, rows as u32);
         let inputs =
             self.specs.iter().map(|spec| StepInput::new(spec.name, input_shape(spec, &sizes)));
-        inputs.collect()
+        let packed = packed_widths(&sizes).into_iter();
+        let packed = packed.map(|(name, width)| {
+            StepInput::new(name, Shape::new(DType::S32, [sizes.rows(), width]))
+        });
+        inputs.chain(packed).collect()
     }
 
     /// The arrays of one core, in the order of [`BatchLayout::step_inputs`].
     pub fn arrays(&self, batch: &CoreBatch) -> Result<Vec<HostArray>> {
-        self.specs.iter().map(|spec| host_array(spec, batch)).collect()
+        let inputs = self.specs.iter().map(|spec| (spec.name, spec.dtype));
+        let packed = packed_widths(&batch.sizes).into_iter().map(|(name, _)| (name, DType::S32));
+        inputs.chain(packed).map(|(name, dtype)| host_array(name, dtype, batch)).collect()
     }
 
     /// The recorded inputs, as the model's forward pass takes them.
     pub fn bind(&self, recording: &Recording<'_>) -> Batch {
         let mut batch = Batch::new();
-        for spec in &self.specs {
-            if let Some(tensor) = recording.input(spec.name) {
-                batch.insert(spec.name, tensor.clone());
+        let names = self.specs.iter().map(|spec| spec.name);
+        for name in names.chain([PACKED_TOKENS, PADDED_TOKENS]) {
+            if let Some(tensor) = recording.input(name) {
+                batch.insert(name, tensor.clone());
             }
         }
         batch
+    }
+}
+
+/// The names of the places of packed and of padded tokens, with their number for each row; none in a batch of which
+/// layers compute padding.
+fn packed_widths(sizes: &BatchSizes) -> Vec<(&'static str, usize)> {
+    match sizes.get(BatchAxis::PackedPositions) {
+        0 => Vec::new(),
+        packed => {
+            vec![(PACKED_TOKENS, packed), (PADDED_TOKENS, sizes.get(BatchAxis::Positions))]
+        }
     }
 }
 
@@ -93,10 +111,10 @@ fn input_shape(spec: &InputSpec, sizes: &BatchSizes) -> Shape {
 }
 
 /// The array on the host that the loader made for an input.
-fn host_array(spec: &InputSpec, batch: &CoreBatch) -> Result<HostArray> {
-    let missing = || Error::NoSuchInput { name: spec.name.to_owned(), dtype: spec.dtype };
-    let array = batch.array(spec.name).ok_or_else(missing)?;
-    let (dtype, host) = match &array.values {
+fn host_array(name: &str, dtype: DType, batch: &CoreBatch) -> Result<HostArray> {
+    let missing = || Error::NoSuchInput { name: name.to_owned(), dtype };
+    let array = batch.array(name).ok_or_else(missing)?;
+    let (found, host) = match &array.values {
         ArrayValues::U8(values) => {
             let shape = Shape::new(DType::U8, &array.dims[..]);
             (DType::U8, HostArray::from_bytes(shape, values.clone())?)
@@ -104,5 +122,5 @@ fn host_array(spec: &InputSpec, batch: &CoreBatch) -> Result<HostArray> {
         ArrayValues::S32(values) => (DType::S32, HostArray::from_s32(&array.dims, values)?),
         ArrayValues::F32(values) => (DType::F32, HostArray::from_f32(&array.dims, values)?),
     };
-    if dtype == spec.dtype { Ok(host) } else { Err(missing()) }
+    if found == dtype { Ok(host) } else { Err(missing()) }
 }

@@ -4,3 +4,4 @@ mod activations;
 mod dropout;
 mod embedding;
 mod embedding_noise;
+mod packed_tokens;

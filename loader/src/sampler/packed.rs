@@ -1,0 +1,78 @@
+//! Batches whose layers compute no padding: the rows of a core stand one behind the other, and share their tokens.
+
+use super::Sampler;
+use crate::{BatchSizes, LengthBudget, LengthLadder};
+
+/// The batches, of several epochs if one has fewer, to which numbers of tokens are fitted.
+const BATCHES: usize = 512;
+/// The most epochs of those batches.
+const EPOCHS_MAX: u64 = 64;
+
+impl Sampler {
+    /// The same rows in the same batches, of which layers compute the tokens alone. The numbers of tokens are fitted to
+    /// batches of any run on these rows within `budget`; a batch with more than any of those takes the next length of
+    /// the present ladder. All rows are padded to one length outside the layers.
+    pub fn packed(&self, budget: LengthBudget) -> crate::Result<Self> {
+        let global_batch = self.config.global_batch();
+        let epochs = BATCHES.div_ceil(self.batches_per_epoch().max(1)) as u64;
+        let orders: Vec<Vec<u32>> =
+            (0..epochs.min(EPOCHS_MAX)).map(|epoch| self.with_any_seed().order(epoch)).collect();
+        let batches: Vec<&[u32]> =
+            orders.iter().flat_map(|order| order.chunks(global_batch)).collect();
+        let budget = budget.for_part(batches.len(), self.batches_per_epoch());
+        let one_length = self.fitted(LengthBudget::of(1))?;
+        Ok(Self { packed: Some(self.packed_ladder(&batches, budget)?), ..one_length })
+    }
+
+    /// As [`Self::packed`], by the lengths of [`Self::sampled_rows`] alone.
+    pub fn packed_to_sample(&self, budget: LengthBudget) -> crate::Result<Self> {
+        let sample = self.sample();
+        let batches: Vec<&[u32]> = sample.iter().map(Vec::as_slice).collect();
+        let one_length = self.fitted_to_sample(LengthBudget::of(1))?;
+        let budget = budget.for_part(batches.len(), self.batches_per_epoch());
+        Ok(Self { packed: Some(self.packed_ladder(&batches, budget)?), ..one_length })
+    }
+
+    /// Whether layers compute no padding.
+    pub fn is_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
+    /// The sizes of all batches in an epoch of any run on these rows.
+    pub fn sizes_of_epoch(&self) -> Vec<BatchSizes> {
+        let order = self.any_order();
+        order.chunks(self.config.global_batch()).map(|rows| self.sizes(rows)).collect()
+    }
+
+    /// The sizes of all batches of [`Self::sampled_rows`].
+    pub fn sizes_of_sample(&self) -> Vec<BatchSizes> {
+        self.sample().iter().map(|rows| self.sizes(rows)).collect()
+    }
+
+    fn packed_ladder(
+        &self,
+        batches: &[&[u32]],
+        budget: LengthBudget,
+    ) -> crate::Result<LengthLadder> {
+        let shares: Vec<u32> = batches.iter().map(|rows| self.share_of_row(rows)).collect();
+        LengthLadder::fitted(&shares, 1, budget)?.continued(&self.axes[0].ladder)
+    }
+
+    /// The size of the packed positions in a batch of `rows`; 0 where layers compute padding.
+    pub(super) fn packed_positions(&self, rows: &[u32]) -> u32 {
+        let Some(ladder) = &self.packed else { return 0 };
+        let share = self.share_of_row(rows);
+        // A share is at most the longest row, which has a rung.
+        ladder.rung(share).unwrap_or(share)
+    }
+
+    /// The tokens of the core with the most, divided by its rows, and at least 1.
+    fn share_of_row(&self, rows: &[u32]) -> u32 {
+        let per_core = self.config.batch_per_core;
+        let tokens = |rows: &[u32]| -> u64 {
+            rows.iter().map(|&row| u64::from(self.lengths()[row as usize])).sum()
+        };
+        let most = rows.chunks(per_core).map(tokens).max().unwrap_or(0);
+        most.div_ceil(per_core as u64).max(1) as u32
+    }
+}

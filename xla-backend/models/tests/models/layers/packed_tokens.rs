@@ -1,0 +1,108 @@
+//! Layers over packed tokens compute what they compute over padded rows: logits, gradients and random bits.
+
+use serde_json::{Map, json};
+use traind_models::{
+    Batch, Forward, Model, ModelConfig, PACKED_TOKENS, PADDED_TOKENS, ParameterTensors, Task,
+    registry, weights,
+};
+use traind_xla::kernels::Kernels;
+use traind_xla::ops::Random;
+use traind_xla::runtime::HostArray;
+use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
+
+use crate::support::{Program, check_close};
+
+/// Positions of a padded row.
+const POSITIONS: usize = 6;
+/// Positions of a packed row on average: two slots more than there are tokens.
+const PACKED: usize = 4;
+/// The positions of each row's tokens.
+const SPANS: [[usize; 2]; 3] = [[0, 5], [0, 2], [0, 3]];
+
+fn model() -> Box<dyn Model> {
+    let keys: Map<_, _> = json!({
+        "model_type": "bert", "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "intermediate_size": 16, "initializer_range": 0.3,
+        "hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2,
+    })
+    .as_object()
+    .unwrap()
+    .clone();
+    let config = ModelConfig::new("config.json", keys);
+    registry::build(config, Task::SequenceClassification).unwrap()
+}
+
+/// The ids, the mask, and the places of tokens in padded rows and in packed ones.
+fn batch(trace: &Trace, is_packed: bool) -> Batch {
+    let (places, slots) = (SPANS.len() * POSITIONS, SPANS.len() * PACKED);
+    let [mut ids, mut mask] = [vec![7.0; places], vec![0.0; places]];
+    let (mut packed, mut padded) = (vec![places as f64; slots], vec![slots as f64; places]);
+    let tokens = SPANS.iter().enumerate();
+    let tokens = tokens.flat_map(|(row, [start, end])| (*start..*end).map(move |at| (row, at)));
+    for (token, (row, at)) in tokens.enumerate() {
+        let place = row * POSITIONS + at;
+        (ids[place], mask[place]) = (((3 * token + 1) % 20) as f64, 1.0);
+        (packed[token], padded[place]) = (place as f64, token as f64);
+    }
+    let mut batch = Batch::new();
+    let mut insert = |name: &str, width: usize, values: &[f64]| {
+        let values = trace.constant(DType::S32, &[SPANS.len(), width], values).unwrap();
+        batch.insert(name, values);
+    };
+    insert("input_ids", POSITIONS, &ids);
+    insert("attention_mask", POSITIONS, &mask);
+    if is_packed {
+        insert(PACKED_TOKENS, PACKED, &packed);
+        insert(PADDED_TOKENS, POSITIONS, &padded);
+    }
+    batch
+}
+
+/// Logits, and the gradients of their weighted sum by all parameters.
+fn results(is_packed: bool, kernels: Kernels, gradient_checkpointing: bool) -> Vec<Vec<f32>> {
+    let (model, trace) = (model(), Trace::with_kernels(kernels));
+    let scalar = |name| trace.parameter(name, Shape::scalar(DType::U32)).unwrap();
+    let seeds = ["seed", "step", "row_offset"].map(scalar);
+    let random = Random::new(&seeds[0], &seeds[1], &seeds[2]).unwrap().with_rows(SPANS.len());
+    let specs = model.parameters();
+    let parameters: Vec<Tensor> =
+        specs.iter().map(|spec| trace.parameter(&spec.name, spec.shape.clone()).unwrap()).collect();
+    let named = specs.iter().map(|spec| spec.name.clone()).zip(parameters.iter().cloned());
+    let cx = Forward {
+        trace: &trace,
+        parameters: &ParameterTensors::new(named),
+        random: Some(&random),
+        gradient_checkpointing,
+        adapters: None,
+        cache: None,
+        embedding_noise: None,
+    };
+    let output = model.forward(&cx, &batch(&trace, is_packed)).unwrap();
+    let logits = output.logits.values;
+    let weights = trace.iota(DType::F32, logits.dims(), 0).unwrap().add_scalar(0.5).unwrap();
+    let sum = logits.mul(&weights).unwrap().sum(&[0, 1]).unwrap();
+    let gradients = autodiff::gradients(&sum, &parameters.iter().collect::<Vec<_>>()).unwrap();
+    let results: Vec<&Tensor> = std::iter::once(&logits).chain(&gradients).collect();
+    let u32_scalar = |value| HostArray::from_u32(&[], &[value]).unwrap();
+    let mut arguments = vec![u32_scalar(42), u32_scalar(7), u32_scalar(12)];
+    arguments.extend(weights::initialize(specs, 1).unwrap());
+    let results = Program::compile(&trace, &results).run(&arguments);
+    results.iter().map(|result| result.to_f32().unwrap()).collect()
+}
+
+#[test]
+fn packed_tokens_give_the_logits_and_gradients_of_padded_rows() {
+    let padded = results(false, Kernels::Own, false);
+    let size = |values: &[f32]| values.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+    assert!(padded.iter().filter(|values| size(values) > 1e-3).count() > 30);
+    for (kernels, checkpoints) in
+        [(Kernels::Own, false), (Kernels::Own, true), (Kernels::None, false)]
+    {
+        let packed = results(true, kernels, checkpoints);
+        assert_eq!(packed.len(), padded.len());
+        for (index, (packed, padded)) in packed.iter().zip(&padded).enumerate() {
+            let tolerance = 2e-5 * f64::from(size(padded).max(1.0));
+            check_close(&format!("result {index}, {kernels:?}"), packed, padded, tolerance);
+        }
+    }
+}
