@@ -127,7 +127,7 @@ fn preferences_are_trained_on() {
         ("data.format", "alpaca"),
         ("data.template", "llama3"),
     ];
-    let mut notes = vec!["trust_remote_code", "simpo_gamma"];
+    let mut notes = vec!["simpo_gamma", "trust_remote_code"];
     notes.extend(&NOTES[1..]);
     check(text(Source::LlamaFactory, &dpo, &[]), &expect, &notes);
 }
@@ -149,7 +149,7 @@ fn simpo_and_models_of_rewards_are_trained() {
     check(
         text(Source::LlamaFactory, &simpo, &[]),
         &expect,
-        &notes(["trust_remote_code", "ref_model"]),
+        &notes(["ref_model", "trust_remote_code"]),
     );
     let rewards = PRETRAINING.replace("stage: pt", "stage: rm\ntemplate: llama3");
     let expect = [("model.task", "reward"), ("data.max_length", "1024"), ("data.format", "alpaca")];
