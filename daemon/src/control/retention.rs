@@ -97,6 +97,12 @@ impl Daemon {
             jobs.retain(|job| removed.contains(&job.id));
             remove_folders(store, &self.settings.state_dir)?;
         }
+        if !is_dry_run
+            && next.is_none()
+            && let Err(error) = store.shrink()
+        {
+            tracing::warn!(%error, "return the space of removed jobs to the disk");
+        }
         Ok(Page { jobs, next })
     }
 

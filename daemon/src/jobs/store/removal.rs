@@ -9,6 +9,9 @@ use super::job::state;
 use super::{Store, StoreError};
 use crate::jobs::state::JobState;
 
+/// The least space that the file returns to the disk.
+const SHRINK_BYTES_MIN: u64 = if cfg!(test) { 64 << 10 } else { 64 << 20 };
+
 /// A job that has ended and is beyond the limits of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Removable {
@@ -109,6 +112,22 @@ impl Store {
             Ok(removed)
         };
         work().map_err(StoreError::sqlite("remove jobs"))
+    }
+
+    /// Returns the space of removed rows to the disk where it is most of the file. That copies the other rows, which
+    /// take a quarter of the file at most.
+    pub(crate) fn shrink(&self) -> Result<(), StoreError> {
+        let writer = self.writer();
+        let number = |name: &str| -> Result<u64, StoreError> {
+            let value = writer.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+            Ok(value.map_err(StoreError::sqlite("read the size"))?.unsigned_abs())
+        };
+        let (all, free) = (number("page_count")?, number("freelist_count")?);
+        if free * number("page_size")? < SHRINK_BYTES_MIN || free < all / 4 * 3 {
+            return Ok(());
+        }
+        let shrunk = writer.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
+        shrunk.map_err(StoreError::sqlite("shrink"))
     }
 
     /// Ids of removed jobs whose folders may still exist.
@@ -229,6 +248,35 @@ mod tests {
         store.cancel("waits", "").unwrap();
         assert_eq!(store.remove(&all[..1]).unwrap(), ["0"]);
         assert_eq!(store.get("waits").unwrap().after, None);
+    }
+
+    /// SQLite keeps the space of removed rows in its file.
+    #[test]
+    fn the_file_of_a_store_shrinks_once_most_of_it_is_free() {
+        let (folder, store) = store(0);
+        for number in 0..100 {
+            let (id, job_file) = (number.to_string(), "x".repeat(8000));
+            let output_dir = format!("/out/{id}");
+            let new = NewJob { id: id.clone(), output_dir, job_file, ..NewJob::default() };
+            store.create(&new).unwrap();
+            store.cancel(&id, "").unwrap();
+        }
+        let size = || {
+            store.checkpoint().unwrap();
+            std::fs::metadata(folder.path().join("traind.db")).unwrap().len()
+        };
+        let keep = |count| {
+            let beyond = Beyond { keep_jobs: Some(count), before: None };
+            store.remove(&store.removable(beyond, 0, 1000).unwrap()).unwrap();
+            store.shrink().unwrap();
+            size()
+        };
+        let whole = size();
+        assert_eq!(keep(60), whole, "most of it is in use");
+        let left = keep(5);
+        assert!(left < whole / 3, "{left} of {whole} bytes");
+        assert_eq!(store.ids().unwrap().len(), 100, "removed ones are noted");
+        assert!(store.get("99").is_ok() && store.get("2").is_err());
     }
 
     /// A long history stays within its limits.

@@ -11,8 +11,9 @@ use super::{count, is_long, percentile};
 use crate::support::host::{Host, PATIENCE};
 use crate::support::runner::COMPLETES;
 
-/// The jobs that a daemon with limits keeps.
-const KEPT: usize = 100;
+/// The jobs of the history that a long one is compared with, which fill a page, and that a daemon with limits keeps.
+const SHORT: usize = 100;
+const KEPT: usize = SHORT;
 /// Calls of each kind that are measured in the long form, and in the short one.
 const CALLS: [usize; 2] = [40, 2];
 
@@ -110,17 +111,18 @@ fn mebibytes(bytes: u64) -> u64 {
 
 #[tokio::test]
 async fn a_long_history_makes_no_call_slower_and_has_an_end() {
-    let total = count("TRAIND_SOAK_HISTORY", 300);
+    let total = count("TRAIND_SOAK_HISTORY", 200);
     let mut host = Host::started(1, COMPLETES).await;
     let job = host.submit("original", 1).await;
     host.until_state(&job.id, JobState::Completed).await;
-    host.stop_daemon();
+    host.kill_daemon();
+    copy_job(&host, &job.id, 0, SHORT);
     let short = measured(&mut host, "short").await;
-    host.stop_daemon();
-    copy_job(&host, &job.id, 0, total);
+    host.kill_daemon();
+    copy_job(&host, &job.id, SHORT, total);
     let long = measured(&mut host, "long").await;
     assert_eq!(host.get(&format!("{}-{}", job.id, total - 1)).await.state(), JobState::Completed);
-    host.stop_daemon();
+    host.kill_daemon();
     let grown = folder_bytes(&host.path("state"));
     host.options.push(format!("--keep-jobs={KEPT}"));
     let since = Instant::now();
@@ -131,10 +133,10 @@ async fn a_long_history_makes_no_call_slower_and_has_an_end() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let removed = since.elapsed();
-    host.stop_daemon();
+    host.kill_daemon();
     let bounded = folder_bytes(&host.path("state"));
     println!(
-        "{total} ended jobs: the daemon starts in {:.2?} and has {} MiB in memory ({:.2?} and {} MiB without them); \
+        "{total} ended jobs: the daemon starts in {:.2?} and has {} MiB in memory ({:.2?} and {} MiB with {SHORT}); \
          a submission takes {:.1?} ({:.1?}), a page of 100 jobs {:.1?} ({:.1?}); the state folder has {} MiB, and {} MiB \
          with --keep-jobs {KEPT}, reached in {removed:.1?}",
         long.start,
