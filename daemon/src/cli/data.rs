@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use traind_job_file::commands::{DataAnswer, DataRequest, SplitAnswer, SplitLengths};
 use traind_job_file::{JobFile, Parsed};
 use traind_proto::v1;
 
@@ -40,33 +39,6 @@ pub(crate) struct Data {
     output: ListFormat,
 }
 
-/// The runner's answer.
-#[derive(Deserialize)]
-struct Reply {
-    splits: Vec<Split>,
-    warnings: Vec<String>,
-}
-
-#[derive(Deserialize, Serialize)]
-struct Split {
-    split: String,
-    rows: u64,
-    files: u64,
-    tokens: u64,
-    truncated_rows: u64,
-    lengths: Lengths,
-    classes: Vec<(String, u64)>,
-}
-
-#[derive(Deserialize, Serialize)]
-struct Lengths {
-    mean: f64,
-    p50: u32,
-    p90: u32,
-    p99: u32,
-    max: u32,
-}
-
 impl Data {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let base_dir = working_directory()?;
@@ -74,13 +46,15 @@ impl Data {
             parse(&read(&self.job_file)?, &self.set.into_iter().collect(), Path::new(&base_dir))?;
         let cache_dir = self.cache_dir.or_else(paths::cache_dir);
         let cache_dir = cache_dir.context("no cache folder: HOME is not set")?;
-        let request = json!({"job": job, "cache_dir": std::path::absolute(cache_dir)?});
+        let request = DataRequest { job, cache_dir: std::path::absolute(cache_dir)? };
+        let request = serde_json::to_value(request)?;
         let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;
-        let Reply { splits, warnings } = answer_of(&mut Command::new(runner), "data", &request)?;
+        let DataAnswer { splits, warnings } =
+            answer_of(&mut Command::new(runner), "data", &request)?;
         warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
         match self.output {
             ListFormat::Json => print_json(splits.into_iter())?,
-            ListFormat::Table => splits.into_iter().for_each(|it| split::print(&it.into())),
+            ListFormat::Table => splits.into_iter().for_each(|it| split::print(&data_prepared(it))),
         }
         Ok(Exit::Done)
     }
@@ -103,19 +77,17 @@ fn parse(
     }
 }
 
-impl From<Split> for v1::DataPrepared {
-    fn from(split: Split) -> v1::DataPrepared {
-        let Lengths { mean, p50, p90, p99, max } = split.lengths;
-        let classes = split.classes.into_iter();
-        v1::DataPrepared {
-            split: split.split,
-            rows: split.rows,
-            files: split.files,
-            tokens: split.tokens,
-            truncated_rows: split.truncated_rows,
-            lengths: Some(v1::TokenLengths { mean, p50, p90, p99, max }),
-            classes: classes.map(|(label, rows)| v1::ClassCount { label, rows }).collect(),
-            ..v1::DataPrepared::default()
-        }
+fn data_prepared(split: SplitAnswer) -> v1::DataPrepared {
+    let SplitLengths { mean, p50, p90, p99, max } = split.lengths;
+    let classes = split.classes.into_iter();
+    v1::DataPrepared {
+        split: split.split,
+        rows: split.rows,
+        files: split.files,
+        tokens: split.tokens,
+        truncated_rows: split.truncated_rows,
+        lengths: Some(v1::TokenLengths { mean, p50, p90, p99, max }),
+        classes: classes.map(|(label, rows)| v1::ClassCount { label, rows }).collect(),
+        ..v1::DataPrepared::default()
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use traind_job_file::JobFile;
+use traind_job_file::commands::Plan;
 use traind_proto::v1;
 
 use super::admission::{self, Submission};
@@ -23,7 +24,7 @@ use super::folders_in_use::FoldersInUse;
 use super::fork;
 use super::generator::Generator;
 use super::holds::Holds;
-use super::planner::{Plan, PlanError, Planner, Search};
+use super::planner::{PlanError, Planner, Search};
 use super::preparer::Preparer;
 use super::queue::SharedQueue;
 use crate::access::Caller;

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use traind_job_file::Engine;
+use traind_job_file::commands::{Change, Plan};
 
 use super::generator::GenerationError;
-use super::planner::{Change, Plan, PlanError};
+use super::planner::PlanError;
 use crate::jobs::state::{IllegalTransition, JobState};
 use crate::jobs::store::StoreError;
 
@@ -157,11 +158,11 @@ fn misfit(plan: &Plan, available: u64, changes: &[Change]) -> String {
     };
     format!(
         "a core would need {} (weights {}, gradients {}, optimizer {}, activations {}) and has {}; {advice}",
-        size(plan.bytes_per_core),
-        size(plan.weights_bytes),
-        size(plan.gradients_bytes),
-        size(plan.optimizer_bytes),
-        size(plan.activations_bytes),
+        size(plan.memory.bytes_per_core),
+        size(plan.memory.weights_bytes),
+        size(plan.memory.gradients_bytes),
+        size(plan.memory.optimizer_bytes),
+        size(plan.memory.activations_bytes),
         size(available),
     )
 }

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use traind_job_file::commands::MpiCost;
 
 use super::planner::{PlanError, answer, planner};
 use crate::access::account::Account;
@@ -16,22 +16,11 @@ use crate::jobs::supervisor::environment::measuring_environment;
 /// A measurement takes about a second.
 const TIMEOUT: Duration = Duration::from_secs(25);
 
-/// The runner's measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
-pub(crate) struct MpiCost {
-    /// Seconds of a reduction of one number.
-    latency_seconds: f64,
-    /// Bytes that a process sends in a second.
-    bytes_per_second: f64,
-}
-
-impl MpiCost {
-    /// Blocks for about a second.
-    pub(crate) fn measure(runner: &Path, account: Option<Account>) -> Result<MpiCost, PlanError> {
-        let mut command = planner(account, measuring_environment(std::env::vars_os()));
-        command.arg("--measure-mpi").arg(runner);
-        Ok(serde_json::from_slice(&answer(&mut command, &[], TIMEOUT)?)?)
-    }
+/// Returns the runner's measurement. Blocks for about a second.
+pub(crate) fn measure(runner: &Path, account: Option<Account>) -> Result<MpiCost, PlanError> {
+    let mut command = planner(account, measuring_environment(std::env::vars_os()));
+    command.arg("--measure-mpi").arg(runner);
+    Ok(serde_json::from_slice(&answer(&mut command, &[], TIMEOUT)?)?)
 }
 
 /// Checks that processes of this host can exchange data, for `traind doctor --engine mpi`.
@@ -43,7 +32,7 @@ pub(crate) fn checks(runner: &Path, cache_dir: &Path) -> Vec<Check> {
             remedy: plugins::MPI.instructions(),
         },
     };
-    let exchange = match MpiCost::measure(runner, None) {
+    let exchange = match measure(runner, None) {
         Ok(cost) => Finding::Present(format!(
             "{:.0} µs and {:.2} GB/s between two processes of this host",
             1e6 * cost.latency_seconds,

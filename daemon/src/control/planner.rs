@@ -4,8 +4,6 @@
 //! tight limits, since it reads the user's `config.json`. Jobs that differ in nothing that
 //! affects the plan share one.
 
-mod effects;
-
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -15,13 +13,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
+use traind_job_file::commands::{MpiCost, Plan, PlanAnswer, PlanViolation, Processor};
 use traind_job_file::{DataFiles, Engine, JobFile, Platform};
 
-pub(crate) use effects::{Effect, Parallelism, Place};
-
-use super::mpi::MpiCost;
+use super::mpi;
 use crate::access::account::Account;
 use crate::jobs::supervisor::environment::planner_environment;
 use crate::settings::Settings;
@@ -44,98 +41,6 @@ const FILES: [&str; 5] = [
     "adapter_model.safetensors",
 ];
 
-/// A runner's plan. Memory sizes are per core.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct Plan {
-    pub model_type: String,
-    pub parameters: u64,
-    pub rows: u32,
-    pub positions: u64,
-    pub weights_bytes: u64,
-    /// The part of the weights that a frozen reference has for itself.
-    #[serde(default)]
-    pub reference_bytes: u64,
-    pub gradients_bytes: u64,
-    pub optimizer_bytes: u64,
-    pub activations_bytes: u64,
-    pub bytes_per_core: u64,
-    /// In the host's memory for a core.
-    #[serde(default)]
-    pub host_bytes: u64,
-    pub checkpoint_bytes: u64,
-    /// The trained parameters by their settings, where the job has groups of them.
-    #[serde(default)]
-    pub parameter_groups: Vec<ParameterGroup>,
-    pub output_bytes: u64,
-    pub disk_bytes: u64,
-    /// Set where the job does not fit.
-    #[serde(default)]
-    pub misfit: Option<Misfit>,
-    /// The meshes that a search found, the best first.
-    #[serde(default)]
-    pub meshes: Vec<MeshPlan>,
-    /// The job on the first of these, where it lets the planner choose.
-    #[serde(default)]
-    pub job: Option<Box<JobFile>>,
-    /// The runner's measure of this processor, which later searches reuse.
-    #[serde(default)]
-    processor: Option<serde_json::Value>,
-    /// How the exchange between hosts with CPU cores was predicted.
-    #[serde(default)]
-    pub network: String,
-    /// The effects of the parallel settings, if that was asked for.
-    #[serde(default)]
-    pub parallelism: Option<Parallelism>,
-    /// Memory of a core, if known.
-    #[serde(skip)]
-    pub bytes_per_core_max: Option<u64>,
-}
-
-/// Trained parameters that are updated alike.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct ParameterGroup {
-    /// Empty for those without a group.
-    #[serde(rename = "match")]
-    pub pattern: String,
-    pub tensors: u64,
-    pub parameters: u64,
-    pub learning_rate: f64,
-    pub weight_decay: f64,
-    pub optim: String,
-}
-
-/// A mesh, and what a job would take on it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub struct MeshPlan {
-    pub data: u32,
-    pub tensor: u32,
-    pub pipeline: u32,
-    pub pipeline_interleave: u32,
-    pub microbatches: u32,
-    pub sequence_parallel: bool,
-    pub fsdp: String,
-    pub gradient_checkpointing: bool,
-    pub per_device_train_batch_size: u32,
-    pub gradient_accumulation_steps: u32,
-    pub weights_bytes: u64,
-    pub gradients_bytes: u64,
-    pub optimizer_bytes: u64,
-    pub activations_bytes: u64,
-    pub bytes_per_core: u64,
-    pub compiled: bool,
-    pub fits: bool,
-    pub data_axis_bytes: u64,
-    pub tensor_axis_bytes: u64,
-    pub pipeline_axis_bytes: u64,
-    pub compute_seconds: f64,
-    pub communication_seconds: f64,
-    pub idle_seconds: f64,
-    pub step_seconds: f64,
-    pub rows_per_second: f64,
-    pub hours: f64,
-    pub price: f64,
-}
-
 /// The machines that meshes are compared for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Search {
@@ -149,7 +54,7 @@ pub(crate) struct Search {
     /// Whether the machines may be others than this host, whose memory then does not count.
     #[serde(skip)]
     pub is_elsewhere: bool,
-    pub processor: Option<serde_json::Value>,
+    pub processor: Option<Processor>,
     /// The cost of MPI between processes of this host, or why it was not measured.
     pub mpi: Option<MpiCost>,
     pub mpi_problem: String,
@@ -169,26 +74,6 @@ impl Search {
     pub(crate) fn of_auto(job: &JobFile) -> Option<Search> {
         job.parallel.auto.then(|| Search { hosts: 1, ..Search::default() })
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Misfit {
-    /// Changes that together make the job fit; none if none were found.
-    pub changes: Vec<Change>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Change {
-    pub field: String,
-    pub value: String,
-}
-
-/// The runner's output.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Answer {
-    Plan(Box<Plan>),
-    Violation { field: String, description: String },
 }
 
 #[derive(Serialize)]
@@ -228,7 +113,7 @@ pub enum PlanError {
 pub(crate) struct Planner {
     answers: Mutex<HashMap<[u8; 32], Plan>>,
     /// The measure of this processor.
-    processor: Mutex<Option<serde_json::Value>>,
+    processor: Mutex<Option<Processor>>,
     /// The measure of MPI on this host.
     mpi: Mutex<Option<MpiCost>>,
 }
@@ -276,13 +161,13 @@ impl Planner {
             (answer, _) => answer?,
         };
         let plan = match serde_json::from_slice(&answer)? {
-            Answer::Plan(plan) => Plan { bytes_per_core_max, ..*plan },
-            Answer::Violation { field, description } => {
+            PlanAnswer::Plan(plan) => *plan,
+            PlanAnswer::Violation(PlanViolation { field, description }) => {
                 return Err(PlanError::Violation { field, description });
             }
         };
-        if let Some(processor) = &plan.processor {
-            *self.processor() = Some(processor.clone());
+        if let Some(processor) = plan.processor {
+            *self.processor() = Some(processor);
         }
         if is_lasting {
             let mut answers = self.answers();
@@ -302,7 +187,7 @@ impl Planner {
         account: Option<Account>,
         search: &Search,
     ) -> Search {
-        let mut search = Search { processor: self.processor().clone(), ..search.clone() };
+        let mut search = Search { processor: *self.processor(), ..search.clone() };
         let hosts = search.hosts.max(job.resources.hosts);
         if hosts > 1 && job.resources.platform == Platform::Cpu {
             match self.mpi(settings, account) {
@@ -318,7 +203,7 @@ impl Planner {
         let mut measured = self.mpi.lock().unwrap_or_else(PoisonError::into_inner);
         match *measured {
             Some(cost) => Ok(cost),
-            None => Ok(*measured.insert(MpiCost::measure(&settings.runner, account)?)),
+            None => Ok(*measured.insert(mpi::measure(&settings.runner, account)?)),
         }
     }
 
@@ -326,7 +211,7 @@ impl Planner {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn processor(&self) -> std::sync::MutexGuard<'_, Option<serde_json::Value>> {
+    fn processor(&self) -> std::sync::MutexGuard<'_, Option<Processor>> {
         self.processor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,13 +1,13 @@
 //! Conversions between the daemon's types and the wire's. Those of states and outcomes are in
 //! `jobs::wire`.
 
+use traind_job_file::commands::{Effect, MeshPlan, Parallelism, Place, Plan, PlannedGroup};
 use traind_proto::v1;
 
 use crate::access::Role;
 use crate::access::tokens::Token;
 use crate::clock::timestamp;
 use crate::control::error::Error;
-use crate::control::planner::{Effect, MeshPlan, Parallelism, ParameterGroup, Place, Plan};
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, JobWarning, Parent};
 use crate::jobs::wire;
@@ -67,13 +67,13 @@ pub(crate) fn plan(plan: Plan) -> v1::Plan {
         parameters: plan.parameters,
         rows: plan.rows,
         positions: plan.positions,
-        weights_bytes: plan.weights_bytes,
-        reference_bytes: plan.reference_bytes,
-        gradients_bytes: plan.gradients_bytes,
-        optimizer_bytes: plan.optimizer_bytes,
-        activations_bytes: plan.activations_bytes,
-        bytes_per_core: plan.bytes_per_core,
-        host_bytes_per_core: plan.host_bytes,
+        weights_bytes: plan.memory.weights_bytes,
+        reference_bytes: plan.memory.reference_bytes,
+        gradients_bytes: plan.memory.gradients_bytes,
+        optimizer_bytes: plan.memory.optimizer_bytes,
+        activations_bytes: plan.memory.activations_bytes,
+        bytes_per_core: plan.memory.bytes_per_core,
+        host_bytes_per_core: plan.memory.host_bytes,
         bytes_per_core_max: plan.bytes_per_core_max.unwrap_or_default(),
         checkpoint_bytes: plan.checkpoint_bytes,
         disk_bytes: plan.disk_bytes,
@@ -86,7 +86,7 @@ pub(crate) fn plan(plan: Plan) -> v1::Plan {
     }
 }
 
-fn parameter_group(group: ParameterGroup) -> v1::ParameterGroup {
+fn parameter_group(group: PlannedGroup) -> v1::ParameterGroup {
     v1::ParameterGroup {
         r#match: group.pattern,
         tensors: group.tensors,
@@ -101,12 +101,12 @@ fn plan_effect(effect: Effect) -> v1::PlanEffect {
     v1::PlanEffect {
         setting: effect.setting,
         effect: effect.effect,
-        saved_bytes: effect.saved_bytes,
-        saved_weights_bytes: effect.saved_weights_bytes,
-        saved_gradients_bytes: effect.saved_gradients_bytes,
-        saved_optimizer_bytes: effect.saved_optimizer_bytes,
-        saved_activations_bytes: effect.saved_activations_bytes,
-        host_bytes: effect.host_bytes,
+        saved_bytes: effect.saved.saved_bytes,
+        saved_weights_bytes: effect.saved.saved_weights_bytes,
+        saved_gradients_bytes: effect.saved.saved_gradients_bytes,
+        saved_optimizer_bytes: effect.saved.saved_optimizer_bytes,
+        saved_activations_bytes: effect.saved.saved_activations_bytes,
+        host_bytes: effect.saved.host_bytes,
     }
 }
 
@@ -124,11 +124,11 @@ fn mesh_plan(plan: MeshPlan) -> v1::MeshPlan {
         gradient_checkpointing: plan.gradient_checkpointing,
         per_device_train_batch_size: plan.per_device_train_batch_size,
         gradient_accumulation_steps: plan.gradient_accumulation_steps,
-        weights_bytes: plan.weights_bytes,
-        gradients_bytes: plan.gradients_bytes,
-        optimizer_bytes: plan.optimizer_bytes,
-        activations_bytes: plan.activations_bytes,
-        bytes_per_core: plan.bytes_per_core,
+        weights_bytes: plan.memory.weights_bytes,
+        gradients_bytes: plan.memory.gradients_bytes,
+        optimizer_bytes: plan.memory.optimizer_bytes,
+        activations_bytes: plan.memory.activations_bytes,
+        bytes_per_core: plan.memory.bytes_per_core,
         compiled: plan.compiled,
         fits: plan.fits,
         data_axis_bytes: plan.data_axis_bytes,

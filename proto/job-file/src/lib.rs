@@ -12,6 +12,7 @@
 
 mod aliases;
 mod checks;
+pub mod commands;
 mod document;
 mod field_doc;
 mod field_type;

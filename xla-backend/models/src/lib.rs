@@ -15,7 +15,52 @@
 //! - [`tuning`]: what of a model is trained: frozen parameters, adapters.
 //! - [`weights`]: loading, initializing and saving by Hugging Face's names.
 //!
-//! One group of modules refer to each other. [`model`]'s forward pass carries the adapters of
+//! A forward pass of a small model, recorded without a device:
+//!
+//! ```
+//! use traind_models::{
+//!     Batch, Forward, ModelConfig, ParameterTensors, Task, registry, weights,
+//! };
+//! use traind_xla::{DType, Shape, Trace};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let keys = serde_json::json!({
+//!     "model_type": "gpt2", "vocab_size": 8, "n_embd": 4, "n_layer": 1, "n_head": 1,
+//!     "n_positions": 4,
+//! });
+//! let keys = keys.as_object().ok_or("no keys")?.clone();
+//! let model = registry::build(ModelConfig::new("config.json", keys), Task::CausalLm)?;
+//! let drawn = weights::draw(&*model, 42)?.arrays;
+//! assert_eq!(drawn.len(), model.parameters().len());
+//!
+//! let trace = Trace::new();
+//! let mut tensors = Vec::new();
+//! for spec in model.parameters() {
+//!     tensors.push((spec.name.clone(), trace.parameter(&spec.name, spec.shape.clone())?));
+//! }
+//! let mut batch = Batch::new();
+//! for name in ["input_ids", "attention_mask", "labels"] {
+//!     batch.insert(name, trace.parameter(name, Shape::new(DType::S32, [2, 4]))?);
+//! }
+//! let sample_weights = trace.parameter("sample_weights", Shape::new(DType::F32, [2]))?;
+//! batch.insert("sample_weights", sample_weights);
+//! let cx = Forward {
+//!     trace: &trace,
+//!     parameters: &ParameterTensors::new(tensors),
+//!     random: None,
+//!     gradient_checkpointing: false,
+//!     adapters: None,
+//!     cache: None,
+//!     embedding_noise: None,
+//! };
+//! let output = model.forward(&cx, &batch)?;
+//! assert_eq!(output.logits.values.dims(), [2, 4, 8]);
+//! assert!(output.loss.is_some());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! One group of modules refers to itself. [`model`]'s forward pass carries the adapters of
 //! [`tuning`], which [`layers`] apply, and [`weights`] initializes and removes adapters, whose
 //! files [`tuning`] reads and writes.
 

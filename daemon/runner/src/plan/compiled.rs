@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use traind_job_file::JobFile;
+use traind_job_file::commands::MeshPlan;
 use traind_pjrt::CompiledProgram;
 use traind_xla::runtime::{AheadOfTime, GpuTarget, RecordedStep, Recorder};
 
 use super::PlannedModel;
 use super::memory::{Recordings, estimated_bytes};
-use super::meshes::MeshPlan;
 use super::search::Search;
 use crate::error::RunResult;
 

@@ -5,12 +5,11 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use traind_job_file::commands::{MpiCost, Processor};
 use traind_job_file::{Platform, Train};
 use traind_kernels::matrix::{Matrix, MatrixMut, multiply};
 use traind_neuron::{CoreKind, Generation, INSTANCES};
 
-use super::mpi::Mpi;
 use crate::error::{RunError, RunResult};
 use crate::{recipe, session};
 
@@ -160,58 +159,46 @@ fn unknown(platform: Platform, name: &str) -> RunError {
     }
 }
 
-/// This processor.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Processor {
-    /// FLOP/s of each thread in products of matrices while the others do the same.
-    flops: f64,
-    /// Bytes a second that each thread reads and writes in copies while the others do the same.
-    memory: f64,
-    threads: usize,
+/// Measures for a tenth of a second, on all threads at once: they share the memory, and often the clock rate.
+pub(super) fn measured_processor() -> Processor {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let flops = on_each(threads, products_rate);
+    // More than caches have, of all threads or of each.
+    let bytes = ((64 << 20) / threads).max(8 << 20);
+    let memory = on_each(threads, |start| copies_rate(start, bytes));
+    Processor { flops, memory, threads }
 }
 
-impl Processor {
-    /// Measures for a tenth of a second, on all threads at once: they share the memory, and often the clock rate.
-    pub(super) fn measured() -> Processor {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let flops = on_each(threads, products_rate);
-        // More than caches have, of all threads or of each.
-        let bytes = ((64 << 20) / threads).max(8 << 20);
-        let memory = on_each(threads, |start| copies_rate(start, bytes));
-        Processor { flops, memory, threads }
-    }
-
-    /// One of `cores` devices, which share the processor's threads, its memory and the host's network. MPI moves
-    /// what hosts exchange, by one thread for all devices.
-    pub(super) fn core(&self, cores: u32, mpi: Option<&Mpi>) -> Core {
-        let cores = f64::from(cores.max(1));
-        let share = (self.threads as f64 / cores).min(1.0);
-        let memory = self.memory * share;
-        let flops = PROCESSOR_EFFICIENCY * self.flops * share;
-        let wire = TRANSFER_EFFICIENCY * HOST_NETWORK / cores;
-        let per_byte = match mpi {
-            Some(mpi) => cores / mpi.bytes_per_second,
-            None => MPI_COPIES / memory,
-        };
-        let network = 1.0 / (1.0 / wire + per_byte);
-        let network_latency = LATENCY + mpi.map_or(0.0, |mpi| mpi.latency_seconds);
-        let others = (cores / self.threads as f64 - 1.0).max(0.0);
-        Core {
-            flops,
-            memory,
-            link: COLLECTIVES_EFFICIENCY * memory,
-            latency: PROCESSOR_LATENCY + others * TURN,
-            combines: false,
-            network,
-            network_latency,
-            host_messages: None,
-            memory_bytes: None,
-        }
+/// One of `cores` devices, which share the processor's threads, its memory and the host's network. MPI moves
+/// what hosts exchange, by one thread for all devices.
+pub(super) fn processor_core(processor: &Processor, cores: u32, mpi: Option<&MpiCost>) -> Core {
+    let cores = f64::from(cores.max(1));
+    let share = (processor.threads as f64 / cores).min(1.0);
+    let memory = processor.memory * share;
+    let flops = PROCESSOR_EFFICIENCY * processor.flops * share;
+    let wire = TRANSFER_EFFICIENCY * HOST_NETWORK / cores;
+    let per_byte = match mpi {
+        Some(mpi) => cores / mpi.bytes_per_second,
+        None => MPI_COPIES / memory,
+    };
+    let network = 1.0 / (1.0 / wire + per_byte);
+    let network_latency = LATENCY + mpi.map_or(0.0, |mpi| mpi.latency_seconds);
+    let others = (cores / processor.threads as f64 - 1.0).max(0.0);
+    Core {
+        flops,
+        memory,
+        link: COLLECTIVES_EFFICIENCY * memory,
+        latency: PROCESSOR_LATENCY + others * TURN,
+        combines: false,
+        network,
+        network_latency,
+        host_messages: None,
+        memory_bytes: None,
     }
 }
 
 /// How the exchange between hosts of CPU devices is predicted, for display. `problem`: why MPI was not measured.
-pub(super) fn network_words(mpi: Option<&Mpi>, problem: &str) -> String {
+pub(super) fn network_words(mpi: Option<&MpiCost>, problem: &str) -> String {
     let wire = format!("Ethernet of {:.0} Gbit/s and 10 µs assumed", 8.0 * HOST_NETWORK / 1e9);
     match mpi {
         Some(mpi) => format!(
@@ -323,20 +310,20 @@ mod tests {
 
     #[test]
     fn a_processor_is_measured() {
-        let processor = Processor::measured();
+        let processor = measured_processor();
         assert!(processor.flops > 1e8 && processor.memory > 1e8, "{processor:?}");
     }
 
     #[test]
     fn hosts_of_cpu_devices_exchange_by_ethernet_and_mpi() {
-        let core = |memory: f64, cores: u32, mpi: Option<&Mpi>| {
-            Processor { flops: 1.0, memory, threads: 8 }.core(cores, mpi)
+        let core = |memory: f64, cores: u32, mpi: Option<&MpiCost>| {
+            processor_core(&Processor { flops: 1.0, memory, threads: 8 }, cores, mpi)
         };
         let network = |memory: f64, cores: u32| core(memory, cores, None).network;
         assert!((network(1e15, 1) - 1e9).abs() < 1e4, "the wire's eight tenths");
         assert!((network(1e15, 4) - 0.25e9).abs() < 1e4, "which the cores share");
         assert!((network(2e9, 1) - 0.5e9).abs() < 1e4, "slow memory takes as long again");
-        let mpi = Mpi { latency_seconds: 3e-5, bytes_per_second: 1e9 };
+        let mpi = MpiCost { latency_seconds: 3e-5, bytes_per_second: 1e9 };
         let measured = |cores: u32| core(1e15, cores, Some(&mpi));
         assert!((measured(1).network - 0.5e9).abs() < 1e4, "MPI takes as long as the wire");
         assert!((measured(4).network - 0.125e9).abs() < 1e4, "and the cores share it too");
@@ -350,7 +337,7 @@ mod tests {
     #[test]
     fn devices_of_a_processor_share_it() {
         let processor = Processor { flops: 8.0, memory: 4.0, threads: 2 };
-        let core = |cores: u32| processor.core(cores, None);
+        let core = |cores: u32| processor_core(&processor, cores, None);
         assert_eq!((core(1).flops, core(2).flops), (8.0 * PROCESSOR_EFFICIENCY, core(1).flops));
         assert_eq!((core(4).flops, core(4).memory), (core(1).flops / 2.0, 2.0));
         assert_eq!([core(1).latency, core(2).latency], [PROCESSOR_LATENCY; 2]);

@@ -1,11 +1,11 @@
 //! The effect of each parallel setting of a job: what it does on the job's mesh, and the memory of a core that
 //! it saves, which is that of the same job without it.
 
-use serde::Serialize;
+use traind_job_file::commands::{CoreMemory, Effect, Parallelism, Place, SavedBytes, StagePasses};
 use traind_job_file::{Fsdp, JobFile};
 
 use super::PlannedModel;
-use super::memory::{Memory, Recordings};
+use super::memory::{self, Recordings};
 use crate::error::RunResult;
 use crate::recipe;
 use crate::step::PipelineOrder;
@@ -16,75 +16,24 @@ const PLACES_MAX: usize = 256;
 const STAGES_MAX: usize = 16;
 const PASSES_MAX: usize = 64;
 
-/// A setting and its effect.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Effect {
-    /// The keys of the job file with their values.
-    setting: String,
-    effect: String,
-    #[serde(flatten)]
-    saved: Saved,
-}
-
-/// The memory of a core without a setting, less that with it.
-#[derive(Clone, Debug, Default, Serialize)]
-struct Saved {
-    saved_bytes: i64,
-    saved_weights_bytes: i64,
-    saved_gradients_bytes: i64,
-    saved_optimizer_bytes: i64,
-    saved_activations_bytes: i64,
-    /// The change of the host's memory for a core.
-    host_bytes: i64,
-}
-
-/// The place of a core in the mesh.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Place {
-    host: u32,
-    /// The number of the core on its host.
-    core: u32,
-    data: u32,
-    pipeline: u32,
-    tensor: u32,
-}
-
-/// The passes of a pipeline stage in one batch.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct StagePasses {
-    /// `F0` is the forward pass of micro-batch 0, `B0` its backward pass; with several parts of the model on a
-    /// stage, `F0.1` is that through the second part.
-    passes: Vec<String>,
-}
-
-/// The effects of a job's parallel settings.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct Effects {
-    effects: Vec<Effect>,
-    places: Vec<Place>,
-    stages: Vec<StagePasses>,
-}
-
-impl Effects {
-    /// The effects of a job's settings; none where it has one core.
-    pub(super) fn of(job: &JobFile, planned: &PlannedModel) -> RunResult<Effects> {
-        let Recordings { memory, pipeline_order: order, .. } = Recordings::of(job, planned)?;
-        let compared = Compared { job, planned, memory };
-        let effects = compared.effects(&order)?;
-        let has_mesh = job.resources.total_cores() > 1;
-        let (places, stages) = match has_mesh {
-            true => (places(job)?, passes(&order)),
-            false => Default::default(),
-        };
-        Ok(Effects { effects, places, stages })
-    }
+/// The effects of a job's settings; none where it has one core.
+pub(super) fn of(job: &JobFile, planned: &PlannedModel) -> RunResult<Parallelism> {
+    let Recordings { memory, pipeline_order: order, .. } = Recordings::of(job, planned)?;
+    let compared = Compared { job, planned, memory };
+    let effects = compared.effects(&order)?;
+    let has_mesh = job.resources.total_cores() > 1;
+    let (places, stages) = match has_mesh {
+        true => (places(job)?, passes(&order)),
+        false => Default::default(),
+    };
+    Ok(Parallelism { effects, places, stages })
 }
 
 /// A job that is compared with the same job without one of its settings.
 struct Compared<'a> {
     job: &'a JobFile,
     planned: &'a PlannedModel,
-    memory: Memory,
+    memory: CoreMemory,
 }
 
 impl Compared<'_> {
@@ -222,29 +171,25 @@ impl Compared<'_> {
         remove(&mut job);
         let others = job.parallel.tensor * job.parallel.pipeline;
         job.parallel.data = Some(job.resources.total_cores() / others);
-        let saved = Saved::of(&Memory::of(&job, self.planned)?, &self.memory);
-        Ok(Effect { saved, ..Effect::plain(setting.to_owned(), effect.to_owned()) })
+        let saved = saved(&memory::of(&job, self.planned)?, &self.memory);
+        Ok(Effect { saved, ..plain(setting.to_owned(), effect.to_owned()) })
     }
 }
 
-impl Effect {
-    /// An effect that is not one on memory.
-    fn plain(setting: String, effect: String) -> Effect {
-        Effect { setting, effect, saved: Saved::default() }
-    }
+/// An effect that is not one on memory.
+fn plain(setting: String, effect: String) -> Effect {
+    Effect { setting, effect, saved: SavedBytes::default() }
 }
 
-impl Saved {
-    fn of(without: &Memory, with: &Memory) -> Saved {
-        let saved = |bytes: fn(&Memory) -> u64| bytes(without) as i64 - bytes(with) as i64;
-        Saved {
-            saved_bytes: saved(|memory| memory.bytes_per_core),
-            saved_weights_bytes: saved(|memory| memory.weights_bytes),
-            saved_gradients_bytes: saved(|memory| memory.gradients_bytes),
-            saved_optimizer_bytes: saved(|memory| memory.optimizer_bytes),
-            saved_activations_bytes: saved(|memory| memory.activations_bytes),
-            host_bytes: -saved(|memory| memory.host_bytes),
-        }
+fn saved(without: &CoreMemory, with: &CoreMemory) -> SavedBytes {
+    let saved = |bytes: fn(&CoreMemory) -> u64| bytes(without) as i64 - bytes(with) as i64;
+    SavedBytes {
+        saved_bytes: saved(|memory| memory.bytes_per_core),
+        saved_weights_bytes: saved(|memory| memory.weights_bytes),
+        saved_gradients_bytes: saved(|memory| memory.gradients_bytes),
+        saved_optimizer_bytes: saved(|memory| memory.optimizer_bytes),
+        saved_activations_bytes: saved(|memory| memory.activations_bytes),
+        host_bytes: -saved(|memory| memory.host_bytes),
     }
 }
 
@@ -259,7 +204,7 @@ fn mesh(job: &JobFile) -> Effect {
         "mesh of data {data} x tensor {} x pipeline {}",
         parallel.tensor, parallel.pipeline
     );
-    Effect::plain(setting, effect)
+    plain(setting, effect)
 }
 
 fn placement(job: &JobFile) -> Effect {
@@ -273,7 +218,7 @@ fn placement(job: &JobFile) -> Effect {
     let axes: Vec<&str> = axes.collect();
     let effect =
         format!("axes in the order {}: neighbouring cores differ along {last}", axes.join(", "));
-    Effect::plain(format!("parallel.placement: {}", placement.as_str()), effect)
+    plain(format!("parallel.placement: {}", placement.as_str()), effect)
 }
 
 fn data(job: &JobFile) -> Effect {
@@ -285,7 +230,7 @@ fn data(job: &JobFile) -> Effect {
         "each of {data} groups of cores trains on rows of its own: {data} x {rows} rows{batches} are the \
          {of_step} rows of a step, whose gradients are summed"
     );
-    Effect::plain(format!("parallel.data: {data}"), effect)
+    plain(format!("parallel.data: {data}"), effect)
 }
 
 /// The places of all cores, host by host.

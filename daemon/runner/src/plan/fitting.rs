@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use traind_job_file::commands::{Change, CoreMemory};
 use traind_job_file::{Fsdp, JobFile, Optim, Platform, TaskName};
 
-use super::memory::Memory;
 use super::search::{Search, search};
-use super::{Change, PlannedModel};
+use super::{PlannedModel, memory};
 use crate::error::RunResult;
 
 /// Time after which a search plans no further meshes. A submission waits for it, and the daemon ends a plan after 20
@@ -27,7 +27,7 @@ pub(super) fn changes(
     bytes_max: Option<u64>,
 ) -> Vec<Change> {
     let fits =
-        |changed: &JobFile| Memory::of(changed, planned).is_ok_and(|memory| memory.fits(bytes_max));
+        |changed: &JobFile| memory::of(changed, planned).is_ok_and(|memory| memory.fits(bytes_max));
     // A change that the model or the optimizer refuses does not fit.
     let mut single = candidates(job, planned.model.max_positions() as u32);
     match single.find(|(_, _, changed)| fits(changed)) {
@@ -82,7 +82,7 @@ fn differences(job: &JobFile, changed: &JobFile) -> Vec<Change> {
 pub(super) fn with_fitting_batch(
     job: &JobFile,
     planned: &PlannedModel,
-    fits: impl Fn(&Memory) -> bool,
+    fits: impl Fn(&CoreMemory) -> bool,
 ) -> RunResult<JobFile> {
     let of_rows = |rows: u32| {
         let mut changed = job.clone();
@@ -96,7 +96,7 @@ pub(super) fn with_fitting_batch(
     let (mut too_large, mut end) = (0, sizes.len());
     while too_large < end {
         let middle = too_large.midpoint(end);
-        match fits(&Memory::of(&of_rows(sizes[middle]), planned)?) {
+        match fits(&memory::of(&of_rows(sizes[middle]), planned)?) {
             true => end = middle,
             false => too_large = middle + 1,
         }

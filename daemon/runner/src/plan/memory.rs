@@ -1,7 +1,7 @@
 //! Memory of one core: parameters, gradients, optimizer state and activations, by the programs that the
 //! run will compile.
 
-use serde::Serialize;
+use traind_job_file::commands::CoreMemory;
 use traind_job_file::{JobFile, TaskName};
 use traind_loader::{BatchAxis, BatchSizes};
 use traind_xla::analysis::Collective;
@@ -15,27 +15,12 @@ use crate::error::RunResult;
 use crate::state::StateBytes;
 use crate::step::{JobPrograms, PipelineOrder, Program, ProgramShape};
 
-/// Sizes in bytes.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Memory {
-    pub weights_bytes: u64,
-    /// The part of the weights that a frozen reference has for itself.
-    pub reference_bytes: u64,
-    pub gradients_bytes: u64,
-    pub optimizer_bytes: u64,
-    pub activations_bytes: u64,
-    pub bytes_per_core: u64,
-    /// In the host's memory for a core, of the stage that keeps the most there.
-    pub host_bytes: u64,
-    /// The unsharded optimizer state, as in a checkpoint.
-    #[serde(skip)]
-    pub optimizer_bytes_whole: u64,
-}
-
 /// The costs of the recorded programs of a job.
 pub(super) struct Recordings {
     /// The memory of a core of the fullest stage.
-    pub memory: Memory,
+    pub memory: CoreMemory,
+    /// The unsharded optimizer state of all stages, as in a checkpoint.
+    pub optimizer_bytes_whole: u64,
     /// Without stages that are equal to others.
     pub stages: Vec<Traffic>,
     pub pipeline_order: PipelineOrder,
@@ -105,17 +90,17 @@ impl Recordings {
             }
             let temporary = steps.iter().map(|step| step.temporary_bytes).max().unwrap_or(0);
             let kept = steps.iter().map(|step| step.host_bytes).max().unwrap_or(0);
-            let memory = Memory::new(&state, variables, temporary);
-            memories.push(Memory { host_bytes: state.offloaded + kept, ..memory });
+            let memory = stage_memory(&state, variables, temporary);
+            memories.push(CoreMemory { host_bytes: state.offloaded + kept, ..memory });
             traffic.push(Traffic::of(stages, &shapes, *stage, steps)?);
         }
         let host_bytes = memories.iter().map(|stage| stage.host_bytes).max().unwrap_or(0);
         let fullest = memories.into_iter().max_by_key(|stage| stage.bytes_per_core);
-        let fullest = fullest.unwrap_or_else(|| Memory::new(&StateBytes::default(), 0, 0));
-        let memory = Memory { optimizer_bytes_whole, host_bytes, ..fullest };
+        let fullest = fullest.unwrap_or_else(|| stage_memory(&StateBytes::default(), 0, 0));
+        let memory = CoreMemory { host_bytes, ..fullest };
         let rows = job.train.per_device_train_batch_size as usize;
         let pipeline_order = PipelineOrder::of(&stages.programs().pipeline, rows);
-        Ok(Recordings { memory, stages: traffic, pipeline_order })
+        Ok(Recordings { memory, optimizer_bytes_whole, stages: traffic, pipeline_order })
     }
 }
 
@@ -142,35 +127,28 @@ impl Traffic {
     }
 }
 
-impl Memory {
-    pub(crate) fn of(job: &JobFile, planned: &PlannedModel) -> RunResult<Memory> {
-        Ok(Recordings::of(job, planned)?.memory)
-    }
+/// The memory of a core of the job's fullest stage.
+pub(crate) fn of(job: &JobFile, planned: &PlannedModel) -> RunResult<CoreMemory> {
+    Ok(Recordings::of(job, planned)?.memory)
+}
 
-    /// Whether it fits into the memory of a core; everything does where that is unknown.
-    pub(crate) fn fits(&self, bytes_max: Option<u64>) -> bool {
-        bytes_max.is_none_or(|most| self.bytes_per_core <= most)
-    }
-
-    /// `variables` last from step to step, some of them in host memory, `temporary` bytes are what the largest program
-    /// takes besides.
-    fn new(state: &StateBytes, variables: u64, temporary: u64) -> Memory {
-        // Sums of gradients are variables, other gradients live within one program.
-        let gradients = match state.gradient_sums {
-            0 => state.gradients.min(temporary),
-            sums => sums,
-        };
-        let bytes_per_core = variables - state.offloaded + temporary;
-        Memory {
-            weights_bytes: state.parameters,
-            reference_bytes: state.reference,
-            gradients_bytes: gradients,
-            optimizer_bytes: state.slots,
-            activations_bytes: bytes_per_core - state.parameters - gradients - state.slots,
-            bytes_per_core,
-            host_bytes: 0,
-            optimizer_bytes_whole: state.slots_whole,
-        }
+/// `variables` last from step to step, some of them in host memory, `temporary` bytes are what the largest program
+/// takes besides.
+fn stage_memory(state: &StateBytes, variables: u64, temporary: u64) -> CoreMemory {
+    // Sums of gradients are variables, other gradients live within one program.
+    let gradients = match state.gradient_sums {
+        0 => state.gradients.min(temporary),
+        sums => sums,
+    };
+    let bytes_per_core = variables - state.offloaded + temporary;
+    CoreMemory {
+        weights_bytes: state.parameters,
+        reference_bytes: state.reference,
+        gradients_bytes: gradients,
+        optimizer_bytes: state.slots,
+        activations_bytes: bytes_per_core - state.parameters - gradients - state.slots,
+        bytes_per_core,
+        host_bytes: 0,
     }
 }
 

@@ -2,7 +2,7 @@
 //! update at the rate of memory, of each collective at the rate of the slowest link that its group needs, and of the
 //! time that stages are idle. Nothing overlaps.
 
-use serde::Serialize;
+use traind_job_file::commands::{CoreMemory, MeshPlan};
 use traind_job_file::{JobFile, Train};
 use traind_models::Lengths;
 use traind_xla::analysis::Collective;
@@ -11,7 +11,7 @@ use traind_xla::mesh::{Axis, Coordinates, Mesh};
 
 use super::PlannedModel;
 use super::devices::Core;
-use super::memory::{Memory, Recordings, Traffic as StageTraffic, target_positions};
+use super::memory::{Recordings, Traffic as StageTraffic, target_positions};
 use crate::error::RunResult;
 use crate::progress::Timetable;
 use crate::recipe::{self, mesh};
@@ -21,41 +21,6 @@ use crate::step::{PipelineOrder, Program};
 /// Bytes of one collective into which compilers combine smaller ones that do not depend on each other, as
 /// those over `data` do not.
 const COMBINED_BYTES: f64 = 32e6;
-
-/// A mesh with what it takes. Times are seconds of one step, and bytes those of one core.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct MeshPlan {
-    pub data: u32,
-    pub tensor: u32,
-    pub pipeline: u32,
-    /// Parts of the model on each stage.
-    pub pipeline_interleave: u32,
-    /// The micro-batches of each batch.
-    pub microbatches: u32,
-    pub sequence_parallel: bool,
-    pub fsdp: String,
-    pub gradient_checkpointing: bool,
-    pub per_device_train_batch_size: u32,
-    pub gradient_accumulation_steps: u32,
-    #[serde(flatten)]
-    pub memory: Memory,
-    /// Whether a compiler laid the memory out, instead of an estimate.
-    pub compiled: bool,
-    pub fits: bool,
-    pub data_axis_bytes: u64,
-    pub tensor_axis_bytes: u64,
-    pub pipeline_axis_bytes: u64,
-    pub compute_seconds: f64,
-    pub communication_seconds: f64,
-    /// Until a stage's first micro-batch, and after its last one.
-    pub idle_seconds: f64,
-    pub step_seconds: f64,
-    pub rows_per_second: f64,
-    /// The hours of all steps; 0 where their number is not known.
-    pub hours: f64,
-    /// The price of these hours; 0 without a price.
-    pub price: f64,
-}
 
 /// The machine that a mesh is planned for.
 pub(super) struct Machine {
@@ -74,7 +39,7 @@ impl Machine {
         planned: &PlannedModel,
         bytes_max: Option<u64>,
     ) -> RunResult<MeshPlan> {
-        let Recordings { memory, stages, pipeline_order } = Recordings::of(job, planned)?;
+        let Recordings { memory, stages, pipeline_order, .. } = Recordings::of(job, planned)?;
         let (parallel, train, mesh) = (&job.parallel, &job.train, mesh(job)?);
         let traffic = self.traffic(&mesh, &stages, Repeats::of(train, &pipeline_order));
         let pipeline = recipe::pipeline(job, planned.model.as_ref())?;
@@ -135,7 +100,7 @@ impl Machine {
     }
 
     /// The seconds of an update, which reads and writes weights and state.
-    fn update_seconds(&self, memory: &Memory) -> f64 {
+    fn update_seconds(&self, memory: &CoreMemory) -> f64 {
         let moved = 2 * memory.weights_bytes + memory.gradients_bytes + 2 * memory.optimizer_bytes;
         moved as f64 / self.core.memory
     }

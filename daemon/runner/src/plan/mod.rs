@@ -2,7 +2,7 @@
 //! It reads no weights and no data and uses no device, so it takes milliseconds, unless the config of
 //! a model on the hub must be fetched first.
 //!
-//! Reads a [`Request`] as JSON from standard input and writes an [`Answer`] to standard output.
+//! Reads a [`Request`] as JSON from standard input and writes a [`PlanAnswer`] to standard output.
 //!
 //! Imports `model`, `data`, `tasks`, `recipe` and `progress`.
 
@@ -29,7 +29,8 @@ use std::io;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use traind_job_file::commands::{CoreMemory, Misfit, Plan, PlanAnswer, PlanViolation};
 use traind_job_file::{JobFile, SaveStrategy, TaskName};
 use traind_loader::ModelInputs;
 use traind_models::{Model, registry};
@@ -42,11 +43,7 @@ use crate::model;
 use crate::recipe;
 use crate::step::Readout;
 use crate::tasks::{self, JobTask};
-use devices::Processor;
-use effects::Effects;
-use memory::Memory;
-use meshes::MeshPlan;
-use parameter_groups::PlannedGroup;
+use memory::Recordings;
 use search::Search;
 use traind_xla::verify::neuron::Limits;
 
@@ -72,90 +69,26 @@ pub(crate) struct Request {
     search: Option<Search>,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Answer {
-    Plan(Box<Plan>),
-    Violation(Violation),
-}
-
-/// A key of the job file that the model's config rules out.
-#[derive(Debug, Serialize)]
-struct Violation {
-    field: String,
-    description: String,
-}
-
-/// Sizes are in bytes, and those of memory are for one core.
-#[derive(Debug, Serialize)]
-struct Plan {
-    model_type: String,
-    parameters: u64,
-    /// The rows of a batch on one core, and the largest number of tokens in a row.
-    rows: u32,
-    positions: u64,
-    #[serde(flatten)]
-    memory: Memory,
-    checkpoint_bytes: u64,
-    output_bytes: u64,
-    /// The trained parameters by their settings, where a job has groups of them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    parameter_groups: Vec<PlannedGroup>,
-    /// The output folder with as many checkpoints as exist at one time.
-    disk_bytes: u64,
-    /// Present where the job does not fit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    misfit: Option<Misfit>,
-    /// The meshes that a search found, the best first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    meshes: Vec<MeshPlan>,
-    /// The job on the first mesh, where the job lets the planner choose.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    job: Option<JobFile>,
-    /// Measured by a search on CPU cores, for later ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    processor: Option<Processor>,
-    /// Present where it was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parallelism: Option<Effects>,
-    /// How a search predicted the exchange between hosts with CPU cores.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    network: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct Misfit {
-    /// The changes that together make the job fit; none if none were found.
-    changes: Vec<Change>,
-}
-
-/// A key of the job file and its new value.
-#[derive(Debug, Serialize)]
-struct Change {
-    field: String,
-    value: String,
-}
-
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
     let request: Request =
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
     let answer = match plan(&request) {
-        Ok(plan) => Answer::Plan(Box::new(plan)),
+        Ok(plan) => PlanAnswer::Plan(Box::new(plan)),
         Err(error) => {
             let found = violation(&error).or_else(|| weights::violation(&request.job, &error));
-            Answer::Violation(found.ok_or(error)?)
+            PlanAnswer::Violation(found.ok_or(error)?)
         }
     };
     serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
 }
 
 /// The violation that an error reports, if it is one of the job file.
-fn violation(error: &RunError) -> Option<Violation> {
+fn violation(error: &RunError) -> Option<PlanViolation> {
     let Failure { reason, message, field, .. } = error.failure();
     match field {
         Some(field) if reason == reasons::JOB_FILE_INVALID => {
-            Some(Violation { field, description: message })
+            Some(PlanViolation { field, description: message })
         }
         _ => None,
     }
@@ -170,7 +103,7 @@ fn plan(request: &Request) -> RunResult<Plan> {
     let device = search.as_ref().map_or(&request.device, |search| &search.device);
     planned.neuron = neuron::limits(&request.job, device);
     weights::check(&request.job, planned.model.as_ref(), !request.may_fetch)?;
-    let fits = |memory: &Memory| memory.fits(request.bytes_per_core_max);
+    let fits = |memory: &CoreMemory| memory.fits(request.bytes_per_core_max);
     let found = match &search {
         Some(search) => {
             Some(search::search(&request.job, &planned, search, request.bytes_per_core_max)?)
@@ -184,20 +117,20 @@ fn plan(request: &Request) -> RunResult<Plan> {
         }
         None => request.job.clone(),
     };
-    let memory = Memory::of(job, &planned)?;
+    let Recordings { memory, optimizer_bytes_whole, .. } = Recordings::of(job, &planned)?;
     let misfit = match found.is_some() || fits(&memory) {
         true => None,
         false => {
             Some(Misfit { changes: fitting::changes(job, &planned, request.bytes_per_core_max) })
         }
     };
-    let parallelism = request.with_effects.then(|| Effects::of(job, &planned)).transpose()?;
+    let parallelism = request.with_effects.then(|| effects::of(job, &planned)).transpose()?;
     let model = &planned.model;
     let parameters = model.parameters().iter().map(|spec| spec.shape.element_count() as u64).sum();
     let saved_bytes = model::saved_bytes(model.as_ref());
     // A merged model is float32.
     let output_bytes = if job.peft.merge { 4 * parameters } else { saved_bytes };
-    let checkpoint_bytes = saved_bytes + memory.optimizer_bytes_whole;
+    let checkpoint_bytes = saved_bytes + optimizer_bytes_whole;
     let optimizers = recipe::optimizers(&job.train, model.as_ref())?;
     Ok(Plan {
         model_type: model.config().model_type()?.to_owned(),
@@ -209,11 +142,12 @@ fn plan(request: &Request) -> RunResult<Plan> {
         output_bytes,
         disk_bytes: output_bytes + checkpoints(job) * checkpoint_bytes,
         memory,
+        bytes_per_core_max: request.bytes_per_core_max,
         misfit,
         parallelism,
-        job: request.job.parallel.auto.then(|| job.clone()),
+        job: request.job.parallel.auto.then(|| Box::new(job.clone())),
         processor: found.as_ref().and_then(|found| found.processor),
-        network: found.as_ref().and_then(|found| found.network.clone()),
+        network: found.as_ref().and_then(|found| found.network.clone()).unwrap_or_default(),
         meshes: found.map(|found| found.meshes).unwrap_or_default(),
     })
 }

@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use serde::{Deserialize, Serialize};
+use traind_job_file::commands::MpiCost;
 use traind_mpi::{Cost, Process, installed_library};
 use traind_rendezvous::serve_pmi_on_host;
 
@@ -25,15 +25,6 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 const ANSWER_BYTES_MAX: u64 = 4096;
 const POLL: Duration = Duration::from_millis(5);
 
-/// The cost of exchanging data by MPI, without the network.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Mpi {
-    /// Seconds of a reduction of one number.
-    pub latency_seconds: f64,
-    /// Bytes that a process sends in a second.
-    pub bytes_per_second: f64,
-}
-
 /// Writes the cost to standard output, as JSON.
 pub(crate) fn measure() -> anyhow::Result<()> {
     let cost = match std::env::var(RANK) {
@@ -43,13 +34,13 @@ pub(crate) fn measure() -> anyhow::Result<()> {
     serde_json::to_writer(std::io::stdout().lock(), &cost).context("write the answer")
 }
 
-fn measure_as(rank: usize) -> anyhow::Result<Mpi> {
+fn measure_as(rank: usize) -> anyhow::Result<MpiCost> {
     let process = Process { rank, size: PROCESSES, group: 0, pmi: None };
     let Cost { latency_seconds, bytes_per_second } = Cost::measure(&installed_library(), process)?;
-    Ok(Mpi { latency_seconds, bytes_per_second })
+    Ok(MpiCost { latency_seconds, bytes_per_second })
 }
 
-fn measure_between_processes() -> anyhow::Result<Mpi> {
+fn measure_between_processes() -> anyhow::Result<MpiCost> {
     let connections = serve_pmi_on_host(PROCESSES as u32)?.into_iter().enumerate();
     let spawn = |(rank, connection)| spawn(rank, OwnedFd::from(connection));
     let mut processes = Processes(connections.map(spawn).collect::<Result<_, _>>()?);

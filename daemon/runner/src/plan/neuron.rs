@@ -56,7 +56,7 @@ mod tests {
     use traind_job_file::JobFile;
 
     use crate::plan::PlannedModel;
-    use crate::plan::memory::Memory;
+    use crate::plan::memory;
 
     const FIXTURES: &str =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../xla-backend/models/fixtures");
@@ -92,7 +92,7 @@ mod tests {
         let job: JobFile = serde_json::from_value(job).unwrap();
         let planned = PlannedModel::of_job(&job, false).unwrap();
         assert!(planned.neuron.is_some());
-        Memory::of(&job, &planned).err().map(|error| format!("{fixture} {settings}: {error}"))
+        memory::of(&job, &planned).err().map(|error| format!("{fixture} {settings}: {error}"))
     }
 
     #[test]

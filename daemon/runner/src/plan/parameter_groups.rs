@@ -1,23 +1,9 @@
 //! The trained parameters by the settings that update them.
 
-use serde::Serialize;
+use traind_job_file::commands::PlannedGroup;
 use traind_job_file::{ParamGroup, Train};
 use traind_models::Model;
 use traind_models::optimizers::Optimizers;
-
-/// The parameters of a group, or those without one.
-#[derive(Debug, PartialEq, Serialize)]
-pub(super) struct PlannedGroup {
-    /// Empty for parameters without a group.
-    #[serde(rename = "match")]
-    pattern: String,
-    /// The number of its tensors, and that of the parameters in them.
-    tensors: u64,
-    parameters: u64,
-    learning_rate: f64,
-    weight_decay: f64,
-    optim: String,
-}
 
 /// The groups of a job, and behind them the parameters that have none, if there are any; empty for a job without
 /// groups.
@@ -26,8 +12,8 @@ pub(super) fn of(train: &Train, optimizers: &Optimizers, model: &dyn Model) -> V
     if groups.is_empty() || !train.do_train {
         return Vec::new();
     }
-    let mut planned: Vec<_> = groups.iter().map(|group| PlannedGroup::new(train, group)).collect();
-    planned.push(PlannedGroup::without_group(train));
+    let mut planned: Vec<_> = groups.iter().map(|group| of_group(train, group)).collect();
+    planned.push(without_group(train));
     for spec in model.parameters().iter().filter(|spec| spec.trainable) {
         let group = &mut planned[optimizers.group(spec)];
         group.tensors += 1;
@@ -37,26 +23,24 @@ pub(super) fn of(train: &Train, optimizers: &Optimizers, model: &dyn Model) -> V
     planned
 }
 
-impl PlannedGroup {
-    fn without_group(train: &Train) -> PlannedGroup {
-        PlannedGroup {
-            pattern: String::new(),
-            tensors: 0,
-            parameters: 0,
-            learning_rate: train.learning_rate,
-            weight_decay: train.weight_decay,
-            optim: train.optim.to_string(),
-        }
+fn without_group(train: &Train) -> PlannedGroup {
+    PlannedGroup {
+        pattern: String::new(),
+        tensors: 0,
+        parameters: 0,
+        learning_rate: train.learning_rate,
+        weight_decay: train.weight_decay,
+        optim: train.optim.to_string(),
     }
+}
 
-    fn new(train: &Train, group: &ParamGroup) -> PlannedGroup {
-        let of_job = PlannedGroup::without_group(train);
-        PlannedGroup {
-            pattern: group.pattern.clone(),
-            learning_rate: group.learning_rate.unwrap_or(of_job.learning_rate),
-            weight_decay: group.weight_decay.unwrap_or(of_job.weight_decay),
-            optim: group.optim.map_or(of_job.optim.clone(), |optim| optim.to_string()),
-            ..of_job
-        }
+fn of_group(train: &Train, group: &ParamGroup) -> PlannedGroup {
+    let of_job = without_group(train);
+    PlannedGroup {
+        pattern: group.pattern.clone(),
+        learning_rate: group.learning_rate.unwrap_or(of_job.learning_rate),
+        weight_decay: group.weight_decay.unwrap_or(of_job.weight_decay),
+        optim: group.optim.map_or(of_job.optim.clone(), |optim| optim.to_string()),
+        ..of_job
     }
 }

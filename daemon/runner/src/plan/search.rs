@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;
+use traind_job_file::commands::{MeshPlan, MpiCost, Processor};
 use traind_job_file::{JobFile, Platform};
 
 use super::PlannedModel;
 use super::candidates::candidates;
 use super::compiled;
-use super::devices::{self, Processor};
-use super::meshes::{Machine, MeshPlan};
-use super::mpi::Mpi;
+use super::devices;
+use super::meshes::Machine;
 use super::stages::Stages;
 use crate::error::{RunError, RunResult};
 
@@ -48,7 +48,7 @@ pub(super) struct Search {
     pub processor: Option<Processor>,
     /// The cost of MPI between hosts, if it was measured.
     #[serde(default)]
-    pub mpi: Option<Mpi>,
+    pub mpi: Option<MpiCost>,
     /// Why it was not; empty if nobody tried.
     #[serde(default)]
     pub mpi_problem: String,
@@ -83,9 +83,9 @@ pub(super) fn search(
     let (platform, per_host) = (job.resources.platform, cores_per_host(job, search.hosts)?);
     let job = &if search.across_hosts { on_one_host(job) } else { on_hosts(job, per_host) };
     let (is_cpu, hosts) = (platform == Platform::Cpu, job.resources.total_cores() / per_host);
-    let processor = is_cpu.then(|| search.processor.unwrap_or_else(Processor::measured));
+    let processor = is_cpu.then(|| search.processor.unwrap_or_else(devices::measured_processor));
     let core = match &processor {
-        Some(processor) => processor.core(per_host, search.mpi.as_ref()),
+        Some(processor) => devices::processor_core(processor, per_host, search.mpi.as_ref()),
         None => devices::core(platform, &search.device, &job.train)?,
     };
     let (price, rows) = (search.price_per_hour, search.rows);

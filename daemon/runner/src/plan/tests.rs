@@ -1,4 +1,5 @@
 use serde_json::json;
+use traind_job_file::commands::Change;
 
 use super::*;
 

@@ -8,8 +8,8 @@ use traind_models::{Error as ModelError, Model, tuning, weights};
 use traind_proto::reasons;
 use traind_proto::v1::Failure;
 
-use super::Violation;
 use crate::error::{RunError, RunResult};
+use traind_job_file::commands::PlanViolation;
 
 /// Reasons of failures that lie in the folder of a model.
 const OF_FOLDERS: [&str; 7] = [
@@ -64,7 +64,7 @@ fn knows_labels(job: &JobFile) -> bool {
 
 /// The violation of a model's folder that an error reports, if it is one. A folder that another job is about to write
 /// says nothing yet.
-pub(super) fn violation(job: &JobFile, error: &RunError) -> Option<Violation> {
+pub(super) fn violation(job: &JobFile, error: &RunError) -> Option<PlanViolation> {
     // Rows that are too long are the data's fault, of which the run says more.
     let RunError::Model(source) = error else { return None };
     if matches!(source, ModelError::TooManyPositions { .. }) {
@@ -80,5 +80,5 @@ pub(super) fn violation(job: &JobFile, error: &RunError) -> Option<Violation> {
     let folders = job.weight_folders().filter(is_in);
     let inner = folders.max_by_key(|(_, folder)| folder.components().count());
     let field = inner.map_or("model.name_or_path", |(field, _)| field).to_owned();
-    Some(Violation { field, description: message })
+    Some(PlanViolation { field, description: message })
 }

@@ -1,15 +1,15 @@
 //! `traind-runner data`: reads and tokenizes the data of a job, without a daemon, and answers with the rows, the
 //! lengths and the classes of each split. It reads no weights and uses no cores; tokens go into the shared cache.
 //!
-//! Reads a [`Request`] as JSON from standard input and writes an [`Answer`] to standard output.
+//! Reads a [`DataRequest`] as JSON from standard input and writes a [`DataAnswer`] to standard output.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
-use serde::{Deserialize, Serialize};
 use traind_cache::EntryLocks;
 use traind_job_file::JobFile;
+use traind_job_file::commands::{DataAnswer, DataRequest, SplitAnswer, SplitLengths};
 use traind_proto::event_log::EventLogReader;
 use traind_proto::v1::DataPrepared;
 use traind_proto::v1::event::Kind;
@@ -23,42 +23,9 @@ use crate::tasks;
 /// The name of the event log in the folder of the request.
 const LOG: &str = "events.log";
 
-#[derive(Deserialize)]
-struct Request {
-    job: JobFile,
-    cache_dir: PathBuf,
-}
-
-#[derive(Debug, Serialize)]
-struct Answer {
-    splits: Vec<SplitAnswer>,
-    warnings: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct SplitAnswer {
-    split: String,
-    rows: u64,
-    files: u64,
-    tokens: u64,
-    truncated_rows: u64,
-    lengths: Lengths,
-    /// Rows of each class, by its number; none where labels are no classes.
-    classes: Vec<(String, u64)>,
-}
-
-#[derive(Debug, Default, Serialize)]
-struct Lengths {
-    mean: f64,
-    p50: u32,
-    p90: u32,
-    p99: u32,
-    max: u32,
-}
-
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
-    let Request { job, cache_dir } =
+    let DataRequest { job, cache_dir } =
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
     let folder = tempfile::tempdir().context("make a folder for the log")?;
     let answer = describe(job, &cache_dir, folder.path())?;
@@ -66,7 +33,7 @@ pub(crate) fn answer() -> anyhow::Result<()> {
 }
 
 /// The splits of a job, as a run reports them in its log.
-fn describe(mut job: JobFile, cache_dir: &Path, folder: &Path) -> anyhow::Result<Answer> {
+fn describe(mut job: JobFile, cache_dir: &Path, folder: &Path) -> anyhow::Result<DataAnswer> {
     // Only the model's config and tokenizer are needed.
     job.model.from_config = true;
     let log = folder.join(LOG);
@@ -74,10 +41,10 @@ fn describe(mut job: JobFile, cache_dir: &Path, folder: &Path) -> anyhow::Result
     prepare(&job, cache_dir, folder, &journal)?;
     let events = EventLogReader::open(&log)?.read_from(0)?;
     let splits = events.into_iter().filter_map(|logged| match logged.event.kind {
-        Some(Kind::DataPrepared(data)) => Some(SplitAnswer::from(data)),
+        Some(Kind::DataPrepared(data)) => Some(split_answer(data)),
         _ => None,
     });
-    Ok(Answer { splits: splits.collect(), warnings: journal.take_warnings() })
+    Ok(DataAnswer { splits: splits.collect(), warnings: journal.take_warnings() })
 }
 
 fn prepare(job: &JobFile, cache_dir: &Path, folder: &Path, journal: &Journal) -> RunResult<()> {
@@ -104,23 +71,21 @@ fn prepare(job: &JobFile, cache_dir: &Path, folder: &Path, journal: &Journal) ->
     data::prepare(&source, task.as_ref(), &tokenizer, max_length).map(drop)
 }
 
-impl From<DataPrepared> for SplitAnswer {
-    fn from(data: DataPrepared) -> SplitAnswer {
-        let lengths = data.lengths.unwrap_or_default();
-        SplitAnswer {
-            split: data.split,
-            rows: data.rows,
-            files: data.files,
-            tokens: data.tokens,
-            truncated_rows: data.truncated_rows,
-            lengths: Lengths {
-                mean: lengths.mean,
-                p50: lengths.p50,
-                p90: lengths.p90,
-                p99: lengths.p99,
-                max: lengths.max,
-            },
-            classes: data.classes.into_iter().map(|count| (count.label, count.rows)).collect(),
-        }
+fn split_answer(data: DataPrepared) -> SplitAnswer {
+    let lengths = data.lengths.unwrap_or_default();
+    SplitAnswer {
+        split: data.split,
+        rows: data.rows,
+        files: data.files,
+        tokens: data.tokens,
+        truncated_rows: data.truncated_rows,
+        lengths: SplitLengths {
+            mean: lengths.mean,
+            p50: lengths.p50,
+            p90: lengths.p90,
+            p99: lengths.p99,
+            max: lengths.max,
+        },
+        classes: data.classes.into_iter().map(|count| (count.label, count.rows)).collect(),
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use traind_job_file::commands::Plan;
 use traind_job_file::{DataFiles, JobFile};
 
 use crate::control::error::Error;
-use crate::control::planner::Plan;
 use crate::jobs::store::{JobWarning, NewJob};
 
 /// Code of the warning about a batch size that did not fit.

@@ -12,8 +12,9 @@ use traind_models::registry;
 use traind_pjrt::Instruction;
 
 use super::*;
-use crate::plan::memory::Memory;
+use crate::plan::memory;
 use crate::plan::search::search;
+use traind_job_file::commands::CoreMemory;
 
 const VARIABLE: &str = "TRAIND_TEST_CUDA_PLUGIN";
 /// Set where every family is compiled for every mesh, which takes a quarter of an hour.
@@ -154,7 +155,7 @@ struct Compiled {
 
 /// Compiles all programs of a job's training step for `hosts` of eight GPUs, or those of a stage for the hosts that
 /// have it. Returns them with the memory of a core, as estimated and as compiled.
-fn compile(plugin: &Path, job: &JobFile, hosts: usize) -> (Vec<Compiled>, [Memory; 2]) {
+fn compile(plugin: &Path, job: &JobFile, hosts: usize) -> (Vec<Compiled>, [CoreMemory; 2]) {
     let gpu = GpuTarget::named("h100").unwrap();
     let per_host = (job.resources.total_cores() as usize).div_ceil(hosts);
     let with_stage = hosts / job.pipeline_hosts() as usize;
@@ -168,7 +169,7 @@ fn compile(plugin: &Path, job: &JobFile, hosts: usize) -> (Vec<Compiled>, [Memor
         Ok(step.input_bytes() + laid_out_bytes(&compiled)?.unwrap())
     };
     let measured = Recordings::measured(job, &planned, &measure).unwrap().memory;
-    (programs.into_inner(), [Memory::of(job, &planned).unwrap(), measured])
+    (programs.into_inner(), [memory::of(job, &planned).unwrap(), measured])
 }
 
 /// The compiler takes the arguments as they are, and donation holds.
@@ -209,7 +210,7 @@ fn is_collective(it: &Instruction) -> bool {
 
 /// Compiles a job's programs and checks what the compiler made of them. Returns the memory of a core as
 /// compiled, and the programs.
-fn check(job: &JobFile, hosts: usize) -> Option<(Memory, Vec<Compiled>)> {
+fn check(job: &JobFile, hosts: usize) -> Option<(CoreMemory, Vec<Compiled>)> {
     let Some(plugin) = std::env::var_os(VARIABLE).map(PathBuf::from) else {
         eprintln!("not tested: {VARIABLE} names no plugin");
         return None;
@@ -438,7 +439,7 @@ fn attention_becomes_calls_of_cudnn() {
         job.data.block_size = Some(128);
         job.model.attn_implementation = implementation;
         let planned = PlannedModel::of_job(&job, false).unwrap();
-        let estimated = Memory::of(&job, &planned).unwrap().activations_bytes;
+        let estimated = memory::of(&job, &planned).unwrap().activations_bytes;
         let compiled = check(&job, 1).unwrap().0.activations_bytes;
         let (programs, _) = compile(&plugin, &job, 1);
         let calls: Vec<&String> = programs.iter().flat_map(|it| &it.calls).collect();
