@@ -10,6 +10,7 @@ usage: random_model.py FAMILY TASK TOKENIZER_DIR OUT_DIR [SHAPE|layers=N|MAX_SHA
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 os.environ.update(USE_TORCH_XLA="0", HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TQDM_DISABLE="1")
@@ -47,6 +48,7 @@ DROPOUT = {
     "distilbert": ["dropout", "attention_dropout", "seq_classif_dropout", "qa_dropout"],
     "gpt2": ["resid_pdrop", "embd_pdrop", "attn_pdrop"],
     "modernbert": ["embedding_dropout", "attention_dropout", "mlp_dropout", "classifier_dropout"],
+    "albert": ["hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"],
 }
 # Decoders have no dropout unless asked for.
 DECODERS = {
@@ -170,18 +172,39 @@ def behind_padding(tokenizer):
     return tokenizer.pad_token_id + 1
 
 
+DEBERTA = {
+    "relative_attention": True,
+    "pos_att_type": ["p2c", "c2p"],
+    "position_buckets": 16,
+    "share_att_key": True,
+    "norm_rel_ebd": "layer_norm",
+    "position_biased_input": False,
+}
+
+
+def without_segments(kind):
+    """The config class of a family whose tokens have no segments."""
+    return lambda type_vocab_size, **keys: kind(**keys)
+
+
 # The class, the number of segments, and the positions beyond a row's tokens.
 ENCODERS = {
     "bert": (transformers.BertConfig, 2, lambda tokenizer: 0),
     "roberta": (transformers.RobertaConfig, 1, behind_padding),
     "xlm-roberta": (transformers.XLMRobertaConfig, 1, behind_padding),
+    "electra": (partial(transformers.ElectraConfig, embedding_size=32), 2, lambda tokenizer: 0),
+    # Whatever the padding token, positions are counted from 2.
+    "mpnet": (without_segments(transformers.MPNetConfig), 1, lambda tokenizer: 2),
+    "albert": (partial(transformers.AlbertConfig, embedding_size=32), 2, lambda tokenizer: 0),
+    # The settings of the third version, with fewer buckets.
+    "deberta-v2": (partial(transformers.DebertaV2Config, **DEBERTA), 0, lambda tokenizer: 0),
 }
 
 
 if __name__ == "__main__":
     family, task, source, out = sys.argv[1:5]
     # The other families have no segments, and GPT-2 would take their numbers for tokens.
-    inputs = ["input_ids", "attention_mask"] + (["token_type_ids"] if family == "bert" else [])
+    inputs = ["input_ids", "attention_mask"] + (["token_type_ids"] if family in ("bert", "electra", "albert") else [])
     [shape] = [option for option in sys.argv[5:] if option in SHAPES] or [None]
     size = SHAPES.get(shape, TINY)
     length, dtype = size.get("positions", POSITIONS), size.get("dtype", "float32")

@@ -37,7 +37,8 @@ pub(super) fn read(folder: &Path, settings: &Settings) -> Result<VocabularyFiles
 }
 
 fn missing(folder: &Path) -> &'static str {
-    let sentence_piece = ["sentencepiece.bpe.model", "spiece.model", "tokenizer.model"];
+    let sentence_piece =
+        ["sentencepiece.bpe.model", "spiece.model", "spm.model", "tokenizer.model"];
     if sentence_piece.iter().any(|name| folder.join(name).exists()) {
         return "there is none, and SentencePiece models are not read; in Python, \
                 AutoTokenizer.from_pretrained(folder).save_pretrained(folder) writes it";
@@ -49,7 +50,9 @@ fn missing(folder: &Path) -> &'static str {
 fn class(settings: &Settings, is_wordpiece: bool) -> NamedClass {
     let stated = NamedClass::of(settings, None);
     let (reads, default) = match is_wordpiece {
-        true => (stated.class == Class::Bert, (Class::Bert, "BertTokenizer")),
+        true => {
+            (matches!(stated.class, Class::Bert | Class::MpNet), (Class::Bert, "BertTokenizer"))
+        }
         false => {
             let reads = matches!(stated.class, Class::Roberta | Class::Gpt2 | Class::Qwen2);
             (reads, (Class::Gpt2, "GPT2Tokenizer"))

@@ -266,6 +266,14 @@ impl ModelConfig {
         self.size_of(key)
     }
 
+    /// A size; integers below 1 stand for none.
+    pub fn size_above_zero(&self, key: &str) -> Result<Option<usize>> {
+        let number = self.typed(key, "an integer up to 2147483647", |value| {
+            value.as_i64().filter(|number| *number < 1 << 31)
+        })?;
+        Ok(number.filter(|number| *number > 0).map(|number| number as usize))
+    }
+
     /// Height and width: a pair, or one size for both.
     pub fn size_pair_or(&self, key: &str, default: usize) -> Result<[usize; 2]> {
         if !matches!(self.keys.get(key), Some(Value::Array(_))) {

@@ -353,6 +353,16 @@ impl<'a> ParameterPath<'a> {
         }
     }
 
+    /// Says that all parameters declared below this path are also read in `stages`.
+    pub fn share_in(&mut self, stages: impl IntoIterator<Item = Stage> + Clone) {
+        let below = self.name_of("");
+        for spec in self.specs.iter_mut().filter(|spec| spec.name.starts_with(&below)) {
+            let new = stages.clone().into_iter().filter(|stage| !spec.stages.contains(stage));
+            let new: Vec<Stage> = new.collect();
+            spec.stages.extend(new);
+        }
+    }
+
     fn name_of(&self, name: &str) -> String {
         let prefix = &self.prefix;
         let name = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
@@ -379,6 +389,7 @@ mod tests {
         );
         root.bias("bias", Dimension::vocabulary(9));
         root.tie("body.query.weight", "decoder.weight");
+        root.at("body.query").share_in([Stage::Layer(1), Stage::Layer(2)]);
         let [query, bias] = &specs[..] else { panic!("{specs:?}") };
         assert_eq!((query.name.as_str(), query.trainable), ("body.query.weight", false));
         assert_eq!(query.shape.dims, [6, 4]);
@@ -388,7 +399,7 @@ mod tests {
         assert_eq!(query.tied, ["decoder.weight"]);
         assert_eq!(
             (&query.stages[..], &bias.stages[..]),
-            (&[Stage::Layer(1), Stage::Head][..], &[Stage::Head][..])
+            (&[Stage::Layer(1), Stage::Head, Stage::Layer(2)][..], &[Stage::Head][..])
         );
         assert_eq!((query.weight_decay(), bias.weight_decay()), (true, false));
     }

@@ -6,7 +6,9 @@ use crate::error::{Error, Result};
 use crate::families::decoders::{
     gemma, gemma2, gemma3, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3,
 };
-use crate::families::{bart, bert, distilbert, gpt2, modernbert, roberta, t5, vit};
+use crate::families::{
+    albert, bart, bert, deberta_v2, distilbert, electra, gpt2, modernbert, mpnet, roberta, t5, vit,
+};
 pub use crate::family::{Family, FamilyModel, tasks};
 use crate::model::Model;
 use crate::tasks::Task;
@@ -18,6 +20,10 @@ pub const FAMILIES: &[&dyn Family] = &[
     &roberta::FAMILY,
     &roberta::XLM_FAMILY,
     &modernbert::FAMILY,
+    &electra::FAMILY,
+    &mpnet::FAMILY,
+    &albert::FAMILY,
+    &deberta_v2::FAMILY,
     &gpt2::FAMILY,
     &llama::FAMILY,
     &mistral::FAMILY,

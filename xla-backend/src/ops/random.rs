@@ -110,6 +110,12 @@ impl Random {
         self.first_places.iter().all(Option::is_none)
     }
 
+    /// The same sequence of draws for tensors that all rows of the global batch share.
+    pub fn of_no_row(&self) -> Result<Random> {
+        let row_offset = self.row_offset.trace().scalar(0.0, DType::U32)?;
+        Ok(Random { row_offset, rows: Some(1), ..self.clone() })
+    }
+
     /// The same source after `sites` draws, as a part of a model has it whose earlier parts are traced
     /// elsewhere.
     pub fn after_sites(self, sites: u32) -> Random {

@@ -7,14 +7,18 @@ use crate::tokenize::config::ModelSettings;
 
 /// The class that transformers registers for a type of model: `TOKENIZER_MAPPING_NAMES`.
 const OF_TYPES: &[(&str, &str)] = &[
+    ("albert", "AlbertTokenizer"),
     ("bart", "RobertaTokenizer"),
     ("bert", "BertTokenizer"),
+    ("deberta-v2", "DebertaV2Tokenizer"),
     ("distilbert", "BertTokenizer"),
+    ("electra", "BertTokenizer"),
     ("gemma", "GemmaTokenizer"),
     ("gpt2", "GPT2Tokenizer"),
     ("mbart", "MBartTokenizer"),
     ("mistral", "TokenizersBackend"),
     ("modernbert", "TokenizersBackend"),
+    ("mpnet", "MPNetTokenizer"),
     ("mt5", "T5Tokenizer"),
     ("phi3", "TokenizersBackend"),
     ("qwen2", "Qwen2Tokenizer"),
@@ -102,6 +106,9 @@ pub(super) fn class(name: &str) -> Class {
             Class::Roberta
         }
         "GPT2Tokenizer" => Class::Gpt2,
+        "MPNetTokenizer" => Class::MpNet,
+        "AlbertTokenizer" => Class::Albert,
+        "DebertaV2Tokenizer" => Class::DebertaV2,
         "LlamaTokenizer" => Class::Llama,
         "GemmaTokenizer" => Class::Gemma,
         "Qwen2Tokenizer" => Class::Qwen2,

@@ -50,7 +50,7 @@ pub(super) fn with_prefix_space(
 fn model(class: Class, of_file: &Json, settings: &Settings) -> Option<Json> {
     match class {
         Class::Backend => None,
-        Class::Bert => Some(json!({
+        Class::Bert | Class::MpNet => Some(json!({
             "type": "WordPiece",
             "unk_token": unknown(class, settings),
             "continuing_subword_prefix": "##",
@@ -60,6 +60,8 @@ fn model(class: Class, of_file: &Json, settings: &Settings) -> Option<Json> {
         Class::Roberta | Class::Gpt2 | Class::Qwen2 => Some(bpe(of_file, Json::Null, false)?),
         Class::Llama => Some(bpe(of_file, Json::Null, true)?),
         Class::Gemma => Some(bpe(of_file, unknown(class, settings), true)?),
+        Class::Albert => unigram(of_file, 1),
+        Class::DebertaV2 => unigram(of_file, deberta_unknown(of_file, settings)),
         Class::T5 => unigram(of_file, 2),
         Class::MBart | Class::MBart50 | Class::XlmRoberta => unigram(of_file, 3),
     }
@@ -87,6 +89,15 @@ fn unigram(of_file: &Json, unk_id: usize) -> Option<Json> {
     Some(json!({
         "type": "Unigram", "unk_id": unk_id, "byte_fallback": false, "vocab": vocabulary,
     }))
+}
+
+/// The id of the unknown token, if it has the score 0.
+fn deberta_unknown(of_file: &Json, settings: &Settings) -> usize {
+    const DEFAULT: usize = 1;
+    let unknown = unknown(Class::DebertaV2, settings);
+    let is_unknown = |piece: &Json| piece[0] == unknown && piece[1].as_f64() == Some(0.0);
+    let pieces = of_file.get("vocab").and_then(Json::as_array);
+    pieces.and_then(|pieces| pieces.iter().position(is_unknown)).unwrap_or(DEFAULT)
 }
 
 /// Ids by token, also from a list of tokens with scores.
@@ -118,7 +129,7 @@ fn precompiled(normalizer: &Json) -> Option<Json> {
 fn normalizer(class: Class, table: Option<Json>, settings: &Settings) -> Json {
     let flag = |name: &str, default: bool| settings.flag(name).unwrap_or(default);
     match class {
-        Class::Bert => json!({
+        Class::Bert | Class::MpNet => json!({
             "type": "BertNormalizer",
             "clean_text": true,
             "handle_chinese_chars": flag("tokenize_chinese_chars", true),
@@ -126,6 +137,8 @@ fn normalizer(class: Class, table: Option<Json>, settings: &Settings) -> Json {
             "lowercase": flag("do_lower_case", true),
         }),
         Class::Qwen2 => json!({"type": "NFC"}),
+        Class::Albert => albert_normalizer(table, settings),
+        Class::DebertaV2 => deberta_normalizer(settings),
         Class::Gemma => {
             json!({"type": "Replace", "pattern": {"String": " "}, "content": SPACE})
         }
@@ -139,13 +152,39 @@ fn normalizer(class: Class, table: Option<Json>, settings: &Settings) -> Json {
     }
 }
 
+fn albert_normalizer(table: Option<Json>, settings: &Settings) -> Json {
+    let quote =
+        |marks: &str| json!({"type": "Replace", "pattern": {"String": marks}, "content": "\""});
+    let mut parts = vec![quote("``"), quote("''")];
+    if !settings.flag("keep_accents").unwrap_or(false) {
+        parts.extend([json!({"type": "NFKD"}), json!({"type": "StripAccents"})]);
+    }
+    if settings.flag("do_lower_case").unwrap_or(true) {
+        parts.push(json!({"type": "Lowercase"}));
+    }
+    parts.extend(table);
+    json!({"type": "Sequence", "normalizers": parts})
+}
+
+/// The class leaves the table of the file out.
+fn deberta_normalizer(settings: &Settings) -> Json {
+    let lower = settings.flag("do_lower_case").unwrap_or(false);
+    let lower = lower.then(|| json!({"type": "Lowercase"}));
+    let spaces =
+        json!({"type": "Replace", "pattern": {"Regex": r"\s{2,}|[\n\r\t]"}, "content": " "});
+    let strip = json!({"type": "Strip", "strip_left": false, "strip_right": true});
+    let parts: Vec<Json> =
+        lower.into_iter().chain([spaces, json!({"type": "NFC"}), strip]).collect();
+    json!({"type": "Sequence", "normalizers": parts})
+}
+
 fn pre_tokenizer(class: Class, settings: &Settings) -> Json {
     let prefix_space = |default: bool| settings.flag(ADD_PREFIX_SPACE).unwrap_or(default);
     let sequence = |parts: [Json; 2]| json!({"type": "Sequence", "pretokenizers": parts});
     let words = || json!({"type": "WhitespaceSplit"});
     match class {
         Class::Backend => Json::Null,
-        Class::Bert => json!({"type": "BertPreTokenizer"}),
+        Class::Bert | Class::MpNet => json!({"type": "BertPreTokenizer"}),
         Class::Roberta | Class::Gpt2 => byte_level(prefix_space(false), true),
         Class::Qwen2 => {
             let split = json!({"type": "Split", "pattern": {"Regex": QWEN2_WORDS},
@@ -157,7 +196,19 @@ fn pre_tokenizer(class: Class, settings: &Settings) -> Json {
             "behavior": "MergedWithPrevious", "invert": false}),
         Class::MBart50 => metaspace("always", true),
         Class::T5 | Class::MBart => sequence([words(), metaspace("always", true)]),
-        Class::XlmRoberta => sequence([words(), metaspace(xlm_roberta_scheme(settings), true)]),
+        Class::XlmRoberta | Class::Albert => {
+            sequence([words(), metaspace(space_scheme(settings), true)])
+        }
+        Class::DebertaV2 => {
+            let splits = settings.flag("split_by_punct").unwrap_or(false);
+            let punctuation = json!({"type": "Punctuation", "behavior": "Isolated"});
+            let parts: Vec<Json> = splits
+                .then_some(punctuation)
+                .into_iter()
+                .chain([metaspace(deberta_scheme(settings), true)])
+                .collect();
+            json!({"type": "Sequence", "pretokenizers": parts})
+        }
     }
 }
 
@@ -171,8 +222,12 @@ fn llama_scheme(settings: &Settings) -> &'static str {
     }
 }
 
-fn xlm_roberta_scheme(settings: &Settings) -> &'static str {
+fn space_scheme(settings: &Settings) -> &'static str {
     if settings.flag(ADD_PREFIX_SPACE).unwrap_or(true) { "always" } else { "never" }
+}
+
+fn deberta_scheme(settings: &Settings) -> &'static str {
+    if settings.flag(ADD_PREFIX_SPACE).unwrap_or(true) { "always" } else { "first" }
 }
 
 fn byte_level(add_prefix_space: bool, use_regex: bool) -> Json {
@@ -188,12 +243,13 @@ fn metaspace(prepend_scheme: &str, split: bool) -> Json {
 fn decoder(class: Class, settings: &Settings) -> Json {
     match class {
         Class::Backend => Json::Null,
-        Class::Bert => json!({"type": "WordPiece", "prefix": "##", "cleanup": true}),
+        Class::Bert | Class::MpNet => json!({"type": "WordPiece", "prefix": "##", "cleanup": true}),
         Class::Roberta | Class::Gpt2 | Class::Qwen2 => byte_level(true, true),
         Class::Llama => pieces(settings.flag(ADD_PREFIX_SPACE).unwrap_or(true)),
         Class::Gemma => pieces(false),
         Class::T5 | Class::MBart | Class::MBart50 => metaspace("always", true),
-        Class::XlmRoberta => metaspace(xlm_roberta_scheme(settings), true),
+        Class::XlmRoberta | Class::Albert => metaspace(space_scheme(settings), true),
+        Class::DebertaV2 => metaspace(deberta_scheme(settings), true),
     }
 }
 

@@ -31,6 +31,9 @@ pub(super) enum Class {
     /// `TokenizersBackend`, which reads `tokenizer.json` as it is.
     Backend,
     Bert,
+    MpNet,
+    Albert,
+    DebertaV2,
     Roberta,
     Gpt2,
     Llama,

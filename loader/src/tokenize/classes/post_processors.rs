@@ -21,19 +21,25 @@ pub(super) fn of_class(
     let token = |name: &str| token(class, settings, name);
     let template = |single: &[(&str, u8)], pair: &[(&str, u8)]| template(tokenizer, single, pair);
     match class {
-        Class::Bert => {
+        // ALBERT takes that of the file.
+        Class::Albert if !of_file.is_null() => of_file,
+        Class::Bert | Class::Albert | Class::DebertaV2 => {
             let (cls, sep) = (token("cls_token"), token("sep_token"));
             let single = [(cls.as_str(), 0), ("$A", 0), (sep.as_str(), 0)];
             template(&single, &[&single[..], &[("$B", 1), (&sep, 1)]].concat())
         }
-        Class::Roberta => {
+        Class::Roberta | Class::MpNet => {
+            let flag = |name: &str, default: bool| match class {
+                Class::MpNet => default,
+                _ => settings.flag(name).unwrap_or(default),
+            };
             let mark = |token: &str| json!([token, tokenizer.token_to_id(token)]);
             json!({
                 "type": "RobertaProcessing",
                 "sep": mark(&token("sep_token")),
                 "cls": mark(&token("cls_token")),
-                "trim_offsets": settings.flag("trim_offsets").unwrap_or(true),
-                "add_prefix_space": settings.flag("add_prefix_space").unwrap_or(false),
+                "trim_offsets": flag("trim_offsets", true),
+                "add_prefix_space": flag("add_prefix_space", false),
             })
         }
         Class::T5 => {

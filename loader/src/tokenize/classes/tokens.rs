@@ -15,6 +15,33 @@ const OF_BERT: &[(&str, &str)] = &[
     ("cls_token", "[CLS]"),
     ("mask_token", "[MASK]"),
 ];
+const OF_MPNET: &[(&str, &str)] = &[
+    ("bos_token", "<s>"),
+    ("eos_token", "</s>"),
+    ("sep_token", "</s>"),
+    ("cls_token", "<s>"),
+    ("unk_token", "[UNK]"),
+    ("pad_token", "<pad>"),
+    ("mask_token", "<mask>"),
+];
+const OF_ALBERT: &[(&str, &str)] = &[
+    ("bos_token", "[CLS]"),
+    ("eos_token", "[SEP]"),
+    ("unk_token", "<unk>"),
+    ("sep_token", "[SEP]"),
+    ("pad_token", "<pad>"),
+    ("cls_token", "[CLS]"),
+    ("mask_token", "[MASK]"),
+];
+const OF_DEBERTA: &[(&str, &str)] = &[
+    ("bos_token", "[CLS]"),
+    ("eos_token", "[SEP]"),
+    ("unk_token", "[UNK]"),
+    ("sep_token", "[SEP]"),
+    ("pad_token", "[PAD]"),
+    ("cls_token", "[CLS]"),
+    ("mask_token", "[MASK]"),
+];
 const OF_ROBERTA: &[(&str, &str)] = &[
     ("bos_token", "<s>"),
     ("eos_token", "</s>"),
@@ -53,6 +80,9 @@ pub(super) fn default_token(class: Class, name: &str) -> Option<&'static str> {
     let tokens = match class {
         Class::Backend => &[],
         Class::Bert => OF_BERT,
+        Class::MpNet => OF_MPNET,
+        Class::Albert => OF_ALBERT,
+        Class::DebertaV2 => OF_DEBERTA,
         // MBart50 has no token for the beginning.
         Class::MBart50 if name == "bos_token" => &[],
         Class::Roberta | Class::MBart | Class::MBart50 | Class::XlmRoberta => OF_ROBERTA,
@@ -121,6 +151,7 @@ fn named_token(
         true => settings.stated_token(name)?,
         false => text(class.default_token(name).or(of_file)?),
     };
+    let stated = with_flags_of(class, name, stated);
     let listed = added.iter().find(|listed| listed.content == stated.token.content);
     if let Some(token) = listed.filter(|_| settings.has(name)) {
         return Some(Stated { token: token.clone(), is_text: false });
@@ -136,6 +167,16 @@ fn named_token(
 /// A special token that is stated as a text.
 fn text(content: &str) -> Stated {
     Stated { token: AddedToken::from(content, true), is_text: true }
+}
+
+/// MPNet's class compares tokens that are stated as text after normalization, and its mask takes the space
+/// before it.
+fn with_flags_of(class: Class, name: &str, stated: Stated) -> Stated {
+    if class != Class::MpNet || !stated.is_text {
+        return stated;
+    }
+    let lstrip = name == "mask_token";
+    Stated { token: AddedToken { lstrip, normalized: true, ..stated.token }, is_text: false }
 }
 
 fn extra_tokens(class: Class, settings: &Settings) -> Vec<Stated> {

@@ -1,6 +1,6 @@
 //! The differences between the encoders of families: names and settings.
 
-use crate::layers::{Activation, AttentionConfig, LayerNorm, Linear};
+use crate::layers::{Activation, AttentionConfig, Buckets, LayerNorm, Linear};
 use crate::parameters::{Dimension, ParameterPath};
 
 /// Names of the parts: of the encoder itself, of its list of layers, and of
@@ -22,6 +22,10 @@ pub(crate) struct EncoderNames {
 #[derive(Clone, Debug)]
 pub(crate) struct EncoderConfig {
     pub vocab_size: usize,
+    /// The width of the embeddings.
+    pub embedding_size: usize,
+    /// The name of the layer that projects embeddings to the hidden size, where there is one.
+    pub embedding_projection: Option<&'static str>,
     pub num_hidden_layers: usize,
     pub intermediate_size: usize,
     pub hidden_act: Activation,
@@ -35,7 +39,42 @@ pub(crate) struct EncoderConfig {
     pub type_vocab_size: Option<usize>,
     /// Whether a token sees none behind itself.
     pub is_decoder: bool,
+    /// The table of the bias that scores have by distance, where there is one.
+    pub position_bias: Option<PositionBiasTable>,
+    /// How layers share parameters; `None` where each has its own.
+    pub shared_layers: Option<SharedLayers>,
     pub attention: AttentionConfig,
+}
+
+/// The table of a bias by distance, which all layers read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PositionBiasTable {
+    pub name: &'static str,
+    pub rows: usize,
+    pub buckets: Buckets,
+}
+
+/// Groups of layers, each of which is repeated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharedLayers {
+    pub groups: usize,
+    /// Layers of a group.
+    pub inner: usize,
+    /// The name of the groups, and of the layers in one.
+    pub names: [&'static str; 2],
+}
+
+impl SharedLayers {
+    /// The group and the inner layer that the layer `index` of `count` is.
+    pub(super) fn of_layer(self, index: usize, count: usize) -> [usize; 2] {
+        let repeats = count / self.inner;
+        [index / self.inner * self.groups / repeats, index % self.inner]
+    }
+
+    pub(super) fn name(self, [group, inner]: [usize; 2]) -> String {
+        let [groups, layers] = self.names;
+        format!("{groups}.{group}.{layers}.{inner}")
+    }
 }
 
 /// The rows of the position table that tokens take.

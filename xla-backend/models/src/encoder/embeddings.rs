@@ -1,5 +1,7 @@
 //! `BertEmbeddings`: words, positions and, in some families, segments, added
 //! and normalized.
+//!
+//! B rows, S positions, E `embedding_size`.
 
 use traind_xla::Tensor;
 
@@ -29,20 +31,20 @@ enum PositionTable {
 
 impl Embeddings {
     pub(super) fn new(mut path: ParameterPath<'_>, config: &EncoderConfig) -> Embeddings {
-        let (hidden, std) = (config.hidden_size(), config.std());
+        let (width, std) = (config.embedding_size, config.std());
         let (vocabulary, padding_id) =
             (Dimension::vocabulary(config.vocab_size), config.pad_token_id);
         let words = path.at("word_embeddings");
-        let words = Embedding::with_padding(words, vocabulary, hidden, std, padding_id);
+        let words = Embedding::with_padding(words, vocabulary, width, std, padding_id);
         let positions = PositionTable::new(path.at("position_embeddings"), config);
         let segments = config
             .type_vocab_size
-            .map(|rows| Embedding::new(path.at("token_type_embeddings"), rows, hidden, std));
-        let norm = config.layer_norm(path.at("LayerNorm"));
+            .map(|rows| Embedding::new(path.at("token_type_embeddings"), rows, width, std));
+        let norm = LayerNorm::new(path.at("LayerNorm"), width, config.layer_norm_eps);
         Embeddings { words, positions, segments, norm, dropout: config.embedding_dropout }
     }
 
-    /// [B S, H].
+    /// [B S, E].
     pub(super) fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Tensor> {
         let ids = batch.get("input_ids")?;
         let mut sum = with_noise(cx, &self.words.forward(cx, ids)?)?;
@@ -59,14 +61,14 @@ impl Embeddings {
 
 impl PositionTable {
     fn new(path: ParameterPath<'_>, config: &EncoderConfig) -> PositionTable {
-        let (hidden, std) = (config.hidden_size(), config.std());
+        let (width, std) = (config.embedding_size, config.std());
         match config.positions {
             Positions::FromZero { rows, sinusoidal } => {
                 let init = if sinusoidal { Init::Sinusoids } else { Init::Normal { std } };
-                PositionTable::FromZero(PositionEmbedding::with_init(path, rows, hidden, init))
+                PositionTable::FromZero(PositionEmbedding::with_init(path, rows, width, init))
             }
             Positions::AfterPadding { rows, padding_id } => PositionTable::AfterPadding(
-                OffsetPositionEmbedding::new(path, [rows, hidden], std, padding_id),
+                OffsetPositionEmbedding::new(path, [rows, width], std, padding_id),
             ),
         }
     }

@@ -1,6 +1,6 @@
 //! The encoder of BERT and of the families that descend from it: embeddings,
-//! then layers that normalize after each sum. Families differ in the names of
-//! its parts, in how positions are counted and in where dropout stands.
+//! then layers that normalize after each sum. Families differ in the names of its parts, in how positions
+//! are counted, in where dropout stands, and in whether layers share parameters.
 //!
 //! B rows, S positions, H `hidden_size`, I `intermediate_size`.
 
@@ -12,13 +12,13 @@ use std::ops::Range;
 
 use traind_xla::{DType, Tensor};
 
-pub(crate) use config::{EncoderConfig, EncoderNames, Positions};
+pub(crate) use config::{EncoderConfig, EncoderNames, PositionBiasTable, Positions, SharedLayers};
 
 use crate::body::Body;
 use crate::error::Result;
 use crate::flops;
-use crate::layers::{PackedTokens, Window};
-use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
+use crate::layers::{AttentionMask, Linear, PackedTokens, PositionBias, Window};
+use crate::model::{Batch, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{ParameterPath, Stage};
 use embeddings::Embeddings;
 use layer::Layer;
@@ -28,7 +28,12 @@ pub(crate) struct Encoder {
     prefix: &'static str,
     config: EncoderConfig,
     embeddings: Embeddings,
+    embedding_projection: Option<Linear>,
+    position_bias: Option<PositionBias>,
+    /// Those whose parameters differ.
     layers: Vec<Layer>,
+    /// The one of these that each layer is.
+    order: Vec<usize>,
 }
 
 impl Encoder {
@@ -40,14 +45,70 @@ impl Encoder {
         let mut path = root.at(names.prefix);
         let embeddings =
             Embeddings::new(path.at("embeddings").in_stage(Stage::Embeddings), &config);
-        let layers = (0..config.num_hidden_layers)
-            .map(|index| {
-                let path = path.at(&format!("{}.{index}", names.layers));
-                Layer::new(path.in_stage(Stage::Layer(index)), names, &config)
-            })
-            .collect();
-        Encoder { prefix: names.prefix, config, embeddings, layers }
+        let embedding_projection = config.embedding_projection.map(|name| {
+            let path = path.at(name).in_stage(Stage::Embeddings).beside_tokens();
+            config.linear(path, config.embedding_size, config.hidden_size())
+        });
+        let order = layer_order(&config);
+        let mut layers = Vec::new();
+        for (index, place) in order.iter().enumerate() {
+            let mut path = path.at(&layer_name(names, &config, index));
+            match *place < layers.len() {
+                true => path.share_in([Stage::Layer(index)]),
+                false => {
+                    layers.push(Layer::new(path.in_stage(Stage::Layer(index)), names, &config))
+                }
+            }
+        }
+        let position_bias = position_bias(&mut path, &config);
+        Encoder {
+            prefix: names.prefix,
+            config,
+            embeddings,
+            embedding_projection,
+            position_bias,
+            layers,
+            order,
+        }
     }
+
+    /// f32[B, 1 or N, 1 or S, S].
+    fn mask(&self, cx: &Forward<'_>, present: &Tensor) -> Result<AttentionMask> {
+        let window = if self.config.is_decoder { Window::Causal(None) } else { Window::All };
+        let mask = window.mask(cx, present)?;
+        let Some(bias) = &self.position_bias else { return Ok(mask) };
+        let bias = bias.forward(cx, [mask.keys(); 2])?;
+        Ok(AttentionMask::learned(bias.add(mask.added())?))
+    }
+}
+
+/// The layer with parameters of its own that each layer is.
+fn layer_order(config: &EncoderConfig) -> Vec<usize> {
+    let count = config.num_hidden_layers;
+    let of_layer = |index| match config.shared_layers {
+        Some(shared) => {
+            let [group, inner] = shared.of_layer(index, count);
+            group * shared.inner + inner
+        }
+        None => index,
+    };
+    (0..count).map(of_layer).collect()
+}
+
+fn layer_name(names: &EncoderNames, config: &EncoderConfig, index: usize) -> String {
+    match config.shared_layers {
+        Some(shared) => shared.name(shared.of_layer(index, config.num_hidden_layers)),
+        None => format!("{}.{index}", names.layers),
+    }
+}
+
+fn position_bias(path: &mut ParameterPath<'_>, config: &EncoderConfig) -> Option<PositionBias> {
+    let table = config.position_bias?;
+    let mut path = path.at(table.name).in_stage(Stage::Layer(0));
+    let dims = [table.rows, config.attention.num_heads];
+    let bias = PositionBias::new(path.at(""), dims, config.std(), table.buckets);
+    path.share_in((0..config.num_hidden_layers).map(Stage::Layer));
+    Some(bias)
 }
 
 impl Body for Encoder {
@@ -55,26 +116,21 @@ impl Body for Encoder {
         self.prefix
     }
 
-    /// `input_ids`, `attention_mask` and, where there are several segments,
-    /// `token_type_ids` (all zero where absent), each s32[B, S].
     fn inputs(&self) -> Vec<InputSpec> {
-        let dims = [InputDim::Rows, InputDim::Positions];
-        let mut inputs = vec![
-            InputSpec::required("input_ids", DType::S32, &dims),
-            InputSpec::required("attention_mask", DType::S32, &dims),
-        ];
-        if self.config.type_vocab_size.is_some_and(|segments| segments > 1) {
-            inputs.push(InputSpec::optional("token_type_ids", DType::S32, &dims));
-        }
-        inputs
+        InputSpec::of_tokens(self.config.type_vocab_size.is_some_and(|segments| segments > 1))
     }
 
     fn num_layers(&self) -> usize {
-        self.layers.len()
+        self.order.len()
     }
 
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
-        Ok(HiddenStates::of(self.embeddings.forward(cx, batch)?))
+        let embedded = self.embeddings.forward(cx, batch)?;
+        let states = match &self.embedding_projection {
+            Some(projection) => projection.forward(cx, &embedded)?.convert(DType::F32)?,
+            None => embedded,
+        };
+        Ok(HiddenStates::of(states))
     }
 
     fn layers(
@@ -84,14 +140,13 @@ impl Body for Encoder {
         states: HiddenStates,
         batch: &Batch,
     ) -> Result<HiddenStates> {
-        let window = if self.config.is_decoder { Window::Causal(None) } else { Window::All };
         let packed = PackedTokens::of(cx, batch)?;
-        let mask = window.mask(cx, batch.get("attention_mask")?)?.of_packed(packed.as_ref());
+        let mask = self.mask(cx, batch.get("attention_mask")?)?.of_packed(packed.as_ref());
         let pack = |x: Tensor| packed.as_ref().map_or(Ok(x.clone()), |packed| packed.pack(&x));
         let cx = packed.as_ref().map_or(*cx, |packed| packed.context(cx));
         let mut x = pack(states.last)?;
         for index in layers {
-            let layer = &self.layers[index];
+            let layer = &self.layers[self.order[index]];
             x = cx.layer(&format!("layer{index}"), &x, |cx| layer.forward(cx, &x, &mask))?;
         }
         Ok(HiddenStates::of(packed.as_ref().map_or(Ok(x.clone()), |packed| packed.pad(&x))?))
@@ -118,6 +173,11 @@ impl Body for Encoder {
             hidden_size: self.config.hidden_size(),
             intermediate_size: self.config.intermediate_size,
         };
-        self.config.num_hidden_layers as f64 * layer.forward(lengths.positions)
+        let projection = match &self.embedding_projection {
+            Some(_) => flops::dot(self.config.embedding_size as f64, layer.hidden_size as f64),
+            None => 0.0,
+        };
+        let layers = self.config.num_hidden_layers as f64 * layer.forward(lengths.positions);
+        layers + lengths.positions as f64 * projection
     }
 }

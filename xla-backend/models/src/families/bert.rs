@@ -91,6 +91,8 @@ pub(super) fn resolve_encoder(
     attention.check(config, "num_attention_heads")?;
     Ok(EncoderConfig {
         vocab_size,
+        embedding_size: attention.hidden_size,
+        embedding_projection: None,
         num_hidden_layers: config.size("num_hidden_layers")?,
         intermediate_size: config.size("intermediate_size")?,
         hidden_act: Activation::from_config(config, "hidden_act", "gelu")?,
@@ -105,11 +107,13 @@ pub(super) fn resolve_encoder(
         },
         type_vocab_size: Some(config.size_or("type_vocab_size", 2)?),
         is_decoder: config.bool_or("is_decoder", false)?,
+        position_bias: None,
+        shared_layers: None,
         attention,
     })
 }
 
-fn check_positions(config: &ModelConfig) -> Result<()> {
+pub(super) fn check_positions(config: &ModelConfig) -> Result<()> {
     match config.string_or("position_embedding_type", "absolute")? {
         "absolute" => Ok(()),
         other => {

@@ -80,6 +80,8 @@ fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
     attention.check(config, "n_heads")?;
     Ok(EncoderConfig {
         vocab_size,
+        embedding_size: attention.hidden_size,
+        embedding_projection: None,
         num_hidden_layers: config.size("n_layers")?,
         intermediate_size: config.size("hidden_dim")?,
         hidden_act: Activation::from_config(config, "activation", "gelu")?,
@@ -94,6 +96,8 @@ fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
         },
         type_vocab_size: None,
         is_decoder: false,
+        position_bias: None,
+        shared_layers: None,
         attention,
     })
 }

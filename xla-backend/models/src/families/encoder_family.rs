@@ -172,7 +172,7 @@ impl EncoderFamily {
         let FamilyConfig { encoder, heads } = family;
         let sizes = MaskedLmSizes {
             hidden_size: encoder.hidden_size(),
-            embedding_size: encoder.hidden_size(),
+            embedding_size: encoder.embedding_size,
             vocab_size: encoder.vocab_size,
             layer_norm_eps: encoder.layer_norm_eps,
             init: encoder.std().into(),

@@ -1,13 +1,18 @@
 //! Model families: one file each, named as transformers names them.
 
+pub(crate) mod albert;
 pub(crate) mod bart;
 pub(crate) mod bert;
+pub(crate) mod deberta_v2;
 pub(crate) mod decoders;
 pub(crate) mod distilbert;
+pub(crate) mod electra;
 mod encoder_family;
 pub(crate) mod gpt2;
+mod headed;
 mod layer_types;
 pub(crate) mod modernbert;
+pub(crate) mod mpnet;
 pub(crate) mod roberta;
 pub(crate) mod t5;
 pub(crate) mod vit;

@@ -8,58 +8,37 @@ use std::ops::Range;
 
 use traind_xla::{DType, Tensor};
 
+use super::headed::{BodyConfig, Build, embedding, with_head};
 use super::layer_types::local_layers;
-use crate::body::{Body, assemble};
+use crate::body::Body;
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::family::{Family, FamilyModel};
 use crate::flops;
 use crate::heads::{
-    EmbeddingHead, Head, MaskedLmHead, MaskedLmNames, MaskedLmSizes, PooledClassifier, Pooling,
-    Predicts, SPAN_SCORES, SpanHead, TokenClassifier, Transform,
+    MaskedLmHead, MaskedLmNames, MaskedLmSizes, PooledClassifier, Pooling, Predicts, SPAN_SCORES,
+    SpanHead, TokenClassifier, Transform,
 };
 use crate::layers::{
     Activation, AttentionMask, Embedding, GateNames, GatedMlp, GatedMlpConfig, HeadCounts, Heads,
     LayerNorm, Linear, ProjectionNames, Projections, Rotary, RotaryTable, Window, attend_heads,
     check_heads, dropout, flatten_tokens, split_heads, with_noise,
 };
-use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths, Model};
+use crate::model::{Batch, Forward, HiddenStates, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, Init, ParameterPath, Stage};
 use crate::rope::{self, LayerKind};
 use crate::tasks::{SequenceClassification, Task};
 
 /// The keys of a ModernBERT `config.json` that bear on its computation.
+#[rustfmt::skip]
 const KEYS: &[&str] = &[
-    "vocab_size",
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "hidden_activation",
-    "max_position_embeddings",
-    "initializer_range",
-    "initializer_cutoff_factor",
-    "norm_eps",
-    "norm_bias",
-    "pad_token_id",
-    "attention_bias",
-    "attention_dropout",
-    "layer_types",
-    "global_attn_every_n_layers",
-    "local_attention",
-    "rope_parameters",
-    "rope_scaling",
-    "global_rope_theta",
-    "local_rope_theta",
-    "embedding_dropout",
-    "mlp_bias",
-    "mlp_dropout",
-    "decoder_bias",
-    "classifier_pooling",
-    "classifier_dropout",
-    "classifier_bias",
-    "classifier_activation",
-    "tie_word_embeddings",
+    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    "hidden_activation", "max_position_embeddings", "initializer_range",
+    "initializer_cutoff_factor", "norm_eps", "norm_bias", "pad_token_id", "attention_bias",
+    "attention_dropout", "layer_types", "global_attn_every_n_layers", "local_attention",
+    "rope_parameters", "rope_scaling", "global_rope_theta", "local_rope_theta",
+    "embedding_dropout", "mlp_bias", "mlp_dropout", "decoder_bias", "classifier_pooling",
+    "classifier_dropout", "classifier_bias", "classifier_activation", "tie_word_embeddings",
 ];
 
 /// The name of the body in a model with a head.
@@ -92,8 +71,6 @@ pub(crate) const FAMILY: ModernBertFamily = ModernBertFamily;
 #[derive(Debug)]
 pub(crate) struct ModernBertFamily;
 
-type Build = fn(ModelConfig) -> Result<Box<dyn Model>>;
-
 impl Family for ModernBertFamily {
     fn model_type(&self) -> &'static str {
         "modernbert"
@@ -113,7 +90,7 @@ impl Family for ModernBertFamily {
             Task::TokenClassification => ("ForTokenClassification", token_classification),
             Task::QuestionAnswering => ("ForQuestionAnswering", question_answering),
             Task::MaskedLm => ("ForMaskedLM", masked_lm),
-            Task::Embedding => ("Model", embedding),
+            Task::Embedding => ("Model", |config| embedding::<ModernBertConfig>(config, PREFIX)),
             Task::CausalLm | Task::Seq2SeqLm | Task::ImageClassification => return None,
         };
         Some(FamilyModel::new(format!("ModernBert{class}"), build))
@@ -122,7 +99,7 @@ impl Family for ModernBertFamily {
 
 /// Logits f32[B, C].
 fn sequence_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
-    build(config, |config, modern, root| {
+    with_head(config, |config, modern: &ModernBertConfig, root| {
         let task = SequenceClassification::new(config)?;
         Ok(PooledClassifier {
             pooling: modern.pooling,
@@ -137,7 +114,7 @@ fn sequence_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
 
 /// Logits f32[B, S, C].
 fn token_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
-    build(config, |config, modern, root| {
+    with_head(config, |config, modern: &ModernBertConfig, root| {
         let (transform, init) = (modern.transform(root), modern.inits().classifier);
         let (labels, dropout) = (config.num_labels()?, modern.classifier_dropout);
         let classifier = TokenClassifier::new(root, modern.hidden_size, init, labels, dropout);
@@ -148,7 +125,7 @@ fn token_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
 /// Logits f32[B, S, 2]. Transformers wants the two to be the labels.
 fn question_answering(mut config: ModelConfig) -> Result<Box<dyn Model>> {
     config.set_num_labels(SPAN_SCORES);
-    build(config, |_, modern, root| {
+    with_head(config, |_, modern: &ModernBertConfig, root| {
         let (transform, dropout) = (modern.transform(root), modern.classifier_dropout);
         Ok(SpanHead::behind(transform, dropout, modern.classifier(root, SPAN_SCORES)))
     })
@@ -156,7 +133,7 @@ fn question_answering(mut config: ModelConfig) -> Result<Box<dyn Model>> {
 
 /// Logits f32[B, S, V].
 fn masked_lm(config: ModelConfig) -> Result<Box<dyn Model>> {
-    build(config, |config, modern, root| {
+    with_head(config, |config, modern: &ModernBertConfig, root| {
         let sizes = MaskedLmSizes {
             hidden_size: modern.hidden_size,
             embedding_size: modern.hidden_size,
@@ -169,27 +146,6 @@ fn masked_lm(config: ModelConfig) -> Result<Box<dyn Model>> {
         };
         let activation = modern.classifier_activation;
         MaskedLmHead::new(root, &MASKED_LM, config, &sizes, activation, Predicts::Itself)
-    })
-}
-
-/// Embeddings f32[B, D].
-fn embedding(config: ModelConfig) -> Result<Box<dyn Model>> {
-    assemble(config, |config, root| {
-        let modern = ModernBertConfig::resolve(config)?;
-        let hidden_size = modern.hidden_size;
-        let body = ModernBert::new(&mut root.at("").as_base_model(PREFIX), modern);
-        Ok((body, EmbeddingHead { modules: config.sentence_modules().clone(), hidden_size }))
-    })
-}
-
-fn build<H: Head + 'static>(
-    config: ModelConfig,
-    head: impl FnOnce(&ModelConfig, &ModernBertConfig, &mut ParameterPath<'_>) -> Result<H>,
-) -> Result<Box<dyn Model>> {
-    assemble(config, |config, root| {
-        let modern = ModernBertConfig::resolve(config)?;
-        let body = ModernBert::new(root, modern.clone());
-        Ok((body, head(config, &modern, root)?))
     })
 }
 
@@ -230,7 +186,9 @@ struct Inits {
     classifier: Init,
 }
 
-impl ModernBertConfig {
+impl BodyConfig for ModernBertConfig {
+    type Body = ModernBert;
+
     fn resolve(config: &ModelConfig) -> Result<ModernBertConfig> {
         let vocab_size = config.size_or("vocab_size", 50_368)?;
         let hidden_size = config.size_or("hidden_size", 768)?;
@@ -274,6 +232,16 @@ impl ModernBertConfig {
         })
     }
 
+    fn body(self, root: &mut ParameterPath<'_>) -> ModernBert {
+        ModernBert::new(root, self)
+    }
+
+    fn hidden_size(&self) -> usize {
+        self.hidden_size
+    }
+}
+
+impl ModernBertConfig {
     fn head_size(&self) -> usize {
         self.hidden_size / self.num_attention_heads
     }
@@ -378,12 +346,8 @@ impl Body for ModernBert {
         PREFIX
     }
 
-    /// `input_ids` and `attention_mask`, each s32[B, S].
     fn inputs(&self) -> Vec<InputSpec> {
-        let dims = [InputDim::Rows, InputDim::Positions];
-        ["input_ids", "attention_mask"]
-            .map(|name| InputSpec::required(name, DType::S32, &dims))
-            .to_vec()
+        InputSpec::of_tokens(false)
     }
 
     fn num_layers(&self) -> usize {

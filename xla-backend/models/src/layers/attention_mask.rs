@@ -56,6 +56,16 @@ impl AttentionMask {
         Some((packed, AttentionMask { packed: None, ..self.clone() }))
     }
 
+    /// The mask from one s32[B, S] of ones and, where padded, zeros, that hides padding from all queries
+    /// and all keys from padding, which then attends to all of them equally.
+    pub fn of_tokens(present: &Tensor) -> Result<AttentionMask> {
+        let (_, dims) = squares(present);
+        let is_token = present.ne_scalar(0.0)?.unsqueeze(1)?;
+        let query = is_token.unsqueeze(3)?.broadcast_to(&dims)?;
+        let key = is_token.unsqueeze(2)?.broadcast_to(&dims)?;
+        Ok(AttentionMask::constant(mask_of(&query.and(&key)?)?))
+    }
+
     /// The addend of scores, f32[B, 1 or N, 1 or S, T].
     pub fn added(&self) -> &Tensor {
         &self.added

@@ -64,6 +64,18 @@ impl InputSpec {
         InputSpec { name, dtype, dims: dims.to_vec(), role: InputRole::Target }
     }
 
+    /// `input_ids`, `attention_mask` and, with segments, `token_type_ids` (all zero where absent), each
+    /// s32[B, S].
+    pub(crate) fn of_tokens(has_segments: bool) -> Vec<InputSpec> {
+        let dims = [InputDim::Rows, InputDim::Positions];
+        let required = ["input_ids", "attention_mask"];
+        let mut inputs = required.map(|name| InputSpec::required(name, DType::S32, &dims)).to_vec();
+        if has_segments {
+            inputs.push(InputSpec::optional("token_type_ids", DType::S32, &dims));
+        }
+        inputs
+    }
+
     /// Returns true for an input that only the loss needs.
     pub fn is_target(&self) -> bool {
         self.role == InputRole::Target

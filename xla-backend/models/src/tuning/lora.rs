@@ -72,7 +72,9 @@ impl Lora {
     /// The target modules that PEFT has for a family.
     pub fn default_targets(model_type: &str) -> Option<TargetModules> {
         let names: &[&str] = match model_type {
-            "bert" | "roberta" | "xlm-roberta" => &["query", "value"],
+            "bert" | "roberta" | "xlm-roberta" | "electra" | "albert" => &["query", "value"],
+            "mpnet" => &["q", "v"],
+            "deberta-v2" => &["query_proj", "value_proj"],
             "distilbert" => &["q_lin", "v_lin"],
             "gpt2" => &["c_attn"],
             "llama" | "mistral" | "gemma" | "gemma2" | "gemma3_text" | "qwen2" | "qwen3" => {

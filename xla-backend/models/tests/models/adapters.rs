@@ -28,6 +28,10 @@ const ADAPTERS: &[(&str, &str, Task)] = &[
     ("lora-roberta-biases", "roberta-sequence-classification", Task::SequenceClassification),
     ("lora-modernbert", "modernbert-sequence-classification", Task::SequenceClassification),
     ("lora-modernbert-questions", "modernbert-question-answering", Task::QuestionAnswering),
+    ("lora-electra", "electra-sequence-classification", Task::SequenceClassification),
+    ("lora-mpnet", "mpnet-question-answering", Task::QuestionAnswering),
+    ("lora-albert-dora", "albert-grouped-masked-lm", Task::MaskedLm),
+    ("lora-deberta", "deberta-v2-sequence-classification", Task::SequenceClassification),
     ("lora-gpt2", "gpt2-causal-lm", Task::CausalLm),
     ("lora-gpt2-dora", "gpt2-untied-causal-lm", Task::CausalLm),
     ("lora-gpt2-tokens", "gpt2-token-classification", Task::TokenClassification),
@@ -89,9 +93,19 @@ fn check_models(prefix: &str) {
 
 #[test]
 fn adapters_of_encoders_compute_what_peft_computes() {
-    ["bert", "distilbert", "roberta", "xlm-roberta", "modernbert"]
-        .into_iter()
-        .for_each(check_models);
+    [
+        "bert",
+        "distilbert",
+        "roberta",
+        "xlm-roberta",
+        "modernbert",
+        "electra",
+        "mpnet",
+        "albert",
+        "deberta-v2",
+    ]
+    .into_iter()
+    .for_each(check_models);
 }
 
 #[test]
@@ -235,7 +249,8 @@ fn a_merged_model_answers_as_the_adapted_one() {
 #[test]
 fn defaults_are_those_of_peft() {
     for (folder, base, task) in ADAPTERS.iter().filter(|(folder, ..)| {
-        let defaults = "bert gpt2 llama-dora mistral qwen2 gemma gemma2 gemma3 t5 bart xlm-roberta";
+        let defaults =
+            "bert electra deberta gpt2 llama-dora mistral qwen2 gemma gemma2 gemma3 t5 bart xlm-roberta";
         defaults.split(' ').any(|name| folder.strip_prefix("lora-") == Some(name))
     }) {
         let config = ModelConfig::load(&folder_of(base), &Map::new()).unwrap();

@@ -25,6 +25,9 @@ use crate::support::Program;
 const SHARDED: &[(&str, Task, usize, usize, bool)] = &[
     ("bert-sequence-classification", Task::SequenceClassification, 2, 1, false),
     ("gpt2-causal-lm", Task::CausalLm, 3, 1, true),
+    ("deberta-v2-masked-lm", Task::MaskedLm, 2, 2, true),
+    ("mpnet-masked-lm", Task::MaskedLm, 2, 1, true),
+    ("albert-grouped-masked-lm", Task::MaskedLm, 2, 2, false),
     ("modernbert-masked-lm", Task::MaskedLm, 2, 2, false),
     ("llama-causal-lm", Task::CausalLm, 2, 2, true),
     ("t5-seq2seq-lm", Task::Seq2SeqLm, 3, 1, false),

@@ -57,6 +57,18 @@ fn families() -> Vec<(&'static str, &'static str, Value)> {
             "masked-lm",
             json!({"pad_token_id": 0, "local_attention": 16, "mlp_dropout": 0.1}),
         ),
+        ("electra", "masked-lm", with(bert(), json!({"embedding_size": 32}))),
+        ("mpnet", "token-classification", json!({})),
+        ("albert", "masked-lm", with(bert(), json!({"embedding_size": 32}))),
+        (
+            "deberta-v2",
+            "masked-lm",
+            json!({
+                "relative_attention": true, "pos_att_type": ["p2c", "c2p"], "position_buckets": 16,
+                "share_att_key": true, "norm_rel_ebd": "layer_norm",
+                "position_biased_input": false,
+            }),
+        ),
         ("gpt2", "causal-lm", json!({"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128})),
         ("llama", "causal-lm", llama()),
         ("mistral", "causal-lm", with(llama(), json!({"sliding_window": 16}))),
@@ -257,8 +269,9 @@ fn check_collectives(
 
 /// The families by kind: the programs of a kind have nearly the same operations.
 const KINDS: &[&[&str]] = &[
-    &["bert", "distilbert", "roberta", "xlm-roberta"],
+    &["bert", "distilbert", "roberta", "xlm-roberta", "electra", "mpnet", "albert"],
     &["modernbert"],
+    &["deberta-v2"],
     &["llama", "gpt2", "mistral", "qwen2", "qwen3", "gemma", "phi3"],
     &["gemma3_text", "gemma2", "smollm3", "granite", "olmo2"],
     &["t5", "mt5"],
@@ -298,6 +311,11 @@ fn encoders_compile_for_gpus() {
 #[test]
 fn encoders_with_windows_compile_for_gpus() {
     check_kind("modernbert");
+}
+
+#[test]
+fn encoders_with_distances_compile_for_gpus() {
+    check_kind("deberta-v2");
 }
 
 #[test]

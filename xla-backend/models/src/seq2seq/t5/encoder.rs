@@ -5,12 +5,13 @@ use std::ops::Range;
 use traind_xla::{DType, Tensor};
 
 use super::layers::EncoderLayer;
-use super::position_bias::{Direction, PositionBias};
-use super::{MAX_POSITIONS, T5Config, WORDS};
+use super::{MAX_POSITIONS, T5Config, WORDS, position_bias};
 use crate::body::Body;
 use crate::error::Result;
 use crate::flops;
-use crate::layers::{AttentionMask, Embedding, RmsNorm, Window, dropout, flatten_tokens};
+use crate::layers::{
+    AttentionMask, Direction, Embedding, PositionBias, RmsNorm, Window, dropout, flatten_tokens,
+};
 use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 
@@ -45,7 +46,7 @@ impl T5Encoder {
             EncoderLayer::new(path.in_stage(Stage::Layer(layer)), &config)
         });
         let layers = layers.collect();
-        let bias = PositionBias::new(root, "encoder", Direction::Both, &config);
+        let bias = position_bias(root, "encoder", Direction::Both, &config);
         let last = Stage::Layer(config.num_layers - 1);
         let norm = config.norm(root.at("encoder.final_layer_norm").in_stage(last));
         T5Encoder { config, words, layers, bias, norm }

@@ -6,7 +6,6 @@ mod attention;
 mod config;
 mod encoder;
 mod layers;
-mod position_bias;
 
 use traind_xla::{DType, Tensor};
 
@@ -15,11 +14,10 @@ pub(crate) use encoder::T5Encoder;
 
 use super::{Source, Stacks};
 use crate::error::Result;
-use crate::layers::{AttentionMask, RmsNorm, dropout};
+use crate::layers::{AttentionMask, Buckets, Direction, PositionBias, RmsNorm, dropout};
 use crate::model::{Forward, Lengths};
 use crate::parameters::{ParameterPath, Stage};
 use layers::DecoderLayer;
-use position_bias::{Direction, PositionBias};
 
 /// The word embeddings, which a head may share.
 pub(crate) const WORDS: &str = "shared.weight";
@@ -44,7 +42,7 @@ impl T5 {
             DecoderLayer::new(path.in_stage(Stage::Layer(boundary + layer)), &config)
         });
         let decoder = decoder.collect();
-        let decoder_bias = PositionBias::new(root, "decoder", Direction::Back, &config);
+        let decoder_bias = position_bias(root, "decoder", Direction::Back, &config);
         let decoder_norm = config.norm(root.at("decoder.final_layer_norm"));
         T5 { config, encoder, decoder, decoder_bias, decoder_norm }
     }
@@ -136,4 +134,26 @@ impl Stacks for T5 {
 /// `residual` plus what a part of a layer made of it.
 fn add(cx: &Forward<'_>, residual: &Tensor, x: &Tensor, rate: f64) -> Result<Tensor> {
     Ok(residual.add(&dropout(cx, x, rate)?.convert(DType::F32)?)?)
+}
+
+/// The bias of the first layer of a stack, which all its layers read.
+fn position_bias(
+    root: &mut ParameterPath<'_>,
+    stack: &str,
+    direction: Direction,
+    config: &T5Config,
+) -> PositionBias {
+    let (first, layers) = match direction {
+        Direction::Both => (0, config.num_layers),
+        Direction::Back => (config.num_layers, config.num_decoder_layers),
+    };
+    let count = config.relative_attention_num_buckets;
+    let distance_max = config.relative_attention_max_distance;
+    let module = format!("{stack}.block.0.layer.0.SelfAttention.relative_attention_bias");
+    let path = root.at(&module).in_stage(Stage::Layer(first));
+    let buckets = Buckets { direction, count, distance_max };
+    let bias =
+        PositionBias::new(path, [count, config.num_heads], config.std(config.d_model), buckets);
+    root.read_in(bias.weight(), (first..first + layers).map(Stage::Layer));
+    bias
 }

@@ -108,6 +108,42 @@ fn what_a_family_cannot_do_is_refused() {
         Task::CausalLm,
         "add_cross_attention: cross attention is not supported",
     );
+    check(
+        json!({"model_type": "mpnet", "relative_attention_num_buckets": 16}),
+        Task::MaskedLm,
+        "relative_attention_num_buckets: expected at least 32, found 16",
+    );
+    check(
+        json!({"model_type": "albert", "num_hidden_groups": 3}),
+        Task::MaskedLm,
+        "num_hidden_groups: expected at most num_hidden_layers (2), found 3",
+    );
+    check(
+        json!({"model_type": "modernbert", "classifier_pooling": "max"}),
+        Task::SequenceClassification,
+        "classifier_pooling: expected cls or mean, found max",
+    );
+    let deberta = || json!({"model_type": "deberta-v2"});
+    check(
+        with(deberta(), "conv_kernel_size", json!(3)),
+        Task::MaskedLm,
+        "conv_kernel_size: convolutions are not supported; 0 has none",
+    );
+    check(
+        with(deberta(), "embedding_size", json!(8)),
+        Task::MaskedLm,
+        "embedding_size: expected 16 as hidden_size has it, found 8",
+    );
+    check(
+        with(deberta(), "pos_att_type", json!("c2p|p2p")),
+        Task::MaskedLm,
+        "pos_att_type: expected c2p and p2c, found p2p",
+    );
+    check(
+        with(deberta(), "legacy", json!(false)),
+        Task::MaskedLm,
+        "legacy: only the head of true is supported",
+    );
     for key in ["attn_logit_softcapping", "final_logit_softcapping"] {
         check(
             with(json!({"model_type": "gemma"}), key, json!(30.0)),
@@ -157,8 +193,9 @@ fn unknown_families_and_tasks_list_the_known() {
     check_error(
         json!({"model_type": "xlnet"}),
         "config.json: model_type xlnet is unknown, known are bert, distilbert, roberta, \
-         xlm-roberta, modernbert, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, gemma3_text, phi3, smollm3, \
-         granite, olmo2, t5, mt5, bart, mbart, vit, deit",
+         xlm-roberta, modernbert, electra, mpnet, albert, deberta-v2, gpt2, llama, mistral, \
+         qwen2, qwen3, gemma, gemma2, gemma3_text, phi3, smollm3, granite, olmo2, t5, mt5, bart, \
+         mbart, vit, deit",
     );
     let error = build(json!({}), Task::Seq2SeqLm).err().unwrap().to_string();
     assert_eq!(
