@@ -161,7 +161,8 @@ impl Planner {
             (answer, _) => answer?,
         };
         let plan = match serde_json::from_slice(&answer)? {
-            PlanAnswer::Plan(plan) => *plan,
+            // The limit is this host's, whatever the planner repeats.
+            PlanAnswer::Plan(plan) => Plan { bytes_per_core_max, ..*plan },
             PlanAnswer::Violation(PlanViolation { field, description }) => {
                 return Err(PlanError::Violation { field, description });
             }

@@ -169,14 +169,12 @@ fn text(content: &str) -> Stated {
     Stated { token: AddedToken::from(content, true), is_text: true }
 }
 
-/// MPNet's class compares tokens that are stated as text after normalization, and its mask takes the space
-/// before it.
+/// The mask of MPNet's class takes the space before it.
 fn with_flags_of(class: Class, name: &str, stated: Stated) -> Stated {
-    if class != Class::MpNet || !stated.is_text {
+    if class != Class::MpNet || !stated.is_text || name != "mask_token" {
         return stated;
     }
-    let lstrip = name == "mask_token";
-    Stated { token: AddedToken { lstrip, normalized: true, ..stated.token }, is_text: false }
+    Stated { token: AddedToken { lstrip: true, ..stated.token }, is_text: false }
 }
 
 fn extra_tokens(class: Class, settings: &Settings) -> Vec<Stated> {

@@ -144,19 +144,19 @@ fn simpo_and_models_of_rewards_are_trained() {
         ("cpo.simpo_gamma", "1.5"),
         ("data.max_length", "1024"),
     ];
-    let notes = |first: [&'static str; 2]| [&first[..], &NOTES[1..]].concat();
+    let notes = |first: &[&'static str]| [first, &NOTES[1..]].concat();
     let simpo = PRETRAINING.replace("stage: pt", keys);
     check(
         text(Source::LlamaFactory, &simpo, &[]),
         &expect,
-        &notes(["ref_model", "trust_remote_code"]),
+        &notes(&["ref_model", "template", "trust_remote_code"]),
     );
     let rewards = PRETRAINING.replace("stage: pt", "stage: rm\ntemplate: llama3");
     let expect = [("model.task", "reward"), ("data.max_length", "1024"), ("data.format", "alpaca")];
     check(
         text(Source::LlamaFactory, &rewards, &[]),
         &expect,
-        &notes(["stage", "trust_remote_code"]),
+        &notes(&["stage", "trust_remote_code"]),
     );
 }
 
