@@ -35,13 +35,13 @@ macro_rules! messages {
 const MESSAGES: &[(&str, Check)] = messages! {
     AdoptRunRequest CancelJobRequest ClassCount Collectives Communication Compiled Core CoreUsage CreateJobRequest CreateLoginRequest
     CreateLoginResponse CreateTokenRequest CreateTokenResponse DataPrepared DeviceFigures
-    DrainRequest DrainResponse Evaluated Event Failure Fetched Finished ForkJobRequest
+    DrainRequest DrainResponse Evaluated Event Failure Fence Fetched Finished ForkJobRequest
     GenerateTextsRequest GeneratedText GeneratedTexts GetJobRequest
     GetSamplesRequest GetStatusRequest HostStatus Job ListCoresRequest ListCoresResponse
     ListJobsRequest ListJobsResponse ListPluginsRequest ListPluginsResponse
     ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece RemoveJobsRequest RemoveJobsResponse RemovedJob
     ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage MeshPlace MeshPlan MeshSearch ModelLoaded
-    ParameterGroup Parent Plan PlanEffect PlanJobRequest Plugin Prepared ReadAuditRequest ReadAuditResponse Resumed RevokeTokenRequest RunStatus RunnerStatus Sample Samples Saved
+    ParameterGroup Parent Plan PlanEffect PlanJobRequest Plugin Prepared ReadAuditRequest ReadAuditResponse Resumed ReturnCoresRequest ReturnCoresResponse RevokeTokenRequest RunStatus RunnerStatus Sample Samples Saved
     StagePasses StageUsage Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Uploaded Waiting
     Warning WatchCoreUsageRequest WatchCoresRequest WatchCoresResponse WatchHostRequest WatchJobRequest
 };

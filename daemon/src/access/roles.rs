@@ -45,6 +45,7 @@ const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Jobs/ListPrograms", Role::Viewer),
     ("/traind.v1.Cores/ListCores", Role::Viewer),
     ("/traind.v1.Cores/WatchCores", Role::Viewer),
+    ("/traind.v1.Cores/ReturnCores", Role::Admin),
     ("/traind.v1.Plugins/ListPlugins", Role::Viewer),
     ("/traind.v1.Web/CreateLogin", Role::Viewer),
     ("/traind.v1.Admin/Drain", Role::Admin),

@@ -10,11 +10,16 @@ use super::exit::Exit;
 use super::show::core_view::CoreView;
 use super::show::list::{ListFormat, print_json};
 use super::show::table::print_table;
-use crate::interfaces::text::{activity, bytes, communication, printable, stage};
+use crate::interfaces::text::{activity, age, bytes, communication, printable, stage};
 
 /// Show the cores of this host, and of other hosts that jobs use, with their utilization
+///
+/// A sick core, whose device counted new hardware errors, is fenced and gets no jobs until it is returned.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Cores {
+    #[command(subcommand)]
+    action: Option<Action>,
     /// Update every second
     #[arg(long, short)]
     watch: bool,
@@ -23,9 +28,23 @@ pub(crate) struct Cores {
     output: ListFormat,
 }
 
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Remove the fences of cores, so that jobs use them again
+    Return {
+        /// Numbers of the cores
+        #[arg(required = true)]
+        cores: Vec<u32>,
+    },
+}
+
 impl Cores {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         let mut cores = client::cores(&global).await?;
+        if let Some(Action::Return { cores: wanted }) = &self.action {
+            cores.return_cores(v1::ReturnCoresRequest { cores: wanted.clone() }).await?;
+            return Ok(Exit::Done);
+        }
         if !self.watch {
             let reply = cores.list_cores(v1::ListCoresRequest::default()).await?.into_inner();
             self.print(&reply.cores)?;
@@ -55,14 +74,14 @@ impl Cores {
     }
 }
 
-const COLUMNS: usize = 14;
+const COLUMNS: usize = 15;
 /// The columns that are left out where no core has a value.
-const OPTIONAL: [usize; 2] = [11, 12];
+const OPTIONAL: [usize; 3] = [11, 12, 14];
 
 fn print_cores(cores: &[v1::Core]) {
     let header: [&str; COLUMNS] = [
         "CORE", "DEVICE", "JOB", "NAME", "PHASE", "UTIL 1S", "UTIL 1M", "TFLOP/S", "MFU", "MEMORY",
-        "STEP", "PIPELINE", "SENT", "DRIVER",
+        "STEP", "PIPELINE", "SENT", "DRIVER", "FENCED",
     ];
     let rows: Vec<Vec<String>> = cores.iter().map(row).collect();
     let is_empty = |column: usize| rows.iter().all(|row| row[column].is_empty());
@@ -97,9 +116,15 @@ fn row(core: &v1::Core) -> Vec<String> {
             usage.communication.as_ref().map(communication).unwrap_or_default(),
         ]);
     }
-    row.resize(COLUMNS - 1, String::new());
+    row.resize(COLUMNS - 2, String::new());
     row.push(core.figures.as_ref().map(driver_statistics).unwrap_or_default());
+    row.push(core.fence.as_ref().map(fence).unwrap_or_default());
     row
+}
+
+/// For how long a core has been fenced, and why.
+fn fence(fence: &v1::Fence) -> String {
+    format!("for {}: {}", age(fence.since.as_ref()), printable(&fence.reason))
 }
 
 /// Statistics of the driver, including other users: "87 %, 12.0 GiB of 16.0 GiB, 41 °C, 3 errors".

@@ -10,6 +10,8 @@ use tokio::task::JoinSet;
 use traind_proto::v1;
 
 use super::error::Error;
+use super::fences::Fences;
+use crate::clock;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::{Job, Store};
 use crate::jobs::supervisor::runner_status;
@@ -30,15 +32,25 @@ impl Board {
         &self,
         settings: &Settings,
         store: &Store,
+        fences: &Fences,
     ) -> Result<Vec<v1::Core>, Error> {
         let mut latest = self.latest.lock().await;
-        if let Some((read, cores)) = latest.as_ref()
-            && read.elapsed() < MAX_AGE
-        {
-            return Ok(cores.clone());
+        let fresh = latest.as_ref().filter(|(read, _)| read.elapsed() < MAX_AGE);
+        let mut cores = match fresh.map(|(_, cores)| cores.clone()) {
+            Some(cores) => cores,
+            None => {
+                let cores = read(settings, store).await?;
+                *latest = Some((Instant::now(), cores.clone()));
+                cores
+            }
+        };
+        // Not part of the reading: who returns a core sees that at once.
+        for core in cores.iter_mut().filter(|core| core.host.is_empty()) {
+            core.fence = fences.of(core.core).map(|fence| v1::Fence {
+                since: Some(clock::timestamp(fence.since)),
+                reason: fence.reason,
+            });
         }
-        let cores = read(settings, store).await?;
-        *latest = Some((Instant::now(), cores.clone()));
         Ok(cores)
     }
 }
@@ -63,6 +75,7 @@ async fn read(settings: &Settings, store: &Store) -> Result<Vec<v1::Core>, Error
             usage: usage.get(core).copied(),
             figures: statistics.remove(core),
             host: String::new(),
+            fence: None,
         }
     });
     Ok(cores.chain(elsewhere).collect())
@@ -89,6 +102,7 @@ fn cores_of(job: &Job, status: v1::HostStatus) -> impl Iterator<Item = v1::Core>
         usage: usage.get(place).copied(),
         figures: None,
         host: host.clone(),
+        fence: None,
     })
 }
 

@@ -20,6 +20,7 @@ use super::adoption;
 use super::board::Board;
 use super::disk_usage::DiskUsage;
 use super::error::Error;
+use super::fences::Fences;
 use super::folders_in_use::FoldersInUse;
 use super::fork;
 use super::generator::Generator;
@@ -71,6 +72,7 @@ pub(crate) struct Daemon {
     board: Board,
     folders: FoldersInUse,
     pub(super) disk_usage: DiskUsage,
+    pub(super) fences: Fences,
     pub(super) holds: Holds,
     /// Space for requests to cancel on a full disk.
     reserve: Reserve,
@@ -124,6 +126,7 @@ impl Daemon {
         let reserve = Reserve::of(path);
         let holds = Holds::default();
         holds.restore(&store)?;
+        let fences = Fences::open(&store)?;
         let tokens = Tokens::new(store.tokens()?);
         let path = path.join("audit");
         let audit = AuditLog::open(&path).map_err(|source| OpenError::Audit { path, source })?;
@@ -144,6 +147,7 @@ impl Daemon {
             board: Board::default(),
             folders: FoldersInUse::default(),
             disk_usage: DiskUsage::default(),
+            fences,
             holds,
             reserve,
             adopting: Mutex::default(),
@@ -364,7 +368,7 @@ impl Daemon {
 
     /// The current state of every core, by index.
     pub(crate) async fn cores(&self) -> Result<Vec<v1::Core>, Error> {
-        self.board.read(&self.settings, &self.store).await
+        self.board.read(&self.settings, &self.store, &self.fences).await
     }
 
     /// Reloads the access file and the certificates, and schedules by the limits and shares that hold now.

@@ -1,12 +1,13 @@
 //! Runs the scheduler whenever something has changed, and carries out its decisions.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::daemon::Daemon;
 use super::disk_usage;
 use super::eligibility;
+use super::health;
 use super::notifier;
 use super::preparer;
 use super::queue::Queue;
@@ -41,6 +42,7 @@ pub(crate) async fn start(daemon: &Arc<Daemon>) -> Result<(), StoreError> {
     daemon.spawn(preparer::run(daemon.clone()));
     daemon.spawn(retention::run(daemon.clone()));
     daemon.spawn(disk_usage::run(daemon.clone()));
+    daemon.spawn(health::run(daemon.clone()));
     daemon.wake.notify_one();
     Ok(())
 }
@@ -70,8 +72,12 @@ async fn run(daemon: Arc<Daemon>) {
 
 /// Runs the scheduler once. Returns when to run it again if nothing happens before.
 async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
+    // No core is fenced between the decision and the placements.
+    let _placing = daemon.fences.placing.lock().await;
     let (settings, preempted) = (daemon.settings.clone(), daemon.preempted());
-    let decision = daemon.store.run(move |store| decide(store, &settings, &preempted)).await?;
+    let fenced = daemon.fences.cores();
+    let decide = move |store: &Store| decide(store, &settings, &preempted, &fenced);
+    let decision = daemon.store.run(decide).await?;
     let Decision { unfinished, placements, preemptions, waiting, queue, next } = decision;
     let held_by = daemon.clone();
     daemon.store.run(move |store| held_by.holds.release_ended(store, &unfinished)).await?;
@@ -119,6 +125,7 @@ pub(super) fn decide(
     store: &Store,
     settings: &Settings,
     preempted: &HashSet<String>,
+    fenced: &BTreeSet<u32>,
 ) -> Result<Decision, StoreError> {
     let (mut unfinished, now) = (store.unfinished()?, clock::now());
     let all = unfinished.clone();
@@ -131,7 +138,7 @@ pub(super) fn decide(
     let sharing = settings.access.now().sharing();
     let usage = usage(store, &sharing, &here, now)?;
     let (Plan { mut placements, waiting: queued, preemptions }, queue) =
-        plan(&here, settings, (&sharing, usage.as_ref()), preempted, now);
+        plan(&here, settings, (&sharing, usage.as_ref()), (preempted, fenced), now);
     placements.extend(handed_over(&in_clusters));
     waiting.extend(queued);
     // Most jobs wait for the same reason as before.
@@ -173,7 +180,7 @@ fn plan(
     unfinished: &[Arc<Job>],
     settings: &Settings,
     (sharing, usage): (&Arc<Sharing>, Option<&HashMap<String, f64>>),
-    preempted: &HashSet<String>,
+    (preempted, fenced): (&HashSet<String>, &BTreeSet<u32>),
     now: i64,
 ) -> (Plan, Queue) {
     let (pending, active): (Vec<&Job>, Vec<&Job>) =
@@ -184,8 +191,11 @@ fn plan(
     let as_active = |job| as_active(job, grace, preempted);
     let active: Vec<Active> = active.into_iter().map(as_active).collect();
     let pending: Vec<Pending> = pending.into_iter().map(|job| as_pending(job, grace)).collect();
+    let all = &settings.host.cores;
+    let cores: Vec<u32> = all.iter().copied().filter(|core| !fenced.contains(core)).collect();
     let rules = Rules {
-        cores: &settings.host.cores,
+        cores: &cores,
+        withheld: all.len() - cores.len(),
         aligned: settings.host.platform == "neuron",
         cores_per_user: settings.cores_per_user,
         sharing: Some(sharing),
@@ -243,7 +253,7 @@ mod tests {
         for job in store.unfinished().unwrap().iter().filter(|job| job.state.is_active()) {
             store.settle(&job.id, Outcome::Completed, None).unwrap();
         }
-        let decision = decide(store, settings, &HashSet::new()).unwrap();
+        let decision = decide(store, settings, &HashSet::new(), &BTreeSet::new()).unwrap();
         for Placement { id, cores } in &decision.placements {
             store.place(id, cores).unwrap();
         }
@@ -276,6 +286,11 @@ mod tests {
             // Created, waiting, and for one of them: next.
             assert!(job.last_sequence <= 3, "{job:?}");
         }
-        assert!(decide(&store, &settings, &HashSet::new()).unwrap().waiting.is_empty());
+        assert!(
+            decide(&store, &settings, &HashSet::new(), &BTreeSet::new())
+                .unwrap()
+                .waiting
+                .is_empty()
+        );
     }
 }

@@ -99,7 +99,7 @@ impl ForecastInput {
             aligned: *aligned,
             cores_per_user: *cores_per_user,
             sharing: self.sharing.as_ref(),
-            usage: None,
+            ..Rules::default()
         };
         let waiting: Vec<&Pending> = self.waiting.iter().collect();
         let forecasts = forecast(rules, &self.active, &waiting, self.now);

@@ -1,7 +1,7 @@
 //! Figures of a long queue: `cargo test -p traind --lib -- --ignored --nocapture queue_figures`, with the
 //! lengths of the queue in `TRAIND_QUEUE`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Instant;
 
 use traind_job_file::JobFile;
@@ -51,7 +51,7 @@ impl Figures {
     }
 
     fn pass(&self, settings: &Settings) {
-        let decision = decide(&self.store, settings, &HashSet::new()).unwrap();
+        let decision = decide(&self.store, settings, &HashSet::new(), &BTreeSet::new()).unwrap();
         self.store.wait(&decision.waiting).unwrap();
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use traind_neuron::{CoreKind, Generation};
 use traind_proto::v1::DeviceFigures;
 
-use crate::host::discovery::{self, DevicePaths, Discovery, DiscoveryError, FoundCore};
+use crate::host::discovery::{self, DevicePaths, Discovery, DiscoveryError, Faults, FoundCore};
 
 /// Set to `1` in the daemon's environment, jobs may have numbers of NeuronCores for which AWS documents no
 /// collectives.
@@ -75,6 +75,11 @@ impl Host {
     /// Reads the devices' current statistics, by core. Blocks on files and drivers.
     pub(crate) fn device_statistics(&self) -> BTreeMap<u32, DeviceFigures> {
         self.source.statistics()
+    }
+
+    /// Reads the cores' counters of hardware errors. Blocks on files and drivers.
+    pub(crate) fn faults(&self) -> BTreeMap<u32, Faults> {
+        self.source.faults()
     }
 
     /// Reads the energy that some cores have used since some time, in joules; `None` if the host does not

@@ -9,3 +9,4 @@ pub(crate) mod readiness;
 pub(crate) mod spot;
 
 pub(crate) use cores::Host;
+pub(crate) use discovery::Faults;

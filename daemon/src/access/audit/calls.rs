@@ -48,6 +48,7 @@ mod tests {
         let expect = [
             "/traind.v1.Admin/Drain",
             "/traind.v1.Admin/RemoveJobs",
+            "/traind.v1.Cores/ReturnCores",
             "/traind.v1.Jobs/AdoptRun",
             "/traind.v1.Jobs/CancelJob",
             "/traind.v1.Jobs/CreateJob",

@@ -20,6 +20,14 @@ pub(crate) struct CoreView {
     usage: Option<UsageView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     figures: Option<FiguresView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fence: Option<FenceView>,
+}
+
+#[derive(Serialize)]
+struct FenceView {
+    since: String,
+    reason: String,
 }
 
 #[derive(Serialize)]
@@ -79,6 +87,10 @@ impl From<&v1::Core> for CoreView {
             job_name: core.job_name.clone(),
             usage: core.usage.as_ref().map(UsageView::from),
             figures: core.figures.as_ref().map(FiguresView::from),
+            fence: core.fence.as_ref().map(|fence| FenceView {
+                since: fence.since.map(|since| since.to_string()).unwrap_or_default(),
+                reason: fence.reason.clone(),
+            }),
         }
     }
 }

@@ -75,6 +75,9 @@ pub(crate) enum DiscoveryError {
     NoNvidia(String),
 }
 
+/// Counters of hardware errors that no program can cause, by name.
+pub(crate) type Faults = BTreeMap<String, u64>;
+
 /// One platform's devices.
 pub(crate) trait Discovery: Send + Sync {
     /// All cores in the order of their numbers.
@@ -82,6 +85,12 @@ pub(crate) trait Discovery: Send + Sync {
 
     /// Current statistics of each core, by its number.
     fn statistics(&self) -> BTreeMap<u32, DeviceFigures>;
+
+    /// Hardware errors of each core since some time, by its number. Without entries where no device counts
+    /// them.
+    fn faults(&self) -> BTreeMap<u32, Faults> {
+        BTreeMap::new()
+    }
 
     /// Energy that each core has used since some time, in joules, by its number. The host has
     /// `core_count` cores. Without entries where no device reports it.

@@ -9,7 +9,7 @@ use traind_proto::v1::DeviceFigures;
 use super::monitor::Monitor;
 use super::neuron_ls::{self, NeuronLsError};
 use super::sysfs::Sysfs;
-use super::{Discovery, DiscoveryError, FoundCore, NeuronPaths};
+use super::{Discovery, DiscoveryError, Faults, FoundCore, NeuronPaths};
 
 pub(super) struct Neuron {
     sysfs: Sysfs,
@@ -36,6 +36,10 @@ impl Discovery for Neuron {
         let no_neuron = |source| DiscoveryError::NoNeuron { sysfs: self.sysfs.root(), source };
         let found = neuron_ls::cores(&self.neuron_ls).map_err(no_neuron)?;
         if found.is_empty() { Err(no_neuron(NeuronLsError::NoDevices)) } else { Ok(found) }
+    }
+
+    fn faults(&self) -> BTreeMap<u32, Faults> {
+        self.sysfs.faults()
     }
 
     /// The monitor's values take precedence over those of sysfs, core by core, except errors: sysfs

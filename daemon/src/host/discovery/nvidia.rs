@@ -11,7 +11,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use traind_proto::v1::DeviceFigures;
 
-use super::{Discovery, DiscoveryError, FoundCore};
+use super::{Discovery, DiscoveryError, Faults, FoundCore};
 
 pub(super) struct Nvidia {
     library: OnceLock<Result<Nvml, NvmlError>>,
@@ -59,6 +59,24 @@ impl Discovery for Nvidia {
             .collect()
     }
 
+    /// Uncorrected errors of the memory since the driver was loaded, and 1 for a GPU that is lost, as after
+    /// it has fallen off its bus.
+    fn faults(&self) -> BTreeMap<u32, Faults> {
+        let count = self.library().ok().and_then(|library| library.device_count().ok());
+        let faults = |index| -> Option<(u32, Faults)> {
+            let device = self.library().ok()?.device_by_index(index);
+            let is_lost = match &device {
+                Ok(device) => matches!(device.memory_info(), Err(NvmlError::GpuLost)),
+                Err(error) => matches!(error, NvmlError::GpuLost),
+            };
+            let ecc = device.ok().and_then(|device| uncorrected_errors(&device));
+            let ecc = ecc.map(|count| ("uncorrected ECC errors".to_owned(), count));
+            let lost = ("lost".to_owned(), u64::from(is_lost));
+            Some((index, ecc.into_iter().chain([lost]).collect()))
+        };
+        (0..count.unwrap_or(0)).filter_map(faults).collect()
+    }
+
     /// Since the driver was loaded. GPUs before Volta do not report it.
     fn energy_joules(&self, core_count: u32) -> BTreeMap<u32, f64> {
         let joules = |index| {
@@ -69,20 +87,20 @@ impl Discovery for Nvidia {
     }
 }
 
+fn uncorrected_errors(device: &Device<'_>) -> Option<u64> {
+    let location = nvml_wrapper::enum_wrappers::device::MemoryLocation::Device;
+    device.memory_error_counter(MemoryError::Uncorrected, EccCounter::Volatile, location).ok()
+}
+
 fn read(device: &Device<'_>) -> DeviceFigures {
     let memory = device.memory_info().ok();
-    let ecc = device.memory_error_counter(
-        MemoryError::Uncorrected,
-        EccCounter::Volatile,
-        nvml_wrapper::enum_wrappers::device::MemoryLocation::Device,
-    );
     DeviceFigures {
         utilization_percent: device.utilization_rates().ok().map(|rates| f64::from(rates.gpu)),
         memory_used_bytes: memory.as_ref().map(|memory| memory.used),
         memory_total_bytes: memory.as_ref().map(|memory| memory.total),
         temperature_celsius: device.temperature(TemperatureSensor::Gpu).ok().map(f64::from),
         power_watts: device.power_usage().ok().map(|milliwatts| f64::from(milliwatts) / 1e3),
-        errors: ecc.ok(),
+        errors: uncorrected_errors(device),
         ..DeviceFigures::default()
     }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use traind_neuron::{Generation, Version};
 use traind_proto::v1::DeviceFigures;
 
-use super::FoundCore;
+use super::{Faults, FoundCore};
 
 /// A device that reports more is broken: the largest have eight.
 pub(super) const CORES_PER_DEVICE_MAX: u32 = 64;
@@ -40,6 +40,9 @@ const ERRORS: &[&str] = &[
 /// Counters of errors of a device.
 const HARDWARE_ERRORS: &[&str] =
     &["mem_ecc_uncorrected", "sram_ecc_uncorrected", "mem_ecc_repairable_uncorrected"];
+/// Status counters of errors that no program can cause.
+const FAULTS: &[&str] =
+    &["hw_error", "hw_hbm_ue_error", "hw_nc_ue_error", "hw_repairable_hbm_ue_error"];
 /// The first driver that counts the time of a core while a process uses it. Earlier ones add it up
 /// when the process ends, so that a busy core would seem idle.
 const LIVE_TIMES: Version = Version::new(2, 30);
@@ -108,6 +111,20 @@ impl Sysfs {
             }
         }
         statistics
+    }
+
+    /// Hardware errors by core: those of its physical cores, and those of its device.
+    pub(super) fn faults(&self) -> BTreeMap<u32, Faults> {
+        let mut faults = BTreeMap::new();
+        let mut number = 0;
+        for device in self.devices() {
+            for core in 0..device.cores {
+                let physical = device.physical_cores_of(core);
+                faults.insert(number, faults_of(&device.path, &physical));
+                number += 1;
+            }
+        }
+        faults
     }
 
     /// All devices, in the order of their numbers.
@@ -216,6 +233,19 @@ fn errors_of_device(device: &Path) -> impl Iterator<Item = u64> {
     let unhealthy = unhealthy.map(|found| found.parse().unwrap_or(1));
     let counters = HARDWARE_ERRORS.iter();
     counters.filter_map(move |kind| count(&hardware.join(kind))).chain(unhealthy)
+}
+
+fn faults_of(device: &Path, physical: &[PathBuf]) -> Faults {
+    let status = |kind: &str| {
+        let counters =
+            physical.iter().map(|core| core.join("stats/status").join(kind).join("total"));
+        counters.filter_map(|counter| count(&counter)).reduce(u64::saturating_add)
+    };
+    let of_cores = FAULTS.iter().map(|kind| (*kind, status(kind)));
+    let hardware = device.join("stats/hardware");
+    let of_device = HARDWARE_ERRORS.iter().map(|kind| (*kind, count(&hardware.join(kind))));
+    let named = of_cores.chain(of_device);
+    named.filter_map(|(kind, count)| Some((kind.to_owned(), count?))).collect()
 }
 
 /// The number in `core_count`, which only root can read, or the number of core folders if the file is missing or
@@ -335,6 +365,21 @@ mod tests {
         put(&hardware.join("mem_ecc_repairable_uncorrected"), "4");
         put(&hardware.join("health_status/unhealthy_components"), "hbm0");
         assert_eq!(errors(2), Some(5));
+    }
+
+    #[test]
+    fn errors_that_programs_cause_are_no_faults() {
+        let folder = tempfile::tempdir().unwrap();
+        tree(folder.path(), 2, 2, "Trainium1");
+        let status = folder.path().join("neuron0/neuron_core1/stats/status");
+        put(&status.join("oob_error/total"), "7");
+        put(&status.join("timeout/total"), "7");
+        put(&status.join("hw_nc_ue_error/total"), "2");
+        put(&folder.path().join("neuron1/stats/hardware/mem_ecc_uncorrected"), "3");
+        let faults = sysfs(folder.path()).faults();
+        let of = |core: u32| faults[&core].values().sum::<u64>();
+        assert_eq!([0, 1, 2, 3].map(of), [0, 2, 3, 3]);
+        assert_eq!(faults[&1]["hw_nc_ue_error"], 2);
     }
 
     #[test]

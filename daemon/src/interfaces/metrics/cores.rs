@@ -11,6 +11,8 @@ pub(super) fn describe(gauges: &mut Gauges, cores: &[Core], audience: &Audience)
         let labels = labels(core, audience.sees_holders());
         let held = f64::from(u8::from(!core.job_id.is_empty()));
         gauges.set("traind_core_held", "Whether a job holds the core, 0 or 1", &labels, held);
+        let fenced = f64::from(u8::from(core.fence.is_some()));
+        gauges.set("traind_core_fenced", "Whether the core is fenced, 0 or 1", &labels, fenced);
         if let Some(usage) = &core.usage {
             usage_metrics(gauges, &labels, usage);
         }

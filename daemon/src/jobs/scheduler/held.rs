@@ -40,7 +40,7 @@ impl Held {
     pub(super) fn objection(&self, rules: Rules<'_>, job: &Pending) -> Option<Reason> {
         let total = rules.cores.len();
         if job.cores as usize > total {
-            return Some(reason::too_wide(job, total));
+            return Some(reason::too_wide(rules, job));
         }
         self.objection_of_user(rules, job).or_else(|| self.objection_of_group(rules, job))
     }

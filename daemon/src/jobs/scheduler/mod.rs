@@ -42,6 +42,8 @@ const BACKFILLS_MAX: usize = 1000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rules<'a> {
     pub cores: &'a [u32],
+    /// How many more cores the host has, which are fenced.
+    pub withheld: usize,
     /// Gangs are ranges that begin at a multiple of their size, as Neuron requires.
     pub aligned: bool,
     /// Most cores that the jobs of one user may hold at a time.

@@ -42,9 +42,15 @@ pub(super) fn short(rules: Rules<'_>, active: &[Active], job: &Pending) -> Reaso
     Reason { current, lasting: format!("needs {needs}{in_one_range}, and other jobs use too many") }
 }
 
-pub(super) fn too_wide(job: &Pending, total: usize) -> Reason {
+pub(super) fn too_wide(rules: Rules<'_>, job: &Pending) -> Reason {
     let needs = count(job.cores as usize);
-    Reason::lasting(format!("needs {needs}, but this host has {total}"))
+    let (total, withheld) = (rules.cores.len() + rules.withheld, rules.withheld);
+    let but = match withheld {
+        0 => String::new(),
+        1 => ", of which one is fenced (`traind cores`)".to_owned(),
+        _ => format!(", of which {withheld} are fenced (`traind cores`)"),
+    };
+    Reason::lasting(format!("needs {needs}, but this host has {total}{but}"))
 }
 
 pub(super) fn beyond_limit(job: &Pending, held: usize, limit: usize) -> Reason {

@@ -72,6 +72,14 @@ fn a_job_wider_than_a_shrunken_host_blocks_no_other() {
 }
 
 #[test]
+fn a_job_waits_for_fenced_cores_and_says_so() {
+    let rules = Rules { cores: &[0, 1, 3], withheld: 1, ..Rules::default() };
+    let plan = plan(rules, &[], &[pending("a", 4), pending("b", 3)], 0);
+    let wide = "a needs 4 cores, but this host has 4, of which one is fenced (`traind cores`)";
+    assert_eq!(lines(&plan), format!("b on [0, 1, 3]\n{wide}"));
+}
+
+#[test]
 fn the_highest_priority_comes_first() {
     let urgent = Pending { priority: 1, ..pending("b", 2) };
     check(2, &[], &[pending("a", 1), urgent], "b on [0, 1]\na needs 1 core, 0 of 2 free: b uses 2");

@@ -9,6 +9,7 @@ mod bulletin;
 mod clusters;
 mod downgrade;
 mod error;
+mod fences;
 mod folders;
 #[cfg(test)]
 mod formats;
@@ -39,6 +40,7 @@ use rusqlite::{Connection, OpenFlags};
 pub(crate) use bulletin::Subscription;
 pub(crate) use downgrade::{Downgraded, downgrade, store_version};
 pub(crate) use error::StoreError;
+pub(crate) use fences::Fence;
 pub(crate) use folders::JobFolders;
 pub(crate) use job::{ADOPTED, HOST_FAILURES_MAX, Job, JobWarning, NewJob, Parent};
 pub(crate) use outbox::Delivery;

@@ -155,6 +155,13 @@ pub(super) const MIGRATIONS: &[&str] = &[
         as_of        INTEGER NOT NULL                     -- microseconds since 1970
     ) STRICT;
 ",
+    "
+    CREATE TABLE fences (
+        core   INTEGER PRIMARY KEY,
+        since  INTEGER NOT NULL,                          -- microseconds since 1970
+        reason TEXT NOT NULL
+    ) STRICT;
+",
 ];
 
 /// Migrates the store to the newest version, each step in its own transaction.

@@ -19,13 +19,14 @@ while :; do
 done
 "#;
 
-fn put(path: &Path, text: &str) {
+pub(super) fn put(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
 }
 
-fn neuron_host() -> Host {
-    let mut host = Host::new(2, COMPLETES);
+/// A trn1.2xlarge whose runner is the shell script `script`.
+pub(super) fn neuron_host(script: &str) -> Host {
+    let mut host = Host::new(2, script);
     let (sysfs, tools) = (host.path("sysfs"), host.path("tools"));
     put(&sysfs.join("neuron0/core_count"), "2\n");
     put(&sysfs.join("neuron0/info/architecture/device_name"), "Trainium1\n");
@@ -58,14 +59,14 @@ pub(super) fn nvidia_host(script: &str) -> Host {
     host
 }
 
-async fn cores(host: &Host) -> Vec<Core> {
+pub(super) async fn cores(host: &Host) -> Vec<Core> {
     let reply = host.cores().await.list_cores(ListCoresRequest::default()).await;
     reply.unwrap().into_inner().cores
 }
 
 #[tokio::test]
 async fn free_cores_have_statistics_of_driver_and_monitor() {
-    let mut host = neuron_host();
+    let mut host = neuron_host(COMPLETES);
     host.start().await;
     let start = Instant::now();
     let reading = loop {

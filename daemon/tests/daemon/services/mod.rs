@@ -2,6 +2,7 @@
 
 mod devices;
 mod energy;
+mod fences;
 mod limits;
 mod metrics;
 mod serving;

@@ -10,6 +10,7 @@ use traind_proto::v1;
 use crate::clock;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
+use crate::interfaces::server::guard::{audited, peer};
 use crate::interfaces::server::stream::{self, Messages};
 
 const PERIOD_DEFAULT: Duration = Duration::from_secs(1);
@@ -36,6 +37,18 @@ impl v1::cores_server::Cores for Cores {
         let cores = self.daemon.cores().await?;
         let cores = filter_platform(cores, &request.get_ref().platform);
         Ok(Response::new(v1::ListCoresResponse { cores }))
+    }
+
+    async fn return_cores(
+        &self,
+        request: Request<v1::ReturnCoresRequest>,
+    ) -> Result<Response<v1::ReturnCoresResponse>, Status> {
+        let (by, note) = (peer::caller(&request)?.user, audited::note(&request));
+        let cores = request.into_inner().cores;
+        note.subject(&subject(&cores));
+        self.daemon.return_cores(&cores).await?;
+        tracing::info!(?cores, by, "cores returned");
+        Ok(Response::new(v1::ReturnCoresResponse {}))
     }
 
     async fn watch_cores(
@@ -66,6 +79,13 @@ impl v1::cores_server::Cores for Cores {
         });
         Ok(Response::new(receiver))
     }
+}
+
+/// The cores of a call, for the audit log.
+fn subject(cores: &[u32]) -> String {
+    /// More are not written.
+    const CORES_MAX: usize = 64;
+    format!("cores {:?}", &cores[..cores.len().min(CORES_MAX)])
 }
 
 async fn reading(daemon: &Daemon, platform: &str) -> Result<v1::WatchCoresResponse, Status> {

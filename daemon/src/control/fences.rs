@@ -1,0 +1,102 @@
+//! Sick cores: they get no jobs until an admin returns them.
+//!
+//! A core is fenced when its device counts new hardware errors that no program can cause. A failure of a job fences
+//! nothing, since it may be the job's own fault. The job on a core that is fenced saves a checkpoint and goes on
+//! elsewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::daemon::Daemon;
+use super::error::Error;
+use crate::clock;
+use crate::jobs::store::{Fence, Store, StoreError};
+
+/// The cores that get no jobs.
+#[derive(Debug, Default)]
+pub(crate) struct Fences {
+    by_core: Mutex<BTreeMap<u32, Fence>>,
+    /// Held while jobs are placed, so that none gets a core that has just been fenced.
+    pub(super) placing: tokio::sync::Mutex<()>,
+}
+
+impl Fences {
+    /// Reads the fences that an earlier daemon has stored.
+    pub(super) fn open(store: &Store) -> Result<Fences, StoreError> {
+        let by_core = store.fences()?.into_iter().map(|fence| (fence.core, fence)).collect();
+        Ok(Fences { by_core: Mutex::new(by_core), placing: tokio::sync::Mutex::default() })
+    }
+
+    /// The fenced cores.
+    pub(super) fn cores(&self) -> BTreeSet<u32> {
+        self.by_core().keys().copied().collect()
+    }
+
+    /// The fence of a core.
+    pub(crate) fn of(&self, core: u32) -> Option<Fence> {
+        self.by_core().get(&core).cloned()
+    }
+
+    fn by_core(&self) -> MutexGuard<'_, BTreeMap<u32, Fence>> {
+        self.by_core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Daemon {
+    /// Fences a core, and has its job go on elsewhere.
+    pub(super) async fn fence(&self, core: u32, reason: &str) -> Result<(), StoreError> {
+        let fence = Fence { core, since: clock::now(), reason: reason.to_owned() };
+        tracing::warn!(core, reason, "fence a core");
+        // Also if it cannot be stored.
+        self.fences.by_core().entry(core).or_insert_with(|| fence.clone());
+        let stored = self.store.run(move |store| store.fence(&fence)).await;
+        // Jobs that are placed from now on avoid it.
+        let _placing = self.fences.placing.lock().await;
+        for job in self.store.run(Store::active).await? {
+            if job.cores.contains(&core) && !job.is_elsewhere() {
+                self.preempt(&job.id, &format!("core {core} is fenced: {reason}"));
+            }
+        }
+        self.wake.notify_one();
+        stored.map(drop)
+    }
+
+    /// Removes the fences of cores. Refuses cores that have none.
+    pub(crate) async fn return_cores(&self, cores: &[u32]) -> Result<(), Error> {
+        let invalid = |description: String| Error::Request { field: "cores", description };
+        if cores.is_empty() {
+            return Err(invalid("name at least one core".to_owned()));
+        }
+        if let Some(core) = cores.iter().find(|core| self.fences.of(**core).is_none()) {
+            return Err(invalid(format!("core {core} is not fenced")));
+        }
+        for core in cores.iter().copied() {
+            self.store.run(move |store| store.return_core(core)).await?;
+            self.fences.by_core().remove(&core);
+        }
+        self.wake.notify_one();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fences_survive_a_restart_and_keep_their_first_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("traind.db");
+        let store = Store::open(&path).unwrap();
+        let fence = |reason: &str| Fence { core: 3, since: 7, reason: reason.to_owned() };
+        assert!(store.fence(&fence("first")).unwrap());
+        assert!(!store.fence(&fence("second")).unwrap());
+        drop(store);
+        let store = Store::open(&path).unwrap();
+        let fences = Fences::open(&store).unwrap();
+        assert_eq!(fences.of(3), Some(fence("first")));
+        assert_eq!(fences.cores(), BTreeSet::from([3]));
+        store.return_core(3).unwrap();
+        assert!(Fences::open(&store).unwrap().cores().is_empty());
+    }
+}
