@@ -175,7 +175,7 @@ pub fn attend_heads(
     }
     let scores = scores(query, key)?.convert(DType::F32)?.mul_scalar(heads.scale)?;
     let scores = heads.score_cap.map_or_else(|| Ok(scores.clone()), |cap| capped(&scores, cap))?;
-    let shares = scores.add(mask.added())?.softmax(3)?;
+    let shares = mask.of_scores(&scores)?.softmax(3)?;
     let shares = dropout_of_heads(cx, &shares, heads.dropout)?.convert(value.dtype())?;
     Ok(weighted(&shares, value)?.reshape(&[rows * positions, num_heads * size])?)
 }

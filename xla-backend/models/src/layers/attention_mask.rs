@@ -22,6 +22,9 @@ pub struct AttentionMask {
     visible: Option<Visible>,
     /// Present where queries and keys are packed.
     packed: Option<PackedTokens>,
+    /// Whether hidden scores are replaced, and so have no gradient, instead of added to. That differs for queries that
+    /// see no key.
+    replaces: bool,
 }
 
 /// The same mask for kernels, a causal one without its S × S elements.
@@ -37,12 +40,12 @@ impl AttentionMask {
     /// `added` f32[B, 1, 1 or S, T] is added to the scores of all heads.
     pub fn constant(added: Tensor) -> AttentionMask {
         let visible = Visible { mask: added.clone(), starts: None };
-        AttentionMask { added, visible: Some(visible), packed: None }
+        AttentionMask { added, visible: Some(visible), packed: None, replaces: false }
     }
 
     /// `scores` f32[B, N, S, T] that are learned are added to those of queries and keys.
     pub fn learned(scores: Tensor) -> AttentionMask {
-        AttentionMask { added: scores, visible: None, packed: None }
+        AttentionMask { added: scores, visible: None, packed: None, replaces: false }
     }
 
     /// The same mask for queries and keys that are packed, if they are.
@@ -57,13 +60,29 @@ impl AttentionMask {
     }
 
     /// The mask from one s32[B, S] of ones and, where padded, zeros, that hides padding from all queries
-    /// and all keys from padding, which then attends to all of them equally.
+    /// and all keys from padding, which then attends to all of them equally. Hidden scores have no gradient.
     pub fn of_tokens(present: &Tensor) -> Result<AttentionMask> {
         let (_, dims) = squares(present);
         let is_token = present.ne_scalar(0.0)?.unsqueeze(1)?;
         let query = is_token.unsqueeze(3)?.broadcast_to(&dims)?;
         let key = is_token.unsqueeze(2)?.broadcast_to(&dims)?;
-        Ok(AttentionMask::constant(mask_of(&query.and(&key)?)?))
+        let added = mask_of(&query.and(&key)?)?;
+        Ok(AttentionMask { added, visible: None, packed: None, replaces: true })
+    }
+
+    /// The same mask with `scores` f32[B, N, S, T] that are learned.
+    pub fn with_learned(&self, scores: &Tensor) -> Result<AttentionMask> {
+        Ok(AttentionMask { added: scores.add(&self.added)?, visible: None, ..self.clone() })
+    }
+
+    /// The scores of queries and keys, f32[B, N, S, T], where the mask shows them.
+    pub(super) fn of_scores(&self, scores: &Tensor) -> Result<Tensor> {
+        let sum = scores.add(&self.added)?;
+        if !self.replaces {
+            return Ok(sum);
+        }
+        let hidden = sum.trace().scalar(HIDDEN, DType::F32)?;
+        Ok(sum.lt_scalar(HIDDEN / 2.0)?.select(&hidden, &sum)?)
     }
 
     /// The addend of scores, f32[B, 1 or N, 1 or S, T].
@@ -155,7 +174,7 @@ fn causal_mask(cx: &Forward<'_>, mask: &Tensor, window: Option<usize>) -> Result
         }
     };
     let visible = Visible { mask: hidden_padding(mask)?, starts: Some(starts) };
-    Ok(AttentionMask { added, visible: Some(visible), packed: None })
+    Ok(AttentionMask { added, visible: Some(visible), packed: None, replaces: false })
 }
 
 /// The causal mask of rows that hold several texts, where no token sees those of another:
@@ -163,7 +182,7 @@ fn causal_mask(cx: &Forward<'_>, mask: &Tensor, window: Option<usize>) -> Result
 pub fn within_texts(mask: AttentionMask, position_ids: Option<&Tensor>) -> Result<AttentionMask> {
     let Some(position_ids) = position_ids else { return Ok(mask) };
     let &[rows, positions] = position_ids.dims() else { return Ok(mask) };
-    let AttentionMask { added, visible, packed } = mask;
+    let AttentionMask { added, visible, packed, replaces } = mask;
     let trace = added.trace();
     // The place where a token's text begins.
     let start = trace.iota(DType::S32, &[rows, positions], 1)?.sub(position_ids)?;
@@ -175,7 +194,7 @@ pub fn within_texts(mask: AttentionMask, position_ids: Option<&Tensor>) -> Resul
         let starts = visible.starts.map(|starts| starts.maximum(&start)).transpose()?;
         Ok(Visible { starts, ..visible })
     };
-    Ok(AttentionMask { added, visible: visible.map(within).transpose()?, packed })
+    Ok(AttentionMask { added, visible: visible.map(within).transpose()?, packed, replaces })
 }
 
 /// Whether a query sees a key, by their positions.

@@ -124,7 +124,7 @@ impl DisentangledAttention {
             (Some(table), Some(distances)) => {
                 let scores = self.position_scores(cx, &query, &key, (table, distances))?;
                 match scores {
-                    Some(scores) => AttentionMask::learned(scores.add(mask.added())?),
+                    Some(scores) => mask.with_learned(&scores)?,
                     None => mask.clone(),
                 }
             }

@@ -30,7 +30,7 @@ const ADAPTERS: &[(&str, &str, Task)] = &[
     ("lora-modernbert-questions", "modernbert-question-answering", Task::QuestionAnswering),
     ("lora-electra", "electra-sequence-classification", Task::SequenceClassification),
     ("lora-mpnet", "mpnet-question-answering", Task::QuestionAnswering),
-    ("lora-albert-dora", "albert-grouped-masked-lm", Task::MaskedLm),
+    ("lora-albert", "albert-grouped-masked-lm", Task::MaskedLm),
     ("lora-deberta", "deberta-v2-sequence-classification", Task::SequenceClassification),
     ("lora-gpt2", "gpt2-causal-lm", Task::CausalLm),
     ("lora-gpt2-dora", "gpt2-untied-causal-lm", Task::CausalLm),
