@@ -87,8 +87,12 @@ fn every_metric_has_references() {
     let fixture = include_str!("../../fixtures/metrics.json");
     type Sections = BTreeMap<String, serde_json::Value>;
     let mut sections: Sections = serde_json::from_str(fixture).unwrap();
-    let of_embeddings = include_str!("../../fixtures/embeddings/metrics.json");
-    sections.extend(serde_json::from_str::<Sections>(of_embeddings).unwrap());
+    for more in [
+        include_str!("../../fixtures/embeddings/metrics.json"),
+        include_str!("../../fixtures/rerankers/metrics.json"),
+    ] {
+        sections.extend(serde_json::from_str::<Sections>(more).unwrap());
+    }
     for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/metrics")).unwrap() {
         let path = entry.unwrap().path();
         let metric = path.file_stem().unwrap().to_str().unwrap();
