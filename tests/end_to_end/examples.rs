@@ -124,20 +124,19 @@ fn examples() -> Vec<Example> {
                 ("data/dev.jsonl", jsonl(2, EVAL_ROWS, row)),
             ]
         }),
-        Example::new("preferences", "llama-causal-lm", {
-            let says = |role, content: &str| json!([{"role": role, "content": content}]);
-            let row = |text: String, _| {
+        Example::new("preferences", "llama-causal-lm", pairs_of_answers()),
+        Example::new("reward", "llama-causal-lm", pairs_of_answers()),
+        Example::new("simpo", "llama-causal-lm", pairs_of_answers()),
+        Example::new("kto", "llama-causal-lm", {
+            let row = |text: String, class| {
                 let (first, others) = text.split_once(' ').unwrap();
-                json!({
-                    "prompt": says("user", first),
-                    "chosen": says("assistant", others),
-                    "rejected": says("assistant", first),
-                })
+                let (prompt, completion) = (says("user", first), says("assistant", others));
+                json!({"prompt": prompt, "completion": completion, "label": class % 2 == 0})
             };
             vec![
                 ("llama-chat/chat_template.jinja", CHAT_TEMPLATE.to_vec()),
-                ("data/pairs.jsonl", jsonl(1, TRAIN_ROWS, row)),
-                ("data/pairs-dev.jsonl", jsonl(2, EVAL_ROWS, row)),
+                ("data/completions.jsonl", jsonl(1, TRAIN_ROWS, row)),
+                ("data/completions-dev.jsonl", jsonl(2, EVAL_ROWS, row)),
             ]
         }),
         Example::new("embeddings", "bert-sequence-classification", {
@@ -266,6 +265,25 @@ fn numbered(
 fn jsonl(seed: u64, count: usize, row: impl Fn(String, usize) -> serde_json::Value) -> Vec<u8> {
     let rows = data::rows(seed, count, 6).into_iter();
     rows::jsonl(rows.map(|(text, class)| row(text, class_number(class)))).into_bytes()
+}
+
+/// A conversation of one message.
+fn says(role: &str, content: &str) -> serde_json::Value {
+    json!([{"role": role, "content": content}])
+}
+
+/// A chat template, and rows of a prompt with a better and a worse answer.
+fn pairs_of_answers() -> Vec<DataFile> {
+    let row = |text: String, _| {
+        let (first, others) = text.split_once(' ').unwrap();
+        let [chosen, rejected] = [others, first].map(|answer| says("assistant", answer));
+        json!({"prompt": says("user", first), "chosen": chosen, "rejected": rejected})
+    };
+    vec![
+        ("llama-chat/chat_template.jinja", CHAT_TEMPLATE.to_vec()),
+        ("data/pairs.jsonl", jsonl(1, TRAIN_ROWS, row)),
+        ("data/pairs-dev.jsonl", jsonl(2, EVAL_ROWS, row)),
+    ]
 }
 
 /// JSON lines with other names for their columns.
