@@ -37,6 +37,9 @@ const CHAT_TEMPLATE: &[u8] = b"{% for message in messages %}{% if message.role =
     {% generation %}{{ message.content + '[SEP]' }}{% endgeneration %}\
     {% else %}{{ '[CLS]' + message.content }}{% endif %}{% endfor %}";
 
+/// Names the token that answers end with.
+const CHAT_TOKENS: &[u8] = br#"{"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "eos_token": "[SEP]"}"#;
+
 /// A file's path from the job's folder, and its content.
 type DataFile = (&'static str, Vec<u8>);
 
@@ -135,6 +138,7 @@ fn examples() -> Vec<Example> {
             };
             vec![
                 ("llama-chat/chat_template.jinja", CHAT_TEMPLATE.to_vec()),
+                ("llama-chat/tokenizer_config.json", CHAT_TOKENS.to_vec()),
                 ("data/completions.jsonl", jsonl(1, TRAIN_ROWS, row)),
                 ("data/completions-dev.jsonl", jsonl(2, EVAL_ROWS, row)),
             ]
@@ -272,7 +276,7 @@ fn says(role: &str, content: &str) -> serde_json::Value {
     json!([{"role": role, "content": content}])
 }
 
-/// A chat template, and rows of a prompt with a better and a worse answer.
+/// A chat template with its tokens, and rows of a prompt with a better and a worse answer.
 fn pairs_of_answers() -> Vec<DataFile> {
     let row = |text: String, _| {
         let (first, others) = text.split_once(' ').unwrap();
@@ -281,6 +285,7 @@ fn pairs_of_answers() -> Vec<DataFile> {
     };
     vec![
         ("llama-chat/chat_template.jinja", CHAT_TEMPLATE.to_vec()),
+        ("llama-chat/tokenizer_config.json", CHAT_TOKENS.to_vec()),
         ("data/pairs.jsonl", jsonl(1, TRAIN_ROWS, row)),
         ("data/pairs-dev.jsonl", jsonl(2, EVAL_ROWS, row)),
     ]
