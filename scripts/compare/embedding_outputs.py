@@ -71,7 +71,7 @@ def train(traind, model, folder, name, settings):
 
 
 def quietly(load, output, use, allowed=lambda message: False):
-    """What `use` makes of the model that sentence-transformers must load from a folder without a word but `allowed`."""
+    """The result of `use` for the model that sentence-transformers must load from a folder without a word but `allowed`."""
     handler = Warnings()
     logging.getLogger().addHandler(handler)
     for library in ("transformers", "sentence_transformers", "peft"):

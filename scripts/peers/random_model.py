@@ -135,7 +135,7 @@ def config(family, task, tokenizer, shape=None):
 
 
 def special_tokens(tokenizer):
-    """Those whose ids must be in the vocabulary."""
+    """The special tokens whose ids must be in the vocabulary."""
     first = {name: tokenizer.cls_token_id for name in ["bos_token_id", "cls_token_id"]}
     return first | {name: tokenizer.sep_token_id for name in ["eos_token_id", "sep_token_id"]}
 

@@ -1,4 +1,4 @@
-"""What the examples `search`, `translation` and `summaries` train on."""
+"""The texts that the examples `search`, `translation` and `summaries` train on."""
 
 import sys
 import tempfile
