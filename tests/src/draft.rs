@@ -71,11 +71,15 @@ impl Draft {
         Draft { folder, validation: Vec::new(), request }
     }
 
-    /// Makes the lengths of rows differ enough for two padded lengths, and allows for more, though
-    /// they would not pay with a model this small.
-    pub fn with_two_shapes(mut self) -> Draft {
+    /// Makes the lengths of rows differ enough for two padded lengths.
+    pub fn with_long_rows(mut self) -> Draft {
         self.validation = write_data(&self.folder, MAX_WORDS_OF_TWO_SHAPES);
-        self.set("data.padded_lengths_max", 6)
+        self
+    }
+
+    /// Has rows of two padded lengths, and allows for more, though they would not pay with a model this small.
+    pub fn with_two_shapes(self) -> Draft {
+        self.with_long_rows().set("data.padded_lengths_max", 6)
     }
 
     /// The job with another task and a fixture's model. `data` replaces the section of that name.
@@ -96,12 +100,6 @@ impl Draft {
     /// Overrides a value of the job file.
     pub fn set(mut self, field: &str, value: impl Display) -> Draft {
         self.request.overrides.insert(field.to_owned(), value.to_string());
-        self
-    }
-
-    /// Overrides a value no longer.
-    pub fn unset(mut self, field: &str) -> Draft {
-        self.request.overrides.remove(field);
         self
     }
 

@@ -4,20 +4,17 @@ mod accumulation;
 mod adapters;
 mod arguments;
 mod data_parallel;
-mod dpo;
 mod embeddings;
 mod evaluation;
 mod fsdp;
 mod kernels;
 mod losses;
 mod meshes;
-mod mining;
 mod one_core;
 mod optimizers;
 mod packed_rows;
 mod pipeline;
 mod preferences;
-mod rerankers;
 mod rows;
 mod schedule_free;
 pub(crate) mod sft;
@@ -27,7 +24,7 @@ mod warm_start;
 
 use traind_tests::{Draft, Host};
 
-pub(crate) use dpo::with_reference;
+pub(crate) use preferences::dpo::with_reference;
 
 /// A job that trains a small Llama on packed conversations.
 pub(crate) fn packed_draft(host: &Host, name: &str) -> Draft {
@@ -36,5 +33,5 @@ pub(crate) fn packed_draft(host: &Host, name: &str) -> Draft {
 
 /// A job that trains a small Llama on preference pairs.
 pub(crate) fn pairs_draft(host: &Host, name: &str) -> Draft {
-    dpo::pairs(host, name, &sft::fixture("dpo/dpo.json"), "sigmoid").set("name", name)
+    preferences::dpo::pairs(host, name, &sft::fixture("dpo/dpo.json"), "sigmoid").set("name", name)
 }

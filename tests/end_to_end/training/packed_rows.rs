@@ -8,18 +8,18 @@ use traind_tests::{Draft, Host};
 async fn a_job_without_padding_trains_as_with_padding() {
     let host = Host::started(2).await;
     let mut states = Vec::new();
-    for (name, lengths, cores) in [("padded", 1, 1), ("packed", 0, 1), ("on_two", 0, 2)] {
-        let draft = Draft::new(&host, name).with_two_shapes().set("resources.cores", cores);
-        // The two-shape draft's own limit would have rows padded.
-        let draft = match lengths {
-            0 => draft.unset("data.padded_lengths_max"),
-            lengths => draft.set("data.padded_lengths_max", lengths),
-        };
+    for (name, is_padded, cores) in
+        [("padded", true, 1), ("packed", false, 1), ("on_two", false, 2)]
+    {
+        let mut draft = Draft::new(&host, name).with_long_rows().set("resources.cores", cores);
+        if is_padded {
+            draft = draft.set("data.padded_lengths_max", 1);
+        }
         let draft = draft.set("train.per_device_train_batch_size", 16 / cores);
         let history = host.complete(&draft).await;
         let is_packed =
             history.log_messages().iter().any(|log| log.contains("without its padding"));
-        assert_eq!(is_packed, lengths == 0, "{name}: {:?}", history.log_messages());
+        assert_eq!(is_packed, !is_padded, "{name}: {:?}", history.log_messages());
         states.push(draft.output("out").trainer_state());
     }
     for key in ["loss", "grad_norm", "eval_loss"] {

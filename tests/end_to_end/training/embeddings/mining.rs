@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use traind_tests::model::Weights;
 use traind_tests::{Draft, Host, model};
 
-use super::embeddings::write_model;
-use super::sft::{fixture, lines};
+use super::write_model;
+use crate::training::sft::{fixture, lines};
 
 /// Vectors are written as safetensors where that is asked for.
 #[tokio::test]
@@ -42,7 +42,6 @@ async fn negatives_are_found_and_trained_on() {
                     train: {max_steps: 1, per_device_train_batch_size: 2, save_strategy: 'no'}\noutput_dir: out\n";
     let draft = Draft::of_job_file(&host, "mined", job_file);
     write_model(&draft.path("model"), &fixture);
-    write_model(&draft.path("ranker"), &fixture);
     model::write_fixture(&draft.path("ranker"), "bert-regression");
     let rows = fixture["runs"]["symmetric"]["rows"].as_array().unwrap();
     let corpus: Vec<Value> =

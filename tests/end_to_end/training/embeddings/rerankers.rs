@@ -10,12 +10,9 @@ use serde_json::{Value, json};
 use tonic_types::StatusExt;
 use traind_tests::{Draft, Host, model};
 
-use super::sft::{fixture, lines, repository, set_all};
+use super::check_losses;
 use crate::tasks::predictions;
-
-/// Relative to the value and 1: at the first step, whose weights are the same, and later.
-const LIMIT_FIRST: f64 = 1e-5;
-const LIMIT: f64 = 1e-3;
+use crate::training::sft::{fixture, lines, repository, set_all};
 
 /// The job of one of the fixture's runs, with its rows to train on.
 fn draft(host: &Host, name: &str, run: &str, fixture: &Value) -> Draft {
@@ -37,19 +34,6 @@ fn draft(host: &Host, name: &str, run: &str, fixture: &Value) -> Draft {
         .set("train.train_sampling_strategy", "sequential")
         .set("train.logging_steps", 1)
         .set("train.save_strategy", "no")
-}
-
-/// Compares the losses with sentence-transformers'.
-fn check_losses(draft: &Draft, fixture: &Value, run: &str) {
-    let ours = draft.output("out").trainer_state().series("loss");
-    let expect = fixture["runs"][run]["loss"].as_array().unwrap();
-    assert_eq!(ours.len(), expect.len());
-    for (step, (found, expect)) in ours.iter().zip(expect).enumerate() {
-        let expect = expect.as_f64().unwrap();
-        let limit = if step == 0 { LIMIT_FIRST } else { LIMIT };
-        let difference = (found - expect).abs() / (1.0 + expect.abs());
-        assert!(difference <= limit, "{run}, step {step}: {found}, theirs is {expect}");
-    }
 }
 
 /// On one core, and on two, which share the rows of each batch or the layers. The output is a folder that

@@ -1,6 +1,9 @@
 //! Embedded texts beside sentence-transformers': `scripts/fixtures/embeddings.py` writes the rows, and the losses and
 //! vectors of its trainer.
 
+mod mining;
+mod rerankers;
+
 use std::fs;
 use std::path::Path;
 
@@ -35,7 +38,7 @@ fn draft(host: &Host, name: &str, run: &str, fixture: &Value) -> Draft {
 }
 
 /// Writes the model that the fixture's runs begin with.
-pub(super) fn write_model(folder: &Path, fixture: &Value) {
+fn write_model(folder: &Path, fixture: &Value) {
     model::write_fixture(folder, "bert-sequence-classification");
     for name in ["tokenizer.json", "tokenizer_config.json"] {
         let own = repository().join("daemon/runner/fixtures/embeddings/tokenizer").join(name);
@@ -101,22 +104,22 @@ async fn losses_are_those_of_sentence_transformers_on_any_number_of_cores() {
 async fn batches_in_parts_train_as_whole_ones() {
     let fixture = fixture("embeddings/runs.json");
     let host = Host::started(2).await;
-    let of = |name: &str, run: &str| {
-        let draft = draft(&host, name, run, &fixture);
+    let of = |name: &str| {
+        let draft = draft(&host, name, "ranking", &fixture);
         draft.set("train.max_steps", 3).set("train.per_device_train_batch_size", 6)
     };
-    let whole = of("whole", "ranking");
+    let whole = of("whole");
     host.complete(&whole).await;
-    let parts = of("parts", "ranking").set("embedding.mini_batch_size", 2);
+    let parts = of("parts").set("embedding.mini_batch_size", 2);
     host.complete(&parts).await;
     check_same(&whole, &parts);
-    let two = of("two", "ranking")
+    let two = of("two")
         .set("train.per_device_train_batch_size", 3)
         .set("embedding.mini_batch_size", 1)
         .set("resources.cores", 2);
     host.complete(&two).await;
     check_same(&whole, &two);
-    let steps = |name: &str| of(name, "ranking").set("train.gradient_accumulation_steps", 2);
+    let steps = |name: &str| of(name).set("train.gradient_accumulation_steps", 2);
     let (whole, parts) = (steps("steps-whole"), steps("steps-parts"));
     host.complete(&whole).await;
     let parts = parts.set("embedding.mini_batch_size", 3);

@@ -1,9 +1,12 @@
 //! Preferences besides dpo beside TRL's: `scripts/fixtures/preference_runs.py` writes the rows and what RewardTrainer,
 //! ORPOTrainer, CPOTrainer and KTOTrainer log of them.
 
+pub(super) mod dpo;
+
 use std::fs;
 
 use serde_json::{Value, json};
+use traind_tests::model::Weights;
 use traind_tests::{Draft, Host};
 
 use super::sft::{draft, fixture, lines, repository, set_all};
@@ -40,14 +43,7 @@ fn check(draft: &Draft, fixture: &Value, run: &str) {
     assert_eq!(ours.len(), expected.len(), "{run}");
     for (step, (ours, expected)) in ours.iter().zip(expected).enumerate() {
         let limit = if step == 0 { LIMIT_FIRST } else { LIMIT };
-        for (name, expect) in expected.as_object().unwrap() {
-            let (found, expect) = (ours[name].as_f64().unwrap(), expect.as_f64().unwrap());
-            let difference = (found - expect).abs() / (1.0 + expect.abs());
-            assert!(
-                difference <= limit,
-                "{run}, {name} of entry {step}: {found}, TRL's is {expect}"
-            );
-        }
+        dpo::check_entry(ours, expected, |_| true, limit, &format!("entry {step} of {run}"));
         let is_metric =
             |name: &&String| name.trim_start_matches("eval_").contains('/') || name.ends_with("kl");
         for name in ours.as_object().unwrap().keys().filter(is_metric) {
@@ -78,15 +74,12 @@ async fn check_runs(runs: &[(&str, &str, usize)]) {
 
 /// The output is a classifier with one output, as AutoModelForSequenceClassification loads it.
 fn check_reward_model(draft: &Draft) {
-    let config = fs::read_to_string(draft.path("out/config.json")).unwrap();
-    let config: Value = serde_json::from_str(&config).unwrap();
+    let config = draft.output("out").json("config.json");
     assert_eq!(config["architectures"], json!(["LlamaForSequenceClassification"]));
     assert_eq!(config["id2label"], json!({"0": "LABEL_0"}));
     assert_eq!(config["pad_token_id"], 2);
-    let weights = fs::read(draft.path("out/model.safetensors")).unwrap();
-    let header = u64::from_le_bytes(weights[..8].try_into().unwrap()) as usize;
-    let header: Value = serde_json::from_slice(&weights[8..8 + header]).unwrap();
-    assert_eq!(header["score.weight"]["shape"], json!([1, 16]));
+    let weights = Weights::read(draft.path("out/model.safetensors"));
+    assert_eq!(weights.header["score.weight"]["shape"], json!([1, 16]));
 }
 
 /// The extremes of rewards are those of all cores.
@@ -128,12 +121,9 @@ async fn adapters_begin_as_their_reference() {
         .set("train.max_steps", 2);
     host.complete(&draft).await;
     let state = draft.output("out").trainer_state();
-    let expect = fixture["runs"]["kto"]["history"][0].as_object().unwrap();
-    let found = &state.history("loss")[0];
-    for (name, expect) in expect {
-        let (found, expect) = (found[name].as_f64().unwrap(), expect.as_f64().unwrap());
-        assert!((found - expect).abs() <= LIMIT_FIRST * (1.0 + expect.abs()), "{name}: {found}");
-    }
-    assert!(state.history("loss")[1]["rewards/margins"].as_f64().unwrap() != 0.0);
+    let ours = state.history("loss");
+    let expected = &fixture["runs"]["kto"]["history"][0];
+    dpo::check_entry(ours[0], expected, |_| true, LIMIT_FIRST, "the first entry");
+    assert!(ours[1]["rewards/margins"].as_f64().unwrap() != 0.0);
     assert!(draft.path("out/adapter_model.safetensors").exists());
 }

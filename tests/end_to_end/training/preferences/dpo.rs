@@ -7,14 +7,14 @@ use tonic_types::StatusExt;
 use traind_proto::reasons;
 use traind_tests::{Draft, Host};
 
-use super::sft::{draft, fixture, lines, repository, set_all};
+use crate::training::sft::{draft, fixture, lines, repository, set_all};
 
 /// Relative to the value and 1: at the first step, whose weights are the same, and later.
 const LIMIT_FIRST: f64 = 1e-5;
 const LIMIT: f64 = 1e-4;
 
 /// The job of one of the fixture's runs, which evaluates the first pairs at its end.
-pub(super) fn pairs(host: &Host, name: &str, fixture: &Value, run: &str) -> Draft {
+pub(crate) fn pairs(host: &Host, name: &str, fixture: &Value, run: &str) -> Draft {
     let validation = lines(&fixture["rows"].as_array().unwrap()[..8]);
     let draft = draft(host, name, "dpo", fixture)
         .write("validation.jsonl", validation)
@@ -42,15 +42,23 @@ fn check(draft: &Draft, fixture: &Value, run: &str) {
     for (step, (ours, expected)) in ours.iter().zip(expected).enumerate() {
         let limit = if step == 0 { LIMIT_FIRST } else { LIMIT };
         // Before the first update both rewards are 0 but for rounding, which decides the larger.
-        let compared = expected.as_object().unwrap().iter();
-        for (name, expect) in compared.filter(|it| step > 0 || it.0 != "rewards/accuracies") {
-            let (found, expect) = (ours[name].as_f64().unwrap(), expect.as_f64().unwrap());
-            let difference = (found - expect).abs() / (1.0 + expect.abs());
-            assert!(
-                difference <= limit,
-                "{run}, {name} of entry {step}: {found}, TRL's is {expect}"
-            );
-        }
+        let is_compared = |name: &str| step > 0 || name != "rewards/accuracies";
+        check_entry(ours, expected, is_compared, limit, &format!("entry {step} of {run}"));
+    }
+}
+
+/// Compares the metrics of an entry of the log with TRL's, relative to the value and 1.
+pub(super) fn check_entry(
+    ours: &Value,
+    expected: &Value,
+    is_compared: impl Fn(&str) -> bool,
+    limit: f64,
+    entry: &str,
+) {
+    for (name, expect) in expected.as_object().unwrap().iter().filter(|it| is_compared(it.0)) {
+        let (found, expect) = (ours[name].as_f64().unwrap(), expect.as_f64().unwrap());
+        let difference = (found - expect).abs() / (1.0 + expect.abs());
+        assert!(difference <= limit, "{name} of {entry}: {found}, TRL's is {expect}");
     }
 }
 
