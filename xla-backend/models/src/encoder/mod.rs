@@ -30,7 +30,7 @@ pub(crate) struct Encoder {
     embeddings: Embeddings,
     embedding_projection: Option<Linear>,
     position_bias: Option<PositionBias>,
-    /// Those whose parameters differ.
+    /// The layers with parameters of their own.
     layers: Vec<Layer>,
     /// The one of these that each layer is.
     order: Vec<usize>,
