@@ -94,6 +94,9 @@ fn command_lines_of_trl_are_read_with_their_files() {
     check_fields("config", &converted, &expect);
     let missing = convert_command(&words, &[], &|_| None);
     check_refused(missing, &[("config", "sft.yaml cannot be read")]);
+    // The option of an example script is no file of TRL's, whatever its folders are called.
+    let example = "python run_clm.py --model_name_or_path x/y --dataset_name x/z --output_dir a/sft.py --config b.yaml";
+    check_refused(command(example), &[("config", "is not known here")]);
     check_refused(
         command("trl grpo --model_name_or_path x/y"),
         &[("", "sft and dpo are converted")],

@@ -25,6 +25,11 @@ pub(super) fn python_file(words: &[String]) -> Option<(usize, &str)> {
     words.iter().map(String::as_str).enumerate().find(|(_, word)| is_script(word))
 }
 
+/// Whether words run an example script.
+pub(super) fn runs_example(words: &[String]) -> bool {
+    python_file(words).is_some_and(|(_, file)| script_of(file).is_some())
+}
+
 /// Refuses words that a shell would expand.
 pub(super) fn check_variables(words: &[String]) -> Result<(), Refused> {
     match words.iter().find(|word| word.contains(['$', '`'])) {
@@ -38,8 +43,9 @@ pub(super) fn check_variables(words: &[String]) -> Result<(), Refused> {
 
 pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<CommandLine<'a>, Refused> {
     check_variables(words)?;
-    let is_example = python_file(words).is_some_and(|(_, file)| script_of(file).is_some());
-    if let Some(advice) = other_tools::advice(words).filter(|_| !is_example) {
+    if !runs_example(words)
+        && let Some(advice) = other_tools::advice(words)
+    {
         return Err(Refused::because("", format!("the command line {advice}")));
     }
     let Some((at, script)) = python_file(words) else {

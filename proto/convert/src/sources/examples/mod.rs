@@ -57,9 +57,9 @@ pub(crate) fn read(
     files: Files,
     draft: &mut Draft,
 ) -> Result<&'static str, Refused> {
-    let is_example =
-        command_line::python_file(words).is_some_and(|(_, it)| script_of(it).is_some());
-    if let Some(command) = trl::read(words, files)?.filter(|_| !is_example) {
+    if !command_line::runs_example(words)
+        && let Some(command) = trl::read(words, files)?
+    {
         return of_trl(command, files, draft);
     }
     let mut line = command_line::read(words, files)?;

@@ -13,7 +13,7 @@ use crate::shell::{self, Command};
 pub(super) fn training_command(script: &str, draft: &mut Draft) -> Result<Vec<String>, Refused> {
     let commands = shell::commands(script);
     let exported = exported(&commands);
-    let (mut trains, mut others): (Vec<_>, Vec<_>) = commands.into_iter().partition(runs_example);
+    let (mut trains, mut others): (Vec<_>, Vec<_>) = commands.into_iter().partition(trains_example);
     // The trial run that compiles ahead is a command of its own, before the one that trains.
     if trains.iter().any(|it| !compiles(it)) {
         others.extend(trains.extract_if(.., |it| compiles(it)));
@@ -63,7 +63,7 @@ fn compiles(command: &Command) -> bool {
 }
 
 /// Whether a command gives options to an example script, which `cat run_glue.py` does not.
-fn runs_example(command: &Command) -> bool {
+fn trains_example(command: &Command) -> bool {
     let Some((at, file)) = python_file(&command.words) else { return false };
     let options = &command.words[at + 1..];
     let is_option = |word: &String| word.starts_with("--") || word.ends_with(".json");
