@@ -1,5 +1,6 @@
 //! Fields of preference pairs that must fit the task and each other.
 
+use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::dpo::{Dpo, DpoDivergence, DpoLoss};
@@ -8,11 +9,9 @@ use crate::section::given;
 
 /// Reports fields of section `dpo` that do not fit.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
-    let (task, dpo) = (job.model.task, &job.dpo);
-    if task != TaskName::Dpo {
-        for key in given(dpo, "dpo", problems) {
-            problems.violation(&format!("dpo.{key}"), format!("applies to dpo, not to {task}"));
-        }
+    let dpo = &job.dpo;
+    unread::check_section(TaskName::Dpo, dpo, job, problems);
+    if job.model.task != TaskName::Dpo {
         return;
     }
     check_losses(dpo, problems);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::embedding::{
@@ -13,11 +14,8 @@ use crate::section::given;
 /// Reports fields of section `embedding`, and columns of texts, that do not fit.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     let (task, data) = (job.model.task, &job.data);
+    unread::check_section(TaskName::Embedding, &job.embedding, job, problems);
     if task != TaskName::Embedding {
-        for key in given(&job.embedding, "embedding", problems) {
-            let description = format!("applies to embedding, not to {task}");
-            problems.violation(&format!("embedding.{key}"), description);
-        }
         let columns = [
             ("data.texts", task == TaskName::Reranker || data.texts.is_empty()),
             ("data.prompts", data.prompts.iter().next().is_none()),
@@ -79,12 +77,8 @@ fn check_options(embedding: &Embedding, problems: &mut Problems) {
         ("distance_metric", loss.has_margin()),
         ("margin", loss.has_margin()),
     ];
-    for key in given(embedding, "embedding", problems) {
-        if read.contains(&(key.as_str(), false)) {
-            let description = format!("does not apply to the loss `{loss}`");
-            problems.violation(&format!("embedding.{key}"), description);
-        }
-    }
+    let keys = given(embedding, "embedding", problems);
+    unread::check_loss("embedding", &keys, &read, loss, problems);
     let sampler = embedding.batch_sampler;
     if sampler == BatchSampler::GroupByLabel && loss != EmbeddingLoss::BatchHardTriplet {
         let description = format!("is `{sampler}`, but rows of the loss `{loss}` have no classes");

@@ -14,6 +14,7 @@ mod peft;
 mod preferences;
 mod reranker;
 mod task;
+mod unread;
 
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
 use crate::range::Range;

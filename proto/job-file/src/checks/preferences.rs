@@ -1,6 +1,7 @@
 //! Fields of tasks of preferences, besides `dpo`, that must fit the task and each other.
 
-use crate::problems::{Problems, join};
+use super::unread;
+use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::model::TaskName;
 use crate::schema::preferences::{CpoLoss, KtoLoss};
@@ -19,33 +20,21 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
 
 /// Refuses the sections of other tasks.
 fn check_sections(job: &JobFile, problems: &mut Problems) {
-    let task = job.model.task;
-    let sections = [
-        (TaskName::Reward, given(&job.reward, "reward", problems)),
-        (TaskName::Orpo, given(&job.orpo, "orpo", problems)),
-        (TaskName::Cpo, given(&job.cpo, "cpo", problems)),
-        (TaskName::Kto, given(&job.kto, "kto", problems)),
-    ];
-    for (name, keys) in sections.into_iter().filter(|(name, _)| *name != task) {
-        for key in keys {
-            let description = format!("applies to {name}, not to {task}");
-            problems.violation(&join(name.as_str(), &key), description);
-        }
-    }
+    unread::check_section(TaskName::Reward, &job.reward, job, problems);
+    unread::check_section(TaskName::Orpo, &job.orpo, job, problems);
+    unread::check_section(TaskName::Cpo, &job.cpo, job, problems);
+    unread::check_section(TaskName::Kto, &job.kto, job, problems);
 }
 
 fn check_cpo(job: &JobFile, problems: &mut Problems) {
     let (cpo, loss) = (&job.cpo, job.cpo.loss_type);
-    let keys = given(cpo, "cpo", problems);
-    let is_given = |key: &str| keys.iter().any(|given| given == key);
-    let unused = [
+    let read = [
         ("label_smoothing", loss.smooths() || cpo.label_smoothing == 0.0),
         ("simpo_gamma", loss.has_margin()),
         ("cpo_alpha", loss != CpoLoss::Alphapo || cpo.cpo_alpha == 0.0),
     ];
-    for (key, _) in unused.into_iter().filter(|(key, fits)| !fits && is_given(key)) {
-        problems.violation(&join("cpo", key), format!("does not apply to the loss `{loss}`"));
-    }
+    let keys = given(cpo, "cpo", problems);
+    unread::check_loss("cpo", &keys, &read, loss, problems);
 }
 
 fn check_kto(job: &JobFile, problems: &mut Problems) {

@@ -1,5 +1,6 @@
 //! Fields of scored pairs that must fit the task and each other.
 
+use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::model::TaskName;
@@ -8,12 +9,8 @@ use crate::section::given;
 
 /// Reports fields of section `reranker`, and columns of texts, that do not fit.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
-    let task = job.model.task;
-    if task != TaskName::Reranker {
-        for key in given(&job.reranker, "reranker", problems) {
-            let description = format!("applies to reranker, not to {task}");
-            problems.violation(&format!("reranker.{key}"), description);
-        }
+    unread::check_section(TaskName::Reranker, &job.reranker, job, problems);
+    if job.model.task != TaskName::Reranker {
         return;
     }
     check_texts(job, problems);
@@ -71,12 +68,7 @@ fn check_options(reranker: &Reranker, problems: &mut Problems) {
         ("reduction_log", is_lambda),
     ];
     let keys = given(reranker, "reranker", problems);
-    for key in &keys {
-        if read.contains(&(key.as_str(), false)) {
-            let description = format!("does not apply to the loss `{loss}`");
-            problems.violation(&format!("reranker.{key}"), description);
-        }
-    }
+    unread::check_loss("reranker", &keys, &read, loss, problems);
     let scheme = reranker.weighting_scheme;
     let has_mu = keys.iter().any(|key| key == "mu");
     if is_lambda && has_mu && scheme != WeightingScheme::NdcgLoss2pp {
