@@ -126,8 +126,7 @@ impl WordTokenizer {
 impl TextTokenizer for WordTokenizer {
     fn encode(&self, text: &str, text_pair: Option<&str>) -> Result<Encoded, TokenizeProblem> {
         let ids = |text: &str| text.split(' ').map(self.id_of).collect::<Vec<_>>();
-        let mut encoded = Encoded { input_ids: ids(text), ..Encoded::default() };
-        encoded.token_type_ids = vec![0; encoded.input_ids.len()];
+        let mut encoded = Encoded::of_one_text(ids(text));
         if let Some(pair) = text_pair {
             encoded.input_ids.extend([9].into_iter().chain(ids(pair)));
             encoded.token_type_ids.resize(encoded.input_ids.len(), 1);

@@ -49,8 +49,7 @@ impl<'a, 'row> TokenRow<'a, 'row> {
         let vocab_size = tokenizer.vocab_size();
         let input_ids = ids(row, INPUT_IDS, vocab_size)?;
         let padded_length = input_ids.len();
-        let encoded =
-            Encoded { token_type_ids: vec![0; padded_length], input_ids, truncated: false };
+        let encoded = Encoded::of_one_text(input_ids);
         Ok(Self { row, encoded, unattended: Vec::new(), padded_length, vocab_size })
     }
 

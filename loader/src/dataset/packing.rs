@@ -94,9 +94,8 @@ fn wrapped(texts: &[Text], length: usize) -> Vec<(u32, Example)> {
 }
 
 fn example(input_ids: Vec<u32>, targets: Vec<i32>, text_starts: Vec<u8>) -> Example {
-    let token_type_ids = vec![0; input_ids.len()];
     Example {
-        encoded: Encoded { input_ids, token_type_ids, truncated: false },
+        encoded: Encoded::of_one_text(input_ids),
         label: Some(RowLabel::TokenIds(targets)),
         text_starts,
         ..Example::default()

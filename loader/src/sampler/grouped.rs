@@ -16,13 +16,18 @@ pub(super) fn grouped(order: &[u32], classes: &Arc<[i32]>) -> Vec<u32> {
         queues.entry(classes[*row as usize]).or_default().push_back(place);
     }
     let mut made: Vec<u32> = Vec::with_capacity(order.len());
+    let mut left: Vec<usize> = Vec::new();
     let mut last = None;
     loop {
-        let mut round: Vec<(usize, i32)> = queues
-            .iter()
-            .filter(|(_, places)| places.len() >= TOGETHER)
-            .map(|(class, places)| (places[0], *class))
-            .collect();
+        queues.retain(|_, places| {
+            let has_pair = places.len() >= TOGETHER;
+            if !has_pair {
+                left.extend(places.drain(..));
+            }
+            has_pair
+        });
+        let mut round: Vec<(usize, i32)> =
+            queues.iter().map(|(class, places)| (places[0], *class)).collect();
         if round.len() < 2 {
             break;
         }
@@ -38,7 +43,7 @@ pub(super) fn grouped(order: &[u32], classes: &Arc<[i32]>) -> Vec<u32> {
         }
         last = round.last().map(|(_, class)| *class);
     }
-    let mut left: Vec<usize> = queues.into_values().flatten().collect();
+    left.extend(queues.into_values().flatten());
     left.sort_unstable();
     made.extend(left.into_iter().map(|place| order[place]));
     made

@@ -15,22 +15,19 @@ impl Sampler {
     pub fn packed(&self, budget: LengthBudget) -> crate::Result<Self> {
         let global_batch = self.config.global_batch();
         let epochs = BATCHES.div_ceil(self.batches_per_epoch().max(1)) as u64;
+        let any_seed = self.with_any_seed();
         let orders: Vec<Vec<u32>> =
-            (0..epochs.min(EPOCHS_MAX)).map(|epoch| self.with_any_seed().order(epoch)).collect();
+            (0..epochs.min(EPOCHS_MAX)).map(|epoch| any_seed.order(epoch)).collect();
         let batches: Vec<&[u32]> =
             orders.iter().flat_map(|order| order.chunks(global_batch)).collect();
-        let budget = budget.for_part(batches.len(), self.batches_per_epoch());
-        let one_length = self.fitted(LengthBudget::of(1))?;
-        Ok(Self { packed: Some(self.packed_ladder(&batches, budget)?), ..one_length })
+        self.packed_to(&batches, budget, self.fitted(LengthBudget::of(1))?)
     }
 
     /// As [`Self::packed`], by the lengths of [`Self::sampled_rows`] alone.
     pub fn packed_to_sample(&self, budget: LengthBudget) -> crate::Result<Self> {
         let sample = self.sample();
         let batches: Vec<&[u32]> = sample.iter().map(Vec::as_slice).collect();
-        let one_length = self.fitted_to_sample(LengthBudget::of(1))?;
-        let budget = budget.for_part(batches.len(), self.batches_per_epoch());
-        Ok(Self { packed: Some(self.packed_ladder(&batches, budget)?), ..one_length })
+        self.packed_to(&batches, budget, self.fitted_to_sample(LengthBudget::of(1))?)
     }
 
     /// Whether layers compute no padding.
@@ -49,13 +46,18 @@ impl Sampler {
         self.sample().iter().map(|rows| self.sizes(rows)).collect()
     }
 
-    fn packed_ladder(
+    /// The sampler `one_length` with numbers of tokens that are fitted to `batches`, a part of those that `budget` is
+    /// for.
+    fn packed_to(
         &self,
         batches: &[&[u32]],
         budget: LengthBudget,
-    ) -> crate::Result<LengthLadder> {
+        one_length: Self,
+    ) -> crate::Result<Self> {
         let shares: Vec<u32> = batches.iter().map(|rows| self.share_of_row(rows)).collect();
-        LengthLadder::fitted(&shares, 1, budget)?.continued(&self.axes[0].ladder)
+        let budget = budget.for_part(batches.len(), self.batches_per_epoch());
+        let ladder = LengthLadder::fitted(&shares, 1, budget)?.continued(&self.axes[0].ladder)?;
+        Ok(Self { packed: Some(ladder), ..one_length })
     }
 
     /// The size of the packed positions in a batch of `rows`; 0 where layers compute padding.

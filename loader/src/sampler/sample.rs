@@ -19,8 +19,7 @@ impl Sampler {
 
     /// The sizes of the sampled batches, without repetition.
     pub fn sampled_sizes(&self) -> Vec<BatchSizes> {
-        let mut sizes: Vec<BatchSizes> =
-            self.sample().iter().map(|rows| self.sizes(rows)).collect();
+        let mut sizes = self.sizes_of_sample();
         sizes.sort_unstable();
         sizes.dedup();
         sizes

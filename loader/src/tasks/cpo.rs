@@ -26,6 +26,28 @@ struct Sequence {
     completion: Vec<u32>,
 }
 
+impl Sequence {
+    /// The tokens `whole` behind the token `first` and before `last`, divided where those of `prompt` end.
+    fn divided(prompt: &[u32], mut whole: Vec<u32>, first: Option<u32>, last: u32) -> Self {
+        let mut length = prompt.len().min(whole.len());
+        // The last token of a prompt may be part of the first one of its completion.
+        if !whole.starts_with(prompt) {
+            length = length.saturating_sub(1);
+        }
+        let mut completion = whole.split_off(length);
+        let mut prompt = whole;
+        if let Some(first) = first
+            && prompt.first() != Some(&first)
+        {
+            prompt.insert(0, first);
+        }
+        if completion.last() != Some(&last) {
+            completion.push(last);
+        }
+        Self { prompt, completion }
+    }
+}
+
 impl Preprocessor for Cpo {
     fn columns(&self) -> Vec<&str> {
         self.pairs.columns()
@@ -47,8 +69,7 @@ impl Preprocessor for Cpo {
             return Ok(pair.and_then(|pair| self.pairs.example(pair)).into_iter().collect());
         }
         let pair = self.pairs.texts(&texts)?;
-        let sequences = [self.sequence(&texts, &pair, 0)?, self.sequence(&texts, &pair, 1)?];
-        Ok(self.example(sequences).into_iter().collect())
+        Ok(self.example(self.sequences(&texts, &pair)?).into_iter().collect())
     }
 
     fn arrays(&self, labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
@@ -65,27 +86,15 @@ impl Preprocessor for Cpo {
 }
 
 impl Cpo {
-    /// The tokens of the chosen or of the rejected completion behind its prompt.
-    fn sequence(&self, texts: &RowTexts<'_>, pair: &PairTexts, side: usize) -> Result<Sequence> {
-        let mut prompt = texts.encode_as_it_is(shared_prompt(pair))?.encoded.input_ids;
-        let mut completion = texts.encode_as_it_is(&pair.wholes[side])?.encoded.input_ids;
-        // The last token of a prompt may be part of the first one of its completion.
-        let mut length = prompt.len().min(completion.len());
-        if prompt[..length] != completion[..length] || length < prompt.len() {
-            length = length.saturating_sub(1);
-        }
-        prompt.clear();
-        prompt.extend(completion.drain(..length));
-        if let Some(first) = texts.token_id(self.bos_token.as_deref())?
-            && prompt.first() != Some(&first)
-        {
-            prompt.insert(0, first);
-        }
+    /// The tokens of the chosen and of the rejected completion, each behind its prompt.
+    fn sequences(&self, texts: &RowTexts<'_>, pair: &PairTexts) -> Result<[Sequence; 2]> {
+        let ids =
+            |text: &str| -> Result<Vec<u32>> { Ok(texts.encode_as_it_is(text)?.encoded.input_ids) };
+        let prompt = ids(shared_prompt(pair))?;
+        let wholes = [ids(&pair.wholes[0])?, ids(&pair.wholes[1])?];
+        let first = texts.token_id(self.bos_token.as_deref())?;
         let last = texts.token_id(texts.eos_token)?.ok_or_else(no_end)?;
-        if completion.last() != Some(&last) {
-            completion.push(last);
-        }
-        Ok(Sequence { prompt, completion })
+        Ok(wholes.map(|whole| Sequence::divided(&prompt, whole, first, last)))
     }
 
     /// The example of two sequences, cut to `max_length`; None where a prompt alone fills it.

@@ -173,17 +173,12 @@ impl Dpo {
         prompt: &[Value],
         completions: [&[Value]; 2],
     ) -> Result<PairTexts> {
-        let render = |column: &str, completion: &[Value], prompts: bool| -> Result<String> {
-            let messages: Vec<&Value> = prompt.iter().chain(completion).collect();
-            let options = ChatOptions { prompts, ..ChatOptions::default() };
-            Ok(texts.render(column, &messages, options)?.text)
-        };
         let [chosen, rejected] = completions;
         Ok(PairTexts {
-            prompt: render(&self.prompt, &[], true)?,
+            prompt: chat_text(texts, &self.prompt, prompt, None)?,
             wholes: [
-                render(&self.chosen, chosen, false)?,
-                render(&self.rejected, rejected, false)?,
+                chat_text(texts, &self.chosen, prompt, Some(chosen))?,
+                chat_text(texts, &self.rejected, prompt, Some(rejected))?,
             ],
             is_chat: true,
         })
@@ -211,6 +206,18 @@ impl PairTexts {
         };
         Ok([ids(&self.wholes[0])?, ids(&self.wholes[1])?])
     }
+}
+
+/// The text of a prompt's messages with those of its completion, or else with what invites one.
+pub(super) fn chat_text(
+    texts: &RowTexts<'_>,
+    column: &str,
+    prompt: &[Value],
+    completion: Option<&[Value]>,
+) -> Result<String> {
+    let messages: Vec<&Value> = prompt.iter().chain(completion.unwrap_or_default()).collect();
+    let options = ChatOptions { prompts: completion.is_none(), ..ChatOptions::default() };
+    Ok(texts.render(column, &messages, options)?.text)
 }
 
 /// The messages of a cell, which may be one message by itself.
@@ -247,7 +254,7 @@ fn shared_bytes(chosen: &str, rejected: &str) -> usize {
 pub(super) fn example_of(pair: [(Vec<u32>, usize); 2], truncated: bool) -> Example {
     let labels = pair.each_ref().map(|(ids, prompt)| completion_labels(ids, *prompt));
     let [(chosen, _), (rejected, _)] = pair;
-    let encoded = Encoded { token_type_ids: vec![0; chosen.len()], input_ids: chosen, truncated };
+    let encoded = Encoded { truncated, ..Encoded::of_one_text(chosen) };
     let label = Some(RowLabel::TokenIds(labels.concat()));
     Example { encoded, label, target: Some(rejected), ..Example::default() }
 }

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::{Example, Preprocessor, SetContext, row_labels, text_arrays};
+use super::{Example, Preprocessor, SetContext, first_among, label_names, row_labels, text_arrays};
 use crate::batch::{ArraySpec, Padding};
 use crate::source::Row;
 use crate::{Encoded, LabelSpec, Labels, Result};
@@ -39,14 +39,8 @@ pub struct EmbeddingLabel {
 impl Embedding {
     /// The same task for files with the columns `available`: with the columns of texts and of labels that it takes.
     pub(super) fn for_columns(&self, available: &[String]) -> Self {
-        let columns = label_columns(&self.label_column);
-        let is_label = |name: &&String| columns.contains(&name.as_str());
-        let column = columns.iter().find(|name| available.iter().any(|it| it == *name));
-        let label = self.label.as_ref().and_then(|label| label.read_from(column.copied()));
-        let texts = match self.texts.is_empty() {
-            true => available.iter().filter(|name| !is_label(name)).cloned().collect(),
-            false => self.texts.clone(),
-        };
+        let (texts, column) = texts_and_label(&self.texts, &self.label_column, available);
+        let label = self.label.as_ref().and_then(|label| label.read_from(column));
         Self { texts, label, ..self.clone() }
     }
 
@@ -75,10 +69,19 @@ impl Embedding {
     }
 }
 
-/// The names that the column of labels may have: the one that is given, or where that is a usual one, any of these.
-pub(super) fn label_columns(given: &str) -> Vec<&str> {
-    let usual = LABELS.into_iter().filter(|_| LABELS.contains(&given));
-    std::iter::once(given).chain(usual).collect()
+/// The columns of texts, all but that of labels unless `texts` names them, and that of labels if files have one.
+pub(super) fn texts_and_label<'a>(
+    texts: &[String],
+    label_column: &'a str,
+    available: &[String],
+) -> (Vec<String>, Option<&'a str>) {
+    let names = label_names(label_column, &LABELS);
+    let is_text = |name: &&String| !names.contains(&name.as_str());
+    let texts = match texts.is_empty() {
+        true => available.iter().filter(is_text).cloned().collect(),
+        false => texts.to_vec(),
+    };
+    (texts, first_among(&names, available))
 }
 
 impl EmbeddingLabel {

@@ -7,10 +7,10 @@
 
 use serde::Serialize;
 
-use super::dpo::Pair;
+use super::dpo::{Pair, chat_text};
 use super::{Dpo, Example, Preprocessor, SetContext, text_arrays};
 use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS};
-use crate::chat::{ChatOptions, RowTexts, shared_tokens, template_columns};
+use crate::chat::{RowTexts, shared_tokens, template_columns};
 use crate::labels::RowLabel;
 use crate::source::Row;
 use crate::{ChatProblem, Encoded, Error, IGNORED_LABEL, Labels, Result, Value};
@@ -70,15 +70,11 @@ impl Kto {
         let (row, column) = (texts.row, &self.pairs.prompt);
         match (row.cell(column), row.cell(&self.completion)) {
             (Value::List(prompt), Value::List(completion)) => {
-                let ids =
-                    |column: &str, messages: Vec<&Value>, prompts: bool| -> Result<Vec<u32>> {
-                        let options = ChatOptions { prompts, ..ChatOptions::default() };
-                        let chat = texts.render(column, &messages, options)?;
-                        Ok(texts.encode_as_it_is(&chat.text)?.encoded.input_ids)
-                    };
-                let whole = prompt.iter().chain(completion).collect();
-                let prompt = ids(column, prompt.iter().collect(), true)?;
-                Ok([prompt, ids(&self.completion, whole, false)?])
+                let ids = |column: &str, completion: Option<&[Value]>| -> Result<Vec<u32>> {
+                    let text = chat_text(texts, column, prompt, completion)?;
+                    Ok(texts.encode_as_it_is(&text)?.encoded.input_ids)
+                };
+                Ok([ids(column, None)?, ids(&self.completion, Some(completion))?])
             }
             (Value::List(_), _) | (_, Value::List(_)) => {
                 Err(texts.problem(column, ChatProblem::Mixed))
@@ -102,7 +98,7 @@ impl Kto {
         // The completion may follow a shorter prompt.
         whole.truncate(length + max);
         let sequence_lengths = vec![length as u32, (whole.len() - length) as u32];
-        let encoded = Encoded { token_type_ids: vec![0; whole.len()], input_ids: whole, truncated };
+        let encoded = Encoded { truncated, ..Encoded::of_one_text(whole) };
         let label = Some(RowLabel::Numbers(vec![f32::from(is_desirable)]));
         Some(Example { encoded, sequence_lengths, label, ..Example::default() })
     }
@@ -158,13 +154,16 @@ impl Preprocessor for Kto {
 
     /// Pairs stand in the order in which TRL unpairs them, so that the row before is of another prompt.
     fn order(&self, source_rows: &[u32], labels: &Labels) -> Option<Vec<usize>> {
+        if !self.is_paired {
+            return None;
+        }
         let Labels::Numbers { values, .. } = labels else { return None };
         let mut order: Vec<usize> = (0..source_rows.len()).collect();
         order.sort_by_key(|&row| {
             let block = source_rows[row] / UNPAIRED_TOGETHER;
             (block, values.get(row).is_some_and(|label| *label < 0.5), source_rows[row])
         });
-        self.is_paired.then_some(order)
+        Some(order)
     }
 }
 

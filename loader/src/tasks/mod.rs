@@ -55,6 +55,17 @@ const ROW_LABELS: [&str; 3] = ["label", "labels", "label_ids"];
 /// The usual names of the column of words' labels, of which `run_ner` reads `ner_tags`.
 const WORD_LABELS: [&str; 3] = ["labels", "ner_tags", "tags"];
 
+/// The names that a column of labels may have: the one that is given, or where that is a usual one, any of these.
+fn label_names<'a>(given: &'a str, usual: &[&'a str]) -> Vec<&'a str> {
+    let others = usual.iter().copied().filter(|_| usual.contains(&given));
+    std::iter::once(given).chain(others).collect()
+}
+
+/// The first of `names` that is a column of `available`.
+fn first_among<'a>(names: &[&'a str], available: &[String]) -> Option<&'a str> {
+    names.iter().copied().find(|name| available.iter().any(|column| column == name))
+}
+
 /// A task with its column mapping (`data.text`, `data.label`, ...).
 #[derive(Clone, Debug, Serialize)]
 pub enum TaskSpec {
@@ -134,10 +145,10 @@ impl TaskSpec {
             Self::TokenClassification(task) => (task.labels.as_mut(), WORD_LABELS),
             _ => (None, ROW_LABELS),
         };
-        if let Some(label) = label.filter(|label| usual.contains(&label.column.as_str())) {
-            let has = |name: &str| available.iter().any(|column| column == name);
-            let found = usual.into_iter().find(|name| has(name)).filter(|_| !has(&label.column));
-            label.column = found.map_or_else(|| label.column.clone(), str::to_owned);
+        if let Some(label) = label
+            && let Some(found) = first_among(&label_names(&label.column, &usual), available)
+        {
+            label.column = found.to_owned();
         }
         task
     }

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::embedding::{joined, label_columns};
+use super::embedding::{joined, texts_and_label};
 use super::{Example, Preprocessor, SetContext, row_labels, text_arrays};
 use crate::batch::{ArraySpec, Padding};
 use crate::labels::{LabelReader, RowLabel};
@@ -55,16 +55,9 @@ pub enum PassageLabels {
 impl Reranker {
     /// The same task for files with the columns `available`: with the columns of texts and of labels that it takes.
     pub(super) fn for_columns(&self, available: &[String]) -> Self {
-        let names = label_columns(&self.label_column);
-        let texts = match self.texts.is_empty() {
-            true => {
-                available.iter().filter(|name| !names.contains(&name.as_str())).cloned().collect()
-            }
-            false => self.texts.clone(),
-        };
-        let found = names.iter().find(|name| available.iter().any(|it| it == *name));
+        let (texts, found) = texts_and_label(&self.texts, &self.label_column, available);
         let task = Self { texts, ..self.clone() };
-        let label = task.label.as_ref().map(|label| task.label_in(label, found.copied()));
+        let label = task.label.as_ref().map(|label| task.label_in(label, found));
         Self { label, ..task }
     }
 
@@ -196,11 +189,7 @@ impl Preprocessor for Reranker {
 /// The sequence in the place of a passage that a list lacks: one token, since attention to none has no value.
 fn no_passage(tokenizer: &dyn TextTokenizer) -> Encoded {
     let first = tokenizer.encode("", None).ok().and_then(|it| it.input_ids.first().copied());
-    Encoded {
-        input_ids: vec![first.unwrap_or_default()],
-        token_type_ids: vec![0],
-        ..Encoded::default()
-    }
+    Encoded::of_one_text(vec![first.unwrap_or_default()])
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use serde::Serialize;
 
 use super::dpo::Pair;
+use super::embedding::joined;
 use super::{Dpo, Example, Preprocessor, SetContext, text_arrays};
 use crate::batch::{ArraySpec, Padding, ROWS};
 use crate::labels::{LabelKind, RowLabel};
@@ -39,11 +40,8 @@ impl Reward {
         if sequences.iter().any(|ids| ids.len() > self.pairs.max_length as usize) {
             return None;
         }
-        let sequence_lengths = sequences.iter().map(|ids| ids.len() as u32).collect();
-        let input_ids = sequences.concat();
-        let encoded =
-            Encoded { token_type_ids: vec![0; input_ids.len()], input_ids, truncated: false };
-        Some(Example { encoded, sequence_lengths, label: Some(margin), ..Example::default() })
+        let texts = sequences.map(Encoded::of_one_text).into();
+        Some(Example { label: Some(margin), ..joined(texts) })
     }
 }
 

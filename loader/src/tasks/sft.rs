@@ -168,8 +168,7 @@ impl Sft {
         if self.packing.is_none() && labels.iter().all(|label| *label == IGNORED_LABEL) {
             return None;
         }
-        let token_type_ids = vec![0; input_ids.len()];
-        let encoded = Encoded { input_ids, token_type_ids, truncated };
+        let encoded = Encoded { truncated, ..Encoded::of_one_text(input_ids) };
         Some(Example { encoded, label: Some(RowLabel::TokenIds(labels)), ..Example::default() })
     }
 

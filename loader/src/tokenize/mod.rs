@@ -134,6 +134,13 @@ pub struct Encoded {
     pub truncated: bool,
 }
 
+impl Encoded {
+    /// The tokens of one text, all of them.
+    pub(crate) fn of_one_text(input_ids: Vec<u32>) -> Self {
+        Self { token_type_ids: vec![0; input_ids.len()], input_ids, truncated: false }
+    }
+}
+
 /// One row's tokens and their origins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpannedEncoding {

@@ -13,6 +13,7 @@ mod parquet;
 mod parquet_pages;
 mod parquet_schema;
 mod text;
+mod thrift;
 
 use std::io::{Cursor, Read};
 use std::path::Path;

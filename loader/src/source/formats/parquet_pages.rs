@@ -10,6 +10,8 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
+use super::thrift;
+
 /// Pages up to this size pass, whatever the file states about its columns: writers aim at 1 MiB.
 const PAGE_BYTES: u64 = 256 << 20;
 /// The head of the next field, where it is an `i32`, in Thrift's compact protocol.
@@ -83,21 +85,8 @@ fn i32_field(bytes: &mut impl Iterator<Item = u8>) -> Option<i32> {
     if bytes.next()? != NEXT_FIELD_IS_I32 {
         return None;
     }
-    // Zigzag: the sign is the lowest bit. Of a longer number the reader takes the lower half too.
-    let number = varint(bytes)?;
-    Some(((number >> 1) as i64 ^ -((number & 1) as i64)) as i32)
-}
-
-fn varint(bytes: &mut impl Iterator<Item = u8>) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..u64::BITS).step_by(7) {
-        let byte = bytes.next()?;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some(number);
-        }
-    }
-    None
+    // Of a longer number the reader takes the lower half too.
+    thrift::number(|| bytes.next()).map(|number| number as i32)
 }
 
 #[cfg(test)]

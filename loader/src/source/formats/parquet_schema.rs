@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use super::thrift;
+
 /// The deepest schema that is read.
 pub(super) const DEPTH_MAX: usize = 64;
 
@@ -175,22 +177,12 @@ impl Footer<'_> {
         Some(*first)
     }
 
-    /// A signed number, whose lowest bit is its sign.
     fn number(&mut self) -> Option<i64> {
-        let number = self.varint()?;
-        Some((number >> 1) as i64 ^ -((number & 1) as i64))
+        thrift::number(|| self.byte())
     }
 
     fn varint(&mut self) -> Option<u64> {
-        let mut number = 0;
-        for shift in (0..u64::BITS).step_by(7) {
-            let byte = self.byte()?;
-            number |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some(number);
-            }
-        }
-        None
+        thrift::varint(|| self.byte())
     }
 }
 

@@ -10,7 +10,9 @@ use super::dpo::{Dpo, Pair};
 use super::masked_lm::{SPECIAL_TOKEN, STARTS_WORD, parts_of_words};
 use super::seq2seq_lm::Seq2SeqLm;
 use super::sft::Sft;
-use super::{Example, PackingStrategy, Preprocessor, SetContext, TaskSpec, token_target_arrays};
+use super::{
+    Example, PackingStrategy, Preprocessor, ROW_LABELS, SetContext, TaskSpec, token_target_arrays,
+};
 use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
 use crate::labels::{RowLabel, TokenLabel};
 use crate::layouts::Tokens;
@@ -26,8 +28,6 @@ const ASSISTANT_MASKS: &str = "assistant_masks";
 const COMPLETION_MASK: &str = "completion_mask";
 const START_POSITIONS: &str = "start_positions";
 const END_POSITIONS: &str = "end_positions";
-/// The columns that the Trainer takes for the labels of rows, besides the one that a job names.
-const ROW_LABELS: [&str; 3] = ["label", LABELS, "label_ids"];
 
 /// A task whose rows are tokens.
 #[derive(Clone, Debug, Serialize)]
