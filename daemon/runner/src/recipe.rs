@@ -143,8 +143,6 @@ fn state_config(job: &JobFile) -> StateConfig {
         accumulates: train.gradient_accumulation_steps > 1
             || train.lr_scheduler_type.follows_evaluations(),
         scales_loss: train.fp16,
-        // That of the objective, which is known with the data.
-        gradient_cache: None,
         offloads_optimizer: job.parallel.offload.optimizer,
         reference: reference(job),
     }

@@ -4,13 +4,13 @@ use traind_xla::runtime::Pending;
 
 use super::{Session, UploadedBatch};
 use crate::error::Result;
-use crate::step::{Program, ProgramShape, part_sizes};
+use crate::step::{Program, ProgramShape};
 
 impl Session {
     /// Launches the programs of a batch: the embeddings of its parts, their loss, and the backward passes of the parts.
     pub(super) fn pass_cached_batch(&mut self, batch: &UploadedBatch) -> Result<Vec<Pending>> {
         let Some(cache) = self.programs.gradient_cache() else { return Ok(Vec::new()) };
-        let sizes = part_sizes(&cache, batch.sizes());
+        let sizes = cache.part_sizes(batch.sizes());
         let plan = &batch.host.scheduled.plan;
         // Parts without a row on any core have no loss. All hosts know the rows of all cores.
         let rows = (0..plan.cores).map(|core| plan.rows_of_core(core).len()).max().unwrap_or(0);

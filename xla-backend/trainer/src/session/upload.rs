@@ -65,12 +65,12 @@ impl Uploader {
     }
 
     /// The rows of each part of a batch with `rows` rows.
-    fn rows_of_parts(&self, rows: usize) -> Vec<Range<usize>> {
-        let Some(parts) = &self.parts else {
-            return self.pipeline.rows_of_microbatches(rows).collect();
+    fn rows_of_parts(&self, rows: usize) -> impl Iterator<Item = Range<usize>> {
+        let size = match &self.parts {
+            Some(parts) => parts.part_rows(rows),
+            None => self.pipeline.micro_rows(rows),
         };
-        let size = rows / parts.parts(rows);
-        (0..rows / size).map(|part| part * size..(part + 1) * size).collect()
+        (0..rows).step_by(size).map(move |first| first..first + size)
     }
 
     /// Uploads to each core the rows of its data shard, followed by what all cores get, by the first

@@ -1,6 +1,6 @@
 //! The settings of a run's state.
 
-use super::{CacheConfig, Reference};
+use super::Reference;
 use crate::fsdp::Fsdp;
 
 /// The settings of a run's state on the cores.
@@ -19,8 +19,6 @@ pub struct StateConfig {
     /// Whether a step takes several programs: one for each batch, and one that updates. Needed
     /// where a step has several batches, or where the update depends on their results.
     pub accumulates: bool,
-    /// The parts that batches pass through the model in, where a loss compares all of their rows.
-    pub gradient_cache: Option<CacheConfig>,
     /// Whether the loss is scaled, as products in float16 need.
     pub scales_loss: bool,
     /// Whether the optimizer's state is in host memory between updates.
@@ -39,7 +37,6 @@ impl Default for StateConfig {
             fsdp: Fsdp::No,
             sequence_parallel: false,
             accumulates: false,
-            gradient_cache: None,
             scales_loss: false,
             offloads_optimizer: false,
             reference: None,

@@ -142,12 +142,13 @@ pub struct StartValues {
 
 impl TrainState {
     /// Declares the variables of a stage with the parameters at `places`. `metrics`: how many each step gives besides
-    /// its loss.
+    /// its loss. `cache`: the parts that batches pass through the model in, where a loss compares all of their rows.
     pub fn declare(
         recorder: &mut Recorder,
         model: &dyn Model,
         optimizers: &Optimizers,
         config: StateConfig,
+        cache: Option<CacheConfig>,
         metrics: usize,
         places: Vec<Place>,
     ) -> Result<TrainState> {
@@ -177,8 +178,7 @@ impl TrainState {
         let accumulation = config.accumulates.then(|| Accumulation::declare(recorder, metrics));
         let loss_scale = config.scales_loss.then(|| LossScale::declare(recorder));
         let rows = config.rows_per_core;
-        let cache = config.gradient_cache.as_ref();
-        let gradient_cache = cache.map(|cache| GradientCache::declare(recorder, cache, rows));
+        let gradient_cache = cache.map(|cache| GradientCache::declare(recorder, &cache, rows));
         let shares_layers = mesh.size(Axis::Tensor) > 1;
         // A core that has gathered a parameter for its update takes its shard of the result.
         let gathers = shardable.contains(&Shardable::Gathered);

@@ -2,7 +2,6 @@
 //! through them. A job without a pipeline has one stage.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
 use traind_loader::{BatchAxis, BatchSizes};
 use traind_models::{Chunks, Model, ParameterSpec};
@@ -119,15 +118,12 @@ impl Pipeline {
 
     /// The sizes of the micro-batches of a batch of `sizes`.
     pub(crate) fn micro_sizes(&self, sizes: BatchSizes) -> BatchSizes {
-        let rows = sizes.rows() / self.microbatches(sizes.rows());
-        sizes.with(BatchAxis::Rows, rows as u32)
+        sizes.with(BatchAxis::Rows, self.micro_rows(sizes.rows()) as u32)
     }
 
     /// The rows of each micro-batch of a batch with `rows` rows.
-    pub(crate) fn rows_of_microbatches(&self, rows: usize) -> impl Iterator<Item = Range<usize>> {
-        let count = self.microbatches(rows);
-        let size = rows / count;
-        (0..count).map(move |micro| micro * size..(micro + 1) * size)
+    pub(crate) fn micro_rows(&self, rows: usize) -> usize {
+        rows / self.microbatches(rows)
     }
 
     /// The places of the parameters that each stage reads, in the model's order.

@@ -12,7 +12,7 @@ use super::forward::{LastOutput, Passed};
 use super::train_step::{FIRST_ROW, accumulation, add, input};
 use super::{EmbeddingObjective, TrainStep};
 use crate::error::{Error, Result};
-use crate::state::{Gradient, GradientCache, TrainState};
+use crate::state::{Gradient, GradientCache, ParameterValue, TrainState};
 
 /// The first row of a part among those of its batch on a core.
 const CACHE_ROW: &str = "cache_row";
@@ -33,7 +33,9 @@ impl TrainStep {
         sizes: &BatchSizes,
     ) -> Result<RecordedStep> {
         recorder.record(&self.part_inputs(sizes)?, |at| {
-            let embeddings = self.embedded(at, state)?.output.logits.values.stop_gradient()?;
+            let parameters = state.read_parameters(at, 0)?;
+            let embeddings = self.embedded(at, state, &parameters)?.output.logits.values;
+            let embeddings = embeddings.stop_gradient()?;
             let weights = input(at, "sample_weights")?;
             let first = self.first_text(at)?;
             cache(state)?.put(at, [&embeddings, &weights], &first)
@@ -75,9 +77,7 @@ impl TrainStep {
     ) -> Result<RecordedStep> {
         recorder.record(&self.part_inputs(sizes)?, |at| {
             let parameters = state.read_parameters(at, 0)?;
-            let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
-            let passed = self.forward(at, state, &parameters, &row_offset, 0)?;
-            let embeddings = last(passed)?.output.logits.values;
+            let embeddings = self.embedded(at, state, &parameters)?.output.logits.values;
             let first = self.first_text(at)?;
             let gradients = cache(state)?.gradients_of(at, &first, embeddings.dims()[0])?;
             // A scalar with these gradients of the embeddings.
@@ -89,23 +89,23 @@ impl TrainStep {
     }
 
     /// The embeddings of this core's rows of a part.
-    fn embedded(&self, at: &mut Recording<'_>, state: &TrainState) -> Result<Box<LastOutput>> {
-        let parameters = state.read_parameters(at, 0)?;
+    fn embedded(
+        &self,
+        at: &mut Recording<'_>,
+        state: &TrainState,
+        parameters: &[ParameterValue<'_>],
+    ) -> Result<Box<LastOutput>> {
         let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
-        last(self.forward(at, state, &parameters, &row_offset, 0)?)
+        match self.forward(at, state, parameters, &row_offset, 0)? {
+            Passed::Output(last) => Ok(last),
+            Passed::States(_) => Err(missing_cache()),
+        }
     }
 
     /// The place of a part's first text in the cache.
     fn first_text(&self, at: &Recording<'_>) -> Result<Tensor> {
         let texts = self.forward.layout.sequences() as f64;
         Ok(input(at, CACHE_ROW)?.mul_scalar(texts)?)
-    }
-}
-
-fn last(passed: Passed) -> Result<Box<LastOutput>> {
-    match passed {
-        Passed::Output(last) => Ok(last),
-        Passed::States(_) => Err(missing_cache()),
     }
 }
 

@@ -119,16 +119,14 @@ impl StepConfig {
         Pipeline::of_model(model, self.mesh.stages(), &self.pipeline)
     }
 
-    /// The settings of the state, with the sums that a pipeline, a scaled loss or an update in
-    /// parts needs.
-    pub(super) fn state_with_sums(&self) -> StateConfig {
+    /// The settings of the state, with the sums that a pipeline, a scaled loss, or batches or an update in parts need.
+    pub(super) fn state_with_sums(&self, cache: Option<CacheConfig>) -> StateConfig {
         let StateConfig { accumulates, scales_loss, offloads_optimizer, .. } = self.state;
-        let gradient_cache = self.forward.embedding.as_ref().and_then(|objective| objective.cache);
         let accumulates = accumulates
             || scales_loss
             || offloads_optimizer
-            || gradient_cache.is_some()
+            || cache.is_some()
             || self.mesh.stages() > 1;
-        StateConfig { accumulates, gradient_cache, ..self.state }
+        StateConfig { accumulates, ..self.state }
     }
 }

@@ -16,7 +16,7 @@ use traind_xla::{DType, Shape, Tensor};
 
 use super::{BatchLayout, EmbeddingObjective, ForwardConfig, StepConfig};
 use crate::error::Result;
-use crate::state::{Reference, TrainState};
+use crate::state::{CacheConfig, Reference, TrainState};
 
 /// The magnitude of the noise on embeddings, before it is divided by the root of their width.
 pub(crate) const EMBEDDING_NOISE: &str = "embedding_noise";
@@ -104,6 +104,11 @@ impl ForwardPass {
             gradient_checkpointing,
             embedding_noise,
         })
+    }
+
+    /// The parts that training batches pass through the model in; none where they pass whole.
+    pub(super) fn gradient_cache(&self) -> Option<CacheConfig> {
+        self.embedding.as_ref().and_then(|objective| objective.cache)
     }
 
     /// The inputs of `chunk` for a batch of `sizes`, in the order in which they are uploaded: those of

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
+use traind_loader::{BatchSizes, ModelInputs};
 use traind_models::optimizers::{Optimizers, Shardable};
 use traind_models::{Model, ParameterSpec, Sharding};
 use traind_xla::runtime::{RecordedStep, Recorder};
@@ -89,12 +89,13 @@ impl JobPrograms {
         let stages = first..first + recorders.len();
         let train = TrainStep::new(config, forward.clone(), stage)?;
         let evaluate = EvalStep { forward, readout };
-        let (optimizers, state) = (train.optimizers.as_ref(), config.state_with_sums());
+        let (optimizers, cache) = (train.optimizers.as_ref(), train.forward.gradient_cache());
+        let state = config.state_with_sums(cache);
         check_tensor_parallel(config, model.as_ref(), optimizers)?;
         check_fsdp(config, model.as_ref(), optimizers)?;
         let metrics = train.metrics();
         let declare = |(recorder, places): (&mut Recorder, Vec<Place>)| {
-            TrainState::declare(recorder, model.as_ref(), optimizers, state, metrics, places)
+            TrainState::declare(recorder, model.as_ref(), optimizers, state, cache, metrics, places)
         };
         let places = places.into_iter().skip(stages.start);
         let states = recorders.into_iter().zip(places).map(declare);
@@ -154,7 +155,7 @@ impl JobPrograms {
             _ => pipeline.is_divided(),
         };
         if let (Program::Accumulate, Some(cache)) = (program, self.gradient_cache()) {
-            let sizes = part_sizes(&cache, shape.sizes);
+            let sizes = cache.part_sizes(shape.sizes);
             let of_part = |program| ProgramShape::of_batch(program, sizes);
             return vec![of_part(Program::Embed), ProgramShape::compare(), of_part(program)];
         }
@@ -180,7 +181,7 @@ impl JobPrograms {
 
     /// The parts that training batches pass through the model in; none where they pass whole.
     pub fn gradient_cache(&self) -> Option<CacheConfig> {
-        self.train.forward.embedding.as_ref().and_then(|objective| objective.cache)
+        self.train.forward.gradient_cache()
     }
 
     /// Whether programs that sum over the stages and programs that update parts end a step, instead of one.
@@ -316,12 +317,6 @@ impl JobPrograms {
             }
         }
     }
-}
-
-/// The sizes of the parts of a batch of `sizes`.
-pub(crate) fn part_sizes(cache: &CacheConfig, sizes: BatchSizes) -> BatchSizes {
-    let rows = sizes.rows() / cache.parts(sizes.rows());
-    sizes.with(BatchAxis::Rows, rows as u32)
 }
 
 /// Refuses cores that cannot share the model's layers, or their update.

@@ -25,7 +25,6 @@ pub use eval_step::EvalStep;
 pub use eval_step::{LOSS_DIVISOR, LOSS_SUM, WEIGHT_SUM};
 pub use forward::ForwardPass;
 pub use generate_step::{GenerateStep, SCORES, Weights};
-pub(crate) use job_programs::part_sizes;
 pub use job_programs::{DeclaredStages, JobPrograms};
 pub use pipeline_order::PipelineOrder;
 pub(crate) use pipeline_order::{Direction, Pass, backward_places};
