@@ -220,18 +220,15 @@ impl Reader<'_> {
         let (labelled, _) = self.options("test", files, true, true)?;
         let source = Source::open(&labelled.files)?;
         let task = labelled.task.for_columns(source.columns());
-        let has = |column: &String| source.columns().contains(column);
-        match &task {
-            TaskSpec::Embedding(task) => {
-                return Ok(task.label.as_ref().is_some_and(|label| has(&label.spec.column)));
+        let label = match &task {
+            TaskSpec::Embedding(task) => task.label.as_ref().map(|label| &label.spec),
+            TaskSpec::Reranker(task) => task.label.as_ref().map(|label| &label.spec),
+            _ => {
+                let mut wanted = task.columns_among(source.columns()).into_iter();
+                return Ok(wanted.all(|name| source.columns().iter().any(|it| it == name)));
             }
-            TaskSpec::Reranker(task) => {
-                return Ok(task.label.as_ref().is_some_and(|label| has(&label.spec.column)));
-            }
-            _ => {}
-        }
-        let mut wanted = task.columns_among(source.columns()).into_iter();
-        Ok(wanted.all(|name| source.columns().iter().any(|column| column == name)))
+        };
+        Ok(label.is_some_and(|label| source.columns().contains(&label.column)))
     }
 
     fn predicts(&self) -> bool {

@@ -22,6 +22,7 @@ use crate::step::{GenerateStep, Program};
 use search::{RowSearch, Start};
 
 pub(crate) use loaded::LoadedModel;
+pub(crate) use sampling::mix;
 pub(crate) use settings::GenerationSettings;
 
 /// Runs passes on the cores.

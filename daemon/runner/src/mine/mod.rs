@@ -4,7 +4,7 @@
 //! Reads a [`Request`] as JSON from standard input, embeds queries and texts by runs of their own, searches on all
 //! cores, writes a file of rows, and a [`Reply`] to standard output.
 //!
-//! Imports `vectors`.
+//! Imports `vectors` and `decoding`.
 
 mod rows;
 mod search;

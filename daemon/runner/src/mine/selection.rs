@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::Request;
 use super::rows::Pairs;
 use super::search::{Candidate, nearest, similarity};
+use crate::decoding::mix;
 use crate::vectors::Vectors;
 
 /// The limits of candidates, under the names of `mine_hard_negatives`.
@@ -127,15 +128,7 @@ impl Selection {
 fn draw(all: &mut Vec<Candidate>, count: usize, seed: u64) {
     let mut state = seed;
     while all.len() > count {
-        state = next(state);
+        state = mix(state);
         all.remove((state >> 33) as usize % all.len());
     }
-}
-
-/// SplitMix64 (Steele et al., 2014).
-fn next(state: u64) -> u64 {
-    let mixed = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

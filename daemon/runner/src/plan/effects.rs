@@ -16,14 +16,18 @@ const PLACES_MAX: usize = 256;
 const STAGES_MAX: usize = 16;
 const PASSES_MAX: usize = 64;
 
-/// The effects of a job's settings; none where it has one core.
-pub(super) fn of(job: &JobFile, planned: &PlannedModel) -> RunResult<Parallelism> {
-    let Recordings { memory, pipeline_order: order, .. } = Recordings::of(job, planned)?;
+/// The effects of a job's settings, by the recordings of its programs; none where it has one core.
+pub(super) fn of(
+    job: &JobFile,
+    planned: &PlannedModel,
+    recordings: &Recordings,
+) -> RunResult<Parallelism> {
+    let Recordings { memory, pipeline_order: order, .. } = recordings;
     let compared = Compared { job, planned, memory };
-    let effects = compared.effects(&order)?;
+    let effects = compared.effects(order)?;
     let has_mesh = job.resources.total_cores() > 1;
     let (places, stages) = match has_mesh {
-        true => (places(job)?, passes(&order)),
+        true => (places(job)?, passes(order)),
         false => Default::default(),
     };
     Ok(Parallelism { effects, places, stages })
@@ -33,7 +37,7 @@ pub(super) fn of(job: &JobFile, planned: &PlannedModel) -> RunResult<Parallelism
 struct Compared<'a> {
     job: &'a JobFile,
     planned: &'a PlannedModel,
-    memory: CoreMemory,
+    memory: &'a CoreMemory,
 }
 
 impl Compared<'_> {
@@ -171,7 +175,7 @@ impl Compared<'_> {
         remove(&mut job);
         let others = job.parallel.tensor * job.parallel.pipeline;
         job.parallel.data = Some(job.resources.total_cores() / others);
-        let saved = saved(&memory::of(&job, self.planned)?, &self.memory);
+        let saved = saved(&memory::of(&job, self.planned)?, self.memory);
         Ok(Effect { saved, ..plain(setting.to_owned(), effect.to_owned()) })
     }
 }

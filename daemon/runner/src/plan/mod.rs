@@ -117,14 +117,16 @@ fn plan(request: &Request) -> RunResult<Plan> {
         }
         None => request.job.clone(),
     };
-    let Recordings { memory, optimizer_bytes_whole, .. } = Recordings::of(job, &planned)?;
-    let misfit = match found.is_some() || fits(&memory) {
+    let recordings = Recordings::of(job, &planned)?;
+    let misfit = match found.is_some() || fits(&recordings.memory) {
         true => None,
         false => {
             Some(Misfit { changes: fitting::changes(job, &planned, request.bytes_per_core_max) })
         }
     };
-    let parallelism = request.with_effects.then(|| effects::of(job, &planned)).transpose()?;
+    let effects = || effects::of(job, &planned, &recordings);
+    let parallelism = request.with_effects.then(effects).transpose()?;
+    let Recordings { memory, optimizer_bytes_whole, .. } = recordings;
     let model = &planned.model;
     let parameters = model.parameters().iter().map(|spec| spec.shape.element_count() as u64).sum();
     let saved_bytes = model::saved_bytes(model.as_ref());

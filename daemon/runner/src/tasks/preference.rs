@@ -7,6 +7,7 @@ use traind_job_file::{JobFile, KtoLoss, TaskName};
 use traind_loader::{LabelEncoder, TaskSpec, bos_token};
 use traind_models::ModelConfig;
 use traind_models::tasks::ProblemType;
+use traind_models::tasks::preference::Metric;
 
 use super::{JobTask, Outputs, Reading, language_model, layouts};
 use crate::error::RunResult;
@@ -92,11 +93,8 @@ impl JobTask for Preference {
     fn output_metrics(&self, outputs: &Outputs) -> Metrics {
         let columns = outputs.rows.first().map_or(0, |row| row.values.len());
         let means: Vec<f64> = (0..columns).map(|place| outputs.mean_of_batches(place)).collect();
-        let metrics = step_metrics(&self.job).iter().enumerate();
-        let metrics = metrics.filter_map(|(place, metric)| {
-            Some((metric.name.to_owned(), metric.value(place, &means)?))
-        });
-        metrics.collect()
+        let metrics = Metric::values(step_metrics(&self.job), &means);
+        metrics.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     fn metric_names(&self, _classes: usize) -> Metrics {

@@ -12,6 +12,7 @@ use traind_loader::{
 use traind_models::ModelConfig;
 use traind_models::cross_encoder::ScoreActivation;
 
+use super::sequence_classification::confusion;
 use super::{JobTask, Reading, Scored, labels};
 use crate::error::{RunError, RunResult};
 use crate::metrics::{self, ConfusionMatrix, Metrics, Ranked, argmax};
@@ -189,13 +190,7 @@ impl JobTask for Reranker {
 
     fn metrics(&self, scored: &Scored<'_>) -> RunResult<Metrics> {
         Ok(match scored.set.labels() {
-            Labels::Class(ids) => {
-                let mut matrix = ConfusionMatrix::new(scored.labels.len());
-                for (&label, row) in ids.iter().zip(&scored.outputs.rows) {
-                    matrix.add(label as usize, argmax(&row.values));
-                }
-                matrix.metrics()
-            }
+            Labels::Class(ids) => confusion(ids, scored.outputs, scored.labels.len()).metrics(),
             Labels::Numbers { width, values } => self.of_numbers(scored, *width, values),
             _ => Metrics::new(),
         })

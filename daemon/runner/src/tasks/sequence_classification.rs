@@ -185,7 +185,8 @@ impl JobTask for SequenceClassification {
     }
 }
 
-fn confusion(labels: &[i32], outputs: &Outputs, classes: usize) -> ConfusionMatrix {
+/// How often rows of each class are predicted to be of each.
+pub(super) fn confusion(labels: &[i32], outputs: &Outputs, classes: usize) -> ConfusionMatrix {
     let mut matrix = ConfusionMatrix::new(classes);
     for (&label, row) in labels.iter().zip(&outputs.rows) {
         matrix.add(label as usize, argmax(&row.values));

@@ -50,7 +50,7 @@ impl StepLog {
             ("epoch".to_owned(), json!(epoch)),
             ("step".to_owned(), json!(step)),
         ]);
-        let metrics = self.values(&window.metrics);
+        let metrics: Vec<_> = Metric::values(self.metrics, &window.metrics).collect();
         entry.extend(metrics.iter().map(|(name, value)| ((*name).to_owned(), json!(value))));
         self.log(progress, entry)?;
         let values = [
@@ -106,7 +106,8 @@ impl StepLog {
     ) -> RunResult<()> {
         // An evaluation behind these steps leaves TRL's model in another mode, whose metrics are logged already.
         if !is_evaluated(progress) {
-            let rest = self.values(&progress.meter.averages().metrics).into_iter();
+            let means = progress.meter.averages().metrics;
+            let rest = Metric::values(self.metrics, &means);
             summary.extend(rest.map(|(name, value)| (name.to_owned(), json!(value))));
         }
         self.reports.log(&summary)?;
@@ -116,12 +117,6 @@ impl StepLog {
         self.reports.write(progress.steps, "train", numbers)?;
         progress.log_history.push(summary);
         Ok(())
-    }
-
-    /// The metrics of a window by the means of their columns.
-    fn values(&self, means: &[f64]) -> Vec<(&'static str, f64)> {
-        let metrics = self.metrics.iter().enumerate();
-        metrics.filter_map(|(place, it)| Some((it.name, it.value(place, means)?))).collect()
     }
 
     /// Notes in the places of `report_to` that the job has completed.

@@ -134,11 +134,12 @@ where
         let EndedStep { step, results, learning_rate, batches } = ended;
         let trainer = &mut *self.trainer;
         let progress = &mut trainer.progress;
+        let is_skipped = results.is_skipped();
         let (mut loss, mut metrics) = (results.loss, results.metrics);
         if let Some(result) = results.loss_scale {
             loss_scale::observe(progress, &trainer.reporter.journal, step, result)?;
         }
-        if results.loss_scale.is_none_or(|result| result.updated) {
+        if !is_skipped {
             check_finite(step, loss, results.grad_norm)?;
         } else if !loss.is_finite() {
             // As the Trainer's logging_nan_inf_filter: it counts as the mean of the others.

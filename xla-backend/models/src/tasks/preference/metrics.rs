@@ -32,6 +32,15 @@ impl Metric {
         let share = *means.get(column)?;
         (share > 0.0).then(|| value / share)
     }
+
+    /// The names and values of those of `metrics` that a batch has, by the means of all columns.
+    pub fn values<'a>(
+        metrics: &'a [Metric],
+        means: &'a [f64],
+    ) -> impl Iterator<Item = (&'static str, f64)> + 'a {
+        let metrics = metrics.iter().enumerate();
+        metrics.filter_map(|(place, metric)| Some((metric.name, metric.value(place, means)?)))
+    }
 }
 
 /// The metrics of [`of_rewards`].
