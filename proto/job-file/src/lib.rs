@@ -42,8 +42,8 @@ pub use schema::columns::{CastType, Columns};
 pub use schema::data::{Data, LabelFormat, OnBadLines, PackingStrategy, Quoting};
 pub use schema::data_files::DataFiles;
 pub use schema::data_set::DataSet;
-pub use schema::dpo::{Dpo, DpoDivergence, DpoLoss};
-pub use schema::embedding::{
+pub use schema::objectives::dpo::{Dpo, DpoDivergence, DpoLoss};
+pub use schema::objectives::embedding::{
     BatchSampler, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss,
     EmbeddingSimilarity, PartitionMode, PoolingMode,
 };
@@ -57,8 +57,8 @@ pub use schema::notify::Notify;
 pub use schema::parallel::{CorePlacement, Fsdp, Parallel};
 pub use schema::param_group::ParamGroup;
 pub use schema::peft::{Peft, PeftBias, PeftMethod};
-pub use schema::preferences::{Cpo, CpoLoss, Kto, KtoLoss, Orpo, Reward};
-pub use schema::reranker::{ReductionLog, Reranker, RerankerLoss, WeightingScheme};
+pub use schema::objectives::preferences::{Cpo, CpoLoss, Kto, KtoLoss, Orpo, Reward};
+pub use schema::objectives::reranker::{ReductionLog, Reranker, RerankerLoss, WeightingScheme};
 pub use schema::resources::{Engine, Platform, Resources, cost, energy};
 pub use schema::slurm::Slurm;
 pub use schema::train::{

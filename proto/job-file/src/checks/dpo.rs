@@ -3,7 +3,7 @@
 use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
-use crate::schema::dpo::{Dpo, DpoDivergence, DpoLoss};
+use crate::schema::objectives::dpo::{Dpo, DpoDivergence, DpoLoss};
 use crate::schema::model::TaskName;
 use crate::section::given;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
-use crate::schema::embedding::{
+use crate::schema::objectives::embedding::{
     BatchSampler, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss, PartitionMode,
 };
 use crate::schema::model::TaskName;

@@ -4,7 +4,7 @@ use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::model::TaskName;
-use crate::schema::preferences::{CpoLoss, KtoLoss};
+use crate::schema::objectives::preferences::{CpoLoss, KtoLoss};
 use crate::section::given;
 
 /// Reports fields that do not fit.

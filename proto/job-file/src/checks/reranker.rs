@@ -4,7 +4,7 @@ use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::model::TaskName;
-use crate::schema::reranker::{Reranker, RerankerLoss, WeightingScheme};
+use crate::schema::objectives::reranker::{Reranker, RerankerLoss, WeightingScheme};
 use crate::section::given;
 
 /// Reports fields of section `reranker`, and columns of texts, that do not fit.

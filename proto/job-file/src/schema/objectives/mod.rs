@@ -1,0 +1,6 @@
+//! The sections of the objectives that have settings of their own.
+
+pub(crate) mod dpo;
+pub(crate) mod embedding;
+pub(crate) mod preferences;
+pub(crate) mod reranker;
