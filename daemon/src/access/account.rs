@@ -32,7 +32,7 @@ const NEEDED: CapabilitySet = CapabilitySet::SETUID
 const NAME_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// A user id and the group id of the user's files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct Account {
     pub uid: u32,
     pub gid: u32,

@@ -129,6 +129,11 @@ impl Sharing {
         self.number_of(user).map(|number| self.group(number))
     }
 
+    /// Whether the user is of the group with this name.
+    pub(crate) fn is_member(&self, user: &str, group: &str) -> bool {
+        self.group_of(user).is_some_and(|it| it.name == group)
+    }
+
     pub(crate) fn groups(&self) -> &[Group] {
         &self.groups
     }

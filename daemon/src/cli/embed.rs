@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use serde_json::{Map, Value, json};
 
+use super::embedder::Embedder;
 use super::exit::Exit;
 use super::generate::answer_of;
 use super::serve::runner_beside_this_program;
@@ -44,15 +45,8 @@ pub(crate) struct Embed {
     /// Scale vectors to the length 1
     #[arg(long)]
     normalize: bool,
-    /// Texts that a core embeds at once
-    #[arg(long, value_name = "ROWS", default_value_t = 32)]
-    batch_size: u32,
-    /// Kind of cores: cpu, cuda or neuron
-    #[arg(long, default_value = "cpu")]
-    platform: String,
-    /// Number of cores [default: all of the host's CPUs, else 1]
-    #[arg(long, value_name = "COUNT")]
-    cores: Option<usize>,
+    #[command(flatten)]
+    embedder: Embedder,
     /// Write a file of safetensors, with a tensor for each column
     #[arg(long)]
     safetensors: bool,
@@ -108,24 +102,10 @@ impl Embed {
         if self.normalize {
             embedding.insert("normalize".to_owned(), true.into());
         }
-        let all = || std::thread::available_parallelism().map_or(1, usize::from);
-        let default = || if self.platform == "cpu" { all() } else { 1 };
-        json!({
-            "name": "embed",
-            "model": { "name_or_path": self.model, "task": "embedding" },
-            "data": data,
-            "embedding": embedding,
-            "train": {
-                "do_train": false,
-                "do_predict": true,
-                "per_device_eval_batch_size": self.batch_size,
-            },
-            "resources": {
-                "platform": self.platform,
-                "cores": self.cores.unwrap_or_else(default),
-            },
-            "output_dir": folder,
-        })
+        let mut job = self.embedder.job("embed", &self.model, data);
+        job["embedding"] = embedding.into();
+        job["output_dir"] = json!(folder);
+        job
     }
 }
 

@@ -7,6 +7,7 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::embedder::Embedder;
 use super::exit::Exit;
 use super::generate::answer_of;
 use super::serve::runner_beside_this_program;
@@ -84,15 +85,8 @@ pub(crate) struct Mine {
     /// Tokens that texts are cut to
     #[arg(long, value_name = "TOKENS")]
     max_length: Option<u32>,
-    /// Texts that a core embeds at once
-    #[arg(long, value_name = "ROWS", default_value_t = 32)]
-    batch_size: u32,
-    /// Kind of cores: cpu, cuda or neuron
-    #[arg(long, default_value = "cpu")]
-    platform: String,
-    /// Number of cores [default: all of the host's CPUs, else 1]
-    #[arg(long, value_name = "COUNT")]
-    cores: Option<usize>,
+    #[command(flatten)]
+    embedder: Embedder,
     /// Path of the runner's program [default: traind-runner next to this program]
     #[arg(long, value_name = "PATH")]
     runner: Option<PathBuf>,
@@ -161,22 +155,7 @@ impl Mine {
         if let Some(length) = self.max_length {
             data["max_length"] = length.into();
         }
-        let all = || std::thread::available_parallelism().map_or(1, usize::from);
-        let default = || if self.platform == "cpu" { all() } else { 1 };
-        let mut job = json!({
-            "name": "mine",
-            "model": { "name_or_path": self.model, "task": "embedding" },
-            "data": data,
-            "train": {
-                "do_train": false,
-                "do_predict": true,
-                "per_device_eval_batch_size": self.batch_size,
-            },
-            "resources": {
-                "platform": self.platform,
-                "cores": self.cores.unwrap_or_else(default),
-            },
-        });
+        let mut job = self.embedder.job("mine", &self.model, data);
         if let Some(prompt) = prompt {
             job["prompt"] = prompt.into();
         }

@@ -19,6 +19,7 @@ mod doctor;
 mod drain;
 mod dry_run;
 mod embed;
+mod embedder;
 mod exit;
 mod fork;
 mod gc;

@@ -13,7 +13,7 @@ use traind_job_file::{JobFile, RUN_SPEC_FILE, RunSpec, Violation};
 use traind_proto::event_log::EventLogReader;
 use traind_proto::v1::event::Kind;
 
-use super::admission::forbidden_notifications;
+use super::admission::{forbidden_notifications, resolved};
 use super::error::Error;
 use super::fork::remove_nulls;
 use crate::access::account::{Account, user_name, with_rights_of};
@@ -111,7 +111,7 @@ pub(super) fn job(run: &Found, caller: Caller, settings: &Settings) -> Result<Ne
         output_dir: job.output_dir.display().to_string(),
         job_file,
         base_dir: run.folder.display().to_string(),
-        resolved: job.without_defaults().map_err(Error::Resolved)?.to_string(),
+        resolved: resolved(job)?,
         ..NewJob::default()
     })
 }

@@ -123,6 +123,7 @@ impl Daemon {
         let store = Store::open(&settings.store_path())?;
         lost_store::refuse_outdated_store(path, &settings.store_path(), &store)?;
         store.set_operators_receivers(settings.receivers.clone());
+        store.set_half_life(settings.access.now().sharing().fair_shares);
         let reserve = Reserve::of(path);
         let holds = Holds::default();
         holds.restore(&store)?;
@@ -373,9 +374,10 @@ impl Daemon {
 
     /// Reloads the access file and the certificates, and schedules by the limits and shares that hold now.
     pub(crate) fn reload(&self) -> anyhow::Result<()> {
-        self.settings.reload()?;
+        let reloaded = self.settings.reload();
+        self.store.set_half_life(self.settings.access.now().sharing().fair_shares);
         self.wake.notify_one();
-        Ok(())
+        reloaded
     }
 
     /// Requests the end of a job.

@@ -19,7 +19,7 @@ use crate::jobs::store::{Store, StoreError};
 pub(super) const PERIOD: Duration = Duration::from_secs(600);
 /// Jobs whose folders are read from the store in one go.
 const PAGE: usize = 1000;
-/// Files of one user that are measured: more are not counted.
+/// Files of one user that are looked at: more are not counted.
 const FILES_MAX: usize = 1_000_000;
 
 /// The newest measurement, in bytes by user.
@@ -30,8 +30,8 @@ impl DiskUsage {
     /// The bytes of the users of a group; 0 before the first measurement.
     pub(super) fn of_group(&self, sharing: &Sharing, name: &str) -> u64 {
         let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_of_group = |user: &str| sharing.group_of(user).is_some_and(|it| it.name == name);
-        let bytes = used.iter().filter(|(user, _)| is_of_group(user)).map(|(_, bytes)| *bytes);
+        let of_members = used.iter().filter(|(user, _)| sharing.is_member(user, name));
+        let bytes = of_members.map(|(_, bytes)| *bytes);
         bytes.fold(0, u64::saturating_add)
     }
 
@@ -58,7 +58,7 @@ pub(super) async fn run(daemon: Arc<Daemon>) {
 }
 
 /// Folders by the account that may read them.
-type Folders = BTreeMap<Option<(u32, u32)>, (Option<Account>, BTreeSet<PathBuf>)>;
+type Folders = BTreeMap<Option<Account>, BTreeSet<PathBuf>>;
 
 /// Measures the folders of the jobs of all users whose group has limited disk space.
 fn measure(
@@ -79,9 +79,8 @@ fn measure(
         after = last.number;
         for job in page.into_iter().filter(|job| is_limited(&job.owner)) {
             let run_dir = RunDir::new(state_dir, &job.id).path().to_owned();
-            let account = job.run_as.map(|account| (account.uid, account.gid));
             let of_owner = folders.entry(job.owner).or_default();
-            let (_, of_account) = of_owner.entry(account).or_insert((job.run_as, BTreeSet::new()));
+            let of_account = of_owner.entry(job.run_as).or_default();
             let local = |folder: &PathBuf| folder.is_absolute() && !DataFiles::is_url(folder);
             let named = [Some(job.output_dir), job.checkpoint_dir].into_iter().flatten();
             of_account.extend(named.map(PathBuf::from).chain([run_dir]).filter(local));
@@ -91,8 +90,8 @@ fn measure(
 }
 
 fn size_of_all(folders: Folders) -> u64 {
-    let (mut bytes, mut seen) = (0u64, Seen::default());
-    for (account, folders) in folders.into_values() {
+    let (mut bytes, mut seen) = (0u64, Seen::new(FILES_MAX));
+    for (account, folders) in folders {
         // Folders that cannot be read with the user's rights do not count.
         let measured = with_rights_of(account, || {
             folders.iter().map(|folder| seen.measure(folder)).fold(0, u64::saturating_add)
@@ -102,25 +101,35 @@ fn size_of_all(folders: Folders) -> u64 {
     bytes
 }
 
-/// Files that were measured, by device and inode: a folder may be below another, and a file have two
-/// names.
-#[derive(Default)]
-struct Seen(HashSet<(u64, u64)>);
+/// Files that were measured.
+struct Seen {
+    /// By device and inode: a folder may be below another, and a file have two names.
+    files: HashSet<(u64, u64)>,
+    /// How many more are looked at.
+    left: usize,
+}
 
 impl Seen {
+    fn new(files_max: usize) -> Seen {
+        Seen { files: HashSet::new(), left: files_max }
+    }
+
     /// The space that a folder takes. Links are not followed.
     fn measure(&mut self, folder: &Path) -> u64 {
-        let mut bytes = 0u64;
-        let mut left = vec![folder.to_owned()];
-        while let Some(path) = left.pop() {
+        let (mut bytes, mut waiting) = (0u64, vec![folder.to_owned()]);
+        while let Some(left) = self.left.checked_sub(1)
+            && let Some(path) = waiting.pop()
+        {
+            self.left = left;
             let Ok(found) = fs::symlink_metadata(&path) else { continue };
-            if self.0.len() >= FILES_MAX || !self.0.insert((found.dev(), found.ino())) {
+            if !self.files.insert((found.dev(), found.ino())) {
                 continue;
             }
             bytes = bytes.saturating_add(found.blocks().saturating_mul(512));
             if found.is_dir() {
                 let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-                left.extend(entries.map(|entry| entry.path()));
+                let entries = entries.take(left.saturating_sub(waiting.len()));
+                waiting.extend(entries.map(|entry| entry.path()));
             }
         }
         bytes
@@ -161,5 +170,21 @@ mod tests {
         assert_eq!(usage.of_group(&sharing, "b"), 0);
         let unlimited = Sharing::example("groups: {a: {members: [ann]}}");
         assert!(measure(&store, &unlimited, folder.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_walk_through_folders_is_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..20 {
+            fs::write(folder.path().join(number.to_string()), [1]).unwrap();
+        }
+        let measured = |files_max| {
+            let mut seen = Seen::new(files_max);
+            seen.measure(folder.path());
+            (seen.files.len(), seen.left)
+        };
+        assert_eq!(measured(100), (21, 79));
+        assert_eq!(measured(5), (5, 0));
+        assert_eq!(measured(0), (0, 0));
     }
 }

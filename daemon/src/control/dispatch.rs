@@ -42,7 +42,9 @@ pub(crate) async fn start(daemon: &Arc<Daemon>) -> Result<(), StoreError> {
     daemon.spawn(preparer::run(daemon.clone()));
     daemon.spawn(retention::run(daemon.clone()));
     daemon.spawn(disk_usage::run(daemon.clone()));
-    daemon.spawn(health::run(daemon.clone()));
+    if daemon.settings.host.counts_faults() {
+        daemon.spawn(health::run(daemon.clone()));
+    }
     daemon.wake.notify_one();
     Ok(())
 }
@@ -72,10 +74,9 @@ async fn run(daemon: Arc<Daemon>) {
 
 /// Runs the scheduler once. Returns when to run it again if nothing happens before.
 async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
-    // No core is fenced between the decision and the placements.
-    let _placing = daemon.fences.placing.lock().await;
+    // A core that is fenced after this point wakes the scheduler again.
+    let fenced = daemon.evict_from_fenced_cores().await?;
     let (settings, preempted) = (daemon.settings.clone(), daemon.preempted());
-    let fenced = daemon.fences.cores();
     let decide = move |store: &Store| decide(store, &settings, &preempted, &fenced);
     let decision = daemon.store.run(decide).await?;
     let Decision { unfinished, placements, preemptions, waiting, queue, next } = decision;
@@ -165,7 +166,6 @@ fn usage(
 ) -> Result<Option<HashMap<String, f64>>, StoreError> {
     let Some(fair_shares) = sharing.fair_shares else { return Ok(None) };
     let half_life = fair_shares.half_life();
-    store.set_half_life(half_life);
     let mut usage = store.usage()?;
     for job in unfinished.iter().filter(|job| job.state.is_active()) {
         let of_owner = usage.entry(job.owner.clone()).or_default();

@@ -2,7 +2,7 @@
 //!
 //! A core is fenced when its device counts new hardware errors that no program can cause. A failure of a job fences
 //! nothing, since it may be the job's own fault. The job on a core that is fenced saves a checkpoint and goes on
-//! elsewhere.
+//! elsewhere: each run of the scheduler sees to it, also the first one after a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,15 +16,13 @@ use crate::jobs::store::{Fence, Store, StoreError};
 #[derive(Debug, Default)]
 pub(crate) struct Fences {
     by_core: Mutex<BTreeMap<u32, Fence>>,
-    /// Held while jobs are placed, so that none gets a core that has just been fenced.
-    pub(super) placing: tokio::sync::Mutex<()>,
 }
 
 impl Fences {
     /// Reads the fences that an earlier daemon has stored.
     pub(super) fn open(store: &Store) -> Result<Fences, StoreError> {
         let by_core = store.fences()?.into_iter().map(|fence| (fence.core, fence)).collect();
-        Ok(Fences { by_core: Mutex::new(by_core), placing: tokio::sync::Mutex::default() })
+        Ok(Fences { by_core: Mutex::new(by_core) })
     }
 
     /// The fenced cores.
@@ -43,22 +41,33 @@ impl Fences {
 }
 
 impl Daemon {
-    /// Fences a core, and has its job go on elsewhere.
+    /// Fences a core. The next run of the scheduler has its job go on elsewhere.
     pub(super) async fn fence(&self, core: u32, reason: &str) -> Result<(), StoreError> {
         let fence = Fence { core, since: clock::now(), reason: reason.to_owned() };
         tracing::warn!(core, reason, "fence a core");
         // Also if it cannot be stored.
         self.fences.by_core().entry(core).or_insert_with(|| fence.clone());
         let stored = self.store.run(move |store| store.fence(&fence)).await;
-        // Jobs that are placed from now on avoid it.
-        let _placing = self.fences.placing.lock().await;
-        for job in self.store.run(Store::active).await? {
-            if job.cores.contains(&core) && !job.is_elsewhere() {
+        self.wake.notify_one();
+        stored
+    }
+
+    /// Preempts the jobs on fenced cores, those that are preempted already included. Returns these cores.
+    pub(super) async fn evict_from_fenced_cores(&self) -> Result<BTreeSet<u32>, StoreError> {
+        let fenced = self.fences.cores();
+        if fenced.is_empty() {
+            return Ok(fenced);
+        }
+        for job in self.store.run(Store::unfinished).await? {
+            if !job.state.is_active() || job.is_elsewhere() {
+                continue;
+            }
+            if let Some(fence) = job.cores.iter().find_map(|core| self.fences.of(*core)) {
+                let Fence { core, reason, .. } = fence;
                 self.preempt(&job.id, &format!("core {core} is fenced: {reason}"));
             }
         }
-        self.wake.notify_one();
-        stored.map(drop)
+        Ok(fenced)
     }
 
     /// Removes the fences of cores. Refuses cores that have none.
@@ -89,8 +98,8 @@ mod tests {
         let path = folder.path().join("traind.db");
         let store = Store::open(&path).unwrap();
         let fence = |reason: &str| Fence { core: 3, since: 7, reason: reason.to_owned() };
-        assert!(store.fence(&fence("first")).unwrap());
-        assert!(!store.fence(&fence("second")).unwrap());
+        store.fence(&fence("first")).unwrap();
+        store.fence(&fence("second")).unwrap();
         drop(store);
         let store = Store::open(&path).unwrap();
         let fences = Fences::open(&store).unwrap();

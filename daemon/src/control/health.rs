@@ -12,11 +12,11 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// Watches until the daemon closes. Errors that were counted before it began do not fence: they may be years old.
 pub(super) async fn run(daemon: Arc<Daemon>) {
-    let mut known: Option<BTreeMap<u32, Faults>> = None;
+    let mut known: BTreeMap<u32, Faults> = BTreeMap::new();
     loop {
         let host = daemon.settings.host.clone();
         let read = tokio::task::spawn_blocking(move || host.faults()).await.unwrap_or_default();
-        for (core, reason) in known.iter().flat_map(|known| risen(known, &read)) {
+        for (core, reason) in risen(&known, &read) {
             if daemon.fences.of(core).is_none()
                 && let Err(error) = daemon.fence(core, &reason).await
             {
@@ -24,7 +24,6 @@ pub(super) async fn run(daemon: Arc<Daemon>) {
             }
         }
         // A device or counter that cannot be read keeps its count.
-        let known = known.get_or_insert_default();
         for (core, faults) in read {
             known.entry(core).or_default().extend(faults);
         }

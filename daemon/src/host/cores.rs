@@ -77,6 +77,11 @@ impl Host {
         self.source.statistics()
     }
 
+    /// Whether the platform's devices count hardware errors.
+    pub(crate) fn counts_faults(&self) -> bool {
+        self.source.counts_faults()
+    }
+
     /// Reads the cores' counters of hardware errors. Blocks on files and drivers.
     pub(crate) fn faults(&self) -> BTreeMap<u32, Faults> {
         self.source.faults()

@@ -1,6 +1,7 @@
 //! Whether a job may look up the paths that its file names, whether they exist, and whether its user has access.
 
 use std::fs;
+use std::mem;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -15,7 +16,7 @@ use crate::control::error::FieldViolation;
 
 /// How deep a model's folder has files that are read, such as `1_Pooling/config.json`.
 const MODEL_DEPTH: u32 = 1;
-/// The most entries of a folder that are looked at. A folder of a model or of a checkpoint has few.
+/// The most entries that a search looks at. A folder of a model or of a checkpoint has few.
 const ENTRIES_MAX: usize = 10_000;
 
 const CHAT_TEMPLATE: &str = "data.chat_template";
@@ -204,13 +205,28 @@ fn missing_data(pattern: &Path, user: &Reader) -> Option<String> {
     (found.is_complete && !found.has_file).then(|| format!("no file matches {shown}"))
 }
 
-/// An entry of a folder, or of its folders down to `depth`, that is neither a file nor a folder.
+/// An entry of a folder, or of its folders down to `depth`, that is neither a file nor a folder. The folder's own
+/// entries come first.
 fn special_file(folder: &Path, depth: u32) -> Option<PathBuf> {
-    let entries = fs::read_dir(folder).ok()?.flatten().take(ENTRIES_MAX);
-    entries.map(|entry| entry.path()).find_map(|path| match is_special(&path) {
-        true => Some(path),
-        false => special_file(&path, depth.checked_sub(1)?),
-    })
+    special_file_among(folder, depth, ENTRIES_MAX)
+}
+
+fn special_file_among(folder: &Path, depth: u32, entries_max: usize) -> Option<PathBuf> {
+    let (mut folders, mut left) = (vec![folder.to_owned()], entries_max);
+    for _ in 0..=depth {
+        for folder in mem::take(&mut folders) {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                left = left.checked_sub(1)?;
+                let path = entry.path();
+                match path.metadata() {
+                    Ok(found) if found.is_dir() => folders.push(path),
+                    Ok(found) if !found.is_file() => return Some(path),
+                    _ => {}
+                }
+            }
+        }
+    }
+    None
 }
 
 /// Whether it is a pipe, a socket or a device: opening it may block, and reading it may never end.
@@ -220,4 +236,37 @@ fn is_special(path: &Path) -> bool {
 
 fn not_regular(path: &Path) -> String {
     format!("{} is a pipe, a socket or a device, and not a file", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn the_search_for_special_files_has_one_budget_for_all_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["a/deep", "b"] {
+            fs::create_dir_all(path(name)).unwrap();
+        }
+        for name in ["x", "a/x", "b/x"] {
+            fs::write(path(name), "").unwrap();
+        }
+        let pipe = |name: &str| {
+            let made = Command::new("mkfifo").arg(path(name)).status().unwrap();
+            assert!(made.success(), "{name}");
+            path(name)
+        };
+        let deep = pipe("a/deep/pipe");
+        assert_eq!(special_file(folder.path(), 1), None);
+        assert_eq!(special_file(folder.path(), 2), Some(deep));
+        // Among four entries of folders; the folder itself has three.
+        let found = pipe("b/pipe");
+        assert_eq!(special_file_among(folder.path(), 1, 7), Some(found));
+        assert_eq!(special_file_among(folder.path(), 1, 3), None);
+        let first = pipe("pipe");
+        assert_eq!(special_file_among(folder.path(), 1, 4), Some(first));
+    }
 }

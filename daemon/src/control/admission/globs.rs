@@ -1,7 +1,7 @@
 //! The files that a pattern matches, looked for within a budget: `/**/*` leads through all disks of the host, and a
 //! user may have made millions of entries. The runner, whose time is the job's, looks at all of them.
 
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::path::{Component, Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
@@ -70,7 +70,7 @@ impl Search {
                 self.entries_left = left;
                 let path = entry.path();
                 self.note(&path);
-                if self.descends(&path, depth) {
+                if self.descends(&entry, depth) {
                     folders.push((path, depth + 1));
                 }
             }
@@ -88,10 +88,12 @@ impl Search {
         }
     }
 
-    fn descends(&self, path: &Path, depth: usize) -> bool {
+    fn descends(&self, entry: &DirEntry, depth: usize) -> bool {
+        let Ok(kind) = entry.file_type() else { return false };
         match self.is_recursive {
-            true => path.symlink_metadata().is_ok_and(|found| found.is_dir()),
-            false => depth < self.depth_max && path.is_dir(),
+            true => kind.is_dir(),
+            false if depth >= self.depth_max => false,
+            false => kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()),
         }
     }
 }

@@ -96,10 +96,15 @@ fn new_job(
         output_dir: job.output_dir.display().to_string(),
         job_file: submission.job_file.clone(),
         base_dir: submission.base_dir.clone(),
-        resolved: job.without_defaults().map_err(Error::Resolved)?.to_string(),
+        resolved: resolved(job)?,
         warnings,
         parent: submission.parent.clone(),
     })
+}
+
+/// The job as the store keeps it beside its file: resolved, and without keys that have their defaults.
+pub(super) fn resolved(job: &JobFile) -> Result<String, Error> {
+    Ok(job.without_defaults().map_err(Error::Resolved)?.to_string())
 }
 
 /// Every notification that would give the job's user more rights than the job has.

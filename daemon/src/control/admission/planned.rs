@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use traind_job_file::commands::Plan;
 use traind_job_file::{DataFiles, JobFile};
 
+use super::resolved;
 use crate::control::error::Error;
 use crate::jobs::store::{JobWarning, NewJob};
 
@@ -41,7 +42,7 @@ pub(crate) fn choose_mesh(plan: &Plan, new: &mut NewJob, job: &mut JobFile) -> R
         return Err(Error::Memory { plan: Box::new(plan.clone()), available, changes: Vec::new() });
     }
     *job = (**chosen).clone();
-    new.resolved = job.without_defaults().map_err(Error::Resolved)?.to_string();
+    new.resolved = resolved(job)?;
     let (parallel, train) = (&job.parallel, &job.train);
     new.warnings.push(JobWarning {
         code: MESH_CHOSEN.to_owned(),
@@ -72,7 +73,7 @@ pub(crate) fn fit_batch(plan: &Plan, new: &mut NewJob, job: &mut JobFile) -> Res
         return Ok(());
     }
     job.train.per_device_train_batch_size = plan.rows;
-    new.resolved = job.without_defaults().map_err(Error::Resolved)?.to_string();
+    new.resolved = resolved(job)?;
     new.warnings.push(JobWarning {
         code: BATCH_SIZE_LOWERED.to_owned(),
         message: format!(

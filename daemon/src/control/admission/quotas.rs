@@ -54,7 +54,7 @@ pub(crate) fn refuse_full_queue(
 }
 
 fn waiting_jobs(store: &Store, sharing: &Sharing, group: &Group) -> Result<usize, StoreError> {
-    store.pending_of(|owner| sharing.group_of(owner).is_some_and(|it| it.name == group.name))
+    store.pending_of(|owner| sharing.is_member(owner, &group.name))
 }
 
 /// Refuses a job whose output would exceed the disk space of its group. `bytes`: what it will write.

@@ -86,6 +86,11 @@ pub(crate) trait Discovery: Send + Sync {
     /// Current statistics of each core, by its number.
     fn statistics(&self) -> BTreeMap<u32, DeviceFigures>;
 
+    /// Whether devices of this platform count hardware errors.
+    fn counts_faults(&self) -> bool {
+        false
+    }
+
     /// Hardware errors of each core since some time, by its number. Without entries where no device counts
     /// them.
     fn faults(&self) -> BTreeMap<u32, Faults> {

@@ -38,6 +38,10 @@ impl Discovery for Neuron {
         if found.is_empty() { Err(no_neuron(NeuronLsError::NoDevices)) } else { Ok(found) }
     }
 
+    fn counts_faults(&self) -> bool {
+        true
+    }
+
     fn faults(&self) -> BTreeMap<u32, Faults> {
         self.sysfs.faults()
     }

@@ -59,12 +59,16 @@ impl Discovery for Nvidia {
             .collect()
     }
 
+    fn counts_faults(&self) -> bool {
+        true
+    }
+
     /// Uncorrected errors of the memory since the driver was loaded, and 1 for a GPU that is lost, as after
     /// it has fallen off its bus.
     fn faults(&self) -> BTreeMap<u32, Faults> {
-        let count = self.library().ok().and_then(|library| library.device_count().ok());
-        let faults = |index| -> Option<(u32, Faults)> {
-            let device = self.library().ok()?.device_by_index(index);
+        let Ok(library) = self.library() else { return BTreeMap::new() };
+        let faults = |index| -> (u32, Faults) {
+            let device = library.device_by_index(index);
             let is_lost = match &device {
                 Ok(device) => matches!(device.memory_info(), Err(NvmlError::GpuLost)),
                 Err(error) => matches!(error, NvmlError::GpuLost),
@@ -72,9 +76,9 @@ impl Discovery for Nvidia {
             let ecc = device.ok().and_then(|device| uncorrected_errors(&device));
             let ecc = ecc.map(|count| ("uncorrected ECC errors".to_owned(), count));
             let lost = ("lost".to_owned(), u64::from(is_lost));
-            Some((index, ecc.into_iter().chain([lost]).collect()))
+            (index, ecc.into_iter().chain([lost]).collect())
         };
-        (0..count.unwrap_or(0)).filter_map(faults).collect()
+        (0..library.device_count().unwrap_or(0)).map(faults).collect()
     }
 
     /// Since the driver was loaded. GPUs before Volta do not report it.

@@ -101,30 +101,21 @@ impl Sysfs {
     }
 
     pub(super) fn statistics(&self) -> BTreeMap<u32, DeviceFigures> {
-        let mut statistics = BTreeMap::new();
-        let mut number = 0;
-        for device in self.devices() {
-            for core in 0..device.cores {
-                let physical = device.physical_cores_of(core);
-                statistics.insert(number, self.core_statistics(number, &device.path, &physical));
-                number += 1;
-            }
-        }
-        statistics
+        self.by_core(|number, device, physical| self.core_statistics(number, device, physical))
     }
 
     /// Hardware errors by core: those of its physical cores, and those of its device.
     pub(super) fn faults(&self) -> BTreeMap<u32, Faults> {
-        let mut faults = BTreeMap::new();
-        let mut number = 0;
-        for device in self.devices() {
-            for core in 0..device.cores {
-                let physical = device.physical_cores_of(core);
-                faults.insert(number, faults_of(&device.path, &physical));
-                number += 1;
-            }
-        }
-        faults
+        self.by_core(|_, device, physical| faults_of(device, physical))
+    }
+
+    /// Reads each logical core, given its number and the folders of its device and of its physical cores.
+    fn by_core<T>(&self, read: impl Fn(u32, &Path, &[PathBuf]) -> T) -> BTreeMap<u32, T> {
+        let cores = self.devices().iter().flat_map(|it| (0..it.cores).map(move |core| (it, core)));
+        let read = |(number, (device, core)): (u32, (&Device, u32))| {
+            (number, read(number, &device.path, &device.physical_cores_of(core)))
+        };
+        (0..).zip(cores).map(read).collect()
     }
 
     /// All devices, in the order of their numbers.

@@ -2,7 +2,7 @@
 //! cores that its predecessors leave. A job at the limit of its user or group waits for their jobs and
 //! blocks no other.
 
-use super::{Active, Held, Pending, Rules, gang};
+use super::{Active, Held, Pending, Rules, gang, started};
 
 /// The position and expected start of a waiting job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,17 +28,16 @@ pub(crate) fn forecast(
     let mut forecasts = Vec::with_capacity(waiting.len());
     for (job, position) in waiting.iter().zip(1..) {
         // A job starts no earlier than the one before it: backfill can only improve on that.
+        let group = rules.group_of(&job.owner);
         let shares_limit = |other: &&Active| {
             other.owner == job.owner
-                || rules
-                    .group_of(&job.owner)
-                    .is_some_and(|it| rules.group_of(&other.owner) == Some(it))
+                || group.is_some_and(|it| rules.group_of(&other.owner) == Some(it))
         };
         let own = limited.iter().filter(shares_limit);
         let others: Vec<Active> = active.iter().chain(own).cloned().collect();
         let found = earliest_start.and_then(|from| earliest(rules, &others, job, from));
         let start = found.as_ref().map(|(start, _)| *start);
-        let started = found.map(|(start, cores)| started(job, start, cores));
+        let started = found.map(|(start, cores)| started(job, cores, start));
         if Held::by(rules, &others).objection(rules, job).is_some() {
             limited.extend(started);
         } else {
@@ -49,12 +48,6 @@ pub(crate) fn forecast(
         forecasts.push(Forecast { id: job.id.clone(), position, start });
     }
     forecasts
-}
-
-fn started(job: &Pending, start: i64, cores: Vec<u32>) -> Active {
-    let end = job.max_run.map(|max_run| start.saturating_add(max_run));
-    let (id, owner) = (job.id.clone(), job.owner.clone());
-    Active { id, owner, cores, end, ..Active::default() }
 }
 
 /// The earliest time, not before `from`, at which `job` fits, and its cores.

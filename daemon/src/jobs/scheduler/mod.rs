@@ -227,14 +227,32 @@ impl State {
         self.backfills = self.backfills.saturating_sub(usize::from(head.is_some()));
         let started = started(job, cores, now);
         match head {
-            Some(head) if !keeps_reservation(rules, active, &started, head, now) => {
-                Err(behind(head))
-            }
+            Some(head) if !self.keeps_reservation(rules, &started, head, now) => Err(behind(head)),
             _ => Ok(started),
         }
     }
+
+    /// Whether the head's reservation is kept if `started` starts now.
+    fn keeps_reservation(
+        &self,
+        rules: Rules<'_>,
+        started: &Active,
+        head: &Head<'_>,
+        now: i64,
+    ) -> bool {
+        let Some(reserved) = head.reservation else { return false };
+        let mut held = self.held.clone();
+        held.add(rules, started);
+        // A job of the head's own user could push the head over the user's limit.
+        if held.objection(rules, head.job).is_some() {
+            return false;
+        }
+        let with: Vec<Active> = self.active.iter().chain([started]).cloned().collect();
+        reservation(rules, &with, head.job, now).is_some_and(|time| time <= reserved)
+    }
 }
 
+/// The job once it starts, at `now`.
 fn started(job: &Pending, cores: Vec<u32>, now: i64) -> Active {
     Active {
         id: job.id.clone(),
@@ -246,23 +264,6 @@ fn started(job: &Pending, cores: Vec<u32>, now: i64) -> Active {
         since: now,
         stopping: false,
     }
-}
-
-/// Whether the head's reservation is kept if `started` starts now.
-fn keeps_reservation(
-    rules: Rules<'_>,
-    active: &[Active],
-    started: &Active,
-    head: &Head<'_>,
-    now: i64,
-) -> bool {
-    let Some(reserved) = head.reservation else { return false };
-    let with: Vec<Active> = active.iter().chain([started]).cloned().collect();
-    // A job of the head's own user could push the head over the user's limit.
-    if Held::by(rules, &with).objection(rules, head.job).is_some() {
-        return false;
-    }
-    reservation(rules, &with, head.job, now).is_some_and(|time| time <= reserved)
 }
 
 /// The latest time at which `job` will fit, if the ends of enough active jobs are known.

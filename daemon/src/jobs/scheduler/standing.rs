@@ -14,10 +14,9 @@ const ADVANCE_SECONDS: f64 = 600.0;
 pub(super) struct Standing {
     users: Vec<User>,
     numbers: HashMap<String, usize>,
-    /// By the group's number; the last one is of users of no group.
+    /// By the group's number; the last one is of users of no group. Empty without fair shares.
     groups: Vec<Group>,
     total_cores: usize,
-    is_fair: bool,
     preempts: bool,
 }
 
@@ -47,7 +46,6 @@ impl Standing {
         let mut standing = Standing {
             groups: groups.collect(),
             total_cores: rules.cores.len(),
-            is_fair: true,
             preempts: fair_shares.preempt,
             ..Standing::default()
         };
@@ -67,7 +65,7 @@ impl Standing {
     }
 
     pub(super) fn is_fair(&self) -> bool {
-        self.is_fair
+        !self.groups.is_empty()
     }
 
     /// Returns the number of a user, who is noted on first sight.

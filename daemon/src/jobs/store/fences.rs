@@ -22,13 +22,12 @@ impl Store {
         self.many("SELECT core, since, reason FROM fences ORDER BY core", [], read, "list fences")
     }
 
-    /// Fences a core. One that is fenced keeps its first reason. Returns whether it was not.
-    pub(crate) fn fence(&self, fence: &Fence) -> Result<bool, StoreError> {
+    /// Fences a core. One that is fenced keeps its first reason.
+    pub(crate) fn fence(&self, fence: &Fence) -> Result<(), StoreError> {
         let sql = "INSERT OR IGNORE INTO fences (core, since, reason) VALUES (?1, ?2, ?3)";
         let values = params![fence.core, fence.since, fence.reason];
-        let inserted =
-            self.writer().execute(sql, values).map_err(StoreError::sqlite("fence a core"));
-        Ok(inserted? > 0)
+        let inserted = self.writer().execute(sql, values);
+        inserted.map(drop).map_err(StoreError::sqlite("fence a core"))
     }
 
     /// Removes the fence of a core.

@@ -126,8 +126,9 @@ impl Store {
         if free * number("page_size")? < SHRINK_BYTES_MIN || free < all / 4 * 3 {
             return Ok(());
         }
-        let shrunk = writer.execute_batch("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
-        shrunk.map_err(StoreError::sqlite("shrink"))
+        writer.execute_batch("VACUUM").map_err(StoreError::sqlite("shrink"))?;
+        drop(writer);
+        self.checkpoint()
     }
 
     /// Ids of removed jobs whose folders may still exist.

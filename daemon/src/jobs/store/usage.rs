@@ -7,13 +7,16 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Store, StoreError};
+use crate::access::sharing::FairShares;
 use crate::jobs::scheduler::Usage;
 
 impl Store {
-    /// Sets the time after which the core time of later runs counts half. What is stored keeps its weight
-    /// until then.
-    pub(crate) fn set_half_life(&self, half_life: Duration) {
-        self.inner.half_life_seconds.store(half_life.as_secs().max(1), Ordering::Relaxed);
+    /// Sets the time after which the core time of later runs counts half; without fair shares it stays. What is
+    /// stored keeps its weight until then.
+    pub(crate) fn set_half_life(&self, fair_shares: Option<FairShares>) {
+        if let Some(half_life) = fair_shares.map(FairShares::half_life) {
+            self.inner.half_life_seconds.store(half_life.as_secs().max(1), Ordering::Relaxed);
+        }
     }
 
     pub(super) fn half_life(&self) -> Duration {

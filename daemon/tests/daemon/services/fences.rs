@@ -83,3 +83,27 @@ async fn a_core_with_hardware_errors_is_fenced_and_its_job_goes_on_elsewhere() {
     };
     assert!(events.iter().any(is_reason), "{events:?}");
 }
+
+/// The fence is all that a daemon has stored that was killed before the job had stopped.
+#[tokio::test]
+async fn a_job_that_is_found_again_on_a_fenced_core_goes_on_elsewhere() {
+    let mut host = started().await;
+    let job = submit(&host, "stays", 1).await;
+    assert_eq!(host.until_state(&job.id, JobState::Running).await.cores, [0]);
+    host.kill_daemon();
+    let store = rusqlite::Connection::open(host.path("state/traind.db")).unwrap();
+    let fence = "INSERT INTO fences (core, since, reason) VALUES (0, 7, 'hardware errors: some')";
+    assert_eq!(store.execute(fence, []).unwrap(), 1);
+    drop(store);
+    host.start().await;
+    let moved =
+        host.until(&job.id, |job| job.attempt == 2 && job.state() == JobState::Running).await;
+    assert_eq!((moved.cores.as_slice(), moved.restarts), (&[1][..], 0));
+    let events = host.events(&job.id, 1).await;
+    let reasons = events.iter().filter_map(|event| match &event.kind {
+        Some(Kind::StateChanged(changed)) => Some(changed.reason.as_str()),
+        _ => None,
+    });
+    let expect = "core 0 is fenced: hardware errors: some";
+    assert_eq!(reasons.filter(|reason| *reason == expect).count(), 1, "{events:?}");
+}
