@@ -10,6 +10,7 @@ pub(crate) mod question_answering;
 pub mod reranker;
 mod sample_weights;
 mod sequence_classification;
+mod softplus;
 pub(crate) mod token_labels;
 
 pub use accuracy::correct_sum;

@@ -5,10 +5,11 @@
 
 use super::completions::Completions;
 use super::metrics::{columns, of_rewards, with_rewards};
-use super::scalars::{log_1m_exp, margins, softplus};
+use super::scalars::{log_1m_exp, margins};
 use super::{Compared, Metric, PreferenceObjective, Preferences};
 use crate::error::Result;
 use crate::tasks::sample_weights::weighted;
+use crate::tasks::softplus::softplus;
 
 /// The objective, under the names of TRL's ORPOConfig.
 #[derive(Clone, Debug)]

@@ -8,10 +8,11 @@ use traind_xla::ops::ReduceKind;
 use traind_xla::{DType, Tensor};
 
 use super::metrics::{Metric, columns};
-use super::scalars::{by_pair, column, margins, softplus, square};
+use super::scalars::{by_pair, column, margins, square};
 use super::{Compared, PreferenceObjective, Preferences};
 use crate::error::Result;
 use crate::tasks::sample_weights::weighted;
+use crate::tasks::softplus::softplus;
 
 /// The objective, under the names of TRL's RewardConfig. The batch's `labels` f32[2P] are the margins by which rewards
 /// must differ, each twice.

@@ -5,6 +5,7 @@
 use traind_xla::Tensor;
 
 use crate::error::Result;
+use crate::tasks::softplus::softplus;
 
 /// Values of rows, f32[2P], by their pairs: f32[P, 2].
 pub(super) fn by_pair(values: &Tensor) -> Result<Tensor> {
@@ -23,12 +24,6 @@ pub(super) fn margins(values: &Tensor) -> Result<Tensor> {
 
 pub(super) fn square(x: &Tensor) -> Result<Tensor> {
     Ok(x.mul(x)?)
-}
-
-/// `log(1 + exp(x))`, which is `-log σ(-x)`, without overflow for any x.
-pub(super) fn softplus(x: &Tensor) -> Result<Tensor> {
-    let tail = x.abs()?.neg()?.exp()?.log1p()?;
-    Ok(x.maximum_scalar(0.0)?.add(&tail)?)
 }
 
 /// The sigmoid loss of scores where labels are flipped with the probability `flipped`.

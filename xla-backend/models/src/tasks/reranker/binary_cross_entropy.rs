@@ -2,10 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use super::passages::{Passages, softplus};
+use super::passages::Passages;
 use crate::error::Result;
 use crate::model::LossSum;
 use crate::tasks::embedding::{EmbeddedTexts, EmbeddingLoss, RowLabels};
+use crate::tasks::softplus::softplus;
 
 /// Passages with a label of 0 to 1; the loss is their mean.
 #[derive(Clone, Debug)]

@@ -8,10 +8,11 @@ use std::ops::RangeInclusive;
 
 use traind_xla::{DType, Tensor};
 
-use super::passages::{Passages, softplus};
+use super::passages::Passages;
 use crate::error::Result;
 use crate::model::LossSum;
 use crate::tasks::embedding::{EmbeddedTexts, EmbeddingLoss, RowLabels, never};
+use crate::tasks::softplus::softplus;
 
 /// Pairs of passages of which the first should have the higher score; the loss is their mean over the batch.
 #[derive(Clone, Debug)]

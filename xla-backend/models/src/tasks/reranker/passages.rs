@@ -47,8 +47,3 @@ pub(super) fn scores(texts: &EmbeddedTexts<'_>) -> Result<Tensor> {
     let columns: Vec<&Tensor> = texts.columns.iter().collect();
     Ok(columns[0].trace().concatenate(&columns, 1)?)
 }
-
-/// log(1 + exp(x)), without overflow for any x.
-pub(super) fn softplus(x: &Tensor) -> Result<Tensor> {
-    Ok(x.relu()?.add(&x.abs()?.neg()?.exp()?.log1p()?)?)
-}

@@ -243,3 +243,31 @@ fn losses_of_extreme_scores_are_finite() {
         assert!(values.len() == 1 || values[0] < 0.0 && values[2] == 0.0, "{at}: {values:?}");
     }
 }
+
+/// Equal scores are set apart: half the slope that a pair in the wrong order has.
+#[test]
+fn equal_scores_have_a_gradient() {
+    let trace = Trace::new();
+    let scores = trace.parameter("scores", Shape::new(DType::F32, [2, 1])).unwrap();
+    let labels = trace.parameter("labels", Shape::new(DType::F32, [2, 2])).unwrap();
+    let mut batch = Batch::new();
+    batch.insert("labels", labels);
+    batch.insert("sample_weights", trace.full(1.0, Shape::new(DType::F32, [2])).unwrap());
+    let natural = serde_json::json!({
+        "loss": "lambda", "weighting_scheme": "none", "reduction_log": "natural",
+    });
+    let mut outputs = Vec::new();
+    for options in [natural, serde_json::json!({ "loss": "binary_cross_entropy" })] {
+        let loss = loss(&options, 2);
+        let found = embedding::loss(loss.as_ref(), &scores, 2, &batch, &Peers::none());
+        let loss_sum = found.unwrap().unwrap().loss_sum;
+        outputs.extend(autodiff::gradients(&loss_sum, &[&scores]).unwrap());
+    }
+    let results = Program::compile(&trace, &outputs.iter().collect::<Vec<_>>()).run(&[
+        HostArray::from_f32(&[2, 1], &[0.0; 2]).unwrap(),
+        HostArray::from_f32(&[2, 2], &[1.0, 0.0].repeat(2)).unwrap(),
+    ]);
+    for result in results {
+        check_close("gradient", &result.to_f32().unwrap(), &[-0.5, 0.5], 1e-6);
+    }
+}

@@ -2,8 +2,8 @@
 
 use traind_xla::Tensor;
 
-use super::super::scalars::softplus;
 use crate::error::Result;
+use crate::tasks::softplus::softplus;
 
 /// The divergence between the model and its reference, `f_divergence_type` of TRL.
 #[derive(Clone, Copy, Debug, PartialEq)]

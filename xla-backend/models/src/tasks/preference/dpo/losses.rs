@@ -5,10 +5,11 @@
 use traind_xla::Tensor;
 
 use super::super::completions::Completions;
-use super::super::scalars::{column, margins, softplus, square};
+use super::super::scalars::{column, margins, square};
 use super::Dpo;
 use super::ranks::of_equal_rank;
 use crate::error::Result;
+use crate::tasks::softplus::softplus;
 
 /// The loss of a pair by the scores c and r of its chosen and its rejected completion, which are their
 /// log-ratios unless the divergence is another, and their margin m = c - r.
