@@ -10,10 +10,8 @@ use serde_json::{Map, Value, json};
 
 use crate::config::ModelConfig;
 use crate::error::Result;
-use crate::sentence::{SETTINGS, problem_in, read};
+use crate::sentence::{MODULES, SETTINGS, TRANSFORMER, json_files, problem_in, read};
 
-const MODULES: &str = "modules.json";
-const TRANSFORMER: &str = "sentence_bert_config.json";
 /// The keys of a config, of versions 4 and 5 and of older ones.
 const OF_CONFIG: &str = "sentence_transformers";
 const OF_OLD_CONFIG: &str = "sbert_ce_default_activation_function";
@@ -96,8 +94,7 @@ impl ScoreActivation {
             "default_prompt_name": null,
             "prompts": {},
         });
-        let files = [(MODULES, modules), (TRANSFORMER, transformer), (SETTINGS, settings)];
-        files.into_iter().map(|(name, value)| (name, format!("{value:#}\n").into_bytes())).collect()
+        json_files([(MODULES, modules), (TRANSFORMER, transformer), (SETTINGS, settings)])
     }
 }
 

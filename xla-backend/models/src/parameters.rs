@@ -341,22 +341,12 @@ impl<'a> ParameterPath<'a> {
         self.at("").in_stage(stage).tie(name, alias);
     }
 
-    /// Says that the declared parameter `name` is also read in `stages`.
-    pub fn read_in(&mut self, name: &str, stages: impl IntoIterator<Item = Stage>) {
-        let name = self.name_of(name);
-        let spec = self.specs.iter_mut().find(|spec| spec.name == name);
-        debug_assert!(spec.is_some(), "nothing declares {name}");
-        if let Some(spec) = spec {
-            let others: Vec<Stage> =
-                stages.into_iter().filter(|stage| !spec.stages.contains(stage)).collect();
-            spec.stages.extend(others);
-        }
-    }
-
     /// Says that all parameters declared below this path are also read in `stages`.
     pub fn share_in(&mut self, stages: impl IntoIterator<Item = Stage> + Clone) {
         let below = self.name_of("");
-        for spec in self.specs.iter_mut().filter(|spec| spec.name.starts_with(&below)) {
+        let is_below = |spec: &ParameterSpec| spec.name.starts_with(&below);
+        debug_assert!(self.specs.iter().any(is_below), "nothing is declared below {below}");
+        for spec in self.specs.iter_mut().filter(|spec| is_below(spec)) {
             let new = stages.clone().into_iter().filter(|stage| !spec.stages.contains(stage));
             let new: Vec<Stage> = new.collect();
             spec.stages.extend(new);

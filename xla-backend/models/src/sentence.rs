@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 
-const MODULES: &str = "modules.json";
-const TRANSFORMER: &str = "sentence_bert_config.json";
+pub(crate) const MODULES: &str = "modules.json";
+pub(crate) const TRANSFORMER: &str = "sentence_bert_config.json";
 pub(crate) const SETTINGS: &str = "config_sentence_transformers.json";
 const POOLING: &str = "1_Pooling/config.json";
 /// The names of the files that a model that embeds has beside its own.
@@ -199,13 +199,12 @@ impl SentenceModules {
         settings.entry("default_prompt_name").or_insert(Value::Null);
         settings.insert("prompts".to_owned(), Value::Object(self.prompts.clone()));
         let transformer = json!({ "max_seq_length": max_seq_length, "do_lower_case": false });
-        let files = [
+        json_files([
             (MODULES, self.modules()),
             (POOLING, self.pooling_config(hidden_size)),
             (TRANSFORMER, transformer),
             (SETTINGS, Value::Object(settings)),
-        ];
-        files.into_iter().map(|(name, value)| (name, format!("{value:#}\n").into_bytes())).collect()
+        ])
     }
 
     fn modules(&self) -> Value {
@@ -228,6 +227,13 @@ impl SentenceModules {
         }
         config
     }
+}
+
+/// The contents of JSON files beside their names.
+pub(crate) fn json_files<const N: usize>(
+    files: [(&'static str, Value); N],
+) -> Vec<(&'static str, Vec<u8>)> {
+    files.map(|(name, value)| (name, format!("{value:#}\n").into_bytes())).to_vec()
 }
 
 /// The content of a JSON file; none where there is no such file.

@@ -3,8 +3,7 @@
 use crate::layers::{Activation, AttentionConfig, Buckets, LayerNorm, Linear};
 use crate::parameters::{Dimension, ParameterPath};
 
-/// Names of the parts: of the encoder itself, of its list of layers, and of
-/// what is in a layer.
+/// Names of the parts: of the encoder itself, of its list of layers or of groups of them, and of what is in a layer.
 #[derive(Debug)]
 pub(crate) struct EncoderNames {
     pub prefix: &'static str,
@@ -60,8 +59,8 @@ pub(crate) struct SharedLayers {
     pub groups: usize,
     /// Layers of a group.
     pub inner: usize,
-    /// The name of the groups, and of the layers in one.
-    pub names: [&'static str; 2],
+    /// The name of the layers in a group.
+    pub name: &'static str,
 }
 
 impl SharedLayers {
@@ -69,11 +68,6 @@ impl SharedLayers {
     pub(super) fn of_layer(self, index: usize, count: usize) -> [usize; 2] {
         let repeats = count / self.inner;
         [index / self.inner * self.groups / repeats, index % self.inner]
-    }
-
-    pub(super) fn name(self, [group, inner]: [usize; 2]) -> String {
-        let [groups, layers] = self.names;
-        format!("{groups}.{group}.{layers}.{inner}")
     }
 }
 

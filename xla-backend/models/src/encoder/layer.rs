@@ -5,7 +5,7 @@ use traind_xla::Tensor;
 
 use super::{EncoderConfig, EncoderNames};
 use crate::error::Result;
-use crate::layers::{Activation, Attention, AttentionMask, LayerNorm, Linear};
+use crate::layers::{Activation, Attention, AttentionMask, Linear, Residual};
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
@@ -16,14 +16,6 @@ pub(super) struct Layer {
     intermediate: Linear,
     activation: Activation,
     output: Residual,
-}
-
-/// `norm(dropout(dense(x)) + residual)`.
-#[derive(Debug)]
-struct Residual {
-    dense: Linear,
-    norm: LayerNorm,
-    dropout: f64,
 }
 
 impl Layer {
@@ -63,11 +55,5 @@ impl Layer {
         let inner = self.intermediate.forward(cx, &cx.fan_out(&x)?)?;
         let inner = self.activation.forward(&inner)?;
         self.output.forward(cx, &inner, &x)
-    }
-}
-
-impl Residual {
-    fn forward(&self, cx: &Forward<'_>, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
-        self.norm.forward_sum(cx, &self.dense.forward(cx, x)?, residual, self.dropout)
     }
 }

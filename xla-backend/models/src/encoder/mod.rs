@@ -78,7 +78,7 @@ impl Encoder {
         let mask = window.mask(cx, present)?;
         let Some(bias) = &self.position_bias else { return Ok(mask) };
         let bias = bias.forward(cx, [mask.keys(); 2])?;
-        Ok(AttentionMask::learned(bias.add(mask.added())?))
+        mask.with_learned(&bias)
     }
 }
 
@@ -96,9 +96,13 @@ fn layer_order(config: &EncoderConfig) -> Vec<usize> {
 }
 
 fn layer_name(names: &EncoderNames, config: &EncoderConfig, index: usize) -> String {
+    let layers = names.layers;
     match config.shared_layers {
-        Some(shared) => shared.name(shared.of_layer(index, config.num_hidden_layers)),
-        None => format!("{}.{index}", names.layers),
+        Some(shared) => {
+            let [group, inner] = shared.of_layer(index, config.num_hidden_layers);
+            format!("{layers}.{group}.{}.{inner}", shared.name)
+        }
+        None => format!("{layers}.{index}"),
     }
 }
 
@@ -142,14 +146,19 @@ impl Body for Encoder {
     ) -> Result<HiddenStates> {
         let packed = PackedTokens::of(cx, batch)?;
         let mask = self.mask(cx, batch.get("attention_mask")?)?.of_packed(packed.as_ref());
-        let pack = |x: Tensor| packed.as_ref().map_or(Ok(x.clone()), |packed| packed.pack(&x));
         let cx = packed.as_ref().map_or(*cx, |packed| packed.context(cx));
-        let mut x = pack(states.last)?;
+        let mut x = match &packed {
+            Some(packed) => packed.pack(&states.last)?,
+            None => states.last,
+        };
         for index in layers {
             let layer = &self.layers[self.order[index]];
             x = cx.layer(&format!("layer{index}"), &x, |cx| layer.forward(cx, &x, &mask))?;
         }
-        Ok(HiddenStates::of(packed.as_ref().map_or(Ok(x.clone()), |packed| packed.pad(&x))?))
+        Ok(HiddenStates::of(match &packed {
+            Some(packed) => packed.pad(&x)?,
+            None => x,
+        }))
     }
 
     fn packs_tokens(&self) -> bool {

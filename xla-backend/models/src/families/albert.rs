@@ -118,6 +118,5 @@ fn layers(config: &ModelConfig) -> Result<(usize, SharedLayers)> {
         let problem = format!("expected at most num_hidden_layers ({repeats}), found {groups}");
         return Err(config.error("num_hidden_groups", problem));
     }
-    let names = ["encoder.albert_layer_groups", "albert_layers"];
-    Ok((repeats * inner, SharedLayers { groups, inner, names }))
+    Ok((repeats * inner, SharedLayers { groups, inner, name: "albert_layers" }))
 }

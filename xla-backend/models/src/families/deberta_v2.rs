@@ -19,8 +19,9 @@ use crate::heads::{
     SpanHead, TokenClassifier, Transform,
 };
 use crate::layers::{
-    Activation, AttentionMask, DisentangledAttention, DisentangledConfig, Distances, Embedding,
-    LayerNorm, Linear, PositionEmbedding, check_heads, dropout, flatten_tokens, with_noise,
+    Activation, AttentionConfig, AttentionMask, DisentangledAttention, DisentangledConfig,
+    Distances, Embedding, LayerNorm, Linear, PositionEmbedding, Residual, dropout, flatten_tokens,
+    with_noise,
 };
 use crate::model::{Batch, Forward, HiddenStates, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, Init, ParameterPath, Role, Stage};
@@ -186,13 +187,13 @@ impl BodyConfig for DebertaConfig {
     }
 
     fn hidden_size(&self) -> usize {
-        self.attention.hidden_size
+        self.attention.sizes.hidden_size
     }
 }
 
 impl DebertaConfig {
     fn std(&self) -> f64 {
-        self.attention.initializer_range
+        self.attention.sizes.initializer_range
     }
 
     fn layer_norm(&self, path: ParameterPath<'_>) -> LayerNorm {
@@ -214,9 +215,13 @@ fn resolve_attention(
     max_position_embeddings: usize,
     position_dropout: f64,
 ) -> Result<DisentangledConfig> {
-    let hidden_size = config.size_or("hidden_size", 1536)?;
-    let num_heads = config.size_or("num_attention_heads", 24)?;
-    check_heads(config, "num_attention_heads", num_heads, hidden_size)?;
+    let sizes = AttentionConfig {
+        hidden_size: config.size_or("hidden_size", 1536)?,
+        num_heads: config.size_or("num_attention_heads", 24)?,
+        dropout: config.dropout_or("attention_probs_dropout_prob", 0.1)?,
+        initializer_range: config.positive_or("initializer_range", 0.02)?,
+    };
+    sizes.check(config, "num_attention_heads")?;
     let [to_position, from_position] = position_terms(config)?;
     let reach = config.size_above_zero("max_relative_positions")?;
     let distances = Distances {
@@ -225,10 +230,7 @@ fn resolve_attention(
     };
     let is_relative = config.bool_or("relative_attention", false)?;
     Ok(DisentangledConfig {
-        hidden_size,
-        num_heads,
-        dropout: config.dropout_or("attention_probs_dropout_prob", 0.1)?,
-        initializer_range: config.positive_or("initializer_range", 0.02)?,
+        sizes,
         distances: is_relative.then_some(distances),
         to_position,
         from_position,
@@ -465,29 +467,31 @@ impl Embeddings {
 #[derive(Debug)]
 struct Layer {
     attention: DisentangledAttention,
-    attention_output: Linear,
-    attention_norm: LayerNorm,
+    attention_output: Residual,
     intermediate: Linear,
     activation: Activation,
-    output: Linear,
-    output_norm: LayerNorm,
-    dropout: f64,
+    output: Residual,
 }
 
 impl Layer {
     fn new(mut path: ParameterPath<'_>, config: &DebertaConfig) -> Layer {
-        let (hidden, heads) = (config.hidden_size(), config.attention.num_heads);
-        let heads = Dimension::heads(hidden, heads, 1);
+        let hidden = config.hidden_size();
+        let heads = Dimension::heads(hidden, config.attention.sizes.num_heads, 1);
         let inner = Dimension::features(config.intermediate_size);
         Layer {
             attention: DisentangledAttention::new(path.at("attention.self"), &config.attention),
-            attention_output: config.linear(path.at("attention.output.dense"), heads, hidden),
-            attention_norm: config.layer_norm(path.at("attention.output.LayerNorm")),
+            attention_output: Residual {
+                dense: config.linear(path.at("attention.output.dense"), heads, hidden),
+                norm: config.layer_norm(path.at("attention.output.LayerNorm")),
+                dropout: config.dropout,
+            },
             intermediate: config.linear(path.at("intermediate.dense"), hidden, inner),
             activation: config.hidden_act,
-            output: config.linear(path.at("output.dense"), inner, hidden),
-            output_norm: config.layer_norm(path.at("output.LayerNorm")),
-            dropout: config.dropout,
+            output: Residual {
+                dense: config.linear(path.at("output.dense"), inner, hidden),
+                norm: config.layer_norm(path.at("output.LayerNorm")),
+                dropout: config.dropout,
+            },
         }
     }
 
@@ -500,10 +504,8 @@ impl Layer {
         distances: Option<&Tensor>,
     ) -> Result<Tensor> {
         let attended = self.attention.forward(cx, x, mask, distances)?;
-        let attended = self.attention_output.forward(cx, &attended)?;
-        let x = self.attention_norm.forward_sum(cx, &attended, x, self.dropout)?;
+        let x = self.attention_output.forward(cx, &attended, x)?;
         let inner = self.intermediate.forward(cx, &cx.fan_out(&x)?)?;
-        let inner = self.output.forward(cx, &self.activation.forward(&inner)?)?;
-        self.output_norm.forward_sum(cx, &inner, &x, self.dropout)
+        self.output.forward(cx, &self.activation.forward(&inner)?, &x)
     }
 }

@@ -14,7 +14,7 @@ use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
 /// The sizes of an encoder's attention.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct AttentionConfig {
     /// The width of hidden states.
     pub hidden_size: usize,
@@ -50,10 +50,10 @@ pub fn check_heads(
 /// the family's, since families name and normalize it differently.
 #[derive(Clone, Debug)]
 pub struct Attention {
-    query: Linear,
-    key: Linear,
-    value: Linear,
-    heads: Heads,
+    pub(super) query: Linear,
+    pub(super) key: Linear,
+    pub(super) value: Linear,
+    pub(super) heads: Heads,
 }
 
 impl Attention {
@@ -71,10 +71,8 @@ impl Attention {
     ) -> Self {
         let (size, std) = (config.hidden_size, config.initializer_range);
         let heads = Dimension::heads(size, config.num_heads, 1);
-        let [query, key, value] = names.map(|name| match biased {
-            true => Linear::new(path.at(name), size, heads, std),
-            false => Linear::without_bias(path.at(name), size, heads, std),
-        });
+        let [query, key, value] =
+            names.map(|name| Linear::with_bias_if(biased, path.at(name), size, heads, std));
         let head_size = (size / config.num_heads) as f64;
         let scale = head_size.powf(-0.5);
         let heads =
@@ -143,9 +141,19 @@ pub fn attend(
     mask: &AttentionMask,
     heads: &Heads,
 ) -> Result<Tensor> {
-    if let Some((packed, mask)) = mask.unpacked() {
-        return packed.attend(cx, [query, key, value], &mask, heads);
+    match mask.packed() {
+        Some(packed) => packed.attend(cx, [query, key, value], mask, heads),
+        None => attend_padded(cx, [query, key, value], mask, heads),
     }
+}
+
+/// The same of tokens in padded rows.
+pub(super) fn attend_padded(
+    cx: &Forward<'_>,
+    [query, key, value]: [&Tensor; 3],
+    mask: &AttentionMask,
+    heads: &Heads,
+) -> Result<Tensor> {
     let split = |x: &Tensor| heads.split(cx, x, mask.rows());
     let [key, value] = cx.with_cached([split(key)?, split(value)?])?;
     attend_heads(cx, [&split(query)?, &key, &value], mask, heads)

@@ -40,12 +40,12 @@ impl AttentionMask {
     /// `added` f32[B, 1, 1 or S, T] is added to the scores of all heads.
     pub fn constant(added: Tensor) -> AttentionMask {
         let visible = Visible { mask: added.clone(), starts: None };
-        AttentionMask { added, visible: Some(visible), packed: None, replaces: false }
+        AttentionMask::new(added, Some(visible))
     }
 
-    /// `scores` f32[B, N, S, T] that are learned are added to those of queries and keys.
-    pub fn learned(scores: Tensor) -> AttentionMask {
-        AttentionMask { added: scores, visible: None, packed: None, replaces: false }
+    /// The mask of padded rows that is added to scores.
+    fn new(added: Tensor, visible: Option<Visible>) -> AttentionMask {
+        AttentionMask { added, visible, packed: None, replaces: false }
     }
 
     /// The same mask for queries and keys that are packed, if they are.
@@ -53,10 +53,9 @@ impl AttentionMask {
         AttentionMask { packed: packed.cloned(), ..self }
     }
 
-    /// The places of packed queries and keys, and the mask of their padded rows; `None` where none are packed.
-    pub(super) fn unpacked(&self) -> Option<(&PackedTokens, AttentionMask)> {
-        let packed = self.packed.as_ref()?;
-        Some((packed, AttentionMask { packed: None, ..self.clone() }))
+    /// The places of queries and keys that are packed.
+    pub(super) fn packed(&self) -> Option<&PackedTokens> {
+        self.packed.as_ref()
     }
 
     /// The mask from one s32[B, S] of ones and, where padded, zeros, that hides padding from all queries
@@ -67,12 +66,12 @@ impl AttentionMask {
         let query = is_token.unsqueeze(3)?.broadcast_to(&dims)?;
         let key = is_token.unsqueeze(2)?.broadcast_to(&dims)?;
         let added = mask_of(&query.and(&key)?)?;
-        Ok(AttentionMask { added, visible: None, packed: None, replaces: true })
+        Ok(AttentionMask { replaces: true, ..AttentionMask::new(added, None) })
     }
 
     /// The same mask with `scores` f32[B, N, S, T] that are learned.
-    pub fn with_learned(&self, scores: &Tensor) -> Result<AttentionMask> {
-        Ok(AttentionMask { added: scores.add(&self.added)?, visible: None, ..self.clone() })
+    pub fn with_learned(self, scores: &Tensor) -> Result<AttentionMask> {
+        Ok(AttentionMask { added: scores.add(&self.added)?, visible: None, ..self })
     }
 
     /// The scores of queries and keys, f32[B, N, S, T], where the mask shows them.
@@ -83,11 +82,6 @@ impl AttentionMask {
         }
         let hidden = sum.trace().scalar(HIDDEN, DType::F32)?;
         Ok(sum.lt_scalar(HIDDEN / 2.0)?.select(&hidden, &sum)?)
-    }
-
-    /// The addend of scores, f32[B, 1 or N, 1 or S, T].
-    pub fn added(&self) -> &Tensor {
-        &self.added
     }
 
     /// The number of rows of the batch.
@@ -174,7 +168,7 @@ fn causal_mask(cx: &Forward<'_>, mask: &Tensor, window: Option<usize>) -> Result
         }
     };
     let visible = Visible { mask: hidden_padding(mask)?, starts: Some(starts) };
-    Ok(AttentionMask { added, visible: Some(visible), packed: None, replaces: false })
+    Ok(AttentionMask::new(added, Some(visible)))
 }
 
 /// The causal mask of rows that hold several texts, where no token sees those of another:
@@ -182,19 +176,18 @@ fn causal_mask(cx: &Forward<'_>, mask: &Tensor, window: Option<usize>) -> Result
 pub fn within_texts(mask: AttentionMask, position_ids: Option<&Tensor>) -> Result<AttentionMask> {
     let Some(position_ids) = position_ids else { return Ok(mask) };
     let &[rows, positions] = position_ids.dims() else { return Ok(mask) };
-    let AttentionMask { added, visible, packed, replaces } = mask;
-    let trace = added.trace();
+    let trace = mask.added.trace();
     // The place where a token's text begins.
     let start = trace.iota(DType::S32, &[rows, positions], 1)?.sub(position_ids)?;
     let dims = [rows, 1, positions, positions];
     let query = start.reshape(&[rows, 1, positions, 1])?.broadcast_to(&dims)?;
     let key = start.reshape(&[rows, 1, 1, positions])?.broadcast_to(&dims)?;
-    let added = query.eq(&key)?.select(&added, &trace.scalar(HIDDEN, DType::F32)?)?;
+    let added = query.eq(&key)?.select(&mask.added, &trace.scalar(HIDDEN, DType::F32)?)?;
     let within = |visible: Visible| -> Result<Visible> {
         let starts = visible.starts.map(|starts| starts.maximum(&start)).transpose()?;
         Ok(Visible { starts, ..visible })
     };
-    Ok(AttentionMask { added, visible: visible.map(within).transpose()?, packed, replaces })
+    Ok(AttentionMask { added, visible: mask.visible.map(within).transpose()?, ..mask })
 }
 
 /// Whether a query sees a key, by their positions.

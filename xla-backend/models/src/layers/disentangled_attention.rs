@@ -7,18 +7,16 @@
 use traind_xla::ops::DotDims;
 use traind_xla::{DType, Tensor};
 
-use super::attention::{Heads, attend_heads};
-use super::{AttentionMask, Linear, dropout_of_all, split_heads};
+use super::{
+    Attention, AttentionConfig, AttentionMask, Linear, attend_heads, dropout_of_all, split_heads,
+};
 use crate::error::Result;
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
 #[derive(Clone, Copy, Debug)]
 pub struct DisentangledConfig {
-    pub hidden_size: usize,
-    pub num_heads: usize,
-    pub dropout: f64,
-    pub initializer_range: f64,
+    pub sizes: AttentionConfig,
     /// `None` where scores do not depend on distances.
     pub distances: Option<Distances>,
     /// Whether queries are compared with distances.
@@ -72,37 +70,30 @@ fn log_bucket(distance: i64, buckets: i64, reach: i64) -> i64 {
 
 #[derive(Clone, Debug)]
 pub struct DisentangledAttention {
-    query: Linear,
-    key: Linear,
-    value: Linear,
+    /// The projections of contents, and how their heads are compared.
+    contents: Attention,
     /// The projections of distances for queries and for keys, where contents have others.
     position_key: Option<Linear>,
     position_query: Option<Linear>,
-    heads: Heads,
     config: DisentangledConfig,
 }
 
 impl DisentangledAttention {
     pub fn new(mut path: ParameterPath<'_>, config: &DisentangledConfig) -> DisentangledAttention {
-        let (hidden, std) = (config.hidden_size, config.initializer_range);
-        let width = Dimension::heads(hidden, config.num_heads, 1);
-        let mut linear = |name: &str| Linear::new(path.at(name), hidden, width, std);
-        let has_own = config.distances.is_some() && !config.shares_projections;
+        let AttentionConfig { hidden_size, num_heads, initializer_range, .. } = config.sizes;
+        let names = ["query_proj", "key_proj", "value_proj"];
+        let mut contents = Attention::new(&mut path, names, &config.sizes);
         let terms = [config.to_position, config.from_position];
         let factor = 1 + terms.into_iter().filter(|has| *has).count();
-        let scale = ((hidden / config.num_heads * factor) as f64).powf(-0.5);
+        contents.heads.scale = ((hidden_size / num_heads * factor) as f64).powf(-0.5);
+        let width = Dimension::heads(hidden_size, num_heads, 1);
+        let mut linear =
+            |name: &str| Linear::new(path.at(name), hidden_size, width, initializer_range);
+        let has_own = config.distances.is_some() && !config.shares_projections;
         DisentangledAttention {
-            query: linear("query_proj"),
-            key: linear("key_proj"),
-            value: linear("value_proj"),
+            contents,
             position_key: (has_own && config.to_position).then(|| linear("pos_key_proj")),
             position_query: (has_own && config.from_position).then(|| linear("pos_query_proj")),
-            heads: Heads {
-                num_heads: config.num_heads,
-                scale,
-                score_cap: None,
-                dropout: config.dropout,
-            },
             config: *config,
         }
     }
@@ -116,21 +107,16 @@ impl DisentangledAttention {
         table: Option<&Tensor>,
     ) -> Result<Tensor> {
         let x = &cx.fan_out(x)?;
-        let split = |x: &Tensor| self.heads.split(cx, x, mask.rows());
-        let query = split(&self.query.forward(cx, x)?)?;
-        let key = split(&self.key.forward(cx, x)?)?;
-        let value = split(&self.value.forward(cx, x)?)?;
-        let mask = match (table, self.config.distances) {
-            (Some(table), Some(distances)) => {
-                let scores = self.position_scores(cx, &query, &key, (table, distances))?;
-                match scores {
-                    Some(scores) => mask.with_learned(&scores)?,
-                    None => mask.clone(),
-                }
-            }
-            _ => mask.clone(),
-        };
-        attend_heads(cx, [&query, &key, &value], &mask, &self.heads)
+        let Attention { query, key, value, heads } = &self.contents;
+        let split = |layer: &Linear| heads.split(cx, &layer.forward(cx, x)?, mask.rows());
+        let (query, key, value) = (split(query)?, split(key)?, split(value)?);
+        let mut mask = mask.clone();
+        if let (Some(table), Some(distances)) = (table, self.config.distances)
+            && let Some(scores) = self.position_scores(cx, &query, &key, (table, distances))?
+        {
+            mask = mask.with_learned(&scores)?;
+        }
+        attend_heads(cx, [&query, &key, &value], &mask, heads)
     }
 
     /// The terms of distances, f32[B, N, S, S].
@@ -157,17 +143,17 @@ impl DisentangledAttention {
         };
         let mut sum = None;
         if self.config.to_position {
-            let own = self.position_key.as_ref().unwrap_or(&self.key);
+            let own = self.position_key.as_ref().unwrap_or(&self.contents.key);
             // The key is so far ahead of the query.
             sum = Some(compared(query, &projected(own, &vectors(-1)?)?)?);
         }
         if self.config.from_position {
-            let own = self.position_query.as_ref().unwrap_or(&self.query);
+            let own = self.position_query.as_ref().unwrap_or(&self.contents.query);
             // The query is so far ahead of the key.
             let scores = compared(key, &projected(own, &vectors(1)?)?)?.swap_axes(2, 3)?;
             sum = Some(sum.map_or_else(|| Ok(scores.clone()), |sum: Tensor| sum.add(&scores))?);
         }
-        sum.map(|sum| Ok(sum.swap_axes(0, 1)?.mul_scalar(self.heads.scale)?)).transpose()
+        sum.map(|sum| Ok(sum.swap_axes(0, 1)?.mul_scalar(self.contents.heads.scale)?)).transpose()
     }
 }
 

@@ -18,6 +18,7 @@ mod packed_tokens;
 mod patch_embedding;
 mod position_bias;
 mod projections;
+mod residual;
 mod rms_norm;
 mod rotary;
 
@@ -40,6 +41,7 @@ pub use packed_tokens::PackedTokens;
 pub use patch_embedding::{ImageSizes, PatchEmbedding};
 pub use position_bias::{Buckets, Direction, PositionBias};
 pub use projections::{HeadCounts, ProjectionNames, Projections};
+pub use residual::Residual;
 pub use rms_norm::{DividedRmsNorm, RmsNorm, Scale};
 pub use rotary::{Rotary, RotaryTable};
 

@@ -7,7 +7,7 @@ use traind_xla::ops::Random;
 use traind_xla::{DType, Tensor};
 
 use super::AttentionMask;
-use super::attention::{Heads, attend};
+use super::attention::{Heads, attend_padded};
 use crate::error::Result;
 use crate::model::{Batch, Forward, PACKED_TOKENS, PADDED_TOKENS};
 
@@ -73,6 +73,6 @@ impl PackedTokens {
     ) -> Result<Tensor> {
         let cx = &Forward { random: self.random_of_rows.as_ref(), ..*cx };
         let [query, key, value] = [self.pad(query)?, self.pad(key)?, self.pad(value)?];
-        self.pack(&attend(cx, [&query, &key, &value], mask, heads)?)
+        self.pack(&attend_padded(cx, [&query, &key, &value], mask, heads)?)
     }
 }

@@ -45,11 +45,6 @@ impl PositionBias {
         PositionBias { weight, rows, buckets }
     }
 
-    /// The name of the table.
-    pub fn weight(&self) -> &str {
-        &self.weight
-    }
-
     /// f32[1, N, S, T], of this core's heads.
     ///
     /// A bias depends on the distance alone. Rows of all biases, each row one longer than there

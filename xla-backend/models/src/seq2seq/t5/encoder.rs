@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use traind_xla::{DType, Tensor};
+use traind_xla::Tensor;
 
 use super::layers::EncoderLayer;
 use super::{MAX_POSITIONS, T5Config, WORDS, position_bias};
@@ -12,7 +12,7 @@ use crate::flops;
 use crate::layers::{
     AttentionMask, Direction, Embedding, PositionBias, RmsNorm, Window, dropout, flatten_tokens,
 };
-use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
+use crate::model::{Batch, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 
 const IDS: &str = "input_ids";
@@ -62,7 +62,7 @@ impl T5Encoder {
     pub(super) fn scores(&self, cx: &Forward<'_>, mask: AttentionMask) -> Result<AttentionMask> {
         let positions = mask.keys();
         let bias = self.bias.forward(cx, [positions; 2])?;
-        Ok(AttentionMask::learned(bias.add(mask.added())?))
+        mask.with_learned(&bias)
     }
 
     pub(super) fn end(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
@@ -94,8 +94,7 @@ impl Body for T5Encoder {
     }
 
     fn inputs(&self) -> Vec<InputSpec> {
-        let dims = [InputDim::Rows, InputDim::Positions];
-        [IDS, MASK].map(|name| InputSpec::required(name, DType::S32, &dims)).to_vec()
+        InputSpec::of_tokens(false)
     }
 
     fn num_layers(&self) -> usize {

@@ -81,7 +81,7 @@ impl Stacks for T5 {
             Some(positions) => self.decoder_bias.of_queries(cx, positions, keys)?,
             None => self.decoder_bias.forward(cx, [keys; 2])?,
         };
-        Ok(AttentionMask::learned(bias.add(mask.added())?))
+        mask.with_learned(&bias)
     }
 
     fn encoder_layer(
@@ -150,10 +150,10 @@ fn position_bias(
     let count = config.relative_attention_num_buckets;
     let distance_max = config.relative_attention_max_distance;
     let module = format!("{stack}.block.0.layer.0.SelfAttention.relative_attention_bias");
-    let path = root.at(&module).in_stage(Stage::Layer(first));
+    let mut path = root.at(&module).in_stage(Stage::Layer(first));
     let buckets = Buckets { direction, count, distance_max };
-    let bias =
-        PositionBias::new(path, [count, config.num_heads], config.std(config.d_model), buckets);
-    root.read_in(bias.weight(), (first..first + layers).map(Stage::Layer));
+    let dims = [count, config.num_heads];
+    let bias = PositionBias::new(path.at(""), dims, config.std(config.d_model), buckets);
+    path.share_in((first..first + layers).map(Stage::Layer));
     bias
 }

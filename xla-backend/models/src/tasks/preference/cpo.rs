@@ -62,11 +62,12 @@ impl PreferenceObjective for Cpo {
         let mut losses = self.losses(&margins(&scores)?)?;
         let token_loss = match self.cpo_alpha {
             0.0 => weights.mul_scalar(0.0)?,
-            _ => completions.chosen_token_loss(&tokens, &weights)?,
+            alpha => {
+                let token_loss = completions.chosen_token_loss(&tokens, &weights)?;
+                losses = losses.add(&token_loss.mul_scalar(alpha)?)?;
+                token_loss
+            }
         };
-        if self.cpo_alpha != 0.0 {
-            losses = losses.add(&token_loss.mul_scalar(self.cpo_alpha)?)?;
-        }
         let loss = weighted(&losses, &weights)?;
         let mut metrics = of_rewards(&scores.mul_scalar(self.beta)?, &log_probabilities)?;
         metrics.push(token_loss);

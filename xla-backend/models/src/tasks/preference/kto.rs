@@ -65,8 +65,7 @@ impl PreferenceObjective for Kto {
 
     fn compare(&self, compared: &Compared<'_>) -> Result<Preferences> {
         let Compared { policy, batch, .. } = compared;
-        let missing = || Error::MissingInput { name: "reference".to_owned() };
-        let reference = compared.reference.ok_or_else(missing)?;
+        let reference = compared.required_reference()?;
         let completions = Completions::new(policy, batch, None)?;
         let own = completions.row_log_probabilities(policy)?;
         let frozen = completions.row_log_probabilities(reference)?.stop_gradient()?;

@@ -18,7 +18,7 @@ use traind_xla::Tensor;
 use traind_xla::mesh::Mesh;
 
 use super::sample_weights::sample_weights;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::{Batch, InputSpec, LossSum};
 use crate::tensor_parallel::Logits;
 pub use cpo::{Cpo, CpoLoss};
@@ -66,7 +66,13 @@ pub struct Compared<'a> {
     pub mesh: &'a Mesh,
 }
 
-impl Compared<'_> {
+impl<'a> Compared<'a> {
+    /// The logits of the reference, which the objective must have.
+    fn required_reference(&self) -> Result<&'a Logits> {
+        let missing = || Error::MissingInput { name: "reference".to_owned() };
+        self.reference.ok_or_else(missing)
+    }
+
     /// The weights of the pairs, f32[P]; 0 for empty slots.
     fn pair_weights(&self) -> Result<Tensor> {
         column(&by_pair(&sample_weights(self.batch)?)?, 0)

@@ -11,7 +11,7 @@ use traind_xla::mesh::Mesh;
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
 
-use crate::fixture::folder_of;
+use super::{floats, json_fixture};
 use crate::support::{Program, check_close};
 
 const LOSSES: [(&str, PreferenceLoss); 15] = [
@@ -92,10 +92,6 @@ impl Slots {
     }
 }
 
-fn floats(values: &Value) -> Vec<f32> {
-    values.as_array().unwrap().iter().map(|value| value.as_f64().unwrap() as f32).collect()
-}
-
 /// Checks the mean loss of each case and its gradient, all of one program.
 fn check(cases: &[Value], slots: &Slots) {
     let (trace, dims) = (Trace::new(), slots.dims);
@@ -130,8 +126,7 @@ fn check(cases: &[Value], slots: &Slots) {
 
 #[test]
 fn losses_and_gradients_are_those_of_trl() {
-    let file = std::fs::read_to_string(folder_of("preference.json")).unwrap();
-    let fixture: Value = serde_json::from_str(&file).unwrap();
+    let fixture = json_fixture("preference.json");
     let cases = fixture["cases"].as_array().unwrap();
     let is_covered = |name: &str| cases.iter().any(|case| case["dpo"]["loss_type"][0] == name);
     assert!(LOSSES.iter().all(|(name, _)| is_covered(name)));

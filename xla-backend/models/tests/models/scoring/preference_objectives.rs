@@ -10,7 +10,7 @@ use traind_xla::mesh::Mesh;
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
 
-use crate::fixture::folder_of;
+use super::{floats, json_fixture};
 use crate::support::{Program, check_close};
 
 /// A case of the fixture: one trainer with some settings.
@@ -140,10 +140,6 @@ impl Slots<'_> {
     }
 }
 
-fn floats(values: &Value) -> Vec<f32> {
-    values.as_array().unwrap().iter().map(|value| value.as_f64().unwrap() as f32).collect()
-}
-
 /// Records the losses of all cases in one program, and returns its arguments.
 fn record(trace: &Trace, slots: &Slots<'_>, cases: &[Case<'_>]) -> (Vec<Tensor>, Vec<HostArray>) {
     let (mut outputs, mut values) = (Vec::new(), Vec::new());
@@ -200,8 +196,7 @@ fn check(case: &Case<'_>, slots: &Slots<'_>, found: &[Vec<f32>]) {
 
 #[test]
 fn losses_gradients_and_metrics_are_those_of_trl() {
-    let file = std::fs::read_to_string(folder_of("preference_objectives.json")).unwrap();
-    let fixture: Value = serde_json::from_str(&file).unwrap();
+    let fixture = json_fixture("preference_objectives.json");
     let size = |name: &str| fixture[name].as_u64().unwrap() as usize;
     let slots = Slots {
         fixture: &fixture,

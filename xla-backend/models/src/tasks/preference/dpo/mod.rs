@@ -13,7 +13,7 @@ use traind_xla::Tensor;
 use super::completions::Completions;
 use super::metrics::{OF_REWARDS, columns, of_rewards};
 use super::{Compared, Metric, PreferenceObjective, Preferences};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tasks::sample_weights::weighted;
 pub use divergence::Divergence;
 use losses::Pairs;
@@ -46,8 +46,7 @@ impl PreferenceObjective for Dpo {
     /// Compares the logits [2P, S, C] of the trained model with those of the reference.
     fn compare(&self, compared: &Compared<'_>) -> Result<Preferences> {
         let Compared { policy, batch, .. } = compared;
-        let missing = || Error::MissingInput { name: "reference".to_owned() };
-        let reference = compared.reference.ok_or_else(missing)?;
+        let reference = compared.required_reference()?;
         let completions = Completions::new(policy, batch, self.ld_alpha)?;
         let tokens = completions.token_log_probabilities(policy)?;
         let own = completions.log_probabilities(&tokens)?;
