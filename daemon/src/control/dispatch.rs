@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::daemon::Daemon;
 use super::disk_usage;
 use super::eligibility;
-use super::health;
+use super::fences;
 use super::notifier;
 use super::preparer;
 use super::queue::Queue;
@@ -43,7 +43,7 @@ pub(crate) async fn start(daemon: &Arc<Daemon>) -> Result<(), StoreError> {
     daemon.spawn(retention::run(daemon.clone()));
     daemon.spawn(disk_usage::run(daemon.clone()));
     if daemon.settings.host.counts_faults() {
-        daemon.spawn(health::run(daemon.clone()));
+        daemon.spawn(fences::health::run(daemon.clone()));
     }
     daemon.wake.notify_one();
     Ok(())

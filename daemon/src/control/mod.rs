@@ -14,7 +14,6 @@ pub(crate) mod fences;
 mod folders_in_use;
 mod fork;
 pub(crate) mod generator;
-mod health;
 mod holds;
 pub(crate) mod mpi;
 pub(crate) mod notifier;

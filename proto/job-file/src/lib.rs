@@ -42,11 +42,6 @@ pub use schema::columns::{CastType, Columns};
 pub use schema::data::{Data, LabelFormat, OnBadLines, PackingStrategy, Quoting};
 pub use schema::data_files::DataFiles;
 pub use schema::data_set::DataSet;
-pub use schema::objectives::dpo::{Dpo, DpoDivergence, DpoLoss};
-pub use schema::objectives::embedding::{
-    BatchSampler, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss,
-    EmbeddingSimilarity, PartitionMode, PoolingMode,
-};
 pub use schema::generation::GenerationConfig;
 pub use schema::kubernetes::{Kubernetes, TaintEffect, Toleration, TolerationOperator};
 pub use schema::layout::{
@@ -54,11 +49,16 @@ pub use schema::layout::{
 };
 pub use schema::model::{AttnImplementation, Model, ProblemType, TaskName, WeightDtype};
 pub use schema::notify::Notify;
+pub use schema::objectives::dpo::{Dpo, DpoDivergence, DpoLoss};
+pub use schema::objectives::embedding::{
+    BatchSampler, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss,
+    EmbeddingSimilarity, PartitionMode, PoolingMode,
+};
+pub use schema::objectives::preferences::{Cpo, CpoLoss, Kto, KtoLoss, Orpo, Reward};
+pub use schema::objectives::reranker::{ReductionLog, Reranker, RerankerLoss, WeightingScheme};
 pub use schema::parallel::{CorePlacement, Fsdp, Parallel};
 pub use schema::param_group::ParamGroup;
 pub use schema::peft::{Peft, PeftBias, PeftMethod};
-pub use schema::objectives::preferences::{Cpo, CpoLoss, Kto, KtoLoss, Orpo, Reward};
-pub use schema::objectives::reranker::{ReductionLog, Reranker, RerankerLoss, WeightingScheme};
 pub use schema::resources::{Engine, Platform, Resources, cost, energy};
 pub use schema::slurm::Slurm;
 pub use schema::train::{

@@ -7,12 +7,9 @@
 mod billing;
 mod bulletin;
 mod clusters;
-mod downgrade;
 mod error;
 mod fences;
 mod folders;
-#[cfg(test)]
-mod formats;
 mod job;
 mod outbox;
 mod preparation;
@@ -38,7 +35,6 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 pub(crate) use bulletin::Subscription;
-pub(crate) use downgrade::{Downgraded, downgrade, store_version};
 pub(crate) use error::StoreError;
 pub(crate) use fences::Fence;
 pub(crate) use folders::JobFolders;
@@ -46,6 +42,7 @@ pub(crate) use job::{ADOPTED, HOST_FAILURES_MAX, Job, JobWarning, NewJob, Parent
 pub(crate) use outbox::Delivery;
 pub(crate) use read::{Billed, Resolved};
 pub(crate) use removal::{Beyond, Removable};
+pub(crate) use schema::downgrade::{Downgraded, downgrade, store_version};
 pub(crate) use write::Restart;
 
 use bulletin::Bulletin;

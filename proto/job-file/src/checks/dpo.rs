@@ -3,8 +3,8 @@
 use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
-use crate::schema::objectives::dpo::{Dpo, DpoDivergence, DpoLoss};
 use crate::schema::model::TaskName;
+use crate::schema::objectives::dpo::{Dpo, DpoDivergence, DpoLoss};
 use crate::section::given;
 
 /// Reports fields of section `dpo` that do not fit.

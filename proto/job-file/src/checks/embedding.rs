@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
+use crate::schema::model::TaskName;
 use crate::schema::objectives::embedding::{
     BatchSampler, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss, PartitionMode,
 };
-use crate::schema::model::TaskName;
 use crate::section::given;
 
 /// Reports fields of section `embedding`, and columns of texts, that do not fit.

@@ -1,6 +1,6 @@
 //! Losses, gradients and metrics of preference pairs against TRL's DPOTrainer: `scripts/fixtures/preference.py`
 //! calls its loss for the logits of a few pairs. Whole runs of it are compared in
-//! `tests/end_to_end/training/dpo.rs`.
+//! `tests/end_to_end/training/preferences/dpo.rs`.
 
 use serde_json::{Value, json};
 use traind_models::tasks::preference::{

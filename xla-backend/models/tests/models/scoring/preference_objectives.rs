@@ -1,5 +1,5 @@
 //! Losses, gradients and metrics of preferences against TRL's trainers: `scripts/fixtures/preference_objectives.py`
-//! calls theirs for the outputs of a few rows. Whole runs are compared in `tests/end_to_end/training/preferences.rs`.
+//! calls theirs for the outputs of a few rows. Whole runs are compared in `tests/end_to_end/training/preferences`.
 
 use serde_json::Value;
 use traind_models::tasks::preference::{

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::schema::{self, MIGRATIONS};
-use super::{StoreError, connect, restrict_to_owner};
+use super::{MIGRATIONS, user_version};
+use crate::jobs::store::{StoreError, connect, restrict_to_owner};
 
 /// A store of an earlier version.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(crate) fn downgrade(
     copy: &Path,
     version: Option<usize>,
 ) -> Result<Downgraded, StoreError> {
-    let found = schema::user_version(&connect(path, OpenFlags::default())?)?;
+    let found = user_version(&connect(path, OpenFlags::default())?)?;
     let version = version.unwrap_or(found.saturating_sub(1));
     if version == 0 || version >= found {
         return Err(StoreError::NotEarlier { found, wanted: version });

@@ -1,12 +1,16 @@
 //! The tables, as migrations that are never edited once released: a change is a new entry. It only adds, so that a
 //! store can go back (see `downgrade`).
 
+pub(super) mod downgrade;
+#[cfg(test)]
+mod formats;
+
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::StoreError;
 
 /// Migration `n` takes a store from `user_version` n to n + 1.
-pub(super) const MIGRATIONS: &[&str] = &[
+const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE jobs (
         number         INTEGER PRIMARY KEY AUTOINCREMENT, -- order of submission

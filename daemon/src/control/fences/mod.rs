@@ -4,6 +4,8 @@
 //! nothing, since it may be the job's own fault. The job on a core that is fenced saves a checkpoint and goes on
 //! elsewhere: each run of the scheduler sees to it, also the first one after a restart.
 
+pub(super) mod health;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -8,10 +8,10 @@ use rusqlite::Connection;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{DataPrepared, Event, Step};
 
-use super::schema::MIGRATIONS;
-use super::{NewJob, Store, downgrade};
+use super::{MIGRATIONS, downgrade::downgrade};
 use crate::access::tokens::Token;
 use crate::jobs::state::{JobState, Outcome};
+use crate::jobs::store::{NewJob, Store};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/stores")

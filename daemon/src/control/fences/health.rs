@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::daemon::Daemon;
+use crate::control::daemon::Daemon;
 use crate::host::Faults;
 
 /// The pause between two readings.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// Watches until the daemon closes. Errors that were counted before it began do not fence: they may be years old.
-pub(super) async fn run(daemon: Arc<Daemon>) {
+pub(in crate::control) async fn run(daemon: Arc<Daemon>) {
     let mut known: BTreeMap<u32, Faults> = BTreeMap::new();
     loop {
         let host = daemon.settings.host.clone();
