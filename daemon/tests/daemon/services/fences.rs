@@ -99,6 +99,7 @@ async fn a_job_that_is_found_again_on_a_fenced_core_goes_on_elsewhere() {
     let moved =
         host.until(&job.id, |job| job.attempt == 2 && job.state() == JobState::Running).await;
     assert_eq!((moved.cores.as_slice(), moved.restarts), (&[1][..], 0));
+    host.cancel(&job.id).await.unwrap();
     let events = host.events(&job.id, 1).await;
     let reasons = events.iter().filter_map(|event| match &event.kind {
         Some(Kind::StateChanged(changed)) => Some(changed.reason.as_str()),
