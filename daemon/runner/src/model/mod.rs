@@ -101,7 +101,7 @@ impl ModelFolder {
     ) -> RunResult<()> {
         let has_pairs =
             job.data.text_pair.is_some() || job.model.task == TaskName::QuestionAnswering;
-        let Some(count) = self.config.optional_size("type_vocab_size")?.filter(|_| has_pairs)
+        let Some(count) = self.config.size_above_zero("type_vocab_size")?.filter(|_| has_pairs)
         else {
             return Ok(());
         };

@@ -83,3 +83,36 @@ impl Processor {
         self.tokenizer.as_ref()?.token_id(token)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use traind_loader::TokenizerOptions;
+    use traind_models::ModelConfig;
+
+    use super::*;
+
+    const PAIRS: &str = "name: a\nmodel: {name_or_path: ./a, task: sequence-classification}\n\
+                         data: {train: a.csv, text: one, text_pair: other}\noutput_dir: out";
+
+    /// DeBERTa's config has 0 segments, since its tokens have none.
+    #[test]
+    fn second_texts_need_their_segment_where_a_model_has_segments() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../loader/tests/fixtures/token_parity/wordpiece");
+        let tokenizer = HuggingFaceTokenizer::open(&path, &TokenizerOptions::default()).unwrap();
+        let job = JobFile::parse(PAIRS, Path::new("/")).unwrap().job;
+        let check = |keys: &Value| {
+            let keys = keys.as_object().unwrap().clone();
+            let config = ModelConfig::new("config.json", keys);
+            let folder = ModelFolder { path: path.clone(), config };
+            folder.check_segments(&job, &tokenizer).map_err(|error| error.to_string())
+        };
+        for fitting in [json!({}), json!({"type_vocab_size": 0}), json!({"type_vocab_size": 2})] {
+            assert_eq!(check(&fitting), Ok(()), "{fitting}");
+        }
+        let error = check(&json!({"type_vocab_size": 1})).unwrap_err();
+        let expect = "type_vocab_size: the tokenizer gives second texts segment 1, and there are 1";
+        assert!(error.ends_with(expect), "{error}");
+    }
+}
