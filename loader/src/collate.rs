@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
-use crate::batch::{ArraySpec, RowData, TargetPadding, packed_arrays};
-use crate::dataset::Continuation;
-use crate::{
-    Augmentation, BatchAxis, BatchPlan, CoreBatch, Masking, Padding, Result, ScheduledBatch,
-    TokenizedSet,
+use crate::batch::{
+    ArraySpec, BatchAxis, CoreBatch, Padding, RowData, TargetPadding, packed_arrays,
 };
+use crate::dataset::{Continuation, TokenizedSet};
+use crate::error::{Error, Result};
+use crate::image::Augmentation;
+use crate::masking::Masking;
+use crate::sampler::{BatchPlan, ScheduledBatch};
 
 /// A global batch on the host: its plan and its arrays.
 #[derive(Clone, Debug)]
@@ -75,7 +77,7 @@ impl Collator {
     }
 
     /// Collates scheduled batches one after the other.
-    pub fn collate_all<E: From<crate::Error>>(
+    pub fn collate_all<E: From<Error>>(
         self,
         batches: impl Iterator<Item = ScheduledBatch>,
     ) -> impl Iterator<Item = Result<HostBatch, E>> {
@@ -230,11 +232,12 @@ struct PaddedLengths {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::{ArrayValues, BatchSizes, PadTo};
+    use crate::dataset::{DatasetOptions, prepare};
+    use crate::labels::{IGNORED_LABEL, LabelKind, LabelSpec};
+    use crate::tasks::{CausalLm, MaskedLm, TaskSpec, TokenClassification};
     use crate::testing::{DataFolder, WordTokenizer, set_of};
-    use crate::{
-        ArrayValues, BatchSizes, CausalLm, DatasetOptions, IGNORED_LABEL, LabelKind, LabelSpec,
-        MaskedLm, PadTo, PaddingSide, TaskSpec, TokenClassification, prepare,
-    };
+    use crate::tokenize::PaddingSide;
 
     fn plan(length: u32, rows: &[u32], batch_per_core: usize, cores: usize) -> BatchPlan {
         let sizes = BatchSizes::of_rows(batch_per_core).with(BatchAxis::Positions, length);

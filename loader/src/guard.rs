@@ -5,7 +5,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Runs `body`; a panic in it becomes [`Error::Panicked`]. The values that `body` touched are
 /// dropped by the caller together with the error, so broken invariants in them are never seen.

@@ -71,6 +71,8 @@
 //! never on the number of cores; every shape a run may need is known before its first step; memory
 //! grows by some bytes a row and not with texts. Nothing here knows of devices or jobs.
 
+#![warn(missing_docs)]
+
 mod batch;
 mod chat;
 mod collate;

@@ -3,10 +3,10 @@
 //! all become the mask token. What is drawn for a row depends on the seed, the epoch and the row
 //! alone: not on its batch, the number of cores, or whether the run was resumed.
 
+use crate::error::{Error, Result};
 use crate::labels::IGNORED_LABEL;
 use crate::random::SplitMix64;
 use crate::tasks::{CONTINUES_WORD, STARTS_WORD};
-use crate::{Error, Result};
 
 const MASKED_SHARE: f64 = 0.8;
 const RANDOM_SHARE: f64 = 0.1;

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::HostBatch;
+use crate::collate::HostBatch;
 use crate::guard::panic_message;
 
 /// Batches kept ready: one in transfer while the other waits.
@@ -112,8 +112,11 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
+    use crate::batch::Padding;
+    use crate::collate::Collator;
+    use crate::length_ladder::LengthLadder;
+    use crate::sampler::{Sampler, SamplerConfig, SamplingStrategy};
     use crate::testing::set_of;
-    use crate::{Collator, LengthLadder, Padding, Sampler, SamplerConfig, SamplingStrategy};
 
     fn spawn<T: Send + 'static>(
         total_batches: u64,

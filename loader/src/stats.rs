@@ -1,6 +1,9 @@
 //! Statistics of a set, which a job's first event reports.
 
-use crate::{BatchPlan, Labels, Result, TokenizedSet};
+use crate::dataset::TokenizedSet;
+use crate::error::Result;
+use crate::labels::Labels;
+use crate::sampler::BatchPlan;
 
 /// Statistics of one set.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,8 +99,8 @@ pub fn padding_share(batches: impl IntoIterator<Item = BatchPlan>, lengths: &[u3
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::{BatchAxis, BatchSizes};
     use crate::testing::set_of;
-    use crate::{BatchAxis, BatchSizes};
 
     #[test]
     fn percentiles_are_nearest_ranks() {

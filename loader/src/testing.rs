@@ -8,10 +8,11 @@ use arrow_ipc::writer::{FileWriter, StreamWriter};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
-use crate::{
-    DatasetOptions, Encoded, LabelKind, LabelSpec, SequenceClassification, SpannedEncoding,
-    TaskSpec, TextTokenizer, TokenSpan, TokenizeProblem, TokenizedSet, WindowOptions, prepare,
-};
+use crate::dataset::{DatasetOptions, TokenizedSet, prepare};
+use crate::error::{Error, TokenizeProblem};
+use crate::labels::{LabelKind, LabelSpec};
+use crate::tasks::{SequenceClassification, TaskSpec};
+use crate::tokenize::{Encoded, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions};
 
 /// A folder of data files, removed when the test ends.
 pub(crate) struct DataFolder {
@@ -36,7 +37,7 @@ impl DataFolder {
     }
 
     /// `error` without the folder's name, so that it can be compared.
-    pub(crate) fn shown(&self, error: &crate::Error) -> String {
+    pub(crate) fn shown(&self, error: &Error) -> String {
         error.to_string().replace(&format!("{}/", self.folder.path().display()), "")
     }
 }

@@ -1,7 +1,9 @@
 //! The tokens of a row, with the columns beside them.
 
-use crate::source::Row;
-use crate::{Encoded, Error, IGNORED_LABEL, PaddingSide, Result, TextTokenizer, Value};
+use crate::error::{Error, Result};
+use crate::labels::IGNORED_LABEL;
+use crate::source::{Row, Value};
+use crate::tokenize::{Encoded, PaddingSide, TextTokenizer};
 
 pub(crate) const INPUT_IDS: &str = "input_ids";
 pub(crate) const ATTENTION_MASK: &str = "attention_mask";

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::{ArrayValues, BatchArray, BatchAxis, BatchSizes};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// For each packed token the padded place that it comes from, s32[B, Q]; B S behind the last token.
 const PACKED_TOKENS: &str = "packed_tokens";

@@ -1,6 +1,6 @@
 //! How rows are padded to one length.
 
-use crate::PaddingSide;
+use crate::tokenize::PaddingSide;
 
 /// The settings of padding, by the tokenizer and the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{IGNORED_LABEL, Labels, MultiLabels};
+use crate::labels::{IGNORED_LABEL, Labels, MultiLabels};
 
 /// One row of a batch, read and masked.
 #[derive(Clone, Debug)]

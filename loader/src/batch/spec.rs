@@ -122,7 +122,7 @@ impl ArraySpec {
 mod tests {
     use super::*;
     use crate::batch::{BatchAxis, POSITIONS, ROWS, TARGET_POSITIONS, fixed};
-    use crate::{IGNORED_LABEL, Labels};
+    use crate::labels::{IGNORED_LABEL, Labels};
 
     fn row(input_ids: &[i32], first: usize) -> Option<RowData<'static>> {
         let span = first..first + input_ids.len();

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use crate::ChatProblem;
+use crate::error::ChatProblem;
 
 /// The time between looks at a rendering.
 const TURN: Duration = Duration::from_millis(100);

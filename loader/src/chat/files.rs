@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
+use crate::error::{Error, Result};
 use crate::tokenize::{read_settings, token_content};
-use crate::{Error, Result};
 
 /// The token that ends a text.
 pub(super) const EOS_TOKEN: &str = "eos_token";

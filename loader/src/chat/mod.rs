@@ -27,8 +27,10 @@ use serde::{Serialize, Serializer};
 
 pub(crate) use row_texts::{RowTexts, shared_tokens, template_columns};
 
+use crate::error::{ChatProblem, Error, Result};
 use crate::guard::guard;
-use crate::{ChatProblem, Error, Result, TokenSpan, Value};
+use crate::source::Value;
+use crate::tokenize::TokenSpan;
 
 pub use named::named_templates;
 

@@ -1,8 +1,9 @@
 //! The texts and conversations of one row as tokens, as the trainers of TRL make them.
 
 use super::{ChatOptions, ChatTemplate, RenderedChat};
-use crate::source::Row;
-use crate::{ChatProblem, Encoded, Error, Result, SpannedEncoding, TextTokenizer, Value};
+use crate::error::{ChatProblem, Error, Result};
+use crate::source::{Row, Value};
+use crate::tokenize::{Encoded, SpannedEncoding, TextTokenizer};
 
 /// Columns that rows may have beside conversations, under TRL's names.
 const TOOLS: &str = "tools";

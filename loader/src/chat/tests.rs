@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::*;
 use crate::source::value_of_json;
-use crate::{HuggingFaceTokenizer, TextTokenizer, TokenizerOptions};
+use crate::tokenize::{HuggingFaceTokenizer, TextTokenizer, TokenizerOptions};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/chat")

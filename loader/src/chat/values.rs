@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use minijinja::Value as Jinja;
 
-use crate::source::value_of_json;
-use crate::{ChatProblem, Value};
+use crate::error::ChatProblem;
+use crate::source::{Value, value_of_json};
 
 /// The names under which a message may hold the assistant's reasoning; templates read the first.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytemuck::Pod;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Bytes gathered before they are hashed and written, and read at a time to be checked.
 const CHUNK_BYTES: usize = 1 << 20;

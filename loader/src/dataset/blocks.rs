@@ -4,7 +4,7 @@
 //! lie end to end, so that a block is a span of them.
 
 use super::rows::Rows;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 const TEXTS_TOGETHER: usize = 1_000;
 

@@ -17,10 +17,11 @@ use super::rows::Rows;
 use super::set::{About, FileRows, TokenizedSet, TooLongRows, origin};
 use super::targets::{BadLabel, Settled, Targets};
 use super::tokens::TokensWriter;
+use crate::error::{Error, Location, Result};
 use crate::labels::{LabelReader, Labels};
 use crate::source::Row;
-use crate::tasks::{Example, Lack, LackingRows, PackingStrategy, SetContext};
-use crate::{Error, Location, Result, TaskSpec, TextTokenizer};
+use crate::tasks::{Example, Lack, LackingRows, PackingStrategy, SetContext, TaskSpec};
+use crate::tokenize::TextTokenizer;
 
 /// Chunks of rows read ahead: one waits while another is read.
 const CHUNKS_READY: usize = 1;

@@ -20,8 +20,9 @@ use super::rows::Rows;
 use super::set::{About, TokenizedSet};
 use super::tokens::{self, Tokens};
 use super::unfinished::Unfinished;
+use crate::error::{Error, Result};
 use crate::labels::{LabelArrays, Labels, MultiLabels};
-use crate::{Error, Result, TaskSpec};
+use crate::tasks::TaskSpec;
 
 /// Must be raised whenever the layout or the meaning of an entry changes.
 pub(super) const FORMAT_VERSION: u32 = 13;

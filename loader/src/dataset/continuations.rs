@@ -2,7 +2,7 @@
 //! completion of another row.
 
 use super::set::TokenizedSet;
-use crate::Result;
+use crate::error::Result;
 use crate::tasks::{Continuations, completion_labels};
 
 /// A sequence, and the target of each of its tokens.

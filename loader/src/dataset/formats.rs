@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use super::cache::{FOLDER, FORMAT_VERSION};
 use super::*;
+use crate::labels::{LabelKind, LabelSpec};
+use crate::tasks::SequenceClassification;
 use crate::testing::{DataFolder, WordTokenizer};
-use crate::{LabelKind, LabelSpec, SequenceClassification};
 
 const MANIFEST: &str = "manifest";
 

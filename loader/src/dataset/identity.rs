@@ -10,8 +10,9 @@ use serde_json::{Value as Json, json};
 use super::DatasetOptions;
 use super::cache::FORMAT_VERSION;
 use super::mixture::Sources;
-use crate::source::{ImageCell, image_of};
-use crate::{Error, Result, Source, TextTokenizer};
+use crate::error::{Error, Result};
+use crate::source::{ImageCell, Source, image_of};
+use crate::tokenize::TextTokenizer;
 
 /// Bytes hashed at a time, by all threads of the pool.
 const CHUNK: usize = 16 << 20;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::array::{Array, ArrayWriter, Seal};
-use crate::Result;
+use crate::error::Result;
 
 pub(super) const IMAGES: &str = "images.u8";
 pub(super) const IMAGE_ENDS: &str = "image_ends.u64";

@@ -33,8 +33,11 @@ pub use open::OpenSet;
 pub use set::{FileRows, TokenizedSet};
 
 #[cfg(doc)]
-use crate::Error;
-use crate::{Files, Result, TaskSpec, TextTokenizer};
+use crate::error::Error;
+use crate::error::Result;
+use crate::source::Files;
+use crate::tasks::TaskSpec;
+use crate::tokenize::TextTokenizer;
 
 /// The set to prepare.
 #[derive(Clone, Debug)]

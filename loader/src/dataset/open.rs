@@ -9,7 +9,9 @@ use super::identity::Identity;
 use super::mixture::{Mixture, Sources};
 use super::unfinished::Unfinished;
 use super::{DatasetOptions, Prepared, TokenizedSet, preview};
-use crate::{Error, Result, Source, TextTokenizer};
+use crate::error::{Error, Result};
+use crate::source::Source;
+use crate::tokenize::TextTokenizer;
 
 /// A set that was looked up in the cache.
 pub struct OpenSet {

@@ -1,9 +1,9 @@
 //! Texts that share rows, as `pack_dataset` of TRL has them: a thousand texts at a time, as
 //! `datasets.map` hands them to it.
 
-use crate::labels::RowLabel;
+use crate::labels::{IGNORED_LABEL, RowLabel};
 use crate::tasks::{Example, PackingStrategy};
-use crate::{Encoded, IGNORED_LABEL};
+use crate::tokenize::Encoded;
 
 const TEXTS_TOGETHER: usize = 1_000;
 

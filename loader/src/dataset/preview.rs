@@ -7,9 +7,10 @@ use rayon::prelude::*;
 
 use super::TokenizedSet;
 use super::tokens::TokensWriter;
-use crate::source::Row;
+use crate::error::Result;
+use crate::source::{Part, Records, Row, Source};
 use crate::tasks::{Example, SetContext};
-use crate::{Part, Records, Result, Source, TextTokenizer};
+use crate::tokenize::TextTokenizer;
 
 /// `outlines`, a set of rows without tokens, with the tokens of `rows`, in array files in `folder`.
 pub(super) fn with_tokens(

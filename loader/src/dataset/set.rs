@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::rows::Rows;
 use super::tokens::Tokens;
 use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
+use crate::error::{Error, Location, Result};
 use crate::image::{Augmentation, CHANNELS, decode};
-use crate::labels::LabelArrays;
-use crate::tasks::{LackingRows, STARTS_WORD};
-use crate::{Error, LabelEncoder, Labels, Location, Result, TaskSpec};
+use crate::labels::{LabelArrays, LabelEncoder, Labels};
+use crate::tasks::{LackingRows, STARTS_WORD, TaskSpec};
 
 /// Tokenized rows in data set order. Reading a row reads the disk, and may fail as disks do.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use super::TokenizedSet;
+use crate::error::{Error, Result};
 use crate::random::SplitMix64;
-use crate::{Error, Result};
 
 impl TokenizedSet {
     /// Splits off rows drawn by `seed`: a share of all where `size` is below 1, rounded up, else as many rows. Returns

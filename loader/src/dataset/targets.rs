@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use super::array::{Array, ArrayWriter, Seal};
 use super::tokens::LABELS;
+use crate::error::{Error, LabelProblem, Result};
 use crate::labels::{
-    LabelLists, LabelReader, Labels, MultiLabels, NumberedIds, RowLabel, TokenLabel,
+    IGNORED_LABEL, LabelEncoder, LabelLists, LabelReader, Labels, MultiLabels, NumberedIds,
+    RowLabel, TokenLabel,
 };
-use crate::{Error, IGNORED_LABEL, LabelEncoder, LabelProblem, Result};
 
 /// The numbers of tokens' labels, until their ids are known. Never part of a finished set.
 const NUMBERS: &str = "unsettled.u32";

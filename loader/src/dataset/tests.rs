@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::error::Error;
+use crate::labels::{LabelEncoder, LabelKind, LabelSpec, LabelTarget, Labels};
+use crate::source::OnBadLines;
+use crate::tasks::{DecoderStart, MaskedLm, Seq2SeqLm, SequenceClassification, TextColumn};
 use crate::testing::{DataFolder, WordTokenizer, parquet_file};
-use crate::{
-    DecoderStart, Error, LabelEncoder, LabelKind, LabelSpec, LabelTarget, Labels, MaskedLm,
-    OnBadLines, Seq2SeqLm, SequenceClassification, TextColumn,
-};
 
 fn word_lengths() -> WordTokenizer {
     WordTokenizer::reading(|word| word.len() as u32)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::array::{Array, ArrayWriter, MostlyZeros, Seal};
 use super::images::{Images, ImagesWriter};
-use crate::Result;
+use crate::error::Result;
 use crate::tasks::Example;
 
 pub(super) const INPUT_IDS: &str = "input_ids.u32";

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 const PREFIX: &str = ".unfinished-";
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use super::Augmentation;
 use super::pixels::{Pixels, Region};
 use super::resample::{Resampling, resize};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// In a model folder.
 const FILE_NAME: &str = "preprocessor_config.json";

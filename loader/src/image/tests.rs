@@ -2,12 +2,15 @@ use image::{ColorType, ImageEncoder};
 
 use super::pixels::{CHANNELS, Pixels, Region};
 use super::{Augmentation, ImageProcessor, decode};
+use crate::batch::{ArrayValues, BatchAxis, BatchSizes, Padding};
+use crate::collate::Collator;
+use crate::dataset::{DatasetOptions, Prepared, prepare};
+use crate::error::{Error, Result};
+use crate::labels::{LabelKind, LabelSpec, Labels};
+use crate::sampler::{BatchPlan, ScheduledBatch};
+use crate::tasks::{ImageClassification, TaskSpec};
 use crate::testing::DataFolder;
-use crate::{
-    ArrayValues, BatchAxis, BatchPlan, BatchSizes, Collator, DatasetOptions, Error,
-    ImageClassification, LabelKind, LabelSpec, Labels, NoTokenizer, Padding, Prepared, Result,
-    ScheduledBatch, TaskSpec, prepare,
-};
+use crate::tokenize::NoTokenizer;
 
 /// An image whose pixels have their own values.
 fn numbered(width: usize, height: usize) -> Pixels {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::one_hot::LabelFormat;
 use super::raw::RawLabel;
-use crate::{Error, LabelProblem, Result};
+use crate::error::{Error, LabelProblem, Result};
 
 /// Most classes: more are taken for a mistake (a wrong column, say) and not for the size of a
 /// classifier.

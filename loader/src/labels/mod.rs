@@ -26,8 +26,8 @@ use raw::RawLabel;
 pub(crate) use set_labels::{LabelArrays, of_rows};
 pub use set_labels::{Labels, MultiLabels};
 
-use crate::source::Row;
-use crate::{Error, LabelProblem, Location, Result, Value};
+use crate::error::{Error, LabelProblem, Location, Result};
+use crate::source::{Row, Value};
 
 /// The label of a token without a target, which losses and metrics ignore.
 pub const IGNORED_LABEL: i32 = -100;

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::raw::RawLabel;
-use crate::LabelProblem;
+use crate::error::LabelProblem;
 
 /// The meaning of a list of labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::IGNORED_LABEL;
-use crate::{LabelProblem, Value};
+use crate::error::LabelProblem;
+use crate::source::Value;
 
 /// Missing values as Python, NumPy and pandas write them into text.
 const MISSING_IN_PYTHON: [&str; 4] = ["nan", "NaN", "None", "<NA>"];

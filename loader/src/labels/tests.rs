@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use super::*;
-use crate::{Error, Labels};
+use crate::error::Error;
+use crate::labels::Labels;
 
 fn texts(values: &[&str]) -> Vec<Value> {
     values.iter().map(|text| Value::Text((*text).to_owned())).collect()

@@ -2,8 +2,8 @@
 
 use super::{RowFormat, RowLayout};
 use crate::chat::RowTexts;
-use crate::source::value_of_json;
-use crate::{ChatProblem, Error, Result, Value};
+use crate::error::{ChatProblem, Error, Result};
+use crate::source::{Value, value_of_json};
 
 pub(super) const USER: &str = "user";
 pub(super) const ASSISTANT: &str = "assistant";

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::chat::RowTexts;
-use crate::source::Row;
-use crate::{Result, Value};
+use crate::error::Result;
+use crate::source::{Row, Value};
 
 /// The layout of the rows of a set.
 #[derive(Clone, Debug, Serialize)]

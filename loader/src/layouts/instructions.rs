@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::format_text::filled;
 use super::{RowLayout, Tokens};
 use crate::chat::RowTexts;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 const FIELD: &str = "data.prompt_template";
 const INPUT: &str = "{input}";

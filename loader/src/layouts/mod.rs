@@ -21,7 +21,9 @@ pub use pieces::{PieceRule, turn_template_names};
 pub use turns::{TrainOn, TurnRule};
 
 use crate::chat::RowTexts;
-use crate::{Error, IGNORED_LABEL, Result, Value};
+use crate::error::{Error, Result};
+use crate::labels::IGNORED_LABEL;
+use crate::source::Value;
 
 /// How rows become tokens with targets.
 #[derive(Clone, Debug, Serialize)]

@@ -3,7 +3,8 @@
 use super::conversation::{ASSISTANT, Turn};
 use super::{Encoding, Layouts};
 use crate::chat::{ChatOptions, RowTexts};
-use crate::{Error, Result, Value};
+use crate::error::{Error, Result};
+use crate::source::Value;
 
 /// The tokens of a prompt and its two completions.
 pub(crate) struct Pair {

@@ -2,8 +2,8 @@
 
 use super::fields::LABELS;
 use super::{RowLayout, Tokens};
-use crate::Result;
 use crate::chat::RowTexts;
+use crate::error::Result;
 use crate::token_row::TokenRow;
 
 /// Rows of `max_length` tokens that a text is cut to at most, as in axolotl.

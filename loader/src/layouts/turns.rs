@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::conversation::{ASSISTANT, Turn};
 use super::{RowLayout, Tokens};
 use crate::chat::{ChatOptions, RowTexts};
-use crate::{Result, Value};
+use crate::error::Result;
+use crate::source::Value;
 
 /// The text in place of a turn's own. It is axolotl's, since where renderings part depends on it.
 const PLACEHOLDER: &str = "[[dummy_message]]";

@@ -4,7 +4,7 @@
 
 mod fit;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The number of padded lengths that pay: each saves padding, and costs the compilation of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

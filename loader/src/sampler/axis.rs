@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::SamplerError;
-use crate::{BatchAxis, LengthBudget, LengthLadder};
+use crate::batch::BatchAxis;
+use crate::error::Result;
+use crate::length_ladder::{LengthBudget, LengthLadder};
 
 /// The lengths of all rows along one axis.
 #[derive(Clone, Debug)]
@@ -35,7 +37,7 @@ impl PaddedAxis {
     }
 
     /// The same lengths with the ladder within `budget` that pads `batches` least.
-    pub(super) fn fitted(&self, batches: &[&[u32]], budget: LengthBudget) -> crate::Result<Self> {
+    pub(super) fn fitted(&self, batches: &[&[u32]], budget: LengthBudget) -> Result<Self> {
         let longest_rows: Vec<u32> = batches.iter().map(|rows| self.longest(rows)).collect();
         let longest = self.lengths.iter().copied().max().unwrap_or(0);
         let ladder = LengthLadder::fitted(&longest_rows, longest, budget)?;
@@ -48,7 +50,7 @@ impl PaddedAxis {
         &self,
         batches: &[&[u32]],
         budget: LengthBudget,
-    ) -> crate::Result<Self> {
+    ) -> Result<Self> {
         let longest_rows: Vec<u32> = batches.iter().map(|rows| self.longest(rows)).collect();
         let fitted = LengthLadder::fitted(&longest_rows, 1, budget)?;
         Ok(Self { ladder: fitted.continued(&self.ladder)?, ..self.clone() })

@@ -23,7 +23,9 @@ use std::sync::Arc;
 pub use gather::GatherInOrder;
 pub use plan::{BatchPlan, EpochPlan, ScheduledBatch};
 
-use crate::{BatchAxis, BatchSizes, LengthBudget, LengthLadder};
+use crate::batch::{BatchAxis, BatchSizes};
+use crate::error::Result;
+use crate::length_ladder::{LengthBudget, LengthLadder};
 use apart::RowTexts;
 use axis::PaddedAxis;
 
@@ -140,12 +142,12 @@ impl Sampler {
     /// epoch's batches best. Two axes share their number, since each pair of lengths is a shape of
     /// its own. They depend on the rows and the global batch alone, so a
     /// run with another seed, on more cores or resumed pads alike and finds its programs compiled.
-    pub fn fitted(&self, budget: LengthBudget) -> crate::Result<Self> {
+    pub fn fitted(&self, budget: LengthBudget) -> Result<Self> {
         let order = self.any_order();
         let batches: Vec<&[u32]> = order.chunks(self.config.global_batch()).collect();
         let budget = self.budget_of_axis(budget);
         let axes = self.axes.iter().map(|axis| axis.fitted(&batches, budget));
-        Ok(Self { axes: axes.collect::<crate::Result<_>>()?, ..self.clone() })
+        Ok(Self { axes: axes.collect::<Result<_>>()?, ..self.clone() })
     }
 
     /// The same sampler for rows of other lengths, along its first axis and the others. Ladders

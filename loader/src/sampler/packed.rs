@@ -1,7 +1,9 @@
 //! Batches whose layers compute no padding: the rows of a core stand one behind the other, and share their tokens.
 
 use super::Sampler;
-use crate::{BatchSizes, LengthBudget, LengthLadder};
+use crate::batch::BatchSizes;
+use crate::error::Result;
+use crate::length_ladder::{LengthBudget, LengthLadder};
 
 /// The batches, of several epochs if one has fewer, to which numbers of tokens are fitted.
 const BATCHES: usize = 512;
@@ -12,7 +14,7 @@ impl Sampler {
     /// The same rows in the same batches, of which layers compute the tokens alone. The numbers of tokens are fitted to
     /// batches of any run on these rows within `budget`; a batch with more than any of those takes the next length of
     /// the present ladder. All rows are padded to one length outside the layers.
-    pub fn packed(&self, budget: LengthBudget) -> crate::Result<Self> {
+    pub fn packed(&self, budget: LengthBudget) -> Result<Self> {
         let global_batch = self.config.global_batch();
         let epochs = BATCHES.div_ceil(self.batches_per_epoch().max(1)) as u64;
         let any_seed = self.with_any_seed();
@@ -24,7 +26,7 @@ impl Sampler {
     }
 
     /// As [`Self::packed`], by the lengths of [`Self::sampled_rows`] alone.
-    pub fn packed_to_sample(&self, budget: LengthBudget) -> crate::Result<Self> {
+    pub fn packed_to_sample(&self, budget: LengthBudget) -> Result<Self> {
         let sample = self.sample();
         let batches: Vec<&[u32]> = sample.iter().map(Vec::as_slice).collect();
         self.packed_to(&batches, budget, self.fitted_to_sample(LengthBudget::of(1))?)
@@ -53,7 +55,7 @@ impl Sampler {
         batches: &[&[u32]],
         budget: LengthBudget,
         one_length: Self,
-    ) -> crate::Result<Self> {
+    ) -> Result<Self> {
         let shares: Vec<u32> = batches.iter().map(|rows| self.share_of_row(rows)).collect();
         let budget = budget.for_part(batches.len(), self.batches_per_epoch());
         let ladder = LengthLadder::fitted(&shares, 1, budget)?.continued(&self.axes[0].ladder)?;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::BatchSizes;
+use crate::batch::BatchSizes;
 
 /// A global batch, split contiguously over the cores.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,9 @@
 //! known yet.
 
 use super::Sampler;
-use crate::{BatchSizes, LengthBudget};
+use crate::batch::BatchSizes;
+use crate::error::Result;
+use crate::length_ladder::LengthBudget;
 
 /// Rows of a sample, if they make enough batches.
 const ROWS: usize = 2048;
@@ -27,13 +29,13 @@ impl Sampler {
 
     /// As [`Self::fitted`], by the lengths of [`Self::sampled_rows`] alone. The ladder continues to
     /// the longest rung, which longer rows need.
-    pub fn fitted_to_sample(&self, budget: LengthBudget) -> crate::Result<Self> {
+    pub fn fitted_to_sample(&self, budget: LengthBudget) -> Result<Self> {
         let sample = self.sample();
         let batches: Vec<&[u32]> = sample.iter().map(Vec::as_slice).collect();
         let budget = self.budget_of_axis(budget);
         let budget = budget.for_part(batches.len(), self.batches_per_epoch());
         let axes = self.axes.iter().map(|axis| axis.fitted_to_sample(&batches, budget));
-        Ok(Self { axes: axes.collect::<crate::Result<_>>()?, ..self.clone() })
+        Ok(Self { axes: axes.collect::<Result<_>>()?, ..self.clone() })
     }
 
     /// Batches at equal distances in an epoch of any run.

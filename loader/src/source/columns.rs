@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Value;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Changes to the columns of every file, made in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use super::formats::{self, DataFile, Sharing};
 use super::paths::DataPath;
 use super::{Columns, Files};
+use crate::error::{Error, Result};
 use crate::guard::guard;
-use crate::{Error, Result};
 
 /// Characters in the name of a file's only column that suggest another delimiter.
 const OTHER_DELIMITERS: [char; 3] = [';', '\t', '|'];

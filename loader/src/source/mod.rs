@@ -23,8 +23,8 @@ pub use fetch::FetchContext;
 pub use records::{Records, Value};
 pub(crate) use row::{ImageCell, Row, image_of};
 
+use crate::error::{Error, Location, Result};
 use crate::guard::guard;
-use crate::{Error, Location, Result};
 use file::SourceFile;
 pub use formats::value_of_json;
 pub use formats::{CsvOptions, Delimiter, Encoding, FormatOptions, OnBadLines};

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 
 use super::Files;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The scheme of an object's URL.
 pub(super) const SCHEME: &str = "s3://";
@@ -66,7 +66,7 @@ fn objects(pattern: &str, files: &Files) -> Result<Vec<DataPath>> {
 
 #[cfg(not(feature = "s3"))]
 fn objects(pattern: &str, _files: &Files) -> Result<Vec<DataPath>> {
-    let problem = Box::new(crate::ObjectProblem::Unsupported);
+    let problem = Box::new(crate::error::ObjectProblem::Unsupported);
     Err(Error::Object { url: pattern.to_owned(), problem })
 }
 

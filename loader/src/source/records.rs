@@ -1,6 +1,6 @@
 //! Rows as the tasks see them: plain values, whatever the file's format.
 
-use crate::Result;
+use crate::error::Result;
 
 /// One cell.
 #[derive(Clone, Debug, PartialEq)]

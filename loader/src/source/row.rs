@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::error::ImageProblem;
+use crate::error::{Error, ImageProblem, Location, Result, TokenizeProblem};
 use crate::image::BYTES_MAX;
-use crate::{Error, Location, Part, Records, Result, Source, TokenizeProblem, Value};
+use crate::source::{Part, Records, Source, Value};
 
 /// One row of a file.
 pub(crate) struct Row<'records> {

@@ -21,7 +21,7 @@ use traind_cache::require_space;
 
 use super::FetchContext;
 use super::paths::{DataPath, SCHEME};
-use crate::{Error, ObjectProblem, Result};
+use crate::error::{Error, ObjectProblem, Result};
 
 /// Bytes asked for at a time, and how many such requests are under way.
 const CHUNK_BYTES: u64 = 8 << 20;

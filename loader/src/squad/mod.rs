@@ -7,9 +7,10 @@ mod postprocess;
 pub use metric::{Share, SquadScores, score};
 pub use postprocess::{AnswerOptions, Candidate, Prediction, WindowLogits, predict};
 
-use crate::source::Row;
-use crate::tasks::answers;
-use crate::{Answer, DatasetOptions, Error, Result, Source, TaskSpec, Value};
+use crate::dataset::DatasetOptions;
+use crate::error::{Error, Result};
+use crate::source::{Row, Source, Value};
+use crate::tasks::{Answer, TaskSpec, answers};
 
 /// A question as its file has it.
 #[derive(Clone, Debug, PartialEq, Eq)]

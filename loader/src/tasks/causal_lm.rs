@@ -5,8 +5,10 @@ use serde::Serialize;
 
 use super::{Example, Preprocessor, SetContext, text_arrays};
 use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS};
+use crate::error::{Error, Result};
+use crate::labels::{IGNORED_LABEL, Labels};
 use crate::source::Row;
-use crate::{Error, IGNORED_LABEL, Labels, Result, TextTokenizer};
+use crate::tokenize::TextTokenizer;
 
 /// The column of a causal language modelling job.
 #[derive(Clone, Debug, Serialize)]

@@ -8,8 +8,9 @@ use super::dpo::{PairTexts, example_of};
 use super::{Dpo, Example, Preprocessor, SetContext};
 use crate::batch::{ArraySpec, Padding};
 use crate::chat::RowTexts;
+use crate::error::{Error, Result};
+use crate::labels::Labels;
 use crate::source::Row;
-use crate::{Error, Labels, Result};
 
 /// The columns and settings of contrastive and of odds ratio preference optimization.
 #[derive(Clone, Debug, Serialize)]

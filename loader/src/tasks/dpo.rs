@@ -9,10 +9,11 @@ use serde::Serialize;
 use super::{Example, Preprocessor, SetContext, token_target_arrays};
 use crate::batch::{ArraySpec, Padding};
 use crate::chat::{ChatOptions, ChatTemplate, RowTexts, shared_tokens, template_columns};
-use crate::labels::RowLabel;
+use crate::error::{ChatProblem, Result};
+use crate::labels::{IGNORED_LABEL, Labels, RowLabel};
 use crate::layouts::Layouts;
-use crate::source::Row;
-use crate::{ChatProblem, Encoded, IGNORED_LABEL, Labels, Result, Value};
+use crate::source::{Row, Value};
+use crate::tokenize::Encoded;
 
 /// The columns and settings of direct preference optimization. In files without a column of prompts, a
 /// prompt is what both completions begin with.

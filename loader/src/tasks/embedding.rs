@@ -8,8 +8,10 @@ use serde::Serialize;
 
 use super::{Example, Preprocessor, SetContext, first_among, label_names, row_labels, text_arrays};
 use crate::batch::{ArraySpec, Padding};
+use crate::error::Result;
+use crate::labels::{LabelSpec, Labels};
 use crate::source::Row;
-use crate::{Encoded, LabelSpec, Labels, Result};
+use crate::tokenize::Encoded;
 
 /// The names of the column of labels in sentence-transformers.
 const LABELS: [&str; 4] = ["label", "labels", "score", "scores"];
@@ -145,10 +147,12 @@ mod tests {
 
     use super::super::tests::prepared;
     use super::*;
-    use crate::{
-        ArrayValues, BatchAxis, BatchPlan, BatchSizes, Collator, LabelKind, ScheduledBatch,
-        TaskSpec, TokenizedSet,
-    };
+    use crate::batch::{ArrayValues, BatchAxis, BatchSizes};
+    use crate::collate::Collator;
+    use crate::dataset::TokenizedSet;
+    use crate::labels::LabelKind;
+    use crate::sampler::{BatchPlan, ScheduledBatch};
+    use crate::tasks::TaskSpec;
 
     fn label(column: &str, is_required: bool) -> Option<EmbeddingLabel> {
         let kind = LabelKind::Regression { num_labels: 1 };

@@ -8,9 +8,11 @@ use serde::Serialize;
 
 use super::{Example, Preprocessor, SetContext, row_labels, sample_weights};
 use crate::batch::{ArraySpec, Padding, ROWS, fixed};
+use crate::error::Result;
 use crate::image::{ImageProcessor, decode};
+use crate::labels::{LabelSpec, Labels};
 use crate::source::Row;
-use crate::{Encoded, LabelSpec, Labels, Result};
+use crate::tokenize::Encoded;
 
 /// Rows that are encoded at a time: their images are in memory.
 const ROWS_AT_A_TIME: usize = 64;

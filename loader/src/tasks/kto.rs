@@ -11,9 +11,10 @@ use super::dpo::{Pair, chat_text};
 use super::{Dpo, Example, Preprocessor, SetContext, text_arrays};
 use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS};
 use crate::chat::{RowTexts, shared_tokens, template_columns};
-use crate::labels::RowLabel;
-use crate::source::Row;
-use crate::{ChatProblem, Encoded, Error, IGNORED_LABEL, Labels, Result, Value};
+use crate::error::{ChatProblem, Error, Result};
+use crate::labels::{IGNORED_LABEL, Labels, RowLabel};
+use crate::source::{Row, Value};
+use crate::tokenize::Encoded;
 
 /// Rows of files that are unpaired together: first those of their chosen completions, then the rejected ones.
 const UNPAIRED_TOGETHER: u32 = 1000;

@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{
     Cpo, Dpo, Kto, QuestionAnswering, Reward, Seq2SeqLm, SequenceClassification, Sft, TaskSpec,
 };
-use crate::Value;
 use crate::layouts::Layouts;
-use crate::source::Row;
+use crate::source::{Row, Value};
 
 /// A text that a row lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

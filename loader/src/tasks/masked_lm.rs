@@ -6,8 +6,10 @@ use serde::Serialize;
 use super::causal_lm::check_block_size;
 use super::{Example, Preprocessor, SetContext, token_target_arrays};
 use crate::batch::{ArraySpec, Padding};
+use crate::error::{Error, Result};
+use crate::labels::Labels;
 use crate::source::Row;
-use crate::{Error, Labels, Result, SpannedEncoding, TextTokenizer};
+use crate::tokenize::{SpannedEncoding, TextTokenizer};
 
 /// A special token, which is never masked.
 pub(crate) const SPECIAL_TOKEN: u8 = 0;

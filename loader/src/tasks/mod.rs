@@ -45,10 +45,11 @@ pub use token_classification::TokenClassification;
 pub use tokenized::Tokenized;
 
 use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS, Target, TargetPadding, fixed};
+use crate::error::Result;
 use crate::image::ImageProcessor;
-use crate::labels::{LabelReader, RowLabel};
+use crate::labels::{IGNORED_LABEL, LabelReader, LabelSpec, Labels, RowLabel};
 use crate::source::Row;
-use crate::{Encoded, IGNORED_LABEL, LabelSpec, Labels, Result, TextTokenizer};
+use crate::tokenize::{Encoded, TextTokenizer};
 
 /// The usual names of the column of a row's label: the first is the job file's, and the Trainer reads the others.
 const ROW_LABELS: [&str; 3] = ["label", "labels", "label_ids"];

@@ -9,9 +9,10 @@ use serde::Serialize;
 use super::embedding::{joined, texts_and_label};
 use super::{Example, Preprocessor, SetContext, row_labels, text_arrays};
 use crate::batch::{ArraySpec, Padding};
-use crate::labels::{LabelReader, RowLabel};
+use crate::error::{Error, LabelProblem, Result};
+use crate::labels::{LabelKind, LabelReader, LabelSpec, Labels, RowLabel};
 use crate::source::Row;
-use crate::{Encoded, Error, LabelKind, LabelProblem, LabelSpec, Labels, Result, TextTokenizer};
+use crate::tokenize::{Encoded, TextTokenizer};
 
 /// The label of a passage that a list lacks.
 pub const NO_PASSAGE: f32 = -1e30;
@@ -198,7 +199,8 @@ mod tests {
 
     use super::super::tests::{check_error, prepared};
     use super::*;
-    use crate::{TaskSpec, TokenizedSet};
+    use crate::dataset::TokenizedSet;
+    use crate::tasks::TaskSpec;
 
     fn task(texts: &[&str], list_size: Option<usize>, form: Option<PassageLabels>) -> TaskSpec {
         let kind = numbers(1);

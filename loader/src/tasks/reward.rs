@@ -9,9 +9,10 @@ use super::dpo::Pair;
 use super::embedding::joined;
 use super::{Dpo, Example, Preprocessor, SetContext, text_arrays};
 use crate::batch::{ArraySpec, Padding, ROWS};
-use crate::labels::{LabelKind, RowLabel};
+use crate::error::Result;
+use crate::labels::{LabelKind, LabelSpec, Labels, RowLabel};
 use crate::source::Row;
-use crate::{Encoded, LabelSpec, Labels, Result};
+use crate::tokenize::Encoded;
 
 /// The columns and settings of a reward model's rows.
 #[derive(Clone, Debug, Serialize)]

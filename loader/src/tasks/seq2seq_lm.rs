@@ -6,8 +6,10 @@ use serde::Serialize;
 
 use super::{Example, Preprocessor, SetContext, text_arrays};
 use crate::batch::{ArraySpec, Padding, ROWS, TARGET_POSITIONS, Target, TargetPadding};
-use crate::source::Row;
-use crate::{Error, IGNORED_LABEL, Labels, Result, TextTokenizer, Value};
+use crate::error::{Error, Result};
+use crate::labels::{IGNORED_LABEL, Labels};
+use crate::source::{Row, Value};
+use crate::tokenize::TextTokenizer;
 
 /// The columns of a job that writes texts. Without a target rows can only be predicted on.
 #[derive(Clone, Debug, Serialize)]

@@ -5,8 +5,9 @@ use serde::Serialize;
 
 use super::{Example, Preprocessor, SetContext, row_labels, text_arrays};
 use crate::batch::{ArraySpec, Padding};
+use crate::error::Result;
+use crate::labels::{LabelSpec, Labels};
 use crate::source::Row;
-use crate::{LabelSpec, Labels, Result};
 
 /// The columns of a sequence classification job. Without a label rows can only be predicted on.
 #[derive(Clone, Debug, Serialize)]

@@ -11,13 +11,11 @@ use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS};
 use crate::chat::{
     ChatOptions, ChatTemplate, RenderedChat, RowTexts, shared_tokens, template_columns,
 };
-use crate::labels::RowLabel;
+use crate::error::{ChatProblem, Error, Result};
+use crate::labels::{IGNORED_LABEL, Labels, RowLabel};
 use crate::layouts::{Encoding as LayoutEncoding, Layouts, Tokens as LaidOut};
-use crate::source::Row;
-use crate::{
-    ChatProblem, Encoded, Error, IGNORED_LABEL, Labels, Result, SpannedEncoding, TextTokenizer,
-    Value,
-};
+use crate::source::{Row, Value};
+use crate::tokenize::{Encoded, SpannedEncoding, TextTokenizer};
 
 /// The columns and settings of a supervised fine-tuning job. Files with a column of prompts have
 /// prompts with completions, files with one of messages have conversations, and others have texts.

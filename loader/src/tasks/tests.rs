@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::*;
+use crate::dataset::{DatasetOptions, TokenizedSet, prepare};
+use crate::labels::{LabelFormat, LabelKind, Labels};
 use crate::testing::DataFolder;
-use crate::{
-    DatasetOptions, HuggingFaceTokenizer, LabelFormat, LabelKind, Labels, TokenizedSet,
-    TokenizerOptions, prepare,
-};
+use crate::tokenize::{HuggingFaceTokenizer, TokenizerOptions};
 
 pub(super) fn tokenizer(max_length: u32) -> HuggingFaceTokenizer {
     let folder =
@@ -171,7 +170,7 @@ fn several_classes_may_apply_to_a_row() {
     let set = prepared(&task(kind.clone()), &rows, 32).unwrap();
     let values = vec![1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0];
     assert_eq!(hot(&set), (3, values));
-    let histogram = crate::SetStats::of(&set).unwrap().class_histogram;
+    let histogram = crate::stats::SetStats::of(&set).unwrap().class_histogram;
     assert_eq!(histogram.iter().map(|(_, rows)| *rows).collect::<Vec<_>>(), [1, 1, 1]);
     let names = ["c", "b", "a"].map(str::to_owned).to_vec();
     let trained_further =

@@ -8,9 +8,10 @@ use super::{
     token_target_arrays,
 };
 use crate::batch::{ArraySpec, Padding};
-use crate::labels::{RowLabel, TokenLabel};
+use crate::error::{Error, Result};
+use crate::labels::{LabelKind, LabelSpec, Labels, RowLabel, TokenLabel};
 use crate::source::Row;
-use crate::{Error, LabelKind, LabelSpec, Labels, Result, TextTokenizer, TokenSpan};
+use crate::tokenize::{TextTokenizer, TokenSpan};
 
 /// The columns of a token classification job. Without labels rows can only be predicted on.
 #[derive(Clone, Debug, Serialize)]

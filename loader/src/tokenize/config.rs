@@ -10,7 +10,7 @@ use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
 use super::classes::Class;
 use super::settings::Settings;
 use super::{ModelInputs, PaddingSide};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Tokenizer classes of transformers that give segment ids unless `model_input_names` says
 /// otherwise; the others give none.

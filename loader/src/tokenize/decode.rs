@@ -2,7 +2,7 @@
 
 use tokenizers::{ModelWrapper, Tokenizer};
 
-use crate::TokenizeProblem;
+use crate::error::TokenizeProblem;
 
 /// The texts that transformers' `clean_up_tokenization` replaces, in its order.
 const CLEANED: [(&str, &str); 10] = [

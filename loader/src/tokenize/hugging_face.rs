@@ -20,8 +20,8 @@ use super::vocabulary_files::{self, VocabularyFiles};
 use super::{
     Encoded, ModelInputs, PaddingSide, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions,
 };
+use crate::error::{Error, Result, TokenizeProblem};
 use crate::guard::guard;
-use crate::{Error, Result, TokenizeProblem};
 
 /// The settings of a tokenizer that the job gives.
 #[derive(Clone, Debug, Default)]

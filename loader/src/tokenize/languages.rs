@@ -4,7 +4,7 @@ use tokenizers::PostProcessorWrapper;
 
 use super::HuggingFaceTokenizer;
 use super::classes;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 impl HuggingFaceTokenizer {
     /// Puts the codes of languages beside sources and targets, as mBART's classes do with `src_lang` and `tgt_lang`.

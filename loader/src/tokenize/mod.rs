@@ -20,7 +20,7 @@ pub use new_tokens::{ExtendedTokenizer, NewTokens};
 pub use no_tokenizer::NoTokenizer;
 use serde::Deserialize;
 
-use crate::TokenizeProblem;
+use crate::error::TokenizeProblem;
 
 /// Encodes one row at a time; called from many threads at once. The caller knows the row, and
 /// adds it to a problem.

@@ -7,8 +7,8 @@ use serde_json::{Map, Value as Json, json};
 use tokenizers::{AddedToken, Tokenizer};
 
 use super::config::read_settings;
+use crate::error::{Error, Result};
 use crate::guard::guard;
-use crate::{Error, Result};
 
 const TOKENIZER: &str = "tokenizer.json";
 const SETTINGS: &str = "tokenizer_config.json";

@@ -1,7 +1,7 @@
 //! The tokenizer of models that read no text.
 
 use super::{Encoded, SpannedEncoding, TextTokenizer, WindowOptions};
-use crate::TokenizeProblem;
+use crate::error::TokenizeProblem;
 
 /// Refuses every text.
 #[derive(Clone, Copy, Debug, Default)]

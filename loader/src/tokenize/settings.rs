@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 use tokenizers::AddedToken;
 
 use super::config::{ModelSettings, read_settings, token_content};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// `PreTrainedTokenizerBase.SPECIAL_TOKENS_ATTRIBUTES`.
 pub(super) const SPECIAL_TOKENS: [&str; 7] =

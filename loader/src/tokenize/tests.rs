@@ -4,13 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::error::Result;
 use crate::testing::DataFolder;
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/token_parity").join(name)
 }
 
-fn open(folder: &Path, max_length: Option<u32>) -> crate::Result<HuggingFaceTokenizer> {
+fn open(folder: &Path, max_length: Option<u32>) -> Result<HuggingFaceTokenizer> {
     HuggingFaceTokenizer::open(folder, &TokenizerOptions { max_length })
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use super::classes::{Class, NamedClass};
 use super::config::read_settings;
 use super::settings::Settings;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The tokenizer of a folder that has a vocabulary alone.
 pub(super) struct VocabularyFiles {

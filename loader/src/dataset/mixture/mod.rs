@@ -15,7 +15,7 @@ pub(super) use reader::{Piece, read_ahead};
 pub use slice::{SplitPart, SplitRange};
 pub(super) use sources::Sources;
 
-use crate::Files;
+use crate::source::{Columns, Files, FormatOptions};
 
 /// Sets of rows that are read as one.
 #[derive(Clone, Debug)]
@@ -57,8 +57,8 @@ pub(super) struct Recipe<'a> {
 
 #[derive(Serialize)]
 struct PartRecipe<'a> {
-    columns: &'a crate::Columns,
-    format: &'a crate::FormatOptions,
+    columns: &'a Columns,
+    format: &'a FormatOptions,
     range: SplitRange,
     files: usize,
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::pcg::Pcg64;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// How the rows of several sets follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

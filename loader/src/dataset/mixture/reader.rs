@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use super::order::Order;
 use super::sources::SourcePart;
 use super::{Mixing, Sources};
-use crate::{Error, Part, Records, Result, TaskSpec};
+use crate::error::{Error, Result};
+use crate::source::{Part, Records};
+use crate::tasks::TaskSpec;
 
 /// Rows of an interleaved set that are handed on at a time.
 const ROWS_AT_A_TIME: usize = 2048;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// A split with the part of its rows to read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use super::{Mixing, Mixture, SplitRange};
-use crate::{Result, Source, TaskSpec};
+use crate::error::Result;
+use crate::source::Source;
+use crate::tasks::TaskSpec;
 
 /// The opened files of all sets.
 pub(in crate::dataset) struct Sources {

@@ -7,8 +7,10 @@ use serde_json::Value as Json;
 
 use super::order::Order;
 use super::*;
+use crate::dataset::{DatasetOptions, OpenSet, TokenizedSet};
+use crate::error::Result;
+use crate::tasks::{SequenceClassification, TaskSpec};
 use crate::testing::{DataFolder, WordTokenizer};
-use crate::{DatasetOptions, OpenSet, SequenceClassification, TaskSpec, TokenizedSet};
 
 fn expected() -> Json {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/mixtures.json");
@@ -45,7 +47,7 @@ fn splits_are_cut_as_by_datasets() {
         let count = case["count"].as_u64().unwrap();
         let parts = SplitPart::parse(expression);
         let rows = parts.and_then(|parts| {
-            parts.iter().map(|part| part.range.rows(count)).collect::<crate::Result<Vec<_>>>()
+            parts.iter().map(|part| part.range.rows(count)).collect::<Result<Vec<_>>>()
         });
         let expect: Option<Vec<(u64, u64)>> = serde_json::from_value(case["rows"].clone()).unwrap();
         assert_eq!(rows.ok(), expect, "{expression} of {count}");
@@ -57,7 +59,7 @@ fn set(
     folder: &DataFolder,
     sets: &[(&str, &str)],
     change: impl Fn(&mut Mixture),
-) -> crate::Result<Arc<TokenizedSet>> {
+) -> Result<Arc<TokenizedSet>> {
     let set = |(names, split): &(&str, &str)| {
         let files: Files =
             names.split(' ').map(|name| folder.path(name).to_str().unwrap().to_owned()).collect();

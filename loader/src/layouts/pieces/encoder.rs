@@ -3,8 +3,9 @@
 use super::template::{Slot, TurnTemplate};
 use super::{FIELD, FUNCTION, OBSERVATION};
 use crate::chat::RowTexts;
+use crate::error::{ChatProblem, Error, Result};
 use crate::layouts::conversation::{Turn, USER};
-use crate::{ChatProblem, Error, Result, Value};
+use crate::source::Value;
 
 /// Turns the elements of a template into tokens.
 pub(super) struct Pieces<'a> {

@@ -14,7 +14,7 @@ use super::conversation::{ASSISTANT, SYSTEM, Turn, USER};
 use super::pairs::Pair;
 use super::{RowLayout, Tokens};
 use crate::chat::RowTexts;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use encoder::Pieces;
 use template::TurnTemplate;
 

@@ -1,7 +1,7 @@
 //! Thoughts before an answer, between words of the template.
 
-use crate::Value;
 use crate::layouts::conversation::Turn;
+use crate::source::Value;
 
 /// The words around a thought.
 #[derive(Debug)]

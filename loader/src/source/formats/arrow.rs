@@ -14,8 +14,8 @@ use serde_json::Value as Json;
 
 use super::arrow_values::values;
 use super::{DataFile, FormatOptions, rows_at_a_time};
+use crate::error::{Error, Result};
 use crate::source::Records;
-use crate::{Error, Result};
 
 /// The first bytes of the file format; a stream starts with a message.
 const FILE_MAGIC: &[u8; 6] = b"ARROW1";

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Ends of names that stand for a compression, and what opens it.
 pub(super) const COMPRESSIONS: [&str; 2] = [".gz", ".zst"];

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::DataFile;
+use crate::error::{Error, Result};
 use crate::source::{Records, Value};
-use crate::{Error, Result};
 
 const COLUMNS: [&str; 2] = ["image", "label"];
 

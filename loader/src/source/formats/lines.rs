@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::encoding::{Encoding, looks_like};
 use super::{ROW_BYTES_MAX, open_decoded};
-use crate::{Error, Location, Result};
+use crate::error::{Error, Location, Result};
 
 pub(super) struct Line {
     /// Its row, and its number from 1.

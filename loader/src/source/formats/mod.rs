@@ -23,7 +23,7 @@ use serde::Serialize;
 pub use self::csv::{CsvOptions, Delimiter, OnBadLines};
 use super::Records;
 use super::records::{RECORDS_BYTES_MAX, RECORDS_MAX};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 use compression::{COMPRESSIONS, missing_end, open_text, without_compression};
 pub use encoding::Encoding;
 pub use json::value_of_json;

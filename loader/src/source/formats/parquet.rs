@@ -14,8 +14,8 @@ use super::arrow::{NOTED_AS, class_names, records};
 use super::parquet_pages::{Pages, dictionary_bytes};
 use super::parquet_schema;
 use super::{DataFile, FormatOptions, rows_at_a_time};
+use crate::error::{Error, Result};
 use crate::source::Records;
-use crate::{Error, Result};
 
 /// The most bytes that rows read at a time may take by repeating what a dictionary has once. Writers make dictionaries
 /// of 1 MiB at most.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::encoding::Encoding;
 use super::lines::{Blank, lines};
 use super::{DataFile, FormatOptions};
-use crate::Result;
+use crate::error::Result;
 use crate::source::{Records, Value};
 
 const COLUMN: &str = "text";

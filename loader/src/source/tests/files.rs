@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, TimestampMillisecondArray};
 
 use super::{check_error, open, read, text};
-use crate::Error;
+use crate::error::Error;
 use crate::source::Value;
 use crate::testing::{DataFolder, parquet_columns};
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use super::{check_error, check_text_rows, open, read, read_as, text};
-use crate::Error;
-use crate::source::{CsvOptions, Delimiter, FormatOptions, Value};
+use crate::error::Error;
+use crate::source::{CsvOptions, Delimiter, Encoding, FormatOptions, Value};
 use crate::testing::DataFolder;
 
 #[test]
@@ -89,7 +89,7 @@ fn text_may_be_in_another_encoding() {
     let wide = [b"\xFF\xFE", &wide[..]].concat();
     let latin: Vec<u8> = file.chars().map(|letter| letter as u8).collect();
     for (name, bytes) in [("utf-16", wide.clone()), ("latin-1", latin)] {
-        let encoding = crate::Encoding::of_name(name);
+        let encoding = Encoding::of_name(name);
         let format = FormatOptions { encoding, ..FormatOptions::default() };
         let rows = read_as(format, &[&folder.write("a.csv", bytes)], &["text"]).unwrap();
         let expect =

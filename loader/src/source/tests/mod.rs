@@ -7,7 +7,7 @@ mod json_columns;
 mod lines;
 mod tables;
 
-use crate::Result;
+use crate::error::Result;
 use crate::source::{Files, FormatOptions, Source, Value};
 use crate::testing::DataFolder;
 

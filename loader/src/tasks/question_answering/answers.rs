@@ -1,8 +1,9 @@
 //! The answers of a question as data sets write them: `{text: [...], answer_start: [...]}`, or a
 //! list of `{text, answer_start}`. Starts count characters, not bytes.
 
+use crate::error::{AnswerProblem, Error, Result};
+use crate::source::Value;
 use crate::tasks::Row;
-use crate::{AnswerProblem, Error, Result, Value};
 
 /// One right answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,9 +14,10 @@ pub use answers::Answer;
 
 use super::{Example, Preprocessor, SetContext, text_arrays};
 use crate::batch::{ArraySpec, Padding, ROWS, RowData};
-use crate::labels::RowLabel;
+use crate::error::{Error, Result};
+use crate::labels::{Labels, RowLabel};
 use crate::source::Row;
-use crate::{Error, Labels, Result, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions};
+use crate::tokenize::{SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions};
 
 /// The offsets of a token outside the context.
 pub(crate) const NOT_IN_CONTEXT: [u32; 2] = [u32::MAX; 2];

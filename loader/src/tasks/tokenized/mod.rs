@@ -14,11 +14,12 @@ use super::{
     Example, PackingStrategy, Preprocessor, ROW_LABELS, SetContext, TaskSpec, token_target_arrays,
 };
 use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
-use crate::labels::{RowLabel, TokenLabel};
+use crate::error::Result;
+use crate::labels::{IGNORED_LABEL, LabelSpec, Labels, RowLabel, TokenLabel};
 use crate::layouts::Tokens;
 use crate::source::Row;
 use crate::token_row::{self, ATTENTION_MASK, INPUT_IDS, LABELS, TOKEN_TYPE_IDS, TokenRow};
-use crate::{IGNORED_LABEL, LabelSpec, Labels, Result, TextTokenizer};
+use crate::tokenize::TextTokenizer;
 
 /// The columns of a pair of completions: those that TRL's own tokenizing leaves.
 const PAIR: [&str; 3] = ["prompt_ids", "chosen_ids", "rejected_ids"];

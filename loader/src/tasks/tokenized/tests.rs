@@ -2,9 +2,10 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 
+use crate::dataset::TokenizedSet;
+use crate::labels::{IGNORED_LABEL, LabelKind, LabelSpec, Labels};
 use crate::tasks::tests::{check_error, prepared, question, questions, words};
 use crate::tasks::*;
-use crate::{IGNORED_LABEL, LabelKind, LabelSpec, Labels, TokenizedSet};
 
 const MAX_LENGTH: u32 = 32;
 

@@ -18,7 +18,7 @@ use tokenizers::Tokenizer;
 use super::PaddingSide;
 use super::growth;
 use super::settings::Settings;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 pub(super) use post_processors::of_language as language_processor;
 

@@ -6,8 +6,8 @@ use serde_json::{Map, Value as Json, json};
 use tokenizers::{PostProcessorWrapper, Tokenizer};
 
 use super::{Class, languages};
+use crate::error::{Error, Result};
 use crate::tokenize::settings::Settings;
-use crate::{Error, Result};
 
 /// The post-processor of a class, in the form of `tokenizer.json`, where `of_file` is that of the file.
 /// Without a file, the settings may ask for marks of the beginning and the end.

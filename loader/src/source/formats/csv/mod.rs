@@ -16,8 +16,8 @@ pub use options::{CsvOptions, Delimiter, OnBadLines};
 
 use super::encoding::{Encoding, looks_like};
 use super::{DataFile, FormatOptions, open_decoded};
+use crate::error::{Error, Location, Result};
 use crate::source::{Records, Value};
-use crate::{Error, Location, Result};
 use bad_lines::BadLines;
 use rows::Rows;
 use tokenizer::Record;

@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader, Read};
 
 use super::tokenizer::{Record, TokenError, Tokenizer};
 use super::{CsvFile, OnBadLines};
+use crate::error::{Error, Location, Result};
 use crate::source::formats::ROW_BYTES_MAX;
 use crate::source::formats::encoding::looks_like;
-use crate::{Error, Location, Result};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 

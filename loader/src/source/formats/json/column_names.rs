@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
 
 /// The bytes that the names may take. A file beyond it has data for keys, such as ids.
 const BYTES_MAX: usize = 4 << 20;

@@ -7,11 +7,11 @@ use serde_json::{Map, Value as Json};
 
 use super::column_names::ColumnNames;
 use super::python_numbers::replaced;
+use crate::error::{Error, Result};
 use crate::source::formats::encoding::Encoding;
 use crate::source::formats::lines::{Blank, Line, lines, some_lines};
 use crate::source::formats::{DataFile, FormatOptions};
 use crate::source::{Records, Value};
-use crate::{Error, Result};
 
 /// Bytes of lines whose keys are looked for at a time, by all threads of the pool.
 const SCANNED_BYTES: usize = 8 << 20;

@@ -9,7 +9,7 @@ mod python_numbers;
 use std::path::Path;
 
 use super::{DataFile, FormatOptions};
-use crate::Result;
+use crate::error::Result;
 pub(super) use lines::open as open_lines;
 pub use lines::value as value_of_json;
 

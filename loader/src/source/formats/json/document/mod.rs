@@ -14,9 +14,9 @@ use serde_json::{Map, Value as Json};
 
 use super::column_names::ColumnNames;
 use super::lines::value;
+use crate::error::{Error, Result};
 use crate::source::formats::DataFile;
 use crate::source::{Records, Value};
-use crate::{Error, Result};
 use squad::QUESTION_COLUMNS;
 use walk::{EntryKind, Walk};
 

@@ -11,10 +11,10 @@ use super::meter::Meter;
 use super::node::{Node, Parsed};
 use super::squad::{NotAQuestion, questions};
 use super::{Fields, LateTitles};
+use crate::error::{Error, Location, Result};
 use crate::source::formats::ROW_BYTES_MAX;
 use crate::source::formats::compression::open_text;
 use crate::source::formats::json::python_numbers::StandardJson;
-use crate::{Error, Location, Result};
 
 const DATA: &str = "data";
 const PARAGRAPHS: &str = "paragraphs";
