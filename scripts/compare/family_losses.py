@@ -62,7 +62,7 @@ def compare(options, family, task):
 
 
 def side_by_side(options, task, model, rows, count, output):
-    """What both logged of so many steps from the same weights."""
+    """The logs of both, of so many steps from the same weights."""
     reference = output.with_suffix(".json")
     peers(options, "task_trainer.py", task, model, rows, reference, count, options.batch, LEARNING_RATE)
     [theirs] = json.loads(reference.read_text())

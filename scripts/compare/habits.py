@@ -20,7 +20,7 @@ import service  # found by both
 import steps
 
 LIMIT = 1e-4
-# Of this machine and this run; `num_input_tokens_seen` is the Trainer's only where it is asked to count.
+# Fields of this machine and this run; `num_input_tokens_seen` is the Trainer's only where it is asked to count.
 OWN_FIELDS = {"best_model_checkpoint", "log_history", "stateful_callbacks", "num_input_tokens_seen"}
 OWN_ENTRIES = {"runtime", "per_second", "preparation_time"}
 

@@ -129,13 +129,7 @@ def compare(options, daemon, meshes, family, task):
     """Prints a line for each mesh; returns whether all are equal to one core."""
     with tempfile.TemporaryDirectory(prefix="compare.") as scratch:
         scratch = Path(scratch)
-        rows, model = scratch / "train.jsonl", scratch / "model"
-        of_texts = "causal-lm" if task in families.CHAT_TASKS else task
-        peers(options, "task_rows.py", of_texts, options.data / "train.parquet", rows)
-        peers(options, "random_model.py", family, of_texts, options.model, model, f"layers={options.layers}")
-        if task in families.CHAT_TASKS:
-            WRITE_ROWS[task]("messages", rows, rows)
-            sft_losses.add_template(model)
+        rows, model = inputs(options, family, task, scratch, f"layers={options.layers}")
 
         def train(name, cores, parallel, more):
             described = job(family, task, model, rows, scratch / name, cores, parallel, more)
@@ -161,6 +155,18 @@ def compare(options, daemon, meshes, family, task):
             print(f"{family:12} {task:23}{name:10}{loss:12.1e}{norm:16.1e}{weight:12.1e}  {verdict}", flush=True)
             equal = equal and is_equal
     return equal
+
+
+def inputs(options, family, task, folder, shape):
+    """Writes the rows and the model of a job; returns their paths."""
+    rows, model = folder / "train.jsonl", folder / "model"
+    of_texts = "causal-lm" if task in families.CHAT_TASKS else task
+    peers(options, "task_rows.py", of_texts, options.data / "train.parquet", rows)
+    peers(options, "random_model.py", family, of_texts, options.model, model, shape)
+    if task in families.CHAT_TASKS:
+        WRITE_ROWS[task]("messages", rows, rows)
+        sft_losses.add_template(model)
+    return rows, model
 
 
 def parts(parallel):
@@ -232,12 +238,18 @@ def largest_difference(expect, found, key):
 def weights(folder):
     """The float32 values of each tensor of a model's only file, or of its adapters."""
     adapters = folder / "adapter_model.safetensors"
-    content = (adapters if adapters.exists() else folder / "model.safetensors").read_bytes()
+    file = adapters if adapters.exists() else folder / "model.safetensors"
+    return {name: array.array("f", values) for name, values in raw_tensors(file).items()}
+
+
+def raw_tensors(file):
+    """The bytes of each tensor of a file, by its name."""
+    content = file.read_bytes()
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
     header.pop("__metadata__", None)
     values = content[8 + length :]
-    return {name: array.array("f", values[slice(*tensor["data_offsets"])]) for name, tensor in header.items()}
+    return {name: values[slice(*tensor["data_offsets"])] for name, tensor in header.items()}
 
 
 def change_missed(start, expect, found):

@@ -22,7 +22,7 @@ import published_rules as rules
 
 import service
 
-# What examples ask for that traind does not do, by lines of their files: weights in fewer bits, other methods than
+# Requests of examples that traind does not serve, by lines of their files: weights in fewer bits, other methods than
 # fine-tuning on rows that are there, model families that it lacks, and models that read pictures or sound.
 UNSUPPORTED = {
     "quantized weights": [
@@ -62,7 +62,7 @@ UNSUPPORTED = {
 # Values of files that are made small, with those that take their place.
 SMALL = {"sequence_len": 384, "cutoff_len": 160, "max_steps": 20}
 LOSS_LIMIT = 2e-4
-# Those of the largest job.
+# Cores of the largest job.
 CORES = 16
 
 
@@ -164,7 +164,7 @@ def planned(traind, daemon, folder, file, job):
         return [f"{job['model']['name_or_path']}: no small model of this kind is known here"]
     made.write_model(folder / "model", kind, tokens_of(job))
     give(job, folder, "model")
-    # Of several hosts, whose scheduler is not here, the plan is that of one.
+    # Several hosts have a scheduler that is not here: the plan is for one.
     job["resources"] = {key: value for key, value in job.get("resources", {}).items() if key == "cores"}
     path = folder / "job.yaml"
     path.write_text(json.dumps(job, indent=1))
@@ -264,7 +264,7 @@ def first_step(job):
 
 
 def differences(expected, found, first, sets, job, text, weights, line_end):
-    """What differs from the tool's rules beyond what the job file's comments say."""
+    """The differences from the tool's rules that the job file's comments do not name."""
     per_set = [[made_of for made_of in rows if made_of] for rows in expected.rows]
     rows = [row for made_of in per_set for parts in made_of for row in parts]
     kept = len(rows)

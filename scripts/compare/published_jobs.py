@@ -186,7 +186,7 @@ def warmup(peak, rates):
 
 
 class Figures:
-    """Of a job that has run: rows of its first step, their loss, and the run's numbers."""
+    """The outcome of a job: rows of its first step, their loss, and the run's numbers."""
 
     def __init__(self, daemon, job):
         self.run = daemon.run(job)

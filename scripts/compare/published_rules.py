@@ -1,4 +1,4 @@
-"""What axolotl and LLaMA-Factory do with a file, by their own rules: rows of tokens with their targets, steps, warmup and
+"""The rules by which axolotl and LLaMA-Factory train on a file: rows of tokens with their targets, steps, warmup and
 rows of a step. An independent account of both tools for the layouts of their published examples."""
 
 import math
@@ -45,7 +45,7 @@ class Expected:
     #: Steps of warmup, from the number of all steps.
     warmup: object
     packs: bool
-    #: What the file says about rows to keep aside.
+    #: The share of rows that the file keeps aside.
     validation_share: float = 0.0
 
 

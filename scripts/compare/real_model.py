@@ -24,7 +24,7 @@ def save(options, folder):
 
 
 def run_trainer(options, model, out, *more):
-    """What the Trainer logged of each step."""
+    """The Trainer's log of each step."""
     peers(
         options, "trainer.py", "--model", model, "--train", options.data / "train.parquet", "--labels", labels(options),
         "--out", out, "--batch", options.batch, "--max-steps", options.steps, "--learning-rate", LEARNING_RATE,
