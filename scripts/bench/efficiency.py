@@ -7,7 +7,7 @@ import peer_sides
 
 
 def gemm_flops_per_second(options, work, model):
-    """Of one core, for the largest product of a layer."""
+    """The FLOP/s of one core, for the largest product of a layer."""
     config = json.loads((model / "config.json").read_text())
     hidden, inner = hidden_sizes(config)
     sizes = (work.batch * work.length, hidden, inner)

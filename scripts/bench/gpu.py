@@ -30,13 +30,13 @@ from gpu_speeds import Speeds
 
 PARTS = ["losses", "resume", "fixtures", "speeds"]
 FIXTURES_SECONDS_MAX = 180
-# Of a program that was started in time.
+# Time for a program that was started in time.
 GRACE_SECONDS = 15
 SAVE_STEPS = 10
 
 
 class OutOfTime(Exception):
-    """What was to begin has no time left."""
+    """There is no time left for the next part."""
 
 
 def main():

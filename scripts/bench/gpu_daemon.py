@@ -51,7 +51,7 @@ def planned_bytes(plan):
 
 
 def core_sample(cores):
-    """What `traind cores` says of the first core: by the device's driver, and by the runner of its job."""
+    """The facts about the first core in `traind cores`: by the device's driver, and by the runner of its job."""
     [core, *_] = cores or [{}]
     device, usage = core.get("figures") or {}, core.get("usage") or {}
     return {

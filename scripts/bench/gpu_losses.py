@@ -24,7 +24,7 @@ DATA = {
     "image-classification": {"image": "image", "label": "label", "augmentation": False},
 }  # fmt: skip
 STEPS, BATCH, LEARNING_RATE = 20, 8, 1e-3
-# Of the Trainer's runs, whose speed does not matter.
+# Runs of the Trainer at a time, whose speed does not matter.
 SIDE_BY_SIDE = 6
 
 

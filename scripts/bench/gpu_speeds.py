@@ -18,7 +18,7 @@ COLUMNS = {
     "NVML W": (7, lambda it: it.get("nvml", {}).get("watts"), ".0f"),
     "cores W": (8, lambda it: it.get("cores", {}).get("watts"), ".0f"),
 }
-# Of models and rows, which take no GPU.
+# Models and rows that are prepared at a time, which takes no GPU.
 PREPARED_SIDE_BY_SIDE = 4
 
 

@@ -3,7 +3,7 @@
 from work import Work
 
 LORA = {"r": 16, "lora_alpha": 32, "target_modules": ["q_proj", "k_proj", "v_proj", "o_proj"]}
-# Of a run that only compiles.
+# Steps of a run that only compiles.
 COLD_STEPS = 5
 CLASSIFY, WRITE = "sequence-classification", "causal-lm"
 WORKS = [

@@ -76,7 +76,7 @@ class Example:
     precision: str
     lengths: dict
     machines: tuple
-    # Of a core and batch, and batches of a step.
+    # Rows of a core and batch, and batches of a step.
     rows: int = 1
     batches: int = 1
     across_hosts: bool = False

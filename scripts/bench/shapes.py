@@ -26,7 +26,7 @@ from work import Work
 
 CORES = 2
 WARM_UP_STEPS = 10
-# Of about eight tokens, so that no source is shorter than its length, and a row gives a block.
+# Texts of about eight tokens, so that no source is shorter than its length, and a row gives a block.
 TEXTS = 100
 LORA = {"r": 16, "lora_alpha": 32, "target_modules": "all-linear"}
 SHARED = {"bf16": False, "sampling": "sequential"}

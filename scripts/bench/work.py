@@ -23,7 +23,7 @@ class Work:
     texts: int = 1
     sampling: str = "random"
     target_length: int | None = None
-    # Of an image's side.
+    # Pixels of an image's side.
     pixels: int | None = None
 
     def trainer(self, model, rows, compile, cpu, threads=None):

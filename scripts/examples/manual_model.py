@@ -62,7 +62,7 @@ def answer(page):
 
 
 def text(page):
-    """What the model is pretrained on: the page's beginning, with its first lines."""
+    """The text that the model is pretrained on: the page's beginning, with its first lines."""
     body = "\n".join(page.paragraphs)[:CHARACTERS_MAX]
     return f"{', '.join(page.names)} - {page.description}\n{body}\n{small_models.END}"
 

@@ -23,7 +23,7 @@ import service
 
 # Wrong descriptions of each page.
 REJECTED = 3
-# Of question and answer; few are longer.
+# Tokens of question and answer; few are longer.
 TOKENS_MAX = 64
 CHANCE = 0.5
 # Standard errors by which the score must exceed chance.

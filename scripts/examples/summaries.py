@@ -30,12 +30,12 @@ import small_models
 EVALUATED = 0.02
 # A word of fewer sources is a mark.
 SOURCES_MIN = 150
-# Of a description, whose first sentences say what a package is.
+# Words of a description, whose first sentences say what a package is.
 WORDS_MAX = 32
 VOCABULARY = 1500
 SOURCE_TOKENS_MAX = 48
 TARGET_TOKENS_MAX = 16
-# Of a paragraph, too.
+# The end of a sentence, or of a paragraph.
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 MODEL = {
     "architectures": ["T5ForConditionalGeneration"],

@@ -46,7 +46,7 @@ MODEL = {
     "num_heads": 4,
     "dropout_rate": 0.0,
     "decoder_start_token_id": small_models.PAD_ID,
-    # Of generation.
+    # Settings of generation.
     "no_repeat_ngram_size": 3,
 }
 

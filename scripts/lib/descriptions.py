@@ -13,7 +13,7 @@ from pathlib import Path
 import package_index
 
 FIELD = "Description-"
-# What precedes the language in a file's name, and what apt writes there for an underscore.
+# The part of a file's name before the language, and apt's spelling of an underscore there.
 TRANSLATION = "_i18n_Translation-"
 UNDERSCORE = "%5f"
 

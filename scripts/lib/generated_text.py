@@ -7,7 +7,7 @@ has to weigh several words; one text in twelve carries another topic's label, wh
 import random
 from pathlib import Path
 
-# Those of `traind demo`: a line for each topic, and a last one for words of none.
+# The words of `traind demo`: a line for each topic, and a last one for words of none.
 WORDS = Path(__file__).resolve().parents[2] / "daemon/src/cli/demo/topics.txt"
 TOPICS = dict(line.split(": ") for line in WORDS.read_text().splitlines())
 FILLERS = TOPICS.pop("(any)").split()

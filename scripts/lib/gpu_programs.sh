@@ -3,7 +3,7 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/python.sh"
 
-# Of the fetch, where the tests can do without.
+# Seconds of the fetch, where the tests can do without.
 FETCH_SECONDS_MAX=180
 
 # cuda_compiler: prints the plugin's path, fetching it if necessary.

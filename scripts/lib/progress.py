@@ -1,6 +1,6 @@
 """Prints what a job of an example does."""
 
-# Of a step's line.
+# Steps between two lines.
 STEPS = 100
 
 

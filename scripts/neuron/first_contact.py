@@ -35,14 +35,14 @@ class Contact:
         self.brief = arguments.brief
 
     def probe(self, cores, platform="neuron", plugin=None, **variables):
-        """What `traind-runner probe` finds, with variables of the runtime."""
+        """The findings of `traind-runner probe`, with variables of the runtime."""
         request = {"platform": platform, "plugin": plugin or self.plugin, "cores": cores}
         environment = os.environ | needed(cores) | variables
         done = run([self.programs["traind-runner"], "probe"], json.dumps(request), environment)
         return json.loads(done.stdout)
 
     def held_cores(self):
-        """What a second process finds while one has the first core: its error, and whether it could compile for it."""
+        """The findings of a second process while one has the first core: its error, and whether it could compile for it."""
         ask = [self.programs["traind-runner"], "probe"]
         request = {"platform": "neuron", "plugin": self.plugin, "cores": 1}
         environment = os.environ | needed(1)
@@ -186,7 +186,7 @@ def processors(contact):
 
 
 def refusals(contact):
-    """What the plugin and the runtime say of wrong settings."""
+    """The answers of the plugin and the runtime to wrong settings."""
     return {
         "other_api_version": contact.probe_error(1, NEURON_INTERNAL_PJRT_C_API_VERSION="0.30"),
         "cores_with_a_gap": contact.probe_error(2, NEURON_RT_VISIBLE_CORES="0,2"),

@@ -65,7 +65,7 @@ def windows(tokenizer, row):
         yield {
             **{key: encoded[key][index] for key in keys},
             **{"start_positions": first, "end_positions": last},
-            # What an answer is found with; the model is not given it.
+            # An answer is found with these; the model does not get them.
             **{"id": row["id"], "offset_mapping": offsets, "context": context},
         }
 

@@ -40,7 +40,7 @@ def let_texts_end(model, tokenizer, prompts, length):
 
 
 def first_words(texts):
-    """Of different numbers."""
+    """The beginnings of texts, with different numbers of words."""
     return [" ".join(text.split()[: 2 + index % 9]) for index, text in enumerate(texts[:PROMPTS])]
 
 

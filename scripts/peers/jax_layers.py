@@ -1,4 +1,4 @@
-"""What the models in JAX share."""
+"""Layers that the models in JAX share."""
 
 import jax
 import jax.numpy as jnp

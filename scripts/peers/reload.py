@@ -67,7 +67,7 @@ def tie_complaints(model, task):
 
 
 def saved_again_complaints(model, output):
-    """What transformers saves of it has the same names and bits."""
+    """Checks that a copy that transformers saves has the same names and bits."""
     with tempfile.TemporaryDirectory(prefix="reload.") as again:
         model.save_pretrained(again)
         ours, theirs = tensors(output), tensors(Path(again))
@@ -157,7 +157,7 @@ def question_answering(found):
 
 
 def logits_of(span, windows):
-    """Those of the tokens that the span begins and ends with, in each window that has them."""
+    """The scores of the tokens that the span begins and ends with, in each window that has them."""
     for example, logits in windows:
         offsets = example["offset_mapping"]
         first = [place for place in example["context"] if offsets[place][0] == span[0]]

@@ -1,4 +1,4 @@
-"""What the soaks of clusters share: a daemon whose jobs a cluster places, and checks that hold for every engine."""
+"""Shared by the soaks of clusters: a daemon whose jobs a cluster places, and checks that hold for every engine."""
 
 import argparse
 import json
@@ -177,14 +177,14 @@ class Daemon:
         return {entry["step"]: entry["loss"] for entry in history if "loss" in entry}
 
     def local_losses(self, hosts):
-        """Those of a short job on as many cores of this host, which is run once."""
+        """The losses of a short job on as many cores of this host, which is run once."""
         if self.local is None:
             name = self.submit("local", engine="local", hosts=1, cores=CORES_PER_HOST * hosts)
             self.local = self.losses(self.complete(name))
         return self.local
 
     def long_losses(self, hosts):
-        """Those of an uninterrupted job, which is run once."""
+        """The losses of an uninterrupted job, which is run once."""
         if self.whole is None:
             self.whole = self.losses(self.complete(self.submit("whole", hosts=hosts, steps=LONG_STEPS)))
         return self.whole

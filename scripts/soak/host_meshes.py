@@ -17,7 +17,7 @@ from reshard import SAVED, STEPS, result
 HOSTS = [1, 2, 4]
 # On each, and rows of a step on each device.
 DEVICES, ROWS = 2, 2
-# Of losses, relative, and of weights, relative to the largest one.
+# Limit of differences: of losses, relative, and of weights, relative to the largest one.
 LIMIT = 1e-5
 MESHES = {
     "D": {},

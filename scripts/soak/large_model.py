@@ -36,7 +36,7 @@ def main():
     parser.add_argument("--traind", required=True, type=Path)
     parser.add_argument("--peers-python", required=True)
     parser.add_argument("--model", required=True, type=Path, help="a folder with a tokenizer")
-    # Of its divisors, 2 alone divides the 16 heads, so that no single change suffices.
+    # No single change suffices: of the divisors of 10, 2 alone divides the 16 heads.
     parser.add_argument("--cores", type=int, default=10)
     parser.add_argument("--rows", type=int, default=2, help="of each core, before the mesh changes")
     parser.add_argument("--tokens", type=int, default=64, help="of a row")

@@ -6,14 +6,17 @@ stay as they are, with their version, machine and date.
 
 import argparse
 import datetime
-import os
-import platform
 import re
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPOSITORY / "scripts" / "lib"))
+
+import machine
+
 PAGE = REPOSITORY / "docs" / "reliability.md"
 BEGIN = "<!-- figures: scripts/soak/run --publish -->"
 END = "<!-- end of figures -->"
@@ -68,7 +71,7 @@ def main():
     arguments = parser.parse_args()
     text = "\n".join(path.read_text(encoding="utf-8") for path in arguments.outputs)
     found = figures(text)
-    host = "; ".join(filter(None, [machine(), arguments.note]))
+    host = "; ".join(filter(None, [machine.summary(), arguments.note]))
     rows = {what: row(what, figure, arguments.version, host) for what, figure in found.items()}
     page = arguments.page.read_text(encoding="utf-8")
     arguments.page.write_text(with_rows(page, rows), encoding="utf-8")
@@ -123,17 +126,6 @@ def version() -> str:
     command = ["git", "-C", str(REPOSITORY), "rev-parse", "--short=8", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     return f"{number} ({commit})"
-
-
-def machine() -> str:
-    """The processor, the cores that may be used, and the memory."""
-    processor = platform.machine()
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            processor = line.split(":", 1)[1].strip()
-            break
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return f"{len(os.sched_getaffinity(0))} cores, {processor}, {memory / 2**30:.0f} GiB"
 
 
 def with_rows(page: str, rows: dict[str, str]) -> str:

@@ -18,7 +18,7 @@ SAVED = 6
 BATCH = 8
 # Relative.
 LOSS_LIMIT = 1e-4
-# Of the largest weight.
+# Limit of differences, as a share of the largest weight.
 WEIGHT_LIMIT = 1e-4
 MESHES = {
     "one": {},

@@ -1,4 +1,4 @@
-"""What the benchmark on GPUs reads: NVML, which `daemon/tests` imitates, `traind cores`, `traind plan` and the tests' output."""
+"""Sources that the benchmark on GPUs reads: NVML, which `daemon/tests` imitates, `traind cores`, `traind plan` and the tests' output."""
 
 import contextlib
 import ctypes

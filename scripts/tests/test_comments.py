@@ -1,4 +1,4 @@
-"""What is countable of comments."""
+"""Tests of the checks of comments."""
 
 import sys
 import tempfile

@@ -113,7 +113,7 @@ class Search(unittest.TestCase):
 
 class Pairs(unittest.TestCase):
     def pairs(self, held_out):
-        """Those of packages whose source is evaluated, or is not."""
+        """The names of packages whose source is evaluated, or is not."""
         names = (f"source{number}" for number in range(1000))
         source = next(name for name in names if rows.is_held_out(name, translation.EVALUATED) == held_out)
         split = translation.pairs(

@@ -398,7 +398,7 @@ class Refusals(unittest.TestCase):
             job_file(SimpleNamespace(config=None))
 
     def test_every_argument_of_sagemakers_estimator_is_known(self):
-        # Those of HuggingFace, Framework and EstimatorBase in SageMaker's SDK 2.
+        # The names in HuggingFace, Framework and EstimatorBase of SageMaker's SDK 2.
         for name in SAGEMAKERS:
             with self.subTest(name), warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""What the built package requires of its users' environments."""
+"""The built package's requirements for its users' environments."""
 
 import unittest
 from importlib.metadata import version

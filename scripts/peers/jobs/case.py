@@ -23,7 +23,7 @@ class Case:
     refusal: str = ""
     # The largest difference of losses, where rounding decides more than usual.
     limit: float = 1e-4
-    # That of the first step's loss.
+    # Limit of the first step's loss.
     first_limit: float = 1e-5
 
     @property

@@ -4,10 +4,10 @@ import json
 
 from safetensors import safe_open
 
-# Of this machine and this run; `num_input_tokens_seen` is the Trainer's only where it is asked to count.
+# Fields of this machine and this run; `num_input_tokens_seen` is the Trainer's only where it is asked to count.
 OWN_FIELDS = {"best_model_checkpoint", "log_history", "stateful_callbacks", "num_input_tokens_seen", "total_flos"}
 OWN_ENTRIES = {"runtime", "per_second", "preparation_time", "total_flos"}
-# Of a weight's change over the whole run.
+# Limit of differences, as a share of a weight's change over the whole run.
 WEIGHTS_LIMIT = 2e-2
 SMALL = 1e-6
 # PEFT saves them, too, where adapters concern embeddings or the head, or embeddings were resized.

@@ -17,7 +17,7 @@ from traind.v1 import jobs_pb2
 #: A mapping of the job file's sections, the path of a YAML file, or YAML (text with a line break).
 JobSource = Union[Mapping[str, Any], StrPath]
 
-#: What the daemon takes at most.
+#: Bytes that the daemon takes at most.
 _BYTES_MAX = 1 << 20
 
 

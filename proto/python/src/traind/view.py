@@ -125,7 +125,7 @@ class JobView:
 
     @property
     def cost(self) -> float | None:
-        """What that has cost, in the currency of the price; None without one."""
+        """The cost of that, in the currency of the price; None without one."""
         return self._cost("price_per_hour")
 
     @property

@@ -15,7 +15,7 @@ def state_of_the_trainer():
     }
 
 
-# What transformers 5 calls them.
+# Arguments with the names that transformers 5 gives them.
 NEW_NAMES = {
     "warmup_ratio": {"warmup_ratio": None, "warmup_steps": 0.3},
     "evaluation": {

@@ -1,4 +1,4 @@
-"""What most cases of a task share."""
+"""Settings that most cases of a task share."""
 
 from features import (
     as_they_are,

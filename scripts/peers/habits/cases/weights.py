@@ -65,7 +65,7 @@ def converted(folder):
     (folder / "pytorch_model.bin").unlink()
 
 
-# What the error for pickled weights says.
+# The command that the error for pickled weights names.
 CONVERSION = (
     "import torch, safetensors.torch as s; s.save_file({n: t.contiguous().clone() "
     "for n, t in torch.load('pytorch_model.bin', weights_only=True).items()}, "

@@ -1,4 +1,4 @@
-"""What people do with PEFT: options of LoRA, modules that are trained in full, and added tokens."""
+"""Jobs as users of PEFT run them: options of LoRA, modules that are trained in full, and added tokens."""
 
 import texts
 

@@ -1,4 +1,4 @@
-"""What people do with TRL's SFTTrainer: rows, templates, masks, packing and sets of files."""
+"""Jobs as users of TRL's SFTTrainer run them: rows, templates, masks, packing and sets of files."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""What people do with run_glue, run_ner, run_qa and run_mlm: tasks, heads, labels and saving."""
+"""Jobs as users of run_glue, run_ner, run_qa and run_mlm run them: tasks, heads, labels and saving."""
 
 import texts
 

@@ -1,4 +1,4 @@
-"""What people do with run_image_classification: pictures of any size and kind, and keys of the processor."""
+"""Jobs as users of run_image_classification run them: pictures of any size and kind, and keys of the processor."""
 
 import io
 import random

@@ -1,4 +1,4 @@
-"""What people do with TRL's DPOTrainer."""
+"""Jobs as users of TRL's DPOTrainer run them."""
 
 import texts
 

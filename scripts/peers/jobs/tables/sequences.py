@@ -1,4 +1,4 @@
-"""What people do with Seq2SeqTrainer and run_summarization and run_translation."""
+"""Jobs as users of Seq2SeqTrainer, run_summarization and run_translation run them."""
 
 import texts
 

@@ -29,7 +29,7 @@ TEXTS: frozenset[str] = frozenset(_TABLES["texts"])
 
 
 class Rule(NamedTuple):
-    """What becomes of a key: "field", "changed", "switch", "dropped", "refused" or "own"."""
+    """The treatment of a key: "field", "changed", "switch", "dropped", "refused" or "own"."""
 
     kind: str
     #: The field that it sets.
