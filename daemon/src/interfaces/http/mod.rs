@@ -17,7 +17,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
@@ -55,6 +55,11 @@ pub(crate) enum HttpError {
     NotLoopback { setting: &'static str, address: SocketAddr },
     #[error("{setting} {address}: {source}")]
     Bind { setting: &'static str, address: SocketAddr, source: io::Error },
+}
+
+/// Returns the secret of a header `Authorization: Bearer`, if it has this form.
+pub(crate) fn bearer_secret(value: &HeaderValue) -> Option<&str> {
+    Some(value.to_str().ok()?.strip_prefix("Bearer ")?.trim())
 }
 
 /// Binds the address that `setting` names.

@@ -4,6 +4,7 @@ use axum::http::{HeaderMap, header};
 
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
+use crate::interfaces::http::bearer_secret;
 
 /// The call whose role and scope apply to the jobs of a scrape.
 const LISTS_JOBS: &str = "/traind.v1.Jobs/ListJobs";
@@ -30,8 +31,7 @@ impl Audience {
         let Some(value) = headers.get(header::AUTHORIZATION) else {
             return Ok(if is_open { Audience::Admin } else { Audience::Anyone });
         };
-        let secret = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
-        let bearer = secret.and_then(|secret| daemon.tokens.bearer_of(secret.trim()));
+        let bearer = bearer_secret(value).and_then(|secret| daemon.tokens.bearer_of(secret));
         let bearer = bearer.ok_or(Error::InvalidToken)?;
         let access = daemon.settings.access.now();
         let caller = access.admit(bearer.user, bearer.role_max, LISTS_JOBS)?;

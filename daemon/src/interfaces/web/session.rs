@@ -14,6 +14,7 @@ use super::Site;
 use super::failure::Failure;
 use crate::access::Caller;
 use crate::control::error::Error;
+use crate::interfaces::http::bearer_secret;
 
 #[derive(Deserialize)]
 pub(super) struct Key {
@@ -50,8 +51,7 @@ impl FromRequestParts<Site> for User {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<User, Failure> {
-        let session = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let session = session.and_then(|text| text.strip_prefix("Bearer "));
+        let session = parts.headers.get(AUTHORIZATION).and_then(bearer_secret);
         let caller = session.and_then(|session| site.daemon.logins.caller(session));
         // A session ends with the token that requested it.
         let is_live = |caller: &Caller| {

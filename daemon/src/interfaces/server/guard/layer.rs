@@ -23,6 +23,7 @@ use crate::control::daemon::Daemon;
 use crate::control::error::Error;
 use crate::control::generator::GENERATION_TIMEOUT;
 use crate::control::planner::SEARCH_TIMEOUT;
+use crate::interfaces::http::bearer_secret;
 use crate::interfaces::metrics::Calls;
 use crate::interfaces::server::connections::connection::{ConnectionInfo, Peer};
 use crate::interfaces::server::lateness::Lateness;
@@ -163,12 +164,9 @@ impl Guard {
         match peer {
             Peer::User(account) => self.names.get(account.uid).map(named).map_err(Error::Switch),
             Peer::Network { name } => match headers.get(AUTHORIZATION) {
-                Some(value) if self.daemon.settings.accepts_tokens() => {
-                    let secret = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
-                    secret
-                        .and_then(|s| self.daemon.tokens.bearer_of(s.trim()))
-                        .ok_or(Error::InvalidToken)
-                }
+                Some(value) if self.daemon.settings.accepts_tokens() => bearer_secret(value)
+                    .and_then(|secret| self.daemon.tokens.bearer_of(secret))
+                    .ok_or(Error::InvalidToken),
                 _ => name.clone().map(named).ok_or(Error::Unauthenticated),
             },
         }
