@@ -70,11 +70,6 @@ fn check_divergence(dpo: &Dpo, problems: &mut Problems) {
 }
 
 fn check_training(job: &JobFile, problems: &mut Problems) {
-    if job.train.label_smoothing_factor > 0.0 {
-        let description =
-            "applies to classes and tokens; the loss `robust` has dpo.label_smoothing";
-        problems.violation("train.label_smoothing_factor", description);
-    }
     if job.train.neftune_noise_alpha.is_some() {
         let description = "is not supported for dpo, whose reference has no noise";
         problems.violation("train.neftune_noise_alpha", description);

@@ -11,6 +11,9 @@ use crate::schema::objectives::embedding::{
 };
 use crate::section::given;
 
+/// Rows of two classes, two of each.
+const PAIRED_ROWS_MIN: u64 = 4;
+
 /// Reports fields of section `embedding`, and columns of texts, that do not fit.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     let (task, data) = (job.model.task, &job.data);
@@ -29,6 +32,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_options(&job.embedding, problems);
     check_directions(&job.embedding, problems);
     check_matryoshka(&job.embedding, problems);
+    check_pairs_of_classes(job, problems);
     check_training(job, problems);
 }
 
@@ -125,11 +129,25 @@ fn check_matryoshka(embedding: &Embedding, problems: &mut Problems) {
     }
 }
 
-fn check_training(job: &JobFile, problems: &mut Problems) {
-    if job.train.label_smoothing_factor > 0.0 {
-        let description = "applies to classes and tokens, not to embedding";
-        problems.violation("train.label_smoothing_factor", description);
+/// Batches of pairs of classes have an even number of rows. Sizes that only the run finds are checked there.
+fn check_pairs_of_classes(job: &JobFile, problems: &mut Problems) {
+    let (sampler, train, parallel) = (job.embedding.batch_sampler, &job.train, &job.parallel);
+    let is_known = train.do_train && !train.auto_find_batch_size && !parallel.auto;
+    let (cores, shared) = (job.resources.total_cores(), parallel.tensor * parallel.pipeline);
+    if sampler != BatchSampler::GroupByLabel || !is_known || !cores.is_multiple_of(shared) {
+        return;
     }
+    let rows = u64::from(train.per_device_train_batch_size) * u64::from(cores / shared);
+    if rows < PAIRED_ROWS_MIN || !rows.is_multiple_of(2) {
+        let description = format!(
+            "is `{sampler}`, but a batch has {rows} rows on all cores, and pairs of two classes need an even number \
+             from {PAIRED_ROWS_MIN} on"
+        );
+        problems.violation("embedding.batch_sampler", description);
+    }
+}
+
+fn check_training(job: &JobFile, problems: &mut Problems) {
     if job.parallel.pipeline > 1 {
         let description =
             "cannot be above 1 for embedding, whose losses compare the rows of a batch";

@@ -28,10 +28,30 @@ pub(super) fn check(job: &JobFile, problems: &mut Problems) {
         let description = format!("applies to classification, not to {task}");
         problems.violation("data.weight", description);
     }
-    let labels = labels(job);
-    if job.train.label_smoothing_factor > 0.0 && labels != Labels::Classes {
-        let description = "applies to one class per row, not to numbers or several classes";
+    if let (true, Some(description)) =
+        (job.train.label_smoothing_factor > 0.0, unsmoothed_labels(job))
+    {
         problems.violation("train.label_smoothing_factor", description);
+    }
+}
+
+/// Returns the reason why the job has no labels that smoothing spreads over classes, if so.
+fn unsmoothed_labels(job: &JobFile) -> Option<String> {
+    const APPLIES: &str = "applies to classes and tokens";
+    let (task, loss) = (job.model.task, job.train.loss);
+    let has_own_losses = matches!(task, TaskName::Embedding | TaskName::Reranker);
+    match task {
+        TaskName::Dpo => Some(format!("{APPLIES}; the loss `robust` has dpo.label_smoothing")),
+        TaskName::Cpo => Some(format!("{APPLIES}, not to cpo; cpo has cpo.label_smoothing")),
+        task if has_own_losses || task.is_of_preferences() => {
+            Some(format!("{APPLIES}, not to {task}"))
+        }
+        _ if labels(job) != Labels::Classes => {
+            Some("applies to one class per row, not to numbers or several classes".to_owned())
+        }
+        _ => loss
+            .filter(|loss| *loss != Loss::CrossEntropy)
+            .map(|loss| format!("is part of the loss `cross_entropy`, not of `{loss}`")),
     }
 }
 
@@ -78,10 +98,6 @@ fn check_loss(job: &JobFile, problems: &mut Problems) {
         let names: Vec<_> = fitting.iter().map(|loss| format!("`{loss}`")).collect();
         let description = format!("is `{loss}`; these labels have {}", names.join(", "));
         problems.violation("train.loss", description);
-    }
-    if train.label_smoothing_factor > 0.0 && loss != Loss::CrossEntropy {
-        let description = format!("is part of the loss `cross_entropy`, not of `{loss}`");
-        problems.violation("train.label_smoothing_factor", description);
     }
 }
 

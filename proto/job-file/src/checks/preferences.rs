@@ -15,7 +15,6 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
         TaskName::Kto => check_kto(job, problems),
         _ => {}
     }
-    check_training(job, problems);
 }
 
 /// Refuses the sections of other tasks.
@@ -51,17 +50,5 @@ fn check_kto(job: &JobFile, problems: &mut Problems) {
     if job.train.neftune_noise_alpha.is_some() {
         let description = "is not supported for kto, whose reference has no noise";
         problems.violation("train.neftune_noise_alpha", description);
-    }
-}
-
-fn check_training(job: &JobFile, problems: &mut Problems) {
-    let task = job.model.task;
-    if !task.is_of_preferences() || task == TaskName::Dpo {
-        return;
-    }
-    if job.train.label_smoothing_factor > 0.0 {
-        let instead = if task == TaskName::Cpo { "; cpo has cpo.label_smoothing" } else { "" };
-        let description = format!("applies to classes and tokens, not to {task}{instead}");
-        problems.violation("train.label_smoothing_factor", description);
     }
 }

@@ -99,10 +99,6 @@ fn check_labels(job: &JobFile, problems: &mut Problems) {
 }
 
 fn check_training(job: &JobFile, problems: &mut Problems) {
-    if job.train.label_smoothing_factor > 0.0 {
-        let description = "applies to classes and tokens, not to reranker";
-        problems.violation("train.label_smoothing_factor", description);
-    }
     if job.parallel.pipeline > 1 && job.reranker.loss == RerankerLoss::Lambda {
         let description = "cannot be above 1 for the loss `lambda`, which is a mean over the pairs \
             of a whole batch";

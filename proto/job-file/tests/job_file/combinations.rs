@@ -377,6 +377,13 @@ fn keys_of_embedded_texts() {
              `multiple_negatives_ranking` have no classes",
         ),
         (
+            ", label: l",
+            "embedding: {loss: batch_hard_triplet, batch_sampler: group_by_label}\n\
+             train: {per_device_train_batch_size: 3}",
+            "line 3: embedding.batch_sampler: is `group_by_label`, but a batch has 3 rows on all cores, and \
+             pairs of two classes need an even number from 4 on",
+        ),
+        (
             "",
             "embedding: {loss: cosent, mini_batch_size: 8}",
             "line 3: embedding.mini_batch_size: does not apply to the loss `cosent`",
