@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use traind_fuzz::contains;
 
 use super::cluster::{Cluster, ClusterJob};
 use super::record::Placement;
@@ -70,19 +71,6 @@ fn records() -> Value {
             Claim::Void,
         ],
     })
-}
-
-/// Whether `now` has all that `kept` has. A later version may have more.
-fn contains(now: &Value, kept: &Value) -> bool {
-    match (now, kept) {
-        (Value::Object(now), Value::Object(kept)) => {
-            kept.iter().all(|(key, kept)| now.get(key).is_some_and(|now| contains(now, kept)))
-        }
-        (Value::Array(now), Value::Array(kept)) => {
-            now.len() == kept.len() && now.iter().zip(kept).all(|(now, kept)| contains(now, kept))
-        }
-        (now, kept) => now == kept,
-    }
 }
 
 /// Reads a record, also with a key that only a later version has.

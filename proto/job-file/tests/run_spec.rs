@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use traind_fuzz::contains;
 use traind_job_file::{JobFile, RUN_SPEC_FILE, RunSpec, RunSpecError};
 
 const YAML: &str = "
@@ -104,19 +105,6 @@ fn runs_of_the_examples() -> Vec<RunSpec> {
         JobFile::parse(&text, Path::new("/base")).unwrap().job
     };
     files.iter().map(|path| spec(job(path))).collect()
-}
-
-/// Whether `now` has all that `kept` has. A later version may have more.
-fn contains(now: &Value, kept: &Value) -> bool {
-    match (now, kept) {
-        (Value::Object(now), Value::Object(kept)) => {
-            kept.iter().all(|(key, kept)| now.get(key).is_some_and(|now| contains(now, kept)))
-        }
-        (Value::Array(now), Value::Array(kept)) => {
-            now.len() == kept.len() && now.iter().zip(kept).all(|(now, kept)| contains(now, kept))
-        }
-        (now, kept) => now == kept,
-    }
 }
 
 /// A runner reads what a daemon of another version wrote, and each value means what it meant, defaults included.

@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod damage;
+mod kept;
 mod random;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub use damage::damaged;
+pub use kept::contains;
 pub use random::Random;
 
 /// Limit on the bytes that a case may allocate.
