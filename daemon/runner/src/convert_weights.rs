@@ -3,41 +3,28 @@
 //! Imports `error`.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
-use serde::{Deserialize, Serialize};
+use traind_job_file::commands::{ConvertWeightsAnswer, ConvertWeightsRequest};
 use traind_models::gguf;
 
 #[cfg(test)]
 mod tests;
 
-#[derive(Debug, Deserialize)]
-struct Request {
-    file: PathBuf,
-    out: PathBuf,
-    max_shard_bytes: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct Answer {
-    model_type: String,
-    parameters: usize,
-    tokens: usize,
-}
-
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
-    let request: Request =
+    let request: ConvertWeightsRequest =
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
     let gguf::Converted { model_type, parameters, tokens } = convert(&request)?;
-    let answer = Answer { model_type, parameters, tokens };
+    let (parameters, tokens) = (parameters as u64, tokens as u64);
+    let answer = ConvertWeightsAnswer { model_type, parameters, tokens };
     serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
 }
 
 /// Converts into a folder that is new or empty, which stays absent where it fails.
-fn convert(request: &Request) -> anyhow::Result<gguf::Converted> {
-    let Request { file, out, max_shard_bytes } = request;
+fn convert(request: &ConvertWeightsRequest) -> anyhow::Result<gguf::Converted> {
+    let ConvertWeightsRequest { file, out, max_shard_bytes } = request;
     let is_new = !out.exists();
     std::fs::create_dir_all(out).with_context(|| format!("create {}", out.display()))?;
     ensure!(is_empty(out)?, "{} has files already: name a new folder", out.display());

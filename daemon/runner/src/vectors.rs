@@ -1,10 +1,13 @@
-//! Vectors that a job wrote as predictions; `traind-runner vectors` writes them as safetensors.
+//! Vectors of texts: those that a job wrote as predictions, which `traind-runner vectors` writes as safetensors, and
+//! the search for the nearest ones.
 //!
 //! Imports nothing.
 
+mod search;
+
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use arrow_array::cast::AsArray as _;
@@ -12,23 +15,12 @@ use arrow_array::types::Float32Type;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
-use serde::{Deserialize, Serialize};
+use traind_job_file::commands::{VectorsAnswer, VectorsRequest};
+
+pub(crate) use search::{Candidate, nearest, similarity};
 
 /// Rows that are read at a time.
 const ROWS: usize = 4096;
-
-#[derive(Debug, Deserialize)]
-struct Request {
-    /// The file of predictions, and the one to write.
-    predictions: PathBuf,
-    output: PathBuf,
-}
-
-/// The account of the vectors that were written.
-#[derive(Debug, Serialize)]
-struct Reply {
-    tensors: usize,
-}
 
 /// The vectors of a column of texts, one behind the other.
 #[derive(Debug, Default, PartialEq)]
@@ -39,12 +31,12 @@ pub(crate) struct Vectors {
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
-    let request: Request =
+    let request: VectorsRequest =
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
     let columns = read(&request.predictions)?;
     write(&columns, &request.output)?;
-    let reply = Reply { tensors: columns.len() };
-    serde_json::to_writer(io::stdout().lock(), &reply).context("write the answer")
+    let answer = VectorsAnswer { tensors: columns.len() };
+    serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
 }
 
 impl Vectors {

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
-use serde::Deserialize;
-use serde_json::json;
+use traind_job_file::commands::{ConvertWeightsAnswer, ConvertWeightsRequest};
 
 use super::exit::Exit;
 use super::generate::answer_of;
@@ -30,21 +29,14 @@ pub(crate) struct ConvertWeights {
     runner: Option<PathBuf>,
 }
 
-/// The runner's answer.
-#[derive(Deserialize)]
-struct Reply {
-    model_type: String,
-    parameters: u64,
-    tokens: u64,
-}
-
 impl ConvertWeights {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         ensure!(self.file.is_file(), "there is no file {}", self.file.display());
         let out = self.out.clone().map_or_else(|| default_folder(&self.file), Ok)?;
-        let request = json!({"file": self.file, "out": out, "max_shard_bytes": SHARD_BYTES_MAX});
+        let max_shard_bytes = SHARD_BYTES_MAX;
+        let request = ConvertWeightsRequest { file: self.file, out: out.clone(), max_shard_bytes };
         let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;
-        let Reply { model_type, parameters, tokens } =
+        let ConvertWeightsAnswer { model_type, parameters, tokens } =
             answer_of(&mut Command::new(runner), "convert-weights", &request)?;
         let out = out.display();
         println!("{out}: a {model_type} of {parameters} parameters and {tokens} tokens");

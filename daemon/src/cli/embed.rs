@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 use serde_json::{Map, Value, json};
+use traind_job_file::commands::{VectorsAnswer, VectorsRequest};
 
 use super::embedder::Embedder;
 use super::exit::Exit;
@@ -73,10 +74,10 @@ impl Embed {
             return Ok(Exit::Failed);
         }
         if self.safetensors {
-            let request = json!({ "predictions": predictions, "output": results });
-            let _: Value = answer_of(&mut Command::new(&runner), "vectors", &request)?;
-            std::fs::remove_file(&predictions)
-                .with_context(|| format!("remove {}", predictions.display()))?;
+            let request = VectorsRequest { predictions, output: results.clone() };
+            let _: VectorsAnswer = answer_of(&mut Command::new(&runner), "vectors", &request)?;
+            std::fs::remove_file(&request.predictions)
+                .with_context(|| format!("remove {}", request.predictions.display()))?;
         }
         println!("{}", results.display());
         Ok(Exit::Done)

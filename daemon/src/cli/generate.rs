@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use traind_job_file::commands::{GenerateRequest, GenerateSource, GeneratedText, GeneratedTexts};
 use traind_proto::v1;
 
 use super::Global;
@@ -108,19 +109,6 @@ enum Format {
     Json,
 }
 
-/// The runner's answer.
-#[derive(Deserialize)]
-struct Reply {
-    texts: Vec<Text>,
-}
-
-#[derive(Deserialize, Serialize)]
-struct Text {
-    prompt: String,
-    text: String,
-    tokens: Vec<u32>,
-}
-
 impl Generate {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         let texts = match self.job {
@@ -132,7 +120,7 @@ impl Generate {
     }
 
     /// Asks the daemon, and names the checkpoint on standard error.
-    async fn of_job(&self, global: &Global) -> anyhow::Result<Vec<Text>> {
+    async fn of_job(&self, global: &Global) -> anyhow::Result<Vec<GeneratedText>> {
         let settings = self.settings().into_iter();
         let request = v1::GenerateTextsRequest {
             job_id: self.model.display().to_string(),
@@ -151,11 +139,15 @@ impl Generate {
         eprintln!("after {} steps:", generated.step);
         let texts = generated.texts.into_iter();
         Ok(texts
-            .map(|v1::GeneratedText { prompt, text, tokens }| Text { prompt, text, tokens })
+            .map(|v1::GeneratedText { prompt, text, tokens }| GeneratedText {
+                prompt,
+                text,
+                tokens,
+            })
             .collect())
     }
 
-    fn of_folder(&self) -> anyhow::Result<Vec<Text>> {
+    fn of_folder(&self) -> anyhow::Result<Vec<GeneratedText>> {
         let cache_dir = self.cache_dir.clone().or_else(paths::cache_dir);
         let cache_dir = cache_dir.context("no cache folder: HOME is not set; set --cache-dir")?;
         let plugin = plugin(&self.platform)?;
@@ -166,26 +158,26 @@ impl Generate {
         let [model, library, cache_dir] =
             [&self.model, &library, &cache_dir].map(std::path::absolute);
         let (model, library, cache_dir) = (model?, library?, cache_dir?);
-        let request = json!({
-            "source": {"model": model},
-            "prompts": self.prompt,
-            "chat": self.chat,
-            "settings": self.settings(),
-            "seed": self.seed,
-            "platform": self.platform,
-            "plugin": library,
-            "cache_dir": cache_dir,
-        });
+        let request = GenerateRequest {
+            source: GenerateSource::Model(model),
+            prompts: self.prompt.clone(),
+            chat: self.chat,
+            settings: self.settings(),
+            seed: self.seed,
+            platform: self.platform.clone(),
+            plugin: library,
+            cache_dir,
+        };
         let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
         let mut command = Command::new(std::path::absolute(runner)?);
         let scratch = match self.platform.as_str() {
             "neuron" => {
-                command.envs(neuron_standalone_environment(&cache_dir, self.seed));
+                command.envs(neuron_standalone_environment(&request.cache_dir, self.seed));
                 Some(compiler_folder(&mut command)?)
             }
             _ => None,
         };
-        let Reply { texts } = answer_of(&mut command, "generate", &request)?;
+        let GeneratedTexts { texts, .. } = answer_of(&mut command, "generate", &request)?;
         drop(scratch);
         Ok(texts)
     }
@@ -233,7 +225,7 @@ impl Search {
 }
 
 impl Format {
-    fn print(self, texts: &[Text]) -> anyhow::Result<()> {
+    fn print(self, texts: &[GeneratedText]) -> anyhow::Result<()> {
         match self {
             Format::Json => println!("{}", serde_json::to_string_pretty(texts)?),
             Format::Text => texts.iter().for_each(|it| println!("{}", printable(&it.text))),
@@ -246,8 +238,9 @@ impl Format {
 pub(in crate::cli) fn answer_of<T: DeserializeOwned>(
     runner: &mut Command,
     command: &str,
-    request: &Value,
+    request: &impl Serialize,
 ) -> anyhow::Result<T> {
+    let request = serde_json::to_vec(request).context("write the request")?;
     let program = runner.get_program().to_owned();
     let start = || format!("start {}", program.display());
     let mut child = runner
@@ -259,7 +252,7 @@ pub(in crate::cli) fn answer_of<T: DeserializeOwned>(
         .with_context(start)?;
     if let Some(mut input) = child.stdin.take() {
         // A runner that ends early says why.
-        let _ = input.write_all(request.to_string().as_bytes());
+        let _ = input.write_all(&request);
     }
     let output = child.wait_with_output().context("wait for the runner")?;
     if output.status.success() {

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use traind_job_file::commands::{MineAnswer, MineLimits, MineRequest};
 
 use super::embedder::Embedder;
 use super::exit::Exit;
@@ -92,16 +93,6 @@ pub(crate) struct Mine {
     runner: Option<PathBuf>,
 }
 
-/// The runner's answer.
-#[derive(Deserialize)]
-struct Reply {
-    queries: usize,
-    texts: usize,
-    rows: usize,
-    negatives: usize,
-    lacking: usize,
-}
-
 impl Mine {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         for file in [Some(&self.file), self.corpus.as_ref()].into_iter().flatten() {
@@ -109,9 +100,9 @@ impl Mine {
         }
         let output = self.output.clone().map_or_else(|| default_output(&self.file), Ok)?;
         ensure!(!output.exists(), "{} exists already: name another file", output.display());
-        let request = self.request(&output);
+        let request = self.request(&output)?;
         let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;
-        let Reply { queries, texts, rows, negatives, lacking } =
+        let MineAnswer { queries, texts, rows, negatives, lacking } =
             answer_of(&mut Command::new(runner), "mine", &request)?;
         let output = output.display();
         println!(
@@ -125,27 +116,30 @@ impl Mine {
         Ok(Exit::Done)
     }
 
-    fn request(&self, output: &Path) -> Value {
-        json!({
-            "file": self.file,
-            "query": self.query,
-            "positive": self.positive,
-            "corpus": self.corpus,
-            "corpus_column": self.corpus_column,
-            "range_min": self.range_min,
-            "range_max": self.range_max,
-            "max_score": self.max_score,
-            "min_score": self.min_score,
-            "absolute_margin": self.absolute_margin,
-            "relative_margin": self.relative_margin,
-            "num_negatives": self.num_negatives,
-            "sampling_strategy": self.sampling_strategy,
-            "seed": self.seed,
-            "format": self.output_format,
-            "scores": self.output_scores,
-            "output": output,
-            "query_job": self.job(self.query_prompt.as_deref()),
-            "corpus_job": self.job(self.corpus_prompt.as_deref()),
+    fn request(&self, output: &Path) -> anyhow::Result<MineRequest> {
+        let limits = MineLimits {
+            range_min: self.range_min,
+            range_max: self.range_max,
+            max_score: self.max_score,
+            min_score: self.min_score,
+            absolute_margin: self.absolute_margin,
+            relative_margin: self.relative_margin,
+        };
+        Ok(MineRequest {
+            file: path_text(&self.file)?,
+            query: self.query.clone(),
+            positive: self.positive.clone(),
+            corpus: self.corpus.as_deref().map(path_text).transpose()?,
+            corpus_column: self.corpus_column.clone(),
+            limits,
+            num_negatives: self.num_negatives,
+            sampling_strategy: named(&self.sampling_strategy)?,
+            seed: self.seed,
+            format: named(&self.output_format)?,
+            scores: self.output_scores,
+            output: output.to_owned(),
+            query_job: self.job(self.query_prompt.as_deref()),
+            corpus_job: self.job(self.corpus_prompt.as_deref()),
         })
     }
 
@@ -161,6 +155,17 @@ impl Mine {
         }
         job
     }
+}
+
+/// The path of a file of rows, which the loader reads as a pattern.
+fn path_text(path: &Path) -> anyhow::Result<String> {
+    let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
+    Ok(text.to_owned())
+}
+
+/// The value of an option that is one of several names.
+fn named<T: DeserializeOwned>(name: &str) -> anyhow::Result<T> {
+    serde_json::from_value(name.into()).context("read an option")
 }
 
 fn default_output(file: &Path) -> anyhow::Result<PathBuf> {

@@ -343,9 +343,10 @@ impl Daemon {
             admission::refuse_beyond_group(&job, &new.owner, &self.settings)?;
         }
         let search = search.cloned().or_else(|| Search::of_auto(&job));
-        let search = search.map(|search| Search {
-            plugin: self.settings.compiling_plugin(&job, new.run_as),
-            ..search.priced(&job)
+        let search = search.map(|search| {
+            let mut search = search.priced(&job);
+            search.meshes.plugin = self.settings.compiling_plugin(&job, new.run_as);
+            search
         });
         let plan =
             self.planner.plan(&self.settings, &job, new.run_as, true, true, search.as_ref())?;

@@ -9,11 +9,13 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::Semaphore;
+use traind_job_file::commands::{
+    GenerateAnswer, GenerateJob, GenerateRequest, GenerateSource, GeneratedText, GeneratedTexts,
+};
 use traind_job_file::{JobFile, TaskName};
 use traind_proto::{reasons, v1};
 
@@ -63,40 +65,6 @@ pub enum GenerationError {
     Refused { reason: &'static str, message: String },
 }
 
-/// The runner's input.
-#[derive(Serialize)]
-struct Request<'a> {
-    source: Source<'a>,
-    prompts: &'a [String],
-    chat: bool,
-    settings: Map<String, Value>,
-    seed: u64,
-    platform: &'static str,
-    plugin: PathBuf,
-    cache_dir: PathBuf,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Source<'a> {
-    Job { id: &'a str, job: &'a JobFile, run_dir: PathBuf, completed: bool, step: Option<u64> },
-}
-
-/// The runner's output.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Answer {
-    Texts { step: u64, texts: Vec<Text> },
-    Refusal { reason: String, message: String },
-}
-
-#[derive(Deserialize)]
-struct Text {
-    prompt: String,
-    text: String,
-    tokens: Vec<u32>,
-}
-
 impl Generator {
     /// Generates texts with the model of `job`. Dropping the future ends the process.
     pub(crate) async fn generate(
@@ -117,19 +85,19 @@ impl Generator {
             instructions: known.map_or_else(String::new, |plugin| plugin.instructions()),
         };
         let run_dir = RunDir::new(&settings.state_dir, &job.id);
-        let request = Request {
-            source: Source::Job {
-                id: &job.id,
-                job: &resolved,
+        let request = GenerateRequest {
+            source: GenerateSource::Job(Box::new(GenerateJob {
+                id: job.id.clone(),
+                job: resolved,
                 run_dir: run_dir.path().to_owned(),
                 completed: job.state == JobState::Completed,
                 step: (asked.step > 0).then_some(asked.step),
-            },
-            prompts: &asked.prompts,
+            })),
+            prompts: asked.prompts.clone(),
             chat: asked.chat,
             settings: parsed(asked)?,
             seed: asked.seed,
-            platform: PLATFORM,
+            platform: PLATFORM.to_owned(),
             plugin: library.ok_or_else(missing)?,
             cache_dir: settings.cache_dir_of(job.run_as),
         };
@@ -175,7 +143,7 @@ fn parsed(asked: &v1::GenerateTextsRequest) -> Result<Map<String, Value>, Error>
 async fn run(
     settings: &Settings,
     job: &Job,
-    request: &Request<'_>,
+    request: &GenerateRequest,
     run_dir: &RunDir,
 ) -> Result<v1::GeneratedTexts, GenerationError> {
     let mut child = spawn(settings, job, request, run_dir)?;
@@ -188,18 +156,19 @@ async fn run(
     let (out, err) = tokio::join!(read(out, ANSWER_BYTES_MAX), read(err, MESSAGE_BYTES_MAX));
     let status = child.wait().await?;
     match serde_json::from_slice(&out) {
-        Ok(Answer::Texts { step, texts }) if status.success() => {
+        Ok(GenerateAnswer::Texts(GeneratedTexts { step, texts })) if status.success() => {
             Ok(v1::GeneratedTexts { step, texts: texts.into_iter().map(message).collect() })
         }
-        Ok(Answer::Refusal { reason, message }) => {
-            Err(GenerationError::Refused { reason: known_reason(&reason), message })
-        }
+        Ok(GenerateAnswer::Refusal(refusal)) => Err(GenerationError::Refused {
+            reason: known_reason(&refusal.reason),
+            message: refusal.message,
+        }),
         _ => Err(died(status, &err)),
     }
 }
 
-fn message(text: Text) -> v1::GeneratedText {
-    let Text { prompt, text, tokens } = text;
+fn message(text: GeneratedText) -> v1::GeneratedText {
+    let GeneratedText { prompt, text, tokens } = text;
     v1::GeneratedText { prompt, text, tokens }
 }
 
@@ -224,7 +193,7 @@ fn known_reason(reason: &str) -> &'static str {
 fn spawn(
     settings: &Settings,
     job: &Job,
-    request: &Request<'_>,
+    request: &GenerateRequest,
     run_dir: &RunDir,
 ) -> io::Result<Child> {
     let option = |name: &str, value: PathBuf| {

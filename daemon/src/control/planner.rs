@@ -13,9 +13,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use serde::Serialize;
 use sha2::{Digest, Sha256};
-use traind_job_file::commands::{MpiCost, Plan, PlanAnswer, PlanViolation, Processor};
+use traind_job_file::commands::{
+    MeshSearch, MpiCost, Plan, PlanAnswer, PlanRequest, PlanViolation, Processor,
+};
 use traind_job_file::{DataFiles, Engine, JobFile, Platform};
 
 use super::mpi;
@@ -41,50 +42,29 @@ const FILES: [&str; 5] = [
     "adapter_model.safetensors",
 ];
 
-/// The machines that meshes are compared for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+/// A search among meshes.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Search {
-    pub device: String,
-    pub hosts: u32,
-    /// Whether layers, stages and shards may be divided over them.
-    pub across_hosts: bool,
-    pub price_per_hour: f64,
-    /// The rows of the training data; 0 if unknown.
-    pub rows: u64,
+    pub meshes: MeshSearch,
     /// Whether the machines may be others than this host, whose memory then does not count.
-    #[serde(skip)]
     pub is_elsewhere: bool,
-    pub processor: Option<Processor>,
-    /// The cost of MPI between processes of this host, or why it was not measured.
-    pub mpi: Option<MpiCost>,
-    pub mpi_problem: String,
-    /// The plugin of GPUs that the planner compiles for.
-    pub plugin: Option<PathBuf>,
 }
 
 impl Search {
     /// With the price of the job's cores, unless it has one itself or is for other machines than those.
-    pub(crate) fn priced(self, job: &JobFile) -> Search {
-        let is_priced = self.price_per_hour > 0.0 || self.is_elsewhere;
-        let price = job.resources.price_per_hour.filter(|_| !is_priced);
-        Search { price_per_hour: price.unwrap_or(self.price_per_hour), ..self }
+    pub(crate) fn priced(mut self, job: &JobFile) -> Search {
+        let is_priced = self.meshes.price_per_hour > 0.0 || self.is_elsewhere;
+        if let Some(price) = job.resources.price_per_hour.filter(|_| !is_priced) {
+            self.meshes.price_per_hour = price;
+        }
+        self
     }
 
     /// A search among this host's meshes, for a job that lets the planner choose.
     pub(crate) fn of_auto(job: &JobFile) -> Option<Search> {
-        job.parallel.auto.then(|| Search { hosts: 1, ..Search::default() })
+        let meshes = MeshSearch { hosts: 1, ..MeshSearch::default() };
+        job.parallel.auto.then_some(Search { meshes, is_elsewhere: false })
     }
-}
-
-#[derive(Serialize)]
-struct Request<'a> {
-    job: &'a JobFile,
-    bytes_per_core_max: Option<u64>,
-    may_fetch: bool,
-    /// The kind of this host's NeuronCores, for which programs are checked; empty elsewhere.
-    device: &'a str,
-    with_effects: bool,
-    search: Option<Search>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -137,19 +117,22 @@ impl Planner {
             _ if job.resources.engine != Engine::Local => settings.memory_per_core,
             _ => bytes_per_core_max(settings, job.resources.cores),
         };
-        let key = key(job, bytes_per_core_max, account, (with_effects, search))?;
+        let meshes = search.map(|search| &search.meshes);
+        let key = key(job, bytes_per_core_max, account, (with_effects, meshes))?;
         if let Some(plan) = self.answers().get(&key) {
             return Ok(plan.clone());
         }
         let is_elsewhere = search.is_some_and(|search| search.is_elsewhere);
         let device = if is_elsewhere { "" } else { own_device(settings, job) };
-        let search = search.map(|search| self.with_measures(settings, job, account, search));
-        let run = |search: Option<Search>| {
+        let search = meshes.map(|search| self.with_measures(settings, job, account, search));
+        let run = |search: Option<MeshSearch>| {
             let limits = Limits::of(search.as_ref());
+            let (job, device) = (job.clone(), device.to_owned());
+            let reads_hub = job.reads_hub();
             let request =
-                Request { job, bytes_per_core_max, may_fetch, device, with_effects, search };
+                PlanRequest { job, bytes_per_core_max, may_fetch, device, with_effects, search };
             let request = serde_json::to_vec(&request)?;
-            run(settings, &request, may_fetch && job.reads_hub(), account, limits)
+            run(settings, &request, may_fetch && reads_hub, account, limits)
         };
         let is_lasting = search.as_ref().is_none_or(|search| search.mpi_problem.is_empty());
         let answer = match (run(search.clone()), search) {
@@ -157,7 +140,7 @@ impl Planner {
             (
                 Err(PlanError::Refused(_) | PlanError::Died { .. } | PlanError::Timeout(_)),
                 Some(search),
-            ) if search.plugin.is_some() => run(Some(Search { plugin: None, ..search }))?,
+            ) if search.plugin.is_some() => run(Some(MeshSearch { plugin: None, ..search }))?,
             (answer, _) => answer?,
         };
         let plan = match serde_json::from_slice(&answer)? {
@@ -186,9 +169,9 @@ impl Planner {
         settings: &Settings,
         job: &JobFile,
         account: Option<Account>,
-        search: &Search,
-    ) -> Search {
-        let mut search = Search { processor: *self.processor(), ..search.clone() };
+        search: &MeshSearch,
+    ) -> MeshSearch {
+        let mut search = MeshSearch { processor: *self.processor(), ..search.clone() };
         let hosts = search.hosts.max(job.resources.hosts);
         if hosts > 1 && job.resources.platform == Platform::Cpu {
             match self.mpi(settings, account) {
@@ -251,7 +234,7 @@ fn key(
     job: &JobFile,
     bytes_per_core_max: Option<u64>,
     account: Option<Account>,
-    asked: (bool, Option<&Search>),
+    asked: (bool, Option<&MeshSearch>),
 ) -> Result<[u8; 32], PlanError> {
     let mut same = job.clone();
     same.name.clear();
@@ -283,7 +266,7 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(search: Option<&Search>) -> Limits {
+    fn of(search: Option<&MeshSearch>) -> Limits {
         let compiles = search.is_some_and(|search| search.plugin.is_some());
         // Half of it remains for estimates alone.
         let of_search = if compiles { SEARCH_TIMEOUT / 2 } else { SEARCH_TIMEOUT / 3 };
@@ -378,9 +361,12 @@ mod tests {
         let yaml = "name: a\nmodel: {name_or_path: ./a, task: causal-lm}\ndata: {train: a.txt}\n\
                     output_dir: out\nresources: {cores: 2, price_per_hour: 3.5}";
         let job = JobFile::parse(yaml, Path::new("/")).unwrap().job;
-        let price = |search: Search| search.priced(&job).price_per_hour;
-        assert_eq!(price(Search::default()), 3.5);
-        assert_eq!(price(Search { price_per_hour: 9.0, ..Search::default() }), 9.0);
-        assert_eq!(price(Search { is_elsewhere: true, ..Search::default() }), 0.0);
+        let price = |price_per_hour: f64, is_elsewhere: bool| {
+            let meshes = MeshSearch { price_per_hour, ..MeshSearch::default() };
+            Search { meshes, is_elsewhere }.priced(&job).meshes.price_per_hour
+        };
+        assert_eq!(price(0.0, false), 3.5);
+        assert_eq!(price(9.0, false), 9.0);
+        assert_eq!(price(0.0, true), 0.0);
     }
 }

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use traind_job_file::JobFile;
+use traind_job_file::commands::PrepareAnswer;
 use traind_proto::v1;
 use traind_proto::v1::event::Kind;
 
 use super::daemon::Daemon;
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
-use crate::jobs::supervisor::preparation::{Answer, Preparation, PreparationError};
+use crate::jobs::supervisor::preparation::{Preparation, PreparationError};
 use crate::settings::Settings;
 
 /// The number of jobs that are prepared, counted from the front of the queue.
@@ -79,7 +80,10 @@ async fn prepare_next(daemon: &Arc<Daemon>, tried: &mut Tried) -> Result<Duratio
 }
 
 /// Prepares a job. Returns `None` if it was interrupted, or if the job is not to be prepared any more.
-async fn prepare(daemon: &Arc<Daemon>, job: Job) -> Option<Result<Answer, PreparationError>> {
+async fn prepare(
+    daemon: &Arc<Daemon>,
+    job: Job,
+) -> Option<Result<PrepareAnswer, PreparationError>> {
     let (id, settings) = (job.id.clone(), daemon.settings.clone());
     let work = async {
         let of_job = settings.clone();
@@ -117,19 +121,19 @@ async fn report(
     daemon: &Daemon,
     id: String,
     is_ready: bool,
-    ended: Result<Answer, PreparationError>,
+    ended: Result<PrepareAnswer, PreparationError>,
 ) -> Result<(), StoreError> {
     let event = match ended {
-        Ok(Answer::Prepared { programs, compiled, seconds }) => {
+        Ok(PrepareAnswer::Prepared { programs, compiled, seconds }) => {
             tracing::info!(job = id, programs, compiled, seconds, "prepared");
             Kind::Prepared(v1::Prepared { programs, compiled, seconds })
         }
         // The job's run would fail, too.
-        Ok(Answer::Failed { message }) if is_ready => {
+        Ok(PrepareAnswer::Failed { message }) if is_ready => {
             let message = format!("the job could not be prepared while it waits: {message}");
             Kind::Warning(v1::Warning { code: FAILED.to_owned(), message })
         }
-        Ok(Answer::Failed { message }) => {
+        Ok(PrepareAnswer::Failed { message }) => {
             tracing::debug!(job = id, message, "prepare a job that comes after another");
             return Ok(());
         }

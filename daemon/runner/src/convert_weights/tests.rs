@@ -1,7 +1,9 @@
 //! Tokenizers of converted files against transformers'; `traind-models` tests the weights.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
+use serde::Deserialize;
 use serde_json::Value;
 use traind_loader::{HuggingFaceTokenizer, TextTokenizer, TokenizerOptions};
 
@@ -32,7 +34,8 @@ fn tokenizers_of_converted_files_are_those_of_transformers() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("model");
         let file = fixtures().join(&name);
-        convert(&Request { file, out: out.clone(), max_shard_bytes: u64::MAX }).unwrap();
+        convert(&ConvertWeightsRequest { file, out: out.clone(), max_shard_bytes: u64::MAX })
+            .unwrap();
         let tokenizer = HuggingFaceTokenizer::open(&out, &TokenizerOptions::default()).unwrap();
         for (text, expect) in texts.iter().zip(&answers.ids) {
             let found = tokenizer.encode(text, None).unwrap().input_ids;
@@ -51,7 +54,7 @@ fn tokenizers_of_converted_files_are_those_of_transformers() {
 #[test]
 fn nothing_is_written_over_or_left_behind() {
     let folder = tempfile::tempdir().unwrap();
-    let request = |file: &str, out: &str| Request {
+    let request = |file: &str, out: &str| ConvertWeightsRequest {
         file: fixtures().join(file),
         out: folder.path().join(out),
         max_shard_bytes: u64::MAX,

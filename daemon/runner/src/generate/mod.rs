@@ -1,7 +1,6 @@
 //! `traind-runner generate`: continues prompts, or answers them with an encoder-decoder model.
 //!
-//! Reads a [`Request`] as JSON from standard input and writes a [`Reply`] to standard output, or a [`Refusal`] if
-//! it fails.
+//! Reads a [`GenerateRequest`] as JSON from standard input and writes a [`GenerateAnswer`] to standard output.
 //!
 //! Imports `checkpoint`, `decoding`, `model`, `remote` and `output`.
 
@@ -10,11 +9,12 @@ mod weights;
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use traind_job_file::commands::{
+    GenerateAnswer, GenerateRefusal, GenerateRequest, GeneratedText, GeneratedTexts,
+};
 use traind_loader::{
     BatchAxis, BatchSizes, ChatTemplate, Error as LoaderError, HuggingFaceTokenizer, TextTokenizer,
     TokenizerOptions,
@@ -29,7 +29,7 @@ use traind_xla::runtime::{ExecutableCache, LazyDevice};
 use crate::decoding::{GenerationSettings, Generator, LoadedModel, ShardRows};
 use crate::error::{RunError, RunResult};
 use crate::session::open_plugin;
-use source::{Found, Source};
+use source::Found;
 use weights::Opened;
 
 /// Lengths are rounded up to a multiple of this, so that few programs serve all prompts.
@@ -37,62 +37,23 @@ const LENGTH_STEP: usize = 32;
 /// How often a job may remove the newest checkpoint before it is read.
 const REMOVALS_MAX: usize = 20;
 
-#[derive(Debug, Deserialize)]
-pub(crate) struct Request {
-    source: Source,
-    prompts: Vec<String>,
-    /// Whether each prompt is a message of the user, for the model's chat template.
-    #[serde(default)]
-    chat: bool,
-    /// Settings above those of the model, by the names of `generation_config.json`.
-    #[serde(default)]
-    settings: Map<String, Value>,
-    /// Determines the tokens that are drawn.
-    seed: u64,
-    platform: String,
-    plugin: PathBuf,
-    cache_dir: PathBuf,
-}
-
-#[derive(Debug, Serialize)]
-pub(crate) struct Reply {
-    /// The steps that the model was trained for, if they are known.
-    step: u64,
-    texts: Vec<Text>,
-}
-
-/// Why there are no texts.
-#[derive(Debug, Serialize)]
-struct Refusal {
-    reason: String,
-    message: String,
-}
-
-/// The text that was generated for a prompt.
-#[derive(Debug, Serialize)]
-struct Text {
-    prompt: String,
-    /// Without the prompt and without special tokens.
-    text: String,
-    tokens: Vec<u32>,
-}
-
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
     let out = crate::own_output::own_output().context("open the standard output")?;
-    let request: Request =
+    let request: GenerateRequest =
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
     match generate(&request) {
-        Ok(reply) => write(out, &reply),
+        Ok(texts) => write(out, &GenerateAnswer::Texts(texts)),
         Err(error) => {
             let message = format!("{error:#}");
-            write(out, &Refusal { reason: reason(error), message: message.clone() })?;
+            let refusal = GenerateRefusal { reason: reason(error), message: message.clone() };
+            write(out, &GenerateAnswer::Refusal(refusal))?;
             Err(anyhow::Error::msg(message))
         }
     }
 }
 
-fn write(mut out: File, answer: &impl Serialize) -> anyhow::Result<()> {
+fn write(mut out: File, answer: &GenerateAnswer) -> anyhow::Result<()> {
     serde_json::to_writer(&mut out, answer).context("write the answer")
 }
 
@@ -108,7 +69,7 @@ fn reason(error: anyhow::Error) -> String {
     }
 }
 
-fn generate(request: &Request) -> anyhow::Result<Reply> {
+fn generate(request: &GenerateRequest) -> anyhow::Result<GeneratedTexts> {
     let Ready { step, opened, settings, tokenizer, prompts } = read(request)?;
     let mut loaded = load(request, opened, settings.num_beams)?;
     let generator = Generator::new(settings, &loaded.step, request.seed)?;
@@ -118,9 +79,9 @@ fn generate(request: &Request) -> anyhow::Result<Reply> {
     let texts = request.prompts.iter().zip(generated.into_iter().flatten());
     let texts = texts.map(|(prompt, tokens)| {
         let text = tokenizer.decode(&tokens).context("decode the tokens")?;
-        Ok(Text { prompt: prompt.clone(), text, tokens })
+        Ok(GeneratedText { prompt: prompt.clone(), text, tokens })
     });
-    Ok(Reply { step, texts: texts.collect::<anyhow::Result<_>>()? })
+    Ok(GeneratedTexts { step, texts: texts.collect::<anyhow::Result<_>>()? })
 }
 
 /// All that the files of a folder determine.
@@ -135,9 +96,9 @@ struct Ready {
 
 /// Finds the folder and reads it. A job that trains may remove a checkpoint meanwhile, which first gives it another
 /// name.
-fn read(request: &Request) -> anyhow::Result<Ready> {
+fn read(request: &GenerateRequest) -> anyhow::Result<Ready> {
     for _ in 0..REMOVALS_MAX {
-        let found = request.source.find()?;
+        let found = source::find(&request.source)?;
         let ready = read_folder(request, &found);
         if found.folder.exists() {
             return ready;
@@ -146,7 +107,7 @@ fn read(request: &Request) -> anyhow::Result<Ready> {
     anyhow::bail!("the job removed {REMOVALS_MAX} checkpoints while they were read")
 }
 
-fn read_folder(request: &Request, found: &Found<'_>) -> anyhow::Result<Ready> {
+fn read_folder(request: &GenerateRequest, found: &Found<'_>) -> anyhow::Result<Ready> {
     let folder = found.folder.as_path();
     let opened = weights::open(found, &request.cache_dir)?;
     let config = opened.model.config();
@@ -159,7 +120,7 @@ fn read_folder(request: &Request, found: &Found<'_>) -> anyhow::Result<Ready> {
 
 /// The tokens of the prompts.
 fn encode(
-    request: &Request,
+    request: &GenerateRequest,
     folder: &Path,
     tokenizer: &HuggingFaceTokenizer,
 ) -> anyhow::Result<Vec<Vec<u32>>> {
@@ -186,7 +147,7 @@ fn encode(
 }
 
 /// Puts the model on the first core of the platform.
-fn load(request: &Request, opened: Opened, beams: usize) -> RunResult<LoadedModel> {
+fn load(request: &GenerateRequest, opened: Opened, beams: usize) -> RunResult<LoadedModel> {
     let mesh = Mesh::data_parallel(1)?;
     let cores = open_plugin(&request.plugin, &request.platform, 1, mesh)?;
     let cache = ExecutableCache::open(&request.cache_dir.join("executables"))?;

@@ -3,10 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use rayon::prelude::*;
-
 use super::Metrics;
 use super::regression::{pearson, ranks};
+use crate::vectors::{Candidate, Vectors, nearest};
 
 /// The cutoffs of accuracy, precision and recall.
 const CUTOFFS: [usize; 4] = [1, 3, 5, 10];
@@ -73,7 +72,7 @@ pub(crate) fn retrieval(embedded: &Embedded<'_>, ids: &[Vec<Vec<u32>>]) -> Metri
             }
         }
     }
-    let found = search(&queries.vectors, &corpus.vectors);
+    let found = nearest(&queries.vectors, &corpus.vectors, PRECISION_CUTOFF);
     let mut metrics = Metrics::new();
     for (found, relevant) in found.iter().zip(&relevant) {
         for (name, value) in of_query(found, relevant) {
@@ -87,7 +86,7 @@ pub(crate) fn retrieval(embedded: &Embedded<'_>, ids: &[Vec<Vec<u32>>]) -> Metri
 #[derive(Default)]
 struct Texts<'a> {
     places: HashMap<&'a [u32], usize>,
-    vectors: Vec<Vec<f32>>,
+    vectors: Vectors,
 }
 
 impl<'a> Texts<'a> {
@@ -97,34 +96,16 @@ impl<'a> Texts<'a> {
         if place == next {
             let length = dot(vector, vector).sqrt().max(f64::MIN_POSITIVE);
             let scaled = vector.iter().map(|value| (f64::from(*value) / length) as f32);
-            self.vectors.push(scaled.collect());
+            self.vectors.width = vector.len();
+            self.vectors.values.extend(scaled);
         }
         place
     }
 }
 
-/// The nearest vectors of `corpus` to each query, the nearest first.
-fn search(queries: &[Vec<f32>], corpus: &[Vec<f32>]) -> Vec<Vec<usize>> {
-    queries.par_iter().map(|query| nearest(query, corpus)).collect()
-}
-
-fn nearest(query: &[f32], corpus: &[Vec<f32>]) -> Vec<usize> {
-    let score = |vector: &Vec<f32>| -> f32 { query.iter().zip(vector).map(|(a, b)| a * b).sum() };
-    let scores: Vec<f32> = corpus.iter().map(score).collect();
-    let mut order: Vec<usize> = (0..corpus.len()).collect();
-    let by_score =
-        |one: &usize, other: &usize| scores[*other].total_cmp(&scores[*one]).then(one.cmp(other));
-    if order.len() > PRECISION_CUTOFF {
-        order.select_nth_unstable_by(PRECISION_CUTOFF, by_score);
-        order.truncate(PRECISION_CUTOFF);
-    }
-    order.sort_by(by_score);
-    order
-}
-
 /// The metrics of one query.
-fn of_query(found: &[usize], relevant: &BTreeSet<usize>) -> Vec<(String, f64)> {
-    let is_hit: Vec<bool> = found.iter().map(|document| relevant.contains(document)).collect();
+fn of_query(found: &[Candidate], relevant: &BTreeSet<usize>) -> Vec<(String, f64)> {
+    let is_hit: Vec<bool> = found.iter().map(|it| relevant.contains(&it.text)).collect();
     let hits = |cutoff: usize| is_hit.iter().take(cutoff).filter(|hit| **hit).count() as f64;
     let wanted = relevant.len().max(1) as f64;
     let mut metrics = Vec::new();

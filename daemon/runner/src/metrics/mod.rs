@@ -1,7 +1,7 @@
 //! Metrics of a whole split, computed on the host. Each equals its counterpart in scikit-learn, scipy,
 //! seqeval, rouge_score, sacrebleu or SQuAD's scripts, which a fixture of `scripts/fixtures/metrics.py` shows.
 //!
-//! Imports no other module.
+//! Imports `vectors`.
 
 mod averages;
 mod bleu;

@@ -5,27 +5,12 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use anyhow::{Context as _, bail, ensure};
-use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
+use traind_job_file::commands::{MineRequest, MinedRows};
 use traind_loader::{Files, Source, Value};
 
-use super::Request;
-use super::search::Candidate;
 use super::selection::Mined;
-
-/// The layout of written rows, under the names of `mine_hard_negatives`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Form {
-    /// Query, positive, negative: a row for each negative.
-    Triplet,
-    /// Query, positive, and a column for each negative. Queries with fewer are left out.
-    NTuple,
-    /// Query, text, and 1 or 0.
-    LabeledPair,
-    /// Query, a list of texts, and a list of 1 and 0.
-    LabeledList,
-}
+use crate::vectors::Candidate;
 
 /// Queries with their positives among all texts, each once.
 #[derive(Debug)]
@@ -45,7 +30,7 @@ pub(super) struct Written {
 }
 
 impl Pairs {
-    pub(super) fn read(request: &Request) -> anyhow::Result<Pairs> {
+    pub(super) fn read(request: &MineRequest) -> anyhow::Result<Pairs> {
         let source = open(&request.file)?;
         let columns = columns(&source, request)?;
         let rows = read_texts(&source, &columns)?;
@@ -90,29 +75,29 @@ impl Pairs {
     }
 
     /// The rows of a query.
-    pub(super) fn rows(&self, request: &Request, query: usize, mined: &Mined) -> Vec<Json> {
+    pub(super) fn rows(&self, request: &MineRequest, query: usize, mined: &Mined) -> Vec<Json> {
         let row = Row { pairs: self, query, with_scores: request.scores };
         let Mined { positives, negatives } = mined;
         match request.format {
-            Form::Triplet => {
+            MinedRows::Triplet => {
                 let of_positive = |positive| {
                     negatives.iter().map(move |negative| row.of(&[positive, *negative], "negative"))
                 };
                 positives.iter().copied().flat_map(of_positive).collect()
             }
-            Form::NTuple if negatives.len() < request.num_negatives => Vec::new(),
-            Form::NTuple => {
+            MinedRows::NTuple if negatives.len() < request.num_negatives => Vec::new(),
+            MinedRows::NTuple => {
                 let of_positive = |positive: &Candidate| {
                     row.of(&[&[*positive][..], &negatives[..]].concat(), "negative_#")
                 };
                 positives.iter().map(of_positive).collect()
             }
-            Form::LabeledPair => {
+            MinedRows::LabeledPair => {
                 let pair = |label: u8| move |text: &Candidate| row.labeled(text, label);
                 positives.iter().map(pair(1)).chain(negatives.iter().map(pair(0))).collect()
             }
-            Form::LabeledList if negatives.is_empty() => Vec::new(),
-            Form::LabeledList => {
+            MinedRows::LabeledList if negatives.is_empty() => Vec::new(),
+            MinedRows::LabeledList => {
                 let of_positive =
                     |positive: &Candidate| row.list(&[&[*positive][..], &negatives[..]].concat());
                 positives.iter().map(of_positive).collect()
@@ -122,7 +107,11 @@ impl Pairs {
 }
 
 /// Writes the rows of all queries as JSON lines.
-pub(super) fn write(request: &Request, pairs: &Pairs, mined: &[Mined]) -> anyhow::Result<Written> {
+pub(super) fn write(
+    request: &MineRequest,
+    pairs: &Pairs,
+    mined: &[Mined],
+) -> anyhow::Result<Written> {
     let path = &request.output;
     let writing = || format!("write {}", path.display());
     let mut out = BufWriter::new(File::create_new(path).with_context(writing)?);
@@ -224,7 +213,7 @@ fn open(file: &str) -> anyhow::Result<Source> {
 }
 
 /// The columns of queries and positives.
-fn columns(source: &Source, request: &Request) -> anyhow::Result<[String; 2]> {
+fn columns(source: &Source, request: &MineRequest) -> anyhow::Result<[String; 2]> {
     let mut first = source.columns().iter();
     let mut or_first = |given: &Option<String>| {
         let next = first.next().cloned();

@@ -1,51 +1,19 @@
 //! Which of the texts nearest to a query are its negatives.
 
 use anyhow::ensure;
-use serde::Deserialize;
+use traind_job_file::commands::{MineLimits, MineRequest, MineSampling};
 
-use super::Request;
 use super::rows::Pairs;
-use super::search::{Candidate, nearest, similarity};
 use crate::decoding::mix;
-use crate::vectors::Vectors;
-
-/// The limits of candidates, under the names of `mine_hard_negatives`.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct Limits {
-    /// Negatives to leave out, the nearest ones.
-    #[serde(default)]
-    pub range_min: usize,
-    /// Candidates to consider.
-    #[serde(default)]
-    pub range_max: Option<usize>,
-    /// The highest and the lowest score of a negative.
-    #[serde(default)]
-    pub max_score: Option<f32>,
-    #[serde(default)]
-    pub min_score: Option<f32>,
-    /// The least difference between the scores of the positive and of a negative: a number, or a share of the former.
-    #[serde(default)]
-    pub absolute_margin: Option<f32>,
-    #[serde(default)]
-    pub relative_margin: Option<f32>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Sampling {
-    /// The nearest candidates.
-    Top,
-    /// Candidates drawn from all that are within the limits.
-    Random,
-}
+use crate::vectors::{Candidate, Vectors, nearest, similarity};
 
 /// How negatives are chosen.
 #[derive(Debug)]
 pub(super) struct Selection {
-    limits: Limits,
+    limits: MineLimits,
     range_max: usize,
     num_negatives: usize,
-    sampling: Sampling,
+    sampling: MineSampling,
     most_positives: usize,
 }
 
@@ -59,8 +27,8 @@ pub(super) struct Mined {
 impl Selection {
     /// `most_positives` are those of the query that has the most. Fails where the limits leave no room for the
     /// negatives.
-    pub(super) fn new(request: &Request, most_positives: usize) -> anyhow::Result<Selection> {
-        let Request { limits, num_negatives, sampling_strategy, .. } = *request;
+    pub(super) fn new(request: &MineRequest, most_positives: usize) -> anyhow::Result<Selection> {
+        let MineRequest { limits, num_negatives, sampling_strategy, .. } = *request;
         ensure!(num_negatives > 0, "--num-negatives must be at least 1");
         let leaves_out = limits.absolute_margin.is_some()
             || limits.relative_margin.is_some()
@@ -109,14 +77,14 @@ impl Selection {
         let mut negatives: Vec<Candidate> =
             fitting.take(self.range_max).skip(self.limits.range_min).collect();
         match self.sampling {
-            Sampling::Top => negatives.truncate(self.num_negatives),
-            Sampling::Random => draw(&mut negatives, self.num_negatives, seed),
+            MineSampling::Top => negatives.truncate(self.num_negatives),
+            MineSampling::Random => draw(&mut negatives, self.num_negatives, seed),
         }
         Mined { positives, negatives }
     }
 
     fn is_within_limits(&self, score: f32, hardest: f32) -> bool {
-        let Limits { max_score, min_score, absolute_margin, relative_margin, .. } = self.limits;
+        let MineLimits { max_score, min_score, absolute_margin, relative_margin, .. } = self.limits;
         absolute_margin.is_none_or(|margin| score + margin <= hardest)
             && relative_margin.is_none_or(|margin| score <= hardest - hardest.abs() * margin)
             && max_score.is_none_or(|most| score <= most)

@@ -1,14 +1,15 @@
 //! Mining beside sentence-transformers': `scripts/fixtures/mining.py` calls its `mine_hard_negatives` for given
 //! vectors.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::rows::{Pairs, write};
-use super::search::{Candidate, nearest, similarity};
 use super::selection::Selection;
 use super::vectors::normalized;
 use super::*;
-use crate::vectors::Vectors;
+use crate::vectors::{Candidate, Vectors, nearest, similarity};
 
 fn fixture() -> Value {
     serde_json::from_str(include_str!("../../fixtures/mining.json")).unwrap()
@@ -19,7 +20,7 @@ fn texts(values: &Value) -> Vec<String> {
 }
 
 /// A request with the settings of a case.
-fn request(settings: &Value, output: PathBuf) -> Request {
+fn request(settings: &Value, output: PathBuf) -> MineRequest {
     let mut request = json!({
         "file": "pairs.jsonl", "num_negatives": 3, "sampling_strategy": "top", "seed": 1,
         "format": "triplet", "output": output, "query_job": {}, "corpus_job": {},

@@ -3,13 +3,12 @@
 use std::time::{Duration, Instant};
 
 use traind_job_file::JobFile;
-use traind_job_file::commands::MeshPlan;
+use traind_job_file::commands::{MeshPlan, MeshSearch};
 use traind_pjrt::CompiledProgram;
 use traind_xla::runtime::{AheadOfTime, GpuTarget, RecordedStep, Recorder};
 
 use super::PlannedModel;
 use super::memory::{Recordings, estimated_bytes};
-use super::search::Search;
 use crate::error::RunResult;
 
 /// Time after which no further mesh is compiled for.
@@ -18,7 +17,7 @@ const TIME: Duration = Duration::from_secs(40);
 const ESTIMATE_MAX: u64 = 2;
 
 /// The compiler of a search for the `cores` of a mesh; `None` without a plugin, or where it does not know the device.
-pub(super) fn compiler(search: &Search, cores: u32, per_host: u32) -> Option<AheadOfTime> {
+pub(super) fn compiler(search: &MeshSearch, cores: u32, per_host: u32) -> Option<AheadOfTime> {
     let gpu = GpuTarget::named(&search.device)?;
     let [hosts, per_host] = [cores / per_host, per_host].map(|count| count as usize);
     AheadOfTime::for_gpus(search.plugin.as_deref()?, gpu, hosts, per_host).ok()

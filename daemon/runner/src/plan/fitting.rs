@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use traind_job_file::commands::{Change, CoreMemory};
+use traind_job_file::commands::{Change, CoreMemory, MeshSearch};
 use traind_job_file::{Fsdp, JobFile, Optim, Platform, TaskName};
 
-use super::search::{Search, search};
+use super::search::search;
 use super::{PlannedModel, memory};
 use crate::error::RunResult;
 
@@ -39,8 +39,8 @@ pub(super) fn changes(
 /// The job on the best mesh that fits.
 fn mesh(job: &JobFile, planned: &PlannedModel, bytes_max: Option<u64>) -> Option<JobFile> {
     let end = Some(Instant::now() + SEARCH_TIME);
-    let wanted = Search { hosts: job.resources.hosts, end, ..Search::default() };
-    let found = search(job, planned, &wanted, bytes_max).ok()?;
+    let wanted = MeshSearch { hosts: job.resources.hosts, ..MeshSearch::default() };
+    let found = search(job, planned, &wanted, bytes_max, end).ok()?;
     found.meshes.first().is_some_and(|mesh| mesh.fits).then_some(found.job)
 }
 

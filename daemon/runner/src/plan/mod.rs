@@ -2,7 +2,7 @@
 //! It reads no weights and no data and uses no device, so it takes milliseconds, unless the config of
 //! a model on the hub must be fetched first.
 //!
-//! Reads a [`Request`] as JSON from standard input and writes a [`PlanAnswer`] to standard output.
+//! Reads a [`PlanRequest`] as JSON from standard input and writes a [`PlanAnswer`] to standard output.
 //!
 //! Imports `model`, `data`, `tasks`, `recipe` and `progress`.
 
@@ -29,8 +29,7 @@ use std::io;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use serde::Deserialize;
-use traind_job_file::commands::{CoreMemory, Misfit, Plan, PlanAnswer, PlanViolation};
+use traind_job_file::commands::{CoreMemory, Misfit, Plan, PlanAnswer, PlanRequest, PlanViolation};
 use traind_job_file::{JobFile, SaveStrategy, TaskName};
 use traind_loader::ModelInputs;
 use traind_models::{Model, registry};
@@ -44,34 +43,13 @@ use crate::recipe;
 use crate::step::Readout;
 use crate::tasks::{self, JobTask};
 use memory::Recordings;
-use search::Search;
 use traind_xla::verify::neuron::Limits;
 
 pub(crate) use mpi::{MEASURE_MPI, measure as measure_mpi};
 
-#[derive(Debug, Deserialize)]
-pub(crate) struct Request {
-    job: JobFile,
-    /// The memory of a core; every job fits without it.
-    #[serde(default)]
-    bytes_per_core_max: Option<u64>,
-    /// Whether a model's config may be fetched from the hub.
-    #[serde(default)]
-    may_fetch: bool,
-    /// The kind of NeuronCores that the job's programs are for; empty for the first one in the table of devices.
-    #[serde(default)]
-    device: String,
-    /// Also compute what each parallel setting does.
-    #[serde(default)]
-    with_effects: bool,
-    /// Compare all meshes instead of planning the job's own.
-    #[serde(default)]
-    search: Option<Search>,
-}
-
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
-    let request: Request =
+    let request: PlanRequest =
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
     let answer = match plan(&request) {
         Ok(plan) => PlanAnswer::Plan(Box::new(plan)),
@@ -94,7 +72,7 @@ fn violation(error: &RunError) -> Option<PlanViolation> {
     }
 }
 
-fn plan(request: &Request) -> RunResult<Plan> {
+fn plan(request: &PlanRequest) -> RunResult<Plan> {
     let mut planned = PlannedModel::of_job(&request.job, request.may_fetch)?;
     let mut search = request.search.clone();
     if let Some(search) = search.as_mut().filter(|search| search.device.is_empty()) {
@@ -106,7 +84,8 @@ fn plan(request: &Request) -> RunResult<Plan> {
     let fits = |memory: &CoreMemory| memory.fits(request.bytes_per_core_max);
     let found = match &search {
         Some(search) => {
-            Some(search::search(&request.job, &planned, search, request.bytes_per_core_max)?)
+            let bytes_max = request.bytes_per_core_max;
+            Some(search::search(&request.job, &planned, search, bytes_max, None)?)
         }
         None => None,
     };

@@ -1,12 +1,10 @@
 //! The search for the best mesh of a job. It plans meshes in the order of the time that they take at
 //! least, until no further one can be among the best.
 
-use std::path::PathBuf;
 use std::time::Instant;
 
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
-use serde::Deserialize;
-use traind_job_file::commands::{MeshPlan, MpiCost, Processor};
+use traind_job_file::commands::{MeshPlan, MeshSearch, Processor};
 use traind_job_file::{JobFile, Platform};
 
 use super::PlannedModel;
@@ -25,41 +23,6 @@ const CORES_MAX: u32 = 8192;
 /// Meshes that are planned at one time. A number of threads here would make the answer depend on the host.
 const BATCH: usize = 16;
 
-/// Which machines the meshes are for.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Search {
-    /// As in the table of devices; empty for the platform's first one.
-    #[serde(default)]
-    pub device: String,
-    /// The hosts that divide the job's cores evenly, unless the job has several itself.
-    pub hosts: u32,
-    /// Compare meshes whose layers are divided over hosts too, and whose stages send from device to device, which no
-    /// job can do.
-    #[serde(default)]
-    pub across_hosts: bool,
-    /// The price of all hosts together.
-    #[serde(default)]
-    pub price_per_hour: f64,
-    /// The rows of the training data; 0 where unknown.
-    #[serde(default)]
-    pub rows: u64,
-    /// The measurements of an earlier search.
-    #[serde(default)]
-    pub processor: Option<Processor>,
-    /// The cost of MPI between hosts, if it was measured.
-    #[serde(default)]
-    pub mpi: Option<MpiCost>,
-    /// Why it was not; empty if nobody tried.
-    #[serde(default)]
-    pub mpi_problem: String,
-    /// The plugin of GPUs that this host need not have, which then compiles for the fastest meshes.
-    #[serde(default)]
-    pub plugin: Option<PathBuf>,
-    /// When to plan no further meshes.
-    #[serde(skip)]
-    pub end: Option<Instant>,
-}
-
 /// The result of a search.
 #[derive(Debug)]
 pub(super) struct Found {
@@ -73,12 +36,13 @@ pub(super) struct Found {
 }
 
 /// Compares the meshes of the job: those that fit come first, and of these the fastest. Fails where the
-/// model or the optimizer refuses all of them.
+/// model or the optimizer refuses all of them. No further ones are planned after `end`.
 pub(super) fn search(
     job: &JobFile,
     planned: &PlannedModel,
-    search: &Search,
+    search: &MeshSearch,
     bytes_per_core_max: Option<u64>,
+    end: Option<Instant>,
 ) -> RunResult<Found> {
     let (platform, per_host) = (job.resources.platform, cores_per_host(job, search.hosts)?);
     let job = &if search.across_hosts { on_one_host(job) } else { on_hosts(job, per_host) };
@@ -93,7 +57,7 @@ pub(super) fn search(
     let bytes_max = bytes_per_core_max.or(core.memory_bytes);
     let compiler = compiled::compiler(search, job.resources.total_cores(), per_host);
     let layers = planned.model.num_layers() as u32;
-    let (compiles, end) = (compiler.is_some(), search.end);
+    let compiles = compiler.is_some();
     let comparison = Comparison { planned, machine, bytes_max, compiles, end };
     let mut found = comparison.plans(candidates(job, per_host, layers), job)?;
     if let Some(compiler) = compiler {
@@ -282,19 +246,20 @@ mod tests {
     fn the_search_tries_every_mesh_and_divides_hosts_evenly() {
         let job = job("resources: {cores: 4, platform: cuda}\ntrain: {bf16: true}");
         let planned = planned(&job);
-        let on = |hosts| Search { device: "h100".to_owned(), hosts, ..Search::default() };
-        let Found { job: first, meshes: found, .. } = search(&job, &planned, &on(1), None).unwrap();
+        let on = |hosts| MeshSearch { device: "h100".to_owned(), hosts, ..MeshSearch::default() };
+        let Found { job: first, meshes: found, .. } =
+            search(&job, &planned, &on(1), None, None).unwrap();
         assert_eq!(found.len(), MESHES_MAX);
         assert_eq!(first.parallel.tensor, found[0].tensor);
         assert!(found.windows(2).all(|it| it[0].step_seconds <= it[1].step_seconds));
         // A small model's gradients cost less than dividing its layers.
         assert_eq!((found[0].tensor, found[0].gradient_checkpointing), (1, false));
         // Layers stay within a host, as in a job; shards and stages are over all.
-        let far = search(&job, &planned, &on(4), None).unwrap().meshes;
+        let far = search(&job, &planned, &on(4), None, None).unwrap().meshes;
         assert!(far.iter().all(|it| it.tensor == 1), "{far:?}");
         assert!(far.iter().any(|it| it.pipeline == 2), "{far:?}");
         assert!(far.iter().any(|it| it.fsdp == "full_shard"), "{far:?}");
-        let pairs = search(&job, &planned, &on(2), None).unwrap().meshes;
+        let pairs = search(&job, &planned, &on(2), None, None).unwrap().meshes;
         let sharded = pairs.iter().find(|it| it.fsdp == "full_shard").unwrap();
         let of_two =
             |fsdp: &str| found.iter().find(|it| it.tensor == 2 && it.fsdp == fsdp).unwrap();
@@ -302,20 +267,20 @@ mod tests {
         let hybrid = pairs.iter().find(|it| it.fsdp == "hybrid_shard").unwrap();
         assert!(hybrid.memory.weights_bytes > of_two("full_shard").memory.weights_bytes);
         assert!(hybrid.memory.weights_bytes > sharded.memory.weights_bytes);
-        let across = Search { across_hosts: true, ..on(4) };
-        let across = search(&job, &planned, &across, None).unwrap().meshes;
+        let across = MeshSearch { across_hosts: true, ..on(4) };
+        let across = search(&job, &planned, &across, None, None).unwrap().meshes;
         assert!(
             across.iter().any(|it| it.pipeline == 2 && it.fsdp == "shard_optimizer"),
             "{across:?}"
         );
-        let error = search(&job, &planned, &on(3), None).unwrap_err().to_string();
+        let error = search(&job, &planned, &on(3), None, None).unwrap_err().to_string();
         assert!(error.contains("cannot be divided evenly among 3 hosts"), "{error}");
         // Without room for a whole copy, layers or parameters are divided.
         let room = found[0].memory.bytes_per_core - 1;
-        let tight = search(&job, &planned, &on(1), Some(room)).unwrap().meshes;
+        let tight = search(&job, &planned, &on(1), Some(room), None).unwrap().meshes;
         assert!(tight[0].fits && tight[0].memory.bytes_per_core <= room);
         // Without room for any, those are compared that need the least.
-        let none = search(&job, &planned, &on(1), Some(1)).unwrap().meshes;
+        let none = search(&job, &planned, &on(1), Some(1), None).unwrap().meshes;
         assert!(none.iter().all(|it| !it.fits));
         let bytes = |it: &MeshPlan| it.memory.bytes_per_core;
         assert!(none.is_sorted_by_key(bytes) && bytes(&none[0]) < bytes(&tight[0]), "{none:?}");

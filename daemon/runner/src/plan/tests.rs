@@ -31,8 +31,14 @@ fn planned(
     edit(&mut job);
     let job = serde_json::from_value(job).unwrap();
     let (device, with_effects) = (String::new(), false);
-    let request =
-        Request { job, bytes_per_core_max, may_fetch: true, device, with_effects, search: None };
+    let request = PlanRequest {
+        job,
+        bytes_per_core_max,
+        may_fetch: true,
+        device,
+        with_effects,
+        search: None,
+    };
     plan(&request)
 }
 
@@ -376,7 +382,7 @@ fn parallel_settings_have_effects() {
             "output_dir": "/out",
         });
         let job: JobFile = serde_json::from_value(job).unwrap();
-        let request = Request {
+        let request = PlanRequest {
             job,
             bytes_per_core_max: None,
             may_fetch: true,

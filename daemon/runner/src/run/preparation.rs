@@ -1,8 +1,8 @@
 //! `traind-runner prepare`: prepares a job that waits for its start, so that its first step follows at once.
 //!
-//! Reads a [`Request`] as a line of JSON from standard input and writes an [`Answer`] to standard output. Fetches
-//! and tokenizes the job's data and compiles its programs, all into the shared caches. It writes nothing else,
-//! reads no weights, and ends at once when standard input is closed, since then its daemon has ended.
+//! Reads a [`PrepareRequest`] as a line of JSON from standard input and writes a [`PrepareAnswer`] to standard output.
+//! Fetches and tokenizes the job's data and compiles its programs, all into the shared caches. It writes nothing
+//! else, reads no weights, and ends at once when standard input is closed, since then its daemon has ended.
 
 use std::fs;
 use std::io::{self, BufRead, Read};
@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use rustix::process::{Signal, getpid, kill_process};
-use serde::{Deserialize, Serialize};
 use traind_cache::EntryLocks;
+use traind_job_file::commands::{PrepareAnswer, PrepareRequest};
 use traind_job_file::{Platform, RunSpec};
 use traind_loader::panic_message;
 use traind_xla::mesh::Mesh;
@@ -35,33 +35,13 @@ use crate::session::{Session, cores_to_compile_for, end_compilers};
 /// Set to `on`, programs for NeuronCores are compiled without cores.
 const COMPILES: &str = "TRAIND_NEURON_PREPARE";
 
-#[derive(Deserialize)]
-struct Request {
-    spec: RunSpec,
-    /// A folder for the preparation alone, which is made and removed.
-    folder: PathBuf,
-}
-
-#[derive(Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Answer {
-    Prepared {
-        programs: usize,
-        /// Programs that were not in the cache.
-        compiled: usize,
-        seconds: f64,
-    },
-    Failed {
-        message: String,
-    },
-}
-
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
     let out = crate::own_output::own_output().context("open the standard output")?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).context("read the request")?;
-    let Request { spec, folder } = serde_json::from_str(&line).context("parse the request")?;
+    let PrepareRequest { spec, folder } =
+        serde_json::from_str(&line).context("parse the request")?;
     end_with_daemon()?;
     let start = Instant::now();
     let prepared = catch_unwind(AssertUnwindSafe(|| prepare(spec, folder.clone())));
@@ -70,12 +50,12 @@ pub(crate) fn answer() -> anyhow::Result<()> {
     // What is left behind is removed by the job's run.
     let _ = fs::remove_dir_all(&folder);
     let answer = match prepared {
-        Ok(sources) => Answer::Prepared {
-            programs: sources.len(),
-            compiled: sources.iter().filter(|it| **it == ExecutableSource::Compiled).count(),
+        Ok(sources) => PrepareAnswer::Prepared {
+            programs: sources.len() as u32,
+            compiled: sources.iter().filter(|it| **it == ExecutableSource::Compiled).count() as u32,
             seconds: start.elapsed().as_secs_f64(),
         },
-        Err(error) => Answer::Failed { message: error.failure().message },
+        Err(error) => PrepareAnswer::Failed { message: error.failure().message },
     };
     serde_json::to_writer(out, &answer).context("write the answer")
 }

@@ -7,6 +7,9 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
+use traind_job_file::commands::{
+    ConvertWeightsAnswer, ConvertWeightsRequest, GenerateRequest, GenerateSource, GeneratedTexts,
+};
 
 use crate::cli::generate::answer_of;
 use crate::host::plugins::install::{install, install_wheels};
@@ -91,8 +94,13 @@ fn convert(runner: &Path, file: &Path, model: &Path) -> anyhow::Result<()> {
     let scratch = tempfile::Builder::new().prefix(".convert-").tempdir_in(parent);
     let scratch = scratch.with_context(|| format!("create a folder in {}", parent.display()))?;
     let out = scratch.path().join("model");
-    let request = json!({"file": file, "out": out, "max_shard_bytes": SHARD_BYTES_MAX});
-    answer_of::<Value>(&mut Command::new(runner), "convert-weights", &request)?;
+    let request = ConvertWeightsRequest {
+        file: file.to_owned(),
+        out: out.clone(),
+        max_shard_bytes: SHARD_BYTES_MAX,
+    };
+    let _: ConvertWeightsAnswer =
+        answer_of(&mut Command::new(runner), "convert-weights", &request)?;
     match fs::rename(&out, model) {
         // Another demonstration was faster.
         Err(_) if model.join("config.json").is_file() => Ok(()),
@@ -150,20 +158,22 @@ output_dir: {OUTPUT}
 impl Prepared {
     /// Prints the question and the answer of the model in `folder`.
     pub(super) fn ask(&self, folder: &Path, when: &str) -> anyhow::Result<()> {
-        let request = json!({
-            "source": {"model": folder},
-            "prompts": [QUESTION],
-            "chat": true,
-            "settings": {"max_new_tokens": ANSWER_TOKENS},
-            "seed": 42,
-            "platform": "cpu",
-            "plugin": self.library,
-            "cache_dir": self.cache_dir,
-        });
-        let reply: Value = answer_of(&mut Command::new(&self.runner), "generate", &request)?;
-        let answer = reply["texts"][0]["text"].as_str().unwrap_or_default().trim().to_owned();
+        let settings = [("max_new_tokens".to_owned(), ANSWER_TOKENS.into())];
+        let request = GenerateRequest {
+            source: GenerateSource::Model(folder.to_owned()),
+            prompts: vec![QUESTION.to_owned()],
+            chat: true,
+            settings: settings.into_iter().collect(),
+            seed: 42,
+            platform: "cpu".to_owned(),
+            plugin: self.library.clone(),
+            cache_dir: self.cache_dir.clone(),
+        };
+        let generated: GeneratedTexts =
+            answer_of(&mut Command::new(&self.runner), "generate", &request)?;
+        let answer = generated.texts.first().map_or("", |generated| generated.text.trim());
         ensure!(!answer.is_empty(), "the model in {} answers nothing", folder.display());
-        println!("{when}  {QUESTION}\n        {}", printable(&answer));
+        println!("{when}  {QUESTION}\n        {}", printable(answer));
         Ok(())
     }
 }

@@ -5,13 +5,13 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
+use traind_job_file::commands::{PrepareAnswer, PrepareRequest};
 use traind_job_file::{JobFile, Platform, RunSpec};
 
 use super::environment::{is_secret, neuron_compile_environment, runner_environment};
@@ -30,21 +30,6 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// Names a folder in which runners leave their programs as text.
 const DUMP_PROGRAMS: &str = "TRAIND_DUMP_PROGRAMS";
 
-/// The runner's input.
-#[derive(Serialize)]
-struct Request<'a> {
-    spec: &'a RunSpec,
-    folder: &'a Path,
-}
-
-/// The runner's output.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
-    Prepared { programs: u32, compiled: u32, seconds: f64 },
-    Failed { message: String },
-}
-
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PreparationError {
     #[error(transparent)]
@@ -59,8 +44,7 @@ pub(crate) enum PreparationError {
 
 /// The folders and the specification of a preparation.
 pub(crate) struct Preparation {
-    spec: RunSpec,
-    folder: PathBuf,
+    request: PrepareRequest,
     job: Job,
 }
 
@@ -88,11 +72,12 @@ impl Preparation {
         }
         let run_dir = RunDir::new(&settings.state_dir, &job.id);
         run_dir.create(job.run_as)?;
-        Ok(Preparation { spec, folder: run_dir.preparation(), job })
+        let request = PrepareRequest { spec, folder: run_dir.preparation() };
+        Ok(Preparation { request, job })
     }
 
     /// Runs the preparation to its end. Dropping the future ends the process.
-    pub(crate) async fn run(&self, settings: &Settings) -> Result<Answer, PreparationError> {
+    pub(crate) async fn run(&self, settings: &Settings) -> Result<PrepareAnswer, PreparationError> {
         let tree = Tree::of_preparation(&self.job.id, settings);
         let _removal = RemoveGroup(tree.clone());
         let mut child = self.command(settings, &tree).spawn()?;
@@ -102,15 +87,14 @@ impl Preparation {
     }
 
     fn timeout(&self) -> Duration {
-        match self.spec.job.resources.platform {
+        match self.request.spec.job.resources.platform {
             Platform::Neuron => NEURON_TIMEOUT,
             _ => TIMEOUT,
         }
     }
 
-    async fn ask(&self, child: &mut Child) -> Result<Answer, PreparationError> {
-        let request = Request { spec: &self.spec, folder: &self.folder };
-        let mut request = serde_json::to_vec(&request).map_err(io::Error::other)?;
+    async fn ask(&self, child: &mut Child) -> Result<PrepareAnswer, PreparationError> {
+        let mut request = serde_json::to_vec(&self.request).map_err(io::Error::other)?;
         request.push(b'\n');
         // The process ends where the pipe is closed, so it stays open until the answer is there.
         let mut pipe = child.stdin.take();
@@ -138,8 +122,8 @@ impl Preparation {
             std::env::vars_os().filter(|(name, value)| !other_user || !is_secret(name, value));
         let memory = settings.memory_per_job.into_iter().chain(share_of_free_memory()).min();
         // The process makes its folder with the rights of its user, so that the folder above is open to it.
-        let run_dir = self.folder.parent();
-        let writable = [Some(self.spec.cache_dir.as_path()), run_dir].into_iter().flatten();
+        let run_dir = self.request.folder.parent();
+        let writable = [Some(self.request.spec.cache_dir.as_path()), run_dir].into_iter().flatten();
         let writable = writable.filter(|_| !settings.roots.is_empty());
         let mut command = Command::new("/proc/self/exe");
         command
@@ -147,28 +131,30 @@ impl Preparation {
             .args(tree.cgroup().map(|cgroup| option("cgroup", cgroup)))
             .args(memory.map(|bytes| format!("--memory={bytes}")))
             .args(settings.roots.paths().map(|path| option("allow-root", path)))
-            .arg(option("readable", &self.spec.plugin))
+            .arg(option("readable", &self.request.spec.plugin))
             .args(writable.map(|path| option("writable", path)))
             .args(self.job.run_as.map(|account| format!("--run-as={account}")))
             .arg(format!("--seconds={}", self.timeout().as_secs()))
             .arg(&settings.runner)
             .env_clear()
-            .envs(runner_environment(environment, &self.spec))
+            .envs(runner_environment(environment, &self.request.spec))
             .env_remove(DUMP_PROGRAMS)
             .env(tree::MARK, tree::preparation_id(&self.job.id))
-            .env("TMPDIR", &self.folder)
+            .env("TMPDIR", &self.request.folder)
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .kill_on_drop(true);
-        if self.spec.job.resources.platform == Platform::Neuron {
+        if self.request.spec.job.resources.platform == Platform::Neuron {
             // The compiler leaves files in the current directory.
             command.current_dir(run_dir.unwrap_or(Path::new("/")));
             // The cores belong to the jobs that run.
             command.env_remove("NEURON_RT_VISIBLE_CORES");
-            command
-                .envs(neuron_compile_environment(settings.host.device(0), self.spec.cores.len()));
+            command.envs(neuron_compile_environment(
+                settings.host.device(0),
+                self.request.spec.cores.len(),
+            ));
         }
         command
     }

@@ -1,11 +1,26 @@
 //! Requests to the runner's commands and their answers, as JSON over standard input and output: what the daemon and
 //! `traind` ask without starting a job.
 
+mod convert_weights;
 mod data;
+mod generate;
+mod mine;
 mod plan;
+mod plan_request;
+mod prepare;
+mod vectors;
 
+pub use convert_weights::{ConvertWeightsAnswer, ConvertWeightsRequest};
 pub use data::{DataAnswer, DataRequest, SplitAnswer, SplitLengths};
+pub use generate::{
+    GenerateAnswer, GenerateJob, GenerateRefusal, GenerateRequest, GenerateSource, GeneratedText,
+    GeneratedTexts,
+};
+pub use mine::{MineAnswer, MineLimits, MineRequest, MineSampling, MinedRows};
 pub use plan::{
     Change, CoreMemory, Effect, MeshPlan, Misfit, MpiCost, Parallelism, Place, Plan, PlanAnswer,
     PlanViolation, PlannedGroup, Processor, SavedBytes, StagePasses,
 };
+pub use plan_request::{MeshSearch, PlanRequest};
+pub use prepare::{PrepareAnswer, PrepareRequest};
+pub use vectors::{VectorsAnswer, VectorsRequest};

@@ -501,9 +501,13 @@ fn searches_measure_the_memory_of_meshes_over_hosts() {
     let mut job = folder.job(task, 2, &json!({}), &json!({}));
     job.resources.hosts = 2;
     let planned = PlannedModel::of_job(&job, false).unwrap();
-    let wanted =
-        Search { device: "h100".to_owned(), hosts: 2, plugin: Some(plugin), ..Search::default() };
-    let found = search(&job, &planned, &wanted, None).unwrap().meshes;
+    let wanted = MeshSearch {
+        device: "h100".to_owned(),
+        hosts: 2,
+        plugin: Some(plugin),
+        ..MeshSearch::default()
+    };
+    let found = search(&job, &planned, &wanted, None, None).unwrap().meshes;
     assert!(found[0].compiled && found[0].data == 4, "{found:?}");
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use traind_job_file::commands::MeshSearch;
 use traind_proto::v1;
 
 use crate::access::Caller;
@@ -48,5 +49,7 @@ fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) 
         overrides.insert("resources.cores".to_owned(), cores.to_string());
         overrides.insert("resources.hosts".to_owned(), "1".to_owned());
     }
-    Search { device, hosts, across_hosts, price_per_hour, rows, is_elsewhere, ..Search::default() }
+    let meshes =
+        MeshSearch { device, hosts, across_hosts, price_per_hour, rows, ..MeshSearch::default() };
+    Search { meshes, is_elsewhere }
 }

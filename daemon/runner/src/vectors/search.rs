@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::vectors::Vectors;
+use super::Vectors;
 
 /// Queries that pass over the texts together.
 const QUERIES: usize = 32;
@@ -13,13 +13,13 @@ const LANES: usize = 16;
 
 /// A text with its similarity to a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     pub text: usize,
     pub score: f32,
 }
 
 /// The `count` nearest texts of each query, the nearest first; of equal ones, the first.
-pub(super) fn nearest(queries: &Vectors, texts: &Vectors, count: usize) -> Vec<Vec<Candidate>> {
+pub(crate) fn nearest(queries: &Vectors, texts: &Vectors, count: usize) -> Vec<Vec<Candidate>> {
     let blocks: Vec<usize> = (0..queries.len()).step_by(QUERIES).collect();
     let found = blocks.par_iter().map(|first| {
         let block = *first..(first + QUERIES).min(queries.len());
@@ -65,7 +65,7 @@ fn by_score(one: &Candidate, other: &Candidate) -> std::cmp::Ordering {
 }
 
 /// The product of two vectors.
-pub(super) fn similarity(a: &[f32], b: &[f32]) -> f32 {
+pub(crate) fn similarity(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; LANES];
     let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
     let rest: f32 = a.remainder().iter().zip(b.remainder()).map(|(a, b)| a * b).sum();
