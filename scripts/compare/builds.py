@@ -62,6 +62,7 @@ def parse_options():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--shape", default="layers=2", help="of random_model.py")
+    parser.add_argument("--inputs", type=Path, help="a folder that keeps rows and models for the next time")
     parser.add_argument("--slower", type=float, default=0.02, help="share by which steps may take longer")
     parser.add_argument("--bits-only", action="store_true", help="compare no times: one round, on any machine")
     options = parser.parse_args()
@@ -75,7 +76,7 @@ def compare(options, builds, name):
     family, task, sections = JOBS[name]
     with tempfile.TemporaryDirectory(prefix="compare.") as scratch:
         scratch = Path(scratch)
-        rows, model = meshes.inputs(options, family, task, scratch, options.shape)
+        rows, model = inputs(options, family, task, (options.inputs or scratch) / name)
         # The name and the folder are part of the output.
         job = meshes.job(family, task, model, rows, scratch / "output", CORES, {}, {}) | sections
         job["train"] |= {"max_steps": options.steps}
@@ -95,6 +96,16 @@ def compare(options, builds, name):
     for difference in differences[1:]:
         print(f"{'':12}{difference}", flush=True)
     return not differences and not is_slower
+
+
+def inputs(options, family, task, folder):
+    """The rows and the model of a job, which are made unless the folder is there. It is complete or absent."""
+    if not folder.exists():
+        part = folder.with_suffix(".part")
+        part.mkdir(parents=True)
+        meshes.inputs(options, family, task, part, options.shape)
+        part.rename(folder)
+    return folder / "train.jsonl", folder / "model"
 
 
 def train(traind, job):
