@@ -13,6 +13,7 @@ const PROTO_FILES: &[&str] = &[
     "traind/v1/events.proto",
     "traind/v1/jobs.proto",
     "traind/v1/plugins.proto",
+    "traind/v1/profile.proto",
     "traind/v1/runner.proto",
     "traind/v1/tokens.proto",
     "traind/v1/web.proto",

@@ -56,6 +56,8 @@ reasons! {
     PLAN_FAILED
     /// No texts can be generated with the job's model; the message says why.
     GENERATION_FAILED
+    /// The steps of the job cannot be recorded; the message says why.
+    PROFILE_FAILED
     /// No token has this id.
     TOKEN_NOT_FOUND
     /// The daemon serves no web page.

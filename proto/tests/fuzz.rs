@@ -41,7 +41,7 @@ const MESSAGES: &[(&str, Check)] = messages! {
     ListJobsRequest ListJobsResponse ListPluginsRequest ListPluginsResponse
     ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece RemoveJobsRequest RemoveJobsResponse RemovedJob
     ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage MeshPlace MeshPlan MeshSearch ModelLoaded
-    ParameterGroup Parent Plan PlanEffect PlanJobRequest Plugin Prepared ReadAuditRequest ReadAuditResponse Resumed ReturnCoresRequest ReturnCoresResponse RevokeTokenRequest RunStatus RunnerStatus Sample Samples Saved
+    ParameterGroup Parent Plan PlanEffect PlanJobRequest Plugin Prepared Profile ProfileJobRequest ProfilePiece ProfileRequest ProfiledPart ProfiledPhase ReadAuditRequest ReadAuditResponse Resumed ReturnCoresRequest ReturnCoresResponse RevokeTokenRequest RunStatus RunnerStatus Sample Samples Saved
     StagePasses StageUsage Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Uploaded Waiting
     Warning WatchCoreUsageRequest WatchCoresRequest WatchCoresResponse WatchHostRequest WatchJobRequest
 };

@@ -66,7 +66,11 @@ impl<'a> Walk<'a> {
             if self.depends[index]
                 && let Some(cotangent) = self.cotangents[index].clone()
             {
-                self.visit(NodeId(index as u32), &cotangent)?;
+                let id = NodeId(index as u32);
+                self.trace.mark_backward_of(Some(id));
+                let visited = self.visit(id, &cotangent);
+                self.trace.mark_backward_of(None);
+                visited?;
             }
         }
         Ok(())

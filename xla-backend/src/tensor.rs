@@ -83,6 +83,11 @@ impl Trace {
         Ok(self.tensor(node))
     }
 
+    /// Marks the operations that follow as those of the gradient of a node, or of none.
+    pub(crate) fn mark_backward_of(&self, node: Option<NodeId>) {
+        self.graph.borrow_mut().set_backward_of(node);
+    }
+
     /// Records `body` inside a named scope, such as one encoder layer.
     pub fn scope<T>(&self, name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
         self.record_scope(name, Recompute::Nothing, body)

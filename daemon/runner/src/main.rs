@@ -23,6 +23,7 @@ mod output;
 mod own_output;
 mod plan;
 mod probe;
+mod profile;
 mod progress;
 mod recipe;
 mod remote;

@@ -43,6 +43,7 @@ const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Jobs/GetSamples", Role::Viewer),
     ("/traind.v1.Jobs/GenerateTexts", Role::Submitter),
     ("/traind.v1.Jobs/ListPrograms", Role::Viewer),
+    ("/traind.v1.Jobs/ProfileJob", Role::Submitter),
     ("/traind.v1.Cores/ListCores", Role::Viewer),
     ("/traind.v1.Cores/WatchCores", Role::Viewer),
     ("/traind.v1.Cores/ReturnCores", Role::Admin),

@@ -38,6 +38,7 @@ mod plan;
 mod planner;
 mod plugins;
 mod preparer;
+mod profile;
 mod programs;
 mod restore;
 mod samples;
@@ -106,6 +107,7 @@ enum Command {
     Cancel(cancel::Cancel),
     Samples(samples::Samples),
     Programs(programs::Programs),
+    Profile(profile::ProfileCommand),
     Cores(cores::Cores),
     Top(top::Top),
     Web(web::Web),
@@ -208,6 +210,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Cancel(cancel) => cancel.run(global).await,
             Command::Samples(samples) => samples.run(global).await,
             Command::Programs(programs) => programs.run(global).await,
+            Command::Profile(profile) => profile.run(global).await,
             Command::Cores(cores) => cores.run(global).await,
             Command::Top(top) => top.run(global).await,
             Command::Web(web) => web.run(global).await,

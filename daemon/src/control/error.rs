@@ -112,6 +112,8 @@ pub enum Error {
     Ledger(std::io::Error),
     #[error("read the programs of the run folder: {0}")]
     Programs(std::io::Error),
+    #[error("job {id} cannot be profiled: {problem}")]
+    Profile { id: String, problem: String },
     #[error("read the audit log: {0}")]
     Audit(std::io::Error),
     #[error("draw random bytes: {0}")]

@@ -53,6 +53,7 @@ fn classify(error: &Error) -> (Code, &'static str) {
             (Code::FailedPrecondition, reason)
         }
         Error::Generation(_) => (Code::FailedPrecondition, reasons::GENERATION_FAILED),
+        Error::Profile { .. } => (Code::FailedPrecondition, reasons::PROFILE_FAILED),
         Error::Plan(_) => (Code::FailedPrecondition, reasons::PLAN_FAILED),
         Error::FolderInUse { .. } => (Code::FailedPrecondition, reasons::OUTPUT_DIR_IN_USE),
         Error::Denied(_) | Error::NoAccount { .. } | Error::ForeignRun { .. } => {
@@ -119,6 +120,7 @@ fn metadata(error: &Error) -> HashMap<String, String> {
         }
         Error::FolderInUse { id, .. }
         | Error::RequestReused { id, .. }
+        | Error::Profile { id, .. }
         | Error::Illegal { id, .. } => vec![("job_id", id.clone())],
         _ => Vec::new(),
     };

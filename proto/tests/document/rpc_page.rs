@@ -12,7 +12,8 @@ use prost_types::{
 use traind_proto::FILE_DESCRIPTOR_SET;
 
 /// Files of the schema in the order of the page. The runner's service is internal.
-const FILES: [&str; 7] = ["jobs", "events", "cores", "plugins", "tokens", "admin", "web"];
+const FILES: [&str; 8] =
+    ["jobs", "profile", "events", "cores", "plugins", "tokens", "admin", "web"];
 
 const INTRODUCTION: &str = "\
 # RPC reference

@@ -9,6 +9,7 @@ mod notifying;
 mod outliving;
 mod planning;
 mod preparing;
+mod profiling;
 mod programs;
 mod queueing;
 mod stopping;

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 mod deferred;
+mod timing;
 
 use crate::dtype::{DType, Element};
 use crate::ffi::custom_call::{
@@ -22,6 +23,8 @@ use std::ptr;
 
 pub(crate) use deferred::deferred_handler;
 pub use deferred::{DeferredCall, DeferredKernel, UpdatedArrays};
+use timing::Timer;
+pub use timing::{CALL_NUMBER, KernelTime, KernelTimes, RecordedTimes};
 
 /// The code of a custom call. Programs name it by [`Kernel::NAME`]; it may run on
 /// several threads at once.
@@ -114,6 +117,15 @@ impl<'a> KernelCall<'a> {
     /// Returns the dimensions of a result, which counts from 0.
     pub fn result_dims(&self, index: usize) -> Result<Vec<usize>, KernelError> {
         Ok(dims(&self.any_array(&self.frame.results, index)?))
+    }
+
+    /// The sizes of all operands and results.
+    fn bytes(&self) -> u64 {
+        let sizes = |list: &'a FfiList| {
+            let arrays = (0..count(list)).filter_map(|index| self.any_array(list, index).ok());
+            arrays.map(|array| array.bytes as u64).sum::<u64>()
+        };
+        sizes(&self.frame.operands) + sizes(&self.frame.results)
     }
 
     /// A result that starts as a copy of an operand of the same size, or is in its memory.
@@ -314,7 +326,17 @@ unsafe fn slice_mut<'a, T: Element>(array: &Array<'a>) -> &'a mut [T] {
 /// `frame` is one that XLA hands to a handler.
 pub(crate) unsafe extern "C" fn handler<K: Kernel>(frame: *mut CallFrame) -> *mut FfiError {
     // SAFETY: the caller's promise.
-    unsafe { respond(frame, K::NAME, |frame| K::run(&mut KernelCall { frame, taken: 0 })) }
+    unsafe { respond(frame, K::NAME, run::<K>) }
+}
+
+fn run<K: Kernel>(frame: &CallFrame) -> Result<(), KernelError> {
+    let mut call = KernelCall { frame, taken: 0 };
+    let timer = Timer::start(K::NAME, &call);
+    let outcome = K::run(&mut call);
+    if let Some(timer) = timer {
+        timer.end();
+    }
+    outcome
 }
 
 /// Answers XLA; calls `run` if the call is to execute a kernel, and turns its outcome into XLA's.

@@ -62,7 +62,10 @@ pub use event::Event;
 /// them.
 pub use ffi::TABLE as FUNCTION_TABLE;
 pub use installed::{cache_dir, installed_folder, installed_plugin, plugin_variable};
-pub use kernel::{DeferredCall, DeferredKernel, Kernel, KernelCall, KernelError, UpdatedArrays};
+pub use kernel::{
+    CALL_NUMBER, DeferredCall, DeferredKernel, Kernel, KernelCall, KernelError, KernelTime,
+    KernelTimes, RecordedTimes, UpdatedArrays,
+};
 pub use key_value_store::{KeyValueStore, StoreError};
 pub use memory::{BufferPlacement, Memory};
 pub use plugin::{API_VERSION, NEURON_API_VERSION_VARIABLE, Plugin};

@@ -43,11 +43,13 @@ where
             let index = whole.parameters.len() + place;
             let shape = whole.node(*value).shape.clone();
             let op = Arc::from(Parameter { index, shape: shape.clone() });
-            Node { op, inputs: Vec::new(), shape, scope: ScopeId::default() }
+            let (scope, backward_of) = (ScopeId::default(), None);
+            Node { op, inputs: Vec::new(), shape, scope, backward_of }
         };
         let nodes = values.iter().enumerate().map(parameter).collect();
         let (parameters, scopes) = (Vec::new(), whole.scopes.clone());
-        let graph = Graph { nodes, parameters, scopes, current_scope: whole.current_scope };
+        let (current_scope, backward_of) = (whole.current_scope, None);
+        let graph = Graph { nodes, parameters, scopes, current_scope, backward_of };
         let mut continuation = Continuation { graph, read };
         continuation.add_nodes(whole);
         continuation.add_parameters(whole, values);

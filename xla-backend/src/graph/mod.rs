@@ -46,12 +46,15 @@ pub struct Node<O: ?Sized> {
     pub shape: Shape,
     /// The scope in which it was recorded.
     pub scope: ScopeId,
+    /// The scope of the operation whose gradient it computes, if any.
+    pub backward_of: Option<ScopeId>,
 }
 
 impl<O: ?Sized> Clone for Node<O> {
     fn clone(&self) -> Self {
-        let Node { op, inputs, shape, scope } = self;
-        Node { op: Arc::clone(op), inputs: inputs.clone(), shape: shape.clone(), scope: *scope }
+        let Node { op, inputs, shape, scope, backward_of } = self;
+        let (op, inputs, shape) = (Arc::clone(op), inputs.clone(), shape.clone());
+        Node { op, inputs, shape, scope: *scope, backward_of: *backward_of }
     }
 }
 
@@ -98,6 +101,8 @@ pub struct Graph<O: ?Sized> {
     parameters: Vec<ParameterInfo>,
     scopes: Vec<Scope>,
     current_scope: ScopeId,
+    /// The scope of the operation whose gradient is being recorded.
+    backward_of: Option<ScopeId>,
 }
 
 impl<O: ?Sized> Clone for Graph<O> {
@@ -107,6 +112,7 @@ impl<O: ?Sized> Clone for Graph<O> {
             parameters: self.parameters.clone(),
             scopes: self.scopes.clone(),
             current_scope: self.current_scope,
+            backward_of: self.backward_of,
         }
     }
 }
@@ -120,6 +126,7 @@ impl<O: ?Sized> Default for Graph<O> {
             parameters: Vec::new(),
             scopes: vec![root],
             current_scope: ScopeId::default(),
+            backward_of: None,
         }
     }
 }
@@ -134,7 +141,8 @@ impl<O: Op + ?Sized> Graph<O> {
             inputs: shapes,
         })?;
         let id = NodeId(self.nodes.len() as u32);
-        self.nodes.push(Node { op, inputs, shape, scope: self.current_scope });
+        let (scope, backward_of) = (self.current_scope, self.backward_of);
+        self.nodes.push(Node { op, inputs, shape, scope, backward_of });
         Ok(id)
     }
 
@@ -201,6 +209,14 @@ impl<O: ?Sized> Graph<O> {
     /// Makes the parent of the current scope current again.
     pub fn leave_scope(&mut self) {
         self.current_scope = self.scope(self.current_scope).parent;
+    }
+
+    /// Marks the nodes that are added from here on as those of the gradient of a node, or of none.
+    pub fn set_backward_of(&mut self, id: Option<NodeId>) {
+        self.backward_of = id.map(|id| {
+            let node = self.node(id);
+            node.backward_of.unwrap_or(node.scope)
+        });
     }
 
     /// The dotted path of a scope, for the printer and for profiles.

@@ -218,11 +218,12 @@ impl LazyDevice {
         let mut completed = Vec::with_capacity(self.cores.len());
         let mut swapped: Vec<Vec<Buffer>> = (0..assigned).map(|_| Vec::new()).collect();
         for mut core in run {
-            completed.push(core.done);
+            let mut events = vec![core.done];
             // Some plugins report a program as done when they have queued it.
             if let Some(output) = core.buffers.first() {
-                completed.push(output.ready_event()?);
+                events.push(output.ready_event()?);
             }
+            completed.push(events);
             let mut fetches = core.buffers.split_off(assigned);
             let mut left = fetches.split_off(fetched);
             kept.push(left.split_off(step.recorded.sent));

@@ -23,7 +23,8 @@ pub struct Pending {
     pub(super) sent: Vec<Vec<Buffer>>,
     /// `[local core][kept value]`
     pub(super) kept: Vec<Vec<Buffer>>,
-    pub(super) completed: Vec<Event>,
+    /// `[local core]`
+    pub(super) completed: Vec<Vec<Event>>,
     pub(super) time: HandOver,
     /// The buffers that the assigned variables had before. The step has taken them over; some
     /// plugins wait for the step when they are dropped, so they are kept until it has ended.
@@ -41,8 +42,12 @@ pub struct HandOver {
 
 impl HandOver {
     /// A call that returns with every core done was itself the computation.
-    pub(super) fn split(bind: Duration, call: Duration, completed: &[Event]) -> Result<HandOver> {
-        for event in completed {
+    pub(super) fn split(
+        bind: Duration,
+        call: Duration,
+        completed: &[Vec<Event>],
+    ) -> Result<HandOver> {
+        for event in completed.iter().flatten() {
             if !event.is_ready()? {
                 return Ok(HandOver { dispatch: bind + call, compute: Duration::ZERO });
             }
@@ -76,16 +81,29 @@ impl Pending {
 
     /// Blocks until every core has run the step.
     pub fn wait(&self) -> Result<()> {
-        self.completed.iter().try_for_each(|event| Ok(event.wait()?))
+        self.completed.iter().flatten().try_for_each(|event| Ok(event.wait()?))
     }
 
     /// Calls `callback` once when every core has run the step, on a thread of the plugin's or, if they have already,
     /// on this one. It should be short, and must not panic.
     pub fn on_completed(&self, callback: impl FnOnce() + Send + Sync + 'static) -> Result<()> {
         let last = Arc::new(CallOnDrop(Some(callback)));
-        for event in &self.completed {
+        for event in self.completed.iter().flatten() {
             let last = Arc::clone(&last);
             event.on_ready(move |_| drop(last))?;
+        }
+        Ok(())
+    }
+
+    /// Calls `callback` with each core once that has run the step, as [`Pending::on_completed`] does.
+    pub fn on_core_completed(&self, callback: &Arc<dyn Fn(usize) + Send + Sync>) -> Result<()> {
+        for (core, events) in self.completed.iter().enumerate() {
+            let callback = Arc::clone(callback);
+            let last = Arc::new(CallOnDrop(Some(move || callback(core))));
+            for event in events {
+                let last = Arc::clone(&last);
+                event.on_ready(move |_| drop(last))?;
+            }
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::recorder::{RecordedStep, Recorder};
 use super::recording::Recorded;
 use super::{CompileReport, Compiler};
 use crate::error::Result;
+use crate::stablehlo::KernelSite;
 
 /// A step that was recorded and compiled, to be installed on the device.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub struct CompiledStep {
     pub program: String,
     /// The floating-point operations of the kernels that the program calls.
     pub kernel_flops: f64,
+    /// The calls of kernels.
+    pub kernel_sites: Vec<KernelSite>,
     pub(super) step: Step,
 }
 
@@ -70,6 +73,7 @@ impl StepCompiler {
             compile,
             trace_seconds,
             kernel_flops: program.kernel_flops,
+            kernel_sites: program.kernel_sites,
             program: program.text,
             step,
         })

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use traind_mpi::Collective;
+use traind_pjrt::CALL_NUMBER;
 
-use super::{DotPrecision, Forms, Lower, Lowering, Origin, Reach};
+use super::{DotPrecision, Forms, KernelSite, Lower, Lowering, Origin, Reach};
 use crate::graph::{DType, Graph, Node, NodeId, Shape};
-use crate::kernels::{KernelUse, Kernels, LibraryCall};
+use crate::kernels::{KernelUse, Kernels, LibraryCall, attributes};
 
 /// An SSA value of the module being written.
 #[derive(Clone, Debug)]
@@ -55,6 +56,7 @@ pub struct Emitter {
     /// The replicas of one host, by which the graph numbers them.
     host_replicas: usize,
     kernel_flops: f64,
+    sites: Vec<KernelSite>,
     /// The result of the last exchange with other hosts.
     exchanged: Option<Value>,
     origins: Vec<Origin>,
@@ -70,6 +72,7 @@ impl Emitter {
             lowering,
             host_replicas,
             kernel_flops: 0.0,
+            sites: Vec::new(),
             exchanged: None,
             origins: Vec::new(),
             depth: 0,
@@ -252,9 +255,13 @@ impl Emitter {
     ) -> Value {
         self.kernel_flops += kernel.flops;
         let layouts: Vec<Vec<usize>> = results.iter().map(row_major).collect();
+        let call = self.next;
+        let comma = if kernel.attributes.is_empty() { "" } else { ", " };
+        self.sites.push(KernelSite::new(call, inputs, kernel.flops));
         let attributes = format!(
-            "api_version = 4 : i32, backend_config = {{{}}}, {}{}",
+            "api_version = 4 : i32, backend_config = {{{}{comma}{CALL_NUMBER} = {}}}, {}{}",
             kernel.attributes,
+            attributes::integer(call),
             layouts_of(inputs, &layouts),
             aliases(&kernel.in_place, results.len()),
         );
@@ -334,6 +341,7 @@ impl Emitter {
         self.depth += 1;
         for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
             self.note_origin(graph, node);
+            let calls_before = self.sites.len();
             let value = match node.op.parameter_index() {
                 Some(index) => arguments[index].clone(),
                 None => {
@@ -342,6 +350,10 @@ impl Emitter {
                     node.op.lower(self, &inputs, &node.shape)
                 }
             };
+            // The outermost graph has the scopes of the model.
+            if self.depth == 1 {
+                self.sites[calls_before..].iter_mut().for_each(|site| site.locate(graph, node));
+            }
             values.insert(id, value);
         }
         self.depth -= 1;
@@ -357,6 +369,10 @@ impl Emitter {
                 operation: node.op.name(),
             });
         }
+    }
+
+    pub(super) fn take_sites(&mut self) -> Vec<KernelSite> {
+        std::mem::take(&mut self.sites)
     }
 
     pub(super) fn take_origins(&mut self) -> Vec<Origin> {

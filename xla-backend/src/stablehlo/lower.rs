@@ -1,7 +1,7 @@
 //! The interface of operations that have a lowering.
 
 use super::{Emitter, Value};
-use crate::graph::{Op, Parameter};
+use crate::graph::{Graph, Node, Op, Parameter};
 use crate::shape::Shape;
 
 /// An operation that writes itself as StableHLO.
@@ -14,6 +14,38 @@ pub trait Lower: Op {
 impl Lower for Parameter {
     fn lower(&self, _emitter: &mut Emitter, _inputs: &[Value], result: &Shape) -> Value {
         Value::named(format!("%arg{}", self.index), result.clone())
+    }
+}
+
+/// A call of a kernel in a program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KernelSite {
+    /// The number by which the program refers to the call.
+    pub call: usize,
+    /// The scope in which its operation was recorded, dotted, as of a layer; empty outside of all. For a gradient, that
+    /// of the operation whose gradient it is.
+    pub scope: String,
+    /// Whether it computes a gradient.
+    pub is_backward: bool,
+    /// The name of the operation.
+    pub operation: &'static str,
+    /// The shapes of its first two operands.
+    pub operands: String,
+    /// The floating-point operations of its products.
+    pub flops: f64,
+}
+
+impl KernelSite {
+    pub(super) fn new(call: usize, inputs: &[Value], flops: f64) -> KernelSite {
+        let operands: Vec<String> = inputs.iter().take(2).map(|it| it.shape.to_string()).collect();
+        KernelSite { call, operands: operands.join(" "), flops, ..KernelSite::default() }
+    }
+
+    /// Notes the node that the call belongs to.
+    pub(super) fn locate<O: Op + ?Sized>(&mut self, graph: &Graph<O>, node: &Node<O>) {
+        self.scope = graph.scope_path(node.backward_of.unwrap_or(node.scope));
+        self.is_backward = node.backward_of.is_some();
+        self.operation = node.op.name();
     }
 }
 

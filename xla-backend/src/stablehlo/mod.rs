@@ -15,7 +15,7 @@ use crate::graph::{Graph, NodeId, ParameterInfo, Shape};
 use crate::kernels::Kernels;
 
 pub use emitter::{Emitter, Value, list};
-pub use lower::{Lower, Origin};
+pub use lower::{KernelSite, Lower, Origin};
 
 /// A result of the program and, where it replaces a donated argument in
 /// place, the number of that argument.
@@ -115,6 +115,8 @@ pub struct Program {
     pub num_replicas: usize,
     /// The floating-point operations of the kernels that it calls, which a compiler does not count.
     pub kernel_flops: f64,
+    /// The calls of kernels.
+    pub kernel_sites: Vec<KernelSite>,
     /// Where each operation was recorded, by ascending value. Kept for NeuronCores alone, whose limits programs are
     /// checked against.
     pub origins: Vec<Origin>,
@@ -132,7 +134,8 @@ pub fn lower<O: Lower + ?Sized>(
     let lowering = lowering.into();
     let num_replicas = lowering.reach.hosts() * host_replicas;
     let emitter = Emitter::new(lowering, host_replicas);
-    let Body { text: body, kernel_flops, origins } = lower_body(graph, outputs, emitter);
+    let Body { text: body, kernel_flops, kernel_sites, origins } =
+        lower_body(graph, outputs, emitter);
     let parameters: Vec<Shape> = shapes(graph, graph.parameters().iter().map(|p| p.node));
     let results = shapes(graph, outputs.iter().map(|output| output.node));
     let mut text = String::new();
@@ -148,12 +151,21 @@ pub fn lower<O: Lower + ?Sized>(
     );
     text.push_str(&body);
     text.push_str("  }\n}\n");
-    Program { text, parameters, outputs: results, num_replicas, kernel_flops, origins }
+    Program {
+        text,
+        parameters,
+        outputs: results,
+        num_replicas,
+        kernel_flops,
+        kernel_sites,
+        origins,
+    }
 }
 
 struct Body {
     text: String,
     kernel_flops: f64,
+    kernel_sites: Vec<KernelSite>,
     origins: Vec<Origin>,
 }
 
@@ -168,8 +180,9 @@ fn lower_body<O: Lower + ?Sized>(
     let arguments: Vec<Value> = graph.parameters().iter().enumerate().map(argument).collect();
     let roots: Vec<NodeId> = outputs.iter().map(|output| output.node).collect();
     let results = emitter.inline(graph, &roots, &arguments);
-    let (kernel_flops, origins) = (emitter.kernel_flops(), emitter.take_origins());
-    Body { text: emitter.finish(&results), kernel_flops, origins }
+    let (kernel_flops, kernel_sites) = (emitter.kernel_flops(), emitter.take_sites());
+    let origins = emitter.take_origins();
+    Body { text: emitter.finish(&results), kernel_flops, kernel_sites, origins }
 }
 
 fn shapes<O: ?Sized>(graph: &Graph<O>, nodes: impl Iterator<Item = NodeId>) -> Vec<Shape> {

@@ -1,8 +1,10 @@
 //! The text of programs, and the printed graph.
 
+use traind_xla::autodiff::gradients;
 use traind_xla::graph::print::print;
+use traind_xla::kernels::Kernels;
 use traind_xla::ops::ReduceKind;
-use traind_xla::stablehlo::{DotPrecision, Output, lower};
+use traind_xla::stablehlo::{DotPrecision, Lowering, Output, lower};
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
 /// The lowered body of what `build` makes of a parameter.
@@ -165,11 +167,30 @@ fn programs_are_straight_lines() {
     let text = body(f32(&[4, 6]), |t, x| {
         let labels = t.full(1.0, Shape::new(DType::S32, [4]))?;
         let loss = x.gelu()?.cross_entropy(&labels)?.sum(&[0])?;
-        traind_xla::autodiff::gradients(&loss, &[x])?.remove(0).argmax(1)
+        gradients(&loss, &[x])?.remove(0).argmax(1)
     });
     for refused in ["case", "while", "sort", "rng", "custom_call", "stablehlo.if"] {
         assert!(!text.contains(refused), "{refused} in\n{text}");
     }
+}
+
+#[test]
+fn calls_of_kernels_are_numbered_and_located() {
+    let trace = Trace::new();
+    let x = trace.parameter("x", f32(&[4, 6])).unwrap();
+    let y = trace.scope("layer.3", || x.gelu()).unwrap();
+    let gradient = gradients(&y.sum(&[0, 1]).unwrap(), &[&x]).unwrap().remove(0);
+    let outputs = [&y, &gradient].map(|tensor| Output::new(tensor.node()));
+    let lowering = Lowering { kernels: Kernels::Own, ..Lowering::default() };
+    let program = lower(&trace.graph(), "step", &outputs, 1, lowering);
+    let sites = &program.kernel_sites;
+    let found: Vec<_> = sites.iter().map(|site| (site.scope.as_str(), site.is_backward)).collect();
+    assert_eq!(found, [("layer.3", false), ("layer.3", true)]);
+    for site in sites {
+        assert!(program.text.contains(&format!("call = {} : i64", site.call)), "{site:?}");
+        assert!(site.operands.starts_with("f32[4,6]"), "{site:?}");
+    }
+    assert_ne!(sites[0].call, sites[1].call);
 }
 
 #[test]

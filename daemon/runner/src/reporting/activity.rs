@@ -11,6 +11,7 @@ use traind_proto::v1::{MemoryUsage, Phase, StageUsage};
 
 use super::bubbles::BubbleMeter;
 use super::work::WorkMeter;
+use crate::profile::Profiler;
 use crate::session::{PipelineTime, Work};
 
 /// The longest window of a rate.
@@ -20,6 +21,8 @@ const HISTORY: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub(crate) struct Activity {
     shared: Arc<Mutex<Shared>>,
+    /// Records phases, where a profile was requested.
+    pub profiler: Profiler,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,11 +88,12 @@ impl Activity {
             stages: CoreStages::default(),
             bubbles: BubbleMeter::new(HISTORY),
         };
-        Activity { shared: Arc::new(Mutex::new(shared)) }
+        Activity { shared: Arc::new(Mutex::new(shared)), profiler: Profiler::new() }
     }
 
     /// Returns the phase that ends.
     pub(crate) fn enter(&self, phase: Phase) -> Phase {
+        self.profiler.enter(phase);
         std::mem::replace(&mut self.lock().phase, phase)
     }
 

@@ -1,7 +1,7 @@
 //! The run's link to the world outside: the event journal, live status and its gRPC service, stop
 //! requests, and downloads that a stop request abandons.
 //!
-//! Imports `error` alone.
+//! Imports `error` and `profile`.
 
 mod activity;
 mod bubbles;

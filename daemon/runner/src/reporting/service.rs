@@ -6,21 +6,24 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::UnixListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::{Request, Response, Status};
+use traind_proto::v1::profile_piece::Piece;
 use traind_proto::v1::runner_server::{Runner, RunnerServer};
 use traind_proto::v1::{
-    Communication, CoreUsage, GetStatusRequest, MemoryUsage, RunnerStatus, StopRequest,
-    StopResponse, WatchCoreUsageRequest,
+    Communication, CoreUsage, GetStatusRequest, MemoryUsage, ProfilePiece, ProfileRequest,
+    RunnerStatus, StopRequest, StopResponse, WatchCoreUsageRequest,
 };
 use traind_xla::analysis::SentBytes;
 
 use super::{Activity, Stop, StopReason, print_line};
+use crate::profile::{self, Recording};
 
 #[derive(Clone, Debug)]
 pub(crate) struct RunnerService {
     pub job_id: String,
+    pub job_name: String,
     pub attempt: u32,
     pub cores: Vec<u32>,
     pub activity: Activity,
@@ -55,6 +58,8 @@ fn listen(runtime: &tokio::runtime::Runtime, socket: &Path) -> anyhow::Result<Un
     UnixListener::bind(socket).with_context(|| format!("listen on {}", socket.display()))
 }
 
+/// Bytes of a message with a part of a trace, far below the limit of a gRPC message.
+const TRACE_BYTES: usize = 1 << 20;
 const TERA: f64 = 1e12;
 
 fn percent(part: f64, whole: f64) -> f64 {
@@ -129,8 +134,40 @@ impl RunnerService {
     }
 }
 
+/// Sends a profile once it is recorded, unless training ends before.
+async fn send_profile(
+    recording: oneshot::Receiver<Recording>,
+    (job, cores): (String, Vec<u32>),
+    to: mpsc::Sender<Result<ProfilePiece, Status>>,
+) {
+    let recording = tokio::select! {
+        () = to.closed() => return,
+        recording = recording => recording,
+    };
+    let Ok(recording) = recording else {
+        let ended = Status::failed_precondition("training ended before a step was recorded");
+        let _ = to.send(Err(ended)).await;
+        return;
+    };
+    let written = tokio::task::spawn_blocking(move || {
+        let summary = profile::summary(&recording, &cores);
+        (summary, profile::trace(&recording, &job, &cores))
+    });
+    let Ok((summary, trace)) = written.await else {
+        let _ = to.send(Err(Status::internal("the trace could not be written"))).await;
+        return;
+    };
+    let parts = trace.chunks(TRACE_BYTES).map(|part| Piece::Trace(part.to_vec()));
+    for piece in [Piece::Profile(summary)].into_iter().chain(parts) {
+        if to.send(Ok(ProfilePiece { piece: Some(piece) })).await.is_err() {
+            return;
+        }
+    }
+}
+
 #[tonic::async_trait]
 impl Runner for RunnerService {
+    type ProfileStream = ReceiverStream<Result<ProfilePiece, Status>>;
     type WatchCoreUsageStream = ReceiverStream<Result<CoreUsage, Status>>;
 
     async fn get_status(
@@ -163,6 +200,26 @@ impl Runner for RunnerService {
         };
         let (sender, receiver) = mpsc::channel(self.cores.len());
         tokio::spawn(self.clone().send_usages(Duration::from_millis(u64::from(period)), sender));
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn profile(
+        &self,
+        request: Request<ProfileRequest>,
+    ) -> Result<Response<Self::ProfileStream>, Status> {
+        let steps = match request.into_inner().steps {
+            steps @ 1..=profile::STEPS_MAX => u64::from(steps),
+            _ => {
+                let allowed = format!("steps is 1 to {}", profile::STEPS_MAX);
+                return Err(Status::invalid_argument(allowed));
+            }
+        };
+        let requested = self.activity.profiler.request(steps);
+        let recording =
+            requested.map_err(|refusal| Status::failed_precondition(refusal.to_string()))?;
+        let (sender, receiver) = mpsc::channel(1);
+        let job = (self.job_name.clone(), self.cores.clone());
+        tokio::spawn(send_profile(recording, job, sender));
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
 

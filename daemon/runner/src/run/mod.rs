@@ -36,6 +36,7 @@ use crate::hosts::{Published, StopAgreement, Watched};
 use crate::metrics::Metrics;
 use crate::model::OpenModel;
 use crate::output::{self, Reports};
+use crate::profile::HostCores;
 use crate::progress::{BestRule, PlateauRule, Progress};
 use crate::recipe::{mesh_of_host, step_metrics};
 use crate::remote::Publication;
@@ -140,7 +141,8 @@ fn execute(context: &Context) -> RunResult<Ended> {
     let mut trainer = trainer(context, &session, &prepared, publication.as_ref())?;
     let done = trainer.progress.steps;
     let rows = TrainRows { sampler: sampler.clone(), collator: collator.clone(), first };
-    let batches = prefetch(job, &session, rows, timetable, done)?;
+    let profiler = &context.reporter.activity.profiler;
+    let batches = prefetch(job, &session, rows, timetable, done, profiler)?;
     trainer.run(&mut session, batches)?;
     if let Some(checkpoints) = trainer.pauses.checkpoints.take() {
         checkpoints.finish()?;
@@ -219,6 +221,10 @@ fn trainer<'a>(
         stop: context.stop.clone(),
         agreement: StopAgreement::new(context.hosts.clone(), context.stop.clone()),
         gates: StepGates::from_environment(&job.name),
+        cores: HostCores {
+            count: context.spec.cores.len(),
+            are_processors: job.resources.platform == Platform::Cpu,
+        },
     })
 }
 
@@ -322,6 +328,7 @@ fn serve(context: &Context) -> RunResult<()> {
     }
     let service = RunnerService {
         job_id: context.spec.job_id.clone(),
+        job_name: context.spec.job.name.clone(),
         attempt: context.spec.attempt,
         cores: context.spec.cores.clone(),
         activity: context.reporter.activity.clone(),

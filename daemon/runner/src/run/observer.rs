@@ -11,7 +11,9 @@ use traind_xla::runtime::ExecutableSource;
 
 use super::program_files::ProgramFiles;
 use crate::reporting::Reporter;
-use crate::session::{CompiledReport, MemoryUsage, Observer, PipelineTime, Work};
+use crate::session::{
+    CompiledReport, CoreEnded, LaunchReport, MemoryUsage, Observer, PipelineTime, Work,
+};
 
 #[derive(Debug)]
 struct RunObserver {
@@ -40,7 +42,8 @@ impl Observer for RunObserver {
         program: &CompiledReport<'_>,
     ) -> Result<(), Box<dyn StdError + Send + Sync>> {
         self.files.write(program);
-        let CompiledReport { shape, seconds, source, ahead, .. } = *program;
+        let CompiledReport { shape, seconds, source, ahead, kernel_sites, .. } = *program;
+        self.reporter.activity.profiler.program_compiled(&shape.key(), kernel_sites);
         let event = Compiled {
             program: shape.program.name().to_owned(),
             bucket_length: shape.sizes.get(BatchAxis::Positions) as u32,
@@ -60,6 +63,10 @@ impl Observer for RunObserver {
             temporary_bytes: memory.temporary_bytes,
             code_bytes: memory.code_bytes,
         });
+    }
+
+    fn program_launched(&self, launch: &LaunchReport<'_>) -> Option<CoreEnded> {
+        self.reporter.activity.profiler.program_launched(launch)
     }
 
     fn launched(&self, work: Work) {

@@ -1,7 +1,7 @@
 //! The batches of the run, collated and uploaded ahead of their use.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use traind_job_file::JobFile;
 use traind_loader::{ArrayValues, Collator, HostBatch, Prefetched, Prefetcher};
@@ -12,6 +12,7 @@ use super::rows::TrainRows;
 use super::updates::Updates;
 use crate::data::later::Abandon;
 use crate::error::{RunError, RunResult};
+use crate::profile::Profiler;
 use crate::progress::{BatchPosition, Plateau, StepCounts, Timetable};
 use crate::session::{Session, UploadedBatch, Uploader, trainer_flos};
 use crate::step::StepPrograms;
@@ -40,6 +41,7 @@ pub(crate) fn prefetch(
     rows: TrainRows,
     timetable: &Timetable,
     done: u64,
+    profiler: &Profiler,
 ) -> RunResult<impl Iterator<Item = RunResult<Prefetched<TrainBatch<UploadedBatch>>>> + use<>> {
     let first = timetable.batches_before(done);
     let end = timetable.batches_before(timetable.max_steps);
@@ -53,9 +55,15 @@ pub(crate) fn prefetch(
         embedding_noise: job.train.neftune_noise_alpha.filter(|alpha| *alpha > 0.0),
         batches_count_alike: job.model.task.is_of_preferences(),
     };
-    let prepare = move |host| preparation.prepare(host);
+    let uploads = profiler.clone();
+    let prepare = move |host| {
+        let start = Instant::now();
+        let prepared = preparation.prepare(host);
+        uploads.spent("loader", "upload", start);
+        prepared
+    };
     let (batches, abandon) = rows.collated(first..end)?;
-    let batches = Prefetcher::spawn(batches, prepare)?;
+    let batches = Prefetcher::spawn(Collated { batches, profiler: profiler.clone() }, prepare)?;
     Ok(Batches { _abandon: abandon, batches }.map(|batch| batch.map_err(RunError::from)))
 }
 
@@ -71,6 +79,23 @@ impl<T: Iterator> Iterator for Batches<T> {
 
     fn next(&mut self) -> Option<T::Item> {
         self.batches.next()
+    }
+}
+
+/// Batches whose collation is profiled.
+struct Collated<T> {
+    batches: T,
+    profiler: Profiler,
+}
+
+impl<T: Iterator> Iterator for Collated<T> {
+    type Item = T::Item;
+
+    fn next(&mut self) -> Option<T::Item> {
+        let start = Instant::now();
+        let batch = self.batches.next();
+        self.profiler.spent("loader", "collate", start);
+        batch
     }
 }
 

@@ -21,6 +21,7 @@ use super::{Ledger, StepLog, Trainer, Updates};
 use crate::error::RunResult;
 use crate::hosts::{Hosts, StopAgreement};
 use crate::output::Reports;
+use crate::profile::HostCores;
 use crate::progress::{Plateau, Progress, StepCounts, Timetable};
 use crate::reporting::{Activity, Journal, Reporter, StepGates, Stop, StopReason};
 use crate::session::{LossScaleResult, StepResults};
@@ -250,6 +251,7 @@ fn trainer(
         agreement: StopAgreement::new(Hosts::alone(), stop.clone()),
         stop,
         gates: StepGates::from_environment("a"),
+        cores: HostCores { count: 1, are_processors: false },
     }
 }
 

@@ -14,6 +14,7 @@ use super::step_log::StepLog;
 use super::updates::Updates;
 use crate::error::{RunError, RunResult};
 use crate::hosts::StopAgreement;
+use crate::profile::{CoreLimits, HostCores};
 use crate::progress::{Progress, Spent, StepCounts, Timetable};
 use crate::reporting::{Reporter, StepGates, Stop, StopReason};
 
@@ -29,6 +30,8 @@ pub(crate) struct Trainer<P> {
     pub stop: Stop,
     pub agreement: StopAgreement,
     pub gates: StepGates,
+    /// The cores whose steps are profiled.
+    pub cores: HostCores,
 }
 
 /// A run as the loop sees it.
@@ -57,8 +60,10 @@ impl<P> Trainer<P> {
         self.pauses.start(device, &mut self.progress, &mut self.log)?;
         self.progress.start_clock();
         self.wait_at_gate();
+        self.profile();
         let mut conducted = Conducted { trainer: self, batches };
         train_loop::train(device, &mut conducted)?;
+        self.reporter.activity.profiler.end(|| self.core_limits());
         if self.progress.stopped == Some(StopReason::Interrupted) {
             self.pauses.save_before_exit(device, &mut self.progress)?;
         }
@@ -71,6 +76,16 @@ impl<P> Trainer<P> {
         if self.gates.is_closed(self.progress.steps) {
             self.gates.wait(self.progress.steps, &self.stop);
         }
+    }
+
+    /// Begins or ends a profile where one was requested.
+    fn profile(&self) {
+        let profiler = &self.reporter.activity.profiler;
+        profiler.between_steps(self.progress.steps, || self.core_limits());
+    }
+
+    fn core_limits(&self) -> CoreLimits {
+        CoreLimits::of(self.cores, self.reporter.activity.status().peak_flops)
     }
 
     /// Whether the run ends before its last step.
@@ -150,6 +165,7 @@ where
         batches.iter().for_each(|batch| counts.add(batch.counts));
         progress.add(step, loss, &metrics, counts);
         trainer.reporter.activity.set_step(step, trainer.timetable.max_steps);
+        trainer.reporter.activity.profiler.step_ended(step);
         if trainer.timetable.logs_after(step) {
             trainer.log.write_window(progress, results.grad_norm, learning_rate)?;
             progress.meter.restart();
@@ -158,7 +174,10 @@ where
     }
 
     fn pauses_after(&self, steps: u64) -> bool {
-        self.trainer.pauses.are_due(steps) || self.trainer.gates.is_closed(steps)
+        let trainer = &self.trainer;
+        trainer.pauses.are_due(steps)
+            || trainer.gates.is_closed(steps)
+            || trainer.reporter.activity.profiler.is_due(steps)
     }
 
     fn pause(&mut self, device: &mut D) -> RunResult<()> {
@@ -167,6 +186,7 @@ where
             trainer.pauses.pause(device, &mut trainer.progress, &mut trainer.log)?;
         }
         trainer.wait_at_gate();
+        trainer.profile();
         Ok(())
     }
 
@@ -184,6 +204,10 @@ where
     /// Rates exclude the time that programs wait to be compiled.
     fn spend(&mut self, time: LoopTime) {
         let LoopTime { dispatch, compute, read_back, compile_wait } = time;
+        // A launch that has computed was in the phase of launches.
+        if !compute.is_zero() {
+            self.trainer.reporter.activity.profiler.enter_before(Phase::Compute, compute);
+        }
         let meter = &mut self.trainer.progress.meter;
         meter.exclude(compile_wait);
         meter.spend(Spent { dispatch, compute, read_back, ..Spent::default() });

@@ -10,6 +10,7 @@ const READING: &[&str] = &[
     "/traind.v1.Jobs/GetSamples",
     "/traind.v1.Jobs/GenerateTexts",
     "/traind.v1.Jobs/ListPrograms",
+    "/traind.v1.Jobs/ProfileJob",
     "/traind.v1.Cores/ListCores",
     "/traind.v1.Cores/WatchCores",
     "/traind.v1.Plugins/ListPlugins",

@@ -39,6 +39,7 @@ struct Answers {
 
 #[tonic::async_trait]
 impl Runner for Answers {
+    type ProfileStream = tokio_stream::Empty<Result<v1::ProfilePiece, Status>>;
     type WatchCoreUsageStream = tokio_stream::Empty<Result<CoreUsage, Status>>;
 
     async fn get_status(
@@ -55,6 +56,13 @@ impl Runner for Answers {
         &self,
         _: Request<v1::WatchCoreUsageRequest>,
     ) -> Result<Response<Self::WatchCoreUsageStream>, Status> {
+        Ok(Response::new(tokio_stream::empty()))
+    }
+
+    async fn profile(
+        &self,
+        _: Request<v1::ProfileRequest>,
+    ) -> Result<Response<Self::ProfileStream>, Status> {
         Ok(Response::new(tokio_stream::empty()))
     }
 

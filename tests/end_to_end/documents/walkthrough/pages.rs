@@ -261,6 +261,7 @@ async fn the_commands_of_the_readme_work() {
         ("init 1 1", "init model train.csv".to_owned()),
         ("generate 1 1", "generate t5 the".to_owned()),
         ("--job 1 1", "--job done the".to_owned()),
+        ("profile 1 --steps 1", "profile endless --steps=2".to_owned()),
         ("cancel 1", "cancel endless".to_owned()),
         ("--at 1", "--at 2".to_owned()),
         ("1 --step 1 ", "done --step 1".to_owned()),

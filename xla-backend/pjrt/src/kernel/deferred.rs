@@ -2,7 +2,7 @@
 //! none of its threads waits: a kernel that depends on other processes cannot starve what they
 //! depend on.
 
-use super::{Array, KernelCall, KernelError, raw_dtype, respond, slice, slice_mut};
+use super::{Array, KernelCall, KernelError, Timer, raw_dtype, respond, slice, slice_mut};
 use crate::dtype::{DType, Element};
 use crate::ffi::custom_call::{
     CallFrame, ERROR_INTERNAL, FfiApi, FfiError, FfiFuture, FfiFutureCreateArgs,
@@ -35,6 +35,8 @@ pub struct DeferredCall {
     api: &'static FfiApi,
     /// Null once the call is finished.
     future: *mut FfiFuture,
+    /// Runs where calls are recorded.
+    timer: Option<Timer>,
 }
 
 /// The elements of a call that updates some operands.
@@ -81,7 +83,8 @@ impl DeferredCall {
         if !error.is_null() || args.future.is_null() {
             return Err("the plugin creates no future".into());
         }
-        Ok(DeferredCall { name, operands, results, api, future: args.future })
+        let timer = Timer::start(name, call);
+        Ok(DeferredCall { name, operands, results, api, future: args.future, timer })
     }
 
     /// The elements of an operand and of a result, which are to be written.
@@ -160,6 +163,9 @@ impl DeferredCall {
 
     /// Ends the call: the program continues, or fails with the error's text.
     pub fn finish(mut self, outcome: Result<(), KernelError>) {
+        if let Some(timer) = self.timer.take() {
+            timer.end();
+        }
         match outcome {
             Ok(()) => self.succeed(),
             Err(KernelError(problem)) => self.fail(&problem),

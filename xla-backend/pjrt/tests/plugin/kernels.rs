@@ -1,7 +1,9 @@
 //! Kernels of ours inside programs.
 
+use std::time::Duration;
+
 use crate::support::{arguments, compile, cpu_client, first_outputs};
-use traind_pjrt::{ExecuteOptions, Kernel, KernelCall, KernelError};
+use traind_pjrt::{ExecuteOptions, Kernel, KernelCall, KernelError, KernelTimes};
 
 /// Adds the product of two matrices to a third one, in its memory if it may.
 struct AddProduct;
@@ -81,6 +83,48 @@ fn a_kernel_computes_on_slices_and_in_place() {
         assert_eq!(outputs[0].buffers[0].to_vec::<f32>().unwrap(), [9., 11., 21., 23.]);
         assert_eq!(y.is_deleted().unwrap(), donated);
     }
+}
+
+#[test]
+fn calls_are_timed_while_they_are_recorded() {
+    struct Waiting;
+    impl Kernel for Waiting {
+        const NAME: &'static str = "test.waiting";
+
+        fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
+            std::thread::sleep(WAIT);
+            call.result::<f32>(0)?.copy_from_slice(call.operand::<f32>(0)?);
+            Ok(())
+        }
+    }
+    const WAIT: Duration = Duration::from_millis(2);
+    let client = cpu_client(2);
+    client.register_kernel::<Waiting>().unwrap();
+    let text = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+           %y = stablehlo.custom_call @test.waiting(%x)
+             {api_version = 4 : i32, backend_config = {call = 7 : i64}}
+             : (tensor<3xf32>) -> tensor<3xf32>
+           return %y : tensor<3xf32>
+         }";
+    let executable = compile(&client, text, 2);
+    let values = [vec![1f32, 2., 3.], vec![4., 5., 6.]];
+    let execute = || first_outputs::<f32>(&executable, &arguments(&client, &values));
+    execute();
+    let record = KernelTimes::start().unwrap();
+    assert!(KernelTimes::start().is_none(), "there is one record at a time");
+    execute();
+    let recorded = record.finish();
+    execute();
+    let own = recorded.times.iter().filter(|time| time.kernel == "test.waiting");
+    let mut devices = Vec::new();
+    for time in own {
+        assert_eq!((time.call, time.bytes), (Some(7), 2 * 3 * 4));
+        assert!(time.end - time.start >= WAIT, "{time:?}");
+        devices.push(time.device.unwrap());
+    }
+    devices.sort_unstable();
+    assert_eq!((devices, recorded.lost), (vec![0, 1], 0));
+    assert!(KernelTimes::start().unwrap().finish().times.is_empty());
 }
 
 #[test]

@@ -41,9 +41,18 @@ impl<C: ProgramCompiler> ProgramBuilder<C> {
     ) -> Result<()> {
         let Built { compiled, description } = built;
         let CompiledProgram { seconds, source, flops, memory, .. } = *compiled;
-        let text = &compiled.text;
-        let report =
-            CompiledReport { shape, description, seconds, source, ahead, text, flops, memory };
+        let (text, kernel_sites) = (&compiled.text[..], &compiled.kernel_sites[..]);
+        let report = CompiledReport {
+            shape,
+            description,
+            seconds,
+            source,
+            ahead,
+            text,
+            kernel_sites,
+            flops,
+            memory,
+        };
         self.observer.program_compiled(&report).map_err(Error::Observer)
     }
 }

@@ -5,12 +5,13 @@ use std::thread::available_parallelism;
 use traind_pjrt::{Executable, Value};
 use traind_xla::analysis::SentBytes;
 use traind_xla::runtime::{
-    CompiledStep, CoreInputs, ExecutableSource, LazyDevice, Pending, RecordedStep, Recorder,
-    StepCompiler,
+    CompiledStep, CoreInputs, ExecutableSource, HandOver, LazyDevice, Pending, RecordedStep,
+    Recorder, StepCompiler,
 };
+use traind_xla::stablehlo::KernelSite;
 
-use super::ProgramMemory;
 use super::compilers::compiler_processes;
+use super::{CoreEnded, ProgramMemory};
 use crate::error::Result;
 
 /// The cores of one pipeline stage, with their variables.
@@ -34,6 +35,21 @@ pub trait ProgramDevice {
 
     /// Launches the installed program `key`.
     fn launch(&mut self, key: &str, inputs: &CoreInputs) -> Result<Self::Launched>;
+
+    /// The devices of the cores among those of their client, in the order of the cores.
+    fn device_indices(&self) -> Vec<usize> {
+        Vec::new()
+    }
+
+    /// The time that handing the program over took.
+    fn hand_over(_launched: &Self::Launched) -> HandOver {
+        HandOver::default()
+    }
+
+    /// Calls `ended` with each core that has run the program.
+    fn watch(_launched: &Self::Launched, _ended: &CoreEnded) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Compiles programs while others run. Several threads may do so at once.
@@ -51,7 +67,6 @@ pub trait ProgramCompiler: Send + Sync + 'static {
 /// A compiled program with the compiler's statistics.
 pub struct CompiledProgram<S> {
     /// The program, ready to be installed.
-    /// The program, ready to be installed.
     pub step: S,
     /// Time that recording, lowering and compiling took.
     pub seconds: f64,
@@ -61,6 +76,8 @@ pub struct CompiledProgram<S> {
     pub text: String,
     /// FLOPs of one run on each core; 0 where the plugin reports none.
     pub flops: f64,
+    /// The calls of kernels.
+    pub kernel_sites: Vec<KernelSite>,
     /// `None` where the plugin reports none.
     pub memory: Option<ProgramMemory>,
     /// Bytes that one run sends from each core to others.
@@ -100,6 +117,19 @@ impl ProgramDevice for LazyDevice {
     fn launch(&mut self, key: &str, inputs: &CoreInputs) -> Result<Pending> {
         Ok(self.mark_step(key, inputs)?)
     }
+
+    fn device_indices(&self) -> Vec<usize> {
+        let cores = self.cores();
+        (0..cores.len()).map(|core| cores.device(core).index()).collect()
+    }
+
+    fn hand_over(launched: &Pending) -> HandOver {
+        launched.hand_over()
+    }
+
+    fn watch(launched: &Pending, ended: &CoreEnded) -> Result<()> {
+        Ok(launched.on_core_completed(ended)?)
+    }
 }
 
 impl ProgramCompiler for StepCompiler {
@@ -117,6 +147,7 @@ impl ProgramCompiler for StepCompiler {
             seconds: step.trace_seconds + step.compile.seconds,
             source: step.compile.source,
             text: std::mem::take(&mut step.program),
+            kernel_sites: std::mem::take(&mut step.kernel_sites),
             flops: flops(step.executable()) + step.kernel_flops,
             memory: memory(step.executable()),
             step,

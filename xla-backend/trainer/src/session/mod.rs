@@ -45,7 +45,8 @@ pub use flops::{Precision, peak as peak_flops, trainer_flos};
 pub use launch::EvaluationLaunch;
 pub use launch::Launch;
 pub use observer::{
-    CompiledReport, MemoryUsage, Observer, PipelineTime, ProgramDescription, ProgramMemory, Work,
+    CompiledReport, CoreEnded, LaunchReport, MemoryUsage, Observer, PipelineTime,
+    ProgramDescription, ProgramMemory, Work,
 };
 pub use results::{LossScaleResult, StepResults};
 pub use trained::TrainedValues;
@@ -208,7 +209,15 @@ impl<D: ProgramDevice> Session<D> {
         if shape.program.ends_step() {
             self.queue.step_launched();
         }
-        self.device_of(&shape).launch(&shape.key(), inputs)
+        let (key, handed_over) = (shape.key(), Instant::now());
+        let launched = self.device_of(&shape).launch(&key, inputs)?;
+        let start = handed_over + D::hand_over(&launched).dispatch;
+        let devices = self.device_of(&shape).device_indices();
+        let report = LaunchReport { program: &key, devices: &devices, start };
+        if let Some(ended) = self.observer.program_launched(&report) {
+            D::watch(&launched, &ended)?;
+        }
+        Ok(launched)
     }
 
     /// Waits until a program is installed; returns its work.

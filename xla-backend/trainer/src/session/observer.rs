@@ -3,12 +3,14 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::ops::{AddAssign, Mul};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use traind_xla::Shape;
 use traind_xla::analysis::{Collective, SentBytes};
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{ExecutableSource, ProgramArgument};
+use traind_xla::stablehlo::KernelSite;
 
 use crate::step::ProgramShape;
 
@@ -37,12 +39,31 @@ pub trait Observer: fmt::Debug + Send + Sync {
     /// Programs are launched; `work` is what each core does.
     fn launched(&self, _work: Work) {}
 
+    /// A program is launched. The session calls what is returned, if anything, with each core that has run it.
+    fn program_launched(&self, _launch: &LaunchReport<'_>) -> Option<CoreEnded> {
+        None
+    }
+
     /// Programs of an evaluation or of generation have ended. The end of training steps is known to
     /// the one that waits for them.
     fn finished(&self) {}
 
     /// A batch has passed through the stages of this host.
     fn batch_passed(&self, _time: PipelineTime) {}
+}
+
+/// Called with the place of a core when it has run a program, on any thread. It should be short, and must not panic.
+pub type CoreEnded = Arc<dyn Fn(usize) + Send + Sync>;
+
+/// A program that was launched.
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchReport<'a> {
+    /// The key of the program's shape.
+    pub program: &'a str,
+    /// The devices of its cores among those of their client, in the order of the cores.
+    pub devices: &'a [usize],
+    /// The earliest time at which a core may have begun it.
+    pub start: Instant,
 }
 
 /// Ignores all events.
@@ -63,6 +84,8 @@ pub struct CompiledReport<'a> {
     pub ahead: bool,
     /// The lowered program.
     pub text: &'a str,
+    /// Its calls of kernels.
+    pub kernel_sites: &'a [KernelSite],
     /// FLOPs of one run on each core; 0 where the plugin reports none.
     pub flops: f64,
     /// `None` where the plugin reports none.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 use traind_proto::v1;
 
-use super::{host_log, plans, programs, samples, watch};
+use super::{host_log, plans, profiles, programs, samples, watch};
 use crate::clock;
 use crate::control::admission::Submission;
 use crate::control::daemon::Daemon;
@@ -71,6 +71,7 @@ pub(crate) async fn present_with_data(daemon: &Daemon, job: Job) -> Result<v1::J
 #[tonic::async_trait]
 impl v1::jobs_server::Jobs for Jobs {
     type ListProgramsStream = Messages<v1::ProgramPiece>;
+    type ProfileJobStream = Messages<v1::ProfilePiece>;
     type WatchHostStream = Messages<v1::Event>;
     type WatchJobStream = Messages<v1::Event>;
 
@@ -219,6 +220,17 @@ impl v1::jobs_server::Jobs for Jobs {
         let job = self.daemon.get(&job_id, scope).await?;
         let run_dir = RunDir::new(&self.daemon.settings.state_dir, &job.id);
         Ok(Response::new(programs::of_job(self.daemon.clone(), run_dir, with_text)))
+    }
+
+    async fn profile_job(
+        &self,
+        request: Request<v1::ProfileJobRequest>,
+    ) -> Result<Response<Self::ProfileJobStream>, Status> {
+        self.admit()?;
+        let scope = peer::caller(&request)?.scope();
+        let v1::ProfileJobRequest { job_id, steps } = request.into_inner();
+        let job = self.daemon.get(&job_id, scope).await?;
+        Ok(Response::new(profiles::of_job(self.daemon.clone(), job, steps).await?))
     }
 }
 

@@ -7,6 +7,7 @@ mod host_log;
 pub(crate) mod jobs;
 pub(crate) mod plans;
 pub(super) mod plugins;
+mod profiles;
 mod programs;
 mod samples;
 pub(super) mod tokens;

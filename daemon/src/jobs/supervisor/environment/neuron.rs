@@ -9,6 +9,10 @@ use traind_neuron::{
 
 /// Limit on a step, since a collective waits for ever if one of its cores is lost.
 const EXEC_TIMEOUT_SECONDS: &str = "600";
+/// Set to 1, the runtime writes a profile while a process runs.
+const INSPECT: &str = "NEURON_RT_INSPECT_ENABLE";
+/// The folder of that profile, in the run folder, where runners start.
+const PROFILE_FOLDER: &str = "neuron-profile";
 const VISIBLE_CORES: &str = "NEURON_RT_VISIBLE_CORES";
 
 type Assigned = Vec<(&'static str, OsString)>;
@@ -64,7 +68,7 @@ pub(super) fn defaults<'a>(
         logical_config: given("NEURON_LOGICAL_NC_CONFIG")
             .and_then(|value| value.to_str()?.trim().parse().ok()),
     };
-    vec![
+    let mut settings = vec![
         ("NEURON_CC_FLAGS", flags.to_flags().into()),
         // Documented for torch's wrapper alone; traind keeps executables in its own cache.
         ("NEURON_COMPILE_CACHE_URL", cache_dir.join("neuron-compile-cache").into()),
@@ -72,7 +76,12 @@ pub(super) fn defaults<'a>(
         ("NEURON_RT_EXEC_TIMEOUT", EXEC_TIMEOUT_SECONDS.into()),
         // The operator decides whether to round stochastically; the seed keeps it reproducible.
         ("NEURON_RT_STOCHASTIC_ROUNDING_SEED", seed.to_string().into()),
-    ]
+    ];
+    if given(INSPECT).is_some_and(|value| value == "1") {
+        settings.push(("NEURON_RT_INSPECT_DEVICE_PROFILE", "1".into()));
+        settings.push(("NEURON_RT_INSPECT_OUTPUT_DIR", PROFILE_FOLDER.into()));
+    }
+    settings
 }
 
 /// Settings that select a job's cores.

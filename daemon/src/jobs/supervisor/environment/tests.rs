@@ -87,6 +87,16 @@ fn a_neuron_runner_sees_only_its_cores() {
 }
 
 #[test]
+fn a_neuron_runner_writes_its_profile_to_its_run_folder() {
+    let own = [("NEURON_RT_INSPECT_ENABLE", "1"), ("NEURON_RT_INSPECT_DEVICE_PROFILE", "0")];
+    let own = own.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let variables = runner_environment(own, &spec("neuron", &[0]));
+    let value = |name: &str| variables[OsStr::new(name)].to_str().unwrap();
+    assert_eq!(value("NEURON_RT_INSPECT_OUTPUT_DIR"), "neuron-profile");
+    assert_eq!(value("NEURON_RT_INSPECT_DEVICE_PROFILE"), "0", "the daemon's own");
+}
+
+#[test]
 fn the_compiler_gets_the_logical_configuration_of_the_cores() {
     let own = [("NEURON_LOGICAL_NC_CONFIG", "1"), ("PATH", "/nowhere")];
     let own = own.map(|(name, value)| (OsString::from(name), OsString::from(value)));
