@@ -48,7 +48,7 @@ pub(crate) fn mesh_of_host(job: &JobFile, host: usize) -> RunResult<Mesh> {
 }
 
 /// The optimizers of the parameters of `model`. Fails where a group has none of them.
-pub(crate) fn optimizers(train: &Train, model: &dyn Model) -> RunResult<Optimizers> {
+pub(crate) fn optimizers(train: &Train, model: &Model) -> RunResult<Optimizers> {
     let OptimizerConfig { name, settings, groups } = optimizer_config(train);
     let optimizers = Optimizers::new(&name, &settings, &groups)?;
     optimizers.check(model.parameters())?;
@@ -56,7 +56,7 @@ pub(crate) fn optimizers(train: &Train, model: &dyn Model) -> RunResult<Optimize
 }
 
 /// The stages that a job divides `model` into.
-pub(crate) fn pipeline(job: &JobFile, model: &dyn Model) -> RunResult<Pipeline> {
+pub(crate) fn pipeline(job: &JobFile, model: &Model) -> RunResult<Pipeline> {
     let config = pipeline_config(job);
     Ok(Pipeline::of_model(model, job.parallel.pipeline as usize, &config)?)
 }

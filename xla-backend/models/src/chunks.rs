@@ -76,7 +76,7 @@ impl Chunks {
     /// Traces a chunk but for the head. `states` are those of the chunk before; the first has none.
     pub fn states(
         &self,
-        model: &dyn Model,
+        model: &Model,
         chunk: usize,
         cx: &Forward<'_>,
         states: Option<HiddenStates>,
@@ -88,7 +88,7 @@ impl Chunks {
 
     /// The number of random draws that the chunks before one make, with or without noise on embeddings. An
     /// excerpt draws other numbers than the model.
-    pub fn draws_before(&self, model: &dyn Model, chunk: usize, has_noise: bool) -> Result<u32> {
+    pub fn draws_before(&self, model: &Model, chunk: usize, has_noise: bool) -> Result<u32> {
         if self.is_first(chunk) || self.is_excerpt {
             return Ok(0);
         }
@@ -107,7 +107,7 @@ impl Chunks {
     /// reads, then those of a source.
     pub fn state_shapes(
         &self,
-        model: &dyn Model,
+        model: &Model,
         rows: usize,
         lengths: Lengths,
         position_shares: usize,
@@ -128,7 +128,7 @@ impl Chunks {
 /// are parameters of the trace.
 fn untrained_states(
     trace: &Trace,
-    model: &dyn Model,
+    model: &Model,
     rows: usize,
     lengths: Lengths,
     layers: usize,

@@ -48,7 +48,7 @@ impl Excerpts {
     /// many layers with `is_uniform`, in a model all of whose layers are equal. With `is_sharded`, layers are gathered
     /// one ahead.
     pub fn of(
-        model: &dyn Model,
+        model: &Model,
         chunks: &Chunks,
         is_uniform: bool,
         is_sharded: bool,
@@ -113,7 +113,7 @@ impl Cut {
 }
 
 /// The runs of layers that trace the same operations on parameters of the same shapes.
-pub fn runs_of_layers(model: &dyn Model) -> Vec<Range<usize>> {
+pub fn runs_of_layers(model: &Model) -> Vec<Range<usize>> {
     let own = own_parameters(model);
     let is_like = |layer: usize, other: usize| {
         model.traces_alike(layer, other)
@@ -131,7 +131,7 @@ pub fn runs_of_layers(model: &dyn Model) -> Vec<Range<usize>> {
 }
 
 /// The parameters that no other layer reads, by layer.
-fn own_parameters(model: &dyn Model) -> Vec<Vec<&ParameterSpec>> {
+fn own_parameters(model: &Model) -> Vec<Vec<&ParameterSpec>> {
     let mut own = vec![Vec::new(); model.num_layers()];
     for spec in model.parameters() {
         if let [Stage::Layer(layer)] = spec.stages[..] {

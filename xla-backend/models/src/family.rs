@@ -24,13 +24,13 @@ pub trait Family: Sync {
 pub struct FamilyModel<'a> {
     /// The class in transformers, as `architectures` of `config.json` has it.
     pub architecture: String,
-    pub(crate) build: Box<dyn Fn(ModelConfig) -> Result<Box<dyn Model>> + 'a>,
+    pub(crate) build: Box<dyn Fn(ModelConfig) -> Result<Model> + 'a>,
 }
 
 impl<'a> FamilyModel<'a> {
     pub(crate) fn new(
         architecture: impl Into<String>,
-        build: impl Fn(ModelConfig) -> Result<Box<dyn Model>> + 'a,
+        build: impl Fn(ModelConfig) -> Result<Model> + 'a,
     ) -> FamilyModel<'a> {
         FamilyModel { architecture: architecture.into(), build: Box::new(build) }
     }

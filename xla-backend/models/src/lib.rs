@@ -30,7 +30,7 @@
 //! });
 //! let keys = keys.as_object().ok_or("no keys")?.clone();
 //! let model = registry::build(ModelConfig::new("config.json", keys), Task::CausalLm)?;
-//! let drawn = weights::draw(&*model, 42)?.arrays;
+//! let drawn = weights::draw(&model, 42)?.arrays;
 //! assert_eq!(drawn.len(), model.parameters().len());
 //!
 //! let trace = Trace::new();
@@ -64,7 +64,6 @@
 //! [`tuning`], which [`layers`] apply, and [`weights`] initializes and removes adapters, whose
 //! files [`tuning`] reads and writes.
 
-mod body;
 pub mod cache;
 mod chunks;
 pub mod clip;

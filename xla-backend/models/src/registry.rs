@@ -49,7 +49,7 @@ const TASK_KEYS: &[&str] = &["id2label", "label2id", "num_labels", "problem_type
 
 /// Builds the model of a config for a task. The model's config carries the
 /// class name of that task as its architecture.
-pub fn build(mut config: ModelConfig, task: Task) -> Result<Box<dyn Model>> {
+pub fn build(mut config: ModelConfig, task: Task) -> Result<Model> {
     let (_, model) = find_model(&config, task)?;
     check_quantization(&config)?;
     config.set("architectures", vec![model.architecture]);

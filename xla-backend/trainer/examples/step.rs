@@ -105,7 +105,7 @@ fn median(list: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-fn model(name: &str) -> Outcome<Box<dyn Model>> {
+fn model(name: &str) -> Outcome<Model> {
     let (keys, task) = match name {
         "minilm" => (bert(6, 384), Task::SequenceClassification),
         "bert-base" => (bert(12, 768), Task::SequenceClassification),
@@ -173,7 +173,7 @@ struct Bench {
 
 impl Bench {
     /// A step of AdamW that clips gradients, and shards the optimizer's state over several cores.
-    fn new(model: &Arc<dyn Model>, size: Size, cores: usize, side: Side) -> Outcome<Bench> {
+    fn new(model: &Arc<Model>, size: Size, cores: usize, side: Side) -> Outcome<Bench> {
         let mesh = MeshConfig { data: cores, ..MeshConfig::default() };
         let fsdp = if cores > 1 { Fsdp::ShardOptimizer } else { Fsdp::No };
         let state = StateConfig {
@@ -195,11 +195,11 @@ impl Bench {
         if !side.kernels {
             device = device.without_kernels();
         }
-        let parameters = weights::draw(&**model, 1)?.arrays;
+        let parameters = weights::draw(model, 1)?.arrays;
         let start = StartValues { parameters, ..StartValues::default() };
         let trainer =
             Trainer::of_devices(vec![device], Arc::clone(model), INPUTS, &config, &start)?;
-        let batch = batch(&**model, Size { rows: cores * size.rows, ..size });
+        let batch = batch(model, Size { rows: cores * size.rows, ..size });
         let (wall, busy) = (Vec::new(), Vec::new());
         let mut bench = Bench { trainer, batch, wall, busy, loss: 0.0 };
         let start = Instant::now();
@@ -228,7 +228,7 @@ impl Bench {
 }
 
 /// Random words, and no padding.
-fn batch(model: &dyn Model, size: Size) -> Vec<BatchArray> {
+fn batch(model: &Model, size: Size) -> Vec<BatchArray> {
     let tokens = vec![size.rows, size.positions];
     let count = size.rows * size.positions;
     let words = (0..count as u32).map(|n| (n.wrapping_mul(0x9e37_79b9) >> 17) as i32 % 30000);

@@ -29,7 +29,7 @@ pub(crate) fn train(
     steps: usize,
 ) -> Result<Vec<f64>, Box<dyn Error>> {
     let config = ModelConfig::load(folder, &Map::new())?;
-    let model: Arc<dyn Model> = registry::build(config, Task::SequenceClassification)?.into();
+    let model: Arc<Model> = registry::build(config, Task::SequenceClassification)?.into();
     let parameters = weights::load(folder, model.as_ref(), 42)?.arrays;
     let mesh = MeshConfig { data: 2, ..MeshConfig::default() };
     let plugin = traind_pjrt::installed_plugin("cpu").ok_or("run `traind plugins install cpu`")?;

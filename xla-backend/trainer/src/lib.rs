@@ -28,7 +28,7 @@
 //! #     "n_positions": 4,
 //! # });
 //! # let config = ModelConfig::new("config.json", keys.as_object().ok_or("no keys")?.clone());
-//! let model: Arc<dyn Model> = registry::build(config, Task::CausalLm)?.into();
+//! let model: Arc<Model> = registry::build(config, Task::CausalLm)?.into();
 //! let parameters = weights::draw(model.as_ref(), 42)?.arrays;
 //! let config = StepConfig::default();
 //! let plugin = traind_pjrt::installed_plugin("cpu").ok_or("run `traind plugins install cpu`")?;

@@ -28,7 +28,7 @@ enum Trained {
 }
 
 /// Two matrices of each layer are large enough to be sharded, and one of each of their adapters.
-fn model(trained: Trained) -> Arc<dyn Model> {
+fn model(trained: Trained) -> Arc<Model> {
     let layers = match trained {
         Trained::All => 1,
         Trained::Adapters => 2,
@@ -58,14 +58,14 @@ fn model(trained: Trained) -> Arc<dyn Model> {
             trainable_token_indices: None,
             ensure_weight_tying: false,
         };
-        add_lora(&mut *model, &lora).unwrap();
+        add_lora(&mut model, &lora).unwrap();
     }
     model.into()
 }
 
 /// Values for all parameters. Those that begin as zeros, such as the second matrices of adapters, are small numbers:
 /// gradients of the first ones would be zero too.
-fn start(model: &dyn Model) -> Vec<HostArray> {
+fn start(model: &Model) -> Vec<HostArray> {
     let mut arrays = weights::draw(model, 1).unwrap().arrays;
     for (spec, array) in model.parameters().iter().zip(&mut arrays) {
         if spec.name.contains("lora_B") {
@@ -95,7 +95,7 @@ fn trained(
     optimizer: &OptimizerConfig,
 ) -> [Vec<f32>; 2] {
     let model = model(trained);
-    let parameters = start(&*model);
+    let parameters = start(&model);
     let state = StateConfig { fsdp, ..StateConfig::default() };
     let config = StepConfig { mesh, state, optimizer: optimizer.clone(), ..StepConfig::default() };
     let plugin = traind_pjrt::installed_plugin("cpu").unwrap();

@@ -24,10 +24,9 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/fixtures/bert-sequence-classification")
 }
 
-fn model() -> (Arc<dyn Model>, Vec<HostArray>) {
+fn model() -> (Arc<Model>, Vec<HostArray>) {
     let config = ModelConfig::load(&folder(), &Map::new()).unwrap();
-    let model: Arc<dyn Model> =
-        registry::build(config, Task::SequenceClassification).unwrap().into();
+    let model: Arc<Model> = registry::build(config, Task::SequenceClassification).unwrap().into();
     let parameters = weights::load(&folder(), model.as_ref(), 1).unwrap().arrays;
     (model, parameters)
 }
@@ -39,10 +38,7 @@ fn trainer(cores: usize, optimizer: &str) -> Trainer {
     trainer_of(model(), StepConfig { mesh, optimizer, ..StepConfig::default() })
 }
 
-fn trainer_of(
-    (model, parameters): (Arc<dyn Model>, Vec<HostArray>),
-    config: StepConfig,
-) -> Trainer {
+fn trainer_of((model, parameters): (Arc<Model>, Vec<HostArray>), config: StepConfig) -> Trainer {
     let mesh = config.mesh;
     let plugin = traind_pjrt::installed_plugin("cpu").unwrap();
     let cores = mesh.data * mesh.tensor;
@@ -53,7 +49,7 @@ fn trainer_of(
 }
 
 /// The model with adapters, and its values.
-fn adapted() -> (Arc<dyn Model>, Vec<HostArray>) {
+fn adapted() -> (Arc<Model>, Vec<HostArray>) {
     let config = ModelConfig::load(&folder(), &Map::new()).unwrap();
     let mut model = registry::build(config, Task::SequenceClassification).unwrap();
     let lora = Lora {
@@ -69,8 +65,8 @@ fn adapted() -> (Arc<dyn Model>, Vec<HostArray>) {
         trainable_token_indices: None,
         ensure_weight_tying: false,
     };
-    add_lora(&mut *model, &lora).unwrap();
-    let parameters = weights::load(&folder(), &*model, 1).unwrap().arrays;
+    add_lora(&mut model, &lora).unwrap();
+    let parameters = weights::load(&folder(), &model, 1).unwrap().arrays;
     (model.into(), parameters)
 }
 

@@ -14,7 +14,7 @@ use crate::error::{RunError, RunResult};
 use crate::state::StoredSlots;
 
 /// Checks a checkpoint, then loads its parameters.
-pub(crate) fn load_checked(folder: &Path, model: &dyn Model) -> RunResult<Vec<HostArray>> {
+pub(crate) fn load_checked(folder: &Path, model: &Model) -> RunResult<Vec<HostArray>> {
     let checked = Manifest::read(folder).and_then(|manifest| manifest.check(folder));
     let path = folder.to_owned();
     checked.map_err(|problem| RunError::CheckpointCorrupt { path, problem })?;
@@ -22,7 +22,7 @@ pub(crate) fn load_checked(folder: &Path, model: &dyn Model) -> RunResult<Vec<Ho
 }
 
 /// Loads the parameters that are saved, all of which must exist in the model's shapes.
-pub(super) fn load_parameters(folder: &Path, model: &dyn Model) -> RunResult<Vec<HostArray>> {
+pub(super) fn load_parameters(folder: &Path, model: &Model) -> RunResult<Vec<HostArray>> {
     let has_adapters = folder.join("adapter_config.json").exists();
     match (has_adapters, !model.adapters().is_empty()) {
         (true, true) => tuning::load_adapter(folder, model).map_err(|error| unfit(folder, error)),
@@ -44,7 +44,7 @@ fn unfit(folder: &Path, error: ModelError) -> RunError {
     }
 }
 
-fn load_whole(folder: &Path, model: &dyn Model) -> RunResult<Vec<HostArray>> {
+fn load_whole(folder: &Path, model: &Model) -> RunResult<Vec<HostArray>> {
     check_family(folder, model)?;
     // The seed does not matter, since no parameter is drawn.
     let loaded = weights::load(folder, model, 0).map_err(|error| unfit(folder, error))?;
@@ -59,7 +59,7 @@ fn load_whole(folder: &Path, model: &dyn Model) -> RunResult<Vec<HostArray>> {
 }
 
 /// Refuses another family by name: a list of tensors that do not fit would explain little.
-fn check_family(folder: &Path, model: &dyn Model) -> RunResult<()> {
+fn check_family(folder: &Path, model: &Model) -> RunResult<()> {
     let stored = ModelConfig::load(folder, &Map::new())?;
     let (found, expected) = (stored.model_type()?, model.config().model_type()?);
     match found == expected {

@@ -310,7 +310,7 @@ impl Resumed {
     pub(crate) fn load(
         &self,
         journal: &Journal,
-        model: &dyn Model,
+        model: &Model,
         recipe: &Recipe,
     ) -> RunResult<StartValues> {
         let stored = &self.training.recipe;

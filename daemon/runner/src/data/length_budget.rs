@@ -54,7 +54,7 @@ impl Rates {
 }
 
 /// The budget of padded lengths for batches of which each program serves some of `passes`.
-pub(crate) fn length_budget(job: &JobFile, model: &dyn Model, passes: Passes) -> LengthBudget {
+pub(crate) fn length_budget(job: &JobFile, model: &Model, passes: Passes) -> LengthBudget {
     if let Some(lengths) = job.data.padded_lengths_max {
         return LengthBudget::of(lengths as usize);
     }
@@ -84,11 +84,7 @@ const PACKED_TOKEN: f64 = 0.04;
 
 /// The cost of batches of `sizes`: tokens of one row in each, where attention and a program for each size count as many
 /// tokens as take as long. Kernels compute the scores of padded queries, but none of padded keys.
-pub(super) fn computed_tokens(
-    model: &dyn Model,
-    sizes: &[BatchSizes],
-    budget: LengthBudget,
-) -> f64 {
+pub(super) fn computed_tokens(model: &Model, sizes: &[BatchSizes], budget: LengthBudget) -> f64 {
     let forward = |positions| model.forward_flops(1, Lengths::of(positions));
     let token = (forward(2) - forward(1)).max(f64::MIN_POSITIVE);
     let cost = |sizes: &BatchSizes| {

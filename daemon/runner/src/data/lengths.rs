@@ -201,7 +201,7 @@ fn fit_to_sample(job: &JobFile, sampler: Sampler, budget: LengthBudget) -> RunRe
 /// Both have the same batches, and the same random bits for each token.
 pub(crate) fn fit_cheapest(
     job: &JobFile,
-    model: &dyn Model,
+    model: &Model,
     sampler: Sampler,
     fits: Fits,
 ) -> RunResult<Sampler> {
@@ -232,7 +232,7 @@ pub(crate) struct Fits {
 
 /// Programs for CPUs may move tokens between padded and packed rows, unless cores share layers or batches, or the job
 /// file says what to pad to.
-fn may_pack(job: &JobFile, model: &dyn Model, padding: Padding) -> bool {
+fn may_pack(job: &JobFile, model: &Model, padding: Padding) -> bool {
     job.resources.platform == Platform::Cpu
         && model.packs_tokens()
         && job.model.task == TaskName::SequenceClassification

@@ -34,7 +34,7 @@ impl LoadedModel {
     /// Puts a model with its weights on the device; `arrays` are in the order of its parameters.
     pub(crate) fn new(
         mut device: LazyDevice,
-        model: Arc<dyn Model>,
+        model: Arc<Model>,
         arrays: &[HostArray],
         beams: usize,
     ) -> RunResult<LoadedModel> {

@@ -66,7 +66,7 @@ impl Models {
 
     fn with_beams(&mut self, beams: usize) -> &mut LoadedModel {
         let model = registry::build(self.config(), self.task).unwrap();
-        let arrays = weights::load(&self.folder, &*model, 0).unwrap().arrays;
+        let arrays = weights::load(&self.folder, &model, 0).unwrap().arrays;
         let load = || LoadedModel::new(device(), model.into(), &arrays, beams).unwrap();
         self.by_beams.entry(beams).or_insert_with(load)
     }

@@ -19,7 +19,7 @@ const BASE: &str = "base_model_name_or_path";
 
 /// A model with its weights, in the order of the parameters.
 pub(super) struct Opened {
-    pub model: Arc<dyn Model>,
+    pub model: Arc<Model>,
     pub arrays: Vec<HostArray>,
 }
 
@@ -27,8 +27,8 @@ pub(super) fn open(found: &Found<'_>, cache_dir: &Path) -> RunResult<Opened> {
     let folder = &found.folder;
     if !folder.join(ADAPTER_CONFIG).is_file() {
         let config = ModelConfig::load(folder, &Map::new())?;
-        let model: Arc<dyn Model> = registry::build(config.clone(), task_of(&config))?.into();
-        let arrays = all_loaded(folder, weights::load(folder, &*model, 0)?)?;
+        let model: Arc<Model> = registry::build(config.clone(), task_of(&config))?.into();
+        let arrays = all_loaded(folder, weights::load(folder, &model, 0)?)?;
         return Ok(Opened { model, arrays });
     }
     match found.job {
@@ -44,10 +44,10 @@ fn of_job(folder: &Path, job: &JobFile, cache_dir: &Path) -> RunResult<Opened> {
     let config = with_tokens_of(folder, config, job.model.pad_vocab_to_multiple_of)?;
     let task = task_of(&config);
     let mut model = registry::build(config, task)?;
-    tune(model.as_mut(), job, task)?;
+    tune(&mut model, job, task)?;
     let loaded = match job.model.from_config {
-        true => weights::draw(&*model, job.train.seed)?,
-        false => weights::load(&base, &*model, job.train.seed)?,
+        true => weights::draw(&model, job.train.seed)?,
+        false => weights::load(&base, &model, job.train.seed)?,
     };
     with_adapters(folder, model, all_loaded(&base, loaded)?)
 }
@@ -63,8 +63,8 @@ fn of_adapters(folder: &Path, cache_dir: &Path) -> RunResult<Opened> {
     let task = task_of(&config);
     let mut model = registry::build(config, task)?;
     let lora = load_lora(folder)?.with_head_of(task, model.config().model_type()?);
-    add_lora(model.as_mut(), &lora)?;
-    let loaded = weights::load(&base, &*model, 0)?;
+    add_lora(&mut model, &lora)?;
+    let loaded = weights::load(&base, &model, 0)?;
     with_adapters(folder, model, all_loaded(&base, loaded)?)
 }
 
@@ -81,12 +81,8 @@ fn with_tokens_of(
     Ok(config)
 }
 
-fn with_adapters(
-    folder: &Path,
-    model: Box<dyn Model>,
-    mut arrays: Vec<HostArray>,
-) -> RunResult<Opened> {
-    put_adapter(&*model, &mut arrays, load_adapter(folder, &*model)?);
+fn with_adapters(folder: &Path, model: Model, mut arrays: Vec<HostArray>) -> RunResult<Opened> {
+    put_adapter(&model, &mut arrays, load_adapter(folder, &model)?);
     Ok(Opened { model: model.into(), arrays })
 }
 

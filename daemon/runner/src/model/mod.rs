@@ -133,8 +133,8 @@ impl ModelFolder {
         let section = &job.model;
         let model_task = self::task(section)?;
         let mut model = registry::build(self.config, model_task)?;
-        check_packing(job, model.as_ref())?;
-        tune(model.as_mut(), job, model_task)?;
+        check_packing(job, &model)?;
+        tune(&mut model, job, model_task)?;
         model.check_vocabulary(processor.text().vocab_size() as usize)?;
         Ok(OpenModel {
             base: shown(&section.name_or_path),
@@ -154,7 +154,7 @@ impl ModelFolder {
 #[derive(Clone)]
 pub(crate) struct OpenModel {
     pub folder: PathBuf,
-    pub model: Arc<dyn Model>,
+    pub model: Arc<Model>,
     /// The frozen reference, where the job names one.
     pub reference: Option<NamedReference>,
     /// The model's folder or hub id, as the job file has it.
@@ -438,7 +438,7 @@ fn existing_folder(field: &'static str, path: &Path) -> RunResult<PathBuf> {
 }
 
 /// The bytes of the parameters of a model that are saved: with adapters, of those that are trained.
-pub(crate) fn saved_bytes(model: &dyn Model) -> u64 {
+pub(crate) fn saved_bytes(model: &Model) -> u64 {
     let saved = model.parameters().iter().filter(|spec| model.adapters().saves(spec));
     saved.map(|spec| spec.shape.size_bytes() as u64).sum()
 }
@@ -462,7 +462,7 @@ fn shown(source: &ModelSource) -> String {
 
 /// Refuses to put texts that do not see each other into rows of a model that has no positions for
 /// them.
-pub(crate) fn check_packing(job: &JobFile, model: &dyn Model) -> RunResult<()> {
+pub(crate) fn check_packing(job: &JobFile, model: &Model) -> RunResult<()> {
     let has_positions = model.inputs().iter().any(|spec| spec.name == "position_ids");
     if has_positions || !job.separates_texts() {
         return Ok(());

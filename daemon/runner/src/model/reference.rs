@@ -21,7 +21,7 @@ use crate::reporting::Downloads;
 #[derive(Clone)]
 pub(crate) struct NamedReference {
     folder: PathBuf,
-    pub model: Arc<dyn Model>,
+    pub model: Arc<Model>,
 }
 
 impl NamedReference {
@@ -29,7 +29,7 @@ impl NamedReference {
     /// that training starts from.
     pub(super) fn open(
         job: &JobFile,
-        policy: &dyn Model,
+        policy: &Model,
         downloads: &Downloads,
     ) -> RunResult<Option<NamedReference>> {
         let Some((field, source)) = job.reference_model() else { return Ok(None) };
@@ -41,13 +41,13 @@ impl NamedReference {
 
     /// Reads the weights in the order and the types of the parameters of `policy`. Adapters, which
     /// the reference has not, are drawn.
-    pub(crate) fn weights(&self, policy: &dyn Model, seed: u64) -> RunResult<Vec<HostArray>> {
+    pub(crate) fn weights(&self, policy: &Model, seed: u64) -> RunResult<Vec<HostArray>> {
         all_loaded(&self.folder, weights::load(&self.folder, policy, seed)?)
     }
 }
 
 /// Refuses a reference that does not fit `policy`, by its config alone. Writes nothing.
-pub(crate) fn check_reference(job: &JobFile, policy: &dyn Model, may_fetch: bool) -> RunResult<()> {
+pub(crate) fn check_reference(job: &JobFile, policy: &Model, may_fetch: bool) -> RunResult<()> {
     let Some((field, source)) = job.reference_model() else { return Ok(()) };
     let overrides = &job.model.config_overrides;
     let config = config_of(field, source, request, overrides, may_fetch)?;
@@ -63,10 +63,10 @@ fn build(
     job: &JobFile,
     (field, source): (&'static str, &ModelSource),
     config: ModelConfig,
-    policy: &dyn Model,
-) -> RunResult<Arc<dyn Model>> {
+    policy: &Model,
+) -> RunResult<Arc<Model>> {
     let model = registry::build(config, task(&job.model)?)?;
-    let Some(difference) = difference(policy, model.as_ref()) else { return Ok(model.into()) };
+    let Some(difference) = difference(policy, &model) else { return Ok(model.into()) };
     Err(RunError::Field {
         name: field,
         value: shown(source),
@@ -78,7 +78,7 @@ fn build(
 }
 
 /// Describes the first parameter by which `reference` does not fit `policy`.
-fn difference(policy: &dyn Model, reference: &dyn Model) -> Option<String> {
+fn difference(policy: &Model, reference: &Model) -> Option<String> {
     let own = |name: &str| !policy.adapters().owns(name);
     let expected = policy.parameters().iter().filter(|spec| own(&spec.name));
     let mut found: HashMap<&str, &ParameterSpec> =

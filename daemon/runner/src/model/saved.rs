@@ -36,7 +36,7 @@ impl SavedParameters {
     }
 
     /// All that are saved of `model`, in its order.
-    pub(super) fn arrays(&self, model: &dyn Model) -> Result<Vec<HostArray>, ModelError> {
+    pub(super) fn arrays(&self, model: &Model) -> Result<Vec<HostArray>, ModelError> {
         let saved = model.parameters().iter().filter(|spec| model.adapters().saves(spec));
         saved.map(|spec| self.array(&spec.name).map(Cow::into_owned)).collect()
     }

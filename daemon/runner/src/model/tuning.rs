@@ -9,7 +9,7 @@ use crate::error::{RunError, RunResult};
 use crate::recipe;
 
 /// Freezes parameters and adds adapters as the job file has it.
-pub(crate) fn tune(model: &mut dyn Model, job: &JobFile, task: Task) -> RunResult<()> {
+pub(crate) fn tune(model: &mut Model, job: &JobFile, task: Task) -> RunResult<()> {
     if !job.train.freeze.is_empty() {
         tuning::freeze(model, &job.train.freeze)?;
     }

@@ -71,7 +71,7 @@ pub(super) fn planned(section: &ModelSection, mut config: ModelConfig) -> RunRes
 }
 
 /// Says that adapters leave rows of new tokens as they are, if they do.
-pub(super) fn warning(model: &dyn Model) -> Option<String> {
+pub(super) fn warning(model: &Model) -> Option<String> {
     if model.config().stored_vocab_size().is_none() || model.adapters().is_empty() {
         return None;
     }

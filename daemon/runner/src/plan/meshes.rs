@@ -270,7 +270,7 @@ pub(super) mod tests {
         });
         let config = ModelConfig::new("config.json", config.as_object().unwrap().clone());
         let task = crate::tasks::of_job(job, &config).unwrap();
-        let model: Arc<dyn traind_models::Model> =
+        let model: Arc<traind_models::Model> =
             registry::build(config, Task::CausalLm).unwrap().into();
         let inputs =
             ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };

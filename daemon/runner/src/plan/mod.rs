@@ -145,7 +145,7 @@ fn checkpoints(job: &JobFile) -> u64 {
 
 /// The model of a job, by its config alone.
 pub(crate) struct PlannedModel {
-    model: Arc<dyn Model>,
+    model: Arc<Model>,
     task: Arc<dyn JobTask>,
     /// All inputs, since the plan opens no tokenizer.
     inputs: ModelInputs,
@@ -169,8 +169,8 @@ impl PlannedModel {
         }
         let head = model::task(&job.model)?;
         let mut model = registry::build(config, head)?;
-        model::tune(model.as_mut(), job, head)?;
-        let model: Arc<dyn Model> = model.into();
+        model::tune(&mut model, job, head)?;
+        let model: Arc<Model> = model.into();
         model::check_packing(job, model.as_ref())?;
         recipe::optimizers(&job.train, model.as_ref())?;
         model::check_reference(job, model.as_ref(), may_fetch)?;

@@ -7,7 +7,7 @@ use traind_models::optimizers::Optimizers;
 
 /// The groups of a job, and behind them the parameters that have none, if there are any; empty for a job without
 /// groups.
-pub(super) fn of(train: &Train, optimizers: &Optimizers, model: &dyn Model) -> Vec<PlannedGroup> {
+pub(super) fn of(train: &Train, optimizers: &Optimizers, model: &Model) -> Vec<PlannedGroup> {
     let groups = &train.param_groups;
     if groups.is_empty() || !train.do_train {
         return Vec::new();

@@ -23,7 +23,7 @@ const OF_FOLDERS: [&str; 7] = [
 ];
 
 /// Checks the headers of the weights that a job starts from. `must_exist`: a plan alone needs only configs.
-pub(super) fn check(job: &JobFile, model: &dyn Model, must_exist: bool) -> RunResult<()> {
+pub(super) fn check(job: &JobFile, model: &Model, must_exist: bool) -> RunResult<()> {
     let has_weights = |folder: &Path| {
         let names = ["model.safetensors", "model.safetensors.index.json"];
         must_exist || names.iter().any(|name| folder.join(name).exists())

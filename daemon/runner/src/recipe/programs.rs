@@ -102,7 +102,7 @@ fn declare(job: &JobFile, recorder: &mut Recorder) -> RunResult<JobPrograms> {
     Ok(JobPrograms::declare(&config, &model(), inputs, Readout::Logits, [recorder])?)
 }
 
-fn model() -> Arc<dyn Model> {
+fn model() -> Arc<Model> {
     let config = serde_json::json!({
         "model_type": "bert", "vocab_size": 2048, "hidden_size": 16, "num_hidden_layers": 2,
         "num_attention_heads": 2, "intermediate_size": 2048, "max_position_embeddings": 32,
@@ -369,14 +369,14 @@ fn evaluations_change_nothing() {
 }
 
 /// The programs of a job of `stages`, each with the recorder that declared its variables.
-fn in_stages(job: &JobFile, model: &Arc<dyn Model>) -> RunResult<(JobPrograms, Vec<Recorder>)> {
+fn in_stages(job: &JobFile, model: &Arc<Model>) -> RunResult<(JobPrograms, Vec<Recorder>)> {
     in_stages_on("cpu", job, model)
 }
 
 fn in_stages_on(
     platform: &str,
     job: &JobFile,
-    model: &Arc<dyn Model>,
+    model: &Arc<Model>,
 ) -> RunResult<(JobPrograms, Vec<Recorder>)> {
     let mesh = mesh(job)?;
     let recorder = |_| Recorder::expected(mesh.of_stage(), platform, GpuOptions::default());
@@ -470,7 +470,7 @@ fn a_tied_parameter_belongs_to_the_first_stage_that_reads_it() {
         "type_vocab_size": 2,
     });
     let config = ModelConfig::new("config.json", config.as_object().unwrap().clone());
-    let model: Arc<dyn Model> = registry::build(config, Task::MaskedLm).unwrap().into();
+    let model: Arc<Model> = registry::build(config, Task::MaskedLm).unwrap().into();
     let (programs, recorders) = in_stages(&job(TWO_STAGES), &model).unwrap();
     let [loan] = programs.loans[..] else { panic!("{:?}", programs.loans) };
     let name = &model.parameters()[loan.parameter].name;

@@ -31,7 +31,7 @@ impl Embedding {
         let mut config = config.clone();
         config.set_sentence_modules(modules.clone());
         let model = registry::build(config, Task::Embedding)?;
-        Ok(Embedding { job: job.clone(), modules, width: width(model.as_ref()) })
+        Ok(Embedding { job: job.clone(), modules, width: width(&model) })
     }
 
     /// The label of rows. Where the loss reads none, rows that are evaluated may have a score.
@@ -207,7 +207,7 @@ fn pooling(mode: PoolingMode) -> sentence::PoolingMode {
 }
 
 /// The numbers of an embedding of a model.
-pub(crate) fn width(model: &dyn Model) -> usize {
+pub(crate) fn width(model: &Model) -> usize {
     match model.output() {
         OutputKind::PerRow { classes } => classes,
         OutputKind::PerToken { .. } | OutputKind::NextToken { .. } | OutputKind::Span => 0,

@@ -15,14 +15,13 @@ use traind_xla::{DType, Tensor};
 
 pub(crate) use config::{DecoderAttentionConfig, DecoderConfig, NormPlacement, QueryNorm};
 
-use crate::body::Body;
 use crate::error::{Error, Result};
 use crate::flops;
 use crate::layers::{
     AttentionMask, Embedding, RmsNorm, Rotary, RotaryTable, Window, flatten_tokens, with_noise,
     within_texts,
 };
-use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
+use crate::model::{Batch, Body, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 use layer::Layer;
 

@@ -14,11 +14,10 @@ use traind_xla::{DType, Tensor};
 
 pub(crate) use config::{EncoderConfig, EncoderNames, PositionBiasTable, Positions, SharedLayers};
 
-use crate::body::Body;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{AttentionMask, Linear, PackedTokens, PositionBias, Window};
-use crate::model::{Batch, Forward, HiddenStates, InputSpec, Lengths};
+use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{ParameterPath, Stage};
 use embeddings::Embeddings;
 use layer::Layer;

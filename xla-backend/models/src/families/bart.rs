@@ -2,7 +2,6 @@
 //!
 //! V `vocab_size`, T positions of a target.
 
-use crate::body::assemble;
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
@@ -77,8 +76,8 @@ impl Family for BartFamily {
 
 impl BartFamily {
     /// Logits f32[B, T, V].
-    fn conditional_generation(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
-        assemble(config, |config, root| {
+    fn conditional_generation(&self, config: ModelConfig) -> Result<Model> {
+        Model::assemble(config, |config, root| {
             let bart = self.resolve(config)?;
             let (hidden_size, vocab_size) = (bart.d_model, bart.vocab_size);
             let std = bart.init_std;

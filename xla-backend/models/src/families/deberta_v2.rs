@@ -9,7 +9,6 @@ use std::ops::Range;
 use traind_xla::{DType, Tensor};
 
 use super::headed::{BodyConfig, Build, embedding, with_head};
-use crate::body::Body;
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
@@ -23,7 +22,7 @@ use crate::layers::{
     Distances, Embedding, LayerNorm, Linear, PositionEmbedding, Residual, dropout, flatten_tokens,
     with_noise,
 };
-use crate::model::{Batch, Forward, HiddenStates, InputSpec, Lengths, Model};
+use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, Init, ParameterPath, Role, Stage};
 use crate::tasks::{SequenceClassification, Task};
 
@@ -82,7 +81,7 @@ impl Family for DebertaFamily {
 }
 
 /// Logits f32[B, C].
-fn sequence_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
+fn sequence_classification(config: ModelConfig) -> Result<Model> {
     with_head(config, |config, deberta: &DebertaConfig, root| {
         let (hidden, std) = (deberta.hidden_size(), deberta.std());
         let task = SequenceClassification::new(config)?;
@@ -104,7 +103,7 @@ fn sequence_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
 }
 
 /// Logits f32[B, S, C].
-fn token_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
+fn token_classification(config: ModelConfig) -> Result<Model> {
     with_head(config, |config, deberta: &DebertaConfig, root| {
         let (hidden, std) = (deberta.hidden_size(), deberta.std());
         Ok(TokenClassifier::new(root, hidden, std, config.num_labels()?, deberta.dropout))
@@ -112,7 +111,7 @@ fn token_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
 }
 
 /// Logits f32[B, S, 2]. Transformers wants the two to be the labels.
-fn question_answering(mut config: ModelConfig) -> Result<Box<dyn Model>> {
+fn question_answering(mut config: ModelConfig) -> Result<Model> {
     config.set_num_labels(SPAN_SCORES);
     with_head(config, |_, deberta: &DebertaConfig, root| {
         Ok(SpanHead::new(root, deberta.hidden_size(), deberta.std(), 0.0))
@@ -120,7 +119,7 @@ fn question_answering(mut config: ModelConfig) -> Result<Box<dyn Model>> {
 }
 
 /// Logits f32[B, S, V].
-fn masked_lm(config: ModelConfig) -> Result<Box<dyn Model>> {
+fn masked_lm(config: ModelConfig) -> Result<Model> {
     if !config.bool_or("legacy", true)? {
         return Err(config.error("legacy", "only the head of true is supported"));
     }

@@ -3,17 +3,16 @@
 //!
 //! B rows, S positions, C labels, V `vocab_size`.
 
-use crate::body::assemble;
 use crate::config::ModelConfig;
 use crate::encoder::{Encoder, EncoderConfig, EncoderNames};
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
 use crate::heads::{
-    EmbeddingHead, Head, MaskedLmHead, MaskedLmNames, MaskedLmSizes, PooledClassifier, Pooling,
-    Predicts, SPAN_SCORES, SpanHead, TokenClassifier, Transform,
+    EmbeddingHead, MaskedLmHead, MaskedLmNames, MaskedLmSizes, PooledClassifier, Pooling, Predicts,
+    SPAN_SCORES, SpanHead, TokenClassifier, Transform,
 };
 use crate::layers::Activation;
-use crate::model::Model;
+use crate::model::{Head, Model};
 use crate::parameters::ParameterPath;
 use crate::tasks::{SequenceClassification, Task};
 
@@ -95,13 +94,13 @@ impl EncoderFamily {
     fn headed<'a>(
         &'a self,
         head: &str,
-        build: fn(&'a EncoderFamily, ModelConfig) -> Result<Box<dyn Model>>,
+        build: fn(&'a EncoderFamily, ModelConfig) -> Result<Model>,
     ) -> FamilyModel<'a> {
         FamilyModel::new(format!("{}For{head}", self.class), move |config| build(self, config))
     }
 
     /// Logits f32[B, C].
-    fn sequence_classification(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
+    fn sequence_classification(&self, config: ModelConfig) -> Result<Model> {
         self.build(config, |config, family, root| {
             let (encoder, heads) = (&family.encoder, family.heads);
             let task = SequenceClassification::new(config)?;
@@ -124,7 +123,7 @@ impl EncoderFamily {
     }
 
     /// Logits f32[B, S, C].
-    fn token_classification(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
+    fn token_classification(&self, config: ModelConfig) -> Result<Model> {
         self.build(config, |config, family, root| {
             let num_labels = config.num_labels()?;
             let (hidden_size, std) = (family.encoder.hidden_size(), family.encoder.std());
@@ -134,7 +133,7 @@ impl EncoderFamily {
     }
 
     /// Logits f32[B, S, 2]. Transformers wants the two to be the labels.
-    fn question_answering(&self, mut config: ModelConfig) -> Result<Box<dyn Model>> {
+    fn question_answering(&self, mut config: ModelConfig) -> Result<Model> {
         config.set_num_labels(SPAN_SCORES);
         self.build(config, |_, family, root| {
             let (hidden_size, std) = (family.encoder.hidden_size(), family.encoder.std());
@@ -143,7 +142,7 @@ impl EncoderFamily {
     }
 
     /// Logits f32[B, S, V].
-    fn masked_lm(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
+    fn masked_lm(&self, config: ModelConfig) -> Result<Model> {
         self.build(config, |config, family, root| {
             self.masked_lm_head(config, family, root, Predicts::Itself)
         })
@@ -151,7 +150,7 @@ impl EncoderFamily {
 
     /// Logits f32[B, S, V]. Refuses an encoder that is no decoder: every token would see the one
     /// that it is to predict.
-    fn causal_lm(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
+    fn causal_lm(&self, config: ModelConfig) -> Result<Model> {
         if !config.bool_or("is_decoder", false)? {
             let problem = "causal language modeling needs true, in config.json or \
                            model.config_overrides";
@@ -185,8 +184,8 @@ impl EncoderFamily {
     }
 
     /// Embeddings f32[B, D]. The pooler, which they do not depend on, stays as it is.
-    fn embedding(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
-        assemble(config, |config, root| {
+    fn embedding(&self, config: ModelConfig) -> Result<Model> {
+        Model::assemble(config, |config, root| {
             let FamilyConfig { encoder, .. } = (self.resolve)(config)?;
             let mut base = root.at("").as_base_model(self.encoder.prefix);
             let body = Encoder::new(&mut base, &self.encoder, encoder.clone());
@@ -202,8 +201,8 @@ impl EncoderFamily {
         &self,
         config: ModelConfig,
         head: impl FnOnce(&ModelConfig, &FamilyConfig, &mut ParameterPath<'_>) -> Result<H>,
-    ) -> Result<Box<dyn Model>> {
-        assemble(config, |config, root| {
+    ) -> Result<Model> {
+        Model::assemble(config, |config, root| {
             let family = (self.resolve)(config)?;
             let encoder = Encoder::new(root, &self.encoder, family.encoder.clone());
             Ok((encoder, head(config, &family, root)?))

@@ -8,7 +8,6 @@ use std::ops::Range;
 
 use traind_xla::{DType, Tensor};
 
-use crate::body::{Body, assemble};
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
@@ -20,7 +19,7 @@ use crate::layers::{
     Activation, AttentionMask, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding,
     Window, attend, check_heads, dropout, flatten_tokens, with_noise, within_texts,
 };
-use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths, Model};
+use crate::model::{Batch, Body, Forward, HiddenStates, InputDim, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 use crate::tasks::{SequenceClassification, Task};
 
@@ -337,8 +336,8 @@ impl Body for Gpt2 {
 }
 
 /// `GPT2LMHeadModel`: logits f32[B, S, V].
-fn causal_lm(config: ModelConfig) -> Result<Box<dyn Model>> {
-    assemble(config, |config, root| {
+fn causal_lm(config: ModelConfig) -> Result<Model> {
+    Model::assemble(config, |config, root| {
         let gpt2 = Gpt2Config::resolve(config)?;
         let (hidden_size, vocab_size) = (gpt2.n_embd, gpt2.vocab_size);
         let std = gpt2.initializer_range;
@@ -363,8 +362,8 @@ fn causal_lm(config: ModelConfig) -> Result<Box<dyn Model>> {
 }
 
 /// `GPT2ForSequenceClassification`: logits f32[B, C].
-fn sequence_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
-    assemble(config, |config, root| {
+fn sequence_classification(config: ModelConfig) -> Result<Model> {
+    Model::assemble(config, |config, root| {
         let gpt2 = Gpt2Config::resolve(config)?;
         let task = SequenceClassification::new(config)?;
         let of_config = config.token_id("pad_token_id", gpt2.vocab_size)?;
@@ -377,9 +376,9 @@ fn sequence_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
 }
 
 /// `GPT2ForTokenClassification`: logits f32[B, S, C].
-pub(crate) fn token_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
+pub(crate) fn token_classification(config: ModelConfig) -> Result<Model> {
     const DROPOUT: f64 = 0.1;
-    assemble(config, |config, root| {
+    Model::assemble(config, |config, root| {
         let gpt2 = Gpt2Config::resolve(config)?;
         let (num_labels, hidden_size) = (config.num_labels()?, gpt2.n_embd);
         let dropout = config.dropout_or("hidden_dropout", DROPOUT)?;
@@ -391,9 +390,9 @@ pub(crate) fn token_classification(config: ModelConfig) -> Result<Box<dyn Model>
 }
 
 /// `GPT2ForQuestionAnswering`: logits f32[B, S, 2].
-pub(crate) fn question_answering(mut config: ModelConfig) -> Result<Box<dyn Model>> {
+pub(crate) fn question_answering(mut config: ModelConfig) -> Result<Model> {
     config.set_num_labels(SPAN_SCORES);
-    assemble(config, |config, root| {
+    Model::assemble(config, |config, root| {
         let gpt2 = Gpt2Config::resolve(config)?;
         let (hidden_size, std) = (gpt2.n_embd, gpt2.initializer_range);
         let body = Gpt2::new(root, gpt2);

@@ -1,14 +1,13 @@
 //! Models of families with a body of their own: that body, and the head of one task.
 
-use crate::body::{Body, assemble};
 use crate::config::ModelConfig;
 use crate::error::Result;
-use crate::heads::{EmbeddingHead, Head};
-use crate::model::Model;
+use crate::heads::EmbeddingHead;
+use crate::model::{Body, Head, Model};
 use crate::parameters::ParameterPath;
 
 /// Builds the model of a config for one task.
-pub(super) type Build = fn(ModelConfig) -> Result<Box<dyn Model>>;
+pub(super) type Build = fn(ModelConfig) -> Result<Model>;
 
 /// A family's config, resolved: transformers' defaults where the file is silent.
 pub(super) trait BodyConfig: Clone {
@@ -26,8 +25,8 @@ pub(super) trait BodyConfig: Clone {
 pub(super) fn with_head<C: BodyConfig, H: Head + 'static>(
     config: ModelConfig,
     head: impl FnOnce(&ModelConfig, &C, &mut ParameterPath<'_>) -> Result<H>,
-) -> Result<Box<dyn Model>> {
-    assemble(config, |config, root| {
+) -> Result<Model> {
+    Model::assemble(config, |config, root| {
         let resolved = C::resolve(config)?;
         let body = resolved.clone().body(root);
         Ok((body, head(config, &resolved, root)?))
@@ -35,11 +34,8 @@ pub(super) fn with_head<C: BodyConfig, H: Head + 'static>(
 }
 
 /// Embeddings f32[B, D]. Names of parameters lack that of the module `base`.
-pub(super) fn embedding<C: BodyConfig>(
-    config: ModelConfig,
-    base: &'static str,
-) -> Result<Box<dyn Model>> {
-    assemble(config, |config, root| {
+pub(super) fn embedding<C: BodyConfig>(config: ModelConfig, base: &'static str) -> Result<Model> {
+    Model::assemble(config, |config, root| {
         let resolved = C::resolve(config)?;
         let (modules, hidden_size) = (config.sentence_modules().clone(), resolved.hidden_size());
         let body = resolved.body(&mut root.at("").as_base_model(base));

@@ -10,7 +10,6 @@ use traind_xla::{DType, Tensor};
 
 use super::headed::{BodyConfig, Build, embedding, with_head};
 use super::layer_types::local_layers;
-use crate::body::Body;
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::family::{Family, FamilyModel};
@@ -24,7 +23,7 @@ use crate::layers::{
     LayerNorm, Linear, ProjectionNames, Projections, Rotary, RotaryTable, Window, attend_heads,
     check_heads, dropout, flatten_tokens, split_heads, with_noise,
 };
-use crate::model::{Batch, Forward, HiddenStates, InputSpec, Lengths, Model};
+use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, Init, ParameterPath, Stage};
 use crate::rope::{self, LayerKind};
 use crate::tasks::{SequenceClassification, Task};
@@ -98,7 +97,7 @@ impl Family for ModernBertFamily {
 }
 
 /// Logits f32[B, C].
-fn sequence_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
+fn sequence_classification(config: ModelConfig) -> Result<Model> {
     with_head(config, |config, modern: &ModernBertConfig, root| {
         let task = SequenceClassification::new(config)?;
         Ok(PooledClassifier {
@@ -113,7 +112,7 @@ fn sequence_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
 }
 
 /// Logits f32[B, S, C].
-fn token_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
+fn token_classification(config: ModelConfig) -> Result<Model> {
     with_head(config, |config, modern: &ModernBertConfig, root| {
         let (transform, init) = (modern.transform(root), modern.inits().classifier);
         let (labels, dropout) = (config.num_labels()?, modern.classifier_dropout);
@@ -123,7 +122,7 @@ fn token_classification(config: ModelConfig) -> Result<Box<dyn Model>> {
 }
 
 /// Logits f32[B, S, 2]. Transformers wants the two to be the labels.
-fn question_answering(mut config: ModelConfig) -> Result<Box<dyn Model>> {
+fn question_answering(mut config: ModelConfig) -> Result<Model> {
     config.set_num_labels(SPAN_SCORES);
     with_head(config, |_, modern: &ModernBertConfig, root| {
         let (transform, dropout) = (modern.transform(root), modern.classifier_dropout);
@@ -132,7 +131,7 @@ fn question_answering(mut config: ModelConfig) -> Result<Box<dyn Model>> {
 }
 
 /// Logits f32[B, S, V].
-fn masked_lm(config: ModelConfig) -> Result<Box<dyn Model>> {
+fn masked_lm(config: ModelConfig) -> Result<Model> {
     with_head(config, |config, modern: &ModernBertConfig, root| {
         let sizes = MaskedLmSizes {
             hidden_size: modern.hidden_size,

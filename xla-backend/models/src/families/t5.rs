@@ -2,7 +2,6 @@
 //!
 //! V `vocab_size`, T positions of a target.
 
-use crate::body::assemble;
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
@@ -112,8 +111,8 @@ impl Family for T5Family {
 
 impl T5Family {
     /// Logits f32[B, T, V].
-    fn conditional_generation(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
-        assemble(config, |config, root| {
+    fn conditional_generation(&self, config: ModelConfig) -> Result<Model> {
+        Model::assemble(config, |config, root| {
             let t5 = self.resolve(config)?;
             let (hidden_size, vocab_size) = (t5.d_model, t5.vocab_size);
             let (std, tied) = (t5.initializer_factor, config.bool_or("tie_word_embeddings", true)?);
@@ -132,8 +131,8 @@ impl T5Family {
     }
 
     /// Embeddings f32[B, D] by the encoder alone.
-    fn embedding(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
-        assemble(config, |config, root| {
+    fn embedding(&self, config: ModelConfig) -> Result<Model> {
+        Model::assemble(config, |config, root| {
             let t5 = self.resolve(config)?;
             let (hidden_size, modules) = (t5.d_model, config.sentence_modules().clone());
             let body = T5Encoder::new(root, t5, &["encoder"]);

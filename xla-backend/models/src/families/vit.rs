@@ -8,7 +8,6 @@ use std::ops::Range;
 
 use traind_xla::{DType, Shape, Tensor};
 
-use crate::body::{Body, assemble};
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
@@ -18,7 +17,7 @@ use crate::layers::{
     Activation, Attention, AttentionConfig, AttentionMask, ImageSizes, LayerNorm, Linear,
     PatchEmbedding, dropout, flatten_tokens,
 };
-use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths, Model};
+use crate::model::{Batch, Body, Forward, HiddenStates, InputDim, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, Init, ParameterPath, Role, Stage};
 use crate::tasks::{SequenceClassification, Task};
 
@@ -89,8 +88,8 @@ impl Family for VitFamily {
 
 impl VitFamily {
     /// Logits f32[B, C].
-    fn image_classification(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
-        assemble(config, |config, root| {
+    fn image_classification(&self, config: ModelConfig) -> Result<Model> {
+        Model::assemble(config, |config, root| {
             let vit = VitConfig::resolve(config)?;
             let (hidden_size, std) = (vit.hidden_size(), vit.attention.initializer_range);
             let body = Vit::new(root, self, config, vit);

@@ -3,11 +3,13 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::{Head, LanguageModelHead, of_vocabulary};
+use super::of_vocabulary;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Linear, capped};
-use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{
+    Batch, Forward, Head, InputSpec, LanguageModelHead, Lengths, Output, OutputKind,
+};
 use crate::tasks::{causal_lm, token_labels};
 use crate::tensor_parallel::Logits;
 

@@ -4,9 +4,9 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::{Head, by_row};
+use super::by_row;
 use crate::error::Result;
-use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
 use crate::sentence::{PoolingMode, SentenceModules};
 use crate::tasks::embedding;
 

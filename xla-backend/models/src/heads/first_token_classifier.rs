@@ -2,11 +2,11 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::{Head, by_row};
+use super::by_row;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::Linear;
-use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
 use crate::tasks::SequenceClassification;
 
 #[derive(Debug)]

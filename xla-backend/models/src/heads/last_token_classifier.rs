@@ -3,11 +3,10 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::Head;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::Linear;
-use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
 use crate::tasks::SequenceClassification;
 
 #[derive(Debug)]

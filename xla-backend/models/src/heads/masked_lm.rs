@@ -4,12 +4,12 @@
 
 use traind_xla::Tensor;
 
-use super::{Head, Transform, vocabulary_logits};
+use super::{Transform, vocabulary_logits};
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Activation, LayerNorm, Linear};
-use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
 use crate::parameters::{Dimension, Init, ParameterPath};
 use crate::tasks::{causal_lm, token_labels};
 

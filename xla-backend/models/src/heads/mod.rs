@@ -29,45 +29,8 @@ pub(crate) use transform::Transform;
 
 use crate::error::Result;
 use crate::layers::Linear;
-#[cfg(doc)]
-use crate::model::Model;
-use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{Batch, Forward};
 use crate::tensor_parallel::Logits;
-
-pub(crate) trait Head: std::fmt::Debug + Send + Sync {
-    /// The labels, and the sample weights.
-    fn inputs(&self) -> Vec<InputSpec>;
-
-    /// [`Model::rows_max`].
-    fn rows_max(&self) -> Option<usize> {
-        None
-    }
-
-    fn output(&self) -> OutputKind;
-
-    /// Whether it reads tokens one by one up to a product with the vocabulary, as layers do, so that
-    /// each core that shares layers may have some of the positions.
-    fn divides_positions(&self) -> bool {
-        false
-    }
-
-    /// `hidden_states` f32[B S, H].
-    fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output>;
-
-    /// The head itself where its logits are those of the next token.
-    fn as_language_model(&self) -> Option<&dyn LanguageModelHead> {
-        None
-    }
-
-    /// Operations of one row.
-    fn forward_flops(&self, lengths: Lengths) -> f64;
-}
-
-/// A head that predicts the token behind each.
-pub(crate) trait LanguageModelHead {
-    /// `hidden_states` f32[N, H] to f32[N, V].
-    fn logits(&self, cx: &Forward<'_>, hidden_states: &Tensor) -> Result<Logits>;
-}
 
 /// [B S, N] to [B, S, N], by the rows of the batch.
 fn by_row(x: &Tensor, batch: &Batch) -> Result<Tensor> {

@@ -3,11 +3,11 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::{Head, Transform, by_row};
+use super::{Transform, by_row};
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Linear, dropout};
-use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
 use crate::tasks::SequenceClassification;
 
 /// The vector of a row.

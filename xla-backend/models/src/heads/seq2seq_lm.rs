@@ -4,11 +4,13 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::{Head, LanguageModelHead, of_vocabulary};
+use super::of_vocabulary;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::Linear;
-use crate::model::{Batch, Forward, InputDim, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{
+    Batch, Forward, Head, InputDim, InputSpec, LanguageModelHead, Lengths, Output, OutputKind,
+};
 use crate::tasks::token_labels;
 use crate::tensor_parallel::Logits;
 

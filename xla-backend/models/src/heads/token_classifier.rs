@@ -3,11 +3,11 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::{Head, Transform};
+use super::Transform;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Linear, dropout};
-use crate::model::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
 use crate::parameters::{Init, ParameterPath};
 use crate::tasks::token_labels;
 use crate::tensor_parallel::Logits;

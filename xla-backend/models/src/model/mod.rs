@@ -2,133 +2,228 @@
 //! pass, whole or in stages, from a batch to logits and a loss.
 
 mod batch;
+mod body;
 mod forward;
+mod head;
 
 use std::ops::Range;
 
-use traind_xla::Tensor;
+use traind_xla::{DType, Tensor};
 
 pub use batch::{Batch, InputDim, InputRole, InputSpec, PACKED_TOKENS, PADDED_TOKENS};
+pub(crate) use body::Body;
 pub use forward::{Forward, ParameterTensors};
+pub(crate) use head::{Head, LanguageModelHead};
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
-use crate::parameters::ParameterSpec;
+use crate::parameters::{ParameterPath, ParameterSpec};
 use crate::tensor_parallel::{self, Logits};
 use crate::tuning::Adapters;
 
-/// A model of one family for one task, built from its config.
+/// A model of one family for one task, built from its config: a body, which reads tokens, and a head, which answers the
+/// task.
 ///
 /// It holds no weights: they are tensors of the trace it is called in.
-pub trait Model: Send + Sync {
+#[derive(Debug)]
+pub struct Model {
+    config: ModelConfig,
+    parameters: Vec<ParameterSpec>,
+    adapters: Adapters,
+    body: Box<dyn Body>,
+    head: Box<dyn Head>,
+}
+
+impl Model {
+    /// Builds a model of parts that declare their parameters below the root.
+    pub(crate) fn assemble<B: Body + 'static, H: Head + 'static>(
+        config: ModelConfig,
+        parts: impl FnOnce(&ModelConfig, &mut ParameterPath<'_>) -> Result<(B, H)>,
+    ) -> Result<Model> {
+        let mut parameters = Vec::new();
+        let (body, head) = parts(&config, &mut ParameterPath::root(&mut parameters))?;
+        let (body, head) = (Box::new(body), Box::new(head));
+        Ok(Model { config, parameters, adapters: Adapters::default(), body, head })
+    }
+
     /// Returns the config that the model was built from.
-    fn config(&self) -> &ModelConfig;
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
 
     /// The parameters in the order of the forward pass; the order is stable.
-    fn parameters(&self) -> &[ParameterSpec];
+    pub fn parameters(&self) -> &[ParameterSpec] {
+        &self.parameters
+    }
 
     /// The adapters beside its weights, which a forward pass applies if it is given them.
-    fn adapters(&self) -> &Adapters;
+    pub fn adapters(&self) -> &Adapters {
+        &self.adapters
+    }
 
     /// Replaces what is trained: the parameters, those of adapters among them, and the adapters.
-    fn tune(&mut self, parameters: Vec<ParameterSpec>, adapters: Adapters);
+    pub(crate) fn tune(&mut self, parameters: Vec<ParameterSpec>, adapters: Adapters) {
+        (self.parameters, self.adapters) = (parameters, adapters);
+    }
 
     /// The submodule that holds all but the head, as transformers calls it.
-    fn base_model_prefix(&self) -> &'static str;
+    pub fn base_model_prefix(&self) -> &'static str {
+        self.body.prefix()
+    }
 
     /// The inputs of a batch, in a stable order.
-    fn inputs(&self) -> Vec<InputSpec>;
+    pub fn inputs(&self) -> Vec<InputSpec> {
+        [self.body.inputs(), self.head.inputs()].concat()
+    }
 
     /// The most rows that a batch of one core may have; `None` for no limit.
-    fn rows_max(&self) -> Option<usize> {
-        None
+    pub fn rows_max(&self) -> Option<usize> {
+        self.head.rows_max()
     }
 
     /// The meaning of the logits, for evaluation.
-    fn output(&self) -> OutputKind;
+    pub fn output(&self) -> OutputKind {
+        self.head.output()
+    }
 
     /// The number of repeated layers.
-    fn num_layers(&self) -> usize;
+    pub fn num_layers(&self) -> usize {
+        self.body.num_layers()
+    }
 
     /// Whether two layers trace the same operations, if their parameters have the same shapes.
-    fn traces_alike(&self, layer: usize, other: usize) -> bool;
+    pub(crate) fn traces_alike(&self, layer: usize, other: usize) -> bool {
+        self.body.traces_alike(layer, other)
+    }
 
     /// Traces the first stage: one core's share of the batch as the first layer takes it.
-    fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates>;
+    pub fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
+        cx.over_positions(self.body.token_dims(batch)?, |cx| {
+            cx.scope("embeddings", || self.body.embeddings(cx, batch))
+        })
+    }
 
     /// Traces some of the repeated layers.
-    fn layers(
+    pub fn layers(
         &self,
         cx: &Forward<'_>,
         layers: Range<usize>,
         states: HiddenStates,
         batch: &Batch,
-    ) -> Result<HiddenStates>;
+    ) -> Result<HiddenStates> {
+        cx.over_positions(self.body.token_dims(batch)?, |cx| {
+            self.body.layers(cx, layers, states, batch)
+        })
+    }
 
     /// Traces all that follows the last layer: logits and, with labels, the loss.
-    fn head(&self, cx: &Forward<'_>, states: &HiddenStates, batch: &Batch) -> Result<Output>;
+    pub fn head(&self, cx: &Forward<'_>, states: &HiddenStates, batch: &Batch) -> Result<Output> {
+        cx.over_positions(self.body.token_dims(batch)?, |cx| {
+            cx.ahead_of(&states.last, |cx| {
+                let states = self.body.finish(cx, states)?;
+                cx.scope("head", || match self.head.divides_positions() {
+                    true => self.head.forward(cx, &states, batch),
+                    false => cx.with_all_positions(&states, |cx, states| {
+                        self.head.forward(cx, states, batch)
+                    }),
+                })
+            })
+        })
+    }
 
     /// Traces all stages for one core's share of the batch.
-    fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Output> {
-        let states = self.embeddings(cx, batch)?;
-        let states = self.layers(cx, 0..self.num_layers(), states, batch)?;
+    pub fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Output> {
+        let states = self.last_layer(cx, batch)?;
         self.head(cx, &states, batch)
     }
 
+    fn last_layer(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
+        let states = self.embeddings(cx, batch)?;
+        self.layers(cx, 0..self.num_layers(), states, batch)
+    }
+
     /// Whether it writes texts token by token.
-    fn is_generative(&self) -> bool;
+    pub fn is_generative(&self) -> bool {
+        self.language_model().is_some()
+    }
+
+    fn language_model(&self) -> Option<&dyn LanguageModelHead> {
+        self.head.as_language_model().filter(|_| self.body.is_generative())
+    }
 
     /// Traces the logits of the token behind the last one of each row, f32[R, V]. `last` s32[R] is the
     /// place of that one among the row's positions; without it, the pass has one position.
-    fn next_token_logits(
+    pub fn next_token_logits(
         &self,
         cx: &Forward<'_>,
         batch: &Batch,
         last: Option<&Tensor>,
-    ) -> Result<Tensor>;
-
-    /// Whether the cores of the `tensor` axis can share its layers.
-    fn is_tensor_parallel(&self) -> bool;
+    ) -> Result<Tensor> {
+        let Some(head) = self.language_model() else {
+            let model_type = self.config.model_type()?.to_owned();
+            return Err(Error::NoGeneration { model_type });
+        };
+        let mut states = self.last_layer(cx, batch)?;
+        if let Some(last) = last {
+            states.last = last_states(&states.last, last)?;
+        }
+        let states = self.body.finish(cx, &states)?;
+        cx.scope("head", || head.logits(cx, &states)?.whole())
+    }
 
     /// Whether its layers compute the tokens of a batch alone, without padding, where the batch has [`PACKED_TOKENS`]
     /// and [`PADDED_TOKENS`].
-    fn packs_tokens(&self) -> bool {
-        false
+    pub fn packs_tokens(&self) -> bool {
+        self.body.packs_tokens()
     }
 
     /// The rows of the token embedding: every token id is below it.
-    fn vocab_size(&self) -> usize;
+    pub fn vocab_size(&self) -> usize {
+        self.body.vocab_size()
+    }
 
     /// The longest row that the model can read.
-    fn max_positions(&self) -> usize;
+    pub fn max_positions(&self) -> usize {
+        self.body.max_positions()
+    }
 
     /// Floating-point operations of one forward pass, dots only; a training
     /// step is three times as many.
-    fn forward_flops(&self, rows: usize, lengths: Lengths) -> f64;
+    pub fn forward_flops(&self, rows: usize, lengths: Lengths) -> f64 {
+        rows as f64 * (self.body.forward_flops(lengths) + self.head.forward_flops(lengths))
+    }
 
     /// Refuses a number of cores that cannot share its layers.
-    fn check_tensor_parallel(&self, cores: usize) -> Result<()> {
-        if cores > 1 && !self.is_tensor_parallel() {
-            let model_type = self.config().model_type()?.to_owned();
+    pub fn check_tensor_parallel(&self, cores: usize) -> Result<()> {
+        if cores > 1 && !self.body.is_tensor_parallel() {
+            let model_type = self.config.model_type()?.to_owned();
             return Err(Error::NoTensorParallelism { model_type });
         }
         if cores > 1 {
-            self.adapters().check_whole_tables()?;
+            self.adapters.check_whole_tables()?;
         }
-        tensor_parallel::check(self.parameters(), cores)
+        tensor_parallel::check(&self.parameters, cores)
     }
 
     /// Refuses a tokenizer that can give ids beyond the embedding.
-    fn check_vocabulary(&self, tokenizer_tokens: usize) -> Result<()> {
+    pub fn check_vocabulary(&self, tokenizer_tokens: usize) -> Result<()> {
         if tokenizer_tokens <= self.vocab_size() {
             return Ok(());
         }
         Err(Error::Vocabulary {
-            path: self.config().path().to_owned(),
+            path: self.config.path().to_owned(),
             tokenizer: tokenizer_tokens,
             embedding: self.vocab_size(),
         })
     }
+}
+
+/// The states f32[B, H] at the places `last` s32[B] of the rows of `states` f32[B S, H].
+fn last_states(states: &Tensor, last: &Tensor) -> Result<Tensor> {
+    let rows = last.dims()[0];
+    let positions = states.dims()[0] / rows;
+    let first = states.trace().iota(DType::S32, &[rows], 0)?.mul_scalar(positions as f64)?;
+    Ok(states.take(&first.add(last)?)?)
 }
 
 /// The meaning of logits: B rows, S positions, C classes.

@@ -10,10 +10,9 @@ use std::ops::Range;
 
 use traind_xla::{DType, Tensor};
 
-use crate::body::Body;
 use crate::error::Result;
 use crate::layers::{AttentionMask, Window};
-use crate::model::{Batch, Forward, HiddenStates, InputDim, InputSpec, Lengths};
+use crate::model::{Batch, Body, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::tensor_parallel::token_dims;
 
 const SOURCE: &str = "input_ids";

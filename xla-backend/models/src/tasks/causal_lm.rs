@@ -22,7 +22,7 @@ pub(crate) fn loss(logits: &Logits, batch: &Batch) -> Result<Option<LossSum>> {
 /// The Trainer learns from a class's name whether its labels are shifted. Where the name lacks
 /// `ForCausalLM`, as `GPT2LMHeadModel` does, it also counts the first label of each row, which
 /// nothing predicts.
-pub fn num_items_in_batch(model: &dyn Model, batch: &Batch) -> Result<Option<Tensor>> {
+pub fn num_items_in_batch(model: &Model, batch: &Batch) -> Result<Option<Tensor>> {
     let (OutputKind::NextToken { classes }, Some(labels)) =
         (model.output(), batch.optional("labels"))
     else {

@@ -28,7 +28,7 @@ const ALL_LINEAR: &str = "all-linear";
 /// in the model's order. `base_model` is where the model itself is. Returns the names of the files.
 pub fn save_adapter(
     folder: &Path,
-    model: &dyn Model,
+    model: &Model,
     task: Task,
     base_model: &str,
     arrays: &[HostArray],
@@ -54,19 +54,19 @@ pub fn save_adapter(
 
 /// Loads the saved parameters of a model's adapters, all of which must be in the folder, in the
 /// model's order.
-pub fn load_adapter(folder: &Path, model: &dyn Model) -> Result<Vec<HostArray>> {
+pub fn load_adapter(folder: &Path, model: &Model) -> Result<Vec<HostArray>> {
     each_saved(folder, model, weights::read_tensor)
 }
 
 /// Refuses a folder that the adapters of a model cannot be loaded from, by its file's header alone.
-pub fn check_adapter(folder: &Path, model: &dyn Model) -> Result<()> {
+pub fn check_adapter(folder: &Path, model: &Model) -> Result<()> {
     each_saved(folder, model, weights::check_tensor).map(drop)
 }
 
 /// Applies `visit` to the file, the tensor's name and each saved parameter.
 fn each_saved<T>(
     folder: &Path,
-    model: &dyn Model,
+    model: &Model,
     visit: impl Fn(&SafetensorsFile, &str, &ParameterSpec) -> Result<T>,
 ) -> Result<Vec<T>> {
     let file = SafetensorsFile::open(&folder.join(WEIGHTS))?;
@@ -86,19 +86,19 @@ fn each_saved<T>(
 }
 
 /// Replaces the saved parameters among all `arrays` of a model by `loaded`.
-pub fn put_adapter(model: &dyn Model, arrays: &mut [HostArray], loaded: Vec<HostArray>) {
+pub fn put_adapter(model: &Model, arrays: &mut [HostArray], loaded: Vec<HostArray>) {
     let pairs = model.parameters().iter().zip(arrays);
     let places = pairs.filter(|(spec, _)| model.adapters().saves(spec));
     places.zip(loaded).for_each(|((_, place), array)| *place = array);
 }
 
 /// The parameters that an adapter's folder has.
-fn saved(model: &dyn Model) -> impl Iterator<Item = &ParameterSpec> {
+fn saved(model: &Model) -> impl Iterator<Item = &ParameterSpec> {
     model.parameters().iter().filter(|spec| model.adapters().saves(spec))
 }
 
 /// The content of `adapter_config.json`; null for a model without adapters.
-fn config_of(model: &dyn Model, task: Task, base_model: &str) -> Value {
+fn config_of(model: &Model, task: Task, base_model: &str) -> Value {
     let Some(lora) = model.adapters().lora() else { return Value::Null };
     let is_transposed = |spec: &ParameterSpec| spec.role == Role::TransposedProjection;
     let modules_to_save = modules_to_save(model, lora);
@@ -126,7 +126,7 @@ fn config_of(model: &dyn Model, task: Task, base_model: &str) -> Value {
 
 /// The given names, and those of modules that are trained as they are tied to one: PEFT ties an embedding
 /// that is not called `embed_tokens` only if the list has the head.
-fn modules_to_save(model: &dyn Model, lora: &Lora) -> Vec<String> {
+fn modules_to_save(model: &Model, lora: &Lora) -> Vec<String> {
     let is_trained = |spec: &&ParameterSpec| spec.trainable && lora.ensure_weight_tying;
     let trained = model.parameters().iter().filter(is_trained);
     let tied = trained.flat_map(|spec| &spec.tied).filter_map(|name| name.strip_suffix(".weight"));

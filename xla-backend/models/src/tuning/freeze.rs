@@ -10,7 +10,7 @@ const FIELD: &str = "train.freeze";
 /// Freezes the parameters whose names have one of `entries`: a run of whole dotted parts, such as
 /// `embeddings`, `encoder.layer.0` or a full name. An entry without a match is an error, and so is
 /// a model with nothing left to train.
-pub fn freeze(model: &mut dyn Model, entries: &[String]) -> Result<()> {
+pub fn freeze(model: &mut Model, entries: &[String]) -> Result<()> {
     let mut specs = model.parameters().to_vec();
     for entry in entries {
         let mut matched = specs.iter_mut().filter(|spec| is_named(spec, entry)).peekable();
@@ -31,7 +31,7 @@ pub fn freeze(model: &mut dyn Model, entries: &[String]) -> Result<()> {
 /// The parameters that an entry freezes only because they are tied to one that it names: the entry, the
 /// parameter, and the name that it also has.
 pub fn frozen_by_tie<'a>(
-    model: &'a dyn Model,
+    model: &'a Model,
     entries: &'a [String],
 ) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
     entries.iter().flat_map(move |entry| {
@@ -81,8 +81,8 @@ mod tests {
         let config = ModelConfig::load(&folder, &Map::new()).unwrap();
         let mut model = registry::build(config, Task::Seq2SeqLm).unwrap();
         let entries = ["encoder", "shared"].map(str::to_owned);
-        freeze(&mut *model, &entries).unwrap();
-        let found: Vec<_> = frozen_by_tie(&*model, &entries).collect();
+        freeze(&mut model, &entries).unwrap();
+        let found: Vec<_> = frozen_by_tie(&model, &entries).collect();
         assert_eq!(found, [("encoder", "shared.weight", "encoder.embed_tokens.weight")]);
         assert!(
             model.parameters().iter().all(|spec| spec.name != "shared.weight" || !spec.trainable)

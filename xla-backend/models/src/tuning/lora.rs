@@ -116,7 +116,7 @@ impl Lora {
 
 /// Adds LoRA's adapters to a model and freezes the rest, but for the modules and biases that are
 /// trained besides.
-pub fn add_lora(model: &mut dyn Model, lora: &Lora) -> Result<()> {
+pub fn add_lora(model: &mut Model, lora: &Lora) -> Result<()> {
     let mut specs = model.parameters().to_vec();
     specs.iter_mut().for_each(|spec| spec.trainable = false);
     let module_names = ModuleNames::of(model.config().model_type()?);

@@ -11,7 +11,7 @@ use crate::weights::as_f32;
 
 /// Sets each magnitude of DoRA to the norm of its row of W + s B A, and trained rows of embeddings to the
 /// embeddings' own.
-pub fn initialize_adapters(model: &dyn Model, arrays: &mut [HostArray]) -> Result<()> {
+pub fn initialize_adapters(model: &Model, arrays: &mut [HostArray]) -> Result<()> {
     for (table, rows) in model.adapters().token_rows() {
         let table = &arrays[place(model.parameters(), table)?];
         let (width, values) = (table.shape().dims[1], as_f32(table)?.to_f32()?);
@@ -30,10 +30,7 @@ pub fn initialize_adapters(model: &dyn Model, arrays: &mut [HostArray]) -> Resul
 }
 
 /// The parameters of the model without adapters, their weights with the adapters' merged in.
-pub fn merged(
-    model: &dyn Model,
-    arrays: &[HostArray],
-) -> Result<(Vec<ParameterSpec>, Vec<HostArray>)> {
+pub fn merged(model: &Model, arrays: &[HostArray]) -> Result<(Vec<ParameterSpec>, Vec<HostArray>)> {
     let mut arrays = arrays.to_vec();
     for (weight, adapter) in model.adapters().iter() {
         let merged = Merging::of(model, &arrays, weight, adapter)?.weight()?;
@@ -69,12 +66,7 @@ struct Merging {
 }
 
 impl Merging {
-    fn of(
-        model: &dyn Model,
-        arrays: &[HostArray],
-        weight: &str,
-        adapter: &Adapter,
-    ) -> Result<Merging> {
+    fn of(model: &Model, arrays: &[HostArray], weight: &str, adapter: &Adapter) -> Result<Merging> {
         let array =
             |name: &str| -> Result<&HostArray> { Ok(&arrays[place(model.parameters(), name)?]) };
         let scaling = model.adapters().lora().map_or(1.0, |lora| lora.scaling());

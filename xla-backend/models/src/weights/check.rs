@@ -11,7 +11,7 @@ use crate::parameters::ParameterSpec;
 /// no error. `is_checked` says whether a parameter must have the stored shape.
 pub fn check(
     folder: &Path,
-    model: &dyn Model,
+    model: &Model,
     is_checked: impl Fn(&ParameterSpec) -> bool,
 ) -> Result<()> {
     let checkpoint = Checkpoint::open(folder)?;
@@ -45,6 +45,6 @@ pub(crate) fn check_tensor(
 }
 
 /// Returns whether a parameter is one of the model's head.
-pub fn is_of_head(model: &dyn Model, spec: &ParameterSpec) -> bool {
+pub fn is_of_head(model: &Model, spec: &ParameterSpec) -> bool {
     !names::is_of_base(model, &spec.name)
 }

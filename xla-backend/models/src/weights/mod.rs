@@ -61,14 +61,14 @@ pub struct LoadReport {
 }
 
 /// Draws all parameters of a model.
-pub fn draw(model: &dyn Model, seed: u64) -> Result<Loaded> {
+pub fn draw(model: &Model, seed: u64) -> Result<Loaded> {
     let mut arrays = initialize(model.parameters(), seed)?;
     initialize_adapters(model, &mut arrays)?;
     Ok(Loaded { arrays, report: LoadReport::default() })
 }
 
 /// Loads a model's parameters from its folder; `seed` draws the missing ones.
-pub fn load(folder: &Path, model: &dyn Model, seed: u64) -> Result<Loaded> {
+pub fn load(folder: &Path, model: &Model, seed: u64) -> Result<Loaded> {
     load_by(folder, model, seed, |checkpoint, stored, spec| {
         read(checkpoint, stored, spec, model.config())
     })
@@ -76,7 +76,7 @@ pub fn load(folder: &Path, model: &dyn Model, seed: u64) -> Result<Loaded> {
 
 /// Loads them too, but parameters that the checkpoint has in another shape are drawn too, as with
 /// transformers' `ignore_mismatched_sizes`.
-pub fn load_fitting(folder: &Path, model: &dyn Model, seed: u64) -> Result<Loaded> {
+pub fn load_fitting(folder: &Path, model: &Model, seed: u64) -> Result<Loaded> {
     load_by(folder, model, seed, |checkpoint, stored, spec| {
         match read(checkpoint, stored, spec, model.config()) {
             Err(Error::WeightShape { .. }) => Ok(None),
@@ -88,7 +88,7 @@ pub fn load_fitting(folder: &Path, model: &dyn Model, seed: u64) -> Result<Loade
 /// `read` returns nothing for a tensor that is not to be taken.
 fn load_by(
     folder: &Path,
-    model: &dyn Model,
+    model: &Model,
     seed: u64,
     read: impl Fn(&Checkpoint, &str, &ParameterSpec) -> Result<Option<HostArray>>,
 ) -> Result<Loaded> {

@@ -141,12 +141,12 @@ fn former_names_of_layers_find_them() {
     let lora = Lora { target_modules: TargetModules::Named(former.into()), ..theirs };
     let config = ModelConfig::load(&folder_of(base), &Map::new()).unwrap();
     let mut model = registry::build(config, task).unwrap();
-    add_lora(&mut *model, &lora).unwrap();
+    add_lora(&mut model, &lora).unwrap();
     let expected = fixture((folder, base, task));
-    let names = |model: &dyn Model| -> Vec<String> {
+    let names = |model: &Model| -> Vec<String> {
         model.parameters().iter().map(|spec| spec.name.clone()).collect()
     };
-    assert_eq!(names(&*model), names(&*expected.model));
+    assert_eq!(names(&model), names(&expected.model));
 
     let bytes = std::fs::read(folder_of(folder).join("adapter_model.safetensors")).unwrap();
     let tensors = SafeTensors::deserialize(&bytes).unwrap();
@@ -158,8 +158,8 @@ fn former_names_of_layers_find_them() {
     let saved = tempfile::tempdir().unwrap();
     let path = saved.path().join("adapter_model.safetensors");
     safetensors::serialize_to_file(renamed, None, &path).unwrap();
-    let arrays = load_adapter(saved.path(), &*model).unwrap();
-    save_adapter(saved.path(), &*model, task, "base", &arrays).unwrap();
+    let arrays = load_adapter(saved.path(), &model).unwrap();
+    save_adapter(saved.path(), &model, task, "base", &arrays).unwrap();
     check_tensors(saved.path(), &folder_of(folder));
     let Some(TargetModules::Named(layers)) =
         load_lora(saved.path()).ok().map(|lora| lora.target_modules)
@@ -231,7 +231,7 @@ fn a_merged_model_answers_as_the_adapted_one() {
     // A plain layer, a transposed one, with magnitudes, with biases, with rows of a tied embedding.
     for (folder, base, task) in [ADAPTERS[4], ADAPTERS[6], entry("lora-gpt2-rows")] {
         let fixture = fixture((folder, base, task));
-        let (specs, arrays) = merged(&*fixture.model, &fixture.weights).unwrap();
+        let (specs, arrays) = merged(&fixture.model, &fixture.weights).unwrap();
         let saved = tempfile::tempdir().unwrap();
         let config = fixture.model.config();
         weights::save(saved.path(), config, &specs, &arrays, u64::MAX).unwrap();
@@ -266,7 +266,7 @@ fn defaults_are_those_of_peft() {
         let names = |lora: &Lora| {
             let config = ModelConfig::load(&folder_of(base), &Map::new()).unwrap();
             let mut model = registry::build(config, task).unwrap();
-            add_lora(&mut *model, lora).unwrap();
+            add_lora(&mut model, lora).unwrap();
             let names = model.parameters().iter().map(|spec| spec.name.clone());
             names.collect::<BTreeSet<_>>()
         };
@@ -278,7 +278,7 @@ fn defaults_are_those_of_peft() {
 fn fresh_adapters_change_nothing() {
     let (folder, base, task) = ADAPTERS[3];
     let mut fixture = fixture((folder, base, task));
-    fixture.weights = weights::load(&folder_of(base), &*fixture.model, 1).unwrap().arrays;
+    fixture.weights = weights::load(&folder_of(base), &fixture.model, 1).unwrap().arrays;
     let plain = Fixture::load(&folder_of(base), task);
     let trace = Trace::new();
     let traced = fixture.trace(&trace, false, DType::F32);
@@ -293,7 +293,7 @@ fn adapters_that_do_not_fit_are_refused() {
         let mut model = registry::build(config, Task::CausalLm).unwrap();
         let mut lora = load_lora(&folder_of("lora-mistral")).unwrap();
         change(&mut lora);
-        add_lora(&mut *model, &lora).unwrap_err().to_string()
+        add_lora(&mut model, &lora).unwrap_err().to_string()
     };
     let named = |names: &[&str]| {
         TargetModules::Named(names.iter().map(|name| (*name).to_owned()).collect())
@@ -317,12 +317,12 @@ fn adapters_that_do_not_fit_are_refused() {
     let mut model = bert.model;
     let lora = load_lora(&folder_of("lora-bert")).unwrap();
     add_lora(Arc::get_mut(&mut model).unwrap(), &lora).unwrap();
-    let message = load_adapter(&folder, &*model).unwrap_err().to_string();
+    let message = load_adapter(&folder, &model).unwrap_err().to_string();
     assert!(
         message.contains("adapter_model.safetensors: no tensor base_model.model."),
         "{message}"
     );
-    put_adapter(&*model, &mut [], Vec::new());
+    put_adapter(&model, &mut [], Vec::new());
 }
 
 /// Tokens whose rows cannot be trained, and modules that are tied, are refused with the way out.
@@ -334,7 +334,7 @@ fn rows_and_tied_modules_that_cannot_be_trained_are_refused() {
         lora.trainable_token_indices = None;
         change(&mut lora);
         let mut model = registry::build(config, Task::CausalLm).unwrap();
-        add_lora(&mut *model, &lora).unwrap_err().to_string()
+        add_lora(&mut model, &lora).unwrap_err().to_string()
     };
     let of_embedding = |base: &str, tokens: &[usize]| {
         let tokens = TokenIndices::OfEmbedding(tokens.to_vec());
@@ -375,8 +375,8 @@ fn fresh_rows_are_those_of_the_embedding() {
     let same = [("wte", vec![4, 2]), ("lm_head", vec![4, 2])];
     let same = same.map(|(name, tokens)| (name.to_owned(), tokens));
     lora.trainable_token_indices = Some(TokenIndices::OfModules(same.into_iter().collect()));
-    add_lora(&mut *model, &lora).unwrap();
-    let arrays = weights::load(&folder_of(base), &*model, 1).unwrap().arrays;
+    add_lora(&mut model, &lora).unwrap();
+    let arrays = weights::load(&folder_of(base), &model, 1).unwrap().arrays;
     let array = |name: &str| {
         let place = model.parameters().iter().position(|spec| spec.name == name).unwrap();
         arrays[place].to_f32().unwrap()

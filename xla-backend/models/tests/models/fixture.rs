@@ -29,7 +29,7 @@ pub(crate) fn folder_of(fixture: &str) -> PathBuf {
 }
 
 pub(crate) struct Fixture {
-    pub model: Arc<dyn Model>,
+    pub model: Arc<Model>,
     pub weights: Vec<HostArray>,
     /// The batch's inputs, those that the model takes.
     pub inputs: Vec<(&'static str, HostArray)>,
@@ -57,10 +57,10 @@ impl Fixture {
     pub(crate) fn adapted(folder: &Path, base: &Path, task: Task) -> Fixture {
         let config = ModelConfig::load(base, &Map::new()).unwrap();
         let mut model = registry::build(config, task).unwrap();
-        tuning::add_lora(&mut *model, &tuning::load_lora(folder).unwrap()).unwrap();
+        tuning::add_lora(&mut model, &tuning::load_lora(folder).unwrap()).unwrap();
         let mut fixture = Fixture::with_answers(base, folder, model);
-        let adapters = tuning::load_adapter(folder, &*fixture.model).unwrap();
-        tuning::put_adapter(&*fixture.model, &mut fixture.weights, adapters);
+        let adapters = tuning::load_adapter(folder, &fixture.model).unwrap();
+        tuning::put_adapter(&fixture.model, &mut fixture.weights, adapters);
         let saved = |name: &str| format!("grad.{}", fixture.model.adapters().saved_name(name));
         for spec in fixture.model.parameters() {
             if let Some(gradient) = fixture.expected.remove(&saved(&spec.name)) {
@@ -70,8 +70,8 @@ impl Fixture {
         fixture
     }
 
-    fn with_answers(weights: &Path, answers: &Path, model: Box<dyn Model>) -> Fixture {
-        let loaded = weights::load(weights, &*model, 0).unwrap();
+    fn with_answers(weights: &Path, answers: &Path, model: Model) -> Fixture {
+        let loaded = weights::load(weights, &model, 0).unwrap();
         let report = loaded.report;
         let own = model.parameters().iter().filter(|spec| !model.adapters().owns(&spec.name));
         assert_eq!(report.loaded.len(), own.count(), "{report:?}");

@@ -50,7 +50,7 @@ fn converted_weights_are_those_of_transformers() {
             assert_eq!(found.unwrap_or(&Value::Null), value, "{name}: {key}");
         }
         let model = registry::build(config, Task::CausalLm).unwrap();
-        let loaded = weights::load(out.path(), &*model, 0).unwrap();
+        let loaded = weights::load(out.path(), &model, 0).unwrap();
         assert_eq!(loaded.report.loaded.len(), model.parameters().len(), "{:?}", loaded.report);
         let found = model.parameters().iter().zip(&loaded.arrays);
         let found =

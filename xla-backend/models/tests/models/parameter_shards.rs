@@ -109,7 +109,7 @@ fn gathered_parameters_compute_what_transformers_computes() {
 }
 
 /// A GPT-2 whose layers have far more parameters than activations.
-fn gpt2(layers: usize) -> Box<dyn Model> {
+fn gpt2(layers: usize) -> Model {
     let keys: Map<_, _> = json!({
         "model_type": "gpt2", "vocab_size": 32, "n_positions": 8, "n_embd": 128, "n_layer": layers,
         "n_head": 4, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,

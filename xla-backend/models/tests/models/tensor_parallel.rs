@@ -97,7 +97,7 @@ fn sum(arrays: &[HostArray]) -> HostArray {
 
 /// The arguments of each core: its place, `shared`, and its parts of the weights.
 fn arguments(
-    model: &dyn Model,
+    model: &Model,
     cores: usize,
     shared: &[HostArray],
     weights: &[HostArray],
@@ -115,7 +115,7 @@ fn arguments(
 /// Joins what each core has of the gradients, `results[core][parameter]`. Those of whole parameters
 /// are equal to the bit, or to be added.
 fn joined(
-    model: &dyn Model,
+    model: &Model,
     cores: usize,
     divides_positions: bool,
     results: &[Vec<HostArray>],
@@ -177,7 +177,7 @@ fn shared_layers_with_adapters_compute_what_peft_computes() {
 }
 
 /// A small GPT-2.
-fn gpt2(layers: usize) -> Box<dyn Model> {
+fn gpt2(layers: usize) -> Model {
     let keys: Map<_, _> = json!({
         "model_type": "gpt2", "vocab_size": 27, "n_positions": 8, "n_embd": 16, "n_layer": layers,
         "n_head": 4, "initializer_range": 0.3, "resid_pdrop": 0.3, "embd_pdrop": 0.3,
@@ -190,7 +190,7 @@ fn gpt2(layers: usize) -> Box<dyn Model> {
 }
 
 /// A small ViT, of five positions.
-fn vit() -> Box<dyn Model> {
+fn vit() -> Model {
     let keys: Map<_, _> = json!({
         "model_type": "vit", "image_size": 8, "patch_size": 4, "hidden_size": 16,
         "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32, "num_labels": 3,
@@ -203,7 +203,7 @@ fn vit() -> Box<dyn Model> {
 }
 
 /// A small GPT-2 with adapters of all its linear layers, and dropout of what they read.
-fn adapted_gpt2() -> Box<dyn Model> {
+fn adapted_gpt2() -> Model {
     let mut model = gpt2(2);
     let lora = Lora {
         r: 2,
@@ -218,12 +218,12 @@ fn adapted_gpt2() -> Box<dyn Model> {
         trainable_token_indices: None,
         ensure_weight_tying: false,
     };
-    add_lora(model.as_mut(), &lora).unwrap();
+    add_lora(&mut model, &lora).unwrap();
     model
 }
 
 /// Drawn weights, and numbers in the place of zeros.
-fn initial_weights(model: &dyn Model) -> Vec<HostArray> {
+fn initial_weights(model: &Model) -> Vec<HostArray> {
     let drawn = weights::initialize(model.parameters(), 1).unwrap();
     let without_zeros = |array: HostArray| {
         let values = array.to_f32().unwrap();
@@ -271,7 +271,7 @@ fn images(trace: &Trace) -> Batch {
 /// The loss and the gradients of a training step with dropout. No number of cores divides its
 /// positions.
 fn traced_step(
-    model: &dyn Model,
+    model: &Model,
     trace: &Trace,
     cores: Cores,
     gradient_checkpointing: bool,
@@ -302,7 +302,7 @@ fn traced_step(
 
 /// The loss and the gradients with dropout, as cores compute them together.
 fn with_dropout(
-    model: &dyn Model,
+    model: &Model,
     cores: Cores,
     kernels: bool,
     gradient_checkpointing: bool,
@@ -325,7 +325,7 @@ fn dropout_is_that_of_one_core() {
         [(2, false, true, false), (4, true, false, false), (2, true, true, true)]
     {
         let cores = Cores { count, divides_positions };
-        check_dropout(gpt2(2).as_ref(), cores, kernels, checkpointing);
+        check_dropout(&gpt2(2), cores, kernels, checkpointing);
     }
 }
 
@@ -335,17 +335,17 @@ fn dropout_of_patches_is_that_of_one_core() {
     for (count, kernels, divides_positions) in
         [(2, false, false), (2, true, true), (4, false, true)]
     {
-        check_dropout(vit().as_ref(), Cores { count, divides_positions }, kernels, true);
+        check_dropout(&vit(), Cores { count, divides_positions }, kernels, true);
     }
 }
 
 #[test]
 fn dropout_of_adapters_is_that_of_one_core() {
     let cores = Cores { count: 2, divides_positions: true };
-    check_dropout(adapted_gpt2().as_ref(), cores, false, false);
+    check_dropout(&adapted_gpt2(), cores, false, false);
 }
 
-fn check_dropout(model: &dyn Model, cores: Cores, kernels: bool, checkpointing: bool) {
+fn check_dropout(model: &Model, cores: Cores, kernels: bool, checkpointing: bool) {
     let one = with_dropout(model, ONE, kernels, checkpointing);
     for (shared, one) in with_dropout(model, cores, kernels, checkpointing).iter().zip(&one) {
         let (off, norm) = distance(&shared.to_f32().unwrap(), &one.to_f32().unwrap());
@@ -358,7 +358,7 @@ fn check_dropout(model: &dyn Model, cores: Cores, kernels: bool, checkpointing: 
 /// all-reduces, all-gathers and reduce-scatters.
 fn collectives(layers: usize, cores: Cores) -> [usize; 3] {
     let trace = Trace::new();
-    let outputs = traced_step(gpt2(layers).as_ref(), &trace, cores, false);
+    let outputs = traced_step(&gpt2(layers), &trace, cores, false);
     let outputs: Vec<Output> = outputs.iter().map(|it| Output::new(it.node())).collect();
     let program = lower(&trace.graph(), "step", &outputs, cores.count, DotPrecision::Platform);
     let groups = format!("replica_groups = dense<[{:?}]>", (0..cores.count).collect::<Vec<_>>());

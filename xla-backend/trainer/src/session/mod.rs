@@ -338,7 +338,7 @@ impl Session {
         stages.try_for_each(|(state, device)| state.start(device, start))
     }
 
-    fn model(&self) -> &dyn Model {
+    fn model(&self) -> &Model {
         self.programs.train.forward.model.as_ref()
     }
 

@@ -145,7 +145,7 @@ impl TrainState {
     /// its loss. `cache`: the parts that batches pass through the model in, where a loss compares all of their rows.
     pub fn declare(
         recorder: &mut Recorder,
-        model: &dyn Model,
+        model: &Model,
         optimizers: &Optimizers,
         config: StateConfig,
         cache: Option<CacheConfig>,

@@ -55,7 +55,7 @@ impl Pipeline {
     pub const MICROBATCHES_PER_STAGE: usize = 4;
 
     /// Refuses more chunks than the model has layers.
-    pub fn of_model(model: &dyn Model, stages: usize, config: &PipelineConfig) -> Result<Pipeline> {
+    pub fn of_model(model: &Model, stages: usize, config: &PipelineConfig) -> Result<Pipeline> {
         let (layers, interleave) = (model.num_layers(), config.interleave);
         let pipeline = Pipeline::of_layers(layers, stages, interleave);
         let pipeline = pipeline.ok_or(Error::TooManyParts { layers, stages, interleave })?;
@@ -127,7 +127,7 @@ impl Pipeline {
     }
 
     /// The places of the parameters that each stage reads, in the model's order.
-    pub fn places(&self, model: &dyn Model) -> Vec<Vec<Place>> {
+    pub fn places(&self, model: &Model) -> Vec<Vec<Place>> {
         let mut places = vec![Vec::new(); self.stages];
         for (index, spec) in model.parameters().iter().enumerate() {
             let readers = self.chunks.readers(spec);
@@ -153,7 +153,7 @@ impl Pipeline {
     }
 
     /// The trained parameters that several stages read.
-    pub fn loans(&self, model: &dyn Model) -> Vec<Loan> {
+    pub fn loans(&self, model: &Model) -> Vec<Loan> {
         let mut loans = Vec::new();
         for (parameter, spec) in model.parameters().iter().enumerate().filter(|it| it.1.trainable) {
             let readers = self.chunks.readers(spec);

@@ -16,7 +16,7 @@ pub enum Reference {
 
 impl Reference {
     /// Whether it has a copy of its own of a parameter.
-    pub(super) fn copies(self, model: &dyn Model, spec: &ParameterSpec) -> bool {
+    pub(super) fn copies(self, model: &Model, spec: &ParameterSpec) -> bool {
         let is_adapter = model.adapters().owns(&spec.name);
         match self {
             Reference::WithoutAdapters => spec.trainable && !is_adapter,

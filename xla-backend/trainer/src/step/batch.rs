@@ -21,7 +21,7 @@ pub struct BatchLayout {
 impl BatchLayout {
     /// Selects the inputs of `model` that the tokenizer provides, and the targets, for rows of
     /// `sequences` sequences.
-    pub fn of(model: &dyn Model, given: ModelInputs, sequences: usize) -> BatchLayout {
+    pub fn of(model: &Model, given: ModelInputs, sequences: usize) -> BatchLayout {
         let specs = model.inputs().into_iter().filter(|spec| given.gives(spec.name));
         BatchLayout { specs: specs.collect(), sequences }
     }

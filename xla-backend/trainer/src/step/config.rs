@@ -115,7 +115,7 @@ impl StepConfig {
     }
 
     /// The stages that `model` is divided into.
-    pub(crate) fn pipeline_of(&self, model: &dyn Model) -> Result<Pipeline> {
+    pub(crate) fn pipeline_of(&self, model: &Model) -> Result<Pipeline> {
         Pipeline::of_model(model, self.mesh.stages(), &self.pipeline)
     }
 

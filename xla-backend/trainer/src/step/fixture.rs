@@ -28,7 +28,7 @@ impl Recorded {
     }
 }
 
-pub(crate) fn model() -> Arc<dyn Model> {
+pub(crate) fn model() -> Arc<Model> {
     let config = serde_json::json!({
         "model_type": "bert", "vocab_size": 32, "hidden_size": 16, "num_hidden_layers": 2,
         "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 32,

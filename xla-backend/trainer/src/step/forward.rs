@@ -29,7 +29,7 @@ const STATES: [&str; 2] = ["states", "source_states"];
 #[derive(Clone)]
 pub struct ForwardPass {
     /// The trained model.
-    pub model: Arc<dyn Model>,
+    pub model: Arc<Model>,
     /// The parts of the model that are recorded by themselves.
     pub chunks: Chunks,
     /// The cores that divide the positions of rows between layers.
@@ -51,7 +51,7 @@ pub struct ForwardPass {
     /// The weights of the frozen model, where there is one.
     pub reference: Option<Reference>,
     /// The model of the reference, where that is not the trained one.
-    pub reference_model: Option<Arc<dyn Model>>,
+    pub reference_model: Option<Arc<Model>>,
     /// Whether training has dropout, where the model's config has a rate.
     pub dropout: bool,
     /// Whether layers are computed again for the backward pass.
@@ -64,7 +64,7 @@ impl ForwardPass {
     /// The pass of a model. `inputs` are those that the tokenizer provides.
     pub fn new(
         config: &StepConfig,
-        model: &Arc<dyn Model>,
+        model: &Arc<Model>,
         chunks: Chunks,
         inputs: ModelInputs,
     ) -> Result<ForwardPass> {
@@ -269,7 +269,7 @@ impl ForwardPass {
         }
     }
 
-    fn reference_model(&self) -> &dyn Model {
+    fn reference_model(&self) -> &Model {
         self.reference_model.as_ref().unwrap_or(&self.model).as_ref()
     }
 

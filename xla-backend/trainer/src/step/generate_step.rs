@@ -45,7 +45,7 @@ impl Weights for TrainState {
 #[derive(Clone)]
 pub struct GenerateStep {
     /// The model that writes.
-    pub model: Arc<dyn Model>,
+    pub model: Arc<Model>,
     /// The type of products.
     pub compute_dtype: DType,
     /// The texts that are followed for each row.
@@ -63,7 +63,7 @@ struct CacheVariables {
 
 impl GenerateStep {
     /// Fails for a model that writes no texts.
-    pub fn new(model: Arc<dyn Model>, compute_dtype: DType, beams: usize) -> Result<GenerateStep> {
+    pub fn new(model: Arc<Model>, compute_dtype: DType, beams: usize) -> Result<GenerateStep> {
         if !model.is_generative() {
             let model_type = model.config().model_type()?.to_owned();
             return Err(traind_models::Error::NoGeneration { model_type }.into());

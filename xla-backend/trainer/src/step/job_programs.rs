@@ -54,7 +54,7 @@ impl JobPrograms {
     /// tokenizer provides.
     pub fn declare<'a>(
         config: &StepConfig,
-        model: &Arc<dyn Model>,
+        model: &Arc<Model>,
         inputs: ModelInputs,
         readout: Readout,
         recorders: impl IntoIterator<Item = &'a mut Recorder>,
@@ -71,7 +71,7 @@ impl JobPrograms {
     /// The same for stages that may have other layers and fewer parameters than the config's.
     pub fn declare_stages<'a>(
         config: &StepConfig,
-        model: &Arc<dyn Model>,
+        model: &Arc<Model>,
         DeclaredStages { pipeline, places }: DeclaredStages,
         inputs: ModelInputs,
         readout: Readout,
@@ -116,7 +116,7 @@ impl JobPrograms {
     }
 
     /// Lets the reference compute as `model` does instead of as the trained one, if it is given.
-    pub fn with_reference_model(mut self, model: Option<&Arc<dyn Model>>) -> JobPrograms {
+    pub fn with_reference_model(mut self, model: Option<&Arc<Model>>) -> JobPrograms {
         let steps =
             [&mut self.train.forward, &mut self.evaluate.forward, &mut self.predict.forward];
         for forward in steps {
@@ -322,7 +322,7 @@ impl JobPrograms {
 /// Refuses cores that cannot share the model's layers, or their update.
 fn check_tensor_parallel(
     config: &StepConfig,
-    model: &dyn Model,
+    model: &Model,
     optimizers: &Optimizers,
 ) -> Result<()> {
     let cores = config.mesh.tensor;
@@ -337,7 +337,7 @@ fn check_tensor_parallel(
 
 /// Refuses to shard gradients or parameters for an optimizer that cannot update shards. One whose state
 /// alone would be sharded keeps it whole.
-fn check_fsdp(config: &StepConfig, model: &dyn Model, optimizers: &Optimizers) -> Result<()> {
+fn check_fsdp(config: &StepConfig, model: &Model, optimizers: &Optimizers) -> Result<()> {
     let fsdp = config.state.fsdp;
     match updated_whole(model, optimizers).next() {
         Some(spec) if fsdp.shards_gradients() => {
@@ -349,7 +349,7 @@ fn check_fsdp(config: &StepConfig, model: &dyn Model, optimizers: &Optimizers) -
 
 /// The trained parameters whose optimizers update no parts.
 fn updated_whole<'a>(
-    model: &'a dyn Model,
+    model: &'a Model,
     optimizers: &'a Optimizers,
 ) -> impl Iterator<Item = &'a ParameterSpec> {
     let is_whole = |spec: &&ParameterSpec| optimizers.of(spec).shardable(spec) == Shardable::No;

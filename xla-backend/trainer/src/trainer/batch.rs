@@ -13,11 +13,7 @@ use crate::error::{Error, Result};
 const WEIGHTS: &str = "sample_weights";
 
 /// Divides a batch among the cores.
-pub(super) fn host_batch(
-    model: &dyn Model,
-    shards: usize,
-    arrays: &[BatchArray],
-) -> Result<HostBatch> {
+pub(super) fn host_batch(model: &Model, shards: usize, arrays: &[BatchArray]) -> Result<HostBatch> {
     arrays.iter().try_for_each(|array| check(array, shards))?;
     let rows = arrays.first().map_or(0, |array| array.dims[0]);
     if let Some(other) = arrays.iter().find(|array| array.dims[0] != rows) {
@@ -47,7 +43,7 @@ pub(super) fn host_batch(
 }
 
 /// The sizes of a batch on each core, by the arrays that have them.
-fn sizes_of(model: &dyn Model, arrays: &[BatchArray], rows: usize) -> BatchSizes {
+fn sizes_of(model: &Model, arrays: &[BatchArray], rows: usize) -> BatchSizes {
     let mut sizes = BatchSizes::of_rows(rows);
     for spec in model.inputs() {
         let Some(array) = arrays.iter().find(|array| array.name == spec.name) else { continue };

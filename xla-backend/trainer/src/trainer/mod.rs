@@ -36,7 +36,7 @@ pub struct Trainer {
 
 /// The inputs of a step's programs.
 struct Inputs {
-    model: Arc<dyn Model>,
+    model: Arc<Model>,
     optimizers: Arc<Optimizers>,
     uploader: Uploader,
     /// The cores that see different rows.
@@ -68,7 +68,7 @@ impl Trainer {
     /// `inputs` are the optional ones that batches have.
     pub fn new(
         cores: LocalCores,
-        model: Arc<dyn Model>,
+        model: Arc<Model>,
         inputs: ModelInputs,
         config: &StepConfig,
         start: &StartValues,
@@ -84,7 +84,7 @@ impl Trainer {
     /// The same on devices that the caller made, one for each stage of the mesh.
     pub fn of_devices(
         mut devices: Vec<LazyDevice>,
-        model: Arc<dyn Model>,
+        model: Arc<Model>,
         inputs: ModelInputs,
         config: &StepConfig,
         start: &StartValues,

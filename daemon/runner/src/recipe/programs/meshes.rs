@@ -9,7 +9,7 @@ use traind_xla::runtime::{LazyDevice, LocalCores};
 use super::*;
 
 /// Almost all of its parameters are in matrices of layers that are large enough to be sharded.
-fn model_of_layers() -> Arc<dyn Model> {
+fn model_of_layers() -> Arc<Model> {
     let config = serde_json::json!({
         "model_type": "bert", "vocab_size": 32, "hidden_size": 256, "num_hidden_layers": 4,
         "num_attention_heads": 2, "intermediate_size": 4096, "max_position_embeddings": 16,

@@ -13,7 +13,7 @@ use traind_xla::runtime::Recorder;
 use crate::recipe;
 use crate::step::{JobPrograms, Program, ProgramShape, Readout};
 
-fn model(adapted: bool) -> Arc<dyn Model> {
+fn model(adapted: bool) -> Arc<Model> {
     let config = serde_json::json!({
         "model_type": "gpt2", "vocab_size": 64, "n_embd": 8, "n_layer": 1, "n_head": 2,
         "n_positions": 16, "attn_pdrop": 0.1, "embd_pdrop": 0.1, "resid_pdrop": 0.1,
@@ -34,7 +34,7 @@ fn model(adapted: bool) -> Arc<dyn Model> {
         ensure_weight_tying: false,
     };
     if adapted {
-        add_lora(model.as_mut(), &lora).unwrap();
+        add_lora(&mut model, &lora).unwrap();
     }
     model.into()
 }

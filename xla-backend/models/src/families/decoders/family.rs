@@ -3,7 +3,6 @@
 //!
 //! B rows, S positions, C labels, V `vocab_size`.
 
-use crate::body::assemble;
 use crate::config::ModelConfig;
 use crate::decoder::{
     Decoder, DecoderAttentionConfig, DecoderConfig, NormPlacement, QueryNorm, WORDS,
@@ -67,8 +66,8 @@ impl Family for DecoderFamily {
 
 impl DecoderFamily {
     /// Logits f32[B, S, V].
-    fn causal_lm(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
-        assemble(config, |config, root| {
+    fn causal_lm(&self, config: ModelConfig) -> Result<Model> {
+        Model::assemble(config, |config, root| {
             let resolved = (self.resolve)(config)?;
             let (hidden_size, vocab_size) = (resolved.hidden_size, resolved.vocab_size);
             let (std, tied) = (resolved.initializer_range, resolved.tie_word_embeddings);
@@ -86,8 +85,8 @@ impl DecoderFamily {
     }
 
     /// Logits f32[B, C].
-    fn sequence_classification(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
-        assemble(config, |config, root| {
+    fn sequence_classification(&self, config: ModelConfig) -> Result<Model> {
+        Model::assemble(config, |config, root| {
             let resolved = (self.resolve)(config)?;
             let task = SequenceClassification::new(config)?;
             let pad_token_id = config.padding_token_or(resolved.pad_token_id);
@@ -99,8 +98,8 @@ impl DecoderFamily {
     }
 
     /// Embeddings f32[B, D].
-    fn embedding(&self, config: ModelConfig) -> Result<Box<dyn Model>> {
-        assemble(config, |config, root| {
+    fn embedding(&self, config: ModelConfig) -> Result<Model> {
+        Model::assemble(config, |config, root| {
             let resolved = (self.resolve)(config)?;
             let hidden_size = resolved.hidden_size;
             let body = Decoder::new(&mut root.at("").as_base_model("model"), resolved);

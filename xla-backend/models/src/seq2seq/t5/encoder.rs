@@ -6,13 +6,12 @@ use traind_xla::Tensor;
 
 use super::layers::EncoderLayer;
 use super::{MAX_POSITIONS, T5Config, WORDS, position_bias};
-use crate::body::Body;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{
     AttentionMask, Direction, Embedding, PositionBias, RmsNorm, Window, dropout, flatten_tokens,
 };
-use crate::model::{Batch, Forward, HiddenStates, InputSpec, Lengths};
+use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 
 const IDS: &str = "input_ids";

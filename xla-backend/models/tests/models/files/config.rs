@@ -12,7 +12,7 @@ fn keys() -> Map<String, Value> {
     config.as_object().unwrap().clone()
 }
 
-fn build(changes: Value, task: Task) -> Result<Box<dyn Model>> {
+fn build(changes: Value, task: Task) -> Result<Model> {
     let mut keys = keys();
     keys.extend(changes.as_object().unwrap().clone());
     registry::build(ModelConfig::new("config.json", keys), task)

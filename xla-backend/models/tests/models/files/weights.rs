@@ -15,7 +15,7 @@ const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/bert-sequen
 /// Name to (type, dims, little-endian bytes).
 type Tensors = HashMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
 
-fn model() -> Box<dyn Model> {
+fn model() -> Model {
     let config = ModelConfig::load(Path::new(FIXTURE), &Map::new()).unwrap();
     registry::build(config, Task::SequenceClassification).unwrap()
 }
@@ -44,7 +44,7 @@ fn folder_with(file: &str, bytes: &[u8]) -> TempDir {
 
 fn load(tensors: &Tensors) -> Result<weights::Loaded, Error> {
     let folder = folder_with("model.safetensors", &serialized(tensors));
-    weights::load(folder.path(), &*model(), 0)
+    weights::load(folder.path(), &model(), 0)
 }
 
 fn values(loaded: &weights::Loaded) -> Vec<Vec<f32>> {
@@ -59,11 +59,11 @@ fn renamed(tensors: &Tensors, rename: impl Fn(&str) -> String) -> Tensors {
 fn saved_weights_and_config_load_again() {
     let folder = tempfile::tempdir().unwrap();
     let model = model();
-    let loaded = weights::load(Path::new(FIXTURE), &*model, 0).unwrap();
+    let loaded = weights::load(Path::new(FIXTURE), &model, 0).unwrap();
     let (specs, arrays) = (model.parameters(), &loaded.arrays);
     weights::save(folder.path(), model.config(), specs, arrays, u64::MAX).unwrap();
 
-    let again = weights::load(folder.path(), &*model, 1).unwrap();
+    let again = weights::load(folder.path(), &model, 1).unwrap();
     assert_eq!(again.arrays, loaded.arrays);
     assert_eq!(again.report, loaded.report);
     let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
@@ -160,23 +160,23 @@ fn shards_load_through_their_index() {
     }
     let index = folder.path().join("model.safetensors.index.json");
     std::fs::write(&index, json!({"metadata": {}, "weight_map": map}).to_string()).unwrap();
-    let loaded = weights::load(folder.path(), &*model(), 0).unwrap();
+    let loaded = weights::load(folder.path(), &model(), 0).unwrap();
     assert_eq!(values(&loaded), values(&load(&fixture_tensors()).unwrap()));
 
     std::fs::write(&index, r#"{"weight_map": {"a": "../a.safetensors"}}"#).unwrap();
-    let error = weights::load(folder.path(), &*model(), 0).unwrap_err().to_string();
+    let error = weights::load(folder.path(), &model(), 0).unwrap_err().to_string();
     assert!(error.ends_with("weight_map: expected names of files of this folder"), "{error}");
 }
 
 #[test]
 fn what_is_saved_in_shards_loads_again() {
     let model = model();
-    let loaded = weights::load(Path::new(FIXTURE), &*model, 0).unwrap();
+    let loaded = weights::load(Path::new(FIXTURE), &model, 0).unwrap();
     let save = |folder: &Path, max_shard_bytes| {
         let (specs, arrays) = (model.parameters(), &loaded.arrays);
         let saved = weights::save(folder, model.config(), specs, arrays, max_shard_bytes);
         let mut saved = saved.unwrap();
-        assert_eq!(weights::load(folder, &*model, 1).unwrap().arrays, loaded.arrays);
+        assert_eq!(weights::load(folder, &model, 1).unwrap().arrays, loaded.arrays);
         let names = std::fs::read_dir(folder).unwrap();
         let mut names: Vec<String> =
             names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -219,7 +219,7 @@ fn a_truncated_file_is_an_error_wherever_it_ends() {
     let whole = serialized(&fixture_tensors());
     for length in [0, 7, 8, 100, whole.len() / 2, whole.len() - 1] {
         let folder = folder_with("model.safetensors", &whole[..length]);
-        let result = weights::load(folder.path(), &*model(), 0);
+        let result = weights::load(folder.path(), &model(), 0);
         check_error(result, "is not a whole safetensors file");
     }
 }
@@ -236,7 +236,7 @@ fn headers_that_lie_are_errors() {
     let files = [header(huge), header(gap), header("not json"), vec![0xff; 64]];
     for bytes in files {
         let folder = folder_with("model.safetensors", &bytes);
-        let result = weights::load(folder.path(), &*model(), 0);
+        let result = weights::load(folder.path(), &model(), 0);
         check_error(result, "is not a whole safetensors file");
     }
 }
@@ -244,9 +244,9 @@ fn headers_that_lie_are_errors() {
 #[test]
 fn a_folder_without_weights_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    check_error(weights::load(folder.path(), &*model(), 0), "no model.safetensors");
+    check_error(weights::load(folder.path(), &model(), 0), "no model.safetensors");
     let pickled = folder_with("pytorch_model.bin", b"");
-    check_error(weights::load(pickled.path(), &*model(), 0), "weights_only=True");
+    check_error(weights::load(pickled.path(), &model(), 0), "weights_only=True");
 }
 
 /// As with transformers' `ignore_mismatched_sizes`.
@@ -255,12 +255,12 @@ fn weights_of_other_shapes_are_drawn_where_asked() {
     let mut config = ModelConfig::load(Path::new(FIXTURE), &Map::new()).unwrap();
     config.set_num_labels(5);
     let wider = registry::build(config, Task::SequenceClassification).unwrap();
-    let strict = weights::load(Path::new(FIXTURE), &*wider, 0);
+    let strict = weights::load(Path::new(FIXTURE), &wider, 0);
     check_error(strict, "model.ignore_mismatched_sizes: true");
-    let loaded = weights::load_fitting(Path::new(FIXTURE), &*wider, 0).unwrap();
+    let loaded = weights::load_fitting(Path::new(FIXTURE), &wider, 0).unwrap();
     assert_eq!(loaded.report.mismatched, ["classifier.weight", "classifier.bias"]);
     assert_eq!(loaded.report.loaded.len(), wider.parameters().len() - 2);
-    let exact = weights::load(Path::new(FIXTURE), &*model(), 0).unwrap();
+    let exact = weights::load(Path::new(FIXTURE), &model(), 0).unwrap();
     let others = loaded.arrays.len() - 2;
     assert_eq!(loaded.arrays[..others], exact.arrays[..others]);
 }

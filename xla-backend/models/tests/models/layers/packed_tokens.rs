@@ -19,7 +19,7 @@ const PACKED: usize = 4;
 /// The positions of each row's tokens.
 const SPANS: [[usize; 2]; 3] = [[0, 5], [0, 2], [0, 3]];
 
-fn model() -> Box<dyn Model> {
+fn model() -> Model {
     let keys: Map<_, _> = json!({
         "model_type": "bert", "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 2,
         "num_attention_heads": 2, "intermediate_size": 16, "initializer_range": 0.3,

@@ -271,7 +271,7 @@ fn check_pooled(case: &Value) {
         ..SentenceModules::default()
     });
     let model = registry::build(config.clone(), Task::Embedding).unwrap();
-    let loaded = weights::load(&folder, model.as_ref(), 0).unwrap();
+    let loaded = weights::load(&folder, &model, 0).unwrap();
     assert!(loaded.report.missing.is_empty(), "{name}: {:?}", loaded.report);
     assert!(model.parameters().iter().all(|spec| !spec.name.starts_with("model.")), "{name}");
     config.set_sentence_modules(SentenceModules { normalize: true, ..SentenceModules::default() });
