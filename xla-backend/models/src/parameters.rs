@@ -3,6 +3,8 @@
 //! below a path that grows like a PyTorch module's, so that names are those of
 //! the checkpoint.
 
+use std::ops::Range;
+
 use traind_xla::{DType, Shape};
 
 /// Initial values of a parameter that no checkpoint holds.
@@ -292,6 +294,20 @@ impl<'a> ParameterPath<'a> {
     /// The module with its parameters in `stage`.
     pub fn in_stage(self, stage: Stage) -> ParameterPath<'a> {
         ParameterPath { stage, ..self }
+    }
+
+    /// Declares the repeated modules NAME.0, NAME.1 and so on of one stack, which are `layers` of the model. `layer`
+    /// declares one below its path, by its number in the stack.
+    pub(crate) fn layers<L>(
+        &mut self,
+        name: &str,
+        layers: Range<usize>,
+        mut layer: impl FnMut(ParameterPath<'_>, usize) -> L,
+    ) -> Vec<L> {
+        let declare = |(index, number): (usize, usize)| {
+            layer(self.at(&format!("{name}.{number}")).in_stage(Stage::Layer(index)), number)
+        };
+        layers.zip(0..).map(declare).collect()
     }
 
     /// Declares a float32 parameter and returns its full name.

@@ -8,7 +8,6 @@ mod attention;
 mod config;
 mod layer;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use traind_xla::{DType, Tensor};
@@ -18,8 +17,7 @@ pub(crate) use config::{DecoderAttentionConfig, DecoderConfig, NormPlacement, Qu
 use crate::error::{Error, Result};
 use crate::flops;
 use crate::layers::{
-    AttentionMask, Embedding, RmsNorm, Rotary, RotaryTable, Window, flatten_tokens, with_noise,
-    within_texts,
+    ByKind, Embedding, RmsNorm, Rotary, Window, flatten_tokens, with_noise, within_texts,
 };
 use crate::model::{Batch, Body, Forward, HiddenStates, InputDim, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
@@ -48,12 +46,8 @@ impl Decoder {
             config.initializer_range,
             config.pad_token_id,
         );
-        let layers = (0..config.num_hidden_layers())
-            .map(|index| {
-                let path = path.at(&format!("layers.{index}")).in_stage(Stage::Layer(index));
-                Layer::new(path, &config)
-            })
-            .collect();
+        let layers = path
+            .layers("layers", 0..config.num_hidden_layers(), |path, _| Layer::new(path, &config));
         let norm = config.rms_norm(path.at("norm"), config.hidden_size);
         Decoder { config, words, layers, norm }
     }
@@ -65,37 +59,6 @@ impl Decoder {
             Some(scale) => words.mul_scalar(scale)?,
         };
         with_noise(cx, &scaled)
-    }
-
-    /// A table for each rotary embedding that some of `layers` has.
-    fn tables(
-        &self,
-        cx: &Forward<'_>,
-        positions: usize,
-        position_ids: Option<&Tensor>,
-        layers: Range<usize>,
-    ) -> Result<Vec<(&Rotary, RotaryTable)>> {
-        let mut tables: Vec<(&Rotary, RotaryTable)> = Vec::new();
-        for rotary in self.config.rotaries[layers].iter().flatten() {
-            if tables.iter().all(|(known, _)| *known != rotary) {
-                tables.push((rotary, rotary.table(cx, positions, position_ids)?));
-            }
-        }
-        Ok(tables)
-    }
-
-    /// A mask for each window that some of `layers` has.
-    fn masks(
-        &self,
-        cx: &Forward<'_>,
-        batch: &Batch,
-        layers: Range<usize>,
-    ) -> Result<BTreeMap<Option<usize>, AttentionMask>> {
-        let (present, position_ids) =
-            (batch.get("attention_mask")?, batch.optional("position_ids"));
-        let windows: BTreeSet<_> = self.config.windows[layers].iter().copied().collect();
-        let mask = |window| within_texts(Window::Causal(window).mask(cx, present)?, position_ids);
-        windows.into_iter().map(|window| Ok((window, mask(window)?))).collect()
     }
 }
 
@@ -140,17 +103,20 @@ impl Body for Decoder {
         states: HiddenStates,
         batch: &Batch,
     ) -> Result<HiddenStates> {
-        let present = batch.get("attention_mask")?;
-        let position_ids = batch.optional("position_ids");
-        let tables = self.tables(cx, present.dims()[1], position_ids, layers.clone())?;
-        let masks = self.masks(cx, batch, layers.clone())?;
-        let mut x = states.last;
-        for index in layers {
-            let (layer, mask) = (&self.layers[index], &masks[&self.config.windows[index]]);
-            let rotary = self.config.rotaries[index].as_ref();
-            let table = tables.iter().find(|(own, _)| Some(*own) == rotary).map(|(_, table)| table);
-            x = cx.layer(&format!("layer{index}"), &x, |cx| layer.forward(cx, &x, mask, table))?;
-        }
+        let (present, position_ids) =
+            (batch.get("attention_mask")?, batch.optional("position_ids"));
+        let DecoderConfig { rotaries, windows, .. } = &self.config;
+        let tables = ByKind::new(&rotaries[layers.clone()], |rotary| {
+            let table = |rotary: &Rotary| rotary.table(cx, present.dims()[1], position_ids);
+            rotary.as_ref().map(table).transpose()
+        })?;
+        let masks = ByKind::new(&windows[layers.clone()], |window| {
+            within_texts(Window::Causal(*window).mask(cx, present)?, position_ids)
+        })?;
+        let x = cx.layers("layer", layers, states.last, |cx, index, x| {
+            let (mask, table) = (masks.get(&windows[index]), tables.get(&rotaries[index]));
+            self.layers[index].forward(cx, x, mask, table.as_ref())
+        })?;
         Ok(HiddenStates::of(x))
     }
 

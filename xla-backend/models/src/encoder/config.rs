@@ -1,6 +1,6 @@
 //! The differences between the encoders of families: names and settings.
 
-use crate::layers::{Activation, AttentionConfig, Buckets, LayerNorm, Linear};
+use crate::layers::{Activation, AttentionConfig, Buckets, DisentangledConfig, LayerNorm, Linear};
 use crate::parameters::{Dimension, ParameterPath};
 
 /// Names of the parts: of the encoder itself, of its list of layers or of groups of them, and of what is in a layer.
@@ -43,6 +43,9 @@ pub(crate) struct EncoderConfig {
     /// How layers share parameters; `None` where each has its own.
     pub shared_layers: Option<SharedLayers>,
     pub attention: AttentionConfig,
+    /// The terms of scores by distance, in DeBERTa. Its embeddings add positions before segments, and are zeros for
+    /// padding.
+    pub disentangled: Option<DisentangledConfig>,
 }
 
 /// The table of a bias by distance, which all layers read.
@@ -80,6 +83,8 @@ pub(crate) enum Positions {
     /// Token i of those that are not `padding_id` has position
     /// `padding_id` + 1 + i, and padding has position `padding_id`.
     AfterPadding { rows: usize, padding_id: usize },
+    /// There is no table, and rows have at most so many tokens.
+    Absent { longest_row: usize },
 }
 
 impl Positions {
@@ -87,6 +92,7 @@ impl Positions {
     pub(crate) fn rows(self) -> usize {
         match self {
             Positions::FromZero { rows, .. } | Positions::AfterPadding { rows, .. } => rows,
+            Positions::Absent { .. } => 0,
         }
     }
 
@@ -94,6 +100,7 @@ impl Positions {
         match self {
             Positions::FromZero { rows, .. } => rows,
             Positions::AfterPadding { rows, padding_id } => rows.saturating_sub(padding_id + 1),
+            Positions::Absent { longest_row } => longest_row,
         }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! B rows, S positions, E `embedding_size`.
 
-use traind_xla::Tensor;
+use traind_xla::{DType, Tensor};
 
 use super::{EncoderConfig, Positions};
 use crate::error::Result;
@@ -17,16 +17,19 @@ use crate::parameters::{Dimension, Init, ParameterPath};
 #[derive(Debug)]
 pub(super) struct Embeddings {
     words: Embedding,
-    positions: PositionTable,
-    segments: Option<Embedding>,
+    /// In the order in which they are added to the words.
+    added: Vec<Added>,
     norm: LayerNorm,
+    zeroes_padding: bool,
     dropout: f64,
 }
 
+/// A table of vectors that are added to those of words.
 #[derive(Debug)]
-enum PositionTable {
+enum Added {
     FromZero(PositionEmbedding),
     AfterPadding(OffsetPositionEmbedding),
+    Segments(Embedding),
 }
 
 impl Embeddings {
@@ -36,50 +39,61 @@ impl Embeddings {
             (Dimension::vocabulary(config.vocab_size), config.pad_token_id);
         let words = path.at("word_embeddings");
         let words = Embedding::with_padding(words, vocabulary, width, std, padding_id);
-        let positions = PositionTable::new(path.at("position_embeddings"), config);
-        let segments = config
-            .type_vocab_size
-            .map(|rows| Embedding::new(path.at("token_type_embeddings"), rows, width, std));
+        let positions = Added::positions(path.at("position_embeddings"), config);
+        let segments = config.type_vocab_size.map(|rows| {
+            Added::Segments(Embedding::new(path.at("token_type_embeddings"), rows, width, std))
+        });
         let norm = LayerNorm::new(path.at("LayerNorm"), width, config.layer_norm_eps);
-        Embeddings { words, positions, segments, norm, dropout: config.embedding_dropout }
+        let is_disentangled = config.disentangled.is_some();
+        let added = if is_disentangled { [positions, segments] } else { [segments, positions] };
+        let added = added.into_iter().flatten().collect();
+        let zeroes_padding = is_disentangled;
+        Embeddings { words, added, norm, zeroes_padding, dropout: config.embedding_dropout }
     }
 
     /// [B S, E].
     pub(super) fn forward(&self, cx: &Forward<'_>, batch: &Batch) -> Result<Tensor> {
         let ids = batch.get("input_ids")?;
         let mut sum = with_noise(cx, &self.words.forward(cx, ids)?)?;
-        if let Some(segments) = &self.segments {
-            sum = sum.add(&match batch.optional("token_type_ids") {
-                Some(ids) => segments.forward(cx, ids)?,
-                None => segments.first_row(cx)?,
-            })?;
+        for table in &self.added {
+            sum = sum.add(&table.forward(cx, batch, ids)?)?;
         }
-        let sum = sum.add(&self.positions.forward(cx, ids)?)?;
-        dropout(cx, &self.norm.forward(cx, &flatten_tokens(&sum)?)?, self.dropout)
+        let mut normal = self.norm.forward(cx, &flatten_tokens(&sum)?)?;
+        if self.zeroes_padding {
+            let present = cx.own_positions(batch.get("attention_mask")?, 1)?;
+            let present = present.reshape(&[normal.dims()[0], 1])?.convert(DType::F32)?;
+            normal = normal.mul(&present)?;
+        }
+        dropout(cx, &normal, self.dropout)
     }
 }
 
-impl PositionTable {
-    fn new(path: ParameterPath<'_>, config: &EncoderConfig) -> PositionTable {
+impl Added {
+    fn positions(path: ParameterPath<'_>, config: &EncoderConfig) -> Option<Added> {
         let (width, std) = (config.embedding_size, config.std());
-        match config.positions {
+        Some(match config.positions {
             Positions::FromZero { rows, sinusoidal } => {
                 let init = if sinusoidal { Init::Sinusoids } else { Init::Normal { std } };
-                PositionTable::FromZero(PositionEmbedding::with_init(path, rows, width, init))
+                Added::FromZero(PositionEmbedding::with_init(path, rows, width, init))
             }
-            Positions::AfterPadding { rows, padding_id } => PositionTable::AfterPadding(
+            Positions::AfterPadding { rows, padding_id } => Added::AfterPadding(
                 OffsetPositionEmbedding::new(path, [rows, width], std, padding_id),
             ),
-        }
+            Positions::Absent { .. } => return None,
+        })
     }
 
-    /// Ids s32[B, S] to [S, H] or [B, S, H].
-    fn forward(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
+    /// Ids s32[B, S] to [E], [S, E] or [B, S, E].
+    fn forward(&self, cx: &Forward<'_>, batch: &Batch, ids: &Tensor) -> Result<Tensor> {
         match self {
-            PositionTable::FromZero(table) => {
+            Added::FromZero(table) => {
                 table.forward(cx, ids.dims().last().copied().unwrap_or_default())
             }
-            PositionTable::AfterPadding(table) => table.forward(cx, ids),
+            Added::AfterPadding(table) => table.forward(cx, ids),
+            Added::Segments(table) => match batch.optional("token_type_ids") {
+                Some(ids) => table.forward(cx, ids),
+                None => table.first_row(cx),
+            },
         }
     }
 }

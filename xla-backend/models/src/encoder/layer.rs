@@ -5,17 +5,25 @@ use traind_xla::Tensor;
 
 use super::{EncoderConfig, EncoderNames};
 use crate::error::Result;
-use crate::layers::{Activation, Attention, AttentionMask, Linear, Residual};
+use crate::layers::{
+    Activation, Attention, AttentionMask, DisentangledAttention, Linear, Residual,
+};
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
 #[derive(Debug)]
 pub(super) struct Layer {
-    attention: Attention,
+    attention: SelfAttention,
     attention_output: Residual,
     intermediate: Linear,
     activation: Activation,
     output: Residual,
+}
+
+#[derive(Debug)]
+enum SelfAttention {
+    Plain(Attention),
+    Disentangled(Box<DisentangledAttention>),
 }
 
 impl Layer {
@@ -27,7 +35,7 @@ impl Layer {
         let hidden = config.hidden_size();
         let inner = Dimension::features(config.intermediate_size);
         Layer {
-            attention: Attention::new(&mut path, names.projections, &config.attention),
+            attention: SelfAttention::new(&mut path, names, config),
             attention_output: Residual {
                 dense: config.linear(path.at(names.attention_output), config.heads(), hidden),
                 norm: config.layer_norm(path.at(names.attention_norm)),
@@ -43,17 +51,39 @@ impl Layer {
         }
     }
 
-    /// `x` [B S, H] to [B S, H].
+    /// `x` [B S, H] to [B S, H], by the vectors of `distances` where scores depend on them.
     pub(super) fn forward(
         &self,
         cx: &Forward<'_>,
         x: &Tensor,
         mask: &AttentionMask,
+        distances: Option<&Tensor>,
     ) -> Result<Tensor> {
-        let attended = self.attention.forward(cx, x, mask)?;
+        let attended = match &self.attention {
+            SelfAttention::Plain(attention) => attention.forward(cx, x, mask)?,
+            SelfAttention::Disentangled(attention) => attention.forward(cx, x, mask, distances)?,
+        };
         let x = self.attention_output.forward(cx, &attended, x)?;
         let inner = self.intermediate.forward(cx, &cx.fan_out(&x)?)?;
         let inner = self.activation.forward(&inner)?;
         self.output.forward(cx, &inner, &x)
+    }
+}
+
+impl SelfAttention {
+    fn new(
+        path: &mut ParameterPath<'_>,
+        names: &EncoderNames,
+        config: &EncoderConfig,
+    ) -> SelfAttention {
+        let contents = Attention::new(path, names.projections, &config.attention);
+        match config.disentangled {
+            None => SelfAttention::Plain(contents),
+            Some(terms) => {
+                let sizes = &config.attention;
+                let attention = DisentangledAttention::new(path, contents, sizes, terms);
+                SelfAttention::Disentangled(Box::new(attention))
+            }
+        }
     }
 }

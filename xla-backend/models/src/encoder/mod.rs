@@ -1,10 +1,12 @@
 //! The encoder of BERT and of the families that descend from it: embeddings,
 //! then layers that normalize after each sum. Families differ in the names of its parts, in how positions
-//! are counted, in where dropout stands, and in whether layers share parameters.
+//! are counted, in where dropout stands, in whether layers share parameters, and in whether scores depend on
+//! distances.
 //!
 //! B rows, S positions, H `hidden_size`, I `intermediate_size`.
 
 mod config;
+mod distances;
 mod embeddings;
 mod layer;
 
@@ -19,6 +21,7 @@ use crate::flops;
 use crate::layers::{AttentionMask, Linear, PackedTokens, PositionBias, Window};
 use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{ParameterPath, Stage};
+use distances::DistanceTable;
 use embeddings::Embeddings;
 use layer::Layer;
 
@@ -29,6 +32,7 @@ pub(crate) struct Encoder {
     embeddings: Embeddings,
     embedding_projection: Option<Linear>,
     position_bias: Option<PositionBias>,
+    distances: Option<DistanceTable>,
     /// The layers with parameters of their own.
     layers: Vec<Layer>,
     /// The one of these that each layer is.
@@ -60,12 +64,14 @@ impl Encoder {
             }
         }
         let position_bias = position_bias(&mut path, &config);
+        let distances = DistanceTable::new(&mut path, &config);
         Encoder {
             prefix: names.prefix,
             config,
             embeddings,
             embedding_projection,
             position_bias,
+            distances,
             layers,
             order,
         }
@@ -73,6 +79,9 @@ impl Encoder {
 
     /// f32[B, 1 or N, 1 or S, S].
     fn mask(&self, cx: &Forward<'_>, present: &Tensor) -> Result<AttentionMask> {
+        if self.config.disentangled.is_some() {
+            return AttentionMask::of_tokens(present);
+        }
         let window = if self.config.is_decoder { Window::Causal(None) } else { Window::All };
         let mask = window.mask(cx, present)?;
         let Some(bias) = &self.position_bias else { return Ok(mask) };
@@ -145,15 +154,15 @@ impl Body for Encoder {
     ) -> Result<HiddenStates> {
         let packed = PackedTokens::of(cx, batch)?;
         let mask = self.mask(cx, batch.get("attention_mask")?)?.of_packed(packed.as_ref());
+        let distances = self.distances.as_ref().map(|table| table.forward(cx)).transpose()?;
         let cx = packed.as_ref().map_or(*cx, |packed| packed.context(cx));
-        let mut x = match &packed {
+        let x = match &packed {
             Some(packed) => packed.pack(&states.last)?,
             None => states.last,
         };
-        for index in layers {
-            let layer = &self.layers[self.order[index]];
-            x = cx.layer(&format!("layer{index}"), &x, |cx| layer.forward(cx, &x, &mask))?;
-        }
+        let x = cx.layers("layer", layers, x, |cx, index, x| {
+            self.layers[self.order[index]].forward(cx, x, &mask, distances.as_ref())
+        })?;
         Ok(HiddenStates::of(match &packed {
             Some(packed) => packed.pad(&x)?,
             None => x,
@@ -161,7 +170,7 @@ impl Body for Encoder {
     }
 
     fn packs_tokens(&self) -> bool {
-        true
+        self.config.disentangled.is_none()
     }
 
     fn is_tensor_parallel(&self) -> bool {
@@ -185,7 +194,11 @@ impl Body for Encoder {
             Some(_) => flops::dot(self.config.embedding_size as f64, layer.hidden_size as f64),
             None => 0.0,
         };
-        let layers = self.config.num_hidden_layers as f64 * layer.forward(lengths.positions);
-        layers + lengths.positions as f64 * projection
+        let terms = self
+            .config
+            .disentangled
+            .map_or(0.0, |terms| terms.forward_flops(lengths.positions, layer.hidden_size));
+        let layer = layer.forward(lengths.positions) + terms;
+        self.config.num_hidden_layers as f64 * layer + lengths.positions as f64 * projection
     }
 }

@@ -106,6 +106,7 @@ fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
         position_bias: None,
         shared_layers: Some(shared),
         attention,
+        disentangled: None,
     })
 }
 

@@ -5,8 +5,8 @@
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
-use crate::heads::Seq2SeqLmHead;
-use crate::layers::{Activation, Linear, check_heads};
+use crate::heads::{Seq2SeqLmHead, lm_head};
+use crate::layers::{Activation, check_heads};
 use crate::model::Model;
 use crate::parameters::{Dimension, Init, Role};
 use crate::seq2seq::EncoderDecoder;
@@ -82,13 +82,8 @@ impl BartFamily {
             let (hidden_size, vocab_size) = (bart.d_model, bart.vocab_size);
             let std = bart.init_std;
             let body = EncoderDecoder::new(Bart::new(root, bart));
-            let decoder = if config.bool_or("tie_word_embeddings", true)? {
-                root.tie(WORDS, "lm_head.weight");
-                Linear::sharing(WORDS)
-            } else {
-                let vocabulary = Dimension::vocabulary(vocab_size);
-                Linear::without_bias(root.at("lm_head"), hidden_size, vocabulary, std)
-            };
+            let tied = config.bool_or("tie_word_embeddings", true)?;
+            let decoder = lm_head(root, WORDS, tied, [hidden_size, vocab_size], std);
             // A buffer in transformers: saved, and never trained.
             let dimensions = [1.into(), Dimension::vocabulary(vocab_size)];
             let bias = root.at("").frozen().declare(

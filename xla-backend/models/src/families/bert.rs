@@ -110,6 +110,7 @@ pub(super) fn resolve_encoder(
         position_bias: None,
         shared_layers: None,
         attention,
+        disentangled: None,
     })
 }
 

@@ -99,5 +99,6 @@ fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
         position_bias: None,
         shared_layers: None,
         attention,
+        disentangled: None,
     })
 }

@@ -1,4 +1,4 @@
-//! Families that are encoders, such as BERT, DistilBERT and RoBERTa: their tasks.
+//! Families that are encoders, such as BERT, DistilBERT and DeBERTa: their tasks.
 //! A family gives the names of its parts and resolves its config.
 //!
 //! B rows, S positions, C labels, V `vocab_size`.
@@ -141,8 +141,11 @@ impl EncoderFamily {
         })
     }
 
-    /// Logits f32[B, S, V].
+    /// Logits f32[B, S, V]. Refuses DeBERTa's other head.
     fn masked_lm(&self, config: ModelConfig) -> Result<Model> {
+        if self.keys.contains(&"legacy") && !config.bool_or("legacy", true)? {
+            return Err(config.error("legacy", "only the head of true is supported"));
+        }
         self.build(config, |config, family, root| {
             self.masked_lm_head(config, family, root, Predicts::Itself)
         })
@@ -193,7 +196,7 @@ impl EncoderFamily {
             if let Some(pooler) = self.pooler {
                 encoder.linear(base.at(pooler).frozen(), hidden_size, hidden_size);
             }
-            Ok((body, EmbeddingHead { modules: config.sentence_modules().clone(), hidden_size }))
+            Ok((body, EmbeddingHead::new(config, hidden_size)))
         })
     }
 

@@ -14,6 +14,7 @@ use crate::family::{Family, FamilyModel};
 use crate::flops;
 use crate::heads::{
     CausalLmHead, LastTokenClassifier, LogitsTransform, SPAN_SCORES, SpanHead, TokenClassifier,
+    lm_head,
 };
 use crate::layers::{
     Activation, AttentionMask, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding,
@@ -238,12 +239,8 @@ impl Gpt2 {
             hidden,
             std,
         );
-        let blocks = (0..config.n_layer)
-            .map(|layer| {
-                let path = path.at(&format!("h.{layer}")).in_stage(Stage::Layer(layer));
-                Block::new(path, layer, &config)
-            })
-            .collect();
+        let blocks =
+            path.layers("h", 0..config.n_layer, |path, layer| Block::new(path, layer, &config));
         let norm = config.layer_norm(path.at("ln_f"));
         Gpt2 { config, words, positions, blocks, norm }
     }
@@ -298,11 +295,9 @@ impl Body for Gpt2 {
     ) -> Result<HiddenStates> {
         let mask = Window::Causal(None).mask(cx, batch.get("attention_mask")?)?;
         let mask = within_texts(mask, batch.optional("position_ids"))?;
-        let mut x = states.last;
-        for index in layers {
-            let layer = &self.blocks[index];
-            x = cx.layer(&format!("layer{index}"), &x, |cx| layer.forward(cx, &x, &mask))?;
-        }
+        let x = cx.layers("layer", layers, states.last, |cx, index, x| {
+            self.blocks[index].forward(cx, x, &mask)
+        })?;
         Ok(HiddenStates::of(x))
     }
 
@@ -342,22 +337,10 @@ fn causal_lm(config: ModelConfig) -> Result<Model> {
         let (hidden_size, vocab_size) = (gpt2.n_embd, gpt2.vocab_size);
         let std = gpt2.initializer_range;
         let body = Gpt2::new(root, gpt2);
-        let decoder = if config.bool_or("tie_word_embeddings", true)? {
-            root.tie(WORDS, "lm_head.weight");
-            Linear::sharing(WORDS)
-        } else {
-            let vocabulary = Dimension::vocabulary(vocab_size);
-            Linear::without_bias(root.at("lm_head"), hidden_size, vocabulary, std)
-        };
-        Ok((
-            body,
-            CausalLmHead {
-                decoder,
-                hidden_size,
-                vocab_size,
-                transform: LogitsTransform::default(),
-            },
-        ))
+        let tied = config.bool_or("tie_word_embeddings", true)?;
+        let decoder = lm_head(root, WORDS, tied, [hidden_size, vocab_size], std);
+        let transform = LogitsTransform::default();
+        Ok((body, CausalLmHead { decoder, hidden_size, vocab_size, transform }))
     })
 }
 

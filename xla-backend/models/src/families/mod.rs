@@ -9,7 +9,6 @@ pub(crate) mod distilbert;
 pub(crate) mod electra;
 mod encoder_family;
 pub(crate) mod gpt2;
-mod headed;
 mod layer_types;
 pub(crate) mod modernbert;
 pub(crate) mod mpnet;

@@ -8,22 +8,21 @@ use std::ops::Range;
 
 use traind_xla::{DType, Tensor};
 
-use super::headed::{BodyConfig, Build, embedding, with_head};
 use super::layer_types::local_layers;
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::family::{Family, FamilyModel};
 use crate::flops;
 use crate::heads::{
-    MaskedLmHead, MaskedLmNames, MaskedLmSizes, PooledClassifier, Pooling, Predicts, SPAN_SCORES,
-    SpanHead, TokenClassifier, Transform,
+    EmbeddingHead, MaskedLmHead, MaskedLmNames, MaskedLmSizes, PooledClassifier, Pooling, Predicts,
+    SPAN_SCORES, SpanHead, TokenClassifier, Transform,
 };
 use crate::layers::{
-    Activation, AttentionMask, Embedding, GateNames, GatedMlp, GatedMlpConfig, HeadCounts, Heads,
-    LayerNorm, Linear, ProjectionNames, Projections, Rotary, RotaryTable, Window, attend_heads,
-    check_heads, dropout, flatten_tokens, split_heads, with_noise,
+    Activation, AttentionMask, ByKind, Embedding, GateNames, GatedMlp, GatedMlpConfig, HeadCounts,
+    Heads, LayerNorm, Linear, ProjectionNames, Projections, Rotary, RotaryTable, Window,
+    attend_heads, check_heads, dropout, flatten_tokens, split_heads, with_noise,
 };
-use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths, Model};
+use crate::model::{Batch, Body, Forward, Head, HiddenStates, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, Init, ParameterPath, Stage};
 use crate::rope::{self, LayerKind};
 use crate::tasks::{SequenceClassification, Task};
@@ -84,12 +83,12 @@ impl Family for ModernBertFamily {
     }
 
     fn model(&self, task: Task) -> Option<FamilyModel<'_>> {
-        let (class, build): (_, Build) = match task {
+        let (class, build): (_, fn(ModelConfig) -> _) = match task {
             Task::SequenceClassification => ("ForSequenceClassification", sequence_classification),
             Task::TokenClassification => ("ForTokenClassification", token_classification),
             Task::QuestionAnswering => ("ForQuestionAnswering", question_answering),
             Task::MaskedLm => ("ForMaskedLM", masked_lm),
-            Task::Embedding => ("Model", |config| embedding::<ModernBertConfig>(config, PREFIX)),
+            Task::Embedding => ("Model", embedding),
             Task::CausalLm | Task::Seq2SeqLm | Task::ImageClassification => return None,
         };
         Some(FamilyModel::new(format!("ModernBert{class}"), build))
@@ -98,7 +97,7 @@ impl Family for ModernBertFamily {
 
 /// Logits f32[B, C].
 fn sequence_classification(config: ModelConfig) -> Result<Model> {
-    with_head(config, |config, modern: &ModernBertConfig, root| {
+    with_head(config, |config, modern, root| {
         let task = SequenceClassification::new(config)?;
         Ok(PooledClassifier {
             pooling: modern.pooling,
@@ -113,7 +112,7 @@ fn sequence_classification(config: ModelConfig) -> Result<Model> {
 
 /// Logits f32[B, S, C].
 fn token_classification(config: ModelConfig) -> Result<Model> {
-    with_head(config, |config, modern: &ModernBertConfig, root| {
+    with_head(config, |config, modern, root| {
         let (transform, init) = (modern.transform(root), modern.inits().classifier);
         let (labels, dropout) = (config.num_labels()?, modern.classifier_dropout);
         let classifier = TokenClassifier::new(root, modern.hidden_size, init, labels, dropout);
@@ -124,7 +123,7 @@ fn token_classification(config: ModelConfig) -> Result<Model> {
 /// Logits f32[B, S, 2]. Transformers wants the two to be the labels.
 fn question_answering(mut config: ModelConfig) -> Result<Model> {
     config.set_num_labels(SPAN_SCORES);
-    with_head(config, |_, modern: &ModernBertConfig, root| {
+    with_head(config, |_, modern, root| {
         let (transform, dropout) = (modern.transform(root), modern.classifier_dropout);
         Ok(SpanHead::behind(transform, dropout, modern.classifier(root, SPAN_SCORES)))
     })
@@ -132,7 +131,7 @@ fn question_answering(mut config: ModelConfig) -> Result<Model> {
 
 /// Logits f32[B, S, V].
 fn masked_lm(config: ModelConfig) -> Result<Model> {
-    with_head(config, |config, modern: &ModernBertConfig, root| {
+    with_head(config, |config, modern, root| {
         let sizes = MaskedLmSizes {
             hidden_size: modern.hidden_size,
             embedding_size: modern.hidden_size,
@@ -145,6 +144,28 @@ fn masked_lm(config: ModelConfig) -> Result<Model> {
         };
         let activation = modern.classifier_activation;
         MaskedLmHead::new(root, &MASKED_LM, config, &sizes, activation, Predicts::Itself)
+    })
+}
+
+/// Embeddings f32[B, D].
+fn embedding(config: ModelConfig) -> Result<Model> {
+    Model::assemble(config, |config, root| {
+        let modern = ModernBertConfig::resolve(config)?;
+        let hidden_size = modern.hidden_size;
+        let body = ModernBert::new(&mut root.at("").as_base_model(PREFIX), modern);
+        Ok((body, EmbeddingHead::new(config, hidden_size)))
+    })
+}
+
+/// The model with a head.
+fn with_head<H: Head + 'static>(
+    config: ModelConfig,
+    head: impl FnOnce(&ModelConfig, &ModernBertConfig, &mut ParameterPath<'_>) -> Result<H>,
+) -> Result<Model> {
+    Model::assemble(config, |config, root| {
+        let modern = ModernBertConfig::resolve(config)?;
+        let body = ModernBert::new(root, modern.clone());
+        Ok((body, head(config, &modern, root)?))
     })
 }
 
@@ -185,9 +206,7 @@ struct Inits {
     classifier: Init,
 }
 
-impl BodyConfig for ModernBertConfig {
-    type Body = ModernBert;
-
+impl ModernBertConfig {
     fn resolve(config: &ModelConfig) -> Result<ModernBertConfig> {
         let vocab_size = config.size_or("vocab_size", 50_368)?;
         let hidden_size = config.size_or("hidden_size", 768)?;
@@ -231,16 +250,6 @@ impl BodyConfig for ModernBertConfig {
         })
     }
 
-    fn body(self, root: &mut ParameterPath<'_>) -> ModernBert {
-        ModernBert::new(root, self)
-    }
-
-    fn hidden_size(&self) -> usize {
-        self.hidden_size
-    }
-}
-
-impl ModernBertConfig {
     fn head_size(&self) -> usize {
         self.hidden_size / self.num_attention_heads
     }
@@ -321,23 +330,12 @@ impl ModernBert {
             config.pad_token_id,
         );
         let embedding_norm = config.norm(embeddings.at("norm"));
-        let layers = (0..config.num_hidden_layers())
-            .map(|index| {
-                let path = path.at(&format!("layers.{index}")).in_stage(Stage::Layer(index));
-                Layer::new(path, index, &config)
-            })
-            .collect();
+        let layers = path.layers("layers", 0..config.num_hidden_layers(), |path, index| {
+            Layer::new(path, index, &config)
+        });
         let norm = config.norm(path.at("final_norm"));
         ModernBert { config, words, embedding_norm, layers, norm }
     }
-}
-
-/// The layers of one kind: their mask and their rotary embedding.
-struct Kind<'a> {
-    window: Window,
-    rotary: &'a Rotary,
-    mask: AttentionMask,
-    table: RotaryTable,
 }
 
 impl Body for ModernBert {
@@ -379,20 +377,15 @@ impl Body for ModernBert {
         batch: &Batch,
     ) -> Result<HiddenStates> {
         let present = batch.get("attention_mask")?;
-        let mut kinds: Vec<Kind<'_>> = Vec::new();
-        let mut x = states.last;
-        for index in layers {
-            let (window, rotary) = (self.config.windows[index], &self.config.rotaries[index]);
-            let is_own = |kind: &Kind<'_>| kind.window == window && kind.rotary == rotary;
-            let known = kinds.iter().position(is_own);
-            let place = known.unwrap_or(kinds.len());
-            if known.is_none() {
-                let table = rotary.table(cx, present.dims()[1], None)?;
-                kinds.push(Kind { window, rotary, mask: window.mask(cx, present)?, table });
-            }
-            let (layer, kind) = (&self.layers[index], &kinds[place]);
-            x = cx.layer(&format!("layer{index}"), &x, |cx| layer.forward(cx, &x, kind))?;
-        }
+        let ModernBertConfig { windows, rotaries, .. } = &self.config;
+        let tables = ByKind::new(&rotaries[layers.clone()], |rotary| {
+            rotary.table(cx, present.dims()[1], None)
+        })?;
+        let masks = ByKind::new(&windows[layers.clone()], |window| window.mask(cx, present))?;
+        let x = cx.layers("layer", layers, states.last, |cx, index, x| {
+            let (mask, table) = (masks.get(&windows[index]), tables.get(&rotaries[index]));
+            self.layers[index].forward(cx, x, mask, table)
+        })?;
         Ok(HiddenStates::of(x))
     }
 
@@ -473,26 +466,38 @@ impl Layer {
     }
 
     /// f32[B S, H] to f32[B S, H].
-    fn forward(&self, cx: &Forward<'_>, x: &Tensor, kind: &Kind<'_>) -> Result<Tensor> {
+    fn forward(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        mask: &AttentionMask,
+        table: &RotaryTable,
+    ) -> Result<Tensor> {
         let normal = match &self.attention_norm {
             Some(norm) => norm.forward(cx, x)?,
             None => x.clone(),
         };
-        let attended = self.attend(cx, &normal, kind)?;
+        let attended = self.attend(cx, &normal, mask, table)?;
         let x = x.add(&dropout(cx, &attended, self.heads.dropout)?.convert(DType::F32)?)?;
         let inner = self.mlp.forward(cx, &self.mlp_norm.forward(cx, &x)?)?;
         Ok(x.add(&inner.convert(DType::F32)?)?)
     }
 
-    fn attend(&self, cx: &Forward<'_>, x: &Tensor, kind: &Kind<'_>) -> Result<Tensor> {
+    fn attend(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        mask: &AttentionMask,
+        table: &RotaryTable,
+    ) -> Result<Tensor> {
         let projected = self.projections.forward(cx, &cx.fan_out(x)?)?;
         // This core's heads.
-        let split = |x: &Tensor| split_heads(x, kind.mask.rows(), x.dims()[1] / self.head_size);
+        let split = |x: &Tensor| split_heads(x, mask.rows(), x.dims()[1] / self.head_size);
         let turned = |x: &Tensor| -> Result<Tensor> {
-            Ok(kind.table.rotate(&split(x)?)?.convert(cx.compute_dtype())?)
+            Ok(table.rotate(&split(x)?)?.convert(cx.compute_dtype())?)
         };
         let [query, key, value] = &projected;
         let states = [&turned(query)?, &turned(key)?, &split(value)?];
-        self.output.forward(cx, &attend_heads(cx, states, &kind.mask, &self.heads)?)
+        self.output.forward(cx, &attend_heads(cx, states, mask, &self.heads)?)
     }
 }

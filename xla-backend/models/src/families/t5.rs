@@ -5,10 +5,9 @@
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::family::{Family, FamilyModel};
-use crate::heads::{EmbeddingHead, Seq2SeqLmHead};
-use crate::layers::{Activation, Linear};
+use crate::heads::{EmbeddingHead, Seq2SeqLmHead, lm_head};
+use crate::layers::Activation;
 use crate::model::Model;
-use crate::parameters::Dimension;
 use crate::seq2seq::EncoderDecoder;
 use crate::seq2seq::t5::{MAX_POSITIONS, T5, T5Config, T5Encoder, WORDS};
 use crate::tasks::Task;
@@ -118,13 +117,7 @@ impl T5Family {
             let (std, tied) = (t5.initializer_factor, config.bool_or("tie_word_embeddings", true)?);
             let scales = config.bool_or("scale_decoder_outputs", tied && self.defaults.scales)?;
             let body = EncoderDecoder::new(T5::new(root, t5));
-            let decoder = if tied {
-                root.tie(WORDS, "lm_head.weight");
-                Linear::sharing(WORDS)
-            } else {
-                let vocabulary = Dimension::vocabulary(vocab_size);
-                Linear::without_bias(root.at("lm_head"), hidden_size, vocabulary, std)
-            };
+            let decoder = lm_head(root, WORDS, tied, [hidden_size, vocab_size], std);
             let scale = scales.then(|| (hidden_size as f64).powf(-0.5));
             Ok((body, Seq2SeqLmHead { decoder, scale, bias: None, hidden_size, vocab_size }))
         })
@@ -134,9 +127,9 @@ impl T5Family {
     fn embedding(&self, config: ModelConfig) -> Result<Model> {
         Model::assemble(config, |config, root| {
             let t5 = self.resolve(config)?;
-            let (hidden_size, modules) = (t5.d_model, config.sentence_modules().clone());
+            let hidden_size = t5.d_model;
             let body = T5Encoder::new(root, t5, &["encoder"]);
-            Ok((body, EmbeddingHead { modules, hidden_size }))
+            Ok((body, EmbeddingHead::new(config, hidden_size)))
         })
     }
 

@@ -188,12 +188,9 @@ impl Vit {
         let mut path = root.at(family.model_type);
         let embeddings = path.at("embeddings").in_stage(Stage::Embeddings);
         let embeddings = Embeddings::new(embeddings, family, model, &config);
-        let layers = (0..config.num_hidden_layers)
-            .map(|index| {
-                let path = path.at(&format!("encoder.layer.{index}"));
-                Layer::new(path.in_stage(Stage::Layer(index)), &config)
-            })
-            .collect();
+        let layers = path.layers("encoder.layer", 0..config.num_hidden_layers, |path, _| {
+            Layer::new(path, &config)
+        });
         let norm = config.layer_norm(path.at("layernorm"));
         Vit { prefix: family.model_type, config, embeddings, layers, norm }
     }
@@ -239,11 +236,9 @@ impl Body for Vit {
         let dims = [batch.rows()?, 1, 1, self.positions()];
         // Every token attends to all.
         let mask = AttentionMask::constant(cx.trace.full(0.0, Shape::new(DType::F32, dims))?);
-        let mut x = states.last;
-        for index in layers {
-            let layer = &self.layers[index];
-            x = cx.layer(&format!("layer{index}"), &x, |cx| layer.forward(cx, &x, &mask))?;
-        }
+        let x = cx.layers("layer", layers, states.last, |cx, index, x| {
+            self.layers[index].forward(cx, x, &mask)
+        })?;
         Ok(HiddenStates::of(x))
     }
 

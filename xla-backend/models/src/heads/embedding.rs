@@ -5,6 +5,7 @@
 use traind_xla::{DType, Tensor};
 
 use super::by_row;
+use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
 use crate::sentence::{PoolingMode, SentenceModules};
@@ -17,8 +18,15 @@ const LOWEST: f64 = -1e30;
 
 #[derive(Debug)]
 pub(crate) struct EmbeddingHead {
-    pub modules: SentenceModules,
-    pub hidden_size: usize,
+    modules: SentenceModules,
+    hidden_size: usize,
+}
+
+impl EmbeddingHead {
+    /// Pools states of this width as the modules beside the config say.
+    pub(crate) fn new(config: &ModelConfig, hidden_size: usize) -> EmbeddingHead {
+        EmbeddingHead { modules: config.sentence_modules().clone(), hidden_size }
+    }
 }
 
 impl Head for EmbeddingHead {

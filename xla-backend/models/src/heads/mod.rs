@@ -30,7 +30,24 @@ pub(crate) use transform::Transform;
 use crate::error::Result;
 use crate::layers::Linear;
 use crate::model::{Batch, Forward};
+use crate::parameters::{Dimension, ParameterPath};
 use crate::tensor_parallel::Logits;
+
+/// The product of states with the vocabulary: the word embeddings `words` where they are `tied`, else `lm_head`.
+pub(crate) fn lm_head(
+    root: &mut ParameterPath<'_>,
+    words: &str,
+    tied: bool,
+    [hidden_size, vocab_size]: [usize; 2],
+    std: f64,
+) -> Linear {
+    if tied {
+        root.tie(words, "lm_head.weight");
+        return Linear::sharing(words);
+    }
+    let vocabulary = Dimension::vocabulary(vocab_size);
+    Linear::without_bias(root.at("lm_head"), hidden_size, vocabulary, std)
+}
 
 /// [B S, N] to [B, S, N], by the rows of the batch.
 fn by_row(x: &Tensor, batch: &Batch) -> Result<Tensor> {

@@ -11,12 +11,12 @@ use super::{
     Attention, AttentionConfig, AttentionMask, Linear, attend_heads, dropout_of_all, split_heads,
 };
 use crate::error::Result;
+use crate::flops;
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
 #[derive(Clone, Copy, Debug)]
 pub struct DisentangledConfig {
-    pub sizes: AttentionConfig,
     /// `None` where scores do not depend on distances.
     pub distances: Option<Distances>,
     /// Whether queries are compared with distances.
@@ -25,8 +25,26 @@ pub struct DisentangledConfig {
     pub from_position: bool,
     /// Whether the vectors of distances are projected by the matrices of contents.
     pub shares_projections: bool,
+    /// The names of the projections of distances that are compared with queries and with keys.
+    pub position_projections: [&'static str; 2],
     /// The rate at which the vectors of distances are dropped.
     pub position_dropout: f64,
+    /// Whether the table of distances is normalized.
+    pub normalizes_distances: bool,
+}
+
+impl DisentangledConfig {
+    /// Floating-point operations of the terms in a row of `positions` tokens of width `hidden`: each projects and
+    /// compares the vectors of all distances.
+    pub fn forward_flops(&self, positions: usize, hidden: usize) -> f64 {
+        let (positions, hidden) = (positions as f64, hidden as f64);
+        let distances = 2.0 * positions - 1.0;
+        let term =
+            distances * flops::dot(hidden, hidden) + positions * flops::dot(distances, hidden);
+        let terms = [self.to_position, self.from_position];
+        let terms = terms.into_iter().filter(|has| *has && self.distances.is_some()).count();
+        terms as f64 * term
+    }
 }
 
 /// The rows of the table that distances take.
@@ -79,10 +97,14 @@ pub struct DisentangledAttention {
 }
 
 impl DisentangledAttention {
-    pub fn new(mut path: ParameterPath<'_>, config: &DisentangledConfig) -> DisentangledAttention {
-        let AttentionConfig { hidden_size, num_heads, initializer_range, .. } = config.sizes;
-        let names = ["query_proj", "key_proj", "value_proj"];
-        let mut contents = Attention::new(&mut path, names, &config.sizes);
+    /// Adds terms of distances to the attention of `contents`, which has these `sizes`.
+    pub fn new(
+        path: &mut ParameterPath<'_>,
+        mut contents: Attention,
+        sizes: &AttentionConfig,
+        config: DisentangledConfig,
+    ) -> DisentangledAttention {
+        let AttentionConfig { hidden_size, num_heads, initializer_range, .. } = *sizes;
         let terms = [config.to_position, config.from_position];
         let factor = 1 + terms.into_iter().filter(|has| *has).count();
         contents.heads.scale = ((hidden_size / num_heads * factor) as f64).powf(-0.5);
@@ -90,11 +112,12 @@ impl DisentangledAttention {
         let mut linear =
             |name: &str| Linear::new(path.at(name), hidden_size, width, initializer_range);
         let has_own = config.distances.is_some() && !config.shares_projections;
+        let [key, query] = config.position_projections;
         DisentangledAttention {
             contents,
-            position_key: (has_own && config.to_position).then(|| linear("pos_key_proj")),
-            position_query: (has_own && config.from_position).then(|| linear("pos_query_proj")),
-            config: *config,
+            position_key: (has_own && config.to_position).then(|| linear(key)),
+            position_query: (has_own && config.from_position).then(|| linear(query)),
+            config,
         }
     }
 

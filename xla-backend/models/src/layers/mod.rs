@@ -5,6 +5,7 @@
 mod activation;
 mod attention;
 mod attention_mask;
+mod by_kind;
 mod conv1d;
 mod disentangled_attention;
 mod dropout;
@@ -28,6 +29,7 @@ pub use attention::{
     states_of,
 };
 pub use attention_mask::{AttentionMask, Window, within_texts};
+pub(crate) use by_kind::ByKind;
 pub use conv1d::Conv1d;
 pub use disentangled_attention::{DisentangledAttention, DisentangledConfig, Distances};
 pub use dropout::{dropout, dropout_of_all, dropout_of_features};

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use traind_xla::ops::random::Random;
@@ -236,20 +237,21 @@ impl Forward<'_> {
         }
     }
 
-    /// Traces one repeated layer, which reads `x`: the unit of gradient checkpointing, and of gathering
-    /// parameters in shards.
-    pub fn layer<T>(
+    /// Traces repeated layers, the first of which reads `x` and each other one the result of the one before; `layer`
+    /// traces one by its number. A layer is the unit of gradient checkpointing, and of gathering parameters in shards.
+    pub(crate) fn layers(
         &self,
         name: &str,
-        x: &Tensor,
-        body: impl FnOnce(&Forward<'_>) -> Result<T>,
-    ) -> Result<T> {
-        self.ahead_of(x, |cx| {
-            if cx.gradient_checkpointing {
-                cx.trace.checkpoint(name, || Ok(body(cx)))?
-            } else {
-                cx.scope(name, || body(cx))
-            }
+        mut layers: Range<usize>,
+        x: Tensor,
+        layer: impl Fn(&Forward<'_>, usize, &Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        layers.try_fold(x, |x, index| {
+            let name = format!("{name}{index}");
+            self.ahead_of(&x, |cx| match cx.gradient_checkpointing {
+                true => cx.trace.checkpoint(&name, || Ok(layer(cx, index, &x)))?,
+                false => cx.scope(&name, || layer(cx, index, &x)),
+            })
         })
     }
 

@@ -113,13 +113,11 @@ impl<S: Stacks> EncoderDecoder<S> {
         let scores =
             stacks.encoder_scores(cx, Window::All.mask(cx, batch.get("attention_mask")?)?)?;
         cx.over_positions(token_dims(batch.get(SOURCE)?), |cx| {
-            let (mut x, end) = (states, layers.end);
-            for layer in layers {
-                x = cx.layer(&format!("encoder{layer}"), &x, |cx| {
-                    stacks.encoder_layer(cx, layer, &x, &scores)
-                })?;
-            }
-            if end == stacks.num_encoder_layers() { stacks.finish_encoder(cx, x) } else { Ok(x) }
+            let is_last = layers.end == stacks.num_encoder_layers();
+            let x = cx.layers("encoder", layers, states, |cx, layer, x| {
+                stacks.encoder_layer(cx, layer, x, &scores)
+            })?;
+            if is_last { stacks.finish_encoder(cx, x) } else { Ok(x) }
         })
     }
 
@@ -147,13 +145,9 @@ impl<S: Stacks> EncoderDecoder<S> {
         let present = batch.get(TARGET)?;
         let present = cx.trace.full(1.0, present.shape().clone())?;
         let scores = stacks.decoder_scores(cx, Window::Causal(None).mask(cx, &present)?)?;
-        let mut x = states;
-        for layer in layers {
-            x = cx.layer(&format!("decoder{layer}"), &x, |cx| {
-                stacks.decoder_layer(cx, layer, &x, &source, &scores)
-            })?;
-        }
-        Ok(x)
+        cx.layers("decoder", layers, states, |cx, layer, x| {
+            stacks.decoder_layer(cx, layer, x, &source, &scores)
+        })
     }
 }
 

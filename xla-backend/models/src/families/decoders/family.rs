@@ -10,10 +10,9 @@ use crate::decoder::{
 use crate::error::Result;
 use crate::families::layer_types::local_layers;
 use crate::family::{Family, FamilyModel};
-use crate::heads::{CausalLmHead, EmbeddingHead, LastTokenClassifier, LogitsTransform};
+use crate::heads::{CausalLmHead, EmbeddingHead, LastTokenClassifier, LogitsTransform, lm_head};
 use crate::layers::{Activation, Linear, Scale, check_heads};
 use crate::model::Model;
-use crate::parameters::Dimension;
 use crate::rope;
 use crate::tasks::{SequenceClassification, Task};
 
@@ -73,13 +72,7 @@ impl DecoderFamily {
             let (std, tied) = (resolved.initializer_range, resolved.tie_word_embeddings);
             let transform = resolved.logits;
             let body = Decoder::new(root, resolved);
-            let decoder = if tied {
-                root.tie(WORDS, "lm_head.weight");
-                Linear::sharing(WORDS)
-            } else {
-                let vocabulary = Dimension::vocabulary(vocab_size);
-                Linear::without_bias(root.at("lm_head"), hidden_size, vocabulary, std)
-            };
+            let decoder = lm_head(root, WORDS, tied, [hidden_size, vocab_size], std);
             Ok((body, CausalLmHead { decoder, hidden_size, vocab_size, transform }))
         })
     }
@@ -103,7 +96,7 @@ impl DecoderFamily {
             let resolved = (self.resolve)(config)?;
             let hidden_size = resolved.hidden_size;
             let body = Decoder::new(&mut root.at("").as_base_model("model"), resolved);
-            Ok((body, EmbeddingHead { modules: config.sentence_modules().clone(), hidden_size }))
+            Ok((body, EmbeddingHead::new(config, hidden_size)))
         })
     }
 }

@@ -60,21 +60,16 @@ impl Bart {
         let mut path = root.at(PREFIX);
         let boundary = config.encoder.layers;
         let encoder_embeddings = Embeddings::new(path.at("encoder"), &config);
-        let encoder = (0..boundary).map(|layer| {
-            let path = path.at(&format!("encoder.layers.{layer}"));
-            EncoderLayer::new(path.in_stage(Stage::Layer(layer)), &config)
-        });
-        let encoder = encoder.collect();
+        let encoder =
+            path.layers("encoder.layers", 0..boundary, |path, _| EncoderLayer::new(path, &config));
         let norm_behind =
             |path: ParameterPath<'_>| config.normalizes_before.then(|| config.layer_norm(path));
         let stage = Stage::Layer(boundary - 1);
         let encoder_norm = norm_behind(path.at("encoder.layer_norm").in_stage(stage));
         let decoder_embeddings = Embeddings::new(path.at("decoder"), &config);
-        let decoder = (0..config.decoder.layers).map(|layer| {
-            let path = path.at(&format!("decoder.layers.{layer}"));
-            DecoderLayer::new(path.in_stage(Stage::Layer(boundary + layer)), &config)
-        });
-        let decoder = decoder.collect();
+        let layers = boundary..boundary + config.decoder.layers;
+        let decoder =
+            path.layers("decoder.layers", layers, |path, _| DecoderLayer::new(path, &config));
         let decoder_norm = norm_behind(path.at("decoder.layer_norm"));
         Bart {
             config,

@@ -40,11 +40,9 @@ impl T5Encoder {
         for stack in stacks {
             root.tie_in(WORDS, &format!("{stack}.embed_tokens.weight"), Stage::Embeddings);
         }
-        let layers = (0..config.num_layers).map(|layer| {
-            let path = root.at(&format!("encoder.block.{layer}"));
-            EncoderLayer::new(path.in_stage(Stage::Layer(layer)), &config)
+        let layers = root.layers("encoder.block", 0..config.num_layers, |path, _| {
+            EncoderLayer::new(path, &config)
         });
-        let layers = layers.collect();
         let bias = position_bias(root, "encoder", Direction::Both, &config);
         let last = Stage::Layer(config.num_layers - 1);
         let norm = config.norm(root.at("encoder.final_layer_norm").in_stage(last));
@@ -112,12 +110,9 @@ impl Body for T5Encoder {
         batch: &Batch,
     ) -> Result<HiddenStates> {
         let scores = self.scores(cx, Window::All.mask(cx, batch.get(MASK)?)?)?;
-        let mut x = states.last;
-        for layer in layers {
-            x = cx.layer(&format!("layer{layer}"), &x, |cx| {
-                self.layers[layer].forward(cx, &x, &scores)
-            })?;
-        }
+        let x = cx.layers("layer", layers, states.last, |cx, index, x| {
+            self.layers[index].forward(cx, x, &scores)
+        })?;
         Ok(HiddenStates::of(x))
     }
 

@@ -37,11 +37,9 @@ impl T5 {
     pub(crate) fn new(root: &mut ParameterPath<'_>, config: T5Config) -> T5 {
         let encoder = T5Encoder::new(root, config.clone(), &["encoder", "decoder"]);
         let boundary = config.num_layers;
-        let decoder = (0..config.num_decoder_layers).map(|layer| {
-            let path = root.at(&format!("decoder.block.{layer}"));
-            DecoderLayer::new(path.in_stage(Stage::Layer(boundary + layer)), &config)
-        });
-        let decoder = decoder.collect();
+        let layers = boundary..boundary + config.num_decoder_layers;
+        let decoder =
+            root.layers("decoder.block", layers, |path, _| DecoderLayer::new(path, &config));
         let decoder_bias = position_bias(root, "decoder", Direction::Back, &config);
         let decoder_norm = config.norm(root.at("decoder.final_layer_norm"));
         T5 { config, encoder, decoder, decoder_bias, decoder_norm }
