@@ -64,6 +64,8 @@
 //! [`tuning`], which [`layers`] apply, and [`weights`] initializes and removes adapters, whose
 //! files [`tuning`] reads and writes.
 
+#![warn(missing_docs)]
+
 pub mod cache;
 mod chunks;
 pub mod clip;

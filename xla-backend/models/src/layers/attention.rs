@@ -15,7 +15,7 @@ use crate::parameters::{Dimension, ParameterPath};
 
 /// The sizes of an encoder's attention.
 #[derive(Clone, Copy, Debug)]
-pub struct AttentionConfig {
+pub(crate) struct AttentionConfig {
     /// The width of hidden states.
     pub hidden_size: usize,
     /// The heads, which divide that width.
@@ -28,13 +28,13 @@ pub struct AttentionConfig {
 
 impl AttentionConfig {
     /// Refuses heads that do not divide the hidden size, naming `heads_key`.
-    pub fn check(&self, config: &ModelConfig, heads_key: &str) -> Result<()> {
+    pub(crate) fn check(&self, config: &ModelConfig, heads_key: &str) -> Result<()> {
         check_heads(config, heads_key, self.num_heads, self.hidden_size)
     }
 }
 
 /// Refuses heads that do not divide the hidden size, naming `heads_key`.
-pub fn check_heads(
+pub(crate) fn check_heads(
     config: &ModelConfig,
     heads_key: &str,
     num_heads: usize,
@@ -49,7 +49,7 @@ pub fn check_heads(
 /// Queries, keys and values from three projections; the output projection is
 /// the family's, since families name and normalize it differently.
 #[derive(Clone, Debug)]
-pub struct Attention {
+pub(crate) struct Attention {
     pub(super) query: Linear,
     pub(super) key: Linear,
     pub(super) value: Linear,
@@ -58,12 +58,16 @@ pub struct Attention {
 
 impl Attention {
     /// `names` are those of the query, key and value projections.
-    pub fn new(path: &mut ParameterPath<'_>, names: [&str; 3], config: &AttentionConfig) -> Self {
+    pub(crate) fn new(
+        path: &mut ParameterPath<'_>,
+        names: [&str; 3],
+        config: &AttentionConfig,
+    ) -> Self {
         Self::projected(path, names, config, true)
     }
 
     /// The same, where `biased` says whether the projections have biases.
-    pub fn projected(
+    pub(crate) fn projected(
         path: &mut ParameterPath<'_>,
         names: [&str; 3],
         config: &AttentionConfig,
@@ -81,7 +85,12 @@ impl Attention {
     }
 
     /// `x` [B S, H] attends to itself.
-    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
+    pub(crate) fn forward(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        mask: &AttentionMask,
+    ) -> Result<Tensor> {
         let x = &cx.fan_out(x)?;
         let query = self.query.forward(cx, x)?;
         let key = self.key.forward(cx, x)?;
@@ -90,7 +99,7 @@ impl Attention {
     }
 
     /// `x` [B S, H] attends to `source` [B T, H], which is fanned out, or to its cached keys.
-    pub fn forward_to(
+    pub(crate) fn forward_to(
         &self,
         cx: &Forward<'_>,
         x: &Tensor,
@@ -109,13 +118,13 @@ impl Attention {
 }
 
 /// The states of a source that are not cached.
-pub fn states_of(source: Option<&Tensor>) -> Result<&Tensor> {
+pub(crate) fn states_of(source: Option<&Tensor>) -> Result<&Tensor> {
     source.ok_or_else(|| Error::MissingInput { name: "encoder states".to_owned() })
 }
 
 /// How queries, keys and values are compared.
 #[derive(Clone, Copy, Debug)]
-pub struct Heads {
+pub(crate) struct Heads {
     /// On all cores that share the layer.
     pub num_heads: usize,
     /// The factor of scores.
@@ -128,14 +137,14 @@ pub struct Heads {
 
 impl Heads {
     /// [B S, H] to [B, S, N, D], of all heads or of those that this core has.
-    pub fn split(&self, cx: &Forward<'_>, x: &Tensor, rows: usize) -> Result<Tensor> {
+    pub(crate) fn split(&self, cx: &Forward<'_>, x: &Tensor, rows: usize) -> Result<Tensor> {
         split_heads(x, rows, self.num_heads / cx.core_count())
     }
 }
 
 /// Attention of tokens to themselves and to those that are cached: queries, keys and values
 /// [B S, H] to [B S, H], of all heads or of those that this core has.
-pub fn attend(
+pub(crate) fn attend(
     cx: &Forward<'_>,
     [query, key, value]: [&Tensor; 3],
     mask: &AttentionMask,
@@ -164,7 +173,7 @@ pub(super) fn attend_padded(
 ///
 /// It is one operation where a kernel computes it, and for long rows, whose scores would take memory
 /// that grows with the square of their length.
-pub fn attend_heads(
+pub(crate) fn attend_heads(
     cx: &Forward<'_>,
     [query, key, value]: [&Tensor; 3],
     mask: &AttentionMask,
@@ -189,7 +198,7 @@ pub fn attend_heads(
 }
 
 /// `x` compressed into -cap to cap by tanh.
-pub fn capped(x: &Tensor, cap: f64) -> Result<Tensor> {
+pub(crate) fn capped(x: &Tensor, cap: f64) -> Result<Tensor> {
     Ok(x.mul_scalar(1.0 / cap)?.tanh()?.mul_scalar(cap)?)
 }
 
@@ -200,7 +209,7 @@ fn join_heads(x: &Tensor) -> Result<Tensor> {
 }
 
 /// [B S, H] to [B, S, N, D].
-pub fn split_heads(x: &Tensor, rows: usize, num_heads: usize) -> Result<Tensor> {
+pub(crate) fn split_heads(x: &Tensor, rows: usize, num_heads: usize) -> Result<Tensor> {
     let &[tokens, hidden] = x.dims() else { return Ok(x.clone()) };
     Ok(x.reshape(&[rows, tokens / rows, num_heads, hidden / num_heads])?)
 }

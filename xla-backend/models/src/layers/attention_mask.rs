@@ -16,7 +16,7 @@ const HIDDEN: f64 = f32::MIN as f64;
 
 /// Which keys the queries of a batch see.
 #[derive(Clone, Debug)]
-pub struct AttentionMask {
+pub(crate) struct AttentionMask {
     /// f32[B, 1 or N, 1 or S, T].
     added: Tensor,
     visible: Option<Visible>,
@@ -38,7 +38,7 @@ struct Visible {
 
 impl AttentionMask {
     /// `added` f32[B, 1, 1 or S, T] is added to the scores of all heads.
-    pub fn constant(added: Tensor) -> AttentionMask {
+    pub(crate) fn constant(added: Tensor) -> AttentionMask {
         let visible = Visible { mask: added.clone(), starts: None };
         AttentionMask::new(added, Some(visible))
     }
@@ -49,7 +49,7 @@ impl AttentionMask {
     }
 
     /// The same mask for queries and keys that are packed, if they are.
-    pub fn of_packed(self, packed: Option<&PackedTokens>) -> AttentionMask {
+    pub(crate) fn of_packed(self, packed: Option<&PackedTokens>) -> AttentionMask {
         AttentionMask { packed: packed.cloned(), ..self }
     }
 
@@ -60,7 +60,7 @@ impl AttentionMask {
 
     /// The mask from one s32[B, S] of ones and, where padded, zeros, that hides padding from all queries
     /// and all keys from padding, which then attends to all of them equally. Hidden scores have no gradient.
-    pub fn of_tokens(present: &Tensor) -> Result<AttentionMask> {
+    pub(crate) fn of_tokens(present: &Tensor) -> Result<AttentionMask> {
         let (_, dims) = squares(present);
         let is_token = present.ne_scalar(0.0)?.unsqueeze(1)?;
         let query = is_token.unsqueeze(3)?.broadcast_to(&dims)?;
@@ -70,7 +70,7 @@ impl AttentionMask {
     }
 
     /// The same mask with `scores` f32[B, N, S, T] that are learned.
-    pub fn with_learned(self, scores: &Tensor) -> Result<AttentionMask> {
+    pub(crate) fn with_learned(self, scores: &Tensor) -> Result<AttentionMask> {
         Ok(AttentionMask { added: scores.add(&self.added)?, visible: None, ..self })
     }
 
@@ -85,12 +85,12 @@ impl AttentionMask {
     }
 
     /// The number of rows of the batch.
-    pub fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.added.dims()[0]
     }
 
     /// Keys of a row.
-    pub fn keys(&self) -> usize {
+    pub(crate) fn keys(&self) -> usize {
         self.added.dims()[3]
     }
 
@@ -103,7 +103,7 @@ impl AttentionMask {
 
 /// The keys that a query sees by their distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Window {
+pub(crate) enum Window {
     /// All keys of its row.
     All,
     /// The keys up to its own and, with a number, only so many of them.
@@ -114,7 +114,7 @@ pub enum Window {
 
 impl Window {
     /// The mask from one s32[B, T] of ones and, where padded, zeros: padding is hidden from all queries.
-    pub fn mask(self, cx: &Forward<'_>, present: &Tensor) -> Result<AttentionMask> {
+    pub(crate) fn mask(self, cx: &Forward<'_>, present: &Tensor) -> Result<AttentionMask> {
         match self {
             Window::All => Ok(AttentionMask::constant(hidden_padding(present)?)),
             Window::Causal(window) => causal_mask(cx, present, window),
@@ -173,7 +173,10 @@ fn causal_mask(cx: &Forward<'_>, mask: &Tensor, window: Option<usize>) -> Result
 
 /// The causal mask of rows that hold several texts, where no token sees those of another:
 /// `position_ids` s32[B, S] begin at 0 with each text.
-pub fn within_texts(mask: AttentionMask, position_ids: Option<&Tensor>) -> Result<AttentionMask> {
+pub(crate) fn within_texts(
+    mask: AttentionMask,
+    position_ids: Option<&Tensor>,
+) -> Result<AttentionMask> {
     let Some(position_ids) = position_ids else { return Ok(mask) };
     let &[rows, positions] = position_ids.dims() else { return Ok(mask) };
     let trace = mask.added.trace();

@@ -9,7 +9,7 @@ use crate::tuning::{Applied, LayerParts};
 
 /// A linear layer whose weight is [in, out], as transformers' `Conv1D` of GPT-2.
 #[derive(Clone, Debug)]
-pub struct Conv1d {
+pub(crate) struct Conv1d {
     weight: String,
     bias: String,
     /// Whether cores can have parts of the inputs, and of the outputs.
@@ -18,7 +18,7 @@ pub struct Conv1d {
 
 impl Conv1d {
     /// `weight` [inputs, outputs], normal with `std`, and `bias` [outputs], zero.
-    pub fn new(
+    pub(crate) fn new(
         mut path: ParameterPath<'_>,
         inputs: impl Into<Dimension>,
         outputs: impl Into<Dimension>,
@@ -34,7 +34,7 @@ impl Conv1d {
     }
 
     /// [N, inputs] to [N, outputs], in the type of products.
-    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let (x, bias) = (&x.convert(cx.compute_dtype())?, cx.factor(&self.bias)?);
         let (weight, parts) = (&cx.factor(&self.weight)?, self.parts(cx));
         let adapted = |y, bias| cx.adapted(Applied { weight: &self.weight, x, bias, y, parts });

@@ -16,7 +16,7 @@ use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
 #[derive(Clone, Copy, Debug)]
-pub struct DisentangledConfig {
+pub(crate) struct DisentangledConfig {
     /// `None` where scores do not depend on distances.
     pub distances: Option<Distances>,
     /// Whether queries are compared with distances.
@@ -36,7 +36,7 @@ pub struct DisentangledConfig {
 impl DisentangledConfig {
     /// Floating-point operations of the terms in a row of `positions` tokens of width `hidden`: each projects and
     /// compares the vectors of all distances.
-    pub fn forward_flops(&self, positions: usize, hidden: usize) -> f64 {
+    pub(crate) fn forward_flops(&self, positions: usize, hidden: usize) -> f64 {
         let (positions, hidden) = (positions as f64, hidden as f64);
         let distances = 2.0 * positions - 1.0;
         let term =
@@ -49,7 +49,7 @@ impl DisentangledConfig {
 
 /// The rows of the table that distances take.
 #[derive(Clone, Copy, Debug)]
-pub struct Distances {
+pub(crate) struct Distances {
     /// The buckets of each direction, of which half are one distance each and the others are as wide as
     /// its logarithm; `None` where each distance has its own.
     pub buckets: Option<usize>,
@@ -59,7 +59,7 @@ pub struct Distances {
 
 impl Distances {
     /// A.
-    pub fn span(self) -> usize {
+    pub(crate) fn span(self) -> usize {
         self.buckets.unwrap_or(self.reach)
     }
 
@@ -87,7 +87,7 @@ fn log_bucket(distance: i64, buckets: i64, reach: i64) -> i64 {
 }
 
 #[derive(Clone, Debug)]
-pub struct DisentangledAttention {
+pub(crate) struct DisentangledAttention {
     /// The projections of contents, and how their heads are compared.
     contents: Attention,
     /// The projections of distances for queries and for keys, where contents have others.
@@ -98,7 +98,7 @@ pub struct DisentangledAttention {
 
 impl DisentangledAttention {
     /// Adds terms of distances to the attention of `contents`, which has these `sizes`.
-    pub fn new(
+    pub(crate) fn new(
         path: &mut ParameterPath<'_>,
         mut contents: Attention,
         sizes: &AttentionConfig,
@@ -122,7 +122,7 @@ impl DisentangledAttention {
     }
 
     /// `x` [B S, H] attends to itself. `table` f32[2 A, H] has the vectors of distances.
-    pub fn forward(
+    pub(crate) fn forward(
         &self,
         cx: &Forward<'_>,
         x: &Tensor,

@@ -8,18 +8,18 @@ use crate::model::Forward;
 
 /// `x` itself when not training or when the rate is zero. Where cores divide positions, `x` has those
 /// of this core.
-pub fn dropout(cx: &Forward<'_>, x: &Tensor, rate: f64) -> Result<Tensor> {
+pub(crate) fn dropout(cx: &Forward<'_>, x: &Tensor, rate: f64) -> Result<Tensor> {
     dropped(x, rate, cx.random_of_positions()?.as_ref())
 }
 
 /// Dropout inside a layer that cores share, of features [B S, I] of which this core has some alone.
-pub fn dropout_of_features(cx: &Forward<'_>, x: &Tensor, rate: f64) -> Result<Tensor> {
+pub(crate) fn dropout_of_features(cx: &Forward<'_>, x: &Tensor, rate: f64) -> Result<Tensor> {
     let features = x.dims().last().copied().unwrap_or(1);
     dropped(x, rate, cx.random_of_features(features)?.as_ref())
 }
 
 /// Dropout inside a layer that cores share, of what all of them have [B S, H].
-pub fn dropout_of_all(cx: &Forward<'_>, x: &Tensor, rate: f64) -> Result<Tensor> {
+pub(crate) fn dropout_of_all(cx: &Forward<'_>, x: &Tensor, rate: f64) -> Result<Tensor> {
     dropped(x, rate, cx.random)
 }
 

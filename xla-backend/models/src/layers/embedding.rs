@@ -96,7 +96,7 @@ fn look_up(table: &Tensor, ids: &Tensor) -> Result<Tensor> {
 
 /// Learned absolute positions, looked up for 0..S by a slice.
 #[derive(Clone, Debug)]
-pub struct PositionEmbedding {
+pub(crate) struct PositionEmbedding {
     weight: String,
     max_positions: usize,
     /// The row of position 0.
@@ -105,19 +105,19 @@ pub struct PositionEmbedding {
 
 impl PositionEmbedding {
     /// Declares a table of `max` rows of `width` numbers, drawn with the standard deviation `std`.
-    pub fn new(path: ParameterPath<'_>, max: usize, width: usize, std: f64) -> Self {
+    pub(crate) fn new(path: ParameterPath<'_>, max: usize, width: usize, std: f64) -> Self {
         Self::with_init(path, max, width, Init::Normal { std })
     }
 
     /// The same with other initial values.
-    pub fn with_init(path: ParameterPath<'_>, max: usize, width: usize, init: Init) -> Self {
+    pub(crate) fn with_init(path: ParameterPath<'_>, max: usize, width: usize, init: Init) -> Self {
         let mut path = path.beside_tokens();
         let weight = path.declare("weight", Role::Embedding, &[max.into(), width.into()], init);
         PositionEmbedding { weight, max_positions: max, offset: 0 }
     }
 
     /// A table of `offset` rows that no position has, and `max` rows behind them.
-    pub fn with_offset(
+    pub(crate) fn with_offset(
         path: ParameterPath<'_>,
         max: usize,
         width: usize,
@@ -130,7 +130,7 @@ impl PositionEmbedding {
 
     /// This core's of the rows of `position_ids` s32[B, S], all below S: [B, S, H], by a product with
     /// one-hot rows, since the gradient of a gather is a scatter that adds row after row.
-    pub fn forward_at(&self, cx: &Forward<'_>, position_ids: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward_at(&self, cx: &Forward<'_>, position_ids: &Tensor) -> Result<Tensor> {
         let positions = position_ids.dims().last().copied().unwrap_or_default();
         let (table, own) = (self.first_rows(cx, positions)?, cx.own_positions(position_ids, 1)?);
         let count = own.shape().element_count();
@@ -141,7 +141,7 @@ impl PositionEmbedding {
 
     /// This core's of the first `positions` rows, [S, H], or in a pass of one token a row those of the tokens'
     /// positions, [R, 1, H].
-    pub fn forward(&self, cx: &Forward<'_>, positions: usize) -> Result<Tensor> {
+    pub(crate) fn forward(&self, cx: &Forward<'_>, positions: usize) -> Result<Tensor> {
         if let Some(positions) = cx.cached_positions() {
             let places = positions.add_scalar(self.offset as f64)?.unsqueeze(1)?;
             return Ok(cx.stored(&self.weight)?.take(&places)?.convert(DType::F32)?);

@@ -11,7 +11,7 @@ use crate::parameters::{Dimension, Init, ParameterPath};
 
 /// The sizes and settings of a gated feed-forward network.
 #[derive(Clone, Copy, Debug)]
-pub struct GatedMlpConfig {
+pub(crate) struct GatedMlpConfig {
     /// The width of hidden states.
     pub hidden_size: usize,
     /// The width of the gate and of its factor.
@@ -28,7 +28,7 @@ pub struct GatedMlpConfig {
 
 /// The names of the gate and of its factor.
 #[derive(Clone, Copy, Debug)]
-pub enum GateNames {
+pub(crate) enum GateNames {
     /// Two matrices.
     Apart([&'static str; 2]),
     /// One behind the other in one matrix.
@@ -37,7 +37,7 @@ pub enum GateNames {
 
 /// A feed-forward network whose inner layer is multiplied by a gate: SwiGLU, GeGLU.
 #[derive(Clone, Debug)]
-pub struct GatedMlp {
+pub(crate) struct GatedMlp {
     gate_and_up: GateAndUp,
     down: Linear,
     activation: Activation,
@@ -52,7 +52,7 @@ enum GateAndUp {
 
 impl GatedMlp {
     /// `down` is the name of the output layer.
-    pub fn new(
+    pub(crate) fn new(
         mut path: ParameterPath<'_>,
         gate: GateNames,
         down: &str,
@@ -77,7 +77,7 @@ impl GatedMlp {
     }
 
     /// [B S, H] to [B S, H].
-    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let x = cx.fan_out(x)?;
         let (gate, up) = match &self.gate_and_up {
             GateAndUp::Apart { gate, up } => (gate.forward(cx, &x)?, up.forward(cx, &x)?),

@@ -10,7 +10,7 @@ use crate::parameters::{Init, ParameterPath, Role};
 
 /// Layer normalization over the last axis, with scale and shift: `torch.nn.LayerNorm`.
 #[derive(Clone, Debug)]
-pub struct LayerNorm {
+pub(crate) struct LayerNorm {
     weight: String,
     bias: Option<String>,
     epsilon: f64,
@@ -18,12 +18,12 @@ pub struct LayerNorm {
 
 impl LayerNorm {
     /// Declares scale and shift of `width` numbers. `epsilon` keeps the divisor from zero.
-    pub fn new(path: ParameterPath<'_>, width: usize, epsilon: f64) -> LayerNorm {
+    pub(crate) fn new(path: ParameterPath<'_>, width: usize, epsilon: f64) -> LayerNorm {
         LayerNorm::with_bias_if(true, path, width, epsilon)
     }
 
     /// A norm with or without a shift.
-    pub fn with_bias_if(
+    pub(crate) fn with_bias_if(
         has_bias: bool,
         path: ParameterPath<'_>,
         width: usize,
@@ -33,7 +33,7 @@ impl LayerNorm {
     }
 
     /// A norm of states that all cores that share layers have, such as those of a head.
-    pub fn of_all(
+    pub(crate) fn of_all(
         has_bias: bool,
         mut path: ParameterPath<'_>,
         width: usize,
@@ -46,7 +46,7 @@ impl LayerNorm {
     }
 
     /// [..., width] to [..., width]: normalized over the last axis, scaled and shifted.
-    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let [weight, bias] = self.scale_and_shift(cx)?;
         Ok(x.layer_norm(&weight, &bias, self.epsilon)?)
     }
@@ -62,7 +62,7 @@ impl LayerNorm {
     }
 
     /// `norm(residual + dropout(x))`, both [..., width], the residual in float32.
-    pub fn forward_sum(
+    pub(crate) fn forward_sum(
         &self,
         cx: &Forward<'_>,
         x: &Tensor,

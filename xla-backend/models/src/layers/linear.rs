@@ -12,7 +12,7 @@ use crate::tuning::{Applied, LayerParts};
 
 /// A linear layer whose weight is [out, in]: `torch.nn.Linear`.
 #[derive(Clone, Debug)]
-pub struct Linear {
+pub(crate) struct Linear {
     weight: String,
     bias: Option<String>,
     /// Whether cores can have parts of the inputs.
@@ -24,7 +24,7 @@ pub struct Linear {
 
 impl Linear {
     /// `weight` [outputs, inputs], drawn by `init` or normal with a deviation, and `bias` [outputs], zero.
-    pub fn new(
+    pub(crate) fn new(
         mut path: ParameterPath<'_>,
         inputs: impl Into<Dimension>,
         outputs: impl Into<Dimension>,
@@ -38,7 +38,7 @@ impl Linear {
     }
 
     /// A layer without `bias`.
-    pub fn without_bias(
+    pub(crate) fn without_bias(
         mut path: ParameterPath<'_>,
         inputs: impl Into<Dimension>,
         outputs: impl Into<Dimension>,
@@ -48,7 +48,7 @@ impl Linear {
     }
 
     /// A layer with or without bias.
-    pub fn with_bias_if(
+    pub(crate) fn with_bias_if(
         has_bias: bool,
         path: ParameterPath<'_>,
         inputs: impl Into<Dimension>,
@@ -63,7 +63,7 @@ impl Linear {
 
     /// A layer without bias whose weight is another's, called `weight` in full, a row a token of the
     /// vocabulary.
-    pub fn sharing(weight: &str) -> Linear {
+    pub(crate) fn sharing(weight: &str) -> Linear {
         Linear {
             weight: weight.to_owned(),
             bias: None,
@@ -74,7 +74,7 @@ impl Linear {
     }
 
     /// Adds a bias called `name` below `path`.
-    pub fn with_bias(
+    pub(crate) fn with_bias(
         self,
         path: &mut ParameterPath<'_>,
         name: &str,
@@ -104,7 +104,7 @@ impl Linear {
     }
 
     /// [..., inputs] to [..., outputs], in the type of products.
-    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let factor = |name| match self.shared_heads {
             Some(heads) => cx.fan_out_copies(cx.factor(name)?, heads),
             None => cx.factor(name),

@@ -24,35 +24,36 @@ mod rms_norm;
 mod rotary;
 
 pub use activation::Activation;
-pub use attention::{
+pub(crate) use attention::{
     Attention, AttentionConfig, Heads, attend, attend_heads, capped, check_heads, split_heads,
     states_of,
 };
-pub use attention_mask::{AttentionMask, Window, within_texts};
+pub(crate) use attention_mask::{AttentionMask, Window, within_texts};
 pub(crate) use by_kind::ByKind;
-pub use conv1d::Conv1d;
-pub use disentangled_attention::{DisentangledAttention, DisentangledConfig, Distances};
-pub use dropout::{dropout, dropout_of_all, dropout_of_features};
-pub use embedding::{Embedding, PositionEmbedding};
+pub(crate) use conv1d::Conv1d;
+pub(crate) use disentangled_attention::{DisentangledAttention, DisentangledConfig, Distances};
+pub(crate) use dropout::{dropout, dropout_of_all, dropout_of_features};
+pub use embedding::Embedding;
+pub(crate) use embedding::PositionEmbedding;
 pub use embedding_noise::with_noise;
-pub use gated_mlp::{GateNames, GatedMlp, GatedMlpConfig};
-pub use layer_norm::LayerNorm;
-pub use linear::Linear;
-pub use offset_position_embedding::OffsetPositionEmbedding;
-pub use packed_tokens::PackedTokens;
-pub use patch_embedding::{ImageSizes, PatchEmbedding};
-pub use position_bias::{Buckets, Direction, PositionBias};
-pub use projections::{HeadCounts, ProjectionNames, Projections};
-pub use residual::Residual;
-pub use rms_norm::{DividedRmsNorm, RmsNorm, Scale};
-pub use rotary::{Rotary, RotaryTable};
+pub(crate) use gated_mlp::{GateNames, GatedMlp, GatedMlpConfig};
+pub(crate) use layer_norm::LayerNorm;
+pub(crate) use linear::Linear;
+pub(crate) use offset_position_embedding::OffsetPositionEmbedding;
+pub(crate) use packed_tokens::PackedTokens;
+pub(crate) use patch_embedding::{ImageSizes, PatchEmbedding};
+pub(crate) use position_bias::{Buckets, Direction, PositionBias};
+pub(crate) use projections::{HeadCounts, ProjectionNames, Projections};
+pub(crate) use residual::Residual;
+pub(crate) use rms_norm::{DividedRmsNorm, RmsNorm, Scale};
+pub(crate) use rotary::{Rotary, RotaryTable};
 
 use traind_xla::Tensor;
 
 use crate::error::Result;
 
 /// [B, S, H] to [B S, H], which all layers but the heads of attention work on.
-pub fn flatten_tokens(x: &Tensor) -> Result<Tensor> {
+pub(crate) fn flatten_tokens(x: &Tensor) -> Result<Tensor> {
     let &[rows, positions, hidden] = x.dims() else { return Ok(x.clone()) };
     Ok(x.reshape(&[rows * positions, hidden])?)
 }

@@ -11,7 +11,7 @@ use crate::parameters::{Init, ParameterPath, Role};
 
 /// Learned positions that count behind the padding token's id, as RoBERTa's.
 #[derive(Clone, Debug)]
-pub struct OffsetPositionEmbedding {
+pub(crate) struct OffsetPositionEmbedding {
     weight: String,
     rows: usize,
     padding_id: usize,
@@ -20,7 +20,7 @@ pub struct OffsetPositionEmbedding {
 impl OffsetPositionEmbedding {
     /// A table of `[rows, width]`; the row of padding starts as zeros and gets
     /// no gradient.
-    pub fn new(
+    pub(crate) fn new(
         path: ParameterPath<'_>,
         [rows, width]: [usize; 2],
         std: f64,
@@ -34,7 +34,7 @@ impl OffsetPositionEmbedding {
 
     /// Ids s32[B, S] to [B, S, H] of this core's positions: a product with one-hot rows, since the
     /// gradient of a gather is a scatter that adds row after row.
-    pub fn forward(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward(&self, cx: &Forward<'_>, ids: &Tensor) -> Result<Tensor> {
         let &[rows, positions] = ids.dims() else { return Ok(ids.clone()) };
         let own = cx.own_positions(&self.positions(ids)?, 1)?;
         let reached = positions + self.padding_id + 1;

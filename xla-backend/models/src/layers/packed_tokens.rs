@@ -13,7 +13,7 @@ use crate::model::{Batch, Forward, PACKED_TOKENS, PADDED_TOKENS};
 
 /// The places of a batch's tokens in padded rows and in packed ones.
 #[derive(Clone, Debug)]
-pub struct PackedTokens {
+pub(crate) struct PackedTokens {
     /// The padded place of each packed token, s32[B Q].
     places: Tensor,
     /// The packed token of each padded place, s32[B S].
@@ -26,7 +26,7 @@ pub struct PackedTokens {
 
 impl PackedTokens {
     /// The places in `batch`; `None` where its layers compute padding.
-    pub fn of(cx: &Forward<'_>, batch: &Batch) -> Result<Option<PackedTokens>> {
+    pub(crate) fn of(cx: &Forward<'_>, batch: &Batch) -> Result<Option<PackedTokens>> {
         let [Some(places), Some(tokens)] =
             [PACKED_TOKENS, PADDED_TOKENS].map(|name| batch.optional(name))
         else {
@@ -49,17 +49,17 @@ impl PackedTokens {
     }
 
     /// The context of layers over packed tokens.
-    pub fn context<'a>(&'a self, cx: &Forward<'a>) -> Forward<'a> {
+    pub(crate) fn context<'a>(&'a self, cx: &Forward<'a>) -> Forward<'a> {
         Forward { random: self.random_of_tokens.as_ref(), ..*cx }
     }
 
     /// [B S, H] to [B Q, H]; slots behind the last token are zeros.
-    pub fn pack(&self, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn pack(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.place_rows(&self.places, &self.tokens)?)
     }
 
     /// [B Q, H] to [B S, H], with zeros as padding.
-    pub fn pad(&self, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn pad(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.place_rows(&self.tokens, &self.places)?)
     }
 

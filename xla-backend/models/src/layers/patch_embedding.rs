@@ -11,7 +11,7 @@ use crate::parameters::{Init, ParameterPath, Role};
 
 /// The sizes of images and of the patches that they are cut into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ImageSizes {
+pub(crate) struct ImageSizes {
     /// Height and width.
     pub image: [usize; 2],
     /// Height and width.
@@ -27,19 +27,19 @@ impl ImageSizes {
     }
 
     /// The number of whole patches in an image.
-    pub fn patches(&self) -> usize {
+    pub(crate) fn patches(&self) -> usize {
         self.grid().iter().product()
     }
 
     /// The number of values in a patch.
-    pub fn patch_values(&self) -> usize {
+    pub(crate) fn patch_values(&self) -> usize {
         self.channels * self.patch.iter().product::<usize>()
     }
 }
 
 /// A linear layer of the pixels of each patch, whose weight is that of a convolution.
 #[derive(Debug)]
-pub struct PatchEmbedding {
+pub(crate) struct PatchEmbedding {
     weight: String,
     bias: String,
     sizes: ImageSizes,
@@ -48,7 +48,7 @@ pub struct PatchEmbedding {
 
 impl PatchEmbedding {
     /// `weight` [H, C, P, Q], normal with `std`, and `bias` [H], zero.
-    pub fn new(
+    pub(crate) fn new(
         path: ParameterPath<'_>,
         sizes: ImageSizes,
         hidden_size: usize,
@@ -64,7 +64,7 @@ impl PatchEmbedding {
     }
 
     /// Pixels u8[B, height, width, C] to the patches' states f32[B, N, H].
-    pub fn forward(&self, cx: &Forward<'_>, pixels: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward(&self, cx: &Forward<'_>, pixels: &Tensor) -> Result<Tensor> {
         let rows = pixels.dims().first().copied().unwrap_or_default();
         let patches = self.normalized(&self.patches(pixels, rows)?)?;
         let weight = cx.factor(&self.weight)?;

@@ -11,14 +11,14 @@ use crate::parameters::{Dimension, Init, ParameterPath, Role};
 
 /// The keys that a query may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub(crate) enum Direction {
     Both,
     /// The keys before it, and itself.
     Back,
 }
 
 #[derive(Clone, Debug)]
-pub struct PositionBias {
+pub(crate) struct PositionBias {
     weight: String,
     rows: usize,
     buckets: Buckets,
@@ -26,7 +26,7 @@ pub struct PositionBias {
 
 /// How distances share buckets.
 #[derive(Clone, Copy, Debug)]
-pub struct Buckets {
+pub(crate) struct Buckets {
     pub direction: Direction,
     pub count: usize,
     pub distance_max: usize,
@@ -34,7 +34,7 @@ pub struct Buckets {
 
 impl PositionBias {
     /// The table f32[K, N], of K `rows`. Buckets are the first of them.
-    pub fn new(
+    pub(crate) fn new(
         mut path: ParameterPath<'_>,
         [rows, heads]: [usize; 2],
         std: f64,
@@ -50,7 +50,7 @@ impl PositionBias {
     /// A bias depends on the distance alone. Rows of all biases, each row one longer than there
     /// are keys, are shifted by one against the row before, once their last places are cut off:
     /// no lookup is needed, whose gradient would add pair after pair.
-    pub fn forward(&self, cx: &Forward<'_>, [queries, keys]: [usize; 2]) -> Result<Tensor> {
+    pub(crate) fn forward(&self, cx: &Forward<'_>, [queries, keys]: [usize; 2]) -> Result<Tensor> {
         let distances = queries + keys;
         let biases = self.of_distances(cx, queries, keys)?;
         let heads = biases.dims()[1];
@@ -63,7 +63,12 @@ impl PositionBias {
     }
 
     /// The biases of one query of each row, at `positions` s32[R], and of `keys` keys: f32[R, N, 1, T].
-    pub fn of_queries(&self, cx: &Forward<'_>, positions: &Tensor, keys: usize) -> Result<Tensor> {
+    pub(crate) fn of_queries(
+        &self,
+        cx: &Forward<'_>,
+        positions: &Tensor,
+        keys: usize,
+    ) -> Result<Tensor> {
         let rows = positions.dims()[0];
         let key = cx.trace.iota(DType::S32, &[rows, keys], 1)?;
         let ahead = key.sub(&positions.unsqueeze(1)?)?;

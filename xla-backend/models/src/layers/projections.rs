@@ -12,7 +12,7 @@ use crate::parameters::{Dimension, Init, ParameterPath};
 /// The heads of queries, and those of keys and values, each of which serves several queries where they
 /// are fewer (Ainslie et al., 2023).
 #[derive(Clone, Copy, Debug)]
-pub struct HeadCounts {
+pub(crate) struct HeadCounts {
     /// The heads of queries.
     pub queries: usize,
     /// The heads of keys, and those of values.
@@ -23,12 +23,12 @@ pub struct HeadCounts {
 
 impl HeadCounts {
     /// The joined width of the queries.
-    pub fn query_width(&self) -> Dimension {
+    pub(crate) fn query_width(&self) -> Dimension {
         Dimension::heads(self.queries * self.head_size, self.queries, 1)
     }
 
     /// The joined width of the keys, and of the values.
-    pub fn key_width(&self) -> Dimension {
+    pub(crate) fn key_width(&self) -> Dimension {
         Dimension::shared_heads(self.keys * self.head_size, self.keys)
     }
 
@@ -41,7 +41,7 @@ impl HeadCounts {
 
 /// The names of the projections.
 #[derive(Clone, Copy, Debug)]
-pub enum ProjectionNames {
+pub(crate) enum ProjectionNames {
     /// Three matrices: of queries, keys and values.
     Apart([&'static str; 3]),
     /// One behind the other in one matrix.
@@ -50,7 +50,7 @@ pub enum ProjectionNames {
 
 /// Layers that project states to queries, keys and values.
 #[derive(Clone, Debug)]
-pub struct Projections {
+pub(crate) struct Projections {
     matrices: Matrices,
     heads: HeadCounts,
 }
@@ -63,7 +63,7 @@ enum Matrices {
 
 impl Projections {
     /// Declares the layers, which read states of `hidden_size`.
-    pub fn new(
+    pub(crate) fn new(
         path: &mut ParameterPath<'_>,
         names: ProjectionNames,
         hidden_size: usize,
@@ -87,7 +87,7 @@ impl Projections {
 
     /// `x` [B S, H], which is fanned out, to queries [B S, N D], keys and values [B S, K D] of this
     /// core's heads.
-    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<[Tensor; 3]> {
+    pub(crate) fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<[Tensor; 3]> {
         match &self.matrices {
             Matrices::Apart([query, key, value]) => {
                 Ok([query.forward(cx, x)?, key.forward(cx, x)?, value.forward(cx, x)?])

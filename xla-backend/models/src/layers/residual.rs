@@ -8,7 +8,7 @@ use crate::model::Forward;
 
 /// `norm(dropout(dense(x)) + residual)`.
 #[derive(Debug)]
-pub struct Residual {
+pub(crate) struct Residual {
     pub dense: Linear,
     pub norm: LayerNorm,
     pub dropout: f64,
@@ -16,7 +16,12 @@ pub struct Residual {
 
 impl Residual {
     /// Adds what a part of a layer made of `residual` to it.
-    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor, residual: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        residual: &Tensor,
+    ) -> Result<Tensor> {
         self.norm.forward_sum(cx, &self.dense.forward(cx, x)?, residual, self.dropout)
     }
 }

@@ -8,7 +8,7 @@ use crate::parameters::{Dimension, Init, ParameterPath, Partition, Role};
 
 /// Root-mean-square normalization over the last axis, with a scale.
 #[derive(Clone, Debug)]
-pub struct RmsNorm {
+pub(crate) struct RmsNorm {
     weight: String,
     epsilon: f64,
     scale: Scale,
@@ -16,7 +16,7 @@ pub struct RmsNorm {
 
 /// How the weight of a norm scales.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
+pub(crate) enum Scale {
     /// Multiplies by the weight, which starts as one.
     Weight,
     /// Multiplies by one more than the weight, which starts as zero (`GemmaRMSNorm`).
@@ -25,12 +25,22 @@ pub enum Scale {
 
 impl RmsNorm {
     /// Declares a scale of `width` numbers. `epsilon` keeps the divisor from zero.
-    pub fn new(path: ParameterPath<'_>, width: usize, epsilon: f64, scale: Scale) -> RmsNorm {
+    pub(crate) fn new(
+        path: ParameterPath<'_>,
+        width: usize,
+        epsilon: f64,
+        scale: Scale,
+    ) -> RmsNorm {
         RmsNorm::declare(path.beside_tokens(), width, epsilon, scale)
     }
 
     /// A norm of the heads of attention, of which each core may have some alone.
-    pub fn of_heads(path: ParameterPath<'_>, width: usize, epsilon: f64, scale: Scale) -> RmsNorm {
+    pub(crate) fn of_heads(
+        path: ParameterPath<'_>,
+        width: usize,
+        epsilon: f64,
+        scale: Scale,
+    ) -> RmsNorm {
         RmsNorm::declare(path.beside_parts(), width, epsilon, scale)
     }
 
@@ -44,7 +54,7 @@ impl RmsNorm {
     }
 
     /// [..., H] to [..., H].
-    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let weight = cx.parameter(&self.weight)?;
         let scale = match self.scale {
             Scale::Weight => weight,
@@ -56,7 +66,7 @@ impl RmsNorm {
 
 /// A norm over features of which each core that shares the layer may have a part.
 #[derive(Clone, Debug)]
-pub struct DividedRmsNorm {
+pub(crate) struct DividedRmsNorm {
     weight: String,
     epsilon: f64,
     /// The heads of keys, of which several cores may have the same.
@@ -65,7 +75,11 @@ pub struct DividedRmsNorm {
 
 impl DividedRmsNorm {
     /// Declares a scale of `width` numbers, of which each of the cores that share the layer has a part.
-    pub fn new(mut path: ParameterPath<'_>, width: Dimension, epsilon: f64) -> DividedRmsNorm {
+    pub(crate) fn new(
+        mut path: ParameterPath<'_>,
+        width: Dimension,
+        epsilon: f64,
+    ) -> DividedRmsNorm {
         let weight = path.declare("weight", Role::Norm, &[width], Init::Ones);
         let shared_heads = match width.partition {
             Partition::SharedHeads { num_heads } => Some(num_heads),
@@ -75,7 +89,7 @@ impl DividedRmsNorm {
     }
 
     /// f32[N, W], where W are this core's features: the mean of their squares is that of all cores.
-    pub fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
         let weight = cx.parameter(&self.weight)?;
         let weight = match self.shared_heads {
             Some(heads) => cx.fan_out_copies(weight, heads)?,

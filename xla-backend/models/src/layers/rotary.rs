@@ -10,7 +10,7 @@ use crate::model::Forward;
 
 /// Angles per position, and what the turned vectors are multiplied with.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rotary {
+pub(crate) struct Rotary {
     /// R / 2 angles in radians, one for each pair of coordinates.
     pub inverse_frequencies: Vec<f64>,
     /// Yarn's correction of the attention's temperature, else 1.
@@ -20,7 +20,7 @@ pub struct Rotary {
 /// Cosines and sines, f32[S, R / 2] each: of every position, of the position of each row's token, or
 /// f32[B S, R / 2] of the positions of all tokens.
 #[derive(Clone, Debug)]
-pub struct RotaryTable {
+pub(crate) struct RotaryTable {
     cos: Tensor,
     sin: Tensor,
 }
@@ -28,7 +28,7 @@ pub struct RotaryTable {
 impl Rotary {
     /// The table for `position_ids` s32[B, S], without them for the positions 0..S, or in a pass of
     /// one token a row for those of the tokens.
-    pub fn table(
+    pub(crate) fn table(
         &self,
         cx: &Forward<'_>,
         positions: usize,
@@ -51,7 +51,7 @@ impl Rotary {
 
 impl RotaryTable {
     /// Turns the first R coordinates of each head of `x` [B, S, N, D], in float32.
-    pub fn rotate(&self, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn rotate(&self, x: &Tensor) -> Result<Tensor> {
         let &[rows, positions, heads, size] = x.dims() else { return Ok(x.clone()) };
         let by_token = x.convert(DType::F32)?.reshape(&[rows * positions, heads, size])?;
         Ok(by_token.rotary(&self.cos, &self.sin)?.reshape(x.dims())?)
