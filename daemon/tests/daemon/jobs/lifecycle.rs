@@ -172,6 +172,33 @@ async fn a_double_fork_ends_with_its_runner() {
     assert_eq!(named, cgroups.is_some(), "a job has a group if groups can be created");
 }
 
+/// Each process starts another one and exits, so that no list of processes is ever complete.
+#[tokio::test]
+async fn processes_that_fork_without_end_die_with_their_job() {
+    let Some(cgroups) = crate::support::host::Cgroups::make() else {
+        eprintln!("not tested: this user may not create control groups");
+        return;
+    };
+    let script = "printf '#!/bin/sh\\necho $$ > newest\\n./chain &\\n' > chain; chmod +x chain
+        trap '' TERM INT; say started
+        env -u TRAIND_JOB_ID setsid ./chain
+        while :; do sleep 0.02; done";
+    let mut host = Host::new(1, script);
+    host.options = vec![format!("--cgroup={}", cgroups.path().display())];
+    host.start().await;
+    let job = host.submit("first", 1).await;
+    let newest = host.run_dir(&job.id).join("newest");
+    let pid = || std::fs::read_to_string(&newest).unwrap_or_default();
+    crate::support::host::until("the first process", || !pid().is_empty()).await;
+    let first = pid();
+    crate::support::host::until("another process", || !pid().is_empty() && pid() != first).await;
+    host.cancel(&job.id).await.unwrap();
+    host.until_state(&job.id, JobState::Cancelled).await;
+    // A group with processes cannot be removed.
+    let group = cgroups.path().join(format!("traind-{}", job.id));
+    crate::support::host::until("the end of all processes", || !group.exists()).await;
+}
+
 #[tokio::test]
 async fn a_completed_job_cannot_be_cancelled() {
     let host = Host::started(1, COMPLETES).await;

@@ -150,3 +150,26 @@ async fn a_silent_client_is_disconnected() {
     let _ = tokio::time::timeout(crate::support::host::PATIENCE, closed).await.unwrap().unwrap();
     client.list_jobs(list()).await.unwrap();
 }
+
+/// A shell's usual soft limit is 1,024, which a few hundred clients exhaust.
+#[tokio::test]
+async fn the_daemon_raises_its_limit_on_open_files() {
+    let mut host = Host::new(1, STOPS_WHEN_ASKED);
+    let serve = host.serve();
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -Sn 128; exec \"$@\"", "sh"]);
+    limited.arg(serve.get_program()).args(serve.get_args());
+    for (name, value) in serve.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited.current_dir(host.path("")).stdin(Stdio::null()).stderr(Stdio::null());
+    host.start_with(limited).await;
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", host.daemon_pid())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [soft, hard] = numbers[..] else { panic!("{line}") };
+    assert!(soft == hard && soft > 128, "{line}");
+}

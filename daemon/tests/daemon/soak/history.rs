@@ -11,9 +11,8 @@ use super::{count, is_long, percentile};
 use crate::support::host::{Host, PATIENCE};
 use crate::support::runner::COMPLETES;
 
-/// The jobs of the history that a long one is compared with, which fill a page, and that a daemon with limits keeps.
+/// The jobs of the history that a long one is compared with, which fill a page.
 const SHORT: usize = 100;
-const KEPT: usize = SHORT;
 /// Calls of each kind that are measured in the long form, and in the short one.
 const CALLS: [usize; 2] = [40, 2];
 
@@ -62,14 +61,16 @@ fn copy_job(host: &Host, id: &str, from: usize, total: usize) {
             fs::create_dir(&to).unwrap();
             for file in fs::read_dir(&folder).unwrap() {
                 let file = file.unwrap().path();
-                if file.is_file() {
-                    fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
+                let name = file.file_name().unwrap();
+                if name == "job.json" {
+                    // The record names its job.
+                    let text = fs::read_to_string(&file).unwrap();
+                    fs::write(to.join(name), text.replace(id, &format!("{id}-{copy}"))).unwrap();
+                } else if file.is_file() {
+                    // Ended jobs write no more. A file has 65,000 names on some disks.
+                    let to = to.join(name);
+                    fs::hard_link(&file, &to).or_else(|_| fs::copy(&file, &to).map(drop)).unwrap();
                 }
-            }
-            // The record names its job.
-            let record = to.join("job.json");
-            if let Ok(text) = fs::read_to_string(&record) {
-                fs::write(&record, text.replace(id, &format!("{id}-{copy}"))).unwrap();
             }
         }
     }
@@ -112,6 +113,8 @@ fn mebibytes(bytes: u64) -> u64 {
 #[tokio::test]
 async fn a_long_history_makes_no_call_slower_and_has_an_end() {
     let total = count("TRAIND_SOAK_HISTORY", 200);
+    // A daemon with limits removes the others, which takes longest.
+    let kept = count("TRAIND_SOAK_KEPT", SHORT);
     let mut host = Host::started(1, COMPLETES).await;
     let job = host.submit("original", 1).await;
     host.until_state(&job.id, JobState::Completed).await;
@@ -124,11 +127,11 @@ async fn a_long_history_makes_no_call_slower_and_has_an_end() {
     assert_eq!(host.get(&format!("{}-{}", job.id, total - 1)).await.state(), JobState::Completed);
     host.kill_daemon();
     let grown = folder_bytes(&host.path("state"));
-    host.options.push(format!("--keep-jobs={KEPT}"));
+    host.options.push(format!("--keep-jobs={kept}"));
     let since = Instant::now();
     host.start().await;
     let records = host.path("state/records");
-    while fs::read_dir(&records).unwrap().count() > KEPT {
+    while fs::read_dir(&records).unwrap().count() > kept {
         assert!(since.elapsed() < 10 * PATIENCE, "{}", host.log());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -138,7 +141,7 @@ async fn a_long_history_makes_no_call_slower_and_has_an_end() {
     println!(
         "{total} ended jobs: the daemon starts in {:.2?} and has {} MiB in memory ({:.2?} and {} MiB with {SHORT}); \
          a submission takes {:.1?} ({:.1?}), a page of 100 jobs {:.1?} ({:.1?}); the state folder has {} MiB, and {} MiB \
-         with --keep-jobs {KEPT}, reached in {removed:.1?}",
+         with --keep-jobs {kept}, reached in {removed:.1?}",
         long.start,
         mebibytes(long.resident_bytes),
         short.start,
@@ -156,6 +159,6 @@ async fn a_long_history_makes_no_call_slower_and_has_an_end() {
         assert!(long.submission <= 2 * short.submission + slack, "{long:?} {short:?}");
         assert!(long.page <= 2 * short.page + slack, "{long:?} {short:?}");
         assert!(long.resident_bytes <= short.resident_bytes + (64 << 20), "{long:?} {short:?}");
-        assert!(bounded < 64 << 20, "{bounded} bytes");
+        assert!(kept > SHORT || bounded < 64 << 20, "{bounded} bytes");
     }
 }
