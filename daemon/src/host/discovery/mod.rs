@@ -12,6 +12,7 @@ mod nvidia;
 mod rapl;
 mod sysfs;
 mod timeout;
+mod xids;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

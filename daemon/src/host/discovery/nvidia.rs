@@ -11,19 +11,23 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use traind_proto::v1::DeviceFigures;
 
+use super::xids::Xids;
 use super::{Discovery, DiscoveryError, Faults, FoundCore};
 
 pub(super) struct Nvidia {
-    library: OnceLock<Result<Nvml, NvmlError>>,
+    /// Loaded for as long as the process lives, as the thread that waits for events does.
+    library: OnceLock<Result<&'static Nvml, NvmlError>>,
+    xids: OnceLock<Xids>,
 }
 
 impl Nvidia {
     pub(super) fn new() -> Nvidia {
-        Nvidia { library: OnceLock::new() }
+        Nvidia { library: OnceLock::new(), xids: OnceLock::new() }
     }
 
-    fn library(&self) -> Result<&Nvml, &NvmlError> {
-        self.library.get_or_init(Nvml::init).as_ref()
+    fn library(&self) -> Result<&'static Nvml, &NvmlError> {
+        let load = || Nvml::init().map(|library| &*Box::leak(Box::new(library)));
+        self.library.get_or_init(load).as_ref().copied()
     }
 
     /// A GPU that has fallen off its bus keeps its number, but has no handle.
@@ -63,10 +67,11 @@ impl Discovery for Nvidia {
         true
     }
 
-    /// Uncorrected errors of the memory since the driver was loaded, and 1 for a GPU that is lost, as after
-    /// it has fallen off its bus.
+    /// Uncorrected errors of the memory since the driver was loaded, 1 for a GPU that is lost, as after it has
+    /// fallen off its bus, and the XIDs of hardware since the first call.
     fn faults(&self) -> BTreeMap<u32, Faults> {
         let Ok(library) = self.library() else { return BTreeMap::new() };
+        let xids = self.xids.get_or_init(|| Xids::watch(library));
         let faults = |index| -> (u32, Faults) {
             let device = library.device_by_index(index);
             let is_lost = match &device {
@@ -76,7 +81,7 @@ impl Discovery for Nvidia {
             let ecc = device.ok().and_then(|device| uncorrected_errors(&device));
             let ecc = ecc.map(|count| ("uncorrected ECC errors".to_owned(), count));
             let lost = ("lost".to_owned(), u64::from(is_lost));
-            (index, ecc.into_iter().chain([lost]).collect())
+            (index, ecc.into_iter().chain([lost]).chain(xids.of(index)).collect())
         };
         (0..library.device_count().unwrap_or(0)).map(faults).collect()
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Event, Job, JobState};
 
-use super::devices::{cores, neuron_host, put};
+use super::devices::{cores, neuron_host, nvidia_host, put};
 use crate::support::host::{Host, PATIENCE};
 use crate::support::runner::STOPS_WHEN_ASKED;
 
@@ -107,4 +107,36 @@ async fn a_job_that_is_found_again_on_a_fenced_core_goes_on_elsewhere() {
     });
     let expect = "core 0 is fenced: hardware errors: some";
     assert_eq!(reasons.filter(|reason| *reason == expect).count(), 1, "{events:?}");
+}
+
+/// Lets the driver report an XID, and waits until the daemon has read it.
+async fn report(host: &Host, xid: u32) {
+    put(&host.path("xid.new"), &xid.to_string());
+    fs::rename(host.path("xid.new"), host.path("xid")).unwrap();
+    let start = Instant::now();
+    while host.path("xid").exists() || !host.log().contains(&format!("xid={xid}")) {
+        assert!(start.elapsed() < PATIENCE, "{}", host.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_gpu_is_fenced_by_xids_of_hardware_and_not_by_those_of_programs() {
+    let mut host = nvidia_host(STOPS_WHEN_ASKED);
+    host.environment.push(("XID_FILE".into(), host.path("xid").to_str().unwrap().into()));
+    host.start().await;
+    report(&host, 31).await;
+    let start = Instant::now();
+    let fence = loop {
+        // One that came before the first reading does not fence.
+        report(&host, 79).await;
+        if let Some(fence) = cores(&host).await[0].fence.clone() {
+            break fence;
+        }
+        assert!(start.elapsed() < PATIENCE, "{}", host.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    let expect = "hardware errors: XID 79 (fallen off the bus) rose from ";
+    assert!(fence.reason.starts_with(expect), "{fence:?}");
+    assert_eq!(cores(&host).await[1].fence, None);
 }
