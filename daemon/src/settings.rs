@@ -59,6 +59,10 @@ pub(crate) struct Settings {
     pub retention: Retention,
     /// Receivers of notifications about all jobs.
     pub receivers: Vec<Receiver>,
+    /// How often idle cores are tested by programs whose results are known.
+    pub test_cores_every: Option<Duration>,
+    /// How many times as long as on the other cores a test may take on a core that is not sick.
+    pub slow_core_factor: Option<f64>,
     /// Directory in which tests make runs wait after chosen steps.
     pub test_step_gates: Option<PathBuf>,
 }
@@ -256,6 +260,8 @@ impl Settings {
             receivers: Vec::new(),
             prices: Prices::default(),
             retention: Retention::default(),
+            test_cores_every: None,
+            slow_core_factor: None,
             test_step_gates: None,
         }
     }

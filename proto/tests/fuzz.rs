@@ -33,16 +33,16 @@ macro_rules! messages {
 }
 
 const MESSAGES: &[(&str, Check)] = messages! {
-    AdoptRunRequest CancelJobRequest ClassCount Collectives Communication Compiled Core CoreUsage CreateJobRequest CreateLoginRequest
+    AdoptRunRequest CancelJobRequest ClassCount Collectives Communication Compiled Core CoreTest CoreUsage CreateJobRequest CreateLoginRequest
     CreateLoginResponse CreateTokenRequest CreateTokenResponse DataPrepared DeviceFigures
     DrainRequest DrainResponse Evaluated Event Failure Fence Fetched Finished ForkJobRequest
     GenerateTextsRequest GeneratedText GeneratedTexts GetJobRequest
-    GetSamplesRequest GetStatusRequest HostStatus Job ListCoresRequest ListCoresResponse
+    GetSamplesRequest GetStatusRequest GroupShare HostStatus Job ListCoresRequest ListCoresResponse
     ListJobsRequest ListJobsResponse ListPluginsRequest ListPluginsResponse
     ListProgramsRequest Program ProgramArgument ProgramMemory ProgramPiece RemoveJobsRequest RemoveJobsResponse RemovedJob
-    ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage MeshPlace MeshPlan MeshSearch ModelLoaded
+    ListSharesRequest ListSharesResponse ListTokensRequest ListTokensResponse Log LossScaled MemoryUsage MeshPlace MeshPlan MeshSearch ModelLoaded
     ParameterGroup Parent Plan PlanEffect PlanJobRequest Plugin Prepared Profile ProfileJobRequest ProfilePiece ProfileRequest ProfiledPart ProfiledPhase ReadAuditRequest ReadAuditResponse Resumed ReturnCoresRequest ReturnCoresResponse RevokeTokenRequest RunStatus RunnerStatus Sample Samples Saved
-    StagePasses StageUsage Started StateChanged Step StepTime StopRequest StopResponse Token TokenLengths Uploaded Waiting
+    StagePasses StageUsage Started StateChanged Step StepTime StopRequest StopResponse TestCoresRequest TestCoresResponse Token TokenLengths Uploaded UserShare Waiting
     Warning WatchCoreUsageRequest WatchCoresRequest WatchCoresResponse WatchHostRequest WatchJobRequest
 };
 

@@ -2,14 +2,15 @@
 //! and follows its `events.log`. `traind-runner JOB.yaml` runs one without a daemon, `traind-runner plan` estimates
 //! its memory, `traind-runner measure-mpi` measures MPI on this host, `traind-runner generate` generates texts
 //! with a model, `traind-runner convert-weights` makes a model folder of a GGUF file, `traind-runner mine` finds hard
-//! negatives, `traind-runner vectors` writes vectors as safetensors, and `traind-runner prepare` prepares a job that
-//! waits.
+//! negatives, `traind-runner vectors` writes vectors as safetensors, `traind-runner test-cores` tests idle cores, and
+//! `traind-runner prepare` prepares a job that waits.
 //!
 //! Exit codes: 0 completed, 3 cancelled, 1 failed, with details in the last event; 74 events could
 //! not be written.
 
 mod checkpoint;
 mod convert_weights;
+mod daemon_end;
 mod data;
 mod decoding;
 mod error;
@@ -30,6 +31,7 @@ mod remote;
 mod reporting;
 mod run;
 mod tasks;
+mod test_cores;
 mod training;
 mod vectors;
 
@@ -71,6 +73,7 @@ const DATA: &str = "data";
 const CONVERT_WEIGHTS: &str = "convert-weights";
 const MINE: &str = "mine";
 const VECTORS: &str = "vectors";
+const TEST_CORES: &str = "test-cores";
 
 fn main() -> ExitCode {
     let Some(run_dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
@@ -99,6 +102,9 @@ fn main() -> ExitCode {
     }
     if run_dir == Path::new(VECTORS) {
         return exit_code(vectors::answer());
+    }
+    if run_dir == Path::new(TEST_CORES) {
+        return exit_code(test_cores::answer());
     }
     if run_dir == Path::new(DATA) {
         return exit_code(run::description::answer());

@@ -47,6 +47,8 @@ const REQUIRED: &[(&str, Role)] = &[
     ("/traind.v1.Cores/ListCores", Role::Viewer),
     ("/traind.v1.Cores/WatchCores", Role::Viewer),
     ("/traind.v1.Cores/ReturnCores", Role::Admin),
+    ("/traind.v1.Cores/TestCores", Role::Admin),
+    ("/traind.v1.Cores/ListShares", Role::Viewer),
     ("/traind.v1.Plugins/ListPlugins", Role::Viewer),
     ("/traind.v1.Web/CreateLogin", Role::Viewer),
     ("/traind.v1.Admin/Drain", Role::Admin),

@@ -65,6 +65,10 @@ pub(crate) struct FairShares {
 }
 
 impl FairShares {
+    pub(crate) fn half_life_hours(self) -> u32 {
+        self.half_life_hours.get()
+    }
+
     pub(crate) fn half_life(self) -> Duration {
         Duration::from_secs(u64::from(self.half_life_hours.get()) * 3600)
     }

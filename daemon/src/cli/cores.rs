@@ -7,14 +7,15 @@ use traind_proto::v1;
 use super::Global;
 use super::connect::client;
 use super::exit::Exit;
-use super::show::core_view::CoreView;
+use super::show::core_view::{CoreView, TestView, outcome};
 use super::show::list::{ListFormat, print_json};
 use super::show::table::print_table;
 use crate::interfaces::text::{activity, age, bytes, communication, printable, stage};
 
 /// Show the cores of this host, and of other hosts that jobs use, with their utilization
 ///
-/// A sick core, whose device counted new hardware errors, is fenced and gets no jobs until it is returned.
+/// A sick core, whose device counted new hardware errors or which answered wrong to a test, is fenced and gets no jobs
+/// until it is returned.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Cores {
@@ -36,14 +37,36 @@ enum Action {
         #[arg(required = true)]
         cores: Vec<u32>,
     },
+    /// Test idle cores by programs whose results are known, and fence those that answer wrong
+    ///
+    /// Jobs do not start on these cores meanwhile. Exits with 1 if a core did not pass.
+    Test {
+        /// Numbers of the cores, fenced ones included [default: all that no job uses]
+        cores: Vec<u32>,
+        /// Output format
+        #[arg(long, short, value_enum, default_value_t)]
+        output: ListFormat,
+    },
 }
 
 impl Cores {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         let mut cores = client::cores(&global).await?;
-        if let Some(Action::Return { cores: wanted }) = &self.action {
-            cores.return_cores(v1::ReturnCoresRequest { cores: wanted.clone() }).await?;
-            return Ok(Exit::Done);
+        match self.action {
+            Some(Action::Return { cores: wanted }) => {
+                cores.return_cores(v1::ReturnCoresRequest { cores: wanted }).await?;
+                return Ok(Exit::Done);
+            }
+            Some(Action::Test { cores: wanted, output }) => {
+                let request = v1::TestCoresRequest { cores: wanted };
+                let mut tests = cores.test_cores(request).await?.into_inner();
+                let mut results = Vec::new();
+                while let Some(result) = tests.message().await? {
+                    results.push(result);
+                }
+                return print_tests(&results, output);
+            }
+            None => {}
         }
         if !self.watch {
             let reply = cores.list_cores(v1::ListCoresRequest::default()).await?.into_inner();
@@ -74,14 +97,34 @@ impl Cores {
     }
 }
 
-const COLUMNS: usize = 15;
+/// Prints how cores answered.
+fn print_tests(results: &[v1::TestCoresResponse], output: ListFormat) -> anyhow::Result<Exit> {
+    let of = |result: &v1::TestCoresResponse| result.test.clone().unwrap_or_default();
+    match output {
+        ListFormat::Json => print_json(results.iter().map(TestView::from))?,
+        ListFormat::Table if results.is_empty() => println!("no core is idle"),
+        ListFormat::Table => {
+            let row = |result: &v1::TestCoresResponse| {
+                let (core, test) = (&result.core, of(result));
+                let product = known(test.product_seconds, |it| format!("{:.3} ms", it * 1e3));
+                vec![core.to_string(), outcome(&test).to_owned(), product, printable(&test.problem)]
+            };
+            let rows: Vec<Vec<String>> = results.iter().map(row).collect();
+            print_table(&["CORE", "TEST", "PRODUCT", "PROBLEM"], &rows);
+        }
+    }
+    let passed = |result: &v1::TestCoresResponse| of(result).outcome() == v1::TestOutcome::Passed;
+    Ok(if results.iter().all(passed) { Exit::Done } else { Exit::Failed })
+}
+
+const COLUMNS: usize = 16;
 /// The columns that are left out where no core has a value.
-const OPTIONAL: [usize; 3] = [11, 12, 14];
+const OPTIONAL: [usize; 4] = [11, 12, 14, 15];
 
 fn print_cores(cores: &[v1::Core]) {
     let header: [&str; COLUMNS] = [
         "CORE", "DEVICE", "JOB", "NAME", "PHASE", "UTIL 1S", "UTIL 1M", "TFLOP/S", "MFU", "MEMORY",
-        "STEP", "PIPELINE", "SENT", "DRIVER", "FENCED",
+        "STEP", "PIPELINE", "SENT", "DRIVER", "TESTED", "FENCED",
     ];
     let rows: Vec<Vec<String>> = cores.iter().map(row).collect();
     let is_empty = |column: usize| rows.iter().all(|row| row[column].is_empty());
@@ -116,10 +159,16 @@ fn row(core: &v1::Core) -> Vec<String> {
             usage.communication.as_ref().map(communication).unwrap_or_default(),
         ]);
     }
-    row.resize(COLUMNS - 2, String::new());
+    row.resize(COLUMNS - 3, String::new());
     row.push(core.figures.as_ref().map(driver_statistics).unwrap_or_default());
+    row.push(core.test.as_ref().map(tested).unwrap_or_default());
     row.push(core.fence.as_ref().map(fence).unwrap_or_default());
     row
+}
+
+/// How a core answered, and how long ago.
+fn tested(test: &v1::CoreTest) -> String {
+    format!("{} {} ago", outcome(test), age(test.time.as_ref()))
 }
 
 /// For how long a core has been fenced, and why.

@@ -12,6 +12,7 @@ mod confined;
 mod connect;
 mod convert;
 mod convert_weights;
+mod core_testing;
 mod cores;
 mod data;
 mod demo;
@@ -43,6 +44,7 @@ mod programs;
 mod restore;
 mod samples;
 mod serve;
+mod shares;
 mod show;
 mod submit;
 mod token;
@@ -109,6 +111,7 @@ enum Command {
     Programs(programs::Programs),
     Profile(profile::ProfileCommand),
     Cores(cores::Cores),
+    Shares(shares::Shares),
     Top(top::Top),
     Web(web::Web),
     Drain(drain::Drain),
@@ -212,6 +215,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Programs(programs) => programs.run(global).await,
             Command::Profile(profile) => profile.run(global).await,
             Command::Cores(cores) => cores.run(global).await,
+            Command::Shares(shares) => shares.run(global).await,
             Command::Top(top) => top.run(global).await,
             Command::Web(web) => web.run(global).await,
             Command::Drain(drain) => drain.run(global).await,

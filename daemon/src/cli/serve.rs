@@ -15,6 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::Global;
+use super::core_testing::CoreTesting;
 use super::exit::Exit;
 use super::gc::Keep;
 use super::listen::Listen;
@@ -67,6 +68,8 @@ pub(crate) struct Serve {
     cores: Option<NonZeroU32>,
     #[command(flatten)]
     devices: DeviceArgs,
+    #[command(flatten)]
+    core_testing: CoreTesting,
     /// Maximum number of cores that one user's jobs may hold at a time [default: no limit]
     #[arg(long, value_name = "N")]
     cores_per_user: Option<NonZeroU32>,
@@ -350,6 +353,8 @@ impl Serve {
             test_step_gates: self.test_step_gates,
             receivers: self.notify.resolve()?,
             prices: self.prices.resolve(),
+            slow_core_factor: self.core_testing.slow_core_factor(),
+            test_cores_every: self.core_testing.every(&self.platform),
             retention: self.keep.retention(),
             cgroup: self.cgroup.or_else(delegated_cgroup),
         })

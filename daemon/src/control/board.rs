@@ -50,6 +50,7 @@ impl Board {
                 since: Some(clock::timestamp(fence.since)),
                 reason: fence.reason,
             });
+            core.test = fences.tests.of(core.core);
         }
         Ok(cores)
     }
@@ -76,6 +77,7 @@ async fn read(settings: &Settings, store: &Store) -> Result<Vec<v1::Core>, Error
             figures: statistics.remove(core),
             host: String::new(),
             fence: None,
+            test: None,
         }
     });
     Ok(cores.chain(elsewhere).collect())
@@ -103,6 +105,7 @@ fn cores_of(job: &Job, status: v1::HostStatus) -> impl Iterator<Item = v1::Core>
         figures: None,
         host: host.clone(),
         fence: None,
+        test: None,
     })
 }
 

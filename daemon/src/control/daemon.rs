@@ -485,6 +485,7 @@ impl Daemon {
         Supervisor {
             settings: self.settings.clone(),
             store: self.store.clone(),
+            suspects: self.settings.test_cores_every.map(|_| self.fences.tests.suspects.clone()),
             closing: self.closing.clone(),
             draining: self.draining.clone(),
         }

@@ -45,6 +45,9 @@ pub(crate) async fn start(daemon: &Arc<Daemon>) -> Result<(), StoreError> {
     if daemon.settings.host.counts_faults() {
         daemon.spawn(fences::health::run(daemon.clone()));
     }
+    if let Some(every) = daemon.settings.test_cores_every {
+        daemon.spawn(fences::known_answers::run(daemon.clone(), every));
+    }
     daemon.wake.notify_one();
     Ok(())
 }
@@ -76,10 +79,16 @@ async fn run(daemon: Arc<Daemon>) {
 async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
     // A core that is fenced after this point wakes the scheduler again.
     let fenced = daemon.evict_from_fenced_cores().await?;
+    let giving = daemon.fences.tests.giving.lock().await;
+    let withheld = Withheld { fenced, tested: daemon.fences.tests.cores() };
     let (settings, preempted) = (daemon.settings.clone(), daemon.preempted());
-    let decide = move |store: &Store| decide(store, &settings, &preempted, &fenced);
+    let decide = move |store: &Store| decide(store, &settings, &preempted, &withheld);
     let decision = daemon.store.run(decide).await?;
-    let Decision { unfinished, placements, preemptions, waiting, queue, next } = decision;
+    let Decision { unfinished, placements, preemptions, waiting, queue, wants_tested, next } =
+        decision;
+    if wants_tested {
+        daemon.fences.tests.make_way();
+    }
     let held_by = daemon.clone();
     daemon.store.run(move |store| held_by.holds.release_ended(store, &unfinished)).await?;
     daemon.queue.replace(queue);
@@ -102,6 +111,7 @@ async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
             Err(error) => return Err(error),
         }
     }
+    drop(giving);
     // Last, so that placements do not wait for reasons to be written.
     if !waiting.is_empty() {
         daemon.store.run(move |store| store.wait(&waiting)).await?;
@@ -118,7 +128,16 @@ pub(super) struct Decision {
     preemptions: Vec<Preemption>,
     pub(super) waiting: Vec<Waiting>,
     queue: Queue,
+    /// Whether a job would start if no core were tested.
+    wants_tested: bool,
     next: Duration,
+}
+
+/// Cores that no job gets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Withheld {
+    pub fenced: BTreeSet<u32>,
+    pub tested: BTreeSet<u32>,
 }
 
 /// Decides which jobs start, which are preempted, and why the others wait.
@@ -126,11 +145,11 @@ pub(super) fn decide(
     store: &Store,
     settings: &Settings,
     preempted: &HashSet<String>,
-    fenced: &BTreeSet<u32>,
+    withheld: &Withheld,
 ) -> Result<Decision, StoreError> {
     let (mut unfinished, now) = (store.unfinished()?, clock::now());
-    let all = unfinished.clone();
-    let ids = all.iter().map(|job| job.id.clone()).collect();
+    let known = unfinished.clone();
+    let ids = known.iter().map(|job| job.id.clone()).collect();
     let platform = &settings.host.platform;
     let (mut waiting, next) =
         eligibility::withhold_blocked_jobs(store, &mut unfinished, platform, now)?;
@@ -138,17 +157,25 @@ pub(super) fn decide(
         unfinished.into_iter().partition(|job| job.is_elsewhere());
     let sharing = settings.access.now().sharing();
     let usage = usage(store, &sharing, &here, now)?;
-    let (Plan { mut placements, waiting: queued, preemptions }, queue) =
-        plan(&here, settings, (&sharing, usage.as_ref()), (preempted, fenced), now);
+    let plan =
+        |cores: &[u32]| plan(&here, settings, (&sharing, usage.as_ref()), preempted, cores, now);
+    let all = &settings.host.cores;
+    let but = |core: &u32| !withheld.fenced.contains(core);
+    let healthy: Vec<u32> = all.iter().copied().filter(but).collect();
+    let free: Vec<u32> =
+        healthy.iter().copied().filter(|core| !withheld.tested.contains(core)).collect();
+    let (Plan { mut placements, waiting: queued, preemptions }, queue) = plan(&free);
+    let wants_tested =
+        free.len() < healthy.len() && plan(&healthy).0.placements.len() > placements.len();
     placements.extend(handed_over(&in_clusters));
     waiting.extend(queued);
     // Most jobs wait for the same reason as before.
-    let known: HashMap<&str, &str> =
-        all.iter().map(|job| (job.id.as_str(), job.waiting_reason.as_str())).collect();
-    waiting.retain(|waiting| known.get(waiting.id.as_str()) != Some(&&*waiting.reason.lasting));
+    let reasons: HashMap<&str, &str> =
+        known.iter().map(|job| (job.id.as_str(), job.waiting_reason.as_str())).collect();
+    waiting.retain(|waiting| reasons.get(waiting.id.as_str()) != Some(&&*waiting.reason.lasting));
     let until = |then: i64| Duration::from_micros(then.saturating_sub(now).unsigned_abs());
     let next = next.map_or(IDLE, until).min(IDLE);
-    Ok(Decision { unfinished: ids, placements, preemptions, waiting, queue, next })
+    Ok(Decision { unfinished: ids, placements, preemptions, waiting, queue, wants_tested, next })
 }
 
 /// Jobs that a cluster places. They take no cores of this host, and wait in the cluster's own queue.
@@ -158,7 +185,7 @@ fn handed_over(jobs: &[Arc<Job>]) -> impl Iterator<Item = Placement> {
 }
 
 /// The core time of users, running jobs included, in seconds; `None` without fair shares.
-fn usage(
+pub(super) fn usage(
     store: &Store,
     sharing: &Sharing,
     unfinished: &[Arc<Job>],
@@ -176,11 +203,13 @@ fn usage(
     Ok(Some(usage.into_iter().map(|(user, usage)| (user, now(usage))).collect()))
 }
 
+/// `cores`: those that jobs may get.
 fn plan(
     unfinished: &[Arc<Job>],
     settings: &Settings,
     (sharing, usage): (&Arc<Sharing>, Option<&HashMap<String, f64>>),
-    (preempted, fenced): (&HashSet<String>, &BTreeSet<u32>),
+    preempted: &HashSet<String>,
+    cores: &[u32],
     now: i64,
 ) -> (Plan, Queue) {
     let (pending, active): (Vec<&Job>, Vec<&Job>) =
@@ -191,11 +220,9 @@ fn plan(
     let as_active = |job| as_active(job, grace, preempted);
     let active: Vec<Active> = active.into_iter().map(as_active).collect();
     let pending: Vec<Pending> = pending.into_iter().map(|job| as_pending(job, grace)).collect();
-    let all = &settings.host.cores;
-    let cores: Vec<u32> = all.iter().copied().filter(|core| !fenced.contains(core)).collect();
     let rules = Rules {
-        cores: &cores,
-        withheld: all.len() - cores.len(),
+        cores,
+        withheld: settings.host.cores.len() - cores.len(),
         aligned: settings.host.platform == "neuron",
         cores_per_user: settings.cores_per_user,
         sharing: Some(sharing),
@@ -253,7 +280,7 @@ mod tests {
         for job in store.unfinished().unwrap().iter().filter(|job| job.state.is_active()) {
             store.settle(&job.id, Outcome::Completed, None).unwrap();
         }
-        let decision = decide(store, settings, &HashSet::new(), &BTreeSet::new()).unwrap();
+        let decision = decide(store, settings, &HashSet::new(), &Withheld::default()).unwrap();
         for Placement { id, cores } in &decision.placements {
             store.place(id, cores).unwrap();
         }
@@ -287,7 +314,7 @@ mod tests {
             assert!(job.last_sequence <= 3, "{job:?}");
         }
         assert!(
-            decide(&store, &settings, &HashSet::new(), &BTreeSet::new())
+            decide(&store, &settings, &HashSet::new(), &Withheld::default())
                 .unwrap()
                 .waiting
                 .is_empty()

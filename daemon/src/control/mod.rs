@@ -23,3 +23,4 @@ mod queue;
 pub(crate) mod retention;
 #[cfg(test)]
 mod scale;
+mod shares;

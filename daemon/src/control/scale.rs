@@ -1,12 +1,12 @@
 //! Figures of a long queue: `cargo test -p traind --lib -- --ignored --nocapture queue_figures`, with the
 //! lengths of the queue in `TRAIND_QUEUE`.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::time::Instant;
 
 use traind_job_file::JobFile;
 
-use super::dispatch::decide;
+use super::dispatch::{Withheld, decide};
 use super::folders_in_use::FoldersInUse;
 use crate::jobs::store::{NewJob, Store};
 use crate::settings::Settings;
@@ -51,7 +51,8 @@ impl Figures {
     }
 
     fn pass(&self, settings: &Settings) {
-        let decision = decide(&self.store, settings, &HashSet::new(), &BTreeSet::new()).unwrap();
+        let decision =
+            decide(&self.store, settings, &HashSet::new(), &Withheld::default()).unwrap();
         self.store.wait(&decision.waiting).unwrap();
     }
 

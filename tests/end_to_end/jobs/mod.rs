@@ -2,6 +2,7 @@
 
 mod converting;
 mod core_metrics;
+mod core_tests;
 mod forking;
 mod generating;
 mod gguf;

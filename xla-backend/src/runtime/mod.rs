@@ -34,7 +34,7 @@ pub use donation::donation_outcome;
 pub use gpu_target::GpuTarget;
 pub use host::HostArray;
 pub use host_memory::HostMemory;
-pub use known_answers::random_bits_are_exact;
+pub use known_answers::{CoreAnswer, random_bits_are_exact, test_cores};
 pub use packed::pack;
 pub use pending::{Fetched, HandOver, Pending};
 pub use platform::with_platform_options;

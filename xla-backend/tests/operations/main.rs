@@ -13,6 +13,7 @@ mod forward;
 mod gradient_table;
 mod gradients;
 mod kernels;
+mod known_answers;
 mod long_rows;
 mod lowering;
 mod mesh;

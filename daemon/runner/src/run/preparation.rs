@@ -5,13 +5,12 @@
 //! else, reads no weights, and ends at once when standard input is closed, since then its daemon has ended.
 
 use std::fs;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use rustix::process::{Signal, getpid, kill_process};
 use traind_cache::EntryLocks;
 use traind_job_file::commands::{PrepareAnswer, PrepareRequest};
 use traind_job_file::{Platform, RunSpec};
@@ -24,13 +23,14 @@ use super::inputs::{Beginning, Inputs};
 use super::observer::observer;
 use super::prepare::evict_cache;
 use super::{Context, neuron_traits};
+use crate::daemon_end::end_with_daemon;
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::output::failed;
 use crate::recipe;
 use crate::remote::Remote;
 use crate::reporting::{Activity, Journal, Reporter, Stop};
-use crate::session::{Session, cores_to_compile_for, end_compilers};
+use crate::session::{Session, cores_to_compile_for};
 
 /// Set to `on`, programs for NeuronCores are compiled without cores.
 const COMPILES: &str = "TRAIND_NEURON_PREPARE";
@@ -58,21 +58,6 @@ pub(crate) fn answer() -> anyhow::Result<()> {
         Err(error) => PrepareAnswer::Failed { message: error.failure().message },
     };
     serde_json::to_writer(out, &answer).context("write the answer")
-}
-
-/// Kills this process when the daemon closes standard input. A process must not exit by itself while its
-/// plugin compiles.
-fn end_with_daemon() -> anyhow::Result<()> {
-    let watch = || {
-        let _ = io::stdin().lock().read(&mut [0]);
-        end_compilers();
-        let _ = kill_process(getpid(), Signal::KILL);
-    };
-    std::thread::Builder::new()
-        .name("daemon".to_owned())
-        .spawn(watch)
-        .context("watch the daemon")?;
-    Ok(())
 }
 
 /// Returns the sources of the job's programs.

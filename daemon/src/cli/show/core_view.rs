@@ -22,6 +22,20 @@ pub(crate) struct CoreView {
     figures: Option<FiguresView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fence: Option<FenceView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test: Option<TestView>,
+}
+
+/// A test of a core.
+#[derive(Serialize)]
+pub(crate) struct TestView {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    core: Option<u32>,
+    time: String,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    problem: String,
+    product_seconds: f64,
 }
 
 #[derive(Serialize)]
@@ -91,7 +105,38 @@ impl From<&v1::Core> for CoreView {
                 since: fence.since.map(|since| since.to_string()).unwrap_or_default(),
                 reason: fence.reason.clone(),
             }),
+            test: core.test.as_ref().map(TestView::from),
         }
+    }
+}
+
+impl From<&v1::CoreTest> for TestView {
+    fn from(test: &v1::CoreTest) -> TestView {
+        TestView {
+            core: None,
+            time: test.time.map(|time| time.to_string()).unwrap_or_default(),
+            outcome: outcome(test),
+            problem: test.problem.clone(),
+            product_seconds: test.product_seconds,
+        }
+    }
+}
+
+impl From<&v1::TestCoresResponse> for TestView {
+    fn from(result: &v1::TestCoresResponse) -> TestView {
+        let test = result.test.clone().unwrap_or_default();
+        TestView { core: Some(result.core), ..TestView::from(&test) }
+    }
+}
+
+/// The outcome of a test in a word or two.
+pub(crate) fn outcome(test: &v1::CoreTest) -> &'static str {
+    match test.outcome() {
+        v1::TestOutcome::Passed => "passed",
+        v1::TestOutcome::Uncertain => "uncertain",
+        v1::TestOutcome::Failed => "failed",
+        v1::TestOutcome::NotRun => "not run",
+        v1::TestOutcome::Unspecified => "unknown",
     }
 }
 

@@ -1,10 +1,11 @@
 //! Sick cores: they get no jobs until an admin returns them.
 //!
-//! A core is fenced when its device counts new hardware errors that no program can cause. A failure of a job fences
-//! nothing, since it may be the job's own fault. The job on a core that is fenced saves a checkpoint and goes on
+//! A core is fenced when its device counts new hardware errors that no program can cause, or when it answers wrong to a
+//! program whose result is known. A failure of a job fences nothing, since it may be the job's own fault. The job on a core that is fenced saves a checkpoint and goes on
 //! elsewhere: each run of the scheduler sees to it, also the first one after a restart.
 
 pub(super) mod health;
+pub(super) mod known_answers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,10 +14,13 @@ use super::daemon::Daemon;
 use super::error::Error;
 use crate::clock;
 use crate::jobs::store::{Fence, Store, StoreError};
+use known_answers::CoreTests;
 
 /// The cores that get no jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Fences {
+    /// Tests of cores that may be sick.
+    pub(super) tests: CoreTests,
     by_core: Mutex<BTreeMap<u32, Fence>>,
 }
 
@@ -24,7 +28,7 @@ impl Fences {
     /// Reads the fences that an earlier daemon has stored.
     pub(super) fn open(store: &Store) -> Result<Fences, StoreError> {
         let by_core = store.fences()?.into_iter().map(|fence| (fence.core, fence)).collect();
-        Ok(Fences { by_core: Mutex::new(by_core) })
+        Ok(Fences { by_core: Mutex::new(by_core), tests: CoreTests::default() })
     }
 
     /// The fenced cores.

@@ -27,6 +27,7 @@ use std::sync::Arc;
 pub(crate) use forecast::{Forecast, forecast};
 pub(crate) use preempt::Preemption;
 pub(crate) use reason::Reason;
+pub(crate) use standing::due_cores;
 pub(crate) use usage::Usage;
 
 use crate::access::sharing::Sharing;
@@ -42,7 +43,7 @@ const BACKFILLS_MAX: usize = 1000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rules<'a> {
     pub cores: &'a [u32],
-    /// How many more cores the host has, which are fenced.
+    /// How many more cores the host has, which are fenced or tested.
     pub withheld: usize,
     /// Gangs are ranges that begin at a multiple of their size, as Neuron requires.
     pub aligned: bool,

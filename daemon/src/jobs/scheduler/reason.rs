@@ -47,8 +47,8 @@ pub(super) fn too_wide(rules: Rules<'_>, job: &Pending) -> Reason {
     let (total, withheld) = (rules.cores.len() + rules.withheld, rules.withheld);
     let but = match withheld {
         0 => String::new(),
-        1 => ", of which one is fenced (`traind cores`)".to_owned(),
-        _ => format!(", of which {withheld} are fenced (`traind cores`)"),
+        1 => ", of which one is fenced or tested (`traind cores`)".to_owned(),
+        _ => format!(", of which {withheld} are fenced or tested (`traind cores`)"),
     };
     Reason::lasting(format!("needs {needs}, but this host has {total}{but}"))
 }

@@ -125,9 +125,7 @@ impl Standing {
     /// The cores that a group has a right to while all others use theirs, at least one.
     fn due(&self, group: usize) -> usize {
         let all: f64 = self.groups.iter().map(|group| group.share).sum();
-        let cores = self.groups[group].share / all * self.total_cores as f64;
-        // Not beyond a whole number by a rounding error.
-        (cores - 1e-9).ceil().max(1.0) as usize
+        due_cores(self.groups[group].share, all, self.total_cores)
     }
 
     /// The share, the use of late and the held cores of a job's group, in words.
@@ -181,6 +179,13 @@ impl Loans {
         let group = group_name(rules, *group);
         format!("returns borrowed cores to job {}: the share of {group} is {due} cores", head.id)
     }
+}
+
+/// The cores that `share` of `all` comes to, rounded up, at least one.
+pub(crate) fn due_cores(share: f64, all: f64, total_cores: usize) -> usize {
+    let cores = share / all * total_cores as f64;
+    // Not beyond a whole number by a rounding error.
+    (cores - 1e-9).ceil().max(1.0) as usize
 }
 
 fn group_name(rules: Rules<'_>, number: usize) -> String {

@@ -4,6 +4,7 @@
 mod adopted_run;
 pub(crate) mod claim;
 mod cluster_run;
+pub(crate) mod core_test;
 mod delegated;
 mod energy;
 pub(crate) mod environment;
@@ -18,6 +19,7 @@ mod restart;
 mod runner;
 mod runner_status;
 mod stop;
+pub(crate) mod suspects;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -47,6 +49,7 @@ pub(crate) use verdict::{EXIT_IO_ERROR, EXIT_NOT_STARTED};
 use follow::{Ended, Follower};
 use launch::Found;
 use runner::Runner;
+use suspects::Suspects;
 use tree::Tree;
 use verdict::{Evidence, RUN_DIR_NOT_WRITABLE, verdict};
 
@@ -73,6 +76,8 @@ pub(crate) enum Begin {
 pub(crate) struct Supervisor {
     pub settings: Arc<Settings>,
     pub store: Store,
+    /// Cores on which runs failed by their device, where cores are tested.
+    pub suspects: Option<Arc<Suspects>>,
     /// Cancelled when the daemon exits; runners keep running.
     pub closing: CancellationToken,
     /// Cancelled when all runners are to stop and their jobs to return to the queue.
@@ -257,6 +262,10 @@ impl Supervisor {
 
     /// Settles a job that failed, or queues its next attempt.
     async fn fail(&self, job: &Job, failure: v1::Failure) {
+        if let Some(suspects) = &self.suspects {
+            // Before the cores are free.
+            suspects.note(job, &failure);
+        }
         let restart = restart::restart(job, &failure, self.settings.restart_delay)
             .filter(|_| job.state != JobState::Cancelling);
         match restart {

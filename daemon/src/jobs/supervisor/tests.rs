@@ -9,6 +9,7 @@ fn placed(folder: &tempfile::TempDir) -> (Supervisor, Job) {
     let supervisor = Supervisor {
         store: Store::open(&folder.path().join("traind.db")).unwrap(),
         settings: Arc::new(settings),
+        suspects: None,
         closing: CancellationToken::new(),
         draining: CancellationToken::new(),
     };

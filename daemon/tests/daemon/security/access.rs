@@ -116,3 +116,36 @@ async fn quotas_of_a_group_are_refused_at_submission_or_waited_for() {
     host.submit_with("more", "cores: 1").await;
     host.until_state(&waits.id, JobState::Running).await;
 }
+
+#[tokio::test]
+async fn shares_of_groups_are_shown_with_what_they_hold() {
+    let user = own_user();
+    let groups = format!(
+        "users: {{{user}: admin}}\ngroups:\n  a: {{members: [{user}], share: 3, limits: {{cores: 4}}}}\n  \
+         b: {{members: [bob]}}\n"
+    );
+    let mut host = host_with(&format!("{groups}fair_shares: {{half_life_hours: 12}}")).await;
+    let job = host.submit("runs", 1).await;
+    host.until_state(&job.id, JobState::Running).await;
+    let waits = host.submit("waits", 1).await;
+    host.until(&waits.id, |job| !job.waiting_reason.is_empty()).await;
+    let said = |arguments: &[&str]| String::from_utf8(host.cli(arguments).stdout).unwrap();
+    let shown = said(&["shares"]);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].starts_with("GROUP") && lines[0].contains("BORROWED"), "{shown}");
+    assert!(lines[1].starts_with("a") && lines[1].contains("3 (75 %)"), "{shown}");
+    assert!(lines[1].contains("1 of 4") && lines[1].ends_with("1 running, 1 waiting"), "{shown}");
+    assert!(lines[2].contains(&user) && lines[2].contains("100.0 % of the group"), "{shown}");
+    assert!(lines[3].starts_with("b") && lines[3].ends_with("0 running, 0 waiting"), "{shown}");
+    assert_eq!(lines[4], "1 core; core time counts half after 12 hours");
+    let groups_in: serde_json::Value =
+        serde_json::from_str(&said(&["shares", "-o", "json"])).unwrap();
+    assert_eq!(groups_in[0]["held_cores"], 1);
+    assert_eq!(groups_in[0]["users"][0]["name"], user);
+
+    fs::write(host.path("access.yaml"), groups).unwrap();
+    host.kill_daemon();
+    host.start().await;
+    let shown = String::from_utf8(host.cli(&["shares"]).stdout).unwrap();
+    assert!(!shown.contains("SHARE") && shown.contains("sets no fair shares"), "{shown}");
+}

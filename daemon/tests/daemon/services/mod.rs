@@ -1,5 +1,6 @@
 //! The daemon's services besides jobs, and their limits.
 
+mod core_tests;
 mod devices;
 mod energy;
 mod fences;

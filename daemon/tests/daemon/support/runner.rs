@@ -1,7 +1,7 @@
 //! Runners that are shell scripts. They report frames of a real event log, which its writer wrote
 //! beforehand; `say NAME` appends one. A preparation runs the script `frames/preparation.sh`, or answers with the file
 //! `preparation.json`; without these, it leaves its process id in `preparing` and waits for the end of its standard
-//! input.
+//! input. A test of cores adds its request to the file `core-tests` and runs the script `frames/core-test.sh`.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -45,6 +45,11 @@ if [ "$1" = plan ]; then
   cat > /dev/null
   [ -e "$frames/plan.sh" ] && . "$frames/plan.sh"
   cat "$(dirname "$0")/plan.json" 2> /dev/null; exit
+fi
+if [ "$1" = test-cores ]; then
+  cd "$(dirname "$0")"; read -r request; echo "$request" >> core-tests
+  [ -e frames/core-test.sh ] && . frames/core-test.sh
+  exit 1
 fi
 if [ "$1" = prepare ]; then
   cd "$(dirname "$0")"; read -r request

@@ -8,6 +8,7 @@ mod mine;
 mod plan;
 mod plan_request;
 mod prepare;
+mod test_cores;
 mod vectors;
 
 pub use convert_weights::{ConvertWeightsAnswer, ConvertWeightsRequest};
@@ -23,4 +24,5 @@ pub use plan::{
 };
 pub use plan_request::{MeshSearch, PlanRequest};
 pub use prepare::{PrepareAnswer, PrepareRequest};
+pub use test_cores::{CoreAnswer, TestCoresAnswer, TestCoresRequest};
 pub use vectors::{VectorsAnswer, VectorsRequest};

@@ -29,6 +29,7 @@ impl Cores {
 #[tonic::async_trait]
 impl v1::cores_server::Cores for Cores {
     type WatchCoresStream = Messages<v1::WatchCoresResponse>;
+    type TestCoresStream = Messages<v1::TestCoresResponse>;
 
     async fn list_cores(
         &self,
@@ -49,6 +50,37 @@ impl v1::cores_server::Cores for Cores {
         self.daemon.return_cores(&cores).await?;
         tracing::info!(?cores, by, "cores returned");
         Ok(Response::new(v1::ReturnCoresResponse {}))
+    }
+
+    async fn test_cores(
+        &self,
+        request: Request<v1::TestCoresRequest>,
+    ) -> Result<Response<Self::TestCoresStream>, Status> {
+        let (by, note) = (peer::caller(&request)?.user, audited::note(&request));
+        let cores = request.into_inner().cores;
+        note.subject(&subject(&cores));
+        let claimed = self.daemon.claim_for_test(&cores).await?;
+        tracing::info!(?cores, by, "test cores");
+        let closing = self.daemon.closing.clone();
+        Ok(Response::new(stream::fed(closing, 1, |sender| async move {
+            for group in claimed.groups() {
+                for (core, test) in claimed.test(&group).await? {
+                    let message = v1::TestCoresResponse { core, test: Some(test) };
+                    if sender.send(Ok(message)).await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+            Ok(())
+        })))
+    }
+
+    async fn list_shares(
+        &self,
+        request: Request<v1::ListSharesRequest>,
+    ) -> Result<Response<v1::ListSharesResponse>, Status> {
+        let caller = peer::caller(&request)?;
+        Ok(Response::new(self.daemon.shares(caller.scope()).await?))
     }
 
     async fn watch_cores(

@@ -142,13 +142,55 @@ const CUDA_DATA_DIR: &str = "nvidia/cu13";
 
 type Variables = BTreeMap<OsString, OsString>;
 
+/// What the variables of devices depend on.
+#[derive(Clone, Copy)]
+pub(super) struct Devices<'a> {
+    pub platform: Platform,
+    pub plugin: &'a Path,
+    pub cache_dir: &'a Path,
+    pub cores: &'a [u32],
+    pub seed: u64,
+    /// Marks the processes.
+    pub mark: &'a str,
+}
+
+impl<'a> Devices<'a> {
+    fn of(spec: &'a RunSpec) -> Devices<'a> {
+        Devices {
+            platform: spec.job.resources.platform,
+            plugin: &spec.plugin,
+            cache_dir: &spec.cache_dir,
+            cores: &spec.cores,
+            seed: spec.job.train.seed,
+            mark: &spec.job_id,
+        }
+    }
+}
+
 /// Builds the runner's environment for `spec` from `own`, the daemon's environment.
 pub(super) fn runner_environment(
     own: impl IntoIterator<Item = (OsString, OsString)>,
     spec: &RunSpec,
 ) -> Variables {
-    let mut variables = unassigned(own, spec);
-    let assigned = assignments(spec, &variables);
+    let devices = Devices::of(spec);
+    assigned(
+        unassigned(own.into_iter().filter(|(name, _)| is_passed(name, &spec.job)), devices),
+        devices,
+    )
+}
+
+/// Builds the environment of a test of cores, which belongs to no job, from `own`, the daemon's environment.
+pub(super) fn test_environment(
+    own: impl IntoIterator<Item = (OsString, OsString)>,
+    devices: Devices<'_>,
+) -> Variables {
+    let passed = own.into_iter().filter(|(name, _)| name.to_str().is_some_and(is_passed_to_all));
+    assigned(unassigned(passed, devices), devices)
+}
+
+/// Adds the variables that select the cores.
+fn assigned(mut variables: Variables, devices: Devices<'_>) -> Variables {
+    let assigned = assignments(devices, &variables);
     variables.extend(assigned.into_iter().map(|(name, value)| (name.into(), value)));
     variables
 }
@@ -160,23 +202,28 @@ pub(crate) fn cluster_environment(
     own: impl IntoIterator<Item = (OsString, OsString)>,
     spec: &RunSpec,
 ) -> BTreeMap<OsString, OsString> {
-    unassigned(own.into_iter().filter(|(name, value)| !is_secret(name, value)), spec)
+    let passed = own
+        .into_iter()
+        .filter(|(name, value)| !is_secret(name, value) && is_passed(name, &spec.job));
+    unassigned(passed, Devices::of(spec))
 }
 
 /// The variables that are passed, and the defaults of the others.
-fn unassigned(own: impl IntoIterator<Item = (OsString, OsString)>, spec: &RunSpec) -> Variables {
-    let mut variables: Variables =
-        own.into_iter().filter(|(name, _)| is_passed(name, &spec.job)).collect();
-    for (name, value) in defaults(spec, &variables) {
+fn unassigned(
+    passed: impl Iterator<Item = (OsString, OsString)>,
+    devices: Devices<'_>,
+) -> Variables {
+    let mut variables: Variables = passed.collect();
+    for (name, value) in defaults(devices, &variables) {
         variables.entry(name.into()).or_insert(value);
     }
-    match spec.job.resources.platform {
-        Platform::Cuda => add_cuda_data_dir(&mut variables, &spec.plugin),
+    match devices.platform {
+        Platform::Cuda => add_cuda_data_dir(&mut variables, devices.plugin),
         // A flag that a plugin does not know aborts the process, and operators set those of GPUs.
         Platform::Neuron => drop(variables.remove(OsStr::new("XLA_FLAGS"))),
         Platform::Cpu => {}
     }
-    variables.insert(tree::MARK.into(), spec.job_id.clone().into());
+    variables.insert(tree::MARK.into(), devices.mark.into());
     variables
 }
 
@@ -234,11 +281,17 @@ fn is_passed(name: &OsStr, job: &JobFile) -> bool {
     if asked.iter().any(|(asked, names)| *asked && names.contains(&name)) {
         return true;
     }
-    PASSED.contains(&name) || PASSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    is_passed_to_all(name)
 }
 
-fn defaults(spec: &RunSpec, given: &Variables) -> Vec<(&'static str, OsString)> {
-    match spec.job.resources.platform {
+/// Whether a variable is passed whatever the job is.
+fn is_passed_to_all(name: &str) -> bool {
+    let has_prefix = || PASSED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    !WITHHELD.contains(&name) && (PASSED.contains(&name) || has_prefix())
+}
+
+fn defaults(devices: Devices<'_>, given: &Variables) -> Vec<(&'static str, OsString)> {
+    match devices.platform {
         Platform::Cpu => vec![
             ("TF_CPP_MIN_LOG_LEVEL", TF_CPP_MIN_LOG_LEVEL.into()),
             ("MALLOC_CONF", MALLOC_CONF.into()),
@@ -248,11 +301,9 @@ fn defaults(spec: &RunSpec, given: &Variables) -> Vec<(&'static str, OsString)> 
             // Number GPUs by PCI slot, not by speed.
             ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".into()),
         ],
-        Platform::Neuron => neuron::defaults(
-            |name| given.get(OsStr::new(name)),
-            &spec.cache_dir,
-            spec.job.train.seed,
-        ),
+        Platform::Neuron => {
+            neuron::defaults(|name| given.get(OsStr::new(name)), devices.cache_dir, devices.seed)
+        }
     }
 }
 
@@ -274,17 +325,17 @@ fn add_cuda_data_dir(variables: &mut Variables, plugin: &Path) {
 
 /// `given`: the variables of the runner so far. If the operator restricted the daemon to some
 /// devices, core numbers are indices into those.
-fn assignments(spec: &RunSpec, given: &Variables) -> Vec<(&'static str, OsString)> {
+fn assignments(devices: Devices<'_>, given: &Variables) -> Vec<(&'static str, OsString)> {
     let given = |name: &str| given.get(OsStr::new(name)).and_then(|value| value.to_str());
-    match spec.job.resources.platform {
+    match devices.platform {
         // CPU devices need no selection.
         Platform::Cpu => Vec::new(),
         Platform::Cuda => {
-            let visible = gpus(&spec.cores, given("CUDA_VISIBLE_DEVICES"));
+            let visible = gpus(devices.cores, given("CUDA_VISIBLE_DEVICES"));
             vec![("CUDA_VISIBLE_DEVICES", visible.into())]
         }
         Platform::Neuron => {
-            neuron::assignments(&spec.job_id, &spec.cores, given("NEURON_RT_VISIBLE_CORES"))
+            neuron::assignments(devices.mark, devices.cores, given("NEURON_RT_VISIBLE_CORES"))
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Whether a device computes what dropout, masking and initialization depend on: products, sums and comparisons of
 //! 32-bit integers, exactly. Some devices compute integers in float32, exact up to 2²⁴ alone.
 
+mod cores;
+
 use traind_pjrt::{Client, ExecuteOptions};
 
 use super::platform::{forms, on_first_device};
@@ -10,6 +12,8 @@ use crate::ops::Random;
 use crate::ops::random::{Place, reference_bits};
 use crate::stablehlo::{Lowering, Output, lower};
 use crate::tensor::Trace;
+
+pub use cores::{CoreAnswer, test_cores};
 
 const SEED: u32 = 0xdead_beef;
 const STEP: u32 = 123_456_789;
@@ -47,6 +51,7 @@ pub(super) fn bits_are_exact(client: &Client, splits_integers: bool) -> Result<b
     Ok(bits.to_vec::<u32>()? == expected && is_below.to_vec::<u32>()? == below)
 }
 
+/// The bits of a program of dropout, as this processor computes them.
 fn expected() -> Vec<u32> {
     let [rows, firsts, seconds] = DIMS.map(|dim| dim as u32);
     let places = (0..rows).flat_map(|row| {
