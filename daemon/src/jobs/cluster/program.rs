@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use super::ClusterError;
@@ -14,6 +15,9 @@ use crate::access::account::Account;
 
 /// How long a program may take. `sbatch` waits by itself for a busy scheduler.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The most that a program may print. The user of a job chooses the server that `kubectl` calls, and comments that
+/// Slurm repeats.
+const OUTPUT_BYTES_MAX: u64 = 16 << 20;
 /// Variables of the daemon that the programs need.
 const PASSED: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SLURM_CONF", "TZ", "USER"];
 
@@ -53,19 +57,26 @@ impl<'a> Call<'a> {
         let path = find(program).ok_or(ClusterError::Missing { program })?;
         let run_error = |source| ClusterError::Run { program, source };
         let mut child = self.command(&path).spawn().map_err(run_error)?;
-        if let Some(mut input) = child.stdin.take() {
-            // A program that does not read its input reports why.
-            let _ = input.write_all(self.input.as_bytes()).await;
-        }
-        let ended = tokio::time::timeout(TIMEOUT, child.wait_with_output()).await;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let work = async {
+            let (input, output, errors) = pipes;
+            let feed = async {
+                if let Some(mut input) = input {
+                    // A program that does not read its input reports why.
+                    let _ = input.write_all(self.input.as_bytes()).await;
+                }
+                Ok(())
+            };
+            let ((), output, errors) = tokio::try_join!(feed, read(output), read(errors))?;
+            let success = child.wait().await?.success();
+            Ok(Answer { success, output, errors })
+        };
+        let ended = tokio::time::timeout(TIMEOUT, work).await;
         let ended = ended.map_err(|_| ClusterError::Unavailable {
             program,
             message: format!("did not answer within {} s", TIMEOUT.as_secs()),
         })?;
-        let ended = ended.map_err(run_error)?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-        let (output, errors) = (text(&ended.stdout), text(&ended.stderr));
-        Ok(Answer { success: ended.status.success(), output, errors })
+        ended.map_err(run_error)
     }
 
     fn command(&self, path: &Path) -> Command {
@@ -85,8 +96,45 @@ impl<'a> Call<'a> {
     }
 }
 
+/// Reads what a program prints. Fails if that is too much.
+async fn read(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        pipe.take(OUTPUT_BYTES_MAX + 1).read_to_end(&mut bytes).await?;
+    }
+    if bytes.len() as u64 > OUTPUT_BYTES_MAX {
+        return Err(io::Error::other(format!(
+            "it printed more than {} MiB",
+            OUTPUT_BYTES_MAX >> 20
+        )));
+    }
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+}
+
 /// Finds a program on the daemon's PATH.
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_program_that_prints_without_end_is_given_up() {
+        let Err(error) = Call::new("yes", None).run().await else { panic!("it ended") };
+        assert_eq!(error.to_string(), "run yes: it printed more than 16 MiB");
+        assert!(error.is_transient());
+        let answer = Call::new("echo", None).arg("7").run().await.unwrap();
+        assert_eq!((answer.success, answer.output.as_str()), (true, "7"));
+    }
+
+    /// More than a pipe holds, in both directions at once.
+    #[tokio::test]
+    async fn long_input_and_output_do_not_wait_for_one_another() {
+        let input = "line\n".repeat(100_000);
+        let call = Call { input: &input, ..Call::new("cat", None) };
+        assert_eq!(call.run().await.unwrap().output.len(), input.len() - 1);
+    }
 }
