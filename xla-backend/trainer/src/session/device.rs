@@ -5,8 +5,8 @@ use std::thread::available_parallelism;
 use traind_pjrt::{Executable, Value};
 use traind_xla::analysis::SentBytes;
 use traind_xla::runtime::{
-    CompiledStep, CoreInputs, ExecutableSource, HandOver, LazyDevice, Pending, RecordedStep,
-    Recorder, StepCompiler,
+    CompiledStep, CoreInputs, ExecutableSource, LazyDevice, Pending, RecordedStep, Recorder,
+    StepCompiler,
 };
 use traind_xla::stablehlo::KernelSite;
 
@@ -39,11 +39,6 @@ pub trait ProgramDevice {
     /// The devices of the cores among those of their client, in the order of the cores.
     fn device_indices(&self) -> Vec<usize> {
         Vec::new()
-    }
-
-    /// The time that handing the program over took.
-    fn hand_over(_launched: &Self::Launched) -> HandOver {
-        HandOver::default()
     }
 
     /// Calls `ended` with each core that has run the program.
@@ -121,10 +116,6 @@ impl ProgramDevice for LazyDevice {
     fn device_indices(&self) -> Vec<usize> {
         let cores = self.cores();
         (0..cores.len()).map(|core| cores.device(core).index()).collect()
-    }
-
-    fn hand_over(launched: &Pending) -> HandOver {
-        launched.hand_over()
     }
 
     fn watch(launched: &Pending, ended: &CoreEnded) -> Result<()> {

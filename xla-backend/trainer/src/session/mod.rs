@@ -209,9 +209,8 @@ impl<D: ProgramDevice> Session<D> {
         if shape.program.ends_step() {
             self.queue.step_launched();
         }
-        let (key, handed_over) = (shape.key(), Instant::now());
+        let (key, start) = (shape.key(), Instant::now());
         let launched = self.device_of(&shape).launch(&key, inputs)?;
-        let start = handed_over + D::hand_over(&launched).dispatch;
         let devices = self.device_of(&shape).device_indices();
         let report = LaunchReport { program: &key, devices: &devices, start };
         if let Some(ended) = self.observer.program_launched(&report) {
