@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use traind_loader::{
     ArrayValues, BatchAxis, BatchPlan, BatchSizes, ChatOptions, ChatTemplate, Collator,
-    DatasetOptions, Dpo, HuggingFaceTokenizer, LayoutEncoding, Layouts, Padding, PieceRule,
+    DatasetOptions, Dpo, HuggingFaceTokenizer, Kto, LayoutEncoding, Layouts, Padding, PieceRule,
     PromptFormat, PromptStyle, RowFields, RowFormat, RowLayout, ScheduledBatch, Sft, TaskSpec,
     TokenizedSet, TokenizerOptions, TrainOn, TurnRule, bos_token, eos_token, prepare,
     value_of_json,
@@ -273,6 +273,51 @@ fn pairs_are_those_of_llama_factory() {
             });
             assert_eq!(json!(values), json!(padded.collect::<Vec<_>>()), "{name}, {column}");
         }
+    }
+}
+
+/// Single answers, with the prompt of each and the answer before it.
+#[test]
+fn answers_are_those_of_llama_factory() {
+    let all = expected();
+    let cases = all["pieces"].as_object().unwrap();
+    for (name, case) in cases.iter().filter(|(_, case)| case["answers"].is_object()) {
+        let layout = layout(RowFormat::Alpaca, "conversations");
+        let task = TaskSpec::Kto(Kto {
+            pairs: Dpo {
+                prompt: "prompt".to_owned(),
+                chosen: "chosen".to_owned(),
+                rejected: "rejected".to_owned(),
+                template: None,
+                eos_token: eos_token(&tokenizer()).unwrap(),
+                layouts: Some(layouts(layout, LayoutEncoding::Pieces(piece_rule(case)))),
+                max_length: 512,
+            },
+            completion: "completion".to_owned(),
+            label: "label".to_owned(),
+            rotation: Some(3),
+            is_paired: false,
+        });
+        let set = set(&rows(&all, "answers"), task).unwrap();
+        let longest = (0..set.len()).map(|row| set.positions(row)).max().unwrap();
+        let sizes = BatchSizes::of_rows(3).with(BatchAxis::Positions, longest);
+        let plan = BatchPlan { sizes, rows: vec![0, 1, 2], cores: 1 };
+        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+        let batch = Collator::new(set, Padding::behind(2)).collate(scheduled).unwrap();
+        let expect = &case["answers"];
+        let array = |column: &str| &batch.cores[0].array(column).unwrap().values;
+        for (column, fill) in [("input_ids", 2), ("labels", -100)] {
+            let ArrayValues::S32(values) = array(column) else { panic!("{column}") };
+            let padded = expect[column].as_array().unwrap().iter().flat_map(|row| {
+                let mut ids: Vec<i64> = serde_json::from_value(row.clone()).unwrap();
+                ids.resize(longest as usize, fill);
+                ids
+            });
+            assert_eq!(json!(values), json!(padded.collect::<Vec<_>>()), "{name}, {column}");
+        }
+        let ArrayValues::F32(values) = array("desirable") else { panic!("{name}") };
+        let of_rows: Vec<_> = values.iter().step_by(2).collect();
+        assert_eq!(json!(of_rows), expect["desirable"], "{name}");
     }
 }
 

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 pub use fields::{RowFields, RowFormat, RowLayout};
 pub use instructions::{PromptFormat, PromptStyle};
+pub(crate) use pairs::Answered;
 pub use pieces::{PieceRule, turn_template_names};
 pub use turns::{TrainOn, TurnRule};
 

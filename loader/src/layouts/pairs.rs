@@ -1,34 +1,60 @@
-//! Prompts with a chosen and a rejected answer, in the layouts of the tools.
+//! Prompts with a chosen and a rejected answer, or with one that is desirable or not, in the layouts of the tools.
 
 use super::conversation::{ASSISTANT, Turn};
-use super::{Encoding, Layouts};
+use super::{Encoding, Layouts, RowFormat};
 use crate::chat::{ChatOptions, RowTexts};
-use crate::error::{Error, Result};
+use crate::error::{ChatProblem, Error, Result};
 use crate::source::Value;
 
-/// The tokens of a prompt and its two completions.
-pub(crate) struct Pair {
+/// The tokens of a prompt and of its completions.
+pub(crate) struct Answered {
     /// The prompt alone.
     pub(crate) prompt: Vec<u32>,
-    /// The tokens behind the prompt.
-    pub(crate) completions: [Vec<u32>; 2],
+    /// The prompt with each of the completions behind it.
+    pub(crate) wholes: Vec<Vec<u32>>,
 }
 
 impl Layouts {
-    /// The tokens of a row for preference optimization; None for rows that the tools leave out.
-    pub(crate) fn pair(&self, texts: &RowTexts<'_>, max_length: u32) -> Result<Option<Pair>> {
+    /// The tokens of a row with a chosen and a rejected answer, in this order; None for rows that the tools leave out.
+    pub(crate) fn pair(&self, texts: &RowTexts<'_>, max_length: u32) -> Result<Option<Answered>> {
         let layout = self.of_set(texts.row.set);
         let fields = &layout.fields;
-        let prompt = layout.prompt(texts)?;
-        let mut answers = Vec::new();
-        for column in [&fields.chosen, &fields.rejected] {
-            answers.push(self.answer(texts, column)?);
+        let columns = [fields.chosen.as_str(), &fields.rejected];
+        let answers = columns.into_iter().map(|column| Ok((column, self.answer(texts, column)?)));
+        let answers = answers.collect::<Result<Vec<_>>>()?;
+        self.answered(texts, layout.prompt(texts)?, answers, max_length)
+    }
+
+    /// The tokens of a row whose conversation ends with its only answer; None for rows that the tools leave out.
+    pub(crate) fn last_answer(
+        &self,
+        texts: &RowTexts<'_>,
+        max_length: u32,
+    ) -> Result<Option<Answered>> {
+        let layout = self.of_set(texts.row.set);
+        let column = layout.required(texts);
+        if !matches!(layout.format, RowFormat::Alpaca | RowFormat::Conversation) {
+            return Err(no_answers());
         }
-        let answers: [Turn; 2] = answers.try_into().map_err(|_| no_pairs())?;
+        let mut turns = layout.conversation(texts)?;
+        let answer = turns.pop().ok_or_else(|| texts.problem(column, ChatProblem::Empty))?;
+        self.answered(texts, turns, vec![(column, answer)], max_length)
+    }
+
+    /// The tokens of a prompt and of its answers, each with the column that it is from.
+    fn answered(
+        &self,
+        texts: &RowTexts<'_>,
+        prompt: Vec<Turn>,
+        answers: Vec<(&str, Turn)>,
+        max_length: u32,
+    ) -> Result<Option<Answered>> {
+        let layout = self.of_set(texts.row.set);
         match &self.encoding {
             Encoding::Pieces(rule) => {
+                let answers = answers.into_iter().map(|(_, answer)| answer).collect();
                 let bos_token = self.bos_token.as_deref();
-                rule.pair(layout, texts, bos_token, (prompt, answers), max_length)
+                rule.answered(layout, texts, bos_token, (prompt, answers), max_length)
             }
             Encoding::Template | Encoding::Turns(_) => {
                 let ids = |column: &str, answer: Option<&Turn>| -> Result<Vec<u32>> {
@@ -39,12 +65,11 @@ impl Layouts {
                     let chat = texts.render(column, &messages, options)?;
                     Ok(texts.encode_as_it_is(&chat.text)?.encoded.input_ids)
                 };
-                let [chosen, rejected] = &answers;
-                let completions =
-                    [ids(&fields.chosen, Some(chosen))?, ids(&fields.rejected, Some(rejected))?];
-                Ok(Some(Pair { prompt: ids(layout.required(texts), None)?, completions }))
+                let wholes = answers.iter().map(|(column, answer)| ids(column, Some(answer)));
+                let wholes = wholes.collect::<Result<_>>()?;
+                Ok(Some(Answered { prompt: ids(layout.required(texts), None)?, wholes }))
             }
-            Encoding::Instructions { .. } => Err(no_pairs()),
+            Encoding::Instructions { .. } => Err(no_answers()),
         }
     }
 
@@ -63,11 +88,11 @@ impl Layouts {
     }
 }
 
-fn no_pairs() -> Error {
+fn no_answers() -> Error {
     Error::BadOption {
         field: "data.format",
-        message: "has no pairs of answers in this layout; dpo takes alpaca, sharegpt and messages \
-            with data.chat_template or data.template"
+        message: "has no prompts and answers apart in this layout; preferences take alpaca, sharegpt and messages with \
+            data.chat_template or data.template"
             .to_owned(),
     }
 }

@@ -11,7 +11,7 @@ use crate::batch::{ArraySpec, Padding};
 use crate::chat::{ChatOptions, ChatTemplate, RowTexts, shared_tokens, template_columns};
 use crate::error::{ChatProblem, Result};
 use crate::labels::{IGNORED_LABEL, Labels, RowLabel};
-use crate::layouts::Layouts;
+use crate::layouts::{Answered, Layouts};
 use crate::source::{Row, Value};
 use crate::tokenize::Encoded;
 
@@ -119,11 +119,12 @@ impl Dpo {
         let Some(layouts) = &self.layouts else {
             return self.texts(texts)?.pair(texts).map(Some);
         };
-        let pair = layouts.pair(texts, self.max_length)?;
-        Ok(pair.map(|pair| {
-            let [chosen, rejected] = pair.completions;
-            Pair { prompt: pair.prompt, chosen, rejected }
-        }))
+        let Some(Answered { prompt, wholes }) = layouts.pair(texts, self.max_length)? else {
+            return Ok(None);
+        };
+        let mut wholes = wholes.into_iter();
+        let pair = wholes.next().zip(wholes.next());
+        Ok(pair.map(|(chosen, rejected)| Pair { prompt, chosen, rejected }))
     }
 
     /// The texts of a pair in the columns of the task.

@@ -13,6 +13,7 @@ use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS};
 use crate::chat::{RowTexts, shared_tokens, template_columns};
 use crate::error::{ChatProblem, Error, Result};
 use crate::labels::{IGNORED_LABEL, Labels, RowLabel};
+use crate::layouts::Answered;
 use crate::source::{Row, Value};
 use crate::tokenize::Encoded;
 
@@ -66,8 +67,17 @@ impl Kto {
         })
     }
 
-    /// The tokens of a prompt, and of it with its completion.
-    fn sequence(&self, texts: &RowTexts<'_>) -> Result<[Vec<u32>; 2]> {
+    /// The tokens of a prompt, and of it with its completion; None for rows that a layout leaves out.
+    fn sequence(&self, texts: &RowTexts<'_>) -> Result<Option<[Vec<u32>; 2]>> {
+        let Some(layouts) = &self.pairs.layouts else {
+            return self.columns_sequence(texts).map(Some);
+        };
+        let answered = layouts.last_answer(texts, self.pairs.max_length)?;
+        Ok(answered.and_then(|Answered { prompt, mut wholes }| Some([prompt, wholes.pop()?])))
+    }
+
+    /// The same of the columns of prompts and completions.
+    fn columns_sequence(&self, texts: &RowTexts<'_>) -> Result<[Vec<u32>; 2]> {
         let (row, column) = (texts.row, &self.pairs.prompt);
         match (row.cell(column), row.cell(&self.completion)) {
             (Value::List(prompt), Value::List(completion)) => {
@@ -113,6 +123,18 @@ impl Preprocessor for Kto {
         }
     }
 
+    fn columns_of_set(&self, set: usize, available: &[String]) -> Vec<&str> {
+        match (self.is_paired, &self.pairs.layouts) {
+            (false, Some(_)) => {
+                let mut columns = self.pairs.columns_of_set(set, available);
+                columns.push(&self.label);
+                columns
+            }
+            (true, Some(_)) => self.pairs.columns_of_set(set, available),
+            (_, None) => self.columns_among(available),
+        }
+    }
+
     fn columns_among(&self, available: &[String]) -> Vec<&str> {
         match self.is_paired {
             true => self.pairs.columns_among(available),
@@ -123,7 +145,7 @@ impl Preprocessor for Kto {
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let texts = self.pairs.row_texts(row, context);
         if !self.is_paired {
-            let [prompt, whole] = self.sequence(&texts)?;
+            let Some([prompt, whole]) = self.sequence(&texts)? else { return Ok(Vec::new()) };
             return Ok(self.example(&prompt, whole, self.is_desirable(row)?).into_iter().collect());
         }
         let Some(Pair { prompt, chosen, rejected }) = self.pairs.pair(&texts)? else {

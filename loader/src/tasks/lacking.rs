@@ -134,8 +134,11 @@ fn column_without_completion<'a>(task: &'a Kto, row: &Row<'_>) -> Option<&'a str
     if task.is_paired {
         return column_without_answer(&task.pairs, row);
     }
-    let needed = [&task.pairs.prompt, &task.completion];
-    needed.into_iter().find(|column| is_null(row, column)).map(String::as_str)
+    let needed = match &task.pairs.layouts {
+        Some(layouts) => layouts.needed(row, false),
+        None => vec![task.pairs.prompt.as_str(), &task.completion],
+    };
+    needed.into_iter().find(|column| is_null(row, column))
 }
 
 impl Layouts {

@@ -11,7 +11,7 @@ mod thoughts;
 use serde::Serialize;
 
 use super::conversation::{ASSISTANT, SYSTEM, Turn, USER};
-use super::pairs::Pair;
+use super::pairs::Answered;
 use super::{RowLayout, Tokens};
 use crate::chat::RowTexts;
 use crate::error::{Error, Result};
@@ -190,43 +190,39 @@ impl PieceRule {
         }
     }
 
-    /// The tokens of a prompt and of two answers to it; None where they do not alternate.
-    pub(super) fn pair(
+    /// The tokens of a prompt and of answers to it, which are cut alike; None where questions and answers do not alternate.
+    pub(super) fn answered(
         &self,
         layout: &RowLayout,
         texts: &RowTexts<'_>,
         bos_token: Option<&str>,
-        (prompt, answers): (Vec<Turn>, [Turn; 2]),
+        (prompt, answers): (Vec<Turn>, Vec<Turn>),
         max_length: u32,
-    ) -> Result<Option<Pair>> {
+    ) -> Result<Option<Answered>> {
         let pieces = self.pieces(layout, texts, bos_token)?;
         let (system, turns) = without_system(prompt);
         if turns.len() % 2 == 0 || !alternates(&turns) {
             return Ok(None);
         }
-        let mut encoded = Vec::new();
+        let eos = if pieces.template.efficient_eos { pieces.eos()? } else { None };
+        let (mut prompt, mut encoded) = (None, Vec::new());
         for answer in answers {
-            let mut turns = turns.clone();
-            turns.push(answer);
-            encoded.push(self.one_turn(&pieces, system.clone(), turns)?);
+            let turns = turns.iter().cloned().chain([answer]).collect();
+            let (before, mut answer) = self.one_turn(&pieces, system.clone(), turns)?;
+            answer.extend(eos);
+            prompt.get_or_insert(before);
+            encoded.push(answer);
         }
-        let (Some((_, mut rejected)), Some((mut prompt, mut chosen))) =
-            (encoded.pop(), encoded.pop())
-        else {
-            return Ok(None);
-        };
-        if pieces.template.efficient_eos {
-            let eos = pieces.eos()?;
-            chosen.extend(eos);
-            rejected.extend(eos);
-        }
-        let longest = chosen.len().max(rejected.len());
+        let Some(mut prompt) = prompt else { return Ok(None) };
+        let longest = encoded.iter().map(Vec::len).max().unwrap_or_default();
         let lengths = lengths_within(prompt.len(), longest, max_length as usize);
         prompt.truncate(lengths.0);
-        chosen.truncate(lengths.1);
-        rejected.truncate(lengths.1);
-        let completions = [chosen, rejected].map(|answer| [prompt.as_slice(), &answer].concat());
-        Ok(Some(Pair { prompt, completions }))
+        let wholes = encoded.into_iter().map(|mut answer| {
+            answer.truncate(lengths.1);
+            [prompt.as_slice(), &answer].concat()
+        });
+        let wholes = wholes.collect();
+        Ok(Some(Answered { prompt, wholes }))
     }
 
     /// The tokens of all turns but the last, and of the last.

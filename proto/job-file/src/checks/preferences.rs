@@ -42,11 +42,6 @@ fn check_kto(job: &JobFile, problems: &mut Problems) {
             another row";
         problems.violation("train.per_device_train_batch_size", description);
     }
-    if job.data.format.is_some() {
-        let description = "is not supported for kto, whose rows have the columns `prompt`, `completion` and `label`, or \
-            `chosen` and `rejected`";
-        problems.violation("data.format", description);
-    }
     if job.train.neftune_noise_alpha.is_some() {
         let description = "is not supported for kto, whose reference has no noise";
         problems.violation("train.neftune_noise_alpha", description);
