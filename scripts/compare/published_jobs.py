@@ -148,6 +148,20 @@ def row(index, text):
     }
 
 
+def row_for(job, row, index):
+    """A row as the job's task reads it."""
+    task, layout = job["model"]["task"], job["data"].get("format")
+    if task == "kto":
+        return row | {"label": index % 3 != 1}
+    if task not in ("dpo", "orpo", "cpo", "reward"):
+        return row
+    if layout == "alpaca":
+        return {"system": "", "input": row["instruction"], "chosen": row["output"], "rejected": row["text"]}
+    if layout == "sharegpt":
+        row = {name: row[name] for name in ["instruction", "output", "text"]}
+    return pair(row)
+
+
 def pair(row):
     """The same with a chosen and a rejected answer, as either tool has them."""
     question = [{"from": "human", "value": row["instruction"]}]

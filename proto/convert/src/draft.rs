@@ -39,14 +39,16 @@ pub struct Converted {
 }
 
 /// Sections in the order of a job file; fields of none come first and last.
-const SECTIONS: [&str; 14] = [
+const SECTIONS: [&str; 16] = [
     "model",
     "data",
     "train",
     "peft",
     "dpo",
     "reward",
+    "orpo",
     "cpo",
+    "kto",
     "resources",
     "parallel",
     "slurm",

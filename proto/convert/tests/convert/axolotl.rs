@@ -264,6 +264,7 @@ fn preferences_are_trained_on() {
     let notes = [
         "dpo_use_logits_to_keep",
         "train_on_inputs",
+        "sequence_len",
         "datasets.type",
         "warmup_steps",
         "logging_steps",
@@ -284,6 +285,7 @@ fn preferences_are_trained_on() {
         "dpo_use_logits_to_keep",
         "trl.num_generations",
         "train_on_inputs",
+        "sequence_len",
         "datasets.type",
         "warmup_steps",
         "logging_steps",
@@ -296,6 +298,7 @@ fn losses_of_preferences_are_read() {
     let notes = [
         "dpo_use_logits_to_keep",
         "train_on_inputs",
+        "sequence_len",
         "datasets.type",
         "warmup_steps",
         "logging_steps",
@@ -345,6 +348,7 @@ fn simpo_is_trained() {
         "dpo_use_logits_to_keep",
         "rpo_alpha",
         "train_on_inputs",
+        "sequence_len",
         "datasets.type",
         "warmup_steps",
         "logging_steps",
@@ -353,14 +357,104 @@ fn simpo_is_trained() {
 }
 
 #[test]
-fn preferences_of_other_kinds_are_refused() {
-    let other =
-        PAIRS.replace("rl: dpo", "rl: kto").replace("chat_template.default", "llama3.intel");
+fn odds_ratios_are_trained() {
+    let orpo = PAIRS
+        .replace("rl: dpo\nrl_beta: 0.2", "rl: orpo\norpo_alpha: 0.3\nkto_desirable_weight: 2")
+        .replace(
+            "chat_template.default\n    field_messages: conversation",
+            "chat_template.argilla",
+        );
     let expect = [
-        ("rl", "`dpo`, `ipo` and `simpo`"),
-        ("datasets.type", "`llama3.intel` is not supported; `chat_template.default`"),
+        ("model.task", "orpo"),
+        ("orpo.beta", "0.3"),
+        ("data.chosen", "better"),
+        ("data.max_length", "512"),
     ];
-    check_refused(text(Source::Axolotl, &other, &[]), &expect);
+    let notes = [
+        "dpo_use_logits_to_keep",
+        "kto_desirable_weight",
+        "train_on_inputs",
+        "sequence_len",
+        "warmup_steps",
+        "logging_steps",
+    ];
+    check(text(Source::Axolotl, &orpo, &[]), &expect, &notes);
+}
+
+#[test]
+fn single_answers_are_trained_on() {
+    const KTO: &str = "base_model: Qwen/Qwen2.5-0.5B\nrl: kto\nrl_beta: 0.5\nkto_desirable_weight: 0.2\n\
+        datasets:\n  - path: data/answers.jsonl\n    type: llama3.ultra\nsequence_len: 512\n\
+        micro_batch_size: 2\noutput_dir: ./outputs/kto\nbf16: false\n";
+    let notes = ["sequence_len", "datasets.type", "warmup_steps", "logging_steps"];
+    let expect = [
+        ("model.task", "kto"),
+        ("kto.beta", "0.5"),
+        ("kto.desirable_weight", "0.2"),
+        ("data.format", "alpaca"),
+        ("data.chat_template", "llama3"),
+        ("data.fields.instruction", "prompt"),
+        ("data.fields.output", "completion"),
+        ("train.train_sampling_strategy", "sequential"),
+    ];
+    check(text(Source::Axolotl, KTO, &[]), &expect, &notes);
+    let chats = KTO.replace("llama3.ultra", "chatml.argilla_chat");
+    let expect = [
+        ("data.format", "messages"),
+        ("data.messages", "completion"),
+        ("data.chat_template", "chatml"),
+    ];
+    check(text(Source::Axolotl, &chats, &[]), &expect, &notes);
+    let own =
+        "{field_prompt: q, field_completion: a, field_label: good, prompt_format: '{prompt}'}";
+    let columns = KTO.replace("llama3.ultra", own);
+    let expect = [("data.prompt", "q"), ("data.completion", "a"), ("data.label", "good")];
+    let notes = ["sequence_len", "warmup_steps", "logging_steps"];
+    check(text(Source::Axolotl, &columns, &[]), &expect, &notes);
+}
+
+#[test]
+fn models_of_rewards_are_trained() {
+    let rewards = PAIRS
+        .replace(
+            "rl: dpo\nrl_beta: 0.2",
+            "reward_model: true\nnum_labels: 1\ncenter_rewards_coefficient: 0.01",
+        )
+        .replace("tokenizer_default", "qwen_25")
+        .replace("chat_template.default", "bradley_terry.chat_template")
+        .replace("    field_messages: conversation\n", "");
+    let expect = [
+        ("model.task", "reward"),
+        ("reward.center_rewards_coefficient", "0.01"),
+        ("data.format", "alpaca"),
+        ("data.fields.instruction", "input"),
+        ("data.chat_template", "qwen_25"),
+    ];
+    let notes = [
+        "dpo_use_logits_to_keep",
+        "train_on_inputs",
+        "sequence_len",
+        "warmup_steps",
+        "logging_steps",
+    ];
+    check(text(Source::Axolotl, &rewards, &[]), &expect, &notes);
+}
+
+#[test]
+fn preferences_of_other_kinds_are_refused() {
+    let other = PAIRS.replace("rl: dpo", "rl: grpo");
+    check_refused(
+        text(Source::Axolotl, &other, &[]),
+        &[("rl", "`dpo`, `ipo`, `simpo` and `orpo`")],
+    );
+    let answers = PAIRS.replace("rl: dpo", "rl: kto");
+    let expect = [("datasets.type", "`chat_template.default` is not supported; `chatml` and")];
+    check_refused(text(Source::Axolotl, &answers, &[]), &expect);
+    let formatted = answers.replace("chat_template.default", "{prompt_format: '<s>{prompt}'}");
+    let expect = [("datasets.type.prompt_format", "write them so into the columns")];
+    check_refused(text(Source::Axolotl, &formatted, &[]), &expect);
+    let rewards = PAIRS.replace("rl: dpo", "reward_model: true\nnum_labels: 2");
+    check_refused(text(Source::Axolotl, &rewards, &[]), &[("num_labels", "one reward")]);
     let packed = PAIRS
         .replace("tokenizer_default", "pixtral")
         .replace("sequence_len", "sample_packing: true\nsequence_len");
@@ -382,6 +476,7 @@ fn a_split_is_read_as_it_says() {
     let notes = [
         "dpo_use_logits_to_keep",
         "train_on_inputs",
+        "sequence_len",
         "datasets.type",
         "warmup_steps",
         "logging_steps",

@@ -2,7 +2,7 @@
 
 use traind_convert::Source;
 
-use super::{check, check_refused, text};
+use super::{check, check_fields, check_refused, text};
 
 const PRETRAINING: &str = "
 model_name_or_path: openai-community/gpt2
@@ -161,20 +161,61 @@ fn simpo_and_models_of_rewards_are_trained() {
 }
 
 #[test]
+fn odds_ratios_and_single_answers_are_trained() {
+    let notes = |first: &[&'static str]| [first, &NOTES[1..]].concat();
+    let orpo = PRETRAINING
+        .replace("stage: pt", "stage: dpo\npref_loss: orpo\npref_beta: 0.2\ntemplate: llama3");
+    let expect = [("model.task", "orpo"), ("orpo.beta", "0.2"), ("data.template", "llama3")];
+    check(
+        text(Source::LlamaFactory, &orpo, &[]),
+        &expect,
+        &notes(&["pref_loss", "trust_remote_code"]),
+    );
+    let keys = "stage: kto\npref_beta: 0.2\nkto_chosen_weight: 1.5\ntemplate: qwen3_nothink\n\
+                simpo_gamma: 1.0";
+    let kto = PRETRAINING
+        .replace("stage: pt", keys)
+        .replace("dataset: data/c4_demo.jsonl", "dataset: kto_en_demo,ultrafeedback_kto");
+    let expect = [
+        ("model.task", "kto"),
+        ("kto.beta", "0.2"),
+        ("kto.desirable_weight", "1.5"),
+        ("data.format", "sharegpt"),
+        ("train.per_device_train_batch_size", "2"),
+        ("train.gradient_accumulation_steps", "4"),
+    ];
+    let converted = text(Source::LlamaFactory, &kto, &[]).unwrap();
+    let line = "\"format\":\"alpaca\"";
+    assert!(converted.job_file.contains(line), "{}", converted.job_file);
+    let found: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+    for key in ["stage", "simpo_gamma", "per_device_train_batch_size"] {
+        assert!(found.contains(&key), "{key}: {found:?}");
+    }
+    check_fields("kto", &converted.job_file, &expect);
+    let pairs = kto.replace("kto_en_demo,ultrafeedback_kto", "dpo_en_demo");
+    check_refused(
+        text(Source::LlamaFactory, &pairs, &[]),
+        &[("dataset", "`stage: dpo` trains on")],
+    );
+    let plain = kto.replace("kto_en_demo,ultrafeedback_kto", "identity");
+    check_refused(text(Source::LlamaFactory, &plain, &[]), &[("dataset", "(kto_tag)")]);
+}
+
+#[test]
 fn preferences_of_other_kinds_are_refused() {
-    let orpo = PRETRAINING.replace(
+    let other = PRETRAINING.replace(
         "stage: pt",
-        "stage: dpo\npref_loss: orpo\npref_ftx: 1.0\nref_model_adapters: x/y\npacking: true",
+        "stage: dpo\npref_loss: kto_pair\npref_ftx: 1.0\nref_model_adapters: x/y\npacking: true",
     );
     let expect = [
-        ("pref_loss", "`sigmoid`, `hinge`, `ipo` and `simpo`"),
+        ("pref_loss", "`sigmoid`, `hinge`, `ipo`, `orpo` and `simpo`"),
         ("packing", "not packed"),
         ("pref_ftx", "preferences alone"),
         ("ref_model_adapters", "whole model"),
     ];
-    check_refused(text(Source::LlamaFactory, &orpo, &[]), &expect);
-    let kto = PRETRAINING.replace("stage: pt", "stage: kto\npref_beta: 0.1");
-    check_refused(text(Source::LlamaFactory, &kto, &[]), &[("stage", "`dpo` and `rm` on pairs")]);
+    check_refused(text(Source::LlamaFactory, &other, &[]), &expect);
+    let ppo = PRETRAINING.replace("stage: pt", "stage: ppo");
+    check_refused(text(Source::LlamaFactory, &ppo, &[]), &[("stage", "`kto` on good and bad")]);
     let frozen = PRETRAINING.replace("finetuning_type: full", "finetuning_type: freeze");
     let expect = [("finetuning_type", "train.freeze")];
     check_refused(text(Source::LlamaFactory, &frozen, &[]), &expect);

@@ -124,7 +124,10 @@ fn a_file_of_another_tool_is_said_to_be_its() {
     for (yaml, sentence) in [
         ("model: {_component_: torchtune.models.llama}\nepochs: 1", "is torchtune's config"),
         ("distributed_type: FSDP\nnum_processes: 2", "is accelerate's config file"),
-        ("model_name_or_path: x/y\ndataset_name: a/b\nlearning_rate: 1e-4", "TRL's sft or dpo"),
+        (
+            "model_name_or_path: x/y\ndataset_name: a/b\nlearning_rate: 1e-4",
+            "which of TRL's scripts",
+        ),
         ("model: {name_or_path: x/y}\ndata: {train: a.txt}", "is a job file already"),
     ] {
         check_refused(convert(None, yaml, &[]), &[("", sentence)]);

@@ -63,6 +63,72 @@ fn preferences_have_a_section() {
 }
 
 #[test]
+fn other_preferences_are_read_by_their_scripts() {
+    let given = "--model_name_or_path x/y --dataset_name x/z --output_dir out";
+    let usual = ("train.learning_rate", "1e-6");
+    for (line, expect, notes) in [
+        (
+            "trl kto --beta 0.3 --desirable_weight 1.2 --precompute_ref_log_probs true",
+            vec![
+                ("model.task", "kto"),
+                ("kto.beta", "0.3"),
+                ("kto.desirable_weight", "1.2"),
+                ("train.train_sampling_strategy", "sequential"),
+                usual,
+            ],
+            vec!["precompute_ref_log_probs"],
+        ),
+        (
+            "python examples/scripts/orpo.py --beta 0.2 --no_remove_unused_columns",
+            vec![("model.task", "orpo"), ("orpo.beta", "0.2"), usual],
+            vec!["no_remove_unused_columns"],
+        ),
+        (
+            "python cpo.py --loss_type alphapo --alpha 0.25 --simpo_gamma 0.1 --cpo_alpha 0.5",
+            vec![
+                ("model.task", "cpo"),
+                ("cpo.loss_type", "alphapo"),
+                ("cpo.alpha", "0.25"),
+                ("cpo.simpo_gamma", "0.1"),
+                usual,
+            ],
+            vec!["cpo_alpha"],
+        ),
+        (
+            "accelerate launch reward_modeling.py --center_rewards_coefficient 0.01 --lora_task_type SEQ_CLS",
+            vec![
+                ("model.task", "reward"),
+                ("reward.center_rewards_coefficient", "0.01"),
+                ("train.learning_rate", "1e-4"),
+            ],
+            vec!["lora_task_type"],
+        ),
+    ] {
+        check(command(&format!("{line} {given}")), &expect, &notes);
+    }
+}
+
+#[test]
+fn a_file_of_other_preferences_is_known_by_its_keys() {
+    let plain = "model_name_or_path: org/small\ndataset_name: org/pairs\noutput_dir: out\n";
+    for (keys, task) in [
+        ("undesirable_weight: 1.3", "kto"),
+        ("loss_type: apo_zero_unpaired", "kto"),
+        ("cpo_alpha: 0.5", "cpo"),
+        ("loss_type: simpo\nbeta: 2.0", "cpo"),
+        ("center_rewards_coefficient: 0.01", "reward"),
+        ("ld_alpha: 0.5\nbeta: 0.2", "dpo"),
+    ] {
+        let converted = convert(None, &format!("{plain}{keys}\n"), &[]).unwrap().job_file;
+        check_fields(keys, &converted, &[("model.task", task)]);
+    }
+    check_refused(
+        convert(None, &format!("{plain}beta: 0.2\n"), &[]),
+        &[("", "model.task=sft, or dpo")],
+    );
+}
+
+#[test]
 fn a_file_for_either_script_is_asked_about() {
     let plain = "model_name_or_path: org/small\ndataset_name: org/talks\noutput_dir: out\n";
     check_refused(convert(None, plain, &[]), &[("", "--set model.task=sft")]);
@@ -99,6 +165,6 @@ fn command_lines_of_trl_are_read_with_their_files() {
     check_refused(command(example), &[("config", "is not known here")]);
     check_refused(
         command("trl grpo --model_name_or_path x/y"),
-        &[("", "sft and dpo are converted")],
+        &[("", "sft, dpo, reward, kto, orpo and cpo are")],
     );
 }

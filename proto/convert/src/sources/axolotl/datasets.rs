@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use traind_job_file::{TOKENIZER_DEFAULT, is_chat_template};
 
 use super::types::{self, Prompt};
-use super::{Rows, preferences};
+use super::{Rows, answers, pairs};
 use crate::draft::Draft;
 use crate::rule::{Rule, Table};
 use crate::sources::entries::{self, Entry, Split};
@@ -119,7 +119,8 @@ fn entry(
     draft: &mut Draft,
 ) -> Option<Entry> {
     let mut settings = match rows {
-        Rows::Pairs => preferences::read_columns(key, &text(entry, "type"), entry, draft),
+        Rows::Pairs => pairs::read_columns(key, &text(entry, "type"), entry, draft),
+        Rows::Answers => answers::read_columns(key, entry, draft),
         Rows::Conversations => conversations(key, entry, draft)?,
     };
     if let Some(column) = entry.get("field").filter(|value| !is_off(value)) {

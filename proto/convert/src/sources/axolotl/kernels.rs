@@ -55,12 +55,9 @@ pub(super) const TABLE: Table = &[
     ("save_first_step", Rule::Refused("set save_steps, whose first checkpoint shows as much")),
     ("dpo_beta", Rule::Refused("axolotl calls it rl_beta now; rename it")),
     (
-        "reward_model",
-        Rule::Refused(
-            "write a job of `task: reward`, which trains a model of rewards on the same pairs",
-        ),
+        "process_reward_model",
+        Rule::Refused("rewards are of whole texts: use reward_model: true with pairs"),
     ),
-    ("process_reward_model", Rule::Refused("no models of rewards are trained; leave it out")),
     (
         "pretraining_dataset",
         Rule::Refused("give the texts as datasets, with type: completion, and leave it out"),

@@ -1,8 +1,10 @@
 //! axolotl's YAML.
 
+mod answers;
 mod datasets;
 mod defaults;
 mod kernels;
+mod pairs;
 mod parallelism;
 mod precision;
 mod preferences;
@@ -168,38 +170,35 @@ enum Rows {
     Conversations,
     /// Prompts with a chosen and a rejected completion.
     Pairs,
+    /// Prompts with a completion that is desirable or not.
+    Answers,
 }
 
 impl Rows {
     fn of(settings: &Map<String, Value>) -> Self {
-        let is_on = |key: &str| settings.get(key).is_some_and(|value| !is_off(value));
-        if is_on("rl") { Self::Pairs } else { Self::Conversations }
-    }
-
-    fn task(self, settings: &Map<String, Value>) -> &'static str {
-        match self {
-            Self::Conversations => "sft",
-            Self::Pairs if preferences::is_simpo(settings) => "cpo",
-            Self::Pairs => "dpo",
+        match preferences::task(settings) {
+            None => Self::Conversations,
+            Some("kto") => Self::Answers,
+            Some(_) => Self::Pairs,
         }
     }
 }
 
 pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     let rows = Rows::of(settings);
-    draft.imply("model.task", rows.task(settings));
+    draft.imply("model.task", preferences::task(settings).unwrap_or("sft"));
     for (key, value) in settings {
         if defaults::is_without_rows(key, settings, draft) {
             continue;
         }
-        if rows == Rows::Pairs || !preferences::is_unused(key, value, draft) {
+        if rows != Rows::Conversations || !preferences::is_unused(key, value, draft) {
             apply(&[TABLE, preferences::TABLE, kernels::TABLE], key, value, draft);
         }
     }
     read_adapters(settings, draft);
     match rows {
         Rows::Conversations => read_chat(settings, draft),
-        Rows::Pairs => preferences::read(settings, draft),
+        Rows::Pairs | Rows::Answers => preferences::read(settings, draft),
     }
     datasets::read(rows, settings, draft);
     tokens::read(rows, settings, draft);

@@ -1,4 +1,4 @@
-//! axolotl's `rl: dpo`, `rl: ipo` and `rl: simpo`: training on preferences.
+//! axolotl's `rl: dpo`, `ipo`, `simpo`, `orpo` and `kto`, and its `reward_model`: training on preferences.
 
 use serde_json::{Map, Value};
 
@@ -8,9 +8,6 @@ use crate::rule::{Rule, Table};
 use crate::values::{is_off, shown};
 
 const COMPILED: &str = "every step is one compiled program";
-const TYPES: &str = "is not supported; `chat_template.default` and `chat_template.argilla_chat` \
-    train on messages, `passthrough` on texts";
-
 pub(super) const TABLE: Table = &[
     ("rl", Rule::Own),
     ("rl_beta", Rule::Own),
@@ -19,10 +16,16 @@ pub(super) const TABLE: Table = &[
     ("dpo_loss_weights", Rule::Own),
     ("dpo_label_smoothing", Rule::Own),
     ("dpo_norm_loss", Rule::Own),
-    ("dpo_use_weighting", Rule::Field("dpo.use_weighting")),
+    ("dpo_use_weighting", Rule::Own),
     ("rpo_alpha", Rule::Own),
     ("cpo_alpha", Rule::Own),
     ("simpo_gamma", Rule::Own),
+    ("orpo_alpha", Rule::Own),
+    ("kto_desirable_weight", Rule::Own),
+    ("kto_undesirable_weight", Rule::Own),
+    ("reward_model", Rule::Own),
+    ("center_rewards_coefficient", Rule::Own),
+    ("num_labels", Rule::Own),
     ("dpo_use_logits_to_keep", Rule::Dropped("the compiler plans the memory of a step")),
     ("dpo_padding_free", Rule::Dropped("rows are padded as needed, and padding is masked")),
     ("dpo_use_liger_kernel", Rule::Dropped(COMPILED)),
@@ -40,65 +43,103 @@ pub(super) fn is_unused(key: &str, value: &Value, draft: &mut Draft) -> bool {
     is_own
 }
 
-/// Whether the objective is SimPO, which has no reference.
-pub(super) fn is_simpo(settings: &Map<String, Value>) -> bool {
-    settings.get("rl").map(shown).as_deref() == Some("simpo")
+/// The task of an objective; None for fine-tuning.
+pub(super) fn task(settings: &Map<String, Value>) -> Option<&'static str> {
+    let given = |key: &str| settings.get(key).filter(|value| !is_off(value));
+    match given("rl").map(shown).as_deref() {
+        None => given("reward_model").map(|_| "reward"),
+        Some("simpo") => Some("cpo"),
+        Some("orpo") => Some("orpo"),
+        Some("kto") => Some("kto"),
+        Some(_) => Some("dpo"),
+    }
 }
+
+/// Keys of objectives, each with the setting that it applies to and its field there.
+const OWN: [(&str, &str, &str); 12] = [
+    ("cpo_alpha", "rl: simpo", "cpo.cpo_alpha"),
+    ("simpo_gamma", "rl: simpo", "cpo.simpo_gamma"),
+    ("orpo_alpha", "rl: orpo", ""),
+    ("kto_desirable_weight", "rl: kto", "kto.desirable_weight"),
+    ("kto_undesirable_weight", "rl: kto", "kto.undesirable_weight"),
+    (CENTER, "reward_model: true", "reward.center_rewards_coefficient"),
+    ("dpo_loss_type", "rl: dpo", ""),
+    ("dpo_loss_weights", "rl: dpo", ""),
+    ("dpo_label_smoothing", "rl: dpo", ""),
+    ("dpo_norm_loss", "rl: dpo", ""),
+    ("dpo_use_weighting", "rl: dpo", "dpo.use_weighting"),
+    ("rpo_alpha", "rl: dpo", ""),
+];
+const CENTER: &str = "center_rewards_coefficient";
 
 /// Reads the objective, and the keys whose meaning depends on it.
 pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     let given = |key: &str| settings.get(key).filter(|value| !is_off(value));
-    match given("rl").map(shown).as_deref() {
-        Some("dpo" | "ipo") | None => {
-            note_unused(&OF_SIMPO, "`rl: simpo`", settings, draft);
+    let objective = match given("rl").map(shown).as_deref() {
+        Some("dpo" | "ipo") => {
             read_losses(settings, draft);
+            "rl: dpo"
         }
-        Some("simpo") => read_simpo(settings, draft),
+        Some("simpo") => {
+            draft.set("cpo.loss_type", "simpo".into(), "rl");
+            "rl: simpo"
+        }
+        Some("orpo") => "rl: orpo",
+        Some("kto") => {
+            draft.imply("train.train_sampling_strategy", "sequential");
+            "rl: kto"
+        }
+        None => {
+            read_rewards(settings, draft);
+            "reward_model: true"
+        }
         Some(other) => {
-            return draft.refuse(
-                "rl",
-                format!(
-                    "`{other}` is not supported; `dpo`, `ipo` and `simpo` train on pairs of answers"
-                ),
-            );
+            let known = "`dpo`, `ipo`, `simpo` and `orpo` train on pairs of answers, `kto` on desirable and other ones";
+            return draft.refuse("rl", format!("`{other}` is not supported; {known}"));
         }
-    }
+    };
+    read_own(objective, settings, draft);
     read_beta(settings, draft);
     if let Some(length) = given("sequence_len") {
         draft.set("data.max_length", length.clone(), "sequence_len");
     }
     for key in ["sample_packing", "eval_sample_packing"] {
         if given(key).is_some() {
-            draft.refuse(key, "pairs are not packed; leave it out");
+            draft.refuse(key, "rows of preferences are not packed; leave it out");
         }
     }
     if given("train_on_inputs").is_some() {
-        draft.note("train_on_inputs", "dropped: the prompt of a pair has no loss");
+        draft.note("train_on_inputs", "dropped: prompts have no loss here");
+    }
+    if given("excess_length_strategy").is_none_or(|strategy| strategy != "truncate") {
+        draft.note("sequence_len", LENGTHS);
     }
     datasets::template("", &Value::Object(settings.clone()), draft);
 }
 
-/// SimPO, which axolotl trains by TRL's CPOTrainer with its defaults.
-fn read_simpo(settings: &Map<String, Value>, draft: &mut Draft) {
-    draft.set("cpo.loss_type", "simpo".into(), "rl");
-    for key in OF_SIMPO {
-        if let Some(value) = settings.get(key).filter(|value| !value.is_null()) {
-            draft.set(&format!("cpo.{key}"), value.clone(), key);
+const LENGTHS: &str = "longer rows are cut, or left out where their prompt alone is longer, and for models of rewards; \
+    axolotl leaves out all longer rows, and cuts those of models of rewards";
+
+/// Sets the fields of an objective, and notes the keys of others.
+fn read_own(objective: &str, settings: &Map<String, Value>, draft: &mut Draft) {
+    for (key, of, path) in OWN {
+        let is_weight = ["cpo_alpha", "simpo_gamma"].contains(&key);
+        let given = |value: &&Value| !is_off(value) || (is_weight && value.is_number());
+        let Some(value) = settings.get(key).filter(given) else { continue };
+        if of != objective {
+            draft.note(key, format!("dropped: applies to `{of}` alone"));
+        } else if !path.is_empty() {
+            draft.set(path, value.clone(), key);
         }
     }
-    note_unused(&OF_DPO, "`rl: dpo`", settings, draft);
 }
 
-/// Notes keys of another objective.
-fn note_unused(keys: &[&str], objective: &str, settings: &Map<String, Value>, draft: &mut Draft) {
-    for key in keys.iter().filter(|key| settings.get(**key).is_some_and(|value| !is_off(value))) {
-        draft.note(key, format!("dropped: applies to {objective} alone"));
+/// A model of rewards is a classifier with one output.
+fn read_rewards(settings: &Map<String, Value>, draft: &mut Draft) {
+    if settings.get("num_labels").is_some_and(|count| !count.is_null() && *count != 1) {
+        draft.refuse("num_labels", "a text has one reward; leave it out");
     }
 }
-
-const OF_SIMPO: [&str; 2] = ["cpo_alpha", "simpo_gamma"];
-const OF_DPO: [&str; 5] =
-    ["dpo_loss_type", "dpo_loss_weights", "dpo_label_smoothing", "dpo_norm_loss", "rpo_alpha"];
 
 /// The losses of `rl: dpo`, or that of `ipo`, to which `rpo_alpha` adds that of the chosen answers.
 fn read_losses(settings: &Map<String, Value>, draft: &mut Draft) {
@@ -145,15 +186,22 @@ fn read_smoothing(smoothing: Option<&Value>, losses: &[Value], draft: &mut Draft
     }
 }
 
-/// `trl.beta` comes before `rl_beta`, as in axolotl.
+/// `trl.beta` comes before `rl_beta`, and that before `orpo_alpha`, as in axolotl.
 fn read_beta(settings: &Map<String, Value>, draft: &mut Draft) {
-    let path = if is_simpo(settings) { "cpo.beta" } else { "dpo.beta" };
+    let task = task(settings).unwrap_or("dpo");
     let trl = settings.get("trl").and_then(Value::as_object);
-    let beta = trl.and_then(|trl| trl.get("beta")).filter(|value| !is_off(value));
-    match (beta, settings.get("rl_beta").filter(|value| !is_off(value))) {
-        (Some(beta), _) => draft.set(path, beta.clone(), "trl.beta"),
-        (None, Some(beta)) => draft.set(path, beta.clone(), "rl_beta"),
-        (None, None) => {}
+    let on = |value: &&Value| !is_off(value);
+    let betas = [
+        ("trl.beta", trl.and_then(|trl| trl.get("beta")).filter(on)),
+        ("rl_beta", settings.get("rl_beta").filter(on)),
+        ("orpo_alpha", settings.get("orpo_alpha").filter(|value| on(value) && task == "orpo")),
+    ];
+    match betas.into_iter().find_map(|(key, beta)| Some((key, beta?))) {
+        Some((key, _)) if task == "reward" => {
+            draft.note(key, "dropped: applies to `rl` alone");
+        }
+        Some((key, beta)) => draft.set(&format!("{task}.beta"), beta.clone(), key),
+        None => {}
     }
     for (key, value) in trl.into_iter().flatten().filter(|(key, _)| *key != "beta") {
         if !is_off(value) {
@@ -161,57 +209,3 @@ fn read_beta(settings: &Map<String, Value>, draft: &mut Draft) {
         }
     }
 }
-
-/// The columns of a data set of pairs, and the settings that are the set's own.
-pub(super) fn read_columns(
-    key: &str,
-    kind: &str,
-    entry: &Value,
-    draft: &mut Draft,
-) -> Map<String, Value> {
-    let mut settings = Map::new();
-    let columns: &[(&str, &str)] = match kind {
-        "chat_template" | "chat_template.default" => {
-            datasets::messages(key, entry, &mut settings, draft);
-            // Under other names, messages are in a layout; else they are TRL's prompts.
-            let names = ["roles", "message_property_mappings", "columns"];
-            if names.iter().any(|name| settings.contains_key(*name)) {
-                settings.insert("format".to_owned(), "messages".into());
-            } else {
-                let column = settings.remove("messages").unwrap_or_else(|| "messages".into());
-                draft.imply("data.prompt", column);
-            }
-            &COMPLETIONS
-        }
-        "chat_template.argilla" | "chat_template.argilla_chat" => {
-            datasets::messages(key, entry, &mut settings, draft);
-            for name in ["roles", "message_property_mappings"] {
-                if settings.contains_key(name) {
-                    draft.refuse(&format!("{key}.{name}"), "messages have role and content here");
-                }
-            }
-            settings.clear();
-            &COMPLETIONS
-        }
-        "passthrough" | "passthrough.default" => &[],
-        other => {
-            draft.refuse(&format!("{key}.type"), format!("`{other}` {TYPES}"));
-            return settings;
-        }
-    };
-    if !columns.is_empty() {
-        draft.note(&format!("{key}.type"), ENDS);
-    }
-    for (field, path) in columns {
-        if let Some(column) = entry.get(*field) {
-            draft.set(path, column.clone(), field);
-        }
-    }
-    settings
-}
-
-const ENDS: &str = "answers end as the template ends a turn; axolotl leaves out the white space after it, and adds the \
-    end-of-sequence token";
-
-const COMPLETIONS: [(&str, &str); 2] =
-    [("field_chosen", "data.chosen"), ("field_rejected", "data.rejected")];

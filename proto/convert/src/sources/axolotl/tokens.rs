@@ -12,7 +12,7 @@ pub(super) fn read(rows: Rows, settings: &Map<String, Value>, draft: &mut Draft)
     let given = |key: &str| settings.get(key).filter(|value| !is_off(value));
     if let Some(Value::Object(tokens)) = given("special_tokens") {
         for (name, token) in tokens.iter().filter(|(_, token)| !is_off(token)) {
-            special_token(rows, name, token, draft);
+            special_token(name, token, draft);
         }
     }
     if let Some(tokens) = given("tokens") {
@@ -30,13 +30,13 @@ pub(super) fn read(rows: Rows, settings: &Map<String, Value>, draft: &mut Draft)
     }
 }
 
-fn special_token(rows: Rows, name: &str, token: &Value, draft: &mut Draft) {
+fn special_token(name: &str, token: &Value, draft: &mut Draft) {
     const KEY: &str = "special_tokens";
     let path = format!("model.add_special_tokens.{name}");
     if !is_field(&path) {
         return draft.refuse(KEY, format!("{name} is no role of a special token"));
     }
-    if name == "eos_token" && matches!(rows, Rows::Conversations | Rows::Pairs) {
+    if name == "eos_token" {
         draft.set("data.eos_token", shown(token).into(), KEY);
     }
     draft.set(&path, token.clone(), KEY);

@@ -18,8 +18,14 @@ pub(super) fn advice(words: &[String]) -> Option<String> {
             of_file("axolotl")
         }
         () if names(&["llamafactory-cli", "llamafactory.launcher"]) => of_file("LLaMA-Factory"),
-        () if names(&["trl", "reward.py", "kto.py", "orpo.py", "cpo.py"]) => {
-            "runs TRL, of whose scripts sft and dpo are converted".to_owned()
+        () if names(&["trl", "grpo.py", "rloo.py"]) => {
+            "runs TRL, of whose scripts sft, dpo, reward, kto, orpo and cpo are converted".to_owned()
+        }
+        () if file_of(words, SENTENCE_TRANSFORMERS).is_some() => {
+            "trains embeddings or a reranker, by Python that is not converted: begin with docs/examples/embeddings.yaml or \
+             docs/examples/reranker.yaml, and put the loss, its arguments and the columns of the data set into them, under \
+             sentence-transformers' names"
+                .to_owned()
         }
         () if names(&["tune"]) => {
             format!("runs torchtune, whose settings are not converted. {}", its(Tool::Torchtune))
@@ -31,6 +37,32 @@ pub(super) fn advice(words: &[String]) -> Option<String> {
         }
         () => return None,
     })
+}
+
+/// Beginnings of the names of scripts, as sentence-transformers' examples and documentation have them.
+const SENTENCE_TRANSFORMERS: &[&str] = &[
+    "2d_matryoshka_",
+    "adaptive_layer_",
+    "matryoshka_",
+    "train_bi-encoder",
+    "train_cross-encoder",
+    "train_ct",
+    "train_simcse",
+    "train_sts",
+    "training_batch_hard",
+    "training_gooaq",
+    "training_ms_marco",
+    "training_multi_task",
+    "training_nli",
+    "training_paraphrase",
+    "training_quora",
+    "training_sts",
+];
+
+/// The Python file among the words whose name begins with one of `names`.
+fn file_of<'a>(words: &'a [String], names: &[&str]) -> Option<&'a str> {
+    let mut files = words.iter().filter_map(|word| word.rsplit('/').next()?.strip_suffix(".py"));
+    files.find(|file| names.iter().any(|name| file.starts_with(name)))
 }
 
 /// The advice on a tool's files, without the words that say whose they are.
@@ -67,7 +99,8 @@ mod tests {
         check("axolotl train a.yml --micro-batch-size 2", Some("`traind convert a.yml "));
         check("accelerate launch -m axolotl.cli.train b.yaml", Some("axolotl: convert its file"));
         check("llamafactory-cli train c.yaml", Some("LLaMA-Factory: convert its file"));
-        check("trl grpo --model_name_or_path a/b", Some("sft and dpo are converted"));
+        check("trl grpo --model_name_or_path a/b", Some("kto, orpo and cpo are"));
+        check("python examples/training_nli.py a/b", Some("docs/examples/embeddings.yaml"));
         check("tune run full_finetune --config d.yaml", Some("Begin with"));
         check("sbatch -N 2 train.slurm", Some("--from command"));
         check("python run_glue.py --do_train", None);

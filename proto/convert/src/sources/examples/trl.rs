@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::Files;
 use super::command_line::{CommandLine, check_variables, pairs};
 use crate::Refused;
+use crate::sources::trl::script;
 use crate::values::shown;
 
 /// The option that names a file of arguments.
@@ -15,20 +16,17 @@ const OPTION: &str = "config";
 /// A script of TRL's that is converted.
 pub(super) struct Command<'a> {
     pub line: CommandLine<'a>,
-    /// `sft` or `dpo`.
+    /// Its name, such as `sft`.
     pub script: &'static str,
 }
 
 /// Reads the command line if it runs one of these scripts.
 pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<Option<Command<'a>>, Refused> {
     let Some((at, script)) = words.iter().enumerate().find_map(|(at, word)| {
-        let next = words.get(at + 1).map(String::as_str);
-        match (word.rsplit('/').next()?, next) {
-            ("sft.py", _) => Some((at, "sft")),
-            ("dpo.py", _) => Some((at, "dpo")),
-            ("trl", Some("sft")) => Some((at + 1, "sft")),
-            ("trl", Some("dpo")) => Some((at + 1, "dpo")),
-            _ => None,
+        let name = word.rsplit('/').next()?;
+        match name {
+            "trl" => Some((at + 1, script(words.get(at + 1)?)?)),
+            _ => Some((at, script(name.strip_suffix(".py")?)?)),
         }
     }) else {
         return Ok(None);

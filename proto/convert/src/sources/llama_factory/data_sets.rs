@@ -17,6 +17,8 @@ pub(super) enum Stage {
     Texts,
     Conversations,
     Pairs,
+    /// Conversations whose last answers are good or bad.
+    Answers,
 }
 
 /// Where entries are looked up.
@@ -123,7 +125,7 @@ fn entry(
 fn of_path(stage: Stage, path: &str) -> Entry {
     let settings = match stage {
         Stage::Texts => Map::from_iter([("format".to_owned(), json!("completion"))]),
-        Stage::Conversations | Stage::Pairs => {
+        Stage::Conversations | Stage::Pairs | Stage::Answers => {
             Map::from_iter([("format".to_owned(), json!("alpaca"))])
         }
     };
@@ -184,22 +186,10 @@ fn layout(stage: Stage, entry: &Map<String, Value>) -> Result<Map<String, Value>
     if ["images", "videos", "audios"].into_iter().any(has) {
         return Err("has pictures, sound or films, which conversations do not have here".to_owned());
     }
-    if has("kto_tag") {
-        return Err("has answers that are good or bad by themselves; `stage: kto` is not \
-            supported"
-            .to_owned());
-    }
     if entry.contains_key("script_url") {
         return Err("is read by a script, and no code of data sets is run".to_owned());
     }
-    let ranking = entry.get("ranking").is_some_and(|value| !is_off(value));
-    match (stage, ranking) {
-        (Stage::Pairs, false) => return Err("has no pairs of answers (ranking)".to_owned()),
-        (Stage::Conversations | Stage::Texts, true) => {
-            return Err("has pairs of answers, which `stage: dpo` trains on".to_owned());
-        }
-        _ => {}
-    }
+    check_stage(stage, entry, has("kto_tag"))?;
     let mut settings = match (stage, entry.get("formatting").and_then(Value::as_str)) {
         (Stage::Texts, _) => texts(columns),
         (_, Some("sharegpt")) => messages("sharegpt", entry, columns),
@@ -212,13 +202,33 @@ fn layout(stage: Stage, entry: &Map<String, Value>) -> Result<Map<String, Value>
     if let Some(subset) = entry.get("subset").filter(|value| !is_off(value)) {
         settings.insert("dataset_config_name".to_owned(), subset.clone());
     }
-    for (name, usual) in [("chosen", "chosen"), ("rejected", "rejected"), ("tools", "tools")] {
+    let renamed =
+        [("chosen", "chosen"), ("rejected", "rejected"), ("tools", "tools"), ("kto_tag", "label")];
+    for (name, usual) in renamed {
         let column = columns.and_then(|columns| columns.get(name)).map(shown);
         if let Some(column) = column.filter(|column| column != usual) {
             rename(&mut settings, &column, usual);
         }
     }
     Ok(settings)
+}
+
+/// Refuses rows that a stage does not train on.
+fn check_stage(stage: Stage, entry: &Map<String, Value>, has_tag: bool) -> Result<(), String> {
+    let ranks = entry.get("ranking").is_some_and(|value| !is_off(value));
+    let problem = match (stage, ranks) {
+        (Stage::Answers, false) if has_tag => return Ok(()),
+        (_, false) if has_tag => {
+            "has answers that are good or bad by themselves, which `stage: kto` trains on"
+        }
+        (Stage::Answers, false) => "has no column that says which answers are good (kto_tag)",
+        (Stage::Pairs, false) => "has no pairs of answers (ranking)",
+        (Stage::Conversations | Stage::Texts | Stage::Answers, true) => {
+            "has pairs of answers, which `stage: dpo` trains on"
+        }
+        _ => return Ok(()),
+    };
+    Err(problem.to_owned())
 }
 
 /// The columns of instructions; those that an entry with columns does not name are not read.

@@ -153,13 +153,16 @@ pub(crate) fn read(
 ) {
     check_stage(settings, draft);
     for (key, value) in settings {
-        if stage(settings) == "dpo" || !preferences::is_unused(key, value, draft) {
+        if ["dpo", "kto"].contains(&stage(settings).as_str())
+            || !preferences::is_unused(key, value, draft)
+        {
             apply(&[TABLE, preferences::TABLE], key, value, draft);
         }
     }
     let rows = match stage(settings).as_str() {
         "pt" => Stage::Texts,
         "dpo" | "rm" => Stage::Pairs,
+        "kto" => Stage::Answers,
         _ => Stage::Conversations,
     };
     data_sets::read(rows, settings, &Catalog::new(settings, info), draft);
@@ -167,6 +170,9 @@ pub(crate) fn read(
     templates::mixing(settings, draft);
     phases(settings, draft);
     validation::read(settings, draft, "val_size");
+    if rows == Stage::Answers {
+        preferences::pair_up_rows(draft);
+    }
 }
 
 /// LLaMA-Factory trains where `do_train` says so, and its default is not to.
@@ -206,11 +212,12 @@ fn check_stage(settings: &Map<String, Value>, draft: &mut Draft) {
         "sft" => read_chat(settings, draft),
         "dpo" => preferences::read(settings, draft),
         "rm" => preferences::read_rewards(settings, draft),
+        "kto" => preferences::read_answers(settings, draft),
         other => draft.refuse(
             "stage",
             format!(
                 "`{other}` is not supported; `sft` trains on conversations, `dpo` and `rm` on pairs \
-                of answers, `pt` on plain text"
+                of answers, `kto` on good and bad ones, `pt` on plain text"
             ),
         ),
     }

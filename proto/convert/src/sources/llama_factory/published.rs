@@ -13,6 +13,14 @@ const TEXTS: [(&str, &str); 2] = [("c4_demo", "c4_demo.jsonl"), ("wiki_demo", "w
 /// Name and file of demonstration sets of preferences.
 const PAIRS: [(&str, &str); 2] =
     [("dpo_en_demo", "dpo_en_demo.json"), ("dpo_zh_demo", "dpo_zh_demo.json")];
+/// Name of sets of good and bad answers, with the place and the column of conversations.
+const ANSWERS: [(&str, (&str, &str, &str)); 2] = [
+    ("kto_en_demo", ("file_name", "kto_en_demo.json", "messages")),
+    ("kto_mix_en", ("hf_hub_url", "argilla/kto-mix-15k", "completion")),
+];
+/// A set of good and bad answers to instructions.
+const INSTRUCTED: (&str, &str) =
+    ("ultrafeedback_kto", "argilla/ultrafeedback-binarized-preferences-cleaned-kto");
 /// Name and id of sets on the hub, whose rows are instructions.
 const HUB: [(&str, &str); 6] = [
     ("alpaca_en", "llamafactory/alpaca_en"),
@@ -52,6 +60,15 @@ pub(super) fn entry(name: &str) -> Option<Map<String, Value>> {
         json!({"file_name": file, "columns": {"prompt": "text"}})
     } else if let Some(file) = find(&PAIRS) {
         json!({"file_name": file, "ranking": true, "formatting": "sharegpt", "columns": pairs})
+    } else if let Some((_, (place, set, column))) = ANSWERS.iter().find(|(known, _)| *known == name)
+    {
+        let tags = json!({"role_tag": "role", "content_tag": "content", "user_tag": "user",
+            "assistant_tag": "assistant"});
+        let columns = json!({"messages": column, "kto_tag": "label"});
+        json!({*place: set, "formatting": "sharegpt", "columns": columns, "tags": tags})
+    } else if name == INSTRUCTED.0 {
+        let columns = json!({"prompt": "prompt", "response": "completion", "kto_tag": "label"});
+        json!({"hf_hub_url": INSTRUCTED.1, "columns": columns})
     } else if let Some(id) = find(&HUB) {
         json!({"hf_hub_url": id})
     } else if let Some(id) = find(&HUB_CHATS) {
