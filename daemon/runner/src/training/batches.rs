@@ -161,7 +161,7 @@ impl Preparation {
         let padded = rows * padded_length * self.collator.set().sequences_per_row();
         let flos = trainer_flos(padded as f64, self.trainer_elements);
         let (samples, padded_tokens) = (rows as u64, padded as u64);
-        StepCounts { samples, tokens: host.tokens, padded_tokens, flos }
+        StepCounts { batches: 1, samples, tokens: host.tokens, padded_tokens, flos }
     }
 }
 

@@ -266,7 +266,13 @@ fn batches(
         let position = timetable.position(batch);
         let batch = TrainBatch {
             position,
-            counts: StepCounts { samples: 1, tokens: 10, padded_tokens: 12, flos: 100.0 },
+            counts: StepCounts {
+                batches: 1,
+                samples: 1,
+                tokens: 10,
+                padded_tokens: 12,
+                flos: 100.0,
+            },
             source_rows: vec![batch as u32],
             decoding: Duration::ZERO,
             update: fused.then(|| updates.after(position.step, &Plateau::default()).unwrap()),
