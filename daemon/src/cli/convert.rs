@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use traind_convert::{Converted, Source};
 
 use super::exit::Exit;
-use super::submit::{parse_override, read};
+use super::submit::{is_standard, parse_override, read};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ pub(crate) struct Convert {
     /// Set a value of the job file, such as data.train=train.csv
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_override)]
     set: Vec<(String, String)>,
-    /// Write the job file here instead of to standard output
+    /// Write the job file here; - is standard output, the default
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Command line of an example script
@@ -87,7 +87,7 @@ impl Convert {
 /// Writes the job file, whose comments contain the notes. The notes are also printed if it goes to a
 /// file.
 fn write(output: Option<&Path>, converted: &Converted) -> anyhow::Result<()> {
-    let Some(path) = output else {
+    let Some(path) = output.filter(|path| !is_standard(path)) else {
         print!("{}", converted.job_file);
         return Ok(());
     };

@@ -11,6 +11,7 @@ use super::embedder::Embedder;
 use super::exit::Exit;
 use super::generate::answer_of;
 use super::serve::runner_beside_this_program;
+use super::submit::is_standard;
 
 /// The job file in the folder of the results.
 const JOB_FILE: &str = "embed.json";
@@ -59,6 +60,11 @@ pub(crate) struct Embed {
 impl Embed {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         ensure!(self.file.is_file(), "there is no file {}", self.file.display());
+        let is_folder = !self.output.as_deref().is_some_and(is_standard);
+        ensure!(
+            is_folder,
+            "vectors are files in a folder, and no text: name a folder with --output"
+        );
         let folder = self.output.clone().map_or_else(|| default_folder(&self.file), Ok)?;
         let predictions = folder.join(PREDICTIONS);
         let results = if self.safetensors { folder.join(TENSORS) } else { predictions.clone() };

@@ -11,6 +11,7 @@ use traind_convert::guess::{self, Guess};
 use traind_convert::guess_head::{self, Head};
 
 use super::exit::Exit;
+use super::submit::is_standard;
 
 /// Most bytes that are read of a data file.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
@@ -31,7 +32,7 @@ pub(crate) struct Init {
     /// Number of cores
     #[arg(long)]
     cores: Option<u32>,
-    /// The job file to write
+    /// The job file to write; - is standard output
     #[arg(long, short, value_name = "FILE", default_value = "job.yaml")]
     output: PathBuf,
 }
@@ -40,6 +41,10 @@ impl Init {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         let terminal = std::io::stdin().is_terminal();
         let job_file = self.job_file(&mut Dialogue { input: std::io::stdin().lock(), terminal })?;
+        if is_standard(&self.output) {
+            print!("{job_file}");
+            return Ok(Exit::Done);
+        }
         let mut file = OpenOptions::new().write(true).create_new(true).open(&self.output);
         let written = file.as_mut().map(|file| file.write_all(job_file.as_bytes()));
         let path = self.output.display();

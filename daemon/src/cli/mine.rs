@@ -1,5 +1,6 @@
 //! `traind mine`: finds hard negatives with a model of embeddings, without a daemon. The runner does it.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,6 +13,7 @@ use super::embedder::Embedder;
 use super::exit::Exit;
 use super::generate::answer_of;
 use super::serve::runner_beside_this_program;
+use super::submit::is_standard;
 
 /// Find hard negatives for the queries in a file
 ///
@@ -24,7 +26,7 @@ pub(crate) struct Mine {
     model: String,
     /// The file of queries and their positives
     file: PathBuf,
-    /// File to write [default: the file's name with -negatives.jsonl, in the current folder]
+    /// File to write; - is standard output [default: the file's name with -negatives.jsonl, in the current folder]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Column of queries [default: the first]
@@ -98,21 +100,24 @@ impl Mine {
         for file in [Some(&self.file), self.corpus.as_ref()].into_iter().flatten() {
             ensure!(file.is_file(), "there is no file {}", file.display());
         }
+        let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
+        let find = |output: &Path| -> anyhow::Result<MineAnswer> {
+            answer_of(&mut Command::new(&runner), "mine", &self.request(output)?)
+        };
+        if self.output.as_deref().is_some_and(is_standard) {
+            let folder = tempfile::tempdir().context("create a temporary folder")?;
+            let file = folder.path().join("negatives");
+            let answer = find(&file)?;
+            let mut rows = File::open(&file).context("open the rows that were found")?;
+            std::io::copy(&mut rows, &mut std::io::stdout()).context("write to standard output")?;
+            lines_of(&answer, "-").iter().for_each(|line| eprintln!("{line}"));
+            return Ok(Exit::Done);
+        }
         let output = self.output.clone().map_or_else(|| default_output(&self.file), Ok)?;
         ensure!(!output.exists(), "{} exists already: name another file", output.display());
-        let request = self.request(&output)?;
-        let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;
-        let MineAnswer { queries, texts, rows, negatives, lacking } =
-            answer_of(&mut Command::new(runner), "mine", &request)?;
-        let output = output.display();
-        println!(
-            "{output}: {rows} rows, {negatives} negatives of {queries} queries among {texts} texts"
-        );
-        if lacking > 0 {
-            println!(
-                "{lacking} queries have fewer negatives than --num-negatives within the limits"
-            );
-        }
+        let answer = find(&output)?;
+        let written = output.display().to_string();
+        lines_of(&answer, &written).iter().for_each(|line| println!("{line}"));
         Ok(Exit::Done)
     }
 
@@ -166,6 +171,20 @@ fn path_text(path: &Path) -> anyhow::Result<String> {
 /// The value of an option that is one of several names.
 fn named<T: DeserializeOwned>(name: &str) -> anyhow::Result<T> {
     serde_json::from_value(name.into()).context("read an option")
+}
+
+/// The lines that say what was written to `output`.
+fn lines_of(answer: &MineAnswer, output: &str) -> Vec<String> {
+    let MineAnswer { queries, texts, rows, negatives, lacking } = answer;
+    let mut lines = vec![format!(
+        "{output}: {rows} rows, {negatives} negatives of {queries} queries among {texts} texts"
+    )];
+    if *lacking > 0 {
+        lines.push(format!(
+            "{lacking} queries have fewer negatives than --num-negatives within the limits"
+        ));
+    }
+    lines
 }
 
 fn default_output(file: &Path) -> anyhow::Result<PathBuf> {

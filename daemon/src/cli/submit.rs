@@ -79,8 +79,13 @@ pub(crate) fn working_directory() -> anyhow::Result<String> {
     Ok(folder.to_str().context("the current directory is not UTF-8")?.to_owned())
 }
 
+/// Returns true for `-`, which means standard input or output in place of a file.
+pub(crate) fn is_standard(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
 pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
-    let text = match path == Path::new("-") {
+    let text = match is_standard(path) {
         true => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).context("read standard input")?;

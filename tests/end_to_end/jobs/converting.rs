@@ -38,6 +38,9 @@ async fn a_job_file_that_init_wrote_trains() {
     let draft = Draft::new(&host, "job");
     let said = host.cli(draft.folder(), &["init", "model", "train.csv", "--output", "first.yaml"]);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let written = fs::read_to_string(draft.path("first.yaml")).unwrap();
+    let printed = host.cli(draft.folder(), &["init", "model", "train.csv", "--output", "-"]);
+    assert_eq!((printed.code, printed.stdout), (Some(0), written));
     let again = host.cli(draft.folder(), &["init", "model", "train.csv", "--output", "first.yaml"]);
     assert_eq!(again.code, Some(1), "a job file is not overwritten");
     let said = host.cli(draft.folder(), &["submit", "first.yaml", "--watch"]);

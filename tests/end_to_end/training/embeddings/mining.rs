@@ -59,6 +59,11 @@ async fn negatives_are_found_and_trained_on() {
     let expect = "negatives.jsonl: 16 rows, 32 negatives of 16 queries among 18 texts\n";
     assert_eq!(found.stdout, expect);
     let written = std::fs::read_to_string(draft.path("negatives.jsonl")).unwrap();
+    let printed = mine(&[&lists[..], &["--output", "-"]].concat());
+    assert_eq!(
+        (printed.stdout, printed.stderr),
+        (written.clone(), expect.replace("negatives.jsonl", "-"))
+    );
     let texts: Vec<&Value> = rows
         .iter()
         .map(|row| &row["positive"])
