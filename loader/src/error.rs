@@ -55,6 +55,11 @@ pub enum Error {
          move it there or elsewhere, or name images and labels in a file", .file.display()
     )]
     MisplacedImage { file: PathBuf },
+    #[error(
+        "{}: a text below the folder of a class, which would have no label: move it into that folder or \
+         elsewhere, or name texts and labels in a file", .file.display()
+    )]
+    MisplacedText { file: PathBuf },
     #[error("{}: no split {split:?}; it has {available}", .folder.display())]
     NoSplit { folder: PathBuf, split: String, available: String },
     #[error("{}: unknown data format; known file names end in {known}", .file.display())]
@@ -248,6 +253,7 @@ impl Error {
             | Self::NoSplit { folder: file, .. }
             | Self::IsFolder { file, .. }
             | Self::MisplacedImage { file }
+            | Self::MisplacedText { file }
             | Self::UnknownFormat { file, .. }
             | Self::EmptyFile { file }
             | Self::MissingColumn { file, .. }
@@ -312,6 +318,7 @@ impl Error {
             | Self::NoSplit { folder: file, .. }
             | Self::IsFolder { file, .. }
             | Self::MisplacedImage { file }
+            | Self::MisplacedText { file }
             | Self::UnknownFormat { file, .. }
             | Self::EmptyFile { file }
             | Self::MissingColumn { file, .. }

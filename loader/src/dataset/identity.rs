@@ -11,7 +11,7 @@ use super::DatasetOptions;
 use super::cache::FORMAT_VERSION;
 use super::mixture::Sources;
 use crate::error::{Error, Result};
-use crate::source::{ImageCell, Source, image_of};
+use crate::source::{ImageCell, Source, image_of, texts_of_folder};
 use crate::tokenize::TextTokenizer;
 
 /// Bytes hashed at a time, by all threads of the pool.
@@ -92,11 +92,22 @@ fn image_contents(source: &Source, options: &DatasetOptions) -> Result<Option<St
     Ok(Some(all.finalize().to_hex().to_string()))
 }
 
+/// Hashes the texts of a folder with their names. Of a folder of images, rows name the content.
+fn hash_of_folder(folder: &Path) -> Result<String> {
+    let texts = texts_of_folder(folder)?;
+    let mut all = blake3::Hasher::new();
+    for text in &texts {
+        let name = text.strip_prefix(folder).unwrap_or(text);
+        all.update(name.as_os_str().as_encoded_bytes()).update(b"\0");
+        all.update(hash_of(text)?.as_bytes());
+    }
+    Ok(if texts.is_empty() { String::new() } else { all.finalize().to_hex().to_string() })
+}
+
 /// Hashes by reading, not by mapping: a file that shrinks meanwhile must not kill the process.
 fn hash_of(file: &Path) -> Result<String> {
     if file.is_dir() {
-        // Its rows name its content.
-        return Ok(String::new());
+        return hash_of_folder(file);
     }
     let mut reader = File::open(file).map_err(Error::io(file, "open"))?;
     let mut hasher = blake3::Hasher::new();

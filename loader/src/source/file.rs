@@ -43,8 +43,8 @@ fn remedy(folder: &Path) -> String {
             let pattern = folder.join("*").with_extension(extension);
             format!("so name its files, alone or by a pattern such as {}", pattern.display())
         }
-        None => "but neither one that `save_to_disk` of datasets wrote, nor one that has a folder of images for \
-                 each class"
+        None => "but neither one that `save_to_disk` of datasets wrote, nor one that has a folder of images or of \
+                 texts for each class"
             .to_owned(),
     }
 }
@@ -67,9 +67,9 @@ impl SourceFile {
         let metadata = std::fs::metadata(path).map_err(Error::io(path, "open"))?;
         let file = path.to_path_buf();
         if metadata.is_dir() {
-            let images = formats::image_folder::open(path)?;
-            let images = images.ok_or_else(|| Error::IsFolder { file, remedy: remedy(path) })?;
-            return Ok((images, Sharing::None));
+            let files = formats::class_folder::open(path, &given.format)?;
+            let files = files.ok_or_else(|| Error::IsFolder { file, remedy: remedy(path) })?;
+            return Ok((files, Sharing::None));
         }
         let format = formats::of_path(path)?;
         if metadata.len() == 0 {

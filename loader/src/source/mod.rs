@@ -26,6 +26,7 @@ pub(crate) use row::{ImageCell, Row, image_of};
 use crate::error::{Error, Location, Result};
 use crate::guard::guard;
 use file::SourceFile;
+pub(crate) use formats::class_folder::texts as texts_of_folder;
 pub use formats::value_of_json;
 pub use formats::{CsvOptions, Delimiter, Encoding, FormatOptions, OnBadLines};
 

@@ -112,6 +112,7 @@ fn of_data(error: &LoaderError) -> &'static str {
         LoaderError::Io { source, .. } => of_read(source),
         LoaderError::IsFolder { .. }
         | LoaderError::MisplacedImage { .. }
+        | LoaderError::MisplacedText { .. }
         | LoaderError::Cache(CacheError::Io { .. }) => reasons::FILE_UNREADABLE,
         LoaderError::Object { problem, .. } => of_object(problem),
         LoaderError::UnknownFormat { .. } => reasons::DATA_FORMAT_UNKNOWN,

@@ -3,10 +3,10 @@
 
 mod arrow;
 mod arrow_values;
+pub(crate) mod class_folder;
 mod compression;
 mod csv;
 mod encoding;
-pub(super) mod image_folder;
 mod json;
 mod lines;
 mod parquet;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::encoding::Encoding;
 use super::lines::{Blank, lines};
-use super::{DataFile, FormatOptions};
-use crate::error::Result;
+use super::{DataFile, FormatOptions, ROW_BYTES_MAX};
+use crate::error::{Error, Location, Result};
 use crate::source::{Records, Value};
 
 const COLUMN: &str = "text";
@@ -19,6 +19,19 @@ struct TextFile {
 pub(super) fn open(path: &Path, options: &FormatOptions) -> Result<Box<dyn DataFile>> {
     let FormatOptions { keep_linebreaks, encoding, .. } = options.clone();
     Ok(Box::new(TextFile { path: path.to_path_buf(), keep_linebreaks, encoding }))
+}
+
+/// A whole file as one text, with line breaks as Python reads them.
+pub(super) fn whole(path: &Path, encoding: Option<Encoding>) -> Result<String> {
+    let mut text = String::new();
+    for line in lines(path, encoding, Blank::Kept)? {
+        text.push_str(&line?.text.replace("\r\n", "\n"));
+        if text.len() as u64 > ROW_BYTES_MAX {
+            let at = Location { file: path.to_path_buf(), row: 0, line: None };
+            return Err(Error::RowTooLong { at, max: ROW_BYTES_MAX });
+        }
+    }
+    Ok(text)
 }
 
 impl DataFile for TextFile {

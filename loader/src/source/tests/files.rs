@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, TimestampMillisecondArray};
 
-use super::{check_error, open, read, text};
+use super::{check_error, open, read, read_as, text};
 use crate::error::Error;
-use crate::source::Value;
+use crate::source::{Encoding, FormatOptions, Value};
 use crate::testing::{DataFolder, parquet_columns};
 
 #[test]
@@ -84,7 +84,7 @@ fn names_that_lead_nowhere_say_so() {
     folder.write("sub.csv/x", "");
     check(
         "sub.csv",
-        "sub.csv: is a folder, but neither one that `save_to_disk` of datasets wrote, nor one that has a folder of images for each class",
+        "sub.csv: is a folder, but neither one that `save_to_disk` of datasets wrote, nor one that has a folder of images or of texts for each class",
     );
     folder.write("files/README.md", "");
     folder.write("files/b.csv", "text\na\n");
@@ -93,4 +93,32 @@ fn names_that_lead_nowhere_say_so() {
         "files: is a folder, so name its files, alone or by a pattern such as files/*.csv",
     );
     assert!(matches!(open(&[""; 0]), Err(Error::NoFiles)));
+}
+
+/// The texts of `data/CLASS/*.txt`, each a row, as scikit-learn's `load_files` has them.
+#[test]
+fn a_folder_has_a_folder_of_texts_for_each_class() {
+    let folder = DataFolder::new();
+    folder.write("data/positive/b.txt", "good\r\nand more");
+    folder.write("data/positive/a.txt", "fine\n");
+    folder.write("data/negative/1.TXT", "\u{fc}ble");
+    folder.write("data/negative/notes.md", "no text of the set");
+    folder.write("data/labels.txt", "beside the classes");
+    folder.write("data/.hidden/x.txt", "left out");
+    let data = folder.path("data").display().to_string();
+    let read = |options: FormatOptions| {
+        let rows = read_as(options, &[&data], &["text", "label"])?;
+        Ok::<_, Error>(rows.into_iter().map(|(_, _, cells)| cells).collect::<Vec<_>>())
+    };
+    let names = vec!["negative".to_owned(), "positive".to_owned()];
+    assert_eq!(open(&[&data]).unwrap().class_names("label"), [Some(names)]);
+    let found = read(FormatOptions::default()).unwrap();
+    let text = |it: &str, class| vec![text(it), Value::Int(class)];
+    assert_eq!(found, [text("\u{fc}ble", 0), text("fine\n", 1), text("good\nand more", 1)]);
+    let latin =
+        FormatOptions { encoding: Encoding::of_name("latin-1"), ..FormatOptions::default() };
+    assert_eq!(read(latin).unwrap()[0], text("\u{c3}\u{bc}ble", 0));
+    folder.write("data/negative/far/2.txt", "below a class");
+    let error = folder.shown(&read(FormatOptions::default()).unwrap_err());
+    assert!(error.starts_with("data/negative/far/2.txt: a text below the folder"), "{error}");
 }

@@ -16,7 +16,7 @@ section! {
     /// The data to train and evaluate on. Files are CSV, JSON, JSONL, Parquet or Arrow, or plain
     /// `.txt` with one row per line in the column `text`, recognized by file extension; text files
     /// may be compressed (`.gz`, `.zst`). A folder must be one that `save_to_disk` of `datasets`
-    /// wrote, or contain a folder of images for each class. `s3://BUCKET/KEY` is an object in a
+    /// wrote, or contain a folder of images or of texts for each class. `s3://BUCKET/KEY` is an object in a
     /// bucket, read with the daemon's AWS credentials (`AWS_ENDPOINT_URL` for servers other than
     /// AWS) and fetched into the cache once. `org/name`, unless it is a folder here, or
     /// `hf://datasets/ORG/NAME[@REVISION]` is a data set on the Hugging Face hub; each key gets the

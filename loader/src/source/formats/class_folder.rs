@@ -1,0 +1,178 @@
+//! A folder with a folder for each class: of images, as `imagefolder` of `datasets` reads it, in the columns `image`, which
+//! holds paths, and `label`; or of texts, one in each file, as scikit-learn's `load_files`, in the columns `text` and
+//! `label`. Classes and files are in the order of their names.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{DataFile, Encoding, FormatOptions, text};
+use crate::error::{Error, Result};
+use crate::source::{Records, Value};
+
+const LABEL: &str = "label";
+
+/// Ends of the names of images. Some are of formats that are not read: such an image is an error, and
+/// is not left out in silence.
+const EXTENSIONS: [&str; 13] = [
+    "png", "jpg", "jpeg", "jpe", "jfif", "webp", "gif", "bmp", "tif", "tiff", "avif", "heic", "ppm",
+];
+
+/// The ends of the names of texts.
+const TEXTS: [&str; 1] = ["txt"];
+
+/// What the files of a folder hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Content {
+    Images,
+    Texts,
+}
+
+impl Content {
+    fn column(self) -> &'static str {
+        match self {
+            Self::Images => "image",
+            Self::Texts => "text",
+        }
+    }
+
+    fn is_in(self, path: &Path) -> bool {
+        let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        let known: &[&str] = match self {
+            Self::Images => &EXTENSIONS,
+            Self::Texts => &TEXTS,
+        };
+        known.contains(&extension.as_str()) && path.is_file()
+    }
+}
+
+struct ClassFolder {
+    folder: PathBuf,
+    content: Content,
+    encoding: Option<Encoding>,
+    classes: Vec<String>,
+    /// The path of each file from the folder, and its class.
+    files: Vec<(PathBuf, usize)>,
+}
+
+/// Opens a folder; `None` where none of its folders has an image or a text. An image that is not directly in the
+/// folder of a class is an error, as `datasets` then gives no image a label, and so is a text below one. A text beside
+/// the classes says something about them.
+pub(in crate::source) fn open(
+    folder: &Path,
+    options: &FormatOptions,
+) -> Result<Option<Box<dyn DataFile>>> {
+    for content in [Content::Images, Content::Texts] {
+        let found = ClassFolder::list(folder, content, options.encoding)?;
+        if found.files.is_empty() {
+            continue;
+        }
+        return match misplaced(folder, content, 0)? {
+            Some(file) if content == Content::Images => Err(Error::MisplacedImage { file }),
+            Some(file) => Err(Error::MisplacedText { file }),
+            None => Ok(Some(Box::new(found))),
+        };
+    }
+    Ok(None)
+}
+
+/// The texts of a folder of texts; none of another folder.
+pub(crate) fn texts(folder: &Path) -> Result<Vec<PathBuf>> {
+    let images = ClassFolder::list(folder, Content::Images, None)?;
+    match images.files.is_empty() {
+        true => Ok(ClassFolder::list(folder, Content::Texts, None)?.paths().collect()),
+        false => Ok(Vec::new()),
+    }
+}
+
+impl ClassFolder {
+    fn list(folder: &Path, content: Content, encoding: Option<Encoding>) -> Result<Self> {
+        let folder = folder.to_owned();
+        let mut found = Self { folder, content, encoding, classes: Vec::new(), files: Vec::new() };
+        for class in names(&found.folder, is_folder)? {
+            let files = names(&found.folder.join(&class), |path| content.is_in(path))?;
+            if files.is_empty() {
+                continue;
+            }
+            let number = found.classes.len();
+            let paths = files.into_iter().map(|file| Path::new(&class).join(file));
+            found.files.extend(paths.map(|path| (path, number)));
+            found.classes.push(class);
+        }
+        Ok(found)
+    }
+
+    fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        self.files.iter().map(|(path, _)| self.folder.join(path))
+    }
+}
+
+/// The first file that is not directly in the folder of a class, of those in `folder`, which is `depth` folders
+/// below the one that was opened.
+fn misplaced(folder: &Path, content: Content, depth: usize) -> Result<Option<PathBuf>> {
+    let is_right = depth == 1 || (depth == 0 && content == Content::Texts);
+    if !is_right && let Some(file) = names(folder, |path| content.is_in(path))?.first() {
+        return Ok(Some(folder.join(file)));
+    }
+    for inner in names(folder, |entry| is_folder(entry) && !entry.is_symlink())? {
+        if let Some(file) = misplaced(&folder.join(inner), content, depth + 1)? {
+            return Ok(Some(file));
+        }
+    }
+    Ok(None)
+}
+
+/// The names in a folder of what is neither hidden nor refused, sorted.
+fn names(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<String>> {
+    let entries = fs::read_dir(folder).map_err(Error::io(folder, "list"))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(Error::io(folder, "list"))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.starts_with('.') && is_wanted(&entry.path()) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Returns true for a folder that `datasets` does not pass over.
+fn is_folder(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    !name.starts_with("__") && path.is_dir()
+}
+
+impl DataFile for ClassFolder {
+    fn columns(&self) -> Result<Vec<String>> {
+        Ok([self.content.column(), LABEL].map(str::to_owned).to_vec())
+    }
+
+    fn rows(&self) -> Option<u64> {
+        Some(self.files.len() as u64)
+    }
+
+    fn class_names(&self, column: &str) -> Option<Vec<String>> {
+        (column == LABEL).then(|| self.classes.clone())
+    }
+
+    fn read(
+        &self,
+        _part: usize,
+        columns: &[&str],
+        sink: &mut dyn FnMut(Records) -> Result<()>,
+    ) -> Result<()> {
+        let mut records = Records::new(0, columns);
+        for (row, (path, class)) in self.files.iter().enumerate() {
+            let cells = columns.iter().map(|column| match (*column == LABEL, self.content) {
+                (true, _) => Ok(Value::Int(*class as i64)),
+                (false, Content::Images) => Ok(Value::Text(path.to_string_lossy().into_owned())),
+                (false, Content::Texts) => {
+                    text::whole(&self.folder.join(path), self.encoding).map(Value::Text)
+                }
+            });
+            let cells = cells.collect::<Result<Vec<Value>>>()?;
+            records.push(row as u64, cells, sink)?;
+        }
+        sink(records)
+    }
+}
