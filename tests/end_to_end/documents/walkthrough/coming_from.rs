@@ -12,7 +12,7 @@ use super::Walk;
 use super::python::run;
 use crate::clients::python_client::{in_tests, python};
 
-const PAGE: &str = "docs/coming-from.md";
+pub(super) const PAGE: &str = "docs/coming-from.md";
 const TRAININGS: usize = 6;
 
 /// A job with its defaults, apart from its name and its output folder.

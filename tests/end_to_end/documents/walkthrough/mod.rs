@@ -5,6 +5,7 @@
 mod coming_from;
 mod pages;
 mod python;
+mod small_runs;
 mod walk;
 
 use walk::{Skipped, Walk};
