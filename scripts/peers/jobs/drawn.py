@@ -30,8 +30,19 @@ class Choose(random.Random):
         return {key: self.choice(values) for key, values in keys.items() if self.random() < share}
 
 
+# Scores of attention that are as large as these amplify rounding: the peer's own losses in float64 are as far away.
+LARGE_SCORES = 64.0
+
+
 def drawn(kind, seed):
-    return KINDS[kind](Choose(f"{kind} {seed}"))
+    case = KINDS[kind](Choose(f"{kind} {seed}"))
+    config = case.model.get("config", {})
+    # Queries and keys of Gemma 3 have the length of the square root of their size.
+    if case.model["family"] == "gemma3_text":
+        size, scalar = config.get("head_dim", 256), config.get("query_pre_attn_scalar", 256)
+        if size / scalar**0.5 > LARGE_SCORES:
+            case.limit = max(case.limit, 1e-2)
+    return case
 
 
 def decoder(choose, families=DECODERS):
@@ -213,6 +224,52 @@ def dpo(choose):
     )  # fmt: skip
 
 
+def reward(choose):
+    # TRL pads by a token that the configs of these have.
+    family, config = decoder(choose, [family for family in DECODERS if family != "granite"])
+    kind = choose.choice(["texts", "messages", "implicit"])
+    return preferences(choose, "reward", family, config, kind, choose.some(0.4, center_rewards_coefficient=[0.01, 0.1]))
+
+
+def orpo(choose):
+    return preferences(choose, "orpo", *decoder(choose), kind_of(choose), choose.some(0.5, beta=[0.05, 0.5, 1.0]))
+
+
+def cpo(choose):
+    section = choose.some(0.4, beta=[0.05, 0.5, 1.0])
+    section |= choose.choice(
+        [{}, {"label_smoothing": 0.1}, {"cpo_alpha": 0.5}, {"loss_type": "hinge"}, {"loss_type": "ipo"}, {"loss_type": "simpo", "simpo_gamma": 0.8},
+         {"loss_type": "simpo", "cpo_alpha": 0.0}, {"loss_type": "alphapo", "alpha": 0.25}]
+    )  # fmt: skip
+    return preferences(choose, "cpo", *decoder(choose), kind_of(choose), section)
+
+
+def kto(choose):
+    section = choose.some(0.4, beta=[0.05, 0.5, 1.0], desirable_weight=[0.5, 1.5], undesirable_weight=[1.3])
+    section |= choose.some(0.3, loss_type=["apo_zero_unpaired"])
+    made = preferences(choose, "kto", *decoder(choose), kind_of(choose), section, texts.judged)
+    # A row needs another one of its core's batch.
+    train = made.job["train"]
+    train["per_device_train_batch_size"] = max(2, train["per_device_train_batch_size"])
+    return made
+
+
+def kind_of(choose):
+    return choose.choice(["texts", "messages"])
+
+
+def preferences(choose, task, family, config, kind, section, rows_of=texts.compared):
+    make = lambda count, seed: rows_of(count, seed, kind)
+    rows, held = make(choose.randint(8, 14), choose.randrange(1000)), evaluation_rows(choose, make)
+    train = arguments(choose, rows, held, smoothing=False)
+    peft = lora(choose, family) if choose.random() < 0.3 else {}
+    peft.pop("bias", None)
+    return of(
+        task, rows, family, spec={"config": config}, data={"max_length": choose.choice([32, 64])}, evaluated=held,
+        train=train, peft=peft, **{task: section},
+    )  # fmt: skip
+
+
 def seq2seq(choose):
     family = choose.choice(["t5", "mt5", "bart", "mbart"])
     if family.endswith("t5"):
@@ -344,6 +401,10 @@ KINDS = {
     "lora": lambda choose: sft(choose, adapters=True),
     "sft": sft,
     "dpo": dpo,
+    "reward": reward,
+    "orpo": orpo,
+    "cpo": cpo,
+    "kto": kto,
     "seq2seq": seq2seq,
     "image": image,
     "encoder": encoder,

@@ -15,6 +15,8 @@ from folder import word_pieces, write_json
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>", "<mask>", "<|im_start|>", "<|im_end|>"]
 PAIRS = [("t", "h"), ("th", "e"), ("a", "n"), ("i", "n"), ("o", "n"), ("e", "r"), ("o", "w"), ("Ġ", "the"), ("r", "e")]
+# The kinds of models that these tasks train; others have their own.
+KINDS = dict.fromkeys(["sft", "dpo", "orpo", "cpo", "kto"], "causal-lm") | {"reward": "sequence-classification"}
 ENCODERS = ("bert", "distilbert", "roberta", "xlm-roberta")
 # Attention heads of 8, as the widths of the model's parts.
 SIZES = {"hidden": 16, "layers": 2, "heads": 2, "inner": 32}
@@ -33,10 +35,10 @@ def write(folder, spec, task, seed=0):
     if family not in random_model.IMAGES:
         write_tokenizer(folder, family, spec)
     random_model.TINY.update(SIZES)
-    random_model.POSITIONS = 512 if task in ("sft", "dpo", "causal-lm") else 64
+    random_model.POSITIONS = 512 if task in KINDS or task == "causal-lm" else 64
     made = config(folder, family, task, spec)
     transformers.set_seed(seed)
-    auto = random_model.AUTO[{"sft": "causal-lm", "dpo": "causal-lm"}.get(task, task)]
+    auto = random_model.AUTO[KINDS.get(task, task)]
     model = auto.from_config(made)
     if spec.get("without"):
         # As a pretrained body, whose head is new.
@@ -67,7 +69,7 @@ def write_adapter(folder, model, options):
 
 
 def config(folder, family, task, spec):
-    labels = spec.get("labels", 2 if task == "question-answering" else 3)
+    labels = spec.get("labels", {"question-answering": 2, "reward": 1}.get(task, 3))
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder) if family not in random_model.IMAGES else None
     if tokenizer is None:
         tokenizer = type("None", (), {"pad_token_id": None, "__len__": lambda self: 0})()

@@ -70,6 +70,19 @@ def compared(count, seed=15, kind="texts"):
     return rows
 
 
+def judged(count, seed=20, kind="texts"):
+    """Prompts with a completion that is desirable or not."""
+    choose = random.Random(seed)
+    return [
+        {
+            "prompt": row["prompt"],
+            "completion": row[choose.choice(["chosen", "rejected"])],
+            "label": choose.random() < 0.6,
+        }
+        for row in compared(count, seed, kind)
+    ]
+
+
 def translated(count, seed=16):
     choose = random.Random(seed)
     return [{"source": odd(choose, 8), "target": odd(choose, 5)} for _ in range(count)]

@@ -5,6 +5,7 @@ import shutil
 
 import datasets
 import inputs
+import models
 import numpy as np
 import peft
 import torch
@@ -12,6 +13,7 @@ import transformers
 import trl
 from safetensors.torch import load_file
 from torch.nn import functional
+from trl.experimental import cpo, orpo
 
 from random_model import AUTO
 
@@ -22,6 +24,10 @@ TASK_TYPES = {
     "causal-lm": "CAUSAL_LM",
     "sft": "CAUSAL_LM",
     "dpo": "CAUSAL_LM",
+    "orpo": "CAUSAL_LM",
+    "cpo": "CAUSAL_LM",
+    "kto": "CAUSAL_LM",
+    "reward": "SEQ_CLS",
     "seq2seq-lm": "SEQ_2_SEQ_LM",
 }
 SFT_KEYS = [
@@ -78,8 +84,8 @@ def trainer_of(case, job, folder, rows, scratch):
     model = loaded(case, job, folder, tokenizer)
     if task == "sft":
         return sft(case, job, model, tokenizer, rows, scratch)
-    if task == "dpo":
-        return dpo(case, job, folder, model, tokenizer, rows, scratch)
+    if task in PREFERENCES:
+        return preferences(case, job, folder, model, tokenizer, rows, scratch)
     kinds = (transformers.Seq2SeqTrainer, transformers.Seq2SeqTrainingArguments)
     trainer, config = kinds if task == "seq2seq-lm" else (Counting, transformers.TrainingArguments)
     arguments = config(scratch, **given(case, job))
@@ -126,7 +132,7 @@ def add_tokens(tokenizer, section):
 def loaded(case, job, folder, tokenizer):
     """The model that the job trains: new weights are those that traind drew."""
     section, task = job["model"], case.task
-    auto = AUTO[{"sft": "causal-lm", "dpo": "causal-lm"}.get(task, task)]
+    auto = AUTO[models.KINDS.get(task, task)]
     options = {key: section[key] for key in ["num_labels", "problem_type", "ignore_mismatched_sizes"] if key in section}
     if "label_map" in job["data"]:
         options["num_labels"] = len(set(job["data"]["label_map"].values()))
@@ -221,18 +227,25 @@ class SftTrainer(trl.SFTTrainer):
     _clip_grad_norm = Counting._clip_grad_norm
 
 
-class DpoTrainer(trl.DPOTrainer):
-    _clip_grad_norm = Counting._clip_grad_norm
+# The trainers of preferences with their configs.
+PREFERENCES = {
+    "dpo": (trl.DPOTrainer, trl.DPOConfig),
+    "reward": (trl.RewardTrainer, trl.RewardConfig),
+    "kto": (trl.KTOTrainer, trl.KTOConfig),
+    "orpo": (orpo.ORPOTrainer, orpo.ORPOConfig),
+    "cpo": (cpo.CPOTrainer, cpo.CPOConfig),
+}
 
 
-def dpo(case, job, folder, model, tokenizer, rows, scratch):
-    section = {key: value for key, value in job.get("dpo", {}).items() if key != "ref_model_name_or_path"}
+def preferences(case, job, folder, model, tokenizer, rows, scratch):
+    trainer, config = PREFERENCES[case.task]
+    section = dict(job.get(case.task, {}))
+    path = section.pop("ref_model_name_or_path", None)
     keys = {key: job["data"][key] for key in ["max_length", "pad_to_multiple_of"] if key in job["data"]}
-    arguments = trl.DPOConfig(scratch, **given(case, job), **section, **keys)
-    reference = {}
-    if path := job.get("dpo", {}).get("ref_model_name_or_path"):
-        reference["ref_model"] = transformers.AutoModelForCausalLM.from_pretrained(folder / path)
-    return DpoTrainer(
+    arguments = config(scratch, **given(case, job), **section, **keys)
+    reference = {"ref_model": transformers.AutoModelForCausalLM.from_pretrained(folder / path)} if path else {}
+    counting = type(trainer.__name__, (trainer,), {"_clip_grad_norm": Counting._clip_grad_norm})
+    return counting(
         model, args=arguments, train_dataset=table(rows["train"]), eval_dataset=table(rows.get("validation")),
         processing_class=tokenizer, **reference,
     )  # fmt: skip
