@@ -46,8 +46,8 @@ struct WindowSums {
 }
 
 impl WindowSums {
-    /// Adds a step of so many batches behind the others, which are `steps`. Where their batches are not known, they have
-    /// as many each.
+    /// Adds a step of so many batches behind the others, which are `steps`. Where their batches are not known,
+    /// they have as many each.
     fn add_metrics(&mut self, means: &[f64], batches: u64, steps: u64) {
         if self.batches.is_none() {
             self.metrics.iter_mut().for_each(|sum| *sum *= batches as f64);

@@ -190,7 +190,8 @@ impl PieceRule {
         }
     }
 
-    /// The tokens of a prompt and of answers to it, which are cut alike; None where questions and answers do not alternate.
+    /// The tokens of a prompt and of answers to it, which are cut alike; None where questions and answers do not
+    /// alternate.
     pub(super) fn answered(
         &self,
         layout: &RowLayout,

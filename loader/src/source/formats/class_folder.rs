@@ -1,6 +1,6 @@
-//! A folder with a folder for each class: of images, as `imagefolder` of `datasets` reads it, in the columns `image`, which
-//! holds paths, and `label`; or of texts, one in each file, as scikit-learn's `load_files`, in the columns `text` and
-//! `label`. Classes and files are in the order of their names.
+//! A folder with a folder for each class: of images, as `imagefolder` of `datasets` reads it, in the columns
+//! `image`, which holds paths, and `label`; or of texts, one in each file, as scikit-learn's `load_files`, in the
+//! columns `text` and `label`. Classes and files are in the order of their names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const EXTENSIONS: [&str; 13] = [
 /// The ends of the names of texts.
 const TEXTS: [&str; 1] = ["txt"];
 
-/// What the files of a folder hold.
+/// The kind of a folder's files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Images,
