@@ -30,6 +30,7 @@ FAMILIES = {
     "smollm3": DECODER_TASKS,
     "granite": ["causal-lm"],
     "olmo2": DECODER_TASKS,
+    "olmo3": DECODER_TASKS,
     "t5": SEQ2SEQ_TASKS,
     "mt5": SEQ2SEQ_TASKS,
     "bart": SEQ2SEQ_TASKS,

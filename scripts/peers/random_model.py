@@ -63,6 +63,7 @@ DECODERS = {
     "smollm3": transformers.SmolLM3Config,
     "granite": transformers.GraniteConfig,
     "olmo2": transformers.Olmo2Config,
+    "olmo3": transformers.Olmo3Config,
 }
 
 

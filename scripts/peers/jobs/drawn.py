@@ -8,6 +8,7 @@ from tables.base import of, pictures
 
 DECODERS = [
     *["llama", "mistral", "qwen2", "qwen3", "gemma", "phi3", "gemma2", "gemma3_text", "smollm3", "granite", "olmo2"],
+    "olmo3",
     "gpt2",
 ]
 ACTIVATIONS = ["silu", "gelu", "relu", "gelu_pytorch_tanh", "gelu_new", "quick_gelu"]
@@ -68,9 +69,9 @@ def decoder(choose, families=DECODERS):
         config |= choose.some(0.3, head_dim=[4, 16])
     if family in ("llama", "granite"):
         config |= choose.some(0.3, attention_bias=[True], mlp_bias=[True])
-    if family in ("qwen3", "olmo2", "smollm3"):
+    if family in ("qwen3", "olmo2", "olmo3", "smollm3"):
         config |= choose.some(0.3, attention_bias=[True])
-    if family in ("mistral", "gemma2", "phi3"):
+    if family in ("mistral", "gemma2", "phi3", "olmo3"):
         config |= choose.some(0.4, sliding_window=[6, 16])
     if family in ("llama", "mistral", "qwen2", "qwen3", "olmo2", "granite"):
         config |= choose.some(0.3, rope_parameters=ROPES)
@@ -139,7 +140,7 @@ def evaluations(choose):
 def lora(choose, family):
     """Options of adapters; PEFT has no default modules for some families."""
     suffixes = suffixes_of(family)
-    if choose.random() < 0.5 and family not in ("phi3", "smollm3", "granite", "olmo2"):
+    if choose.random() < 0.5 and family not in ("phi3", "smollm3", "granite", "olmo2", "olmo3"):
         targets = {}
     else:
         targets = {

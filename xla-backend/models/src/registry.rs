@@ -4,7 +4,7 @@
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::families::decoders::{
-    gemma, gemma2, gemma3, granite, llama, mistral, olmo2, phi3, qwen2, qwen3, smollm3,
+    gemma, gemma2, gemma3, granite, llama, mistral, olmo2, olmo3, phi3, qwen2, qwen3, smollm3,
 };
 use crate::families::{
     albert, bart, bert, deberta_v2, distilbert, electra, gpt2, modernbert, mpnet, roberta, t5, vit,
@@ -36,6 +36,7 @@ pub const FAMILIES: &[&dyn Family] = &[
     &smollm3::FAMILY,
     &granite::FAMILY,
     &olmo2::FAMILY,
+    &olmo3::FAMILY,
     &t5::FAMILY,
     &t5::MT5_FAMILY,
     &bart::FAMILY,

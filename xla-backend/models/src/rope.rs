@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::config::ModelConfig;
 use crate::error::Result;
-use crate::layers::Rotary;
+use crate::layers::{LongRotary, Rotary};
 
 /// The rotary embedding of a config for heads of `head_dim`, with a base of `theta` where the config
 /// has none.
@@ -45,6 +45,7 @@ pub(crate) fn resolve_of_kind(
     let theta = rope.theta()?;
     let plain = frequencies(theta, dim);
     let mut attention_factor = 1.0;
+    let mut long = None;
     let inverse_frequencies = match rope.kind()? {
         "default" => plain,
         "linear" => divided(plain, rope.number("factor")?),
@@ -55,13 +56,23 @@ pub(crate) fn resolve_of_kind(
             attention_factor = yarn_attention_factor(&rope)?;
             yarn(&plain, theta, &rope)?
         }
+        // Names of earlier versions.
+        "longrope" | "su" => {
+            attention_factor = longrope_attention_factor(&rope)?;
+            long = Some(LongRotary {
+                positions: rope.positions("original_max_position_embeddings")?,
+                inverse_frequencies: divided_each(&plain, "long_factor", &rope)?,
+            });
+            divided_each(&plain, "short_factor", &rope)?
+        }
         other => {
-            let problem =
-                format!("expected one of default, linear, dynamic, llama3, yarn, found {other}");
+            let problem = format!(
+                "expected one of default, linear, dynamic, llama3, yarn, longrope, found {other}"
+            );
             return Err(rope.error("rope_type", problem));
         }
     };
-    Ok(Rotary { inverse_frequencies, attention_factor })
+    Ok(Rotary { inverse_frequencies, attention_factor, long })
 }
 
 /// theta^(-2i/dim), rounded to float32 as transformers computes it.
@@ -127,6 +138,28 @@ fn yarn_attention_factor(rope: &RopeConfig<'_>) -> Result<f64> {
     })
 }
 
+/// LongRoPE (Ding et al., 2024): every frequency has a divisor of its own in the list `key`.
+fn divided_each(plain: &[f64], key: &str, rope: &RopeConfig<'_>) -> Result<Vec<f64>> {
+    let factors = rope.numbers(key)?;
+    if factors.len() != plain.len() {
+        let problem = format!("has {} numbers, the heads turn {}", factors.len(), plain.len());
+        return Err(rope.error(key, problem));
+    }
+    Ok(plain.iter().zip(factors).map(|(frequency, factor)| frequency / factor).collect())
+}
+
+fn longrope_attention_factor(rope: &RopeConfig<'_>) -> Result<f64> {
+    if let Some(given) = rope.optional_number("attention_factor")? {
+        return Ok(given);
+    }
+    let original = rope.number("original_max_position_embeddings")?;
+    let factor = match rope.optional_number("factor")? {
+        Some(factor) => factor,
+        None => rope.number("max_position_embeddings")? / original,
+    };
+    Ok(if factor <= 1.0 { 1.0 } else { (1.0 + factor.ln() / original.ln()).sqrt() })
+}
+
 /// The keys of a rotary embedding, wherever the file has them.
 struct RopeConfig<'a> {
     config: &'a ModelConfig,
@@ -161,7 +194,12 @@ impl<'a> RopeConfig<'a> {
     fn kind(&self) -> Result<&'a str> {
         let named = ["rope_type", "type"].iter().find_map(|key| self.get(key));
         let Some(value) = named else { return Ok("default") };
-        value.as_str().ok_or_else(|| self.error("rope_type", format!("{value} is not a string")))
+        let name = value.as_str();
+        let name =
+            name.ok_or_else(|| self.error("rope_type", format!("{value} is not a string")))?;
+        // Phi-3's first configs called it so.
+        let is_long = name == "yarn" && self.get("long_factor").is_some();
+        Ok(if is_long { "longrope" } else { name })
     }
 
     fn number(&self, key: &str) -> Result<f64> {
@@ -170,6 +208,21 @@ impl<'a> RopeConfig<'a> {
 
     fn number_or(&self, key: &str, default: f64) -> Result<f64> {
         Ok(self.optional_number(key)?.unwrap_or(default))
+    }
+
+    fn positions(&self, key: &str) -> Result<usize> {
+        let number = self.number(key)?;
+        let whole = number.fract() == 0.0 && number < f64::from(1 << 24);
+        let problem = || self.error(key, format!("expected a number of positions, found {number}"));
+        if whole { Ok(number as usize) } else { Err(problem()) }
+    }
+
+    /// A list of numbers above zero.
+    fn numbers(&self, key: &str) -> Result<Vec<f64>> {
+        let list = self.get(key).and_then(Value::as_array);
+        let positive = |value: &Value| value.as_f64().filter(|it| it.is_finite() && *it > 0.0);
+        let numbers = list.and_then(|list| list.iter().map(positive).collect());
+        numbers.ok_or_else(|| self.error(key, "expected a list of numbers above 0"))
     }
 
     /// A number above zero, of the section or else of the config itself.

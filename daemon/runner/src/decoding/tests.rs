@@ -135,4 +135,5 @@ fn decoders_of_two_kinds_of_layers_generate_the_tokens_of_transformers() {
     check("gemma3-causal-lm");
     check("smollm3-causal-lm");
     check("olmo2-causal-lm");
+    check("olmo3-causal-lm");
 }

@@ -118,6 +118,7 @@ FAMILIES = [
     "smollm3",
     "granite",
     "olmo2",
+    "olmo3",
     "gpt2",
 ]
 CASES |= {

@@ -46,7 +46,7 @@ pub(crate) use position_bias::{Buckets, Direction, PositionBias};
 pub(crate) use projections::{HeadCounts, ProjectionNames, Projections};
 pub(crate) use residual::Residual;
 pub(crate) use rms_norm::{DividedRmsNorm, RmsNorm, Scale};
-pub(crate) use rotary::{Rotary, RotaryTable};
+pub(crate) use rotary::{LongRotary, Rotary, RotaryTable};
 
 use traind_xla::Tensor;
 

@@ -5,6 +5,7 @@
 
 use traind_xla::{DType, Tensor};
 
+use crate::cache::KeyValueCache;
 use crate::error::Result;
 use crate::model::Forward;
 
@@ -13,8 +14,19 @@ use crate::model::Forward;
 pub(crate) struct Rotary {
     /// R / 2 angles in radians, one for each pair of coordinates.
     pub inverse_frequencies: Vec<f64>,
-    /// Yarn's correction of the attention's temperature, else 1.
+    /// The correction of the attention's temperature by Yarn and LongRoPE, else 1.
     pub attention_factor: f64,
+    /// The angles of longer rows, where they have others.
+    pub long: Option<LongRotary>,
+}
+
+/// The angles of rows that are longer than those that a model was first trained on (LongRoPE).
+#[derive(Clone, Debug, PartialEq)]
+pub struct LongRotary {
+    /// The positions of the longest row that has the other angles.
+    pub positions: usize,
+    /// R / 2 angles in radians.
+    pub inverse_frequencies: Vec<f64>,
 }
 
 /// Cosines and sines, f32[S, R / 2] each: of every position, of the position of each row's token, or
@@ -35,7 +47,7 @@ impl Rotary {
         position_ids: Option<&Tensor>,
     ) -> Result<RotaryTable> {
         let (trace, half) = (cx.trace, self.inverse_frequencies.len());
-        let frequencies = trace.constant(DType::F32, &[1, half], &self.inverse_frequencies)?;
+        let frequencies = self.frequencies(cx, positions, position_ids)?;
         let position = match (cx.cached_positions(), position_ids) {
             (Some(positions), _) => positions.convert(DType::F32)?.unsqueeze(1)?,
             (None, Some(ids)) => {
@@ -46,6 +58,29 @@ impl Rotary {
         let angles = position.mul(&frequencies)?;
         let scaled = |x: Tensor| x.mul_scalar(self.attention_factor);
         Ok(RotaryTable { cos: scaled(angles.cos()?)?, sin: scaled(angles.sin()?)? })
+    }
+
+    /// The angles of a pass, f32[1, R / 2]. Rows are long by the positions that they are padded to, packed ones by their
+    /// longest text, and those of a cache by its slots, so that all of its keys are turned alike.
+    fn frequencies(
+        &self,
+        cx: &Forward<'_>,
+        positions: usize,
+        position_ids: Option<&Tensor>,
+    ) -> Result<Tensor> {
+        let dims = [1, self.inverse_frequencies.len()];
+        let constant = |values: &[f64]| cx.trace.constant(DType::F32, &dims, values);
+        let plain = constant(&self.inverse_frequencies)?;
+        let slots = cx.cache.map(KeyValueCache::slots);
+        let is_long = |long: &&LongRotary| slots.unwrap_or(positions) > long.positions;
+        let Some(long) = self.long.as_ref().filter(is_long) else { return Ok(plain) };
+        let long_frequencies = constant(&long.inverse_frequencies)?;
+        let Some(ids) = position_ids.filter(|_| slots.is_none()) else {
+            return Ok(long_frequencies);
+        };
+        let last = ids.max(&[0, 1])?;
+        let is_long = last.gt_scalar(long.positions as f64 - 1.0)?.broadcast_to(&dims)?;
+        Ok(is_long.select(&long_frequencies, &plain)?)
     }
 }
 

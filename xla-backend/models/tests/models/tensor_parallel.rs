@@ -50,6 +50,7 @@ const SHARED: &[(&str, Task, usize, bool)] = &[
     ("granite-causal-lm", Task::CausalLm, 2, true),
     ("olmo2-causal-lm", Task::CausalLm, 4, true),
     ("olmo2-packed-causal-lm", Task::CausalLm, 2, false),
+    ("olmo3-causal-lm", Task::CausalLm, 2, true),
     ("smollm3-causal-lm", Task::CausalLm, 2, false),
     ("vit-image-classification", Task::ImageClassification, 2, false),
     ("vit-image-classification", Task::ImageClassification, 2, true),

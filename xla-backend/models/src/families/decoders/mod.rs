@@ -8,6 +8,7 @@ pub(crate) mod granite;
 pub(crate) mod llama;
 pub(crate) mod mistral;
 pub(crate) mod olmo2;
+pub(crate) mod olmo3;
 pub(crate) mod phi3;
 pub(crate) mod qwen2;
 pub(crate) mod qwen3;

@@ -19,7 +19,7 @@ pub(crate) const FAMILY: DecoderFamily = DecoderFamily {
 const DEFAULTS: Defaults =
     Defaults { vocab_size: 50_304, rms_norm_eps: 1e-5, pad_token_id: Some(1), ..LLAMA };
 
-fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
+pub(super) fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
     let mut olmo = resolve_llama(config, &DEFAULTS)?;
     set_attention_bias(config, &mut olmo)?;
     olmo.norms = NormPlacement::After;

@@ -1,0 +1,49 @@
+//! OLMo 3 (OLMo et al., 2025), as transformers' `Olmo3Model` computes it: an OLMo 2 of whose four layers, three have a
+//! window. Scaled rotary embeddings are those of the other layers alone.
+
+use super::family::{DecoderFamily, decoder_keys, sliding_windows};
+use super::olmo2;
+use crate::config::ModelConfig;
+use crate::decoder::DecoderConfig;
+use crate::error::Result;
+use crate::families::layer_types::local_layers;
+use crate::rope::{self, LayerKind};
+
+pub(crate) const FAMILY: DecoderFamily = DecoderFamily {
+    model_type: "olmo3",
+    class: "Olmo3",
+    classifier: Some("Olmo3"),
+    keys: decoder_keys!["attention_bias", "sliding_window", "layer_types"],
+    resolve,
+};
+
+/// Of so many layers, the last one sees all positions.
+const PATTERN: usize = 4;
+const WINDOW: usize = 4096;
+const THETA: f64 = 500_000.0;
+
+const GLOBAL: LayerKind = LayerKind {
+    section: Some("full_attention"),
+    theta_key: "rope_theta",
+    theta: THETA,
+    is_scaled: true,
+};
+const LOCAL: LayerKind = LayerKind {
+    section: Some("sliding_attention"),
+    theta_key: "rope_theta",
+    theta: THETA,
+    is_scaled: false,
+};
+
+fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
+    let mut olmo = olmo2::resolve(config)?;
+    let layers = olmo.windows.len();
+    let is_local = local_layers(config, layers, |layer| !(layer + 1).is_multiple_of(PATTERN))?;
+    let window = sliding_windows(config, 1, Some(WINDOW))?[0];
+    let rotary = |kind| rope::resolve_of_kind(config, olmo.attention.head_dim, kind);
+    let (global, local) = (rotary(&GLOBAL)?, rotary(&LOCAL)?);
+    let of_layer = |is_local: &bool| Some(if *is_local { local.clone() } else { global.clone() });
+    olmo.rotaries = is_local.iter().map(of_layer).collect();
+    olmo.windows = is_local.into_iter().map(|local| window.filter(|_| local)).collect();
+    Ok(olmo)
+}
