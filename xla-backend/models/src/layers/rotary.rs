@@ -22,7 +22,7 @@ pub(crate) struct Rotary {
 
 /// The angles of rows that are longer than those that a model was first trained on (LongRoPE).
 #[derive(Clone, Debug, PartialEq)]
-pub struct LongRotary {
+pub(crate) struct LongRotary {
     /// The positions of the longest row that has the other angles.
     pub positions: usize,
     /// R / 2 angles in radians.
