@@ -1,10 +1,11 @@
 """Trains the same small jobs with two builds of traind, in turns, and prints whether losses and weights are the same bit for
-bit, and how long a step takes with each.
+bit, and the time of a step with each: by the clock, and of the processors, which a busy machine changes less.
 
 Exits with 1 where bits differ, or where the steps of the second build take longer by more than the share of --slower.
 """
 
 import itertools
+import os
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -43,13 +44,16 @@ class Trained:
     tensors: dict
     #: The median time of a step.
     step_seconds: float
+    #: The mean time of the processors for a step.
+    processor_seconds: float
 
 
 def main():
     options = parse_options()
     builds = {"before": options.before, "after": options.after or options.traind.parent}
     print(machine.description(), flush=True)
-    print(f"{'job':12}{'bits':28}{'before ms/step':>16}{'after ms/step':>16}{'after / before':>16}", flush=True)
+    columns = ["ms/step", "after", "ratio", "processor ms", "after", "ratio"]
+    print(f"{'job':12}{'bits':28}" + "".join(f"{column:>14}" for column in columns), flush=True)
     results = [compare(options, builds, name) for name in options.job or JOBS]
     sys.exit(0 if all(results) else 1)
 
@@ -64,6 +68,9 @@ def parse_options():
     parser.add_argument("--shape", default="layers=2", help="of random_model.py")
     parser.add_argument("--inputs", type=Path, help="a folder that keeps rows and models for the next time")
     parser.add_argument("--slower", type=float, default=0.02, help="share by which steps may take longer")
+    parser.add_argument(
+        "--busy", action="store_true", help="judge by the time of the processors, on a machine with other work"
+    )
     parser.add_argument("--bits-only", action="store_true", help="compare no times: one round, on any machine")
     options = parser.parse_args()
     if options.steps <= FIRST_TIMED + 1:
@@ -86,16 +93,23 @@ def compare(options, builds, name):
             for build in list(builds)[:: -1 if number % 2 else 1]:
                 runs[build].append(train(builds[build] / "traind", job))
     differences = different_bits(runs)
-    seconds = {build: [run.step_seconds for run in trained] for build, trained in runs.items()}
-    ratio = median(after / before for before, after in zip(seconds["before"], seconds["after"], strict=True))
-    times = [f"{1e3 * median(taken):.2f}" for taken in seconds.values()]
-    is_slower = not options.bits_only and ratio > 1 + options.slower
-    verdict = "  slower" if is_slower else ""
+    clock, ratio = times(runs, "step_seconds")
+    processors, processor_ratio = times(runs, "processor_seconds")
+    slower = (processor_ratio if options.busy else ratio) - 1
+    is_slower = not options.bits_only and slower > options.slower
     bits = differences[0] if differences else "the same"
-    print(f"{name:12}{bits:28}{times[0]:>16}{times[1]:>16}{ratio:16.3f}{verdict}", flush=True)
+    cells = "".join(f"{cell:>14}" for cell in [*clock, f"{ratio:.3f}", *processors, f"{processor_ratio:.3f}"])
+    print(f"{name:12}{bits:28}{cells}{'  slower' if is_slower else ''}", flush=True)
     for difference in differences[1:]:
         print(f"{'':12}{difference}", flush=True)
     return not differences and not is_slower
+
+
+def times(runs, field):
+    """The median of each build in milliseconds, and the median of the rounds' ratios."""
+    before, after = ([getattr(run, field) for run in trained] for trained in runs.values())
+    ratio = median(new / old for old, new in zip(before, after, strict=True))
+    return [f"{1e3 * median(taken):.2f}" for taken in (before, after)], ratio
 
 
 def inputs(options, family, task, folder):
@@ -110,14 +124,45 @@ def inputs(options, family, task, folder):
 
 def train(traind, job):
     with service.Daemon(traind, cores=CORES) as daemon:
-        done = daemon.run(job)
+        meter = Meter(daemon)
+        done = daemon.run(job, on_event=meter.see)
     ends = [time for time, message in done.of_kind("step") if message.step >= FIRST_TIMED]
     log = [
         {key: value for key, value in entry.items() if not key.endswith(TIMES)}
         for entry in done.trainer_state()["log_history"]
     ]
     step_seconds = median(end - begin for begin, end in itertools.pairwise(ends))
-    return Trained(log, tensors(Path(job["output_dir"])), step_seconds)
+    return Trained(log, tensors(Path(job["output_dir"])), step_seconds, meter.step_seconds())
+
+
+class Meter:
+    """Reads the processor time of a daemon's runner after each step that is timed."""
+
+    def __init__(self, daemon):
+        self.daemon = daemon
+        #: Steps and processor seconds.
+        self.readings = []
+
+    def see(self, event):
+        if event.WhichOneof("kind") != "step" or event.step.step < FIRST_TIMED:
+            return
+        ticks = [processor_ticks(process) for process in self.daemon.runners()]
+        # After its last step, a runner may have ended.
+        if any(ticks):
+            self.readings.append((event.step.step, sum(ticks) / os.sysconf("SC_CLK_TCK")))
+
+    def step_seconds(self):
+        (first, before), *_, (last, after) = self.readings
+        return (after - before) / (last - first)
+
+
+def processor_ticks(process):
+    """User and system time of a process, 0 once it has ended."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[11]) + int(fields[12])
 
 
 def tensors(folder):

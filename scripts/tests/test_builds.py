@@ -13,7 +13,7 @@ TENSORS = {("model.safetensors", name): name.encode() for name in ("a", "b")}
 
 
 def run(log=LOG, tensors=TENSORS):
-    return builds.Trained(log, tensors, 0.1)
+    return builds.Trained(log, tensors, 0.1, 0.2)
 
 
 class Differences(unittest.TestCase):
@@ -37,6 +37,16 @@ class Differences(unittest.TestCase):
     def test_a_build_that_is_not_the_same_twice_differs(self):
         runs = {"before": [run(), run(log=LOG[:1])], "after": [run(), run()]}
         self.assertEqual(builds.different_bits(runs), ["numbers of steps"])
+
+    def test_times_are_medians_and_ratios_those_of_rounds(self):
+        trained = lambda seconds: [builds.Trained(LOG, TENSORS, taken, 1.0) for taken in seconds]
+        runs = {"before": trained([0.1, 0.2, 0.4]), "after": trained([0.1, 0.3, 0.4])}
+        self.assertEqual(builds.times(runs, "step_seconds"), (["200.00", "300.00"], 1.0))
+
+    def test_processor_time_is_that_between_the_first_and_the_last_reading(self):
+        meter = builds.Meter(daemon=None)
+        meter.readings = [(5, 1.0), (6, 1.3), (9, 2.0)]
+        self.assertEqual(meter.step_seconds(), 0.25)
 
 
 if __name__ == "__main__":
