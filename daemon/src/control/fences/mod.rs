@@ -1,8 +1,9 @@
 //! Sick cores: they get no jobs until an admin returns them.
 //!
 //! A core is fenced when its device counts new hardware errors that no program can cause, or when it answers wrong to a
-//! program whose result is known. A failure of a job fences nothing, since it may be the job's own fault. The job on a core that is fenced saves a checkpoint and goes on
-//! elsewhere: each run of the scheduler sees to it, also the first one after a restart.
+//! program whose result is known. A failure of a job fences nothing, since it may be the job's own fault. The job on a
+//! core that is fenced saves a checkpoint and goes on elsewhere: each run of the scheduler sees to it, also the first
+//! one after a restart.
 
 pub(super) mod health;
 pub(super) mod known_answers;

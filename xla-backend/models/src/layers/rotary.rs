@@ -60,8 +60,8 @@ impl Rotary {
         Ok(RotaryTable { cos: scaled(angles.cos()?)?, sin: scaled(angles.sin()?)? })
     }
 
-    /// The angles of a pass, f32[1, R / 2]. Rows are long by the positions that they are padded to, packed ones by their
-    /// longest text, and those of a cache by its slots, so that all of its keys are turned alike.
+    /// The angles of a pass, f32[1, R / 2]. Rows are long by the positions that they are padded to, packed ones by
+    /// their longest text, and those of a cache by its slots, so that all of its keys are turned alike.
     fn frequencies(
         &self,
         cx: &Forward<'_>,

@@ -142,7 +142,7 @@ const CUDA_DATA_DIR: &str = "nvidia/cu13";
 
 type Variables = BTreeMap<OsString, OsString>;
 
-/// What the variables of devices depend on.
+/// The devices that variables are for.
 #[derive(Clone, Copy)]
 pub(super) struct Devices<'a> {
     pub platform: Platform,

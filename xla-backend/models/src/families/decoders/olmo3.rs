@@ -17,7 +17,7 @@ pub(crate) const FAMILY: DecoderFamily = DecoderFamily {
     resolve,
 };
 
-/// Of so many layers, the last one sees all positions.
+/// Layers of which the last one sees all positions.
 const PATTERN: usize = 4;
 const WINDOW: usize = 4096;
 const THETA: f64 = 500_000.0;
