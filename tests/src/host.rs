@@ -22,6 +22,10 @@ use crate::history::History;
 use crate::processes::{alive, kill, kill_runners};
 use crate::wait::{POLL, TIMEOUT, until};
 
+/// A variable of processes that compile: programs are not optimized, which takes half the time, for tests with many
+/// programs that run a few times.
+pub const UNOPTIMIZED: (&str, &str) = ("XLA_FLAGS", "--xla_backend_optimization_level=0");
+
 pub struct Host {
     folder: TempDir,
     cores: u32,
@@ -76,6 +80,12 @@ impl Host {
         host.set_environment(named.collect());
         host.start().await;
         host
+    }
+
+    /// A running host with [`UNOPTIMIZED`].
+    pub async fn started_unoptimized(cores: u32) -> Host {
+        let (name, value) = UNOPTIMIZED;
+        Host::started_with_environment(cores, vec![(name, value.to_owned())]).await
     }
 
     /// A running host without compiled programs.

@@ -29,7 +29,7 @@ pub use binaries::traind;
 pub use draft::{Draft, JOB_FILE};
 pub use gate::Gate;
 pub use history::History;
-pub use host::{CommandOutput, Host};
+pub use host::{CommandOutput, Host, UNOPTIMIZED};
 pub use network::Network;
 pub use output::{Output, TrainerState};
 pub use processes::{alive, terminate};
