@@ -22,7 +22,7 @@ pub(super) struct Layer {
 
 #[derive(Debug)]
 enum SelfAttention {
-    Plain(Attention),
+    Plain(Box<Attention>),
     Disentangled(Box<DisentangledAttention>),
 }
 
@@ -78,7 +78,7 @@ impl SelfAttention {
     ) -> SelfAttention {
         let contents = Attention::new(path, names.projections, &config.attention);
         match config.disentangled {
-            None => SelfAttention::Plain(contents),
+            None => SelfAttention::Plain(Box::new(contents)),
             Some(terms) => {
                 let sizes = &config.attention;
                 let attention = DisentangledAttention::new(path, contents, sizes, terms);
