@@ -34,7 +34,7 @@ LEARNING_RATE = 5e-5
 # The beginning of a model's name, with its kind.
 KINDS = [
     ("qwen3", "qwen3"), ("qwen2", "qwen2"), ("mistral", "mistral"), ("phi-3", "phi3"), ("llama", "llama"),
-    ("smollm2", "llama"), ("open_llama", "llama"), ("orpheus", "llama"),
+    ("smollm2", "llama"), ("open_llama", "llama"), ("orpheus", "llama"), ("skywork-reward-v2-qwen3", "qwen3"),
 ]  # fmt: skip
 # Kinds whose tokenizers begin texts with a token.
 BEGINS = ("llama", "mistral")
