@@ -24,6 +24,7 @@ TOPICS = "network storage printing graphics sound fonts databases languages comp
 RUNS = {
     "whole": {"embedding": {"loss": "multiple_negatives_ranking"}},
     "pooled": {"embedding": {"loss": "cosent", "pooling_mode": "lasttoken", "normalize": False}},
+    "dense": {"embedding": {"dense_out_features": 48}},
     "adapters": {"embedding": {"matryoshka_dims": [64, 32]}, "peft": {"method": "lora", "r": 4}},
 }
 

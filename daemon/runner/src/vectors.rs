@@ -1,8 +1,9 @@
-//! Vectors of texts: those that a job wrote as predictions, which `traind-runner vectors` writes as safetensors, and
-//! the search for the nearest ones.
+//! Vectors of texts: those that a job wrote as predictions, which `traind-runner vectors` writes as safetensors or
+//! beside their texts, and the search for the nearest ones.
 //!
 //! Imports nothing.
 
+mod rows;
 mod search;
 
 use std::fs::File;
@@ -34,7 +35,10 @@ pub(crate) fn answer() -> anyhow::Result<()> {
     let request: VectorsRequest =
         serde_json::from_reader(io::stdin().lock()).context("read the request")?;
     let columns = read(&request.predictions)?;
-    write(&columns, &request.output)?;
+    match &request.texts {
+        Some(file) => rows::write(&columns, file, &request.output)?,
+        None => write(&columns, &request.output)?,
+    }
     let answer = VectorsAnswer { tensors: columns.len() };
     serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
 }

@@ -17,6 +17,7 @@ use super::submit::is_standard;
 const JOB_FILE: &str = "embed.json";
 const PREDICTIONS: &str = "predictions.parquet";
 const TENSORS: &str = "vectors.safetensors";
+const ROWS: &str = "rows.parquet";
 
 /// Write the vectors of the texts in a file
 ///
@@ -50,8 +51,11 @@ pub(crate) struct Embed {
     #[command(flatten)]
     embedder: Embedder,
     /// Write a file of safetensors, with a tensor for each column
-    #[arg(long)]
+    #[arg(long, conflicts_with = "rows")]
     safetensors: bool,
+    /// Write FOLDER/rows.parquet for jobs that learn from this model: the texts, and the vectors of a row in its label
+    #[arg(long)]
+    rows: bool,
     /// Path of the runner's program [default: traind-runner next to this program]
     #[arg(long, value_name = "PATH")]
     runner: Option<PathBuf>,
@@ -67,7 +71,11 @@ impl Embed {
         );
         let folder = self.output.clone().map_or_else(|| default_folder(&self.file), Ok)?;
         let predictions = folder.join(PREDICTIONS);
-        let results = if self.safetensors { folder.join(TENSORS) } else { predictions.clone() };
+        let results = match (self.safetensors, self.rows) {
+            (true, _) => folder.join(TENSORS),
+            (_, true) => folder.join(ROWS),
+            _ => predictions.clone(),
+        };
         ensure!(!results.exists(), "{} exists already: name another folder", results.display());
         std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
         let path = folder.join(JOB_FILE);
@@ -79,8 +87,9 @@ impl Embed {
         if !status.success() {
             return Ok(Exit::Failed);
         }
-        if self.safetensors {
-            let request = VectorsRequest { predictions, output: results.clone() };
+        if results != predictions {
+            let texts = self.rows.then(|| self.file.display().to_string());
+            let request = VectorsRequest { predictions, output: results.clone(), texts };
             let _: VectorsAnswer = answer_of(&mut Command::new(&runner), "vectors", &request)?;
             std::fs::remove_file(&request.predictions)
                 .with_context(|| format!("remove {}", request.predictions.display()))?;

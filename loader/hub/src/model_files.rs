@@ -59,7 +59,17 @@ pub(crate) fn listed(revision: &Revision, with_weights: bool) -> Result<Vec<&str
     let others = TOKENIZER_FILES.iter().copied();
     let others =
         others.chain([GENERATION_CONFIG, PREPROCESSOR_CONFIG]).chain(SENTENCE_FILES).chain(weights);
-    Ok([CONFIG].into_iter().chain(others.filter(|name| has(name))).collect())
+    let dense =
+        revision.files.iter().map(String::as_str).filter(|name| is_of_dense(name, with_weights));
+    Ok([CONFIG].into_iter().chain(others.filter(|name| has(name))).chain(dense).collect())
+}
+
+/// Whether a file is one of a linear layer behind the pooling, in a folder like `2_Dense`.
+fn is_of_dense(name: &str, with_weights: bool) -> bool {
+    let Some((folder, file)) = name.split_once('/') else { return false };
+    let number = folder.strip_suffix("_Dense").unwrap_or_default();
+    let is_number = (1..=3).contains(&number.len()) && number.bytes().all(|it| it.is_ascii_digit());
+    is_number && (file == CONFIG || file == WEIGHTS && with_weights)
 }
 
 /// Returns the weight files that the index of a snapshot names.

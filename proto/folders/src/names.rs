@@ -29,6 +29,8 @@ const SENTENCE_FILES: [&str; 4] = [
     "sentence_bert_config.json",
     "config_sentence_transformers.json",
 ];
+/// Files of a linear layer behind the pooling, in folders like `2_Dense`.
+const DENSE_FILES: [&str; 2] = ["config.json", "model.safetensors"];
 const STATE_FILES: [&str; 2] = ["trainer_state.json", "loss_curve.svg"];
 const RESULTS: [&str; 5] = [
     "predictions.parquet",
@@ -77,7 +79,16 @@ pub(crate) fn is_written(name: &str) -> bool {
         || is_result(name)
         || is_copied(name)
         || SENTENCE_FILES.contains(&name)
+        || is_of_dense(name)
         || name == MODEL_CARD
+}
+
+/// Returns true for a file of a folder whose name is a number and `_Dense`.
+fn is_of_dense(name: &str) -> bool {
+    let Some((folder, file)) = name.split_once('/') else { return false };
+    let number = folder.strip_suffix("_Dense").unwrap_or_default();
+    let is_number = (1..=3).contains(&number.len()) && number.bytes().all(|it| it.is_ascii_digit());
+    is_number && DENSE_FILES.contains(&file)
 }
 
 /// Returns true for a file that a checkpoint may consist of, complete or not.
@@ -99,7 +110,13 @@ mod tests {
         for name in ["model-00001-of-00003.safetensors", "model.safetensors", "config.json"] {
             assert!(is_model(name), "{name}");
         }
+        for name in ["2_Dense/config.json", "13_Dense/model.safetensors", "1_Pooling/config.json"] {
+            assert!(is_written(name), "{name}");
+        }
         for name in [
+            "_Dense/config.json",
+            "x_Dense/config.json",
+            "2_Dense/notes.txt",
             "model-of-mine.safetensors",
             "model-1-of-3.safetensors",
             "pytorch_model.bin",

@@ -51,8 +51,8 @@ pub use schema::model::{AttnImplementation, Model, ProblemType, TaskName, Weight
 pub use schema::notify::Notify;
 pub use schema::objectives::dpo::{Dpo, DpoDivergence, DpoLoss};
 pub use schema::objectives::embedding::{
-    BatchSampler, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss,
-    EmbeddingSimilarity, PartitionMode, PoolingMode,
+    BatchSampler, DenseActivation, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss,
+    EmbeddingSimilarity, MarginStrategy, PartitionMode, PoolingMode,
 };
 pub use schema::objectives::preferences::{Cpo, CpoLoss, Kto, KtoLoss, Orpo, Reward};
 pub use schema::objectives::reranker::{ReductionLog, Reranker, RerankerLoss, WeightingScheme};

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::ModelConfig;
 use crate::error::Result;
-use crate::sentence::{MODULES, SETTINGS, TRANSFORMER, json_files, problem_in, read};
+use crate::sentence::{MODULES, ModelFiles, SETTINGS, TRANSFORMER, json_files, problem_in, read};
 
 /// The keys of a config, of versions 4 and 5 and of older ones.
 const OF_CONFIG: &str = "sentence_transformers";
@@ -75,7 +75,7 @@ impl ScoreActivation {
     }
 
     /// The files of a model whose pairs are cut to `max_seq_length` tokens, by their names.
-    pub fn files(self, max_seq_length: u32) -> Vec<(&'static str, Vec<u8>)> {
+    pub fn files(self, max_seq_length: u32) -> ModelFiles {
         let modules = json!([{
             "idx": 0,
             "name": "0",
@@ -113,7 +113,7 @@ mod tests {
         // What is written says the same.
         expect.set(&mut config);
         for (name, content) in expect.files(32) {
-            std::fs::write(folder.path().join(name), content).unwrap();
+            std::fs::write(folder.path().join(name.as_ref()), content).unwrap();
         }
         assert_eq!(ScoreActivation::of_model(&config, num_labels).unwrap(), expect);
     }

@@ -4,12 +4,17 @@
 //! rows, and `config_sentence_transformers.json` prompts. They are written as every version of sentence-transformers
 //! reads them.
 
+mod dense;
+
+use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
+pub(crate) use dense::module_of;
+pub use dense::{Dense, DenseActivation};
 
 pub(crate) const MODULES: &str = "modules.json";
 pub(crate) const TRANSFORMER: &str = "sentence_bert_config.json";
@@ -17,6 +22,9 @@ pub(crate) const SETTINGS: &str = "config_sentence_transformers.json";
 const POOLING: &str = "1_Pooling/config.json";
 /// The names of the files that a model that embeds has beside its own.
 pub const SENTENCE_FILES: [&str; 4] = [MODULES, POOLING, TRANSFORMER, SETTINGS];
+
+/// Contents of files beside their names.
+pub type ModelFiles = Vec<(Cow<'static, str>, Vec<u8>)>;
 
 /// How the states of a text's tokens become one vector, under sentence-transformers' names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +89,8 @@ impl PoolingMode {
 pub struct SentenceModules {
     /// At least one, whose results are joined.
     pub pooling: Vec<PoolingMode>,
+    /// Layers behind the pooling, in their order.
+    pub dense: Vec<Dense>,
     /// Whether embeddings have the length 1.
     pub normalize: bool,
     /// Whether the tokens of a prompt are pooled too.
@@ -98,6 +108,7 @@ impl Default for SentenceModules {
     fn default() -> SentenceModules {
         SentenceModules {
             pooling: vec![PoolingMode::Mean],
+            dense: Vec::new(),
             normalize: false,
             include_prompt: true,
             max_seq_length: None,
@@ -141,10 +152,18 @@ impl SentenceModules {
                     let place = module["path"].as_str().unwrap_or("1_Pooling");
                     self.read_pooling(&folder.join(place).join("config.json"))?;
                 }
+                "Dense" if self.normalize => {
+                    let problem = "a Dense behind Normalize is not supported".to_owned();
+                    return Err(refused(problem));
+                }
+                "Dense" => {
+                    let place = module["path"].as_str().unwrap_or("2_Dense");
+                    self.dense.push(Dense::load(folder, place)?);
+                }
                 "Normalize" => self.normalize = true,
                 _ => {
                     return Err(refused(format!(
-                        "the module {kind} is not supported: Transformer, Pooling and Normalize are"
+                        "the module {kind} is not supported: Transformer, Pooling, Dense and Normalize are"
                     )));
                 }
             }
@@ -188,28 +207,66 @@ impl SentenceModules {
 
     /// The numbers of an embedding, of a model whose states have `hidden_size`.
     pub fn width(&self, hidden_size: usize) -> usize {
-        self.pooling.len() * hidden_size
+        let pooled = self.pooling.len() * hidden_size;
+        self.dense.last().map_or(pooled, |dense| dense.out_features)
+    }
+
+    /// The numbers of states, of a model whose embeddings have `width`.
+    pub fn hidden_size(&self, width: usize) -> usize {
+        let pooled = self.dense.first().map_or(width, |dense| dense.in_features);
+        pooled / self.pooling.len()
+    }
+
+    /// Adds a layer behind the pooling of a model that has none, whose embeddings have `width` numbers.
+    pub fn add_dense(&mut self, width: usize, out_features: usize, activation: DenseActivation) {
+        let (bias, use_residual, folder) = (true, false, "2_Dense".to_owned());
+        let in_features = width;
+        self.dense =
+            vec![Dense { folder, in_features, out_features, bias, activation, use_residual }];
+    }
+
+    /// Refuses layers that do not follow each other in a model whose states have `hidden_size` numbers.
+    pub(crate) fn check_widths(&self, folder: &Path, hidden_size: usize) -> Result<()> {
+        let mut width = self.pooling.len() * hidden_size;
+        for dense in &self.dense {
+            if dense.in_features != width {
+                let path = folder.join(&dense.folder).join("config.json");
+                let problem = format!("is {}, and what it reads has {width}", dense.in_features);
+                return Err(problem_in(&path, "in_features", problem));
+            }
+            width = dense.out_features;
+        }
+        Ok(())
     }
 
     /// The files by their names, of a model whose states have `hidden_size` numbers and whose rows are cut to
     /// `max_seq_length` tokens.
-    pub fn files(&self, hidden_size: usize, max_seq_length: u32) -> Vec<(&'static str, Vec<u8>)> {
+    pub fn files(&self, hidden_size: usize, max_seq_length: u32) -> ModelFiles {
         let mut settings = self.settings.clone();
         settings.entry("similarity_fn_name").or_insert("cosine".into());
         settings.entry("default_prompt_name").or_insert(Value::Null);
         settings.insert("prompts".to_owned(), Value::Object(self.prompts.clone()));
         let transformer = json!({ "max_seq_length": max_seq_length, "do_lower_case": false });
-        json_files([
+        let mut files = json_files([
             (MODULES, self.modules()),
             (POOLING, self.pooling_config(hidden_size)),
             (TRANSFORMER, transformer),
             (SETTINGS, Value::Object(settings)),
-        ])
+        ]);
+        files.extend(self.dense.iter().map(|dense| {
+            let name = format!("{}/config.json", dense.folder);
+            (Cow::Owned(name), content(&dense.config()))
+        }));
+        files
     }
 
     fn modules(&self) -> Value {
-        let normalize = self.normalize.then_some(("2_Normalize", "Normalize"));
-        let modules = [("", "Transformer"), ("1_Pooling", "Pooling")].into_iter().chain(normalize);
+        let own = |path: &str, kind| (path.to_owned(), kind);
+        let dense = self.dense.iter().map(|dense| own(&dense.folder, "Dense"));
+        let place = 2 + self.dense.len();
+        let normalize = self.normalize.then(|| (format!("{place}_Normalize"), "Normalize"));
+        let modules = [own("", "Transformer"), own("1_Pooling", "Pooling")];
+        let modules = modules.into_iter().chain(dense).chain(normalize);
         let entries = modules.enumerate().map(|(index, (path, kind))| {
             let kind = format!("sentence_transformers.models.{kind}");
             json!({ "idx": index, "name": index.to_string(), "path": path, "type": kind })
@@ -230,10 +287,12 @@ impl SentenceModules {
 }
 
 /// The contents of JSON files beside their names.
-pub(crate) fn json_files<const N: usize>(
-    files: [(&'static str, Value); N],
-) -> Vec<(&'static str, Vec<u8>)> {
-    files.map(|(name, value)| (name, format!("{value:#}\n").into_bytes())).to_vec()
+pub(crate) fn json_files<const N: usize>(files: [(&'static str, Value); N]) -> ModelFiles {
+    files.map(|(name, value)| (Cow::Borrowed(name), content(&value))).to_vec()
+}
+
+fn content(value: &Value) -> Vec<u8> {
+    format!("{value:#}\n").into_bytes()
 }
 
 /// The content of a JSON file; none where there is no such file.
@@ -294,10 +353,11 @@ mod tests {
             assert_eq!(rest, (true, false, Some(256)));
             assert_eq!(found.prompts["query"], "q: ");
             let files = found.files(8, 64);
-            assert!(files.iter().map(|(name, _)| *name).eq(SENTENCE_FILES));
+            assert!(files.iter().map(|(name, _)| name.as_ref()).eq(SENTENCE_FILES));
             let texts: Vec<String> =
                 files.iter().map(|(_, text)| String::from_utf8(text.clone()).unwrap()).collect();
-            let files = files.iter().zip(&texts).map(|((name, _), text)| (*name, text.as_str()));
+            let files =
+                files.iter().zip(&texts).map(|((name, _), text)| (name.as_ref(), text.as_str()));
             let written = folder(&files.collect::<Vec<_>>());
             let again = SentenceModules::load(written.path()).unwrap();
             assert_eq!((again.max_seq_length, again.settings["x"].as_u64()), (Some(64), Some(1)));
@@ -310,6 +370,48 @@ mod tests {
         }
     }
 
+    #[test]
+    fn layers_behind_the_pooling_are_read_and_written() {
+        let modules = r#"[
+            {"path": "", "type": "sentence_transformers.models.Transformer"},
+            {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+            {"path": "2_Dense", "type": "sentence_transformers.base.modules.dense.Dense"},
+            {"path": "3_Dense", "type": "sentence_transformers.models.Dense"},
+            {"path": "4_Normalize", "type": "sentence_transformers.models.Normalize"}]"#;
+        let source = folder(&[
+            (MODULES, modules),
+            (POOLING, r#"{"pooling_mode": "mean"}"#),
+            ("2_Dense/config.json", r#"{"in_features": 8, "out_features": 4}"#),
+            (
+                "3_Dense/config.json",
+                r#"{"in_features": 4, "out_features": 6, "bias": false, "use_residual": true,
+                    "activation_function": "torch.nn.modules.linear.Identity"}"#,
+            ),
+        ]);
+        let found = SentenceModules::load(source.path()).unwrap();
+        let second = Dense {
+            folder: "3_Dense".to_owned(),
+            in_features: 4,
+            out_features: 6,
+            bias: false,
+            activation: DenseActivation::Identity,
+            use_residual: true,
+        };
+        let activation = DenseActivation::Tanh;
+        assert_eq!((found.dense[0].bias, found.dense[0].activation), (true, activation));
+        assert_eq!((&found.dense[1], found.width(8), found.hidden_size(6)), (&second, 6, 8));
+        found.check_widths(source.path(), 8).unwrap();
+        let error = found.check_widths(source.path(), 7).unwrap_err().to_string();
+        assert!(error.contains("2_Dense/config.json"), "{error}");
+        let files = found.files(8, 64);
+        let files: Vec<(&str, &str)> = files
+            .iter()
+            .map(|(name, text)| (name.as_ref(), std::str::from_utf8(text).unwrap()))
+            .collect();
+        let again = SentenceModules::load(folder(&files).path()).unwrap();
+        assert_eq!((again.dense, again.normalize), (found.dense, true));
+    }
+
     #[track_caller]
     fn check_refused(files: &[(&str, &str)], expect: &str) {
         let error = SentenceModules::load(folder(files).path()).unwrap_err().to_string();
@@ -318,8 +420,22 @@ mod tests {
 
     #[test]
     fn what_would_change_embeddings_is_refused() {
+        let cnn = r#"[{"path": "2_CNN", "type": "sentence_transformers.models.CNN"}]"#;
+        check_refused(&[(MODULES, cnn)], "the module sentence_transformers.models.CNN is not");
         let dense = r#"[{"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]"#;
-        check_refused(&[(MODULES, dense)], "the module sentence_transformers.models.Dense is not");
+        let check_dense = |config: &str, expect: &str| {
+            check_refused(&[(MODULES, dense), ("2_Dense/config.json", config)], expect);
+        };
+        check_refused(&[(MODULES, dense)], "2_Dense/config.json");
+        check_dense(r#"{"in_features": 0, "out_features": 2}"#, "a number of features, found 0");
+        let softmax =
+            r#"{"in_features": 4, "out_features": 2, "activation_function": "torch.nn.Softmax"}"#;
+        check_dense(softmax, "torch.nn.Softmax is not supported: Identity, Tanh, ReLU");
+        let tokens =
+            r#"{"in_features": 4, "out_features": 2, "module_input_name": "token_embeddings"}"#;
+        check_dense(tokens, "token_embeddings is not supported");
+        let elsewhere = r#"[{"path": "../x", "type": "sentence_transformers.models.Dense"}]"#;
+        check_refused(&[(MODULES, elsewhere)], "no name of a folder like 2_Dense");
         check_refused(&[(MODULES, NEW)], "1_Pooling/config.json");
         check_refused(&[(MODULES, NEW), (POOLING, r#"{"pooling_mode": "x"}"#)], "x is not known");
         check_refused(&[(TRANSFORMER, r#"{"do_lower_case": true}"#)], "do_lower_case");

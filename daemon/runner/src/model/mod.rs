@@ -18,7 +18,7 @@ use traind_job_file::{JobFile, Model as ModelSection, ModelSource, TaskName};
 use traind_loader::{
     HuggingFaceTokenizer, LabelEncoder, ModelInputs, TextTokenizer, TokenizerOptions,
 };
-use traind_models::tuning::{frozen_by_tie, load_adapter, merged, put_adapter, save_adapter};
+use traind_models::tuning::{frozen_by_tie, load_adapter, put_adapter};
 use traind_models::{Error as ModelError, Model, ModelConfig, Task, registry, weights};
 use traind_proto::v1::ModelLoaded;
 use traind_proto::v1::event::Kind;
@@ -255,34 +255,17 @@ impl OpenModel {
         saved_bytes(self.model.as_ref())
     }
 
-    /// Writes config and weights, or adapters, into a folder, and returns the names of the files. A whole model is
-    /// taken from `saved` one parameter at a time.
-    pub(crate) fn save_weights(
-        &self,
-        folder: &Path,
-        saved: &SavedParameters,
-    ) -> RunResult<Vec<String>> {
-        let model = self.model.as_ref();
-        if !model.adapters().is_empty() {
-            let arrays = saved.arrays(model)?;
-            return Ok(save_adapter(folder, model, self.model_task, &self.base, &arrays)?);
-        }
-        let (config, specs) = (model.config(), model.parameters());
-        let array = |place: usize| saved.array(&specs[place].name);
-        Ok(weights::save_from(folder, config, specs, &array, self.max_shard_bytes)?)
-    }
-
     /// Writes the files that the task has beside config and weights, and returns their names.
     pub(crate) fn write_model_files(&self, folder: &Path) -> RunResult<Vec<String>> {
         let positions = self.model.max_positions() as u32;
         let mut names = Vec::new();
         for (name, content) in self.task.model_files(self.max_length.unwrap_or(positions)) {
-            let path = folder.join(name);
+            let path = folder.join(name.as_ref());
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).map_err(failed("create", parent))?;
             }
             write_of_several(&path, &content)?;
-            names.push(name.to_owned());
+            names.push(name.into_owned());
         }
         Ok(names)
     }
@@ -294,19 +277,6 @@ impl OpenModel {
         }
         let has_adapters = !self.model.adapters().is_empty() && !job.peft.merge;
         if has_adapters { "peft" } else { "transformers" }
-    }
-
-    /// Writes a whole model with the adapters added to its weights, and returns the names of the files.
-    pub(crate) fn save_merged(
-        &self,
-        folder: &Path,
-        job: &JobFile,
-        saved: &SavedParameters,
-    ) -> RunResult<Vec<String>> {
-        let arrays = self.complete(job, saved.arrays(self.model.as_ref())?)?;
-        let (specs, arrays) = merged(self.model.as_ref(), &arrays)?;
-        let config = self.model.config();
-        Ok(weights::save(folder, config, &specs, &arrays, self.max_shard_bytes)?)
     }
 
     /// Records that the weights came from a checkpoint.

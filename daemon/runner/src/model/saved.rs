@@ -1,13 +1,21 @@
-//! The parameters to save, in memory or in the files of all hosts.
+//! The parameters to save, in memory or in the files of all hosts, and the files that they are saved in.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use traind_models::weights::{ArrayParts, PartFiles};
-use traind_models::{Error as ModelError, Model};
+use traind_job_file::JobFile;
+use traind_models::tuning::{merged, save_adapter};
+use traind_models::weights::{self, ArrayOf, ArrayParts, PartFiles};
+use traind_models::{Error as ModelError, Model, ModelConfig, ParameterSpec};
 use traind_xla::runtime::HostArray;
 
+use super::OpenModel;
 use crate::error::RunResult;
+
+/// Writes a whole model, as [`weights::save_from`] does.
+type SaveModel =
+    fn(&Path, &ModelConfig, &[ParameterSpec], &ArrayOf<'_>, u64) -> Result<Vec<String>, ModelError>;
 
 #[derive(Debug)]
 pub(crate) enum SavedParameters {
@@ -39,5 +47,55 @@ impl SavedParameters {
     pub(super) fn arrays(&self, model: &Model) -> Result<Vec<HostArray>, ModelError> {
         let saved = model.parameters().iter().filter(|spec| model.adapters().saves(spec));
         saved.map(|spec| self.array(&spec.name).map(Cow::into_owned)).collect()
+    }
+}
+
+impl OpenModel {
+    /// Writes config and weights, or adapters, into a folder, and returns the names of the files. A whole model is
+    /// taken from `saved` one parameter at a time.
+    pub(crate) fn save_weights(
+        &self,
+        folder: &Path,
+        saved: &SavedParameters,
+    ) -> RunResult<Vec<String>> {
+        self.save_by(weights::save_from, folder, saved)
+    }
+
+    /// The same for the job's output, in which modules beside the model have files of their own.
+    pub(crate) fn save_output(
+        &self,
+        folder: &Path,
+        saved: &SavedParameters,
+    ) -> RunResult<Vec<String>> {
+        self.save_by(weights::save_with_modules, folder, saved)
+    }
+
+    fn save_by(
+        &self,
+        save: SaveModel,
+        folder: &Path,
+        saved: &SavedParameters,
+    ) -> RunResult<Vec<String>> {
+        let model = self.model.as_ref();
+        if !model.adapters().is_empty() {
+            let arrays = saved.arrays(model)?;
+            return Ok(save_adapter(folder, model, self.model_task, &self.base, &arrays)?);
+        }
+        let (config, specs) = (model.config(), model.parameters());
+        let array = |place: usize| saved.array(&specs[place].name);
+        Ok(save(folder, config, specs, &array, self.max_shard_bytes)?)
+    }
+
+    /// Writes a whole model with the adapters added to its weights, and returns the names of the files.
+    pub(crate) fn save_merged(
+        &self,
+        folder: &Path,
+        job: &JobFile,
+        saved: &SavedParameters,
+    ) -> RunResult<Vec<String>> {
+        let arrays = self.complete(job, saved.arrays(self.model.as_ref())?)?;
+        let (specs, arrays) = merged(self.model.as_ref(), &arrays)?;
+        let config = self.model.config();
+        Ok(weights::save(folder, config, &specs, &arrays, self.max_shard_bytes)?)
     }
 }

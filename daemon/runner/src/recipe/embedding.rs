@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use traind_job_file::{
     DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss as Named, EmbeddingSimilarity,
-    JobFile, PartitionMode, TaskName,
+    JobFile, MarginStrategy, PartitionMode, TaskName,
 };
 use traind_models::tasks::embedding::{
     BatchHardTriplet, Contrastive, Cosent, CosineSimilarity, Directions, Distance, EmbeddingLoss,
-    MarginMse, Matryoshka, Mse, MultipleNegativesRanking, OnlineContrastive, Similarity, Triplet,
+    Gist, MarginMse, Matryoshka, Mse, MultipleNegativesRanking, OnlineContrastive, RowLabels,
+    Similarity, Triplet,
 };
 
 use super::reranker;
@@ -40,8 +41,12 @@ pub(crate) fn objective(
     let loss = if dims.is_empty() { loss } else { Arc::new(Matryoshka { loss, dims }) };
     // Rows of other texts are refused where they are trained on.
     let loss = Some(loss).filter(|loss| loss.texts().contains(&texts));
+    let label_width = match loss.as_ref().map(|loss| loss.labels()) {
+        Some(RowLabels::Numbers(width)) => width,
+        Some(RowLabels::Class | RowLabels::None) | None => 0,
+    };
     let cache = job.embedding.mini_batch_size.filter(|_| loss.is_some());
-    let cache = cache.map(|rows| CacheConfig { rows: rows as usize, texts, width });
+    let cache = cache.map(|rows| CacheConfig { rows: rows as usize, texts, width, label_width });
     Ok(Some(EmbeddingObjective { loss, texts, cache }))
 }
 
@@ -62,6 +67,15 @@ fn loss(job: &Embedding, texts: usize, width: usize) -> Arc<dyn EmbeddingLoss> {
         Named::OnlineContrastive => Arc::new(OnlineContrastive { distance, margin }),
         Named::BatchHardTriplet => Arc::new(BatchHardTriplet { distance, margin }),
         Named::Mse => Arc::new(Mse { width }),
+        Named::Gist => Arc::new(Gist {
+            temperature: job.temperature,
+            margin,
+            is_relative: job.margin_strategy == MarginStrategy::Relative,
+            contrasts_anchors: job.contrast_anchors,
+            contrasts_positives: job.contrast_positives,
+            texts,
+            guide_width: job.guide_width.unwrap_or(1) as usize,
+        }),
         Named::MarginMse => Arc::new(MarginMse { similarity, negatives: texts.max(3) - 2 }),
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn save(
     let Some(collected) = collected else { return Ok(()) };
     let written = match job.peft.merge {
         true => prepared.open.save_merged(folder, job, &collected.parameters)?,
-        false => prepared.open.save_weights(folder, &collected.parameters)?,
+        false => prepared.open.save_output(folder, &collected.parameters)?,
     };
     collected.remove_parts()?;
     output::copy_tokenizer(&prepared.open.folder, folder)?;

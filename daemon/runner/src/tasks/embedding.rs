@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use traind_job_file::{EmbeddingLoss, JobFile, PoolingMode};
+use traind_job_file::{DenseActivation, EmbeddingLoss, JobFile, PoolingMode};
 use traind_loader::{
     EmbeddingLabel, LabelEncoder, LabelKind, LabelSpec, Labels, TaskSpec, TokenizedSet,
 };
@@ -27,10 +27,18 @@ pub(super) struct Embedding {
 impl Embedding {
     pub(super) fn new(job: &JobFile, config: &ModelConfig) -> RunResult<Embedding> {
         let folder = config.path().parent().unwrap_or(Path::new("."));
-        let modules = modules(job, folder)?;
-        let mut config = config.clone();
-        config.set_sentence_modules(modules.clone());
-        let model = registry::build(config, Task::Embedding)?;
+        let mut modules = modules(job, folder)?;
+        let build = |modules: &sentence::SentenceModules| {
+            let mut config = config.clone();
+            config.set_sentence_modules(modules.clone());
+            registry::build(config, Task::Embedding)
+        };
+        if let Some(features) = job.embedding.dense_out_features {
+            let pooled = width(&build(&modules)?);
+            let activation = activation(job.embedding.dense_activation_function);
+            modules.add_dense(pooled, features as usize, activation);
+        }
+        let model = build(&modules)?;
         Ok(Embedding { job: job.clone(), modules, width: width(&model) })
     }
 
@@ -44,6 +52,7 @@ impl Embedding {
         let num_labels = match loss {
             EmbeddingLoss::Mse => self.width,
             EmbeddingLoss::MarginMse => self.job.data.texts.len().max(3) - 2,
+            EmbeddingLoss::Gist => self.guided_texts() * guide_width(&self.job),
             _ => 1,
         };
         let kind = match loss {
@@ -54,6 +63,11 @@ impl Embedding {
         };
         let spec = LabelSpec { column: self.job.data.label.clone(), kind, weight: None };
         Some(EmbeddingLabel { spec, is_required })
+    }
+
+    /// The texts of a row whose vectors by a guide are its label.
+    fn guided_texts(&self) -> usize {
+        self.job.data.texts.len().max(2)
     }
 
     fn embedded<'a>(&self, scored: &Scored<'a>) -> Embedded<'a> {
@@ -98,6 +112,11 @@ impl JobTask for Embedding {
                     columns.len()
                 ),
             );
+        }
+        let is_guided = self.job.embedding.loss == EmbeddingLoss::Gist;
+        if is_guided && !self.job.only_predicts() && columns.len() != self.guided_texts() {
+            let problem = "name the columns of texts in data.texts, whose vectors the labels have";
+            return refused("data.texts", problem.to_owned());
         }
         let of_no_column = |(column, _): &(&str, &String)| !columns.iter().any(|it| it == column);
         match self.job.data.prompts.iter().find(of_no_column) {
@@ -153,8 +172,8 @@ impl JobTask for Embedding {
         Ok(predictions)
     }
 
-    fn model_files(&self, max_length: u32) -> Vec<(&'static str, Vec<u8>)> {
-        self.modules.files(self.width / self.modules.pooling.len(), max_length)
+    fn model_files(&self, max_length: u32) -> sentence::ModelFiles {
+        self.modules.files(self.modules.hidden_size(self.width), max_length)
     }
 
     fn library_name(&self) -> Option<&'static str> {
@@ -168,6 +187,10 @@ impl JobTask for Embedding {
     fn output_metrics(&self, _outputs: &Outputs) -> Metrics {
         Metrics::new()
     }
+}
+
+fn guide_width(job: &JobFile) -> usize {
+    job.embedding.guide_width.unwrap_or(1) as usize
 }
 
 /// The modules of the model folder, with what the job has instead.
@@ -189,10 +212,44 @@ fn modules(job: &JobFile, folder: &Path) -> RunResult<sentence::SentenceModules>
                     .to_owned(),
         });
     }
+    check_dense(job, &modules)?;
     for (column, prompt) in own.iter() {
         modules.prompts.insert(column.to_owned(), prompt.clone().into());
     }
     Ok(modules)
+}
+
+/// Refuses a second layer behind the pooling, and adapters beside one, which are saved without it.
+fn check_dense(job: &JobFile, modules: &sentence::SentenceModules) -> RunResult<()> {
+    if modules.dense.is_empty() {
+        return Ok(());
+    }
+    let refused = |name, value: String, problem: &str| {
+        Err(RunError::Field { name, value, problem: problem.to_owned() })
+    };
+    if let Some(features) = job.embedding.dense_out_features {
+        let problem = "the model has a dense layer already; leave this out to train that one";
+        return refused("embedding.dense_out_features", features.to_string(), problem);
+    }
+    match job.peft.method {
+        Some(method) => refused(
+            "peft.method",
+            method.to_string(),
+            "the model has a dense layer, with which adapters are not supported",
+        ),
+        None => Ok(()),
+    }
+}
+
+fn activation(function: DenseActivation) -> sentence::DenseActivation {
+    match function {
+        DenseActivation::Identity => sentence::DenseActivation::Identity,
+        DenseActivation::Tanh => sentence::DenseActivation::Tanh,
+        DenseActivation::Relu => sentence::DenseActivation::Relu,
+        DenseActivation::Gelu => sentence::DenseActivation::Gelu,
+        DenseActivation::Silu => sentence::DenseActivation::Silu,
+        DenseActivation::Sigmoid => sentence::DenseActivation::Sigmoid,
+    }
 }
 
 fn pooling(mode: PoolingMode) -> sentence::PoolingMode {

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use traind_job_file::{DataFiles, JobFile, TaskName};
 use traind_loader::{Augmentation, LabelEncoder, Masking, TaskSpec, TextTokenizer, TokenizedSet};
 use traind_models::ModelConfig;
+use traind_models::sentence::ModelFiles;
 
 use crate::error::RunResult;
 use crate::metrics::Metrics;
@@ -139,7 +140,7 @@ pub(crate) trait JobTask: Send + Sync {
 
     /// Files of the model besides config, weights and tokenizer, by their names. `max_length`: the tokens that rows are
     /// cut to.
-    fn model_files(&self, _max_length: u32) -> Vec<(&'static str, Vec<u8>)> {
+    fn model_files(&self, _max_length: u32) -> ModelFiles {
         Vec::new()
     }
 

@@ -11,6 +11,7 @@ use traind_loader::{
 };
 use traind_models::ModelConfig;
 use traind_models::cross_encoder::ScoreActivation;
+use traind_models::sentence::ModelFiles;
 
 use super::sequence_classification::confusion;
 use super::{JobTask, Reading, Scored, labels};
@@ -230,7 +231,7 @@ impl JobTask for Reranker {
         Ok(predictions.with("scores", lists))
     }
 
-    fn model_files(&self, max_length: u32) -> Vec<(&'static str, Vec<u8>)> {
+    fn model_files(&self, max_length: u32) -> ModelFiles {
         self.activation.files(max_length)
     }
 

@@ -34,6 +34,10 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_matryoshka(&job.embedding, problems);
     check_pairs_of_classes(job, problems);
     check_training(job, problems);
+    if job.embedding.dense_out_features.is_some() && job.peft.method.is_some() {
+        let description = "is not supported beside adapters, which are saved without it";
+        problems.violation("embedding.dense_out_features", description);
+    }
 }
 
 fn check_texts(job: &JobFile, problems: &mut Problems) {
@@ -72,17 +76,34 @@ pub(super) fn check_meanings(job: &JobFile, problems: &mut Problems) {
 /// Options belong to some of the losses.
 fn check_options(embedding: &Embedding, problems: &mut Problems) {
     let loss = embedding.loss;
+    let is_guided = loss == EmbeddingLoss::Gist;
     let read = [
         ("scale", loss.has_scale()),
         ("similarity", loss.has_similarity()),
         ("directions", loss == EmbeddingLoss::MultipleNegativesRanking),
         ("partition_mode", loss == EmbeddingLoss::MultipleNegativesRanking),
-        ("mini_batch_size", loss == EmbeddingLoss::MultipleNegativesRanking),
-        ("distance_metric", loss.has_margin()),
-        ("margin", loss.has_margin()),
+        ("mini_batch_size", loss.ranks_batch()),
+        ("distance_metric", loss.has_distance()),
+        ("margin", loss.has_distance() || is_guided),
+        ("temperature", is_guided),
+        ("margin_strategy", is_guided),
+        ("contrast_anchors", is_guided),
+        ("contrast_positives", is_guided),
+        ("guide_width", is_guided),
     ];
     let keys = given(embedding, "embedding", problems);
     unread::check_loss("embedding", &keys, &read, loss, problems);
+    if embedding.dense_out_features.is_none()
+        && keys.iter().any(|key| key == "dense_activation_function")
+    {
+        let description = "needs embedding.dense_out_features";
+        problems.violation("embedding.dense_activation_function", description);
+    }
+    if is_guided && embedding.guide_width.is_none() {
+        let description =
+            "is missing: the loss `gist` reads the vectors of a guide, whose length it is";
+        problems.violation("embedding.guide_width", description);
+    }
     let sampler = embedding.batch_sampler;
     if sampler == BatchSampler::GroupByLabel && loss != EmbeddingLoss::BatchHardTriplet {
         let description = format!("is `{sampler}`, but rows of the loss `{loss}` have no classes");

@@ -324,6 +324,9 @@ fn keys_of_embedded_texts() {
                directions: [query_to_doc, doc_to_query], partition_mode: per_direction, pooling_mode: cls, \
                normalize: true}";
     check_task("embedding", ", texts: [q, a, n], prompts: {q: 'query: '}", all, "");
+    let guided = "embedding: {loss: gist, guide_width: 384, temperature: 0.05, margin: 0.1, margin_strategy: relative, \
+                  contrast_anchors: false, contrast_positives: false, mini_batch_size: 32, matryoshka_dims: [8]}";
+    check_task("embedding", ", texts: [q, a, n], label: guide", guided, "");
     let triplet = "embedding: {loss: triplet, distance_metric: cosine, margin: 0.5}";
     check_task("embedding", ", texts: [q, a, n], label: score", triplet, "");
     for (data, rest, expect) in [
@@ -331,6 +334,28 @@ fn keys_of_embedded_texts() {
             ", texts: [q]",
             "",
             "line 2: data.texts: has 1 columns, and the loss `multiple_negatives_ranking` needs at least 2",
+        ),
+        (
+            "",
+            "embedding: {dense_activation_function: relu}",
+            "line 3: embedding.dense_activation_function: needs embedding.dense_out_features",
+        ),
+        (
+            "",
+            "embedding: {dense_out_features: 8}\npeft: {method: lora}",
+            "line 3: embedding.dense_out_features: is not supported beside adapters, which are saved \
+             without it",
+        ),
+        (
+            "",
+            "embedding: {loss: gist}",
+            "line 3: embedding.guide_width: is missing: the loss `gist` reads the vectors of a guide, \
+             whose length it is",
+        ),
+        (
+            "",
+            "embedding: {temperature: 0.1}",
+            "line 3: embedding.temperature: does not apply to the loss `multiple_negatives_ranking`",
         ),
         (
             ", texts: [q, a]",

@@ -48,6 +48,19 @@ fn write_model(folder: &Path, fixture: &Value) {
     fs::write(folder.join("sentence_bert_config.json"), length.to_string()).unwrap();
 }
 
+/// Puts the layers behind the pooling that the fixture's run `dense` has into a model folder.
+fn write_dense(folder: &Path) {
+    let fixture = repository().join("daemon/runner/fixtures/embeddings/dense");
+    for name in ["1_Pooling", "2_Dense", "3_Dense"] {
+        fs::create_dir(folder.join(name)).unwrap();
+        for file in fs::read_dir(fixture.join(name)).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), folder.join(name).join(file.file_name())).unwrap();
+        }
+    }
+    fs::copy(fixture.join("modules.json"), folder.join("modules.json")).unwrap();
+}
+
 /// Compares the losses with sentence-transformers'.
 fn check_losses(draft: &Draft, fixture: &Value, run: &str) {
     let ours = draft.output("out").trainer_state().series("loss");
@@ -96,6 +109,55 @@ async fn losses_are_those_of_sentence_transformers_on_any_number_of_cores() {
     let (pooler, words) = ("pooler.dense.weight", "embeddings.word_embeddings.weight");
     assert_eq!(trained.values(pooler), before.values(&format!("bert.{pooler}")));
     assert_ne!(trained.values(words), before.values(&format!("bert.{words}")));
+}
+
+/// Layers behind the pooling are trained, and stand in files of their own.
+#[tokio::test]
+async fn dense_layers_are_trained_as_by_sentence_transformers() {
+    let fixture = fixture("embeddings/runs.json");
+    let host = Host::started(1).await;
+    let dense = draft(&host, "dense", "dense", &fixture);
+    write_dense(&dense.path("model"));
+    host.complete(&dense).await;
+    check_losses(&dense, &fixture, "dense");
+    let modules = dense.output("out").json("modules.json");
+    let paths: Vec<&Value> = modules.as_array().unwrap().iter().map(|it| &it["path"]).collect();
+    assert_eq!(paths, ["", "1_Pooling", "2_Dense", "3_Dense", "4_Normalize"]);
+    let weights = |folder: &str, name: &str| {
+        Weights::read(dense.path(folder).join(name).join("model.safetensors"))
+    };
+    for (module, name) in
+        [("2_Dense", "linear.bias"), ("3_Dense", "linear.weight"), ("3_Dense", "residual.weight")]
+    {
+        let [before, after] = ["model", "out"].map(|folder| weights(folder, module).values(name));
+        assert!(before.len() == after.len() && before != after, "{module}: {name}");
+    }
+    let tensors = weights("out", "").header;
+    assert!(tensors.as_object().unwrap().keys().all(|name| !name.contains("Dense")), "{tensors}");
+
+    // A new layer, and one that is trained on.
+    let with_layer = |name: &str| {
+        draft(&host, name, "symmetric", &fixture)
+            .set("embedding.dense_out_features", 5)
+            .set("embedding.dense_activation_function", "identity")
+            .set("train.save_strategy", "steps")
+            .set("train.save_steps", 2)
+    };
+    let added = with_layer("added");
+    host.complete(&added).await;
+    let config = added.output("out").json("2_Dense/config.json");
+    assert_eq!((&config["in_features"], &config["out_features"]), (&json!(16), &json!(5)));
+    let resumed = with_layer("resumed")
+        .set("train.resume_from_checkpoint", added.path("out/checkpoint-2").display());
+    host.complete(&resumed).await;
+    let read = |draft: &Draft| fs::read(draft.path("out/2_Dense/model.safetensors")).unwrap();
+    assert_eq!(read(&resumed), read(&added));
+    let again = draft(&host, "again", "dense", &fixture).set("embedding.dense_out_features", 5);
+    write_dense(&again.path("model"));
+    let error = host.create(&again).await.unwrap_err();
+    let violations = error.get_error_details();
+    let violations = &violations.bad_request().unwrap().field_violations;
+    assert_eq!(violations[0].field, "embedding.dense_out_features", "{violations:?}");
 }
 
 /// Batches that pass through the model in parts give the losses and weights of whole ones, also where cores share them,

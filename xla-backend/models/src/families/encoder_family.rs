@@ -196,7 +196,7 @@ impl EncoderFamily {
             if let Some(pooler) = self.pooler {
                 encoder.linear(base.at(pooler).frozen(), hidden_size, hidden_size);
             }
-            Ok((body, EmbeddingHead::new(config, hidden_size)))
+            Ok((body, EmbeddingHead::new(root, config, hidden_size)?))
         })
     }
 

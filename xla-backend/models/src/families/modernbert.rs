@@ -153,7 +153,7 @@ fn embedding(config: ModelConfig) -> Result<Model> {
         let modern = ModernBertConfig::resolve(config)?;
         let hidden_size = modern.hidden_size;
         let body = ModernBert::new(&mut root.at("").as_base_model(PREFIX), modern);
-        Ok((body, EmbeddingHead::new(config, hidden_size)))
+        Ok((body, EmbeddingHead::new(root, config, hidden_size)?))
     })
 }
 

@@ -129,7 +129,7 @@ impl T5Family {
             let t5 = self.resolve(config)?;
             let hidden_size = t5.d_model;
             let body = T5Encoder::new(root, t5, &["encoder"]);
-            Ok((body, EmbeddingHead::new(config, hidden_size)))
+            Ok((body, EmbeddingHead::new(root, config, hidden_size)?))
         })
     }
 

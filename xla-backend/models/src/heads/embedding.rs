@@ -2,13 +2,17 @@
 //!
 //! B rows, S positions, H hidden size, D numbers of an embedding.
 
+use std::path::Path;
+
 use traind_xla::{DType, Tensor};
 
 use super::by_row;
 use crate::config::ModelConfig;
 use crate::error::Result;
+use crate::layers::{Activation, Linear};
 use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
-use crate::sentence::{PoolingMode, SentenceModules};
+use crate::parameters::ParameterPath;
+use crate::sentence::{Dense, DenseActivation, PoolingMode, SentenceModules};
 use crate::tasks::embedding;
 
 /// The least sum of a mask, so that nothing is divided by 0.
@@ -20,12 +24,52 @@ const LOWEST: f64 = -1e30;
 pub(crate) struct EmbeddingHead {
     modules: SentenceModules,
     hidden_size: usize,
+    dense: Vec<DenseLayer>,
+}
+
+/// A linear layer with an activation behind the pooling.
+#[derive(Debug)]
+struct DenseLayer {
+    linear: Linear,
+    activation: Activation,
+    /// The matrix of the residual connection, where there is one.
+    residual: Option<Option<Linear>>,
 }
 
 impl EmbeddingHead {
-    /// Pools states of this width as the modules beside the config say.
-    pub(crate) fn new(config: &ModelConfig, hidden_size: usize) -> EmbeddingHead {
-        EmbeddingHead { modules: config.sentence_modules().clone(), hidden_size }
+    /// Declares the layers behind the pooling of states with `hidden_size` numbers below `root`.
+    pub(crate) fn new(
+        root: &mut ParameterPath<'_>,
+        config: &ModelConfig,
+        hidden_size: usize,
+    ) -> Result<EmbeddingHead> {
+        let modules = config.sentence_modules().clone();
+        modules.check_widths(config.path().parent().unwrap_or(Path::new(".")), hidden_size)?;
+        let dense = modules.dense.iter().map(|dense| DenseLayer::new(root, dense)).collect();
+        Ok(EmbeddingHead { modules, hidden_size, dense })
+    }
+}
+
+impl DenseLayer {
+    fn new(root: &mut ParameterPath<'_>, dense: &Dense) -> DenseLayer {
+        let mut path = root.at(&dense.folder);
+        let Dense { in_features, out_features, bias, activation, .. } = *dense;
+        let linear = Linear::uniform(bias, path.at("linear"), in_features, out_features);
+        let residual = dense.use_residual.then(|| {
+            let is_wide = in_features != out_features;
+            is_wide.then(|| Linear::uniform(false, path.at("residual"), in_features, out_features))
+        });
+        DenseLayer { linear, activation: function(activation), residual }
+    }
+
+    /// [B, inputs] to f32[B, outputs].
+    fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
+        let y = self.activation.forward(&self.linear.forward(cx, x)?.convert(DType::F32)?)?;
+        Ok(match &self.residual {
+            None => y,
+            Some(None) => y.add(x)?,
+            Some(Some(residual)) => y.add(&residual.forward(cx, x)?.convert(DType::F32)?)?,
+        })
     }
 }
 
@@ -39,18 +83,33 @@ impl Head for EmbeddingHead {
     }
 
     /// The embeddings f32[B, D] are the logits; the loss is that of a job.
-    fn forward(&self, _cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
+    fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
         let states = hidden_states.convert(DType::F32)?;
         let pooled = Pooled { states: &states, batch, attended: batch.get("attention_mask")? };
         let parts = self.modules.pooling.iter().map(|mode| pooled.by(*mode));
         let parts = parts.collect::<Result<Vec<_>>>()?;
-        let joined = states.trace().concatenate(&parts.iter().collect::<Vec<_>>(), 1)?;
+        let mut joined = states.trace().concatenate(&parts.iter().collect::<Vec<_>>(), 1)?;
+        for dense in &self.dense {
+            joined = dense.forward(cx, &joined)?;
+        }
         let logits = if self.modules.normalize { embedding::normalized(&joined)? } else { joined };
         Ok(Output { logits: logits.into(), loss: None })
     }
 
     fn forward_flops(&self, _lengths: Lengths) -> f64 {
-        0.0
+        let flops = |dense: &Dense| 2.0 * dense.in_features as f64 * dense.out_features as f64;
+        self.modules.dense.iter().map(flops).sum()
+    }
+}
+
+fn function(activation: DenseActivation) -> Activation {
+    match activation {
+        DenseActivation::Identity => Activation::Linear,
+        DenseActivation::Tanh => Activation::Tanh,
+        DenseActivation::Relu => Activation::Relu,
+        DenseActivation::Gelu => Activation::Gelu,
+        DenseActivation::Silu => Activation::Silu,
+        DenseActivation::Sigmoid => Activation::Sigmoid,
     }
 }
 

@@ -61,6 +61,19 @@ impl Linear {
         }
     }
 
+    /// A layer that begins as PyTorch's do: uniform up to the inverse root of the inputs, its bias too.
+    pub fn uniform(
+        has_bias: bool,
+        mut path: ParameterPath<'_>,
+        inputs: usize,
+        outputs: usize,
+    ) -> Linear {
+        let init = Init::Uniform { bound: (inputs as f64).powf(-0.5) };
+        let layer = Linear::declare(&mut path, inputs.into(), outputs.into(), init);
+        let bias = has_bias.then(|| path.declare("bias", Role::Bias, &[outputs.into()], init));
+        Linear { bias, ..layer }
+    }
+
     /// A layer without bias whose weight is another's, called `weight` in full, a row a token of the
     /// vocabulary.
     pub(crate) fn sharing(weight: &str) -> Linear {

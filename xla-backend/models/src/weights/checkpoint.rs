@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::SafetensorsFile;
 use crate::error::{Error, Result};
+use crate::parameters::ParameterSpec;
+use crate::sentence::module_of;
 
 pub(super) const SINGLE: &str = "model.safetensors";
 pub(super) const INDEX: &str = "model.safetensors.index.json";
@@ -42,6 +44,30 @@ impl Checkpoint {
         };
         let places = files.iter().enumerate().flat_map(place).collect();
         Ok(Checkpoint { files, places })
+    }
+
+    /// The same with the files of the modules that `specs` belong to. A folder without a module's files lacks its
+    /// parameters, unless it has them among the others.
+    pub(super) fn with_modules(
+        mut self,
+        folder: &Path,
+        specs: &[ParameterSpec],
+    ) -> Result<Checkpoint> {
+        let modules: BTreeSet<&str> = specs.iter().filter_map(|it| module_of(&it.name)).collect();
+        for module in modules {
+            let own = folder.join(module);
+            if own.join(SINGLE).exists() {
+                let file = SafetensorsFile::open(&own.join(SINGLE))?.of_module(module);
+                let place = self.files.len();
+                self.places.extend(file.names().into_iter().map(|name| (name, place)));
+                self.files.push(file);
+            } else if own.join(PICKLED).exists() {
+                return Err(Error::PickledWeights { path: own.join(PICKLED) });
+            } else if own.exists() {
+                return Err(Error::NoWeights { folder: own });
+            }
+        }
+        Ok(self)
     }
 
     /// Every tensor's name, sorted.

@@ -25,6 +25,8 @@ pub struct SafetensorsFile {
     path: PathBuf,
     metadata: Metadata,
     data_start: u64,
+    /// The beginning of the names of its tensors in the model, which the file lacks.
+    prefix: String,
 }
 
 impl SafetensorsFile {
@@ -47,7 +49,13 @@ impl SafetensorsFile {
         if size != expected {
             return Err(corrupt(path, format!("{size} bytes where its header says {expected}")));
         }
-        Ok(SafetensorsFile { path: path.to_owned(), metadata, data_start })
+        let prefix = String::new();
+        Ok(SafetensorsFile { path: path.to_owned(), metadata, data_start, prefix })
+    }
+
+    /// The same file of a module, below whose name its tensors stand in the model.
+    pub(super) fn of_module(self, name: &str) -> SafetensorsFile {
+        SafetensorsFile { prefix: format!("{name}."), ..self }
     }
 
     /// Returns the path that the file was opened by.
@@ -57,7 +65,8 @@ impl SafetensorsFile {
 
     /// Returns the names of all tensors.
     pub fn names(&self) -> Vec<String> {
-        self.metadata.offset_keys()
+        let names = self.metadata.offset_keys().into_iter();
+        names.map(|name| format!("{}{name}", self.prefix)).collect()
     }
 
     /// Returns the dimensions of a tensor.
@@ -113,7 +122,7 @@ impl SafetensorsFile {
     }
 
     fn info(&self, name: &str) -> Result<&TensorInfo> {
-        let info = self.metadata.info(name);
+        let info = name.strip_prefix(&self.prefix).and_then(|name| self.metadata.info(name));
         info.ok_or_else(|| corrupt(&self.path, format!("it has no tensor {name}")))
     }
 

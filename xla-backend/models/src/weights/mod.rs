@@ -27,7 +27,7 @@ pub use init::{initial, initialize};
 pub use parts::{ArrayPart, ArrayParts, PartFiles, StoredArrays, part_file, save_parts};
 pub(crate) use save::write_json as save_json;
 pub use save::{save_config, save_tensors, save_weights};
-pub use shards::{ArrayOf, save_shards};
+pub use shards::{ArrayOf, save_modules, save_shards};
 
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
@@ -92,7 +92,7 @@ fn load_by(
     seed: u64,
     read: impl Fn(&Checkpoint, &str, &ParameterSpec) -> Result<Option<HostArray>>,
 ) -> Result<Loaded> {
-    let checkpoint = Checkpoint::open(folder)?;
+    let checkpoint = Checkpoint::open(folder)?.with_modules(folder, model.parameters())?;
     let prefix = model.base_model_prefix();
     let matched = names::match_names(model.parameters(), &checkpoint.names(), prefix);
     let mut report = LoadReport { unexpected: matched.unexpected, ..LoadReport::default() };
@@ -124,6 +124,19 @@ pub fn save(
     max_shard_bytes: u64,
 ) -> Result<Vec<String>> {
     save_from(folder, config, specs, &|place| Ok(Cow::Borrowed(&arrays[place])), max_shard_bytes)
+}
+
+/// The same with each module's parameters in its own folder, as sentence-transformers reads them.
+pub fn save_with_modules(
+    folder: &Path,
+    config: &ModelConfig,
+    specs: &[ParameterSpec],
+    arrays: &ArrayOf<'_>,
+    max_shard_bytes: u64,
+) -> Result<Vec<String>> {
+    let mut files = save_modules(folder, specs, arrays, max_shard_bytes)?;
+    files.push(save_config(folder, config)?);
+    Ok(files)
 }
 
 /// The same with arrays that are asked for one at a time, so that they need not be in memory together.

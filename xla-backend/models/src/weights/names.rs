@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::model::Model;
 use crate::parameters::ParameterSpec;
+use crate::sentence::module_of;
 
 /// Tensors that old versions of transformers stored and no model reads.
 const IGNORED_SUFFIXES: &[&str] = &[
@@ -63,6 +64,9 @@ pub(super) fn strip<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
 /// Returns whether the parameter `name` belongs to the base of a model, not to its head. A model that is itself a base
 /// has no head but a pooler.
 pub(super) fn is_of_base(model: &Model, name: &str) -> bool {
+    if module_of(name).is_some() {
+        return false;
+    }
     let is_below = |name: &str| strip(name, model.base_model_prefix()).is_some();
     let has_head = || model.parameters().iter().any(|spec| is_below(&spec.name));
     is_below(name) || !(name.starts_with("pooler.") || has_head())

@@ -2,6 +2,7 @@
 //! several and an index, under the names and by the rule of transformers.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -9,8 +10,9 @@ use traind_xla::runtime::HostArray;
 
 use super::checkpoint::{INDEX, SINGLE};
 use super::save::{Tensors, check_shape, write_json, write_tensors};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::parameters::ParameterSpec;
+use crate::sentence::module_of;
 
 /// Places in the list of parameters.
 type Shard = std::ops::Range<usize>;
@@ -48,6 +50,42 @@ pub fn save_shards(
     index.insert("metadata".to_owned(), metadata);
     index.insert("weight_map".to_owned(), weight_map.into());
     write_json(&folder.join(INDEX), &index)?;
+    Ok(files)
+}
+
+/// Saves weights as [`save_shards`], but those of modules beside the model into their folders, without these in their
+/// names.
+pub fn save_modules(
+    folder: &Path,
+    specs: &[ParameterSpec],
+    arrays: &ArrayOf<'_>,
+    max_shard_bytes: u64,
+) -> Result<Vec<String>> {
+    let mut modules: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::from([(None, Vec::new())]);
+    for (place, spec) in specs.iter().enumerate() {
+        modules.entry(module_of(&spec.name)).or_default().push(place);
+    }
+    let mut files = Vec::new();
+    for (module, places) in modules {
+        let of_module = |place: &usize| {
+            let spec = specs[*place].clone();
+            let own = module.and_then(|module| spec.name.strip_prefix(module)?.strip_prefix('.'));
+            let name = own.map_or_else(|| spec.name.clone(), str::to_owned);
+            ParameterSpec { name, ..spec }
+        };
+        let own: Vec<ParameterSpec> = places.iter().map(of_module).collect();
+        let target = folder.join(module.unwrap_or_default());
+        std::fs::create_dir_all(&target).map_err(|source| Error::Io {
+            action: "create",
+            path: target.clone(),
+            source,
+        })?;
+        let written = save_shards(&target, &own, &|place| arrays(places[place]), max_shard_bytes)?;
+        files.extend(written.into_iter().map(|file| match module {
+            Some(module) => format!("{module}/{file}"),
+            None => file,
+        }));
+    }
     Ok(files)
 }
 

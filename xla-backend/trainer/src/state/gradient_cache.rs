@@ -17,6 +17,8 @@ pub struct CacheConfig {
     pub texts: usize,
     /// The numbers of an embedding.
     pub width: usize,
+    /// The numbers of a row's label; 0 where the loss reads none.
+    pub label_width: usize,
 }
 
 impl CacheConfig {
@@ -32,13 +34,15 @@ impl CacheConfig {
     }
 }
 
-/// The cache of a core. Embeddings and weights are zeros between batches.
+/// The cache of a core. All but the gradients are zeros between batches.
 #[derive(Clone, Debug)]
 pub(crate) struct GradientCache {
     /// f32[N, D], of N texts.
     pub embeddings: Variable,
     /// f32[N]: 0 for texts of empty slots.
     pub weights: Variable,
+    /// f32[N, W], the label of its row beside each text; none where the loss reads none.
+    pub labels: Option<Variable>,
     /// f32[N, D]
     pub gradients: Variable,
     texts: usize,
@@ -57,6 +61,8 @@ impl GradientCache {
         GradientCache {
             embeddings: declare("cached_embeddings", &[texts, config.width]),
             weights: declare("cached_weights", &[texts]),
+            labels: (config.label_width > 0)
+                .then(|| declare("cached_labels", &[texts, config.label_width])),
             gradients: declare("cached_gradients", &[texts, config.width]),
             texts,
         }
@@ -64,17 +70,21 @@ impl GradientCache {
 
     pub(super) fn start(&self, device: &mut LazyDevice) -> Result<()> {
         let all = [self.embeddings, self.weights, self.gradients];
-        all.into_iter().try_for_each(|variable| set_zeros(device, variable))
+        all.into_iter().chain(self.labels).try_for_each(|variable| set_zeros(device, variable))
     }
 
-    /// Records that embeddings and weights of a part stand in the cache from `first` on, a u32 scalar.
+    /// Records that embeddings, weights and labels of a part stand in the cache from `first` on, a u32 scalar.
     pub(crate) fn put(
         &self,
         at: &mut Recording<'_>,
         [embeddings, weights]: [&Tensor; 2],
+        labels: Option<&Tensor>,
         first: &Tensor,
     ) -> Result<()> {
-        for (variable, part) in [(self.embeddings, embeddings), (self.weights, weights)] {
+        let labels = self.labels.zip(labels);
+        for (variable, part) in
+            [(self.embeddings, embeddings), (self.weights, weights)].into_iter().chain(labels)
+        {
             let among_zeros = part.dynamic_place(0, first, self.texts)?;
             let all = at.read(variable)?.add(&among_zeros)?;
             at.assign(variable, &all)?;
@@ -82,9 +92,9 @@ impl GradientCache {
         Ok(())
     }
 
-    /// Records that embeddings and weights are zeros again.
+    /// Records that embeddings, weights and labels are zeros again.
     pub(crate) fn clear(&self, at: &mut Recording<'_>) -> Result<()> {
-        for variable in [self.embeddings, self.weights] {
+        for variable in [self.embeddings, self.weights].into_iter().chain(self.labels) {
             let zeros = at.read(variable)?.cleared()?;
             at.assign(variable, &zeros)?;
         }
@@ -109,7 +119,7 @@ mod tests {
     #[test]
     fn parts_are_equal_and_as_large_as_they_may_be() {
         let parts = |rows: usize, most: usize| {
-            rows / CacheConfig { rows: most, texts: 2, width: 8 }.part_rows(rows)
+            rows / CacheConfig { rows: most, texts: 2, width: 8, label_width: 0 }.part_rows(rows)
         };
         assert_eq!((parts(4096, 64), parts(64, 64), parts(32, 64)), (64, 1, 1));
         assert_eq!((parts(96, 64), parts(10, 4), parts(7, 4)), (2, 5, 7));

@@ -38,7 +38,9 @@ impl TrainStep {
             let embeddings = embeddings.stop_gradient()?;
             let weights = input(at, "sample_weights")?;
             let first = self.first_text(at)?;
-            cache(state)?.put(at, [&embeddings, &weights], &first)
+            let cache = cache(state)?;
+            let labels = cache.labels.map(|_| labels(at, &weights)).transpose()?;
+            cache.put(at, [&embeddings, &weights], labels.as_ref(), &first)
         })
     }
 
@@ -53,6 +55,9 @@ impl TrainStep {
             let embeddings = at.read(cache.embeddings)?;
             let mut batch = Batch::new();
             batch.insert("sample_weights", at.read(cache.weights)?);
+            if let Some(labels) = cache.labels {
+                batch.insert("labels", at.read(labels)?);
+            }
             let peers = self.forward.peers(self.forward.shard(at, state)?);
             let Some(EmbeddingObjective { loss: Some(loss), texts, .. }) = &self.forward.embedding
             else {
@@ -107,6 +112,13 @@ impl TrainStep {
         let texts = self.forward.layout.sequences() as f64;
         Ok(input(at, CACHE_ROW)?.mul_scalar(texts)?)
     }
+}
+
+/// The labels of a part's texts, f32[N, W].
+fn labels(at: &Recording<'_>, weights: &Tensor) -> Result<Tensor> {
+    let labels = input(at, "labels")?.convert(DType::F32)?;
+    let texts = weights.dims()[0];
+    Ok(labels.reshape(&[texts, labels.shape().element_count() / texts])?)
 }
 
 fn cache(state: &TrainState) -> Result<&GradientCache> {

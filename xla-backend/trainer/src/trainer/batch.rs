@@ -12,18 +12,24 @@ use crate::error::{Error, Result};
 /// The weight of each row in the loss.
 const WEIGHTS: &str = "sample_weights";
 
-/// Divides a batch among the cores.
-pub(super) fn host_batch(model: &Model, shards: usize, arrays: &[BatchArray]) -> Result<HostBatch> {
-    arrays.iter().try_for_each(|array| check(array, shards))?;
-    let rows = arrays.first().map_or(0, |array| array.dims[0]);
-    if let Some(other) = arrays.iter().find(|array| array.dims[0] != rows) {
-        return Err(problem(other, format!("has {} rows, others {rows}", other.dims[0])));
+/// Divides a batch, of which each row of the data has `sequences` rows, among the cores.
+pub(super) fn host_batch(
+    model: &Model,
+    sequences: usize,
+    shards: usize,
+    arrays: &[BatchArray],
+) -> Result<HostBatch> {
+    arrays.iter().try_for_each(|array| check(array, sequences, shards))?;
+    let of_batch = arrays.first().map_or(0, |array| array.dims[0]);
+    if let Some(other) = arrays.iter().find(|array| array.dims[0] != of_batch) {
+        return Err(problem(other, format!("has {} rows, others {of_batch}", other.dims[0])));
     }
+    let (rows, of_core) = (of_batch / sequences, of_batch / shards);
     let sizes = sizes_of(model, arrays, rows / shards);
     let weights = (!arrays.iter().any(|it| it.name == WEIGHTS)).then(|| BatchArray {
         name: WEIGHTS,
-        dims: vec![sizes.rows()],
-        values: ArrayValues::F32(vec![1.0; sizes.rows()]),
+        dims: vec![of_core],
+        values: ArrayValues::F32(vec![1.0; of_core]),
     });
     let own = |shard| arrays.iter().map(move |array| part(array, shard, shards));
     let core = |shard| CoreBatch {
@@ -60,7 +66,7 @@ fn sizes_of(model: &Model, arrays: &[BatchArray], rows: usize) -> BatchSizes {
 }
 
 /// Refuses an array that `shards` cores cannot share.
-fn check(array: &BatchArray, shards: usize) -> Result<()> {
+fn check(array: &BatchArray, sequences: usize, shards: usize) -> Result<()> {
     let found = match &array.values {
         ArrayValues::U8(values) => values.len(),
         ArrayValues::S32(values) => values.len(),
@@ -69,7 +75,13 @@ fn check(array: &BatchArray, shards: usize) -> Result<()> {
     let (rows, count) = (array.dims.first().copied(), array.dims.iter().product::<usize>());
     match rows {
         _ if found != count => Err(problem(array, format!("has {found} values, not {count}"))),
-        Some(rows) if rows > 0 && rows.is_multiple_of(shards) => Ok(()),
+        Some(rows) if rows > 0 && rows.is_multiple_of(shards * sequences) => Ok(()),
+        Some(rows) if sequences > 1 => Err(problem(
+            array,
+            format!(
+                "has {rows} rows, {sequences} of each of the data, which {shards} cores cannot share"
+            ),
+        )),
         Some(rows) => {
             Err(problem(array, format!("has {rows} rows, which {shards} cores cannot share")))
         }

@@ -39,6 +39,8 @@ struct Inputs {
     model: Arc<Model>,
     optimizers: Arc<Optimizers>,
     uploader: Uploader,
+    /// The rows of a batch for each row of the data.
+    sequences: usize,
     /// The cores that see different rows.
     shards: usize,
 }
@@ -59,7 +61,7 @@ struct Place {
 pub struct Forwarded {
     /// The mean loss of the rows, where they have labels.
     pub loss: Option<f64>,
-    /// The logits of each row, of all its positions where the model has some for each.
+    /// The logits of each row of the batch, of all its positions where the model has some for each.
     pub rows: Vec<RowValues>,
 }
 
@@ -101,14 +103,15 @@ impl Trainer {
         let mut session = Session::new(devices, programs, Arc::new(()));
         session.start(start)?;
         let (optimizers, uploader) = (Arc::clone(session.optimizers()), session.train_uploader());
-        let inputs = Inputs { model, optimizers, uploader, shards };
+        let sequences = config.sequences_per_row();
+        let inputs = Inputs { model, optimizers, uploader, sequences, shards };
         Ok(Trainer { session, inputs, place: Place::default(), sets: Sets::default() })
     }
 
     /// Runs the forward pass without dropout, and changes nothing. Without the arrays of the labels there is no loss.
     pub fn forward(&mut self, arrays: &[BatchArray]) -> Result<Forwarded> {
         let batch = self.inputs.host_batch(arrays)?;
-        let rows = batch.scheduled.plan.sizes.rows();
+        let rows = batch.scheduled.plan.sizes.rows() * self.inputs.sequences;
         let specs = self.inputs.model.inputs();
         let is_target = |name: &str| specs.iter().any(|spec| spec.name == name && spec.is_target());
         let has_labels = arrays.iter().any(|array| is_target(array.name));
@@ -133,7 +136,8 @@ impl Trainer {
     }
 
     /// Adds the gradients of a batch to those of the step. Each array has the rows of all cores,
-    /// which must be able to share them evenly. Rows count alike unless `sample_weights` says
+    /// which must be able to share them evenly; where a row of the data has several sequences, as pairs and embedded
+    /// texts have, these follow each other. Rows count alike unless `sample_weights` says
     /// otherwise.
     pub fn add_batch(&mut self, arrays: &[BatchArray]) -> Result<()> {
         let uploaded = self.inputs.upload(arrays, self.place)?;
@@ -187,7 +191,7 @@ impl Trainer {
 impl Inputs {
     /// Divides a batch among the cores.
     fn host_batch(&self, arrays: &[BatchArray]) -> Result<HostBatch> {
-        batch::host_batch(self.model.as_ref(), self.shards, arrays)
+        batch::host_batch(self.model.as_ref(), self.sequences, self.shards, arrays)
     }
 
     /// Uploads a batch of the step at `place`.

@@ -27,11 +27,23 @@ section! {
         /// `cosine` for those of pairs.
         distance_metric: Option<DistanceMetric> = None;
         /// Margin between the distances of texts that belong together and those of others; defaults
-        /// to 5 for losses of triplets, and to 0.5 for those of pairs.
+        /// to 5 for losses of triplets, to 0.5 for those of pairs, and to 0 for `gist`: how far below
+        /// the guide's cosine of the positive a text must be to count as a negative.
         margin: Option<f64> = None, in (Bound::Included(0.0), Bound::Unbounded);
-        /// Rows that pass through the model at a time, for `multiple_negatives_ranking`: batches are
-        /// compared whole in the memory of so many rows, and pass forward twice
-        /// (CachedMultipleNegativesRankingLoss).
+        /// Divisor of similarities, for `gist`.
+        temperature: f64 = 0.01, in above(0.0);
+        /// Meaning of `margin`, for `gist`.
+        margin_strategy: MarginStrategy = MarginStrategy::Absolute;
+        /// Whether anchors are negatives of each other, for `gist`.
+        contrast_anchors: bool = true;
+        /// Whether positives are negatives of each other, for `gist`.
+        contrast_positives: bool = true;
+        /// Numbers of a vector of the guide, for `gist`, whose rows have the vectors of all of their
+        /// texts in the label, one behind the other.
+        guide_width: Option<u32> = None, in 1.0..=65536.0;
+        /// Rows that pass through the model at a time, for `multiple_negatives_ranking` and `gist`:
+        /// batches are compared whole in the memory of so many rows, and pass forward twice
+        /// (CachedMultipleNegativesRankingLoss, CachedGISTEmbedLoss).
         mini_batch_size: Option<u32> = None, in 1.0..=1_048_576.0;
         /// Numbers of an embedding, the first ones, that are also trained by themselves, such as
         /// `[384, 128, 32]`: the loss is the sum over these (MatryoshkaLoss).
@@ -43,6 +55,11 @@ section! {
         /// How the states of a text's tokens become its embedding. Defaults to that of the model
         /// folder (`1_Pooling/config.json`), or else to `mean`.
         pooling_mode: Option<PoolingMode> = None;
+        /// Numbers of an embedding, to which a new linear layer behind the pooling changes them
+        /// (`Dense`).
+        dense_out_features: Option<u32> = None, in 1.0..=1_048_576.0;
+        /// Activation of that layer.
+        dense_activation_function: DenseActivation = DenseActivation::Tanh;
         /// Scale embeddings to the length 1. Defaults to what `modules.json` of the model folder
         /// says, or else to false.
         normalize: Option<bool> = None;
@@ -74,6 +91,19 @@ spelled! {
         /// Squared error of a teacher's margins (query, positive, negatives, a number for each
         /// negative).
         MarginMse = "margin_mse",
+        /// Positives against all texts of the batch that a guide does not take for positives (anchor,
+        /// positive, any number of negatives, the guide's vectors of all of them).
+        Gist = "gist",
+    }
+}
+
+spelled! {
+    /// The meaning of the margin below the guide's cosine of the positive.
+    pub enum MarginStrategy {
+        /// A difference of cosines.
+        Absolute = "absolute",
+        /// A share of the positive's cosine.
+        Relative = "relative",
     }
 }
 
@@ -154,6 +184,24 @@ spelled! {
     }
 }
 
+spelled! {
+    /// The activation of a linear layer behind the pooling.
+    pub enum DenseActivation {
+        /// None.
+        Identity = "identity",
+        /// Hyperbolic tangent.
+        Tanh = "tanh",
+        /// The larger of a number and 0.
+        Relu = "relu",
+        /// GELU by the error function.
+        Gelu = "gelu",
+        /// A number times its sigmoid.
+        Silu = "silu",
+        /// The logistic function.
+        Sigmoid = "sigmoid",
+    }
+}
+
 impl EmbeddingLoss {
     /// Whether rows need a label.
     pub fn needs_label(self) -> bool {
@@ -163,7 +211,7 @@ impl EmbeddingLoss {
     /// The fewest and the most texts of a row.
     pub fn texts(self) -> (usize, usize) {
         match self {
-            Self::MultipleNegativesRanking => (2, usize::MAX),
+            Self::MultipleNegativesRanking | Self::Gist => (2, usize::MAX),
             Self::Cosent | Self::CosineSimilarity | Self::Contrastive | Self::OnlineContrastive => {
                 (2, 2)
             }
@@ -184,9 +232,14 @@ impl EmbeddingLoss {
         matches!(self, Self::MultipleNegativesRanking | Self::Cosent)
     }
 
-    /// Whether it reads `distance_metric` and `margin`.
-    pub fn has_margin(self) -> bool {
+    /// Whether it reads `distance_metric`.
+    pub fn has_distance(self) -> bool {
         self.is_of_triplets() || matches!(self, Self::Contrastive | Self::OnlineContrastive)
+    }
+
+    /// Whether it compares each row with all texts of the batch, which may pass through the model in parts.
+    pub(crate) fn ranks_batch(self) -> bool {
+        matches!(self, Self::MultipleNegativesRanking | Self::Gist)
     }
 
     fn is_of_triplets(self) -> bool {
@@ -204,9 +257,13 @@ impl Embedding {
         self.distance_metric.unwrap_or(default)
     }
 
-    /// The margin of distances.
+    /// The margin of distances, or of the guide's cosines.
     pub fn margin_or_default(&self) -> f64 {
-        self.margin.unwrap_or(if self.loss.is_of_triplets() { 5.0 } else { 0.5 })
+        self.margin.unwrap_or(match self.loss {
+            EmbeddingLoss::Gist => 0.0,
+            loss if loss.is_of_triplets() => 5.0,
+            _ => 0.5,
+        })
     }
 
     /// The similarity of two embeddings.

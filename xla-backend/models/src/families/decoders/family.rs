@@ -96,7 +96,7 @@ impl DecoderFamily {
             let resolved = (self.resolve)(config)?;
             let hidden_size = resolved.hidden_size;
             let body = Decoder::new(&mut root.at("").as_base_model("model"), resolved);
-            Ok((body, EmbeddingHead::new(config, hidden_size)))
+            Ok((body, EmbeddingHead::new(root, config, hidden_size)?))
         })
     }
 }

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use traind_models::sentence::{PoolingMode, SentenceModules};
 use traind_models::tasks::embedding::{
     self, BatchHardTriplet, Contrastive, Cosent, CosineSimilarity, Directions, Distance,
-    EmbeddingLoss, MarginMse, Matryoshka, Mse, MultipleNegativesRanking, OnlineContrastive, Peers,
-    Similarity, Triplet,
+    EmbeddingLoss, Gist, MarginMse, Matryoshka, Mse, MultipleNegativesRanking, OnlineContrastive,
+    Peers, Similarity, Triplet,
 };
 use traind_models::{Batch, Forward, ModelConfig, ParameterTensors, Task, registry, weights};
 use traind_xla::mesh::Mesh;
@@ -19,7 +19,7 @@ use super::{floats, json_fixture};
 use crate::fixture::folder_of;
 use crate::support::{Program, check_close};
 
-const LOSSES: [&str; 9] = [
+const LOSSES: [&str; 10] = [
     "multiple_negatives_ranking",
     "cosent",
     "cosine_similarity",
@@ -29,13 +29,15 @@ const LOSSES: [&str; 9] = [
     "batch_hard_triplet",
     "mse",
     "margin_mse",
+    "gist",
 ];
 /// The losses that compare the rows of all cores, each with one of its cases.
-const COMPARING: [(&str, usize); 4] = [
+const COMPARING: [(&str, usize); 5] = [
     ("multiple_negatives_ranking", 3),
     ("cosent", 0),
     ("online_contrastive", 0),
     ("batch_hard_triplet", 0),
+    ("gist", 1),
 ];
 /// The texts of a row of the fixture, of which a case has the first ones.
 const COLUMNS: usize = 4;
@@ -85,6 +87,15 @@ fn loss(case: &Value) -> Arc<dyn EmbeddingLoss> {
         "batch_hard_triplet" => Arc::new(BatchHardTriplet { distance, margin }),
         "mse" => Arc::new(Mse { width: 6 }),
         "margin_mse" => Arc::new(MarginMse { similarity, negatives: texts - 2 }),
+        "gist" => Arc::new(Gist {
+            temperature: options["temperature"].as_f64().unwrap_or(0.01),
+            margin: options["margin"].as_f64().unwrap_or(0.0),
+            is_relative: options["margin_strategy"] == "relative",
+            contrasts_anchors: options["contrast_anchors"].as_bool().unwrap_or(true),
+            contrasts_positives: options["contrast_positives"].as_bool().unwrap_or(true),
+            texts,
+            guide_width: 5,
+        }),
         other => panic!("{other}"),
     };
     let Some(dims) = options["matryoshka_dims"].as_array() else { return loss };

@@ -1,0 +1,125 @@
+//! In-batch negatives without those that a guide takes for positives (Solatorio, 2024), as `GISTEmbedLoss` has it.
+//!
+//! n rows on this core, N on all cores, G numbers of a vector of the guide.
+
+use std::ops::RangeInclusive;
+
+use traind_xla::Tensor;
+
+use super::texts::never;
+use super::{EmbeddedTexts, EmbeddingLoss, RowLabels, Similarity};
+use crate::error::Result;
+use crate::model::LossSum;
+
+/// Anchors, positives and any number of negatives, with the guide's vectors of all of them. A text is no negative of an
+/// anchor where the guide has it nearer to its own peer than the anchor to the positive.
+#[derive(Clone, Debug)]
+pub struct Gist {
+    /// The number that cosines are divided by.
+    pub temperature: f64,
+    /// The distance below the guide's cosine of the positive from which on texts are left out.
+    pub margin: f64,
+    /// Whether the margin is a share of that cosine.
+    pub is_relative: bool,
+    /// Whether anchors are negatives of each other.
+    pub contrasts_anchors: bool,
+    /// Whether positives are negatives of each other.
+    pub contrasts_positives: bool,
+    /// The texts of a row.
+    pub texts: usize,
+    /// The numbers of a vector of the guide.
+    pub guide_width: usize,
+}
+
+/// The embeddings of some texts with the guide's vectors of them.
+struct Guided {
+    embeddings: Tensor,
+    guide: Tensor,
+}
+
+impl EmbeddingLoss for Gist {
+    fn texts(&self) -> RangeInclusive<usize> {
+        let fewest = self.texts.max(2);
+        fewest..=fewest
+    }
+
+    /// The guide's vectors of a row, one behind the other.
+    fn labels(&self) -> RowLabels {
+        RowLabels::Numbers(self.texts * self.guide_width)
+    }
+
+    fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
+        let own = self.guided(texts)?;
+        let all = own.iter().map(|column| column.gathered(texts)).collect::<Result<Vec<_>>>()?;
+        let (anchor, positive) = (&own[0], &own[1]);
+        let limit = self.limit(anchor, positive)?;
+        let rows = [anchor.embeddings.dims()[0], all[0].embeddings.dims()[0]];
+        let is_own = texts.peers.own(&anchor.embeddings, rows[0], rows[1])?;
+        let of_positives = anchor.excluded(&all[1], &limit)?;
+        let none = of_positives.mul_scalar(0.0)?;
+        let counted = is_own.select(&none, &of_positives)?;
+        let mut scores = vec![anchor.cosines(&all[1])?.add(&counted)?];
+        let mut compare = |one: &Guided, others: &Guided| -> Result<()> {
+            scores.push(one.cosines(others)?.add(&one.excluded(others, &limit)?)?);
+            Ok(())
+        };
+        if self.contrasts_anchors {
+            compare(anchor, &all[0])?;
+        }
+        if self.contrasts_positives {
+            compare(positive, &all[1])?;
+        }
+        all[2..].iter().try_for_each(|negatives| compare(anchor, negatives))?;
+        let empty = texts.empty_slots()?.unsqueeze(0)?;
+        let scores = scores
+            .iter()
+            .map(|scores| Ok(scores.mul_scalar(1.0 / self.temperature)?.add(&empty)?));
+        let scores = scores.collect::<Result<Vec<_>>>()?;
+        let all_scores = empty.trace().concatenate(&scores.iter().collect::<Vec<_>>(), 1)?;
+        let similarity = Similarity::CosSim.of_pairs(&anchor.embeddings, &positive.embeddings)?;
+        let of_positive = similarity.mul_scalar(1.0 / self.temperature)?;
+        texts.sum(&all_scores.logsumexp(1)?.sub(&of_positive)?)
+    }
+}
+
+impl Gist {
+    /// Each column of this core's texts.
+    fn guided(&self, texts: &EmbeddedTexts<'_>) -> Result<Vec<Guided>> {
+        let (rows, width) = (texts.columns[0].dims()[0], self.guide_width);
+        let vectors = texts.numbers()?.reshape(&[rows, self.texts, width])?;
+        let columns = texts.columns.iter().enumerate().map(|(place, embeddings)| {
+            let guide = vectors.slice(1, place, place + 1)?.squeeze(1)?;
+            Ok(Guided { embeddings: embeddings.clone(), guide })
+        });
+        columns.collect()
+    }
+
+    /// The guide's cosine above which a text is no negative of each row, f32[n, 1].
+    fn limit(&self, anchor: &Guided, positive: &Guided) -> Result<Tensor> {
+        let cosine = Similarity::CosSim.of_pairs(&anchor.guide, &positive.guide)?;
+        let limit = match self.is_relative {
+            true => cosine.sub(&cosine.abs()?.mul_scalar(self.margin)?)?,
+            false => cosine.sub_scalar(self.margin)?,
+        };
+        Ok(limit.unsqueeze(1)?)
+    }
+}
+
+impl Guided {
+    /// The texts of all cores.
+    fn gathered(&self, texts: &EmbeddedTexts<'_>) -> Result<Guided> {
+        let gather = |x: &Tensor| texts.peers.gather(x);
+        Ok(Guided { embeddings: gather(&self.embeddings)?, guide: gather(&self.guide)? })
+    }
+
+    /// The cosines of each of these texts and each of the others, f32[n, N].
+    fn cosines(&self, others: &Guided) -> Result<Tensor> {
+        Similarity::CosSim.matrix(&self.embeddings, &others.embeddings)
+    }
+
+    /// A score that never counts where the guide's cosine is above `limit` f32[n, 1], else 0: f32[n, N].
+    fn excluded(&self, others: &Guided, limit: &Tensor) -> Result<Tensor> {
+        let cosines = Similarity::CosSim.matrix(&self.guide, &others.guide)?;
+        never(&cosines.sub(limit)?.gt_scalar(0.0)?)
+    }
+}

@@ -1,0 +1,304 @@
+//! Objectives whose rows have several sequences, on any number of cores, over several batches, and after a restart:
+//! embedded texts, scored passages, rewards, and preferences.
+
+#![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Map;
+use traind_loader::{ArrayValues, BatchArray, ModelInputs};
+use traind_models::tasks::embedding::{
+    Directions, EmbeddingLoss, Gist, MultipleNegativesRanking, RowLabels, Similarity,
+};
+use traind_models::tasks::preference::{Cpo, CpoLoss, Kto, Orpo, PreferenceObjective, Reward};
+use traind_models::tasks::reranker::ListNet;
+use traind_models::{Model, ModelConfig, Task, registry, weights};
+use traind_trainer::Trainer;
+use traind_trainer::session::{StepResults, open_plugin};
+use traind_trainer::state::{CacheConfig, MeshConfig, Reference, StartValues, StateConfig};
+use traind_trainer::step::{EmbeddingObjective, ForwardConfig, OptimizerConfig, StepConfig};
+
+/// The rows of the data in a batch of all cores.
+const ROWS: usize = 8;
+const POSITIONS: usize = 4;
+/// The sequences of a row.
+const SEQUENCES: usize = 2;
+/// The numbers of an embedding of the fixtures.
+const WIDTH: usize = 16;
+
+/// The values of `labels` and of other targets.
+#[derive(Clone, Copy, Debug)]
+enum Targets {
+    None,
+    /// A number for each row.
+    Scores,
+    /// A number for each sequence of a row.
+    Shares,
+    /// The tokens of completions, behind prompts of one token.
+    Completions,
+    /// The same, with an input that is 1 for every other row.
+    Desirable,
+}
+
+/// An objective with the model that it trains.
+struct Case {
+    fixture: &'static str,
+    task: Task,
+    forward: ForwardConfig,
+    reference: Option<Reference>,
+    targets: Targets,
+}
+
+fn embedded(loss: Arc<dyn EmbeddingLoss>, rows_of_parts: Option<usize>) -> ForwardConfig {
+    let label_width = match loss.labels() {
+        RowLabels::Numbers(width) => width,
+        RowLabels::Class | RowLabels::None => 0,
+    };
+    let cache =
+        rows_of_parts.map(|rows| CacheConfig { rows, texts: SEQUENCES, width: WIDTH, label_width });
+    let objective = EmbeddingObjective { loss: Some(loss), texts: SEQUENCES, cache };
+    ForwardConfig { embedding: Some(objective), ..ForwardConfig::default() }
+}
+
+fn ranked(rows_of_parts: Option<usize>) -> Case {
+    let loss = MultipleNegativesRanking {
+        scale: 20.0,
+        similarity: Similarity::CosSim,
+        directions: Directions::default(),
+        per_direction: false,
+    };
+    let forward = embedded(Arc::new(loss), rows_of_parts);
+    let (fixture, task) = ("bert-masked-lm", Task::Embedding);
+    Case { fixture, task, forward, reference: None, targets: Targets::None }
+}
+
+/// The guide's vectors are the labels, of one number for each text.
+fn guided(rows_of_parts: Option<usize>) -> Case {
+    let loss = Gist {
+        temperature: 0.1,
+        margin: 0.1,
+        is_relative: false,
+        contrasts_anchors: true,
+        contrasts_positives: true,
+        texts: SEQUENCES,
+        guide_width: 1,
+    };
+    let forward = embedded(Arc::new(loss), rows_of_parts);
+    Case { forward, targets: Targets::Shares, ..ranked(None) }
+}
+
+fn scored(loss: Arc<dyn EmbeddingLoss>) -> Case {
+    let (fixture, task) = ("bert-regression", Task::SequenceClassification);
+    let (forward, targets) = (embedded(loss, None), Targets::Shares);
+    Case { fixture, task, forward, reference: None, targets }
+}
+
+fn preferred(objective: impl PreferenceObjective + 'static, targets: Targets) -> Case {
+    let objective: Arc<dyn PreferenceObjective> = Arc::new(objective);
+    let forward = ForwardConfig { preference: Some(objective), ..ForwardConfig::default() };
+    let (fixture, task) = match targets {
+        Targets::Scores => ("bert-regression", Task::SequenceClassification),
+        _ => ("llama-causal-lm", Task::CausalLm),
+    };
+    let reference = matches!(targets, Targets::Desirable).then_some(Reference::WithoutAdapters);
+    Case { fixture, task, forward, reference, targets }
+}
+
+impl Case {
+    fn trainer(&self, cores: usize) -> Trainer {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/fixtures");
+        let folder = fixtures.join(self.fixture);
+        let one_layer = Map::from_iter([("num_hidden_layers".to_owned(), 1.into())]);
+        let config = ModelConfig::load(&folder, &one_layer).unwrap();
+        let model: Arc<Model> = registry::build(config, self.task).unwrap().into();
+        let parameters = weights::load(&folder, model.as_ref(), 1).unwrap().arrays;
+        let mesh = MeshConfig { data: cores, ..MeshConfig::default() };
+        let state = StateConfig {
+            rows_per_core: ROWS / cores,
+            reference: self.reference,
+            ..StateConfig::default()
+        };
+        let name = "sgd".to_owned();
+        let config = StepConfig {
+            mesh,
+            state,
+            forward: self.forward.clone(),
+            optimizer: OptimizerConfig { name, ..OptimizerConfig::default() },
+            ..StepConfig::default()
+        };
+        let plugin = traind_pjrt::installed_plugin("cpu").unwrap();
+        let cores = open_plugin(&plugin, "cpu", cores, mesh.mesh().unwrap()).unwrap();
+        let inputs =
+            ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };
+        let start = StartValues { parameters, ..StartValues::default() };
+        Trainer::new(cores, model, inputs, &config, &start).unwrap()
+    }
+
+    /// Batch `number`, whose texts are its own. Every third sequence has padding.
+    fn batch(&self, number: usize) -> Vec<BatchArray> {
+        let places = (0..ROWS).flat_map(|row| (0..SEQUENCES).map(move |place| (row, place)));
+        let (mut ids, mut mask, mut labels, mut desirable) = (vec![], vec![], vec![], vec![]);
+        let mut numbers: Vec<f32> = Vec::new();
+        for (row, place) in places {
+            // The loss of chosen tokens is a mean over those of a core, so that all cores have as many.
+            let is_short = (row * SEQUENCES + place).is_multiple_of(3)
+                && !(place == 0 && matches!(self.targets, Targets::Completions));
+            for position in 0..POSITIONS {
+                let is_token = !(is_short && position + 1 == POSITIONS);
+                let word = (row * 7 + place * 11 + number * 13 + position * 3) % 40 + 5;
+                ids.push(if is_token { word as i32 } else { 0 });
+                mask.push(i32::from(is_token));
+                labels.push(if is_token && position > 0 { word as i32 } else { -100 });
+            }
+            let score = |place: usize| ((row * 3 + place * 5 + number) % 7) as f32 / 7.0;
+            match self.targets {
+                Targets::Shares => numbers.extend((0..SEQUENCES).map(score)),
+                _ => numbers.push(score(0)),
+            }
+            desirable.push((row % 2) as f32);
+        }
+        let rows = ROWS * SEQUENCES;
+        let of = |name, dims: &[usize], values| BatchArray { name, dims: dims.to_vec(), values };
+        let mut arrays = vec![
+            of("input_ids", &[rows, POSITIONS], ArrayValues::S32(ids)),
+            of("attention_mask", &[rows, POSITIONS], ArrayValues::S32(mask)),
+        ];
+        arrays.extend(match self.targets {
+            Targets::None => None,
+            Targets::Scores => Some(of("labels", &[rows], ArrayValues::F32(numbers))),
+            Targets::Shares => Some(of("labels", &[rows, SEQUENCES], ArrayValues::F32(numbers))),
+            Targets::Completions | Targets::Desirable => {
+                Some(of("labels", &[rows, POSITIONS], ArrayValues::S32(labels)))
+            }
+        });
+        if matches!(self.targets, Targets::Desirable) {
+            arrays.push(of("desirable", &[rows], ArrayValues::F32(desirable)));
+        }
+        arrays
+    }
+
+    /// A step on some batches.
+    fn step(&self, trainer: &mut Trainer, batches: &[usize], rate: f64) -> StepResults {
+        batches.iter().for_each(|batch| trainer.add_batch(&self.batch(*batch)).unwrap());
+        trainer.update(rate).unwrap()
+    }
+
+    /// Checks that 8 cores take the steps of one, that a step's loss is the mean of its batches', and that training
+    /// continues to the bit from what was saved between two batches of a step.
+    fn check(&self) {
+        let mut one = self.trainer(1);
+        let [first, second] = [0, 1].map(|batch| self.step(&mut one, &[batch], 0.0));
+        // A model is as far from its reference with all rows.
+        let is_varied = first.loss != second.loss || self.reference.is_some();
+        assert!(first.grad_norm > 1e-3 && is_varied, "{first:?}, {second:?}");
+        let run = |trainer: &mut Trainer| {
+            [(&[0, 1][..], 0.05), (&[2], 0.05), (&[0], 0.0)]
+                .map(|(batches, rate)| self.step(trainer, batches, rate))
+        };
+        let expect = run(&mut one);
+        check_close(expect[0].loss, f64::midpoint(first.loss, second.loss));
+        assert!(expect[2].loss < first.loss, "{expect:?} after {first:?}");
+        check_same(&run(&mut self.trainer(8)), &expect);
+        self.check_resumed(one);
+    }
+
+    fn check_resumed(&self, mut trainer: Trainer) {
+        let folder = tempfile::tempdir().unwrap();
+        trainer.add_batch(&self.batch(3)).unwrap();
+        trainer.save(folder.path()).unwrap();
+        let rest = |trainer: &mut Trainer| {
+            let steps = [4, 5].map(|batch| self.step(trainer, &[batch], 0.05));
+            let arrays = trainer.parameters().unwrap();
+            let values = arrays.iter().flat_map(|array| array.to_f32().unwrap());
+            (steps, values.collect::<Vec<f32>>())
+        };
+        let expect = rest(&mut trainer);
+        // A reference is where training started, also after a restart.
+        let mut resumed = if self.reference.is_some() { self.trainer(1) } else { trainer };
+        resumed.load(folder.path()).unwrap();
+        assert!(rest(&mut resumed) == expect);
+    }
+}
+
+fn check_close(found: f64, expect: f64) {
+    assert!((found - expect).abs() <= 2e-5 * (1.0 + expect.abs()), "{found}, {expect}");
+}
+
+fn check_same(found: &[StepResults], expect: &[StepResults]) {
+    for (found, expect) in found.iter().zip(expect) {
+        check_close(found.loss, expect.loss);
+        check_close(found.grad_norm, expect.grad_norm);
+    }
+}
+
+/// The negatives of a text are those of all cores, but not those of another batch.
+#[test]
+fn ranked_texts() {
+    ranked(None).check();
+}
+
+/// Parts of three rows do not divide the batch of a core.
+#[test]
+fn texts_in_parts() {
+    let check = |parts: Case, whole: Case| {
+        let run = |trainer: &mut Trainer| [0.05, 0.0].map(|rate| parts.step(trainer, &[0], rate));
+        let [mut in_parts, mut whole] = [parts.trainer(1), whole.trainer(1)];
+        check_same(&run(&mut in_parts), &run(&mut whole));
+        parts.check_resumed(in_parts);
+    };
+    check(ranked(Some(3)), ranked(None));
+    check(guided(Some(3)), guided(None));
+}
+
+#[test]
+fn ordered_passages() {
+    scored(Arc::new(ListNet { passages: SEQUENCES })).check();
+}
+
+#[test]
+fn rewards() {
+    preferred(Reward { center_rewards_coefficient: Some(0.01) }, Targets::Scores).check();
+}
+
+#[test]
+fn preferences_by_odds() {
+    preferred(Orpo { beta: 0.1 }, Targets::Completions).check();
+}
+
+#[test]
+fn preferences_without_a_reference() {
+    let loss = CpoLoss::Simpo;
+    let objective =
+        Cpo { loss, beta: 2.0, label_smoothing: 0.0, cpo_alpha: 0.5, simpo_gamma: 0.5, alpha: 0.0 };
+    preferred(objective, Targets::Completions).check();
+}
+
+/// The divergence is that of all cores, and the reference is where training started, not where it continues.
+#[test]
+fn single_completions() {
+    let objective = Kto {
+        beta: 0.1,
+        desirable_weight: 1.0,
+        undesirable_weight: 1.5,
+        estimates_divergence: true,
+    };
+    preferred(objective, Targets::Desirable).check();
+}
+
+#[test]
+fn sequences_of_a_row_stay_on_one_core() {
+    let case = ranked(None);
+    let mut trainer = case.trainer(8);
+    let mut arrays = case.batch(0);
+    for array in &mut arrays {
+        array.dims[0] -= SEQUENCES;
+        let ArrayValues::S32(values) = &mut array.values else { panic!("tokens are numbers") };
+        values.truncate(array.dims.iter().product());
+    }
+    let error = trainer.add_batch(&arrays).unwrap_err().to_string();
+    assert!(
+        error.contains("14 rows, 2 of each of the data, which 8 cores cannot share"),
+        "{error}"
+    );
+}
