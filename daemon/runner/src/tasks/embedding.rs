@@ -52,7 +52,7 @@ impl Embedding {
         let num_labels = match loss {
             EmbeddingLoss::Mse => self.width,
             EmbeddingLoss::MarginMse => self.job.data.texts.len().max(3) - 2,
-            EmbeddingLoss::Gist => self.guided_texts() * guide_width(&self.job),
+            EmbeddingLoss::Gist => self.job.data.texts.len() * guide_width(&self.job),
             _ => 1,
         };
         let kind = match loss {
@@ -63,11 +63,6 @@ impl Embedding {
         };
         let spec = LabelSpec { column: self.job.data.label.clone(), kind, weight: None };
         Some(EmbeddingLabel { spec, is_required })
-    }
-
-    /// The texts of a row whose vectors by a guide are its label.
-    fn guided_texts(&self) -> usize {
-        self.job.data.texts.len().max(2)
     }
 
     fn embedded<'a>(&self, scored: &Scored<'a>) -> Embedded<'a> {
@@ -112,11 +107,6 @@ impl JobTask for Embedding {
                     columns.len()
                 ),
             );
-        }
-        let is_guided = self.job.embedding.loss == EmbeddingLoss::Gist;
-        if is_guided && !self.job.only_predicts() && columns.len() != self.guided_texts() {
-            let problem = "name the columns of texts in data.texts, whose vectors the labels have";
-            return refused("data.texts", problem.to_owned());
         }
         let of_no_column = |(column, _): &(&str, &String)| !columns.iter().any(|it| it == column);
         match self.job.data.prompts.iter().find(of_no_column) {

@@ -43,6 +43,11 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
 fn check_texts(job: &JobFile, problems: &mut Problems) {
     let (data, loss) = (&job.data, job.embedding.loss);
     if data.texts.is_empty() {
+        if loss == EmbeddingLoss::Gist && !job.only_predicts() {
+            let description =
+                "must name the columns of texts, of which the labels have the guide's vectors";
+            problems.violation("data.texts", description);
+        }
         return;
     }
     let (fewest, most) = loss.texts();

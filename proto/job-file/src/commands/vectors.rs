@@ -11,8 +11,8 @@ pub struct VectorsRequest {
     pub predictions: PathBuf,
     /// The file to write, with a tensor for each column.
     pub output: PathBuf,
-    /// The file of the texts. Where it is given, the output is Parquet instead, with these and, in the label, the vectors
-    /// of each row.
+    /// The file of the texts. Where it is given, the output is Parquet instead, with these and, in the label, the
+    /// vectors of each row.
     #[serde(default)]
     pub texts: Option<String>,
 }

@@ -348,6 +348,11 @@ fn keys_of_embedded_texts() {
         ),
         (
             "",
+            "embedding: {loss: gist, guide_width: 2}",
+            "line 2: data.texts: must name the columns of texts, of which the labels have the guide's vectors",
+        ),
+        (
+            ", texts: [q, a]",
             "embedding: {loss: gist}",
             "line 3: embedding.guide_width: is missing: the loss `gist` reads the vectors of a guide, \
              whose length it is",
