@@ -16,6 +16,7 @@ os.environ.update(USE_TORCH_XLA="0", HF_HUB_OFFLINE="1", TQDM_DISABLE="1")
 
 import numpy
 import pyarrow.parquet
+from said import Warnings
 from sentence_transformers import SentenceTransformer
 
 ROWS = 64
@@ -27,17 +28,6 @@ RUNS = {
     "dense": {"embedding": {"dense_out_features": 48}},
     "adapters": {"embedding": {"matryoshka_dims": [64, 32]}, "peft": {"method": "lora", "r": 4}},
 }
-
-
-class Warnings(logging.Handler):
-    """Keeps what a library logs as a warning or worse."""
-
-    def __init__(self):
-        super().__init__(logging.WARNING)
-        self.messages = []
-
-    def emit(self, record):
-        self.messages.append(record.getMessage())
 
 
 def text(row, kind):
