@@ -241,9 +241,10 @@ fn operations_without_kernels_are_those_of_transformers() {
     }
 }
 
-/// Families of one file, of which `initial.json` has the first alone, and those whose fixtures have
-/// another name.
-const DRAWN_AS: &[(&str, &str)] = &[("xlm-roberta", "roberta"), ("gemma3_text", "gemma3")];
+/// Families with the parameters of another one, which `initial.json` has alone, and those whose fixtures
+/// have another name.
+const DRAWN_AS: &[(&str, &str)] =
+    &[("xlm-roberta", "roberta"), ("gemma3_text", "gemma3"), ("olmo3", "olmo2")];
 
 #[test]
 fn every_model_of_the_registry_has_fixtures() {
