@@ -62,7 +62,7 @@ impl Linear {
     }
 
     /// A layer that begins as PyTorch's do: uniform up to the inverse root of the inputs, its bias too.
-    pub fn uniform(
+    pub(crate) fn uniform(
         has_bias: bool,
         mut path: ParameterPath<'_>,
         inputs: usize,
