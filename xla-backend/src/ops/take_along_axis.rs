@@ -5,10 +5,13 @@ use crate::error::{Error, Result};
 use crate::graph::DType;
 use crate::tensor::Tensor;
 
+/// Numbers of elements up to this are exact, also on devices that compute 32-bit integers in float32.
+const ELEMENTS_MAX: usize = 1 << 24;
+
 impl Tensor {
     /// `result[i, j, …] = self[i, indices[i, j, …], …]` along `axis`: indices
     /// (s32) have this tensor's dimensions beside `axis`. Numbers outside are
-    /// clamped. Composed of a look-up in the flattened tensor.
+    /// clamped. Composed of a look-up in the flattened tensor, which may have 2^24 elements.
     pub fn take_along_axis(&self, indices: &Tensor, axis: usize) -> Result<Tensor> {
         self.check_indices(indices, axis).map_err(|problem| Error::Shape {
             op: "take_along_axis".to_owned(),
@@ -49,6 +52,9 @@ impl Tensor {
         }
         if self.dims()[axis] == 0 {
             return Err("there is nothing to take from".into());
+        }
+        if self.shape().element_count() > ELEMENTS_MAX {
+            return Err("numbers of more than 2^24 elements are not exact on all devices".into());
         }
         Ok(())
     }

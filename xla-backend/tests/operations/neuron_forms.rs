@@ -64,6 +64,39 @@ fn the_error_function_needs_no_chlo() {
     assert_eq!((neuron[0], neuron[100]), (-1.0, 0.0));
 }
 
+/// One index of each row, clamped by the program itself; numbers of elements that float32 does not have are refused.
+#[test]
+fn elements_of_rows_are_numbered_exactly() {
+    let trace = Trace::new();
+    let rows = parameter(&trace, "rows", DType::F32, &[2, 3]);
+    let indices = parameter(&trace, "indices", DType::S32, &[2, 1]);
+    let taken = rows.take_along_axis(&indices, 1).unwrap();
+    let arguments = [vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], vec![-4.0, 9.0]];
+    assert_eq!(both(&taken, &arguments), [vec![1.0, 6.0], vec![1.0, 6.0]]);
+
+    let of_rows = |count: usize| {
+        let rows = parameter(&trace, "many", DType::F32, &[count, 4096]);
+        rows.take_along_axis(&parameter(&trace, "indices", DType::S32, &[count, 1]), 1)
+    };
+    assert!(of_rows(4096).is_ok());
+    let refused = of_rows(4097).unwrap_err().to_string();
+    assert!(refused.contains("take_along_axis") && refused.contains("2^24"), "{refused}");
+}
+
+/// No reduction over pairs, and the first of equals.
+#[test]
+fn the_place_of_the_largest_needs_no_reduction_over_pairs() {
+    let trace = Trace::new();
+    let x = parameter(&trace, "x", DType::F32, &[2, 4]);
+    let numbers = [0.5, 2.0, 2.0, -1.0, 7.0, 1.0, 7.0, 7.0];
+    let found = both(&x.argmax(1).unwrap(), &[numbers.to_vec()]);
+    assert_eq!(found, [vec![1.0, 0.0], vec![1.0, 0.0]]);
+    let program = Compiled::for_neuron(&[&x.argmax(1).unwrap()]).program.text;
+    let operands = |line: &str| line.matches(" init: ").count();
+    let reductions: Vec<usize> = program.lines().map(operands).filter(|count| *count > 0).collect();
+    assert_eq!(reductions, [1, 1], "{program}");
+}
+
 /// Sums, products and comparisons by parts, which need no more than 24 bits.
 #[test]
 fn integers_by_parts_are_exact() {
