@@ -198,3 +198,64 @@ fn note_process() -> Result<(), String> {
         .and_then(|()| fs::write(folder.join("compiling"), std::process::id().to_string()));
     written.map_err(|error| format!("{}: {error}", folder.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Cause::{Defect, Indices, Integers, Operation, Setup, Size};
+
+    /// The codes that AWS documents for SDK 2.32, and some that users report, with their causes and a part of the
+    /// meaning.
+    #[rustfmt::skip]
+    const CODES: &[(&str, Cause, &str)] = &[
+        ("EARG001", Setup, "logical configuration"),
+        ("EBIR023", Size, "4096"),
+        ("EBVF030", Size, "too many instructions"), ("EXTP004", Size, "5,000,000"),
+        ("EVRF007", Size, "too many instructions"),
+        ("EHCA005", Operation, "custom call"), ("EVRF015", Operation, "custom call"),
+        ("EMOD025", Operation, "dynamic shape"),
+        ("EOOM001", Size, "memory"), ("EOOM002", Size, "memory"), ("EVRF009", Size, "memory"),
+        ("EXSP001", Size, "memory"),
+        ("ESFH002", Integers, "64-bit unsigned"),
+        ("ESMP002", Indices, "outside"), ("EVRF031", Indices, "outside"), ("EVRF056", Indices, "outside"),
+        ("ESPP004", Operation, "a type"), ("ESPP047", Operation, "8 bits"),
+        ("EUOC002", Operation, "does not support an operation"),
+        ("EVRF001", Operation, "does not support an operation"),
+        ("EVRF004", Operation, "complex"), ("EVRF005", Operation, "FNUZ"),
+        ("EVRF006", Operation, "random generator"),
+        ("EVRF010", Operation, "dilations"), ("EVRF011", Operation, "dilations"),
+        ("EVRF013", Operation, "top-k"), ("EVRF014", Operation, "16384"),
+        ("EVRF016", Integers, "scatter"),
+        ("EVRF017", Operation, "reduce-window"), ("EVRF018", Operation, "reduce-window"),
+        ("EVRF019", Operation, "reduce-window"),
+        ("EVRF022", Integers, "shift"), ("EVRF024", Size, "4 GB"), ("EVRF029", Operation, "sort"),
+        ("EVRF035", Integers, "dot"), ("EVRF051", Operation, "newer target"),
+        ("EVRF052", Operation, "newer target"),
+        ("EVRF059", Setup, "NKI"), ("EVRF065", Setup, "NKI"),
+        ("EVRF060", Integers, "scatter"), ("EVRF061", Integers, "all-reduce"),
+        ("EVRF062", Integers, "power"), ("EVRF063", Integers, "reduce-scatter"),
+        ("EVRF064", Operation, "invalid"),
+        ("IXLV002", Defect, "defect of the compiler"),
+    ];
+
+    /// The error of a compile as the plugin passes it on, whose command has other codes.
+    #[test]
+    fn each_code_is_explained() {
+        for (code, cause, meaning) in CODES {
+            let text = format!(
+                "RunNeuronCCImpl: error condition error != 0: Command '['neuronx-cc', '--dump=/NCC_EARG002']' \
+                 returned non-zero exit status 70.\n.\n{}\n",
+                injected(code)
+            );
+            let found = traind_neuron::explain(&text).unwrap_or_else(|| panic!("{text}"));
+            assert_eq!((found.code.as_str(), found.cause), (&*format!("NCC_{code}"), *cause));
+            assert!(found.meaning.contains(meaning) && !found.remedy.is_empty(), "{found}");
+            // Compiling the same program again does not help.
+            assert!(!found.cause.may_pass(), "{code}");
+            assert_eq!(found.is_refusal(), !matches!(cause, Setup | Defect), "{code}");
+        }
+        for known in COMPILER.iter().filter(|known| known.code.len() == 7) {
+            assert!(CODES.iter().any(|(code, ..)| *code == known.code), "{}", known.code);
+        }
+    }
+}
