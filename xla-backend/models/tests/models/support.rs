@@ -1,17 +1,13 @@
 //! Runs traced tensors on CPU devices, and compares what comes out.
 
 use traind_pjrt::{
-    Buffer, Client, CompileOptions, CreateOptions, DeviceOutputs, ExecuteOptions, OptionOverride,
-    Plugin, Value,
+    Buffer, Client, CompileOptions, CreateOptions, DeviceOutputs, ExecuteOptions, Plugin, Value,
 };
 use traind_xla::kernels::{Kernels, register_kernels};
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{HostArray, LocalCores, with_platform_options};
 use traind_xla::stablehlo::{self, DotPrecision, Lowering, Output};
 use traind_xla::{Tensor, Trace};
-
-/// LLVM's optimizations take more than half of the time of programs that run for milliseconds.
-const OPTIMIZATION_LEVEL: &str = "xla_backend_optimization_level";
 
 /// A compiled trace: arguments in, values of the chosen tensors out.
 pub(crate) struct Program {
@@ -45,10 +41,7 @@ impl Program {
         let lowering = Lowering { dots, kernels: Kernels::own_if(kernels), ..Lowering::default() };
         let program = stablehlo::lower(&trace.graph(), "test", &nodes, replicas, lowering);
         let platform = cores.client().platform_name();
-        let mut options = with_platform_options(CompileOptions::replicas(replicas), platform);
-        if has_kernels() {
-            options = options.with_override(OPTIMIZATION_LEVEL, OptionOverride::Int64(0));
-        }
+        let options = with_platform_options(CompileOptions::replicas(replicas), platform);
         let executable = cores.client().compile(&program.text, &options).unwrap();
         Program { cores, executable, outputs: program.outputs }
     }
