@@ -58,7 +58,7 @@ fn the_demonstration_trains_and_leaves_the_model_alone() {
 #[test]
 fn the_chat_model_answers_before_and_after() {
     let answers = r#"case "$1" in generate)
-        cat > /dev/null; echo '{"texts": [{"prompt": "", "text": " An answer. ", "tokens": [1]}]}'; exit 0;;
+        cat > /dev/null; echo '{"step": 0, "texts": [{"prompt": "", "text": " An answer. ", "tokens": [1]}]}'; exit 0;;
     esac
     "#;
     let host = Host::new(1, &format!("{answers}{COMPLETES}"));

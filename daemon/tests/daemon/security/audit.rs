@@ -10,7 +10,7 @@ use crate::support::host::Host;
 use crate::support::runner::WAITS_FOR_GO;
 
 /// Calls whose names begin so change nothing.
-const READING: [&str; 6] = ["Get", "List", "Watch", "Plan", "Generate", "Read"];
+const READING: [&str; 7] = ["Get", "List", "Watch", "Plan", "Generate", "Profile", "Read"];
 
 fn is_reading(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap();
