@@ -9,7 +9,8 @@ use std::process::Command;
 use serde_json::{Value, json};
 use traind_tests::{CommandOutput, Draft, Host, JOB_FILE};
 
-const PROTO_FILES: [&str; 2] = ["traind/v1/events.proto", "traind/v1/jobs.proto"];
+const PROTO_FILES: [&str; 3] =
+    ["traind/v1/events.proto", "traind/v1/jobs.proto", "traind/v1/profile.proto"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_generated_python_client_creates_watches_and_cancels_jobs() {

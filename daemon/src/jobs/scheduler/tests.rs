@@ -75,7 +75,8 @@ fn a_job_wider_than_a_shrunken_host_blocks_no_other() {
 fn a_job_waits_for_fenced_cores_and_says_so() {
     let rules = Rules { cores: &[0, 1, 3], withheld: 1, ..Rules::default() };
     let plan = plan(rules, &[], &[pending("a", 4), pending("b", 3)], 0);
-    let wide = "a needs 4 cores, but this host has 4, of which one is fenced or tested (`traind cores`)";
+    let wide =
+        "a needs 4 cores, but this host has 4, of which one is fenced or tested (`traind cores`)";
     assert_eq!(lines(&plan), format!("b on [0, 1, 3]\n{wide}"));
 }
 
