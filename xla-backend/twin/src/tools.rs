@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -53,9 +54,18 @@ pub fn neuron_monitor(machine: &Machine) -> Value {
 pub fn write_sysfs(machine: &Machine, driver: &str, root: &Path) -> io::Result<()> {
     let generation = machine.instance.generation;
     write(&root.join("version"), driver)?;
-    for device in 0..machine.instance.devices {
-        let device = root.join(format!("neuron{device}"));
-        write(&device.join("core_count"), &generation.physical_cores().to_string())?;
+    for index in 0..machine.instance.devices {
+        let device = root.join(format!("neuron{index}"));
+        let connected = machine.instance.connected_to(index).into_iter();
+        let connected: Vec<String> = connected.map(|it| it.to_string()).collect();
+        for (name, text) in [
+            ("core_count", generation.physical_cores().to_string()),
+            ("connected_devices", connected.join(", ")),
+        ] {
+            write(&device.join(name), &text)?;
+            // The driver lets root alone read them.
+            fs::set_permissions(device.join(name), fs::Permissions::from_mode(0o400))?;
+        }
         write(&device.join("info/architecture/device_name"), generation.device_name())?;
         write(&device.join("info/serial_number"), "00000000000000ff")?;
         for counter in

@@ -11,6 +11,7 @@ use traind_neuron::Version;
 
 use super::compiling::{compile, rounding_seed};
 use super::errors::{self, INTERNAL, INVALID_ARGUMENT, RESOURCE_EXHAUSTED};
+use super::execution;
 use super::failures::{injected, note_loaded};
 use super::processes::{self, Processes};
 use super::records::*;
@@ -105,7 +106,14 @@ pub(super) unsafe fn call(index: usize, name: &str, args: *mut c_void) -> *mut c
             "PJRT_LoadedExecutable_Execute" if STARTED.get().is_some_and(|it| !it.has_cores) => {
                 errors::new(INTERNAL, "nrt_execute failed: NRT_UNINITIALIZED status=13")
             }
-            "PJRT_LoadedExecutable_Execute" => injected().unwrap_or_else(pass_on),
+            // Events of completion have to be asked for.
+            "PJRT_LoadedExecutable_Execute" if (*args.cast::<Execute>()).events.is_null() => {
+                let text = "error condition !(args->device_complete_events != nullptr):";
+                errors::new(INVALID_ARGUMENT, text)
+            }
+            "PJRT_LoadedExecutable_Execute" => {
+                injected().or_else(|| execution::execute(args)).unwrap_or_else(pass_on)
+            }
             _ => pass_on(),
         }
     }
@@ -153,6 +161,7 @@ unsafe fn create(args: *mut c_void, pass_on: impl Fn() -> *mut c_void) -> *mut c
     (create.options, create.count) = (&raw const option, 1);
     let error = pass_on();
     (create.options, create.count) = (std::ptr::null(), 0);
+    execution::note_client(create.client);
     error
 }
 

@@ -5,6 +5,7 @@
 mod behaviour;
 mod compiling;
 mod errors;
+mod execution;
 mod failures;
 mod processes;
 mod records;

@@ -1,14 +1,13 @@
-//! Several processes, each of which drives some of the cores: how they meet, and whose a device is. Programs over
-//! several processes are compiled, and not executed.
+//! Several processes, each of which drives some of the cores: how they meet and exchange bytes, and whose a device is.
 
 use std::ffi::{c_int, c_void};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::behaviour::STARTED;
-use super::errors;
 use super::records::{SubjectList, SubjectNumber, SubjectPointer};
 use super::table::{inner, place};
 
@@ -18,10 +17,12 @@ const ROOT: &str = "NEURON_RT_ROOT_COMM_ID";
 const RETRY: Duration = Duration::from_millis(5);
 
 /// The number of cores of each process, and which of them this one is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Processes {
     counts: Vec<usize>,
     index: usize,
+    /// Connections to the others from the first process, in their order; to that one from another.
+    links: Mutex<Vec<TcpStream>>,
 }
 
 impl Processes {
@@ -33,7 +34,7 @@ impl Processes {
 
     fn parse(counts: Option<&str>, index: Option<&str>, own: usize) -> Result<Processes, String> {
         let (counts, index) = match (counts, index) {
-            (None, None) => return Ok(Processes { counts: vec![own], index: 0 }),
+            (None, None) => return Ok(Processes::new(vec![own], 0)),
             (Some(counts), Some(index)) => (counts, index),
             _ => return Err(format!("{COUNTS} and {INDEX} have to be set together")),
         };
@@ -41,12 +42,16 @@ impl Processes {
         let counts = parsed.map_err(|_| format!("invalid {COUNTS}: {counts}"))?;
         let index: usize = index.parse().map_err(|_| format!("invalid {INDEX}: {index}"))?;
         match counts.get(index) {
-            Some(count) if *count == own => Ok(Processes { counts, index }),
+            Some(count) if *count == own => Ok(Processes::new(counts, index)),
             Some(count) => {
                 Err(format!("{COUNTS} has {count} devices of this process, which has {own}"))
             }
             None => Err(format!("{INDEX} is {index}, and {COUNTS} has {} processes", counts.len())),
         }
+    }
+
+    fn new(counts: Vec<usize>, index: usize) -> Processes {
+        Processes { counts, index, links: Mutex::default() }
     }
 
     /// The cores of all processes.
@@ -60,10 +65,6 @@ impl Processes {
 
     fn first(&self) -> usize {
         self.counts[..self.index].iter().sum()
-    }
-
-    fn own(&self) -> usize {
-        self.counts[self.index]
     }
 
     /// The process of the device with this id.
@@ -94,18 +95,91 @@ impl Processes {
     fn gather(&self, root: &str, deadline: Instant) -> io::Result<()> {
         let listener = again(deadline, || TcpListener::bind(root))?;
         listener.set_nonblocking(true)?;
-        let others = (1..self.counts.len()).map(|_| again(deadline, || Ok(listener.accept()?.0)));
-        let others: io::Result<Vec<TcpStream>> = others.collect();
-        others?.iter_mut().try_for_each(|other| other.write_all(&[1]))
+        let mut others = Vec::new();
+        for _ in 1..self.counts.len() {
+            let mut other = again(deadline, || Ok(listener.accept()?.0))?;
+            other.set_nonblocking(false)?;
+            other.set_read_timeout(Some(left(deadline)))?;
+            others.push((read_number(&mut other)?, other));
+        }
+        others.sort_by_key(|(index, _)| *index);
+        let mut links: Vec<TcpStream> = others.into_iter().map(|(_, other)| other).collect();
+        links.iter_mut().try_for_each(|other| other.write_all(&[1]))?;
+        self.keep(links);
+        Ok(())
     }
 
     fn join(&self, root: &str, deadline: Instant) -> io::Result<()> {
         let address = root.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
         let mut stream = again(deadline, || TcpStream::connect(address))?;
-        let left = deadline.saturating_duration_since(Instant::now()).max(RETRY);
-        stream.set_read_timeout(Some(left))?;
-        stream.read_exact(&mut [0])
+        stream.set_read_timeout(Some(left(deadline)))?;
+        stream.write_all(&(self.index as u64).to_le_bytes())?;
+        stream.read_exact(&mut [0])?;
+        self.keep(vec![stream]);
+        Ok(())
     }
+
+    fn keep(&self, links: Vec<TcpStream>) {
+        *self.links.lock().unwrap_or_else(PoisonError::into_inner) = links;
+    }
+
+    /// Sends bytes to all other processes, and returns those of each, its own included. All processes call it in the
+    /// same order.
+    pub(super) fn exchange(&self, own: &[u8], limit: Duration) -> io::Result<Vec<Vec<u8>>> {
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.iter().try_for_each(|link| link.set_read_timeout(Some(limit)))?;
+        if self.index > 0 {
+            let root = links.first_mut().ok_or(io::ErrorKind::NotConnected)?;
+            send(root, own)?;
+            return self.counts.iter().map(|_| receive(root)).collect();
+        }
+        let others: io::Result<Vec<Vec<u8>>> = links.iter_mut().map(receive).collect();
+        let all: Vec<Vec<u8>> = std::iter::once(own.to_vec()).chain(others?).collect();
+        for link in links.iter_mut() {
+            all.iter().try_for_each(|bytes| send(link, bytes))?;
+        }
+        Ok(all)
+    }
+
+    /// The process of a device of the wrapped plugin.
+    ///
+    /// # Safety
+    /// `device` is such a device.
+    pub(super) unsafe fn of(&self, device: *mut c_void) -> usize {
+        // SAFETY: the promise above.
+        self.of_device(unsafe { device_id(device) })
+    }
+
+    /// Whether a device is this process's.
+    ///
+    /// # Safety
+    /// `device` is a device of the wrapped plugin.
+    pub(super) unsafe fn has_device(&self, device: *mut c_void) -> bool {
+        // SAFETY: the promise above.
+        unsafe { self.of(device) == self.index }
+    }
+}
+
+fn send(link: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
+    link.write_all(&(bytes.len() as u64).to_le_bytes())?;
+    link.write_all(bytes)
+}
+
+fn receive(link: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; read_number(link)? as usize];
+    link.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn read_number(link: &mut TcpStream) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    link.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// The time to the deadline; streams take no limit of zero.
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now()).max(RETRY)
 }
 
 /// Tries until the deadline.
@@ -118,7 +192,8 @@ fn again<T>(deadline: Instant, mut attempt: impl FnMut() -> io::Result<T>) -> io
     }
 }
 
-fn processes() -> Option<&'static Processes> {
+/// The processes, if this one is not alone.
+pub(super) fn several() -> Option<&'static Processes> {
     STARTED.get().map(|started| &started.processes).filter(|processes| !processes.is_alone())
 }
 
@@ -131,7 +206,7 @@ pub(super) unsafe fn answer(
     args: *mut c_void,
     pass_on: impl Fn() -> *mut c_void,
 ) -> Option<*mut c_void> {
-    let processes = processes()?;
+    let processes = several()?;
     // SAFETY: the promise above, here and below.
     unsafe {
         match name {
@@ -160,7 +235,6 @@ pub(super) unsafe fn answer(
                 keep_own(processes, &mut *args.cast::<SubjectList>());
                 Some(error)
             }
-            "PJRT_LoadedExecutable_Execute" => refuse_execution(processes, args),
             _ => None,
         }
     }
@@ -172,9 +246,7 @@ pub(super) unsafe fn answer(
 /// `list` is one of devices.
 unsafe fn keep_own(processes: &Processes, list: &mut SubjectList) {
     // SAFETY: the plugin returned a list of devices.
-    let is_own = |place: &usize| unsafe {
-        processes.of_device(device_id(*list.items.add(*place))) == processes.index
-    };
+    let is_own = |place: &usize| unsafe { processes.has_device(*list.items.add(*place)) };
     let own: Vec<usize> = (0..list.count).filter(is_own).collect();
     list.count = own.len();
     if let Some(first) = own.first() {
@@ -183,17 +255,18 @@ unsafe fn keep_own(processes: &Processes, list: &mut SubjectList) {
     }
 }
 
+/// The devices of an executable, those of other processes included.
+///
 /// # Safety
-/// `args` are those of `PJRT_LoadedExecutable_Execute`.
-unsafe fn refuse_execution(processes: &Processes, args: *mut c_void) -> Option<*mut c_void> {
-    // SAFETY: the promise above: the executable comes first.
-    let subject = unsafe { (*args.cast::<SubjectPointer>()).subject };
-    let mut list = SubjectList::of(subject);
+/// `executable` is a loaded executable of the wrapped plugin.
+pub(super) unsafe fn devices_of(executable: *mut c_void) -> Vec<*mut c_void> {
+    let mut list = SubjectList::of(executable);
     let entry = place("PJRT_LoadedExecutable_AddressableDevices");
-    // SAFETY: these are the arguments of that entry.
-    unsafe { inner(entry)((&raw mut list).cast()) };
-    (list.count > processes.own())
-        .then(|| errors::unimplemented("the twin executes no programs of several processes"))
+    // SAFETY: these are the arguments of that entry, which returns a list of that many devices.
+    unsafe {
+        inner(entry)((&raw mut list).cast());
+        (0..list.count).map(|at| *list.items.add(at)).collect()
+    }
 }
 
 /// # Safety
@@ -224,11 +297,38 @@ mod tests {
     fn devices_belong_to_processes_by_their_numbers() {
         let parse = |index: &str| Processes::parse(Some("2,4"), Some(index), 4);
         let second = parse("1").unwrap();
-        assert_eq!((second.total(), second.first(), second.own()), (6, 2, 4));
+        assert_eq!((second.total(), second.first()), (6, 2));
         assert_eq!((0..6).map(|id| second.of_device(id)).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 1]);
         assert!(parse("0").unwrap_err().contains("2 devices of this process, which has 4"));
         assert!(parse("2").unwrap_err().contains("2 processes"));
         assert!(Processes::parse(Some("2,2"), None, 2).unwrap_err().contains("set together"));
         assert!(Processes::parse(None, None, 3).unwrap().is_alone());
+    }
+
+    #[test]
+    fn processes_exchange_what_they_have() {
+        let root = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let run = |index: usize| {
+            let processes = Processes::new(vec![1; 3], index);
+            match index {
+                0 => processes.gather(&root, deadline).unwrap(),
+                _ => processes.join(&root, deadline).unwrap(),
+            }
+            // Of another size on each, one of them empty.
+            let own = |index: usize| vec![index as u8; 100_000 * index];
+            let found = processes.exchange(&own(index), Duration::from_secs(20)).unwrap();
+            assert!(found == [own(0), own(1), own(2)], "process {index}");
+            processes
+        };
+        let run = &run;
+        thread::scope(|scope| {
+            let others = [1, 2].map(|index| scope.spawn(move || run(index)));
+            let first = run(0);
+            let others = others.map(|other| other.join().unwrap());
+            drop(others);
+            // The others ended.
+            assert!(first.exchange(&[], Duration::from_secs(20)).is_err());
+        });
     }
 }

@@ -37,6 +37,21 @@ pub(super) struct ClientCreate {
     head: Head,
     pub options: *const NamedValue,
     pub count: usize,
+    key_value_store: [*mut c_void; 4],
+    pub client: *mut c_void,
+}
+
+/// A subject alone.
+#[repr(C)]
+pub(super) struct Subject {
+    head: Head,
+    subject: *mut c_void,
+}
+
+impl Subject {
+    pub(super) fn of(subject: *mut c_void) -> Subject {
+        Subject { head: [size_of::<Subject>(), 0], subject }
+    }
 }
 
 /// A subject, then a text or a list with its size.
@@ -98,6 +113,88 @@ impl SubjectList {
     pub(super) fn of(subject: *mut c_void) -> SubjectList {
         let head = [size_of::<SubjectList>(), 0];
         SubjectList { head, subject, items: std::ptr::null(), count: 0 }
+    }
+}
+
+/// The lists of an execution have an entry for each device.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Execute {
+    head: Head,
+    pub executable: *mut c_void,
+    options: *mut c_void,
+    pub arguments: *const *const *mut c_void,
+    pub devices: usize,
+    /// Arguments of each device.
+    pub count: usize,
+    pub outputs: *const *mut *mut c_void,
+    pub events: *mut *mut c_void,
+    device: *mut c_void,
+}
+
+/// A copy of a buffer to the host. Without `data`, it is asked for the size.
+#[repr(C)]
+pub(super) struct ToHost {
+    head: Head,
+    buffer: *mut c_void,
+    layout: *mut c_void,
+    pub data: *mut c_void,
+    pub size: usize,
+    pub event: *mut c_void,
+}
+
+impl ToHost {
+    pub(super) fn of(buffer: *mut c_void) -> ToHost {
+        let null = std::ptr::null_mut();
+        let head = [size_of::<ToHost>(), 0];
+        ToHost { head, buffer, layout: null, data: null, size: 0, event: null }
+    }
+}
+
+/// A buffer made of the host's memory, which is copied during the call.
+#[repr(C)]
+pub(super) struct FromHost {
+    head: Head,
+    client: *mut c_void,
+    data: *const c_void,
+    kind: c_int,
+    dims: *const i64,
+    rank: usize,
+    strides: *const i64,
+    stride_count: usize,
+    semantics: c_int,
+    device: *mut c_void,
+    memory: *mut c_void,
+    layout: *mut c_void,
+    pub done: *mut c_void,
+    pub buffer: *mut c_void,
+}
+
+impl FromHost {
+    /// `shape`: type and dimensions.
+    pub(super) fn of(
+        client: *mut c_void,
+        device: *mut c_void,
+        data: *const c_void,
+        (kind, dims, rank): (c_int, *const i64, usize),
+    ) -> FromHost {
+        let null = std::ptr::null_mut();
+        FromHost {
+            head: [size_of::<FromHost>(), 0],
+            client,
+            data,
+            kind,
+            dims,
+            rank,
+            strides: std::ptr::null(),
+            stride_count: 0,
+            semantics: 0,
+            device,
+            memory: null,
+            layout: null,
+            done: null,
+            buffer: null,
+        }
     }
 }
 

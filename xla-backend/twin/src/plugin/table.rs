@@ -42,9 +42,10 @@ static OWN: OnceLock<Table> = OnceLock::new();
 
 /// The variable with the path of the plugin that the twin wraps.
 const INNER_PLUGIN: &str = "TRAIND_TWIN_PLUGIN";
-/// The flags that traind sets for programs for CPUs by an override, which a wrapped plugin does not get.
+/// The flags that traind sets for programs for CPUs by an override, which a wrapped plugin does not get. Programs are
+/// not optimized: that takes more than half of the time of compiling, and times of the twin mean nothing.
 const INNER_FLAGS: &str = "--xla_cpu_multi_thread_eigen=false --xla_cpu_use_xnnpack=false \
-    --xla_cpu_enable_concurrency_optimized_scheduler=false";
+    --xla_cpu_enable_concurrency_optimized_scheduler=false --xla_backend_optimization_level=0";
 
 /// The plugin's one symbol. Null if the wrapped plugin cannot be loaded.
 #[allow(unreachable_pub, reason = "the symbol is exported by its name")]

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use traind_tests::UNOPTIMIZED;
 
 use crate::installed;
 
@@ -32,6 +33,7 @@ async fn report(options: &str, more: &[&str], variables: &[(&str, &str)]) -> Val
         .args(more)
         .envs(installed::environment(&host, &format!("instance={instance},{options}")))
         .envs(variables.iter().copied())
+        .envs([UNOPTIMIZED])
         .output()
         .unwrap();
     let text = std::fs::read(out);

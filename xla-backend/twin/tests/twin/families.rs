@@ -2,7 +2,7 @@
 //! texts agree.
 
 use traind_tests::images::png;
-use traind_tests::{Draft, History, Host, data};
+use traind_tests::{Draft, History, Host, UNOPTIMIZED, data};
 
 use crate::installed;
 
@@ -12,9 +12,14 @@ const TOLERANCE: f64 = 1e-6;
 /// A job of a kind, in a folder of its own on a host.
 type Make = fn(&Host, &str) -> Draft;
 
-/// A host with CPU devices without kernels of traind's, which other platforms lack too.
+/// The variables of processes that compute on CPU devices as the twin does: without kernels of traind's, which other
+/// platforms lack too.
+pub(crate) const CPU_VARIABLES: [(&str, &str); 2] = [("TRAIND_KERNELS", "off"), UNOPTIMIZED];
+
+/// A host with CPU devices that compute as the twin does.
 pub(crate) async fn cpu_host(cores: u32) -> Host {
-    Host::started_with_environment(cores, vec![("TRAIND_KERNELS", "off".to_owned())]).await
+    let variables = CPU_VARIABLES.map(|(name, value)| (name, value.to_owned()));
+    Host::started_with_environment(cores, variables.to_vec()).await
 }
 
 /// The lines of a JSON Lines file.
@@ -130,43 +135,57 @@ async fn two_cores_train_as_on_cpu_devices() {
     check(2, "trn1.2xlarge", "reversed=true", &[("bert", bert)]).await;
 }
 
-/// All numbers of cores of two instances: `scripts/soak/neuron` runs it.
-#[tokio::test]
-#[ignore = "takes minutes"]
-async fn all_numbers_of_cores_train_as_on_cpu_devices() {
-    let one_row: Make = |host, name| bert(host, name).set("train.per_device_train_batch_size", 1);
-    for (cores, instance) in [
-        (2, "trn1.2xlarge"),
-        (8, "trn1.32xlarge"),
-        (32, "trn1.32xlarge"),
-        (4, "trn2.48xlarge"),
-        (16, "trn2.48xlarge"),
-        (4, "trn3"),
-        (2, "inf2.xlarge"),
-    ] {
-        check(cores, instance, "", &[("bert", one_row), ("gpt2", gpt2), ("vit", vit)]).await;
-    }
+/// A test for each number of cores: `scripts/soak/neuron` runs them.
+macro_rules! core_counts {
+    ($($test:ident: $cores:literal of $instance:literal,)*) => {
+        $(
+            #[tokio::test]
+            #[ignore = "takes minutes"]
+            async fn $test() {
+                let one_row: Make =
+                    |host, name| bert(host, name).set("train.per_device_train_batch_size", 1);
+                let jobs = [("bert", one_row), ("gpt2", gpt2 as Make), ("vit", vit)];
+                check($cores, $instance, "", &jobs).await;
+            }
+        )*
+    };
 }
 
-/// Each option that lets a job complete: `scripts/soak/neuron` runs it.
-#[tokio::test]
-#[ignore = "takes minutes"]
-async fn all_families_train_under_each_option() {
-    let jobs: [(&str, Make); 5] =
-        [("bert", bert), ("gpt2", gpt2), ("llama", llama_lora), ("t5", t5), ("vit", vit)];
-    for options in [
-        "reversed=false",
-        "chlo=true",
-        "analysis=true",
-        "any_count=true",
-        "inexact=true",
-        "donation=ignored",
-        "donation=garbage",
-        "donation=refused",
-        "inexact=true,donation=garbage",
-        "init_ms=500,compile_ms=50",
-        "driver=2.29.0.0",
-    ] {
-        check(1, "trn1.2xlarge", options, &jobs).await;
-    }
+core_counts! {
+    two_cores_of_trn1_train_as_on_cpu_devices: 2 of "trn1.2xlarge",
+    eight_cores_of_trn1_train_as_on_cpu_devices: 8 of "trn1.32xlarge",
+    thirty_two_cores_of_trn1_train_as_on_cpu_devices: 32 of "trn1.32xlarge",
+    four_cores_of_trn2_train_as_on_cpu_devices: 4 of "trn2.48xlarge",
+    sixteen_cores_of_trn2_train_as_on_cpu_devices: 16 of "trn2.48xlarge",
+    four_cores_of_trn3_train_as_on_cpu_devices: 4 of "trn3",
+    two_cores_of_inf2_train_as_on_cpu_devices: 2 of "inf2.xlarge",
+}
+
+/// A test for each option that lets a job complete: `scripts/soak/neuron` runs them.
+macro_rules! options {
+    ($($test:ident: $options:literal,)*) => {
+        $(
+            #[tokio::test]
+            #[ignore = "takes minutes"]
+            async fn $test() {
+                let jobs: [(&str, Make); 5] =
+                    [("bert", bert), ("gpt2", gpt2), ("llama", llama_lora), ("t5", t5), ("vit", vit)];
+                check(1, "trn1.2xlarge", $options, &jobs).await;
+            }
+        )*
+    };
+}
+
+options! {
+    all_families_train_on_devices_in_their_order: "reversed=false",
+    all_families_train_with_a_compiler_that_reads_chlo: "chlo=true",
+    all_families_train_with_analysis: "analysis=true",
+    all_families_train_where_any_count_of_cores_works: "any_count=true",
+    all_families_train_with_inexact_integers: "inexact=true",
+    all_families_train_where_donation_is_ignored: "donation=ignored",
+    all_families_train_where_donation_gives_garbage: "donation=garbage",
+    all_families_train_where_donation_is_refused: "donation=refused",
+    all_families_train_with_inexact_integers_and_garbage: "inexact=true,donation=garbage",
+    all_families_train_where_all_takes_long: "init_ms=500,compile_ms=50",
+    all_families_train_with_an_older_driver: "driver=2.29.0.0",
 }

@@ -38,7 +38,13 @@ fn the_script_runs_a_job_and_leaves_nothing() {
     fs::write(draft.path("job.yaml"), &draft.job_file).unwrap();
     let before = fs::read_dir(host.path("")).unwrap().count() + 1;
     let job = "job.yaml";
-    let arguments = ["--instance", "trn2.48xlarge", "--set", "train.max_steps=3", job];
+    let small = [
+        "train.max_steps=3",
+        "train.do_eval=false",
+        "model.config_overrides={num_hidden_layers: 1}",
+    ];
+    let small = small.map(|setting| ["--set", setting]);
+    let arguments = [&["--instance", "trn2.48xlarge"], &small[..].concat()[..], &[job]].concat();
     let output = run(&host, &arguments);
     assert_eq!(output.code, Some(0), "{output:?}");
     assert!(output.stderr.contains("completed"), "{output:?}");
