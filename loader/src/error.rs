@@ -486,6 +486,10 @@ pub enum ChatProblem {
     NotAConversation { found: &'static str },
     #[error("the conversation has no messages")]
     Empty,
+    #[error(
+        "the conversation ends with a message of {role:?}, and not with an answer of the assistant"
+    )]
+    NoAnswer { role: String },
     #[error("expected messages such as {{role: user, content: ...}}, found {found}")]
     NotAMessage { found: &'static str },
     #[error("a message has no role")]

@@ -321,6 +321,41 @@ fn answers_are_those_of_llama_factory() {
     }
 }
 
+/// A question that nobody answers is no completion.
+#[test]
+fn conversations_of_kto_end_with_an_answer() {
+    let template = ChatTemplate::choose(&tokenizer(), "chatml", None).unwrap();
+    let kto = || {
+        TaskSpec::Kto(Kto {
+            pairs: Dpo {
+                prompt: "prompt".to_owned(),
+                chosen: "chosen".to_owned(),
+                rejected: "rejected".to_owned(),
+                template: template.clone(),
+                eos_token: eos_token(&tokenizer()).unwrap(),
+                layouts: Some(layouts(
+                    layout(RowFormat::Conversation, "conversations"),
+                    LayoutEncoding::Template,
+                )),
+                max_length: 512,
+            },
+            completion: "completion".to_owned(),
+            label: "label".to_owned(),
+            rotation: None,
+            is_paired: false,
+        })
+    };
+    let said = |from: &str| json!({"from": from, "value": "Hi."});
+    let row = |turns: &[&str]| {
+        let turns: Vec<Json> = turns.iter().map(|from| said(from)).collect();
+        json!({"conversations": turns, "label": true})
+    };
+    assert_eq!(set(&[row(&["human", "gpt"])], kto()).unwrap().len(), 1);
+    let error = set(&[row(&["human", "gpt"]), row(&["human", "gpt", "human"])], kto()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("ends with a message of \"user\"") && text.contains("line 2"), "{text}");
+}
+
 #[test]
 fn named_templates_render_as_those_of_axolotl() {
     let all = expected();

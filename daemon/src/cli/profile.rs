@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use traind_proto::v1::profile_piece::Piece;
 use traind_proto::v1::{Profile, ProfileJobRequest, ProfilePiece, ProfiledPart};
 
@@ -32,6 +32,7 @@ pub(crate) struct ProfileCommand {
 
 impl ProfileCommand {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        self.output.as_deref().map_or(Ok(()), check_output)?;
         let mut jobs = client::jobs(&global).await?;
         let request = ProfileJobRequest { job_id: self.job.clone(), steps: self.steps };
         let mut pieces = jobs.profile_job(request).await?.into_inner();
@@ -59,6 +60,15 @@ impl ProfileCommand {
         let job: String = self.job.chars().map(safe).collect();
         PathBuf::from(format!("{job}-step-{}.trace.json", profile.first_step))
     }
+}
+
+/// Finds before the recording what would lose it.
+fn check_output(path: &Path) -> anyhow::Result<()> {
+    ensure!(!path.exists(), "{} exists already", path.display());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let exists = folder.is_none_or(Path::is_dir);
+    ensure!(exists, "write {}: its folder does not exist", path.display());
+    Ok(())
 }
 
 fn described(profile: &Profile) -> String {

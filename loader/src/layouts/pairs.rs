@@ -38,6 +38,11 @@ impl Layouts {
         }
         let mut turns = layout.conversation(texts)?;
         let answer = turns.pop().ok_or_else(|| texts.problem(column, ChatProblem::Empty))?;
+        // The tools' templates of turns leave such rows out.
+        if !matches!(self.encoding, Encoding::Pieces(_)) && answer.role() != ASSISTANT {
+            let role = answer.role().to_owned();
+            return Err(texts.problem(column, ChatProblem::NoAnswer { role }));
+        }
         self.answered(texts, turns, vec![(column, answer)], max_length)
     }
 

@@ -22,6 +22,8 @@ async fn the_next_steps_of_a_job_are_recorded() {
     let refused = jobs.profile_job(request).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);
     assert!(refused.message().contains("another profile"), "{refused}");
+    let output = host.cli(draft.folder(), &["profile", "profiled", "-o", "nowhere/a.json"]);
+    assert!(output.stderr.contains("its folder does not exist"), "{output:?}");
     gate.open();
 
     let Some(Piece::Profile(profile)) = pieces.message().await.unwrap().unwrap().piece else {

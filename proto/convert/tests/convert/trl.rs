@@ -104,7 +104,11 @@ fn other_preferences_are_read_by_their_scripts() {
             vec!["lora_task_type"],
         ),
     ] {
-        check(command(&format!("{line} {given}")), &expect, &notes);
+        let converted = command(&format!("{line} {given}"));
+        let task = expect[0].1;
+        let header = format!("# Made of a command line of TRL's {task} by");
+        assert!(converted.as_ref().unwrap().job_file.starts_with(&header), "{line}");
+        check(converted, &expect, &notes);
     }
 }
 
