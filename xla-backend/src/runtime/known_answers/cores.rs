@@ -5,11 +5,9 @@ use std::time::Instant;
 
 use traind_pjrt::{Buffer, Client, CompileOptions, Device, Element, Executable, ExecuteOptions};
 
-use super::{SEED, STEP};
+use super::{SEED, STEP, expected, random_bits};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
-use crate::ops::Random;
-use crate::ops::random::{Place, reference_bits};
 use crate::runtime::platform::{forms, with_platform_options};
 use crate::runtime::traits::DeviceTraits;
 use crate::stablehlo::{Lowering, Output, lower};
@@ -70,14 +68,12 @@ impl Cores<'_> {
     /// Sums, products, shifts and comparisons of integers, as random numbers are made of them.
     fn test_integers(&self, answers: &mut [CoreAnswer]) -> Result<()> {
         let trace = Trace::new();
-        let scalar = |name: &str| trace.parameter(name, Shape::scalar(DType::U32));
-        let random = Random::new(&scalar("seed")?, &scalar("step")?, &scalar("row_offset")?)?;
-        let program = self.compile(&trace, "integers", &random.bits(&INTEGERS)?)?;
+        let program = self.compile(&trace, "integers", &random_bits(&trace, &INTEGERS)?)?;
         let arguments = self.arguments(|_, device| {
             let argument = |value: u32| self.client.buffer_from_slice(&[value], &[], device);
             Ok(vec![argument(SEED)?, argument(STEP)?, argument(0)?])
         })?;
-        let expected = integers();
+        let expected = expected(INTEGERS, 0);
         for (answer, launched) in answers.iter_mut().zip(launch(&program, &arguments)?) {
             answer.note(compare("integers", &launched.buffers, &expected)?);
         }
@@ -228,20 +224,6 @@ fn blamed(wrong: &[(usize, usize)]) -> Vec<usize> {
     blamed.sort_unstable();
     blamed.dedup();
     blamed
-}
-
-/// The integers as this processor computes them.
-fn integers() -> Vec<u32> {
-    let [rows, firsts, seconds] = INTEGERS.map(|dim| dim as u32);
-    let mut bits = Vec::with_capacity(INTEGERS.iter().product());
-    for row in 0..rows {
-        for first in 0..firsts {
-            let places =
-                (0..seconds).map(|second| Place { site: 0, row, block: None, first, second });
-            bits.extend(places.map(|at| reference_bits(SEED, STEP, at)));
-        }
-    }
-    bits
 }
 
 /// Whole numbers from `-FACTOR_MAX` to `FACTOR_MAX` that look random.

@@ -11,7 +11,7 @@ use crate::graph::{DType, Shape};
 use crate::ops::Random;
 use crate::ops::random::{Place, reference_bits};
 use crate::stablehlo::{Lowering, Output, lower};
-use crate::tensor::Trace;
+use crate::tensor::{Tensor, Trace};
 
 pub use cores::{CoreAnswer, test_cores};
 
@@ -31,9 +31,7 @@ pub fn random_bits_are_exact(client: &Client) -> Result<bool> {
 /// The same in programs that compute integers by parts, if `splits_integers`.
 pub(super) fn bits_are_exact(client: &Client, splits_integers: bool) -> Result<bool> {
     let trace = Trace::new();
-    let scalar = |name: &str| trace.parameter(name, Shape::scalar(DType::U32));
-    let random = Random::new(&scalar("seed")?, &scalar("step")?, &scalar("row_offset")?)?;
-    let bits = random.bits(&DIMS)?;
+    let bits = random_bits(&trace, &DIMS)?;
     let is_below = bits.lt_scalar(THRESHOLD.into())?.convert(DType::U32)?;
     let outputs = [&bits, &is_below].map(|it| Output::new(it.node()));
     let forms = forms(client.platform_name());
@@ -46,19 +44,25 @@ pub(super) fn bits_are_exact(client: &Client, splits_integers: bool) -> Result<b
     let results = executable.execute(&[[&seed, &step, &row]], &ExecuteOptions::default())?;
     let buffers = results.first().map(|of_device| &of_device.buffers[..]);
     let Some([bits, is_below]) = buffers else { return Ok(false) };
-    let expected = expected();
+    let expected = expected(DIMS, ROW_OFFSET);
     let below: Vec<u32> = expected.iter().map(|bits| u32::from(*bits < THRESHOLD)).collect();
     Ok(bits.to_vec::<u32>()? == expected && is_below.to_vec::<u32>()? == below)
 }
 
-/// The bits of a program of dropout, as this processor computes them.
-fn expected() -> Vec<u32> {
-    let [rows, firsts, seconds] = DIMS.map(|dim| dim as u32);
+/// Random bits by the seed, the step and the first batch row, which the program is given in this order.
+fn random_bits(trace: &Trace, dims: &[usize]) -> Result<Tensor> {
+    let scalar = |name: &str| trace.parameter(name, Shape::scalar(DType::U32));
+    Random::new(&scalar("seed")?, &scalar("step")?, &scalar("row_offset")?)?.bits(dims)
+}
+
+/// The bits of a program of dropout, for batch rows from `row_offset` on, as this processor computes them.
+fn expected(dims: [usize; 3], row_offset: u32) -> Vec<u32> {
+    let [rows, firsts, seconds] = dims.map(|dim| dim as u32);
     let places = (0..rows).flat_map(|row| {
         (0..firsts).flat_map(move |first| (0..seconds).map(move |second| (row, first, second)))
     });
     let bits = places.map(|(row, first, second)| {
-        let at = Place { site: 0, row: ROW_OFFSET + row, block: None, first, second };
+        let at = Place { site: 0, row: row_offset + row, block: None, first, second };
         reference_bits(SEED, STEP, at)
     });
     bits.collect()
