@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 
+mod on_cpu;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Map;
-use traind_loader::{ArrayValues, BatchArray, ModelInputs};
+use traind_loader::{ArrayValues, BatchArray};
 use traind_models::tasks::embedding::{
     Directions, EmbeddingLoss, Gist, MultipleNegativesRanking, RowLabels, Similarity,
 };
@@ -15,8 +17,8 @@ use traind_models::tasks::preference::{Cpo, CpoLoss, Kto, Orpo, PreferenceObject
 use traind_models::tasks::reranker::ListNet;
 use traind_models::{Model, ModelConfig, Task, registry, weights};
 use traind_trainer::Trainer;
-use traind_trainer::session::{StepResults, open_plugin};
-use traind_trainer::state::{CacheConfig, MeshConfig, Reference, StartValues, StateConfig};
+use traind_trainer::session::StepResults;
+use traind_trainer::state::{CacheConfig, MeshConfig, Reference, StateConfig};
 use traind_trainer::step::{EmbeddingObjective, ForwardConfig, OptimizerConfig, StepConfig};
 
 /// The rows of the data in a batch of all cores.
@@ -127,12 +129,7 @@ impl Case {
             optimizer: OptimizerConfig { name, ..OptimizerConfig::default() },
             ..StepConfig::default()
         };
-        let plugin = traind_pjrt::installed_plugin("cpu").unwrap();
-        let cores = open_plugin(&plugin, "cpu", cores, mesh.mesh().unwrap()).unwrap();
-        let inputs =
-            ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };
-        let start = StartValues { parameters, ..StartValues::default() };
-        Trainer::new(cores, model, inputs, &config, &start).unwrap()
+        on_cpu::trainer(model, parameters, &config)
     }
 
     /// Batch `number`, whose texts are its own. Every third sequence has padding.

@@ -2,16 +2,17 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 
+mod on_cpu;
+
 use std::sync::Arc;
 
 use serde_json::json;
-use traind_loader::{ArrayValues, BatchArray, ModelInputs};
+use traind_loader::{ArrayValues, BatchArray};
 use traind_models::optimizers::{GroupSettings, Settings};
 use traind_models::tuning::{AdapterBias, Lora, TargetModules, add_lora};
 use traind_models::{Model, ModelConfig, Task, registry, weights};
 use traind_trainer::Trainer;
-use traind_trainer::session::open_plugin;
-use traind_trainer::state::{Fsdp, MeshConfig, StartValues, StateConfig};
+use traind_trainer::state::{Fsdp, MeshConfig, StateConfig};
 use traind_trainer::step::{OptimizerConfig, StepConfig};
 use traind_xla::runtime::HostArray;
 
@@ -98,12 +99,7 @@ fn trained(
     let parameters = start(&model);
     let state = StateConfig { fsdp, ..StateConfig::default() };
     let config = StepConfig { mesh, state, optimizer: optimizer.clone(), ..StepConfig::default() };
-    let plugin = traind_pjrt::installed_plugin("cpu").unwrap();
-    let cores = mesh.data * mesh.tensor * mesh.pipeline;
-    let cores = open_plugin(&plugin, "cpu", cores, mesh.mesh().unwrap()).unwrap();
-    let inputs = ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };
-    let start = StartValues { parameters, ..StartValues::default() };
-    let mut trainer = Trainer::new(cores, model, inputs, &config, &start).unwrap();
+    let mut trainer = on_cpu::trainer(model, parameters, &config);
     let values = |trainer: &Trainer| -> Vec<f32> {
         let arrays = trainer.parameters().unwrap();
         arrays.iter().flat_map(|array| array.to_f32().unwrap()).collect()

@@ -2,15 +2,16 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 
+mod on_cpu;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Map;
-use traind_loader::{ArrayValues, BatchArray, ModelInputs};
+use traind_loader::{ArrayValues, BatchArray};
 use traind_models::optimizers::GroupSettings;
 use traind_models::tuning::{AdapterBias, Lora, TargetModules, add_lora};
 use traind_models::{Model, ModelConfig, Task, registry, weights};
-use traind_trainer::session::open_plugin;
 use traind_trainer::state::{MeshConfig, StartValues};
 use traind_trainer::step::{OptimizerConfig, StepConfig};
 use traind_trainer::{Error, Trainer};
@@ -39,13 +40,7 @@ fn trainer(cores: usize, optimizer: &str) -> Trainer {
 }
 
 fn trainer_of((model, parameters): (Arc<Model>, Vec<HostArray>), config: StepConfig) -> Trainer {
-    let mesh = config.mesh;
-    let plugin = traind_pjrt::installed_plugin("cpu").unwrap();
-    let cores = mesh.data * mesh.tensor;
-    let cores = open_plugin(&plugin, "cpu", cores, mesh.mesh().unwrap()).unwrap();
-    let inputs = ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };
-    let start = StartValues { parameters, ..StartValues::default() };
-    Trainer::new(cores, model, inputs, &config, &start).unwrap()
+    on_cpu::trainer(model, parameters, &config)
 }
 
 /// The model with adapters, and its values.
