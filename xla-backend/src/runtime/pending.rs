@@ -87,23 +87,14 @@ impl Pending {
     /// Calls `callback` once when every core has run the step, on a thread of the plugin's or, if they have already,
     /// on this one. It should be short, and must not panic.
     pub fn on_completed(&self, callback: impl FnOnce() + Send + Sync + 'static) -> Result<()> {
-        let last = Arc::new(CallOnDrop(Some(callback)));
-        for event in self.completed.iter().flatten() {
-            let last = Arc::clone(&last);
-            event.on_ready(move |_| drop(last))?;
-        }
-        Ok(())
+        call_when_ready(self.completed.iter().flatten(), callback)
     }
 
     /// Calls `callback` with each core once that has run the step, as [`Pending::on_completed`] does.
     pub fn on_core_completed(&self, callback: &Arc<dyn Fn(usize) + Send + Sync>) -> Result<()> {
         for (core, events) in self.completed.iter().enumerate() {
             let callback = Arc::clone(callback);
-            let last = Arc::new(CallOnDrop(Some(move || callback(core))));
-            for event in events {
-                let last = Arc::clone(&last);
-                event.on_ready(move |_| drop(last))?;
-            }
+            call_when_ready(events, move || callback(core))?;
         }
         Ok(())
     }
@@ -130,6 +121,19 @@ fn by_value(cores: Vec<Vec<Buffer>>) -> Vec<Vec<Buffer>> {
         values.iter_mut().zip(core).for_each(|(value, buffer)| value.push(buffer));
     }
     values
+}
+
+/// Calls `callback` when the last of the events is ready.
+fn call_when_ready<'a>(
+    events: impl IntoIterator<Item = &'a Event>,
+    callback: impl FnOnce() + Send + Sync + 'static,
+) -> Result<()> {
+    let last = Arc::new(CallOnDrop(Some(callback)));
+    for event in events {
+        let last = Arc::clone(&last);
+        event.on_ready(move |_| drop(last))?;
+    }
+    Ok(())
 }
 
 struct CallOnDrop<F: FnOnce()>(Option<F>);
