@@ -90,13 +90,14 @@ impl Pending {
         call_when_ready(self.completed.iter().flatten(), callback)
     }
 
-    /// Calls `callback` with each core once that has run the step, as [`Pending::on_completed`] does.
-    pub fn on_core_completed(&self, callback: &Arc<dyn Fn(usize) + Send + Sync>) -> Result<()> {
-        for (core, events) in self.completed.iter().enumerate() {
-            let callback = Arc::clone(callback);
-            call_when_ready(events, move || callback(core))?;
-        }
-        Ok(())
+    /// Calls what `callback` returns for each local core once when that has run the step, as
+    /// [`Pending::on_completed`] does.
+    pub fn on_core_completed<F>(&self, callback: impl Fn(usize) -> F) -> Result<()>
+    where
+        F: FnOnce() + Send + Sync + 'static,
+    {
+        let mut cores = self.completed.iter().enumerate();
+        cores.try_for_each(|(core, events)| call_when_ready(events, callback(core)))
     }
 
     /// Waits, then copies the fetched values of every core.

@@ -234,10 +234,8 @@ impl Profiler {
         if !matches!(self.lock().state, State::Recording(_)) {
             return None;
         }
-        let (profiler, program) = (self.clone(), Arc::from(launch.program));
-        let (devices, start) = (launch.devices.to_vec(), launch.start);
-        Some(Arc::new(move |place| {
-            let core = devices.get(place).copied().unwrap_or(place);
+        let (profiler, program, start) = (self.clone(), Arc::from(launch.program), launch.start);
+        Some(Arc::new(move |core| {
             let run =
                 ProgramRun { program: Arc::clone(&program), core, start, end: Instant::now() };
             profiler.record(|recording| recording.keep(|it| &mut it.programs, run));

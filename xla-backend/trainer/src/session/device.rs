@@ -1,5 +1,6 @@
 //! The cores as the session sees them, so that its tests can do without any.
 
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use traind_pjrt::{Executable, Value};
@@ -36,13 +37,8 @@ pub trait ProgramDevice {
     /// Launches the installed program `key`.
     fn launch(&mut self, key: &str, inputs: &CoreInputs) -> Result<Self::Launched>;
 
-    /// The devices of the cores among those of their client, in the order of the cores.
-    fn device_indices(&self) -> Vec<usize> {
-        Vec::new()
-    }
-
-    /// Calls `ended` with each core that has run the program.
-    fn watch(_launched: &Self::Launched, _ended: &CoreEnded) -> Result<()> {
+    /// Calls `ended` with the device of each core that has run the program.
+    fn watch(&self, _launched: &Self::Launched, _ended: &CoreEnded) -> Result<()> {
         Ok(())
     }
 }
@@ -113,13 +109,12 @@ impl ProgramDevice for LazyDevice {
         Ok(self.mark_step(key, inputs)?)
     }
 
-    fn device_indices(&self) -> Vec<usize> {
-        let cores = self.cores();
-        (0..cores.len()).map(|core| cores.device(core).index()).collect()
-    }
-
-    fn watch(launched: &Pending, ended: &CoreEnded) -> Result<()> {
-        Ok(launched.on_core_completed(ended)?)
+    fn watch(&self, launched: &Pending, ended: &CoreEnded) -> Result<()> {
+        let of_core = |core| {
+            let (ended, device) = (Arc::clone(ended), self.cores().device(core).index());
+            move || ended(device)
+        };
+        Ok(launched.on_core_completed(of_core)?)
     }
 }
 

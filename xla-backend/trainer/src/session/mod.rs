@@ -211,10 +211,9 @@ impl<D: ProgramDevice> Session<D> {
         }
         let (key, start) = (shape.key(), Instant::now());
         let launched = self.device_of(&shape).launch(&key, inputs)?;
-        let devices = self.device_of(&shape).device_indices();
-        let report = LaunchReport { program: &key, devices: &devices, start };
-        if let Some(ended) = self.observer.program_launched(&report) {
-            D::watch(&launched, &ended)?;
+        if let Some(ended) = self.observer.program_launched(&LaunchReport { program: &key, start })
+        {
+            self.device_of(&shape).watch(&launched, &ended)?;
         }
         Ok(launched)
     }

@@ -39,7 +39,7 @@ pub trait Observer: fmt::Debug + Send + Sync {
     /// Programs are launched; `work` is what each core does.
     fn launched(&self, _work: Work) {}
 
-    /// A program is launched. The session calls what is returned, if anything, with each core that has run it.
+    /// A program is launched. The session calls what is returned, if anything, for each core that has run it.
     fn program_launched(&self, _launch: &LaunchReport<'_>) -> Option<CoreEnded> {
         None
     }
@@ -52,7 +52,8 @@ pub trait Observer: fmt::Debug + Send + Sync {
     fn batch_passed(&self, _time: PipelineTime) {}
 }
 
-/// Called with the place of a core when it has run a program, on any thread. It should be short, and must not panic.
+/// Called when a core has run a program, on any thread, with the number of its device among those of its client. It
+/// should be short, and must not panic.
 pub type CoreEnded = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// A program that was launched.
@@ -60,8 +61,6 @@ pub type CoreEnded = Arc<dyn Fn(usize) + Send + Sync>;
 pub struct LaunchReport<'a> {
     /// The key of the program's shape.
     pub program: &'a str,
-    /// The devices of its cores among those of their client, in the order of the cores.
-    pub devices: &'a [usize],
     /// The earliest time at which a core may have begun it.
     pub start: Instant,
 }
