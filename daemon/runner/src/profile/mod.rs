@@ -287,6 +287,12 @@ impl Recording {
     fn wall(&self) -> Duration {
         self.end - self.start
     }
+
+    /// The phases with their starts and ends.
+    fn phase_times(&self) -> impl Iterator<Item = (Phase, Instant, Instant)> {
+        let ends = self.phases.iter().skip(1).map(|(_, start)| *start).chain([self.end]);
+        self.phases.iter().zip(ends).map(|((phase, start), end)| (*phase, *start, end))
+    }
 }
 
 #[cfg(test)]

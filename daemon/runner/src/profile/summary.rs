@@ -46,9 +46,8 @@ pub(crate) fn summary(recording: &Recording, cores: &[u32]) -> Profile {
 
 fn phases(recording: &Recording) -> Vec<ProfiledPhase> {
     let mut sums: BTreeMap<&'static str, Duration> = BTreeMap::new();
-    let ends = recording.phases.iter().skip(1).map(|(_, start)| *start).chain([recording.end]);
-    for ((phase, start), end) in recording.phases.iter().zip(ends) {
-        *sums.entry(phase_name(*phase)).or_default() += end.saturating_duration_since(*start);
+    for (phase, start, end) in recording.phase_times() {
+        *sums.entry(phase_name(phase)).or_default() += end.saturating_duration_since(start);
     }
     let phase = |(name, time): (&str, Duration)| ProfiledPhase {
         name: name.to_owned(),

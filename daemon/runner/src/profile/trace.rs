@@ -55,9 +55,8 @@ impl Trace {
             self.write((HOST, STEPS), &format!("step {step}"), (start, *end), Map::new());
         }
         self.name_thread(HOST, PHASES, "training loop");
-        let ends = recording.phases.iter().skip(1).map(|it| it.1).chain([recording.end]);
-        for ((phase, start), end) in recording.phases.iter().zip(ends) {
-            self.write((HOST, PHASES), phase_name(*phase), (*start, end), Map::new());
+        for (phase, start, end) in recording.phase_times() {
+            self.write((HOST, PHASES), phase_name(phase), (start, end), Map::new());
         }
         let mut tracks: BTreeMap<&str, u64> = BTreeMap::new();
         for span in &recording.spans {
