@@ -215,12 +215,20 @@ impl Profiler {
         self.record(|recording| recording.keep(|it| &mut it.steps, (step, Instant::now())));
     }
 
-    /// A thread of the loader has spent the time since `start` on something.
-    pub(crate) fn spent(&self, track: &'static str, name: &'static str, start: Instant) {
+    /// Runs what a thread of the loader spends time on.
+    pub(crate) fn timed<T>(
+        &self,
+        track: &'static str,
+        name: &'static str,
+        run: impl FnOnce() -> T,
+    ) -> T {
+        let start = Instant::now();
+        let result = run();
         self.record(|recording| {
             let start = start.max(recording.start);
             recording.keep(|it| &mut it.spans, Span { track, name, start, end: Instant::now() });
         });
+        result
     }
 
     /// A program was compiled.

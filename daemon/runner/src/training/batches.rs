@@ -1,7 +1,8 @@
 //! The batches of the run, collated and uploaded ahead of their use.
 
+use std::iter;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use traind_job_file::JobFile;
 use traind_loader::{ArrayValues, Collator, HostBatch, Prefetched, Prefetcher};
@@ -56,14 +57,11 @@ pub(crate) fn prefetch(
         batches_count_alike: job.model.task.is_of_preferences(),
     };
     let uploads = profiler.clone();
-    let prepare = move |host| {
-        let start = Instant::now();
-        let prepared = preparation.prepare(host);
-        uploads.spent("loader", "upload", start);
-        prepared
-    };
-    let (batches, abandon) = rows.collated(first..end)?;
-    let batches = Prefetcher::spawn(Collated { batches, profiler: profiler.clone() }, prepare)?;
+    let prepare = move |host| uploads.timed("loader", "upload", || preparation.prepare(host));
+    let (mut batches, abandon) = rows.collated(first..end)?;
+    let collations = profiler.clone();
+    let collated = iter::from_fn(move || collations.timed("loader", "collate", || batches.next()));
+    let batches = Prefetcher::spawn(collated, prepare)?;
     Ok(Batches { _abandon: abandon, batches }.map(|batch| batch.map_err(RunError::from)))
 }
 
@@ -79,23 +77,6 @@ impl<T: Iterator> Iterator for Batches<T> {
 
     fn next(&mut self) -> Option<T::Item> {
         self.batches.next()
-    }
-}
-
-/// Batches whose collation is profiled.
-struct Collated<T> {
-    batches: T,
-    profiler: Profiler,
-}
-
-impl<T: Iterator> Iterator for Collated<T> {
-    type Item = T::Item;
-
-    fn next(&mut self) -> Option<T::Item> {
-        let start = Instant::now();
-        let batch = self.batches.next();
-        self.profiler.spent("loader", "collate", start);
-        batch
     }
 }
 
