@@ -2,14 +2,12 @@
 //! line of JSON from standard input, writes a [`TestCoresAnswer`] to standard output, and ends at once when standard
 //! input is closed, since its daemon has ended and may give the cores to a job.
 
-use std::io::{self, BufRead};
-
 use anyhow::Context as _;
 use traind_job_file::commands::{CoreAnswer, TestCoresAnswer, TestCoresRequest};
 use traind_pjrt::{Client, Plugin};
 use traind_xla::runtime::{self, test_cores};
 
-use crate::daemon_end::end_with_daemon;
+use crate::daemon_end::read_request;
 use crate::session::client_options;
 
 /// Names a core that answers wrong, for tests of the daemon.
@@ -18,11 +16,7 @@ const WRONG_CORE: &str = "TRAIND_TEST_WRONG_CORE";
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
     let out = crate::own_output::own_output().context("open the standard output")?;
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line).context("read the request")?;
-    let TestCoresRequest { platform, plugin, cores } =
-        serde_json::from_str(&line).context("parse the request")?;
-    end_with_daemon()?;
+    let TestCoresRequest { platform, plugin, cores } = read_request()?;
     let client = Client::new(Plugin::load(&plugin)?, &client_options(&platform, cores.len()))?;
     let found = client.devices().count();
     anyhow::ensure!(found >= cores.len(), "the plugin has {found} of {} devices", cores.len());

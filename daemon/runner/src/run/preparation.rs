@@ -5,7 +5,6 @@
 //! else, reads no weights, and ends at once when standard input is closed, since then its daemon has ended.
 
 use std::fs;
-use std::io::{self, BufRead};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -23,7 +22,7 @@ use super::inputs::{Beginning, Inputs};
 use super::observer::observer;
 use super::prepare::evict_cache;
 use super::{Context, neuron_traits};
-use crate::daemon_end::end_with_daemon;
+use crate::daemon_end::read_request;
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::output::failed;
@@ -38,11 +37,7 @@ const COMPILES: &str = "TRAIND_NEURON_PREPARE";
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
     let out = crate::own_output::own_output().context("open the standard output")?;
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line).context("read the request")?;
-    let PrepareRequest { spec, folder } =
-        serde_json::from_str(&line).context("parse the request")?;
-    end_with_daemon()?;
+    let PrepareRequest { spec, folder } = read_request()?;
     let start = Instant::now();
     let prepared = catch_unwind(AssertUnwindSafe(|| prepare(spec, folder.clone())));
     let prepared =
