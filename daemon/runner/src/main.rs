@@ -26,6 +26,7 @@ mod plan;
 mod probe;
 mod profile;
 mod progress;
+mod rates;
 mod recipe;
 mod remote;
 mod reporting;

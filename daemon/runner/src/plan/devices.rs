@@ -1,16 +1,12 @@
 //! The rates of a core of each device, for predictions of step times. A core is what a job counts:
 //! a NeuronCore, a GPU, or a CPU device.
 
-use std::hint::black_box;
-use std::sync::Barrier;
-use std::time::{Duration, Instant};
-
 use traind_job_file::commands::{MpiCost, Processor};
 use traind_job_file::{Platform, Train};
-use traind_kernels::matrix::{Matrix, MatrixMut, multiply};
 use traind_neuron::{CoreKind, Generation, INSTANCES};
 
 use crate::error::{RunError, RunResult};
+use crate::rates::{copies_rate, on_each, products_rate};
 use crate::{recipe, session};
 
 /// Seconds until a collective's first byte arrives.
@@ -162,10 +158,11 @@ fn unknown(platform: Platform, name: &str) -> RunError {
 /// Measures for a tenth of a second, on all threads at once: they share the memory, and often the clock rate.
 pub(super) fn measured_processor() -> Processor {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let flops = on_each(threads, products_rate);
+    let mean = |rates: Vec<f64>| rates.iter().sum::<f64>() / threads as f64;
+    let flops = mean(on_each(threads, products_rate));
     // More than caches have, of all threads or of each.
     let bytes = ((64 << 20) / threads).max(8 << 20);
-    let memory = on_each(threads, |start| copies_rate(start, bytes));
+    let memory = mean(on_each(threads, |start| copies_rate(start, bytes)));
     Processor { flops, memory, threads }
 }
 
@@ -209,49 +206,6 @@ pub(super) fn network_words(mpi: Option<&MpiCost>, problem: &str) -> String {
         None if problem.is_empty() => format!("MPI not measured: two copies assumed; {wire}"),
         None => format!("MPI not measured ({problem}): two copies assumed; {wire}"),
     }
-}
-
-/// The mean of the rates that `measure` returns on each of so many threads at once.
-fn on_each(threads: usize, measure: impl Fn(&Barrier) -> f64 + Sync) -> f64 {
-    let start = Barrier::new(threads);
-    let rates: Vec<f64> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| measure(&start))).collect();
-        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
-    });
-    rates.iter().sum::<f64>() / threads as f64
-}
-
-/// FLOP/s of this thread in products of matrices from `start` on.
-fn products_rate(start: &Barrier) -> f64 {
-    const SIDE: usize = 384;
-    let (lhs, mut product) = (vec![1.0_f32; SIDE * SIDE], vec![0.0_f32; SIDE * SIDE]);
-    let products = rate(start, || {
-        let matrix = Matrix::new(&lhs, [SIDE; 2], SIDE);
-        multiply(MatrixMut::new(&mut product, [SIDE; 2], SIDE), matrix, matrix, false);
-        black_box(&product);
-    });
-    2.0 * (SIDE as f64).powi(3) * products
-}
-
-/// Bytes a second that this thread reads and writes from `start` on, in copies of so many.
-fn copies_rate(start: &Barrier, bytes: usize) -> f64 {
-    let (from, mut to) = (vec![1_u8; bytes], vec![0_u8; bytes]);
-    2.0 * bytes as f64 * rate(start, || to.copy_from_slice(black_box(&from)))
-}
-
-/// How often a second `run` ends from `begin` on, by the shortest of its times: others may want the processor
-/// meanwhile.
-fn rate(begin: &Barrier, mut run: impl FnMut()) -> f64 {
-    const TIME: Duration = Duration::from_millis(50);
-    run();
-    begin.wait();
-    let (start, mut shortest) = (Instant::now(), TIME);
-    while start.elapsed() < TIME {
-        let before = Instant::now();
-        run();
-        shortest = shortest.min(before.elapsed());
-    }
-    1.0 / shortest.as_secs_f64()
 }
 
 #[cfg(test)]

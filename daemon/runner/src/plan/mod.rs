@@ -4,7 +4,7 @@
 //!
 //! Reads a [`PlanRequest`] as JSON from standard input and writes a [`PlanAnswer`] to standard output.
 //!
-//! Imports `model`, `data`, `tasks`, `recipe` and `progress`.
+//! Imports `model`, `data`, `tasks`, `recipe`, `progress` and `rates`.
 
 mod bound;
 mod candidates;

@@ -1,10 +1,6 @@
 //! Limits of a core: the rates of products of large matrices, and of memory that is read and written.
 
-use std::hint::black_box;
-use std::thread;
-use std::time::{Duration, Instant};
-
-use traind_kernels::matrix::{Matrix, MatrixMut, multiply};
+use crate::rates::{copies_rate, on_each, products_rate};
 
 /// Rates that a core could reach at best; 0 where unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -23,12 +19,8 @@ pub(crate) struct HostCores {
     pub are_processors: bool,
 }
 
-/// The rows, columns and depth of the measured product, whose operands fit into a cache.
-const SIZE: usize = 512;
-/// The measured memory of each core, half of which is copied to the other half: more than a cache has.
-const STREAM_BYTES: usize = 64 << 20;
-/// The time of each measurement.
-const TIME: Duration = Duration::from_millis(30);
+/// The memory that each core copies: more than a cache has, with its copy.
+const COPIED_BYTES: usize = 32 << 20;
 
 impl CoreLimits {
     /// Measures on all cores at once, while no program runs. Of other devices than processors, `peak_flops` is all that
@@ -38,52 +30,15 @@ impl CoreLimits {
             return CoreLimits { flops: peak_flops, bytes_per_second: 0.0 };
         }
         CoreLimits {
-            flops: least(cores.count, product_rate),
-            bytes_per_second: least(cores.count, stream_rate),
+            flops: least(on_each(cores.count, products_rate)),
+            bytes_per_second: least(on_each(cores.count, |start| copies_rate(start, COPIED_BYTES))),
         }
     }
 }
 
-/// The least of the rates that threads measure at once.
-fn least(threads: usize, rate: fn() -> f64) -> f64 {
-    thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(rate)).collect();
-        let rates = threads.into_iter().map(|thread| thread.join().unwrap_or(0.0));
-        rates.reduce(f64::min).unwrap_or(0.0)
-    })
-}
-
-fn product_rate() -> f64 {
-    let operand = vec![0.5; SIZE * SIZE];
-    let mut result = vec![0.0; SIZE * SIZE];
-    let shape = [SIZE, SIZE];
-    let work = 2.0 * (SIZE * SIZE * SIZE) as f64;
-    fastest(work, || {
-        let matrix = Matrix::new(&operand, shape, SIZE);
-        multiply(MatrixMut::new(&mut result, shape, SIZE), matrix, matrix, false);
-        black_box(&result);
-    })
-}
-
-fn stream_rate() -> f64 {
-    let mut bytes = vec![1_u8; STREAM_BYTES];
-    let half = STREAM_BYTES / 2;
-    fastest(STREAM_BYTES as f64, || {
-        bytes.copy_within(..half, half);
-        black_box(&bytes);
-    })
-}
-
-/// The highest rate of several runs: others would measure what disturbs them.
-fn fastest(work: f64, mut run: impl FnMut()) -> f64 {
-    let begun = Instant::now();
-    let mut least = f64::INFINITY;
-    while begun.elapsed() < TIME {
-        let start = Instant::now();
-        run();
-        least = least.min(start.elapsed().as_secs_f64());
-    }
-    work / least
+/// The least of the rates of threads that measure at once.
+fn least(rates: Vec<f64>) -> f64 {
+    rates.into_iter().reduce(f64::min).unwrap_or(0.0)
 }
 
 #[cfg(test)]

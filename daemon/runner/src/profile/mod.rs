@@ -2,7 +2,7 @@
 //! a trace. Nothing is recorded until a profile is requested; then the training loop begins and ends the recording
 //! between two steps, when none is in flight.
 //!
-//! Imports no other module.
+//! Imports `rates`.
 
 mod limits;
 mod summary;
