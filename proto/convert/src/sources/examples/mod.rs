@@ -109,15 +109,7 @@ fn of_trl(
     crate::sources::trl::read(Some(script), &line.arguments, draft);
     environment::read(line.launcher, draft);
     environment::launchers(line.launcher, draft);
-    Ok(match script {
-        "sft" => "TRL's sft",
-        "dpo" => "TRL's dpo",
-        "reward" => "TRL's reward",
-        "kto" => "TRL's kto",
-        "orpo" => "TRL's orpo",
-        "cpo" => "TRL's cpo",
-        _ => "TRL's script",
-    })
+    Ok(script.title)
 }
 
 /// Reads the one command of a shell script that trains; returns its script's name.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::Files;
 use super::command_line::{CommandLine, check_variables, pairs};
 use crate::Refused;
-use crate::sources::trl::script;
+use crate::sources::trl::{Script, script};
 use crate::values::shown;
 
 /// The option that names a file of arguments.
@@ -16,8 +16,7 @@ const OPTION: &str = "config";
 /// A script of TRL's that is converted.
 pub(super) struct Command<'a> {
     pub line: CommandLine<'a>,
-    /// Its name, such as `sft`.
-    pub script: &'static str,
+    pub script: &'static Script,
 }
 
 /// Reads the command line if it runs one of these scripts.
@@ -34,7 +33,7 @@ pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<Option<Comma
     check_variables(words)?;
     let mut arguments = pairs(&words[at + 1..]);
     add_file(&mut arguments, files)?;
-    let of_trl = at - usize::from(words[at] == script);
+    let of_trl = at - usize::from(words[at] == script.name);
     let line = CommandLine { launcher: &words[..of_trl], script: &words[at], arguments };
     Ok(Some(Command { line, script }))
 }

@@ -8,7 +8,8 @@ use crate::application::apply;
 use crate::draft::Draft;
 use crate::sources::adapters::{self, Keys, Kind};
 use crate::values::{is_off, shown};
-use tables::{SCRIPTS, SHARED, Script, is_special};
+pub(crate) use tables::Script;
+use tables::{SCRIPTS, SHARED, is_special};
 
 const ADAPTERS: Keys = &[
     ("lora_r", "r", Kind::Same),
@@ -23,17 +24,24 @@ const ADAPTERS: Keys = &[
 /// The default of `max_length`.
 const LENGTH: u32 = 1024;
 
-/// The name of the script that a file runs, or of TRL's command, if it is one that is converted.
-pub(crate) fn script(name: &str) -> Option<&'static str> {
+/// The script that a file or TRL's command of this name runs, if it is one that is converted.
+pub(crate) fn script(name: &str) -> Option<&'static Script> {
     let name = if name == "reward_modeling" { "reward" } else { name };
-    SCRIPTS.iter().map(|script| script.name).find(|known| *known == name)
+    known(name)
 }
 
-/// Reads the settings of a script; `script` is its name, where a command line says it.
-pub(crate) fn read(script: Option<&str>, settings: &Map<String, Value>, draft: &mut Draft) {
-    let given = draft.get("model.task").and_then(Value::as_str);
-    let known = |name: &str| SCRIPTS.iter().find(|script| script.name == name);
-    let Some(script) = script.or(given).and_then(known).or_else(|| suggested(settings)) else {
+fn known(name: &str) -> Option<&'static Script> {
+    SCRIPTS.iter().find(|script| script.name == name)
+}
+
+/// Reads the settings of a script; `script` is the one that a command line runs.
+pub(crate) fn read(
+    script: Option<&'static Script>,
+    settings: &Map<String, Value>,
+    draft: &mut Draft,
+) {
+    let given = || draft.get("model.task").and_then(Value::as_str).and_then(known);
+    let Some(script) = script.or_else(given).or_else(|| suggested(settings)) else {
         return draft.refuse(
             "",
             "does not say which of TRL's scripts reads it: give it by --set model.task=sft, or dpo, reward, kto, orpo or \
@@ -41,8 +49,9 @@ pub(crate) fn read(script: Option<&str>, settings: &Map<String, Value>, draft: &
         );
     };
     draft.imply("model.task", script.name);
+    let tables = [&[SHARED], script.own].concat();
     for (key, value) in settings {
-        apply(&[SHARED, script.own], key, value, draft);
+        apply(&tables, key, value, draft);
     }
     let trains_adapters = settings.get("use_peft").is_some_and(|value| !is_off(value));
     adapters::read(ADAPTERS, trains_adapters, settings, draft);
@@ -66,7 +75,7 @@ fn suggested(settings: &Map<String, Value>) -> Option<&'static Script> {
         loss => loss.into_iter().map(shown).collect(),
     };
     let reads = |script: &&Script| {
-        special().all(|key| script.own.iter().any(|(name, _)| name == key))
+        special().all(|key| script.owns(key))
             && losses.iter().all(|loss| script.losses.contains(&loss.as_str()))
     };
     let mut found = SCRIPTS.iter().filter(reads);

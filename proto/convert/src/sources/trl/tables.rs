@@ -106,13 +106,6 @@ const DPO: Table = &[
     ("use_weighting", Rule::Field("dpo.use_weighting")),
     ("discopop_tau", Rule::Field("dpo.discopop_tau")),
     ("disable_dropout", Rule::Field("dpo.disable_dropout")),
-    ("precompute_ref_log_probs", Rule::Dropped(PRECOMPUTED)),
-    ("precompute_ref_batch_size", Rule::Dropped(PRECOMPUTED)),
-    ("sync_ref_model", Rule::Refused(SYNCHRONIZED)),
-    ("ref_model_mixup_alpha", Rule::Dropped(OF_SYNCHRONIZED)),
-    ("ref_model_sync_steps", Rule::Dropped(OF_SYNCHRONIZED)),
-    ("max_prompt_length", Rule::Refused(LENGTHS)),
-    ("max_completion_length", Rule::Refused(LENGTHS)),
 ];
 
 const REWARD: Table = &[
@@ -128,25 +121,10 @@ const KTO: Table = &[
     ("desirable_weight", Rule::Field("kto.desirable_weight")),
     ("undesirable_weight", Rule::Field("kto.undesirable_weight")),
     ("disable_dropout", Rule::Field("kto.disable_dropout")),
-    ("precompute_ref_log_probs", Rule::Dropped(PRECOMPUTED)),
-    ("precompute_ref_batch_size", Rule::Dropped(PRECOMPUTED)),
-    ("sync_ref_model", Rule::Refused(SYNCHRONIZED)),
-    ("ref_model_mixup_alpha", Rule::Dropped(OF_SYNCHRONIZED)),
-    ("ref_model_sync_steps", Rule::Dropped(OF_SYNCHRONIZED)),
-    ("max_prompt_length", Rule::Refused(LENGTHS)),
-    ("max_completion_length", Rule::Refused(LENGTHS)),
 ];
 
-const ORPO: Table = &[
-    ("beta", Rule::Field("orpo.beta")),
-    ("disable_dropout", Rule::Field("orpo.disable_dropout")),
-    ("max_prompt_length", Rule::Refused(LENGTHS)),
-    ("max_completion_length", Rule::Dropped(OF_ENCODER_DECODERS)),
-    ("is_encoder_decoder", Rule::Dropped(OF_ENCODER_DECODERS)),
-    ("padding_value", Rule::Dropped(PADDING)),
-    ("label_pad_token_id", Rule::Dropped(PADDING)),
-    ("generate_during_eval", Rule::Dropped(GENERATION)),
-];
+const ORPO: Table =
+    &[("beta", Rule::Field("orpo.beta")), ("disable_dropout", Rule::Field("orpo.disable_dropout"))];
 
 const CPO: Table = &[
     ("beta", Rule::Field("cpo.beta")),
@@ -156,6 +134,21 @@ const CPO: Table = &[
     ("cpo_alpha", Rule::Own),
     ("simpo_gamma", Rule::Own),
     ("disable_dropout", Rule::Field("cpo.disable_dropout")),
+];
+
+/// Keys of `dpo` and `kto`, whose losses compare the model with a reference.
+const REFERENCE: Table = &[
+    ("precompute_ref_log_probs", Rule::Dropped(PRECOMPUTED)),
+    ("precompute_ref_batch_size", Rule::Dropped(PRECOMPUTED)),
+    ("sync_ref_model", Rule::Refused(SYNCHRONIZED)),
+    ("ref_model_mixup_alpha", Rule::Dropped(OF_SYNCHRONIZED)),
+    ("ref_model_sync_steps", Rule::Dropped(OF_SYNCHRONIZED)),
+    ("max_prompt_length", Rule::Refused(LENGTHS)),
+    ("max_completion_length", Rule::Refused(LENGTHS)),
+];
+
+/// Keys of `orpo` and `cpo`, which also train encoder-decoders in TRL.
+const SEQUENCES: Table = &[
     ("max_prompt_length", Rule::Refused(LENGTHS)),
     ("max_completion_length", Rule::Dropped(OF_ENCODER_DECODERS)),
     ("is_encoder_decoder", Rule::Dropped(OF_ENCODER_DECODERS)),
@@ -165,11 +158,13 @@ const CPO: Table = &[
 ];
 
 /// A script of TRL's.
-pub(super) struct Script {
+pub(crate) struct Script {
     /// Its name, which is also the task's.
-    pub(super) name: &'static str,
-    /// The keys that other scripts lack.
-    pub(super) own: Table,
+    pub(crate) name: &'static str,
+    /// Its name in the first line of a job file.
+    pub(crate) title: &'static str,
+    /// The keys that not all scripts have.
+    pub(super) own: &'static [Table],
     /// Values of `loss_type`; none where there is no choice.
     pub(super) losses: &'static [&'static str],
     /// The default learning rate.
@@ -177,12 +172,48 @@ pub(super) struct Script {
 }
 
 pub(super) const SCRIPTS: [Script; 6] = [
-    Script { name: "sft", own: SFT, losses: &["nll", "chunked_nll", "dft"], learning_rate: 2e-5 },
-    Script { name: "dpo", own: DPO, losses: LOSSES_OF_DPO, learning_rate: 1e-6 },
-    Script { name: "reward", own: REWARD, losses: &[], learning_rate: 1e-4 },
-    Script { name: "kto", own: KTO, losses: &["kto", "apo_zero_unpaired"], learning_rate: 1e-6 },
-    Script { name: "orpo", own: ORPO, losses: &[], learning_rate: 1e-6 },
-    Script { name: "cpo", own: CPO, losses: LOSSES_OF_CPO, learning_rate: 1e-6 },
+    Script {
+        name: "sft",
+        title: "TRL's sft",
+        own: &[SFT],
+        losses: &["nll", "chunked_nll", "dft"],
+        learning_rate: 2e-5,
+    },
+    Script {
+        name: "dpo",
+        title: "TRL's dpo",
+        own: &[DPO, REFERENCE],
+        losses: LOSSES_OF_DPO,
+        learning_rate: 1e-6,
+    },
+    Script {
+        name: "reward",
+        title: "TRL's reward",
+        own: &[REWARD],
+        losses: &[],
+        learning_rate: 1e-4,
+    },
+    Script {
+        name: "kto",
+        title: "TRL's kto",
+        own: &[KTO, REFERENCE],
+        losses: &["kto", "apo_zero_unpaired"],
+        learning_rate: 1e-6,
+    },
+    Script {
+        name: "orpo",
+        title: "TRL's orpo",
+        own: &[ORPO, SEQUENCES],
+        losses: &[],
+        learning_rate: 1e-6,
+    },
+    Script {
+        name: "cpo",
+        title: "TRL's cpo",
+        own: &[CPO, SEQUENCES],
+        losses: LOSSES_OF_CPO,
+        learning_rate: 1e-6,
+    },
 ];
 const LOSSES_OF_DPO: &[&str] = &[
     "sigmoid",
@@ -204,8 +235,14 @@ const LOSSES_OF_DPO: &[&str] = &[
 ];
 const LOSSES_OF_CPO: &[&str] = &["sigmoid", "hinge", "ipo", "simpo", "alphapo"];
 
+impl Script {
+    /// Returns true for a key that not all scripts have, and this one has.
+    pub(super) fn owns(&self, key: &str) -> bool {
+        self.own.iter().copied().flatten().any(|(name, _)| *name == key)
+    }
+}
+
 /// Returns true if a key belongs to some scripts, and not to all of them.
 pub(super) fn is_special(key: &str) -> bool {
-    let has = |script: &Script| script.own.iter().any(|(name, _)| *name == key);
-    SCRIPTS.iter().any(has)
+    SCRIPTS.iter().any(|script| script.owns(key))
 }
