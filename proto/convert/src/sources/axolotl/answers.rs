@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::datasets;
 use crate::draft::Draft;
 use crate::values::{is_off, shown};
 
@@ -41,15 +42,15 @@ fn named(name: &str) -> Option<(&str, Map<String, Value>)> {
         "intel" => "question",
         "prompt_pairs" | "ultra" => "prompt",
         "argilla_chat" => {
-            let settings = json!({"format": "messages", "messages": "completion"});
-            return Some((template, settings.as_object().cloned()?));
+            let settings = [("format", "messages"), ("messages", "completion")];
+            let settings = settings.map(|(key, value)| (key.to_owned(), value.into()));
+            return Some((template, Map::from_iter(settings)));
         }
         _ => return None,
     };
     let fields = json!({"instruction": instruction, "input": null, "history": null, "output": "completion",
         "system": "system"});
-    let settings = json!({"format": "alpaca", "fields": fields});
-    Some((template, settings.as_object().cloned()?))
+    Some((template, datasets::instructions(fields)))
 }
 
 /// Columns of texts, which have no layout.

@@ -181,6 +181,11 @@ fn conversations(key: &str, entry: &Value, draft: &mut Draft) -> Option<Map<Stri
     Some(settings)
 }
 
+/// The settings of a set of instructions in these columns.
+pub(super) fn instructions(fields: Value) -> Map<String, Value> {
+    Map::from_iter([("format".to_owned(), "alpaca".into()), ("fields".to_owned(), fields)])
+}
+
 /// Names of fields and roles, and the turns to train on.
 pub(super) fn messages(
     key: &str,

@@ -83,6 +83,5 @@ fn rewards(key: &str, entry: &Value, draft: &mut Draft) -> Map<String, Value> {
     datasets::template(&format!("{key}."), entry, draft);
     let fields =
         json!({"instruction": "input", "input": null, "history": null, "system": "system"});
-    let settings = json!({"format": "alpaca", "fields": fields});
-    settings.as_object().cloned().unwrap_or_default()
+    datasets::instructions(fields)
 }

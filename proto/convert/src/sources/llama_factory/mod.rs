@@ -151,15 +151,15 @@ pub(crate) fn read(
     info: Option<&Map<String, Value>>,
     draft: &mut Draft,
 ) {
-    check_stage(settings, draft);
+    let stage = settings.get("stage").map_or("sft".to_owned(), shown);
+    check_stage(&stage, settings, draft);
+    let has_preferences = ["dpo", "kto"].contains(&stage.as_str());
     for (key, value) in settings {
-        if ["dpo", "kto"].contains(&stage(settings).as_str())
-            || !preferences::is_unused(key, value, draft)
-        {
+        if has_preferences || !preferences::is_unused(key, value, draft) {
             apply(&[TABLE, preferences::TABLE], key, value, draft);
         }
     }
-    let rows = match stage(settings).as_str() {
+    let rows = match stage.as_str() {
         "pt" => Stage::Texts,
         "dpo" | "rm" => Stage::Pairs,
         "kto" => Stage::Answers,
@@ -202,12 +202,8 @@ pub(crate) fn info(
     })
 }
 
-fn stage(settings: &Map<String, Value>) -> String {
-    settings.get("stage").map_or("sft".to_owned(), shown)
-}
-
-fn check_stage(settings: &Map<String, Value>, draft: &mut Draft) {
-    match stage(settings).as_str() {
+fn check_stage(stage: &str, settings: &Map<String, Value>, draft: &mut Draft) {
+    match stage {
         "pt" => read_texts(settings, draft),
         "sft" => read_chat(settings, draft),
         "dpo" => preferences::read(settings, draft),
