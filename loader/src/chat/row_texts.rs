@@ -71,13 +71,18 @@ impl<'a> RowTexts<'a> {
     /// The id of a special token; None where its text is not one token.
     pub(crate) fn token_id(&self, token: Option<&str>) -> Result<Option<u32>> {
         let Some(token) = token else { return Ok(None) };
-        let ids = self.encode_as_it_is(token)?.encoded.input_ids;
+        let ids = self.ids_as_it_is(token)?;
         Ok(if let [id] = ids.as_slice() { Some(*id) } else { None })
     }
 
-    /// The tokens of a rendered conversation.
+    /// The tokens of a rendered conversation, with their origins.
     pub(crate) fn encode_as_it_is(&self, text: &str) -> Result<SpannedEncoding> {
         self.tokenizer.encode_as_it_is(text).map_err(|problem| self.row.tokenize_error(problem))
+    }
+
+    /// The token ids of a rendered conversation.
+    pub(crate) fn ids_as_it_is(&self, text: &str) -> Result<Vec<u32>> {
+        Ok(self.encode_as_it_is(text)?.encoded.input_ids)
     }
 
     /// A text with the token that ends it.

@@ -68,7 +68,7 @@ impl Layouts {
                     let prompts = answer.is_none();
                     let options = ChatOptions { prompts, ..ChatOptions::default() };
                     let chat = texts.render(column, &messages, options)?;
-                    Ok(texts.encode_as_it_is(&chat.text)?.encoded.input_ids)
+                    texts.ids_as_it_is(&chat.text)
                 };
                 let wholes = answers.iter().map(|(column, answer)| ids(column, Some(answer)));
                 let wholes = wholes.collect::<Result<_>>()?;

@@ -120,9 +120,7 @@ impl TurnRule {
     fn ending(&self, texts: &RowTexts<'_>, given: Vec<&str>, train_on: TrainOn) -> Result<Ending> {
         let mut ids = Vec::new();
         for token in given {
-            if let [id] = texts.encode_as_it_is(token)?.encoded.input_ids.as_slice() {
-                ids.push(*id);
-            }
+            ids.extend(texts.token_id(Some(token))?);
         }
         Ok(Ending { ids, train_on, last: None })
     }
@@ -170,7 +168,7 @@ impl Renderer<'_> {
         let messages: Vec<&Value> = turns.map(|turn| &turn.message).collect();
         let options = ChatOptions { real_last_index: last, ..ChatOptions::default() };
         let chat = self.texts.render(self.column, &messages, options)?;
-        Ok(self.texts.encode_as_it_is(&chat.text)?.encoded.input_ids)
+        self.texts.ids_as_it_is(&chat.text)
     }
 
     /// The tokens of a turn; None where its text cannot be told from what surrounds it.

@@ -89,10 +89,9 @@ impl Preprocessor for Cpo {
 impl Cpo {
     /// The tokens of the chosen and of the rejected completion, each behind its prompt.
     fn sequences(&self, texts: &RowTexts<'_>, pair: &PairTexts) -> Result<[Sequence; 2]> {
-        let ids =
-            |text: &str| -> Result<Vec<u32>> { Ok(texts.encode_as_it_is(text)?.encoded.input_ids) };
-        let prompt = ids(shared_prompt(pair))?;
-        let wholes = [ids(&pair.wholes[0])?, ids(&pair.wholes[1])?];
+        let prompt = texts.ids_as_it_is(shared_prompt(pair))?;
+        let [chosen, rejected] = &pair.wholes;
+        let wholes = [texts.ids_as_it_is(chosen)?, texts.ids_as_it_is(rejected)?];
         let first = texts.token_id(self.bos_token.as_deref())?;
         let last = texts.token_id(texts.eos_token)?.ok_or_else(no_end)?;
         Ok(wholes.map(|whole| Sequence::divided(&prompt, whole, first, last)))

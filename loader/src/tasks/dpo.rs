@@ -191,7 +191,7 @@ impl PairTexts {
     fn pair(&self, texts: &RowTexts<'_>) -> Result<Pair> {
         let [chosen, rejected] = self.wholes(texts)?;
         let prompt = match self.is_chat {
-            true => texts.encode_as_it_is(&self.prompt)?.encoded.input_ids,
+            true => texts.ids_as_it_is(&self.prompt)?,
             false => texts.encode(&self.prompt)?.input_ids,
         };
         Ok(Pair { prompt, chosen, rejected })
@@ -201,7 +201,7 @@ impl PairTexts {
     pub(super) fn wholes(&self, texts: &RowTexts<'_>) -> Result<[Vec<u32>; 2]> {
         let ids = |whole: &str| -> Result<Vec<u32>> {
             if self.is_chat {
-                return Ok(texts.encode_as_it_is(whole)?.encoded.input_ids);
+                return texts.ids_as_it_is(whole);
             }
             let completion = texts.ended(&whole[self.prompt.len()..])?;
             Ok(texts.encode(&format!("{}{completion}", self.prompt))?.input_ids)

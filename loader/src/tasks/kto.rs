@@ -81,9 +81,8 @@ impl Kto {
         let (row, column) = (texts.row, &self.pairs.prompt);
         match (row.cell(column), row.cell(&self.completion)) {
             (Value::List(prompt), Value::List(completion)) => {
-                let ids = |column: &str, completion: Option<&[Value]>| -> Result<Vec<u32>> {
-                    let text = chat_text(texts, column, prompt, completion)?;
-                    Ok(texts.encode_as_it_is(&text)?.encoded.input_ids)
+                let ids = |column: &str, completion: Option<&[Value]>| {
+                    texts.ids_as_it_is(&chat_text(texts, column, prompt, completion)?)
                 };
                 Ok([ids(column, None)?, ids(&self.completion, Some(completion))?])
             }
@@ -124,15 +123,11 @@ impl Preprocessor for Kto {
     }
 
     fn columns_of_set(&self, set: usize, available: &[String]) -> Vec<&str> {
-        match (self.is_paired, &self.pairs.layouts) {
-            (false, Some(_)) => {
-                let mut columns = self.pairs.columns_of_set(set, available);
-                columns.push(&self.label);
-                columns
-            }
-            (true, Some(_)) => self.pairs.columns_of_set(set, available),
-            (_, None) => self.columns_among(available),
+        if self.pairs.layouts.is_none() {
+            return self.columns_among(available);
         }
+        let label = (!self.is_paired).then_some(self.label.as_str());
+        self.pairs.columns_of_set(set, available).into_iter().chain(label).collect()
     }
 
     fn columns_among(&self, available: &[String]) -> Vec<&str> {

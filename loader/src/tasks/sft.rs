@@ -230,7 +230,7 @@ impl Sft {
         let mut messages = texts.conversation(&self.prompt, prompt)?;
         let options = ChatOptions { prompts: true, ..ChatOptions::default() };
         let prompt = texts.render(&self.prompt, &messages, options)?;
-        let prompt = texts.encode_as_it_is(&prompt.text)?.encoded.input_ids;
+        let prompt = texts.ids_as_it_is(&prompt.text)?;
         messages.extend(texts.conversation(&self.completion, completion)?);
         Ok((prompt, self.chat(texts, &self.completion, &messages)?))
     }

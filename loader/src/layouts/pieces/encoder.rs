@@ -68,7 +68,7 @@ impl Pieces<'_> {
     pub(super) fn encode(&self, text: &str) -> Result<Vec<u32>> {
         match text {
             "" => Ok(Vec::new()),
-            text => Ok(self.texts.encode_as_it_is(text)?.encoded.input_ids),
+            text => self.texts.ids_as_it_is(text),
         }
     }
 
