@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use traind_loader::{
-    ArrayValues, BatchAxis, BatchPlan, BatchSizes, ChatOptions, ChatTemplate, Collator,
+    ArrayValues, BatchAxis, BatchPlan, BatchSizes, ChatOptions, ChatTemplate, Collator, CoreBatch,
     DatasetOptions, Dpo, HuggingFaceTokenizer, Kto, LayoutEncoding, Layouts, Padding, PieceRule,
     PromptFormat, PromptStyle, RowFields, RowFormat, RowLayout, ScheduledBatch, Sft, TaskSpec,
     TokenizedSet, TokenizerOptions, TrainOn, TurnRule, bos_token, eos_token, prepare,
@@ -83,6 +83,28 @@ fn sft(template: Option<&str>, layouts: Layouts, max_length: u32) -> TaskSpec {
     })
 }
 
+fn dpo(template: Option<ChatTemplate>, layouts: Layouts, max_length: u32) -> Dpo {
+    Dpo {
+        prompt: "prompt".to_owned(),
+        chosen: "chosen".to_owned(),
+        rejected: "rejected".to_owned(),
+        template,
+        eos_token: eos_token(&tokenizer()).unwrap(),
+        layouts: Some(layouts),
+        max_length,
+    }
+}
+
+fn kto(pairs: Dpo, rotation: Option<u32>) -> TaskSpec {
+    TaskSpec::Kto(Kto {
+        pairs,
+        completion: "completion".to_owned(),
+        label: "label".to_owned(),
+        rotation,
+        is_paired: false,
+    })
+}
+
 fn set(rows: &[Json], task: TaskSpec) -> Result<Arc<TokenizedSet>, traind_loader::Error> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rows.jsonl");
@@ -120,6 +142,36 @@ fn check(about: &str, rows: &[Json], task: TaskSpec, expected: &Json) {
         let labels = json!(set.token_labels(row).unwrap().unwrap());
         assert_eq!(labels, expect["labels"], "{about}, labels of row {row}");
     }
+}
+
+/// All rows of a set on one core.
+fn batch_of(set: Arc<TokenizedSet>) -> CoreBatch {
+    let longest = (0..set.len()).map(|row| set.positions(row)).max().unwrap();
+    let sizes = BatchSizes::of_rows(set.len()).with(BatchAxis::Positions, longest);
+    let plan = BatchPlan { sizes, rows: (0..set.len() as u32).collect(), cores: 1 };
+    let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+    let batch = Collator::new(set, Padding::behind(2)).collate(scheduled).unwrap();
+    batch.cores.into_iter().next().unwrap()
+}
+
+/// Compares tokens or labels with the sequences of the fixture, which are padded to the longest.
+fn check_array<'a>(
+    about: &str,
+    batch: &CoreBatch,
+    column: &str,
+    expected: impl IntoIterator<Item = &'a Json>,
+) {
+    let array = batch.array(column).unwrap();
+    let ArrayValues::S32(values) = &array.values else { panic!("{about}: {array:?}") };
+    let fill = if column == "labels" { -100 } else { 2 };
+    let sequences: Vec<Vec<i64>> =
+        expected.into_iter().map(|ids| serde_json::from_value(ids.clone()).unwrap()).collect();
+    let longest = sequences.iter().map(Vec::len).max().unwrap();
+    let padded = sequences.into_iter().flat_map(|mut ids| {
+        ids.resize(longest, fill);
+        ids
+    });
+    assert_eq!(json!(values), json!(padded.collect::<Vec<_>>()), "{about}, {column}");
 }
 
 fn rows(all: &Json, name: &str) -> Vec<Json> {
@@ -242,36 +294,17 @@ fn pairs_are_those_of_llama_factory() {
     let all = expected();
     for (name, case) in all["pieces"].as_object().unwrap() {
         let layout = layout(RowFormat::Alpaca, "conversations");
-        let task = TaskSpec::Dpo(Dpo {
-            prompt: "prompt".to_owned(),
-            chosen: "chosen".to_owned(),
-            rejected: "rejected".to_owned(),
-            template: None,
-            eos_token: eos_token(&tokenizer()).unwrap(),
-            layouts: Some(layouts(layout, LayoutEncoding::Pieces(piece_rule(case)))),
-            max_length: 48,
-        });
+        let encoding = LayoutEncoding::Pieces(piece_rule(case));
+        let task = TaskSpec::Dpo(dpo(None, layouts(layout, encoding), 48));
         let expect = &case["pairs"];
         let count = expect["chosen_input_ids"].as_array().unwrap().len();
         let set = set(&rows(&all, "pairs")[..count], task).unwrap();
-        let longest = (0..set.len()).map(|row| set.positions(row)).max().unwrap();
-        let sizes = BatchSizes::of_rows(set.len()).with(BatchAxis::Positions, longest);
-        let plan = BatchPlan { sizes, rows: (0..set.len() as u32).collect(), cores: 1 };
-        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
-        let collator = Collator::new(Arc::clone(&set), Padding::behind(2));
-        let batch = collator.collate(scheduled).unwrap();
-        for (column, fill) in [("input_ids", 2), ("labels", -100)] {
-            let array = batch.cores[0].array(column).unwrap();
-            let ArrayValues::S32(values) = &array.values else { panic!("{array:?}") };
+        let batch = batch_of(set);
+        for column in ["input_ids", "labels"] {
             let rows = (0..count).flat_map(|row| {
                 ["chosen", "rejected"].map(|side| &expect[format!("{side}_{column}")][row])
             });
-            let padded = rows.flat_map(|row| {
-                let mut ids: Vec<i64> = serde_json::from_value(row.clone()).unwrap();
-                ids.resize(longest as usize, fill);
-                ids
-            });
-            assert_eq!(json!(values), json!(padded.collect::<Vec<_>>()), "{name}, {column}");
+            check_array(name, &batch, column, rows);
         }
     }
 }
@@ -283,39 +316,17 @@ fn answers_are_those_of_llama_factory() {
     let cases = all["pieces"].as_object().unwrap();
     for (name, case) in cases.iter().filter(|(_, case)| case["answers"].is_object()) {
         let layout = layout(RowFormat::Alpaca, "conversations");
-        let task = TaskSpec::Kto(Kto {
-            pairs: Dpo {
-                prompt: "prompt".to_owned(),
-                chosen: "chosen".to_owned(),
-                rejected: "rejected".to_owned(),
-                template: None,
-                eos_token: eos_token(&tokenizer()).unwrap(),
-                layouts: Some(layouts(layout, LayoutEncoding::Pieces(piece_rule(case)))),
-                max_length: 512,
-            },
-            completion: "completion".to_owned(),
-            label: "label".to_owned(),
-            rotation: Some(3),
-            is_paired: false,
-        });
+        let encoding = LayoutEncoding::Pieces(piece_rule(case));
+        let task = kto(dpo(None, layouts(layout, encoding), 512), Some(3));
         let set = set(&rows(&all, "answers"), task).unwrap();
-        let longest = (0..set.len()).map(|row| set.positions(row)).max().unwrap();
-        let sizes = BatchSizes::of_rows(3).with(BatchAxis::Positions, longest);
-        let plan = BatchPlan { sizes, rows: vec![0, 1, 2], cores: 1 };
-        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
-        let batch = Collator::new(set, Padding::behind(2)).collate(scheduled).unwrap();
+        assert_eq!(set.len(), 3, "{name}");
+        let batch = batch_of(set);
         let expect = &case["answers"];
-        let array = |column: &str| &batch.cores[0].array(column).unwrap().values;
-        for (column, fill) in [("input_ids", 2), ("labels", -100)] {
-            let ArrayValues::S32(values) = array(column) else { panic!("{column}") };
-            let padded = expect[column].as_array().unwrap().iter().flat_map(|row| {
-                let mut ids: Vec<i64> = serde_json::from_value(row.clone()).unwrap();
-                ids.resize(longest as usize, fill);
-                ids
-            });
-            assert_eq!(json!(values), json!(padded.collect::<Vec<_>>()), "{name}, {column}");
+        for column in ["input_ids", "labels"] {
+            check_array(name, &batch, column, expect[column].as_array().unwrap());
         }
-        let ArrayValues::F32(values) = array("desirable") else { panic!("{name}") };
+        let desirable = &batch.array("desirable").unwrap().values;
+        let ArrayValues::F32(values) = desirable else { panic!("{name}") };
         let of_rows: Vec<_> = values.iter().step_by(2).collect();
         assert_eq!(json!(of_rows), expect["desirable"], "{name}");
     }
@@ -325,33 +336,18 @@ fn answers_are_those_of_llama_factory() {
 #[test]
 fn conversations_of_kto_end_with_an_answer() {
     let template = ChatTemplate::choose(&tokenizer(), "chatml", None).unwrap();
-    let kto = || {
-        TaskSpec::Kto(Kto {
-            pairs: Dpo {
-                prompt: "prompt".to_owned(),
-                chosen: "chosen".to_owned(),
-                rejected: "rejected".to_owned(),
-                template: template.clone(),
-                eos_token: eos_token(&tokenizer()).unwrap(),
-                layouts: Some(layouts(
-                    layout(RowFormat::Conversation, "conversations"),
-                    LayoutEncoding::Template,
-                )),
-                max_length: 512,
-            },
-            completion: "completion".to_owned(),
-            label: "label".to_owned(),
-            rotation: None,
-            is_paired: false,
-        })
+    let task = || {
+        let layout = layout(RowFormat::Conversation, "conversations");
+        kto(dpo(template.clone(), layouts(layout, LayoutEncoding::Template), 512), None)
     };
     let said = |from: &str| json!({"from": from, "value": "Hi."});
     let row = |turns: &[&str]| {
         let turns: Vec<Json> = turns.iter().map(|from| said(from)).collect();
         json!({"conversations": turns, "label": true})
     };
-    assert_eq!(set(&[row(&["human", "gpt"])], kto()).unwrap().len(), 1);
-    let error = set(&[row(&["human", "gpt"]), row(&["human", "gpt", "human"])], kto()).unwrap_err();
+    assert_eq!(set(&[row(&["human", "gpt"])], task()).unwrap().len(), 1);
+    let error =
+        set(&[row(&["human", "gpt"]), row(&["human", "gpt", "human"])], task()).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("ends with a message of \"user\"") && text.contains("line 2"), "{text}");
 }
