@@ -28,8 +28,8 @@ pub(super) fn check(job: &JobFile, problems: &mut Problems) {
         let description = format!("applies to classification, not to {task}");
         problems.violation("data.weight", description);
     }
-    if let (true, Some(description)) =
-        (job.train.label_smoothing_factor > 0.0, unsmoothed_labels(job))
+    if job.train.label_smoothing_factor > 0.0
+        && let Some(description) = unsmoothed_labels(job)
     {
         problems.violation("train.label_smoothing_factor", description);
     }
