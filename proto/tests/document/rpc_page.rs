@@ -100,11 +100,13 @@ fn file_text(file: &FileDescriptorProto) -> String {
         (0..).zip(&file.service).map(|(at, service)| service_text(at, service, &comment));
     let messages = (0..).zip(&file.message_type).map(|(at, it)| message_text(at, it, &comment));
     let enums = (0..).zip(&file.enum_type).map(|(at, it)| enum_text(at, it, &comment));
-    let title = match file.service.is_empty() {
-        true => "\n## Events\n".to_owned(),
-        false => String::new(),
+    // Those without a service have a title of their own.
+    let title = match file.name() {
+        "traind/v1/profile.proto" => "\n## Profiles\n",
+        "traind/v1/events.proto" => "\n## Events\n",
+        _ => "",
     };
-    services.chain([title]).chain(messages).chain(enums).collect()
+    services.chain([title.to_owned()]).chain(messages).chain(enums).collect()
 }
 
 /// Comments by the path of their declaration; see `SourceCodeInfo.Location.path`.
