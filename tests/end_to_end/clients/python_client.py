@@ -17,18 +17,14 @@ sys.path.insert(0, stubs)
 from traind.v1 import events_pb2, jobs_pb2, jobs_pb2_grpc  # noqa: E402
 
 # gRPC's own choice of authority for a unix socket, its path, is one that HTTP/2 in Rust refuses.
-channel = grpc.insecure_channel(
-    f"unix:{socket}", options=[("grpc.default_authority", "localhost")]
-)
+channel = grpc.insecure_channel(f"unix:{socket}", options=[("grpc.default_authority", "localhost")])
 jobs = jobs_pb2_grpc.JobsStub(channel)
 
 
 def request(**overrides):
     overrides = {key.replace("__", "."): value for key, value in overrides.items()}
     text = Path(job_file).read_text()
-    return jobs_pb2.CreateJobRequest(
-        job_file=text, base_dir=base_dir, overrides=overrides
-    )
+    return jobs_pb2.CreateJobRequest(job_file=text, base_dir=base_dir, overrides=overrides)
 
 
 def state(job):
@@ -42,9 +38,7 @@ def complete_a_job():
     return {
         "state": state(job),
         "sequences": [event.sequence for event in events],
-        "steps": [
-            event.step.step for event in events if event.WhichOneof("kind") == "step"
-        ],
+        "steps": [event.step.step for event in events if event.WhichOneof("kind") == "step"],
         "metrics": dict(job.metrics),
     }
 
@@ -54,9 +48,7 @@ def cancel_a_job():
     for event in jobs.WatchJob(jobs_pb2.WatchJobRequest(job_id=job.id)):
         if event.WhichOneof("kind") == "step" and event.step.step == 5:
             jobs.CancelJob(jobs_pb2.CancelJobRequest(job_id=job.id))
-    listed = jobs.ListJobs(
-        jobs_pb2.ListJobsRequest(states=[events_pb2.JOB_STATE_CANCELLED])
-    )
+    listed = jobs.ListJobs(jobs_pb2.ListJobsRequest(states=[events_pb2.JOB_STATE_CANCELLED]))
     return {"id": job.id, "cancelled": [job.id for job in listed.jobs]}
 
 
@@ -77,19 +69,8 @@ def refusal(error):
         "code": error.code().name,
         "reason": info.reason,
         "domain": info.domain,
-        "violations": {
-            violation.field: violation.description
-            for violation in request.field_violations
-        },
+        "violations": {violation.field: violation.description for violation in request.field_violations},
     }
 
 
-print(
-    json.dumps(
-        {
-            "completed": complete_a_job(),
-            "cancelled": cancel_a_job(),
-            "refused": refused_job(),
-        }
-    )
-)
+print(json.dumps({"completed": complete_a_job(), "cancelled": cancel_a_job(), "refused": refused_job()}))

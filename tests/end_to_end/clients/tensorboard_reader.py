@@ -11,7 +11,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 events = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0})
 events.Reload()
 curves = {
-    tag: [[event.step, event.value] for event in events.Scalars(tag)]
-    for tag in events.Tags()["scalars"]
+    tag: [[event.step, event.value] for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]
 }
 print(json.dumps(curves))

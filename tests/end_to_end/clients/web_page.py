@@ -37,9 +37,7 @@ class Browser:
     """One session of WebDriver."""
 
     def __init__(self, profile):
-        self.driver = subprocess.Popen(
-            [chromedriver, "--port=0"], stdout=subprocess.PIPE, text=True
-        )
+        self.driver = subprocess.Popen([chromedriver, "--port=0"], stdout=subprocess.PIPE, text=True)
         port = self.read_port()
         self.base = f"http://127.0.0.1:{port}/session"
         options = {"binary": chromium, "args": [*OPTIONS, f"--user-data-dir={profile}"]}
@@ -72,9 +70,7 @@ class Browser:
         self.call("POST", "/url", {"url": url})
 
     def run(self, script, *arguments):
-        return self.call(
-            "POST", "/execute/sync", {"script": script, "args": list(arguments)}
-        )
+        return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def until(self, what, script, *arguments):
         """Waits until the script returns a true value, and returns it."""
@@ -84,26 +80,17 @@ class Browser:
             if value:
                 return value
             time.sleep(0.1)
-        raise RuntimeError(
-            f"not seen: {what}\n{self.run('return document.body.innerText')}"
-        )
+        raise RuntimeError(f"not seen: {what}\n{self.run('return document.body.innerText')}")
 
     def size(self, width, height):
         """Sets the size of the viewport."""
-        metrics = {
-            "width": width,
-            "height": height,
-            "deviceScaleFactor": 1,
-            "mobile": width < 600,
-        }
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         body = {"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics}
         self.call("POST", "/goog/cdp/execute", body)
 
     def screenshot(self, name):
         Path(screenshots).mkdir(parents=True, exist_ok=True)
-        (Path(screenshots) / f"{name}.png").write_bytes(
-            base64.b64decode(self.call("GET", "/screenshot"))
-        )
+        (Path(screenshots) / f"{name}.png").write_bytes(base64.b64decode(self.call("GET", "/screenshot")))
 
     def text(self, selector):
         script = "return [...document.querySelectorAll(arguments[0])].map((found) => found.innerText)"
@@ -123,23 +110,15 @@ class Browser:
 
 def strangers(browser):
     browser.open(re.sub(r"#/login.*", "", login_url))
-    browser.until(
-        "what to do",
-        "return document.querySelector('main').innerText.includes('traind web')",
-    )
+    browser.until("what to do", "return document.querySelector('main').innerText.includes('traind web')")
     browser.screenshot("strangers")
     return browser.text("main")[0]
 
 
 def overview(browser):
     browser.open(login_url)
-    browser.until(
-        "the running job's curve", "return document.querySelector('.spark polyline')"
-    )
-    browser.until(
-        "a core's figures",
-        "return document.querySelector('.core b')?.innerText.includes('%')",
-    )
+    browser.until("the running job's curve", "return document.querySelector('.spark polyline')")
+    browser.until("a core's figures", "return document.querySelector('.core b')?.innerText.includes('%')")
     browser.screenshot("overview")
     return {
         "headings": browser.text("h2"),
@@ -151,16 +130,9 @@ def overview(browser):
 
 def job(browser, job_id):
     browser.run("location.hash = arguments[0]", f"#/jobs/{job_id}")
-    browser.until(
-        "four curves", "return document.querySelectorAll('.chart .line').length >= 4"
-    )
-    browser.until(
-        "the log",
-        "return document.querySelector('.log').innerText.includes('grad_norm')",
-    )
-    browser.until(
-        "the figures", "return document.querySelectorAll('.tile').length >= 7"
-    )
+    browser.until("four curves", "return document.querySelectorAll('.chart .line').length >= 4")
+    browser.until("the log", "return document.querySelector('.log').innerText.includes('grad_norm')")
+    browser.until("the figures", "return document.querySelectorAll('.tile').length >= 7")
     browser.screenshot("job")
     return {
         "title": browser.text("h1"),
@@ -178,11 +150,7 @@ def kept_focus(browser, job_id):
     browser.until("the button", "return document.querySelector('button.danger')")
     browser.run("document.querySelector('button.danger').focus()")
     before = browser.text(".tile b")
-    browser.until(
-        "other figures",
-        "return document.querySelector('.tile:nth-child(3) b').innerText !== arguments[0]",
-        before[2],
-    )
+    browser.until("other figures", "return document.querySelector('.tile:nth-child(3) b').innerText !== arguments[0]", before[2])
     return browser.run("return document.activeElement.innerText")
 
 
@@ -202,15 +170,9 @@ def broken_curve(browser):
 
 def completed(browser, job_id):
     browser.run("location.hash = arguments[0]", f"#/jobs/{job_id}")
-    browser.until(
-        "the output",
-        "return document.body.innerText.includes('Checkpoints and output')",
-    )
+    browser.until("the output", "return document.body.innerText.includes('Checkpoints and output')")
     browser.until("the state", "return document.querySelector('.state.completed')")
-    browser.until(
-        "the log",
-        "return document.querySelector('.log').innerText.includes('runner completed')",
-    )
+    browser.until("the log", "return document.querySelector('.log').innerText.includes('runner completed')")
     browser.screenshot("completed")
     return browser.text("main")[0]
 
@@ -219,13 +181,9 @@ def forked(browser, job_id):
     """The curves of a job and of the one that it continues, in one chart."""
     browser.run("location.hash = arguments[0]", f"#/jobs/{job_id}")
     legend = "document.querySelector('.chart .legend')"
-    browser.until(
-        "the parent's curve", f"return {legend}?.innerText.includes('parent')"
-    )
+    browser.until("the parent's curve", f"return {legend}?.innerText.includes('parent')")
     browser.screenshot("forked")
-    curves = (
-        f"return [...{legend}.querySelectorAll('span')].map((name) => name.innerText)"
-    )
+    curves = f"return [...{legend}.querySelectorAll('span')].map((name) => name.innerText)"
     return {"legend": browser.run(curves), "text": browser.text("main")[0]}
 
 
@@ -239,9 +197,7 @@ def compare(browser):
         browser.run(row.replace("return ", "") + ".click()")
     press = "const found = [...document.querySelectorAll('button')].find((one) => one.innerText === 'compare selected')"
     browser.until("the button", press + "; found?.click(); return found")
-    browser.until(
-        "two curves", "return document.querySelectorAll('.tall .line').length === 2"
-    )
+    browser.until("two curves", "return document.querySelectorAll('.tall .line').length === 2")
     browser.screenshot("compare")
     return {
         "hash": browser.run("return location.hash"),
@@ -253,10 +209,7 @@ def compare(browser):
 def plan(browser, job_id):
     """Compares the meshes of a job on machines that are not here."""
     browser.run("location.hash = arguments[0]", f"#/plan/{job_id}")
-    browser.until(
-        "the job's file",
-        "return document.querySelector('textarea')?.value.includes('num_train_epochs')",
-    )
+    browser.until("the job's file", "return document.querySelector('textarea')?.value.includes('num_train_epochs')")
     script = """
         const [machine, hosts, cores, price] = document.querySelectorAll("select, input[type=number]");
         machine.value = [...machine.options].find((one) => one.text === "H100").value;
@@ -266,14 +219,8 @@ def plan(browser, job_id):
     browser.run(script)
     browser.until("the meshes", "return document.querySelector('tbody tr')")
     browser.screenshot("plan")
-    found = {
-        "rows": browser.text("tbody tr"),
-        "title": browser.text("h1"),
-        "notes": browser.text("section p"),
-    }
-    browser.run(
-        "document.querySelector('textarea').value = 'name: 1'; document.querySelector('form button').click()"
-    )
+    found = {"rows": browser.text("tbody tr"), "title": browser.text("h1"), "notes": browser.text("section p")}
+    browser.run("document.querySelector('textarea').value = 'name: 1'; document.querySelector('form button').click()")
     browser.until("the refusal", "return document.querySelector('.note.bad')")
     return found | {"refused": browser.text(".note.bad")}
 
@@ -289,9 +236,7 @@ def phone(browser):
         ("plan", f"#/plan/{first}", "textarea"),
     ]:
         browser.run("location.hash = arguments[0]", place)
-        browser.until(
-            "the page", "return document.querySelector(arguments[0])", last_part
-        )
+        browser.until("the page", "return document.querySelector(arguments[0])", last_part)
         browser.screenshot(f"phone-{name}")
         widths[name] = browser.run("return document.documentElement.scrollWidth")
     browser.size(*DESKTOP)
@@ -301,9 +246,7 @@ def phone(browser):
 def cancel(browser):
     browser.run("location.hash = arguments[0]", f"#/jobs/{running}")
     browser.until("the button", "return document.querySelector('button.danger')")
-    browser.run(
-        "window.confirm = () => true; document.querySelector('button.danger').click()"
-    )
+    browser.run("window.confirm = () => true; document.querySelector('button.danger').click()")
     browser.until("the end", "return document.querySelector('.state.cancelled')")
     return browser.text(".state")
 
