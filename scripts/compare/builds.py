@@ -17,6 +17,7 @@ import both
 import machine  # found by both
 import meshes
 import service
+import tensors
 
 CORES = 2
 # Entries of a log that measure time.
@@ -132,7 +133,7 @@ def train(traind, job):
         for entry in done.trainer_state()["log_history"]
     ]
     step_seconds = median(end - begin for begin, end in itertools.pairwise(ends))
-    return Trained(log, tensors(Path(job["output_dir"])), step_seconds, meter.step_seconds())
+    return Trained(log, contents(Path(job["output_dir"])), step_seconds, meter.step_seconds())
 
 
 class Meter:
@@ -165,11 +166,12 @@ def processor_ticks(process):
     return int(fields[11]) + int(fields[12])
 
 
-def tensors(folder):
+def contents(folder):
+    """The bytes of each tensor of a folder, by file and name."""
     return {
         (file.name, tensor): content
         for file in sorted(folder.glob("*.safetensors"))
-        for tensor, content in meshes.raw_tensors(file).items()
+        for tensor, content in tensors.raw(file).items()
     }
 
 

@@ -5,7 +5,6 @@ Exits with 1 where a loss differs by more than LOSS_LIMIT, relative, or the weig
 change.
 """
 
-import array
 import json
 import math
 import os
@@ -22,6 +21,7 @@ from both import peers
 
 import service  # found by both
 import steps
+import tensors
 
 # The cores among which a family can divide the heads of its small model, where one matrix projects queries, keys and
 # values.
@@ -239,18 +239,7 @@ def largest_difference(expect, found, key):
 def weights(folder):
     """The float32 values of each tensor of a model's only file, or of its adapters."""
     adapters = folder / "adapter_model.safetensors"
-    file = adapters if adapters.exists() else folder / "model.safetensors"
-    return {name: array.array("f", values) for name, values in raw_tensors(file).items()}
-
-
-def raw_tensors(file):
-    """The bytes of each tensor of a file, by its name."""
-    content = file.read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    header.pop("__metadata__", None)
-    values = content[8 + length :]
-    return {name: values[slice(*tensor["data_offsets"])] for name, tensor in header.items()}
+    return tensors.floats(adapters if adapters.exists() else folder / "model.safetensors")
 
 
 def change_missed(start, expect, found):

@@ -4,13 +4,16 @@ Runs the runner without a daemon, as the soak test of checkpoints does.
 """
 
 import argparse
-import array
 import json
 import sys
 import tempfile
 from pathlib import Path
 
 from checkpoints import Run, write_inputs
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
+
+import tensors
 
 STEPS = 12
 SAVED = 6
@@ -78,13 +81,7 @@ def result(run):
     out = run.folder / "out"
     history = json.loads((out / "trainer_state.json").read_text())["log_history"]
     losses = [entry["loss"] for entry in history if "loss" in entry and entry["step"] > SAVED]
-    content = (out / "model.safetensors").read_bytes()
-    length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    header.pop("__metadata__", None)
-    values = content[8 + length :]
-    weights = {name: array.array("f", values[slice(*tensor["data_offsets"])]) for name, tensor in header.items()}
-    return losses, weights
+    return losses, tensors.floats(out / "model.safetensors")
 
 
 def distance(one, other):
