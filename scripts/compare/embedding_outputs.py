@@ -4,11 +4,9 @@ usage: embedding_outputs.py TRAIND MODEL SCRATCH
 """
 
 import json
-import logging
 import os
 import subprocess
 import sys
-import warnings
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +14,7 @@ os.environ.update(USE_TORCH_XLA="0", HF_HUB_OFFLINE="1", TQDM_DISABLE="1")
 
 import numpy
 import pyarrow.parquet
-from said import Warnings
+from outputs import listening, run_alone
 from sentence_transformers import SentenceTransformer
 
 ROWS = 64
@@ -55,25 +53,16 @@ def train(traind, model, folder, name, settings):
         "output_dir": f"out-{name}",
         **settings,
     }
-    (folder / f"{name}.json").write_text(json.dumps(job))
-    runner = Path(traind).with_name("traind-runner")
-    subprocess.run([runner, f"{name}.json"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    return folder / f"out-{name}"
+    return run_alone(traind, folder, job)
 
 
 def quietly(load, output, use, allowed=lambda message: False):
     """The result of `use` for the model that sentence-transformers must load from a folder without a word but `allowed`."""
-    handler = Warnings()
-    logging.getLogger().addHandler(handler)
-    for library in ("transformers", "sentence_transformers", "peft"):
-        logging.getLogger(library).addHandler(handler)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with listening("", "transformers", "sentence_transformers", "peft") as said:
         found = use(load(str(output), device="cpu"))
-    said = [message for message in handler.messages if not allowed(message)]
-    said += [str(it.message) for it in caught if "torch" not in str(it.filename)]
-    if said:
-        sys.exit(f"{output.name}: sentence-transformers says {said}")
+    messages = [message for message in said.logged if not allowed(message)] + said.warned
+    if messages:
+        sys.exit(f"{output.name}: sentence-transformers says {messages}")
     return found
 
 

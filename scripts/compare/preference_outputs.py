@@ -5,19 +5,16 @@ usage: preference_outputs.py TRAIND REPOSITORY SCRATCH
 """
 
 import json
-import logging
 import os
 import shutil
-import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 os.environ.update(USE_TORCH_XLA="0", HF_HUB_OFFLINE="1", TQDM_DISABLE="1")
 sys.path.append(str(Path(__file__).parent.parent / "fixtures"))
 
 import transformers
-from said import Warnings
+from outputs import listening, run_alone
 
 import preference_runs
 
@@ -51,26 +48,20 @@ def train(traind, folder, task, model, output, run):
         "output_dir": output,
         task: run["settings"],
     }
-    (folder / f"{output}.json").write_text(json.dumps(job))
-    runner = Path(traind).with_name("traind-runner")
-    subprocess.run([runner, f"{output}.json"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    log = json.loads((folder / output / "trainer_state.json").read_text())["log_history"]
+    state = run_alone(traind, folder, job) / "trainer_state.json"
+    log = json.loads(state.read_text())["log_history"]
     return [entry for entry in log if "loss" in entry or "eval_loss" in entry]
 
 
 def loaded(folder, task):
     """The model that transformers must load without a word."""
-    handler = Warnings()
-    logging.getLogger("transformers").addHandler(handler)
     kind = transformers.AutoModelForSequenceClassification if task == "reward" else transformers.AutoModelForCausalLM
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with listening("transformers") as said:
         model, report = kind.from_pretrained(folder, output_loading_info=True)
-    logging.getLogger("transformers").removeHandler(handler)
     lacking = [name for name in ("missing_keys", "unexpected_keys", "mismatched_keys") if report[name]]
-    said = handler.messages + [str(it.message) for it in caught if "torch" not in str(it.filename)]
-    if lacking or said:
-        sys.exit(f"{folder.name}: transformers says {lacking} {said}")
+    messages = said.logged + said.warned
+    if lacking or messages:
+        sys.exit(f"{folder.name}: transformers says {lacking} {messages}")
     return model
 
 

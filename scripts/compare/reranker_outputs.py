@@ -5,7 +5,6 @@ usage: reranker_outputs.py TRAIND MODEL SCRATCH
 
 import json
 import os
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ os.environ.update(USE_TORCH_XLA="0", HF_HUB_OFFLINE="1", TQDM_DISABLE="1")
 import numpy
 import pyarrow.parquet
 from embedding_outputs import ROWS, quietly, text
+from outputs import run_alone
 from sentence_transformers import CrossEncoder
 
 TOLERANCE = 1e-6
@@ -48,10 +48,7 @@ def train(traind, model, folder, name):
         "output_dir": f"out-{name}",
         **settings,
     }
-    (folder / f"{name}.json").write_text(json.dumps(job))
-    runner = Path(traind).with_name("traind-runner")
-    subprocess.run([runner, f"{name}.json"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    output = folder / f"out-{name}"
+    output = run_alone(traind, folder, job)
     table = pyarrow.parquet.read_table(output / "predictions.parquet")
     column = "score" if "score" in table.column_names else "scores"
     pairs = [[row["query"], row["passage"]] for row in rows]
