@@ -29,9 +29,7 @@ use file::SourceFile;
 pub(crate) use formats::class_folder::texts as texts_of_folder;
 pub use formats::value_of_json;
 pub use formats::{CsvOptions, Delimiter, Encoding, FormatOptions, OnBadLines};
-
-/// Takes rows, a bounded number at a time.
-type Sink<'sink> = &'sink mut dyn FnMut(Records) -> Result<()>;
+use records::Sink;
 
 /// The source of one split's rows.
 #[derive(Clone, Debug)]
@@ -198,12 +196,7 @@ impl Source {
 
     /// Hands the rows of one part to `sink`, a bounded number at a time, with `columns` in the order
     /// asked for. Returns the number of rows.
-    pub fn read(
-        &self,
-        part: Part,
-        columns: &[&str],
-        sink: &mut dyn FnMut(Records) -> Result<()>,
-    ) -> Result<u64> {
+    pub fn read(&self, part: Part, columns: &[&str], sink: Sink<'_>) -> Result<u64> {
         let (data, mut rows) = (&self.files[part.file].data, 0);
         let mut count = |records: Records| {
             rows += records.len() as u64;

@@ -58,6 +58,9 @@ pub(super) const RECORDS_MAX: usize = 8192;
 /// The same limit in bytes, for long rows.
 pub(super) const RECORDS_BYTES_MAX: usize = 4 << 20;
 
+/// Takes rows, a bounded number at a time.
+pub(super) type Sink<'sink> = &'sink mut dyn FnMut(Records) -> Result<()>;
+
 /// Consecutive rows of one file.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
@@ -127,7 +130,7 @@ impl Records {
         &mut self,
         mark: u64,
         values: impl IntoIterator<Item = Value>,
-        sink: &mut dyn FnMut(Records) -> Result<()>,
+        sink: Sink<'_>,
     ) -> Result<()> {
         self.marks.push(mark);
         for (column, value) in self.columns.iter_mut().zip(values) {

@@ -15,7 +15,7 @@ use serde_json::Value as Json;
 use super::arrow_values::values;
 use super::{DataFile, FormatOptions, rows_at_a_time};
 use crate::error::{Error, Result};
-use crate::source::Records;
+use crate::source::{Records, Sink};
 
 /// The first bytes of the file format; a stream starts with a message.
 const FILE_MAGIC: &[u8; 6] = b"ARROW1";
@@ -96,12 +96,7 @@ impl DataFile for ArrowFile {
         class_names(self.schema.metadata().get(NOTED_AS)?, column)
     }
 
-    fn read(
-        &self,
-        _part: usize,
-        columns: &[&str],
-        sink: &mut dyn FnMut(Records) -> Result<()>,
-    ) -> Result<()> {
+    fn read(&self, _part: usize, columns: &[&str], sink: Sink<'_>) -> Result<()> {
         let wanted = self.schema.fields().iter().enumerate();
         let wanted = wanted.filter(|(_, field)| columns.contains(&field.name().as_str()));
         let projection = wanted.map(|(place, _)| place).collect();

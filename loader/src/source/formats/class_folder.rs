@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{DataFile, Encoding, FormatOptions, text};
 use crate::error::{Error, Result};
-use crate::source::{Records, Value};
+use crate::source::{Records, Sink, Value};
 
 const LABEL: &str = "label";
 
@@ -155,12 +155,7 @@ impl DataFile for ClassFolder {
         (column == LABEL).then(|| self.classes.clone())
     }
 
-    fn read(
-        &self,
-        _part: usize,
-        columns: &[&str],
-        sink: &mut dyn FnMut(Records) -> Result<()>,
-    ) -> Result<()> {
+    fn read(&self, _part: usize, columns: &[&str], sink: Sink<'_>) -> Result<()> {
         let mut records = Records::new(0, columns);
         for (row, (path, class)) in self.files.iter().enumerate() {
             let cells = columns.iter().map(|column| match (*column == LABEL, self.content) {

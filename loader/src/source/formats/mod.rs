@@ -21,7 +21,7 @@ use std::path::Path;
 use serde::Serialize;
 
 pub use self::csv::{CsvOptions, Delimiter, OnBadLines};
-use super::Records;
+use super::Sink;
 use super::records::{RECORDS_BYTES_MAX, RECORDS_MAX};
 use crate::error::{Error, Result};
 use compression::{COMPRESSIONS, missing_end, open_text, without_compression};
@@ -110,12 +110,7 @@ pub(super) trait DataFile: Send + Sync {
 
     /// Hands the rows of one part to `sink`, in order, at most [`RECORDS_MAX`] at a time, and of
     /// long ones about [`RECORDS_BYTES_MAX`].
-    fn read(
-        &self,
-        part: usize,
-        columns: &[&str],
-        sink: &mut dyn FnMut(Records) -> Result<()>,
-    ) -> Result<()>;
+    fn read(&self, part: usize, columns: &[&str], sink: Sink<'_>) -> Result<()>;
 
     /// The same for rows that are wanted, by their numbers in the file. May hand over others too,
     /// where it takes as long to leave them out.
@@ -124,7 +119,7 @@ pub(super) trait DataFile: Send + Sync {
         part: usize,
         columns: &[&str],
         is_wanted: &dyn Fn(u64) -> bool,
-        sink: &mut dyn FnMut(Records) -> Result<()>,
+        sink: Sink<'_>,
     ) -> Result<()> {
         let _ = is_wanted;
         self.read(part, columns, sink)

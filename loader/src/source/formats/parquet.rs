@@ -15,7 +15,7 @@ use super::parquet_pages::{Pages, dictionary_bytes};
 use super::parquet_schema;
 use super::{DataFile, FormatOptions, rows_at_a_time};
 use crate::error::{Error, Result};
-use crate::source::Records;
+use crate::source::Sink;
 
 /// The most bytes that rows read at a time may take by repeating what a dictionary has once. Writers make dictionaries
 /// of 1 MiB at most.
@@ -65,12 +65,7 @@ impl DataFile for ParquetFile {
         self.rows_before(self.parts()).ok()
     }
 
-    fn read(
-        &self,
-        part: usize,
-        columns: &[&str],
-        sink: &mut dyn FnMut(Records) -> Result<()>,
-    ) -> Result<()> {
+    fn read(&self, part: usize, columns: &[&str], sink: Sink<'_>) -> Result<()> {
         let bad_file =
             |error: &dyn std::fmt::Display| Error::bad_file(&self.path, "Parquet", error);
         let file = File::open(&self.path).map_err(Error::io(&self.path, "open"))?;

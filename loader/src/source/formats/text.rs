@@ -6,7 +6,7 @@ use super::encoding::Encoding;
 use super::lines::{Blank, lines};
 use super::{DataFile, FormatOptions, ROW_BYTES_MAX};
 use crate::error::{Error, Location, Result};
-use crate::source::{Records, Value};
+use crate::source::{Records, Sink, Value};
 
 const COLUMN: &str = "text";
 
@@ -44,12 +44,7 @@ impl DataFile for TextFile {
         Some(mark)
     }
 
-    fn read(
-        &self,
-        _part: usize,
-        columns: &[&str],
-        sink: &mut dyn FnMut(Records) -> Result<()>,
-    ) -> Result<()> {
+    fn read(&self, _part: usize, columns: &[&str], sink: Sink<'_>) -> Result<()> {
         let mut records = Records::new(0, columns);
         let blank = if self.keep_linebreaks { Blank::Kept } else { Blank::Skipped };
         for line in lines(&self.path, self.encoding, blank)? {

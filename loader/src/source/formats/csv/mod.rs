@@ -17,7 +17,7 @@ pub use options::{CsvOptions, Delimiter, OnBadLines};
 use super::encoding::{Encoding, looks_like};
 use super::{DataFile, FormatOptions, open_decoded};
 use crate::error::{Error, Location, Result};
-use crate::source::{Records, Value};
+use crate::source::{Records, Sink, Value};
 use bad_lines::BadLines;
 use rows::Rows;
 use tokenizer::Record;
@@ -69,12 +69,7 @@ impl DataFile for CsvFile {
         self.bad_lines.warning().into_iter().collect()
     }
 
-    fn read(
-        &self,
-        _part: usize,
-        columns: &[&str],
-        sink: &mut dyn FnMut(Records) -> Result<()>,
-    ) -> Result<()> {
+    fn read(&self, _part: usize, columns: &[&str], sink: Sink<'_>) -> Result<()> {
         self.bad_lines.begin();
         let mut rows = self.rows()?;
         let wanted = self.places(rows.columns(), columns)?;

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::source::formats::encoding::Encoding;
 use crate::source::formats::lines::{Blank, Line, lines, some_lines};
 use crate::source::formats::{DataFile, FormatOptions};
-use crate::source::{Records, Value};
+use crate::source::{Records, Sink, Value};
 
 /// Bytes of lines whose keys are looked for at a time, by all threads of the pool.
 const SCANNED_BYTES: usize = 8 << 20;
@@ -48,12 +48,7 @@ impl DataFile for JsonLinesFile {
         Some(mark)
     }
 
-    fn read(
-        &self,
-        _part: usize,
-        columns: &[&str],
-        sink: &mut dyn FnMut(Records) -> Result<()>,
-    ) -> Result<()> {
+    fn read(&self, _part: usize, columns: &[&str], sink: Sink<'_>) -> Result<()> {
         let mut records = Records::new(0, columns);
         for line in lines(&self.path, self.encoding, Blank::Skipped)? {
             let (number, cells) = row(line?, columns)?;
@@ -68,7 +63,7 @@ impl DataFile for JsonLinesFile {
         _part: usize,
         columns: &[&str],
         is_wanted: &dyn Fn(u64) -> bool,
-        sink: &mut dyn FnMut(Records) -> Result<()>,
+        sink: Sink<'_>,
     ) -> Result<()> {
         for line in some_lines(&self.path, self.encoding, Blank::Skipped, is_wanted)? {
             let line = line?;

@@ -16,7 +16,7 @@ use super::column_names::ColumnNames;
 use super::lines::value;
 use crate::error::{Error, Result};
 use crate::source::formats::DataFile;
-use crate::source::{Records, Value};
+use crate::source::{Records, Sink, Value};
 use squad::QUESTION_COLUMNS;
 use walk::{EntryKind, Walk};
 
@@ -67,12 +67,7 @@ impl DataFile for NestedJson {
         Some(self.rows)
     }
 
-    fn read(
-        &self,
-        _part: usize,
-        columns: &[&str],
-        sink: &mut dyn FnMut(Records) -> Result<()>,
-    ) -> Result<()> {
+    fn read(&self, _part: usize, columns: &[&str], sink: Sink<'_>) -> Result<()> {
         let mut records = Records::new(0, columns);
         let mut push = |mut row: Fields| {
             let cell = |column: &&str| row.remove(*column).map_or(Value::Null, value);
