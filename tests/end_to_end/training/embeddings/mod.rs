@@ -43,25 +43,27 @@ fn draft(host: &Host, name: &str, run: &str, fixture: &Value) -> Draft {
 /// Writes the model that the fixture's runs begin with.
 fn write_model(folder: &Path, fixture: &Value) {
     model::write_fixture(folder, "bert-sequence-classification");
-    for name in ["tokenizer.json", "tokenizer_config.json"] {
-        let own = repository().join("daemon/runner/fixtures/embeddings/tokenizer").join(name);
-        fs::copy(own, folder.join(name)).unwrap();
-    }
+    copy_files("embeddings/tokenizer", folder);
     let length = json!({"max_seq_length": fixture["max_length"], "do_lower_case": false});
     fs::write(folder.join("sentence_bert_config.json"), length.to_string()).unwrap();
 }
 
 /// Puts the layers behind the pooling that the fixture's run `dense` has into a model folder.
 fn write_dense(folder: &Path) {
-    let fixture = repository().join("daemon/runner/fixtures/embeddings/dense");
     for name in ["1_Pooling", "2_Dense", "3_Dense"] {
         fs::create_dir(folder.join(name)).unwrap();
-        for file in fs::read_dir(fixture.join(name)).unwrap() {
-            let file = file.unwrap();
-            fs::copy(file.path(), folder.join(name).join(file.file_name())).unwrap();
-        }
+        copy_files(&format!("embeddings/dense/{name}"), &folder.join(name));
     }
-    fs::copy(fixture.join("modules.json"), folder.join("modules.json")).unwrap();
+    let modules = repository().join("daemon/runner/fixtures/embeddings/dense/modules.json");
+    fs::copy(modules, folder.join("modules.json")).unwrap();
+}
+
+/// Copies the files of a folder of the runner's fixtures.
+fn copy_files(fixture: &str, folder: &Path) {
+    for file in fs::read_dir(repository().join("daemon/runner/fixtures").join(fixture)).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), folder.join(file.file_name())).unwrap();
+    }
 }
 
 /// Compares the losses with sentence-transformers'.

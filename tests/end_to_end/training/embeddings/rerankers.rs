@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use tonic_types::StatusExt;
 use traind_tests::{Draft, Host, model};
 
-use super::check_losses;
+use super::{check_losses, copy_files};
 use crate::tasks::predictions;
-use crate::training::sft::{fixture, lines, repository, set_all};
+use crate::training::sft::{fixture, lines, set_all};
 
 /// The job of one of the fixture's runs, with its rows to train on.
 fn draft(host: &Host, name: &str, run: &str, fixture: &Value) -> Draft {
@@ -23,10 +23,7 @@ fn draft(host: &Host, name: &str, run: &str, fixture: &Value) -> Draft {
     let draft = Draft::of_job_file(host, name, &job_file);
     let (folder, run) = (draft.path("model"), &fixture["runs"][run]);
     model::write_fixture(&folder, run["model"].as_str().unwrap());
-    for name in ["tokenizer.json", "tokenizer_config.json"] {
-        let own = repository().join("daemon/runner/fixtures/rerankers/tokenizer").join(name);
-        fs::copy(own, folder.join(name)).unwrap();
-    }
+    copy_files("rerankers/tokenizer", &folder);
     let draft = draft.write("train.jsonl", lines(run["rows"].as_array().unwrap()));
     let draft = set_all(draft, "train", &fixture["train"]);
     set_all(draft, "reranker", &run["reranker"])
