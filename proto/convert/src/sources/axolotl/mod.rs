@@ -175,8 +175,9 @@ enum Rows {
 }
 
 impl Rows {
-    fn of(settings: &Map<String, Value>) -> Self {
-        match preferences::task(settings) {
+    /// The rows of a task of preferences, or of none.
+    fn of(task: Option<&str>) -> Self {
+        match task {
             None => Self::Conversations,
             Some("kto") => Self::Answers,
             Some(_) => Self::Pairs,
@@ -185,20 +186,21 @@ impl Rows {
 }
 
 pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
-    let rows = Rows::of(settings);
-    draft.imply("model.task", preferences::task(settings).unwrap_or("sft"));
+    let task = preferences::task(settings);
+    let rows = Rows::of(task);
+    draft.imply("model.task", task.unwrap_or("sft"));
     for (key, value) in settings {
         if defaults::is_without_rows(key, settings, draft) {
             continue;
         }
-        if rows != Rows::Conversations || !preferences::is_unused(key, value, draft) {
+        if task.is_some() || !preferences::is_unused(key, value, draft) {
             apply(&[TABLE, preferences::TABLE, kernels::TABLE], key, value, draft);
         }
     }
     read_adapters(settings, draft);
-    match rows {
-        Rows::Conversations => read_chat(settings, draft),
-        Rows::Pairs | Rows::Answers => preferences::read(settings, draft),
+    match task {
+        None => read_chat(settings, draft),
+        Some(task) => preferences::read(task, settings, draft),
     }
     datasets::read(rows, settings, draft);
     tokens::read(rows, settings, draft);

@@ -73,7 +73,7 @@ const OWN: [(&str, &str, &str); 12] = [
 const CENTER: &str = "center_rewards_coefficient";
 
 /// Reads the objective, and the keys whose meaning depends on it.
-pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
+pub(super) fn read(task: &str, settings: &Map<String, Value>, draft: &mut Draft) {
     let given = |key: &str| settings.get(key).filter(|value| !is_off(value));
     let objective = match given("rl").map(shown).as_deref() {
         Some("dpo" | "ipo") => {
@@ -99,7 +99,7 @@ pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
         }
     };
     read_own(objective, settings, draft);
-    read_beta(settings, draft);
+    read_beta(task, settings, draft);
     if let Some(length) = given("sequence_len") {
         draft.set("data.max_length", length.clone(), "sequence_len");
     }
@@ -187,8 +187,7 @@ fn read_smoothing(smoothing: Option<&Value>, losses: &[Value], draft: &mut Draft
 }
 
 /// `trl.beta` comes before `rl_beta`, and that before `orpo_alpha`, as in axolotl.
-fn read_beta(settings: &Map<String, Value>, draft: &mut Draft) {
-    let task = task(settings).unwrap_or("dpo");
+fn read_beta(task: &str, settings: &Map<String, Value>, draft: &mut Draft) {
     let trl = settings.get("trl").and_then(Value::as_object);
     let on = |value: &&Value| !is_off(value);
     let betas = [
