@@ -1,6 +1,6 @@
 //! Prepares waiting jobs, so that their first step follows their start at once.
 //!
-//! One job is prepared at a time, by a process of the lowest priority (`supervisor::preparation`), and only the
+//! One job is prepared at a time, by a process of the lowest priority (`supervisor::before_jobs`), and only the
 //! first jobs of the queue are, so that their entries in the caches are not evicted before they are used. The
 //! process is killed when any job starts, and when its own job is cancelled.
 
@@ -17,7 +17,7 @@ use traind_proto::v1::event::Kind;
 use super::daemon::Daemon;
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
-use crate::jobs::supervisor::preparation::{Preparation, PreparationError};
+use crate::jobs::supervisor::before_jobs::preparation::{Preparation, PreparationError};
 use crate::settings::Settings;
 
 /// The number of jobs that are prepared, counted from the front of the queue.

@@ -15,8 +15,8 @@ use crate::clock;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
 use crate::jobs::store::Store;
-use crate::jobs::supervisor::core_test::{self, CoreTestError};
-use crate::jobs::supervisor::suspects::Suspects;
+use crate::jobs::supervisor::before_jobs::core_test::{self, CoreTestError};
+use crate::jobs::supervisor::before_jobs::suspects::Suspects;
 
 /// The longest pause between two looks for idle cores. A core is idle if two looks find it so.
 const LOOK: Duration = Duration::from_secs(10);

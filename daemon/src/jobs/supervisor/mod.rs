@@ -2,9 +2,9 @@
 //! request, and settles the job when the process has ended.
 
 mod adopted_run;
+pub(crate) mod before_jobs;
 pub(crate) mod claim;
 mod cluster_run;
-pub(crate) mod core_test;
 mod delegated;
 mod energy;
 pub(crate) mod environment;
@@ -13,13 +13,11 @@ mod follow;
 mod heartbeat;
 mod host_retry;
 mod launch;
-pub(crate) mod preparation;
 mod process;
 mod restart;
 mod runner;
 mod runner_status;
 mod stop;
-pub(crate) mod suspects;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -46,10 +44,11 @@ pub(crate) use runner_status::{profile, runner_status};
 pub(crate) use stop::StopRequests;
 pub(crate) use verdict::{EXIT_IO_ERROR, EXIT_NOT_STARTED};
 
+use before_jobs::suspects::Suspects;
 use follow::{Ended, Follower};
 use launch::Found;
 use runner::Runner;
-use suspects::Suspects;
+
 use tree::Tree;
 use verdict::{Evidence, RUN_DIR_NOT_WRITABLE, verdict};
 

@@ -15,8 +15,8 @@ use tokio::process::{Child, Command};
 use traind_job_file::Platform;
 use traind_job_file::commands::{CoreAnswer, TestCoresAnswer, TestCoresRequest};
 
-use super::environment::{Devices, test_environment};
-use super::launch::{LaunchError, plugin_path};
+use crate::jobs::supervisor::environment::{Devices, test_environment};
+use crate::jobs::supervisor::launch::{LaunchError, plugin_path};
 use crate::settings::Settings;
 
 /// The longest time of a test. Neuron's compiler takes minutes for its programs.

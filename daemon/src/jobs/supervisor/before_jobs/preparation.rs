@@ -14,11 +14,13 @@ use tokio::process::{Child, Command};
 use traind_job_file::commands::{PrepareAnswer, PrepareRequest};
 use traind_job_file::{JobFile, Platform, RunSpec};
 
-use super::environment::{is_secret, neuron_compile_environment, runner_environment};
-use super::launch::{LaunchError, device_kind, plugin_path, prepare_cache};
-use super::tree::{self, Tree};
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::Job;
+use crate::jobs::supervisor::environment::{
+    is_secret, neuron_compile_environment, runner_environment,
+};
+use crate::jobs::supervisor::launch::{LaunchError, device_kind, plugin_path, prepare_cache};
+use crate::jobs::supervisor::tree::{self, Tree};
 use crate::settings::Settings;
 
 /// The longest time of a preparation. Neuron's compiler takes minutes for each program.

@@ -18,7 +18,7 @@ pub(crate) struct Suspects {
 
 impl Suspects {
     /// Suspects the cores of a job whose device failed.
-    pub(super) fn note(&self, job: &Job, failure: &v1::Failure) {
+    pub(in crate::jobs::supervisor) fn note(&self, job: &Job, failure: &v1::Failure) {
         if failure.reason != reasons::DEVICE_FAILED || job.is_elsewhere() {
             return;
         }
