@@ -1,5 +1,9 @@
 //! `traind serve`: resolves the settings, then builds, runs and drains the daemon.
 
+mod core_testing;
+mod listen;
+mod options;
+
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -15,10 +19,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use super::Global;
-use super::core_testing::CoreTesting;
 use super::exit::Exit;
 use super::gc::Keep;
-use super::listen::Listen;
 use crate::access::Access;
 use crate::access::account::{self, user_name};
 use crate::access::live::LiveAccess;
@@ -26,7 +28,6 @@ use crate::access::roots::Roots;
 use crate::control::daemon::Daemon;
 use crate::control::dispatch;
 use crate::host::Host;
-use crate::host::discovery::{DevicePaths, NeuronPaths};
 use crate::host::plugins;
 use crate::host::readiness::OPEN_FILES_MIN;
 use crate::host::spot;
@@ -34,12 +35,13 @@ use crate::interfaces::http::{self, HttpError};
 use crate::interfaces::metrics::{self, Calls};
 use crate::interfaces::server;
 use crate::interfaces::web;
-use crate::jobs::state::JobState;
 use crate::jobs::store::Store;
 use crate::jobs::supervisor::{delegated_cgroup, enable_memory_limits, fence};
-use crate::notification::{Receiver, receivers};
 use crate::paths;
-use crate::settings::{Limits, Prices, RunAs, Settings};
+use crate::settings::{RunAs, Settings};
+use core_testing::CoreTesting;
+use listen::Listen;
+use options::{DeviceArgs, LimitsArgs, NotifyArgs, PriceArgs};
 
 /// Run the daemon
 #[derive(clap::Args)]
@@ -94,7 +96,7 @@ pub(crate) struct Serve {
     access: Option<PathBuf>,
     /// Serve metrics for Prometheus at http://ADDRESS/metrics, on a loopback address such as
     /// 127.0.0.1:9400 [default: not served]
-    #[arg(long, value_name = "ADDRESS", value_parser = super::address::address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = crate::cli::address::address)]
     metrics_address: Option<SocketAddr>,
     /// Show the names, owners and metrics of all jobs to every user of this host who reads the metrics
     /// [default: only to those with a token, by their role]
@@ -141,123 +143,12 @@ pub(crate) struct Serve {
     listen: Listen,
     /// Serve the web page at http://ADDRESS, on a loopback address such as 127.0.0.1:9401; log in
     /// with `traind web` [default: not served]
-    #[arg(long, value_name = "ADDRESS", value_parser = super::address::address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = crate::cli::address::address)]
     web_address: Option<SocketAddr>,
     #[command(flatten, next_help_heading = "Notification options")]
     notify: NotifyArgs,
     #[command(flatten, next_help_heading = "Prices")]
     prices: PriceArgs,
-}
-
-/// The cost of jobs.
-#[derive(clap::Args)]
-struct PriceArgs {
-    /// Price of this host per hour, in any currency; a job without resources.price_per_hour is billed
-    /// for its share of the cores
-    #[arg(long, value_name = "PRICE", value_parser = price)]
-    price_per_hour: Option<f64>,
-    /// Regular price per hour of a host that is a spot instance, from which savings are computed
-    #[arg(long, value_name = "PRICE", value_parser = price, requires = "price_per_hour")]
-    on_demand_price_per_hour: Option<f64>,
-}
-
-impl PriceArgs {
-    fn resolve(&self) -> Prices {
-        Prices { per_hour: self.price_per_hour, on_demand_per_hour: self.on_demand_price_per_hour }
-    }
-}
-
-fn price(text: &str) -> Result<f64, String> {
-    let price: Option<f64> = text.parse().ok();
-    let price = price.filter(|price| price.is_finite() && *price >= 0.0);
-    price.ok_or_else(|| "must be a number, at least 0".to_owned())
-}
-
-/// Notifications about all jobs.
-#[derive(clap::Args)]
-struct NotifyArgs {
-    /// URL that gets a POST request with JSON when a job enters one of --notify-states; may be given
-    /// several times
-    #[arg(long, value_name = "URL")]
-    notify_webhook: Vec<String>,
-    /// File with the secret that signs these requests
-    #[arg(long, value_name = "FILE")]
-    notify_secret: Option<PathBuf>,
-    /// Program that gets the same JSON on its standard input and runs as the daemon's user
-    #[arg(long, value_name = "PATH")]
-    notify_command: Option<PathBuf>,
-    /// Job states that trigger notifications
-    #[arg(
-        long,
-        value_name = "STATES",
-        value_delimiter = ',',
-        default_value = "completed,failed,cancelled"
-    )]
-    notify_states: Vec<JobState>,
-}
-
-impl NotifyArgs {
-    fn resolve(&self) -> anyhow::Result<Vec<Receiver>> {
-        let states: Vec<String> =
-            self.notify_states.iter().map(|state| state.name().to_owned()).collect();
-        let secret = self.notify_secret.clone().map(absolute).transpose()?;
-        let program = self.notify_command.clone().map(absolute).transpose()?;
-        let command: Vec<String> =
-            program.into_iter().map(|program| program.display().to_string()).collect();
-        Ok(receivers(&states, &self.notify_webhook, secret.as_ref(), &command, true))
-    }
-}
-
-/// Limits on callers.
-#[derive(clap::Args)]
-struct LimitsArgs {
-    /// Maximum number of connections per user
-    #[arg(long, value_name = "N", default_value_t = 1024)]
-    connections_per_user: usize,
-    /// Maximum number of concurrent calls per user, including streams
-    #[arg(long, value_name = "N", default_value_t = 1024)]
-    calls_per_user: usize,
-    /// Seconds that a call may take before its response begins
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    request_timeout: u64,
-}
-
-impl LimitsArgs {
-    fn resolve(&self) -> Limits {
-        Limits {
-            connections_per_user: self.connections_per_user,
-            calls_per_user: self.calls_per_user,
-            request_timeout: Duration::from_secs(self.request_timeout),
-        }
-    }
-}
-
-#[derive(clap::Args)]
-struct DeviceArgs {
-    /// Neuron's devices in sysfs [default: /sys/devices/virtual/neuron_device]
-    #[arg(long, value_name = "DIR")]
-    neuron_sysfs: Option<PathBuf>,
-    /// Folder of neuron-ls and neuron-monitor [default: /opt/aws/neuron/bin]
-    #[arg(long, value_name = "DIR")]
-    neuron_tools: Option<PathBuf>,
-    /// File with the version of Neuron's driver [default: /sys/module/neuron/version]
-    #[arg(long, value_name = "FILE")]
-    neuron_driver: Option<PathBuf>,
-    /// Energy counters of the CPUs in sysfs [default: /sys/class/powercap]
-    #[arg(long, value_name = "DIR")]
-    powercap: Option<PathBuf>,
-}
-
-impl DeviceArgs {
-    fn resolve(&self) -> DevicePaths {
-        let default = NeuronPaths::default();
-        let neuron = NeuronPaths {
-            sysfs: self.neuron_sysfs.clone().unwrap_or(default.sysfs),
-            tools: self.neuron_tools.clone().unwrap_or(default.tools),
-            driver: self.neuron_driver.clone().unwrap_or(default.driver),
-        };
-        DevicePaths { neuron, powercap: self.powercap.clone() }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -442,7 +333,7 @@ fn group_id(name: &str) -> anyhow::Result<u32> {
     groups.lines().find_map(fields).with_context(|| format!("there is no group {name}"))
 }
 
-pub(super) fn runner_beside_this_program() -> anyhow::Result<PathBuf> {
+pub(in crate::cli) fn runner_beside_this_program() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("find this program")?;
     Ok(own.with_file_name("traind-runner"))
 }

@@ -10,10 +10,10 @@ use crate::settings::Network;
 use crate::tls::{KeyPair, LiveServer, ServerFiles};
 
 #[derive(clap::Args)]
-pub(crate) struct Listen {
+pub(super) struct Listen {
     /// Also serve on the network, with TLS; requires --tls-cert, --tls-key, --access, --allow-root
     /// and --tls-client-ca or --tokens
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = super::address::address)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::cli::address::address)]
     listen: Option<SocketAddr>,
     /// The daemon's certificate and its chain, PEM
     #[arg(long, value_name = "FILE", requires = "listen")]
@@ -32,7 +32,7 @@ pub(crate) struct Listen {
 impl Listen {
     /// Refuses a network that unknown callers could use. `has_access`: there is an access file.
     /// `has_roots`: the paths of jobs are restricted.
-    pub(crate) fn resolve(
+    pub(super) fn resolve(
         self,
         has_access: bool,
         has_roots: bool,
