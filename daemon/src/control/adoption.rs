@@ -5,23 +5,27 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde_json::Value;
 use traind_job_file::{JobFile, RUN_SPEC_FILE, RunSpec, Violation};
 use traind_proto::event_log::EventLogReader;
-use traind_proto::v1::event::Kind;
+use traind_proto::v1::{self, event::Kind};
 
 use super::admission::{forbidden_notifications, resolved};
+use super::daemon::Daemon;
 use super::error::Error;
 use super::fork::remove_nulls;
 use crate::access::account::{Account, user_name, with_rights_of};
 use crate::access::{Caller, Role};
 use crate::clock;
 use crate::job_id;
+use crate::jobs::record;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::{ADOPTED, Job, JobWarning, NewJob, Store};
+use crate::jobs::supervisor::Begin;
+use crate::jobs::supervisor::claim::{self, Claim};
 use crate::notification::{Receiver, receivers_of};
 use crate::settings::Settings;
 
@@ -36,19 +40,59 @@ const SEARCHED_BYTES_MAX: u64 = 64 << 20;
 
 const NOT_NOTIFIED: &str = "NOTIFICATIONS_IGNORED";
 
+impl Daemon {
+    /// Follows a run that was started without the daemon.
+    pub(crate) async fn adopt(
+        self: &Arc<Daemon>,
+        request: v1::AdoptRunRequest,
+        caller: Caller,
+    ) -> Result<Job, Error> {
+        let daemon = self.clone();
+        let adopt = move |_: &Store| daemon.adopt_blocking(&request.run_dir, caller);
+        let (job, is_new) = self.store.run(adopt).await?;
+        if is_new {
+            self.attend(job.clone(), Begin::Attach);
+        }
+        self.get(&job.id, None).await
+    }
+
+    /// Returns the job, and whether nobody follows it yet.
+    fn adopt_blocking(&self, folder: &str, caller: Caller) -> Result<(Job, bool), Error> {
+        let (settings, store) = (&self.settings, &self.store);
+        // Two requests for one run are answered one after the other.
+        let _one = self.adopting.lock().unwrap_or_else(PoisonError::into_inner);
+        let run = find(folder, &caller, settings)?;
+        if let Some(job) = follower(store, settings, &run)? {
+            return Ok((job, false));
+        }
+        let new = job(&run, caller, settings)?;
+        let run_dir = self.run_dir(&new.id);
+        run_dir.link(&run.folder, run.owner.uid).map_err(Error::Link)?;
+        let claim = || claim::claim(&run_dir.claim(run.spec.attempt), &Claim::Adopted);
+        let adopted = claim().map_err(Error::Link);
+        let adopted = adopted.and_then(|_| Ok(store.adopt(&new, run.spec.attempt, run.began)?));
+        let job = adopted.inspect_err(|_| run_dir.unlink())?;
+        // A record of a job that the store does not have would keep the next daemon from starting.
+        if let Err(error) = record::write_adopted(&run_dir, &new) {
+            tracing::warn!(job = job.id, %error, "write the job's record");
+        }
+        Ok((job, true))
+    }
+}
+
 /// A run to adopt.
-pub(super) struct Found {
+struct Found {
     /// The run folder, without links.
-    pub folder: PathBuf,
+    folder: PathBuf,
     /// The user whose folder it is.
-    pub owner: Account,
-    pub spec: RunSpec,
+    owner: Account,
+    spec: RunSpec,
     /// When the attempt began, in microseconds since 1970, if it has.
-    pub began: Option<i64>,
+    began: Option<i64>,
 }
 
 /// Finds the run in `folder`, which must belong to the caller unless that is an admin.
-pub(super) fn find(folder: &str, caller: &Caller, settings: &Settings) -> Result<Found, Error> {
+fn find(folder: &str, caller: &Caller, settings: &Settings) -> Result<Found, Error> {
     let given = Path::new(folder);
     if !given.is_absolute() {
         return Err(refused("must be an absolute path".to_owned()));
@@ -70,11 +114,7 @@ pub(super) fn find(folder: &str, caller: &Caller, settings: &Settings) -> Result
 }
 
 /// Returns the job that follows the run already.
-pub(super) fn follower(
-    store: &Store,
-    settings: &Settings,
-    run: &Found,
-) -> Result<Option<Job>, Error> {
+fn follower(store: &Store, settings: &Settings, run: &Found) -> Result<Option<Job>, Error> {
     let unfinished = store.unfinished()?;
     let follows = |job: &Arc<Job>| {
         let linked = || RunDir::new(&settings.state_dir, &job.id).linked();
@@ -85,7 +125,7 @@ pub(super) fn follower(
 
 /// The job that follows `run`. Its `run.json` is its user's file, and must be within the limits of a
 /// submission.
-pub(super) fn job(run: &Found, caller: Caller, settings: &Settings) -> Result<NewJob, Error> {
+fn job(run: &Found, caller: Caller, settings: &Settings) -> Result<NewJob, Error> {
     let job = &run.spec.job;
     let mut keys: Value = serde_json::to_value(job).map_err(Error::Resolved)?;
     remove_nulls(&mut keys);

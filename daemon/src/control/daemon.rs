@@ -16,7 +16,6 @@ use traind_job_file::commands::Plan;
 use traind_proto::v1;
 
 use super::admission::{self, Submission};
-use super::adoption;
 use super::board::Board;
 use super::disk_usage::DiskUsage;
 use super::error::Error;
@@ -39,7 +38,6 @@ use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
 use crate::jobs::state_lock::{LockError, StateLock};
 use crate::jobs::store::{Job, NewJob, Resolved, Store, StoreError};
-use crate::jobs::supervisor::claim::{self, Claim};
 use crate::jobs::supervisor::{Begin, StopRequests, Supervisor};
 use crate::settings::{RunAs, Settings, SettingsError};
 
@@ -77,7 +75,7 @@ pub(crate) struct Daemon {
     /// Space for requests to cancel on a full disk.
     reserve: Reserve,
     /// Held while a run is adopted.
-    adopting: Mutex<()>,
+    pub(super) adopting: Mutex<()>,
     pub(super) audit: AuditLog,
     /// Sessions of the web page.
     pub logins: Logins,
@@ -165,7 +163,7 @@ impl Daemon {
         self.get(&job.id, None).await
     }
 
-    fn create_blocking(&self, submission: &Submission) -> Result<Job, Error> {
+    pub(super) fn create_blocking(&self, submission: &Submission) -> Result<Job, Error> {
         let (settings, store) = (&self.settings, &self.store);
         if let Some(job) = admission::repeated(store, submission)? {
             return Ok(job);
@@ -239,85 +237,6 @@ impl Daemon {
             self.holds.release(&new.id);
         }
         stored
-    }
-
-    /// Queues a job that continues from a checkpoint of another one.
-    pub(crate) async fn fork(
-        self: &Arc<Daemon>,
-        request: v1::ForkJobRequest,
-        caller: Caller,
-    ) -> Result<Job, Error> {
-        let parent = self.get(&request.job_id, caller.scope()).await?;
-        let daemon = self.clone();
-        let create = move |_: &Store| daemon.fork_blocking(&request, &caller, &parent);
-        let job = self.store.run(create).await?;
-        self.get(&job.id, None).await
-    }
-
-    /// The newest checkpoint may be removed after it was chosen, when there is a newer one.
-    fn fork_blocking(
-        &self,
-        request: &v1::ForkJobRequest,
-        caller: &Caller,
-        parent: &Job,
-    ) -> Result<Job, Error> {
-        const TRIES: usize = 8;
-        let fork = || {
-            let submission = fork::submission(&self.store, request.clone(), caller.clone(), parent);
-            self.create_blocking(&submission?)
-        };
-        let is_removed = |result: &Result<Job, Error>| match result {
-            Err(Error::JobFile { violations }) if request.step == 0 => {
-                violations.iter().any(|it| it.field == "train.resume_from_checkpoint")
-            }
-            _ => false,
-        };
-        let mut forked = fork();
-        for _ in 1..TRIES {
-            if !is_removed(&forked) {
-                break;
-            }
-            forked = fork();
-        }
-        forked
-    }
-
-    /// Follows a run that was started without the daemon.
-    pub(crate) async fn adopt(
-        self: &Arc<Daemon>,
-        request: v1::AdoptRunRequest,
-        caller: Caller,
-    ) -> Result<Job, Error> {
-        let daemon = self.clone();
-        let adopt = move |_: &Store| daemon.adopt_blocking(&request.run_dir, caller);
-        let (job, is_new) = self.store.run(adopt).await?;
-        if is_new {
-            self.attend(job.clone(), Begin::Attach);
-        }
-        self.get(&job.id, None).await
-    }
-
-    /// Returns the job, and whether nobody follows it yet.
-    fn adopt_blocking(&self, folder: &str, caller: Caller) -> Result<(Job, bool), Error> {
-        let (settings, store) = (&self.settings, &self.store);
-        // Two requests for one run are answered one after the other.
-        let _one = self.adopting.lock().unwrap_or_else(PoisonError::into_inner);
-        let run = adoption::find(folder, &caller, settings)?;
-        if let Some(job) = adoption::follower(store, settings, &run)? {
-            return Ok((job, false));
-        }
-        let new = adoption::job(&run, caller, settings)?;
-        let run_dir = self.run_dir(&new.id);
-        run_dir.link(&run.folder, run.owner.uid).map_err(Error::Link)?;
-        let claim = || claim::claim(&run_dir.claim(run.spec.attempt), &Claim::Adopted);
-        let adopted = claim().map_err(Error::Link);
-        let adopted = adopted.and_then(|_| Ok(store.adopt(&new, run.spec.attempt, run.began)?));
-        let job = adopted.inspect_err(|_| run_dir.unlink())?;
-        // A record of a job that the store does not have would keep the next daemon from starting.
-        if let Err(error) = record::write_adopted(&run_dir, &new) {
-            tracing::warn!(job = job.id, %error, "write the job's record");
-        }
-        Ok((job, true))
     }
 
     /// Plans a job, and refuses one that does not fit this host. With a search, compares the meshes of
@@ -491,7 +410,7 @@ impl Daemon {
         }
     }
 
-    fn run_dir(&self, id: &str) -> RunDir {
+    pub(super) fn run_dir(&self, id: &str) -> RunDir {
         RunDir::new(&self.settings.state_dir, id)
     }
 

@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 use traind_job_file::{DataFiles, JobFile, ResumeFrom};
 use traind_proto::v1::{self, event::Kind};
 
 use super::admission::{Submission, check_request_id, digest};
+use super::daemon::Daemon;
 use super::error::Error;
 use crate::access::Caller;
 use crate::access::account::{Account, with_rights_of};
@@ -26,9 +28,52 @@ const EVENTS_AT_ONCE: usize = 1000;
 const SUFFIX: &str = "-fork";
 const NAME_CHARACTERS_MAX: usize = 128;
 
+impl Daemon {
+    /// Queues a job that continues from a checkpoint of another one.
+    pub(crate) async fn fork(
+        self: &Arc<Daemon>,
+        request: v1::ForkJobRequest,
+        caller: Caller,
+    ) -> Result<Job, Error> {
+        let parent = self.get(&request.job_id, caller.scope()).await?;
+        let daemon = self.clone();
+        let create = move |_: &Store| daemon.fork_blocking(&request, &caller, &parent);
+        let job = self.store.run(create).await?;
+        self.get(&job.id, None).await
+    }
+
+    /// The newest checkpoint may be removed after it was chosen, when there is a newer one.
+    fn fork_blocking(
+        &self,
+        request: &v1::ForkJobRequest,
+        caller: &Caller,
+        parent: &Job,
+    ) -> Result<Job, Error> {
+        const TRIES: usize = 8;
+        let fork = || {
+            let submission = submission(&self.store, request.clone(), caller.clone(), parent);
+            self.create_blocking(&submission?)
+        };
+        let is_removed = |result: &Result<Job, Error>| match result {
+            Err(Error::JobFile { violations }) if request.step == 0 => {
+                violations.iter().any(|it| it.field == "train.resume_from_checkpoint")
+            }
+            _ => false,
+        };
+        let mut forked = fork();
+        for _ in 1..TRIES {
+            if !is_removed(&forked) {
+                break;
+            }
+            forked = fork();
+        }
+        forked
+    }
+}
+
 /// The submission of a fork of `parent`: its job file with the checkpoint, another name and another
 /// output folder.
-pub(super) fn submission(
+fn submission(
     store: &Store,
     request: v1::ForkJobRequest,
     caller: Caller,
