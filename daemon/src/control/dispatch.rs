@@ -46,7 +46,7 @@ pub(crate) async fn start(daemon: &Arc<Daemon>) -> Result<(), StoreError> {
         daemon.spawn(fences::health::run(daemon.clone()));
     }
     if let Some(every) = daemon.settings.test_cores_every {
-        daemon.spawn(fences::known_answers::run(daemon.clone(), every));
+        daemon.spawn(fences::idle_cores::run(daemon.clone(), every));
     }
     daemon.wake.notify_one();
     Ok(())

@@ -1,7 +1,6 @@
 //! Tests of idle cores by programs whose results are known to the bit.
 //!
-//! A test claims its cores as a job does, so that it never runs beside one. Tests that nobody asked for end as soon
-//! as a job could start without them, and are made again later.
+//! A test claims its cores as a job does, so that it never runs beside one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,14 +13,10 @@ use traind_proto::v1::{self, TestOutcome};
 use crate::clock;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
-use crate::jobs::store::Store;
+use crate::jobs::store::{Store, StoreError};
 use crate::jobs::supervisor::before_jobs::core_test::{self, CoreTestError};
 use crate::jobs::supervisor::before_jobs::suspects::Suspects;
 
-/// The longest pause between two looks for idle cores. A core is idle if two looks find it so.
-const LOOK: Duration = Duration::from_secs(10);
-/// The pause before a suspect core, whose job has not quite ended, is looked at again.
-const SUSPECT_LOOK: Duration = Duration::from_millis(200);
 /// The end of the problem of a core that is not fenced, since none has answered right.
 const PLUGIN: &str =
     "no core of this host has answered right, so the plugin or its compiler may be the cause";
@@ -32,7 +27,7 @@ pub(crate) struct CoreTests {
     /// Held while cores are given to a job or to a test.
     pub(in crate::control) giving: tokio::sync::Mutex<()>,
     /// Notified when a job could start on cores that are tested.
-    wanted: Notify,
+    pub(super) wanted: Notify,
     /// Cores that get no jobs until they were tested.
     pub(in crate::control) suspects: Arc<Suspects>,
     state: Mutex<State>,
@@ -41,8 +36,8 @@ pub(crate) struct CoreTests {
 #[derive(Debug, Default)]
 struct State {
     testing: BTreeSet<u32>,
-    latest: BTreeMap<u32, v1::CoreTest>,
-    ended: BTreeMap<u32, Instant>,
+    /// The newest test of each core, and when it ended by a clock that nobody sets.
+    latest: BTreeMap<u32, (Instant, v1::CoreTest)>,
     /// Whether a core has answered right since the daemon started.
     has_passed: bool,
 }
@@ -55,7 +50,12 @@ impl CoreTests {
 
     /// The newest test of a core.
     pub(crate) fn of(&self, core: u32) -> Option<v1::CoreTest> {
-        self.state().latest.get(&core).cloned()
+        self.state().latest.get(&core).map(|(_, test)| test.clone())
+    }
+
+    /// Whether a core was not tested for this time.
+    pub(super) fn is_due(&self, core: u32, every: Duration) -> bool {
+        self.state().latest.get(&core).is_none_or(|(ended, _)| ended.elapsed() >= every)
     }
 
     /// Ends the tests that nobody asked for.
@@ -73,12 +73,10 @@ impl CoreTests {
         let right = |answers: &Vec<CoreAnswer>| answers.iter().any(|it| it.problem.is_none());
         state.has_passed |= answers.as_ref().is_ok_and(right);
         let mut sick = Vec::new();
-        for core in cores {
+        for (place, core) in cores.iter().enumerate() {
             if let Some(job) = self.suspects.clear(*core) {
                 tracing::info!(core, job, "tested a core on which a job's device failed");
             }
-        }
-        for (place, core) in cores.iter().enumerate() {
             let test = match answers {
                 Ok(answers) => of_answer(&answers[place], state.has_passed),
                 Err(error) => v1::CoreTest {
@@ -91,14 +89,21 @@ impl CoreTests {
                 sick.push((*core, format!("wrong answer to a test: {}", test.problem)));
             }
             let time = Some(clock::timestamp(clock::now()));
-            state.latest.insert(*core, v1::CoreTest { time, ..test });
-            state.ended.insert(*core, Instant::now());
+            state.latest.insert(*core, (Instant::now(), v1::CoreTest { time, ..test }));
         }
         sick
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The cores of `all` that neither a job holds nor a test.
+    fn idle(&self, all: &[u32], held: &BTreeMap<u32, String>) -> BTreeSet<u32> {
+        let is_idle = |core: &u32| !held.contains_key(core) && !self.testing.contains(core);
+        all.iter().copied().filter(is_idle).collect()
     }
 }
 
@@ -139,10 +144,7 @@ impl Daemon {
             return refuse(format!("this host has no core {core}; it has {}", all.len()));
         }
         let _giving = self.fences.tests.giving.lock().await;
-        let active = self.store.run(Store::active).await?;
-        let held = active.iter().filter(|job| !job.is_elsewhere());
-        let held: BTreeMap<u32, &str> =
-            held.flat_map(|job| job.cores.iter().map(|core| (*core, job.id.as_str()))).collect();
+        let held = self.held_cores().await?;
         let mut state = self.fences.tests.state();
         for core in wanted {
             if let Some(job) = held.get(core) {
@@ -152,13 +154,24 @@ impl Daemon {
                 return refuse(format!("core {core} is being tested"));
             }
         }
-        let is_idle = |core: &u32| !held.contains_key(core) && !state.testing.contains(core);
         let is_wanted = |core: &u32| wanted.is_empty() || wanted.contains(core);
-        let cores: Vec<u32> =
-            all.iter().copied().filter(|core| is_wanted(core) && is_idle(core)).collect();
+        let cores: Vec<u32> = state.idle(all, &held).into_iter().filter(is_wanted).collect();
         state.testing.extend(cores.iter().copied());
         drop(state);
         Ok(Claimed { daemon: self.clone(), cores })
+    }
+
+    /// The cores that neither a job holds nor a test.
+    pub(super) async fn idle_cores(&self) -> Result<BTreeSet<u32>, StoreError> {
+        let held = self.held_cores().await?;
+        Ok(self.fences.tests.state().idle(&self.settings.host.cores, &held))
+    }
+
+    /// The cores of this host that jobs hold, with the jobs.
+    async fn held_cores(&self) -> Result<BTreeMap<u32, String>, StoreError> {
+        let active = self.store.run(Store::active).await?;
+        let here = active.iter().filter(|job| !job.is_elsewhere());
+        Ok(here.flat_map(|job| job.cores.iter().map(|core| (*core, job.id.clone()))).collect())
     }
 }
 
@@ -171,12 +184,15 @@ impl Claimed {
     /// Tests one group, and fences sick cores. Cores that fail together for another reason than a wrong answer are
     /// tried one by one. Returns the tests of the cores.
     pub(crate) async fn test(&self, group: &[u32]) -> Result<Vec<(u32, v1::CoreTest)>, Error> {
-        let answers = core_test::test_cores(&self.daemon.settings, group).await;
-        match answers {
+        let settings = &self.daemon.settings;
+        match core_test::test_cores(settings, group).await {
             Err(CoreTestError::Died { .. } | CoreTestError::Timeout(_)) if group.len() > 1 => {
                 let mut tests = Vec::new();
                 for core in group {
-                    tests.extend(self.keep(&[*core], self.alone(*core).await).await?);
+                    tests.extend(
+                        self.keep(&[*core], core_test::test_cores(settings, &[*core]).await)
+                            .await?,
+                    );
                 }
                 Ok(tests)
             }
@@ -207,10 +223,6 @@ impl Claimed {
             }
         }
         answers
-    }
-
-    async fn alone(&self, core: u32) -> Result<Vec<CoreAnswer>, CoreTestError> {
-        core_test::test_cores(&self.daemon.settings, &[core]).await
     }
 
     async fn keep(
@@ -262,87 +274,6 @@ fn groups(cores: &[u32], counts: Option<Vec<u32>>) -> Vec<Vec<u32>> {
         groups.push(group);
     }
     groups
-}
-
-/// Tests cores that have been idle for a while, each once in `every`, and suspect ones as soon as they are idle, until
-/// the daemon closes.
-pub(in crate::control) async fn run(daemon: Arc<Daemon>, every: Duration) {
-    let mut idle_before = BTreeSet::new();
-    let mut pause = every.min(LOOK);
-    loop {
-        tokio::select! {
-            () = daemon.closing.cancelled() => return,
-            () = daemon.draining.cancelled() => return,
-            () = daemon.fences.tests.suspects.changed() => {}
-            () = tokio::time::sleep(pause) => {}
-        }
-        let idle = match idle(&daemon).await {
-            Ok(idle) => idle,
-            Err(error) => {
-                tracing::warn!(%error, "look for idle cores");
-                continue;
-            }
-        };
-        let suspects = daemon.fences.tests.suspects.cores();
-        pause = if suspects.is_empty() { every.min(LOOK) } else { SUSPECT_LOOK };
-        let suspects: Vec<u32> = suspects.into_iter().filter(|core| idle.contains(core)).collect();
-        if !suspects.is_empty() {
-            test_suspects(&daemon, &suspects).await;
-            continue;
-        }
-        let is_due = |core: &&u32| {
-            let ended = daemon.fences.tests.state().ended.get(core).copied();
-            ended.is_none_or(|ended| ended.elapsed() >= every) && daemon.fences.of(**core).is_none()
-        };
-        let due: Vec<u32> = idle.intersection(&idle_before).filter(is_due).copied().collect();
-        if !due.is_empty() {
-            test(&daemon, &due).await;
-        }
-        idle_before = idle;
-    }
-}
-
-/// Tests suspect cores, for which jobs wait.
-async fn test_suspects(daemon: &Arc<Daemon>, cores: &[u32]) {
-    tokio::select! {
-        tested = test_all(daemon, cores) => if let Err(error) = tested {
-            tracing::error!(%error, "keep the results of a test of cores");
-        },
-        () = daemon.closing.cancelled() => {}
-    }
-}
-
-async fn test_all(daemon: &Arc<Daemon>, cores: &[u32]) -> Result<(), Error> {
-    // Refused where an admin tests one of the cores.
-    let Ok(claimed) = daemon.claim_for_test(cores).await else { return Ok(()) };
-    for group in claimed.groups() {
-        claimed.test(&group).await?;
-    }
-    Ok(())
-}
-
-/// Tests cores until a job could start on them or the daemon closes.
-async fn test(daemon: &Arc<Daemon>, cores: &[u32]) {
-    tokio::select! {
-        // Refused where a job has got one of the cores meanwhile.
-        tested = test_all(daemon, cores) => if let Err(error) = tested {
-            tracing::error!(%error, "keep the results of a test of cores");
-        },
-        () = daemon.fences.tests.wanted.notified() => {}
-        () = daemon.closing.cancelled() => {}
-        () = daemon.draining.cancelled() => {}
-    }
-}
-
-/// The cores that nobody uses.
-async fn idle(daemon: &Daemon) -> Result<BTreeSet<u32>, Error> {
-    let active = daemon.store.run(Store::active).await?;
-    let mut idle: BTreeSet<u32> = daemon.settings.host.cores.iter().copied().collect();
-    for job in active.iter().filter(|job| !job.is_elsewhere()) {
-        idle.retain(|core| !job.cores.contains(core));
-    }
-    idle.retain(|core| !daemon.fences.tests.state().testing.contains(core));
-    Ok(idle)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! one after a restart.
 
 pub(super) mod health;
+pub(super) mod idle_cores;
 pub(super) mod known_answers;
 
 use std::collections::{BTreeMap, BTreeSet};
