@@ -240,9 +240,8 @@ fn not_regular(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
+    use crate::control::admission::make_pipe;
 
     #[test]
     fn the_search_for_special_files_has_one_budget_for_all_folders() {
@@ -255,8 +254,7 @@ mod tests {
             fs::write(path(name), "").unwrap();
         }
         let pipe = |name: &str| {
-            let made = Command::new("mkfifo").arg(path(name)).status().unwrap();
-            assert!(made.success(), "{name}");
+            make_pipe(&path(name));
             path(name)
         };
         let deep = pipe("a/deep/pipe");

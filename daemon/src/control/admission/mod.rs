@@ -165,6 +165,13 @@ impl From<Violation> for FieldViolation {
     }
 }
 
+/// Makes a pipe with a name.
+#[cfg(test)]
+fn make_pipe(path: &Path) {
+    let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success(), "{}", path.display());
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;

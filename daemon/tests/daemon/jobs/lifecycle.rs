@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Event, JobState};
 
-use crate::support::host::{Host, until_file};
+use crate::support::host::{Cgroups, Host, lives, until, until_file};
 use crate::support::runner::{self, COMPLETES, STEPS, STOPS_WHEN_ASKED, STUBBORN};
 
 /// The states of a job, and the number of steps that it reported.
@@ -140,8 +140,7 @@ async fn a_stubborn_runner_is_killed_with_its_children_after_the_grace_period() 
     host.until_state(&job.id, JobState::Cancelled).await;
     assert!(runner::pids(&host.run_dir(&job.id)).is_empty());
     let child = std::fs::read_to_string(host.run_dir(&job.id).join("child")).unwrap();
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
-    assert!(stat.is_err() || stat.unwrap().contains(") Z "), "the runner's child lives");
+    assert!(!lives(child.trim()), "the runner's child lives");
 }
 
 #[tokio::test]
@@ -158,7 +157,7 @@ async fn a_double_fork_ends_with_its_runner() {
     let script = "(setsid sh -c 'echo $$ > child; exec sleep 1000' &)
         say started; until [ -s child ]; do sleep 0.02; done; say completed";
     let mut host = Host::new(1, script);
-    let cgroups = crate::support::host::Cgroups::make();
+    let cgroups = Cgroups::make();
     if let Some(cgroups) = &cgroups {
         host.options = vec![format!("--cgroup={}", cgroups.path().display())];
     }
@@ -166,8 +165,7 @@ async fn a_double_fork_ends_with_its_runner() {
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Completed).await;
     let child = std::fs::read_to_string(host.run_dir(&job.id).join("child")).unwrap();
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.trim()));
-    assert!(stat.is_err() || stat.unwrap().contains(") Z "), "the runner's child lives");
+    assert!(!lives(child.trim()), "the runner's child lives");
     let named = host.records(&job.id).join("cgroup").exists();
     assert_eq!(named, cgroups.is_some(), "a job has a group if groups can be created");
 }
@@ -175,7 +173,7 @@ async fn a_double_fork_ends_with_its_runner() {
 /// Each process starts another one and exits, so that no list of processes is ever complete.
 #[tokio::test]
 async fn processes_that_fork_without_end_die_with_their_job() {
-    let Some(cgroups) = crate::support::host::Cgroups::make() else {
+    let Some(cgroups) = Cgroups::make() else {
         eprintln!("not tested: this user may not create control groups");
         return;
     };
@@ -189,14 +187,14 @@ async fn processes_that_fork_without_end_die_with_their_job() {
     let job = host.submit("first", 1).await;
     let newest = host.run_dir(&job.id).join("newest");
     let pid = || std::fs::read_to_string(&newest).unwrap_or_default();
-    crate::support::host::until("the first process", || !pid().is_empty()).await;
+    until("the first process", || !pid().is_empty()).await;
     let first = pid();
-    crate::support::host::until("another process", || !pid().is_empty() && pid() != first).await;
+    until("another process", || !pid().is_empty() && pid() != first).await;
     host.cancel(&job.id).await.unwrap();
     host.until_state(&job.id, JobState::Cancelled).await;
     // A group with processes cannot be removed.
     let group = cgroups.path().join(format!("traind-{}", job.id));
-    crate::support::host::until("the end of all processes", || !group.exists()).await;
+    until("the end of all processes", || !group.exists()).await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use tonic::Code;
 use traind_proto::v1::{JobState, TestCoresRequest, TestCoresResponse, TestOutcome};
 
 use super::devices::{cores, neuron_host};
-use crate::support::host::{Host, PATIENCE};
+use crate::support::host::{Host, PATIENCE, lives, until, until_file};
 use crate::support::runner::STOPS_WHEN_ASKED;
 
 /// Core 1 answers wrong, in whatever company.
@@ -25,23 +25,10 @@ fn answer(host: &Host, script: &str) {
     fs::write(host.path("frames/core-test.sh"), script).unwrap();
 }
 
-fn said(host: &Host, arguments: &[&str]) -> (bool, String) {
-    let output = host.cli(arguments);
-    let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    (output.status.success(), texts.concat())
-}
-
-async fn until(host: &Host, condition: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE, "{}", host.log());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-/// Whether a process lives.
-fn lives(pid: &str) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+/// Waits for a test that never ends. Returns its process id.
+async fn test_process(host: &Host) -> String {
+    until_file(&host.path("testing")).await;
+    fs::read_to_string(host.path("testing")).unwrap().trim().to_owned()
 }
 
 #[tokio::test]
@@ -49,7 +36,7 @@ async fn a_core_that_answers_wrong_is_fenced_and_gets_no_jobs() {
     let mut host = Host::new(2, STOPS_WHEN_ASKED);
     answer(&host, CORE_1_IS_SICK);
     host.start().await;
-    let (passed, shown) = said(&host, &["cores", "test"]);
+    let (passed, shown) = host.said(&["cores", "test"]);
     assert!(!passed, "{shown}");
     let lines: Vec<&str> = shown.lines().collect();
     assert!(lines[1].starts_with("0") && lines[1].contains("passed"), "{shown}");
@@ -65,16 +52,16 @@ async fn a_core_that_answers_wrong_is_fenced_and_gets_no_jobs() {
 
     // A fenced core can be tested again, and answers right once its device is replaced.
     answer(&host, &CORE_1_IS_SICK.replace("\"integers: off by one\"", "null"));
-    let (passed, shown) = said(&host, &["cores", "test", "1", "-o", "json"]);
+    let (passed, shown) = host.said(&["cores", "test", "1", "-o", "json"]);
     assert!(passed && shown.contains("\"outcome\": \"passed\""), "{shown}");
-    assert!(said(&host, &["cores", "return", "1"]).0);
+    assert!(host.said(&["cores", "return", "1"]).0);
     host.until_state(&wide.id, JobState::Running).await;
-    let (done, refused) = said(&host, &["cores", "test", "1"]);
+    let (done, refused) = host.said(&["cores", "test", "1"]);
     let held = format!("core 1 is held by job {}", wide.id);
     assert!(!done && refused.contains(&held), "{refused}");
-    let (done, refused) = said(&host, &["cores", "test", "2"]);
+    let (done, refused) = host.said(&["cores", "test", "2"]);
     assert!(!done && refused.contains("this host has no core 2"), "{refused}");
-    let (_, shown) = said(&host, &["cores"]);
+    let (_, shown) = host.said(&["cores"]);
     assert!(shown.contains("TESTED") && shown.contains("passed"), "{shown}");
 }
 
@@ -84,14 +71,14 @@ async fn no_core_is_fenced_while_none_has_answered_right() {
     let wrong = CORE_1_IS_SICK.replace("null", "\"integers: all wrong\"");
     answer(&host, &wrong);
     host.start().await;
-    let (passed, shown) = said(&host, &["cores", "test"]);
+    let (passed, shown) = host.said(&["cores", "test"]);
     assert!(!passed && shown.contains("uncertain") && shown.contains("the plugin"), "{shown}");
     // Nor is one whose test does not run.
     answer(&host, "echo the device is on fire >&2; exit 1");
-    let (passed, shown) = said(&host, &["cores", "test"]);
+    let (passed, shown) = host.said(&["cores", "test"]);
     assert!(!passed && shown.contains("not run") && shown.contains("on fire"), "{shown}");
     assert!(cores(&host).await.iter().all(|core| core.fence.is_none()));
-    assert!(said(&host, &["cores", "test", "7"]).1.contains("no core 7"));
+    assert!(host.said(&["cores", "test", "7"]).1.contains("no core 7"));
 }
 
 #[tokio::test]
@@ -101,7 +88,7 @@ async fn jobs_wait_for_a_test_that_an_admin_wants() {
     host.start().await;
     let mut client = host.cores().await;
     let mut test = client.test_cores(TestCoresRequest::default()).await.unwrap().into_inner();
-    until(&host, || host.path("testing").exists()).await;
+    let pid = test_process(&host).await;
     let again = host.cores().await.test_cores(TestCoresRequest { cores: vec![0] }).await;
     let refused = again.err().unwrap();
     assert_eq!(refused.code(), Code::InvalidArgument);
@@ -109,13 +96,12 @@ async fn jobs_wait_for_a_test_that_an_admin_wants() {
     let job = host.submit("waits", 1).await;
     host.until(&job.id, |job| job.waiting_reason.contains("fenced or tested")).await;
     // The test ends with the connection of the one who wanted it.
-    let pid = fs::read_to_string(host.path("testing")).unwrap().trim().to_owned();
     assert!(lives(&pid));
     let timed_out = tokio::time::timeout(Duration::from_millis(1), test.message()).await;
     assert!(timed_out.is_err(), "it has no result");
     drop((test, client));
     host.until_state(&job.id, JobState::Running).await;
-    until(&host, || !lives(&pid)).await;
+    until("the test has ended", || !lives(&pid)).await;
 }
 
 #[tokio::test]
@@ -124,18 +110,19 @@ async fn idle_cores_are_tested_between_jobs_and_the_test_makes_way() {
     host.options = vec!["--test-cores-every=1".to_owned()];
     answer(&host, NEVER_ENDS);
     host.start().await;
-    until(&host, || host.path("testing").exists()).await;
+    let pid = test_process(&host).await;
     let requests = || fs::read_to_string(host.path("core-tests")).unwrap();
     assert!(requests().contains("\"cores\":[0,1]"), "{}", requests());
-    let pid = fs::read_to_string(host.path("testing")).unwrap().trim().to_owned();
     let job = host.submit("first", 1).await;
     let placed = host.until_state(&job.id, JobState::Running).await;
-    until(&host, || !lives(&pid)).await;
+    until("the test has ended", || !lives(&pid)).await;
 
     // The other core is tested beside the job, and the job's never is.
     answer(&host, CORE_1_IS_SICK);
     let free = 1 - placed.cores[0];
-    until(&host, || requests().lines().any(|line| line.ends_with(&format!("[{free}]}}")))).await;
+    let of_free = format!("[{free}]}}");
+    until("the free core is tested", || requests().lines().any(|line| line.ends_with(&of_free)))
+        .await;
     let held = format!("[{}]}}", placed.cores[0]);
     assert!(!requests().lines().any(|line| line.ends_with(&held)), "{}", requests());
     host.cancel(&job.id).await.unwrap();
@@ -155,10 +142,9 @@ async fn a_test_ends_with_its_daemon() {
     host.start().await;
     let mut client = host.cores().await;
     let test = client.test_cores(TestCoresRequest::default()).await.unwrap().into_inner();
-    until(&host, || host.path("testing").exists()).await;
-    let pid = fs::read_to_string(host.path("testing")).unwrap().trim().to_owned();
+    let pid = test_process(&host).await;
     host.kill_daemon();
-    until(&host, || !lives(&pid)).await;
+    until("the test has ended", || !lives(&pid)).await;
     drop(test);
     answer(&host, CORE_1_IS_SICK);
     host.start().await;
@@ -199,10 +185,10 @@ async fn a_core_that_is_slower_than_the_others_twice_is_fenced() {
     let once = format!("[ -e again ] && {{ {}; }}; touch again; {}", of("0.011"), of("0.050"));
     answer(&host, &once);
     host.start().await;
-    let (passed, shown) = said(&host, &["cores", "test"]);
+    let (passed, shown) = host.said(&["cores", "test"]);
     assert!(passed, "{shown}");
     answer(&host, &of("0.050"));
-    let (passed, shown) = said(&host, &["cores", "test"]);
+    let (passed, shown) = host.said(&["cores", "test"]);
     assert!(!passed && shown.contains("slow: a matrix product takes 50.000 ms"), "{shown}");
     let listed = cores(&host).await;
     assert_eq!((listed[0].fence.is_some(), listed[1].fence.is_some()), (false, true));

@@ -39,12 +39,6 @@ async fn until_fenced(host: &Host) {
     }
 }
 
-fn said(host: &Host, arguments: &[&str]) -> (bool, String) {
-    let output = host.cli(arguments);
-    let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    (output.status.success(), texts.concat())
-}
-
 #[tokio::test]
 async fn a_core_with_hardware_errors_is_fenced_and_its_job_goes_on_elsewhere() {
     let mut host = started().await;
@@ -64,14 +58,14 @@ async fn a_core_with_hardware_errors_is_fenced_and_its_job_goes_on_elsewhere() {
     let wide = submit(&host, "wide", 2).await;
     let waits = host.until(&wide.id, |job| !job.waiting_reason.is_empty()).await;
     assert!(waits.waiting_reason.contains("of which one is fenced"), "{}", waits.waiting_reason);
-    let (_, shown) = said(&host, &["cores"]);
+    let (_, shown) = host.said(&["cores"]);
     assert!(shown.contains("FENCED") && shown.contains("hardware errors"), "{shown}");
-    let (_, json) = said(&host, &["cores", "-o", "json"]);
+    let (_, json) = host.said(&["cores", "-o", "json"]);
     assert!(json.contains("\"fence\"") && json.contains("hw_nc_ue_error"), "{json}");
 
-    let (done, refused) = said(&host, &["cores", "return", "1"]);
+    let (done, refused) = host.said(&["cores", "return", "1"]);
     assert!(!done && refused.contains("core 1 is not fenced"), "{refused}");
-    let (done, text) = said(&host, &["cores", "return", "0"]);
+    let (done, text) = host.said(&["cores", "return", "0"]);
     assert!(done, "{text}");
     host.cancel(&job.id).await.unwrap();
     host.until_state(&wide.id, JobState::Running).await;

@@ -122,6 +122,13 @@ impl Host {
         self.traind().args(arguments).output().unwrap()
     }
 
+    /// Runs a `traind` command to its end. Returns whether it succeeded, and what it wrote to both outputs.
+    pub(crate) fn said(&self, arguments: &[&str]) -> (bool, String) {
+        let output = self.cli(arguments);
+        let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.success(), texts.concat())
+    }
+
     /// Kills the daemon with SIGKILL.
     pub(crate) fn kill_daemon(&mut self) {
         let mut daemon = self.daemon.take().unwrap();
@@ -325,6 +332,11 @@ pub(crate) async fn until_logged(host: &Host, mark: &str) -> String {
         assert!(start.elapsed() < PATIENCE, "{mark:?} is not logged: {log}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// Whether a process lives. A zombie does not.
+pub(crate) fn lives(pid: &str) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
 /// Waits until a file is there.
