@@ -125,25 +125,29 @@ impl Planner {
         let is_elsewhere = search.is_some_and(|search| search.is_elsewhere);
         let device = if is_elsewhere { "" } else { own_device(settings, job) };
         let search = meshes.map(|search| self.with_measures(settings, job, account, search));
-        let run = |search: Option<MeshSearch>| {
-            let limits = Limits::of(search.as_ref());
-            let (job, device) = (job.clone(), device.to_owned());
-            let reads_hub = job.reads_hub();
-            let request =
-                PlanRequest { job, bytes_per_core_max, may_fetch, device, with_effects, search };
-            let request = serde_json::to_vec(&request)?;
-            run(settings, &request, may_fetch && reads_hub, account, limits)
-        };
         let is_lasting = search.as_ref().is_none_or(|search| search.mpi_problem.is_empty());
-        let answer = match (run(search.clone()), search) {
-            // A compiler that fails or takes long leaves the estimates.
-            (
-                Err(PlanError::Refused(_) | PlanError::Died { .. } | PlanError::Timeout(_)),
-                Some(search),
-            ) if search.plugin.is_some() => run(Some(MeshSearch { plugin: None, ..search }))?,
-            (answer, _) => answer?,
+        let mut request = PlanRequest {
+            job: job.clone(),
+            bytes_per_core_max,
+            may_fetch,
+            device: device.to_owned(),
+            with_effects,
+            search,
         };
-        let plan = match serde_json::from_slice(&answer)? {
+        let run = |request: &PlanRequest| {
+            let limits = Limits::of(request.search.as_ref());
+            let fetches = may_fetch && job.reads_hub();
+            run(settings, &serde_json::to_vec(request)?, fetches, account, limits)
+        };
+        let mut answer = run(&request);
+        // A compiler that fails or takes long leaves the estimates.
+        if let Err(PlanError::Refused(_) | PlanError::Died { .. } | PlanError::Timeout(_)) = answer
+            && let Some(search) = &mut request.search
+            && search.plugin.take().is_some()
+        {
+            answer = run(&request);
+        }
+        let plan = match serde_json::from_slice(&answer?)? {
             // The limit is this host's, whatever the planner repeats.
             PlanAnswer::Plan(plan) => Plan { bytes_per_core_max, ..*plan },
             PlanAnswer::Violation(PlanViolation { field, description }) => {
