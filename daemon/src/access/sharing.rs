@@ -70,7 +70,7 @@ impl FairShares {
     }
 
     pub(crate) fn half_life(self) -> Duration {
-        Duration::from_secs(u64::from(self.half_life_hours.get()) * 3600)
+        Duration::from_secs(u64::from(self.half_life_hours()) * 3600)
     }
 }
 

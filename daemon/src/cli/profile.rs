@@ -88,14 +88,14 @@ fn described(profile: &Profile) -> String {
     let core_seconds = profile.seconds * profile.cores.len().max(1) as f64;
     text.push_str("\nthe cores:\n");
     let rest = profile.program_seconds - profile.kernel_seconds;
-    let mut uses = vec![("idle", core_seconds - profile.program_seconds)];
-    match profile.operations.is_empty() {
-        true => uses.insert(0, ("programs", profile.program_seconds)),
-        false => {
-            uses.insert(0, ("kernels of traind", profile.kernel_seconds));
-            uses.insert(1, ("code of the plugin in programs", rest));
-        }
-    }
+    let mut uses = match profile.operations.is_empty() {
+        true => vec![("programs", profile.program_seconds)],
+        false => vec![
+            ("kernels of traind", profile.kernel_seconds),
+            ("code of the plugin in programs", rest),
+        ],
+    };
+    uses.push(("idle", core_seconds - profile.program_seconds));
     for (name, seconds) in uses {
         let _ = writeln!(text, "  {:5.1} %  {name}", percent(seconds.max(0.0), core_seconds));
     }

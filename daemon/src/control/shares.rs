@@ -75,13 +75,7 @@ fn groups(
     for (name, user) in users {
         members.entry(sharing.number_of(&name).unwrap_or(no_group)).or_default().push(user);
     }
-    let of_group = |(number, users): (usize, Vec<UserShare>)| {
-        let group = sharing.groups().get(number);
-        GroupShare {
-            share: group.map_or(1, |group| group.share.get()),
-            ..group_share(group, users)
-        }
-    };
+    let of_group = |(number, users)| group_share(sharing.groups().get(number), users);
     let mut groups: Vec<GroupShare> = members.into_iter().map(of_group).collect();
     match fair_cores {
         Some(cores) => compare(&mut groups, cores),
@@ -93,7 +87,7 @@ fn groups(
     groups
 }
 
-/// The limits of a group and the sums of its users.
+/// The share and the limits of a group, and the sums of its users.
 fn group_share(group: Option<&Group>, mut users: Vec<UserShare>) -> GroupShare {
     let usage: f64 = users.iter().map(|user| user.usage_core_seconds).sum();
     for user in &mut users {
@@ -103,6 +97,7 @@ fn group_share(group: Option<&Group>, mut users: Vec<UserShare>) -> GroupShare {
     let limits = group.map(|group| &group.limits);
     GroupShare {
         name: group.map(|group| group.name.clone()).unwrap_or_default(),
+        share: group.map_or(1, |group| group.share.get()),
         usage_core_seconds: usage,
         held_cores: sum(|user| user.held_cores),
         running_jobs: sum(|user| user.running_jobs),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tonic::Streaming;
+use tonic::{Status, Streaming};
 use traind_proto::v1::ProfilePiece;
 use traind_proto::v1::profile_piece::Piece;
 
@@ -52,17 +52,14 @@ async fn feed(
     sender: &Sender<ProfilePiece>,
 ) -> Result<(), String> {
     let mut rest = TRACE_BYTES_MAX;
-    loop {
-        let piece = match recorded.message().await {
-            Ok(Some(piece)) => piece,
-            Ok(None) => return Ok(()),
-            Err(status) => return Err(status.message().to_owned()),
-        };
+    let problem = |status: Status| status.message().to_owned();
+    while let Some(piece) = recorded.message().await.map_err(problem)? {
         if let Some(Piece::Trace(part)) = &piece.piece {
             rest = rest.checked_sub(part.len()).ok_or("its trace is too large")?;
         }
         if sender.send(Ok(piece)).await.is_err() {
-            return Ok(());
+            break;
         }
     }
+    Ok(())
 }
