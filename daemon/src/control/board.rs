@@ -75,9 +75,7 @@ async fn read(settings: &Settings, store: &Store) -> Result<Vec<v1::Core>, Error
             job_name: holder.map(|job| job.name.clone()).unwrap_or_default(),
             usage: usage.get(core).copied(),
             figures: statistics.remove(core),
-            host: String::new(),
-            fence: None,
-            test: None,
+            ..v1::Core::default()
         }
     });
     Ok(cores.chain(elsewhere).collect())
@@ -98,14 +96,11 @@ fn cores_of(job: &Job, status: v1::HostStatus) -> impl Iterator<Item = v1::Core>
     cores.into_iter().enumerate().map(move |(place, core)| v1::Core {
         core,
         platform: job.platform.clone(),
-        device: String::new(),
         job_id: job.id.clone(),
         job_name: job.name.clone(),
         usage: usage.get(place).copied(),
-        figures: None,
         host: host.clone(),
-        fence: None,
-        test: None,
+        ..v1::Core::default()
     })
 }
 

@@ -77,7 +77,8 @@ impl Xids {
     }
 
     fn count(&self, gpu: u32, xid: u64) {
-        let Some(name) = name(xid) else { return };
+        let Some(sick) = SICK.iter().find(|(sick, _)| *sick == xid) else { return };
+        let name = name(sick);
         if let Some(count) = self.by_gpu().get_mut(&gpu).and_then(|counts| counts.get_mut(&name)) {
             *count += 1;
         }
@@ -100,16 +101,15 @@ fn subscribe(library: &'static Nvml, xids: &Xids) -> Result<EventSet<'static>, N
         events = device
             .register_events(EventTypes::CRITICAL_XID_ERROR, events)
             .map_err(|error| error.error)?;
-        let zeros = SICK.iter().filter_map(|(xid, _)| Some((name(*xid)?, 0))).collect();
+        let zeros = SICK.iter().map(|sick| (name(sick), 0)).collect();
         xids.by_gpu().insert(gpu, zeros);
     }
     Ok(events)
 }
 
 /// The name of an XID that only sick hardware has.
-fn name(xid: u64) -> Option<String> {
-    let (_, meaning) = SICK.iter().find(|(sick, _)| *sick == xid)?;
-    Some(format!("XID {xid} ({meaning})"))
+fn name((xid, meaning): &(u64, &str)) -> String {
+    format!("XID {xid} ({meaning})")
 }
 
 #[cfg(test)]

@@ -45,11 +45,8 @@ pub(crate) async fn test_cores(
     settings: &Settings,
     cores: &[u32],
 ) -> Result<Vec<CoreAnswer>, CoreTestError> {
-    let platform = match settings.host.platform.as_str() {
-        "neuron" => Platform::Neuron,
-        "cuda" => Platform::Cuda,
-        _ => Platform::Cpu,
-    };
+    let is_own = |platform: &Platform| platform.as_str() == settings.host.platform;
+    let platform = Platform::ALL.iter().copied().find(is_own).unwrap_or(Platform::Cpu);
     let plugin = plugin_path(&settings.host.platform, &settings.cache_dir)?;
     let (cache_dir, plugin) = (settings.cache_dir.as_path(), plugin.as_path());
     let devices = Devices { platform, plugin, cache_dir, cores, seed: 0, mark: MARK };
