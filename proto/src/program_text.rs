@@ -2,14 +2,17 @@
 
 use std::fmt;
 
+use traind_wording::counted;
+
 use crate::v1;
 
 impl fmt::Display for v1::Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} on {} {}", self.name, self.replicas, plural("core", self.replicas))?;
+        writeln!(f, "{} on {}", self.name, counted(self.replicas, "core"))?;
         let donated = self.arguments.iter().filter(|argument| argument.donated).count();
         let (arguments, results) = (self.arguments.len(), self.results.len());
-        writeln!(f, "  {arguments} arguments, {donated} replaced in place, {results} results")?;
+        let (arguments, results) = (counted(arguments, "argument"), counted(results, "result"));
+        writeln!(f, "  {arguments}, {donated} replaced in place, {results}")?;
         for input in self.arguments.iter().filter(|argument| argument.is_input) {
             writeln!(f, "  input        {} {}", input.name, input.shape)?;
         }
@@ -31,18 +34,11 @@ impl fmt::Display for v1::Collectives {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let v1::Collectives { operation, count, group_count, group_size, axes, .. } = self;
         let bytes = mebibytes(self.operand_bytes.max(self.result_bytes));
-        let (times, axes) = (plural("time", *count), axes.join(", "));
-        let groups = plural("group", *group_count);
-        write!(
-            f,
-            "{operation:<12} {count} {times}, {bytes}, {group_count} {groups} of {group_size}"
-        )?;
+        let (times, axes) = (counted(count, "time"), axes.join(", "));
+        let groups = counted(group_count, "group");
+        write!(f, "{operation:<12} {times}, {bytes}, {groups} of {group_size}")?;
         if axes.is_empty() { Ok(()) } else { write!(f, " along {axes}") }
     }
-}
-
-fn plural(word: &str, count: u32) -> String {
-    if count == 1 { word.to_owned() } else { format!("{word}s") }
 }
 
 fn mebibytes(bytes: u64) -> String {

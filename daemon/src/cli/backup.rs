@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use traind_wording::counted;
 
 use super::exit::Exit;
 use crate::jobs::backup::back_up;
@@ -27,7 +28,7 @@ impl Backup {
         let state_dir = self.state_dir.or_else(paths::state_dir);
         let state_dir = state_dir.context("no state folder: HOME is not set; set --state-dir")?;
         let manifest = back_up(&state_dir, self.access.as_deref(), &self.file)?;
-        println!("backed up {} jobs to {}", manifest.jobs, self.file.display());
+        println!("backed up {} to {}", counted(manifest.jobs, "job"), self.file.display());
         Ok(Exit::Done)
     }
 }

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use traind_proto::v1;
+use traind_wording::counted;
 
 use super::Global;
 use super::connect::client;
@@ -189,7 +190,7 @@ fn driver_statistics(figures: &v1::DeviceFigures) -> String {
         memory,
         figures.temperature_celsius.map(|celsius| format!("{celsius:.0} °C")),
         figures.power_watts.map(|watts| format!("{watts:.0} W")),
-        errors.map(|errors| format!("{errors} errors")),
+        errors.map(|errors| counted(errors, "error").to_string()),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use traind_wording::counted;
 
 use super::Global;
 use super::exit::Exit;
@@ -124,7 +125,7 @@ fn check(state: &StoppedState) -> anyhow::Result<Exit> {
 
 fn rebuild(state: &StoppedState) -> anyhow::Result<Exit> {
     let rebuilt = doctor::rebuild(state)?;
-    println!("restored {} jobs in {}", rebuilt.jobs, state.store_path().display());
+    println!("restored {} in {}", counted(rebuilt.jobs, "job"), state.store_path().display());
     if let Some(kept) = &rebuilt.kept {
         println!("kept the old store as {}", kept.display());
     }

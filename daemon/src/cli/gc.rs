@@ -1,6 +1,7 @@
 //! `traind gc`.
 
 use traind_proto::v1;
+use traind_wording::counted;
 
 use super::Global;
 use super::connect::client;
@@ -60,8 +61,7 @@ impl Gc {
             }
         }
         let did = if dry_run { "would remove" } else { "removed" };
-        let plural = if count == 1 { "" } else { "s" };
-        println!("{did} {count} job{plural}, {}", size::bytes(bytes));
+        println!("{did} {}, {}", counted(count, "job"), size::bytes(bytes));
         Ok(Exit::Done)
     }
 }

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use traind_job_file::commands::{GenerateRequest, GenerateSource, GeneratedText, GeneratedTexts};
 use traind_proto::v1;
+use traind_wording::counted;
 
 use super::Global;
 use super::connect::client;
@@ -136,7 +137,7 @@ impl Generate {
             async move { jobs.generate_texts(request).await }
         };
         let generated = client::retry(generate).await?;
-        eprintln!("after {} steps:", generated.step);
+        eprintln!("after {}:", counted(generated.step, "step"));
         let texts = generated.texts.into_iter();
         Ok(texts
             .map(|v1::GeneratedText { prompt, text, tokens }| GeneratedText {

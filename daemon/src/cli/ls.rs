@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 use traind_proto::v1;
+use traind_wording::counted;
 
 use super::Global;
 use super::connect::client;
@@ -72,8 +73,9 @@ impl Ls {
 
 /// A line for a list that ends before the jobs do.
 fn left_out(listed: usize, next_page_token: &str) -> Option<String> {
-    (!next_page_token.is_empty())
-        .then(|| format!("the newest {listed} jobs; there are more, which `--limit N` lists"))
+    (!next_page_token.is_empty()).then(|| {
+        format!("the newest {}; there are more, which `--limit N` lists", counted(listed, "job"))
+    })
 }
 
 fn row(job: &v1::Job) -> Vec<String> {

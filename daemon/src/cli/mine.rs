@@ -8,6 +8,7 @@ use anyhow::{Context, ensure};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use traind_job_file::commands::{MineAnswer, MineLimits, MineRequest};
+use traind_wording::{counted, counted_as};
 
 use super::embedder::Embedder;
 use super::exit::Exit;
@@ -177,12 +178,15 @@ fn named<T: DeserializeOwned>(name: &str) -> anyhow::Result<T> {
 fn lines_of(answer: &MineAnswer, output: &str) -> Vec<String> {
     let MineAnswer { queries, texts, rows, negatives, lacking } = answer;
     let mut lines = vec![format!(
-        "{output}: {rows} rows, {negatives} negatives of {queries} queries among {texts} texts"
+        "{output}: {}, {} of {} among {}",
+        counted(rows, "row"),
+        counted(negatives, "negative"),
+        counted(queries, "query"),
+        counted(texts, "text")
     )];
     if *lacking > 0 {
-        lines.push(format!(
-            "{lacking} queries have fewer negatives than --num-negatives within the limits"
-        ));
+        let lacking = counted_as(lacking, "query has", "queries have");
+        lines.push(format!("{lacking} fewer negatives than --num-negatives within the limits"));
     }
     lines
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use traind_proto::v1;
+use traind_wording::counted;
 
 use super::Global;
 use super::connect::client;
@@ -140,8 +141,8 @@ fn groups(plan: &v1::Plan) -> Vec<String> {
         let v1::ParameterGroup { tensors, parameters, learning_rate, weight_decay, optim, .. } =
             group;
         format!(
-            "  {names}: {parameters} in {tensors} tensors, {optim}, learning rate {learning_rate}, \
-             weight decay {weight_decay}"
+            "  {names}: {parameters} in {}, {optim}, learning rate {learning_rate}, weight decay {weight_decay}",
+            counted(tensors, "tensor")
         )
     };
     let title = (!plan.parameter_groups.is_empty()).then(|| "parameter groups".to_owned());
@@ -156,7 +157,14 @@ fn lines(plan: &v1::Plan) -> Vec<(&'static str, String)> {
     let on_host = ("on the host", format!("{} per core", text::bytes(plan.host_bytes_per_core)));
     let lines = vec![
         ("model", format!("{}, {} parameters", plan.model_type, plan.parameters)),
-        ("batch", format!("{} rows per core, up to {} tokens each", plan.rows, plan.positions)),
+        (
+            "batch",
+            format!(
+                "{} per core, up to {} each",
+                counted(plan.rows, "row"),
+                counted(plan.positions, "token")
+            ),
+        ),
         ("per core", format!("{}{limit}", text::bytes(plan.bytes_per_core))),
         ("  weights", weights(plan)),
         ("  gradients", text::bytes(plan.gradients_bytes)),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use traind_wording::counted;
 
 use super::exit::Exit;
 use crate::jobs::backup::restore;
@@ -24,7 +25,7 @@ impl Restore {
         let state_dir = self.state_dir.or_else(paths::state_dir);
         let state_dir = state_dir.context("no state folder: HOME is not set; set --state-dir")?;
         let manifest = restore(&self.file, &state_dir)?;
-        println!("restored {} jobs in {}", manifest.jobs, state_dir.display());
+        println!("restored {} in {}", counted(manifest.jobs, "job"), state_dir.display());
         let access = state_dir.join("access.yaml");
         if access.exists() {
             println!("the access file is {}: name it with `serve --access`", access.display());

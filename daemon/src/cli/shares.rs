@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use traind_proto::v1;
+use traind_wording::counted;
 
 use super::Global;
 use super::connect::client;
@@ -47,9 +48,12 @@ fn print_shares(shares: &v1::ListSharesResponse) {
     let header: Vec<&str> = shown.iter().map(|column| HEADER[*column]).collect();
     let pick = |row: [String; HEADER.len()]| shown.iter().map(|it| row[*it].clone()).collect();
     print_table(&header, &rows.map(pick).collect::<Vec<_>>());
-    let cores = format!("{} core{}", shares.cores, if shares.cores == 1 { "" } else { "s" });
+    let cores = counted(shares.cores, "core");
     match is_fair {
-        true => println!("{cores}; core time counts half after {} hours", shares.half_life_hours),
+        true => {
+            let hours = counted(shares.half_life_hours, "hour");
+            println!("{cores}; core time counts half after {hours}");
+        }
         false => println!("{cores}; the access file sets no fair shares"),
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use traind_job_file::Engine;
 use traind_job_file::commands::{Change, Plan};
+use traind_wording::counted;
 
 use super::generator::GenerationError;
 use super::planner::PlanError;
@@ -26,12 +27,19 @@ pub enum Error {
     Request { field: &'static str, description: String },
     #[error("the page token is not one that ListJobs returned")]
     PageToken,
-    #[error("this host has {available} {platform} cores, and the job requests {wanted}")]
+    #[error(
+        "this host has {}, and the job requests {wanted}",
+        counted(.available, &format!("{} core", .platform))
+    )]
     Cores { platform: String, available: u32, wanted: u32 },
-    #[error("a user may hold {limit} cores of this host at a time, and the job requests {wanted}")]
+    #[error(
+        "a user may hold {} of this host at a time, and the job requests {wanted}",
+        counted(.limit, "core")
+    )]
     CoresOfUser { limit: u32, wanted: u32 },
     #[error(
-        "group {group} may hold {limit} cores of this host at a time, and the job requests {wanted}"
+        "group {group} may hold {} of this host at a time, and the job requests {wanted}",
+        counted(.limit, "core")
     )]
     CoresOfGroup { group: String, limit: u32, wanted: u32 },
     #[error("group {group} {has}")]

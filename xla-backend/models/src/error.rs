@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use traind_wording::counted;
 use traind_xla::Shape;
 
 /// The result of this crate's functions.
@@ -85,7 +86,11 @@ pub enum Error {
     UnfitLoss { loss: &'static str, labels: &'static str },
 
     /// The weights of classes were given for another number of classes.
-    #[error("train.class_weights: {found} numbers, and the model has {classes} classes")]
+    #[error(
+        "train.class_weights: {}, and the model has {}",
+        counted(.found, "number"),
+        counted(.classes, "class")
+    )]
     ClassWeights { found: usize, classes: usize },
 
     /// The tokenizer can give ids that the embedding has no row for.

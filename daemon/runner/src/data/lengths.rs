@@ -9,6 +9,7 @@ use traind_loader::{
     Padding, PaddingSide, Sampler, SamplerConfig, TextTokenizer, TokenizedSet,
 };
 use traind_models::Model;
+use traind_wording::counted;
 
 use super::length_budget::computed_tokens;
 use crate::error::{RunError, RunResult};
@@ -140,7 +141,8 @@ fn by_class(job: &JobFile, sampler: Sampler, set: &TokenizedSet) -> RunResult<Sa
             name: "embedding.batch_sampler",
             value: job.embedding.batch_sampler.to_string(),
             problem: format!(
-                "a batch has {rows} rows on all cores, and pairs of two classes need an even number from 4 on"
+                "a batch has {} on all cores, and pairs of two classes need an even number from 4 on",
+                counted(rows, "row")
             ),
         });
     }

@@ -20,6 +20,7 @@ use traind_loader::{
     FormatOptions, LabelEncoder, LabelProblem, Mixture, OpenSet, Prepared, Source, TaskSpec,
     TextTokenizer, TokenizedSet,
 };
+use traind_wording::counted;
 
 use crate::error::{RunError, RunResult};
 use crate::reporting::{Downloads, Journal, StepGates, Stop};
@@ -74,8 +75,9 @@ impl Splits {
             let found = set.sequences_per_row();
             if found != planned {
                 let problem = format!(
-                    "rows have {found} texts, and those that are trained on have {planned}; \
-                     data.texts names the columns to read of all files"
+                    "rows have {}, and those that are trained on have {planned}; \
+                     data.texts names the columns to read of all files",
+                    counted(found, "text")
                 );
                 let value = set.text_columns().join(", ");
                 return Err(RunError::Field { name: field(name), value, problem });

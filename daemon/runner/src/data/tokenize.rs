@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use traind_loader::{OpenSet, Prepared, SetStats, TextTokenizer, TokenizedSet};
+use traind_wording::counted;
 
 use super::report;
 use crate::error::RunResult;
@@ -32,7 +33,7 @@ impl Tokenizing {
         let mut watch = |rows: u64| {
             if reported.elapsed() >= REPORT_EVERY {
                 reported = Instant::now();
-                let message = format!("{} data: {rows} rows tokenized", self.split);
+                let message = format!("{} data: {} tokenized", self.split, counted(rows, "row"));
                 if self.journal.info(message).is_err() {
                     return false;
                 }

@@ -2,6 +2,7 @@
 
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Evaluated, Finished, Log, Outcome, Resumed, Saved, Step};
+use traind_wording::counted;
 
 /// The line of an event; `None` for those that say little to a person, and for warnings, which are printed
 /// in any case.
@@ -26,7 +27,7 @@ pub(super) fn line(kind: &Kind) -> Option<String> {
                 Outcome::Cancelled => "stopped",
                 Outcome::Failed | Outcome::Unspecified => "failed",
             };
-            format!("{outcome} after {steps} steps and {seconds:.0} s")
+            format!("{outcome} after {} and {seconds:.0} s", counted(steps, "step"))
         }
         _ => return None,
     })

@@ -7,6 +7,7 @@ use serde_json::json;
 use traind_job_file::{DataSetUrl, JobFile, ModelSource, cost, energy};
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Phase, Saved, SavedKind};
+use traind_wording::counted;
 
 use crate::checkpoint::collect_parameters;
 use crate::error::RunResult;
@@ -156,7 +157,8 @@ fn effort(job: &JobFile, seconds: f64, energy_joules: Option<f64>) -> String {
     let cost = price.map(|price| format!(", which cost {:.2}", cost(price, seconds)));
     let used = energy_joules.map(|joules| format!(" The job used {}.", energy(joules)));
     let (cost, used) = (cost.unwrap_or_default(), used.unwrap_or_default());
-    format!("Training took {seconds:.0} s on {cores} {platform} cores{cost}.{used}")
+    let cores = counted(cores, &format!("{platform} core")).to_string();
+    format!("Training took {seconds:.0} s on {cores}{cost}.{used}")
 }
 
 fn base_model(job: &JobFile, open: &OpenModel) -> String {

@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use traind_proto::v1;
+use traind_wording::counted;
 
 use self::daemon::PrivateDaemon;
 use self::texts::Texts;
@@ -147,8 +148,8 @@ fn prepare(
     install_model(&folder, from, report)?;
     let texts = Texts::collect(rows, VALIDATION_ROWS, &cache_dir.join("apt"));
     texts.write(output)?;
-    let (train, validation) = (texts.train.len(), texts.validation.len());
-    eprintln!("{train} rows to train on, {validation} to validate with: {}", texts.source);
+    let (train, validation) = (counted(texts.train.len(), "row"), texts.validation.len());
+    eprintln!("{train} to train on, {validation} to validate with: {}", texts.source);
     Ok(folder)
 }
 
@@ -248,7 +249,8 @@ fn print_result(output: &Path) -> anyhow::Result<()> {
     };
     let accuracy = last["eval_accuracy"].as_f64().unwrap_or_default();
     let (epochs, steps) = (&last["epoch"], &last["step"]);
-    println!("accuracy  {accuracy:.4} after {epochs} epochs, {steps} steps");
+    let (epochs, steps) = (counted(epochs, "epoch"), counted(steps, "step"));
+    println!("accuracy  {accuracy:.4} after {epochs}, {steps}");
     println!("model     {}", output.join(OUTPUT).display());
     println!("job file  {}", output.join(JOB_FILE).display());
     Ok(())

@@ -1,6 +1,7 @@
 //! Whether a job is within the quotas of its user's group.
 
 use traind_job_file::JobFile;
+use traind_wording::counted;
 
 use super::super::daemon::Daemon;
 use super::super::error::{Error, FieldViolation};
@@ -48,8 +49,8 @@ pub(crate) fn refuse_full_queue(
     if waiting < limit as usize {
         return Ok(());
     }
-    let jobs = if waiting == 1 { "job" } else { "jobs" };
-    let has = format!("has {waiting} waiting {jobs}, and may have {limit}");
+    let jobs = counted(waiting, "waiting job");
+    let has = format!("has {jobs}, and may have {limit}");
     Err(Error::Quota { group: group.name.clone(), has })
 }
 
@@ -69,11 +70,11 @@ pub(crate) fn refuse_full_disk(daemon: &Daemon, owner: &str, bytes: u64) -> Resu
     let size = crate::size::bytes;
     let has = format!(
         "uses {} of disk space in the folders of its jobs and may use {}, and this job would write \
-         {}; remove output folders, which are measured every {} minutes",
+         {}; remove output folders, which are measured every {}",
         size(used),
         size(limit),
         size(bytes),
-        super::super::disk_usage::PERIOD.as_secs() / 60
+        counted(super::super::disk_usage::PERIOD.as_secs() / 60, "minute")
     );
     Err(Error::Quota { group: group.name.clone(), has })
 }

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use traind_wording::counted;
+
 use super::{Check, HostFiles, limits};
 
 /// The vendor's id on the PCI bus, and the class of display controllers.
@@ -90,7 +92,7 @@ fn nodes(files: &HostFiles) -> Check {
             format!("{node} is not open to this user"),
             "add the user to the node's group (often video), and log in again",
         ),
-        None => Check::present(NAME, format!("{} GPUs", gpus.len())),
+        None => Check::present(NAME, counted(gpus.len(), "GPU").to_string()),
     }
 }
 

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use traind_neuron::{ROOT_COMM_PORT, ROOT_COMM_PORTS};
+use traind_wording::counted;
 
 use super::{Check, HostFiles, limits};
 use crate::host::discovery::TimeoutReader;
@@ -66,7 +67,7 @@ fn devices(files: &HostFiles) -> Check {
             format!("/dev/{node} is not open to this user"),
             "add the user to the node's group, and log in again",
         ),
-        None => Check::present(NAME, format!("{} devices", nodes.len())),
+        None => Check::present(NAME, counted(nodes.len(), "device").to_string()),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use traind_proto::v1::{self, Event, event::Kind};
+use traind_wording::counted;
 
 use super::{bytes, duration, indented, number, plain, state};
 
@@ -36,10 +37,10 @@ fn description(event: &Event) -> String {
             format!("resumes from step {}, from {}", resumed.step, resumed.path)
         }
         Some(Kind::LossScaled(scaled)) => format!(
-            "loss scale {} after step {}, {} steps skipped so far",
+            "loss scale {} after step {}, {} skipped so far",
             number(scaled.scale),
             scaled.step,
-            scaled.skipped_steps
+            counted(scaled.skipped_steps, "step")
         ),
         Some(Kind::Fetched(fetched)) => self::fetched(fetched),
         Some(Kind::Uploaded(uploaded)) => self::uploaded(uploaded),
@@ -73,10 +74,10 @@ pub(crate) fn split(data: &v1::DataPrepared) -> String {
     });
     let cut = match data.truncated_rows {
         0 => String::new(),
-        rows => format!(", {rows} rows truncated"),
+        rows => format!(", {} truncated", counted(rows, "row")),
     };
-    let (rows, tokens) = (data.rows, data.tokens);
-    format!("{rows} rows, {tokens} tokens{}{cut}", lengths.unwrap_or_default())
+    let (rows, tokens) = (counted(data.rows, "row"), counted(data.tokens, "token"));
+    format!("{rows}, {tokens}{}{cut}", lengths.unwrap_or_default())
 }
 
 /// Describes the classes with their numbers of rows, only the most frequent ones if there are many.
@@ -138,11 +139,11 @@ fn step(step: &v1::Step) -> String {
 
 fn evaluated(evaluated: &v1::Evaluated) -> String {
     format!(
-        "{} at step {}: {} ({} rows in {})",
+        "{} at step {}: {} ({} in {})",
         evaluated.split,
         evaluated.step,
         metrics(&evaluated.metrics),
-        evaluated.rows,
+        counted(evaluated.rows, "row"),
         duration(evaluated.seconds)
     )
 }
@@ -172,8 +173,8 @@ fn uploaded(uploaded: &v1::Uploaded) -> String {
 
 fn finished(finished: &v1::Finished) -> String {
     let outcome = plain(finished.outcome().as_str_name(), "OUTCOME_");
-    let mut text =
-        format!("runner {outcome} after {} steps, {}", finished.steps, duration(finished.seconds));
+    let (steps, time) = (counted(finished.steps, "step"), duration(finished.seconds));
+    let mut text = format!("runner {outcome} after {steps}, {time}");
     if let Some(failure) = &finished.failure {
         text.push_str(&format!(": {}: {}", failure.reason, failure.message));
     }
@@ -229,7 +230,7 @@ mod tests {
             ..Default::default()
         };
         let lengths =
-            "train data: 3 rows, 20 tokens, lengths p50 6 p90 8 p99 9 max 10, 1 rows truncated";
+            "train data: 3 rows, 20 tokens, lengths p50 6 p90 8 p99 9 max 10, 1 row truncated";
         let text = data_prepared(&data(0));
         assert!(text.starts_with(&format!("{lengths} in ")), "{text}");
         let text = data_prepared(&data(3));

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use prost_types::Timestamp;
 use traind_proto::v1::{CoreUsage, Job, JobState, Phase};
+use traind_wording::counted;
 
 pub(crate) use crate::size::bytes;
 pub(crate) use mesh::{axes, communication, stage};
@@ -71,12 +72,12 @@ pub(crate) fn duration(seconds: f64) -> String {
 /// the hosts: "4 cpu on 2 hosts (n[1-2])".
 pub(crate) fn cores(job: &Job) -> String {
     if !["", "local"].contains(&job.engine.as_str()) {
-        let hosts = if job.host_count == 1 { "host" } else { "hosts" };
+        let hosts = counted(job.host_count, "host");
         let names = match job.host_names.as_str() {
             "" => String::new(),
             names => format!(" ({names})"),
         };
-        return format!("{} {} on {} {hosts}{names}", job.core_count, job.platform, job.host_count);
+        return format!("{} {} on {hosts}{names}", job.core_count, job.platform);
     }
     let held: Vec<String> = job.cores.iter().map(ToString::to_string).collect();
     let held = if held.is_empty() { held.concat() } else { format!(" ({})", held.join(",")) };

@@ -4,6 +4,8 @@
 //! request. The lasting one does not change while other jobs come and go; it is stored as an
 //! event, so that a long queue does not write events for every job that passes through it.
 
+use traind_wording::counted;
+
 use super::{Active, Pending, Rules};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,8 +60,10 @@ pub(super) fn beyond_limit(job: &Pending, held: usize, limit: usize) -> Reason {
     let current = format!(
         "needs {needs}: the jobs of {owner} hold {held} of the {limit} that a user may hold"
     );
-    let lasting =
-        format!("needs {needs}: the jobs of {owner} are at the limit of {limit} cores for a user");
+    let lasting = format!(
+        "needs {needs}: the jobs of {owner} are at the limit of {} for a user",
+        counted(limit, "core")
+    );
     Reason { current, lasting }
 }
 
@@ -73,18 +77,20 @@ pub(super) fn beyond_limit_of_group(
     let current = format!(
         "needs {needs}: the jobs of group {group} hold {held} of the {limit} that it may hold"
     );
-    let lasting = format!("needs {needs}: group {group} is at its limit of {limit} cores");
+    let lasting =
+        format!("needs {needs}: group {group} is at its limit of {}", counted(limit, "core"));
     Reason { current, lasting }
 }
 
 pub(super) fn too_many_jobs(group: &str, jobs: usize, limit: u32) -> Reason {
-    let jobs = format!("{jobs} job{}", if jobs == 1 { "" } else { "s" });
+    let jobs = counted(jobs, "job");
     let current = format!("group {group} runs {jobs}, and may run {limit} at a time");
-    Reason { current, lasting: format!("group {group} is at its limit of {limit} running jobs") }
+    let limit = counted(limit, "running job");
+    Reason { current, lasting: format!("group {group} is at its limit of {limit}") }
 }
 
 fn count(cores: usize) -> String {
-    format!("{cores} core{}", if cores == 1 { "" } else { "s" })
+    counted(cores, "core").to_string()
 }
 
 fn label(id: &str, name: &str) -> String {

@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use traind_wording::counted;
+
 use super::{Active, Pending, Rules};
 
 /// For how long cores that a job holds count in advance, in seconds. It keeps the jobs of one group from
@@ -177,7 +179,8 @@ impl Loans {
     pub(super) fn reason(&self, rules: Rules<'_>, head: &Pending) -> String {
         let Loans { group, due, .. } = self;
         let group = group_name(rules, *group);
-        format!("returns borrowed cores to job {}: the share of {group} is {due} cores", head.id)
+        let due = counted(due, "core");
+        format!("returns borrowed cores to job {}: the share of {group} is {due}", head.id)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Fields of preference pairs that must fit the task and each other.
 
+use traind_wording::counted;
+
 use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
@@ -23,8 +25,11 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
 fn check_losses(dpo: &Dpo, problems: &mut Problems) {
     let count = dpo.loss_type.len();
     if let Some(weights) = dpo.loss_weights.as_ref().filter(|weights| weights.len() != count) {
-        let description =
-            format!("has {} weights, but dpo.loss_type has {count} losses", weights.len());
+        let description = format!(
+            "has {}, but dpo.loss_type has {}",
+            counted(weights.len(), "weight"),
+            counted(count, "loss")
+        );
         problems.violation("dpo.loss_weights", description);
     }
     if let Some(loss) = dpo.loss_type.iter().find(|loss| loss.ranks() && dpo.use_weighting) {

@@ -1,5 +1,7 @@
 //! The loss, and the weights of rows and classes.
 
+use traind_wording::counted;
+
 use super::check_options;
 use crate::problems::Problems;
 use crate::schema::JobFile;
@@ -118,7 +120,8 @@ fn check_class_weights(job: &JobFile, problems: &mut Problems) {
     let mapped = job.data.label_map.as_ref().map(|map| map.classes().len());
     let classes = job.model.num_labels.map(|count| count as usize).or(mapped);
     if let Some(classes) = classes.filter(|classes| *classes != weights.len()) {
-        let description = format!("has {} numbers for {classes} classes", weights.len());
+        let description =
+            format!("has {} for {}", counted(weights.len(), "number"), counted(classes, "class"));
         problems.violation(FIELD, description);
     }
 }

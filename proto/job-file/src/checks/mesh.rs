@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use traind_wording::counted;
+
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::parallel::Fsdp;
@@ -18,12 +20,16 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
         Axes { tensor, pipeline, .. } if !total(job).is_multiple_of(tensor * pipeline) => {
             let (other, of_hosts) = (tensor * pipeline, of_all_hosts(job));
             let cores = total(job);
-            format!("tensor x pipeline is {other}, which does not divide {cores} cores{of_hosts}")
+            format!(
+                "tensor x pipeline is {other}, which does not divide {}{of_hosts}",
+                counted(cores, "core")
+            )
         }
         Axes { tensor, .. } if !cores(job).is_multiple_of(*tensor) => {
             let cores = cores(job);
             format!(
-                "tensor is {tensor}, which does not divide {cores} cores of a host, within which layers are shared"
+                "tensor is {tensor}, which does not divide {} of a host, within which layers are shared",
+                counted(cores, "core")
             )
         }
         _ => return,

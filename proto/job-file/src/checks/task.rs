@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use traind_wording::counted;
+
 use super::{dpo, embedding, preferences, reranker};
 use crate::problems::{FIELD_UNUSED, Problems, join};
 use crate::schema::JobFile;
@@ -112,7 +114,8 @@ fn check_labels(job: &JobFile, problems: &mut Problems) {
     if let (Some(num_labels), Some(classes)) = (job.model.num_labels, classes)
         && num_labels as usize != classes
     {
-        let description = format!("is {num_labels}, but data.label_map has {classes} classes");
+        let description =
+            format!("is {num_labels}, but data.label_map has {}", counted(classes, "class"));
         problems.violation("model.num_labels", description);
     }
 }

@@ -11,6 +11,7 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 use traind_proto::v1::JobState;
+use traind_wording::counted;
 
 use super::app::{App, Mode};
 
@@ -52,8 +53,8 @@ fn header(app: &App) -> Line<'static> {
     let mut spans = vec![
         Span::from(" traind ").bold().reversed(),
         Span::from(format!(
-            " {held} of {} cores held   {} running   {} waiting ",
-            own().count(),
+            " {held} of {} held   {} running   {} waiting ",
+            counted(own().count(), "core"),
             count(JobState::Running),
             count(JobState::Pending)
         )),

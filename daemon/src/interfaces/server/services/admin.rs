@@ -8,6 +8,7 @@ use traind_proto::v1::{
     DrainRequest, DrainResponse, ReadAuditRequest, ReadAuditResponse, RemoveJobsRequest,
     RemoveJobsResponse, RemovedJob, admin_server,
 };
+use traind_wording::counted;
 
 use crate::clock;
 use crate::control::daemon::Daemon;
@@ -68,8 +69,8 @@ impl admin_server::Admin for Admin {
         };
         let page = self.daemon.remove_jobs(retention, dry_run, after).await?;
         note.subject(&format!(
-            "{} jobs{}",
-            page.jobs.len(),
+            "{}{}",
+            counted(page.jobs.len(), "job"),
             if dry_run { ", dry run" } else { "" }
         ));
         if !dry_run && !page.jobs.is_empty() {

@@ -99,7 +99,7 @@ fn losses_that_do_not_fit_are_named() {
         "train.loss: mse does not fit labels that are one class each"
     );
     let weights = LossSettings { class_weights: Some(vec![1.0]), ..LossSettings::default() };
-    assert_eq!(error(weights), "train.class_weights: 1 numbers, and the model has 3 classes");
+    assert_eq!(error(weights), "train.class_weights: 1 number, and the model has 3 classes");
     assert!(error(named("focal", &[("gamma", -1.0)])).starts_with("gamma: expected a finite"));
     assert!(error(named("smooth_l1", &[("beta", 0.0)])).starts_with("beta: expected a finite"));
     assert!(
