@@ -4,6 +4,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use traind_wording::counted;
+
 /// The result of every fallible function of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -68,7 +70,10 @@ pub enum Error {
     EmptyFile { file: PathBuf },
     #[error("{files}: no rows")]
     NoRows { files: String },
-    #[error("{files}: all {rows} rows were left out: {why}")]
+    #[error(
+        "{files}: {} left out: {why}",
+        if *.rows == 1 { "the only row was".to_owned() } else { format!("all {rows} rows were") }
+    )]
     NoRowsLeft { files: String, rows: u64, why: String },
     #[error("{rows} rows: at most {max} fit one data set")]
     TooManyRows { rows: u64, max: u64 },
@@ -148,7 +153,7 @@ pub enum Error {
          of each class; data.label_format says which, as classes or one_hot"
     )]
     LabelFormat { column: String },
-    #[error("{at}, column {column:?}: {labels} labels for {words} words")]
+    #[error("{at}, column {column:?}: {} for {}", counted(.labels, "label"), counted(.words, "word"))]
     LabelCount { at: Location, column: String, labels: usize, words: usize },
     #[error("{at}, column {column:?}: {problem}")]
     Answer { at: Location, column: String, problem: Box<AnswerProblem> },
@@ -395,6 +400,10 @@ pub enum LabelProblem {
     #[error("label {label:?} is no class of the model, which has {known}, nor the number of one")]
     NotOfModel { label: String, known: String },
     #[error(
+        "class {class:?} is none of those that are trained: {known}; leave its rows out, or train it too"
+    )]
+    UnknownClass { class: String, known: String },
+    #[error(
         "label {label} is outside 0..{num_labels} (num_labels is {num_labels}); classes that are not \
          numbered from 0 need a data.label_map"
     )]
@@ -418,14 +427,16 @@ pub enum LabelProblem {
     SeveralClasses,
     #[error("{found} is not a number to regress on")]
     NotANumber { found: String },
-    #[error("{found} numbers, where one for each of {num_labels} classes is expected")]
+    #[error("{}, where one for each of {num_labels} classes is expected", counted(.found, "number"))]
     NotOneEach { found: usize, num_labels: usize },
     #[error("{found} does not say whether a class applies, which is 0 or 1")]
     NotAFlag { found: String },
-    #[error("{found} labels for {passages} passages")]
+    #[error("{} for {}", counted(.found, "label"), counted(.passages, "passage"))]
     PassageCount { found: usize, passages: usize },
-    #[error("{found} numbers to regress on, where model.num_labels is {num_labels}")]
+    #[error("{} to regress on, where model.num_labels is {num_labels}", counted(.found, "number"))]
     Count { found: usize, num_labels: u32 },
+    #[error("{}, where {wanted} are expected: {are}", counted(.found, "number"))]
+    Numbers { found: usize, wanted: u32, are: &'static str },
 }
 
 /// Why an answer cannot be trained on or scored against.
@@ -434,7 +445,7 @@ pub enum LabelProblem {
 pub enum AnswerProblem {
     #[error("expected {{text: [...], answer_start: [...]}}, found {found}")]
     Shape { found: &'static str },
-    #[error("{texts} texts, but {starts} answer starts")]
+    #[error("{}, but {}", counted(.texts, "text"), counted(.starts, "answer start"))]
     Count { texts: usize, starts: usize },
     #[error("answer {answer:?} is not in its context at character {start}, where {found:?} is")]
     NotThere { answer: String, start: i64, found: String },

@@ -1,5 +1,7 @@
 //! The tokens of a row, with the columns beside them.
 
+use traind_wording::counted;
+
 use crate::error::{Error, Result};
 use crate::labels::IGNORED_LABEL;
 use crate::source::{Row, Value};
@@ -60,7 +62,8 @@ impl<'a, 'row> TokenRow<'a, 'row> {
     pub(crate) fn at_most(self, max: Option<u32>, setting: &str) -> Result<Self> {
         let length = self.ids().len();
         let Some(max) = max.filter(|&max| length > max as usize) else { return Ok(self) };
-        let problem = format!("has {length} tokens, and rows may have {max} ({setting})");
+        let problem =
+            format!("has {}, and rows may have {max} ({setting})", counted(length, "token"));
         Err(bad(self.row, INPUT_IDS, &problem))
     }
 
@@ -88,7 +91,11 @@ impl<'a, 'row> TokenRow<'a, 'row> {
         let (count, tokens) = (values.len(), self.padded_length);
         match count == tokens {
             true => Ok(values),
-            false => Err(bad(self.row, column, &format!("has {count} values for {tokens} tokens"))),
+            false => Err(bad(
+                self.row,
+                column,
+                &format!("has {} for {}", counted(count, "value"), counted(tokens, "token")),
+            )),
         }
     }
 
@@ -152,7 +159,8 @@ impl<'a, 'row> TokenRow<'a, 'row> {
         match found {
             Value::Int(place) if (0..length as i64).contains(place) => Ok(*place as i32),
             Value::Int(place) => {
-                let problem = format!("has the place {place}, and the row has {length} tokens");
+                let problem =
+                    format!("has the place {place}, and the row has {}", counted(length, "token"));
                 Err(bad(self.row, column, &problem))
             }
             other => Err(bad(self.row, column, &format!("is {} and no number", other.kind()))),
@@ -170,7 +178,8 @@ impl<'a, 'row> TokenRow<'a, 'row> {
         }
         if end > max as usize {
             let setting = "data.max_target_length";
-            let problem = format!("has {end} tokens, and targets may have {max} ({setting})");
+            let problem =
+                format!("has {}, and targets may have {max} ({setting})", counted(end, "token"));
             return Err(bad(self.row, column, &problem));
         }
         labels.into_iter().map(|label| id(self.row, column, label, self.vocab_size)).collect()

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use traind_loader::{
     ArrayValues, BatchAxis, BatchPlan, BatchSizes, ChatOptions, ChatTemplate, Collator, CoreBatch,
-    DatasetOptions, Dpo, HuggingFaceTokenizer, Kto, LayoutEncoding, Layouts, Padding, PieceRule,
-    PromptFormat, PromptStyle, RowFields, RowFormat, RowLayout, ScheduledBatch, Sft, TaskSpec,
-    TokenizedSet, TokenizerOptions, TrainOn, TurnRule, bos_token, eos_token, prepare,
-    value_of_json,
+    Cpo, DatasetOptions, Dpo, HuggingFaceTokenizer, Kto, LayoutEncoding, Layouts, Padding,
+    PieceRule, PromptFormat, PromptStyle, Reward, RowFields, RowFormat, RowLayout, ScheduledBatch,
+    Sft, TaskSpec, TokenizedSet, TokenizerOptions, TrainOn, TurnRule, bos_token, eos_token,
+    prepare, value_of_json,
 };
 
 fn fixtures() -> PathBuf {
@@ -106,6 +106,14 @@ fn kto(pairs: Dpo, rotation: Option<u32>) -> TaskSpec {
 }
 
 fn set(rows: &[Json], task: TaskSpec) -> Result<Arc<TokenizedSet>, traind_loader::Error> {
+    set_by(&tokenizer(), rows, task)
+}
+
+fn set_by(
+    tokenizer: &Path,
+    rows: &[Json],
+    task: TaskSpec,
+) -> Result<Arc<TokenizedSet>, traind_loader::Error> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rows.jsonl");
     // A column that the first row lacks counts as absent in all.
@@ -119,7 +127,7 @@ fn set(rows: &[Json], task: TaskSpec) -> Result<Arc<TokenizedSet>, traind_loader
         Json::Object(columns).to_string()
     };
     std::fs::write(&file, rows.iter().map(whole).collect::<Vec<_>>().join("\n")).unwrap();
-    let tokenizer = HuggingFaceTokenizer::open(&tokenizer(), &TokenizerOptions::default());
+    let tokenizer = HuggingFaceTokenizer::open(tokenizer, &TokenizerOptions::default());
     let options = DatasetOptions {
         files: [file.to_str().unwrap().to_owned()].into_iter().collect(),
         task,
@@ -350,6 +358,80 @@ fn conversations_of_kto_end_with_an_answer() {
         set(&[row(&["human", "gpt"]), row(&["human", "gpt", "human"])], task()).unwrap_err();
     let text = error.to_string();
     assert!(text.contains("ends with a message of \"user\"") && text.contains("line 2"), "{text}");
+}
+
+/// Preferences need it as fine-tuning does, whatever the rows.
+#[test]
+fn a_template_needs_the_token_that_ends_its_texts() {
+    let rule = || {
+        LayoutEncoding::Pieces(PieceRule {
+            template: "chatml".to_owned(),
+            train_on_inputs: false,
+            mask_history: false,
+            enable_thinking: true,
+            default_system: None,
+        })
+    };
+    let laid_out = || layouts(layout(RowFormat::Alpaca, "conversations"), rule());
+    let pairs = || dpo(None, laid_out(), 512);
+    let tasks = [
+        sft(None, laid_out(), 512),
+        TaskSpec::Dpo(pairs()),
+        TaskSpec::Reward(Reward::new(pairs(), "margin".to_owned())),
+        TaskSpec::Cpo(Cpo { pairs: pairs(), bos_token: None }),
+        kto(pairs(), None),
+    ];
+    for task in tasks {
+        let without = fixtures().join("token_parity/wordpiece");
+        let error = set_by(&without, &[json!({"text": "a"})], task).unwrap_err().to_string();
+        assert!(error.contains("data.template: ends turns with <|im_end|>"), "{error}");
+    }
+}
+
+/// Such rows are as many as their causes say, and the length of rows is blamed for those alone that are too long.
+#[test]
+fn rows_that_make_no_example_are_counted_by_cause() {
+    let laid_out = |encoding| layouts(layout(RowFormat::Conversation, "conversations"), encoding);
+    let of_pieces = |max_length| {
+        let rule = PieceRule {
+            template: "alpaca".to_owned(),
+            train_on_inputs: false,
+            mask_history: false,
+            enable_thinking: true,
+            default_system: None,
+        };
+        sft(None, laid_out(LayoutEncoding::Pieces(rule)), max_length)
+    };
+    let row = |turns: &[(&str, &str)]| {
+        let turn = |(from, value): &(&str, &str)| json!({"from": from, "value": value});
+        json!({"conversations": turns.iter().map(turn).collect::<Vec<_>>()})
+    };
+    let good = row(&[("human", "a"), ("gpt", "b")]);
+    let apart = row(&[("gpt", "a"), ("gpt", "b")]);
+    let long = row(&[("human", "one two three four five six seven eight nine ten"), ("gpt", "b")]);
+    let warnings = |rows: &[Json], task| {
+        let set = set(rows, task).unwrap();
+        let warnings: Vec<String> = set.row_warnings();
+        let behind = |it: String| it.split_once("rows.jsonl: ").unwrap().1.to_owned();
+        (set.len(), warnings.into_iter().map(behind).collect::<Vec<_>>())
+    };
+    let (examples, said) = warnings(&[good.clone(), apart.clone(), apart.clone()], of_pieces(512));
+    assert_eq!(examples, 1);
+    let expect = "left out 2 rows that have no questions and answers in turns";
+    assert!(
+        matches!(said.as_slice(), [one] if one.starts_with(expect) && one.ends_with("; the first is row 1")),
+        "{said:?}"
+    );
+
+    let rule = TurnRule { roles_to_train: vec!["tool".to_owned()], ..TurnRule::of_assistant() };
+    let of_turns = sft(Some("chatml"), laid_out(LayoutEncoding::Turns(rule)), 512);
+    let error = set(&[good.clone(), long], of_turns).unwrap_err().to_string();
+    let expect = "all 2 rows were left out: they have no token that the loss counts: check the roles of turns";
+    assert!(error.contains(expect), "{error}");
+    let error = set(&[apart, good], of_pieces(1)).unwrap_err().to_string();
+    let expect = "all 2 rows were left out: 1 has nothing to train on within data.max_length, which must be larger; \
+        1 has no questions and answers in turns";
+    assert!(error.contains(expect), "{error}");
 }
 
 #[test]

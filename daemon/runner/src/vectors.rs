@@ -6,6 +6,7 @@
 mod rows;
 mod search;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -17,11 +18,14 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use traind_job_file::commands::{VectorsAnswer, VectorsRequest};
+use traind_wording::counted_as;
 
 pub(crate) use search::{Candidate, nearest, similarity};
 
 /// Rows that are read at a time.
 const ROWS: usize = 4096;
+/// Rows that an error names of those without vectors.
+const NAMED_MAX: usize = 5;
 
 /// The vectors of a column of texts, one behind the other.
 #[derive(Debug, Default, PartialEq)]
@@ -61,14 +65,19 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<(String, Vectors)>> {
     let names = reader.schema().fields().iter().map(|field| field.name().clone());
     let mut columns: Vec<(String, Vectors)> =
         names.map(|name| (name, Vectors::default())).collect();
+    let (mut missing, mut first_row) = (BTreeSet::new(), 0);
     for batch in reader.with_batch_size(ROWS).build().with_context(reading)? {
         let batch = batch.with_context(reading)?;
         for (column, (name, vectors)) in batch.columns().iter().zip(&mut columns) {
             let lists = column.as_list_opt::<i32>();
             let lists =
                 lists.with_context(|| format!("{}: {name} has no vectors", path.display()))?;
-            for row in lists.iter().flatten() {
-                let row = row.as_primitive::<Float32Type>();
+            for (row, list) in lists.iter().enumerate() {
+                let Some(list) = list else {
+                    missing.insert(first_row + row);
+                    continue;
+                };
+                let row = list.as_primitive::<Float32Type>();
                 let is_first = vectors.values.is_empty();
                 ensure!(
                     is_first || row.values().len() == vectors.width,
@@ -79,8 +88,21 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<(String, Vectors)>> {
                 vectors.values.extend_from_slice(row.values());
             }
         }
+        first_row += batch.num_rows();
     }
+    ensure!(missing.is_empty(), "{}: {}", path.display(), about_missing(&missing));
     Ok(columns)
+}
+
+/// The rows without vectors in words, with the first numbers.
+fn about_missing(rows: &BTreeSet<usize>) -> String {
+    let named: Vec<String> = rows.iter().take(NAMED_MAX).map(usize::to_string).collect();
+    let more = if rows.len() > NAMED_MAX { ", …" } else { "" };
+    format!(
+        "{} no vectors, since texts are missing there (row {}{more}): fill them in, or remove these rows",
+        counted_as(rows.len(), "row has", "rows have"),
+        named.join(", ")
+    )
 }
 
 /// Writes a tensor f32[rows, width] for each column.
@@ -125,6 +147,17 @@ mod tests {
         assert_eq!((b.dtype(), b.shape()), (Dtype::F32, &[3, 1][..]));
         let expect: Vec<u8> = [1.0f32, 3.0, 5.0].iter().flat_map(|it| it.to_le_bytes()).collect();
         assert_eq!(b.data(), expect);
+    }
+
+    /// Predictions keep their places where rows lack a text, which no tensor can.
+    #[test]
+    fn rows_without_vectors_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let predictions = Predictions::default().with("a", number_lists([vec![1.0], vec![2.0]]));
+        predictions.at(&[Some(0), None, Some(1), None]).unwrap().write(folder.path()).unwrap();
+        let error = read(&folder.path().join("predictions.parquet")).unwrap_err().to_string();
+        let expect = "2 rows have no vectors, since texts are missing there (row 1, 3)";
+        assert!(error.contains(expect), "{error}");
     }
 
     #[test]

@@ -27,6 +27,7 @@ impl Embedder {
             "train": {
                 "do_train": false,
                 "do_predict": true,
+                "prediction_loss_only": true,
                 "per_device_eval_batch_size": self.batch_size,
             },
             "resources": {

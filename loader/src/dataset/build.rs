@@ -11,16 +11,17 @@ use traind_cache::require_space;
 
 use super::array::Seal;
 use super::blocks;
+use super::left_out::LeftOutRows;
 use super::mixture::{Piece, Sources, read_ahead};
 use super::packing::Packer;
 use super::rows::Rows;
-use super::set::{About, FileRows, TokenizedSet, TooLongRows, origin};
+use super::set::{About, FileRows, TokenizedSet, origin};
 use super::targets::{BadLabel, Settled, Targets};
 use super::tokens::TokensWriter;
 use crate::error::{Error, Location, Result};
 use crate::labels::{LabelReader, Labels};
 use crate::source::Row;
-use crate::tasks::{Example, Lack, LackingRows, PackingStrategy, SetContext, TaskSpec};
+use crate::tasks::{Example, Lack, LackingRows, LeftOut, PackingStrategy, SetContext, TaskSpec};
 use crate::tokenize::TextTokenizer;
 
 /// Chunks of rows read ahead: one waits while another is read.
@@ -81,7 +82,7 @@ struct Builder<'source> {
     rows_read: u64,
     truncated_rows: u64,
     lacking: LackingRows,
-    too_long: TooLongRows,
+    left_out: LeftOutRows,
     folder: PathBuf,
     /// Bytes of tokens at the last check of the disk.
     bytes_at_check: u64,
@@ -104,7 +105,7 @@ impl<'source> Builder<'source> {
             rows_read: 0,
             truncated_rows: 0,
             lacking: LackingRows::default(),
-            too_long: TooLongRows::default(),
+            left_out: LeftOutRows::default(),
             folder: folder.to_path_buf(),
             bytes_at_check: 0,
             packer: packing.map(Packer::new),
@@ -130,17 +131,20 @@ impl<'source> Builder<'source> {
                     (_, Making::Examples) => preprocessor.encode(row, context),
                     (_, Making::Outlines) => preprocessor.outline(row, context),
                 };
-                (lack, examples.and_then(|examples| weighted(examples, row, context)))
+                let examples = examples.and_then(|examples| weighted(examples, row, context));
+                let examples = examples.and_then(|examples| {
+                    let makes_none = lack.is_none() && examples.is_empty();
+                    let cause = makes_none.then(|| preprocessor.why_left_out(row, context));
+                    Ok((examples, cause.transpose()?.flatten()))
+                });
+                (lack, examples)
             };
             for rows in rows.chunks(preprocessor.rows_at_a_time().min(rows.len().max(1))) {
                 let encoded: Vec<_> = rows.par_iter().map(encode).collect();
                 let mut encoded = rows.iter().zip(encoded);
                 encoded.try_for_each(|(row, (lack, examples))| {
-                    let examples = examples?;
-                    let is_too_long = lack.is_none()
-                        && examples.is_empty()
-                        && preprocessor.leaves_out_long_rows();
-                    self.push_row(row, lack, is_too_long, examples)
+                    let (examples, cause) = examples?;
+                    self.push_row(row, lack, cause, examples)
                 })?;
             }
             context.labels.as_ref().map_or(Ok(()), LabelReader::check_count)?;
@@ -167,15 +171,15 @@ impl<'source> Builder<'source> {
         &mut self,
         row: &Row<'_>,
         lack: Option<Lack<'_>>,
-        is_too_long: bool,
+        cause: Option<LeftOut>,
         examples: Vec<Example>,
     ) -> Result<()> {
         let source_row = self.files.number(row.file(), row.records.row(row.record))?;
         if let Some(lack) = lack {
             self.lacking.add(source_row, lack);
         }
-        if is_too_long {
-            self.too_long.add(source_row);
+        if let Some(cause) = cause {
+            self.left_out.add(source_row, cause);
         }
         for example in examples {
             self.truncated_rows += u64::from(example.encoded.truncated);
@@ -232,12 +236,12 @@ impl<'source> Builder<'source> {
             None => rows,
         };
         let about = About {
+            warnings: self.left_out.warnings(&files),
             files,
             label_encoder,
             truncated_rows: self.truncated_rows,
             lacking: self.lacking,
-            too_long: self.too_long,
-            warnings: Vec::new(),
+            too_long: self.left_out.too_long,
             labels: labels.arrays(),
         };
         let (tokens, task) = (Arc::new(tokens), task.clone());
@@ -263,12 +267,7 @@ impl Builder<'_> {
         let paths = self.files.files.iter().map(|file| file.path.display().to_string());
         let files = paths.collect::<Vec<_>>().join(", ");
         let rows = self.rows_read;
-        let within = "have nothing to train on within data.max_length, which must be larger";
-        let why = match (self.too_long.rows, self.lacking.left_out) {
-            (0, _) => "they have no text".to_owned(),
-            (_, 0) => format!("they {within}"),
-            (too_long, no_text) => format!("{too_long} {within}, and {no_text} have no text"),
-        };
+        let why = self.left_out.why_all(rows, &self.lacking);
         if rows == 0 { Error::NoRows { files } } else { Error::NoRowsLeft { files, rows, why } }
     }
 }

@@ -10,6 +10,7 @@ mod continuations;
 mod formats;
 mod identity;
 mod images;
+mod left_out;
 mod mixture;
 mod open;
 mod packing;

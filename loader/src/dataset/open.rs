@@ -116,7 +116,7 @@ impl OpenSet {
     ) -> Result<TokenizedSet> {
         let (sources, task, folder) = (&self.sources, &self.options.task, self.folder()?);
         let mut built = build(sources, task, Making::Examples, tokenizer, folder.path(), watch)?;
-        built.set.about.warnings = sources.warnings();
+        built.set.about.warnings.extend(sources.warnings());
         let Some(Entry { identity, cache }) = &self.entry else { return Ok(built.set) };
         identity.check_unchanged(sources)?;
         // The set that was built is usable without the cache.

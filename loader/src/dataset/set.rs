@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use traind_wording::counted_as;
 
+use super::left_out::CountedRows;
 use super::rows::Rows;
 use super::tokens::Tokens;
 use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
@@ -31,25 +33,10 @@ pub(super) struct About {
     pub(super) truncated_rows: u64,
     pub(super) lacking: LackingRows,
     /// Rows with nothing to train on within the longest row, which make no example.
-    pub(super) too_long: TooLongRows,
+    pub(super) too_long: CountedRows,
     /// Problems of rows that were read nevertheless, or left out, each with the number of its file.
     pub(super) warnings: Vec<(u32, String)>,
     pub(super) labels: LabelArrays,
-}
-
-/// The rows of a set that were left out since they are too long.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct TooLongRows {
-    pub(super) rows: u64,
-    /// The first one, by its number in all files taken together.
-    pub(super) first: Option<u32>,
-}
-
-impl TooLongRows {
-    pub(super) fn add(&mut self, source_row: u32) {
-        self.rows += 1;
-        self.first.get_or_insert(source_row);
-    }
 }
 
 /// A file and its number of rows.
@@ -280,28 +267,43 @@ impl TokenizedSet {
         self.about.lacking.rows
     }
 
+    /// For each row of the files, the row that was made of it, if there is one; None unless rows were left out because
+    /// they lack a text, and for no other reason.
+    pub fn rows_of_files(&self) -> Option<Vec<Option<u32>>> {
+        let all: u64 = self.about.files.iter().map(|file| file.rows).sum();
+        let left_out = self.about.lacking.left_out;
+        if left_out == 0 || all != self.len() as u64 + left_out {
+            return None;
+        }
+        let mut rows = vec![None; all as usize];
+        for (row, source) in self.rows.source_rows.iter().enumerate() {
+            rows[*source as usize] = Some(row as u32);
+        }
+        Some(rows)
+    }
+
     /// The rows that lack a text in words, with the first of them; None if there are none.
     pub fn about_rows_without_text(&self) -> Option<String> {
         let LackingRows { rows, left_out, first } = &self.about.lacking;
         let (row, column) = first.as_ref()?;
         let at = origin(&self.about.files, *row as usize)?;
-        let have = if *rows == 1 { "row has" } else { "rows have" };
+        let have = counted_as(*rows, "row has", "rows have");
         let handled = match left_out {
             0 => "read as empty texts".to_owned(),
             all if all == rows => "left out".to_owned(),
             some => format!("{some} of them left out, the others read as empty texts"),
         };
-        Some(format!("{rows} {have} no text, {handled}; the first is {at}, column {column:?}"))
+        Some(format!("{have} no text, {handled}; the first is {at}, column {column:?}"))
     }
 
     /// The rows that were left out since they are too long, in words, with the first of them; None if
     /// there are none.
     pub fn about_rows_too_long(&self) -> Option<String> {
-        let TooLongRows { rows, first } = &self.about.too_long;
+        let CountedRows { rows, first } = &self.about.too_long;
         let at = origin(&self.about.files, (*first)? as usize)?;
-        let have = if *rows == 1 { "row has" } else { "rows have" };
+        let have = counted_as(*rows, "row has", "rows have");
         Some(format!(
-            "{rows} {have} nothing to train on within data.max_length, left out; the first is {at}"
+            "{have} nothing to train on within data.max_length, left out; the first is {at}"
         ))
     }
 
@@ -355,10 +357,15 @@ impl TokenizedSet {
 
 /// The file and row of row `row` of all files taken together.
 pub(super) fn origin(files: &[FileRows], row: usize) -> Option<Location> {
+    origin_of(files, row).map(|(file, row)| Location::of_row(&files[file].path, row))
+}
+
+/// The number of the file and the row in it of a row of all files taken together.
+pub(super) fn origin_of(files: &[FileRows], row: usize) -> Option<(usize, u64)> {
     let mut row = row as u64;
-    for file in files {
+    for (number, file) in files.iter().enumerate() {
         if row < file.rows {
-            return Some(Location::of_row(&file.path, row));
+            return Some((number, row));
         }
         row -= file.rows;
     }

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use traind_wording::counted;
+
 use super::TokenizedSet;
 use crate::error::{Error, Result};
 use crate::random::SplitMix64;
@@ -22,7 +24,10 @@ impl TokenizedSet {
         groups.dedup();
         let aside = if is_share { (groups.len() as f64 * size).ceil() } else { size } as usize;
         if aside >= groups.len() {
-            return Err(bad(format!("{size} of {} rows leaves none to train on", groups.len())));
+            return Err(bad(format!(
+                "{size} of {} leaves none to train on",
+                counted(groups.len(), "row")
+            )));
         }
         SplitMix64::of_epoch(seed, 0).shuffle(&mut groups);
         let aside: HashSet<usize> = groups.into_iter().take(aside).collect();

@@ -137,6 +137,27 @@ fn a_folder_has_a_class_in_each_folder() {
     assert_eq!((train.len(), validation.len()), (1, 1));
 }
 
+/// A class that only the other folder has is no number of this one's, even where its number is.
+#[test]
+fn classes_that_are_not_trained_are_named() {
+    let folder = DataFolder::new();
+    for name in ["train/cat/1.png", "train/dog/2.png", "held/bird/3.png", "held/dog/4.png"] {
+        folder.write(name, png(&numbered(3, 2)));
+    }
+    let trained = prepared(&folder, folder.path("train").to_str().unwrap(), false).unwrap();
+    let encoder = trained.set.label_encoder().unwrap().clone();
+    let mut task = task(&folder, r#"{"size": {"height": 2, "width": 3}}"#).unwrap();
+    task.label.as_mut().unwrap().kind = LabelKind::Encoder(encoder);
+    let options = DatasetOptions {
+        files: std::iter::once(folder.path("held").to_str().unwrap().to_owned()).collect(),
+        task: TaskSpec::ImageClassification(task),
+        cache_dir: None,
+    };
+    let error = folder.shown(&prepare(&options, &NoTokenizer).err().unwrap());
+    let expect = "class \"bird\" is none of those that are trained: cat, dog; leave its rows out, or train it too";
+    assert!(error.ends_with(expect), "{error}");
+}
+
 #[test]
 fn images_elsewhere_than_in_the_folder_of_a_class_are_refused() {
     let check = |name: &str, is_refused: bool| {

@@ -286,6 +286,20 @@ impl Lookup<'_> {
         matches!(self.encoder.rule, Rule::Names) || self.knows(name)
     }
 
+    /// Whether a name is that of a class.
+    pub(super) fn knows_any(&self, names: &[String]) -> bool {
+        names.iter().any(|name| self.find(name).is_some())
+    }
+
+    /// The problem of a name that is none of a class's.
+    pub(super) fn unknown_class(&self, class: &RawLabel) -> LabelProblem {
+        let class = class.to_string();
+        match (&self.encoder.rule, self.text_id(&class)) {
+            (Rule::Map(_), Err(problem)) => problem,
+            _ => LabelProblem::UnknownClass { class, known: shown(&self.encoder.names) },
+        }
+    }
+
     fn integer_id(&self, label: i64) -> Result<u32, LabelProblem> {
         let num_labels = self.encoder.num_labels();
         let id = u32::try_from(label).ok().filter(|&id| id < num_labels);

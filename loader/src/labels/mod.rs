@@ -252,7 +252,7 @@ impl<'spec> LabelReader<'spec> {
     }
 
     /// A label, by its name where `names` has one for its number. A rule that is given decides between
-    /// the two, and whether a boolean is its text.
+    /// the two, and whether a boolean is its text: numbers count where the rule knows none of the names.
     fn class(&self, value: &Value, names: Option<&[String]>) -> Result<RawLabel, LabelProblem> {
         let raw = RawLabel::read(value)?;
         let number = || raw.integer().and_then(|number| usize::try_from(number).ok());
@@ -263,7 +263,12 @@ impl<'spec> LabelReader<'spec> {
         };
         let Some(named) = name.map(RawLabel::Text) else { return Ok(raw) };
         match &self.lookup {
-            Some(lookup) if !lookup.takes_name(&named) => Ok(raw),
+            Some(lookup) if !lookup.takes_name(&named) => {
+                match names.is_some_and(|names| lookup.knows_any(names)) {
+                    true => Err(lookup.unknown_class(&named)),
+                    false => Ok(raw),
+                }
+            }
             _ => Ok(named),
         }
     }

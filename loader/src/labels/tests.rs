@@ -151,7 +151,7 @@ fn regression_takes_lists_of_numbers() {
     assert_eq!(labels, Labels::Numbers { width: 2, values: vec![1.5, 2.0, -0.25, 0.0] });
     let at = r#"data.csv, row 0, column "label":"#;
     let check = |value, expect: &str| check_error(two(), &[value], &format!("{at} {expect}"));
-    check(list(&[1.0]), "1 numbers to regress on, where model.num_labels is 2");
+    check(list(&[1.0]), "1 number to regress on, where model.num_labels is 2");
     check(Value::Float(1.0), "expected a list of labels, found a float");
     check(list(&[1.0, f64::NAN]), "a float is not a number to regress on");
     check(Value::Null, "no label");

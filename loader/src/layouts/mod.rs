@@ -25,6 +25,7 @@ use crate::chat::RowTexts;
 use crate::error::{Error, Result};
 use crate::labels::IGNORED_LABEL;
 use crate::source::Value;
+use crate::tokenize::TextTokenizer;
 
 /// How rows become tokens with targets.
 #[derive(Clone, Debug, Serialize)]
@@ -72,6 +73,11 @@ impl Tokens {
         self.labels.extend(ids.iter().map(label));
     }
 
+    /// Returns true if the loss counts a token.
+    pub(crate) fn has_target(&self) -> bool {
+        self.labels.iter().any(|label| *label != IGNORED_LABEL)
+    }
+
     /// Makes a token its own target.
     fn train_on(&mut self, place: usize) {
         self.labels[place] = self.input_ids[place] as i32;
@@ -107,10 +113,10 @@ impl Layouts {
     }
 
     /// Fails where the settings cannot work, whatever the rows are.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self, tokenizer: &dyn TextTokenizer) -> Result<()> {
         match &self.encoding {
             Encoding::Instructions { prompts, .. } => prompts.check(),
-            Encoding::Pieces(rule) => rule.check(),
+            Encoding::Pieces(rule) => rule.check(tokenizer),
             Encoding::Template | Encoding::Turns(_) => Ok(()),
         }
     }

@@ -28,6 +28,7 @@ use crate::error::Result;
 use crate::length_ladder::{LengthBudget, LengthLadder};
 use apart::RowTexts;
 use axis::PaddedAxis;
+use traind_wording::counted;
 
 /// The order of the rows (`train_sampling_strategy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -289,9 +290,13 @@ pub enum SamplerError {
     NoRows,
     #[error("batch size and cores must be at least 1")]
     EmptyBatch,
-    #[error("dataloader_drop_last leaves no step: {rows} rows, {global_batch} rows a step")]
+    #[error(
+        "dataloader_drop_last leaves no step: {}, {} a step",
+        counted(.rows, "row"),
+        counted(.global_batch, "row")
+    )]
     NothingLeft { rows: usize, global_batch: usize },
-    #[error("row {row} has {length} tokens, the longest padded length is {longest}")]
+    #[error("row {row} has {}, the longest padded length is {longest}", counted(.length, "token"))]
     TooLong { row: usize, length: u32, longest: u32 },
     #[error("{found} values for a core with {rows} rows")]
     TooFewValues { found: usize, rows: usize },

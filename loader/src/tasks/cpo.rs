@@ -5,12 +5,13 @@
 use serde::Serialize;
 
 use super::dpo::{PairTexts, example_of};
-use super::{Dpo, Example, Preprocessor, SetContext};
+use super::{Dpo, Example, LeftOut, Preprocessor, SetContext};
 use crate::batch::{ArraySpec, Padding};
 use crate::chat::RowTexts;
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::source::Row;
+use crate::tokenize::TextTokenizer;
 
 /// The columns and settings of contrastive and of odds ratio preference optimization.
 #[derive(Clone, Debug, Serialize)]
@@ -62,6 +63,10 @@ impl Preprocessor for Cpo {
         self.pairs.columns_among(available)
     }
 
+    fn check(&self, tokenizer: &dyn TextTokenizer) -> Result<()> {
+        self.pairs.check(tokenizer)
+    }
+
     /// A row whose prompt alone fills `max_length` makes no example.
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let texts = self.pairs.row_texts(row, context);
@@ -81,8 +86,8 @@ impl Preprocessor for Cpo {
         2
     }
 
-    fn leaves_out_long_rows(&self) -> bool {
-        true
+    fn why_left_out(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Option<LeftOut>> {
+        self.pairs.why_left_out(row, context)
     }
 }
 

@@ -6,14 +6,14 @@
 
 use serde::Serialize;
 
-use super::{Example, Preprocessor, SetContext, token_target_arrays};
+use super::{Example, LeftOut, Preprocessor, SetContext, token_target_arrays};
 use crate::batch::{ArraySpec, Padding};
 use crate::chat::{ChatOptions, ChatTemplate, RowTexts, shared_tokens, template_columns};
 use crate::error::{ChatProblem, Result};
 use crate::labels::{IGNORED_LABEL, Labels, RowLabel};
 use crate::layouts::{Answered, Layouts};
 use crate::source::{Row, Value};
-use crate::tokenize::Encoded;
+use crate::tokenize::{Encoded, TextTokenizer};
 
 /// The columns and settings of direct preference optimization. In files without a column of prompts, a
 /// prompt is what both completions begin with.
@@ -67,6 +67,10 @@ impl Preprocessor for Dpo {
         self.columns().into_iter().chain(prompt).chain(template_columns(available)).collect()
     }
 
+    fn check(&self, tokenizer: &dyn TextTokenizer) -> Result<()> {
+        self.layouts.as_ref().map_or(Ok(()), |layouts| layouts.check(tokenizer))
+    }
+
     /// A row whose prompt alone fills `max_length` makes no example.
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let pair = self.pair(&self.row_texts(row, context))?;
@@ -81,8 +85,10 @@ impl Preprocessor for Dpo {
         2
     }
 
-    fn leaves_out_long_rows(&self) -> bool {
-        true
+    fn why_left_out(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Option<LeftOut>> {
+        let lacks_turns =
+            self.layouts.is_some() && self.pair(&self.row_texts(row, context))?.is_none();
+        Ok(Some(if lacks_turns { LeftOut::NoTurns } else { LeftOut::TooLong }))
     }
 }
 

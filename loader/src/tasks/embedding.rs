@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Example, Preprocessor, SetContext, first_among, label_names, row_labels, text_arrays};
 use crate::batch::{ArraySpec, Padding};
-use crate::error::Result;
+use crate::error::{Error, LabelProblem, Result};
 use crate::labels::{LabelSpec, Labels};
 use crate::source::Row;
 use crate::tokenize::Encoded;
@@ -36,6 +36,9 @@ pub struct EmbeddingLabel {
     pub spec: LabelSpec,
     /// Whether files must have the column. Without this, the label of files that lack it is none.
     pub is_required: bool,
+    /// A description of the label's numbers with the settings that their count follows from, for errors.
+    #[serde(skip)]
+    pub numbers: &'static str,
 }
 
 impl Embedding {
@@ -54,6 +57,23 @@ impl Embedding {
     fn prompt(&self, column: &str) -> &str {
         let of_column = |(name, _): &&(String, String)| name == column;
         self.prompts.iter().find(of_column).map_or("", |(_, prompt)| prompt)
+    }
+
+    /// An error about a label's numbers says what they are.
+    fn about_label(&self, error: Error) -> Error {
+        let Some(label) = &self.label else { return error };
+        match error {
+            Error::Label { at, column, problem } => {
+                let problem = match *problem {
+                    LabelProblem::Count { found, num_labels: wanted } => {
+                        LabelProblem::Numbers { found, wanted, are: label.numbers }
+                    }
+                    problem => problem,
+                };
+                Error::Label { at, column, problem: Box::new(problem) }
+            }
+            error => error,
+        }
     }
 
     fn encode_text(
@@ -111,7 +131,8 @@ impl Preprocessor for Embedding {
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let texts = self.texts.iter().map(|column| self.encode_text(row, context, column));
         let texts = texts.collect::<Result<Vec<_>>>()?;
-        let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose()?;
+        let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose();
+        let label = label.map_err(|error| self.about_label(error))?;
         Ok(vec![Example { label, ..joined(texts) }])
     }
 
@@ -159,6 +180,7 @@ mod tests {
         Some(EmbeddingLabel {
             spec: LabelSpec { column: column.to_owned(), kind, weight: None },
             is_required,
+            numbers: "numbers of a test",
         })
     }
 
@@ -200,6 +222,17 @@ mod tests {
         r#"{"a": "file", "b": null, "c": "file", "score": 0}"#,
     ];
 
+    /// The settings of classifiers are none of this task's.
+    #[test]
+    fn labels_of_another_length_are_said_to_be_numbers_of_the_loss() {
+        let mut label = label("score", true);
+        label.as_mut().unwrap().spec.kind = LabelKind::Regression { num_labels: 2 };
+        let row = r#"{"a": "the", "b": "file", "score": [0.5, 1, 2]}"#;
+        let error = prepared(&task(&["a", "b"], label), row, 512).unwrap_err();
+        let expect = r#""score": 3 numbers, where 2 are expected: numbers of a test"#;
+        assert!(error.ends_with(expect), "{error}");
+    }
+
     #[test]
     fn each_text_is_a_sequence_behind_the_prompt_of_its_column() {
         let set = set(&task(&["a", "b", "c"], label("score", true)), &ROWS);
@@ -212,6 +245,7 @@ mod tests {
         assert_eq!(set.tokens(), 3 + 4 + 5 + 4 + 6 + 2);
         let about = set.about_rows_without_text().unwrap();
         assert!(about.starts_with("2 rows have no text, 1 of them left out"), "{about}");
+        assert_eq!(set.rows_of_files(), Some(vec![Some(0), Some(1), None]));
         let (train, validation) = set.split_validation(0.5, 1).unwrap();
         let of = |set: &TokenizedSet| set.sequences(0).unwrap();
         let mut both = [of(&train), of(&validation)];

@@ -8,14 +8,14 @@
 use serde::Serialize;
 
 use super::dpo::{Pair, chat_text};
-use super::{Dpo, Example, Preprocessor, SetContext, text_arrays};
+use super::{Dpo, Example, LeftOut, Preprocessor, SetContext, text_arrays};
 use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS};
 use crate::chat::{RowTexts, shared_tokens, template_columns};
 use crate::error::{ChatProblem, Error, Result};
 use crate::labels::{IGNORED_LABEL, Labels, RowLabel};
 use crate::layouts::Answered;
 use crate::source::{Row, Value};
-use crate::tokenize::Encoded;
+use crate::tokenize::{Encoded, TextTokenizer};
 
 /// Rows of files that are unpaired together: first those of their chosen completions, then the rejected ones.
 const UNPAIRED_TOGETHER: u32 = 1000;
@@ -137,6 +137,10 @@ impl Preprocessor for Kto {
         }
     }
 
+    fn check(&self, tokenizer: &dyn TextTokenizer) -> Result<()> {
+        self.pairs.check(tokenizer)
+    }
+
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let texts = self.pairs.row_texts(row, context);
         if !self.is_paired {
@@ -162,8 +166,12 @@ impl Preprocessor for Kto {
         if self.rotation.is_some() { 2 } else { 1 }
     }
 
-    fn leaves_out_long_rows(&self) -> bool {
-        true
+    fn why_left_out(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Option<LeftOut>> {
+        if self.is_paired {
+            return self.pairs.why_left_out(row, context);
+        }
+        let sequence = self.sequence(&self.pairs.row_texts(row, context))?;
+        Ok(Some(sequence.map_or(LeftOut::NoTurns, |_| LeftOut::TooLong)))
     }
 
     fn continuations(&self) -> Option<Continuations> {

@@ -210,10 +210,7 @@ mod tests {
         check(&task, &rows, 3, Some(about));
         check(&task, &rows[..1], 1, None);
         let error = prepared(&task, rows[1], 512).unwrap_err();
-        assert!(
-            error.starts_with("a.jsonl: all 1 rows were left out: they have no text"),
-            "{error}"
-        );
+        assert!(error.starts_with("a.jsonl: the only row was left out: it has no text"), "{error}");
     }
 
     #[test]
@@ -230,12 +227,11 @@ mod tests {
         assert!(about.starts_with(expect) && about.ends_with("a.jsonl, row 0"), "{about}");
         assert_eq!((set.len(), set.about_rows_without_text()), (1, None));
         let error = prepared(&task, rows[0], 512).unwrap_err();
-        let expect =
-            "all 1 rows were left out: they have nothing to train on within data.max_length";
+        let expect = "the only row was left out: it has nothing to train on within data.max_length";
         assert!(error.starts_with(&format!("a.jsonl: {expect}")), "{error}");
         let rows = [rows[0], r#"{"prompt": "the"}"#].join("\n");
         let error = prepared(&task, &rows, 512).unwrap_err();
-        assert!(error.ends_with(", and 1 have no text"), "{error}");
+        assert!(error.ends_with("; 1 has no text"), "{error}");
     }
 
     #[test]

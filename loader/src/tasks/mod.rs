@@ -9,6 +9,7 @@ mod embedding;
 mod image_classification;
 mod kto;
 mod lacking;
+mod left_out;
 mod masked_lm;
 mod question_answering;
 mod reranker;
@@ -32,6 +33,7 @@ pub use image_classification::ImageClassification;
 pub(crate) use kto::Continuations;
 pub use kto::Kto;
 pub(crate) use lacking::{Lack, LackingRows};
+pub(crate) use left_out::LeftOut;
 pub use masked_lm::MaskedLm;
 pub(crate) use masked_lm::{CONTINUES_WORD, SPECIAL_TOKEN, STARTS_WORD};
 pub use question_answering::{Answer, QuestionAnswering};
@@ -258,10 +260,9 @@ pub(crate) trait Preprocessor: Sync {
         None
     }
 
-    /// Returns true if a row that has its texts and makes no example is too long: what the loss counts
-    /// begins behind the longest row.
-    fn leaves_out_long_rows(&self) -> bool {
-        false
+    /// Why a row that has its texts makes no example; None where such rows need no word.
+    fn why_left_out(&self, _row: &Row<'_>, _context: &SetContext<'_>) -> Result<Option<LeftOut>> {
+        Ok(None)
     }
 
     /// Returns true if the tokens are their own targets.

@@ -264,7 +264,7 @@ mod tests {
         );
         check(
             r#"{"q": "the", "docs": ["a", "b"], "label": [1]}"#,
-            r#""label": 1 labels for 2 passages"#,
+            r#""label": 1 label for 2 passages"#,
         );
         check(
             r#"{"q": "the", "docs": "a", "label": [1]}"#,
@@ -296,7 +296,7 @@ mod tests {
             &margins,
             &row("[1, 2]"),
             &row("1"),
-            " (line 2), column \"label\": 1 labels for 3 passages",
+            " (line 2), column \"label\": 1 label for 3 passages",
         );
         let one = task(&["q", "a", "b"], None, Some(PassageLabels::Margins));
         check_labels(&one, &[&row("0.25")], 1, &[0.25]);

@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use super::dpo::Pair;
 use super::embedding::joined;
-use super::{Dpo, Example, Preprocessor, SetContext, text_arrays};
+use super::{Dpo, Example, LeftOut, Preprocessor, SetContext, text_arrays};
 use crate::batch::{ArraySpec, Padding, ROWS};
 use crate::error::Result;
 use crate::labels::{LabelKind, LabelSpec, Labels, RowLabel};
 use crate::source::Row;
-use crate::tokenize::Encoded;
+use crate::tokenize::{Encoded, TextTokenizer};
 
 /// The columns and settings of a reward model's rows.
 #[derive(Clone, Debug, Serialize)]
@@ -61,6 +61,10 @@ impl Preprocessor for Reward {
         self.columns_of_set(0, available)
     }
 
+    fn check(&self, tokenizer: &dyn TextTokenizer) -> Result<()> {
+        self.pairs.check(tokenizer)
+    }
+
     fn labels(&self) -> Option<&LabelSpec> {
         self.margin.as_ref()
     }
@@ -84,7 +88,7 @@ impl Preprocessor for Reward {
         2
     }
 
-    fn leaves_out_long_rows(&self) -> bool {
-        true
+    fn why_left_out(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Option<LeftOut>> {
+        self.pairs.why_left_out(row, context)
     }
 }

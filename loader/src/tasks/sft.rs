@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::{Example, Preprocessor, SetContext, token_target_arrays};
+use super::{Example, LeftOut, Preprocessor, SetContext, token_target_arrays};
 use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS};
 use crate::chat::{
     ChatOptions, ChatTemplate, RenderedChat, RowTexts, shared_tokens, template_columns,
@@ -85,8 +85,8 @@ impl Preprocessor for Sft {
         columns
     }
 
-    fn check(&self, _tokenizer: &dyn TextTokenizer) -> Result<()> {
-        self.layouts.as_ref().map_or(Ok(()), Layouts::check)?;
+    fn check(&self, tokenizer: &dyn TextTokenizer) -> Result<()> {
+        self.layouts.as_ref().map_or(Ok(()), |layouts| layouts.check(tokenizer))?;
         let Some(template) = self.template.as_ref().filter(|_| self.assistant_only_loss) else {
             return Ok(());
         };
@@ -100,17 +100,9 @@ impl Preprocessor for Sft {
 
     /// A row without a label makes no example unless it shares its row.
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
-        let texts = RowTexts {
-            row,
-            tokenizer: context.tokenizer,
-            template: self.template.as_ref(),
-            eos_token: self.eos_token.as_deref(),
-        };
-        if let Some(layouts) = &self.layouts {
-            return self.laid_out(layouts, &texts);
-        }
-        let row = self.counted(&texts)?.with_targets();
-        Ok(self.example(row, false).into_iter().collect())
+        let drops_long_rows = self.layouts.as_ref().is_some_and(|it| it.drops_long_rows);
+        let rows = self.rows(&self.row_texts(row, context), self.max_length)?;
+        Ok(rows.into_iter().filter_map(|row| self.example(row, drops_long_rows)).collect())
     }
 
     fn arrays(&self, _labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
@@ -126,27 +118,44 @@ impl Preprocessor for Sft {
         self.packing.map(|strategy| (strategy, self.max_length))
     }
 
-    fn leaves_out_long_rows(&self) -> bool {
-        true
+    fn why_left_out(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Option<LeftOut>> {
+        let rows = self.rows(&self.row_texts(row, context), u32::MAX)?;
+        let encoding = self.layouts.as_ref().map(|layouts| &layouts.encoding);
+        let needs_turns = matches!(encoding, Some(LayoutEncoding::Pieces(_)));
+        Ok(Some(match rows.iter().any(LaidOut::has_target) {
+            true => LeftOut::TooLong,
+            false if rows.is_empty() && needs_turns => LeftOut::NoTurns,
+            false => LeftOut::NoTarget,
+        }))
     }
 }
 
 impl Sft {
-    /// The examples of a row in one of the layouts.
-    fn laid_out(&self, layouts: &Layouts, texts: &RowTexts<'_>) -> Result<Vec<Example>> {
-        if matches!(layouts.encoding, LayoutEncoding::Template) && layouts.are_messages(texts) {
-            return self.messages_laid_out(layouts, texts);
+    fn row_texts<'a>(&'a self, row: &'a Row<'_>, context: &'a SetContext<'_>) -> RowTexts<'a> {
+        RowTexts {
+            row,
+            tokenizer: context.tokenizer,
+            template: self.template.as_ref(),
+            eos_token: self.eos_token.as_deref(),
         }
-        let rows = layouts.examples(texts, self.max_length)?;
-        Ok(rows.into_iter().filter_map(|row| self.example(row, layouts.drops_long_rows)).collect())
     }
 
-    /// The example of a conversation that TRL's rules apply to.
-    fn messages_laid_out(&self, layouts: &Layouts, texts: &RowTexts<'_>) -> Result<Vec<Example>> {
-        let messages = layouts.messages(texts)?;
-        let column = layouts.column(texts);
-        let row = self.chat(texts, column, &messages.iter().collect::<Vec<_>>())?;
-        Ok(self.example(row.with_targets(), layouts.drops_long_rows).into_iter().collect())
+    /// The tokens of a row with their targets; layouts make as many rows of it as `max_length` asks for, or none.
+    fn rows(&self, texts: &RowTexts<'_>, max_length: u32) -> Result<Vec<LaidOut>> {
+        let counted = match &self.layouts {
+            None => self.counted(texts)?,
+            // TRL's rules apply to these.
+            Some(layouts)
+                if matches!(layouts.encoding, LayoutEncoding::Template)
+                    && layouts.are_messages(texts) =>
+            {
+                let messages = layouts.messages(texts)?;
+                let column = layouts.column(texts);
+                self.chat(texts, column, &messages.iter().collect::<Vec<_>>())?
+            }
+            Some(layouts) => return layouts.examples(texts, max_length),
+        };
+        Ok(vec![counted.with_targets()])
     }
 
     /// The example of tokens with their targets; None where no token is one, or where the row is too

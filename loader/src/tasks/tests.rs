@@ -53,8 +53,8 @@ fn words_and_labels_must_pair() {
         let task = words(LabelKind::Infer { num_labels: None });
         check_error(&task, good, bad, &format!(" (line 2), column {expect}"));
     };
-    check(r#"{"words": ["the"], "tags": ["O", "O"]}"#, r#""tags": 2 labels for 1 words"#);
-    check(r#"{"words": ["the", "a"], "tags": ["O"]}"#, r#""tags": 1 labels for 2 words"#);
+    check(r#"{"words": ["the"], "tags": ["O", "O"]}"#, r#""tags": 2 labels for 1 word"#);
+    check(r#"{"words": ["the", "a"], "tags": ["O"]}"#, r#""tags": 1 label for 2 words"#);
     check(r#"{"words": "the", "tags": ["O"]}"#, r#""words": expected a list of texts, found text"#);
     check(
         r#"{"words": ["the", 1], "tags": ["O", "O"]}"#,
@@ -123,7 +123,7 @@ fn an_answer_must_be_in_its_context() {
         r#"{"text": ["file", "the"], "answer_start": [8, 90]}"#,
         r#"answer "the" is not in its context at character 90, where "" is"#,
     );
-    check(r#"{"text": ["file"], "answer_start": []}"#, "1 texts, but 0 answer starts");
+    check(r#"{"text": ["file"], "answer_start": []}"#, "1 text, but 0 answer starts");
     let shape = "expected {text: [...], answer_start: [...]}, found";
     check(r#"{"text": "file", "answer_start": 8}"#, &format!("{shape} text"));
     check(r#""file""#, &format!("{shape} text"));
@@ -259,7 +259,7 @@ fn a_file_of_blank_lines_has_no_rows() {
     let task = TaskSpec::MaskedLm(MaskedLm { text: "text".to_owned(), block_size: None });
     assert_eq!(
         prepared(&task, "{\"text\": \" \"}", 32).unwrap_err(),
-        "a.jsonl: all 1 rows were left out: they have no text"
+        "a.jsonl: the only row was left out: it has no text"
     );
 }
 

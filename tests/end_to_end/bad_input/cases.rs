@@ -55,7 +55,7 @@ pub(super) const CASES: &[Case] = &[
     // Tasks.
     Case { name: "answer not in its context", spoil: |draft| question(draft, "red old dog", 4, "dog"), end: Failed, reason: reasons::DATA_ROW_INVALID, says: &["train.jsonl", "row=0", "answer \"dog\"", "character 4"] },
     Case { name: "no room for a context", spoil: |draft| question(draft, "red old dog", 8, "dog").edit("doc_stride: 2", "doc_stride: 12"), end: Failed, reason: reasons::JOB_FILE_INVALID, says: &["data.doc_stride", "12", "max_length"] },
-    Case { name: "more labels than words", spoil: |draft| words(draft, r#"{"tokens": ["dog"], "labels": ["O", "O"]}"#), end: Failed, reason: reasons::DATA_ROW_INVALID, says: &["train.jsonl", "row=0", "2 labels for 1 words"] },
+    Case { name: "more labels than words", spoil: |draft| words(draft, r#"{"tokens": ["dog"], "labels": ["O", "O"]}"#), end: Failed, reason: reasons::DATA_ROW_INVALID, says: &["train.jsonl", "row=0", "2 labels for 1 word"] },
     Case { name: "words that are a text", spoil: |draft| words(draft, r#"{"tokens": "dog", "labels": ["O"]}"#), end: Failed, reason: reasons::COLUMN_TYPE_INVALID, says: &["train.jsonl", "row=0", "list of texts"] },
     Case { name: "several classes that are one", spoil: |draft| draft.set("model.problem_type", "multi_label_classification"), end: Failed, reason: reasons::LABEL_INVALID, says: &["train.csv", "row=0", "list of labels"] },
     Case { name: "number that is none", spoil: |draft| draft.edit("  label_map: [animal, fruit, tool]\n", "").set("model.num_labels", 1).set("model.ignore_mismatched_sizes", true), end: Failed, reason: reasons::LABEL_INVALID, says: &["train.csv", "row=0", "not a number"] },

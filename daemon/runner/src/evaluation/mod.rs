@@ -270,13 +270,17 @@ impl Evaluator {
         self.task.write_report(folder, &self.scored(&evaluation.outputs))
     }
 
-    /// Writes `predictions.parquet`.
+    /// Writes `predictions.parquet`, with missing values for rows that were left out since they lack a text.
     pub(crate) fn write_predictions(
         &self,
         folder: &Path,
         evaluation: &Evaluation,
     ) -> RunResult<()> {
-        self.task.predictions(&self.scored(&evaluation.outputs))?.write(folder)
+        let predictions = self.task.predictions(&self.scored(&evaluation.outputs))?;
+        match self.split.set.rows_of_files() {
+            Some(rows) => predictions.at(&rows)?.write(folder),
+            None => predictions.write(folder),
+        }
     }
 
     fn scored<'a>(&'a self, outputs: &'a Outputs) -> Scored<'a> {

@@ -1,10 +1,12 @@
 //! `predictions.parquet`: the model's predictions for the rows of a file, in order.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::builder::{Float32Builder, ListBuilder, StringBuilder};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow_select::take::take;
 use parquet::arrow::ArrowWriter;
 
 use super::{failed, write};
@@ -25,12 +27,25 @@ impl Predictions {
         self
     }
 
+    /// Gives the rows other places: for each row that is written, that of `self` which it has; missing values for the
+    /// others.
+    pub(crate) fn at(self, places: &[Option<u32>]) -> RunResult<Predictions> {
+        let places = UInt32Array::from(places.to_vec());
+        let columns = self.columns.into_iter().map(|(name, values)| {
+            let values = take(&values, &places, None);
+            let failed =
+                |error| failed("put in place", Path::new(FILE_NAME))(io::Error::other(error));
+            Ok((name, values.map_err(failed)?))
+        });
+        Ok(Predictions { columns: columns.collect::<RunResult<_>>()? })
+    }
+
     /// Writes the file into a folder.
     pub(crate) fn write(self, folder: &Path) -> RunResult<()> {
         let path = folder.join(FILE_NAME);
         let content = self.encode();
         let content =
-            content.map_err(|error| failed("serialize", &path)(std::io::Error::other(error)))?;
+            content.map_err(|error| failed("serialize", &path)(io::Error::other(error)))?;
         write(&path, &content)
     }
 

@@ -42,11 +42,12 @@ impl Embedding {
         Ok(Embedding { job: job.clone(), modules, width: width(&model) })
     }
 
-    /// The label of rows. Where the loss reads none, rows that are evaluated may have a score.
+    /// The label of rows. Where the loss reads none, rows that are evaluated may have a score, for metrics alone.
     fn label(&self, reading: &Reading<'_>) -> Option<EmbeddingLabel> {
         let loss = self.job.embedding.loss;
         let is_required = loss.needs_label() && reading.labelled;
-        if !is_required && (loss.needs_label() || !reading.evaluated) {
+        let for_metrics = reading.evaluated && !self.job.train.prediction_loss_only;
+        if !is_required && (loss.needs_label() || !for_metrics) {
             return None;
         }
         let num_labels = match loss {
@@ -62,7 +63,7 @@ impl Embedding {
             _ => LabelKind::Regression { num_labels: num_labels as u32 },
         };
         let spec = LabelSpec { column: self.job.data.label.clone(), kind, weight: None };
-        Some(EmbeddingLabel { spec, is_required })
+        Some(EmbeddingLabel { spec, is_required, numbers: numbers(loss) })
     }
 
     fn embedded<'a>(&self, scored: &Scored<'a>) -> Embedded<'a> {
@@ -176,6 +177,20 @@ impl JobTask for Embedding {
 
     fn output_metrics(&self, _outputs: &Outputs) -> Metrics {
         Metrics::new()
+    }
+}
+
+/// Describes the numbers of a label with the settings that their count follows from.
+fn numbers(loss: EmbeddingLoss) -> &'static str {
+    match loss {
+        EmbeddingLoss::Gist => {
+            "the guide's vectors of all texts of a row, as many as data.texts names, of embedding.guide_width numbers each"
+        }
+        EmbeddingLoss::Mse => {
+            "a teacher's embedding, as long as the model's own, which embedding.dense_out_features changes"
+        }
+        EmbeddingLoss::MarginMse => "a margin for each negative in data.texts",
+        _ => "a score",
     }
 }
 

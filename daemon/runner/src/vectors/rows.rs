@@ -8,6 +8,7 @@ use arrow_array::builder::{Float32Builder, ListBuilder};
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use traind_loader::{Files, Source, Value};
+use traind_wording::counted;
 
 use super::Vectors;
 
@@ -20,8 +21,8 @@ pub(super) fn write(columns: &[(String, Vectors)], file: &str, path: &Path) -> a
     let rows = columns.first().map_or(0, |(_, vectors)| vectors.len());
     ensure!(
         texts.iter().all(|column| column.len() == rows),
-        "{file} has {} rows, of which {rows} have all of their texts: remove the others",
-        texts.first().map_or(0, Vec::len)
+        "{file} has {}, of which {rows} have all of their texts: remove the others",
+        counted(texts.first().map_or(0, Vec::len), "row")
     );
     let texts = names.iter().zip(texts).map(|(name, column)| {
         let column: ArrayRef = Arc::new(StringArray::from(column));

@@ -1,9 +1,9 @@
 //! Tokenizes the pieces of turns.
 
 use super::template::{Slot, TurnTemplate};
-use super::{FIELD, FUNCTION, OBSERVATION};
+use super::{FUNCTION, OBSERVATION};
 use crate::chat::RowTexts;
-use crate::error::{ChatProblem, Error, Result};
+use crate::error::{ChatProblem, Result};
 use crate::layouts::conversation::{Turn, USER};
 use crate::source::Value;
 
@@ -72,18 +72,8 @@ impl Pieces<'_> {
         }
     }
 
-    /// The token that ends texts: some templates have one of their own, which the tokenizer must know.
+    /// The token that ends texts: the template's own or else the tokenizer's.
     pub(super) fn eos(&self) -> Result<Option<u32>> {
-        let Some(own) = self.template.eos_token else {
-            return self.texts.token_id(self.texts.eos_token);
-        };
-        let id = self.texts.token_id(Some(own))?;
-        id.map(Some).ok_or_else(|| {
-            let message = format!(
-                "ends turns with {own}, which is no token of this tokenizer; add it by \
-                 model.add_special_tokens, or take another template"
-            );
-            Error::BadOption { field: FIELD, message }
-        })
+        self.texts.token_id(self.template.eos_token.or(self.texts.eos_token))
     }
 }

@@ -15,6 +15,7 @@ use super::pairs::Answered;
 use super::{RowLayout, Tokens};
 use crate::chat::RowTexts;
 use crate::error::{Error, Result};
+use crate::tokenize::{SpannedEncoding, TextTokenizer};
 use encoder::Pieces;
 use template::TurnTemplate;
 
@@ -49,8 +50,9 @@ struct Exchange {
 }
 
 impl PieceRule {
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn check(&self, tokenizer: &dyn TextTokenizer) -> Result<()> {
         let template = self.template()?;
+        check_eos_token(template, tokenizer)?;
         match self.train_on_inputs && template.efficient_eos {
             true => Err(Error::BadOption {
                 field: "data.train_on_inputs",
@@ -262,6 +264,22 @@ impl Tokens {
     fn end_before(&mut self, eos: Option<u32>) {
         if let (Some(first), Some(eos)) = (self.labels.first_mut(), eos) {
             *first = eos as i32;
+        }
+    }
+}
+
+/// Some templates have a token of their own that ends texts, which the tokenizer must know.
+fn check_eos_token(template: &TurnTemplate, tokenizer: &dyn TextTokenizer) -> Result<()> {
+    let Some(own) = template.eos_token else { return Ok(()) };
+    let is_one = |it: SpannedEncoding| it.encoded.input_ids.len() == 1;
+    match tokenizer.encode_as_it_is(own).is_ok_and(is_one) {
+        true => Ok(()),
+        false => {
+            let message = format!(
+                "ends turns with {own}, which is no token of this tokenizer; add it by \
+                 model.add_special_tokens, or take another template"
+            );
+            Err(Error::BadOption { field: FIELD, message })
         }
     }
 }

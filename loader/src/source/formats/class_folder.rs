@@ -5,6 +5,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use traind_wording::counted;
+
 use super::{DataFile, Encoding, FormatOptions, text};
 use crate::error::{Error, Result};
 use crate::source::{Records, Sink, Value};
@@ -19,6 +21,9 @@ const EXTENSIONS: [&str; 13] = [
 
 /// The ends of the names of texts.
 const TEXTS: [&str; 1] = ["txt"];
+
+/// Files that a warning names of those that are left out.
+const NAMED_MAX: usize = 3;
 
 /// The kind of a folder's files.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,13 +40,21 @@ impl Content {
         }
     }
 
+    /// The files that are read, in words.
+    fn files(self) -> &'static str {
+        match self {
+            Self::Images => "images are read",
+            Self::Texts => ".txt is read",
+        }
+    }
+
     fn is_in(self, path: &Path) -> bool {
         let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         let known: &[&str] = match self {
             Self::Images => &EXTENSIONS,
             Self::Texts => &TEXTS,
         };
-        known.contains(&extension.as_str()) && path.is_file()
+        known.contains(&extension.as_str())
     }
 }
 
@@ -52,6 +65,8 @@ struct ClassFolder {
     classes: Vec<String>,
     /// The path of each file from the folder, and its class.
     files: Vec<(PathBuf, usize)>,
+    /// The paths from the folder of other files in those of classes.
+    others: Vec<PathBuf>,
 }
 
 /// Opens a folder; `None` where none of its folders has an image or a text. An image that is not directly in the
@@ -87,15 +102,18 @@ pub(crate) fn texts(folder: &Path) -> Result<Vec<PathBuf>> {
 impl ClassFolder {
     fn list(folder: &Path, content: Content, encoding: Option<Encoding>) -> Result<Self> {
         let folder = folder.to_owned();
-        let mut found = Self { folder, content, encoding, classes: Vec::new(), files: Vec::new() };
+        let (classes, files, others) = (Vec::new(), Vec::new(), Vec::new());
+        let mut found = Self { folder, content, encoding, classes, files, others };
         for class in names(&found.folder, is_folder)? {
-            let files = names(&found.folder.join(&class), |path| content.is_in(path))?;
+            let all = names(&found.folder.join(&class), Path::is_file)?;
+            let paths = all.into_iter().map(|file| Path::new(&class).join(file));
+            let (files, others): (Vec<_>, Vec<_>) = paths.partition(|path| content.is_in(path));
+            found.others.extend(others);
             if files.is_empty() {
                 continue;
             }
             let number = found.classes.len();
-            let paths = files.into_iter().map(|file| Path::new(&class).join(file));
-            found.files.extend(paths.map(|path| (path, number)));
+            found.files.extend(files.into_iter().map(|path| (path, number)));
             found.classes.push(class);
         }
         Ok(found)
@@ -110,7 +128,9 @@ impl ClassFolder {
 /// below the one that was opened.
 fn misplaced(folder: &Path, content: Content, depth: usize) -> Result<Option<PathBuf>> {
     let is_right = depth == 1 || (depth == 0 && content == Content::Texts);
-    if !is_right && let Some(file) = names(folder, |path| content.is_in(path))?.first() {
+    if !is_right
+        && let Some(file) = names(folder, |path| path.is_file() && content.is_in(path))?.first()
+    {
         return Ok(Some(folder.join(file)));
     }
     for inner in names(folder, |entry| is_folder(entry) && !entry.is_symlink())? {
@@ -153,6 +173,20 @@ impl DataFile for ClassFolder {
 
     fn class_names(&self, column: &str) -> Option<Vec<String>> {
         (column == LABEL).then(|| self.classes.clone())
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        if self.others.is_empty() {
+            return Vec::new();
+        }
+        let named = self.others.iter().take(NAMED_MAX).map(|path| path.display().to_string());
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = if self.others.len() > NAMED_MAX { ", …" } else { "" };
+        let count = counted(self.others.len(), "file");
+        vec![format!(
+            "left out {count} in folders of classes ({named}{more}), where only {}",
+            self.content.files()
+        )]
     }
 
     fn read(&self, _part: usize, columns: &[&str], sink: Sink<'_>) -> Result<()> {

@@ -111,7 +111,11 @@ fn a_folder_has_a_folder_of_texts_for_each_class() {
         Ok::<_, Error>(rows.into_iter().map(|(_, _, cells)| cells).collect::<Vec<_>>())
     };
     let names = vec!["negative".to_owned(), "positive".to_owned()];
-    assert_eq!(open(&[&data]).unwrap().class_names("label"), [Some(names)]);
+    let opened = open(&[&data]).unwrap();
+    assert_eq!(opened.class_names("label"), [Some(names)]);
+    let warning =
+        "left out 1 file in folders of classes (negative/notes.md), where only .txt is read";
+    assert_eq!(opened.warnings().collect::<Vec<_>>(), [(0, warning.to_owned())]);
     let found = read(FormatOptions::default()).unwrap();
     let text = |it: &str, class| vec![text(it), Value::Int(class)];
     assert_eq!(found, [text("\u{fc}ble", 0), text("fine\n", 1), text("good\nand more", 1)]);

@@ -11,7 +11,8 @@ use super::masked_lm::{SPECIAL_TOKEN, STARTS_WORD, parts_of_words};
 use super::seq2seq_lm::Seq2SeqLm;
 use super::sft::Sft;
 use super::{
-    Example, PackingStrategy, Preprocessor, ROW_LABELS, SetContext, TaskSpec, token_target_arrays,
+    Example, LeftOut, PackingStrategy, Preprocessor, ROW_LABELS, SetContext, TaskSpec,
+    token_target_arrays,
 };
 use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
 use crate::error::Result;
@@ -151,7 +152,10 @@ impl Preprocessor for Tokenized {
         let tokens = || TokenRow::read(row, context.tokenizer)?.at_most(max, setting);
         Ok(match &*self.task {
             TaskSpec::Dpo(task) => return dpo(task, row, context.tokenizer),
-            TaskSpec::Sft(task) => return self.sft(task, row, context.tokenizer),
+            TaskSpec::Sft(task) => {
+                let row = self.targets(task, row, context.tokenizer)?;
+                task.example(row, false).into_iter().collect()
+            }
             TaskSpec::TokenClassification(_) => vec![self.words(tokens()?, context)?],
             TaskSpec::QuestionAnswering(task) => {
                 let tokens = tokens()?;
@@ -187,8 +191,15 @@ impl Preprocessor for Tokenized {
         self.task.preprocessor().packing()
     }
 
-    fn leaves_out_long_rows(&self) -> bool {
-        self.task.preprocessor().leaves_out_long_rows()
+    fn why_left_out(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Option<LeftOut>> {
+        Ok(match &*self.task {
+            TaskSpec::Dpo(_) => Some(LeftOut::TooLong),
+            TaskSpec::Sft(task) => {
+                let row = self.targets(task, row, context.tokenizer)?;
+                Some(if row.has_target() { LeftOut::TooLong } else { LeftOut::NoTarget })
+            }
+            _ => None,
+        })
     }
 
     fn sequences_per_row(&self) -> usize {
@@ -225,20 +236,14 @@ impl Tokenized {
 
     /// Tokens whose targets are in `labels`, else those that no mask leaves out. By default, TRL reads
     /// `completion_mask` only of rows that have a prompt and a completion beside their tokens.
-    fn sft(
-        &self,
-        task: &Sft,
-        row: &Row<'_>,
-        tokenizer: &dyn TextTokenizer,
-    ) -> Result<Vec<Example>> {
+    fn targets(&self, task: &Sft, row: &Row<'_>, tokenizer: &dyn TextTokenizer) -> Result<Tokens> {
         let tokens = TokenRow::as_it_is(row, tokenizer)?;
         let completion_only = task.completion_only_loss.unwrap_or(self.has_completions);
         let labels = match tokens.targets(LABELS)? {
             Some(labels) => labels,
             None => unmasked(&tokens, completion_only)?,
         };
-        let row = Tokens { input_ids: tokens.ids().to_vec(), labels };
-        Ok(task.example(row, false).into_iter().collect())
+        Ok(Tokens { input_ids: tokens.ids().to_vec(), labels })
     }
 }
 

@@ -182,7 +182,7 @@ fn words_by_offsets() {
     let good = r#"{"input_ids": [9], "offset_mapping": [[0, 1]]}"#;
     for (bad, expect) in [
         ("null", "has no list of offsets"),
-        ("[[0, 1], [1, 2]]", "has 2 values for 1 tokens"),
+        ("[[0, 1], [1, 2]]", "has 2 values for 1 token"),
         ("[[0]]", "has an item that is no pair of numbers"),
         ("[0]", "has an integer in its list of pairs of numbers"),
     ] {

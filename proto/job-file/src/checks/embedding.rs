@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use traind_wording::counted;
+
 use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
@@ -56,8 +58,10 @@ fn check_texts(job: &JobFile, problems: &mut Problems) {
             (fewest, most) if fewest == most => fewest.to_string(),
             (fewest, _) => format!("at least {fewest}"),
         };
-        let description =
-            format!("has {} columns, and the loss `{loss}` needs {wanted}", data.texts.len());
+        let description = format!(
+            "has {}, and the loss `{loss}` needs {wanted}",
+            counted(data.texts.len(), "column")
+        );
         problems.violation("data.texts", description);
     }
     check_meanings(job, problems);
@@ -141,11 +145,20 @@ fn check_matryoshka(embedding: &Embedding, problems: &mut Problems) {
     if dims.contains(&0) {
         problems.violation("embedding.matryoshka_dims", "must be above 0");
     }
+    if let Some(width) = embedding.dense_out_features
+        && let Some(dim) = dims.iter().find(|dim| **dim > width)
+    {
+        let description = format!(
+            "has {dim}, but embeddings have {} (embedding.dense_out_features)",
+            counted(width, "number")
+        );
+        problems.violation("embedding.matryoshka_dims", description);
+    }
     if let Some(weights) = weights.as_ref().filter(|weights| weights.len() != dims.len()) {
         let description = format!(
-            "has {} weights, but embedding.matryoshka_dims has {} numbers",
-            weights.len(),
-            dims.len()
+            "has {}, but embedding.matryoshka_dims has {}",
+            counted(weights.len(), "weight"),
+            counted(dims.len(), "number")
         );
         problems.violation("embedding.matryoshka_weights", description);
     }
@@ -166,8 +179,9 @@ fn check_pairs_of_classes(job: &JobFile, problems: &mut Problems) {
     let rows = u64::from(train.per_device_train_batch_size) * u64::from(cores / shared);
     if rows < PAIRED_ROWS_MIN || !rows.is_multiple_of(2) {
         let description = format!(
-            "is `{sampler}`, but a batch has {rows} rows on all cores, and pairs of two classes need an even number \
-             from {PAIRED_ROWS_MIN} on"
+            "is `{sampler}`, but a batch has {} on all cores, and pairs of two classes need an even number \
+             from {PAIRED_ROWS_MIN} on",
+            counted(rows, "row")
         );
         problems.violation("embedding.batch_sampler", description);
     }

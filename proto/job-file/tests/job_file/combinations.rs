@@ -192,7 +192,7 @@ fn keys_of_pairs() {
         ("dpo: {loss_type: []}", "line 3: dpo.loss_type: must have at least one value"),
         (
             "dpo: {loss_type: [sigmoid, sft], loss_weights: [1]}",
-            "line 3: dpo.loss_weights: has 1 weights, but dpo.loss_type has 2 losses",
+            "line 3: dpo.loss_weights: has 1 weight, but dpo.loss_type has 2 losses",
         ),
         (
             "dpo: {loss_type: [sigmoid, aot], use_weighting: true}",
@@ -297,7 +297,8 @@ fn keys_of_other_preferences() {
             "kto",
             "train: {per_device_train_batch_size: 1}",
             "line 3: train.per_device_train_batch_size: must be at least 2 for the loss `kto`, which reads each \
-             prompt with the completion of another row",
+             prompt with the completion of another row; with 2 and half of train.gradient_accumulation_steps, a step has as \
+             many rows",
         ),
         (
             "kto",
@@ -333,7 +334,7 @@ fn keys_of_embedded_texts() {
         (
             ", texts: [q]",
             "",
-            "line 2: data.texts: has 1 columns, and the loss `multiple_negatives_ranking` needs at least 2",
+            "line 2: data.texts: has 1 column, and the loss `multiple_negatives_ranking` needs at least 2",
         ),
         (
             "",
@@ -425,9 +426,15 @@ fn keys_of_embedded_texts() {
         ),
         (
             "",
+            "embedding: {matryoshka_dims: [64, 32], dense_out_features: 32}",
+            "line 3: embedding.matryoshka_dims: has 64, but embeddings have 32 numbers \
+             (embedding.dense_out_features)",
+        ),
+        (
+            "",
             "embedding: {matryoshka_dims: [4], matryoshka_weights: [1, 2]}",
             "line 3: embedding.matryoshka_weights: has 2 weights, but embedding.matryoshka_dims has 1 \
-             numbers",
+             number",
         ),
         (
             "",

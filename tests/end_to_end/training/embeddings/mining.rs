@@ -8,7 +8,7 @@ use traind_tests::{Draft, Host, model};
 use super::write_model;
 use crate::training::sft::{fixture, lines};
 
-/// Vectors are written as safetensors where that is asked for.
+/// Vectors are written as safetensors where that is asked for. Labels may be of any kind, since none is read.
 #[tokio::test]
 async fn vectors_are_written_as_safetensors() {
     let fixture = fixture("embeddings/runs.json");
@@ -17,7 +17,9 @@ async fn vectors_are_written_as_safetensors() {
     std::fs::create_dir(&folder).unwrap();
     write_model(&folder.join("model"), &fixture);
     let rows = fixture["runs"]["symmetric"]["rows"].as_array().unwrap();
-    std::fs::write(folder.join("pairs.jsonl"), lines(rows)).unwrap();
+    let mut labelled = rows.clone();
+    labelled.iter_mut().for_each(|row| row["label"] = json!("entailment"));
+    std::fs::write(folder.join("pairs.jsonl"), lines(&labelled)).unwrap();
     let embed = ["embed", "model", "pairs.jsonl", "--cores", "1", "--safetensors", "--normalize"];
     let found = host.cli(&folder, &embed);
     assert_eq!(found.code, Some(0), "{}", found.stderr);

@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use traind_wording::counted;
+
 use super::OnBadLines;
 
 /// Lines that a warning names.
@@ -46,12 +48,8 @@ impl BadLines {
         }
         let named: Vec<String> = found.first.iter().map(u64::to_string).collect();
         let more = if found.count > found.first.len() as u64 { ", …" } else { "" };
-        let lines = if found.count == 1 { "line" } else { "lines" };
-        Some(format!(
-            "left out {} {lines} with too many fields (line {}{more})",
-            found.count,
-            named.join(", ")
-        ))
+        let lines = counted(found.count, "line");
+        Some(format!("left out {lines} with too many fields (line {}{more})", named.join(", ")))
     }
 
     fn found(&self) -> MutexGuard<'_, Found> {

@@ -1,0 +1,74 @@
+//! The rows of a set that make no example, by cause.
+
+use serde::{Deserialize, Serialize};
+use traind_wording::counted_as;
+
+use super::set::{FileRows, origin_of};
+use crate::tasks::{LackingRows, LeftOut};
+
+/// Rows that were left out for one cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CountedRows {
+    pub(super) rows: u64,
+    /// The first one, by its number in all files taken together.
+    pub(super) first: Option<u32>,
+}
+
+/// The same for all causes but missing texts.
+#[derive(Default)]
+pub(super) struct LeftOutRows {
+    pub(super) too_long: CountedRows,
+    no_target: CountedRows,
+    no_turns: CountedRows,
+}
+
+impl CountedRows {
+    fn add(&mut self, source_row: u32) {
+        self.rows += 1;
+        self.first.get_or_insert(source_row);
+    }
+}
+
+impl LeftOutRows {
+    pub(super) fn add(&mut self, source_row: u32, cause: LeftOut) {
+        match cause {
+            LeftOut::TooLong => self.too_long.add(source_row),
+            LeftOut::NoTarget => self.no_target.add(source_row),
+            LeftOut::NoTurns => self.no_turns.add(source_row),
+        }
+    }
+
+    /// Warnings about rows of another cause than their length, each with the number of the file of the first one.
+    pub(super) fn warnings(&self, files: &[FileRows]) -> Vec<(u32, String)> {
+        let causes = [(LeftOut::NoTarget, &self.no_target), (LeftOut::NoTurns, &self.no_turns)];
+        let warning = |(cause, found): (LeftOut, &CountedRows)| {
+            let (file, row) = origin_of(files, found.first? as usize)?;
+            let rows = counted_as(found.rows, "row that has", "rows that have");
+            let problem = cause.problem();
+            Some((file as u32, format!("left out {rows} {problem}; the first is row {row}")))
+        };
+        causes.into_iter().filter_map(warning).collect()
+    }
+
+    /// Why none of `rows` rows is left: each cause with its number of rows, unless it is the only one.
+    pub(super) fn why_all(&self, rows: u64, lacking: &LackingRows) -> String {
+        let mut causes = vec![
+            (self.too_long.rows, LeftOut::TooLong.problem()),
+            (self.no_target.rows, LeftOut::NoTarget.problem()),
+            (self.no_turns.rows, LeftOut::NoTurns.problem()),
+        ];
+        let others = rows - causes.iter().map(|(count, _)| count).sum::<u64>();
+        causes.push((others.max(lacking.left_out), "no text"));
+        causes.retain(|(count, _)| *count > 0);
+        match causes.as_slice() {
+            [(1, problem)] => format!("it has {problem}"),
+            [(_, problem)] => format!("they have {problem}"),
+            _ => {
+                let with_counts = causes.iter().map(|(count, problem)| {
+                    format!("{} {problem}", counted_as(count, "has", "have"))
+                });
+                with_counts.collect::<Vec<_>>().join("; ")
+            }
+        }
+    }
+}
