@@ -1,5 +1,7 @@
 //! `traind convert`: converts other tools' settings, without a daemon.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -30,7 +32,7 @@ pub(crate) struct Convert {
     /// Set a value of the job file, such as data.train=train.csv
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_override)]
     set: Vec<(String, String)>,
-    /// Write the job file here; - is standard output, the default
+    /// Write the job file here, where no file is yet; - is standard output, the default
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Command line of an example script
@@ -91,7 +93,10 @@ fn write(output: Option<&Path>, converted: &Converted) -> anyhow::Result<()> {
         print!("{}", converted.job_file);
         return Ok(());
     };
-    std::fs::write(path, &converted.job_file)
+    let mut file = File::create_new(path).with_context(|| {
+        format!("write {}: name another file with --output, or remove it", path.display())
+    })?;
+    file.write_all(converted.job_file.as_bytes())
         .with_context(|| format!("write {}", path.display()))?;
     for note in &converted.notes {
         eprintln!("{note}");

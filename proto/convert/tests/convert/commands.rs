@@ -59,6 +59,14 @@ fn glue_on_files_says_which_column_is_read() {
     check(command(line), &values, &["data.text"]);
 }
 
+/// The scripts' parser adds `--no_…` to each argument that is true by default.
+#[test]
+fn arguments_are_negated() {
+    let line = "python run_glue.py --model_name_or_path x/y --train_file a.csv --do_train --output_dir out \
+        --no_pad_to_max_length";
+    check(command(line), &[("data.pad_to_max_length", "false")], &["data.text"]);
+}
+
 #[test]
 fn classification_of_a_data_set() {
     let line = "python run_classification.py --model_name_or_path x/y --dataset_name imdb --text_column_names text \

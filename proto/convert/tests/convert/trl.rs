@@ -68,9 +68,12 @@ fn other_preferences_are_read_by_their_scripts() {
     let usual = ("train.learning_rate", "1e-6");
     for (line, expect, notes) in [
         (
-            "trl kto --beta 0.3 --desirable_weight 1.2 --precompute_ref_log_probs true",
+            "trl kto --beta 0.3 --desirable_weight 1.2 --precompute_ref_log_probs true --no_gradient_checkpointing \
+             --no-disable-dropout",
             vec![
                 ("model.task", "kto"),
+                ("train.gradient_checkpointing", "false"),
+                ("kto.disable_dropout", "false"),
                 ("kto.beta", "0.3"),
                 ("kto.desirable_weight", "1.2"),
                 ("train.train_sampling_strategy", "sequential"),
@@ -81,7 +84,7 @@ fn other_preferences_are_read_by_their_scripts() {
         (
             "python examples/scripts/orpo.py --beta 0.2 --no_remove_unused_columns",
             vec![("model.task", "orpo"), ("orpo.beta", "0.2"), usual],
-            vec!["no_remove_unused_columns"],
+            vec![],
         ),
         (
             "python cpo.py --loss_type alphapo --alpha 0.25 --simpo_gamma 0.1 --cpo_alpha 0.5",

@@ -39,7 +39,7 @@ fn check_cpo(job: &JobFile, problems: &mut Problems) {
 fn check_kto(job: &JobFile, problems: &mut Problems) {
     if job.kto.loss_type == KtoLoss::Kto && job.train.per_device_train_batch_size < 2 {
         let description = "must be at least 2 for the loss `kto`, which reads each prompt with the completion of \
-            another row";
+            another row; with 2 and half of train.gradient_accumulation_steps, a step has as many rows";
         problems.violation("train.per_device_train_batch_size", description);
     }
     if job.train.neftune_noise_alpha.is_some() {

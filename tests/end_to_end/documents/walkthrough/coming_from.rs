@@ -56,6 +56,7 @@ fn trainings_of_notebooks_are_converted_to_the_job_files_of_the_page() {
         }
         walk.run(command);
         check_same(command, &canonical(command, &walk.read("job.yaml")), written);
+        std::fs::remove_file(walk.folder().join("job.yaml")).unwrap();
     }
     assert_eq!(arguments.next(), None);
 }

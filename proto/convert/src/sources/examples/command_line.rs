@@ -8,6 +8,10 @@ use super::{Files, other_tools, script_of};
 use crate::Refused;
 use crate::values::parse;
 
+const NEGATION: &str = "no_";
+/// An argument of its own, and no negation.
+const NO_CUDA: &str = "no_cuda";
+
 /// A script that is run, and with what.
 #[derive(Debug)]
 pub(super) struct CommandLine<'a> {
@@ -65,7 +69,7 @@ pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<CommandLine<
             );
             return Err(Refused::because("", text));
         }
-        options => pairs(options),
+        options => arguments(options),
     };
     Ok(CommandLine { launcher, script, arguments })
 }
@@ -80,6 +84,17 @@ fn of_file(file: &str, files: Files) -> Result<Map<String, Value>, Refused> {
     serde_json::from_str(&text).map_err(|error| {
         Refused::because(file, format!("is no mapping of arguments to values in JSON: {error}"))
     })
+}
+
+/// The arguments of a script. Its parser adds `--no_name` to each argument that is true by default.
+pub(super) fn arguments(words: &[String]) -> Map<String, Value> {
+    let plain = |(name, value): (String, Value)| match name.strip_prefix(NEGATION) {
+        Some(negated) if value == Value::Bool(true) && name != NO_CUDA => {
+            (negated.to_owned(), Value::Bool(false))
+        }
+        _ => (name, value),
+    };
+    pairs(words).into_iter().map(plain).collect()
 }
 
 /// `--name value`, `--name=value`, `--name` and `--name a b`.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::Files;
-use super::command_line::{CommandLine, check_variables, pairs};
+use super::command_line::{CommandLine, arguments, check_variables};
 use crate::Refused;
 use crate::sources::trl::{Script, script};
 use crate::values::shown;
@@ -31,7 +31,7 @@ pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<Option<Comma
         return Ok(None);
     };
     check_variables(words)?;
-    let mut arguments = pairs(&words[at + 1..]);
+    let mut arguments = arguments(&words[at + 1..]);
     add_file(&mut arguments, files)?;
     let of_trl = at - usize::from(words[at] == script.name);
     let line = CommandLine { launcher: &words[..of_trl], script: &words[at], arguments };

@@ -70,7 +70,6 @@ pub(super) const SHARED: Table = &[
     ("padding_free", Rule::Dropped("the losses are the same with padding")),
     ("pad_to_multiple_of", Rule::Own),
     ("remove_unused_columns", Rule::Dropped(COLUMNS)),
-    ("no_remove_unused_columns", Rule::Dropped(COLUMNS)),
     ("pad_token", Rule::Field("model.add_special_tokens.pad_token")),
     ("router_aux_loss_coef", Rule::Dropped(OF_EXPERTS)),
     (
