@@ -27,6 +27,7 @@ AUTO = {
     "causal-lm": transformers.AutoModelForCausalLM,
     "seq2seq-lm": transformers.AutoModelForSeq2SeqLM,
     "image-classification": transformers.AutoModelForImageClassification,
+    "embedding": transformers.AutoModel,
 }
 POSITIONS = 128
 

@@ -1,4 +1,5 @@
-"""Jobs that traind and the tools that people come from both run: the Trainer, Seq2SeqTrainer, TRL and PEFT.
+"""Jobs that traind and the tools that people come from both run: the Trainer, Seq2SeqTrainer, TRL, PEFT and
+sentence-transformers.
 
 A case is a folder with a small model, files of rows, `job.json` (what traind is given), `trainer.json` (what the peer
 logged, or its error) and the peer's output in `theirs`; traind's are `ours.json` and `ours`.
@@ -25,7 +26,7 @@ import real
 import table
 import torch
 import transformers
-from drawn import KINDS, drawn
+from kinds import KINDS, drawn
 
 from folder import write_json
 

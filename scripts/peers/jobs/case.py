@@ -35,6 +35,7 @@ class Case:
         """Whether traind draws weights, with which the peer is to begin."""
         peft = self.job.get("peft") or {}
         is_new = self.model.get("without") or "ignore_mismatched_sizes" in self.job["model"]
+        is_new = is_new or "dense_out_features" in self.job.get("embedding", {})
         return bool(peft or is_new) and "adapter_name_or_path" not in peft
 
     def sections(self):

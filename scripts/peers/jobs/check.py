@@ -105,6 +105,12 @@ def checkpoint_complaints(folder):
 def weight_complaints(folder, case):
     """Names, shapes and values of what was saved."""
     file = "adapter_model.safetensors" if case.job.get("peft") else "model.safetensors"
+    yield from file_complaints(folder, file, case)
+    if "dense_out_features" in case.job.get("embedding", {}):
+        yield from file_complaints(folder, "2_Dense/model.safetensors", case)
+
+
+def file_complaints(folder, file, case):
     theirs, ours = (weights(folder / side / file) for side in ["theirs", "ours"])
     for name in sorted(theirs.keys() | ours.keys()):
         if any(part in name for part in OF_THE_BASE) or is_without_gradient(name, case):

@@ -31,21 +31,6 @@ class Choose(random.Random):
         return {key: self.choice(values) for key, values in keys.items() if self.random() < share}
 
 
-# Scores of attention that are as large as these amplify rounding: the peer's own losses in float64 are as far away.
-LARGE_SCORES = 64.0
-
-
-def drawn(kind, seed):
-    case = KINDS[kind](Choose(f"{kind} {seed}"))
-    config = case.model.get("config", {})
-    # Queries and keys of Gemma 3 have the length of the square root of their size.
-    if case.model["family"] == "gemma3_text":
-        size, scalar = config.get("head_dim", 256), config.get("query_pre_attn_scalar", 256)
-        if size / scalar**0.5 > LARGE_SCORES:
-            case.limit = max(case.limit, 1e-2)
-    return case
-
-
 def decoder(choose, families=DECODERS):
     family = choose.choice(families)
     if family == "gpt2":
@@ -394,19 +379,3 @@ def classified_by_decoder(choose):
         train=arguments(choose, rows, held), resources=cores(choose), data={"max_length": 48},
         peft=lora(choose, family) if choose.random() < 0.3 else {},
     )  # fmt: skip
-
-
-KINDS = {
-    "decoder": causal,
-    "classifier": classified_by_decoder,
-    "lora": lambda choose: sft(choose, adapters=True),
-    "sft": sft,
-    "dpo": dpo,
-    "reward": reward,
-    "orpo": orpo,
-    "cpo": cpo,
-    "kto": kto,
-    "seq2seq": seq2seq,
-    "image": image,
-    "encoder": encoder,
-}

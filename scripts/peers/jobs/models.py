@@ -16,7 +16,10 @@ from folder import word_pieces, write_json
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>", "<mask>", "<|im_start|>", "<|im_end|>"]
 PAIRS = [("t", "h"), ("th", "e"), ("a", "n"), ("i", "n"), ("o", "n"), ("e", "r"), ("o", "w"), ("Ġ", "the"), ("r", "e")]
 # The kinds of models that these tasks train; others have their own.
-KINDS = dict.fromkeys(["sft", "dpo", "orpo", "cpo", "kto"], "causal-lm") | {"reward": "sequence-classification"}
+KINDS = dict.fromkeys(["sft", "dpo", "orpo", "cpo", "kto"], "causal-lm")
+KINDS |= dict.fromkeys(["reward", "reranker"], "sequence-classification")
+# Tasks whose rows may be long.
+LONG = ("causal-lm", "sft", "dpo", "orpo", "cpo", "kto", "reward")
 ENCODERS = ("bert", "distilbert", "roberta", "xlm-roberta")
 # Attention heads of 8, as the widths of the model's parts.
 SIZES = {"hidden": 16, "layers": 2, "heads": 2, "inner": 32}
@@ -35,7 +38,7 @@ def write(folder, spec, task, seed=0):
     if family not in random_model.IMAGES:
         write_tokenizer(folder, family, spec)
     random_model.TINY.update(SIZES)
-    random_model.POSITIONS = 512 if task in KINDS or task == "causal-lm" else 64
+    random_model.POSITIONS = 512 if task in LONG else 64
     made = config(folder, family, task, spec)
     transformers.set_seed(seed)
     auto = random_model.AUTO[KINDS.get(task, task)]

@@ -8,6 +8,7 @@ import inputs
 import models
 import numpy as np
 import peft
+import sentence_training
 import torch
 import transformers
 import trl
@@ -78,6 +79,10 @@ def made(case, job, folder, rows, scratch):
 
 def trainer_of(case, job, folder, rows, scratch):
     task = case.task
+    if task in sentence_training.TASKS:
+        tables = {split: table(part) for split, part in rows.items()}
+        arguments = {"output_dir": scratch, **given(case, job)}
+        return sentence_training.TASKS[task](case, job, folder, tables, arguments, counting)
     tokenizer = None if task == "image-classification" else transformers.AutoTokenizer.from_pretrained(folder / "model")
     if tokenizer:
         add_tokens(tokenizer, job["model"])
@@ -109,6 +114,11 @@ class Counting(transformers.Trainer):
         norm = torch.stack([gradient.double().square().sum() for gradient in gradients]).sum().sqrt()
         torch.nn.utils.clip_grads_with_norm_(model.parameters(), self.args.max_grad_norm, norm.float())
         return norm
+
+
+def counting(trainer):
+    """The class with this norm."""
+    return type(trainer.__name__, (trainer,), {"_clip_grad_norm": Counting._clip_grad_norm})
 
 
 def given(case, job):
@@ -244,8 +254,7 @@ def preferences(case, job, folder, model, tokenizer, rows, scratch):
     keys = {key: job["data"][key] for key in ["max_length", "pad_to_multiple_of"] if key in job["data"]}
     arguments = config(scratch, **given(case, job), **section, **keys)
     reference = {"ref_model": transformers.AutoModelForCausalLM.from_pretrained(folder / path)} if path else {}
-    counting = type(trainer.__name__, (trainer,), {"_clip_grad_norm": Counting._clip_grad_norm})
-    return counting(
+    return counting(trainer)(
         model, args=arguments, train_dataset=table(rows["train"]), eval_dataset=table(rows.get("validation")),
         processing_class=tokenizer, **reference,
     )  # fmt: skip
