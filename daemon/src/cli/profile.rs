@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use traind_proto::v1::profile_piece::Piece;
 use traind_proto::v1::{Profile, ProfileJobRequest, ProfilePiece, ProfiledPart};
+use traind_wording::counted;
 
 use super::Global;
 use super::connect::client;
 use super::exit::Exit;
+use super::submit::is_standard;
 use crate::interfaces::text::printable;
 
 /// The layers and the operations that are printed.
@@ -25,14 +27,15 @@ pub(crate) struct ProfileCommand {
     /// The number of steps to record, 1 to 100
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     steps: u32,
-    /// The file for the trace, which must not exist yet [default: JOB-step-N.trace.json]
+    /// The file for the trace, which must not exist yet; - is standard output [default: JOB-step-N.trace.json]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 impl ProfileCommand {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
-        self.output.as_deref().map_or(Ok(()), check_output)?;
+        let to_file = !self.output.as_deref().is_some_and(is_standard);
+        self.output.as_deref().filter(|_| to_file).map_or(Ok(()), check_output)?;
         let mut jobs = client::jobs(&global).await?;
         let request = ProfileJobRequest { job_id: self.job.clone(), steps: self.steps };
         let mut pieces = jobs.profile_job(request).await?.into_inner();
@@ -45,12 +48,20 @@ impl ProfileCommand {
         };
         let path = self.output.clone().unwrap_or_else(|| self.file_of(&profile));
         let context = || format!("write {}", path.display());
+        let described = printable(&described(&profile));
+        if !to_file {
+            while let Some(Piece::Trace(part)) = next().await? {
+                std::io::stdout().write_all(&part).context("write to standard output")?;
+            }
+            eprint!("{described}");
+            return Ok(Exit::Done);
+        }
         let mut file = std::fs::File::create_new(&path).with_context(context)?;
         while let Some(Piece::Trace(part)) = next().await? {
             file.write_all(&part).with_context(context)?;
         }
         file.sync_all().with_context(context)?;
-        print!("{}", printable(&described(&profile)));
+        print!("{described}");
         println!("trace: {}, for ui.perfetto.dev or chrome://tracing", path.display());
         Ok(Exit::Done)
     }
@@ -147,9 +158,8 @@ fn table(name: &str, parts: &[ProfiledPart], core_seconds: f64) -> String {
     }
     if parts.len() > PARTS {
         let rest: f64 = parts[PARTS..].iter().map(|part| part.seconds).sum();
-        let others = parts.len() - PARTS;
-        let _ =
-            writeln!(text, "{:5.1} %  {:>28}  {others} others", percent(rest, core_seconds), "");
+        let others = counted(parts.len() - PARTS, "other");
+        let _ = writeln!(text, "{:5.1} %  {:>28}  {others}", percent(rest, core_seconds), "");
     }
     text
 }

@@ -10,7 +10,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use tokio::sync::Semaphore;
 use traind_job_file::commands::{
@@ -20,6 +20,7 @@ use traind_job_file::{JobFile, TaskName};
 use traind_proto::{reasons, v1};
 
 use super::error::Error;
+use crate::host::pipes::{beginning, end};
 use crate::host::plugins::plugin;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::JobState;
@@ -36,7 +37,8 @@ const PROMPT_BYTES_MAX: usize = 64 << 10;
 /// Settings with an upper limit.
 const SETTINGS_MAX: [(&str, u64); 2] = [("max_new_tokens", 1024), ("num_beams", 16)];
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
-const MESSAGE_BYTES_MAX: u64 = 64 << 10;
+/// The last bytes that a process wrote about itself.
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
 /// Runs generators, one at a time.
 #[derive(Debug)]
@@ -153,9 +155,9 @@ async fn run(
         let _ = pipe.write_all(&input).await;
     }
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    let (out, err) = tokio::join!(read(out, ANSWER_BYTES_MAX), read(err, MESSAGE_BYTES_MAX));
+    let (out, err) = tokio::join!(beginning(out, ANSWER_BYTES_MAX), end(err, MESSAGE_BYTES_MAX));
     let status = child.wait().await?;
-    match serde_json::from_slice(&out) {
+    match serde_json::from_slice(&out?) {
         Ok(GenerateAnswer::Texts(GeneratedTexts { step, texts })) if status.success() => {
             Ok(v1::GeneratedTexts { step, texts: texts.into_iter().map(message).collect() })
         }
@@ -163,7 +165,7 @@ async fn run(
             reason: known_reason(&refusal.reason),
             message: refusal.message,
         }),
-        _ => Err(died(status, &err)),
+        _ => Err(died(status, &err?)),
     }
 }
 
@@ -220,15 +222,6 @@ fn spawn(
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-}
-
-/// Reads a pipe to its end, or to `most` bytes.
-async fn read(pipe: Option<impl AsyncReadExt + Unpin>, most: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(pipe) = pipe {
-        let _ = pipe.take(most).read_to_end(&mut bytes).await;
-    }
-    bytes
 }
 
 #[cfg(test)]

@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
@@ -21,6 +22,7 @@ use traind_job_file::{DataFiles, Engine, JobFile, Platform};
 
 use super::mpi;
 use crate::access::account::Account;
+use crate::host::pipes::beginning_blocking;
 use crate::jobs::supervisor::environment::planner_environment;
 use crate::settings::Settings;
 
@@ -317,8 +319,13 @@ pub(super) fn answer(
         // A planner that does not read its input reports why when it exits.
         let _ = input.write_all(request);
     }
-    let ended = wait(&mut child, most);
-    let (out, err) = (read(child.stdout.take()), read(child.stderr.take()));
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    // A plugin may write more into its log than a pipe holds.
+    let (ended, out, err) = std::thread::scope(|scope| {
+        let out = scope.spawn(|| beginning_blocking(out, ANSWER_BYTES_MAX));
+        let err = scope.spawn(|| beginning_blocking(err, ANSWER_BYTES_MAX));
+        (wait(&mut child, most), read_by(out), read_by(err))
+    });
     let status = ended?;
     let said = String::from_utf8_lossy(&err).trim().to_owned();
     match status.signal() {
@@ -327,6 +334,11 @@ pub(super) fn answer(
         None if said.is_empty() => Err(PlanError::Refused(format!("the planner failed: {status}"))),
         None => Err(PlanError::Refused(said)),
     }
+}
+
+/// The bytes that a thread has read; none if it could not.
+fn read_by(thread: ScopedJoinHandle<'_, io::Result<Vec<u8>>>) -> Vec<u8> {
+    thread.join().ok().and_then(Result::ok).unwrap_or_default()
 }
 
 /// Waits for the planner.
@@ -343,15 +355,6 @@ fn wait(child: &mut Child, most: Duration) -> Result<ExitStatus, PlanError> {
         }
         std::thread::sleep(POLL);
     }
-}
-
-/// A plan fits into the pipe's buffer, so it can be read after the planner has exited.
-fn read(pipe: Option<impl Read>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(pipe) = pipe {
-        let _ = pipe.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes);
-    }
-    bytes
 }
 
 #[cfg(test)]

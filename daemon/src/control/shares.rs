@@ -118,7 +118,9 @@ fn compare(groups: &mut [GroupShare], cores: usize) {
         let share = f64::from(group.share);
         group.share_percent = percent(share, shares);
         group.usage_percent = percent(group.usage_core_seconds, usage);
-        group.due_cores = due_cores(share, shares, cores) as u32;
+        let due = due_cores(share, shares, cores) as u32;
+        // A limit is all that a group can have of its share.
+        group.due_cores = group.cores_max.map_or(due, |most| due.min(most));
         group.borrowed_cores = group.held_cores.saturating_sub(group.due_cores);
     }
 }
@@ -174,6 +176,10 @@ mod tests {
         assert_eq!((vision.running_jobs, vision.waiting_jobs, vision.cores_max), (1, 1, Some(6)));
         assert_eq!((speech.due_cores, speech.held_cores, speech.borrowed_cores), (1, 2, 1));
         assert_eq!((others.share_percent, others.held_cores), (20.0, 1));
+        let limited =
+            Sharing::example(&format!("{GROUPS}fair_shares: {{}}").replace("cores: 6", "cores: 2"));
+        let found = shares(&store, &limited, 5, None).unwrap();
+        assert_eq!((found.groups[1].due_cores, found.groups[1].borrowed_cores), (2, 1));
         let users: Vec<&str> = vision.users.iter().map(|user| user.name.as_str()).collect();
         assert_eq!(users, ["ann", "bob"], "bob has used a core");
         let parts: f64 = vision.users.iter().map(|user| user.usage_percent).sum();

@@ -84,8 +84,15 @@ impl Daemon {
         if cores.is_empty() {
             return Err(invalid("name at least one core".to_owned()));
         }
-        if let Some(core) = cores.iter().find(|core| self.fences.of(**core).is_none()) {
-            return Err(invalid(format!("core {core} is not fenced")));
+        let all = &self.settings.host.cores;
+        match cores.iter().find(|core| self.fences.of(**core).is_none()) {
+            Some(core) if all.contains(core) => {
+                return Err(invalid(format!("core {core} is not fenced")));
+            }
+            Some(core) => {
+                return Err(invalid(format!("this host has no core {core}; it has {}", all.len())));
+            }
+            None => {}
         }
         for core in cores.iter().copied() {
             self.store.run(move |store| store.return_core(core)).await?;

@@ -40,7 +40,7 @@ use crate::settings::Settings;
 pub(crate) use delegated::{delegated_cgroup, enable_memory_limits};
 pub(crate) use host_retry::is_transient;
 pub(crate) use restart::{DELAY_MAX, restart};
-pub(crate) use runner_status::{profile, runner_status};
+pub(crate) use runner_status::{ENDED, problem, profile, runner_status};
 pub(crate) use stop::StopRequests;
 pub(crate) use verdict::{EXIT_IO_ERROR, EXIT_NOT_STARTED};
 

@@ -65,6 +65,8 @@ async fn a_core_with_hardware_errors_is_fenced_and_its_job_goes_on_elsewhere() {
 
     let (done, refused) = host.said(&["cores", "return", "1"]);
     assert!(!done && refused.contains("core 1 is not fenced"), "{refused}");
+    let (done, refused) = host.said(&["cores", "return", "0", "9"]);
+    assert!(!done && refused.contains("this host has no core 9; it has 2"), "{refused}");
     let (done, text) = host.said(&["cores", "return", "0"]);
     assert!(done, "{text}");
     host.cancel(&job.id).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tonic::{Status, Streaming};
+use tonic::Streaming;
 use traind_proto::v1::ProfilePiece;
 use traind_proto::v1::profile_piece::Piece;
 
@@ -52,14 +52,15 @@ async fn feed(
     sender: &Sender<ProfilePiece>,
 ) -> Result<(), String> {
     let mut rest = TRACE_BYTES_MAX;
-    let problem = |status: Status| status.message().to_owned();
-    while let Some(piece) = recorded.message().await.map_err(problem)? {
+    let mut is_recorded = false;
+    while let Some(piece) = recorded.message().await.map_err(|it| supervisor::problem(&it))? {
+        is_recorded = true;
         if let Some(Piece::Trace(part)) = &piece.piece {
             rest = rest.checked_sub(part.len()).ok_or("its trace is too large")?;
         }
         if sender.send(Ok(piece)).await.is_err() {
-            break;
+            return Ok(());
         }
     }
-    Ok(())
+    if is_recorded { Ok(()) } else { Err(supervisor::ENDED.to_owned()) }
 }

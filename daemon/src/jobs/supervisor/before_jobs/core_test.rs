@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use traind_job_file::Platform;
 use traind_job_file::commands::{CoreAnswer, TestCoresAnswer, TestCoresRequest};
 
+use crate::host::pipes::{beginning, end};
 use crate::jobs::supervisor::environment::{Devices, test_environment};
 use crate::jobs::supervisor::launch::{LaunchError, plugin_path};
 use crate::settings::Settings;
@@ -24,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 const NEURON_TIMEOUT: Duration = Duration::from_secs(900);
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// How much of what a failed process wrote is quoted.
-const SAID_BYTES_MAX: u64 = 4096;
+const SAID_BYTES_MAX: usize = 4096;
 /// Marks the processes of tests as none of a job.
 const MARK: &str = "core-test";
 
@@ -108,7 +109,7 @@ async fn ask(
         let _ = pipe.write_all(request).await;
     }
     let (out, err) = (child.stdout.take(), child.stderr.take());
-    let (answer, said) = tokio::join!(read(out, ANSWER_BYTES_MAX), read(err, SAID_BYTES_MAX));
+    let (answer, said) = tokio::join!(beginning(out, ANSWER_BYTES_MAX), end(err, SAID_BYTES_MAX));
     let status = child.wait().await?;
     drop(pipe);
     let answer: Option<TestCoresAnswer> = serde_json::from_slice(&answer?).ok();
@@ -119,14 +120,4 @@ async fn ask(
             Err(CoreTestError::Died { status, said })
         }
     }
-}
-
-/// Reads a pipe to its end, and keeps the beginning.
-async fn read(pipe: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<Vec<u8>> {
-    let mut kept = Vec::new();
-    let Some(pipe) = pipe else { return Ok(kept) };
-    let mut pipe = pipe.take(most);
-    pipe.read_to_end(&mut kept).await?;
-    tokio::io::copy(&mut pipe.into_inner(), &mut tokio::io::sink()).await?;
-    Ok(kept)
 }
