@@ -57,7 +57,6 @@ pub(crate) async fn test_cores(
         .arg("test-cores")
         .env_clear()
         .envs(test_environment(std::env::vars_os(), devices))
-        .env_remove("NEURON_RT_INSPECT_ENABLE")
         .current_dir(&folder.0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

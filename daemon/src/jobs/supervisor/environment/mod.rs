@@ -179,12 +179,14 @@ pub(super) fn runner_environment(
     )
 }
 
-/// Builds the environment of a test of cores, which belongs to no job, from `own`, the daemon's environment.
+/// Builds the environment of a test of cores, which belongs to no job and writes no profile, from `own`, the daemon's
+/// environment.
 pub(super) fn test_environment(
     own: impl IntoIterator<Item = (OsString, OsString)>,
     devices: Devices<'_>,
 ) -> Variables {
-    let passed = own.into_iter().filter(|(name, _)| name.to_str().is_some_and(is_passed_to_all));
+    let is_passed = |name: &str| is_passed_to_all(name) && !neuron::is_of_profiles(name);
+    let passed = own.into_iter().filter(|(name, _)| name.to_str().is_some_and(is_passed));
     assigned(unassigned(passed, devices), devices)
 }
 

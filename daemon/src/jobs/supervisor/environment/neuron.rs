@@ -11,6 +11,8 @@ use traind_neuron::{
 const EXEC_TIMEOUT_SECONDS: &str = "600";
 /// Set to 1, the runtime writes a profile while a process runs.
 const INSPECT: &str = "NEURON_RT_INSPECT_ENABLE";
+/// The beginning of the names of all its settings.
+const INSPECT_PREFIX: &str = "NEURON_RT_INSPECT_";
 /// The folder of that profile, in the run folder, where runners start.
 const PROFILE_FOLDER: &str = "neuron-profile";
 const VISIBLE_CORES: &str = "NEURON_RT_VISIBLE_CORES";
@@ -82,6 +84,11 @@ pub(super) fn defaults<'a>(
         settings.push(("NEURON_RT_INSPECT_OUTPUT_DIR", PROFILE_FOLDER.into()));
     }
     settings
+}
+
+/// Whether a variable is about the profile that the runtime writes.
+pub(super) fn is_of_profiles(name: &str) -> bool {
+    name.starts_with(INSPECT_PREFIX)
 }
 
 /// Settings that select a job's cores.

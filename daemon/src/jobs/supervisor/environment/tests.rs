@@ -97,6 +97,17 @@ fn a_neuron_runner_writes_its_profile_to_its_run_folder() {
 }
 
 #[test]
+fn a_test_of_cores_writes_no_profile_and_gets_their_selection() {
+    let own = [("NEURON_RT_INSPECT_ENABLE", "1"), ("NEURON_RT_INSPECT_SYSTEM_PROFILE", "1")];
+    let own = own.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    let spec = spec("neuron", &[4]);
+    let variables = test_environment(own, Devices::of(&spec));
+    let names: Vec<&str> = variables.keys().filter_map(|name| name.to_str()).collect();
+    assert!(!names.iter().any(|name| name.contains("INSPECT")), "{names:?}");
+    assert_eq!(variables[OsStr::new("NEURON_RT_VISIBLE_CORES")], "4");
+}
+
+#[test]
 fn the_compiler_gets_the_logical_configuration_of_the_cores() {
     let own = [("NEURON_LOGICAL_NC_CONFIG", "1"), ("PATH", "/nowhere")];
     let own = own.map(|(name, value)| (OsString::from(name), OsString::from(value)));
