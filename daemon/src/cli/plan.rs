@@ -35,6 +35,10 @@ pub(crate) struct Plan {
     /// v100
     #[arg(long)]
     device: Option<String>,
+    /// Version of Neuron's runtime that programs are for, such as 2.34, which allows 16 sets of replica groups in place
+    /// of 12 [default: that of the daemon's host]
+    #[arg(long, value_name = "VERSION")]
+    neuron_runtime: Option<String>,
     /// Number of hosts
     #[arg(long)]
     hosts: Option<u32>,
@@ -89,6 +93,7 @@ impl Plan {
         let search = v1::MeshSearch {
             platform: self.platform.clone().unwrap_or_default(),
             device: self.device.clone().unwrap_or_default(),
+            neuron_runtime: self.neuron_runtime.clone().unwrap_or_default(),
             hosts: self.hosts.unwrap_or_default(),
             cores_per_host: self.cores.unwrap_or_default(),
             price_per_hour: self.price_per_hour.unwrap_or_default(),

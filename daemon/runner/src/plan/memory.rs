@@ -86,7 +86,8 @@ impl Recordings {
             optimizer_bytes_whole += count * state.slots_whole;
             let steps = stage_steps(stages, &shapes, *stage, figures)?;
             for step in &steps {
-                groups::check(job, step.collectives.iter().map(|(collective, _)| collective))?;
+                let collectives = step.collectives.iter().map(|(collective, _)| collective);
+                groups::check(job, collectives, planned.neuron.as_ref())?;
             }
             let temporary = steps.iter().map(|step| step.temporary_bytes).max().unwrap_or(0);
             let kept = steps.iter().map(|step| step.host_bytes).max().unwrap_or(0);

@@ -274,7 +274,7 @@ pub(super) mod tests {
             registry::build(config, Task::CausalLm).unwrap().into();
         let inputs =
             ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };
-        let neuron = crate::plan::neuron::limits(job, "");
+        let neuron = crate::plan::neuron::limits(job, "", None);
         PlannedModel { model, readout: task.readout(), task, inputs, neuron }
     }
 

@@ -79,7 +79,8 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
         search.device.clone_from(&request.device);
     }
     let device = search.as_ref().map_or(&request.device, |search| &search.device);
-    planned.neuron = neuron::limits(&request.job, device);
+    let runtime = search.as_ref().map_or("", |search| &search.neuron_runtime);
+    planned.neuron = neuron::limits(&request.job, device, neuron::named_runtime(runtime)?);
     weights::check(&request.job, planned.model.as_ref(), !request.may_fetch)?;
     let fits = |memory: &CoreMemory| memory.fits(request.bytes_per_core_max);
     let found = match &search {
@@ -176,7 +177,7 @@ impl PlannedModel {
         model::check_reference(job, model.as_ref(), may_fetch)?;
         let position_ids = job.separates_texts();
         let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids };
-        let neuron = neuron::limits(job, "");
+        let neuron = neuron::limits(job, "", None);
         Ok(PlannedModel { model, readout: task.readout(), task, inputs, neuron })
     }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use traind_job_file::{JobFile, Platform};
-use traind_neuron::{CoreKind, runtime_version};
+use traind_neuron::{CoreKind, Version, runtime_version};
 use traind_xla::runtime::{RecordedStep, Recorder};
 use traind_xla::verify::neuron::{Finding, Limits};
 
@@ -16,14 +16,30 @@ const SHOWN: usize = 3;
 const MEMORY: &str = "NCC_EOOM002";
 
 /// The limits of a job's programs on the device that `traind plan --device` names, or on the first one; `None` on
-/// other platforms. The error function is written in plain StableHLO there, so no program needs `chlo`.
-pub(super) fn limits(job: &JobFile, device: &str) -> Option<Limits> {
+/// other platforms. `runtime` is a version, or this host's. The error function is written in plain StableHLO there, so
+/// no program needs `chlo`.
+pub(super) fn limits(job: &JobFile, device: &str, runtime: Option<Version>) -> Option<Limits> {
     if job.resources.platform != Platform::Neuron {
         return None;
     }
     let core: &CoreKind = neuron_core(device).or_else(|| neuron_core(""))?;
-    let groups = traind_neuron::replica_groups_max(runtime_version(Path::new("/")));
+    // Without a runtime on this host, the limit of the older ones.
+    let runtime = runtime.or_else(|| runtime_version(Path::new("/")));
+    let groups = traind_neuron::replica_groups_max(runtime);
     Some(Limits { replica_groups_max: groups, ..Limits::of_core(core) })
+}
+
+/// Parses the version of a runtime that a search names; `None` for this host's.
+pub(super) fn named_runtime(text: &str) -> RunResult<Option<Version>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let parsed = Version::parse(text).map(Some);
+    parsed.ok_or_else(|| RunError::Field {
+        name: "neuron_runtime",
+        value: text.to_owned(),
+        problem: "is no version of Neuron's runtime, such as 2.34".to_owned(),
+    })
 }
 
 /// Refuses a program that NeuronCores cannot run.
@@ -102,7 +118,7 @@ mod tests {
             "resources": {"platform": "neuron"}, "output_dir": "/out",
         });
         let job: JobFile = serde_json::from_value(job).unwrap();
-        let kind = |device: &str| super::limits(&job, device).unwrap().core.kind;
+        let kind = |device: &str| super::limits(&job, device, None).unwrap().core.kind;
         for (device, expect) in [
             ("", "NC_v2"),
             ("inf2", "NC_v2"),
@@ -118,6 +134,22 @@ mod tests {
                 super::super::devices::core(job.resources.platform, device, &job.train).is_ok()
             );
         }
+    }
+
+    #[test]
+    fn a_search_names_the_runtime_that_allows_more_groups() {
+        let job = json!({
+            "name": "a", "model": {"name_or_path": "/model", "task": "causal-lm"}, "data": {"train": "/train.csv"},
+            "resources": {"platform": "neuron"}, "output_dir": "/out",
+        });
+        let job: JobFile = serde_json::from_value(job).unwrap();
+        let groups = |text: &str| {
+            let runtime = super::named_runtime(text).map_err(|error| error.to_string())?;
+            Ok(super::limits(&job, "trn2", runtime).unwrap().replica_groups_max)
+        };
+        assert_eq!((groups("2.33"), groups("2.34.10.0")), (Ok(12), Ok(16)));
+        let error: String = groups("newest").unwrap_err();
+        assert!(error.contains("neuron_runtime") && error.contains("2.34"), "{error}");
     }
 
     /// Each fixture with its task.

@@ -35,6 +35,9 @@ pub struct MeshSearch {
     /// A device of the planner's table; empty for the platform's first one.
     #[serde(default)]
     pub device: String,
+    /// The version of Neuron's runtime that programs are for, such as `2.34`; empty for this host's.
+    #[serde(default)]
+    pub neuron_runtime: String,
     /// The hosts that divide the job's cores evenly, unless the job has several itself.
     pub hosts: u32,
     /// Whether to compare meshes whose layers are divided over hosts too, and whose stages send from device to device,

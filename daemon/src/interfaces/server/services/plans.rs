@@ -37,6 +37,7 @@ fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) 
         price_per_hour,
         across_hosts,
         rows,
+        neuron_runtime,
     } = asked;
     let hosts = hosts.max(1);
     let is_elsewhere =
@@ -49,7 +50,14 @@ fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) 
         overrides.insert("resources.cores".to_owned(), cores.to_string());
         overrides.insert("resources.hosts".to_owned(), "1".to_owned());
     }
-    let meshes =
-        MeshSearch { device, hosts, across_hosts, price_per_hour, rows, ..MeshSearch::default() };
+    let meshes = MeshSearch {
+        device,
+        neuron_runtime,
+        hosts,
+        across_hosts,
+        price_per_hour,
+        rows,
+        ..MeshSearch::default()
+    };
     Search { meshes, is_elsewhere }
 }
