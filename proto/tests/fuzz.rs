@@ -35,7 +35,7 @@ macro_rules! messages {
 const MESSAGES: &[(&str, Check)] = messages! {
     AdoptRunRequest CancelJobRequest ClassCount Collectives Communication Compiled Core CoreTest CoreUsage CreateJobRequest CreateLoginRequest
     CreateLoginResponse CreateTokenRequest CreateTokenResponse DataPrepared DeviceFigures
-    DrainRequest DrainResponse Evaluated Event Failure Fence Fetched Finished ForkJobRequest
+    DrainRequest DrainResponse Evaluated Event Failure Fence FencedHost Fetched Finished ForkJobRequest
     GenerateTextsRequest GeneratedText GeneratedTexts GetJobRequest
     GetSamplesRequest GetStatusRequest GroupShare HostStatus Job ListCoresRequest ListCoresResponse
     ListJobsRequest ListJobsResponse ListPluginsRequest ListPluginsResponse

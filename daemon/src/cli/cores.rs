@@ -16,7 +16,7 @@ use crate::interfaces::text::{activity, age, bytes, communication, printable, st
 /// Show the cores of this host, and of other hosts that jobs use, with their utilization
 ///
 /// A sick core, whose device counted new hardware errors or which answered wrong to a test, is fenced and gets no jobs
-/// until it is returned.
+/// until it is returned. So is a host of a cluster on which two users or jobs reported a failed device.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Cores {
@@ -32,11 +32,14 @@ pub(crate) struct Cores {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Remove the fences of cores, so that jobs use them again
+    /// Remove the fences of cores or hosts, so that jobs use them again
     Return {
         /// Numbers of the cores
-        #[arg(required = true)]
+        #[arg(required_unless_present = "host")]
         cores: Vec<u32>,
+        /// Name of a fenced host of a cluster; may be repeated
+        #[arg(long, value_name = "NAME")]
+        host: Vec<String>,
     },
     /// Test idle cores by programs whose results are known, and fence those that answer wrong
     ///
@@ -54,8 +57,8 @@ impl Cores {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         let mut cores = client::cores(&global).await?;
         match self.action {
-            Some(Action::Return { cores: wanted }) => {
-                cores.return_cores(v1::ReturnCoresRequest { cores: wanted }).await?;
+            Some(Action::Return { cores: wanted, host: hosts }) => {
+                cores.return_cores(v1::ReturnCoresRequest { cores: wanted, hosts }).await?;
                 return Ok(Exit::Done);
             }
             Some(Action::Test { cores: wanted, output }) => {
@@ -72,6 +75,9 @@ impl Cores {
         if !self.watch {
             let reply = cores.list_cores(v1::ListCoresRequest::default()).await?.into_inner();
             self.print(&reply.cores)?;
+            if let ListFormat::Table = self.output {
+                print_fenced_hosts(&reply.fenced_hosts);
+            }
             return Ok(Exit::Done);
         }
         let request = v1::WatchCoresRequest::default();
@@ -96,6 +102,19 @@ impl Cores {
         }
         Ok(())
     }
+}
+
+/// Prints the hosts of clusters that get no jobs, if there are any.
+fn print_fenced_hosts(hosts: &[v1::FencedHost]) {
+    if hosts.is_empty() {
+        return;
+    }
+    println!();
+    let row = |it: &v1::FencedHost| {
+        let why = it.fence.as_ref().map(fence).unwrap_or_default();
+        vec![printable(&it.host), it.engine.clone(), why]
+    };
+    print_table(&["HOST", "CLUSTER", "FENCED"], &hosts.iter().map(row).collect::<Vec<_>>());
 }
 
 /// Prints how cores answered.

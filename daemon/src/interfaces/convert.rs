@@ -9,8 +9,18 @@ use crate::access::tokens::Token;
 use crate::clock::timestamp;
 use crate::control::error::Error;
 use crate::jobs::state::JobState;
-use crate::jobs::store::{Job, JobWarning, Parent};
+use crate::jobs::store::{HostFence, Job, JobWarning, Parent};
 use crate::jobs::wire;
+
+/// Converts the fence of a cluster's host.
+pub(crate) fn fenced_host(fence: HostFence) -> v1::FencedHost {
+    let HostFence { engine, host, since, reason } = fence;
+    v1::FencedHost {
+        engine,
+        host,
+        fence: Some(v1::Fence { since: Some(timestamp(since)), reason }),
+    }
+}
 
 /// Converts a stored job.
 pub(crate) fn job(job: Job) -> v1::Job {

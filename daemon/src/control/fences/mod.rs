@@ -4,6 +4,9 @@
 //! program whose result is known. A failure of a job fences nothing, since it may be the job's own fault. The job on a
 //! core that is fenced saves a checkpoint and goes on elsewhere: each run of the scheduler sees to it, also the first
 //! one after a restart.
+//!
+//! The daemon does not see the devices of hosts of a cluster, and cannot test them. Such a host is fenced as a whole
+//! once two witnesses reported that a device of it failed; see `jobs::store::host_fences`.
 
 pub(super) mod health;
 pub(super) mod idle_cores;
@@ -15,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::daemon::Daemon;
 use super::error::Error;
 use crate::clock;
-use crate::jobs::store::{Fence, Store, StoreError};
+use crate::jobs::store::{Fence, HostFence, Store, StoreError};
 use known_answers::CoreTests;
 
 /// The cores that get no jobs.
@@ -78,21 +81,34 @@ impl Daemon {
         Ok(fenced)
     }
 
-    /// Removes the fences of cores. Refuses cores that have none.
-    pub(crate) async fn return_cores(&self, cores: &[u32]) -> Result<(), Error> {
-        let invalid = |description: String| Error::Request { field: "cores", description };
-        if cores.is_empty() {
-            return Err(invalid("name at least one core".to_owned()));
+    /// The fenced hosts of clusters.
+    pub(crate) async fn fenced_hosts(&self) -> Result<Vec<HostFence>, StoreError> {
+        self.store.run(Store::host_fences).await
+    }
+
+    /// Removes the fences of cores and of hosts of clusters. Refuses those that have none.
+    pub(crate) async fn return_cores(&self, cores: &[u32], hosts: &[String]) -> Result<(), Error> {
+        let invalid = |field, description: String| Error::Request { field, description };
+        if cores.is_empty() && hosts.is_empty() {
+            return Err(invalid("cores", "name at least one core or host".to_owned()));
         }
         let all = &self.settings.host.cores;
         match cores.iter().find(|core| self.fences.of(**core).is_none()) {
             Some(core) if all.contains(core) => {
-                return Err(invalid(format!("core {core} is not fenced")));
+                return Err(invalid("cores", format!("core {core} is not fenced")));
             }
             Some(core) => {
-                return Err(invalid(format!("this host has no core {core}; it has {}", all.len())));
+                let cores = all.len();
+                return Err(invalid("cores", format!("this host has no core {core}; it has {cores}")));
             }
             None => {}
+        }
+        let fenced = self.fenced_hosts().await?;
+        if let Some(host) = hosts.iter().find(|host| fenced.iter().all(|it| it.host != **host)) {
+            return Err(invalid("hosts", format!("the host {host:?} is not fenced")));
+        }
+        for host in hosts.iter().cloned() {
+            self.store.run(move |store| store.return_host(&host)).await?;
         }
         for core in cores.iter().copied() {
             self.store.run(move |store| store.return_core(core)).await?;

@@ -4,6 +4,7 @@
 //! on which hosts. Nothing here changes the job's state in the store.
 
 mod error;
+pub(crate) mod host_list;
 mod kubernetes;
 mod program;
 mod slurm;

@@ -35,7 +35,7 @@ use traind_proto::v1;
 use crate::jobs::cluster::{End, EndKind};
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::state::{JobState, Outcome};
-use crate::jobs::store::{Job, Store, StoreError};
+use crate::jobs::store::{HostFence, HostSuspicion, Job, Store, StoreError};
 use crate::settings::Settings;
 pub(crate) use delegated::{delegated_cgroup, enable_memory_limits};
 pub(crate) use host_retry::is_transient;
@@ -265,6 +265,9 @@ impl Supervisor {
             // Before the cores are free.
             suspects.note(job, &failure);
         }
+        if let Some(suspicion) = cluster_run::suspicion(job, &failure) {
+            self.suspect_host(suspicion).await;
+        }
         let restart = restart::restart(job, &failure, self.settings.restart_delay)
             .filter(|_| job.state != JobState::Cancelling);
         match restart {
@@ -274,6 +277,17 @@ impl Supervisor {
                 self.store_durably(move |store| store.restart(&id, &restart)).await;
             }
             None => self.settle(job, Outcome::Failed, Some(failure)).await,
+        }
+    }
+
+    /// Notes a suspicion against a host of a cluster, before the job's next attempt.
+    async fn suspect_host(&self, suspicion: HostSuspicion) {
+        match self.store.run(move |store| store.suspect_host(&suspicion)).await {
+            Ok(Some(HostFence { host, reason, .. })) => {
+                tracing::warn!(host, reason, "fence a host")
+            }
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "store a suspicion against a host"),
         }
     }
 

@@ -249,6 +249,46 @@ async fn a_host_that_failed_three_times_is_avoided_and_named() {
     assert!(shown.contains("avoids     n1"), "{shown}");
 }
 
+/// Fails by a device of the host n1 while the machine has the file `sick`.
+const FAILS_WHILE_SICK: &str = "
+say started
+[ -e \"$frames/../sick\" ] || { say completed; exit; }
+say device-failed; exit 1";
+
+#[tokio::test]
+async fn a_host_whose_devices_failed_two_jobs_is_fenced_for_all_until_it_is_returned() {
+    let (mut host, slurm) = started(FAILS_WHILE_SICK).await;
+    std::fs::write(host.path("sick"), "").unwrap();
+    for name in ["first", "second"] {
+        let job = submit_as(&host, name, "").await;
+        host.until_state(&job.id, JobState::Failed).await;
+    }
+    std::fs::remove_file(host.path("sick")).unwrap();
+    // The fence survives the daemon.
+    host.kill_daemon();
+    host.start().await;
+    let listed = host.cores().await.list_cores(ListCoresRequest::default()).await.unwrap();
+    let [fenced] = &listed.into_inner().fenced_hosts[..] else { panic!("{}", host.log()) };
+    assert_eq!((fenced.engine.as_str(), fenced.host.as_str()), ("slurm", "n1"));
+    let fence = fenced.fence.as_ref().unwrap();
+    assert!(fence.since.is_some() && fence.reason.contains("uncorrectable error"), "{fence:?}");
+    let (_, shown) = host.said(&["cores"]);
+    assert!(shown.contains("n1") && shown.contains("uncorrectable error"), "{shown}");
+    let elsewhere = submit_as(&host, "elsewhere", "").await;
+    host.until_state(&elsewhere.id, JobState::Completed).await;
+
+    let (succeeded, said) = host.said(&["cores", "return", "--host", "n2"]);
+    assert!(!succeeded && said.contains("\"n2\" is not fenced"), "{said}");
+    let (succeeded, said) = host.said(&["cores", "return", "--host", "n1"]);
+    assert!(succeeded, "{said}");
+    let anywhere = submit_as(&host, "anywhere", "").await;
+    host.until_state(&anywhere.id, JobState::Completed).await;
+    for (id, excludes) in [(7, false), (8, false), (9, true), (10, false)] {
+        let arguments = slurm.read(&format!("{id}/arguments"));
+        assert_eq!(arguments.contains("--exclude=n1\n"), excludes, "{id}: {arguments}");
+    }
+}
+
 /// The first host dies, and the other one notices.
 const LOSES_ITS_FIRST_HOST: &str = "
 say started

@@ -10,6 +10,7 @@ use traind_proto::v1;
 use crate::clock;
 use crate::control::daemon::Daemon;
 use crate::control::error::Error;
+use crate::interfaces::convert;
 use crate::interfaces::server::guard::{audited, peer};
 use crate::interfaces::server::stream::{self, Messages};
 
@@ -37,7 +38,9 @@ impl v1::cores_server::Cores for Cores {
     ) -> Result<Response<v1::ListCoresResponse>, Status> {
         let cores = self.daemon.cores().await?;
         let cores = filter_platform(cores, &request.get_ref().platform);
-        Ok(Response::new(v1::ListCoresResponse { cores }))
+        let fenced = self.daemon.fenced_hosts().await.map_err(Error::from)?;
+        let fenced_hosts = fenced.into_iter().map(convert::fenced_host).collect();
+        Ok(Response::new(v1::ListCoresResponse { cores, fenced_hosts }))
     }
 
     async fn return_cores(
@@ -45,10 +48,10 @@ impl v1::cores_server::Cores for Cores {
         request: Request<v1::ReturnCoresRequest>,
     ) -> Result<Response<v1::ReturnCoresResponse>, Status> {
         let (by, note) = (peer::caller(&request)?.user, audited::note(&request));
-        let cores = request.into_inner().cores;
-        note.subject(&subject(&cores));
-        self.daemon.return_cores(&cores).await?;
-        tracing::info!(?cores, by, "cores returned");
+        let v1::ReturnCoresRequest { cores, hosts } = request.into_inner();
+        note.subject(&subject_with_hosts(&cores, &hosts));
+        self.daemon.return_cores(&cores, &hosts).await?;
+        tracing::info!(?cores, ?hosts, by, "returned");
         Ok(Response::new(v1::ReturnCoresResponse {}))
     }
 
@@ -118,6 +121,16 @@ fn subject(cores: &[u32]) -> String {
     /// More are not written.
     const CORES_MAX: usize = 64;
     format!("cores {:?}", &cores[..cores.len().min(CORES_MAX)])
+}
+
+/// The cores and hosts of a call, for the audit log.
+fn subject_with_hosts(cores: &[u32], hosts: &[String]) -> String {
+    /// More are not written.
+    const HOSTS_MAX: usize = 16;
+    match hosts {
+        [] => subject(cores),
+        _ => format!("{}, hosts {:?}", subject(cores), &hosts[..hosts.len().min(HOSTS_MAX)]),
+    }
 }
 
 async fn reading(daemon: &Daemon, platform: &str) -> Result<v1::WatchCoresResponse, Status> {

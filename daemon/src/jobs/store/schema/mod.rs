@@ -166,6 +166,23 @@ const MIGRATIONS: &[&str] = &[
         reason TEXT NOT NULL
     ) STRICT;
 ",
+    "
+    CREATE TABLE host_suspicions (
+        engine  TEXT NOT NULL,                            -- of the cluster
+        host    TEXT NOT NULL,
+        witness TEXT NOT NULL,                            -- a user, or a job of the daemon's own account
+        time    INTEGER NOT NULL,                         -- microseconds since 1970
+        reason  TEXT NOT NULL,
+        PRIMARY KEY (engine, host, witness)
+    ) STRICT;
+    CREATE TABLE host_fences (
+        engine TEXT NOT NULL,
+        host   TEXT NOT NULL,
+        since  INTEGER NOT NULL,                          -- microseconds since 1970
+        reason TEXT NOT NULL,
+        PRIMARY KEY (engine, host)
+    ) STRICT;
+",
 ];
 
 /// Migrates the store to the newest version, each step in its own transaction.

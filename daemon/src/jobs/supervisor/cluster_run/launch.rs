@@ -1,5 +1,6 @@
 //! Hands a job over to its cluster, or finds the job that an earlier daemon handed over.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::super::runner::Runner;
 use super::ClusterRun;
 use crate::jobs::cluster::{Cluster, ClusterError, ClusterJob, Submission};
 use crate::jobs::run_dir::RunDir;
-use crate::jobs::store::Job;
+use crate::jobs::store::{Job, Store};
 use crate::settings::Settings;
 
 /// Submits the attempt of `spec`, and claims it with the id that the cluster assigns.
@@ -28,7 +29,9 @@ pub(in crate::jobs::supervisor) async fn launch(
     job.log_offset = prepared.log_offset;
     let run_dir = RunDir::new(&supervisor.settings.state_dir, &job.id);
     remove_void(cluster, job, &prepared.spec, &run_dir).await?;
-    let submitted = submit(&supervisor.settings, cluster, job, &prepared.spec, &run_dir).await;
+    let avoided = avoided_hosts(supervisor, job).await?;
+    let (settings, spec) = (&supervisor.settings, &prepared.spec);
+    let submitted = submit(settings, cluster, job, spec, &run_dir, &avoided).await;
     let submitted = match submitted {
         Ok(submitted) => submitted,
         Err(error) => match find_after(&error, cluster, job, &prepared.spec).await {
@@ -44,12 +47,22 @@ pub(in crate::jobs::supervisor) async fn launch(
     Ok(Found::Alive(Runner::Cluster(Box::new(ClusterRun::new(submitted, job.run_as)))))
 }
 
+/// The hosts that failed the job too often, and those that are fenced.
+async fn avoided_hosts(supervisor: &Supervisor, job: &Job) -> Result<Vec<String>, LaunchError> {
+    let fences = supervisor.store.run(Store::host_fences).await?;
+    let fenced = fences.into_iter().filter(|fence| fence.engine == job.engine);
+    let all: BTreeSet<String> =
+        job.avoided_hosts().into_iter().chain(fenced.map(|fence| fence.host)).collect();
+    Ok(all.into_iter().collect())
+}
+
 async fn submit(
     settings: &Arc<Settings>,
     cluster: Cluster,
     job: &Job,
     spec: &RunSpec,
     run_dir: &RunDir,
+    avoided: &[String],
 ) -> Result<ClusterJob, ClusterError> {
     let submission = Submission {
         spec,
@@ -58,7 +71,7 @@ async fn submit(
         log: run_dir.runner_log(),
         environment: cluster_environment(std::env::vars_os(), spec),
         account: job.run_as,
-        avoided: &job.avoided_hosts(),
+        avoided,
     };
     cluster.submit(&submission).await
 }

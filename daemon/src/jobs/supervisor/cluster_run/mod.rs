@@ -1,6 +1,7 @@
 //! A job in a cluster: asks about it every few seconds, and stops it.
 
 mod launch;
+mod suspicion;
 mod watch;
 
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use crate::access::account::Account;
 use crate::jobs::cluster::{ClusterError, ClusterJob, Condition, End, Report};
 
 pub(super) use launch::{attach, launch};
+pub(super) use suspicion::suspicion;
 
 /// How often a cluster is asked about a job that changed just now, and about others.
 const PERIODS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
