@@ -123,7 +123,11 @@ impl Arguments {
         if !options.compile_code.is_empty() && text.contains(STEP) {
             return Err(injected(&options.compile_code));
         }
-        let findings = check(&text, &self.limits(&options)?, &[]).findings;
+        let report = check(&text, &self.limits(&options)?, &[]);
+        for warning in &report.warnings {
+            println!("[WARNING] [{}] {warning}", warning.code);
+        }
+        let findings = report.findings;
         let (at_load, refused): (Vec<Finding>, Vec<Finding>) =
             findings.into_iter().partition(|finding| finding.code.starts_with("NRT_"));
         if let Some(finding) = refused.first() {

@@ -95,6 +95,8 @@ impl fmt::Display for Finding {
 pub struct Report {
     /// The faults, in the order of the program.
     pub findings: Vec<Finding>,
+    /// Operations that the compiler computes in another type than the program says, with the same results.
+    pub warnings: Vec<Finding>,
     /// An estimate of the compiler's instructions, within a factor of a few.
     pub instructions: u64,
 }
@@ -106,11 +108,20 @@ type Problem = (&'static str, String);
 pub fn check(text: &str, limits: &Limits, origins: &[Origin]) -> Report {
     let module = Module::parse(text);
     let ranges = range::ranges(&module);
-    let mut findings = Vec::new();
+    let (mut findings, mut warnings) = (Vec::new(), Vec::new());
     for instruction in &module.instructions {
+        let of_integers = integers::check(instruction);
+        let is_exact = of_integers.as_ref().is_some_and(|problem| {
+            integers::are_exact(problem, instruction, &ranges, module.replicas)
+        });
+        let (refused, exact) = if is_exact { (None, of_integers) } else { (of_integers, None) };
+        warnings.extend(exact.map(|(code, problem)| {
+            let problem = format!("{problem}, whose numbers float32 holds");
+            located((code, problem), instruction, origins)
+        }));
         let problems = operations::check(instruction, limits)
             .into_iter()
-            .chain(integers::check(instruction))
+            .chain(refused)
             .chain(indices::check(instruction, &ranges))
             .chain(collectives::check(instruction, module.replicas))
             .chain(size::check(instruction));
@@ -119,7 +130,7 @@ pub fn check(text: &str, limits: &Limits, origins: &[Origin]) -> Report {
     findings.extend(collectives::check_program(&module, limits));
     let instructions = size::instructions(&module);
     findings.extend(size::check_program(&module, instructions, limits));
-    Report { findings, instructions }
+    Report { findings, warnings, instructions }
 }
 
 /// Returns the operation and the layer of a program that the error of a compiler is about: by the code if the checks

@@ -173,6 +173,38 @@ fn integers_are_refused_where_only_floats_are_exact() {
     clean("%0 = stablehlo.multiply %arg3, %arg3 : tensor<4x4xi32>");
 }
 
+/// Integers from the data are refused, and those that the program bounds are not.
+#[test]
+fn integers_that_float32_holds_are_warned_of() {
+    let bounded = |least: i64, greatest: i64, element: &str, shape: &str| {
+        let constant = |name: &str, value: i64| {
+            format!("%{name} = stablehlo.constant dense<{value}> : tensor<{shape}x{element}>\n    ")
+        };
+        let (low, high) = (constant("low", least), constant("high", greatest));
+        let types = format!("tensor<{shape}x{element}>");
+        let source = if shape == "4x4" { "%arg3" } else { "%arg1" };
+        format!("{low}{high}%x = stablehlo.clamp %low, {source}, %high : {types}\n    ")
+    };
+    let dot = "%0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0] : \
+               (tensor<4x4xi32>, tensor<4x4xi32>) -> tensor<4x4xi32>";
+    let sum = all_reduce("[[0, 1]]", "i32").replace("(%arg1)", "(%x)");
+    // 4 products of 2^11 times 2^11 are 2^24, and 2 times 2^23 are.
+    for (body, code, least) in [
+        (bounded(-2048, 2048, "i32", "4x4") + dot, "NCC_EVRF035", true),
+        (bounded(-2049, 2048, "i32", "4x4") + dot, "NCC_EVRF035", false),
+        (bounded(0, 1 << 23, "i32", "2") + &sum, "NCC_EVRF061", true),
+        (bounded(0, (1 << 23) + 1, "i32", "2") + &sum, "NCC_EVRF061", false),
+    ] {
+        let report = check(&module(&body), &limits("NC_v3d"), &[]);
+        let codes = |found: &[super::Finding]| found.iter().map(|it| it.code).collect::<Vec<_>>();
+        let (warned, refused) = (codes(&report.warnings), codes(&report.findings));
+        match least {
+            true => assert_eq!((warned, refused), (vec![code], vec![]), "{body}"),
+            false => assert_eq!((warned, refused), (vec![], vec![code]), "{body}"),
+        }
+    }
+}
+
 #[test]
 fn indices_from_data_must_be_clamped() {
     let gather = |indices: &str| {
