@@ -20,7 +20,7 @@ use crate::binaries;
 use crate::gate::Gate;
 use crate::history::History;
 use crate::processes::{alive, kill, kill_runners};
-use crate::wait::{POLL, TIMEOUT, until};
+use crate::wait::{POLL, timeout, until};
 
 /// A variable of processes that compile: programs are not optimized, which takes half the time, for tests with many
 /// programs that run a few times.
@@ -130,7 +130,7 @@ impl Host {
         let start = Instant::now();
         while UnixStream::connect(self.socket()).await.is_err() {
             self.assert_daemon_lives();
-            assert!(start.elapsed() < TIMEOUT, "{}", self.log());
+            assert!(start.elapsed() < timeout(), "{}", self.log());
             tokio::time::sleep(POLL).await;
         }
     }
@@ -266,7 +266,7 @@ impl Host {
         self.jobs().await.cancel_job(request).await.unwrap().into_inner()
     }
 
-    /// Waits until the job satisfies `wanted`, for at most [`TIMEOUT`] after each of its events.
+    /// Waits until the job satisfies `wanted`, for at most [`timeout`] after each of its events.
     pub async fn until(&self, id: &str, wanted: impl Fn(&Job) -> bool) -> Job {
         let mut latest = (0, Instant::now());
         loop {
@@ -277,7 +277,7 @@ impl Host {
             if job.last_sequence != latest.0 {
                 latest = (job.last_sequence, Instant::now());
             }
-            assert!(latest.1.elapsed() < TIMEOUT, "{job:?}\n{}", self.log());
+            assert!(latest.1.elapsed() < timeout(), "{job:?}\n{}", self.log());
             tokio::time::sleep(POLL).await;
         }
     }
@@ -291,13 +291,13 @@ impl Host {
         job
     }
 
-    /// Waits for a job's end, for at most [`TIMEOUT`] after each event, and returns its history.
+    /// Waits for a job's end, for at most [`timeout`] after each event, and returns its history.
     pub async fn watch(&self, id: &str) -> History {
         let request = v1::WatchJobRequest { job_id: id.to_owned(), from_sequence: 0 };
         let mut stream = self.jobs().await.watch_job(request).await.unwrap().into_inner();
         let mut events: Vec<Event> = Vec::new();
         loop {
-            let Ok(next) = tokio::time::timeout(TIMEOUT, stream.message()).await else {
+            let Ok(next) = tokio::time::timeout(timeout(), stream.message()).await else {
                 panic!("the job stopped after {:?}\n{}", events.last(), self.log());
             };
             match next.unwrap() {

@@ -35,4 +35,4 @@ pub use output::{Output, TrainerState};
 pub use processes::{alive, terminate};
 pub use runners::Runners;
 pub use tensorboard::{Scalar, read_scalars};
-pub use wait::{POLL, TIMEOUT, until};
+pub use wait::{POLL, timeout, until};

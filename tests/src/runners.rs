@@ -11,7 +11,7 @@ use traind_proto::v1::Finished;
 use traind_proto::v1::event::Kind;
 
 use crate::processes::{suspend, wake};
-use crate::wait::{POLL, TIMEOUT};
+use crate::wait::{POLL, timeout};
 use crate::{Draft, Host, traind};
 
 /// Running runners, by host. Dropping them kills those that are left.
@@ -129,7 +129,7 @@ impl Runners {
             if let Some(status) = self.processes[rank].try_wait().unwrap() {
                 return status;
             }
-            assert!(start.elapsed() < TIMEOUT, "host {rank} runs: {}", self.logs());
+            assert!(start.elapsed() < timeout(), "host {rank} runs: {}", self.logs());
             tokio::time::sleep(POLL).await;
         }
     }

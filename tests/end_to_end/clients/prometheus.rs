@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use traind_tests::{Draft, Host, TIMEOUT};
+use traind_tests::{Draft, Host, timeout};
 
 /// Expressions that yield a series while a job trains.
 const SERIES: &[&str] = &[
@@ -104,7 +104,7 @@ async fn prometheus_scrapes_every_metric_and_loads_the_rules() {
     while !missing.is_empty() {
         missing.retain(|expression| prometheus.count(expression) == 0);
         let log = || fs::read_to_string(host.path("prometheus.log")).unwrap();
-        assert!(start.elapsed() < TIMEOUT, "no series for {missing:#?}\n{}", log());
+        assert!(start.elapsed() < timeout(), "no series for {missing:#?}\n{}", log());
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     let rules = prometheus.get("/api/v1/rules").unwrap();

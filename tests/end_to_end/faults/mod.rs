@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tonic::Code;
 use traind_proto::v1::{CreateJobRequest, GetJobRequest, Job, JobState};
-use traind_tests::{Draft, History, Host, TIMEOUT};
+use traind_tests::{Draft, History, Host, timeout};
 
 use injector::{Error, Injector};
 
@@ -130,7 +130,7 @@ fn draft(host: &Host, name: &str) -> Draft {
 async fn until_end(host: &Host, injector: &Injector, id: &str, fault: Fault) -> Job {
     let mut failing_since = None;
     // Counts polls instead of seconds, because a machine may be suspended for minutes.
-    for _ in 0..TIMEOUT.as_millis() / POLL.as_millis() {
+    for _ in 0..timeout().as_millis() / POLL.as_millis() {
         let request = GetJobRequest { job_id: id.to_owned() };
         match host.jobs().await.get_job(request).await {
             Ok(job) if job.get_ref().end_time.is_some() => return job.into_inner(),

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use traind_job_file::RunSpec;
 use traind_proto::v1::{self, MemoryUsage, Plan};
-use traind_tests::{Draft, Host, JOB_FILE, POLL, Runners, TIMEOUT};
+use traind_tests::{Draft, Host, JOB_FILE, POLL, Runners, timeout};
 
 /// The allowed relative error of the estimate.
 const TOLERANCE: f64 = 0.2;
@@ -260,7 +260,7 @@ async fn compiled(host: &Host, draft: &Draft) -> MemoryUsage {
         let usage = core.usage.filter(|_| core.job_id == job.id);
         match usage.and_then(|usage| usage.memory).filter(|memory| memory.temporary_bytes > 0) {
             Some(memory) => break memory,
-            None => assert!(start.elapsed() < TIMEOUT, "{}", host.runner_log(&job.id)),
+            None => assert!(start.elapsed() < timeout(), "{}", host.runner_log(&job.id)),
         }
         tokio::time::sleep(POLL).await;
     };

@@ -7,7 +7,7 @@ use traind_proto::reasons;
 use traind_proto::v1::{JobState, Outcome, Phase};
 use traind_tests::bucket::Bucket;
 use traind_tests::hub::{Hub, MODEL};
-use traind_tests::{Draft, Host, POLL, TIMEOUT, data, model, until};
+use traind_tests::{Draft, Host, POLL, data, model, timeout, until};
 
 use super::{environment, losses, message};
 
@@ -22,7 +22,7 @@ async fn until_fetching(host: &Host) {
         if usage.is_some_and(|usage| usage.phase() == Phase::Fetch) {
             return;
         }
-        assert!(start.elapsed() < TIMEOUT, "{cores:?}");
+        assert!(start.elapsed() < timeout(), "{cores:?}");
         tokio::time::sleep(POLL).await;
     }
 }
