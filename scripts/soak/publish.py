@@ -52,6 +52,7 @@ KINDS = [
     Kind("messages of the RPC, damaged", [r"\d+ messages of \d+ types: .*"]),
     Kind("job files, damaged", [r"\d+ job files: .*"]),
     Kind("a long history", [r"\d+ ended jobs: .*"]),
+    Kind("a day of traffic", [r"\d+ watched jobs with \d+ events: .*"]),
     Kind("rows of the store", [r"\d+ jobs: \d+ KiB and \d+ descriptors more than at half"]),
     Kind("schedules of random jobs, on which no core is shared", [r"\d+ steps of \d+ histories"]),
     Kind("files of data, tokenizers and models, damaged", [r"\S+: \d+ cases, \d+ refused, .*"]),
@@ -59,6 +60,7 @@ KINDS = [
     Kind("runners killed while they save", [r"kills while saving +\d+ in .*: 0 bad"]),
     Kind("bits flipped in checkpoints", [r"bit flips +\d+ in .*: 0 bad"]),
     Kind("hosts of a job that fail", [r"\d+ faults: .* 0 wrong"]),
+    Kind("all tests, while each processor has other work", [r"\d+ runs of all tests under load: .*"]),
 ]
 
 

@@ -2,6 +2,7 @@
 //! Each prints its measurements.
 
 mod crowd;
+mod day;
 mod disk;
 mod frames;
 mod garbage;
