@@ -76,6 +76,28 @@ fn round_trip() {
     bucket.remove("folder/small", &always).unwrap();
 }
 
+#[test]
+fn a_hostile_listing_leads_to_no_other_folder_and_no_endless_file() {
+    let server = Server::start(&[
+        ("runs/one/../../../evil", vec![1]),
+        ("good/small", b"more than it listed".to_vec()),
+    ]);
+    in_environment("hostile_listing", &server);
+}
+
+#[test]
+#[ignore = "is run with the environment of a server"]
+fn hostile_listing() {
+    let refused = open("s3://data/runs/one").list("", &always).unwrap_err().to_string();
+    assert!(refused.contains("cannot list it") && refused.contains(".."), "{refused}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("small");
+    let listed = Object { name: "small".to_owned(), bytes: 4 };
+    let long = open("s3://data/good").download(&listed, &path, &always).unwrap_err();
+    assert!(matches!(*long.problem, Problem::Short { expected: 4, .. }), "{long}");
+    assert!(std::fs::read(&path).unwrap().len() <= 4);
+}
+
 const TIMING: Timing =
     Timing { renewal: Duration::from_millis(100), patience: Duration::from_millis(1500) };
 
