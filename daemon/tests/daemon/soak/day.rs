@@ -1,5 +1,5 @@
-//! A day of traffic: jobs of many events, all of which are watched. The daemon needs as much memory at the end as at the
-//! beginning.
+//! A day of traffic: jobs of many events, all of which are watched. The daemon needs as much memory at the end as at
+//! the beginning.
 
 use std::fs;
 use std::path::Path;
