@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lib"))
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "lib" / "corpora"))
 import generated_text
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("lib", "lib/corpora")]
 
 import descriptions
 import rows
@@ -51,7 +51,7 @@ def parser():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--traind", required=True, type=Path)
     parser.add_argument("--model", required=True, type=Path, help="the folder of MiniLM")
-    parser.add_argument("--descriptions", required=True, type=Path, help="the folder of lib/descriptions.py")
+    parser.add_argument("--descriptions", required=True, type=Path, help="the folder of lib/corpora/descriptions.py")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--rows", type=int, default=8192)
     parser.add_argument("--epochs", type=int, default=1)

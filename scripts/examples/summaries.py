@@ -4,7 +4,7 @@ Packages of a fiftieth of all sources are evaluated. Those of one source have de
 a source is either trained on or evaluated.
 
 A synopsis shares words with its description, most of them rare. A small model learns within minutes where they go, but
-not to copy what it has never seen: words that fewer than some sources have are marks for it (lib/marks.py).
+not to copy what it has never seen: words that fewer than some sources have are marks for it (lib/corpora/marks.py).
 
 The scores of the first sentence alone are printed too. A sentence of a good description says what its synopsis says.
 """
@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("lib", "lib/corpora")]
 
 import descriptions
 import marks
@@ -63,7 +63,7 @@ class Package:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--traind", required=True, type=Path)
-    parser.add_argument("--descriptions", required=True, type=Path, help="the folder of lib/descriptions.py")
+    parser.add_argument("--descriptions", required=True, type=Path, help="the folder of lib/corpora/descriptions.py")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--epochs", type=float, default=3)
     options = parser.parse_args()

@@ -4,7 +4,7 @@ Packages of a twentieth of all sources are evaluated. Those of one source have s
 source is either trained on or evaluated.
 
 No model can know the names of software that it has never seen: words that few sources have are marks for it
-(lib/marks.py).
+(lib/corpora/marks.py).
 
 The score that looking up the translation of the nearest synopsis reaches is printed too.
 """
@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "lib"))
+sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("lib", "lib/corpora")]
 
 import descriptions
 import marks
@@ -63,7 +63,7 @@ class Pair:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--traind", required=True, type=Path)
-    parser.add_argument("--descriptions", required=True, type=Path, help="the folder of lib/descriptions.py")
+    parser.add_argument("--descriptions", required=True, type=Path, help="the folder of lib/corpora/descriptions.py")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--epochs", type=float, default=12)
     options = parser.parse_args()

@@ -16,6 +16,6 @@ make_section_data() {
   [[ -d $folder ]] && return
   rm -rf "$part"
   mkdir -p "$part"
-  "$python" "$SCRIPTS_DIR/lib/make_dataset.py" "$part" "$3" "$4" --apt-folder "$CACHE_DIR/apt"
+  "$python" "$SCRIPTS_DIR/lib/corpora/make_dataset.py" "$part" "$3" "$4" --apt-folder "$CACHE_DIR/apt"
   mv "$part" "$folder"
 }

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-for folder in ("lib", "examples"):
+for folder in ("lib", "lib/corpora", "examples"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
 import manual_model

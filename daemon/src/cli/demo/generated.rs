@@ -2,7 +2,7 @@
 //!
 //! Each text mixes words of its topic with words of other topics and with words of none, so that a
 //! model has to weigh several words. One text in twelve has another topic's label, which bounds the
-//! accuracy. `scripts/lib/generated_text.py` draws from the same words.
+//! accuracy. `scripts/lib/corpora/generated_text.py` draws from the same words.
 
 use super::texts::Row;
 

@@ -115,7 +115,10 @@ async fn a_daemon_is_operated_as_its_page_says() {
         ("traind plugins install", NETWORK),
         ("traind serve", DAEMON),
         ("TRAIND_TOKEN_FILE", "needs another host with certificates"),
-        ("ssh-keygen", "needs the files of a release; scripts/lib/verify_packages checks them"),
+        (
+            "ssh-keygen",
+            "needs the files of a release; scripts/lib/packages/verify_packages checks them",
+        ),
     ];
     let mut walk = Walk::new(Host::started(1).await, "docs/operating.md", SKIPPED);
     let settings =

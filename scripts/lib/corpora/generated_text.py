@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 # The words of `traind demo`: a line for each topic, and a last one for words of none.
-WORDS = Path(__file__).resolve().parents[2] / "daemon/src/cli/demo/topics.txt"
+WORDS = Path(__file__).resolve().parents[3] / "daemon/src/cli/demo/topics.txt"
 TOPICS = dict(line.split(": ") for line in WORDS.read_text().splitlines())
 FILLERS = TOPICS.pop("(any)").split()
 

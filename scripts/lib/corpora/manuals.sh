@@ -1,15 +1,15 @@
 # shellcheck shell=bash
 # Manual pages of Debian packages, unpacked into the cache folder.
 
-source "$(dirname "${BASH_SOURCE[0]}")/python.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/debian.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../python.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../packages/debian.sh"
 
 MANUALS=(coreutils git-man libssl-doc libx11-doc manpages manpages-dev ncurses-doc perl-doc systemd util-linux)
 
 # manual_folders PYTHON: prints the folder of each package, fetching it if necessary.
 manual_folders() {
   local index package folder
-  index=$("$1" "$SCRIPTS_DIR/lib/package_index.py" "$CACHE_DIR/apt")
+  index=$("$1" "$SCRIPTS_DIR/lib/corpora/package_index.py" "$CACHE_DIR/apt")
   if [[ -n $index ]]; then export APT_CONFIG=$index; fi
   for package in "${MANUALS[@]}"; do
     folder=$CACHE_DIR/debian/$package

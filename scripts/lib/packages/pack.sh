@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The parts of scripts/release: compiles for an architecture, stages the files of a package, packs them.
 
-source "$(dirname "${BASH_SOURCE[0]}")/python.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../python.sh"
 
 PACKAGES_DIR=$SCRIPTS_DIR/packages
 # The oldest glibc that the programs run with, as in manylinux_2_28.

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Programs from Debian packages: the installed ones, or unpacked into the cache folder.
 
-source "$(dirname "${BASH_SOURCE[0]}")/cache.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../cache.sh"
 
 # debian_program PACKAGE PROGRAM: prints the program's path, or nothing if it is not available.
 debian_program() {

@@ -2,7 +2,7 @@
 # Runs programs for arm64 on a Debian or Ubuntu machine of another architecture: QEMU's user emulation, with the
 # libraries of C and C++ from Debian's packages for arm64. Nothing is installed; both are unpacked into the cache folder.
 
-source "$(dirname "${BASH_SOURCE[0]}")/cache.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../cache.sh"
 
 ARM64_ROOT=$CACHE_DIR/debian/arm64
 ARM64_EMULATOR=usr/bin/qemu-aarch64-static
