@@ -198,3 +198,13 @@ pub enum Error {
     #[error(transparent)]
     Xla(#[from] traind_xla::Error),
 }
+
+/// Refuses a setting whose value does not fit what is `expected`.
+pub(crate) fn check_setting(
+    name: &'static str,
+    expected: &'static str,
+    found: f64,
+    fits: impl Fn(f64) -> bool,
+) -> Result<()> {
+    if fits(found) { Ok(()) } else { Err(Error::Setting { name, expected, found }) }
+}

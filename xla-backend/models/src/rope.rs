@@ -29,6 +29,18 @@ pub(crate) struct LayerKind {
     pub is_scaled: bool,
 }
 
+/// The rotary embedding of each layer: that of the `local` kind where the layer is local, and else of the `global` one.
+pub(crate) fn resolve_by_window(
+    config: &ModelConfig,
+    head_dim: usize,
+    is_local: &[bool],
+    [global, local]: [&LayerKind; 2],
+) -> Result<Vec<Rotary>> {
+    let global = resolve_of_kind(config, head_dim, global)?;
+    let local = resolve_of_kind(config, head_dim, local)?;
+    Ok(is_local.iter().map(|it| if *it { &local } else { &global }).cloned().collect())
+}
+
 /// The rotary embedding of the layers of a kind.
 pub(crate) fn resolve_of_kind(
     config: &ModelConfig,

@@ -4,10 +4,10 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use super::known_answers::DeviceTraits;
 use super::platform::{dot_precision, forms, half_bytes, keeps_arguments, reach};
 use super::recording::{Argument, Cut, Half, Recorded, Recording, StepInput};
-use super::traits::DeviceTraits;
-use super::variable::Variable;
+use super::variable::{Declared, Variable};
 use crate::analysis::{self, Assumptions, Collective, MemoryEstimate, MemoryProfile};
 use crate::error::{Error, Result};
 use crate::graph::Shape;
@@ -28,13 +28,6 @@ pub struct Recorder {
     /// Bytes of an intermediate value in half precision.
     half_bytes: usize,
     variables: Vec<Declared>,
-}
-
-/// The name of a variable, and its shape on each core.
-#[derive(Clone, Debug)]
-pub(super) struct Declared {
-    pub name: String,
-    pub shape: Shape,
 }
 
 /// An argument of a program.

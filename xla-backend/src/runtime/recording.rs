@@ -3,8 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::recorder::Declared;
-use super::variable::Variable;
+use super::variable::{Declared, Variable};
 use crate::analysis;
 use crate::error::{Error, Result};
 use crate::graph::{Continuation, NodeId, Shape};

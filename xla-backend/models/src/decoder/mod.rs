@@ -10,16 +10,17 @@ mod layer;
 
 use std::ops::Range;
 
-use traind_xla::{DType, Tensor};
+use traind_xla::Tensor;
 
 pub(crate) use config::{DecoderAttentionConfig, DecoderConfig, NormPlacement, QueryNorm};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::flops;
 use crate::layers::{
-    ByKind, Embedding, RmsNorm, Rotary, Window, flatten_tokens, with_noise, within_texts,
+    ByKind, Embedding, RmsNorm, Rotary, Window, check_positions, flatten_tokens, with_noise,
+    within_texts,
 };
-use crate::model::{Batch, Body, Forward, HiddenStates, InputDim, InputSpec, Lengths};
+use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 use layer::Layer;
 
@@ -70,12 +71,7 @@ impl Body for Decoder {
     /// `input_ids` and `attention_mask`; where several texts share a row, `position_ids`. Each
     /// s32[B, S].
     fn inputs(&self) -> Vec<InputSpec> {
-        let dims = [InputDim::Rows, InputDim::Positions];
-        vec![
-            InputSpec::required("input_ids", DType::S32, &dims),
-            InputSpec::required("attention_mask", DType::S32, &dims),
-            InputSpec::optional("position_ids", DType::S32, &dims),
-        ]
+        InputSpec::of_texts(false)
     }
 
     fn num_layers(&self) -> usize {
@@ -89,10 +85,7 @@ impl Body for Decoder {
 
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
         let ids = batch.get("input_ids")?;
-        let (positions, max_positions) = (ids.dims()[1], self.max_positions());
-        if positions > max_positions {
-            return Err(Error::TooManyPositions { positions, max_positions });
-        }
+        check_positions(ids.dims()[1], self.max_positions())?;
         Ok(HiddenStates::of(self.embed(cx, ids)?))
     }
 

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use traind_xla::{DType, Tensor};
+use traind_xla::Tensor;
 
 use crate::config::ModelConfig;
 use crate::error::Result;
@@ -18,9 +18,9 @@ use crate::heads::{
 };
 use crate::layers::{
     Activation, AttentionMask, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding,
-    Window, attend, check_heads, dropout, flatten_tokens, with_noise, within_texts,
+    Window, add_dropped, attend, check_heads, dropout, flatten_tokens, with_noise, within_texts,
 };
-use crate::model::{Batch, Body, Forward, HiddenStates, InputDim, InputSpec, Lengths, Model};
+use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, ParameterPath, Stage};
 use crate::tasks::{SequenceClassification, Task};
 
@@ -195,10 +195,10 @@ impl Block {
     }
 
     fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
-        let x = self.add(cx, x, &self.attend(cx, x, mask)?)?;
+        let x = add_dropped(cx, x, &self.attend(cx, x, mask)?, self.dropout)?;
         let normal = cx.fan_out(&self.feed_forward_norm.forward(cx, &x)?)?;
         let inner = self.activation.forward(&self.intermediate.forward(cx, &normal)?)?;
-        self.add(cx, &x, &self.output.forward(cx, &inner)?)
+        add_dropped(cx, &x, &self.output.forward(cx, &inner)?, self.dropout)
     }
 
     /// [B S, H], projected.
@@ -209,10 +209,6 @@ impl Block {
         let part = |index: usize| projected.slice(1, index * hidden, (index + 1) * hidden);
         let (query, key, value) = (part(0)?, part(1)?, part(2)?);
         self.attention_output.forward(cx, &attend(cx, [&query, &key, &value], mask, &self.heads)?)
-    }
-
-    fn add(&self, cx: &Forward<'_>, residual: &Tensor, x: &Tensor) -> Result<Tensor> {
-        Ok(residual.add(&dropout(cx, x, self.dropout)?.convert(DType::F32)?)?)
     }
 }
 
@@ -269,13 +265,7 @@ impl Body for Gpt2 {
     /// `input_ids`, `attention_mask` and, where a tokenizer gives them, `token_type_ids`; where
     /// several texts share a row, `position_ids`. Each s32[B, S].
     fn inputs(&self) -> Vec<InputSpec> {
-        let dims = [InputDim::Rows, InputDim::Positions];
-        vec![
-            InputSpec::required("input_ids", DType::S32, &dims),
-            InputSpec::required("attention_mask", DType::S32, &dims),
-            InputSpec::optional("token_type_ids", DType::S32, &dims),
-            InputSpec::optional("position_ids", DType::S32, &dims),
-        ]
+        InputSpec::of_texts(true)
     }
 
     fn num_layers(&self) -> usize {

@@ -10,7 +10,7 @@ use traind_xla::{DType, Tensor};
 
 use super::layer_types::local_layers;
 use crate::config::ModelConfig;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::family::{Family, FamilyModel};
 use crate::flops;
 use crate::heads::{
@@ -20,7 +20,8 @@ use crate::heads::{
 use crate::layers::{
     Activation, AttentionMask, ByKind, Embedding, GateNames, GatedMlp, GatedMlpConfig, HeadCounts,
     Heads, LayerNorm, Linear, ProjectionNames, Projections, Rotary, RotaryTable, Window,
-    attend_heads, check_heads, dropout, flatten_tokens, split_heads, with_noise,
+    add_dropped, attend_heads, check_heads, check_positions, dropout, flatten_tokens, split_heads,
+    with_noise,
 };
 use crate::model::{Batch, Body, Forward, Head, HiddenStates, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, Init, ParameterPath, Stage};
@@ -216,9 +217,8 @@ impl ModernBertConfig {
         let interval = config.size_or("global_attn_every_n_layers", 3)?;
         let is_local = local_layers(config, layers, |layer| !layer.is_multiple_of(interval))?;
         let reach = Window::Symmetric(config.size_or("local_attention", 128)? / 2);
-        let rotary = |kind| rope::resolve_of_kind(config, hidden_size / num_attention_heads, kind);
-        let (global, local) = (rotary(&GLOBAL)?, rotary(&LOCAL)?);
-        let rotary = |is_local: &bool| if *is_local { local.clone() } else { global.clone() };
+        let head_size = hidden_size / num_attention_heads;
+        let rotaries = rope::resolve_by_window(config, head_size, &is_local, [&GLOBAL, &LOCAL])?;
         Ok(ModernBertConfig {
             vocab_size,
             hidden_size,
@@ -233,7 +233,7 @@ impl ModernBertConfig {
             pad_token_id: config.token_id_or("pad_token_id", vocab_size, 50_283)?,
             attention_bias: config.bool_or("attention_bias", false)?,
             attention_dropout: config.dropout_or("attention_dropout", 0.0)?,
-            rotaries: is_local.iter().map(rotary).collect(),
+            rotaries,
             windows: is_local.iter().map(|it| if *it { reach } else { Window::All }).collect(),
             embedding_dropout: config.dropout_or("embedding_dropout", 0.0)?,
             mlp_bias: config.bool_or("mlp_bias", false)?,
@@ -360,10 +360,7 @@ impl Body for ModernBert {
 
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
         let ids = batch.get("input_ids")?;
-        let (positions, max_positions) = (ids.dims()[1], self.max_positions());
-        if positions > max_positions {
-            return Err(Error::TooManyPositions { positions, max_positions });
-        }
+        check_positions(ids.dims()[1], self.max_positions())?;
         let words = with_noise(cx, &flatten_tokens(&self.words.forward(cx, ids)?)?)?;
         let normal = self.embedding_norm.forward(cx, &words)?;
         Ok(HiddenStates::of(dropout(cx, &normal, self.config.embedding_dropout)?))
@@ -478,7 +475,7 @@ impl Layer {
             None => x.clone(),
         };
         let attended = self.attend(cx, &normal, mask, table)?;
-        let x = x.add(&dropout(cx, &attended, self.heads.dropout)?.convert(DType::F32)?)?;
+        let x = add_dropped(cx, x, &attended, self.heads.dropout)?;
         let inner = self.mlp.forward(cx, &self.mlp_norm.forward(cx, &x)?)?;
         Ok(x.add(&inner.convert(DType::F32)?)?)
     }

@@ -15,7 +15,7 @@ use crate::flops;
 use crate::heads::FirstTokenClassifier;
 use crate::layers::{
     Activation, Attention, AttentionConfig, AttentionMask, ImageSizes, LayerNorm, Linear,
-    PatchEmbedding, dropout, flatten_tokens,
+    PatchEmbedding, add_dropped, dropout, flatten_tokens,
 };
 use crate::model::{Batch, Body, Forward, HiddenStates, InputDim, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, Init, ParameterPath, Role, Stage};
@@ -358,14 +358,10 @@ impl Layer {
     fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
         let normal = self.attention_norm.forward(cx, x)?;
         let attended = self.attention.forward(cx, &normal, mask)?;
-        let x = self.add(cx, x, &self.attention_output.forward(cx, &attended)?)?;
+        let attended = self.attention_output.forward(cx, &attended)?;
+        let x = add_dropped(cx, x, &attended, self.dropout)?;
         let normal = cx.fan_out(&self.feed_forward_norm.forward(cx, &x)?)?;
         let inner = self.activation.forward(&self.intermediate.forward(cx, &normal)?)?;
-        self.add(cx, &x, &self.output.forward(cx, &inner)?)
-    }
-
-    /// `x` and what a part of the layer adds to it.
-    fn add(&self, cx: &Forward<'_>, x: &Tensor, added: &Tensor) -> Result<Tensor> {
-        Ok(x.add(&dropout(cx, added, self.dropout)?.convert(DType::F32)?)?)
+        add_dropped(cx, &x, &self.output.forward(cx, &inner)?, self.dropout)
     }
 }

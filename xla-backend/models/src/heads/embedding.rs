@@ -9,6 +9,7 @@ use traind_xla::{DType, Tensor};
 use super::by_row;
 use crate::config::ModelConfig;
 use crate::error::Result;
+use crate::flops;
 use crate::layers::{Activation, Linear};
 use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
 use crate::parameters::ParameterPath;
@@ -97,7 +98,7 @@ impl Head for EmbeddingHead {
     }
 
     fn forward_flops(&self, _lengths: Lengths) -> f64 {
-        let flops = |dense: &Dense| 2.0 * dense.in_features as f64 * dense.out_features as f64;
+        let flops = |dense: &Dense| flops::dot(dense.in_features as f64, dense.out_features as f64);
         self.modules.dense.iter().map(flops).sum()
     }
 }

@@ -150,14 +150,16 @@ pub(crate) fn attend(
     mask: &AttentionMask,
     heads: &Heads,
 ) -> Result<Tensor> {
-    match mask.packed() {
-        Some(packed) => packed.attend(cx, [query, key, value], mask, heads),
-        None => attend_padded(cx, [query, key, value], mask, heads),
-    }
+    let Some(packed) = mask.packed() else {
+        return attend_padded(cx, [query, key, value], mask, heads);
+    };
+    let [query, key, value] = [packed.pad(query)?, packed.pad(key)?, packed.pad(value)?];
+    let cx = &packed.context_of_rows(cx);
+    packed.pack(&attend_padded(cx, [&query, &key, &value], mask, heads)?)
 }
 
 /// The same of tokens in padded rows.
-pub(super) fn attend_padded(
+fn attend_padded(
     cx: &Forward<'_>,
     [query, key, value]: [&Tensor; 3],
     mask: &AttentionMask,

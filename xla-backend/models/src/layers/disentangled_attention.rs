@@ -58,7 +58,7 @@ pub(crate) struct Distances {
 }
 
 impl Distances {
-    /// A.
+    /// The rows of each direction: A.
     pub(crate) fn span(self) -> usize {
         self.buckets.unwrap_or(self.reach)
     }
@@ -135,7 +135,7 @@ impl DisentangledAttention {
         let (query, key, value) = (split(query)?, split(key)?, split(value)?);
         let mut mask = mask.clone();
         if let (Some(table), Some(distances)) = (table, self.config.distances)
-            && let Some(scores) = self.position_scores(cx, &query, &key, (table, distances))?
+            && let Some(scores) = self.position_scores(cx, &query, &key, table, distances)?
         {
             mask = mask.with_learned(&scores)?;
         }
@@ -148,7 +148,8 @@ impl DisentangledAttention {
         cx: &Forward<'_>,
         query: &Tensor,
         key: &Tensor,
-        (table, distances): (&Tensor, Distances),
+        table: &Tensor,
+        distances: Distances,
     ) -> Result<Option<Tensor>> {
         let positions = query.dims()[1];
         let last = positions as i64 - 1;

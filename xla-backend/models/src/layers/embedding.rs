@@ -1,6 +1,6 @@
-//! `torch.nn.Embedding`, and position embeddings that need no lookup.
+//! `torch.nn.Embedding` with the noise of NEFTune (Jain et al., 2023), and position embeddings that need no lookup.
 //!
-//! V rows of the table, H hidden, S sequence.
+//! V rows of the table, B batch, S sequence, H hidden.
 
 use traind_xla::{DType, Tensor};
 
@@ -94,6 +94,25 @@ fn look_up(table: &Tensor, ids: &Tensor) -> Result<Tensor> {
     Ok(one_hot.matmul(table)?.reshape(&dims)?)
 }
 
+/// Embedded words [B, S, H] of this core's positions with noise up to the pass's magnitude divided by the root of H, or
+/// `x` itself without noise. transformers adds it to the result of a model's input embeddings.
+pub fn with_noise(cx: &Forward<'_>, x: &Tensor) -> Result<Tensor> {
+    let (Some(magnitude), Some(random)) = (cx.embedding_noise, cx.random_of_positions()?) else {
+        return Ok(x.clone());
+    };
+    let width = x.dims().last().copied().unwrap_or(1) as f64;
+    let share = random.uniform(x.dims())?.mul_scalar(2.0)?.sub_scalar(1.0)?;
+    Ok(x.add(&share.mul(&magnitude.mul_scalar(width.sqrt().recip())?)?)?)
+}
+
+/// Refuses rows that are longer than the longest one of a model.
+pub(crate) fn check_positions(positions: usize, max_positions: usize) -> Result<()> {
+    match positions > max_positions {
+        true => Err(Error::TooManyPositions { positions, max_positions }),
+        false => Ok(()),
+    }
+}
+
 /// Learned absolute positions, looked up for 0..S by a slice.
 #[derive(Clone, Debug)]
 pub(crate) struct PositionEmbedding {
@@ -150,10 +169,7 @@ impl PositionEmbedding {
     }
 
     fn first_rows(&self, cx: &Forward<'_>, positions: usize) -> Result<Tensor> {
-        let max_positions = self.max_positions;
-        if positions > max_positions {
-            return Err(Error::TooManyPositions { positions, max_positions });
-        }
+        check_positions(positions, self.max_positions)?;
         Ok(cx.parameter(&self.weight)?.slice(0, self.offset, self.offset + positions)?)
     }
 }

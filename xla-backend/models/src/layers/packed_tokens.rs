@@ -6,8 +6,6 @@
 use traind_xla::ops::Random;
 use traind_xla::{DType, Tensor};
 
-use super::AttentionMask;
-use super::attention::{Heads, attend_padded};
 use crate::error::Result;
 use crate::model::{Batch, Forward, PACKED_TOKENS, PADDED_TOKENS};
 
@@ -53,6 +51,11 @@ impl PackedTokens {
         Forward { random: self.random_of_tokens.as_ref(), ..*cx }
     }
 
+    /// The context of attention, which sees padded rows.
+    pub(super) fn context_of_rows<'a>(&'a self, cx: &Forward<'a>) -> Forward<'a> {
+        Forward { random: self.random_of_rows.as_ref(), ..*cx }
+    }
+
     /// [B S, H] to [B Q, H]; slots behind the last token are zeros.
     pub(crate) fn pack(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.place_rows(&self.places, &self.tokens)?)
@@ -61,18 +64,5 @@ impl PackedTokens {
     /// [B Q, H] to [B S, H], with zeros as padding.
     pub(crate) fn pad(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.place_rows(&self.tokens, &self.places)?)
-    }
-
-    /// Attention of packed queries, keys and values [B Q, H], by the `mask` of padded rows.
-    pub(super) fn attend(
-        &self,
-        cx: &Forward<'_>,
-        [query, key, value]: [&Tensor; 3],
-        mask: &AttentionMask,
-        heads: &Heads,
-    ) -> Result<Tensor> {
-        let cx = &Forward { random: self.random_of_rows.as_ref(), ..*cx };
-        let [query, key, value] = [self.pad(query)?, self.pad(key)?, self.pad(value)?];
-        self.pack(&attend_padded(cx, [&query, &key, &value], mask, heads)?)
     }
 }

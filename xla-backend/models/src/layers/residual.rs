@@ -1,8 +1,8 @@
-//! The end of each part of BERT's layers.
+//! Sums of the input of a part of a layer and its result.
 
-use traind_xla::Tensor;
+use traind_xla::{DType, Tensor};
 
-use super::{LayerNorm, Linear};
+use super::{LayerNorm, Linear, dropout};
 use crate::error::Result;
 use crate::model::Forward;
 
@@ -24,4 +24,14 @@ impl Residual {
     ) -> Result<Tensor> {
         self.norm.forward_sum(cx, &self.dense.forward(cx, x)?, residual, self.dropout)
     }
+}
+
+/// `residual + dropout(x)`, both [B S, H], the residual in float32.
+pub(crate) fn add_dropped(
+    cx: &Forward<'_>,
+    residual: &Tensor,
+    x: &Tensor,
+    rate: f64,
+) -> Result<Tensor> {
+    Ok(residual.add(&dropout(cx, x, rate)?.convert(DType::F32)?)?)
 }

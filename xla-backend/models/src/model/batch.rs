@@ -76,6 +76,15 @@ impl InputSpec {
         inputs
     }
 
+    /// The same for models that keep apart several texts in a row: there, `position_ids` s32[B, S] begin at 0 with each
+    /// text.
+    pub(crate) fn of_texts(has_segments: bool) -> Vec<InputSpec> {
+        let dims = [InputDim::Rows, InputDim::Positions];
+        let mut inputs = InputSpec::of_tokens(has_segments);
+        inputs.push(InputSpec::optional("position_ids", DType::S32, &dims));
+        inputs
+    }
+
     /// Returns true for an input that only the loss needs.
     pub fn is_target(&self) -> bool {
         self.role == InputRole::Target

@@ -5,10 +5,10 @@ use traind_xla::ops::{AdamWScalars, AdamWUpdate, ShardHolders};
 use traind_xla::{DType, Tensor};
 
 use super::{
-    NOT_NEGATIVE, Optimizer, Settings, Slot, Update, Updated, check, check_betas,
-    check_weight_decay, not_negative,
+    NOT_NEGATIVE, Optimizer, Settings, Slot, Update, Updated, check_betas, check_weight_decay,
+    not_negative,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_setting};
 use crate::parameters::ParameterSpec;
 
 /// Adam with decoupled decay, as `torch.optim.AdamW`.
@@ -25,7 +25,7 @@ impl AdamW {
     /// Reads and checks the settings.
     pub fn new(settings: &Settings) -> Result<AdamW> {
         check_betas(settings)?;
-        check("adam_epsilon", NOT_NEGATIVE, settings.adam_epsilon, not_negative)?;
+        check_setting("adam_epsilon", NOT_NEGATIVE, settings.adam_epsilon, not_negative)?;
         check_weight_decay(settings)?;
         Ok(AdamW { settings: settings.clone() })
     }

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use traind_xla::ops::ShardHolders;
 use traind_xla::{Shape, Tensor};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_setting};
 use crate::parameters::ParameterSpec;
 
 pub use adafactor::Adafactor;
@@ -291,12 +291,12 @@ const BETA: &str = "a number from 0 up to but not 1";
 const NOT_NEGATIVE: &str = "a finite number of at least 0";
 
 fn check_weight_decay(settings: &Settings) -> Result<()> {
-    check("weight_decay", NOT_NEGATIVE, settings.weight_decay, not_negative)
+    check_setting("weight_decay", NOT_NEGATIVE, settings.weight_decay, not_negative)
 }
 
 fn check_betas(settings: &Settings) -> Result<()> {
-    check("adam_beta1", BETA, settings.adam_beta1, beta)?;
-    check("adam_beta2", BETA, settings.adam_beta2, beta)
+    check_setting("adam_beta1", BETA, settings.adam_beta1, beta)?;
+    check_setting("adam_beta2", BETA, settings.adam_beta2, beta)
 }
 
 fn beta(number: f64) -> bool {
@@ -314,13 +314,4 @@ fn decayed_gradient(at: &Update<'_>) -> Result<Tensor> {
 
 fn not_negative(number: f64) -> bool {
     number.is_finite() && number >= 0.0
-}
-
-fn check(
-    name: &'static str,
-    expected: &'static str,
-    found: f64,
-    fits: impl Fn(f64) -> bool,
-) -> Result<()> {
-    if fits(found) { Ok(()) } else { Err(Error::Setting { name, expected, found }) }
 }

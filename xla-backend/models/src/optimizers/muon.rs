@@ -11,9 +11,9 @@ use traind_xla::Tensor;
 use traind_xla::ops::ShardHolders;
 
 use super::{
-    AdamW, NOT_NEGATIVE, Optimizer, Settings, Shardable, Slot, Update, Updated, check, not_negative,
+    AdamW, NOT_NEGATIVE, Optimizer, Settings, Shardable, Slot, Update, Updated, not_negative,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_setting};
 use crate::parameters::{ParameterSpec, Role, Stage};
 
 /// The coefficients of the iteration's polynomial a X + b (X Xᵀ) X + c (X Xᵀ)² X.
@@ -53,11 +53,11 @@ impl Muon {
     /// Reads and checks the settings.
     pub fn new(settings: &Settings) -> Result<Muon> {
         let (momentum, eps) = (settings.arg("momentum", 0.95), settings.arg("eps", EPS));
-        check("momentum", NOT_NEGATIVE, momentum, not_negative)?;
-        check("eps", NOT_NEGATIVE, eps, not_negative)?;
+        check_setting("momentum", NOT_NEGATIVE, momentum, not_negative)?;
+        check_setting("eps", NOT_NEGATIVE, eps, not_negative)?;
         let ns_steps = settings.arg("ns_steps", 5.0);
         let is_count = |steps: f64| steps.fract() == 0.0 && (1.0..=NS_STEPS_MAX).contains(&steps);
-        check("ns_steps", "a whole number from 1 to 99", ns_steps, is_count)?;
+        check_setting("ns_steps", "a whole number from 1 to 99", ns_steps, is_count)?;
         let given = settings.numbers("ns_coefficients");
         let ns_coefficients = match given {
             Some(given) => <[f64; 3]>::try_from(given).map_err(|_| Error::Setting {

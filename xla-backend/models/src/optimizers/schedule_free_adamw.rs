@@ -6,10 +6,10 @@
 use traind_xla::{DType, Shape, Tensor};
 
 use super::{
-    NOT_NEGATIVE, Optimizer, Settings, Slot, Update, Updated, check, check_betas,
-    check_weight_decay, not_negative,
+    NOT_NEGATIVE, Optimizer, Settings, Slot, Update, Updated, check_betas, check_weight_decay,
+    not_negative,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_setting};
 use crate::parameters::ParameterSpec;
 
 const DISTANCE: &str = "z_minus_y";
@@ -32,12 +32,12 @@ impl ScheduleFreeAdamW {
     pub fn new(settings: &Settings) -> Result<ScheduleFreeAdamW> {
         check_betas(settings)?;
         let above_zero = "a number above 0 and below 1";
-        check("adam_beta1", above_zero, settings.adam_beta1, |beta| beta > 0.0)?;
-        check("adam_epsilon", NOT_NEGATIVE, settings.adam_epsilon, not_negative)?;
+        check_setting("adam_beta1", above_zero, settings.adam_beta1, |beta| beta > 0.0)?;
+        check_setting("adam_epsilon", NOT_NEGATIVE, settings.adam_epsilon, not_negative)?;
         check_weight_decay(settings)?;
         let (weight_lr_power, r) = (settings.arg("weight_lr_power", 2.0), settings.arg("r", 0.0));
-        check("weight_lr_power", NOT_NEGATIVE, weight_lr_power, not_negative)?;
-        check("r", NOT_NEGATIVE, r, not_negative)?;
+        check_setting("weight_lr_power", NOT_NEGATIVE, weight_lr_power, not_negative)?;
+        check_setting("r", NOT_NEGATIVE, r, not_negative)?;
         Ok(ScheduleFreeAdamW { settings: settings.clone(), weight_lr_power, r })
     }
 }

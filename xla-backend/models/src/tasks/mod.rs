@@ -6,6 +6,7 @@ pub(crate) mod causal_lm;
 pub mod embedding;
 mod losses;
 pub mod preference;
+mod problem_type;
 pub(crate) mod question_answering;
 pub mod reranker;
 mod sample_weights;
@@ -16,7 +17,8 @@ pub(crate) mod token_labels;
 pub use accuracy::correct_sum;
 pub use causal_lm::num_items_in_batch;
 pub use losses::{LabelsKind, LossSettings, TaskLoss, names as loss_names};
-pub use sequence_classification::{ProblemType, SequenceClassification};
+pub use problem_type::ProblemType;
+pub use sequence_classification::SequenceClassification;
 
 /// The tasks of the job file, under its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,7 +8,7 @@ use traind_xla::runtime::HostArray;
 
 use super::adapter_keys;
 use super::adapters::Adapters;
-use super::lora::{AdapterBias, Lora, TargetModules};
+use super::lora_config::{AdapterBias, Lora, TargetModules};
 use super::targets::is_suffix;
 use super::token_rows::TokenIndices;
 use crate::config::ModelConfig;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use traind_xla::Tensor;
 
-use super::lora::Lora;
+use super::lora_config::Lora;
 use super::module_names::ModuleNames;
 use super::token_rows::{self, TokenRows};
 use crate::error::Result;

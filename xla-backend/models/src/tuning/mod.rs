@@ -8,6 +8,7 @@ mod adapters;
 mod dtype;
 mod freeze;
 mod lora;
+mod lora_config;
 mod merge;
 mod module_names;
 mod targets;
@@ -18,7 +19,8 @@ pub use adapters::Adapters;
 pub(crate) use adapters::{Applied, LayerParts};
 pub use dtype::store_frozen_as;
 pub use freeze::{freeze, frozen_by_tie};
-pub use lora::{AdapterBias, Lora, TargetModules, add_lora};
+pub use lora::add_lora;
+pub use lora_config::{AdapterBias, Lora, TargetModules};
 pub use merge::{initialize_adapters, merged};
 pub use token_rows::TokenIndices;
 

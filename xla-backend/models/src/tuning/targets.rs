@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::lora::{Lora, TargetModules};
+use super::lora_config::{Lora, TargetModules};
 use super::module_names::ModuleNames;
 use super::nearest;
 use crate::error::{Error, Result};

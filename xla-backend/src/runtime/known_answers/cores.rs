@@ -5,11 +5,10 @@ use std::time::Instant;
 
 use traind_pjrt::{Buffer, Client, CompileOptions, Device, Element, Executable, ExecuteOptions};
 
-use super::{SEED, STEP, expected, random_bits};
+use super::{DeviceTraits, SEED, STEP, expected, random_bits};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::runtime::platform::{forms, with_platform_options};
-use crate::runtime::traits::DeviceTraits;
 use crate::stablehlo::{Lowering, Output, lower};
 use crate::tensor::{Tensor, Trace};
 

@@ -2,6 +2,7 @@
 //! 32-bit integers, exactly. Some devices compute integers in float32, exact up to 2²⁴ alone.
 
 mod cores;
+mod traits;
 
 use traind_pjrt::{Client, ExecuteOptions};
 
@@ -14,6 +15,7 @@ use crate::stablehlo::{Lowering, Output, lower};
 use crate::tensor::{Tensor, Trace};
 
 pub use cores::{CoreAnswer, test_cores};
+pub use traits::DeviceTraits;
 
 const SEED: u32 = 0xdead_beef;
 const STEP: u32 = 123_456_789;
@@ -29,7 +31,7 @@ pub fn random_bits_are_exact(client: &Client) -> Result<bool> {
 }
 
 /// The same in programs that compute integers by parts, if `splits_integers`.
-pub(super) fn bits_are_exact(client: &Client, splits_integers: bool) -> Result<bool> {
+fn bits_are_exact(client: &Client, splits_integers: bool) -> Result<bool> {
     let trace = Trace::new();
     let bits = random_bits(&trace, &DIMS)?;
     let is_below = bits.lt_scalar(THRESHOLD.into())?.convert(DType::U32)?;

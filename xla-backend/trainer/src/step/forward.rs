@@ -289,9 +289,8 @@ impl ForwardPass {
             let embeddings = &output.logits.values;
             output.loss = embedding::loss(loss.as_ref(), embeddings, *texts, batch, &peers)?;
         }
-        let kind = (model.output(), model.config());
         if let Some(loss) = &self.loss
-            && let Some(loss) = loss.loss(kind, &output.logits, batch)?
+            && let Some(loss) = loss.loss(model.output(), model.config(), &output.logits, batch)?
         {
             output.loss = Some(loss);
         }

@@ -115,17 +115,20 @@ macro_rules! decoder_keys {
 }
 pub(super) use decoder_keys;
 
-/// The windows of `num_hidden_layers` layers that all see `sliding_window` positions.
-pub(super) fn sliding_windows(
+/// `sliding_window`, the positions that a token of a layer with a window sees; null has no window.
+pub(super) fn sliding_window(
     config: &ModelConfig,
-    layers: usize,
     default: Option<usize>,
-) -> Result<Vec<Option<usize>>> {
-    let window = match config.is_null("sliding_window") {
-        true => None,
-        false => config.optional_size("sliding_window")?.or(default),
-    };
-    Ok(vec![window; layers])
+) -> Result<Option<usize>> {
+    match config.is_null("sliding_window") {
+        true => Ok(None),
+        false => Ok(config.optional_size("sliding_window")?.or(default)),
+    }
+}
+
+/// The windows of layers: `window` for each that is local, and none for the others.
+pub(super) fn windows_of(is_local: &[bool], window: Option<usize>) -> Vec<Option<usize>> {
+    is_local.iter().map(|is_local| window.filter(|_| *is_local)).collect()
 }
 
 /// The windows of Qwen's layers: `layer_types`, or all layers from `max_window_layers` on
@@ -134,10 +137,9 @@ pub(super) fn qwen_windows(config: &ModelConfig, layers: usize) -> Result<Vec<Op
     if !config.bool_or("use_sliding_window", false)? {
         return Ok(vec![None; layers]);
     }
-    let window = sliding_windows(config, 1, Some(4096))?[0];
     let first = config.count_or("max_window_layers", 28)?;
     let is_local = local_layers(config, layers, |layer| layer >= first)?;
-    Ok(is_local.into_iter().map(|is_local| window.filter(|_| is_local)).collect())
+    Ok(windows_of(&is_local, sliding_window(config, Some(4096))?))
 }
 
 /// The values of keys that a `config.json` lacks.

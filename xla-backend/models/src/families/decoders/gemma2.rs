@@ -3,7 +3,8 @@
 //! window in every other layer.
 
 use super::family::{
-    DecoderFamily, Defaults, decoder_keys, resolve_capped, set_attention_bias, sliding_windows,
+    DecoderFamily, Defaults, decoder_keys, resolve_capped, set_attention_bias, sliding_window,
+    windows_of,
 };
 use super::gemma;
 use crate::config::ModelConfig;
@@ -40,9 +41,8 @@ pub(super) const DEFAULTS: Defaults = Defaults {
 
 fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
     let mut gemma = resolve_common(config, &DEFAULTS)?;
-    let window = sliding_windows(config, 1, Some(4096))?[0];
     let is_local = local_layers(config, gemma.windows.len(), |layer| layer.is_multiple_of(2))?;
-    gemma.windows = is_local.into_iter().map(|local| window.filter(|_| local)).collect();
+    gemma.windows = windows_of(&is_local, sliding_window(config, Some(4096))?);
     gemma.attention.score_cap = soft_cap(config, "attn_logit_softcapping", Some(50.0))?;
     gemma.logits.cap = soft_cap(config, "final_logit_softcapping", Some(30.0))?;
     Ok(gemma)

@@ -2,7 +2,9 @@
 //! `Gemma3TextModel` computes them: queries and keys are normalized head by head, and of six layers,
 //! five have a window and rotary embeddings of their own.
 
-use super::family::{DecoderFamily, Defaults, decoder_keys, refuse_soft_caps, sliding_windows};
+use super::family::{
+    DecoderFamily, Defaults, decoder_keys, refuse_soft_caps, sliding_window, windows_of,
+};
 use super::gemma2;
 use crate::config::ModelConfig;
 use crate::decoder::{DecoderConfig, QueryNorm};
@@ -53,11 +55,9 @@ fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
     let pattern = config.size_or("sliding_window_pattern", 6)?;
     let is_local =
         local_layers(config, gemma.windows.len(), |layer| !(layer + 1).is_multiple_of(pattern))?;
-    let window = sliding_windows(config, 1, Some(4096))?[0];
-    let rotary = |kind| rope::resolve_of_kind(config, gemma.attention.head_dim, kind);
-    let (global, local) = (rotary(&GLOBAL)?, rotary(&LOCAL)?);
-    let of_layer = |is_local: &bool| Some(if *is_local { local.clone() } else { global.clone() });
-    gemma.rotaries = is_local.iter().map(of_layer).collect();
-    gemma.windows = is_local.into_iter().map(|local| window.filter(|_| local)).collect();
+    let head_dim = gemma.attention.head_dim;
+    let rotaries = rope::resolve_by_window(config, head_dim, &is_local, [&GLOBAL, &LOCAL])?;
+    gemma.rotaries = rotaries.into_iter().map(Some).collect();
+    gemma.windows = windows_of(&is_local, sliding_window(config, Some(4096))?);
     Ok(gemma)
 }

@@ -1,7 +1,7 @@
 //! Mistral (Jiang et al., 2023), as transformers' `MistralModel` computes it: a Llama
 //! whose tokens see a window of positions.
 
-use super::family::{DecoderFamily, Defaults, LLAMA, decoder_keys, resolve_llama, sliding_windows};
+use super::family::{DecoderFamily, Defaults, LLAMA, decoder_keys, resolve_llama, sliding_window};
 use crate::config::ModelConfig;
 use crate::decoder::DecoderConfig;
 use crate::error::Result;
@@ -24,6 +24,6 @@ const SLIDING_WINDOW: usize = 4096;
 
 fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
     let mut mistral = resolve_llama(config, &DEFAULTS)?;
-    mistral.windows = sliding_windows(config, mistral.windows.len(), Some(SLIDING_WINDOW))?;
+    mistral.windows.fill(sliding_window(config, Some(SLIDING_WINDOW))?);
     Ok(mistral)
 }

@@ -1,7 +1,7 @@
 //! OLMo 3 (OLMo et al., 2025), as transformers' `Olmo3Model` computes it: an OLMo 2 of whose four layers, three have a
 //! window. Scaled rotary embeddings are those of the other layers alone.
 
-use super::family::{DecoderFamily, decoder_keys, sliding_windows};
+use super::family::{DecoderFamily, decoder_keys, sliding_window, windows_of};
 use super::olmo2;
 use crate::config::ModelConfig;
 use crate::decoder::DecoderConfig;
@@ -39,11 +39,9 @@ fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
     let mut olmo = olmo2::resolve(config)?;
     let layers = olmo.windows.len();
     let is_local = local_layers(config, layers, |layer| !(layer + 1).is_multiple_of(PATTERN))?;
-    let window = sliding_windows(config, 1, Some(WINDOW))?[0];
-    let rotary = |kind| rope::resolve_of_kind(config, olmo.attention.head_dim, kind);
-    let (global, local) = (rotary(&GLOBAL)?, rotary(&LOCAL)?);
-    let of_layer = |is_local: &bool| Some(if *is_local { local.clone() } else { global.clone() });
-    olmo.rotaries = is_local.iter().map(of_layer).collect();
-    olmo.windows = is_local.into_iter().map(|local| window.filter(|_| local)).collect();
+    let head_dim = olmo.attention.head_dim;
+    let rotaries = rope::resolve_by_window(config, head_dim, &is_local, [&GLOBAL, &LOCAL])?;
+    olmo.rotaries = rotaries.into_iter().map(Some).collect();
+    olmo.windows = windows_of(&is_local, sliding_window(config, Some(WINDOW))?);
     Ok(olmo)
 }

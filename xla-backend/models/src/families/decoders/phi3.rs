@@ -1,7 +1,7 @@
 //! Phi-3 (Abdin et al., 2024), as transformers' `Phi3Model` computes it: a Llama whose
 //! projections are joined and whose residuals are dropped out.
 
-use super::family::{DecoderFamily, Defaults, LLAMA, decoder_keys, resolve_llama, sliding_windows};
+use super::family::{DecoderFamily, Defaults, LLAMA, decoder_keys, resolve_llama, sliding_window};
 use crate::config::ModelConfig;
 use crate::decoder::DecoderConfig;
 use crate::error::Result;
@@ -26,7 +26,7 @@ const DEFAULTS: Defaults = Defaults {
 
 fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
     let mut phi = resolve_llama(config, &DEFAULTS)?;
-    phi.windows = sliding_windows(config, phi.windows.len(), None)?;
+    phi.windows.fill(sliding_window(config, None)?);
     phi.fused_projections = true;
     phi.residual_dropout = config.dropout_or("resid_pdrop", 0.0)?;
     Ok(phi)

@@ -3,7 +3,7 @@
 
 use super::family::{
     DecoderFamily, Defaults, LLAMA, decoder_keys, resolve_llama, set_attention_bias,
-    sliding_windows,
+    sliding_window, windows_of,
 };
 use crate::config::ModelConfig;
 use crate::decoder::DecoderConfig;
@@ -46,8 +46,8 @@ fn resolve(config: &ModelConfig) -> Result<DecoderConfig> {
     let rotated = rotated_layers(config, smol.windows.len())?;
     let has_windows = config.bool_or("use_sliding_window", false)?;
     let is_local = local_layers(config, rotated.len(), |layer| has_windows && !rotated[layer])?;
-    let window = sliding_windows(config, 1, None)?[0].filter(|_| has_windows);
-    smol.windows = is_local.into_iter().map(|local| window.filter(|_| local)).collect();
+    let window = sliding_window(config, None)?.filter(|_| has_windows);
+    smol.windows = windows_of(&is_local, window);
     for (rotary, rotated) in smol.rotaries.iter_mut().zip(rotated) {
         *rotary = rotary.take().filter(|_| rotated);
     }

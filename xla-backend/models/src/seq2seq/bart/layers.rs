@@ -3,12 +3,12 @@
 //!
 //! B rows, S positions, H `d_model`.
 
-use traind_xla::{DType, Tensor};
+use traind_xla::Tensor;
 
 use super::{BartConfig, Source, StackConfig};
 use crate::error::Result;
 use crate::layers::{
-    Activation, Attention, AttentionMask, LayerNorm, Linear, dropout, dropout_of_features,
+    Activation, Attention, AttentionMask, LayerNorm, Linear, add_dropped, dropout_of_features,
 };
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
@@ -96,7 +96,7 @@ impl Residual {
             return self.norm.forward_sum(cx, &part(x)?, x, self.dropout);
         }
         let inner = part(&self.norm.forward(cx, x)?)?;
-        Ok(x.add(&dropout(cx, &inner, self.dropout)?.convert(DType::F32)?)?)
+        add_dropped(cx, x, &inner, self.dropout)
     }
 }
 

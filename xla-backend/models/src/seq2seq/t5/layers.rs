@@ -6,9 +6,9 @@
 use traind_xla::Tensor;
 
 use super::attention::Attention;
-use super::{Source, T5Config, add};
+use super::{Source, T5Config};
 use crate::error::Result;
-use crate::layers::{Activation, AttentionMask, Linear, RmsNorm, dropout_of_features};
+use crate::layers::{Activation, AttentionMask, Linear, RmsNorm, add_dropped, dropout_of_features};
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
 
@@ -86,13 +86,13 @@ impl AttentionPart {
     fn to_itself(&self, cx: &Forward<'_>, x: &Tensor, scores: &AttentionMask) -> Result<Tensor> {
         let normal = self.norm.forward(cx, x)?;
         let attended = self.attention.to_itself(cx, &normal, scores)?;
-        add(cx, x, &attended, self.dropout)
+        add_dropped(cx, x, &attended, self.dropout)
     }
 
     fn to_source(&self, cx: &Forward<'_>, x: &Tensor, source: &Source<'_>) -> Result<Tensor> {
         let normal = self.norm.forward(cx, x)?;
         let attended = self.attention.to_source(cx, &normal, source)?;
-        add(cx, x, &attended, self.dropout)
+        add_dropped(cx, x, &attended, self.dropout)
     }
 }
 
@@ -138,6 +138,6 @@ impl FeedForward {
             None => self.activation.forward(&inner)?,
         };
         let inner = dropout_of_features(cx, &inner, self.dropout)?;
-        add(cx, x, &self.output.forward(cx, &inner)?, self.dropout)
+        add_dropped(cx, x, &self.output.forward(cx, &inner)?, self.dropout)
     }
 }

@@ -7,7 +7,7 @@ mod config;
 mod encoder;
 mod layers;
 
-use traind_xla::{DType, Tensor};
+use traind_xla::Tensor;
 
 pub(crate) use config::T5Config;
 pub(crate) use encoder::T5Encoder;
@@ -127,11 +127,6 @@ impl Stacks for T5 {
             + target_positions as f64 * self.config.feed_forward_flops();
         self.encoder.flops(positions) + self.decoder.len() as f64 * decoder
     }
-}
-
-/// `residual` plus what a part of a layer made of it.
-fn add(cx: &Forward<'_>, residual: &Tensor, x: &Tensor, rate: f64) -> Result<Tensor> {
-    Ok(residual.add(&dropout(cx, x, rate)?.convert(DType::F32)?)?)
 }
 
 /// The bias of the first layer of a stack, which all its layers read.

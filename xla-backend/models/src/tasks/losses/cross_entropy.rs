@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use traind_xla::Tensor;
 
-use super::{ClassWeights, Compared, Loss, LossSettings, check_setting};
-use crate::error::Result;
+use super::{ClassWeights, Compared, Loss, LossSettings};
+use crate::error::{Result, check_setting};
 
 struct CrossEntropy {
     label_smoothing: f64,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use traind_xla::Tensor;
 
-use super::{Compared, LabelsKind, Loss, LossSettings, check_setting};
-use crate::error::Result;
+use super::{Compared, LabelsKind, Loss, LossSettings};
+use crate::error::{Result, check_setting};
 
 /// Below this probability a power of it counts as that of this one: its logarithm is finite.
 const PROBABILITY_MIN: f64 = 1e-12;

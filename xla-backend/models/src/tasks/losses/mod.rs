@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use traind_xla::{DType, Tensor};
 
+use super::problem_type::ProblemType;
 use super::sample_weights::{sample_weights, weighted};
-use super::sequence_classification::ProblemType;
 use super::token_labels::TokenLabels;
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
@@ -134,7 +134,8 @@ impl TaskLoss {
     /// no `labels`, as in question answering: then the model's own loss counts.
     pub fn loss(
         &self,
-        (kind, config): (OutputKind, &ModelConfig),
+        kind: OutputKind,
+        config: &ModelConfig,
         logits: &Logits,
         batch: &Batch,
     ) -> Result<Option<LossSum>> {
@@ -239,13 +240,4 @@ impl LossSettings {
     fn arg(&self, name: &str, default: f64) -> f64 {
         self.args.get(name).copied().unwrap_or(default)
     }
-}
-
-fn check_setting(
-    name: &'static str,
-    expected: &'static str,
-    found: f64,
-    fits: impl Fn(f64) -> bool,
-) -> Result<()> {
-    if fits(found) { Ok(()) } else { Err(Error::Setting { name, expected, found }) }
 }

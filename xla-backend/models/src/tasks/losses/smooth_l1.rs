@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use traind_xla::Tensor;
 
-use super::{Compared, Loss, LossSettings, check_setting};
-use crate::error::Result;
+use super::{Compared, Loss, LossSettings};
+use crate::error::{Result, check_setting};
 
 struct SmoothL1 {
     beta: f64,

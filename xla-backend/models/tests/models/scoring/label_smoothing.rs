@@ -33,7 +33,7 @@ fn check(kind: OutputKind, logit_dims: &[usize], labels: &[i32], expect: f32, co
     let mut batch = Batch::new();
     batch.insert("input_ids", trace.full(0.0, s32()).unwrap());
     batch.insert("labels", trace.parameter("labels", s32()).unwrap());
-    let sums = smoothed().loss((kind, &config()), &logits.into(), &batch).unwrap().unwrap();
+    let sums = smoothed().loss(kind, &config(), &logits.into(), &batch).unwrap().unwrap();
     let loss = sums.loss_sum.div(&sums.weight_sum).unwrap();
     let results = Program::compile(&trace, &[&loss, &sums.weight_sum]).run(&[
         HostArray::from_f32(logit_dims, &LOGITS).unwrap(),
@@ -59,11 +59,11 @@ fn spans_are_not_smoothed_and_numbers_cannot_be() {
     let trace = Trace::new();
     let logits = trace.parameter("logits", Shape::new(DType::F32, [4, 1])).unwrap().into();
     let (smoother, config) = (smoothed(), config());
-    assert!(smoother.loss((OutputKind::Span, &config), &logits, &Batch::new()).unwrap().is_none());
+    assert!(smoother.loss(OutputKind::Span, &config, &logits, &Batch::new()).unwrap().is_none());
     let mut batch = Batch::new();
     batch.insert("labels", trace.parameter("labels", Shape::new(DType::F32, [4])).unwrap());
     let kind = OutputKind::PerRow { classes: 1 };
-    let error = smoother.loss((kind, &config), &logits, &batch).unwrap_err().to_string();
+    let error = smoother.loss(kind, &config, &logits, &batch).unwrap_err().to_string();
     assert_eq!(error, "train.loss: cross_entropy does not fit labels that are numbers");
     let settings = LossSettings { label_smoothing: 1.5, ..LossSettings::default() };
     let error = TaskLoss::new(&settings).err().unwrap().to_string();

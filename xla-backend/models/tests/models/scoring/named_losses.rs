@@ -134,7 +134,7 @@ fn traced(
         0 => OutputKind::PerRow { classes: CLASSES },
         _ => OutputKind::PerToken { classes: CLASSES },
     };
-    let sums = loss.loss((kind, &config), &logits.clone().into(), &batch)?.unwrap();
+    let sums = loss.loss(kind, &config, &logits.clone().into(), &batch)?.unwrap();
     let mean = sums.loss_sum.div(&sums.weight_sum)?;
     let gradient = gradients(&mean, &[&logits])?.remove(0);
     Ok((trace, [mean, gradient]))

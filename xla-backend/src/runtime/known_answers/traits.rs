@@ -2,10 +2,10 @@
 
 use traind_pjrt::Client;
 
-use super::donation::donation_works;
-use super::known_answers::bits_are_exact;
-use super::platform::{forms, keeps_arguments};
+use super::bits_are_exact;
 use crate::error::Result;
+use crate::runtime::donation::donation_works;
+use crate::runtime::platform::{forms, keeps_arguments};
 use crate::stablehlo::Forms;
 
 /// The findings of a client. Devices that nobody suspects are not tried.
