@@ -6,24 +6,27 @@
 pub(crate) mod embedding;
 pub(crate) mod preference;
 mod reranker;
+mod sentence;
+mod tuning;
 
 use traind_job_file::{
-    AttnImplementation, CorePlacement, JobFile, Optim, OptimArg, OptimArgs, ParamGroup, PeftBias,
-    Train,
+    AttnImplementation, CorePlacement, JobFile, Model as ModelSection, Optim, OptimArg, OptimArgs,
+    ParamGroup, ProblemType as NamedProblem, TaskName, Train,
 };
-use traind_models::Model;
 use traind_models::optimizers::{Arg, GroupSettings, Optimizers, Settings};
-use traind_models::tasks::LossSettings;
 use traind_models::tasks::preference::Metric;
-use traind_models::tuning::AdapterBias;
+use traind_models::tasks::{LossSettings, ProblemType};
+use traind_models::{Model, Task};
 use traind_xla::DType;
 use traind_xla::kernels::GpuOptions;
 use traind_xla::mesh::{Mesh, Placement};
 
-use crate::error::RunResult;
+use crate::error::{RunError, RunResult};
 use crate::session::Precision;
 use crate::state::{Fsdp, MeshConfig, Pipeline, PipelineConfig, Reference, StateConfig};
 use crate::step::{ForwardConfig, OptimizerConfig, StepConfig};
+pub(crate) use sentence::{activation, pooling};
+pub(crate) use tuning::{frozen_dtype, lora};
 
 /// Everything besides the model that the programs of a job are recorded from.
 pub(crate) fn step_config(job: &JobFile) -> RunResult<StepConfig> {
@@ -35,6 +38,29 @@ pub(crate) fn step_config(job: &JobFile) -> RunResult<StepConfig> {
         optimizer: optimizer_config(&job.train),
         rows_per_step: job.total_train_batch_size(),
     })
+}
+
+/// The task of the model that a job trains.
+pub(crate) fn task(section: &ModelSection) -> RunResult<Task> {
+    let name = match section.task {
+        TaskName::Reranker | TaskName::Reward => Task::SequenceClassification.name().to_owned(),
+        task if task.is_of_conversations() => Task::CausalLm.name().to_owned(),
+        name => name.to_string(),
+    };
+    Task::from_name(&name).ok_or_else(|| RunError::Field {
+        name: "model.task",
+        value: name,
+        problem: "no such task is implemented".to_owned(),
+    })
+}
+
+/// The meaning of a row's labels.
+pub(crate) fn problem_type(named: NamedProblem) -> ProblemType {
+    match named {
+        NamedProblem::SingleLabelClassification => ProblemType::SingleLabel,
+        NamedProblem::MultiLabelClassification => ProblemType::MultiLabel,
+        NamedProblem::Regression => ProblemType::Regression,
+    }
 }
 
 /// The mesh of the job's first host.
@@ -89,15 +115,6 @@ pub(crate) fn gpu_options(job: &JobFile) -> GpuOptions {
     GpuOptions {
         tensor_float_32: job.train.tf32,
         cudnn_attention: has_cudnn_attention(job.model.attn_implementation),
-    }
-}
-
-/// The biases that are trained beside adapters.
-pub(crate) fn adapter_bias(bias: PeftBias) -> AdapterBias {
-    match bias {
-        PeftBias::None => AdapterBias::None,
-        PeftBias::All => AdapterBias::All,
-        PeftBias::LoraOnly => AdapterBias::LoraOnly,
     }
 }
 

@@ -26,6 +26,7 @@ use traind_xla::runtime::HostArray;
 
 use crate::error::{RunError, RunResult};
 use crate::output::{failed, write_of_several};
+use crate::recipe;
 use crate::reporting::{Downloads, Journal};
 use crate::tasks::JobTask;
 
@@ -57,7 +58,7 @@ impl ModelFolder {
     /// The length of the longest row that the model can read. Refuses configs that have no model for
     /// the task.
     pub(crate) fn max_positions(&self, section: &ModelSection) -> RunResult<u32> {
-        Ok(registry::max_positions(&self.config, task(section)?)? as u32)
+        Ok(registry::max_positions(&self.config, recipe::task(section)?)? as u32)
     }
 
     /// Opens the tokenizer, which cuts rows to `max_length`, else to its own limit, and never to more
@@ -131,7 +132,7 @@ impl ModelFolder {
             self.config.set("eos_token_id", id);
         }
         let section = &job.model;
-        let model_task = self::task(section)?;
+        let model_task = recipe::task(section)?;
         let mut model = registry::build(self.config, model_task)?;
         check_packing(job, &model)?;
         tune(&mut model, job, model_task)?;
@@ -452,17 +453,4 @@ fn eos_token_id(job: &JobFile, processor: &Processor) -> RunResult<Option<u32>> 
         problem: "the tokenizer has no such token".to_owned(),
     })?;
     Ok(Some(id))
-}
-
-pub(crate) fn task(section: &ModelSection) -> RunResult<Task> {
-    let name = match section.task {
-        TaskName::Reranker | TaskName::Reward => Task::SequenceClassification.name().to_owned(),
-        task if task.is_of_conversations() => Task::CausalLm.name().to_owned(),
-        name => name.to_string(),
-    };
-    Task::from_name(&name).ok_or_else(|| RunError::Field {
-        name: "model.task",
-        value: name,
-        problem: "no such task is implemented".to_owned(),
-    })
 }

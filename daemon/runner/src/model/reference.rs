@@ -13,8 +13,9 @@ use traind_job_file::{JobFile, ModelSource};
 use traind_models::{Model, ModelConfig, ParameterSpec, registry, weights};
 use traind_xla::runtime::HostArray;
 
-use super::{all_loaded, config_of, folder_of, shown, task};
+use super::{all_loaded, config_of, folder_of, shown};
 use crate::error::{RunError, RunResult};
+use crate::recipe;
 use crate::reporting::Downloads;
 
 /// A reference without weights.
@@ -65,7 +66,7 @@ fn build(
     config: ModelConfig,
     policy: &Model,
 ) -> RunResult<Arc<Model>> {
-    let model = registry::build(config, task(&job.model)?)?;
+    let model = registry::build(config, recipe::task(&job.model)?)?;
     let Some(difference) = difference(policy, &model) else { return Ok(model.into()) };
     Err(RunError::Field {
         name: field,

@@ -168,7 +168,7 @@ impl PlannedModel {
         if job.model.task == TaskName::Reward {
             task.configure(&mut config, None);
         }
-        let head = model::task(&job.model)?;
+        let head = recipe::task(&job.model)?;
         let mut model = registry::build(config, head)?;
         model::tune(&mut model, job, head)?;
         let model: Arc<Model> = model.into();

@@ -50,7 +50,7 @@ pub(crate) fn objective(
     Ok(Some(EmbeddingObjective { loss, texts, cache }))
 }
 
-fn loss(job: &Embedding, texts: usize, width: usize) -> Arc<dyn EmbeddingLoss> {
+pub(super) fn loss(job: &Embedding, texts: usize, width: usize) -> Arc<dyn EmbeddingLoss> {
     let (scale, similarity) = (job.scale, similarity(job.similarity_or_default()));
     let (distance, margin) = (distance(job.distance()), job.margin_or_default());
     match job.loss {
@@ -80,14 +80,14 @@ fn loss(job: &Embedding, texts: usize, width: usize) -> Arc<dyn EmbeddingLoss> {
     }
 }
 
-fn similarity(similarity: EmbeddingSimilarity) -> Similarity {
+pub(super) fn similarity(similarity: EmbeddingSimilarity) -> Similarity {
     match similarity {
         EmbeddingSimilarity::CosSim => Similarity::CosSim,
         EmbeddingSimilarity::DotScore => Similarity::DotScore,
     }
 }
 
-fn distance(distance: DistanceMetric) -> Distance {
+pub(super) fn distance(distance: DistanceMetric) -> Distance {
     match distance {
         DistanceMetric::Cosine => Distance::Cosine,
         DistanceMetric::Euclidean => Distance::Euclidean,
@@ -95,7 +95,7 @@ fn distance(distance: DistanceMetric) -> Distance {
     }
 }
 
-fn directions(directions: &[EmbeddingDirection]) -> Directions {
+pub(super) fn directions(directions: &[EmbeddingDirection]) -> Directions {
     let has = |direction| directions.contains(&direction);
     Directions {
         query_to_query: has(EmbeddingDirection::QueryToQuery),

@@ -33,7 +33,7 @@ fn dpo(dpo: &Dpo) -> preference::Dpo {
     }
 }
 
-fn cpo(cpo: &Cpo) -> preference::Cpo {
+pub(super) fn cpo(cpo: &Cpo) -> preference::Cpo {
     preference::Cpo {
         loss: cpo_loss(cpo.loss_type),
         beta: cpo.beta,
@@ -53,7 +53,7 @@ fn cpo_loss(loss: CpoLoss) -> preference::CpoLoss {
     }
 }
 
-fn kto(kto: &Kto) -> preference::Kto {
+pub(super) fn kto(kto: &Kto) -> preference::Kto {
     preference::Kto {
         beta: kto.beta,
         desirable_weight: kto.desirable_weight,

@@ -18,7 +18,7 @@ pub(super) fn objective(job: &JobFile, passages: usize) -> EmbeddingObjective {
     EmbeddingObjective { loss, texts: passages, cache: None }
 }
 
-fn loss(job: &Reranker, passages: usize) -> Option<Arc<dyn EmbeddingLoss>> {
+pub(super) fn loss(job: &Reranker, passages: usize) -> Option<Arc<dyn EmbeddingLoss>> {
     if job.loss.compares_passages() && passages < 2 {
         return None;
     }
@@ -41,7 +41,7 @@ fn loss(job: &Reranker, passages: usize) -> Option<Arc<dyn EmbeddingLoss>> {
     })
 }
 
-fn weighting(job: &Reranker) -> Weighting {
+pub(super) fn weighting(job: &Reranker) -> Weighting {
     match job.weighting_scheme {
         WeightingScheme::None => Weighting::None,
         WeightingScheme::NdcgLoss1 => Weighting::NdcgLoss1,

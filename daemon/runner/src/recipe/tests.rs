@@ -1,16 +1,44 @@
 //! Every value of every enumeration that is converted, and every setting that the trainer has.
 
+mod objectives;
+
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Debug;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use traind_job_file::{DpoDivergence, DpoLoss, LrSchedulerType, TaskName};
+use traind_job_file::{LrSchedulerType, PeftBias, PeftMethod, WeightDtype};
 use traind_models::lr_schedules::LrSchedule;
+use traind_models::optimizers;
 use traind_models::tasks::{TaskLoss, loss_names};
-use traind_models::{Task, optimizers};
 
-use super::preference::{divergence, preference_loss};
+use super::tuning::adapter_bias;
 use super::*;
+
+/// The enumerations of the job file that are no settings of the trainer: those of files and rows, which the loader
+/// reads, and those of the job's run, hosts and cluster.
+const NOT_OF_THE_TRAINER: [&str; 20] = [
+    "BatchSampler",
+    "CastType",
+    "DataLayout",
+    "Engine",
+    "EvalStrategy",
+    "ExcessLength",
+    "HubStrategy",
+    "LabelFormat",
+    "LoggingStrategy",
+    "Mixing",
+    "OnBadLines",
+    "PackingStrategy",
+    "Platform",
+    "PromptStyle",
+    "Quoting",
+    "SaveStrategy",
+    "TaintEffect",
+    "TolerationOperator",
+    "TrainOn",
+    "TrainSamplingStrategy",
+];
 
 fn job(sections: &str) -> JobFile {
     let yaml = format!(
@@ -44,21 +72,60 @@ fn every_value_of_an_enumeration_has_one_of_the_trainer() {
         assert_eq!(own.shards_parameters(), named.shards_parameters());
         assert_eq!(own.is_within_hosts(), named.is_within_hosts());
     }
-    assert_eq!(converted(DpoLoss::ALL, preference_loss), words(DpoLoss::ALL));
-    let mut dpo = job("").dpo;
-    let divergences = converted(DpoDivergence::ALL, |named| {
-        dpo.f_divergence_type = named;
-        divergence(&dpo)
-    });
-    assert_eq!(divergences.len(), DpoDivergence::ALL.len());
     assert_eq!(converted(PeftBias::ALL, adapter_bias), words(PeftBias::ALL));
     for named in CorePlacement::ALL {
         let axes = placement(*named).unwrap().order().map(|axis| axis.to_string());
         let initials = axes.iter().filter_map(|axis| axis.chars().next());
         assert_eq!(initials.collect::<String>().to_uppercase(), named.order());
     }
+    assert_eq!(PeftMethod::ALL, [PeftMethod::Lora], "of which `lora` makes adapters");
+    let dtypes = WeightDtype::ALL.iter().map(|it| frozen_dtype(*it).unwrap_or(DType::F32));
+    assert_eq!(dtypes.collect::<Vec<_>>(), [DType::F32, DType::BF16]);
+    for named in NamedProblem::ALL {
+        assert_eq!(ProblemType::from_name(named.as_str()), Some(problem_type(*named)));
+    }
     let with_cudnn = AttnImplementation::ALL.iter().filter(|it| has_cudnn_attention(**it));
     assert_eq!(with_cudnn.count(), 1);
+}
+
+/// The enumerations that the sections of a job file have.
+fn declared(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            declared(&path, found);
+            continue;
+        }
+        let text = fs::read_to_string(path).unwrap();
+        let names = text.split("pub enum ").skip(1).filter_map(|rest| rest.split(' ').next());
+        found.extend(names.map(str::to_owned));
+    }
+}
+
+/// A new enumeration has a test here, or stands in the list of the others.
+#[test]
+fn every_enumeration_of_the_job_file_is_tested() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let mut all = BTreeSet::new();
+    declared(&root.join("../../proto/job-file/src/schema"), &mut all);
+    let tests = ["tests.rs", "tests/objectives.rs"]
+        .map(|file| fs::read_to_string(root.join("src/recipe").join(file)).unwrap())
+        .concat();
+    // Where the trainer's has the same name, the job file's has another one here.
+    let alias = |name: &str| match name {
+        "ProblemType" => "NamedProblem".to_owned(),
+        "Fsdp" => "Named".to_owned(),
+        name => name.to_owned(),
+    };
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let is_tested = |name: &str| {
+        let all_of = format!("{}::ALL", alias(name));
+        let mut uses = tests.match_indices(&all_of).map(|(at, _)| at);
+        uses.any(|at| !tests[..at].ends_with(is_word))
+    };
+    let untested = all.iter().filter(|name| !is_tested(name));
+    let untested: Vec<&str> = untested.map(String::as_str).collect();
+    assert_eq!(untested, NOT_OF_THE_TRAINER);
 }
 
 #[test]
@@ -96,7 +163,7 @@ fn the_lists_of_the_job_file_are_those_of_the_models() {
         .iter()
         .map(|name| {
             model.task = *name;
-            crate::model::task(&model).unwrap()
+            task(&model).unwrap()
         })
         .collect();
     assert_eq!(tasks, HashSet::from(Task::ALL), "tasks that no job file names, or the reverse");

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use traind_job_file::{DenseActivation, EmbeddingLoss, JobFile, PoolingMode};
+use traind_job_file::{EmbeddingLoss, JobFile};
 use traind_loader::{
     EmbeddingLabel, LabelEncoder, LabelKind, LabelSpec, Labels, TaskSpec, TokenizedSet,
 };
@@ -12,6 +12,7 @@ use super::{JobTask, Outputs, Reading, Scored};
 use crate::error::{RunError, RunResult};
 use crate::metrics::{Embedded, Metrics, retrieval, similarity, triplets};
 use crate::output::{Predictions, number_lists};
+use crate::recipe;
 use crate::step::Readout;
 
 /// The default of the length that rows are truncated to, where the model folder names none.
@@ -35,7 +36,7 @@ impl Embedding {
         };
         if let Some(features) = job.embedding.dense_out_features {
             let pooled = width(&build(&modules)?);
-            let activation = activation(job.embedding.dense_activation_function);
+            let activation = recipe::activation(job.embedding.dense_activation_function);
             modules.add_dense(pooled, features as usize, activation);
         }
         let model = build(&modules)?;
@@ -203,7 +204,7 @@ fn modules(job: &JobFile, folder: &Path) -> RunResult<sentence::SentenceModules>
     let mut modules = sentence::SentenceModules::load(folder)?;
     let (own, embedding) = (&job.data.prompts, &job.embedding);
     if let Some(mode) = embedding.pooling_mode {
-        modules.pooling = vec![pooling(mode)];
+        modules.pooling = vec![recipe::pooling(mode)];
     }
     if let Some(normalize) = embedding.normalize {
         modules.normalize = normalize;
@@ -243,28 +244,6 @@ fn check_dense(job: &JobFile, modules: &sentence::SentenceModules) -> RunResult<
             "the model has a dense layer, with which adapters are not supported",
         ),
         None => Ok(()),
-    }
-}
-
-fn activation(function: DenseActivation) -> sentence::DenseActivation {
-    match function {
-        DenseActivation::Identity => sentence::DenseActivation::Identity,
-        DenseActivation::Tanh => sentence::DenseActivation::Tanh,
-        DenseActivation::Relu => sentence::DenseActivation::Relu,
-        DenseActivation::Gelu => sentence::DenseActivation::Gelu,
-        DenseActivation::Silu => sentence::DenseActivation::Silu,
-        DenseActivation::Sigmoid => sentence::DenseActivation::Sigmoid,
-    }
-}
-
-fn pooling(mode: PoolingMode) -> sentence::PoolingMode {
-    match mode {
-        PoolingMode::Cls => sentence::PoolingMode::Cls,
-        PoolingMode::Max => sentence::PoolingMode::Max,
-        PoolingMode::Mean => sentence::PoolingMode::Mean,
-        PoolingMode::MeanSqrtLenTokens => sentence::PoolingMode::MeanSqrtLenTokens,
-        PoolingMode::WeightedMean => sentence::PoolingMode::WeightedMean,
-        PoolingMode::LastToken => sentence::PoolingMode::LastToken,
     }
 }
 

@@ -15,6 +15,7 @@ use super::{JobTask, Outputs, Reading, Scored, labels};
 use crate::error::RunResult;
 use crate::metrics::{self, ConfusionMatrix, Metrics, argmax};
 use crate::output::{self, Predictions, charts, failed, number_lists, text_lists};
+use crate::recipe;
 use crate::step::Readout;
 
 pub(super) struct SequenceClassification {
@@ -48,8 +49,7 @@ impl SequenceClassification {
 /// The job's problem type, else the config's. One label means regression.
 fn problem_type(job: &JobFile, config: &ModelConfig) -> RunResult<ProblemType> {
     if let Some(name) = job.model.problem_type {
-        let problem_type = ProblemType::from_name(name.as_str());
-        return Ok(problem_type.unwrap_or(ProblemType::SingleLabel));
+        return Ok(recipe::problem_type(name));
     }
     if job.model.num_labels == Some(1) {
         return Ok(ProblemType::Regression);
