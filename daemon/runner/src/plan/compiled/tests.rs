@@ -17,7 +17,7 @@ use crate::plan::search::search;
 use traind_job_file::commands::CoreMemory;
 
 const VARIABLE: &str = "TRAIND_TEST_CUDA_PLUGIN";
-/// Set where every family is compiled for every mesh, with all its layers, which takes a quarter of an hour.
+/// Set where every family is compiled for every mesh, with two layers or more, which takes a quarter of an hour.
 const ALL_MESHES: &str = "TRAIND_TEST_ALL_GPU_MESHES";
 /// GPUs of a host.
 const PER_HOST: i64 = 8;
@@ -123,18 +123,23 @@ impl Folder {
         Folder(folder)
     }
 
+    /// Two layers in each stack.
     fn of_family(wanted: &str) -> (Folder, &'static str) {
-        Folder::with_layers(wanted, None)
+        Folder::with_layers(wanted, 2)
     }
 
-    /// The model with that many layers in each stack, where a number is given.
-    fn with_layers(wanted: &str, layers: Option<usize>) -> (Folder, &'static str) {
+    /// One layer in each stack, or two where every family is compiled.
+    fn small_of_family(wanted: &str) -> (Folder, &'static str) {
+        Folder::with_layers(wanted, if takes_all_meshes() { 2 } else { 1 })
+    }
+
+    fn with_layers(wanted: &str, layers: usize) -> (Folder, &'static str) {
         let found = families().into_iter().find(|(family, ..)| *family == wanted);
         let (family, task, mut own) = found.unwrap();
         let keys = own.as_object_mut().unwrap();
         for name in LAYERS {
             // Families with keys of their own ignore that of `common`.
-            if let Some(layers) = layers.filter(|_| keys.contains_key(name) || name == LAYERS[0]) {
+            if keys.contains_key(name) || name == LAYERS[0] {
                 keys.insert(name.to_owned(), layers.into());
             }
         }
@@ -296,18 +301,18 @@ const KINDS: &[&[&str]] = &[
     &["vit", "deit"],
 ];
 
-/// Compiles a family for the GPUs of a host, with so many layers as differ. Where all meshes are asked for, compiles it
-/// for one GPU and 64 hosts too, and all families of its kind, with two layers or more.
-fn check_kind(first: &str, different_layers: usize) {
-    let kind = KINDS.iter().find(|kind| kind[0] == first).unwrap();
+/// Compiles all families of a kind for one GPU, the GPUs of a host and 64 hosts, with two layers or more, where all
+/// meshes are asked for. Other tests compile one family for each kind of mesh.
+fn check_kind(first: &str) {
+    if !takes_all_meshes() {
+        eprintln!("not tested: it takes minutes; see {ALL_MESHES}");
+        return;
+    }
     let divided = json!({"tensor": 2, "fsdp": "shard_optimizer"});
-    let (host, more) = ((1, 8, &divided), [(1, 1, &json!({})), (64, 8, &divided)]);
-    let takes_all = takes_all_meshes();
-    let meshes: Vec<_> = more.into_iter().filter(|_| takes_all).chain([host]).collect();
-    let (families, layers) =
-        if takes_all { (*kind, None) } else { (&kind[..1], Some(different_layers)) };
-    for family in families {
-        let (folder, task) = Folder::with_layers(family, layers);
+    let meshes = [(1, 1, &json!({})), (1, 8, &divided), (64, 8, &divided)];
+    let kind = KINDS.iter().find(|kind| kind[0] == first).unwrap();
+    for family in *kind {
+        let (folder, task) = Folder::of_family(family);
         for (hosts, gpus, parallel) in &meshes {
             println!("{family} on {hosts} x {gpus}");
             let mut job = folder.job(task, *gpus, &json!({"bf16": true}), parallel);
@@ -323,42 +328,42 @@ fn takes_all_meshes() -> bool {
 
 #[test]
 fn encoders_compile_for_gpus() {
-    check_kind("bert", 1);
+    check_kind("bert");
 }
 
 #[test]
 fn encoders_with_windows_compile_for_gpus() {
-    check_kind("modernbert", 2);
+    check_kind("modernbert");
 }
 
 #[test]
 fn encoders_with_distances_compile_for_gpus() {
-    check_kind("deberta-v2", 1);
+    check_kind("deberta-v2");
 }
 
 #[test]
 fn decoders_compile_for_gpus() {
-    check_kind("llama", 1);
+    check_kind("llama");
 }
 
 #[test]
 fn decoders_of_two_kinds_of_layers_compile_for_gpus() {
-    check_kind("gemma3_text", 2);
+    check_kind("gemma3_text");
 }
 
 #[test]
 fn encoders_with_relative_positions_and_decoders_compile_for_gpus() {
-    check_kind("t5", 1);
+    check_kind("t5");
 }
 
 #[test]
 fn encoders_with_decoders_compile_for_gpus() {
-    check_kind("bart", 1);
+    check_kind("bart");
 }
 
 #[test]
 fn families_of_images_compile_for_gpus() {
-    check_kind("vit", 1);
+    check_kind("vit");
 }
 
 #[test]
@@ -372,7 +377,8 @@ fn every_family_is_compiled() {
 
 #[test]
 fn meshes_compile_for_gpus() {
-    let (folder, task) = Folder::of_family("gpt2");
+    let (whole, task) = Folder::of_family("gpt2");
+    let (small, _) = Folder::small_of_family("gpt2");
     let meshes = [
         (1, 1, json!({}), json!({"bf16": true, "gradient_checkpointing": true})),
         (
@@ -398,6 +404,8 @@ fn meshes_compile_for_gpus() {
     // Other tests have programs of one GPU and of many hosts, too.
     let kept = if takes_all_meshes() { 0..meshes.len() } else { 1..4 };
     for (gpus, hosts, parallel, train) in &meshes[kept] {
+        // Each stage has a layer.
+        let folder = if parallel["pipeline"].is_null() { &small } else { &whole };
         check(&folder.job(task, *gpus, train, parallel), *hosts);
     }
 }
@@ -405,7 +413,7 @@ fn meshes_compile_for_gpus() {
 /// One program spans the hosts of a job, each of which has the mesh.
 #[test]
 fn jobs_of_many_hosts_compile_for_gpus() {
-    let (folder, task) = Folder::of_family("gpt2");
+    let (folder, task) = Folder::small_of_family("gpt2");
     let parallel = json!({"tensor": 2, "fsdp": "shard_optimizer"});
     let more = [2, 128].into_iter().filter(|_| takes_all_meshes());
     for hosts in more.chain([16]) {
@@ -441,7 +449,7 @@ fn column(hosts: i64, gpu: i64) -> Vec<i64> {
 /// each.
 #[test]
 fn shards_over_hosts_compile_for_gpus() {
-    let own = gpt2_of(256, 2, 8, 128);
+    let own = gpt2_of(256, if takes_all_meshes() { 2 } else { 1 }, 8, 128);
     let folder = Folder::of("gpt2", &own);
     let more = [2].into_iter().filter(|_| takes_all_meshes());
     for hosts in more.chain([16]) {
@@ -465,12 +473,12 @@ fn shards_over_hosts_compile_for_gpus() {
 /// With `flash_attention_2`, each layer calls cuDNN once forward and once backward, and no scores are kept.
 #[test]
 fn attention_becomes_calls_of_cudnn() {
-    const LAYERS: usize = 2;
+    let layers = if takes_all_meshes() { 2 } else { 1 };
     if std::env::var_os(VARIABLE).is_none() {
         eprintln!("not tested: {VARIABLE} names no plugin");
         return;
     }
-    let (folder, task) = Folder::of_family("llama");
+    let (folder, task) = Folder::small_of_family("llama");
     let parallel = json!({"tensor": 2, "fsdp": "shard_optimizer"});
     let activations = |implementation: AttnImplementation| {
         let mut job = folder.job(task, 8, &json!({"bf16": true}), &parallel);
@@ -488,7 +496,7 @@ fn attention_becomes_calls_of_cudnn() {
     let plain = activations(AttnImplementation::Eager);
     let fused = activations(AttnImplementation::FlashAttention2);
     println!("calls, estimated and compiled bytes: {plain:?} {fused:?}");
-    assert_eq!((plain.0, fused.0), (0, 2 * LAYERS));
+    assert_eq!((plain.0, fused.0), (0, 2 * layers));
     assert!(fused.1 < plain.1 && fused.2 < plain.2, "{fused:?} {plain:?}");
 }
 
@@ -497,13 +505,13 @@ fn attention_becomes_calls_of_cudnn() {
 fn stages_on_different_hosts_compile_for_gpus() {
     let own = gpt2_of(64, 2, 8, 128);
     let folder = Folder::of("gpt2", &own);
-    let one = json!({"pipeline": 2, "tensor": 2, "placement": "PDT", "fsdp": "full_shard"});
-    // The programs of one host are compiled by other tests, too.
-    let more = [(2, 2, one)].into_iter().filter(|_| takes_all_meshes());
-    for (hosts, far, parallel) in more.chain([
-        (4, 2, json!({"pipeline": 2, "tensor": 2, "placement": "PDT", "fsdp": "full_shard"})),
-        (4, 2, json!({"pipeline": 2, "tensor": 8, "sequence_parallel": true})),
-    ]) {
+    let parts = json!({"pipeline": 2, "tensor": 2, "placement": "PDT", "fsdp": "full_shard"});
+    let mut meshes = vec![(4, 2, parts.clone())];
+    if takes_all_meshes() {
+        let whole_hosts = json!({"pipeline": 2, "tensor": 8, "sequence_parallel": true});
+        meshes.extend([(2, 2, parts), (4, 2, whole_hosts)]);
+    }
+    for (hosts, far, parallel) in meshes {
         let mut job = folder.job("causal-lm", 8, &json!({"bf16": true}), &parallel);
         job.resources.hosts = hosts;
         assert_eq!(job.pipeline_hosts(), far, "{parallel}");
@@ -518,7 +526,7 @@ fn searches_measure_the_memory_of_meshes_over_hosts() {
         eprintln!("not tested: {VARIABLE} names no plugin");
         return;
     };
-    let (folder, task) = Folder::of_family("gpt2");
+    let (folder, task) = Folder::small_of_family("gpt2");
     let mut job = folder.job(task, 2, &json!({}), &json!({}));
     job.resources.hosts = 2;
     let planned = PlannedModel::of_job(&job, false).unwrap();
