@@ -17,31 +17,20 @@ pub struct Scalars {
     pub epsilon: f32,
 }
 
-vectorized! {
-    /// Updates a parameter and both moments by a gradient. Each element is rounded alike wherever
-    /// it stands, so that an update in parts is that of the whole.
-    pub fn update(
-        parameter: &mut [f32],
-        exp_avg: &mut [f32],
-        exp_avg_sq: &mut [f32],
-        gradient: &[f32],
-        at: Scalars,
-    ) {
-        let count = parameter.len();
-        assert_eq!([exp_avg.len(), exp_avg_sq.len(), gradient.len()], [count; 3]);
-        let state = parameter.iter_mut().zip(exp_avg).zip(exp_avg_sq);
-        for (((parameter, exp_avg), exp_avg_sq), &gradient) in state.zip(gradient) {
-            let gradient = gradient * at.factor;
-            *exp_avg += (gradient - *exp_avg) * at.one_minus_beta1;
-            *exp_avg_sq = *exp_avg_sq * at.beta2 + gradient * gradient * at.one_minus_beta2;
-            let denominator = exp_avg_sq.sqrt() / at.bias_correction2_sqrt + at.epsilon;
-            *parameter = *parameter * at.decay_factor - *exp_avg / denominator * at.step_size;
-        }
-    }
-}
-
 /// Elements of a block, so that all arrays of one stay in the fastest cache.
-const BLOCK: usize = 2048;
+const BLOCK: usize = 512;
+
+/// Updates a parameter and both moments by a gradient. Each element is rounded alike wherever it stands, so that an
+/// update in parts is that of the whole.
+pub fn update(
+    parameter: &mut [f32],
+    exp_avg: &mut [f32],
+    exp_avg_sq: &mut [f32],
+    gradient: &[f32],
+    at: Scalars,
+) {
+    update_copies(&mut [parameter], exp_avg, exp_avg_sq, gradient, at);
+}
 
 /// The same of a parameter with several copies, which are equal before and after: the first one is read.
 pub fn update_copies(
@@ -52,13 +41,55 @@ pub fn update_copies(
     at: Scalars,
 ) {
     let Some((first, others)) = copies.split_first_mut() else { return };
+    let count = first.len();
+    assert_eq!([exp_avg.len(), exp_avg_sq.len(), gradient.len()], [count; 3]);
     let blocks = first.chunks_mut(BLOCK).zip(exp_avg.chunks_mut(BLOCK));
     let blocks = blocks.zip(exp_avg_sq.chunks_mut(BLOCK)).zip(gradient.chunks(BLOCK)).enumerate();
     for (number, (((parameter, exp_avg), exp_avg_sq), gradient)) in blocks {
-        update(parameter, exp_avg, exp_avg_sq, gradient, at);
+        match at.keep_zeros() && [gradient, exp_avg, exp_avg_sq].into_iter().all(are_zeros) {
+            true if at.decay_factor == 1.0 => continue,
+            true => parameter.iter_mut().for_each(|parameter| *parameter *= at.decay_factor),
+            false => update_block(parameter, exp_avg, exp_avg_sq, gradient, at),
+        }
         let start = number * BLOCK;
         for copy in others.iter_mut() {
             copy[start..start + parameter.len()].copy_from_slice(parameter);
+        }
+    }
+}
+
+impl Scalars {
+    /// Whether moments stay zero where gradients are, and the parameter only decays: so it is in the rows of an
+    /// embedding that no batch had yet, which are most of a large vocabulary.
+    fn keep_zeros(&self) -> bool {
+        let factors = [self.factor, self.one_minus_beta1, self.beta2, self.one_minus_beta2];
+        // Zero times infinity is NaN, and so is zero over zero.
+        self.epsilon > 0.0
+            && self.bias_correction2_sqrt > 0.0
+            && factors.into_iter().chain([self.step_size]).all(f32::is_finite)
+    }
+}
+
+/// Whether all elements are +0. Most blocks that are not begin with another number.
+fn are_zeros(x: &[f32]) -> bool {
+    x.chunks(64).all(|x| x.iter().fold(0, |bits, x| bits | x.to_bits()) == 0)
+}
+
+vectorized! {
+    fn update_block(
+        parameter: &mut [f32],
+        exp_avg: &mut [f32],
+        exp_avg_sq: &mut [f32],
+        gradient: &[f32],
+        at: Scalars,
+    ) {
+        let state = parameter.iter_mut().zip(exp_avg).zip(exp_avg_sq);
+        for (((parameter, exp_avg), exp_avg_sq), &gradient) in state.zip(gradient) {
+            let gradient = gradient * at.factor;
+            *exp_avg += (gradient - *exp_avg) * at.one_minus_beta1;
+            *exp_avg_sq = *exp_avg_sq * at.beta2 + gradient * gradient * at.one_minus_beta2;
+            let denominator = exp_avg_sq.sqrt() / at.bias_correction2_sqrt + at.epsilon;
+            *parameter = *parameter * at.decay_factor - *exp_avg / denominator * at.step_size;
         }
     }
 }

@@ -102,6 +102,50 @@ fn adamw_in_parts_is_that_of_the_whole_to_the_bit() {
     }
 }
 
+/// Rows of an embedding that no batch had: their moments stay zero, and nothing else is left out.
+#[test]
+fn elements_without_gradient_and_moments_are_those_of_a_plain_loop_to_the_bit() {
+    let count = 5000;
+    let is_idle = |index: usize| (600..4100).contains(&index) && index != 2000;
+    let idle = |mut x: Vec<f32>| {
+        x.iter_mut().enumerate().filter(|(index, _)| is_idle(*index)).for_each(|(_, x)| *x = 0.0);
+        x
+    };
+    let [mut parameter, exp_avg, exp_avg_sq] = state(count, 3);
+    parameter[700] = -0.0;
+    let (before, gradient) = ([parameter, idle(exp_avg), idle(exp_avg_sq)], idle(floats(count, 8)));
+    let odd = [f32::INFINITY, f32::NAN];
+    let settings = [(1.0, 1e-8), (0.9995, 1e-8), (1.0, 0.0)]
+        .map(|(decay_factor, epsilon)| Scalars { decay_factor, epsilon, ..SCALARS });
+    let odd = odd.map(|factor| Scalars { factor, ..SCALARS });
+    for at in settings.into_iter().chain(odd) {
+        let [mut parameter, mut exp_avg, mut exp_avg_sq] = before.clone();
+        let mut copy = parameter.clone();
+        let copies = &mut [parameter.as_mut_slice(), copy.as_mut_slice()];
+        adamw::update_copies(copies, &mut exp_avg, &mut exp_avg_sq, &gradient, at);
+        assert_eq!(bits(&parameter), bits(&copy));
+        for index in 0..count {
+            let expected = [0, 1, 2].map(|slot: usize| before[slot][index]);
+            let expected = plain(expected, gradient[index], at);
+            let got = [parameter[index], exp_avg[index], exp_avg_sq[index]];
+            assert_eq!(bits(&got), bits(&expected), "{index} {at:?}");
+        }
+    }
+}
+
+/// Every NaN alike.
+fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| if x.is_nan() { u32::MAX } else { x.to_bits() }).collect()
+}
+
+fn plain([parameter, exp_avg, exp_avg_sq]: [f32; 3], gradient: f32, at: Scalars) -> [f32; 3] {
+    let gradient = gradient * at.factor;
+    let exp_avg = exp_avg + (gradient - exp_avg) * at.one_minus_beta1;
+    let exp_avg_sq = exp_avg_sq * at.beta2 + gradient * gradient * at.one_minus_beta2;
+    let denominator = exp_avg_sq.sqrt() / at.bias_correction2_sqrt + at.epsilon;
+    [parameter * at.decay_factor - exp_avg / denominator * at.step_size, exp_avg, exp_avg_sq]
+}
+
 #[test]
 fn odd_gradients_spoil_their_own_elements_and_no_others() {
     let before = state(40, 1);
