@@ -227,6 +227,20 @@ fn arrow_stream() {
     fuzz_data(&Format { file: "b.arrow", good, words: &BINARY_WORDS, cases: cases(1_500) });
 }
 
+/// Compressed buffers claim how large they become.
+#[test]
+fn compressed_arrow_stream() {
+    use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+    let batch = columns();
+    let zstd = Some(arrow_ipc::CompressionType::ZSTD);
+    let options = IpcWriteOptions::default().try_with_compression(zstd).unwrap();
+    let mut writer =
+        StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options).unwrap();
+    writer.write(&batch).unwrap();
+    let good = writer.into_inner().unwrap();
+    fuzz_data(&Format { file: "c.arrow", good, words: &BINARY_WORDS, cases: cases(150) });
+}
+
 #[test]
 fn tokenizer_json() {
     let good = std::fs::read(tokenizer().join("tokenizer.json")).unwrap();

@@ -12,6 +12,7 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use serde_json::Value as Json;
 
+use super::arrow_bodies;
 use super::arrow_values::values;
 use super::{DataFile, FormatOptions, rows_at_a_time};
 use crate::error::{Error, Result};
@@ -32,17 +33,37 @@ struct ArrowFile {
 }
 
 pub(super) fn open(path: &Path, _options: &FormatOptions) -> Result<Box<dyn DataFile>> {
+    check_bodies(path)?;
     let schema = reader(path, None)?.schema();
     Ok(Box::new(ArrowFile { path: path.to_path_buf(), schema }))
+}
+
+/// Fails if a compressed batch would take more memory than data does.
+fn check_bodies(path: &Path) -> Result<()> {
+    let mut file = File::open(path).map_err(Error::io(path, "open"))?;
+    if !is_file(path, &mut file)? {
+        return arrow_bodies::check_stream(path, &mut file);
+    }
+    check_footer(path, &mut file)?;
+    let (_, footer) = footer(&mut file).map_err(Error::io(path, "read"))?;
+    let footer = arrow_ipc::root_as_footer(&footer)
+        .map_err(|error| Error::bad_file(path, "Arrow", error))?;
+    let blocks = [footer.recordBatches(), footer.dictionaries()].into_iter().flatten().flatten();
+    arrow_bodies::check_blocks(path, &mut file, blocks)
+}
+
+/// Whether the file has a footer.
+fn is_file(path: &Path, file: &mut File) -> Result<bool> {
+    let mut magic = Vec::new();
+    let start = file.by_ref().take(FILE_MAGIC.len() as u64).read_to_end(&mut magic);
+    start.and_then(|_| file.rewind()).map_err(Error::io(path, "read"))?;
+    Ok(magic.as_slice() == FILE_MAGIC)
 }
 
 fn reader(path: &Path, projection: Option<Vec<usize>>) -> Result<Box<dyn RecordBatchReader>> {
     let bad_file = |error: ArrowError| Error::bad_file(path, "Arrow", error);
     let mut file = File::open(path).map_err(Error::io(path, "open"))?;
-    let mut magic = Vec::new();
-    let start = file.by_ref().take(FILE_MAGIC.len() as u64).read_to_end(&mut magic);
-    start.and_then(|_| file.rewind()).map_err(Error::io(path, "read"))?;
-    let is_file = magic.as_slice() == FILE_MAGIC;
+    let is_file = is_file(path, &mut file)?;
     if is_file {
         check_footer(path, &mut file)?;
     }

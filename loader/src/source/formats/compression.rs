@@ -34,12 +34,17 @@ pub(super) fn without_compression(name: &str) -> &str {
     ends.unwrap_or(name)
 }
 
+/// The most bytes that data of a compressed size may become.
+pub(super) fn bytes_max(size: u64) -> u64 {
+    size.saturating_mul(GROWTH_MAX).max(TEXT_BYTES)
+}
+
 /// Opens a file and decompresses it where its name says so.
 pub(super) fn open_text(path: &Path) -> Result<Box<dyn Read>> {
     let file = File::open(path).map_err(Error::io(path, "open"))?;
     let name = path.to_string_lossy().to_lowercase();
     let size = file.metadata().map_err(Error::io(path, "open"))?.len();
-    let bytes_left = size.saturating_mul(GROWTH_MAX).max(TEXT_BYTES);
+    let bytes_left = bytes_max(size);
     Ok(match COMPRESSIONS.iter().position(|end| name.ends_with(end)) {
         Some(0) => {
             Box::new(Bounded { reader: MultiGzDecoder::new(BufReader::new(file)), bytes_left })

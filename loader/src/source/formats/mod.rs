@@ -2,6 +2,7 @@
 //! [`FORMATS`].
 
 mod arrow;
+mod arrow_bodies;
 mod arrow_values;
 pub(crate) mod class_folder;
 mod compression;
