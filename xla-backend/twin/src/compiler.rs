@@ -108,6 +108,7 @@ impl Arguments {
         Ok(found)
     }
 
+    #[allow(clippy::print_stdout, reason = "the compiler's interface")]
     fn compile(&self) -> Result<(), String> {
         let options = Options::of_environment()?;
         note_process()?;

@@ -107,9 +107,9 @@ impl Daemon {
         if let Some(host) = hosts.iter().find(|host| fenced.iter().all(|it| it.host != **host)) {
             return Err(invalid("hosts", format!("the host {host:?} is not fenced")));
         }
-        for host in hosts.iter().cloned() {
-            self.store.run(move |store| store.return_host(&host)).await?;
-        }
+        let hosts = hosts.to_vec();
+        let returned = move |store: &Store| hosts.iter().try_for_each(|it| store.return_host(it));
+        self.store.run(returned).await?;
         for core in cores.iter().copied() {
             self.store.run(move |store| store.return_core(core)).await?;
             self.fences.by_core().remove(&core);
