@@ -24,6 +24,7 @@ mod job_id;
 mod jobs;
 mod notification;
 mod paths;
+mod percent;
 mod settings;
 mod size;
 mod tls;

@@ -4,6 +4,7 @@
 
 pub mod error_chain;
 pub mod event_log;
+pub mod profile_steps;
 pub mod program_folder;
 mod program_text;
 pub mod reasons;

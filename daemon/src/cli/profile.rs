@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use traind_proto::profile_steps;
 use traind_proto::v1::profile_piece::Piece;
 use traind_proto::v1::{Profile, ProfileJobRequest, ProfilePiece, ProfiledPart};
 use traind_wording::counted;
@@ -14,6 +15,7 @@ use super::connect::client;
 use super::exit::Exit;
 use super::submit::is_standard;
 use crate::interfaces::text::printable;
+use crate::percent::percent;
 
 /// The layers and the operations that are printed.
 const PARTS: usize = 10;
@@ -25,7 +27,11 @@ pub(crate) struct ProfileCommand {
     /// The job's id, a prefix of it, or its name
     job: String,
     /// The number of steps to record, 1 to 100
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(
+        long,
+        default_value_t = profile_steps::DEFAULT,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(profile_steps::MAX)),
+    )]
     steps: u32,
     /// The file for the trace, which must not exist yet; - is standard output [default: JOB-step-N.trace.json]
     #[arg(long, short, value_name = "FILE")]
@@ -162,10 +168,6 @@ fn table(name: &str, parts: &[ProfiledPart], core_seconds: f64) -> String {
         let _ = writeln!(text, "{:5.1} %  {:>28}  {others}", percent(rest, core_seconds), "");
     }
     text
-}
-
-fn percent(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
 }
 
 #[cfg(test)]

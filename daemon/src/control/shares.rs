@@ -13,6 +13,7 @@ use crate::clock;
 use crate::jobs::scheduler::due_cores;
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
+use crate::percent::percent;
 
 impl Daemon {
     /// The shares of all groups, with the users whom a caller with this scope may see.
@@ -123,10 +124,6 @@ fn compare(groups: &mut [GroupShare], cores: usize) {
         group.due_cores = group.cores_max.map_or(due, |most| due.min(most));
         group.borrowed_cores = group.held_cores.saturating_sub(group.due_cores);
     }
-}
-
-fn percent(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole * 100.0 } else { 0.0 }
 }
 
 #[cfg(test)]

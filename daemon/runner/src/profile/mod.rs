@@ -24,8 +24,6 @@ pub(crate) use limits::{CoreLimits, HostCores};
 pub(crate) use summary::summary;
 pub(crate) use trace::trace;
 
-/// The most steps of a profile.
-pub(crate) const STEPS_MAX: u32 = 100;
 /// Events of each kind that a recording keeps; later ones are left out.
 const EVENTS_MAX: usize = 1 << 18;
 

@@ -9,6 +9,7 @@ use tokio::net::UnixListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::{Request, Response, Status};
+use traind_proto::profile_steps;
 use traind_proto::v1::profile_piece::Piece;
 use traind_proto::v1::runner_server::{Runner, RunnerServer};
 use traind_proto::v1::{
@@ -208,9 +209,9 @@ impl Runner for RunnerService {
         request: Request<ProfileRequest>,
     ) -> Result<Response<Self::ProfileStream>, Status> {
         let steps = match request.into_inner().steps {
-            steps @ 1..=profile::STEPS_MAX => u64::from(steps),
+            steps @ 1..=profile_steps::MAX => u64::from(steps),
             _ => {
-                let allowed = format!("steps is 1 to {}", profile::STEPS_MAX);
+                let allowed = format!("steps is 1 to {}", profile_steps::MAX);
                 return Err(Status::invalid_argument(allowed));
             }
         };

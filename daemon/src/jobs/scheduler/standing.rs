@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use traind_wording::counted;
 
 use super::{Active, Pending, Rules};
+use crate::percent::percent;
 
 /// For how long cores that a job holds count in advance, in seconds. It keeps the jobs of one group from
 /// taking all free cores at once.
@@ -135,7 +136,7 @@ impl Standing {
         let number = self.group_of_owner(owner)?;
         let all: f64 = self.groups.iter().map(|group| group.share).sum();
         let used: f64 = self.groups.iter().map(|group| group.core_seconds).sum();
-        let percent = |part: f64, whole: f64| (part / whole.max(f64::MIN_POSITIVE) * 100.0).round();
+        let percent = |part: f64, whole: f64| percent(part, whole).round();
         let Group { share, core_seconds, .. } = &self.groups[number];
         Some(format!(
             "{} has had {} % of the core time of late, and its share is {} %",

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tonic::Streaming;
+use traind_proto::profile_steps;
 use traind_proto::v1::ProfilePiece;
 use traind_proto::v1::profile_piece::Piece;
 
@@ -15,8 +16,6 @@ use crate::jobs::store::Job;
 use crate::jobs::supervisor;
 
 const CHANNEL: usize = 4;
-const STEPS_DEFAULT: u32 = 3;
-const STEPS_MAX: u32 = 100;
 const TRACE_BYTES_MAX: usize = 1 << 30;
 
 /// Has the runner of a job record its next `steps`. Returns when that is arranged, with the stream of the answer.
@@ -26,10 +25,10 @@ pub(super) async fn of_job(
     steps: u32,
 ) -> Result<Messages<ProfilePiece>, Error> {
     let steps = match steps {
-        0 => STEPS_DEFAULT,
-        1..=STEPS_MAX => steps,
+        0 => profile_steps::DEFAULT,
+        1..=profile_steps::MAX => steps,
         _ => {
-            let description = format!("is {steps}; must be 0 to {STEPS_MAX}");
+            let description = format!("is {steps}; must be 0 to {}", profile_steps::MAX);
             return Err(Error::Request { field: "steps", description });
         }
     };
