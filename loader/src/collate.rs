@@ -124,9 +124,18 @@ impl Collator {
         epoch: u64,
         padded: PaddedLengths,
     ) -> Result<CoreBatch> {
-        let (rows, sequences) = (plan.rows_of_core(core), self.set.sequences_per_row());
+        let rows = plan.rows_of_core(core);
+        let sequences = match plan.sizes.get(BatchAxis::Sequences) {
+            0 => self.set.sequences_per_row(),
+            sequences => sequences,
+        };
         let read = |slot: usize| match rows.get(slot) {
-            Some(&row) => self.sequences(row as usize, epoch, padded),
+            Some(&row) => {
+                let mut read = self.sequences(row as usize, epoch, padded)?;
+                // Rows of sets with fewer texts have empty ones behind them.
+                read.truncate(sequences);
+                Ok(read)
+            }
             None => Ok((0..sequences).map(|_| None).collect()),
         };
         let slots = 0..plan.sizes.rows();

@@ -122,7 +122,7 @@ pub use masking::Masking;
 pub use prefetch::{PrefetchError, Prefetched, Prefetcher};
 pub use sampler::{
     BatchPlan, EpochPlan, GatherInOrder, Sampler, SamplerConfig, SamplerError, SamplingStrategy,
-    ScheduledBatch,
+    ScheduledBatch, SetBatches, SetMixing,
 };
 pub use source::{
     CastType, Columns, CsvOptions, Delimiter, Encoding, FetchContext, Files, FormatOptions,
@@ -130,10 +130,10 @@ pub use source::{
 };
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
-    Answer, CausalLm, Cpo, DecoderStart, Dpo, Embedding, EmbeddingLabel, ImageClassification, Kto,
-    MaskedLm, NO_PASSAGE, PackingStrategy, PassageLabels, QuestionAnswering, Reranker,
-    RerankerLabel, Reward, Seq2SeqLm, SequenceClassification, Sft, TaskSpec, TextColumn,
-    TokenClassification, Tokenized,
+    Answer, CausalLm, Cpo, DecoderStart, Dpo, EmbeddedSet, Embedding, EmbeddingLabel,
+    ImageClassification, Kto, MaskedLm, NO_PASSAGE, PackingStrategy, PassageLabels,
+    QuestionAnswering, Reranker, RerankerLabel, Reward, Seq2SeqLm, SequenceClassification, Sft,
+    TaskSpec, TextColumn, TokenClassification, Tokenized,
 };
 pub use tokenize::{
     Encoded, ExtendedTokenizer, HuggingFaceTokenizer, ModelInputs, NewTokens, NoTokenizer,

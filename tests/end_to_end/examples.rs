@@ -153,6 +153,26 @@ fn examples() -> Vec<Example> {
                 ("data/questions-dev.jsonl", jsonl(2, EVAL_ROWS, row)),
             ]
         }),
+        Example::new("mixed-embeddings", "bert-sequence-classification", {
+            let pair = |text: String, _| {
+                let (question, answer) = text.split_once(' ').unwrap();
+                json!({"question": question, "answer": answer})
+            };
+            let scored = |text: String, row: usize| {
+                let (one, other) = text.split_once(' ').unwrap();
+                json!({"one": one, "other": other, "score": (row % 3) as f64 / 2.0})
+            };
+            let triple = |text: String, _| {
+                let (anchor, positive) = text.split_once(' ').unwrap();
+                json!({"anchor": anchor, "positive": positive, "negative": text})
+            };
+            vec![
+                ("data/questions.jsonl", jsonl(1, TRAIN_ROWS, pair)),
+                ("data/similar.jsonl", jsonl(2, TRAIN_ROWS, scored)),
+                ("data/triples.jsonl", jsonl(3, TRAIN_ROWS, triple)),
+                ("data/similar-dev.jsonl", jsonl(4, EVAL_ROWS, scored)),
+            ]
+        }),
         Example::new("reranker", "bert-regression", {
             let row = |text: String, _| {
                 let (query, passage) = text.split_once(' ').unwrap();

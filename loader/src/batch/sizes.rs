@@ -14,15 +14,21 @@ pub enum BatchAxis {
     /// Tokens that layers compute for a row of one core, on average, where padding is left out: a core's rows share
     /// them. 0 where layers compute every position.
     PackedPositions,
+    /// Sequences of a row, where sets of rows have different numbers of them. 0 where all rows have as many.
+    Sequences,
+    /// The objective of a batch's rows, from 1, where sets of rows have objectives of their own. 0 where there is one.
+    Objective,
 }
 
 impl BatchAxis {
     /// Every axis, in the order of [`BatchSizes`].
-    pub const ALL: [BatchAxis; 4] = [
+    pub const ALL: [BatchAxis; 6] = [
         BatchAxis::Rows,
         BatchAxis::Positions,
         BatchAxis::TargetPositions,
         BatchAxis::PackedPositions,
+        BatchAxis::Sequences,
+        BatchAxis::Objective,
     ];
 }
 
@@ -64,11 +70,18 @@ impl BatchSizes {
 }
 
 impl fmt::Display for BatchSizes {
-    /// The sizes of the axes in use, such as `8x128`.
+    /// The sizes of the axes in use, such as `8x128`, and `8x128-texts3-loss2` for rows of one of several sets.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.rows())?;
-        let lengths = self.0.iter().skip(1).filter(|&&size| size > 0);
-        lengths.into_iter().try_for_each(|size| write!(out, "x{size}"))
+        for axis in BatchAxis::ALL.into_iter().skip(1).filter(|axis| self.get(*axis) > 0) {
+            let before = match axis {
+                BatchAxis::Sequences => "-texts",
+                BatchAxis::Objective => "-loss",
+                _ => "x",
+            };
+            write!(out, "{before}{}", self.get(axis))?;
+        }
+        Ok(())
     }
 }
 

@@ -157,6 +157,29 @@ impl TokenizedSet {
         }
     }
 
+    /// The columns of texts of each set whose rows make batches of their own; none where rows are all alike.
+    pub fn texts_of_sets(&self) -> Vec<&[String]> {
+        match &self.task {
+            TaskSpec::Embedding(task) => task.sets.iter().map(|set| &set.texts[..]).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The number of the set that each row is from.
+    pub fn sets_of_rows(&self) -> Vec<u32> {
+        let ends = self.about.files.iter().scan(0, |end, file| {
+            *end += file.rows;
+            Some(*end)
+        });
+        let ends: Vec<u64> = ends.collect();
+        let set_of = |row: usize| {
+            let source_row = self.source_row(row) as u64;
+            let file = ends.partition_point(|end| *end <= source_row);
+            self.about.files.get(file).map_or(0, |file| file.set)
+        };
+        (0..self.len()).map(set_of).collect()
+    }
+
     /// Whether rows have several sequences, which stand one behind the other.
     pub(crate) fn has_sequences(&self) -> bool {
         !self.rows.sequence_lengths.is_empty()

@@ -13,6 +13,7 @@ mod order;
 mod packed;
 mod plan;
 mod sample;
+mod sets;
 #[cfg(test)]
 mod tests;
 
@@ -22,12 +23,14 @@ use std::sync::Arc;
 
 pub use gather::GatherInOrder;
 pub use plan::{BatchPlan, EpochPlan, ScheduledBatch};
+pub use sets::{SetBatches, SetMixing};
 
 use crate::batch::{BatchAxis, BatchSizes};
 use crate::error::Result;
 use crate::length_ladder::{LengthBudget, LengthLadder};
 use apart::RowTexts;
 use axis::PaddedAxis;
+use sets::RowSets;
 use traind_wording::counted;
 
 /// The order of the rows (`train_sampling_strategy`).
@@ -61,6 +64,14 @@ impl SamplerConfig {
     pub fn global_batch(&self) -> usize {
         self.batch_per_core * self.cores
     }
+
+    /// The number of batches of `rows` rows.
+    fn batches_of(&self, rows: usize) -> usize {
+        match self.drop_last {
+            true => rows / self.global_batch(),
+            false => rows.div_ceil(self.global_batch()),
+        }
+    }
 }
 
 /// Plans every epoch of a run over rows of known lengths. Cheap to clone.
@@ -73,6 +84,8 @@ pub struct Sampler {
     texts: Option<RowTexts>,
     /// The class of each row, where batches have pairs of the same one.
     classes: Option<Arc<[i32]>>,
+    /// The set of each row, where each batch is of one set.
+    sets: Option<RowSets>,
     /// The numbers of tokens that a row's share of a core's packed rows may have; `None` where layers compute padding.
     packed: Option<LengthLadder>,
 }
@@ -97,7 +110,7 @@ impl Sampler {
             return Err(SamplerError::NothingLeft { rows, global_batch });
         }
         let axes = vec![PaddedAxis::new(BatchAxis::Positions, lengths, ladder)?];
-        Ok(Self { config, axes, texts: None, classes: None, packed: None })
+        Ok(Self { config, axes, texts: None, classes: None, sets: None, packed: None })
     }
 
     /// The same sampler for rows that also have `lengths` along another axis. Fails on a row
@@ -139,13 +152,29 @@ impl Sampler {
         Ok(self)
     }
 
+    /// The same sampler, each of whose batches has rows of one set. `of_rows` has the number of each row's set among
+    /// `sets`. Fails where a set has no rows, or too few for a batch that the mixing needs.
+    pub fn in_sets(
+        mut self,
+        of_rows: Arc<[u32]>,
+        sets: Vec<SetBatches>,
+        mixing: SetMixing,
+    ) -> Result<Self, SamplerError> {
+        let (found, rows) = (of_rows.len(), self.rows());
+        if found != rows {
+            return Err(SamplerError::TooFewValues { found, rows });
+        }
+        self.sets = Some(RowSets::new(of_rows, sets, mixing, &self.config)?);
+        Ok(self)
+    }
+
     /// The same rows in the same batches, padded to ladders within `budget`: those that suit an
     /// epoch's batches best. Two axes share their number, since each pair of lengths is a shape of
     /// its own. They depend on the rows and the global batch alone, so a
     /// run with another seed, on more cores or resumed pads alike and finds its programs compiled.
     pub fn fitted(&self, budget: LengthBudget) -> Result<Self> {
         let order = self.any_order();
-        let batches: Vec<&[u32]> = order.chunks(self.config.global_batch()).collect();
+        let batches = self.cut(&order);
         let budget = self.budget_of_axis(budget);
         let axes = self.axes.iter().map(|axis| axis.fitted(&batches, budget));
         Ok(Self { axes: axes.collect::<Result<_>>()?, ..self.clone() })
@@ -180,19 +209,23 @@ impl Sampler {
 
     /// The number of batches in every epoch.
     pub fn batches_per_epoch(&self) -> usize {
-        let global_batch = self.config.global_batch();
-        match self.config.drop_last {
-            true => self.rows() / global_batch,
-            false => self.rows().div_ceil(global_batch),
+        match &self.sets {
+            Some(sets) => sets.batches_per_epoch(),
+            None => self.config.batches_of(self.rows()),
         }
     }
 
     /// The plan of one epoch, a pure function of the settings and `epoch`.
     pub fn epoch(&self, epoch: u64) -> EpochPlan {
         let order = self.order(epoch);
-        let batches = order.chunks(self.config.global_batch());
+        let batches = self.cut(&order);
+        let ends = batches.iter().scan(0, |end, rows| {
+            *end += rows.len();
+            Some(*end)
+        });
         EpochPlan {
-            sizes: batches.map(|rows| self.sizes(rows)).collect(),
+            ends: ends.collect(),
+            sizes: batches.iter().map(|rows| self.sizes(rows)).collect(),
             order: order.into(),
             cores: self.config.cores,
         }
@@ -245,15 +278,33 @@ impl Sampler {
 
     /// The rows of an epoch in the order of its batches, without those that it leaves out.
     fn order(&self, epoch: u64) -> Vec<u32> {
-        let mut order = order::epoch_order(self, epoch);
+        let order = order::epoch_order(self, epoch);
+        if let Some(sets) = &self.sets {
+            return sets.mixed(self, &order, epoch);
+        }
+        let mut order = self.arranged(order);
+        order.truncate(self.batches_per_epoch() * self.config.global_batch());
+        order
+    }
+
+    /// Rows in an order whose batches have no text twice, or pairs of rows of a class, where the run asks for it.
+    fn arranged(&self, mut order: Vec<u32>) -> Vec<u32> {
         if let Some(texts) = &self.texts {
             order = texts.apart(&order, self.config.global_batch());
         }
         if let Some(classes) = &self.classes {
             order = grouped::grouped(&order, classes);
         }
-        order.truncate(self.batches_per_epoch() * self.config.global_batch());
         order
+    }
+
+    /// Cuts the order of an epoch into its batches.
+    fn cut<'order>(&self, order: &'order [u32]) -> Vec<&'order [u32]> {
+        let global_batch = self.config.global_batch();
+        match &self.sets {
+            Some(sets) => sets.cut(order, global_batch),
+            None => order.chunks(global_batch).collect(),
+        }
     }
 
     /// The order of the rows in an epoch of any run on these rows.
@@ -278,6 +329,7 @@ impl Sampler {
     fn sizes(&self, rows: &[u32]) -> BatchSizes {
         let sizes = BatchSizes::of_rows(self.config.batch_per_core);
         let sizes = sizes.with(BatchAxis::PackedPositions, self.packed_positions(rows));
+        let sizes = self.sets.iter().fold(sizes, |sizes, sets| sets.with_sizes(sizes, rows));
         self.axes.iter().fold(sizes, |sizes, axis| sizes.with(axis.axis, axis.padded(rows)))
     }
 }
@@ -296,6 +348,8 @@ pub enum SamplerError {
         counted(.global_batch, "row")
     )]
     NothingLeft { rows: usize, global_batch: usize },
+    #[error("set {set} has {}, which make no batch of {global_batch}", counted(.rows, "row"))]
+    NoBatchOfSet { set: usize, rows: usize, global_batch: usize },
     #[error("row {row} has {}, the longest padded length is {longest}", counted(.length, "token"))]
     TooLong { row: usize, length: u32, longest: u32 },
     #[error("{found} values for a core with {rows} rows")]

@@ -15,13 +15,11 @@ impl Sampler {
     /// batches of any run on these rows within `budget`; a batch with more than any of those takes the next length of
     /// the present ladder. All rows are padded to one length outside the layers.
     pub fn packed(&self, budget: LengthBudget) -> Result<Self> {
-        let global_batch = self.config.global_batch();
         let epochs = BATCHES.div_ceil(self.batches_per_epoch().max(1)) as u64;
         let any_seed = self.with_any_seed();
         let orders: Vec<Vec<u32>> =
             (0..epochs.min(EPOCHS_MAX)).map(|epoch| any_seed.order(epoch)).collect();
-        let batches: Vec<&[u32]> =
-            orders.iter().flat_map(|order| order.chunks(global_batch)).collect();
+        let batches: Vec<&[u32]> = orders.iter().flat_map(|order| self.cut(order)).collect();
         self.packed_to(&batches, budget, self.fitted(LengthBudget::of(1))?)
     }
 
@@ -40,7 +38,7 @@ impl Sampler {
     /// The sizes of all batches in an epoch of any run on these rows.
     pub fn sizes_of_epoch(&self) -> Vec<BatchSizes> {
         let order = self.any_order();
-        order.chunks(self.config.global_batch()).map(|rows| self.sizes(rows)).collect()
+        self.cut(&order).into_iter().map(|rows| self.sizes(rows)).collect()
     }
 
     /// The sizes of all batches of [`Self::sampled_rows`].

@@ -10,7 +10,8 @@ pub struct BatchPlan {
     /// The sizes of each core's arrays.
     pub sizes: BatchSizes,
     /// The rows of the batch: fewer than all cores have slots for only in the last batch of an
-    /// epoch. The slots left over carry weight 0, so that every row counts exactly once.
+    /// epoch, or of a set whose rows make batches of their own. The slots left over carry weight 0, so that every
+    /// row counts exactly once.
     pub rows: Vec<u32>,
     /// The cores that share the batch.
     pub cores: usize,
@@ -48,6 +49,8 @@ pub struct ScheduledBatch {
 #[derive(Clone, Debug)]
 pub struct EpochPlan {
     pub(super) order: Arc<[u32]>,
+    /// The place in the order at which each batch ends.
+    pub(super) ends: Arc<[usize]>,
     /// The sizes of each batch.
     pub(super) sizes: Arc<[BatchSizes]>,
     pub(super) cores: usize,
@@ -67,10 +70,8 @@ impl EpochPlan {
     /// Batch `batch` of the epoch; None past its end.
     pub fn batch(&self, batch: usize) -> Option<BatchPlan> {
         let sizes = *self.sizes.get(batch)?;
-        let global_batch = sizes.rows() * self.cores;
-        let start = batch * global_batch;
-        let end = (start + global_batch).min(self.order.len());
-        let rows = self.order[start..end].to_vec();
+        let start = batch.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let rows = self.order[start..self.ends[batch]].to_vec();
         Some(BatchPlan { sizes, rows, cores: self.cores })
     }
 

@@ -41,7 +41,7 @@ impl Sampler {
     /// Batches at equal distances in an epoch of any run.
     pub(super) fn sample(&self) -> Vec<Vec<u32>> {
         let order = self.any_order();
-        let batches: Vec<&[u32]> = order.chunks(self.config.global_batch()).collect();
+        let batches = self.cut(&order);
         let count = (ROWS / self.config.global_batch()).max(BATCHES_MIN).min(batches.len());
         (0..count).map(|index| batches[index * batches.len() / count].to_vec()).collect()
     }

@@ -3,13 +3,16 @@
 //!
 //! An example has one sequence for each column of texts, in their order. Every text is tokenized by itself, behind the
 //! prompt of its column.
+//!
+//! Where sets of rows make batches of their own, each has columns of its own. Rows of those with fewer texts have empty
+//! sequences behind them, which no batch has, and a label of zeros where their loss reads none.
 
 use serde::Serialize;
 
 use super::{Example, Preprocessor, SetContext, first_among, label_names, row_labels, text_arrays};
 use crate::batch::{ArraySpec, Padding};
 use crate::error::{Error, LabelProblem, Result};
-use crate::labels::{LabelSpec, Labels};
+use crate::labels::{LabelSpec, Labels, RowLabel};
 use crate::source::Row;
 use crate::tokenize::Encoded;
 
@@ -27,6 +30,18 @@ pub struct Embedding {
     pub label: Option<EmbeddingLabel>,
     /// The column of labels, which is no text even where none is read.
     pub label_column: String,
+    /// The sets whose rows make batches of their own; none where all rows are alike.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sets: Vec<EmbeddedSet>,
+}
+
+/// One of several sets.
+#[derive(Clone, Debug, Serialize)]
+pub struct EmbeddedSet {
+    /// Its columns of texts; none for all columns of its files but that of labels, in their order.
+    pub texts: Vec<String>,
+    /// Whether its rows have labels.
+    pub has_label: bool,
 }
 
 /// The label of a row of texts.
@@ -49,9 +64,33 @@ impl Embedding {
         Self { texts, label, ..self.clone() }
     }
 
-    /// The sequences of a row: at least one, also before the files are known.
+    /// The same with the columns of texts of one of several sets. The first one with labels names their column.
+    pub(super) fn for_columns_of_set(&self, set: usize, available: &[String]) -> Self {
+        let mut task = self.clone();
+        let Some(own) = task.sets.get_mut(set) else { return task };
+        let (texts, column) = texts_and_label(&own.texts, &self.label_column, available);
+        own.texts = texts;
+        if own.has_label && !self.sets[..set].iter().any(|set| set.has_label) {
+            task.label = self.label.as_ref().and_then(|label| label.read_from(column));
+        }
+        task
+    }
+
+    /// The columns of texts of a set.
+    pub(crate) fn texts_of_set(&self, set: usize) -> &[String] {
+        self.sets.get(set).map_or(&self.texts, |set| &set.texts)
+    }
+
+    /// The sequences of a row, or of the longest one: at least one, also before the files are known.
     fn sequences(&self) -> usize {
-        self.texts.len().max(1)
+        let of_sets = self.sets.iter().map(|set| set.texts.len()).max();
+        of_sets.unwrap_or(self.texts.len()).max(1)
+    }
+
+    /// The column that has the labels of a set; none where it has none.
+    fn label_of_set(&self, set: usize) -> Option<&str> {
+        let has_label = self.sets.get(set).is_none_or(|set| set.has_label);
+        self.label.as_ref().filter(|_| has_label).map(|label| label.spec.column.as_str())
     }
 
     fn prompt(&self, column: &str) -> &str {
@@ -120,8 +159,12 @@ impl EmbeddingLabel {
 
 impl Preprocessor for Embedding {
     fn columns(&self) -> Vec<&str> {
-        let label = self.label.as_ref().map(|label| label.spec.column.as_str());
-        self.texts.iter().map(String::as_str).chain(label).collect()
+        self.columns_of_set(0, &[])
+    }
+
+    fn columns_of_set(&self, set: usize, _available: &[String]) -> Vec<&str> {
+        let texts = self.texts_of_set(set).iter().map(String::as_str);
+        texts.chain(self.label_of_set(set)).collect()
     }
 
     fn labels(&self) -> Option<&LabelSpec> {
@@ -129,10 +172,17 @@ impl Preprocessor for Embedding {
     }
 
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
-        let texts = self.texts.iter().map(|column| self.encode_text(row, context, column));
-        let texts = texts.collect::<Result<Vec<_>>>()?;
-        let label = context.labels.as_ref().map(|labels| labels.read(row)).transpose();
-        let label = label.map_err(|error| self.about_label(error))?;
+        let texts = self.texts_of_set(row.set).iter();
+        let texts = texts.map(|column| self.encode_text(row, context, column));
+        let mut texts = texts.collect::<Result<Vec<_>>>()?;
+        texts.resize_with(self.sequences(), Encoded::default);
+        let label = match (&context.labels, self.label_of_set(row.set)) {
+            (Some(labels), Some(_)) => {
+                Some(labels.read(row).map_err(|error| self.about_label(error))?)
+            }
+            (Some(labels), None) => Some(RowLabel::Numbers(vec![0.0; labels.width()])),
+            (None, _) => None,
+        };
         Ok(vec![Example { label, ..joined(texts) }])
     }
 
@@ -166,14 +216,17 @@ pub(super) fn joined(texts: Vec<Encoded>) -> Example {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::tests::prepared;
+    use super::super::tests::{prepared, tokenizer};
     use super::*;
     use crate::batch::{ArrayValues, BatchAxis, BatchSizes};
     use crate::collate::Collator;
-    use crate::dataset::TokenizedSet;
+    use crate::dataset::{
+        DatasetOptions, MixedSet, Mixing, Mixture, OpenSet, SplitRange, TokenizedSet,
+    };
     use crate::labels::LabelKind;
     use crate::sampler::{BatchPlan, ScheduledBatch};
     use crate::tasks::TaskSpec;
+    use crate::testing::DataFolder;
 
     fn label(column: &str, is_required: bool) -> Option<EmbeddingLabel> {
         let kind = LabelKind::Regression { num_labels: 1 };
@@ -189,7 +242,7 @@ mod tests {
         let prompts = vec![("b".to_owned(), "the ".to_owned())];
         let column = label.as_ref().map(|label| label.spec.column.clone());
         let label_column = column.unwrap_or("label".to_owned());
-        TaskSpec::Embedding(Embedding { texts, prompts, label, label_column })
+        TaskSpec::Embedding(Embedding { texts, prompts, label, label_column, sets: Vec::new() })
     }
 
     /// Checks the columns that a task takes of files that have `available`.
@@ -251,6 +304,48 @@ mod tests {
         let mut both = [of(&train), of(&validation)];
         both.sort_by_key(|row| row[0].len());
         assert_eq!(both, [set.sequences(0).unwrap(), set.sequences(1).unwrap()]);
+    }
+
+    /// Rows of two sets, of which one has two texts and a score, and the other three texts.
+    #[test]
+    fn sets_have_texts_of_their_own() {
+        let TaskSpec::Embedding(task) = task(&[], label("label", true)) else { panic!() };
+        let set = |has_label| EmbeddedSet { texts: Vec::new(), has_label };
+        let task = Embedding { sets: vec![set(true), set(false)], ..task };
+        let folder = DataFolder::new();
+        let scored = r#"{"x": "file", "y": "the file", "score": 0.5}"#;
+        let triple = r#"{"a": "the file the", "b": "file", "c": ""}"#;
+        let files = [folder.write("a.jsonl", scored), folder.write("b.jsonl", triple)];
+        let sets = files.map(|file| MixedSet {
+            parts: vec![([file].into_iter().collect(), SplitRange::default())],
+            limit: None,
+            weight: None,
+        });
+        let mixture = Mixture { sets: sets.into(), mixing: Mixing::Concatenate, seed: 0 };
+        let first = mixture.sets[0].parts[0].0.clone();
+        let task = TaskSpec::Embedding(task);
+        let options = DatasetOptions { files: first, task, cache_dir: None };
+        let tokenizer = tokenizer(512);
+        let open = OpenSet::open_mixture(&options, &mixture, &tokenizer).unwrap();
+        let set = open.prepare(&tokenizer, &mut |_| true).unwrap().set;
+        assert_eq!(set.texts_of_sets(), [&["x", "y"][..], &["a", "b", "c"]]);
+        assert_eq!((set.sequences_per_row(), set.sets_of_rows()), (3, vec![0, 1]));
+        let lengths =
+            |row| set.sequences(row).unwrap().iter().map(Vec::len).collect::<Vec<usize>>();
+        assert_eq!([lengths(0), lengths(1)], [[3, 4, 0], [5, 4, 2]]);
+        assert_eq!([set.positions(0), set.positions(1)], [4, 5]);
+        let Labels::Numbers { values, .. } = set.labels() else { panic!() };
+        assert_eq!(values[..], [0.5, 0.0]);
+
+        let sizes = BatchSizes::of_rows(2).with(BatchAxis::Positions, 5);
+        let plan =
+            BatchPlan { sizes: sizes.with(BatchAxis::Sequences, 2), rows: vec![0], cores: 1 };
+        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+        let batch = Collator::new(set, Padding::behind(0)).collate(scheduled).unwrap();
+        let array = |name: &str| batch.cores[0].array(name).unwrap().clone();
+        assert_eq!(array("input_ids").dims, [4, 5]);
+        assert_eq!(array("labels").values, ArrayValues::F32(vec![0.5, 0.5, 0.0, 0.0]));
+        assert_eq!(batch.cores[0].spans, [0..3, 0..0]);
     }
 
     #[test]

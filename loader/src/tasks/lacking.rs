@@ -55,7 +55,7 @@ impl TaskSpec {
                 column_without_answer(pairs, row).map(left_out)
             }
             Self::Kto(task) => column_without_completion(task, row).map(left_out),
-            Self::Embedding(task) => lack_of_texts(&task.texts, row),
+            Self::Embedding(task) => lack_of_texts(task.texts_of_set(row.set), row),
             Self::Reranker(task) => lack_of_texts(&task.texts, row),
             // Rows without words, tokens or image are errors.
             Self::TokenClassification(_) | Self::Tokenized(_) | Self::ImageClassification(_) => {

@@ -28,7 +28,7 @@ pub use causal_lm::CausalLm;
 pub use cpo::Cpo;
 pub use dpo::Dpo;
 pub(crate) use dpo::completion_labels;
-pub use embedding::{Embedding, EmbeddingLabel};
+pub use embedding::{EmbeddedSet, Embedding, EmbeddingLabel};
 pub use image_classification::ImageClassification;
 pub(crate) use kto::Continuations;
 pub use kto::Kto;
@@ -137,6 +137,15 @@ impl TaskSpec {
         }
         let tokenized = Tokenized::of(self, available).map(Self::Tokenized);
         tokenized.unwrap_or_else(|| self.with_usual_labels(available))
+    }
+
+    /// The same where the files with the columns `available` are those of one of several sets, which may have
+    /// columns of their own.
+    pub(crate) fn for_columns_of_set(&self, set: usize, available: &[String]) -> Self {
+        match self {
+            Self::Embedding(task) => Self::Embedding(task.for_columns_of_set(set, available)),
+            _ => self.clone(),
+        }
     }
 
     /// The same with the column of labels that files have, where they lack the one that is named.

@@ -59,7 +59,8 @@ fn embedded(loss: Arc<dyn EmbeddingLoss>, rows_of_parts: Option<usize>) -> Forwa
     };
     let cache =
         rows_of_parts.map(|rows| CacheConfig { rows, texts: SEQUENCES, width: WIDTH, label_width });
-    let objective = EmbeddingObjective { loss: Some(loss), texts: SEQUENCES, cache };
+    let objective =
+        EmbeddingObjective { loss: Some(loss), texts: SEQUENCES, cache, of_sets: Vec::new() };
     ForwardConfig { embedding: Some(objective), ..ForwardConfig::default() }
 }
 

@@ -45,6 +45,9 @@ pub(crate) struct Recipe {
     pub data_seed: u64,
     pub train_sampling_strategy: String,
     pub dataloader_drop_last: bool,
+    /// `data.mixing`, where it mixes batches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mixing: Option<String>,
     pub train_rows: u64,
     /// A hash of the training files.
     #[serde(default)]
@@ -69,6 +72,7 @@ impl Recipe {
             data_seed: job.data_seed(),
             train_sampling_strategy: train.train_sampling_strategy.to_string(),
             dataloader_drop_last: train.dataloader_drop_last,
+            mixing: job.mixes_batches().then(|| job.data.mixing.to_string()),
             train_rows,
             train_content,
             total_train_batch_size: job.total_train_batch_size(),
@@ -93,6 +97,11 @@ impl Recipe {
                 "train.dataloader_drop_last",
                 self.dataloader_drop_last.to_string(),
                 stored.dataloader_drop_last.to_string(),
+            ),
+            (
+                "data.mixing",
+                self.mixing.clone().unwrap_or_default(),
+                stored.mixing.clone().unwrap_or_default(),
             ),
             ("training rows", self.train_rows.to_string(), stored.train_rows.to_string()),
             (

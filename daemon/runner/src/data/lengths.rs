@@ -3,16 +3,17 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use traind_job_file::{BatchSampler, JobFile, Platform, TaskName};
+use traind_job_file::{BatchSampler, JobFile, Mixing, Platform, TaskName};
 use traind_loader::{
     BatchAxis, BatchSizes, HuggingFaceTokenizer, Labels, LengthBudget, LengthLadder, PadTo,
-    Padding, PaddingSide, Sampler, SamplerConfig, TextTokenizer, TokenizedSet,
+    Padding, PaddingSide, Sampler, SamplerConfig, SetMixing, TextTokenizer, TokenizedSet,
 };
 use traind_models::Model;
 use traind_wording::counted;
 
 use super::length_budget::computed_tokens;
 use crate::error::{RunError, RunResult};
+use crate::recipe::embedding::SetObjectives;
 use crate::tasks::JobTask;
 
 /// Refuses job files that ask for rows longer than the model's `positions`.
@@ -123,13 +124,35 @@ pub(crate) fn train_sampler(
     }
     let mut texts = Vec::with_capacity(set.len() * set.sequences_per_row());
     for row in 0..set.len() {
-        texts.extend(set.sequences(row)?.iter().map(|ids| {
+        for (place, ids) in set.sequences(row)?.iter().enumerate() {
             let mut hasher = DefaultHasher::new();
-            ids.hash(&mut hasher);
-            hasher.finish()
-        }));
+            match ids.is_empty() {
+                // A text that rows of this set lack, and that is equal to no other.
+                true => (row, place).hash(&mut hasher),
+                false => ids.hash(&mut hasher),
+            }
+            texts.push(hasher.finish());
+        }
     }
     Ok(sampler.without_duplicates(texts.into())?)
+}
+
+/// The sampler whose batches have rows of one set each, where the job mixes batches.
+pub(crate) fn of_sets(
+    job: &JobFile,
+    sampler: Sampler,
+    set: &TokenizedSet,
+    sets: &SetObjectives,
+) -> RunResult<Sampler> {
+    let mixing = match job.data.mixing {
+        Mixing::Proportional => SetMixing::Proportional,
+        Mixing::RoundRobin => SetMixing::RoundRobin,
+        _ => return Ok(sampler),
+    };
+    match job.mixes_batches() && !sets.batches().is_empty() {
+        true => Ok(sampler.in_sets(set.sets_of_rows().into(), sets.batches(), mixing)?),
+        false => Ok(sampler),
+    }
 }
 
 /// The sampler with rows of a class together. Fails where batches cannot be made of pairs.

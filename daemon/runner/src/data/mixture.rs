@@ -30,7 +30,9 @@ impl Sets<'_> {
         let mixing = mixing(self.job.data.mixing);
         let sets = match (given.sets.is_empty(), mixing) {
             (false, _) => given.sets().map(|(set, own)| self.set(own, Some(set))).collect(),
-            (true, Mixing::Concatenate) if self.job.data.max_samples.is_none() => {
+            (true, Mixing::Concatenate)
+                if self.job.data.max_samples.is_none() && !self.job.data.mixing.is_of_batches() =>
+            {
                 vec![self.set(&given.patterns, None)]
             }
             (true, _) => {
@@ -126,7 +128,10 @@ impl Sets<'_> {
 
 fn mixing(mixing: traind_job_file::Mixing) -> Mixing {
     match mixing {
-        traind_job_file::Mixing::Concatenate => Mixing::Concatenate,
+        traind_job_file::Mixing::Concatenate
+        // Batches are mixed, not rows.
+        | traind_job_file::Mixing::Proportional
+        | traind_job_file::Mixing::RoundRobin => Mixing::Concatenate,
         traind_job_file::Mixing::FirstExhausted => Mixing::FirstExhausted,
         traind_job_file::Mixing::AllExhausted => Mixing::AllExhausted,
         traind_job_file::Mixing::AllExhaustedWithoutReplacement => Mixing::WithoutReplacement,

@@ -1,7 +1,7 @@
 //! Prepares the job's tokenized splits. This comes first in a run, since labels, shapes and step
 //! counts follow from them.
 //!
-//! Imports `tasks`, `reporting` and `error`.
+//! Imports `tasks`, `recipe`, `reporting` and `error`.
 
 mod csv;
 pub(crate) mod later;

@@ -35,8 +35,8 @@ impl Declared {
         let places = places.map(|(stage, places)| if wanted(stage) { places } else { Vec::new() });
         let stages = DeclaredStages { places: places.collect(), pipeline };
         let mut config = step_config(job)?;
-        let (texts, width) = (job.sequences_per_row(), embedding_width(model.as_ref()));
-        config.forward.embedding = embedding::objective(job, texts, width)?;
+        let width = embedding_width(model.as_ref());
+        config.forward.embedding = embedding::planned_objective(job, width)?;
         let programs =
             JobPrograms::declare_stages(&config, model, stages, *inputs, *readout, &mut recorders)?;
         Ok(Declared { recorders, programs, neuron: neuron.clone() })

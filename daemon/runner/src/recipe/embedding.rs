@@ -6,6 +6,7 @@ use traind_job_file::{
     DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss as Named, EmbeddingSimilarity,
     JobFile, MarginStrategy, PartitionMode, TaskName,
 };
+use traind_loader::SetBatches;
 use traind_models::tasks::embedding::{
     BatchHardTriplet, Contrastive, Cosent, CosineSimilarity, Directions, Distance, EmbeddingLoss,
     Gist, MarginMse, Matryoshka, Mse, MultipleNegativesRanking, OnlineContrastive, RowLabels,
@@ -15,7 +16,7 @@ use traind_models::tasks::embedding::{
 use super::reranker;
 use crate::error::{RunError, RunResult};
 use crate::state::CacheConfig;
-use crate::step::EmbeddingObjective;
+use crate::step::{EmbeddingObjective, SetObjective};
 
 /// The objective of rows with `texts` texts or passages, whose embeddings have `width` numbers; none of other tasks.
 pub(crate) fn objective(
@@ -24,11 +25,125 @@ pub(crate) fn objective(
     width: usize,
 ) -> RunResult<Option<EmbeddingObjective>> {
     match job.model.task {
-        TaskName::Embedding => {}
-        TaskName::Reranker => return Ok(Some(reranker::objective(job, texts))),
-        _ => return Ok(None),
+        TaskName::Embedding => of_settings(&job.embedding, texts, width).map(Some),
+        TaskName::Reranker => Ok(Some(reranker::objective(job, texts))),
+        _ => Ok(None),
     }
-    let dims = job.embedding.matryoshka();
+}
+
+/// The same before the rows are known: that of the set with the most texts.
+pub(crate) fn planned_objective(
+    job: &JobFile,
+    width: usize,
+) -> RunResult<Option<EmbeddingObjective>> {
+    match job.model.task {
+        TaskName::Embedding => {
+            let (settings, texts) = job.widest_embedding();
+            of_settings(&settings, texts, width).map(Some)
+        }
+        _ => objective(job, job.sequences_per_row(), width),
+    }
+}
+
+/// The objective of rows that are evaluated, with those of sets that have their own.
+pub(crate) fn objective_with_sets(
+    job: &JobFile,
+    texts: usize,
+    sets: &SetObjectives,
+    width: usize,
+) -> RunResult<Option<EmbeddingObjective>> {
+    let mut objective = objective(job, texts, width)?;
+    if let Some(objective) = objective.as_mut().filter(|_| sets.differ) {
+        if let Some(rows) = job.embedding.mini_batch_size {
+            return Err(RunError::Field {
+                name: "embedding.mini_batch_size",
+                value: rows.to_string(),
+                problem: "the sets of data.train have rows of different numbers of texts, whose batches cannot pass \
+                          through the model in parts"
+                    .to_owned(),
+            });
+        }
+        for (settings, texts) in &sets.distinct {
+            let loss = of_settings(settings, *texts, width)?.loss;
+            let loss = loss.ok_or_else(|| does_not_take(settings, *texts))?;
+            objective.of_sets.push(SetObjective { loss, texts: *texts });
+        }
+    }
+    Ok(objective)
+}
+
+/// The objectives of the sets that are trained on, where each batch has rows of one of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SetObjectives {
+    /// The settings, each with the number of texts of a row.
+    distinct: Vec<(Embedding, usize)>,
+    /// The place of each set's among those.
+    of_sets: Vec<usize>,
+    /// Whether any is not that of evaluations.
+    differ: bool,
+}
+
+impl SetObjectives {
+    /// Returns the objectives of a job whose sets have rows of `texts` texts, in their order, and that evaluates
+    /// rows of `evaluated` texts.
+    pub(crate) fn of_job(
+        job: &JobFile,
+        texts: impl Iterator<Item = usize>,
+        evaluated: usize,
+    ) -> SetObjectives {
+        let mut found = SetObjectives::default();
+        for ((settings, _), texts) in job.embedding_sets().into_iter().zip(texts) {
+            let objective = (settings, texts);
+            let place = found.distinct.iter().position(|other| *other == objective);
+            found.of_sets.push(place.unwrap_or(found.distinct.len()));
+            if place.is_none() {
+                found.distinct.push(objective);
+            }
+        }
+        let of_evaluations = (job.embedding.clone(), evaluated);
+        found.differ = found.distinct.iter().any(|objective| *objective != of_evaluations);
+        found
+    }
+
+    /// The sizes of the batches of each set.
+    pub(crate) fn batches(&self) -> Vec<SetBatches> {
+        let batches = |place: &usize| match self.differ {
+            false => SetBatches::default(),
+            true => SetBatches {
+                sequences: self.distinct[*place].1 as u32,
+                objective: *place as u32 + 1,
+            },
+        };
+        self.of_sets.iter().map(batches).collect()
+    }
+
+    /// Fails where a loss does not take as many texts as its rows have.
+    pub(crate) fn check(&self) -> RunResult<()> {
+        let is_wrong = |(settings, texts): &&(Embedding, usize)| {
+            let (fewest, most) = settings.loss.texts();
+            !(fewest..=most).contains(texts)
+        };
+        match self.distinct.iter().find(is_wrong) {
+            Some((settings, texts)) => Err(does_not_take(settings, *texts)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn does_not_take(settings: &Embedding, texts: usize) -> RunError {
+    RunError::Field {
+        name: "data.train",
+        value: texts.to_string(),
+        problem: format!(
+            "rows of a set have as many columns of texts, which the loss {} does not take; `texts` of the set names \
+             those that it takes",
+            settings.loss
+        ),
+    }
+}
+
+fn of_settings(settings: &Embedding, texts: usize, width: usize) -> RunResult<EmbeddingObjective> {
+    let dims = settings.matryoshka();
     if let Some((dim, _)) = dims.iter().find(|(dim, _)| *dim as usize > width) {
         return Err(RunError::Field {
             name: "embedding.matryoshka_dims",
@@ -36,7 +151,7 @@ pub(crate) fn objective(
             problem: format!("embeddings have {width} numbers"),
         });
     }
-    let loss = loss(&job.embedding, texts, width);
+    let loss = loss(settings, texts, width);
     let dims: Vec<_> = dims.into_iter().map(|(dim, weight)| (dim as usize, weight)).collect();
     let loss = if dims.is_empty() { loss } else { Arc::new(Matryoshka { loss, dims }) };
     // Rows of other texts are refused where they are trained on.
@@ -45,9 +160,9 @@ pub(crate) fn objective(
         Some(RowLabels::Numbers(width)) => width,
         Some(RowLabels::Class | RowLabels::None) | None => 0,
     };
-    let cache = job.embedding.mini_batch_size.filter(|_| loss.is_some());
+    let cache = settings.mini_batch_size.filter(|_| loss.is_some());
     let cache = cache.map(|rows| CacheConfig { rows: rows as usize, texts, width, label_width });
-    Ok(Some(EmbeddingObjective { loss, texts, cache }))
+    Ok(EmbeddingObjective { loss, texts, cache, of_sets: Vec::new() })
 }
 
 pub(super) fn loss(job: &Embedding, texts: usize, width: usize) -> Arc<dyn EmbeddingLoss> {

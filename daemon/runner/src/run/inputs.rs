@@ -19,6 +19,7 @@ use crate::error::RunResult;
 use crate::evaluation::TextWriter;
 use crate::model::{ModelFolder, OpenModel, Processor};
 use crate::progress::Timetable;
+use crate::recipe::embedding::SetObjectives;
 use crate::tasks;
 use crate::training::FirstBatches;
 
@@ -34,8 +35,10 @@ pub(super) struct Inputs {
     pub ladders: RowLadders,
     pub padding: RowPadding,
     pub writer: Option<TextWriter>,
-    /// The sequences of a row, in all splits.
+    /// The sequences of a row, in all splits; where sets have their own, of a row that is evaluated.
     pub sequences: usize,
+    /// The objectives of the sets that are trained on, where batches are mixed.
+    pub sets: SetObjectives,
     pub mesh: Mesh,
 }
 
@@ -102,8 +105,16 @@ impl Inputs {
         };
         let set = Arc::clone(&splits.planned()?.set);
         open.task.check_rows(&set)?;
-        splits.check_sequences(set.sequences_per_row())?;
+        // Where sets have different numbers, those of evaluations are their own.
+        let evaluated = splits.validation.as_ref().or(splits.test.as_ref());
+        let evaluated = evaluated.filter(|_| job.mixes_batches()).map(|split| &split.set);
+        let sequences = evaluated.unwrap_or(&set).sequences_per_row();
+        splits.check_sequences(sequences)?;
+        let texts = set.texts_of_sets().into_iter().map(<[String]>::len);
+        let sets = SetObjectives::of_job(job, texts, sequences);
+        sets.check()?;
         let sampler = lengths::train_sampler(job, config, &set, &ladders)?;
+        let sampler = lengths::of_sets(job, sampler, &set, &sets)?;
         let timetable = first_rows::timetable(job, &sampler, resumed_from)?;
         let passes = Passes {
             rows_per_core: job.train.per_device_train_batch_size,
@@ -133,7 +144,8 @@ impl Inputs {
             ladders,
             padding,
             writer,
-            sequences: set.sequences_per_row(),
+            sequences,
+            sets,
             mesh,
         })
     }

@@ -243,7 +243,8 @@ impl Inputs {
         let recorders = devices.iter_mut().map(LazyDevice::recorder_mut);
         let mut config = recipe::step_config(job)?;
         let (texts, width) = (self.sequences, embedding_width(model.as_ref()));
-        config.forward.embedding = recipe::embedding::objective(job, texts, width)?;
+        config.forward.embedding =
+            recipe::embedding::objective_with_sets(job, texts, &self.sets, width)?;
         let programs = JobPrograms::declare(&config, model, *inputs, task.readout(), recorders)?;
         let reference = reference.as_ref().map(|reference| &reference.model);
         let mut programs = programs.with_reference_model(reference);

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use traind_job_file::{EmbeddingLoss, JobFile};
+use traind_job_file::{self as settings, EmbeddingLoss, JobFile};
 use traind_loader::{
-    EmbeddingLabel, LabelEncoder, LabelKind, LabelSpec, Labels, TaskSpec, TokenizedSet,
+    EmbeddedSet, EmbeddingLabel, LabelEncoder, LabelKind, LabelSpec, Labels, TaskSpec, TokenizedSet,
 };
 use traind_models::{Model, ModelConfig, OutputKind, Task, registry, sentence};
 
@@ -45,26 +45,62 @@ impl Embedding {
 
     /// The label of rows. Where the loss reads none, rows that are evaluated may have a score, for metrics alone.
     fn label(&self, reading: &Reading<'_>) -> Option<EmbeddingLabel> {
-        let loss = self.job.embedding.loss;
-        let is_required = loss.needs_label() && reading.labelled;
+        let (settings, texts) = (&self.job.embedding, &self.job.data.texts);
+        let is_required = settings.loss.needs_label() && reading.labelled;
         let for_metrics = reading.evaluated && !self.job.train.prediction_loss_only;
-        if !is_required && (loss.needs_label() || !for_metrics) {
+        if !is_required && (settings.loss.needs_label() || !for_metrics) {
             return None;
         }
-        let num_labels = match loss {
-            EmbeddingLoss::Mse => self.width,
-            EmbeddingLoss::MarginMse => self.job.data.texts.len().max(3) - 2,
-            EmbeddingLoss::Gist => self.job.data.texts.len() * guide_width(&self.job),
-            _ => 1,
-        };
-        let kind = match loss {
-            EmbeddingLoss::BatchHardTriplet => {
-                LabelKind::InferNamed { names: Vec::new(), num_labels: None }
-            }
-            _ => LabelKind::Regression { num_labels: num_labels as u32 },
+        let numbers = self.numbers(settings, texts.len());
+        Some(self.label_of(settings.loss, numbers, is_required))
+    }
+
+    /// The label of the sets that are trained on, of which those whose loss reads one have labels of one kind.
+    fn label_of_sets(
+        &self,
+        sets: &[(settings::Embedding, &[String])],
+    ) -> RunResult<Option<EmbeddingLabel>> {
+        let labelled = sets.iter().filter(|(settings, _)| settings.loss.needs_label());
+        let mut numbers =
+            labelled.map(|(settings, texts)| (settings.loss, self.numbers(settings, texts.len())));
+        let Some((loss, first)) = numbers.next() else { return Ok(None) };
+        match numbers.map(|(_, other)| other).find(|other| *other != first) {
+            None => Ok(Some(self.label_of(loss, first, true))),
+            Some(other) => Err(RunError::Field {
+                name: "data.train",
+                value: "labels".to_owned(),
+                problem: format!(
+                    "the losses of its sets read labels of {} and of {} numbers, and all must have as many",
+                    first.unwrap_or(1),
+                    other.unwrap_or(1)
+                ),
+            }),
+        }
+    }
+
+    /// The numbers that a loss reads as the label of a row; none of classes.
+    fn numbers(&self, settings: &settings::Embedding, texts: usize) -> Option<usize> {
+        match settings.loss {
+            EmbeddingLoss::Mse => Some(self.width),
+            EmbeddingLoss::MarginMse => Some(texts.max(3) - 2),
+            EmbeddingLoss::Gist => Some(texts * settings.guide_width.unwrap_or(1) as usize),
+            EmbeddingLoss::BatchHardTriplet => None,
+            _ => Some(1),
+        }
+    }
+
+    fn label_of(
+        &self,
+        loss: EmbeddingLoss,
+        numbers: Option<usize>,
+        is_required: bool,
+    ) -> EmbeddingLabel {
+        let kind = match numbers {
+            None => LabelKind::InferNamed { names: Vec::new(), num_labels: None },
+            Some(numbers) => LabelKind::Regression { num_labels: numbers as u32 },
         };
         let spec = LabelSpec { column: self.job.data.label.clone(), kind, weight: None };
-        Some(EmbeddingLabel { spec, is_required, numbers: numbers(loss) })
+        EmbeddingLabel { spec, is_required, numbers: description(loss) }
     }
 
     fn embedded<'a>(&self, scored: &Scored<'a>) -> Embedded<'a> {
@@ -77,10 +113,24 @@ impl JobTask for Embedding {
     fn task_spec(&self, reading: &Reading<'_>) -> RunResult<TaskSpec> {
         let data = &self.job.data;
         let prompts = data.prompts.iter();
+        // Rows of the training split are not evaluated where batches are mixed.
+        let sets = match reading.evaluated {
+            true => Vec::new(),
+            false => self.job.embedding_sets(),
+        };
+        let label = match sets.is_empty() {
+            true => self.label(reading),
+            false => self.label_of_sets(&sets)?,
+        };
+        let set = |(settings, texts): &(settings::Embedding, &[String])| EmbeddedSet {
+            texts: texts.to_vec(),
+            has_label: settings.loss.needs_label(),
+        };
         Ok(TaskSpec::Embedding(traind_loader::Embedding {
             texts: data.texts.clone(),
             prompts: prompts.map(|(column, prompt)| (column.to_owned(), prompt.clone())).collect(),
-            label: self.label(reading),
+            label,
+            sets: sets.iter().map(set).collect(),
             label_column: data.label.clone(),
         }))
     }
@@ -100,7 +150,9 @@ impl JobTask for Embedding {
             Err(RunError::Field { name, value: columns.join(", "), problem })
         };
         let (fewest, most) = self.job.embedding.loss.texts();
-        if !self.job.only_predicts() && !(fewest..=most).contains(&columns.len()) {
+        let of_sets = set.texts_of_sets();
+        let is_wrong = of_sets.is_empty() && !(fewest..=most).contains(&columns.len());
+        if !self.job.only_predicts() && is_wrong {
             let loss = self.job.embedding.loss;
             return refused(
                 "data.texts",
@@ -110,7 +162,8 @@ impl JobTask for Embedding {
                 ),
             );
         }
-        let of_no_column = |(column, _): &(&str, &String)| !columns.iter().any(|it| it == column);
+        let of_sets: Vec<&String> = of_sets.into_iter().flatten().chain(columns).collect();
+        let of_no_column = |(column, _): &(&str, &String)| !of_sets.iter().any(|it| it == column);
         match self.job.data.prompts.iter().find(of_no_column) {
             Some((column, _)) => {
                 refused("data.prompts", format!("{column} is not one of these columns of texts"))
@@ -182,7 +235,7 @@ impl JobTask for Embedding {
 }
 
 /// Describes the numbers of a label with the settings that their count follows from.
-fn numbers(loss: EmbeddingLoss) -> &'static str {
+fn description(loss: EmbeddingLoss) -> &'static str {
     match loss {
         EmbeddingLoss::Gist => {
             "the guide's vectors of all texts of a row, as many as data.texts names, of embedding.guide_width numbers each"
@@ -193,10 +246,6 @@ fn numbers(loss: EmbeddingLoss) -> &'static str {
         EmbeddingLoss::MarginMse => "a margin for each negative in data.texts",
         _ => "a score",
     }
-}
-
-fn guide_width(job: &JobFile) -> usize {
-    job.embedding.guide_width.unwrap_or(1) as usize
 }
 
 /// The modules of the model folder, with what the job has instead.

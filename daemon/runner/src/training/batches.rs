@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use traind_job_file::JobFile;
-use traind_loader::{ArrayValues, Collator, HostBatch, Prefetched, Prefetcher};
+use traind_loader::{ArrayValues, BatchAxis, Collator, HostBatch, Prefetched, Prefetcher};
 use traind_trainer::train_loop::Update;
 use traind_xla::runtime::HostArray;
 
@@ -139,7 +139,11 @@ impl Preparation {
     fn counts(&self, host: &HostBatch) -> StepCounts {
         let rows = host.scheduled.plan.rows.len();
         let padded_length = host.cores.first().map_or(0, |batch| batch.padded_length);
-        let padded = rows * padded_length * self.collator.set().sequences_per_row();
+        let sequences = match host.scheduled.plan.sizes.get(BatchAxis::Sequences) {
+            0 => self.collator.set().sequences_per_row(),
+            sequences => sequences,
+        };
+        let padded = rows * padded_length * sequences;
         let flos = trainer_flos(padded as f64, self.trainer_elements);
         let (samples, padded_tokens) = (rows as u64, padded as u64);
         StepCounts { batches: 1, samples, tokens: host.tokens, padded_tokens, flos }

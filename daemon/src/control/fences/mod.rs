@@ -99,7 +99,10 @@ impl Daemon {
             }
             Some(core) => {
                 let cores = all.len();
-                return Err(invalid("cores", format!("this host has no core {core}; it has {cores}")));
+                return Err(invalid(
+                    "cores",
+                    format!("this host has no core {core}; it has {cores}"),
+                ));
             }
             None => {}
         }

@@ -26,16 +26,19 @@ pub(in crate::dataset) struct SourcePart {
 
 impl Sources {
     /// Opens the files and checks that they have the columns of `task`, which is returned as it reads
-    /// files with the columns of the first.
+    /// files with the columns of the first, of all sets or of each.
     pub(in crate::dataset) fn open(mixture: &Mixture, task: &TaskSpec) -> Result<(Self, TaskSpec)> {
         let mut parts: Vec<SourcePart> = Vec::new();
         let mut task = task.clone();
         let mut first_file = 0;
         for (set, mixed) in mixture.sets.iter().enumerate() {
-            for (files, range) in &mixed.parts {
+            for (place, (files, range)) in mixed.parts.iter().enumerate() {
                 let source = Source::open(files)?;
                 if parts.is_empty() {
                     task = task.for_columns(source.columns());
+                }
+                if place == 0 {
+                    task = task.for_columns_of_set(set, source.columns());
                 }
                 source.require_columns(&task.columns_of_set(set, source.columns()))?;
                 let files = source.files().len();

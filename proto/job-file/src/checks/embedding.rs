@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use traind_wording::counted;
 
-use super::unread;
+use super::{embedding_sets, unread};
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::model::TaskName;
@@ -21,6 +21,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     let (task, data) = (job.model.task, &job.data);
     unread::check_section(TaskName::Embedding, &job.embedding, job, problems);
     if task != TaskName::Embedding {
+        embedding_sets::check_other_task(job, problems);
         let columns = [
             ("data.texts", task == TaskName::Reranker || data.texts.is_empty()),
             ("data.prompts", data.prompts.iter().next().is_none()),
@@ -32,6 +33,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     }
     check_texts(job, problems);
     check_options(&job.embedding, problems);
+    embedding_sets::check(job, problems);
     check_directions(&job.embedding, problems);
     check_matryoshka(&job.embedding, problems);
     check_pairs_of_classes(job, problems);
@@ -52,23 +54,34 @@ fn check_texts(job: &JobFile, problems: &mut Problems) {
         }
         return;
     }
-    let (fewest, most) = loss.texts();
-    if !job.only_predicts() && !(fewest..=most).contains(&data.texts.len()) {
-        let wanted = match (fewest, most) {
-            (fewest, most) if fewest == most => fewest.to_string(),
-            (fewest, _) => format!("at least {fewest}"),
-        };
-        let description = format!(
-            "has {}, and the loss `{loss}` needs {wanted}",
-            counted(data.texts.len(), "column")
-        );
-        problems.violation("data.texts", description);
+    let is_of_set = job.embedding_sets().iter().any(|(set, _)| set.loss != loss);
+    if !job.only_predicts() && !is_of_set {
+        check_count("data.texts", loss, data.texts.len(), problems);
     }
     check_meanings(job, problems);
     let is_text = |column: &str| data.texts.iter().any(|text| text == column);
     if let Some((column, _)) = data.prompts.iter().find(|(column, _)| !is_text(column)) {
         let description = "is of no column of data.texts".to_owned();
         problems.violation(&format!("data.prompts.{column}"), description);
+    }
+}
+
+/// Reports a number of columns of texts that a loss does not take.
+pub(super) fn check_count(
+    field: &str,
+    loss: EmbeddingLoss,
+    columns: usize,
+    problems: &mut Problems,
+) {
+    let (fewest, most) = loss.texts();
+    if !(fewest..=most).contains(&columns) {
+        let wanted = match (fewest, most) {
+            (fewest, most) if fewest == most => fewest.to_string(),
+            (fewest, _) => format!("at least {fewest}"),
+        };
+        let columns = counted(columns, "column");
+        let description = format!("has {columns}, and the loss `{loss}` needs {wanted}");
+        problems.violation(field, description);
     }
 }
 
@@ -86,22 +99,8 @@ pub(super) fn check_meanings(job: &JobFile, problems: &mut Problems) {
 fn check_options(embedding: &Embedding, problems: &mut Problems) {
     let loss = embedding.loss;
     let is_guided = loss == EmbeddingLoss::Gist;
-    let read = [
-        ("scale", loss.has_scale()),
-        ("similarity", loss.has_similarity()),
-        ("directions", loss == EmbeddingLoss::MultipleNegativesRanking),
-        ("partition_mode", loss == EmbeddingLoss::MultipleNegativesRanking),
-        ("mini_batch_size", loss.ranks_batch()),
-        ("distance_metric", loss.has_distance()),
-        ("margin", loss.has_distance() || is_guided),
-        ("temperature", is_guided),
-        ("margin_strategy", is_guided),
-        ("contrast_anchors", is_guided),
-        ("contrast_positives", is_guided),
-        ("guide_width", is_guided),
-    ];
     let keys = given(embedding, "embedding", problems);
-    unread::check_loss("embedding", &keys, &read, loss, problems);
+    unread::check_loss("embedding", &keys, &options_of(loss), loss, problems);
     if embedding.dense_out_features.is_none()
         && keys.iter().any(|key| key == "dense_activation_function")
     {
@@ -123,6 +122,25 @@ fn check_options(embedding: &Embedding, problems: &mut Problems) {
         let description = "must be euclidean or cosine for the loss `batch_hard_triplet`";
         problems.violation("embedding.distance_metric", description);
     }
+}
+
+/// The settings of losses, with whether `loss` reads each.
+pub(super) fn options_of(loss: EmbeddingLoss) -> [(&'static str, bool); 12] {
+    let is_guided = loss == EmbeddingLoss::Gist;
+    [
+        ("scale", loss.has_scale()),
+        ("similarity", loss.has_similarity()),
+        ("directions", loss == EmbeddingLoss::MultipleNegativesRanking),
+        ("partition_mode", loss == EmbeddingLoss::MultipleNegativesRanking),
+        ("mini_batch_size", loss.ranks_batch()),
+        ("distance_metric", loss.has_distance()),
+        ("margin", loss.has_distance() || is_guided),
+        ("temperature", is_guided),
+        ("margin_strategy", is_guided),
+        ("contrast_anchors", is_guided),
+        ("contrast_positives", is_guided),
+        ("guide_width", is_guided),
+    ]
 }
 
 fn check_directions(embedding: &Embedding, problems: &mut Problems) {

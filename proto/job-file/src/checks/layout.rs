@@ -186,6 +186,11 @@ fn check_sets(job: &JobFile, problems: &mut Problems) {
             problems.violation(field, description);
         }
         let weights = files.sets.iter().filter(|set| set.weight.is_some()).count();
+        if weights > 0 && data.mixing.is_of_batches() {
+            let description =
+                format!("has weights, which data.mixing: {} does not read", data.mixing);
+            problems.violation(field, description);
+        }
         if weights > 0 && data.mixing == Mixing::Concatenate {
             let description = "has weights, which data.mixing: first_exhausted and all_exhausted \
                 read; without them, rows are concatenated";

@@ -3,6 +3,7 @@
 mod csv;
 mod dpo;
 mod embedding;
+mod embedding_sets;
 mod host;
 mod hub;
 mod layout;

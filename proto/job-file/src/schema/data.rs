@@ -24,8 +24,9 @@ section! {
     /// a glob, it is these files. Entries of a list may also be mappings such as `{path: a.jsonl,
     /// split: "train[:10%]", format: alpaca, columns: {rename: {q: instruction}}, fields: {output:
     /// answer}, messages: chat, roles: {user: [person]}, message_property_mappings: {content: text},
-    /// weight: 2, limit: 1000, dataset_config_name: en, revision: main}`, which all keys but `path`
-    /// may leave out.
+    /// weight: 2, limit: 1000, dataset_config_name: en, revision: main}`, of which all keys but `path`
+    /// may be left out, and for embedding such as `{path: pairs.jsonl, texts: [question, answer], loss:
+    /// cosent, loss_args: {scale: 10}}`.
     pub struct Data {
         /// Files to train on. Required unless `train.do_train` is false. A data set on the hub is
         /// `org/name`, unless that is a folder, or `hf://datasets/ORG/NAME[@REVISION][/FILE]`,
@@ -218,7 +219,8 @@ section! {
         padded_lengths_max: Option<u32> = None, in 1.0..=64.0;
         /// How the rows of several sets are mixed, with `train.data_seed`. The entries of a list are
         /// the sets; where they have a `weight`, it is the probability of a row to be from that set.
-        /// With `concatenate`, weights are not allowed.
+        /// Only the modes that interleave rows take weights. `proportional` and `round_robin` are for embedding:
+        /// each batch then has rows of one set, whose texts and loss may be its own.
         mixing: Mixing = Mixing::Concatenate;
         /// Number of rows to read of each set at most, the first ones.
         max_samples: Option<u64> = None, in 1.0..;

@@ -2,6 +2,8 @@
 
 use crate::schema::columns::Columns;
 use crate::schema::layout::{DataLayout, RowFields};
+use crate::schema::objectives::embedding::EmbeddingLoss;
+use crate::schema::objectives::set_loss::LossArgs;
 use crate::section::section;
 use crate::values::{Mapping, Paths};
 
@@ -27,6 +29,14 @@ section! {
         /// Fields of messages and their names in the data; defaults to
         /// `data.message_property_mappings`.
         message_property_mappings: Mapping<String> = Mapping::default();
+        /// Columns of texts to embed, for embedding; defaults to `data.texts`, or else to all columns of the
+        /// set's files but that of labels. This key and the next two need `data.mixing: proportional` or
+        /// `round_robin`.
+        texts: Vec<String> = Vec::new();
+        /// Loss of the rows, for embedding; defaults to `embedding.loss`.
+        loss: Option<EmbeddingLoss> = None;
+        /// Settings of the loss.
+        loss_args: LossArgs;
         /// Probability of the set relative to the others, where sets are interleaved.
         weight: Option<f64> = None, in 0.0..;
         /// Number of rows to read at most, the first ones.

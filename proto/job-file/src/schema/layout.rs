@@ -99,7 +99,8 @@ spelled! {
 }
 
 spelled! {
-    /// The order of the rows of several sets, as `interleave_datasets` of `datasets` mixes them.
+    /// The order of the rows of several sets, as `interleave_datasets` of `datasets` mixes them, or of their
+    /// batches, as `multi_dataset_batch_sampler` of sentence-transformers does.
     pub enum Mixing {
         /// One set after the other.
         Concatenate = "concatenate",
@@ -109,6 +110,10 @@ spelled! {
         AllExhausted = "all_exhausted",
         /// In turns, each row once.
         AllExhaustedWithoutReplacement = "all_exhausted_without_replacement",
+        /// Batches of one set each, for embedding: all batches of all sets, in random order.
+        Proportional = "proportional",
+        /// Batches of one set each, for embedding: in turns, until one of the sets has no further batch.
+        RoundRobin = "round_robin",
     }
 }
 

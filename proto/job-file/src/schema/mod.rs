@@ -212,8 +212,7 @@ impl JobFile {
         match self.model.task {
             TaskName::Kto if self.kto.loss_type == KtoLoss::ApoZeroUnpaired => 1,
             task if task.is_of_preferences() => 2,
-            TaskName::Embedding if self.data.texts.is_empty() => self.embedding.loss.texts().0,
-            TaskName::Embedding => self.data.texts.len(),
+            TaskName::Embedding => self.widest_embedding().1,
             TaskName::Reranker => self.reranker.passages(self.data.texts.len()),
             _ => 1,
         }

@@ -4,6 +4,7 @@
 
 mod combinations;
 mod data;
+mod embedding_sets;
 mod hosts;
 mod keys;
 mod values;

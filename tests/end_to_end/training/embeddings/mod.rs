@@ -3,6 +3,7 @@
 
 mod mining;
 mod rerankers;
+mod sets;
 
 use std::fs;
 use std::path::Path;

@@ -83,12 +83,13 @@ impl Uploader {
         let shards = host.cores.iter().map(|batch| self.layout.arrays(batch));
         let shards = shards.collect::<Result<Vec<_>>>()?;
         let mut inputs: Vec<Vec<CoreInputs>> = self.stages.iter().map(|_| Vec::new()).collect();
-        for rows in self.rows_of_parts(host.scheduled.plan.sizes.rows()) {
+        let sizes = host.scheduled.plan.sizes;
+        for rows in self.rows_of_parts(sizes.rows()) {
             let mut shared = shared(rows.start)?;
             if self.parts.is_some() {
                 shared.push(HostArray::from_u32(&[], &[rows.start as u32])?);
             }
-            let of_model = self.layout.model_rows(rows);
+            let of_model = self.layout.model_rows(rows, &sizes);
             let part = |array: &HostArray| array.rows(of_model.clone());
             let parts = shards.iter().map(|arrays| arrays.iter().map(part).collect());
             let parts = parts.collect::<Result<Vec<Vec<HostArray>>, _>>()?;

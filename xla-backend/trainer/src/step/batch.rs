@@ -44,9 +44,23 @@ impl BatchLayout {
         self.sequences
     }
 
-    /// The rows of the model's batch that rows of the data take.
-    pub(crate) fn model_rows(&self, rows: Range<usize>) -> Range<usize> {
-        rows.start * self.sequences..rows.end * self.sequences
+    /// The same inputs for the set that a batch of `sizes` is of, where sets have different numbers of sequences.
+    pub(crate) fn of_set(mut self, sizes: &BatchSizes) -> BatchLayout {
+        self.sequences = self.sequences_of(sizes);
+        self
+    }
+
+    fn sequences_of(&self, sizes: &BatchSizes) -> usize {
+        match sizes.get(BatchAxis::Sequences) {
+            0 => self.sequences,
+            sequences => sequences,
+        }
+    }
+
+    /// The rows of the model's batch that rows of the data take in a batch of `sizes`.
+    pub(crate) fn model_rows(&self, rows: Range<usize>, sizes: &BatchSizes) -> Range<usize> {
+        let sequences = self.sequences_of(sizes);
+        rows.start * sequences..rows.end * sequences
     }
 
     /// Returns the layout without the targets, which rows to predict lack.
@@ -57,7 +71,7 @@ impl BatchLayout {
 
     /// The step's inputs for a batch of `sizes` on each core.
     pub(crate) fn step_inputs(&self, sizes: &BatchSizes) -> Vec<StepInput> {
-        let rows = sizes.rows() * self.sequences;
+        let rows = sizes.rows() * self.sequences_of(sizes);
         let sizes = sizes.with(BatchAxis::Rows, rows as u32);
         let inputs =
             self.specs.iter().map(|spec| StepInput::new(spec.name, input_shape(spec, &sizes)));

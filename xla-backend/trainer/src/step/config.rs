@@ -57,6 +57,20 @@ pub struct EmbeddingObjective {
     pub texts: usize,
     /// The parts that a batch passes through the model in; none where it passes whole.
     pub cache: Option<CacheConfig>,
+    /// The objectives of sets of rows that have their own, in the order of [`BatchAxis::Objective`]. Evaluations
+    /// have the one above.
+    ///
+    /// [`BatchAxis::Objective`]: traind_loader::BatchAxis::Objective
+    pub of_sets: Vec<SetObjective>,
+}
+
+/// The loss of the rows of a set.
+#[derive(Clone, Debug)]
+pub struct SetObjective {
+    /// The loss of a batch.
+    pub loss: Arc<dyn EmbeddingLoss>,
+    /// The texts of a row.
+    pub texts: usize,
 }
 
 /// Optimizers of [`traind_models::optimizers`].

@@ -14,7 +14,7 @@ use traind_xla::ops::random::Random;
 use traind_xla::runtime::{Recording, StepInput};
 use traind_xla::{DType, Shape, Tensor};
 
-use super::{BatchLayout, EmbeddingObjective, ForwardConfig, StepConfig};
+use super::{BatchLayout, EmbeddingObjective, ForwardConfig, SetObjective, StepConfig};
 use crate::error::Result;
 use crate::state::{CacheConfig, Reference, TrainState};
 
@@ -104,6 +104,29 @@ impl ForwardPass {
             gradient_checkpointing,
             embedding_noise,
         })
+    }
+
+    /// The pass of training batches, whose labels are those of the sets that have objectives of their own.
+    pub(super) fn of_training(mut self) -> ForwardPass {
+        if let Some(EmbeddingObjective { of_sets, .. }) = &self.embedding
+            && !of_sets.is_empty()
+        {
+            let labels = of_sets.iter().find_map(|set| embedding::label_input(set.loss.as_ref()));
+            self.layout = self.layout.with_target(labels);
+        }
+        self
+    }
+
+    /// The same with the objective of the set that a batch of `sizes` is of.
+    pub(super) fn of_set(&self, sizes: &BatchSizes) -> ForwardPass {
+        let mut pass = self.clone();
+        let place = sizes.get(BatchAxis::Objective).checked_sub(1);
+        if let (Some(objective), Some(place)) = (&mut pass.embedding, place)
+            && let Some(SetObjective { loss, texts }) = objective.of_sets.get(place)
+        {
+            (objective.loss, objective.texts) = (Some(Arc::clone(loss)), *texts);
+        }
+        ForwardPass { layout: pass.layout.of_set(sizes), ..pass }
     }
 
     /// The parts that training batches pass through the model in; none where they pass whole.
@@ -282,7 +305,7 @@ impl ForwardPass {
         shard: Option<Tensor>,
     ) -> Result<LastOutput> {
         let model = self.model.as_ref();
-        if let Some(EmbeddingObjective { loss: Some(loss), texts, cache }) = &self.embedding
+        if let Some(EmbeddingObjective { loss: Some(loss), texts, cache, .. }) = &self.embedding
             && !(trains && cache.is_some())
         {
             let peers = self.peers(shard);

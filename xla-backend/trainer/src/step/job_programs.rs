@@ -87,7 +87,7 @@ impl JobPrograms {
         };
         let first = stage.pipeline_place() * recorders.len();
         let stages = first..first + recorders.len();
-        let train = TrainStep::new(config, forward.clone(), stage)?;
+        let train = TrainStep::new(config, forward.clone().of_training(), stage)?;
         let evaluate = EvalStep { forward, readout };
         let (optimizers, cache) = (train.optimizers.as_ref(), train.forward.gradient_cache());
         let state = config.state_with_sums(cache);
@@ -282,7 +282,7 @@ impl JobPrograms {
     pub fn record(&self, recorder: &Recorder, shape: ProgramShape) -> Result<RecordedStep> {
         let ProgramShape { program, sizes, chunk, part } = shape;
         let (chunk, stage, is_part) = (chunk.unwrap_or(0), self.stage_of(&shape), chunk.is_some());
-        let (train, state) = (&self.train, self.state(stage));
+        let (train, state) = (&self.train.of_set(&sizes), self.state(stage));
         match program {
             Program::Train => recorder.record(&train.inputs(&sizes), |at| train.record(at, state)),
             Program::Forward => train.record_forward(recorder, state, &sizes, chunk),

@@ -20,7 +20,7 @@ mod train_step;
 
 pub use batch::BatchLayout;
 pub(crate) use chunk_steps::{METRIC_SUMS, SUMS};
-pub use config::{EmbeddingObjective, ForwardConfig, OptimizerConfig, StepConfig};
+pub use config::{EmbeddingObjective, ForwardConfig, OptimizerConfig, SetObjective, StepConfig};
 pub use eval_step::EvalStep;
 pub use eval_step::{LOSS_DIVISOR, LOSS_SUM, WEIGHT_SUM};
 pub use forward::ForwardPass;

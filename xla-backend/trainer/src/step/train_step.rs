@@ -66,6 +66,11 @@ impl TrainStep {
         Ok(TrainStep { forward, optimizers, mesh, loss_divisor })
     }
 
+    /// The step of batches of the set that one of `sizes` is of.
+    pub(crate) fn of_set(&self, sizes: &BatchSizes) -> TrainStep {
+        TrainStep { forward: self.forward.of_set(sizes), ..self.clone() }
+    }
+
     /// The inputs of a step in one program, in the order in which they are uploaded.
     pub fn inputs(&self, sizes: &BatchSizes) -> Vec<StepInput> {
         let mut inputs = self.forward.layout.step_inputs(sizes);

@@ -4,3 +4,4 @@ pub(crate) mod dpo;
 pub(crate) mod embedding;
 pub(crate) mod preferences;
 pub(crate) mod reranker;
+pub(crate) mod set_loss;
