@@ -2,4 +2,5 @@
 
 mod config;
 mod fuzz;
+mod published;
 mod weights;
