@@ -13,9 +13,13 @@ FAMILIES = {
     "distilbert": ENCODER_TASKS,
     "roberta": ENCODER_TASKS,
     "xlm-roberta": ENCODER_TASKS,
+    "xlm-roberta-xl": ENCODER_TASKS,
     "modernbert": ENCODER_TASKS,
     "electra": ENCODER_TASKS,
     "mpnet": ENCODER_TASKS,
+    # Transformers has no classes of these that answer questions.
+    "nomic_bert": ["sequence-classification", "token-classification", "masked-lm"],
+    "gte": ["sequence-classification", "token-classification", "masked-lm"],
     "albert": ENCODER_TASKS,
     "deberta-v2": ENCODER_TASKS,
     "gpt2": DECODER_TASKS,

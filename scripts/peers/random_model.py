@@ -194,8 +194,11 @@ ENCODERS = {
     "bert": (transformers.BertConfig, 2, lambda tokenizer: 0),
     "roberta": (transformers.RobertaConfig, 1, behind_padding),
     "xlm-roberta": (transformers.XLMRobertaConfig, 1, behind_padding),
+    "xlm-roberta-xl": (transformers.XLMRobertaXLConfig, 1, behind_padding),
     "electra": (partial(transformers.ElectraConfig, embedding_size=32), 2, lambda tokenizer: 0),
     # Whatever the padding token, positions are counted from 2.
+    "nomic_bert": (transformers.NomicBertConfig, 2, lambda tokenizer: 0),
+    "gte": (transformers.GteConfig, 1, lambda tokenizer: 0),
     "mpnet": (without_segments(transformers.MPNetConfig), 1, lambda tokenizer: 2),
     "albert": (partial(transformers.AlbertConfig, embedding_size=32), 2, lambda tokenizer: 0),
     # The settings of the third version, with fewer buckets.
@@ -203,10 +206,13 @@ ENCODERS = {
 }
 
 
+# GPT-2 would take the numbers of segments for tokens.
+WITH_SEGMENTS = ["bert", "electra", "albert", "nomic_bert"]
+
+
 if __name__ == "__main__":
     family, task, source, out = sys.argv[1:5]
-    # The other families have no segments, and GPT-2 would take their numbers for tokens.
-    inputs = ["input_ids", "attention_mask"] + (["token_type_ids"] if family in ("bert", "electra", "albert") else [])
+    inputs = ["input_ids", "attention_mask"] + (["token_type_ids"] if family in WITH_SEGMENTS else [])
     [shape] = [option for option in sys.argv[5:] if option in SHAPES] or [None]
     size = SHAPES.get(shape, TINY)
     length, dtype = size.get("positions", POSITIONS), size.get("dtype", "float32")

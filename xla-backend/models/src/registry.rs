@@ -7,7 +7,8 @@ use crate::families::decoders::{
     gemma, gemma2, gemma3, granite, llama, mistral, olmo2, olmo3, phi3, qwen2, qwen3, smollm3,
 };
 use crate::families::{
-    albert, bart, bert, deberta_v2, distilbert, electra, gpt2, modernbert, mpnet, roberta, t5, vit,
+    albert, bart, bert, deberta_v2, distilbert, electra, gpt2, gte, modernbert, mpnet, nomic_bert,
+    roberta, t5, vit, xlm_roberta_xl,
 };
 pub use crate::family::{Family, FamilyModel, tasks};
 use crate::model::Model;
@@ -19,9 +20,12 @@ pub const FAMILIES: &[&dyn Family] = &[
     &distilbert::FAMILY,
     &roberta::FAMILY,
     &roberta::XLM_FAMILY,
+    &xlm_roberta_xl::FAMILY,
     &modernbert::FAMILY,
     &electra::FAMILY,
     &mpnet::FAMILY,
+    &nomic_bert::FAMILY,
+    &gte::FAMILY,
     &albert::FAMILY,
     &deberta_v2::FAMILY,
     &gpt2::FAMILY,

@@ -15,17 +15,20 @@ const OF_TYPES: &[(&str, &str)] = &[
     ("electra", "BertTokenizer"),
     ("gemma", "GemmaTokenizer"),
     ("gpt2", "GPT2Tokenizer"),
+    ("gte", "XLMRobertaTokenizer"),
     ("mbart", "MBartTokenizer"),
     ("mistral", "TokenizersBackend"),
     ("modernbert", "TokenizersBackend"),
     ("mpnet", "MPNetTokenizer"),
     ("mt5", "T5Tokenizer"),
+    ("nomic_bert", "BertTokenizer"),
     ("phi3", "TokenizersBackend"),
     ("qwen2", "Qwen2Tokenizer"),
     ("qwen3", "Qwen2Tokenizer"),
     ("roberta", "RobertaTokenizer"),
     ("t5", "T5Tokenizer"),
     ("xlm-roberta", "XLMRobertaTokenizer"),
+    ("xlm-roberta-xl", "TokenizersBackend"),
 ];
 
 /// Types whose registered class wins over the one that the folder names:

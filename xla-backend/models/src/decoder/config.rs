@@ -117,7 +117,7 @@ impl DecoderConfig {
             hidden_size: self.hidden_size,
             intermediate_size: self.intermediate_size,
             activation: self.hidden_act,
-            bias: self.mlp_bias,
+            biases: [self.mlp_bias; 2],
             dropout: 0.0,
             inits: [self.initializer_range.into(); 2],
         };

@@ -11,9 +11,11 @@ pub(crate) struct EncoderNames {
     /// Names of the projections to queries, keys and values.
     pub projections: [&'static str; 3],
     pub attention_output: &'static str,
+    /// The norm behind the attention, or before it, see [`EncoderConfig::last_norm`].
     pub attention_norm: &'static str,
     pub intermediate: &'static str,
     pub output: &'static str,
+    /// The norm behind the feed-forward network, or before it.
     pub output_norm: &'static str,
 }
 
@@ -46,6 +48,9 @@ pub(crate) struct EncoderConfig {
     /// The terms of scores by distance, in DeBERTa. Its embeddings add positions before segments, and are zeros for
     /// padding.
     pub disentangled: Option<DisentangledConfig>,
+    /// The name of the norm behind the last layer, where layers normalize before their parts and not after them. Such
+    /// families do not normalize embeddings.
+    pub last_norm: Option<&'static str>,
 }
 
 /// The table of a bias by distance, which all layers read.

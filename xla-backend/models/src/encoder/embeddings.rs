@@ -1,5 +1,5 @@
 //! `BertEmbeddings`: words, positions and, in some families, segments, added
-//! and normalized.
+//! and, in most, normalized.
 //!
 //! B rows, S positions, E `embedding_size`.
 
@@ -19,7 +19,8 @@ pub(super) struct Embeddings {
     words: Embedding,
     /// In the order in which they are added to the words.
     added: Vec<Added>,
-    norm: LayerNorm,
+    /// None where layers normalize before their parts.
+    norm: Option<LayerNorm>,
     zeroes_padding: bool,
     dropout: f64,
 }
@@ -43,7 +44,9 @@ impl Embeddings {
         let segments = config.type_vocab_size.map(|rows| {
             Added::Segments(Embedding::new(path.at("token_type_embeddings"), rows, width, std))
         });
-        let norm = LayerNorm::new(path.at("LayerNorm"), width, config.layer_norm_eps);
+        let has_norm = config.last_norm.is_none();
+        let norm =
+            has_norm.then(|| LayerNorm::new(path.at("LayerNorm"), width, config.layer_norm_eps));
         let is_disentangled = config.disentangled.is_some();
         let added = if is_disentangled { [positions, segments] } else { [segments, positions] };
         let added = added.into_iter().flatten().collect();
@@ -58,7 +61,10 @@ impl Embeddings {
         for table in &self.added {
             sum = sum.add(&table.forward(cx, batch, ids)?)?;
         }
-        let mut normal = self.norm.forward(cx, &flatten_tokens(&sum)?)?;
+        let mut normal = flatten_tokens(&sum)?;
+        if let Some(norm) = &self.norm {
+            normal = norm.forward(cx, &normal)?;
+        }
         if self.zeroes_padding {
             let present = cx.own_positions(batch.get("attention_mask")?, 1)?;
             let present = present.reshape(&[normal.dims()[0], 1])?.convert(DType::F32)?;

@@ -1,12 +1,12 @@
 //! `BertLayer`: attention and a feed-forward network, each added to its input
-//! and normalized after.
+//! and normalized after, or normalized before.
 
 use traind_xla::Tensor;
 
 use super::{EncoderConfig, EncoderNames};
 use crate::error::Result;
 use crate::layers::{
-    Activation, Attention, AttentionMask, DisentangledAttention, Linear, Residual,
+    Activation, Attention, AttentionMask, DisentangledAttention, LayerNorm, Linear, Residual,
 };
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
@@ -18,6 +18,8 @@ pub(super) struct Layer {
     intermediate: Linear,
     activation: Activation,
     output: Residual,
+    /// The norms before the attention and before the feed-forward network, where none stands behind them.
+    input_norms: Option<[LayerNorm; 2]>,
 }
 
 #[derive(Debug)]
@@ -34,20 +36,28 @@ impl Layer {
     ) -> Layer {
         let hidden = config.hidden_size();
         let inner = Dimension::features(config.intermediate_size);
+        let attention_norm = config.layer_norm(path.at(names.attention_norm));
+        let output_norm = config.layer_norm(path.at(names.output_norm));
+        let (norms, input_norms) = match config.last_norm {
+            None => ([Some(attention_norm), Some(output_norm)], None),
+            Some(_) => ([None, None], Some([attention_norm, output_norm])),
+        };
+        let [attention_norm, output_norm] = norms;
         Layer {
             attention: SelfAttention::new(&mut path, names, config),
             attention_output: Residual {
                 dense: config.linear(path.at(names.attention_output), config.heads(), hidden),
-                norm: config.layer_norm(path.at(names.attention_norm)),
+                norm: attention_norm,
                 dropout: config.attention_output_dropout,
             },
             intermediate: config.linear(path.at(names.intermediate), hidden, inner),
             activation: config.hidden_act,
             output: Residual {
                 dense: config.linear(path.at(names.output), inner, hidden),
-                norm: config.layer_norm(path.at(names.output_norm)),
+                norm: output_norm,
                 dropout: config.output_dropout,
             },
+            input_norms,
         }
     }
 
@@ -59,15 +69,28 @@ impl Layer {
         mask: &AttentionMask,
         distances: Option<&Tensor>,
     ) -> Result<Tensor> {
+        let [attention_norm, output_norm] = match &self.input_norms {
+            Some([attention_norm, output_norm]) => [Some(attention_norm), Some(output_norm)],
+            None => [None, None],
+        };
+        let input = normalized(cx, attention_norm, x)?;
         let attended = match &self.attention {
-            SelfAttention::Plain(attention) => attention.forward(cx, x, mask)?,
-            SelfAttention::Disentangled(attention) => attention.forward(cx, x, mask, distances)?,
+            SelfAttention::Plain(attention) => attention.forward(cx, &input, mask)?,
+            SelfAttention::Disentangled(attention) => {
+                attention.forward(cx, &input, mask, distances)?
+            }
         };
         let x = self.attention_output.forward(cx, &attended, x)?;
-        let inner = self.intermediate.forward(cx, &cx.fan_out(&x)?)?;
+        let input = normalized(cx, output_norm, &x)?;
+        let inner = self.intermediate.forward(cx, &cx.fan_out(&input)?)?;
         let inner = self.activation.forward(&inner)?;
         self.output.forward(cx, &inner, &x)
     }
+}
+
+/// `x`, by `norm` if there is one.
+fn normalized(cx: &Forward<'_>, norm: Option<&LayerNorm>, x: &Tensor) -> Result<Tensor> {
+    norm.map_or_else(|| Ok(x.clone()), |norm| norm.forward(cx, x))
 }
 
 impl SelfAttention {

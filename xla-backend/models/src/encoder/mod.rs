@@ -1,7 +1,7 @@
 //! The encoder of BERT and of the families that descend from it: embeddings,
 //! then layers that normalize after each sum. Families differ in the names of its parts, in how positions
-//! are counted, in where dropout stands, in whether layers share parameters, and in whether scores depend on
-//! distances.
+//! are counted, in where dropout stands, in whether layers share parameters, in whether scores depend on
+//! distances, and in whether layers normalize before their parts instead.
 //!
 //! B rows, S positions, H `hidden_size`, I `intermediate_size`.
 
@@ -18,7 +18,7 @@ pub(crate) use config::{EncoderConfig, EncoderNames, PositionBiasTable, Position
 
 use crate::error::Result;
 use crate::flops;
-use crate::layers::{AttentionMask, Linear, PackedTokens, PositionBias, Window};
+use crate::layers::{AttentionMask, LayerNorm, Linear, PackedTokens, PositionBias, Window};
 use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{ParameterPath, Stage};
 use distances::DistanceTable;
@@ -37,6 +37,8 @@ pub(crate) struct Encoder {
     layers: Vec<Layer>,
     /// The one of these that each layer is.
     order: Vec<usize>,
+    /// The norm behind the last layer.
+    last_norm: Option<LayerNorm>,
 }
 
 impl Encoder {
@@ -65,6 +67,7 @@ impl Encoder {
         }
         let position_bias = position_bias(&mut path, &config);
         let distances = DistanceTable::new(&mut path, &config);
+        let last_norm = config.last_norm.map(|name| config.layer_norm(path.at(name)));
         Encoder {
             prefix: names.prefix,
             config,
@@ -74,6 +77,7 @@ impl Encoder {
             distances,
             layers,
             order,
+            last_norm,
         }
     }
 
@@ -167,6 +171,13 @@ impl Body for Encoder {
             Some(packed) => packed.pad(&x)?,
             None => x,
         }))
+    }
+
+    fn finish(&self, cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {
+        match &self.last_norm {
+            Some(norm) => norm.forward(cx, &states.last),
+            None => Ok(states.last.clone()),
+        }
     }
 
     fn packs_tokens(&self) -> bool {

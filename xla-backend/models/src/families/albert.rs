@@ -107,6 +107,7 @@ fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
         shared_layers: Some(shared),
         attention,
         disentangled: None,
+        last_norm: None,
     })
 }
 

@@ -111,6 +111,7 @@ pub(super) fn resolve_encoder(
         shared_layers: None,
         attention,
         disentangled: None,
+        last_norm: None,
     })
 }
 

@@ -95,6 +95,7 @@ fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
         shared_layers: None,
         attention,
         disentangled: Some(disentangled),
+        last_norm: None,
     })
 }
 

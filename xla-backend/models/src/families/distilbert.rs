@@ -100,5 +100,6 @@ fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
         shared_layers: None,
         attention,
         disentangled: None,
+        last_norm: None,
     })
 }

@@ -445,7 +445,7 @@ impl Layer {
             hidden_size: hidden,
             intermediate_size: config.intermediate_size,
             activation: config.hidden_activation,
-            bias: config.mlp_bias,
+            biases: [config.mlp_bias; 2],
             dropout: config.mlp_dropout,
             inits: [inits.input, inits.output],
         };

@@ -18,8 +18,8 @@ pub(crate) struct GatedMlpConfig {
     pub intermediate_size: usize,
     /// The function of the gate.
     pub activation: Activation,
-    /// Whether its layers have biases.
-    pub bias: bool,
+    /// Whether the gate and its factor have biases, and whether the output has one.
+    pub biases: [bool; 2],
     /// The rate at which the product of gate and factor is dropped.
     pub dropout: f64,
     /// How the weights of the gate and its factor are drawn, and those of the output.
@@ -33,6 +33,8 @@ pub(crate) enum GateNames {
     Apart([&'static str; 2]),
     /// One behind the other in one matrix.
     Joined(&'static str),
+    /// The same with the factor before the gate.
+    JoinedFactorFirst(&'static str),
 }
 
 /// A feed-forward network whose inner layer is multiplied by a gate: SwiGLU, GeGLU.
@@ -47,7 +49,7 @@ pub(crate) struct GatedMlp {
 #[derive(Clone, Debug)]
 enum GateAndUp {
     Apart { gate: Linear, up: Linear },
-    Joined(Linear),
+    Joined { both: Linear, is_gate_first: bool },
 }
 
 impl GatedMlp {
@@ -58,21 +60,22 @@ impl GatedMlp {
         down: &str,
         config: &GatedMlpConfig,
     ) -> GatedMlp {
-        let GatedMlpConfig { hidden_size, intermediate_size: inner, bias, .. } = *config;
-        let [init, down_init] = config.inits;
+        let GatedMlpConfig { hidden_size, intermediate_size: inner, .. } = *config;
+        let ([bias, down_bias], [init, down_init]) = (config.biases, config.inits);
         let features = Dimension::features(inner);
         let mut input = |name: &str, width: Dimension| {
             Linear::with_bias_if(bias, path.at(name), hidden_size, width, init)
         };
         let gate_and_up = match gate {
-            GateNames::Joined(name) => {
-                GateAndUp::Joined(input(name, Dimension::joined_features(2 * inner, 2)))
-            }
+            GateNames::Joined(name) | GateNames::JoinedFactorFirst(name) => GateAndUp::Joined {
+                both: input(name, Dimension::joined_features(2 * inner, 2)),
+                is_gate_first: matches!(gate, GateNames::Joined(_)),
+            },
             GateNames::Apart([gate, up]) => {
                 GateAndUp::Apart { gate: input(gate, features), up: input(up, features) }
             }
         };
-        let down = Linear::with_bias_if(bias, path.at(down), features, hidden_size, down_init);
+        let down = Linear::with_bias_if(down_bias, path.at(down), features, hidden_size, down_init);
         GatedMlp { gate_and_up, down, activation: config.activation, dropout: config.dropout }
     }
 
@@ -81,10 +84,12 @@ impl GatedMlp {
         let x = cx.fan_out(x)?;
         let (gate, up) = match &self.gate_and_up {
             GateAndUp::Apart { gate, up } => (gate.forward(cx, &x)?, up.forward(cx, &x)?),
-            GateAndUp::Joined(joined) => {
-                let joined = joined.forward(cx, &x)?;
+            GateAndUp::Joined { both, is_gate_first } => {
+                let joined = both.forward(cx, &x)?;
                 let inner = joined.dims()[1] / 2;
-                (joined.slice(1, 0, inner)?, joined.slice(1, inner, 2 * inner)?)
+                let halves = [joined.slice(1, 0, inner)?, joined.slice(1, inner, 2 * inner)?];
+                let [first, second] = halves;
+                if *is_gate_first { (first, second) } else { (second, first) }
             }
         };
         let inner = self.activation.forward_gated(&gate, &up)?;

@@ -10,7 +10,8 @@ use crate::model::Forward;
 #[derive(Debug)]
 pub(crate) struct Residual {
     pub dense: Linear,
-    pub norm: LayerNorm,
+    /// None where layers normalize before their parts.
+    pub norm: Option<LayerNorm>,
     pub dropout: f64,
 }
 
@@ -22,7 +23,11 @@ impl Residual {
         x: &Tensor,
         residual: &Tensor,
     ) -> Result<Tensor> {
-        self.norm.forward_sum(cx, &self.dense.forward(cx, x)?, residual, self.dropout)
+        let x = self.dense.forward(cx, x)?;
+        match &self.norm {
+            Some(norm) => norm.forward_sum(cx, &x, residual, self.dropout),
+            None => add_dropped(cx, residual, &x, self.dropout),
+        }
     }
 }
 

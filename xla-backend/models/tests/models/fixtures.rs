@@ -50,6 +50,11 @@ pub(crate) const FIXTURES: &[(&str, Task)] = &[
     ("xlm-roberta-question-answering", Task::QuestionAnswering),
     ("xlm-roberta-masked-lm", Task::MaskedLm),
     ("xlm-roberta-causal-lm", Task::CausalLm),
+    ("xlm-roberta-xl-sequence-classification", Task::SequenceClassification),
+    ("xlm-roberta-xl-token-classification", Task::TokenClassification),
+    ("xlm-roberta-xl-question-answering", Task::QuestionAnswering),
+    ("xlm-roberta-xl-masked-lm", Task::MaskedLm),
+    ("xlm-roberta-xl-causal-lm", Task::CausalLm),
     ("modernbert-sequence-classification", Task::SequenceClassification),
     ("modernbert-more-sequence-classification", Task::SequenceClassification),
     ("modernbert-token-classification", Task::TokenClassification),
@@ -68,6 +73,12 @@ pub(crate) const FIXTURES: &[(&str, Task)] = &[
     ("mpnet-question-answering", Task::QuestionAnswering),
     ("mpnet-masked-lm", Task::MaskedLm),
     ("mpnet-long-masked-lm", Task::MaskedLm),
+    ("nomic-bert-sequence-classification", Task::SequenceClassification),
+    ("nomic-bert-token-classification", Task::TokenClassification),
+    ("nomic-bert-masked-lm", Task::MaskedLm),
+    ("gte-sequence-classification", Task::SequenceClassification),
+    ("gte-token-classification", Task::TokenClassification),
+    ("gte-masked-lm", Task::MaskedLm),
     ("albert-sequence-classification", Task::SequenceClassification),
     ("albert-token-classification", Task::TokenClassification),
     ("albert-question-answering", Task::QuestionAnswering),
@@ -193,9 +204,12 @@ families! {
     distilbert_is_that_of_transformers: "distilbert",
     roberta_is_that_of_transformers: "roberta",
     xlm_roberta_is_that_of_transformers: "xlm-roberta",
+    xlm_roberta_xl_is_that_of_transformers: "xlm-roberta-xl",
     modernbert_is_that_of_transformers: "modernbert",
     electra_is_that_of_transformers: "electra",
     mpnet_is_that_of_transformers: "mpnet",
+    nomic_bert_is_that_of_transformers: "nomic_bert",
+    gte_is_that_of_transformers: "gte",
     albert_is_that_of_transformers: "albert",
     deberta_v2_is_that_of_transformers: "deberta-v2",
     gpt2_is_that_of_transformers: "gpt2",
@@ -243,8 +257,12 @@ fn operations_without_kernels_are_those_of_transformers() {
 
 /// Families with the parameters of another one, which `initial.json` has alone, and those whose fixtures
 /// have another name.
-const DRAWN_AS: &[(&str, &str)] =
-    &[("xlm-roberta", "roberta"), ("gemma3_text", "gemma3"), ("olmo3", "olmo2")];
+const DRAWN_AS: &[(&str, &str)] = &[
+    ("xlm-roberta", "roberta"),
+    ("nomic_bert", "nomic-bert"),
+    ("gemma3_text", "gemma3"),
+    ("olmo3", "olmo2"),
+];
 
 #[test]
 fn every_model_of_the_registry_has_fixtures() {
