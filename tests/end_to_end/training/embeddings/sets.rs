@@ -49,8 +49,8 @@ async fn each_batch_has_the_loss_of_its_set_on_any_number_of_cores() {
     check_same(&one, &two);
 }
 
-/// The order of batches depends on the seed and the epoch alone. Rows are evaluated with the loss of the job, and may have
-/// another number of texts.
+/// The order of batches depends on the seed and the epoch alone. Rows are evaluated with the loss of the job, and
+/// may have another number of texts.
 #[tokio::test]
 async fn mixed_batches_are_resumed_exactly() {
     let fixture = fixture("embeddings/runs.json");

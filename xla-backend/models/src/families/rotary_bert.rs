@@ -1,5 +1,5 @@
-//! BERT with rotary positions and gated feed-forward networks: the layers of Nomic BERT and of GTE. A family gives names,
-//! defaults, and which layers have biases.
+//! BERT with rotary positions and gated feed-forward networks: the layers of Nomic BERT and of GTE. A family gives
+//! names, defaults, and which layers have biases.
 //!
 //! B rows, S positions, H `hidden_size`, N heads, D head size, C labels, V `vocab_size`.
 
