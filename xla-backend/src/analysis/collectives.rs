@@ -34,7 +34,9 @@ impl Collective {
         let members = self.participants.group_size() as f64;
         let others = (members - 1.0) / members;
         match self.operation {
-            "all_reduce" | "all_reduce_hosts" => 2.0 * others * self.operand_bytes as f64,
+            "all_reduce" | "all_reduce_hosts" | "sum_together" => {
+                2.0 * others * self.operand_bytes as f64
+            }
             "all_gather" | "all_gather_hosts" => others * self.result_bytes as f64,
             "collective_permute" => self.operand_bytes as f64,
             _ => others * self.operand_bytes as f64,

@@ -10,11 +10,13 @@ mod cross_entropy;
 mod gated;
 mod gelu;
 mod library;
+mod meeting;
 mod norm;
 mod optimizer;
 mod product;
 mod rotary;
 mod sharded_adamw;
+mod sums;
 
 use std::env;
 
@@ -38,6 +40,7 @@ pub(crate) use optimizer::{AdamW, SquareSum};
 pub(crate) use product::{Product, product};
 pub(crate) use rotary::Rotary;
 pub(crate) use sharded_adamw::ShardedAdamW;
+pub(crate) use sums::Sums;
 
 /// Set to `off`, programs consist of what XLA compiles alone.
 pub const KERNELS_VARIABLE: &str = "TRAIND_KERNELS";
@@ -140,6 +143,7 @@ fn register_all(client: &Client) -> bool {
         && register::<SquareSum>(client)
         && register::<AdamW>(client)
         && register_deferred::<ShardedAdamW>(client)
+        && register_deferred::<Sums>(client)
 }
 
 /// A call of a kernel, as lowering writes it.

@@ -1,8 +1,6 @@
 //! The update of parameters of which each core of this process has a copy. The last core that calls updates: a thread
 //! for each core, which reads and writes a shard of all copies.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use traind_kernels::adamw::{Scalars, update_copies};
@@ -10,25 +8,18 @@ use traind_pjrt::{
     DeferredCall, DeferredKernel, KernelCall, KernelError, UpdatedArrays, flush_to_zero,
 };
 
+use super::meeting::{Meetings, Participant};
 use super::optimizer::{SCALARS, first, scalars};
 
 /// Parameters, first and second moments, all in place, gradients, factors of decay, the scalars of all, the number of
 /// the core in its group, and that of the group. The cores of a group meet in each of its calls, which the attribute
 /// `meeting` numbers.
 pub(crate) struct ShardedAdamW {
-    meeting: Meeting,
-    core: usize,
-    cores: usize,
+    place: Participant,
     parameters: usize,
 }
 
-/// An execution, the number of a group and that of its call.
-type Meeting = (i64, u32, i64);
-
-/// The cores that have called, each with its number.
-type Present = Vec<(usize, DeferredCall)>;
-
-static MEETINGS: Mutex<BTreeMap<Meeting, Present>> = Mutex::new(BTreeMap::new());
+static MEETINGS: Meetings = Meetings::new();
 
 impl DeferredKernel for ShardedAdamW {
     const NAME: &'static str = "traind.sharded_adamw";
@@ -37,44 +28,16 @@ impl DeferredKernel for ShardedAdamW {
         let parameters = call.result_count() / 3;
         let number = |index: usize| first(call.operand::<u32>(5 * parameters + SCALARS + index)?);
         let cores = usize::try_from(call.attribute::<i64>("cores")?);
-        Ok(ShardedAdamW {
+        let place = Participant {
             meeting: (call.run_id()?, number(1)?, call.attribute("meeting")?),
             core: number(0)? as usize,
             cores: cores.map_err(|_| "has no cores")?,
-            parameters,
-        })
+        };
+        Ok(ShardedAdamW { place, parameters })
     }
 
     fn start(self, call: DeferredCall) {
-        let (cores, parameters) = (self.cores, self.parameters);
-        let own = self.core;
-        let Some(mut present) = self.meet(call) else { return };
-        present.sort_by_key(|(core, _)| *core);
-        let outcome = match present.iter().map(|(core, _)| *core).eq(0..cores) {
-            true => update(present.iter_mut().map(|(_, call)| call), parameters),
-            false => Err("cores that meet have equal numbers".into()),
-        };
-        for (core, call) in present {
-            let outcome = outcome.clone();
-            match core == own {
-                true => call.finish(outcome),
-                // A program may continue here and wait for others.
-                false => drop(thread::spawn(|| {
-                    flush_to_zero();
-                    call.finish(outcome);
-                })),
-            }
-        }
-    }
-}
-
-impl ShardedAdamW {
-    /// All calls, if this is the last one.
-    fn meet(self, call: DeferredCall) -> Option<Present> {
-        let mut meetings = MEETINGS.lock().unwrap_or_else(PoisonError::into_inner);
-        let present = meetings.entry(self.meeting).or_default();
-        present.push((self.core, call));
-        if present.len() < self.cores { None } else { meetings.remove(&self.meeting) }
+        MEETINGS.join(self.place, call, |calls| update(calls.iter_mut(), self.parameters));
     }
 }
 

@@ -148,6 +148,7 @@ pub const NAMES: &[&str] = &[
     "standardize",
     "stop_gradient",
     "subtract",
+    "sum_together",
     "take",
     "tanh",
     "transpose",

@@ -3,6 +3,7 @@
 //! constant around the inputs.
 
 use traind_xla::autodiff::gradients;
+use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::{
     AdamWScalars, AdamWUpdate, AttentionSpec, DotDims, Gate, Random, ReduceKind, ShardHolders,
     VisibleKeys,
@@ -128,6 +129,13 @@ pub(crate) const TABLE: &[Row] = &[
         updated[0][0].mul(&x[0])
     }),
     row("square_sum", ONE, |_, x| x[0].sum_of_squares()),
+    row("sum_together", ONE, |t, x| {
+        let fixed = t.iota(DType::F32, &[2, 3], 1)?;
+        let (mesh, kind) = (Mesh::data_parallel(1)?, ReduceKind::Sum);
+        let sums =
+            t.all_reduce_together(&[&fixed, &fixed.sum(&[0])?], kind, &mesh, &[Axis::Data])?;
+        sums[0].add(&sums[1])?.convert(DType::F64)?.mul(&x[0])
+    }),
     row("gelu_gradient", ONE, |t, x| {
         let fixed = t.iota(DType::F64, &[2, 3], 1)?;
         gradients(&fixed.gelu()?.sum(&[0, 1])?, &[&fixed])?[0].mul(&x[0])

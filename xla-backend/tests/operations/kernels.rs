@@ -2,8 +2,10 @@
 
 use traind_xla::autodiff::gradients;
 use traind_xla::kernels::Kernels;
+use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::{
-    AdamWUpdate, AttentionSpec, DotDims, Gate, Random, ShardGroups, ShardHolders, VisibleKeys,
+    AdamWUpdate, AttentionSpec, DotDims, Gate, Random, ReduceKind, ShardGroups, ShardHolders,
+    VisibleKeys,
 };
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
@@ -348,6 +350,45 @@ fn cores_update_all_copies() {
         for output in (0..outputs.len()).step_by(3) {
             assert_eq!(got[0][output], got[2][output]);
             assert_eq!(got[1][output], got[3][output]);
+        }
+    }
+}
+
+/// Cores add arrays of several sizes in place, of which one is a parameter that they read afterwards. Several
+/// executions follow each other.
+#[test]
+fn cores_add_arrays_where_they_are() {
+    const CORES: usize = 3;
+    let trace = Trace::with_kernels(Kernels::Own);
+    let dims: [&[usize]; 3] = [&[], &[70, 3], &[385]];
+    let inputs = dims.map(|dims| trace.parameter("x", f32(dims)).unwrap());
+    let tensors = inputs.each_ref().map(|x| x.mul_scalar(0.5).unwrap());
+    let tensors = [&tensors[0], &tensors[1], &inputs[2]];
+    let mesh = Mesh::data_parallel(CORES).unwrap();
+    let sums = trace.all_reduce_together(&tensors, ReduceKind::Sum, &mesh, &[Axis::Data]).unwrap();
+    let after = inputs[2].add(&sums[2]).unwrap();
+    let outputs: Vec<&Tensor> = sums.iter().chain([&after]).collect();
+    let called = Compiled::with_kernels_on(&outputs, CORES);
+    assert_eq!(called.program.text.matches("@traind.sums(").count(), 1);
+    assert!(!called.program.text.contains("concatenate"));
+    let plain = Compiled::new(&outputs, CORES);
+    assert!(!plain.program.text.contains("custom_call"));
+    for series in 0..20 {
+        let of_core = |core: usize| -> Vec<Numbers> {
+            let numbers = |(place, dims): (usize, &&[usize])| {
+                spread_numbers(dims.iter().product(), 9 * series + 3 * core + place, -1.9, 2.1)
+            };
+            dims.iter().enumerate().map(numbers).collect()
+        };
+        let arguments: Vec<Vec<Numbers>> = (0..CORES).map(of_core).collect();
+        let (got, expected) = (called.run(&arguments), plain.run(&arguments));
+        for (got, expected) in
+            got.iter().flatten().flatten().zip(expected.iter().flatten().flatten())
+        {
+            assert!((got - expected).abs() <= 1e-6, "{got}, without kernels {expected}");
+        }
+        for core in 1..CORES {
+            assert_eq!(got[0][..3], got[core][..3], "sums are equal to the bit");
         }
     }
 }

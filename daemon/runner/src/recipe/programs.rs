@@ -216,6 +216,7 @@ fn a_kernel_updates_the_copies_of_a_layer_together() {
         let found = job.collectives(Program::Train);
         let count = |operation: &str| found.iter().filter(|it| it.starts_with(operation)).count();
         assert_eq!([count("reduce_scatter "), count("all_gather ")], [SHARDED, 0], "{found:?}");
+        assert_eq!([count("sum_together "), count("all_reduce ")], [SMALL, 3], "{found:?}");
         // Embeddings, and both matrices of each of two layers.
         let bytes = [1, 2, 2].map(|matrices| format!("sharded_adamw {}", matrices * 2048 * 16 * 4));
         let updates = found.iter().filter(|it| it.starts_with("sharded_adamw "));

@@ -150,6 +150,11 @@ impl DeferredCall {
         }
     }
 
+    /// Returns the number of results.
+    pub fn result_count(&self) -> usize {
+        self.results.len()
+    }
+
     /// The size of an operand; 0 where there is none.
     pub fn operand_bytes(&self, operand: usize) -> usize {
         self.operands.get(operand).map_or(0, |operand| operand.bytes)
