@@ -48,6 +48,11 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
         [inputs.first().map_or(0, Shape::size_bytes), result.size_bytes()]
     }
 
+    /// Whether all elements of the result are zero.
+    fn is_zero(&self) -> bool {
+        false
+    }
+
     /// The argument number, for a program parameter.
     fn parameter_index(&self) -> Option<usize> {
         None

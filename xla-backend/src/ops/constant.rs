@@ -53,6 +53,10 @@ impl Op for Splat {
         let [] = operands(inputs)?;
         Ok(self.shape.clone())
     }
+
+    fn is_zero(&self) -> bool {
+        self.value == 0.0
+    }
 }
 
 impl Operation for Splat {
@@ -61,7 +65,7 @@ impl Operation for Splat {
     }
 
     fn add_to(&self, sum: &Tensor, _inputs: &[Tensor]) -> Result<Option<Tensor>> {
-        Ok((self.value == 0.0).then(|| sum.clone()))
+        Ok(self.is_zero().then(|| sum.clone()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use traind_xla::autodiff::gradients;
 use traind_xla::mesh::{Axis, Mesh, Placement};
-use traind_xla::ops::ReduceKind;
+use traind_xla::ops::{ReduceKind, ShardGroups};
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
 use crate::evaluator::{Compiled, Numbers};
@@ -75,6 +75,72 @@ fn several_tensors_are_added_in_one_collective() {
             assert_eq!(found[replica], [sum(1), sum(0), sum(1)], "replica {replica} of {group:?}");
         }
     }
+}
+
+/// On each replica its part, two numbers of rows and these rows, of two elements each.
+const ROWS: [&[f64]; 4] = [
+    &[0.0, 3.0, 15.0, 1.0, 2.0, 3.0, 4.0],
+    &[0.0, 8.0, 8.0, 10.0, 20.0, 30.0, 40.0],
+    &[1.0, 15.0, 0.0, 5.0, 6.0, 7.0, 8.0],
+    &[1.0, 7.0, 99.0, 50.0, 60.0, 70.0, 80.0],
+];
+
+/// A table of so many rows to which a replica of [`ROWS`] adds its own, and the number of its part.
+fn table_of_rows(x: &Tensor, rows: usize) -> Result<[Tensor; 2]> {
+    let numbers = x.slice(0, 1, 3)?.convert(DType::S32)?;
+    let zeros = x.trace().full(0.0, Shape::new(DType::F32, [rows, 2]))?;
+    let table = zeros.scatter_add(&numbers, &x.slice(0, 3, 7)?.reshape(&[2, 2])?)?;
+    Ok([table, x.slice(0, 0, 1)?.reshape(&[])?.convert(DType::U32)?])
+}
+
+#[test]
+fn tables_of_few_rows_are_added_by_exchanging_rows() {
+    let groups = || [vec![0, 2], vec![1, 3]];
+    let flat = |x: Tensor| x.reshape(&[x.shape().element_count()]);
+    // Parts of 17 rows begin within a row.
+    for rows in [16, 17] {
+        let build = |by_rows: bool| {
+            let trace = Trace::new();
+            let x = trace.parameter("x", Shape::new(DType::F32, [7])).unwrap();
+            let [table, part] = table_of_rows(&x, rows).unwrap();
+            let shards = ShardGroups { cores: groups().to_vec(), hosts: 1 };
+            let [whole, part] = match by_rows {
+                true => [
+                    table.all_reduce_rows(&groups()).unwrap().unwrap(),
+                    table.reduce_rows_to_part(&part, &groups()).unwrap().unwrap(),
+                ],
+                false => [
+                    table.all_reduce(ReduceKind::Sum, &groups()).unwrap(),
+                    table.reduce_to_shard(ReduceKind::Sum, &shards).unwrap(),
+                ],
+            };
+            let inputs = ROWS.map(|numbers| vec![numbers.to_vec()]);
+            Compiled::new(&[&flat(whole).unwrap(), &part], 4).run(&inputs)
+        };
+        let found = build(true);
+        assert_eq!(found, build(false), "{rows} rows");
+        let sum: f64 = found[0][0].iter().sum();
+        assert_eq!(sum, [ROWS[0], ROWS[2]].iter().flat_map(|of| &of[3..]).sum::<f64>());
+    }
+}
+
+#[test]
+fn tables_of_many_rows_or_more_than_rows_are_exchanged_whole() {
+    let trace = Trace::new();
+    let x = trace.parameter("x", Shape::new(DType::F32, [7])).unwrap();
+    let groups = [vec![0, 1]];
+    let [table, part] = table_of_rows(&x, 16).unwrap();
+    assert!(table.all_reduce_rows(&groups).unwrap().is_some());
+    assert!(table.all_reduce_rows(&[vec![0]]).unwrap().is_none());
+    let more = table.add(&table).unwrap();
+    assert!(more.all_reduce_rows(&groups).unwrap().is_none());
+    let [small, _] = table_of_rows(&x, 15).unwrap();
+    assert!(small.all_reduce_rows(&groups).unwrap().is_none());
+    // Four parts of 33 rows would begin within an element.
+    let four = [vec![0, 1, 2, 3]];
+    let [uneven, _] = table_of_rows(&x, 33).unwrap();
+    assert!(uneven.all_reduce_rows(&four).unwrap().is_some());
+    assert!(uneven.reduce_rows_to_part(&part, &four).unwrap().is_none());
 }
 
 /// The result of `build` on each of two replicas of each of two hosts, which run one program.

@@ -21,6 +21,7 @@ mod fan_out;
 mod over_hosts;
 mod reduce_scatter;
 mod reduce_scatter_hosts;
+mod rows;
 mod together;
 
 pub use over_hosts::ShardGroups;

@@ -137,7 +137,7 @@ impl TrainStep {
                 *gradient = gradient.clone().plus(&input(at, &borrowed(loan))?)?;
             }
         }
-        let reduced = Gradient::all_reduced(&local, &self.mesh)?;
+        let reduced = Gradient::all_reduced(&local, &self.mesh, None)?;
         for (gradient, sum) in local.iter().zip(&reduced) {
             gradient.store(at, sum)?;
         }
@@ -162,7 +162,7 @@ impl TrainStep {
         let total = |index| totals.slice(0, index, index + 1)?.reshape(&[]);
         let [loss_sum, weight_sum, square_sum] = [total(0)?, total(1)?, total(2)?];
         let sums = state.read_stored_sums(at, part)?;
-        let reduced = Gradient::all_reduced(&sums, &self.mesh)?;
+        let reduced = Gradient::all_reduced(&sums, &self.mesh, None)?;
         let weight_sum = fetch_mean_loss(at, &loss_sum, &weight_sum)?;
         if self.metrics() > 0 && part.is_last {
             let metrics = totals.slice(0, SUMS.len(), SUMS.len() + self.metrics())?;

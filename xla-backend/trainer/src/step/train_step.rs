@@ -103,7 +103,9 @@ impl TrainStep {
         let sums = loss_sums(self.forward(at, state, &parameters, &row_offset, 0)?)?;
         let local = Gradient::of_loss(&sums.loss, &parameters)?;
         let weight_sum = self.fetch_loss(at, &sums)?;
-        let reduced = Gradient::all_reduced(&local, &self.mesh)?;
+        let numbers = state.shard_numbers(at)?;
+        let shard = numbers.as_ref().map(|numbers| &numbers.shard);
+        let reduced = Gradient::all_reduced(&local, &self.mesh, shard)?;
         let norm = self.square_sum(at, &reduced)?.sqrt()?.div(&weight_sum)?;
         let sums = GradientSums { weight_sum: &weight_sum, norm: &norm };
         self.optimize(at, state, &reduced, sums, true)
@@ -115,7 +117,7 @@ impl TrainStep {
         let local = state.read_gradient_sums(at)?;
         let sums = LossSums::read(at, sums)?;
         let weight_sum = self.fetch_loss(at, &sums)?;
-        let reduced = Gradient::all_reduced(&local, &self.mesh)?;
+        let reduced = Gradient::all_reduced(&local, &self.mesh, None)?;
         // The gradients are sums of the scaled loss.
         let weight_sum = self.scaled(at, state, &weight_sum)?;
         let norm = self.square_sum(at, &reduced)?.sqrt()?.div(&weight_sum)?;

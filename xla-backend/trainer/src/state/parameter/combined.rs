@@ -13,12 +13,16 @@ use crate::state::layout::SHARDED_ELEMENTS_MIN;
 
 impl<'a> Gradient<'a> {
     /// Sums gradients over all cores; each keeps its own shard, if there are any. Hosts exchange them in the order in
-    /// which they are recorded: that in which the backward pass computes them.
-    pub(crate) fn all_reduced(local: &[Gradient<'a>], mesh: &Mesh) -> Result<Vec<Gradient<'a>>> {
+    /// which they are recorded: that in which the backward pass computes them. `shard`: the number of the core's shard.
+    pub(crate) fn all_reduced(
+        local: &[Gradient<'a>],
+        mesh: &Mesh,
+        shard: Option<&Tensor>,
+    ) -> Result<Vec<Gradient<'a>>> {
         let mut reduced = local.to_vec();
         for places in exchanges(local, mesh) {
             if let [place] = places[..] {
-                reduced[place] = local[place].clone().reduced(mesh)?;
+                reduced[place] = local[place].clone().reduced(mesh, shard)?;
                 continue;
             }
             let first = &local[places[0]];

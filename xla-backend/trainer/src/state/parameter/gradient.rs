@@ -208,8 +208,11 @@ impl<'a> Gradient<'a> {
         Gradient { value, over: Cores::Job, ..self.clone() }
     }
 
-    /// Sums the gradient over all cores; each keeps its own shard, if there are any.
-    pub(super) fn reduced(self, mesh: &Mesh) -> Result<Gradient<'a>> {
+    /// Sums the gradient over all cores; each keeps its own shard, if there are any. `shard`: its number.
+    pub(super) fn reduced(self, mesh: &Mesh, shard: Option<&Tensor>) -> Result<Gradient<'a>> {
+        if let Some(value) = self.sum_of_rows(mesh, shard)? {
+            return Ok(Gradient { value, over: Cores::Job, ..self });
+        }
         let on_host = self.reduced_at_once(mesh)?;
         if on_host.over == Cores::Job || mesh.hosts() == 1 {
             return Ok(on_host);
@@ -226,6 +229,24 @@ impl<'a> Gradient<'a> {
         }
         let value = self.sum(mesh)?;
         Ok(Gradient { value, over: Cores::of(self.training), ..self })
+    }
+
+    /// The sum of gradients of an embedding, of which few rows are not zero: cores in one memory exchange these alone.
+    fn sum_of_rows(
+        &self,
+        mesh: &Mesh,
+        shard: Option<&Tensor>,
+    ) -> traind_xla::Result<Option<Tensor>> {
+        let are_together = self.value.trace().calls_kernels() && mesh.hosts() == 1;
+        if self.over != Cores::Own || self.training.adds_tensor_cores || !are_together {
+            return Ok(None);
+        }
+        let groups = mesh.groups(&[Axis::Data]);
+        match (self.training.distribution.layout().is_shard(), shard) {
+            (false, _) => self.value.all_reduce_rows(&groups),
+            (true, Some(shard)) => self.value.reduce_rows_to_part(shard, &groups),
+            (true, None) => Ok(None),
+        }
     }
 
     fn sum(&self, mesh: &Mesh) -> traind_xla::Result<Tensor> {
