@@ -90,6 +90,9 @@ def embedding(choose):
     make = labelled(COLUMNS[:columns], label)
     rows, held = make(choose.randint(8, 16), choose.randrange(1000)), evaluation_rows(choose, make)
     train = arguments(choose, rows, held, smoothing=False)
+    if loss == "multiple_negatives_ranking":
+        # The only text of a batch is no negative of itself, so that nothing but rounding is trained on.
+        train["per_device_train_batch_size"] = max(2, train["per_device_train_batch_size"])
     section = {"loss": loss} | settings(choose, loss, train)
     section |= choose.some(
         0.4, pooling_mode=["cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"], normalize=[True]
