@@ -190,7 +190,8 @@ fn attentions(bencher: &mut Criterion) {
     elements(bencher, "attention", count, || {
         attention::forward(black_box(&operands), &mut output, &mut statistics);
     });
-    let at = attention::Cotangent { statistics: &statistics, cotangent: &cotangent };
+    let at =
+        attention::Cotangent { output: &output, statistics: &statistics, cotangent: &cotangent };
     elements(bencher, "attention, backward", count, || {
         let gradients = [&mut to_query[..], &mut to_key[..], &mut to_value[..]];
         attention::backward(black_box(&operands), &at, gradients);

@@ -87,6 +87,7 @@ pub fn forward(operands: &Operands<'_>, output: &mut [f32], statistics: &mut [f3
 /// Values that the backward pass reads besides the operands.
 #[derive(Clone, Copy, Debug)]
 pub struct Cotangent<'a> {
+    pub output: &'a [f32],
     pub statistics: &'a [f32],
     /// The cotangent of the output.
     pub cotangent: &'a [f32],
@@ -96,7 +97,9 @@ pub struct Cotangent<'a> {
 pub fn backward(operands: &Operands<'_>, at: &Cotangent<'_>, gradients: [&mut [f32]; 3]) {
     let dims = operands.check();
     let [to_query, to_key, to_value] = gradients;
-    assert_eq!([at.cotangent.len(), to_query.len()], [operands.query.len(); 2]);
+    for len in [at.output.len(), at.cotangent.len(), to_query.len()] {
+        assert_eq!(len, operands.query.len());
+    }
     assert_eq!([to_key.len(), to_value.len()], [operands.key.len(); 2]);
     assert_eq!(at.statistics.len(), statistics_len(&dims));
     let hides_keys = (0..dims.rows).any(|row| operands.attended(row).len() < dims.positions);
@@ -118,6 +121,8 @@ pub fn backward(operands: &Operands<'_>, at: &Cotangent<'_>, gradients: [&mut [f
                 let pass = BackwardRows {
                     largest: &largest[block.queries.clone()],
                     sums: &sums[block.queries.clone()],
+                    output: &at.output[block.offset()..],
+                    cotangent: &at.cotangent[block.offset()..],
                 };
                 score_slopes(&operands.row_arguments(&block), &pass, scores, slopes);
                 let (shares, slopes) = (block.matrix(scores), block.matrix(slopes));
@@ -243,6 +248,7 @@ impl Block {
 
 /// The operands that the passes over rows of scores need.
 struct Rows<'a> {
+    dims: Dims,
     queries: Range<usize>,
     keys: Range<usize>,
     scale: f32,
@@ -286,6 +292,8 @@ fn first_key(start: i32, query: usize) -> usize {
 struct BackwardRows<'a> {
     largest: &'a [f32],
     sums: &'a [f32],
+    output: &'a [f32],
+    cotangent: &'a [f32],
 }
 
 impl<'a> Operands<'a> {
@@ -364,6 +372,7 @@ impl<'a> Operands<'a> {
         let mask = &self.mask[head.row * dims.mask_queries * dims.positions..];
         let shared = dims.mask_queries == 1;
         Rows {
+            dims,
             queries: block.queries.clone(),
             keys: block.keys.clone(),
             scale: self.scale,
@@ -428,48 +437,49 @@ vectorized! {
         scores: &mut [f32],
         slopes: &mut [f32],
     ) {
+        let (head_size, hidden) = (at.dims.head_size, at.dims.hidden());
         let rows = scores.chunks_exact_mut(at.columns()).zip(slopes.chunks_exact_mut(at.columns()));
         for (row, (scores, slopes)) in rows.enumerate() {
             mask_row(at, row, scores);
             slopes[at.keys.len()..].fill(0.0);
+            // The sum of each share times its cotangent: what the output is made of.
+            let output = &pass.output[row * hidden..][..head_size];
+            let cotangent = &pass.cotangent[row * hidden..][..head_size];
+            let along = dot(output, cotangent);
             let (most, share) = (pass.largest[row], 1.0 / pass.sums[row]);
-            // The sum of each share times its cotangent. It is that of the output times its own, and is not computed
-            // from these: where one share is nearly 1, slopes are what two nearly equal numbers differ by.
-            let mut lanes = [0f32; LANES];
-            let chunks = scores.chunks_exact_mut(LANES).zip(slopes.chunks_exact_mut(LANES));
+            let pairs = scores.iter_mut().zip(slopes.iter_mut());
             match at.dropout {
                 None => {
-                    for (scores, slopes) in chunks {
-                        for lane in 0..LANES {
-                            scores[lane] = exp(scores[lane] - most) * share;
-                            lanes[lane] = scores[lane].mul_add(slopes[lane], lanes[lane]);
-                        }
-                    }
-                    let along = sum_lanes(lanes);
-                    for (share, slope) in scores.iter().zip(slopes) {
-                        *slope = share * (*slope - along) * at.scale;
+                    for (score, slope) in pairs {
+                        let part = exp(*score - most) * share;
+                        *score = part;
+                        *slope = part * (*slope - along) * at.scale;
                     }
                 }
                 Some((dropout, keys)) => {
                     let start = at.place(row);
-                    for (chunk, (scores, slopes)) in chunks.enumerate() {
-                        let start = start.wrapping_add((chunk * LANES) as u32);
-                        for lane in 0..LANES {
-                            let factor = dropout.factor(bits(start.wrapping_add(lane as u32), keys));
-                            let part = exp(scores[lane] - most) * share;
-                            slopes[lane] *= factor;
-                            lanes[lane] = part.mul_add(slopes[lane], lanes[lane]);
-                            // Shares are above 0, so the sign says which ones are dropped.
-                            scores[lane] = if factor > 0.0 { part } else { -part };
-                        }
-                    }
-                    let along = sum_lanes(lanes);
-                    for (score, slope) in scores.iter_mut().zip(slopes) {
-                        *slope = score.abs() * (*slope - along) * at.scale;
-                        *score = if *score < 0.0 { 0.0 } else { *score * dropout.scale };
+                    for (column, (score, slope)) in pairs.enumerate() {
+                        let bits = bits(start.wrapping_add(column as u32), keys);
+                        let factor = dropout.factor(bits);
+                        let part = exp(*score - most) * share;
+                        *score = part * factor;
+                        *slope = part * (*slope * factor - along) * at.scale;
                     }
                 }
             }
         }
     }
+}
+
+#[inline(always)]
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut lanes = [0f32; LANES];
+    let whole = a.len() / LANES * LANES;
+    for (a, b) in a[..whole].chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
+        for lane in 0..LANES {
+            lanes[lane] = a[lane].mul_add(b[lane], lanes[lane]);
+        }
+    }
+    let rest: f32 = a[whole..].iter().zip(&b[whole..]).map(|(a, b)| a * b).sum();
+    sum_lanes(lanes) + rest
 }

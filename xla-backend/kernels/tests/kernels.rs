@@ -183,7 +183,8 @@ impl Case {
         let mut statistics = vec![f32::NAN; attention::statistics_len(&self.dims)];
         let [mut output, mut query, mut key, mut value] = [0, 0, 1, 2].map(zeros);
         attention::forward(&operands, &mut output, &mut statistics);
-        let at = Cotangent { statistics: &statistics, cotangent: &self.tensors[3] };
+        let at =
+            Cotangent { output: &output, statistics: &statistics, cotangent: &self.tensors[3] };
         attention::backward(&operands, &at, [&mut query, &mut key, &mut value]);
         [output, query, key, value]
     }

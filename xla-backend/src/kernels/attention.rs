@@ -11,7 +11,7 @@ use traind_pjrt::{Kernel, KernelCall, KernelError};
 /// [B, N, 2, S].
 pub(crate) struct AttentionForward;
 
-/// The same operands, then output, which is not read, statistics and cotangent, to three gradients.
+/// The same operands, then output, statistics and cotangent, to three gradients.
 pub(crate) struct AttentionBackward;
 
 impl Kernel for AttentionForward {
@@ -31,8 +31,11 @@ impl Kernel for AttentionBackward {
         let operands = operands(call)?;
         let first =
             4 + usize::from(operands.starts.is_some()) + usize::from(operands.dropout.is_some());
-        let at =
-            Cotangent { statistics: call.operand(first + 1)?, cotangent: call.operand(first + 2)? };
+        let at = Cotangent {
+            output: call.operand(first)?,
+            statistics: call.operand(first + 1)?,
+            cotangent: call.operand(first + 2)?,
+        };
         attention::backward(&operands, &at, [call.result(0)?, call.result(1)?, call.result(2)?]);
         Ok(())
     }
