@@ -174,8 +174,13 @@ impl Collator {
             return Ok(sequences.collect());
         }
         if self.set.has_sequences() {
-            let sequences = self.set.sequences(row)?.into_iter();
-            return Ok(sequences.map(|ids| Some(self.sequence(row, ids, padded))).collect());
+            let mut segments = self.set.token_type_ids(row)?.map(Vec::into_iter);
+            let sequences = self.set.sequences(row)?.into_iter().map(|ids| {
+                let of_sequence = segments.as_mut().map(|it| it.by_ref().take(ids.len()));
+                let token_type_ids = of_sequence.map(Iterator::collect);
+                Some(RowData { token_type_ids, ..self.sequence(row, ids, padded) })
+            });
+            return Ok(sequences.collect());
         }
         let first = self.row(row, epoch, padded)?;
         if self.set.sequences_per_row() == 1 {

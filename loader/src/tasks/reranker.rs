@@ -199,7 +199,10 @@ mod tests {
 
     use super::super::tests::{check_error, prepared};
     use super::*;
+    use crate::batch::{ArrayValues, BatchAxis, BatchSizes};
+    use crate::collate::Collator;
     use crate::dataset::TokenizedSet;
+    use crate::sampler::{BatchPlan, ScheduledBatch};
     use crate::tasks::TaskSpec;
 
     fn task(texts: &[&str], list_size: Option<usize>, form: Option<PassageLabels>) -> TaskSpec {
@@ -241,6 +244,14 @@ mod tests {
         assert_eq!(sequences[0][..4], sequences[1][..4]);
         let types = found.token_type_ids(0).unwrap().unwrap();
         assert_eq!(types, [0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1]);
+        // Batches keep the segments of each sequence.
+        let sizes = BatchSizes::of_rows(1).with(BatchAxis::Positions, 8);
+        let plan = BatchPlan { sizes, rows: vec![0], cores: 1 };
+        let scheduled = ScheduledBatch { batch: 0, epoch: 0, batch_in_epoch: 0, plan };
+        let batch = Collator::new(found, Padding::behind(0)).collate(scheduled).unwrap();
+        let array = batch.cores[0].array("token_type_ids").unwrap();
+        let expect = vec![0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1];
+        assert_eq!(array.values, ArrayValues::S32(expect));
     }
 
     #[test]
