@@ -127,10 +127,24 @@ def file_complaints(folder, file, case):
                 yield f"{file}: {name} is {(one - other).norm() / one.norm():.1e} from the peer's"
 
 
+def compares_distances(section):
+    """Whether the loss knows embeddings by their differences alone."""
+    usual = "euclidean" if "triplet" in section["loss"] else "cosine"
+    is_direct = not section.get("normalize") and "dense_out_features" not in section
+    return is_direct and section.get("distance_metric", usual) != "cosine"
+
+
 def is_without_gradient(name, case):
     """Whether softmax takes what this adds away again, so that optimizers divide rounding by rounding."""
     if case.task == "question-answering":
         return name.endswith(".bias")
+    # Losses that compare scores, or distances of embeddings, do not change where all of them move alike.
+    if case.task == "reranker" and case.job["reranker"]["loss"] in ("margin_mse", "list_net", "lambda"):
+        if name.endswith(("classifier.bias", "out_proj.bias")):
+            return True
+    if case.task == "embedding" and compares_distances(case.job["embedding"]):
+        # That of the last layer is what moves all embeddings.
+        return name.endswith(("LayerNorm.bias", "layer_norm.bias", "key.bias", "k_lin.bias"))
     return name.endswith(("key.bias", "k_proj.bias", "k_lin.bias"))
 
 
