@@ -44,7 +44,8 @@ fn plural_of(noun: &str) -> String {
     {
         return format!("{stem}ies");
     }
-    let hisses = ["s", "x", "ch", "sh"].iter().any(|end| noun.ends_with(end));
+    // The "ch" of a batch or a branch hisses, and that of an epoch does not.
+    let hisses = ["s", "x", "tch", "nch", "sh"].iter().any(|end| noun.ends_with(end));
     format!("{noun}{}", if hisses { "es" } else { "s" })
 }
 
@@ -58,6 +59,7 @@ mod tests {
         check(counted(1.0, "hour"), "1 hour");
         check(counted(1.5, "hour"), "1.5 hours");
         check(counted(0.0, "CPU core"), "0 CPU cores");
+        check(counted(2.5, "epoch"), "2.5 epochs");
         check(counted(2.0, "class"), "2 classes");
         check(counted(2.0, "batch"), "2 batches");
         check(counted(2.0, "query"), "2 queries");

@@ -182,7 +182,7 @@ mod tests {
         let expect = [
             "GPUs: 1 on the PCI bus",
             "driver: 580.65.06",
-            "device nodes: 1 GPUs",
+            "device nodes: 1 GPU",
             "libcuda.so.1: /usr/lib/x86_64-linux-gnu/libcuda.so.1",
             "PJRT plugin: there",
             "CUDA libraries: /site/nvidia",
