@@ -7,6 +7,7 @@ pub(crate) mod attributes;
 mod available;
 mod bf16_product;
 mod cross_entropy;
+mod dropout_keys;
 mod gated;
 mod gelu;
 mod library;
@@ -32,6 +33,7 @@ pub use available::{GpuOptions, Kernels};
 pub(crate) use attention::{AttentionBackward, AttentionForward};
 pub(crate) use bf16_product::Bf16Product;
 pub(crate) use cross_entropy::{CrossEntropyBackward, CrossEntropyForward};
+pub(crate) use dropout_keys::DropoutKeys;
 pub(crate) use gated::{GatedBackward, GatedForward};
 pub(crate) use gelu::{GeluBackward, GeluForward};
 pub(crate) use library::LibraryCall;
@@ -140,6 +142,7 @@ fn register_all(client: &Client) -> bool {
         && register::<NormBackward>(client)
         && register::<CrossEntropyForward>(client)
         && register::<CrossEntropyBackward>(client)
+        && register::<DropoutKeys>(client)
         && register::<SquareSum>(client)
         && register::<AdamW>(client)
         && register_deferred::<ShardedAdamW>(client)

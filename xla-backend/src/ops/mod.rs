@@ -24,6 +24,7 @@ mod convert;
 mod cross_entropy;
 mod dot_general;
 mod dropout;
+mod dropout_keys;
 mod dynamic_slice;
 mod gated;
 mod iota;
@@ -89,6 +90,7 @@ pub const NAMES: &[&str] = &[
     "divide",
     "dot_general",
     "dropout",
+    "dropout_keys",
     "dynamic_place",
     "dynamic_slice",
     "erf",

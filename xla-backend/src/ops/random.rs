@@ -15,6 +15,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
+use super::dropout_keys::DropoutKeys;
 use crate::error::Result;
 use crate::graph::DType;
 use crate::tensor::{Tensor, Trace};
@@ -53,6 +54,16 @@ struct TokenPlaces {
     /// The row of this core that each token belongs to.
     rows: Tensor,
     positions: Tensor,
+}
+
+/// The rows that have keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RowsOfKeys {
+    pub(super) rows: usize,
+    /// Blocks of a row that this core has.
+    pub(super) blocks: usize,
+    /// All of them.
+    pub(super) blocks_of_row: usize,
 }
 
 /// Some of the blocks of a row, one behind the other.
@@ -154,10 +165,54 @@ impl Random {
     pub(super) fn keys(&self, dims: &[usize]) -> Result<Tensor> {
         let site = self.site.replace(self.site.get() + 1);
         let by_row = self.dims_by_row(dims);
-        let blocks = &by_row[..by_row.len() - 2];
-        let count = blocks[1..].iter().product();
-        let key = |key| self.block_keys(key, site, blocks);
-        let by_block = |key: Tensor| key.reshape(&[1, blocks[0], count]);
+        let blocks = by_row[1..by_row.len() - 2].iter().product();
+        let blocks_of_row = self.blocks.as_ref().map_or(blocks, |blocks| blocks.count);
+        let rows = RowsOfKeys { rows: by_row[0], blocks, blocks_of_row };
+        // XLA would compile all rounds of the hash anew for each site: most of what LLVM does for a small encoder.
+        match self.row_offset.trace().calls_kernels() {
+            true => self.keys_by_kernel(site, rows),
+            false => self.keys_of_rows(site, rows),
+        }
+    }
+
+    /// [`Random::keys`] of a site in one operation.
+    fn keys_by_kernel(&self, site: u32, rows: RowsOfKeys) -> Result<Tensor> {
+        let [first, second] = &self.keys;
+        let mut inputs = vec![first, second, &self.row_offset];
+        inputs.extend(self.tokens.iter().flat_map(|tokens| [&tokens.rows, &tokens.positions]));
+        inputs.extend(self.blocks.iter().map(|blocks| &blocks.first));
+        let (has_tokens, has_first_block) = (self.tokens.is_some(), self.blocks.is_some());
+        let keys = DropoutKeys { site, rows, has_tokens, has_first_block };
+        self.row_offset.trace().apply(keys, &inputs)
+    }
+
+    /// The source whose keys the operation gives.
+    pub(super) fn of_operands(of: &DropoutKeys, inputs: &[Tensor]) -> Random {
+        let (own, others) = inputs.split_at(3);
+        let (tokens, blocks) = others.split_at(if of.has_tokens { 2 } else { 0 });
+        let tokens = match tokens {
+            [rows, positions] => {
+                Some(TokenPlaces { rows: rows.clone(), positions: positions.clone() })
+            }
+            _ => None,
+        };
+        let count = of.rows.blocks_of_row;
+        Random {
+            row_offset: own[2].clone(),
+            rows: Some(of.rows.rows),
+            keys: [own[0].clone(), own[1].clone()],
+            site: Rc::default(),
+            blocks: blocks.first().map(|first| Blocks { first: first.clone(), count }),
+            first_places: [None, None],
+            tokens,
+        }
+    }
+
+    /// [`Random::keys`] of a site by operations on integers.
+    pub(super) fn keys_of_rows(&self, site: u32, rows: RowsOfKeys) -> Result<Tensor> {
+        let blocks = [rows.rows, rows.blocks];
+        let key = |key| self.block_keys(key, site, &blocks);
+        let by_block = |key: Tensor| key.reshape(&[1, rows.rows, rows.blocks]);
         let first = by_block(self.at_positions(key(&self.keys[0])?)?)?;
         self.row_offset.trace().concatenate(&[&first, &by_block(key(&self.keys[1])?)?], 0)
     }

@@ -212,6 +212,35 @@ fn a_norm_of_a_sum_drops_the_same_elements() {
     }
 }
 
+const KEYS: &str = "traind.dropout_keys";
+
+#[test]
+fn some_heads_of_a_row_drop_the_same_shares() {
+    let operand: &[usize] = &[2 * 9, 8];
+    check(&[KEYS, ATTENTION[0]], &[operand; 3], |trace, x| {
+        let scalar = |n: f64| trace.scalar(n, DType::U32);
+        let random = Random::new(&scalar(5.0)?, &scalar(9.0)?, &scalar(3.0)?)?;
+        let random = random.with_rows(2).in_blocks(&scalar(3.0)?, 5);
+        let mask = trace.full(0.0, f32(&[2, 1, 1, 9]))?;
+        let spec = AttentionSpec { num_heads: 2, scale: 0.4, dropout: 0.3 };
+        let visible = VisibleKeys { mask: &mask, starts: None };
+        x[0].attention(&x[1], &x[2], visible, spec, Some(&random))
+    });
+}
+
+#[test]
+fn a_norm_of_packed_tokens_drops_the_same_elements() {
+    check(&[KEYS, NORM[0]], &[&[5, 21], &[5, 21], &[21], &[21]], |trace, x| {
+        let scalar = |n: f64| trace.scalar(n, DType::U32);
+        let tokens = |numbers: &[f64]| trace.constant(DType::U32, &[5], numbers);
+        let random = Random::new(&scalar(5.0)?, &scalar(9.0)?, &scalar(3.0)?)?;
+        let (rows, positions) =
+            (tokens(&[0.0, 0.0, 0.0, 1.0, 4.0])?, tokens(&[0.0, 1.0, 2.0, 0.0, 65_537.0])?);
+        let random = random.of_tokens(&rows, &positions);
+        x[0].add_norm(&x[1], [&x[2], &x[3]], 1e-5, Some((0.4, &random)))
+    });
+}
+
 /// The kernels' graph and the plain one, which other devices get, draw the same bits.
 #[test]
 fn a_norm_of_a_sum_equals_its_parts() {
