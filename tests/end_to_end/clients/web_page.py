@@ -144,6 +144,12 @@ def job(browser, job_id):
     }
 
 
+def parsed(browser):
+    """How many elements of hostile names are on the page, and whether one of them ran a script."""
+    elements = "document.querySelectorAll('[onerror], [onload]').length"
+    return browser.run(f"return [{elements}, Boolean(window.pwned)]")
+
+
 def kept_focus(browser, job_id):
     """The text of the focused element after the page was updated."""
     browser.run("location.hash = arguments[0]", f"#/jobs/{job_id}")
@@ -259,10 +265,13 @@ with tempfile.TemporaryDirectory() as profile:
         # The refusal without a session is an error on the console.
         browser.errors()
         saw["overview"] = overview(browser)
+        saw["parsed"] = {"overview": parsed(browser)}
         saw["job"] = job(browser, running)
+        saw["parsed"]["job"] = parsed(browser)
         saw["focus"] = kept_focus(browser, running)
         saw["broken"] = broken_curve(browser)
         saw["completed"] = completed(browser, first)
+        saw["parsed"]["completed"] = parsed(browser)
         saw["forked"] = forked(browser, fork)
         saw["compare"] = compare(browser)
         saw["errors"] = browser.errors()

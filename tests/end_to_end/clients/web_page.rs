@@ -13,6 +13,10 @@ use serde_json::{Value, json};
 use traind_tests::{CommandOutput, Draft, Host};
 
 const EPOCHS: u32 = 3;
+/// A name that would run a script in the browser if the page took it for markup.
+const HOSTILE: &str = "endless <img src=x onerror=window.pwned=true>";
+/// A folder of the same kind.
+const HOSTILE_OUTPUT: &str = "out <svg onload=window.pwned=true>";
 /// The browser is killed after it; all of its pages take seconds.
 const DEADLINE: Duration = Duration::from_secs(300);
 
@@ -25,12 +29,14 @@ async fn the_web_page_shows_jobs_and_cores_and_cancels() {
         draft.set("train.eval_strategy", "epoch").set("resources.cores", 2)
     };
     let brisk = draft("brisk").set("train.save_strategy", "epoch");
+    let brisk = brisk.set("output_dir", HOSTILE_OUTPUT);
     let first = host.complete(&brisk).await.job;
     let forked = host.cli(brisk.folder(), &["fork", "brisk", "--set=train.num_train_epochs=4"]);
     let fork = host.watch(forked.stdout.trim()).await.job;
     let second = host.complete(&draft("gentle").edit("5.0e-3", "5.0e-4")).await.job;
     // Steps take a millisecond, too short for an event each.
     let endless = draft("endless").endless().set("train.logging_steps", 25);
+    let endless = endless.set("name", HOSTILE);
     let running = host.create(&endless.set("train.eval_strategy", "no")).await.unwrap();
     let waiting = host.create(&draft("patient")).await.unwrap();
     host.until_past(&running.id, 100).await;
@@ -41,7 +47,9 @@ async fn the_web_page_shows_jobs_and_cores_and_cancels() {
     assert!(text(&saw["strangers"]).contains("traind web"), "{saw}");
     check_overview(&saw["overview"]);
     check_job(&saw["job"]);
-    for part in ["eval_loss", "accuracy", "validation", "out", "final", "completed", "animal"] {
+    for part in
+        ["eval_loss", "accuracy", "validation", HOSTILE_OUTPUT, "final", "completed", "animal"]
+    {
         assert!(text(&saw["completed"]).contains(part), "{part:?} is not in {}", saw["completed"]);
     }
     let forked = &saw["forked"];
@@ -62,6 +70,10 @@ async fn the_web_page_shows_jobs_and_cores_and_cancels() {
         assert!(width.as_u64().unwrap() <= 390, "{page} is {width} wide on a phone of 390");
     }
     assert_eq!(saw["cancelled"], json!(["cancelled"]));
+    assert_eq!(
+        saw["parsed"],
+        json!({"overview": [0, false], "job": [0, false], "completed": [0, false]})
+    );
     assert_eq!(host.get(&running.id).await.owner, running.owner);
 }
 
@@ -77,7 +89,7 @@ fn check_overview(saw: &Value) {
 }
 
 fn check_job(saw: &Value) {
-    assert_eq!(saw["title"], json!(["endless"]));
+    assert_eq!(saw["title"], json!([HOSTILE]));
     for slip in ["null", "undefined", "NaN", "[object"] {
         assert!(!text(&saw["text"]).contains(slip), "{slip} is in {saw}");
     }
