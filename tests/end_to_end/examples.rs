@@ -338,7 +338,7 @@ async fn check(host: &Host, draft: &Draft, trains: bool) {
 
 #[tokio::test]
 async fn every_example_runs() {
-    let host = Host::started_unoptimized(2).await;
+    let host = Host::started(2).await;
     for example in examples().iter().filter(|example| example.name != "hub-and-bucket") {
         check(&host, &example.draft(&host), trains(&example.job_file())).await;
     }

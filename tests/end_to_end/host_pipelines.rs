@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use traind_tests::{Draft, Host, Runners, until};
+use traind_tests::{Draft, Host, Runners, UNOPTIMIZED, until};
 
 use crate::hosts::{assert_close, bits, is_skipped, series, weights};
 use crate::training::pairs_draft;
@@ -219,8 +219,9 @@ async fn stages_of_other_platforms_exchange_their_values_by_mpi() {
     let start = |draft: &Draft, mpi: Option<&str>| {
         let file = TIED.file(draft, 2, [stages, ""]).replace("platform: cpu", "platform: cuda");
         Runners::start_with(&host, draft, &file, 2, |_, command| {
-            let devices = format!("--xla_force_host_platform_device_count={}", CORES / 2);
-            command.env("TRAIND_PLUGIN_CUDA", host.plugin()).env("XLA_FLAGS", devices);
+            let (name, flags) = UNOPTIMIZED;
+            let devices = format!("{flags} --xla_force_host_platform_device_count={}", CORES / 2);
+            command.env("TRAIND_PLUGIN_CUDA", host.plugin()).env(name, devices);
             command.envs(mpi.map(|library| ("TRAIND_PLUGIN_MPI", library)));
             true
         })

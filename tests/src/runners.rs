@@ -12,7 +12,7 @@ use traind_proto::v1::event::Kind;
 
 use crate::processes::{suspend, wake};
 use crate::wait::{POLL, timeout};
-use crate::{Draft, Host, traind};
+use crate::{Draft, Host, UNOPTIMIZED, traind};
 
 /// Running runners, by host. Dropping them kills those that are left.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Runners {
         let processes = (0..hosts).filter_map(|rank| {
             let log = File::create(folder.join(format!("host-{rank}.log"))).unwrap();
             let mut command = Command::new(runner());
-            command.arg("job.yaml").current_dir(&folder);
+            command.arg("job.yaml").current_dir(&folder).envs([UNOPTIMIZED]);
             command.env("TRAIND_CACHE_DIR", host.path("cache"));
             command.env("TRAIND_TEST_STEP_GATES", host.path("gates"));
             if hosts > 1 {
@@ -90,6 +90,7 @@ impl Runners {
         let mut command = Command::new(library.with_file_name("../bin/mpirun"));
         command.args(options).arg(runner()).arg("job.yaml").current_dir(&folder).stderr(log);
         command.env("TRAIND_CACHE_DIR", host.path("cache")).env("TRAIND_PLUGIN_MPI", library);
+        command.envs([UNOPTIMIZED]);
         command.env("TRAIND_TEST_STEP_GATES", host.path("gates"));
         Runners { folder, processes: vec![command.spawn().unwrap()] }
     }

@@ -298,7 +298,7 @@ const SHAPES: &[Shape] = &[
 
 #[tokio::test]
 async fn the_estimate_of_activations_is_close_to_the_compilers_allocation() {
-    let host = Host::started_unoptimized(2).await;
+    let host = Host::started(2).await;
     let mut off = Vec::new();
     for (index, shape) in SHAPES.iter().enumerate() {
         let draft = shape.draft(&host, &format!("{}-{index}", shape.task));

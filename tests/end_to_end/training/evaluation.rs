@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use traind_tests::{Draft, Host};
 
 /// Cores and rows per core. 53 rows leave a partial last batch, or cores without a row.
-const LAYOUTS: [(u32, u32); 6] = [(1, 1), (1, 8), (1, 64), (2, 8), (2, 27), (4, 5)];
+const LAYOUTS: [(u32, u32); 4] = [(1, 1), (1, 8), (2, 27), (4, 5)];
 
 #[tokio::test]
 async fn metrics_are_independent_of_cores_and_batches() {
@@ -25,14 +25,13 @@ async fn metrics_are_independent_of_cores_and_batches() {
     }
 }
 
-/// Evaluates the unchanged model: a learning rate of 0 trains nothing.
+/// Evaluates the unchanged model.
 async fn evaluate(host: &Host, cores: u32, rows: u32) -> BTreeMap<String, f64> {
     let draft = Draft::new(host, &format!("layout-{cores}-{rows}"))
         .with_two_shapes()
         .set("resources.cores", cores)
         .set("train.per_device_eval_batch_size", rows)
-        .set("train.learning_rate", 0.0)
-        .set("train.max_steps", 1);
+        .set("train.do_train", false);
     host.complete(&draft).await.job.metrics.into_iter().collect()
 }
 

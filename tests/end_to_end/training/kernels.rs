@@ -1,6 +1,6 @@
 //! Kernels change losses by no more than float32 rounding, and the job says whether programs call them.
 
-use traind_tests::{Draft, Host};
+use traind_tests::{Draft, Host, UNOPTIMIZED};
 
 /// The losses of a job with dropout, and its only message about kernels.
 async fn losses_and_message(host: &Host) -> (Vec<f64>, String) {
@@ -15,15 +15,15 @@ async fn losses_and_message(host: &Host) -> (Vec<f64>, String) {
 
 #[tokio::test]
 async fn kernels_change_losses_by_rounding_alone_and_can_be_switched_off() {
-    let host = Host::started(1).await;
+    let host = Host::started_optimized(1).await;
     let (losses, message) = losses_and_message(&host).await;
     assert!(message.starts_with("Programs call "), "{message}");
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         assert!(message.starts_with("Programs call traind's kernels"), "{message}");
     }
-    let off = vec![("TRAIND_KERNELS", "off".to_owned())];
-    let host = Host::started_with_environment(1, off).await;
+    let off = [("TRAIND_KERNELS", "off".to_owned()), (UNOPTIMIZED.0, String::new())];
+    let host = Host::started_with_environment(1, off.to_vec()).await;
     let (plain, message) = losses_and_message(&host).await;
     assert_eq!(message, "Programs call no kernels: TRAIND_KERNELS is off");
     assert_eq!((losses.len(), plain.len()), (6, 6));

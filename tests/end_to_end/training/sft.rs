@@ -64,7 +64,7 @@ pub(crate) fn set_all(mut draft: Draft, section: &str, keys: &Value) -> Draft {
 #[tokio::test]
 async fn losses_are_those_of_trl() {
     let run = fixture("sft/sft.json");
-    let host = Host::started(1).await;
+    let host = Host::started_optimized(1).await;
     let draft = draft(&host, "sft", "sft", &run);
     host.complete(&draft).await;
     let output = draft.output("out");
