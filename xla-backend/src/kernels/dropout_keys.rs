@@ -5,8 +5,8 @@ use traind_pjrt::{Kernel, KernelCall, KernelError};
 
 use super::optimizer::first;
 
-/// Two keys of seed and step, the offset of the first row, the rows and positions of tokens where there are any, and the
-/// number of the first block where this core has some of them, to two keys for each block of each row.
+/// Two keys of seed and step, the offset of the first row, the rows and positions of tokens where there are any, and
+/// the number of the first block where this core has some of them, to two keys for each block of each row.
 pub(crate) struct DropoutKeys;
 
 impl Kernel for DropoutKeys {
