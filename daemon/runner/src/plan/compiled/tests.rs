@@ -52,6 +52,7 @@ fn families() -> Vec<(&'static str, &'static str, Value)> {
         ),
         ("roberta", "sequence-classification", with(bert(), json!({"pad_token_id": 1}))),
         ("xlm-roberta", "question-answering", with(bert(), json!({"pad_token_id": 1}))),
+        ("xlm-roberta-xl", "masked-lm", with(bert(), json!({"pad_token_id": 1}))),
         (
             "modernbert",
             "masked-lm",
@@ -59,6 +60,8 @@ fn families() -> Vec<(&'static str, &'static str, Value)> {
         ),
         ("electra", "masked-lm", with(bert(), json!({"embedding_size": 32}))),
         ("mpnet", "token-classification", json!({})),
+        ("nomic_bert", "masked-lm", with(bert(), json!({"head_dim": 16}))),
+        ("gte", "token-classification", with(bert(), json!({"pad_token_id": 1}))),
         ("albert", "masked-lm", with(bert(), json!({"embedding_size": 32}))),
         (
             "deberta-v2",
@@ -291,8 +294,17 @@ fn check_collectives(
 
 /// The families by kind: the programs of a kind have nearly the same operations.
 const KINDS: &[&[&str]] = &[
-    &["bert", "distilbert", "roberta", "xlm-roberta", "electra", "mpnet", "albert"],
-    &["modernbert"],
+    &[
+        "bert",
+        "distilbert",
+        "roberta",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "electra",
+        "mpnet",
+        "albert",
+    ],
+    &["modernbert", "nomic_bert", "gte"],
     &["deberta-v2"],
     &["llama", "gpt2", "mistral", "qwen2", "qwen3", "gemma", "phi3"],
     &["gemma3_text", "gemma2", "smollm3", "granite", "olmo2", "olmo3"],
