@@ -81,7 +81,7 @@ async fn a_fork_finds_checkpoints_in_a_bucket_and_has_a_price() {
     let shown = host.cli(draft.folder(), &["get", "parent"]).stdout;
     assert!(shown.contains(", which cost ") && shown.contains(" less than on demand"), "{shown}");
     let card = std::fs::read_to_string(draft.path("out/README.md")).unwrap();
-    assert!(card.contains(" s on 1 cpu cores, which cost "), "{card}");
+    assert!(card.contains(" s on 1 cpu core, which cost "), "{card}");
 
     let forked = host.cli(draft.folder(), &["fork", "parent", "--at", "8"]);
     assert_eq!(forked.code, Some(0), "{forked:?}");
