@@ -431,6 +431,8 @@ pub enum LabelProblem {
     NotOneEach { found: usize, num_labels: usize },
     #[error("{found} does not say whether a class applies, which is 0 or 1")]
     NotAFlag { found: String },
+    #[error("{found} does not say whether texts belong together, which is 1 or 0")]
+    NotPaired { found: String },
     #[error("{} for {}", counted(.found, "label"), counted(.passages, "passage"))]
     PassageCount { found: usize, passages: usize },
     #[error("{} to regress on, where model.num_labels is {num_labels}", counted(.found, "number"))]

@@ -79,12 +79,15 @@ impl Embed {
         ensure!(!results.exists(), "{} exists already: name another folder", results.display());
         std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
         let path = folder.join(JOB_FILE);
+        ensure!(!path.exists(), "{} exists already: name another folder", path.display());
         let job = format!("{:#}\n", self.job(&folder));
         std::fs::write(&path, job).with_context(|| format!("write {}", path.display()))?;
         let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
         let status = Command::new(&runner).arg(&path).status();
         let status = status.with_context(|| format!("run {}", runner.display()))?;
         if !status.success() {
+            // The folder takes another try.
+            std::fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
             return Ok(Exit::Failed);
         }
         if results != predictions {

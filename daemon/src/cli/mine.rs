@@ -176,7 +176,7 @@ fn named<T: DeserializeOwned>(name: &str) -> anyhow::Result<T> {
 
 /// The lines that say what was written to `output`.
 fn lines_of(answer: &MineAnswer, output: &str) -> Vec<String> {
-    let MineAnswer { queries, texts, rows, negatives, lacking } = answer;
+    let MineAnswer { queries, texts, rows, negatives, lacking, left_out } = answer;
     let mut lines = vec![format!(
         "{output}: {}, {} of {} among {}",
         counted(rows, "row"),
@@ -184,6 +184,10 @@ fn lines_of(answer: &MineAnswer, output: &str) -> Vec<String> {
         counted(queries, "query"),
         counted(texts, "text")
     )];
+    if *left_out > 0 {
+        let left_out = counted_as(left_out, "row was", "rows were");
+        lines.push(format!("{left_out} left out, for want of a text"));
+    }
     if *lacking > 0 {
         let lacking = counted_as(lacking, "query has", "queries have");
         lines.push(format!("{lacking} fewer negatives than --num-negatives within the limits"));

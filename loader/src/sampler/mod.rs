@@ -348,7 +348,11 @@ pub enum SamplerError {
         counted(.global_batch, "row")
     )]
     NothingLeft { rows: usize, global_batch: usize },
-    #[error("set {set} has {}, which make no batch of {global_batch}", counted(.rows, "row"))]
+    #[error(
+        "set {} of data.train has {} with texts, which make no batch of {global_batch}",
+        .set + 1,
+        counted(.rows, "row")
+    )]
     NoBatchOfSet { set: usize, rows: usize, global_batch: usize },
     #[error("row {row} has {}, the longest padded length is {longest}", counted(.length, "token"))]
     TooLong { row: usize, length: u32, longest: u32 },

@@ -205,6 +205,9 @@ mod tests {
         let sets = vec![SetBatches::default(); 3];
         let error =
             sampler.in_sets(SETS_OF_ROWS.into(), sets, SetMixing::Proportional).unwrap_err();
-        assert_eq!(error.to_string(), "set 1 has 3 rows, which make no batch of 4");
+        assert_eq!(
+            error.to_string(),
+            "set 2 of data.train has 3 rows with texts, which make no batch of 4"
+        );
     }
 }

@@ -42,6 +42,8 @@ pub struct EmbeddedSet {
     pub texts: Vec<String>,
     /// Whether its rows have labels.
     pub has_label: bool,
+    /// Whether these say of texts that they belong together, and are 1 or 0.
+    pub is_flag: bool,
 }
 
 /// The label of a row of texts.
@@ -51,6 +53,8 @@ pub struct EmbeddingLabel {
     pub spec: LabelSpec,
     /// Whether files must have the column. Without this, the label of files that lack it is none.
     pub is_required: bool,
+    /// Whether it says of texts that they belong together, and is 1 or 0. Sets of a mixture have their own.
+    pub is_flag: bool,
     /// A description of the label's numbers with the settings that their count follows from, for errors.
     #[serde(skip)]
     pub numbers: &'static str,
@@ -96,6 +100,21 @@ impl Embedding {
     fn prompt(&self, column: &str) -> &str {
         let of_column = |(name, _): &&(String, String)| name == column;
         self.prompts.iter().find(of_column).map_or("", |(_, prompt)| prompt)
+    }
+
+    /// Fails for another label than 1 or 0 where it says whether texts belong together.
+    fn check_flag(&self, row: &Row<'_>, column: &str, label: &RowLabel) -> Result<()> {
+        let of_set = self.sets.get(row.set).map(|set| set.is_flag);
+        let is_flag = of_set.unwrap_or(self.label.as_ref().is_some_and(|label| label.is_flag));
+        let RowLabel::Numbers(numbers) = label else { return Ok(()) };
+        match numbers.iter().find(|number| is_flag && ![0.0, 1.0].contains(*number)) {
+            Some(found) => Err(Error::Label {
+                at: row.location(),
+                column: column.to_owned(),
+                problem: Box::new(LabelProblem::NotPaired { found: found.to_string() }),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// An error about a label's numbers says what they are.
@@ -177,8 +196,10 @@ impl Preprocessor for Embedding {
         let mut texts = texts.collect::<Result<Vec<_>>>()?;
         texts.resize_with(self.sequences(), Encoded::default);
         let label = match (&context.labels, self.label_of_set(row.set)) {
-            (Some(labels), Some(_)) => {
-                Some(labels.read(row).map_err(|error| self.about_label(error))?)
+            (Some(labels), Some(column)) => {
+                let label = labels.read(row).map_err(|error| self.about_label(error))?;
+                self.check_flag(row, column, &label)?;
+                Some(label)
             }
             (Some(labels), None) => Some(RowLabel::Numbers(vec![0.0; labels.width()])),
             (None, _) => None,
@@ -233,6 +254,7 @@ mod tests {
         Some(EmbeddingLabel {
             spec: LabelSpec { column: column.to_owned(), kind, weight: None },
             is_required,
+            is_flag: false,
             numbers: "numbers of a test",
         })
     }
@@ -287,6 +309,15 @@ mod tests {
     }
 
     #[test]
+    fn labels_of_pairs_are_1_or_0() {
+        let mut label = label("score", true);
+        label.as_mut().unwrap().is_flag = true;
+        let error = prepared(&task(&["a", "b"], label), &ROWS.join("\n"), 512).unwrap_err();
+        let expect = "0.5 does not say whether texts belong together, which is 1 or 0";
+        assert!(error.contains("row 0") && error.ends_with(expect), "{error}");
+    }
+
+    #[test]
     fn each_text_is_a_sequence_behind_the_prompt_of_its_column() {
         let set = set(&task(&["a", "b", "c"], label("score", true)), &ROWS);
         assert_eq!((set.len(), set.sequences_per_row()), (2, 3));
@@ -310,7 +341,7 @@ mod tests {
     #[test]
     fn sets_have_texts_of_their_own() {
         let TaskSpec::Embedding(task) = task(&[], label("label", true)) else { panic!() };
-        let set = |has_label| EmbeddedSet { texts: Vec::new(), has_label };
+        let set = |has_label| EmbeddedSet { texts: Vec::new(), has_label, is_flag: false };
         let task = Embedding { sets: vec![set(true), set(false)], ..task };
         let folder = DataFolder::new();
         let scored = r#"{"x": "file", "y": "the file", "score": 0.5}"#;

@@ -46,7 +46,7 @@ fn mine(request: &MineRequest) -> anyhow::Result<MineAnswer> {
     let Written { rows, negatives } = rows::write(request, &pairs, &mined)?;
     let lacking = mined.iter().filter(|it| it.negatives.len() < request.num_negatives).count();
     let (queries, texts) = (pairs.queries.len(), pairs.corpus.len());
-    Ok(MineAnswer { queries, texts, rows, negatives, lacking })
+    Ok(MineAnswer { queries, texts, rows, negatives, lacking, left_out: pairs.left_out })
 }
 
 /// The folder of the output, where temporary files are too.

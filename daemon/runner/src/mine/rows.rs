@@ -20,6 +20,8 @@ pub(super) struct Pairs {
     pub corpus: Vec<String>,
     /// The places of each query's positives in the corpus.
     pub positives: Vec<Vec<usize>>,
+    /// The number of rows, of pairs or of the corpus, that lack a text.
+    pub left_out: usize,
 }
 
 /// Numbers of what was written.
@@ -41,10 +43,11 @@ impl Pairs {
                 let column = request.corpus_column.clone().unwrap_or_else(first);
                 read_texts(&source, &[column])?
             }
-            None => Vec::new(),
+            None => Texts::default(),
         };
-        let positives = rows.into_iter().filter_map(|row| <[String; 2]>::try_from(row).ok());
-        let pairs = Pairs::of(columns, others.into_iter().flatten(), positives);
+        let positives = rows.rows.into_iter().filter_map(|row| <[String; 2]>::try_from(row).ok());
+        let pairs = Pairs::of(columns, others.rows.into_iter().flatten(), positives);
+        let pairs = Pairs { left_out: rows.left_out + others.left_out, ..pairs };
         ensure!(!pairs.queries.is_empty(), "{}: there is no row with both texts", request.file);
         Ok(pairs)
     }
@@ -67,7 +70,7 @@ impl Pairs {
                 positives[query].push(text);
             }
         }
-        Pairs { columns, queries: queries.texts, corpus: corpus.texts, positives }
+        Pairs { columns, queries: queries.texts, corpus: corpus.texts, positives, left_out: 0 }
     }
 
     pub(super) fn most_positives(&self) -> usize {
@@ -227,21 +230,30 @@ fn columns(source: &Source, request: &MineRequest) -> anyhow::Result<[String; 2]
 }
 
 /// The texts of all rows in `columns`. Rows that lack one are left out.
-fn read_texts(source: &Source, columns: &[String]) -> anyhow::Result<Vec<Vec<String>>> {
+/// The texts of rows that lack none, and the number of others.
+#[derive(Debug, Default)]
+struct Texts {
+    rows: Vec<Vec<String>>,
+    left_out: usize,
+}
+
+fn read_texts(source: &Source, columns: &[String]) -> anyhow::Result<Texts> {
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     source.require_columns(&columns)?;
-    let mut rows = Vec::new();
+    let mut found = Texts::default();
     for part in source.parts() {
         source.read(part, &columns, &mut |records| {
             for record in 0..records.len() {
-                let texts: Option<Vec<String>> =
-                    columns.iter().map(|column| text(records.cell(column, record))).collect();
-                rows.extend(texts);
+                let texts = columns.iter().map(|column| text(records.cell(column, record)));
+                match texts.collect::<Option<Vec<_>>>() {
+                    Some(texts) => found.rows.push(texts),
+                    None => found.left_out += 1,
+                }
             }
             Ok(())
         })?;
     }
-    Ok(rows)
+    Ok(found)
 }
 
 fn text(value: &Value) -> Option<String> {

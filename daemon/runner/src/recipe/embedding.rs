@@ -12,6 +12,7 @@ use traind_models::tasks::embedding::{
     Gist, MarginMse, Matryoshka, Mse, MultipleNegativesRanking, OnlineContrastive, RowLabels,
     Similarity, Triplet,
 };
+use traind_wording::counted_as;
 
 use super::reranker;
 use crate::error::{RunError, RunResult};
@@ -133,11 +134,11 @@ impl SetObjectives {
 fn does_not_take(settings: &Embedding, texts: usize) -> RunError {
     RunError::Field {
         name: "data.train",
-        value: texts.to_string(),
+        value: format!("loss: {}", settings.loss),
         problem: format!(
-            "rows of a set have as many columns of texts, which the loss {} does not take; `texts` of the set names \
-             those that it takes",
-            settings.loss
+            "rows of the set with this loss have {}, and it does not take as many; `texts` of the set names those \
+             that it takes",
+            counted_as(texts, "column of texts", "columns of texts")
         ),
     }
 }

@@ -110,6 +110,9 @@ impl Inputs {
         let evaluated = evaluated.filter(|_| job.mixes_batches()).map(|split| &split.set);
         let sequences = evaluated.unwrap_or(&set).sequences_per_row();
         splits.check_sequences(sequences)?;
+        if let Some(split) = splits.validation.as_ref().filter(|_| job.mixes_batches()) {
+            open.task.check_evaluated_rows(&split.set)?;
+        }
         let texts = set.texts_of_sets().into_iter().map(<[String]>::len);
         let sets = SetObjectives::of_job(job, texts, sequences);
         sets.check()?;

@@ -7,6 +7,7 @@ use traind_loader::{
     EmbeddedSet, EmbeddingLabel, LabelEncoder, LabelKind, LabelSpec, Labels, TaskSpec, TokenizedSet,
 };
 use traind_models::{Model, ModelConfig, OutputKind, Task, registry, sentence};
+use traind_wording::counted_as;
 
 use super::{JobTask, Outputs, Reading, Scored};
 use crate::error::{RunError, RunResult};
@@ -100,7 +101,24 @@ impl Embedding {
             Some(numbers) => LabelKind::Regression { num_labels: numbers as u32 },
         };
         let spec = LabelSpec { column: self.job.data.label.clone(), kind, weight: None };
-        EmbeddingLabel { spec, is_required, numbers: description(loss) }
+        EmbeddingLabel { spec, is_required, is_flag: loss.has_flag(), numbers: description(loss) }
+    }
+
+    /// Fails where rows have fewer or more texts than the job's loss takes. `have` begins the sentence about them.
+    fn check_texts(&self, columns: &[String], have: &str) -> RunResult<()> {
+        let loss = self.job.embedding.loss;
+        let (fewest, most) = loss.texts();
+        if (fewest..=most).contains(&columns.len()) {
+            return Ok(());
+        }
+        let columns_of_texts = counted_as(columns.len(), "column of texts", "columns of texts");
+        Err(RunError::Field {
+            name: "data.texts",
+            value: columns.join(", "),
+            problem: format!(
+                "{have} {columns_of_texts}, and the loss {loss} does not take as many; name those that it takes"
+            ),
+        })
     }
 
     fn embedded<'a>(&self, scored: &Scored<'a>) -> Embedded<'a> {
@@ -125,6 +143,7 @@ impl JobTask for Embedding {
         let set = |(settings, texts): &(settings::Embedding, &[String])| EmbeddedSet {
             texts: texts.to_vec(),
             has_label: settings.loss.needs_label(),
+            is_flag: settings.loss.has_flag(),
         };
         Ok(TaskSpec::Embedding(traind_loader::Embedding {
             texts: data.texts.clone(),
@@ -149,18 +168,9 @@ impl JobTask for Embedding {
         let refused = |name, problem: String| {
             Err(RunError::Field { name, value: columns.join(", "), problem })
         };
-        let (fewest, most) = self.job.embedding.loss.texts();
         let of_sets = set.texts_of_sets();
-        let is_wrong = of_sets.is_empty() && !(fewest..=most).contains(&columns.len());
-        if !self.job.only_predicts() && is_wrong {
-            let loss = self.job.embedding.loss;
-            return refused(
-                "data.texts",
-                format!(
-                    "the rows have {} columns of texts, and the loss {loss} does not take as many; name those that it takes",
-                    columns.len()
-                ),
-            );
+        if of_sets.is_empty() && !self.job.only_predicts() {
+            self.check_texts(columns, "the rows have")?;
         }
         let of_sets: Vec<&String> = of_sets.into_iter().flatten().chain(columns).collect();
         let of_no_column = |(column, _): &(&str, &String)| !of_sets.iter().any(|it| it == column);
@@ -170,6 +180,10 @@ impl JobTask for Embedding {
             }
             None => Ok(()),
         }
+    }
+
+    fn check_evaluated_rows(&self, set: &TokenizedSet) -> RunResult<()> {
+        self.check_texts(set.text_columns(), "the rows that embedding.loss evaluates have")
     }
 
     fn readout(&self) -> Readout {

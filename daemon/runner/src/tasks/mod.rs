@@ -76,6 +76,11 @@ pub(crate) trait JobTask: Send + Sync {
         Ok(())
     }
 
+    /// Fails where rows that are evaluated by a loss of their own lack what it needs.
+    fn check_evaluated_rows(&self, _set: &TokenizedSet) -> RunResult<()> {
+        Ok(())
+    }
+
     /// How training images are cropped and flipped; `None` where they are not.
     fn augmentation(&self) -> Option<Augmentation> {
         None

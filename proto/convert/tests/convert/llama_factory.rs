@@ -292,6 +292,7 @@ fn entries_that_would_be_lost_are_refused() {
     for (entry, sentence) in [
         (r#"{"file_name": "a.json", "num_samples": 10}"#, "set max_samples"),
         (r#"{"file_name": "a.json", "streaming": true}"#, "the key streaming"),
+        (r#"{"file_name": "a.json", "formatting": "sharegptx"}"#, "use one of alpaca, sharegpt"),
         (r#"{"columns": {"prompt": "text"}}"#, "names neither file_name"),
     ] {
         let info = format!(r#"{{"mine": {entry}}}"#);

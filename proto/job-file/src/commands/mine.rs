@@ -105,4 +105,6 @@ pub struct MineAnswer {
     pub negatives: usize,
     /// The number of queries with fewer negatives than were wanted.
     pub lacking: usize,
+    /// The number of rows that were left out, since they lack a text.
+    pub left_out: usize,
 }

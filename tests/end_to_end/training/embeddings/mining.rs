@@ -32,6 +32,13 @@ async fn vectors_are_written_as_safetensors() {
         assert!((length - 1.0).abs() < 1e-5, "{length}");
     }
     assert!(!folder.join("pairs-vectors/predictions.parquet").exists());
+
+    let own = folder.join("own/embed.json");
+    std::fs::create_dir(folder.join("own")).unwrap();
+    std::fs::write(&own, "of a user").unwrap();
+    let found = host.cli(&folder, &["embed", "model", "pairs.jsonl", "--output", "own"]);
+    assert!(found.stderr.contains("own/embed.json exists already"), "{}", found.stderr);
+    assert_eq!(std::fs::read_to_string(own).unwrap(), "of a user");
 }
 
 /// The negatives of a file are texts of other rows or of the corpus, and a reranker is trained on them.
@@ -46,8 +53,8 @@ async fn negatives_are_found_and_trained_on() {
     write_model(&draft.path("model"), &fixture);
     model::write_fixture(&draft.path("ranker"), "bert-regression");
     let rows = fixture["runs"]["symmetric"]["rows"].as_array().unwrap();
-    let corpus: Vec<Value> =
-        ["one two", "great words"].iter().map(|text| json!({ "text": text })).collect();
+    let corpus = [json!("one two"), json!("great words"), json!(null)];
+    let corpus: Vec<Value> = corpus.iter().map(|text| json!({ "text": text })).collect();
     let draft = draft.write("pairs.jsonl", lines(rows)).write("corpus.jsonl", lines(&corpus));
     let folder = draft.path("");
     let mine = |more: &[&str]| {
@@ -58,7 +65,8 @@ async fn negatives_are_found_and_trained_on() {
         ["--num-negatives", "2", "--output-format", "labeled-list", "--corpus", "corpus.jsonl"];
     let found = mine(&[&lists[..], &["--output", "negatives.jsonl"]].concat());
     assert_eq!(found.code, Some(0), "{}", found.stderr);
-    let expect = "negatives.jsonl: 16 rows, 32 negatives of 16 queries among 18 texts\n";
+    let expect = "negatives.jsonl: 16 rows, 32 negatives of 16 queries among 18 texts\n\
+                  1 row was left out, for want of a text\n";
     assert_eq!(found.stdout, expect);
     let written = std::fs::read_to_string(draft.path("negatives.jsonl")).unwrap();
     let printed = mine(&[&lists[..], &["--output", "-"]].concat());
@@ -69,7 +77,7 @@ async fn negatives_are_found_and_trained_on() {
     let texts: Vec<&Value> = rows
         .iter()
         .map(|row| &row["positive"])
-        .chain(corpus.iter().map(|row| &row["text"]))
+        .chain(corpus[..2].iter().map(|row| &row["text"]))
         .collect();
     for (line, row) in written.lines().zip(rows) {
         let mined: Value = serde_json::from_str(line).unwrap();

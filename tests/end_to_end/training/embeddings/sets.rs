@@ -78,3 +78,20 @@ async fn mixed_batches_are_resumed_exactly() {
     let read = |draft: &Draft| fs::read(draft.path("out/model.safetensors")).unwrap();
     assert_eq!(read(&resumed), read(&whole));
 }
+
+#[tokio::test]
+async fn rows_to_evaluate_have_as_many_texts_as_the_loss_of_evaluations_takes() {
+    let fixture = fixture("embeddings/runs.json");
+    let host = Host::started(1).await;
+    let scored = fixture["runs"]["cosent"]["rows"].as_array().unwrap();
+    let draft = draft(&host, "unfit", "proportional", &fixture)
+        .write("dev.jsonl", lines(scored))
+        .set("data.validation", "dev.jsonl")
+        .set("embedding.loss", "triplet")
+        .set("train.eval_strategy", "epoch");
+    let history = host.run(&draft).await;
+    let failure = history.job.failure.unwrap();
+    assert_eq!(failure.field.as_deref(), Some("data.texts"), "{failure:?}");
+    let expect = "the rows that embedding.loss evaluates have 2 columns of texts, and the loss triplet does not take";
+    assert!(failure.message.contains(expect), "{failure:?}");
+}

@@ -76,7 +76,8 @@ const DIVIDED: &[(&str, usize, Partition)] = &[
     ("Wi.weight", 0, features(2)),
     ("mlp.Wo.weight", 1, features(1)),
     ("attn.Wo.weight", 1, heads(2, 1)),
-    ("gate_proj.weight", 0, features(1)),
+    (".gate_proj.weight", 0, features(1)),
+    ("up_gate_proj.weight", 0, features(2)),
     (".up_proj.weight", 0, features(1)),
     ("down_proj.weight", 1, features(1)),
 ];

@@ -148,6 +148,7 @@ const KNOWN: [&str; 13] = [
     "columns",
     "tags",
 ];
+const FORMATTINGS: [&str; 3] = ["alpaca", "sharegpt", "openai"];
 const NO_PLACE: &str =
     "names neither file_name, cloud_file_name nor hf_hub_url; add one of them to its entry";
 
@@ -190,7 +191,14 @@ fn layout(stage: Stage, entry: &Map<String, Value>) -> Result<Map<String, Value>
         return Err("is read by a script, and no code of data sets is run".to_owned());
     }
     check_stage(stage, entry, has("kto_tag"))?;
-    let mut settings = match (stage, entry.get("formatting").and_then(Value::as_str)) {
+    let formatting = entry.get("formatting").filter(|value| !is_off(value)).map(shown);
+    if let Some(other) = formatting.as_deref().filter(|it| !FORMATTINGS.contains(it)) {
+        return Err(format!(
+            "has the formatting {other}, which is not known here; use one of {}",
+            FORMATTINGS.join(", ")
+        ));
+    }
+    let mut settings = match (stage, formatting.as_deref()) {
         (Stage::Texts, _) => texts(columns),
         (_, Some("sharegpt")) => messages("sharegpt", entry, columns),
         (_, Some("openai")) => messages("messages", entry, columns),

@@ -208,6 +208,11 @@ impl EmbeddingLoss {
         !matches!(self, Self::MultipleNegativesRanking | Self::Triplet)
     }
 
+    /// Whether the label says that texts belong together, as 1 or 0.
+    pub fn has_flag(self) -> bool {
+        matches!(self, Self::Contrastive | Self::OnlineContrastive)
+    }
+
     /// The fewest and the most texts of a row.
     pub fn texts(self) -> (usize, usize) {
         match self {
