@@ -10,6 +10,7 @@ mod timeline;
 mod trace;
 
 use std::collections::HashMap;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,9 @@ pub(crate) use trace::trace;
 
 /// Events of each kind that a recording keeps; later ones are left out.
 const EVENTS_MAX: usize = 1 << 18;
+
+/// How long the end of a recording waits for the plugin to say that programs have ended, which they have by then.
+const NOTICE_MAX: Duration = Duration::from_secs(5);
 
 /// The kernels that a program calls, by the numbers of their calls.
 type Sites = HashMap<i64, KernelSite>;
@@ -67,6 +71,9 @@ struct Active {
     last_step: u64,
     /// `None` where the process records kernels for another run.
     kernels: Option<KernelTimes>,
+    /// Programs that end, and a sender for those that are launched.
+    ended: Receiver<ProgramRun>,
+    launched: Sender<ProgramRun>,
     answer: oneshot::Sender<Recording>,
 }
 
@@ -176,7 +183,12 @@ impl Profiler {
     }
 
     fn finish(&self, active: Active, limits: impl FnOnce() -> CoreLimits) {
-        let Active { mut recording, kernels, answer, .. } = active;
+        let Active { mut recording, kernels, answer, ended, launched, .. } = active;
+        // Results of a program are there before the plugin tells of its end. Senders of programs go when it has told.
+        drop(launched);
+        while let Ok(run) = ended.recv_timeout(NOTICE_MAX) {
+            recording.keep(|it| &mut it.programs, run);
+        }
         recording.end = Instant::now();
         if let Some(recorded) = kernels.map(KernelTimes::finish) {
             recording.kernels = recorded.times;
@@ -237,14 +249,14 @@ impl Profiler {
 
     /// A program was launched. Returns what to call when a core has run it, if that is recorded.
     pub(crate) fn program_launched(&self, launch: &LaunchReport<'_>) -> Option<CoreEnded> {
-        if !matches!(self.lock().state, State::Recording(_)) {
-            return None;
-        }
-        let (profiler, program, start) = (self.clone(), Arc::from(launch.program), launch.start);
+        let State::Recording(active) = &self.lock().state else { return None };
+        let (launched, program, start) =
+            (active.launched.clone(), Arc::from(launch.program), launch.start);
         Some(Arc::new(move |core| {
             let run =
                 ProgramRun { program: Arc::clone(&program), core, start, end: Instant::now() };
-            profiler.record(|recording| recording.keep(|it| &mut it.programs, run));
+            // The recording's caller may have left.
+            let _ = launched.send(run);
         }))
     }
 
@@ -277,7 +289,9 @@ impl Shared {
             limits: CoreLimits::default(),
         };
         let last_step = done + steps;
-        self.state = State::Recording(Box::new(Active { recording, last_step, kernels, answer }));
+        let (launched, ended) = mpsc::channel();
+        let active = Active { recording, last_step, kernels, ended, launched, answer };
+        self.state = State::Recording(Box::new(active));
     }
 }
 
@@ -393,6 +407,21 @@ pub(crate) mod tests {
         profiler.end(CoreLimits::default);
         assert_eq!(answer.try_recv().unwrap().steps.len(), 1);
         assert_eq!(profiler.request(1).unwrap_err(), Refusal::Ended);
+    }
+
+    #[test]
+    fn a_recording_has_the_programs_whose_ends_are_told_late() {
+        let profiler = Profiler::new();
+        let mut answer = profiler.request(1).unwrap();
+        profiler.between_steps(0, CoreLimits::default);
+        let launch = LaunchReport { program: "train_step-2x3", start: Instant::now() };
+        let ended = profiler.program_launched(&launch).unwrap();
+        profiler.step_ended(1);
+        let plugin = std::thread::spawn(move || ended(1));
+        profiler.between_steps(1, CoreLimits::default);
+        plugin.join().unwrap();
+        let programs = answer.try_recv().unwrap().programs;
+        assert_eq!(programs.iter().map(|run| run.core).collect::<Vec<_>>(), [1]);
     }
 
     #[test]
