@@ -3,13 +3,15 @@
 
 use crate::dispatch::vectorized;
 
-const MULTIPLIERS: [u32; 2] = [0x21f0_aaad, 0xd35a_2d97];
-const SHIFTS: [u32; 3] = [16, 15, 15];
-/// Between the numbers of neighbours on the first axis.
+/// The multipliers of the hash.
+pub const MULTIPLIERS: [u32; 2] = [0x21f0_aaad, 0xd35a_2d97];
+/// The shifts of the hash.
+pub const SHIFTS: [u32; 3] = [16, 15, 15];
+/// Between the numbers of neighbours on the first axis of a block: more than the second is long.
 pub const PLACE_STRIDE: u32 = 1 << 16;
 
-/// 2³² divided by the golden ratio.
-const GOLDEN: u32 = 0x9e37_79b9;
+/// 2³² divided by the golden ratio: consecutive numbers times it lie far apart.
+pub const GOLDEN: u32 = 0x9e37_79b9;
 
 /// The key of number `n` among those that follow from `key`.
 pub fn next_key(key: u32, n: u32) -> u32 {

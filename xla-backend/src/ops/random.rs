@@ -15,19 +15,15 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
+use traind_kernels::hash::{GOLDEN, MULTIPLIERS, PLACE_STRIDE, SHIFTS};
+
 use super::dropout_keys::DropoutKeys;
 use crate::error::Result;
 use crate::graph::DType;
 use crate::tensor::{Tensor, Trace};
 
-const MULTIPLIERS: [u32; 2] = [0x21f0_aaad, 0xd35a_2d97];
-const SHIFTS: [u32; 3] = [16, 15, 15];
-/// 2³² divided by the golden ratio: consecutive numbers times it lie far apart.
-const GOLDEN: u32 = 0x9e37_79b9;
 /// Set the two keys apart: the first digits of π and of e.
 const KEY_SALTS: [u32; 2] = [0x243f_6a88, 0xb7e1_5162];
-/// Between neighbours on the first axis of a block: more than the second is long.
-const PLACE_STRIDE: u32 = 1 << 16;
 
 /// The source of a trace's random bits. Each draw is a site of its own,
 /// numbered in the order of tracing. A clone draws from the same sequence.
