@@ -9,11 +9,12 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use traind_job_file::commands::{PrepareAnswer, PrepareRequest};
 use traind_job_file::{JobFile, Platform, RunSpec};
 
+use crate::host::pipes::beginning;
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::Job;
 use crate::jobs::supervisor::environment::{
@@ -103,10 +104,7 @@ impl Preparation {
         if let Some(pipe) = &mut pipe {
             pipe.write_all(&request).await?;
         }
-        let mut answer = Vec::new();
-        if let Some(out) = child.stdout.take() {
-            out.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
-        }
+        let answer = beginning(child.stdout.take(), ANSWER_BYTES_MAX).await?;
         let status = child.wait().await?;
         drop(pipe);
         serde_json::from_slice(&answer).map_err(|_| PreparationError::Died(status))
