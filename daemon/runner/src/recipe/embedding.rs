@@ -120,10 +120,7 @@ impl SetObjectives {
 
     /// Fails where a loss does not take as many texts as its rows have.
     pub(crate) fn check(&self) -> RunResult<()> {
-        let is_wrong = |(settings, texts): &&(Embedding, usize)| {
-            let (fewest, most) = settings.loss.texts();
-            !(fewest..=most).contains(texts)
-        };
+        let is_wrong = |(settings, texts): &&(Embedding, usize)| !settings.loss.takes(*texts);
         match self.distinct.iter().find(is_wrong) {
             Some((settings, texts)) => Err(does_not_take(settings, *texts)),
             None => Ok(()),

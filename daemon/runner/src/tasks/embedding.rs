@@ -107,8 +107,7 @@ impl Embedding {
     /// Fails where rows have fewer or more texts than the job's loss takes. `have` begins the sentence about them.
     fn check_texts(&self, columns: &[String], have: &str) -> RunResult<()> {
         let loss = self.job.embedding.loss;
-        let (fewest, most) = loss.texts();
-        if (fewest..=most).contains(&columns.len()) {
+        if loss.takes(columns.len()) {
             return Ok(());
         }
         let columns_of_texts = counted_as(columns.len(), "column of texts", "columns of texts");

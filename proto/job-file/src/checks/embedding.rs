@@ -73,9 +73,8 @@ pub(super) fn check_count(
     columns: usize,
     problems: &mut Problems,
 ) {
-    let (fewest, most) = loss.texts();
-    if !(fewest..=most).contains(&columns) {
-        let wanted = match (fewest, most) {
+    if !loss.takes(columns) {
+        let wanted = match loss.texts() {
             (fewest, most) if fewest == most => fewest.to_string(),
             (fewest, _) => format!("at least {fewest}"),
         };

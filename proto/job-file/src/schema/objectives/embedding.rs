@@ -227,6 +227,12 @@ impl EmbeddingLoss {
         }
     }
 
+    /// Whether rows may have so many texts.
+    pub fn takes(self, texts: usize) -> bool {
+        let (fewest, most) = self.texts();
+        (fewest..=most).contains(&texts)
+    }
+
     /// Whether it reads `similarity`.
     pub(crate) fn has_similarity(self) -> bool {
         matches!(self, Self::MultipleNegativesRanking | Self::Cosent | Self::MarginMse)
