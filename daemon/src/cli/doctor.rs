@@ -8,7 +8,7 @@ use traind_wording::counted;
 use super::Global;
 use super::exit::Exit;
 use super::serve::runner_beside_this_program;
-use crate::control::mpi;
+use crate::control::planner::mpi;
 use crate::host::readiness::{self, Check, Finding, HostFiles};
 use crate::jobs::cluster::{kubernetes_checks, slurm_checks};
 use crate::jobs::doctor::{self, StoppedState};

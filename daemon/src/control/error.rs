@@ -1,12 +1,13 @@
 //! Errors of the control plane. `interfaces::status` converts them to gRPC status.
 
 use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
 
-use traind_job_file::Engine;
 use traind_job_file::commands::{Change, Plan};
+use traind_job_file::{Engine, TaskName};
 use traind_wording::counted;
 
-use super::generator::GenerationError;
 use super::planner::PlanError;
 use crate::jobs::state::{IllegalTransition, JobState};
 use crate::jobs::store::StoreError;
@@ -17,6 +18,22 @@ pub struct FieldViolation {
     /// Path of the field.
     pub field: String,
     pub description: String,
+}
+
+/// Why no texts were generated.
+#[derive(Debug, thiserror::Error)]
+pub enum GenerationError {
+    #[error("models of the task {0} generate no texts")]
+    Task(TaskName),
+    #[error("run the generator: {0}")]
+    Process(#[from] std::io::Error),
+    #[error("generating took longer than {} s", .0.as_secs())]
+    Timeout(Duration),
+    #[error("the generator ended with {0}")]
+    Died(ExitStatus),
+    /// The runner's own error.
+    #[error("{message}")]
+    Refused { reason: &'static str, message: String },
 }
 
 #[derive(Debug, thiserror::Error)]

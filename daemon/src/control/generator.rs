@@ -13,13 +13,13 @@ use serde_json::{Map, Value};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use tokio::sync::Semaphore;
+use traind_job_file::JobFile;
 use traind_job_file::commands::{
     GenerateAnswer, GenerateJob, GenerateRequest, GenerateSource, GeneratedText, GeneratedTexts,
 };
-use traind_job_file::{JobFile, TaskName};
 use traind_proto::{reasons, v1};
 
-use super::error::Error;
+use super::error::{Error, GenerationError};
 use crate::host::pipes::{beginning, end};
 use crate::host::plugins::plugin;
 use crate::jobs::run_dir::RunDir;
@@ -50,21 +50,6 @@ impl Default for Generator {
     fn default() -> Generator {
         Generator { free: Semaphore::new(1) }
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum GenerationError {
-    #[error("models of the task {0} generate no texts")]
-    Task(TaskName),
-    #[error("run the generator: {0}")]
-    Process(#[from] io::Error),
-    #[error("generating took longer than {} s", GENERATION_TIMEOUT.as_secs())]
-    Timeout,
-    #[error("the generator ended with {0}")]
-    Died(ExitStatus),
-    /// The runner's own error.
-    #[error("{message}")]
-    Refused { reason: &'static str, message: String },
 }
 
 impl Generator {
@@ -107,7 +92,7 @@ impl Generator {
         let _permit = self.free.try_acquire().map_err(busy)?;
         let run = run(settings, job, &request, &run_dir);
         let ended = tokio::time::timeout(GENERATION_TIMEOUT, run).await;
-        Ok(ended.unwrap_or(Err(GenerationError::Timeout))?)
+        Ok(ended.unwrap_or(Err(GenerationError::Timeout(GENERATION_TIMEOUT)))?)
     }
 }
 

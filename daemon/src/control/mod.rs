@@ -15,7 +15,6 @@ mod folders_in_use;
 mod fork;
 pub(crate) mod generator;
 mod holds;
-pub(crate) mod mpi;
 pub(crate) mod notifier;
 pub(crate) mod planner;
 pub(crate) mod preparer;

@@ -7,8 +7,7 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 use traind_proto::reasons;
 
-use crate::control::error::{Error, FieldViolation};
-use crate::control::generator::GenerationError;
+use crate::control::error::{Error, FieldViolation, GenerationError};
 
 /// The delay that clients of an overloaded daemon are to wait.
 const BUSY_DELAY: Duration = Duration::from_secs(1);

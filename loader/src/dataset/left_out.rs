@@ -1,20 +1,11 @@
 //! The rows of a set that make no example, by cause.
 
-use serde::{Deserialize, Serialize};
 use traind_wording::counted_as;
 
-use super::set::{FileRows, origin_of};
+use super::set::{CountedRows, FileRows, origin_of};
 use crate::tasks::{LackingRows, LeftOut};
 
-/// Rows that were left out for one cause.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct CountedRows {
-    pub(super) rows: u64,
-    /// The first one, by its number in all files taken together.
-    pub(super) first: Option<u32>,
-}
-
-/// The same for all causes but missing texts.
+/// The rows that were left out for each cause but missing texts.
 #[derive(Default)]
 pub(super) struct LeftOutRows {
     pub(super) too_long: CountedRows,

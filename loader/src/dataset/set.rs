@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use traind_wording::counted_as;
 
-use super::left_out::CountedRows;
 use super::rows::Rows;
 use super::tokens::Tokens;
 use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
@@ -48,6 +47,14 @@ pub struct FileRows {
     pub rows: u64,
     /// The number of the set that the file belongs to, from 0.
     pub set: u32,
+}
+
+/// Rows that were left out for one cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct CountedRows {
+    pub(super) rows: u64,
+    /// The first one, by its number in all files taken together.
+    pub(super) first: Option<u32>,
 }
 
 impl TokenizedSet {
@@ -283,11 +290,6 @@ impl TokenizedSet {
     /// The number of rows that were cut to the tokenizer's `max_length`.
     pub fn truncated_rows(&self) -> u64 {
         self.about.truncated_rows
-    }
-
-    /// The number of rows that lack a text, whether they are trained on or left out.
-    pub fn rows_without_text(&self) -> u64 {
-        self.about.lacking.rows
     }
 
     /// For each row of the files, the row that was made of it, if there is one; None unless rows were left out because

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::data_path::DataPath;
 use super::formats::{self, DataFile, Sharing};
-use super::paths::DataPath;
 use super::{Columns, Files};
 use crate::error::{Error, Result};
 use crate::guard::guard;
@@ -142,16 +142,6 @@ impl SourceFile {
                 format!("{} and {others} others", columns[..NAMED_MAX].join(", "))
             }
             columns => columns.join(", "),
-        }
-    }
-}
-
-impl DataPath {
-    /// Replaces the local path in an error by the name that users know.
-    pub(super) fn renamed(&self, error: Error) -> Error {
-        match error.file() == Some(self.local.as_path()) {
-            true => error.renamed(&self.name),
-            false => error,
         }
     }
 }

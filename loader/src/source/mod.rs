@@ -4,6 +4,7 @@
 //! and in parallel; each part yields its rows as [`Records`], a bounded number at a time.
 
 mod columns;
+mod data_path;
 mod fetch;
 mod file;
 mod formats;

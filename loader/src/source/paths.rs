@@ -5,10 +5,8 @@ use std::path::{Component, Path, PathBuf};
 use serde::Deserialize;
 
 use super::Files;
+use super::data_path::{DataPath, SCHEME};
 use crate::error::{Error, Result};
-
-/// The scheme of an object's URL.
-pub(super) const SCHEME: &str = "s3://";
 
 /// In a folder that `DatasetDict.save_to_disk` wrote: the names of its splits.
 const SPLITS_FILE: &str = "dataset_dict.json";
@@ -29,15 +27,6 @@ struct State {
 #[derive(Deserialize)]
 struct StateFile {
     filename: String,
-}
-
-/// A data file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct DataPath {
-    /// The name that users know it by: its URL, if it has one.
-    pub(super) name: PathBuf,
-    /// The file that holds its bytes.
-    pub(super) local: PathBuf,
 }
 
 /// The files that `patterns` name: patterns in their order, a glob's matches sorted by path, a

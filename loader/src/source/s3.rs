@@ -20,7 +20,7 @@ use traind_bucket::{Connected, error_chain, is_no_bucket};
 use traind_cache::require_space;
 
 use super::FetchContext;
-use super::paths::{DataPath, SCHEME};
+use super::data_path::{DataPath, SCHEME};
 use crate::error::{Error, ObjectProblem, Result};
 
 /// Bytes asked for at a time, and how many such requests are under way.

@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::Value as Json;
 use tokenizers::{PaddingDirection, Tokenizer, TruncationDirection};
 
 use super::classes::Class;
+use super::setting_files::read_settings;
 use super::settings::Settings;
 use super::{ModelInputs, PaddingSide};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// Tokenizer classes of transformers that give segment ids unless `model_input_names` says
 /// otherwise; the others give none.
@@ -37,21 +36,6 @@ pub(super) struct TokenizerConfig {
     pad_token_type_id: Option<u8>,
     model_input_names: Option<Vec<String>>,
     pub(super) clean_up_tokenization_spaces: Option<bool>,
-}
-
-/// The settings in `config.json` that concern the tokenizer.
-#[derive(Clone, Default, Deserialize)]
-pub(super) struct ModelSettings {
-    #[serde(default)]
-    pub(super) model_type: Option<String>,
-    #[serde(default)]
-    pub(super) tokenizer_class: Option<String>,
-}
-
-impl ModelSettings {
-    pub(super) fn read(file: &Path) -> Result<Self> {
-        read_settings(file)
-    }
 }
 
 impl TokenizerConfig {
@@ -124,22 +108,6 @@ pub(super) fn cls_token_id(tokenizer: &Tokenizer, settings: &Settings) -> Option
 
 pub(super) fn mask_token_id(tokenizer: &Tokenizer, settings: &Settings) -> Option<u32> {
     id(tokenizer, settings, "mask_token", &["[MASK]", "<mask>"])
-}
-
-/// The content of a JSON file; the default if there is no such file.
-pub(crate) fn read_settings<T: DeserializeOwned + Default>(file: &Path) -> Result<T> {
-    match std::fs::read(file) {
-        Ok(bytes) => {
-            serde_json::from_slice(&bytes).map_err(|error| Error::bad_tokenizer(file, error))
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(T::default()),
-        Err(error) => Err(Error::io(file, "read the tokenizer's settings")(error)),
-    }
-}
-
-/// The text of a special token, however it is written.
-pub(crate) fn token_content(token: &Json) -> Option<String> {
-    token.as_str().or_else(|| token.get("content")?.as_str()).map(str::to_owned)
 }
 
 /// The id of the special token `name`, or where the settings do not mention it, of its usual spellings:

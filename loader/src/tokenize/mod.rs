@@ -9,16 +9,17 @@ mod hugging_face;
 mod languages;
 mod new_tokens;
 mod no_tokenizer;
+mod setting_files;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod vocabulary_files;
 
-pub(crate) use config::{read_settings, token_content};
 pub use hugging_face::{HuggingFaceTokenizer, TokenizerOptions};
 pub use new_tokens::{ExtendedTokenizer, NewTokens};
 pub use no_tokenizer::NoTokenizer;
 use serde::Deserialize;
+pub(crate) use setting_files::{read_settings, token_content};
 
 use crate::error::TokenizeProblem;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value as Json, json};
 use tokenizers::{AddedToken, Tokenizer};
 
-use super::config::read_settings;
+use super::setting_files::read_settings;
 use crate::error::{Error, Result};
 use crate::guard::guard;
 

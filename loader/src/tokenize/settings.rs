@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use tokenizers::AddedToken;
 
-use super::config::{ModelSettings, read_settings, token_content};
+use super::setting_files::{ModelSettings, read_settings, token_content};
 use crate::error::{Error, Result};
 
 /// `PreTrainedTokenizerBase.SPECIAL_TOKENS_ATTRIBUTES`.

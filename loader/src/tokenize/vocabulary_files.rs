@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value as Json, json};
 
 use super::classes::{Class, NamedClass};
-use super::config::read_settings;
+use super::setting_files::read_settings;
 use super::settings::Settings;
 use crate::error::{Error, Result};
 

@@ -56,13 +56,13 @@ pub use schema::objectives::embedding::{
 };
 pub use schema::objectives::preferences::{Cpo, CpoLoss, Kto, KtoLoss, Orpo, Reward};
 pub use schema::objectives::reranker::{ReductionLog, Reranker, RerankerLoss, WeightingScheme};
+pub use schema::optimizers::{Optim, ParamGroup};
 pub use schema::parallel::{CorePlacement, Fsdp, Parallel};
-pub use schema::param_group::ParamGroup;
 pub use schema::peft::{Peft, PeftBias, PeftMethod};
 pub use schema::resources::{Engine, Platform, Resources, cost, energy};
 pub use schema::slurm::Slurm;
 pub use schema::train::{
-    EvalStrategy, HubStrategy, LoggingStrategy, Loss, LrSchedulerType, Optim, SaveStrategy, Train,
+    EvalStrategy, HubStrategy, LoggingStrategy, Loss, LrSchedulerType, SaveStrategy, Train,
     TrainSamplingStrategy,
 };
 pub use schema::vocabulary::SpecialTokens;

@@ -24,7 +24,6 @@ mod convert;
 mod cross_entropy;
 mod dot_general;
 mod dropout;
-mod dropout_keys;
 mod dynamic_slice;
 mod gated;
 mod iota;

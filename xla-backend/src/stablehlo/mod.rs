@@ -4,18 +4,19 @@
 //! host callbacks, because Neuron has none of them.
 
 mod emitter;
-mod erf;
 mod limbs;
-mod lower;
+mod origin;
 mod types;
+mod value;
 
 use std::fmt::Write;
 
 use crate::graph::{Graph, NodeId, ParameterInfo, Shape};
 use crate::kernels::Kernels;
 
-pub use emitter::{Emitter, Value, list};
-pub use lower::{KernelSite, Lower, Origin};
+pub use emitter::{Emitter, Lower, list};
+pub use origin::{KernelSite, Origin};
+pub use value::Value;
 
 /// A result of the program and, where it replaces a donated argument in
 /// place, the number of that argument.

@@ -9,7 +9,6 @@ use serde_json::{Map, Value as Json, json};
 use traind_job_file::commands::{MineRequest, MinedRows};
 use traind_loader::{Files, Source, Value};
 
-use super::selection::Mined;
 use crate::vectors::Candidate;
 
 /// Queries with their positives among all texts, each once.
@@ -29,6 +28,13 @@ pub(super) struct Pairs {
 pub(super) struct Written {
     pub rows: usize,
     pub negatives: usize,
+}
+
+/// The positives of a query, and the negatives, the nearest first.
+#[derive(Debug)]
+pub(super) struct Mined {
+    pub positives: Vec<Candidate>,
+    pub negatives: Vec<Candidate>,
 }
 
 impl Pairs {

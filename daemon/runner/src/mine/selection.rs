@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use traind_job_file::commands::{MineLimits, MineRequest, MineSampling};
 
-use super::rows::Pairs;
+use super::rows::{Mined, Pairs};
 use crate::decoding::mix;
 use crate::vectors::{Candidate, Vectors, nearest, similarity};
 
@@ -15,13 +15,6 @@ pub(super) struct Selection {
     num_negatives: usize,
     sampling: MineSampling,
     most_positives: usize,
-}
-
-/// The positives of a query, and the negatives, the nearest first.
-#[derive(Debug)]
-pub(super) struct Mined {
-    pub positives: Vec<Candidate>,
-    pub negatives: Vec<Candidate>,
 }
 
 impl Selection {

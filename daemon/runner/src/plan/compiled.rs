@@ -8,7 +8,8 @@ use traind_pjrt::CompiledProgram;
 use traind_xla::runtime::{AheadOfTime, GpuTarget, RecordedStep, Recorder};
 
 use super::PlannedModel;
-use super::memory::{Recordings, estimated_bytes};
+use super::memory::Recordings;
+use super::program_figures::estimated_bytes;
 use crate::error::RunResult;
 
 /// Time after which no further mesh is compiled for.

@@ -7,7 +7,7 @@ use traind_xla::analysis::{Collective, MemoryProfile};
 
 use super::PlannedModel;
 use super::declared::Declared;
-use super::memory::{ProgramFigures, counted};
+use super::program_figures::{ProgramFigures, counted};
 use crate::error::RunResult;
 use crate::state::{Pipeline, StateBytes};
 use crate::step::ProgramShape;

@@ -8,8 +8,8 @@ use traind_xla::analysis::Collective;
 use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::PlannedModel;
-use super::declared::Declared;
 use super::groups;
+use super::program_figures::{ProgramFigures, counted};
 use super::stages::Stages;
 use crate::error::RunResult;
 use crate::state::StateBytes;
@@ -35,17 +35,6 @@ pub(super) struct Traffic {
     pub batch_bytes: u64,
     /// Bytes of a core to other stages at the end of the step.
     pub update_bytes: u64,
-}
-
-/// The costs of a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ProgramFigures {
-    /// Bytes besides variables.
-    pub bytes: u64,
-    /// The bytes of them that a forward pass keeps for its backward pass.
-    pub kept_bytes: u64,
-    /// Each with how often it is in the program.
-    pub collectives: Vec<(Collective, u64)>,
 }
 
 /// Returns the bytes that a recorded program takes besides variables.
@@ -217,29 +206,4 @@ fn stage_steps(
         }
     }
     Ok(steps)
-}
-
-/// Different collectives, each with how often it is among `all`.
-pub(super) fn counted(all: Vec<Collective>) -> Vec<(Collective, u64)> {
-    let mut found: Vec<(Collective, u64)> = Vec::new();
-    for collective in all {
-        match found.iter_mut().find(|(other, _)| *other == collective) {
-            Some((_, count)) => *count += 1,
-            None => found.push((collective, 1)),
-        }
-    }
-    found
-}
-
-/// Estimates what a program takes that is recorded whole.
-pub(super) fn estimated(declared: &Declared, shape: ProgramShape) -> RunResult<ProgramFigures> {
-    let (recorder, step) = declared.record(shape)?;
-    let (bytes, kept_bytes) = (estimated_bytes(recorder, &step), step.kept_bytes());
-    Ok(ProgramFigures { bytes, kept_bytes, collectives: counted(step.collectives()) })
-}
-
-/// The bytes that a program takes besides variables, by its graph.
-pub(super) fn estimated_bytes(recorder: &Recorder, step: &RecordedStep) -> u64 {
-    let memory = recorder.memory(step);
-    step.input_bytes() + memory.outputs + memory.temporaries
 }

@@ -20,6 +20,7 @@ mod meshes;
 mod mpi;
 mod neuron;
 mod parameter_groups;
+mod program_figures;
 mod search;
 mod stages;
 mod weights;

@@ -8,7 +8,7 @@ use traind_job_file::JobFile;
 use super::PlannedModel;
 use super::declared::Declared;
 use super::excerpts::DeclaredExcerpts;
-use super::memory::{ProgramFigures, estimated};
+use super::program_figures::{ProgramFigures, estimated};
 use crate::error::RunResult;
 use crate::recipe;
 use crate::state::{Pipeline, StateBytes};

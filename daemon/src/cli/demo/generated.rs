@@ -4,7 +4,7 @@
 //! model has to weigh several words. One text in twelve has another topic's label, which bounds the
 //! accuracy. `scripts/lib/corpora/generated_text.py` draws from the same words.
 
-use super::texts::Row;
+use super::row::Row;
 
 /// A line for each topic, with its words; the last one has the words of no topic.
 const WORDS: &str = include_str!("topics.txt");

@@ -3,6 +3,7 @@
 mod chat;
 mod daemon;
 mod generated;
+mod row;
 mod texts;
 
 use std::fs;

@@ -13,17 +13,12 @@ use anyhow::Context;
 use sha2::{Digest, Sha256};
 
 use super::generated;
+use super::row::Row;
 
 /// The most frequent classes that are kept.
 const CLASSES: usize = 20;
 /// Fewer descriptions are not worth training on.
 const DESCRIPTIONS_MIN: usize = 2000;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub text: String,
-    pub label: String,
-}
 
 /// The rows to train on and to validate with.
 pub(super) struct Texts {

@@ -285,6 +285,12 @@ pub(super) fn state(row: &Row<'_>, column: &str) -> rusqlite::Result<JobState> {
     parsed(row, column, JobState::from_str)
 }
 
+/// Writes a column of JSON.
+pub(super) fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
 /// Reads JSON, or NULL.
 pub(super) fn optional<T: serde::de::DeserializeOwned>(
     row: &Row<'_>,

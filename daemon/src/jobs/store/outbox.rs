@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 use serde_json::json;
 use traind_proto::v1;
 
-use super::job::{Job, optional, parsed};
+use super::job::{Job, optional, parsed, to_json};
 use super::{Store, StoreError};
 use crate::access::account::Account;
 use crate::clock;
@@ -100,7 +100,7 @@ pub(super) fn store(
             "INSERT INTO notifications (job, receiver, notified, body, create_time, not_before)
             VALUES (?1, ?2, ?3, ?4, ?5, ?5)";
         for receiver in &receivers {
-            let receiver = super::write::json(receiver)?;
+            let receiver = to_json(receiver)?;
             let values = params![job.number, receiver, state, body, time];
             connection.prepare_cached(sql)?.execute(values)?;
         }

@@ -10,7 +10,7 @@ use rusqlite::{
 use traind_proto::v1::{self, event::Kind};
 
 use super::folders::refuse_shared_output;
-use super::job::{Job, NewJob, SUMMARY};
+use super::job::{Job, NewJob, SUMMARY, to_json};
 use super::outbox;
 use super::{Store, StoreError};
 use crate::clock;
@@ -399,7 +399,7 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
         ":cancel_reason": job.cancel_reason,
         ":start_time": job.start_time,
         ":end_time": job.end_time,
-        ":cores": json(&job.cores)?,
+        ":cores": to_json(&job.cores)?,
         ":attempt": job.attempt,
         ":place_time": job.place_time,
         ":billed_seconds": job.billed_seconds,
@@ -408,14 +408,14 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
         ":postponed": job.launch_retries,
         ":hindered": job.host_retries,
         ":not_before": job.not_before,
-        ":cluster": job.cluster.as_ref().map(json).transpose()?,
+        ":cluster": job.cluster.as_ref().map(to_json).transpose()?,
         ":cluster_restarts": job.cluster_restarts,
         ":host_names": job.host_names,
-        ":host_failures": json(&job.host_failures)?,
+        ":host_failures": to_json(&job.host_failures)?,
         ":last_sequence": job.last_sequence,
         ":log_offset": job.log_offset,
         ":progress": job.progress.as_ref().map(Message::encode_to_vec),
-        ":metrics": json(&job.metrics)?,
+        ":metrics": to_json(&job.metrics)?,
         ":finished": job.finished.as_ref().map(Message::encode_to_vec),
         ":failure": job.failure.as_ref().map(Message::encode_to_vec),
     })
@@ -430,7 +430,7 @@ fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
         ":id": new.id,
         ":name": new.name,
         ":owner": new.owner,
-        ":run_as": new.run_as.map(|account| json(&account)).transpose()?,
+        ":run_as": new.run_as.map(|account| to_json(&account)).transpose()?,
         ":request_id": Some(&new.request_id).filter(|id| !id.is_empty()),
         ":request_digest": new.request_digest,
         ":state": JobState::Pending.name(),
@@ -446,13 +446,13 @@ fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
         ":job_file": new.job_file,
         ":base_dir": new.base_dir,
         ":resolved": new.resolved,
-        ":warnings": json(&new.warnings)?,
+        ":warnings": to_json(&new.warnings)?,
         ":price_per_hour": new.price_per_hour,
         ":engine": if new.engine.is_empty() { "local" } else { &new.engine },
         ":hosts": new.hosts.max(1),
         ":on_demand_price_per_hour": new.on_demand_price_per_hour,
-        ":receivers": Some(&new.receivers).filter(|all| !all.is_empty()).map(json).transpose()?,
-        ":parent": new.parent.as_ref().map(json).transpose()?,
+        ":receivers": Some(&new.receivers).filter(|all| !all.is_empty()).map(to_json).transpose()?,
+        ":parent": new.parent.as_ref().map(to_json).transpose()?,
     })
 }
 
@@ -469,9 +469,4 @@ fn repeated(connection: &Connection, new: &NewJob) -> Result<Option<Job>, StoreE
         Some((id, digest)) if digest == new.request_digest => load(connection, &id).map(Some),
         Some((id, _)) => Err(StoreError::RequestReused { request_id: new.request_id.clone(), id }),
     }
-}
-
-pub(super) fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
-    serde_json::to_string(value)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }

@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::Class;
-use crate::tokenize::config::ModelSettings;
+use crate::tokenize::setting_files::ModelSettings;
 
 /// The class that transformers registers for a type of model: `TOKENIZER_MAPPING_NAMES`.
 const OF_TYPES: &[(&str, &str)] = &[

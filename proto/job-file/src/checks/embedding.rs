@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use traind_wording::counted;
 
-use super::{embedding_sets, unread};
+use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::model::TaskName;
@@ -21,7 +21,6 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     let (task, data) = (job.model.task, &job.data);
     unread::check_section(TaskName::Embedding, &job.embedding, job, problems);
     if task != TaskName::Embedding {
-        embedding_sets::check_other_task(job, problems);
         let columns = [
             ("data.texts", task == TaskName::Reranker || data.texts.is_empty()),
             ("data.prompts", data.prompts.iter().next().is_none()),
@@ -33,7 +32,6 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     }
     check_texts(job, problems);
     check_options(&job.embedding, problems);
-    embedding_sets::check(job, problems);
     check_directions(&job.embedding, problems);
     check_matryoshka(&job.embedding, problems);
     check_pairs_of_classes(job, problems);

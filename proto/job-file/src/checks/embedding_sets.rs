@@ -5,6 +5,7 @@ use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::data_set::DataSet;
+use crate::schema::model::TaskName;
 use crate::schema::objectives::embedding::{
     BatchSampler, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss, PartitionMode,
 };
@@ -12,6 +13,9 @@ use crate::section::given;
 
 /// Reports sets that do not fit their loss, the mixing or each other.
 pub(super) fn check(job: &JobFile, problems: &mut Problems) {
+    if job.model.task != TaskName::Embedding {
+        return check_other_task(job, problems);
+    }
     check_mixing(job, problems);
     if !job.mixes_batches() {
         return;
@@ -48,7 +52,7 @@ pub(super) fn check(job: &JobFile, problems: &mut Problems) {
 }
 
 /// Refuses what is of embedded texts alone in jobs of another task.
-pub(super) fn check_other_task(job: &JobFile, problems: &mut Problems) {
+fn check_other_task(job: &JobFile, problems: &mut Problems) {
     let task = job.model.task;
     if job.data.mixing.is_of_batches() {
         let description =

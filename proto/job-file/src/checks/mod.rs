@@ -22,9 +22,10 @@ use crate::range::Range;
 use crate::schema::JobFile;
 use crate::schema::data_files::DataFiles;
 use crate::schema::model::{AttnImplementation, TaskName};
+use crate::schema::optimizers::Optim;
 use crate::schema::parallel::{Fsdp, LOADING_HORIZON, Parallel};
 use crate::schema::resources::Platform;
-use crate::schema::train::{EvalStrategy, LrSchedulerType, Optim, SaveStrategy, Train};
+use crate::schema::train::{EvalStrategy, LrSchedulerType, SaveStrategy, Train};
 use crate::values::ModelSource;
 use crate::values::hub_name::is_hub_name;
 

@@ -4,8 +4,8 @@ use regex::Regex;
 
 use super::{check_options, unknown_option};
 use crate::problems::{Problems, join};
-use crate::schema::param_group::ParamGroup;
-use crate::schema::train::{Optim, Train};
+use crate::schema::optimizers::{Optim, ParamGroup};
+use crate::schema::train::Train;
 use crate::values::{OptimArg, OptimArgs};
 
 pub(super) fn check(train: &Train, problems: &mut Problems) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use traind_wording::counted;
 
-use super::{dpo, embedding, preferences, reranker};
+use super::{dpo, embedding, embedding_sets, preferences, reranker};
 use crate::problems::{FIELD_UNUSED, Problems, join};
 use crate::schema::JobFile;
 use crate::schema::model::{ProblemType, TaskName};
@@ -23,6 +23,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     dpo::check(job, problems);
     preferences::check(job, problems);
     embedding::check(job, problems);
+    embedding_sets::check(job, problems);
     reranker::check(job, problems);
     check_images(job, problems);
 }

@@ -1,6 +1,7 @@
 //! `data`: the rows to train and evaluate on, and how a task reads them.
 
 use std::ops::Bound;
+use std::path::Path;
 
 use crate::range::above;
 use crate::schema::columns::Columns;
@@ -277,6 +278,15 @@ section! {
         excess_length_strategy: ExcessLength = ExcessLength::Truncate;
         /// Changes to the columns of all files before they are read.
         columns: Columns;
+    }
+}
+
+impl Data {
+    /// The file of its chat template in a resolved job file; None for names, and for templates as text.
+    pub fn chat_template_file(&self) -> Option<&Path> {
+        let template = self.chat_template.as_deref().filter(|it| it.starts_with('/'))?;
+        let is_text = template.contains("{{") || template.contains("{%");
+        (!is_text).then(|| Path::new(template))
     }
 }
 

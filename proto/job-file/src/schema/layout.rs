@@ -1,8 +1,5 @@
 //! Parts of `data` about the layout of rows: columns, prompts, and the turns that are targets.
 
-use std::path::Path;
-
-use crate::schema::data::Data;
 use crate::section::section;
 use crate::spelled::spelled;
 
@@ -114,14 +111,5 @@ spelled! {
         Proportional = "proportional",
         /// Batches of one set each, for embedding: in turns, until one of the sets has no further batch.
         RoundRobin = "round_robin",
-    }
-}
-
-impl Data {
-    /// The file of its chat template in a resolved job file; None for names, and for templates as text.
-    pub fn chat_template_file(&self) -> Option<&Path> {
-        let template = self.chat_template.as_deref().filter(|it| it.starts_with('/'))?;
-        let is_text = template.contains("{{") || template.contains("{%");
-        (!is_text).then(|| Path::new(template))
     }
 }

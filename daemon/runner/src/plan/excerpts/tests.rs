@@ -6,7 +6,8 @@ use traind_loader::{BatchAxis, BatchSizes};
 use traind_xla::runtime::{RecordedStep, Recorder};
 
 use super::*;
-use crate::plan::memory::{Recordings, estimated_bytes};
+use crate::plan::memory::Recordings;
+use crate::plan::program_figures::estimated_bytes;
 use crate::plan::stages::Stages;
 
 const LAYERS: usize = 9;

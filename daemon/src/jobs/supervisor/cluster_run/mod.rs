@@ -1,6 +1,5 @@
 //! A job in a cluster: asks about it every few seconds, and stops it.
 
-mod launch;
 mod suspicion;
 mod watch;
 
@@ -9,7 +8,6 @@ use std::time::{Duration, Instant};
 use crate::access::account::Account;
 use crate::jobs::cluster::{ClusterError, ClusterJob, Condition, End, Report};
 
-pub(super) use launch::{attach, launch};
 pub(super) use suspicion::suspicion;
 
 /// How often a cluster is asked about a job that changed just now, and about others.
@@ -34,7 +32,7 @@ pub(in crate::jobs::supervisor) struct ClusterRun {
 }
 
 impl ClusterRun {
-    fn new(job: ClusterJob, account: Option<Account>) -> ClusterRun {
+    pub(super) fn new(job: ClusterJob, account: Option<Account>) -> ClusterRun {
         let (report, asked, since) = (None, None, None);
         let (changed, has_finished) = (Instant::now(), false);
         let trouble = String::new();

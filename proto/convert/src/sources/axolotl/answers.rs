@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::datasets;
+use super::layouts;
 use crate::draft::Draft;
 use crate::values::{is_off, shown};
 
@@ -50,7 +50,7 @@ fn named(name: &str) -> Option<(&str, Map<String, Value>)> {
     };
     let fields = json!({"instruction": instruction, "input": null, "history": null, "output": "completion",
         "system": "system"});
-    Some((template, datasets::instructions(fields)))
+    Some((template, layouts::instructions(fields)))
 }
 
 /// Columns of texts, which have no layout.

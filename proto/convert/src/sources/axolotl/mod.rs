@@ -4,6 +4,7 @@ mod answers;
 mod datasets;
 mod defaults;
 mod kernels;
+mod layouts;
 mod pairs;
 mod parallelism;
 mod precision;
@@ -266,7 +267,7 @@ fn read_targets(settings: &Map<String, Value>, draft: &mut Draft) {
                 }
             }
         }
-        None => datasets::template("", &Value::Object(settings.clone()), draft),
+        None => layouts::template("", &Value::Object(settings.clone()), draft),
     }
     match given("train_on_inputs") {
         Some(_) if datasets::are_texts(settings) => {

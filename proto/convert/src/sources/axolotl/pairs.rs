@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::datasets;
+use super::layouts;
 use crate::draft::Draft;
 use crate::values::is_off;
 
@@ -23,7 +23,7 @@ pub(super) fn read_columns(
     let columns: &[(&str, &str)] = match kind {
         BRADLEY_TERRY => return rewards(key, entry, draft),
         "chat_template" | "chat_template.default" => {
-            datasets::messages(key, entry, &mut settings, draft);
+            layouts::messages(key, entry, &mut settings, draft);
             // Under other names, messages are in a layout; else they are TRL's prompts.
             let names = ["roles", "message_property_mappings", "columns"];
             if names.iter().any(|name| settings.contains_key(*name)) {
@@ -35,7 +35,7 @@ pub(super) fn read_columns(
             &COMPLETIONS
         }
         "chat_template.argilla" | "chat_template.argilla_chat" => {
-            datasets::messages(key, entry, &mut settings, draft);
+            layouts::messages(key, entry, &mut settings, draft);
             for name in ["roles", "message_property_mappings"] {
                 if settings.contains_key(name) {
                     draft.refuse(&format!("{key}.{name}"), "messages have role and content here");
@@ -80,8 +80,8 @@ fn rewards(key: &str, entry: &Value, draft: &mut Draft) -> Map<String, Value> {
             );
         }
     }
-    datasets::template(&format!("{key}."), entry, draft);
+    layouts::template(&format!("{key}."), entry, draft);
     let fields =
         json!({"instruction": "input", "input": null, "history": null, "system": "system"});
-    datasets::instructions(fields)
+    layouts::instructions(fields)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::datasets;
+use super::layouts;
 use crate::draft::Draft;
 use crate::rule::{Rule, Table};
 use crate::values::{is_off, shown};
@@ -114,7 +114,7 @@ pub(super) fn read(task: &str, settings: &Map<String, Value>, draft: &mut Draft)
     if given("excess_length_strategy").is_none_or(|strategy| strategy != "truncate") {
         draft.note("sequence_len", LENGTHS);
     }
-    datasets::template("", &Value::Object(settings.clone()), draft);
+    layouts::template("", &Value::Object(settings.clone()), draft);
 }
 
 const LENGTHS: &str = "longer rows are cut, or left out where their prompt alone is longer, and for models of rewards; \

@@ -1,50 +1,23 @@
 //! The cores that hold the parts of a parameter, for an optimizer that reads it whole.
 
-use traind_models::optimizers::{Parts, Shardable};
+use traind_models::optimizers::Parts;
 use traind_models::{Error as ModelError, Result as ModelResult};
 use traind_xla::Tensor;
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ShardGroups;
-use traind_xla::runtime::Recording;
 
-use super::{Gradient, ParameterUpdate};
-use crate::error::Result;
 use crate::state::Distribution;
 
 /// A part is gathered over the `data` axis first, and then over the `tensor` axis.
 #[derive(Debug)]
 pub(super) struct PartCores<'a> {
-    distribution: &'a Distribution,
-    shards: ShardGroups,
-    mesh: &'a Mesh,
+    pub distribution: &'a Distribution,
+    pub shards: ShardGroups,
+    pub mesh: &'a Mesh,
     /// The number of this core's shard, a u32 scalar.
-    shard: Option<Tensor>,
+    pub shard: Option<Tensor>,
     /// This core's place on the `tensor` axis, a u32 scalar.
-    tensor_index: Option<Tensor>,
-}
-
-impl<'a> PartCores<'a> {
-    /// `None` where each core has the whole parameter, or its optimizer does not read it.
-    pub(super) fn of(
-        at: &mut Recording<'_>,
-        with: &ParameterUpdate<'a>,
-        gradient: &'a Gradient<'_>,
-    ) -> Result<Option<PartCores<'a>>> {
-        let (distribution, spec) = (&gradient.training.distribution, &gradient.training.spec);
-        let shardable = with.optimizers.in_group(gradient.training.group).shardable(spec);
-        if shardable != Shardable::Gathered || distribution.axes().is_empty() {
-            return Ok(None);
-        }
-        let is_divided = distribution.sharding().is_divided();
-        let index = with.tensor_index.filter(|_| is_divided);
-        Ok(Some(PartCores {
-            distribution,
-            shards: distribution.layout().shards().groups(with.mesh),
-            mesh: with.mesh,
-            shard: with.shard.map(|numbers| numbers.shard.clone()),
-            tensor_index: index.map(|index| at.read(index)).transpose()?,
-        }))
-    }
+    pub tensor_index: Option<Tensor>,
 }
 
 impl Parts for PartCores<'_> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use traind_models::optimizers::{Optimizers, Parts, Scalars, Update, Updated};
+use traind_models::optimizers::{Optimizers, Parts, Scalars, Shardable, Update, Updated};
 use traind_xla::Tensor;
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ShardHolders;
@@ -106,7 +106,7 @@ impl ParameterUpdate<'_> {
             Some(numbers) => whole.shard(&numbers.shard, &groups)?,
             None => whole.clone(),
         };
-        let cores = PartCores::of(at, self, gradient)?;
+        let cores = self.part_cores(at, gradient)?;
         let parts = cores.as_ref().map(|cores| -> &dyn Parts { cores });
         let optimizer = self.optimizers.in_group(gradient.training.group);
         let updated = optimizer.update(&self.update(gradient, &before, &held, parts))?;
@@ -117,6 +117,28 @@ impl ParameterUpdate<'_> {
             None => next,
         };
         Ok(at.assign(gradient.parameter.value, &next)?)
+    }
+
+    /// `None` where each core has the whole parameter, or its optimizer does not read it.
+    fn part_cores<'c>(
+        &'c self,
+        at: &mut Recording<'_>,
+        gradient: &'c Gradient<'_>,
+    ) -> Result<Option<PartCores<'c>>> {
+        let (distribution, spec) = (&gradient.training.distribution, &gradient.training.spec);
+        let shardable = self.optimizers.in_group(gradient.training.group).shardable(spec);
+        if shardable != Shardable::Gathered || distribution.axes().is_empty() {
+            return Ok(None);
+        }
+        let is_divided = distribution.sharding().is_divided();
+        let index = self.tensor_index.filter(|_| is_divided);
+        Ok(Some(PartCores {
+            distribution,
+            shards: distribution.layout().shards().groups(self.mesh),
+            mesh: self.mesh,
+            shard: self.shard.map(|numbers| numbers.shard.clone()),
+            tensor_index: index.map(|index| at.read(index)).transpose()?,
+        }))
     }
 
     fn update<'u>(

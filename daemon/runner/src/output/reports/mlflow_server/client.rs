@@ -8,14 +8,12 @@ use reqwest::{StatusCode, Url};
 use serde_json::{Value, json};
 
 use super::super::mlflow_files::milliseconds;
-use super::queue::Metric;
+use super::queue::{METRICS_MAX, Metric};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The most parameters in a request of MLflow.
 const PARAMETERS_MAX: usize = 100;
-/// The most metrics in a request of MLflow.
-pub(super) const METRICS_MAX: usize = 1000;
 /// The most characters of an answer that a message repeats.
 const MESSAGE_CHARACTERS_MAX: usize = 300;
 /// The tag of the run that has the job's id.

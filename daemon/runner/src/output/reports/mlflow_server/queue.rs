@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::client::METRICS_MAX;
-
+/// The most metrics in a request of MLflow.
+pub(super) const METRICS_MAX: usize = 1000;
 /// About a day of a job that logs eight metrics every ten seconds.
 const WAITING_MAX: usize = 64 * 1024;
 

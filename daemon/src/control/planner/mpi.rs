@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use traind_job_file::commands::MpiCost;
 
-use super::planner::{PlanError, answer, planner};
+use super::process::{PlanError, answer, planner};
 use crate::access::account::Account;
 use crate::host::plugins;
 use crate::host::readiness::{Check, Finding};

@@ -1,7 +1,8 @@
 //! The error function in plain StableHLO, for compilers that do not read `chlo`.
 
-use super::{Emitter, Value};
+use super::Emitter;
 use crate::graph::DType;
+use crate::stablehlo::Value;
 
 /// Coefficients of the rational approximation x·P(x²)/Q(x²) on [-4, 4] in float32, the highest power first.
 /// Source: Eigen's `erf` for floats, which XLA used before.

@@ -11,16 +11,18 @@
 //! multiplication and one before the second: with a single key, two blocks
 //! would draw shifted parts of one sequence.
 
+mod dropout_keys;
+
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
 use traind_kernels::hash::{GOLDEN, MULTIPLIERS, PLACE_STRIDE, SHIFTS};
 
-use super::dropout_keys::DropoutKeys;
 use crate::error::Result;
 use crate::graph::DType;
 use crate::tensor::{Tensor, Trace};
+use dropout_keys::DropoutKeys;
 
 /// Set the two keys apart: the first digits of π and of e.
 const KEY_SALTS: [u32; 2] = [0x243f_6a88, 0xb7e1_5162];
@@ -54,12 +56,12 @@ struct TokenPlaces {
 
 /// The rows that have keys.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RowsOfKeys {
-    pub(super) rows: usize,
+struct RowsOfKeys {
+    rows: usize,
     /// Blocks of a row that this core has.
-    pub(super) blocks: usize,
+    blocks: usize,
     /// All of them.
-    pub(super) blocks_of_row: usize,
+    blocks_of_row: usize,
 }
 
 /// Some of the blocks of a row, one behind the other.
@@ -183,7 +185,7 @@ impl Random {
     }
 
     /// The source whose keys the operation gives.
-    pub(super) fn of_operands(of: &DropoutKeys, inputs: &[Tensor]) -> Random {
+    fn of_operands(of: &DropoutKeys, inputs: &[Tensor]) -> Random {
         let (own, others) = inputs.split_at(3);
         let (tokens, blocks) = others.split_at(if of.has_tokens { 2 } else { 0 });
         let tokens = match tokens {
@@ -205,7 +207,7 @@ impl Random {
     }
 
     /// [`Random::keys`] of a site by operations on integers.
-    pub(super) fn keys_of_rows(&self, site: u32, rows: RowsOfKeys) -> Result<Tensor> {
+    fn keys_of_rows(&self, site: u32, rows: RowsOfKeys) -> Result<Tensor> {
         let blocks = [rows.rows, rows.blocks];
         let key = |key| self.block_keys(key, site, &blocks);
         let by_block = |key: Tensor| key.reshape(&[1, rows.rows, rows.blocks]);

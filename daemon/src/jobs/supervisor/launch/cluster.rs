@@ -8,17 +8,17 @@ use traind_job_file::RunSpec;
 
 use super::super::Supervisor;
 use super::super::claim::{self, Claim};
+use super::super::cluster_run::ClusterRun;
 use super::super::environment::cluster_environment;
-use super::super::launch::{Found, LaunchError, prepare};
 use super::super::runner::Runner;
-use super::ClusterRun;
+use super::{Found, LaunchError, prepare};
 use crate::jobs::cluster::{Cluster, ClusterError, ClusterJob, Submission};
 use crate::jobs::run_dir::RunDir;
 use crate::jobs::store::{Job, Store};
 use crate::settings::Settings;
 
 /// Submits the attempt of `spec`, and claims it with the id that the cluster assigns.
-pub(in crate::jobs::supervisor) async fn launch(
+pub(super) async fn launch(
     supervisor: &Supervisor,
     cluster: Cluster,
     job: &mut Job,
@@ -128,7 +128,7 @@ async fn record(
 }
 
 /// Finds the job of an attempt that was active when an earlier daemon ended.
-pub(in crate::jobs::supervisor) async fn attach(
+pub(super) async fn attach(
     supervisor: &Supervisor,
     cluster: Cluster,
     job: &Job,

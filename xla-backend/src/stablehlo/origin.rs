@@ -1,21 +1,7 @@
-//! The interface of operations that have a lowering.
+//! Where the parts of a program come from.
 
-use super::{Emitter, Value};
-use crate::graph::{Graph, Node, Op, Parameter};
-use crate::shape::Shape;
-
-/// An operation that writes itself as StableHLO.
-pub trait Lower: Op {
-    /// Writes the operation as StableHLO and returns the value of its result.
-    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value;
-}
-
-/// Unused: an emitter puts the argument in its place.
-impl Lower for Parameter {
-    fn lower(&self, _emitter: &mut Emitter, _inputs: &[Value], result: &Shape) -> Value {
-        Value::named(format!("%arg{}", self.index), result.clone())
-    }
-}
+use super::Value;
+use crate::graph::{Graph, Node, Op};
 
 /// A call of a kernel in a program.
 #[derive(Clone, Debug, Default, PartialEq)]

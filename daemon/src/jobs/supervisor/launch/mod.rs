@@ -1,5 +1,7 @@
 //! Starts the runner of a job that was just placed, or finds the one that an earlier daemon started.
 
+mod cluster;
+
 use std::error::Error as _;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
@@ -12,7 +14,6 @@ use traind_proto::{reasons, v1};
 use super::Supervisor;
 use super::adopted_run::AdoptedRun;
 use super::claim::{self, Claim};
-use super::cluster_run;
 use super::host_retry;
 use super::process::RunnerProcess;
 use super::runner::Runner;
@@ -112,7 +113,7 @@ pub(super) async fn launch(supervisor: &Supervisor, job: &mut Job) -> Result<Fou
         return Ok(Found::Unclaimed);
     }
     if let Some(cluster) = job.cluster_kind() {
-        return cluster_run::launch(supervisor, cluster, job).await;
+        return cluster::launch(supervisor, cluster, job).await;
     }
     let (settings, id) = (supervisor.settings.clone(), job.id.clone());
     let (found, log_offset) = supervisor
@@ -215,7 +216,7 @@ pub(super) fn prepare_cache(account: Account, cache_dir: &Path) -> Result<(), La
 /// known whether the runner is alive, so the job must not be settled.
 pub(super) async fn attach(supervisor: &Supervisor, job: &Job) -> Result<Found, LaunchError> {
     if let Some(cluster) = job.cluster_kind() {
-        return cluster_run::attach(supervisor, cluster, job).await;
+        return cluster::attach(supervisor, cluster, job).await;
     }
     let run_dir = RunDir::new(&supervisor.settings.state_dir, &job.id);
     if job.is_adopted() {

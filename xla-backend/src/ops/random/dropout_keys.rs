@@ -1,12 +1,12 @@
 //! The keys from which kernels make the random bits of dropout.
 
-use super::composite::Composite;
-use super::random::{Random, RowsOfKeys};
-use super::{Problem, ResultStorage};
+use super::{Random, RowsOfKeys};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::kernels::attributes::{flag, integer};
 use crate::kernels::{DropoutKeys as DropoutKeysKernel, KernelUse};
+use crate::ops::composite::Composite;
+use crate::ops::{Backward, Problem, ResultStorage};
 use crate::tensor::Tensor;
 
 /// The keys of a site, u32 `[2, rows, blocks]`, from the two keys of seed and step and the offset of the first row, u32
@@ -65,7 +65,7 @@ impl Composite for DropoutKeys {
     }
 
     /// Nothing flows to the keys.
-    fn gradient(&self, at: &super::Backward<'_>) -> Result<Vec<Option<Tensor>>> {
+    fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
         Ok(vec![None; at.inputs.len()])
     }
 }

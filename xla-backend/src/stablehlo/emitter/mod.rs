@@ -1,49 +1,28 @@
 //! Writes the body of a function, one SSA value a line. Operations describe
 //! themselves with these few verbs; nothing else writes StableHLO.
 
+mod erf;
+
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use traind_mpi::Collective;
 use traind_pjrt::CALL_NUMBER;
 
-use super::{DotPrecision, Forms, KernelSite, Lower, Lowering, Origin, Reach};
-use crate::graph::{DType, Graph, Node, NodeId, Shape};
+use super::{DotPrecision, Forms, KernelSite, Lowering, Origin, Reach, Value};
+use crate::graph::{DType, Graph, Node, NodeId, Op, Parameter, Shape};
 use crate::kernels::{KernelUse, Kernels, LibraryCall, attributes};
 
-/// An SSA value of the module being written.
-#[derive(Clone, Debug)]
-pub struct Value {
-    name: String,
-    /// The shape of the value.
-    pub shape: Shape,
-    /// The other results of the same operation.
-    parts: Vec<Value>,
+/// An operation that writes itself as StableHLO.
+pub trait Lower: Op {
+    /// Writes the operation as StableHLO and returns the value of its result.
+    fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value;
 }
 
-impl Value {
-    /// Refers to a value by its name in the program, which begins with `%`.
-    pub fn named(name: String, shape: Shape) -> Value {
-        Value { name, shape, parts: Vec::new() }
-    }
-
-    /// The first of several results, which gives access to the others.
-    pub(crate) fn with_parts(mut results: Vec<Value>) -> Value {
-        let first = results.remove(0);
-        Value { parts: results, ..first }
-    }
-
-    /// Result `index` of the operation whose first one, number 0, this is.
-    pub(crate) fn part(&self, index: usize) -> Value {
-        match index {
-            0 => self.clone(),
-            index => self.parts[index - 1].clone(),
-        }
-    }
-
-    /// The name as the text refers to it, such as `%7`.
-    pub fn name(&self) -> &str {
-        &self.name
+/// Unused: an emitter puts the argument in its place.
+impl Lower for Parameter {
+    fn lower(&self, _emitter: &mut Emitter, _inputs: &[Value], result: &Shape) -> Value {
+        Value::named(format!("%arg{}", self.index), result.clone())
     }
 }
 
@@ -193,10 +172,10 @@ impl Emitter {
     /// The error function, which the higher-level dialect `chlo` has.
     pub fn erf(&mut self, input: &Value) -> Value {
         if self.lowering.forms == Forms::Neuron {
-            return super::erf::expanded(self, input);
+            return erf::expanded(self, input);
         }
         let shape = input.shape.clone();
-        let text = format!("chlo.erf {} : {} -> {}", input.name, shape.mlir(), shape.mlir());
+        let text = format!("chlo.erf {} : {} -> {}", input.name(), shape.mlir(), shape.mlir());
         self.emit(&text, &shape)
     }
 
