@@ -1,7 +1,7 @@
 //! Pipes from processes that the daemon started. They are read to their ends whatever is kept, since a process that
 //! finds its pipe full waits, and one that finds it closed may fail.
 
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -45,6 +45,23 @@ pub(crate) fn beginning_blocking(pipe: Option<impl Read>, most: u64) -> io::Resu
     Ok(kept)
 }
 
+/// Reads a pipe to its end, and keeps the last bytes. Blocks.
+pub(crate) fn end_blocking(pipe: Option<impl Read>, most: usize) -> io::Result<Vec<u8>> {
+    let (mut kept, mut chunk) = (Vec::new(), [0; CHUNK]);
+    let Some(mut pipe) = pipe else { return Ok(kept) };
+    loop {
+        let read = match pipe.read(&mut chunk) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        if read == 0 {
+            return Ok(kept);
+        }
+        kept.extend_from_slice(&chunk[..read]);
+        kept.drain(..kept.len().saturating_sub(most));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncWriteExt;
@@ -69,5 +86,6 @@ mod tests {
         let last = written(async |pipe| end(Some(pipe), 4).await).await;
         assert_eq!(last.unwrap(), b"last");
         assert_eq!(beginning_blocking(Some(&b"first, last"[..]), 5).unwrap(), b"first");
+        assert_eq!(end_blocking(Some(&b"first, last"[..]), 4).unwrap(), b"last");
     }
 }

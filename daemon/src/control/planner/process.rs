@@ -8,11 +8,13 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::access::account::Account;
-use crate::host::pipes::beginning_blocking;
+use crate::host::pipes::{beginning_blocking, end_blocking};
 
 const POLL: Duration = Duration::from_millis(1);
 /// A plan takes a few hundred bytes.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+/// The last bytes that a planner wrote about itself.
+const SAID_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
@@ -62,7 +64,7 @@ pub(super) fn answer(
     // A plugin may write more into its log than a pipe holds.
     let (ended, out, err) = std::thread::scope(|scope| {
         let out = scope.spawn(|| beginning_blocking(out, ANSWER_BYTES_MAX));
-        let err = scope.spawn(|| beginning_blocking(err, ANSWER_BYTES_MAX));
+        let err = scope.spawn(|| end_blocking(err, SAID_BYTES_MAX));
         (wait(&mut child, most), read_by(out), read_by(err))
     });
     let status = ended?;

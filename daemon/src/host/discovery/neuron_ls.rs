@@ -10,11 +10,14 @@ use serde::Deserialize;
 use super::FoundCore;
 use super::sysfs::CORES_PER_DEVICE_MAX;
 use super::timeout::TimeoutReader;
+use crate::host::pipes::end_blocking;
 
 /// The program usually takes a second, and the daemon does not start before.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Its output is some 300 bytes per device.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
+/// The last bytes of its messages.
+const ERRORS_BYTES_MAX: usize = 64 << 10;
 
 /// The program writes `null` for unknown values.
 #[derive(Deserialize)]
@@ -60,9 +63,8 @@ fn run(program: &Path, timeout: Duration) -> io::Result<(ExitStatus, Vec<u8>, Ve
         if let Some(pipe) = stdout {
             TimeoutReader::new(pipe, timeout).take(OUTPUT_BYTES_MAX).read_to_end(&mut output)?;
         }
-        if let Some(pipe) = stderr {
-            TimeoutReader::new(pipe, timeout).take(OUTPUT_BYTES_MAX).read_to_end(&mut errors)?;
-        }
+        let stderr = stderr.map(|pipe| TimeoutReader::new(pipe, timeout).take(OUTPUT_BYTES_MAX));
+        errors = end_blocking(stderr, ERRORS_BYTES_MAX)?;
         Ok::<_, io::Error>(())
     })();
     if read.is_err() {

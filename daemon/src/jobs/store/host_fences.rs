@@ -40,32 +40,34 @@ impl Store {
         suspicion: &HostSuspicion,
     ) -> Result<Option<HostFence>, StoreError> {
         let HostSuspicion { engine, host, witness, time, reason } = suspicion;
-        let is_fence =
-            |fence: &HostFence| (fence.engine.as_str(), &fence.host) == (engine.as_str(), host);
-        if self.host_fences()?.iter().any(is_fence) {
-            return Ok(None);
-        }
-        let note = || -> rusqlite::Result<()> {
-            let writer = self.writer();
-            writer.execute(
+        let is_fenced = self.in_transaction("suspect a host", |transaction| {
+            let known = "SELECT EXISTS (SELECT 1 FROM host_fences WHERE engine = ?1 AND host = ?2)";
+            if transaction.query_row(known, params![engine, host], |row| row.get(0))? {
+                return Ok(false);
+            }
+            transaction.execute(
                 "DELETE FROM host_suspicions WHERE time < ?1",
                 [time.saturating_sub(UNCONFIRMED_MAX)],
             )?;
-            writer.execute(
+            transaction.execute(
                 "INSERT OR IGNORE INTO host_suspicions (engine, host, witness, time, reason)
                  VALUES (?1, ?2, ?3, ?4, ?5)",
                 params![engine, host, witness, time, reason],
             )?;
-            writer.execute(
-                "INSERT OR IGNORE INTO host_fences (engine, host, since, reason)
+            let fenced = transaction.execute(
+                "INSERT INTO host_fences (engine, host, since, reason)
                  SELECT ?1, ?2, ?3, ?4 FROM host_suspicions WHERE engine = ?1 AND host = ?2
                  GROUP BY engine HAVING count(*) >= ?5",
                 params![engine, host, time, reason, WITNESSES],
             )?;
-            Ok(())
-        };
-        note().map_err(StoreError::sqlite("suspect a host"))?;
-        Ok(self.host_fences()?.into_iter().find(is_fence))
+            Ok(fenced > 0)
+        })?;
+        Ok(is_fenced.then(|| HostFence {
+            engine: engine.clone(),
+            host: host.clone(),
+            since: *time,
+            reason: reason.clone(),
+        }))
     }
 
     /// Lists the fenced hosts of all clusters, by name.
@@ -84,11 +86,11 @@ impl Store {
 
     /// Removes the fences of a host, and all suspicions against it.
     pub(crate) fn return_host(&self, host: &str) -> Result<(), StoreError> {
-        let writer = self.writer();
-        let tables = ["host_fences", "host_suspicions"];
-        tables.iter().try_for_each(|table| {
-            let removed = writer.execute(&format!("DELETE FROM {table} WHERE host = ?1"), [host]);
-            removed.map(drop).map_err(StoreError::sqlite("return a host"))
+        self.in_transaction("return a host", |transaction| {
+            for table in ["host_fences", "host_suspicions"] {
+                transaction.execute(&format!("DELETE FROM {table} WHERE host = ?1"), [host])?;
+            }
+            Ok(())
         })
     }
 }
@@ -125,6 +127,19 @@ mod tests {
         store.return_host("n1").unwrap();
         assert_eq!(store.host_fences().unwrap(), []);
         assert_eq!(store.suspect_host(&suspicion("n1", "bob", 6)).unwrap(), None, "from the start");
+    }
+
+    #[test]
+    fn a_suspicion_and_the_fence_that_it_completes_are_stored_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("traind.db")).unwrap();
+        store.suspect_host(&suspicion("n1", "ann", 0)).unwrap();
+        let full = "CREATE TRIGGER full BEFORE INSERT ON host_fences BEGIN SELECT RAISE(ABORT, 'full'); END";
+        store.writer().execute_batch(full).unwrap();
+        assert!(store.suspect_host(&suspicion("n1", "bob", 1)).is_err());
+        let count = "SELECT count(*) FROM host_suspicions";
+        let count = store.writer().query_row(count, [], |row| row.get::<_, u32>(0));
+        assert_eq!(count.unwrap(), 1, "that of bob is asked for again");
     }
 
     #[test]

@@ -33,7 +33,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 pub(crate) use bulletin::Subscription;
 pub(crate) use error::StoreError;
@@ -150,6 +150,22 @@ impl Store {
     fn writer(&self) -> MutexGuard<'_, Connection> {
         // A panic cannot leave a transaction behind: dropping it rolls it back.
         self.inner.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes several changes of which all or none are stored.
+    fn in_transaction<T>(
+        &self,
+        action: &'static str,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        let mut writer = self.writer();
+        let changed = writer.transaction_with_behavior(TransactionBehavior::Immediate).and_then(
+            |transaction| {
+                let changed = work(&transaction)?;
+                transaction.commit().map(|()| changed)
+            },
+        );
+        changed.map_err(StoreError::sqlite(action))
     }
 
     fn reader(&self) -> MutexGuard<'_, Connection> {

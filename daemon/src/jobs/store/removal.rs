@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, params};
 
 use super::job::state;
 use super::{Store, StoreError};
@@ -99,19 +99,15 @@ impl Store {
     /// Removes ended jobs from the store, with their events. Returns the ids of those that are removed: not
     /// of those that a job has come to need meanwhile.
     pub(crate) fn remove(&self, jobs: &[Removable]) -> Result<Vec<String>, StoreError> {
-        let mut writer = self.writer();
-        let mut work = || {
-            let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        self.in_transaction("remove jobs", |transaction| {
             let mut removed = Vec::new();
             for job in jobs {
-                if remove(&transaction, job)? {
+                if remove(transaction, job)? {
                     removed.push(job.id.clone());
                 }
             }
-            transaction.commit()?;
             Ok(removed)
-        };
-        work().map_err(StoreError::sqlite("remove jobs"))
+        })
     }
 
     /// Returns the space of removed rows to the disk where it is most of the file. That copies the other rows, which
@@ -138,15 +134,12 @@ impl Store {
 
     /// Forgets a job whose folders are removed.
     pub(crate) fn removal_done(&self, ids: &[String]) -> Result<(), StoreError> {
-        let mut writer = self.writer();
-        let mut work = || {
-            let transaction = writer.transaction()?;
+        self.in_transaction("forget removed jobs", |transaction| {
             for id in ids {
                 transaction.execute("DELETE FROM removals WHERE id = ?1", [id])?;
             }
-            transaction.commit()
-        };
-        work().map_err(StoreError::sqlite("forget removed jobs"))
+            Ok(())
+        })
     }
 }
 
