@@ -78,7 +78,7 @@ async fn run(daemon: Arc<Daemon>) {
 /// Runs the scheduler once. Returns when to run it again if nothing happens before.
 async fn schedule(daemon: &Arc<Daemon>) -> Result<Duration, StoreError> {
     // A core that is fenced after this point wakes the scheduler again.
-    let fenced = daemon.evict_from_fenced_cores().await?;
+    let fenced = daemon.evict_from_fences().await?;
     let giving = daemon.fences.tests.giving.lock().await;
     let withheld = Withheld { fenced, tested: daemon.fences.tests.cores() };
     let (settings, preempted) = (daemon.settings.clone(), daemon.preempted());

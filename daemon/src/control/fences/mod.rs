@@ -6,7 +6,8 @@
 //! one after a restart.
 //!
 //! The daemon does not see the devices of hosts of a cluster, and cannot test them. Such a host is fenced as a whole
-//! once two witnesses reported that a device of it failed; see `jobs::store::host_fences`.
+//! once two witnesses reported that a device of it failed; see `jobs::store::host_fences`. Jobs that run on it go on
+//! elsewhere too: the cluster gets their next attempts without it.
 
 pub(super) mod health;
 pub(super) mod idle_cores;
@@ -63,22 +64,28 @@ impl Daemon {
         stored
     }
 
-    /// Preempts the jobs on fenced cores, those that are preempted already included. Returns these cores.
-    pub(super) async fn evict_from_fenced_cores(&self) -> Result<BTreeSet<u32>, StoreError> {
-        let fenced = self.fences.cores();
-        if fenced.is_empty() {
-            return Ok(fenced);
+    /// Preempts the jobs on fenced cores and hosts, those that are preempted already included. Returns these cores.
+    pub(super) async fn evict_from_fences(&self) -> Result<BTreeSet<u32>, StoreError> {
+        let (cores, hosts) = (self.fences.cores(), self.fenced_hosts().await?);
+        if cores.is_empty() && hosts.is_empty() {
+            return Ok(cores);
         }
         for job in self.store.run(Store::unfinished).await? {
-            if !job.state.is_active() || job.is_elsewhere() {
-                continue;
-            }
-            if let Some(fence) = job.cores.iter().find_map(|core| self.fences.of(*core)) {
-                let Fence { core, reason, .. } = fence;
-                self.preempt(&job.id, &format!("core {core} is fenced: {reason}"));
+            let reason =
+                match job.is_elsewhere() {
+                    _ if !job.state.is_active() => None,
+                    false => job.cores.iter().find_map(|core| self.fences.of(*core)).map(
+                        |Fence { core, reason, .. }| format!("core {core} is fenced: {reason}"),
+                    ),
+                    true => hosts.iter().find(|fence| fence.is_around(&job)).map(
+                        |HostFence { host, reason, .. }| format!("host {host} is fenced: {reason}"),
+                    ),
+                };
+            if let Some(reason) = reason {
+                self.preempt(&job.id, &reason);
             }
         }
-        Ok(fenced)
+        Ok(cores)
     }
 
     /// The fenced hosts of clusters.

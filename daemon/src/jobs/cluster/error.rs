@@ -33,6 +33,12 @@ impl ClusterError {
         }
     }
 
+    /// Whether Slurm has no hosts such as the job asks for. Kubernetes accepts such a job, and leaves its pods waiting.
+    pub(crate) fn lacks_hosts(&self) -> bool {
+        const LACKS: &str = "Requested node configuration is not available";
+        matches!(self, ClusterError::Refused { message, .. } if message.contains(LACKS))
+    }
+
     /// Whether the same call may succeed later without any change to the job.
     pub(crate) fn is_transient(&self) -> bool {
         match self {

@@ -3,7 +3,8 @@
 
 use rusqlite::params;
 
-use super::{Store, StoreError};
+use super::{Job, Store, StoreError};
+use crate::jobs::cluster::host_list;
 
 /// How many witnesses fence a host: one may be wrong, or a user who reports what they like.
 const WITNESSES: u32 = 2;
@@ -31,6 +32,13 @@ pub(crate) struct HostFence {
     /// Microseconds since 1970.
     pub since: i64,
     pub reason: String,
+}
+
+impl HostFence {
+    /// Whether the host is one of those that a job has now.
+    pub(crate) fn is_around(&self, job: &Job) -> bool {
+        job.engine == self.engine && host_list::contains(&job.host_names, &self.host)
+    }
 }
 
 impl Store {

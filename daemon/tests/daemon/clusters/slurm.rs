@@ -289,6 +289,49 @@ async fn a_host_whose_devices_failed_two_jobs_is_fenced_for_all_until_it_is_retu
     }
 }
 
+/// Trains until it is stopped, and completes when it is started again; other jobs fail by a device of the host n1 while
+/// the machine has the file `sick`.
+const STAYS_UNTIL_IT_IS_STOPPED: &str = "
+trap 'say cancelled; exit 3' TERM INT
+say started
+[ ! -e trained ] || { say completed; exit; }
+[ ! -e \"$frames/../sick\" ] || { say device-failed; exit 1; }
+echo > trained
+while :; do sleep 0.02; done";
+
+#[tokio::test]
+async fn a_job_on_a_host_that_is_fenced_goes_on_elsewhere_as_soon_as_there_are_hosts() {
+    let (host, slurm) = started(STAYS_UNTIL_IT_IS_STOPPED).await;
+    let stays = submit_as(&host, "stays", "").await;
+    until_file(&host.run_dir(&stays.id).join("trained")).await;
+    host.until(&stays.id, |job| !job.host_names.is_empty()).await;
+    std::fs::write(host.path("sick"), "").unwrap();
+    let first = submit_as(&host, "first", "").await;
+    host.until_state(&first.id, JobState::Failed).await;
+    slurm.write("hold", "");
+    let second = submit_as(&host, "second", "").await;
+    host.until(&second.id, |job| job.waiting_reason.contains("waits")).await;
+    // Until an admin adds hosts, there are none but the sick one.
+    let none =
+        "sbatch: error: Batch job submission failed: Requested node configuration is not available";
+    slurm.write("refuse", none);
+    std::fs::remove_file(slurm.file("hold")).unwrap();
+    slurm.run("start", &["9"]);
+    host.until_state(&second.id, JobState::Failed).await;
+    let lacks = "Requested node configuration is not available; fenced: n1";
+    host.until(&stays.id, |job| job.waiting_reason.contains(lacks)).await;
+    std::fs::remove_file(slurm.file("refuse")).unwrap();
+    let ended = host.until_state(&stays.id, JobState::Completed).await;
+    assert_eq!((ended.attempt > 1, ended.restarts), (true, 0), "{ended:?}");
+    let events = host.events(&stays.id, 1).await;
+    let is_named = |event: &Event| match &event.kind {
+        Some(Kind::StateChanged(changed)) => changed.reason.starts_with("host n1 is fenced: "),
+        _ => false,
+    };
+    assert!(events.iter().any(is_named), "{events:?}");
+    assert!(slurm.read("10/arguments").contains("--exclude=n1\n"));
+}
+
 /// The first host dies, and the other one notices.
 const LOSES_ITS_FIRST_HOST: &str = "
 say started

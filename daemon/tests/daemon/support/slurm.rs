@@ -42,9 +42,10 @@ echo RUNNING > "$job/state"
 [ "$1" != ping ] || { echo "Slurmctld(primary) at head is UP"; exit; }
 job=$jobs/$3
 [ -e "$job/state" ] || { echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1; }
-printf 'JobId=%s JobState=%s Reason=%s Restarts=%s ExitCode=%s RunTime=00:00:01 NodeList=n[1-2]\n' \
+nodes='n[1-2]'; ! grep -q '^--exclude=n1$' "$job/arguments" || nodes='n[2-3]'
+printf 'JobId=%s JobState=%s Reason=%s Restarts=%s ExitCode=%s RunTime=00:00:01 NodeList=%s\n' \
     "$3" "$(cat "$job/state")" "$(cat "$job/reason")" "$(cat "$job/restarts")" \
-    "$(cat "$job/exit" 2> /dev/null || echo 0:0)""#,
+    "$(cat "$job/exit" 2> /dev/null || echo 0:0)" "$nodes""#,
     ),
     (
         "squeue",

@@ -29,7 +29,9 @@ pub(super) async fn launch(
     job.log_offset = prepared.log_offset;
     let run_dir = RunDir::new(&supervisor.settings.state_dir, &job.id);
     remove_void(cluster, job, &prepared.spec, &run_dir).await?;
-    let avoided = avoided_hosts(supervisor, job).await?;
+    let fenced = fenced_hosts(supervisor, job).await?;
+    let avoided: BTreeSet<String> = job.avoided_hosts().into_iter().chain(fenced.clone()).collect();
+    let avoided: Vec<String> = avoided.into_iter().collect();
     let (settings, spec) = (&supervisor.settings, &prepared.spec);
     let submitted = submit(settings, cluster, job, spec, &run_dir, &avoided).await;
     let submitted = match submitted {
@@ -38,7 +40,10 @@ pub(super) async fn launch(
             Some(submitted) => submitted,
             None => {
                 give_up(&run_dir, job.attempt);
-                return Err(error.into());
+                return Err(match fenced.is_empty() || !error.lacks_hosts() {
+                    true => error.into(),
+                    false => LaunchError::Fenced { hosts: fenced.join(", "), source: error },
+                });
             }
         },
     };
@@ -47,13 +52,11 @@ pub(super) async fn launch(
     Ok(Found::Alive(Runner::Cluster(Box::new(ClusterRun::new(submitted, job.run_as)))))
 }
 
-/// The hosts that failed the job too often, and those that are fenced.
-async fn avoided_hosts(supervisor: &Supervisor, job: &Job) -> Result<Vec<String>, LaunchError> {
+/// The fenced hosts of the job's cluster.
+async fn fenced_hosts(supervisor: &Supervisor, job: &Job) -> Result<Vec<String>, LaunchError> {
     let fences = supervisor.store.run(Store::host_fences).await?;
     let fenced = fences.into_iter().filter(|fence| fence.engine == job.engine);
-    let all: BTreeSet<String> =
-        job.avoided_hosts().into_iter().chain(fenced.map(|fence| fence.host)).collect();
-    Ok(all.into_iter().collect())
+    Ok(fenced.map(|fence| fence.host).collect())
 }
 
 async fn submit(

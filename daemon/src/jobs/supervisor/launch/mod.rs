@@ -62,6 +62,9 @@ pub(crate) enum LaunchError {
     Spec(#[from] RunSpecError),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// The cluster has no hosts for the job besides fenced ones, which an admin may return.
+    #[error("{source}; fenced: {hosts}")]
+    Fenced { hosts: String, source: ClusterError },
     #[error("start {runner}: {source}", runner = .runner.display())]
     Spawn { runner: PathBuf, source: io::Error },
 }
@@ -75,6 +78,7 @@ impl LaunchError {
             LaunchError::Store(_)
             | LaunchError::PluginGone { .. }
             | LaunchError::MayNotSwitch { .. }
+            | LaunchError::Fenced { .. }
             | LaunchError::Cluster(ClusterError::Missing { .. }) => true,
             LaunchError::Cluster(error) => error.is_transient(),
             LaunchError::RunDir { source, .. }
@@ -96,7 +100,7 @@ impl LaunchError {
             LaunchError::Store(_) => reasons::STORE_FAILED,
             LaunchError::Resolved(_) => reasons::INTERNAL,
             LaunchError::Cluster(ClusterError::Missing { .. }) => reasons::ENGINE_UNAVAILABLE,
-            LaunchError::Cluster(_) => reasons::SUBMISSION_REFUSED,
+            LaunchError::Cluster(_) | LaunchError::Fenced { .. } => reasons::SUBMISSION_REFUSED,
             LaunchError::Spawn { .. } | LaunchError::MayNotSwitch { .. } => {
                 reasons::RUNNER_START_FAILED
             }
