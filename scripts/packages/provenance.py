@@ -16,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-OWN_FILES = ("provenance.json", "SHA256SUMS", "SHA256SUMS.sig")
+OWN_FILES = ("provenance.json", "SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.minisig")
 
 
 def main():

@@ -106,15 +106,16 @@ make_wheel() {
   "$python" "$PACKAGES_DIR/wheel.py" "$REPOSITORY_DIR" "$1/usr/bin" "$scratch" "manylinux_${GLIBC/./_}_$2" "$3" >&2
 }
 
-# add_checksums FOLDER [KEY]: writes SHA256SUMS of the folder's files, and its signature by an SSH key.
+# add_checksums FOLDER [SSH_KEY [MINISIGN_KEY]]: writes SHA256SUMS of the folder's files, and its signatures by the keys
+# that are given.
 add_checksums() {
-  local folder=$1 key=${2-} sums
-  rm -f "$folder"/SHA256SUMS{,.sig}
+  local folder=$1 ssh_key=${2-} minisign_key=${3-} sums
+  rm -f "$folder"/SHA256SUMS{,.sig,.minisig}
   sums=$(cd "$folder" && sha256sum -- *)
   printf '%s\n' "$sums" > "$folder/SHA256SUMS"
-  if [[ -z $key ]]; then
-    say "not signed (--sign KEY)"
-    return
+  [[ -n $ssh_key$minisign_key ]] || say "not signed (--sign KEY, --minisign KEY)"
+  if [[ -n $minisign_key ]]; then
+    "$(venv_python signing)" "$PACKAGES_DIR/sign.py" "$minisign_key" "$folder/SHA256SUMS"
   fi
-  ssh-keygen -q -Y sign -f "$key" -n traind "$folder/SHA256SUMS"
+  if [[ -n $ssh_key ]]; then ssh-keygen -q -Y sign -f "$ssh_key" -n traind "$folder/SHA256SUMS"; fi
 }

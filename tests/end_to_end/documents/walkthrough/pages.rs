@@ -16,6 +16,8 @@ const NETWORK: &str = "downloads";
 const DAEMON: &str = "the test has a daemon of its own";
 const SCREEN: &str = "is a screen, which needs a terminal";
 const ROOT: &str = "needs root, or changes the machine";
+const RELEASE: &str =
+    "needs the files of a release; scripts/lib/packages/verify_packages checks them";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_job_is_trained_as_its_page_says() {
@@ -115,10 +117,8 @@ async fn a_daemon_is_operated_as_its_page_says() {
         ("traind plugins install", NETWORK),
         ("traind serve", DAEMON),
         ("TRAIND_TOKEN_FILE", "needs another host with certificates"),
-        (
-            "ssh-keygen",
-            "needs the files of a release; scripts/lib/packages/verify_packages checks them",
-        ),
+        ("minisign", RELEASE),
+        ("ssh-keygen", RELEASE),
     ];
     let mut walk = Walk::new(Host::started(1).await, "docs/operating.md", SKIPPED);
     let settings =
