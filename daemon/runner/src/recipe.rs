@@ -1,11 +1,12 @@
-//! The trainer's settings of a job: every conversion from the job file to what records and runs the
-//! programs.
+//! The settings of trainer and loader by which a job runs: every conversion from the job file to what reads its rows,
+//! and records and runs its programs. Each module has those of a section; a test keeps others from growing elsewhere.
 //!
 //! Imports `error` alone.
 
 pub(crate) mod embedding;
 pub(crate) mod preference;
 mod reranker;
+pub(crate) mod rows;
 mod sentence;
 mod tuning;
 

@@ -1,7 +1,9 @@
 //! The settings of CSV files.
 
-use traind_job_file::{Data, OnBadLines as Handling, Quoting};
-use traind_loader::{CsvOptions, Delimiter, OnBadLines};
+use traind_job_file::{Data, Quoting};
+use traind_loader::{CsvOptions, Delimiter};
+
+use crate::recipe::rows;
 
 pub(super) fn options(data: &Data) -> CsvOptions {
     // Each is one byte: the job file was checked.
@@ -17,11 +19,7 @@ pub(super) fn options(data: &Data) -> CsvOptions {
         escapechar: data.escapechar.as_ref().and_then(byte),
         doublequote: data.doublequote,
         comment: data.comment.as_ref().and_then(byte),
-        on_bad_lines: match data.on_bad_lines {
-            Handling::Error => OnBadLines::Error,
-            Handling::Warn => OnBadLines::Warn,
-            Handling::Skip => OnBadLines::Skip,
-        },
+        on_bad_lines: rows::on_bad_lines(data.on_bad_lines),
         skiprows: data.skiprows.into(),
         header: data.header.map(u64::from).or(usual_header),
         names: data.names.clone(),

@@ -3,10 +3,10 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use traind_job_file::{BatchSampler, JobFile, Mixing, Platform, TaskName};
+use traind_job_file::{BatchSampler, JobFile, Platform, TaskName};
 use traind_loader::{
     BatchAxis, BatchSizes, HuggingFaceTokenizer, Labels, LengthBudget, LengthLadder, PadTo,
-    Padding, PaddingSide, Sampler, SamplerConfig, SetMixing, TextTokenizer, TokenizedSet,
+    Padding, PaddingSide, Sampler, SamplerConfig, TextTokenizer, TokenizedSet,
 };
 use traind_models::Model;
 use traind_wording::counted;
@@ -14,6 +14,7 @@ use traind_wording::counted;
 use super::length_budget::computed_tokens;
 use crate::error::{RunError, RunResult};
 use crate::recipe::embedding::SetObjectives;
+use crate::recipe::rows;
 use crate::tasks::JobTask;
 
 /// Refuses job files that ask for rows longer than the model's `positions`.
@@ -144,11 +145,7 @@ pub(crate) fn of_sets(
     set: &TokenizedSet,
     sets: &SetObjectives,
 ) -> RunResult<Sampler> {
-    let mixing = match job.data.mixing {
-        Mixing::Proportional => SetMixing::Proportional,
-        Mixing::RoundRobin => SetMixing::RoundRobin,
-        _ => return Ok(sampler),
-    };
+    let Some(mixing) = rows::set_mixing(job.data.mixing) else { return Ok(sampler) };
     match job.mixes_batches() && !sets.batches().is_empty() {
         true => Ok(sampler.in_sets(set.sets_of_rows().into(), sets.batches(), mixing)?),
         false => Ok(sampler),

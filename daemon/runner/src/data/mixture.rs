@@ -9,6 +9,7 @@ use traind_loader::{Files, MixedSet, Mixing, Mixture, SplitPart, SplitRange};
 
 use super::{columns, field, path_text};
 use crate::error::{RunError, RunResult};
+use crate::recipe::rows;
 use crate::reporting::Downloads;
 
 /// The split that files without splits have in `datasets`.
@@ -27,7 +28,7 @@ pub(super) struct Sets<'a> {
 impl Sets<'_> {
     /// The sets of the files in `given`.
     pub(super) fn mixture(&self, given: &DataFiles) -> RunResult<Mixture> {
-        let mixing = mixing(self.job.data.mixing);
+        let mixing = rows::mixing(self.job.data.mixing);
         let sets = match (given.sets.is_empty(), mixing) {
             (false, _) => given.sets().map(|(set, own)| self.set(own, Some(set))).collect(),
             (true, Mixing::Concatenate)
@@ -123,18 +124,6 @@ impl Sets<'_> {
             config: config.or_else(|| data.dataset_config_name.clone()),
             path: url.path,
         }
-    }
-}
-
-fn mixing(mixing: traind_job_file::Mixing) -> Mixing {
-    match mixing {
-        traind_job_file::Mixing::Concatenate
-        // Batches are mixed, not rows.
-        | traind_job_file::Mixing::Proportional
-        | traind_job_file::Mixing::RoundRobin => Mixing::Concatenate,
-        traind_job_file::Mixing::FirstExhausted => Mixing::FirstExhausted,
-        traind_job_file::Mixing::AllExhausted => Mixing::AllExhausted,
-        traind_job_file::Mixing::AllExhaustedWithoutReplacement => Mixing::WithoutReplacement,
     }
 }
 

@@ -16,13 +16,14 @@ use std::sync::Arc;
 
 use traind_job_file::{DataFiles, JobFile, TaskName};
 use traind_loader::{
-    CastType, Columns, DatasetOptions, Encoding, Error as LoaderError, FetchContext, Files,
-    FormatOptions, LabelEncoder, LabelProblem, Mixture, OpenSet, Prepared, Source, TaskSpec,
-    TextTokenizer, TokenizedSet,
+    Columns, DatasetOptions, Encoding, Error as LoaderError, FetchContext, Files, FormatOptions,
+    LabelEncoder, LabelProblem, Mixture, OpenSet, Prepared, Source, TaskSpec, TextTokenizer,
+    TokenizedSet,
 };
 use traind_wording::counted;
 
 use crate::error::{RunError, RunResult};
+use crate::recipe::rows;
 use crate::reporting::{Downloads, Journal, StepGates, Stop};
 use crate::tasks::{JobTask, Questions, Reading};
 use later::LaterRows;
@@ -341,13 +342,14 @@ fn format_options(job: &JobFile) -> FormatOptions {
 }
 
 fn columns(asked: &traind_job_file::Columns) -> Columns {
-    let cast = |kind: &traind_job_file::CastType| {
-        CastType::of_name(kind.as_str()).unwrap_or(CastType::String)
-    };
     Columns {
         rename: asked.rename.iter().map(|(from, to)| (from.to_owned(), to.clone())).collect(),
         drop: asked.drop.clone(),
-        cast: asked.cast.iter().map(|(name, kind)| (name.to_owned(), cast(kind))).collect(),
+        cast: asked
+            .cast
+            .iter()
+            .map(|(name, kind)| (name.to_owned(), rows::cast_type(*kind)))
+            .collect(),
     }
 }
 

@@ -4,10 +4,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use traind_job_file::{JobFile, TrainSamplingStrategy};
+use traind_job_file::JobFile;
 use traind_loader::{
-    Augmentation, Collator, Masking, Padding, PaddingSide, Sampler, SamplerConfig,
-    SamplingStrategy, TokenizedSet,
+    Augmentation, Collator, Masking, Padding, PaddingSide, Sampler, SamplerConfig, TokenizedSet,
 };
 use traind_xla::mesh::{Axis, Mesh};
 
@@ -20,6 +19,7 @@ use crate::evaluation::TextWriter;
 use crate::model::{ModelFolder, OpenModel, Processor};
 use crate::progress::Timetable;
 use crate::recipe::embedding::SetObjectives;
+use crate::recipe::rows;
 use crate::tasks;
 use crate::training::FirstBatches;
 
@@ -161,11 +161,7 @@ fn sampler(job: &JobFile, mesh: &Mesh) -> SamplerConfig {
         batch_per_core: train.per_device_train_batch_size as usize,
         cores: mesh.data_shards(),
         seed: job.data_seed(),
-        strategy: match train.train_sampling_strategy {
-            TrainSamplingStrategy::Random => SamplingStrategy::Random,
-            TrainSamplingStrategy::Sequential => SamplingStrategy::Sequential,
-            TrainSamplingStrategy::GroupByLength => SamplingStrategy::GroupByLength,
-        },
+        strategy: rows::sampling_strategy(train.train_sampling_strategy),
         drop_last: train.dataloader_drop_last && train.do_train,
     }
 }

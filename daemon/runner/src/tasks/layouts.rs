@@ -4,11 +4,12 @@ use std::path::Path;
 
 use traind_job_file::{Data, DataFiles, DataLayout, DataSet, ExcessLength, JobFile, TaskName};
 use traind_loader::{
-    ChatTemplate, LayoutEncoding, Layouts, PieceRule, PromptFormat, PromptStyle, RowFields,
-    RowFormat, RowLayout, TrainOn, TurnRule, bos_token,
+    ChatTemplate, LayoutEncoding, Layouts, PieceRule, PromptFormat, RowFields, RowLayout, TurnRule,
+    bos_token,
 };
 
 use crate::error::RunResult;
+use crate::recipe::rows;
 
 /// Fields of a message that say whether its text is a target, unless the job names one.
 const TRAINING: [&str; 2] = ["train", "weight"];
@@ -122,34 +123,20 @@ fn encoding(job: &JobFile, format: DataLayout) -> LayoutEncoding {
 
 fn turn_rule(data: &Data, train_on_inputs: bool) -> TurnRule {
     let usual = TurnRule::of_assistant();
-    let train_on_eos = data.train_on_eos.map_or(usual.train_on_eos, train_on);
+    let train_on_eos = data.train_on_eos.map_or(usual.train_on_eos, rows::train_on);
     TurnRule {
         roles_to_train: data.roles_to_train.clone().unwrap_or(usual.roles_to_train),
         train_on_inputs,
         train_on_eos,
-        train_on_eot: data.train_on_eot.map_or(train_on_eos, train_on),
+        train_on_eot: data.train_on_eot.map_or(train_on_eos, rows::train_on),
         eot_tokens: data.eot_tokens.clone(),
-    }
-}
-
-fn train_on(turns: traind_job_file::TrainOn) -> TrainOn {
-    match turns {
-        traind_job_file::TrainOn::All => TrainOn::All,
-        traind_job_file::TrainOn::Turn => TrainOn::Turn,
-        traind_job_file::TrainOn::Last => TrainOn::Last,
-        traind_job_file::TrainOn::None => TrainOn::None,
     }
 }
 
 fn prompts(data: &Data) -> PromptFormat {
     let own = &data.prompt_template;
     let Some(format) = &own.format else {
-        return PromptFormat::of_style(match data.prompt_style {
-            traind_job_file::PromptStyle::Instruct => PromptStyle::Instruct,
-            traind_job_file::PromptStyle::Chat => PromptStyle::Chat,
-            traind_job_file::PromptStyle::Chatml => PromptStyle::Chatml,
-            traind_job_file::PromptStyle::Phi => PromptStyle::Phi,
-        });
+        return PromptFormat::of_style(rows::prompt_style(data.prompt_style));
     };
     let no_input_format = own.no_input_format.clone();
     let system_prompt = own.system_prompt.clone().unwrap_or_default();
@@ -168,14 +155,7 @@ fn layout(data: &Data, format: DataLayout, set: Option<&DataSet>) -> RowLayout {
     let fields = set.and_then(|set| set.fields.as_ref()).unwrap_or(&data.fields);
     let messages = set.and_then(|set| set.messages.as_ref()).unwrap_or(&data.messages);
     RowLayout {
-        format: match format {
-            DataLayout::Alpaca => RowFormat::Alpaca,
-            DataLayout::Sharegpt | DataLayout::Chatml | DataLayout::Messages => {
-                RowFormat::Conversation
-            }
-            DataLayout::Completion => RowFormat::Completion,
-            DataLayout::Pretokenized => RowFormat::Pretokenized,
-        },
+        format: rows::row_format(format),
         fields: RowFields {
             instruction: fields.instruction.clone(),
             input: fields.input.clone().unwrap_or_default(),

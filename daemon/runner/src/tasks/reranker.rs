@@ -6,8 +6,7 @@ use std::sync::Arc;
 use arrow_array::{Float32Array, StringArray};
 use traind_job_file::{JobFile, RerankerLoss};
 use traind_loader::{
-    LabelEncoder, LabelKind, LabelSpec, Labels, NO_PASSAGE, PassageLabels, RerankerLabel, TaskSpec,
-    TokenizedSet,
+    LabelEncoder, LabelKind, LabelSpec, Labels, NO_PASSAGE, RerankerLabel, TaskSpec, TokenizedSet,
 };
 use traind_models::ModelConfig;
 use traind_models::cross_encoder::ScoreActivation;
@@ -18,6 +17,7 @@ use super::{JobTask, Reading, Scored, labels};
 use crate::error::{RunError, RunResult};
 use crate::metrics::{self, ConfusionMatrix, Metrics, Ranked, argmax};
 use crate::output::{Predictions, number_lists};
+use crate::recipe::rows;
 use crate::step::Readout;
 
 pub(super) struct Reranker {
@@ -57,11 +57,7 @@ impl Reranker {
     }
 
     fn label(&self, reading: &Reading<'_>) -> Option<RerankerLabel> {
-        let form = match self.job.reranker.loss {
-            RerankerLoss::CrossEntropy => PassageLabels::Class,
-            RerankerLoss::MarginMse => PassageLabels::Margins,
-            _ => PassageLabels::Each,
-        };
+        let form = rows::passage_labels(self.job.reranker.loss);
         let kind = match (&self.classes, reading.encoder) {
             (Some(kind), Some(encoder)) => kind.with_encoder(encoder.clone()),
             (Some(kind), None) => kind.clone(),

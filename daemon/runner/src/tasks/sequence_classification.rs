@@ -7,7 +7,7 @@ use arrow_array::{Float32Array, StringArray};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use traind_job_file::{Data, JobFile};
-use traind_loader::{LabelEncoder, LabelFormat, LabelKind, LabelSpec, Labels, TaskSpec};
+use traind_loader::{LabelEncoder, LabelKind, LabelSpec, Labels, TaskSpec};
 use traind_models::ModelConfig;
 use traind_models::tasks::ProblemType;
 
@@ -68,10 +68,7 @@ fn width(job: &JobFile, config: &ModelConfig) -> RunResult<u32> {
 
 /// The same class ids for lists of labels.
 fn multi_label(job: &JobFile, kind: LabelKind) -> LabelKind {
-    let format = job.data.label_format.map(|format| match format {
-        traind_job_file::LabelFormat::Classes => LabelFormat::Classes,
-        traind_job_file::LabelFormat::OneHot => LabelFormat::OneHot,
-    });
+    let format = job.data.label_format.map(recipe::rows::label_format);
     let (encoder, names, num_labels) = match kind {
         LabelKind::Infer { num_labels } => (None, Vec::new(), num_labels),
         LabelKind::InferNamed { names, num_labels } => (None, names, num_labels),

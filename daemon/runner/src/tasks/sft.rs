@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use traind_job_file::{Data, JobFile, PackingStrategy};
+use traind_job_file::{Data, JobFile};
 use traind_loader::TaskSpec;
 use traind_models::ModelConfig;
 
 use super::{JobTask, LossDivisor, Outputs, Reading, language_model, layouts};
 use crate::error::RunResult;
 use crate::metrics::Metrics;
+use crate::recipe::rows;
 
 pub(super) struct Sft {
     job: JobFile,
@@ -29,10 +30,7 @@ impl Sft {
     fn packing(&self, reading: &Reading<'_>) -> Option<traind_loader::PackingStrategy> {
         let Data { packing, eval_packing, packing_strategy, .. } = &self.job.data;
         let packs = eval_packing.filter(|_| reading.evaluated).unwrap_or(*packing);
-        packs.then_some(match packing_strategy {
-            PackingStrategy::Bfd => traind_loader::PackingStrategy::Bfd,
-            PackingStrategy::Wrapped => traind_loader::PackingStrategy::Wrapped,
-        })
+        packs.then_some(rows::packing_strategy(*packing_strategy))
     }
 }
 

@@ -1,0 +1,108 @@
+//! The loader's settings of rows, by the values that the job file names.
+
+use traind_job_file::{self as named, DataLayout, RerankerLoss, TrainSamplingStrategy};
+use traind_loader::{
+    CastType, LabelFormat, Mixing, OnBadLines, PackingStrategy, PassageLabels, PromptStyle,
+    RowFormat, SamplingStrategy, SetMixing, TrainOn,
+};
+
+/// The type of a column after a cast.
+pub(crate) fn cast_type(kind: named::CastType) -> CastType {
+    // A test goes through all names.
+    CastType::of_name(kind.as_str()).unwrap_or(CastType::String)
+}
+
+/// The treatment of lines with too many fields.
+pub(crate) fn on_bad_lines(handling: named::OnBadLines) -> OnBadLines {
+    match handling {
+        named::OnBadLines::Error => OnBadLines::Error,
+        named::OnBadLines::Warn => OnBadLines::Warn,
+        named::OnBadLines::Skip => OnBadLines::Skip,
+    }
+}
+
+/// The form of several labels of a row.
+pub(crate) fn label_format(format: named::LabelFormat) -> LabelFormat {
+    match format {
+        named::LabelFormat::Classes => LabelFormat::Classes,
+        named::LabelFormat::OneHot => LabelFormat::OneHot,
+    }
+}
+
+/// The order of the rows of several sets.
+pub(crate) fn mixing(mixing: named::Mixing) -> Mixing {
+    match mixing {
+        named::Mixing::Concatenate
+        // Batches are mixed, not rows.
+        | named::Mixing::Proportional
+        | named::Mixing::RoundRobin => Mixing::Concatenate,
+        named::Mixing::FirstExhausted => Mixing::FirstExhausted,
+        named::Mixing::AllExhausted => Mixing::AllExhausted,
+        named::Mixing::AllExhaustedWithoutReplacement => Mixing::WithoutReplacement,
+    }
+}
+
+/// The order of batches that have rows of one set each; `None` where batches have rows of all sets.
+pub(crate) fn set_mixing(mixing: named::Mixing) -> Option<SetMixing> {
+    match mixing {
+        named::Mixing::Proportional => Some(SetMixing::Proportional),
+        named::Mixing::RoundRobin => Some(SetMixing::RoundRobin),
+        _ => None,
+    }
+}
+
+/// The order of the rows of an epoch.
+pub(crate) fn sampling_strategy(strategy: TrainSamplingStrategy) -> SamplingStrategy {
+    match strategy {
+        TrainSamplingStrategy::Random => SamplingStrategy::Random,
+        TrainSamplingStrategy::Sequential => SamplingStrategy::Sequential,
+        TrainSamplingStrategy::GroupByLength => SamplingStrategy::GroupByLength,
+    }
+}
+
+/// How texts share rows.
+pub(crate) fn packing_strategy(strategy: named::PackingStrategy) -> PackingStrategy {
+    match strategy {
+        named::PackingStrategy::Bfd => PackingStrategy::Bfd,
+        named::PackingStrategy::Wrapped => PackingStrategy::Wrapped,
+    }
+}
+
+/// The layout of a row.
+pub(crate) fn row_format(layout: DataLayout) -> RowFormat {
+    match layout {
+        DataLayout::Alpaca => RowFormat::Alpaca,
+        DataLayout::Sharegpt | DataLayout::Chatml | DataLayout::Messages => RowFormat::Conversation,
+        DataLayout::Completion => RowFormat::Completion,
+        DataLayout::Pretokenized => RowFormat::Pretokenized,
+    }
+}
+
+/// The prompt of instructions.
+pub(crate) fn prompt_style(style: named::PromptStyle) -> PromptStyle {
+    match style {
+        named::PromptStyle::Instruct => PromptStyle::Instruct,
+        named::PromptStyle::Chat => PromptStyle::Chat,
+        named::PromptStyle::Chatml => PromptStyle::Chatml,
+        named::PromptStyle::Phi => PromptStyle::Phi,
+    }
+}
+
+/// The turns whose last token is a target.
+pub(crate) fn train_on(turns: named::TrainOn) -> TrainOn {
+    match turns {
+        named::TrainOn::All => TrainOn::All,
+        named::TrainOn::Turn => TrainOn::Turn,
+        named::TrainOn::Last => TrainOn::Last,
+        named::TrainOn::None => TrainOn::None,
+    }
+}
+
+/// The labels of a reranker's rows.
+pub(crate) fn passage_labels(loss: RerankerLoss) -> PassageLabels {
+    match loss {
+        RerankerLoss::CrossEntropy => PassageLabels::Class,
+        RerankerLoss::MarginMse => PassageLabels::Margins,
+        _ => PassageLabels::Each,
+    }
+}
