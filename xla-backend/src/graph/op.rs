@@ -19,9 +19,9 @@ pub trait Op: fmt::Debug + Send + Sync + 'static {
     /// The storage of the result, for a plan of memory.
     fn storage(&self) -> ResultStorage;
 
-    /// Returns whether its operands have to be in memory: no other operation is fused into it.
+    /// Returns whether its operands have to be in memory: no other operation is fused into it, as into no collective.
     fn reads_memory(&self) -> bool {
-        false
+        self.participants().is_some()
     }
 
     /// Returns whether an intermediate value of the result's shape, expensive to compute, stays in

@@ -40,10 +40,6 @@ impl Op for AllGather {
         storage(&self.groups)
     }
 
-    fn reads_memory(&self) -> bool {
-        true
-    }
-
     fn participants(&self) -> Option<Participants> {
         Some(Participants::Groups(self.groups.clone()))
     }

@@ -34,10 +34,6 @@ impl Op for AllGatherHosts {
         storage(self.hosts)
     }
 
-    fn reads_memory(&self) -> bool {
-        true
-    }
-
     fn participants(&self) -> Option<Participants> {
         Some(Participants::Hosts(self.hosts))
     }

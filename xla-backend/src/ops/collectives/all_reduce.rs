@@ -49,10 +49,6 @@ impl Op for AllReduce {
         storage(&self.groups)
     }
 
-    fn reads_memory(&self) -> bool {
-        true
-    }
-
     fn participants(&self) -> Option<Participants> {
         Some(Participants::Groups(self.groups.clone()))
     }

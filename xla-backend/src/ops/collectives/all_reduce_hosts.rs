@@ -5,7 +5,7 @@ use traind_mpi::Collective;
 
 use super::over_hosts::{combine, storage};
 use super::{ReduceKind, check_added, emit_all_reduce};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::Shape;
 use crate::mesh::{Axis, Mesh};
 use crate::ops::{Backward, Lower, Op, Operation, Participants, Problem, ResultStorage, operands};
@@ -64,10 +64,6 @@ impl Op for AllReduceHosts {
         storage(self.hosts)
     }
 
-    fn reads_memory(&self) -> bool {
-        true
-    }
-
     fn participants(&self) -> Option<Participants> {
         Some(Participants::Hosts(self.hosts))
     }
@@ -81,10 +77,7 @@ impl Op for AllReduceHosts {
 
 impl Operation for AllReduceHosts {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        if self.kind != ReduceKind::Sum {
-            let op = format!("all_reduce_hosts of {:?}", self.kind);
-            return Err(Error::NotDifferentiable { op });
-        }
+        self.kind.check_differentiable(self.name())?;
         Ok(vec![Some(at.cotangent.all_reduce_hosts(ReduceKind::Sum, self.hosts)?)])
     }
 }

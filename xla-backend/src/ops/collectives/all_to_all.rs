@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{group_size, groups_attribute, storage};
+use super::{group_size, groups_attribute, part_of, storage};
 use crate::error::Result;
 use crate::graph::Shape;
 use crate::ops::{
@@ -40,24 +40,15 @@ impl Op for AllToAll {
         storage(&self.groups)
     }
 
-    fn reads_memory(&self) -> bool {
-        true
-    }
-
     fn participants(&self) -> Option<Participants> {
         Some(Participants::Groups(self.groups.clone()))
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         let [x] = operands(inputs)?;
-        check_axis(self.split_axis, x)?;
         check_axis(self.concat_axis, x)?;
         let parts = group_size(&self.groups)?;
-        if !x.dims[self.split_axis].is_multiple_of(parts) {
-            return Err(format!("axis {} does not divide into {parts}", self.split_axis).into());
-        }
-        let mut exchanged = x.clone();
-        exchanged.dims[self.split_axis] /= parts;
+        let mut exchanged = part_of(x, self.split_axis, parts)?;
         exchanged.dims[self.concat_axis] *= parts;
         Ok(exchanged)
     }

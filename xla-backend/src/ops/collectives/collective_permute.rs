@@ -38,10 +38,6 @@ impl Op for CollectivePermute {
         ResultStorage::Written
     }
 
-    fn reads_memory(&self) -> bool {
-        true
-    }
-
     fn participants(&self) -> Option<Participants> {
         Some(Participants::Pairs(self.pairs.clone()))
     }

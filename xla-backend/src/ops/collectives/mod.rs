@@ -7,7 +7,8 @@
 
 use traind_mpi::Reduction;
 
-use super::{Problem, ResultStorage};
+use super::{Problem, ResultStorage, check_axis};
+use crate::error::{Error, Result};
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Emitter, Value};
 
@@ -38,6 +39,14 @@ pub enum ReduceKind {
 }
 
 impl ReduceKind {
+    /// Refuses the gradient of a collective `name` that combines values in another way than by adding them.
+    fn check_differentiable(self, name: &str) -> Result<()> {
+        match self {
+            ReduceKind::Sum => Ok(()),
+            other => Err(Error::NotDifferentiable { op: format!("{name} of {other:?}") }),
+        }
+    }
+
     /// StableHLO's name of the combining operation.
     fn operation(self) -> &'static str {
         match self {
@@ -55,6 +64,17 @@ impl ReduceKind {
             ReduceKind::Min => Reduction::Min,
         }
     }
+}
+
+/// The shape of each of `parts` equal parts along `axis`.
+fn part_of(x: &Shape, axis: usize, parts: usize) -> Result<Shape, Problem> {
+    check_axis(axis, x)?;
+    if !x.dims[axis].is_multiple_of(parts) {
+        return Err(format!("axis {axis} does not divide into {parts}").into());
+    }
+    let mut part = x.clone();
+    part.dims[axis] /= parts;
+    Ok(part)
 }
 
 /// Refuses types that are not added across hosts.

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{ReduceKind, group_size, groups_attribute, storage};
+use super::{ReduceKind, group_size, groups_attribute, part_of, storage};
 use crate::error::Result;
 use crate::graph::Shape;
-use crate::ops::{
-    Backward, Lower, Op, Operation, Participants, Problem, ResultStorage, check_axis, operands,
-};
+use crate::ops::{Backward, Lower, Op, Operation, Participants, Problem, ResultStorage, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -40,33 +38,19 @@ impl Op for ReduceScatter {
         storage(&self.groups)
     }
 
-    fn reads_memory(&self) -> bool {
-        true
-    }
-
     fn participants(&self) -> Option<Participants> {
         Some(Participants::Groups(self.groups.clone()))
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         let [x] = operands(inputs)?;
-        check_axis(self.axis, x)?;
-        let parts = group_size(&self.groups)?;
-        if !x.dims[self.axis].is_multiple_of(parts) {
-            return Err(format!("axis {} does not divide into {parts}", self.axis).into());
-        }
-        let mut part = x.clone();
-        part.dims[self.axis] /= parts;
-        Ok(part)
+        part_of(x, self.axis, group_size(&self.groups)?)
     }
 }
 
 impl Operation for ReduceScatter {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        if self.kind != ReduceKind::Sum {
-            let op = format!("reduce_scatter of {:?}", self.kind);
-            return Err(crate::error::Error::NotDifferentiable { op });
-        }
+        self.kind.check_differentiable(self.name())?;
         Ok(vec![Some(at.cotangent.all_gather(self.axis, &self.groups)?)])
     }
 }

@@ -4,12 +4,10 @@
 use traind_mpi::Collective;
 
 use super::over_hosts::{combine, storage};
-use super::{ReduceKind, check_added, replica_groups};
-use crate::error::{Error, Result};
+use super::{ReduceKind, check_added, part_of, replica_groups};
+use crate::error::Result;
 use crate::graph::Shape;
-use crate::ops::{
-    Backward, Lower, Op, Operation, Participants, Problem, ResultStorage, check_axis, operands,
-};
+use crate::ops::{Backward, Lower, Op, Operation, Participants, Problem, ResultStorage, operands};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
@@ -36,10 +34,6 @@ impl Op for ReduceScatterHosts {
         storage(self.hosts)
     }
 
-    fn reads_memory(&self) -> bool {
-        true
-    }
-
     fn participants(&self) -> Option<Participants> {
         Some(Participants::Hosts(self.hosts))
     }
@@ -47,22 +41,13 @@ impl Op for ReduceScatterHosts {
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
         let [x] = operands(inputs)?;
         check_added(x)?;
-        check_axis(0, x)?;
-        if !x.dims[0].is_multiple_of(self.hosts) {
-            return Err(format!("axis 0 does not divide into {}", self.hosts).into());
-        }
-        let mut part = x.clone();
-        part.dims[0] /= self.hosts;
-        Ok(part)
+        part_of(x, 0, self.hosts)
     }
 }
 
 impl Operation for ReduceScatterHosts {
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        if self.kind != ReduceKind::Sum {
-            let op = format!("reduce_scatter_hosts of {:?}", self.kind);
-            return Err(Error::NotDifferentiable { op });
-        }
+        self.kind.check_differentiable(self.name())?;
         Ok(vec![Some(at.cotangent.all_gather_hosts(self.hosts)?)])
     }
 }
