@@ -69,11 +69,6 @@ impl HostArray {
         self.to_values(DType::S32)
     }
 
-    /// The elements, row-major; refuses an array of another dtype.
-    pub fn to_u32(&self) -> Result<Vec<u32>> {
-        self.to_values(DType::U32)
-    }
-
     /// Some rows of an array of rows.
     pub fn rows(&self, rows: Range<usize>) -> Result<HostArray> {
         let dims = &self.shape.dims;

@@ -15,12 +15,6 @@ pub struct LabelMap {
 }
 
 impl LabelMap {
-    /// The name of a label's class.
-    pub fn class_of(&self, label: &str) -> Option<&str> {
-        let entry = self.entries.iter().find(|(known, _)| known == label);
-        entry.map(|(_, class)| class.as_str())
-    }
-
     /// The labels with the names of their classes.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let entries = self.entries.iter();
