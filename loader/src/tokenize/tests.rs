@@ -113,7 +113,10 @@ fn a_flipped_tokenizer_never_panics() {
     let folder = DataFolder::new();
     let good = std::fs::read(fixture("wordpiece/tokenizer.json")).unwrap();
     let mut refused = 0;
-    for place in 0..good.len() {
+    // The fuzz test flips the others.
+    let places = (0..good.len()).step_by(7);
+    let count = places.len();
+    for place in places {
         let mut bad = good.clone();
         bad[place] ^= 1;
         folder.write("tokenizer.json", bad);
@@ -125,7 +128,7 @@ fn a_flipped_tokenizer_never_panics() {
             }
         }
     }
-    assert!(refused > good.len() / 10, "{refused} of {} flips were noticed", good.len());
+    assert!(refused > count / 10, "{refused} of {count} flips were noticed");
 }
 
 /// The ids are those that `add_tokens` and then `add_special_tokens` of transformers give.

@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn rows_that_repeat_a_long_text_are_read_some_at_a_time() {
         let texts = StringArray::from(vec!["x".repeat(8 << 20)]);
-        let keys = Int32Array::from(vec![0; 2000]);
+        let keys = Int32Array::from(vec![0; 100]);
         let column = DictionaryArray::new(keys, Arc::new(texts));
         let batch = RecordBatch::try_from_iter([("text", Arc::new(column) as _)]).unwrap();
         let properties = WriterProperties::builder()
