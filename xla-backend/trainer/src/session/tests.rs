@@ -92,6 +92,8 @@ impl ProgramCompiler for RecordedCompiler {
         let mut state = self.wait_while(|state| state.held.contains(&program));
         state.running -= 1;
         if state.panics == Some(program) {
+            // Else a thread that waits for the lock panics, too, because of the poison, and may be the first to say so.
+            drop(state);
             panic!("the compiler is confused");
         }
         if state.fails == Some(program) {
