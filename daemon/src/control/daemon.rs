@@ -57,7 +57,7 @@ pub(crate) struct Daemon {
     pub generator: Generator,
     pub(super) preparer: Preparer,
     /// Notified whenever a job or core may have become available.
-    pub(super) wake: Notify,
+    pub(super) wake: Arc<Notify>,
     /// Cancelled when the daemon exits; runners keep running.
     pub closing: CancellationToken,
     /// Cancelled when all runners are to stop, so that their jobs can resume elsewhere or later.
@@ -137,7 +137,7 @@ impl Daemon {
             planner: Planner::default(),
             generator: Generator::default(),
             preparer: Preparer::default(),
-            wake: Notify::new(),
+            wake: Arc::default(),
             closing: CancellationToken::new(),
             draining: CancellationToken::new(),
             drained: CancellationToken::new(),
@@ -407,6 +407,7 @@ impl Daemon {
             suspects: self.settings.test_cores_every.map(|_| self.fences.tests.suspects.clone()),
             closing: self.closing.clone(),
             draining: self.draining.clone(),
+            wake: self.wake.clone(),
         }
     }
 

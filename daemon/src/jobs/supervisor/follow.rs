@@ -137,6 +137,10 @@ impl Follower {
                 if job.state == JobState::Cancelling {
                     self.requests.cancel.cancel();
                 }
+                if job.host_names != self.job.host_names {
+                    // One of them may be fenced.
+                    self.supervisor.wake.notify_one();
+                }
                 self.job = job;
             }
             Err(error) => tracing::error!(job = self.job.id, %error, "store the cluster's report"),

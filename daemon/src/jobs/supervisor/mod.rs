@@ -29,6 +29,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use traind_proto::v1;
 
@@ -81,6 +82,8 @@ pub(crate) struct Supervisor {
     pub closing: CancellationToken,
     /// Cancelled when all runners are to stop and their jobs to return to the queue.
     pub draining: CancellationToken,
+    /// Wakes the scheduler.
+    pub wake: Arc<Notify>,
 }
 
 /// Ends all processes of a job that no daemon follows.

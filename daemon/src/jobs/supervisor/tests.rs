@@ -12,6 +12,7 @@ fn placed(folder: &tempfile::TempDir) -> (Supervisor, Job) {
         suspects: None,
         closing: CancellationToken::new(),
         draining: CancellationToken::new(),
+        wake: Arc::default(),
     };
     let new = NewJob { id: "a".into(), platform: "cpu".into(), ..NewJob::default() };
     supervisor.store.create(&new).unwrap();

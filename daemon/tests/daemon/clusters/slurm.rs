@@ -309,6 +309,8 @@ async fn a_job_on_a_host_that_is_fenced_goes_on_elsewhere_as_soon_as_there_are_h
     let first = submit_as(&host, "first", "").await;
     host.until_state(&first.id, JobState::Failed).await;
     slurm.write("hold", "");
+    let late = submit_as(&host, "late", "").await;
+    host.until(&late.id, |job| job.waiting_reason.contains("waits")).await;
     let second = submit_as(&host, "second", "").await;
     host.until(&second.id, |job| job.waiting_reason.contains("waits")).await;
     // Until an admin adds hosts, there are none but the sick one.
@@ -316,7 +318,7 @@ async fn a_job_on_a_host_that_is_fenced_goes_on_elsewhere_as_soon_as_there_are_h
         "sbatch: error: Batch job submission failed: Requested node configuration is not available";
     slurm.write("refuse", none);
     std::fs::remove_file(slurm.file("hold")).unwrap();
-    slurm.run("start", &["9"]);
+    slurm.run("start", &["10"]);
     host.until_state(&second.id, JobState::Failed).await;
     let lacks = "Requested node configuration is not available; fenced: n1";
     host.until(&stays.id, |job| job.waiting_reason.contains(lacks)).await;
@@ -329,7 +331,15 @@ async fn a_job_on_a_host_that_is_fenced_goes_on_elsewhere_as_soon_as_there_are_h
         _ => false,
     };
     assert!(events.iter().any(is_named), "{events:?}");
-    assert!(slurm.read("10/arguments").contains("--exclude=n1\n"));
+    assert!(slurm.read("11/arguments").contains("--exclude=n1\n"));
+    // A submission from before the fence, which Slurm starts on the host all the same.
+    std::fs::remove_file(host.path("sick")).unwrap();
+    slurm.run("start", &["9"]);
+    let ended = host.until_state(&late.id, JobState::Completed).await;
+    assert!(
+        ended.attempt > 1 && slurm.read("12/arguments").contains("--exclude=n1\n"),
+        "{ended:?}"
+    );
 }
 
 /// The first host dies, and the other one notices.
