@@ -157,24 +157,25 @@ impl DisentangledAttention {
         let random = cx.random.map(|random| random.of_no_row()).transpose()?;
         let cx = &Forward { random: random.as_ref(), ..*cx };
         let table = dropout_of_all(cx, table, self.config.position_dropout)?;
-        let vectors = |sign: i64| {
-            let rows = (-last..=last).map(|ahead| distances.row(sign * ahead) as f64);
-            rows_of(&table, &rows.collect::<Vec<_>>())
-        };
+        let DisentangledConfig { to_position, from_position, .. } = self.config;
+        let sign = if to_position { -1 } else { 1 };
+        let rows = (-last..=last).map(|ahead| distances.row(sign * ahead) as f64);
+        let vectors = rows_of(&table, &rows.collect::<Vec<_>>())?;
         let projected = |linear: &Linear, vectors: &Tensor| -> Result<Tensor> {
             let by_head = split_heads(&linear.forward(cx, vectors)?, 1, query.dims()[2])?;
             Ok(by_head.squeeze(0)?)
         };
         let mut sum = None;
-        if self.config.to_position {
+        if to_position {
             let own = self.position_key.as_ref().unwrap_or(&self.contents.key);
             // The key is so far ahead of the query.
-            sum = Some(compared(query, &projected(own, &vectors(-1)?)?)?);
+            sum = Some(compared(query, &projected(own, &vectors)?)?);
         }
-        if self.config.from_position {
+        if from_position {
             let own = self.position_query.as_ref().unwrap_or(&self.contents.query);
-            // The query is so far ahead of the key.
-            let scores = compared(key, &projected(own, &vectors(1)?)?)?.swap_axes(2, 3)?;
+            // The query is so far ahead of the key: the same distances from the other end.
+            let vectors = if to_position { vectors.reverse(&[0])? } else { vectors };
+            let scores = compared(key, &projected(own, &vectors)?)?.swap_axes(2, 3)?;
             sum = Some(sum.map_or_else(|| Ok(scores.clone()), |sum: Tensor| sum.add(&scores))?);
         }
         sum.map(|sum| Ok(sum.swap_axes(0, 1)?.mul_scalar(self.contents.heads.scale)?)).transpose()
