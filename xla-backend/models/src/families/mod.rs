@@ -15,6 +15,7 @@ pub(crate) mod modernbert;
 pub(crate) mod mpnet;
 pub(crate) mod nomic_bert;
 pub(crate) mod roberta;
+mod rotary_attention;
 mod rotary_bert;
 pub(crate) mod t5;
 pub(crate) mod vit;

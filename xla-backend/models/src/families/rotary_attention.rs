@@ -1,0 +1,69 @@
+//! The attention of encoders whose queries and keys turn with their positions, and which project queries, keys and
+//! values by one matrix.
+
+use traind_xla::Tensor;
+
+use crate::error::Result;
+use crate::layers::{
+    AttentionMask, HeadCounts, Heads, Linear, ProjectionNames, Projections, RotaryTable,
+    attend_heads, split_heads,
+};
+use crate::model::Forward;
+use crate::parameters::{Init, ParameterPath};
+
+/// The sizes and settings of such an attention.
+pub(super) struct RotaryAttentionConfig {
+    pub hidden_size: usize,
+    pub num_heads: usize,
+    pub head_size: usize,
+    pub has_biases: bool,
+    /// The rate at which shares of attention are dropped.
+    pub dropout: f64,
+    /// How the matrix of projections and that of the output are drawn.
+    pub inits: [Init; 2],
+}
+
+#[derive(Debug)]
+pub(super) struct RotaryAttention {
+    projections: Projections,
+    heads: Heads,
+    head_size: usize,
+    output: Linear,
+}
+
+impl RotaryAttention {
+    /// `names` are those of the matrix of projections and of that of the output.
+    pub(super) fn new(
+        path: &mut ParameterPath<'_>,
+        [projections, output]: [&'static str; 2],
+        config: &RotaryAttentionConfig,
+    ) -> RotaryAttention {
+        let RotaryAttentionConfig { hidden_size, num_heads, head_size, has_biases, .. } = *config;
+        let counts = HeadCounts { queries: num_heads, keys: num_heads, head_size };
+        let ([input, of_output], names) = (config.inits, ProjectionNames::Joined(projections));
+        let projections = Projections::new(path, names, hidden_size, counts, has_biases, input);
+        let (output, width) = (path.at(output), counts.query_width());
+        let output = Linear::with_bias_if(has_biases, output, width, hidden_size, of_output);
+        let (scale, dropout) = ((head_size as f64).powf(-0.5), config.dropout);
+        let heads = Heads { num_heads, scale, score_cap: None, dropout };
+        RotaryAttention { projections, heads, head_size, output }
+    }
+
+    /// `x` [B S, H] attends to itself.
+    pub(super) fn forward(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        mask: &AttentionMask,
+        table: &RotaryTable,
+    ) -> Result<Tensor> {
+        let [query, key, value] = self.projections.forward(cx, &cx.fan_out(x)?)?;
+        // This core's heads.
+        let split = |x: &Tensor| split_heads(x, mask.rows(), x.dims()[1] / self.head_size);
+        let turned = |x: &Tensor| -> Result<Tensor> {
+            Ok(table.rotate(&split(x)?)?.convert(cx.compute_dtype())?)
+        };
+        let states = [&turned(&query)?, &turned(&key)?, &split(&value)?];
+        self.output.forward(cx, &attend_heads(cx, states, mask, &self.heads)?)
+    }
+}
