@@ -12,6 +12,11 @@ say() { printf '%s\n' "$*" >&2; }
 heading() { printf '\n== %s\n' "$*" >&2; }
 die() { say "${0##*/}: $*"; exit 1; }
 
+# Scripts with a variable USAGE read their options themselves.
+# shellcheck source=usage.sh
+source "$SCRIPTS_DIR/lib/usage.sh"
+if [[ $(realpath "$0") == "$SCRIPTS_DIR"/* ]] && ! grep -q '^USAGE=' "$0"; then check_options "$@"; fi
+
 # with_lock NAME COMMAND...: runs the command under a lock that all processes with this cache folder share.
 with_lock() {
   local lock=$CACHE_DIR/locks/$1

@@ -24,6 +24,12 @@ ADDRESS = re.compile(r"https?://\S{60}")
 
 
 def main() -> None:
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        print(__doc__)
+        sys.exit()
+    if sys.argv[1:2] and sys.argv[1].startswith("-"):
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     problems = [problem for path in sources(folder) for problem in problems_of(path, folder)]
     print("".join(f"{problem}\n" for problem in problems), end="")

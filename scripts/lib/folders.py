@@ -30,6 +30,12 @@ LISTS = {
 
 
 def main() -> None:
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        print(__doc__)
+        sys.exit()
+    if sys.argv[1:2] and sys.argv[1].startswith("-"):
+        print(__doc__, file=sys.stderr)
+        sys.exit(2)
     folder = sys.argv[1] if len(sys.argv) > 1 else "."
     listed = subprocess.run(["git", "-C", folder, "ls-files"], check=True, capture_output=True, text=True).stdout
     problems = problems_of(listed.splitlines(), LISTS)

@@ -1,0 +1,54 @@
+"""Tests that every script says how it is used, before it builds or downloads anything."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+SCRIPTS = Path(__file__).parents[1]
+#: Of Debian's package manager, which runs them.
+NONE_OF_OURS = {"packages/postinst", "packages/prerm"}
+SECONDS_MAX = 60
+
+
+def scripts() -> list[Path]:
+    files = (path for path in SCRIPTS.rglob("*") if path.is_file() and os.access(path, os.X_OK))
+    return sorted(path for path in files if str(path.relative_to(SCRIPTS)) not in NONE_OF_OURS)
+
+
+def ran(script: Path, argument: str, home: str) -> subprocess.CompletedProcess[str]:
+    cache = Path(home, "cache")
+    environment = {"PATH": os.environ["PATH"], "HOME": home, "TRAIND_CACHE_DIR": str(cache)}
+    return subprocess.run(
+        [script, argument],
+        cwd=home,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
+
+
+class Usage(unittest.TestCase):
+    def check(self, argument: str, code: int, output: str) -> None:
+        with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor() as pool:
+            found = pool.map(lambda script: (script, ran(script, argument, home)), scripts())
+            for script, result in found:
+                with self.subTest(script=script.relative_to(SCRIPTS)):
+                    self.assertEqual(result.returncode, code, result.stderr)
+                    self.assertIn("usage: ", getattr(result, output))
+            self.assertEqual(os.listdir(home), [])
+
+    def test_help_prints_the_usage(self):
+        self.check("--help", 0, "stdout")
+
+    def test_an_unknown_option_prints_the_usage_and_exits_with_2(self):
+        self.check("--no-such-option", 2, "stderr")
+
+
+if __name__ == "__main__":
+    unittest.main()
