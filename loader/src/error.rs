@@ -59,6 +59,11 @@ pub enum Error {
     #[error("{}: is a folder, {remedy}", .file.display())]
     IsFolder { file: PathBuf, remedy: String },
     #[error(
+        "{}: a pipe, socket or device, and data files are read more than once: write its content to a file",
+        .file.display()
+    )]
+    NotAFile { file: PathBuf },
+    #[error(
         "{}: an image that is not directly in the folder of a class, so that no image has a label: \
          move it there or elsewhere, or name images and labels in a file", .file.display()
     )]
@@ -263,6 +268,7 @@ impl Error {
             Self::Io { file, .. }
             | Self::NoSplit { folder: file, .. }
             | Self::IsFolder { file, .. }
+            | Self::NotAFile { file }
             | Self::MisplacedImage { file }
             | Self::MisplacedText { file }
             | Self::UnknownFormat { file, .. }
@@ -328,6 +334,7 @@ impl Error {
             | Self::Io { file, .. }
             | Self::NoSplit { folder: file, .. }
             | Self::IsFolder { file, .. }
+            | Self::NotAFile { file }
             | Self::MisplacedImage { file }
             | Self::MisplacedText { file }
             | Self::UnknownFormat { file, .. }

@@ -110,8 +110,8 @@ pub use error::{
 pub use guard::panic_message;
 pub use image::{Augmentation, ImageProcessor};
 pub use labels::{
-    IGNORED_LABEL, LabelEncoder, LabelFormat, LabelKind, LabelSpec, LabelTarget, Labels,
-    MultiLabels,
+    IGNORED_LABEL, LabelEncoder, LabelFormat, LabelKind, LabelScale, LabelSpec, LabelTarget,
+    Labels, MultiLabels,
 };
 pub use layouts::{
     Encoding as LayoutEncoding, Layouts, PieceRule, PromptFormat, PromptStyle, RowFields,

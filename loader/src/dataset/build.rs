@@ -176,7 +176,8 @@ impl<'source> Builder<'source> {
     ) -> Result<()> {
         let source_row = self.files.number(row.file(), row.records.row(row.record))?;
         if let Some(lack) = lack {
-            self.lacking.add(source_row, lack);
+            let file = row.source.file_of_row(row.part, row.records.row(row.record));
+            self.lacking.add(source_row, lack, file);
         }
         if let Some(cause) = cause {
             self.left_out.add(source_row, cause);

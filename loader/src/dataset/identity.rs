@@ -109,6 +109,9 @@ fn hash_of(file: &Path) -> Result<String> {
     if file.is_dir() {
         return hash_of_folder(file);
     }
+    if !metadata(file)?.is_file() {
+        return Err(Error::NotAFile { file: file.to_path_buf() });
+    }
     let mut reader = File::open(file).map_err(Error::io(file, "open"))?;
     let mut hasher = blake3::Hasher::new();
     let mut chunk = Vec::new();

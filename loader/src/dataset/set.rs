@@ -309,9 +309,12 @@ impl TokenizedSet {
 
     /// The rows that lack a text in words, with the first of them; None if there are none.
     pub fn about_rows_without_text(&self) -> Option<String> {
-        let LackingRows { rows, left_out, first } = &self.about.lacking;
+        let LackingRows { rows, left_out, first, file } = &self.about.lacking;
         let (row, column) = first.as_ref()?;
-        let at = origin(&self.about.files, *row as usize)?;
+        let mut at = origin(&self.about.files, *row as usize)?;
+        if let Some(file) = file {
+            at = Location::of_row(&at.file.join(file), 0);
+        }
         let have = counted_as(*rows, "row has", "rows have");
         let handled = match left_out {
             0 => "read as empty texts".to_owned(),

@@ -70,6 +70,16 @@ pub enum LabelProblem {
     NotAFlag { found: String },
     #[error("{found} does not say whether texts belong together, which is 1 or 0")]
     NotPaired { found: String },
+    #[error(
+        "{found} is outside 0 to 1, how probable it is that a passage is relevant: divide scores by their largest, or \
+         choose a loss of scores, such as mse"
+    )]
+    NotAProbability { found: String },
+    #[error(
+        "{found} is outside -1 to 1, the cosines that texts can have: divide scores by their largest, or choose a loss \
+         of their order, such as cosent"
+    )]
+    NotACosine { found: String },
     #[error("{} for {}", counted(.found, "label"), counted(.passages, "passage"))]
     PassageCount { found: usize, passages: usize },
     #[error("{} to regress on, where model.num_labels is {num_labels}", counted(.found, "number"))]

@@ -11,6 +11,7 @@ mod encoder;
 mod interner;
 mod one_hot;
 mod raw;
+mod scale;
 mod set_labels;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use interner::Interner;
 pub use one_hot::LabelFormat;
 pub(crate) use one_hot::LabelLists;
 use raw::RawLabel;
+pub use scale::LabelScale;
 pub(crate) use set_labels::{LabelArrays, of_rows};
 pub use set_labels::{Labels, MultiLabels};
 

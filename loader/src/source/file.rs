@@ -71,6 +71,9 @@ impl SourceFile {
             let files = files.ok_or_else(|| Error::IsFolder { file, remedy: remedy(path) })?;
             return Ok((files, Sharing::None));
         }
+        if !metadata.is_file() {
+            return Err(Error::NotAFile { file });
+        }
         let format = formats::of_path(path)?;
         if metadata.len() == 0 {
             return Err(Error::EmptyFile { file });

@@ -171,9 +171,17 @@ impl Source {
 
     /// The location of record number `record` of `records`, which came from `part`.
     pub fn location(&self, part: Part, records: &Records, record: usize) -> Location {
-        let file = &self.files[part.file];
+        let (file, row) = (&self.files[part.file], records.row(record));
+        if let Some(own) = self.file_of_row(part, row) {
+            return Location::of_row(&file.path.name.join(own), 0);
+        }
         let line = records.mark(record).and_then(|mark| file.data.line(mark));
-        Location { file: file.path.name.clone(), row: records.row(record), line }
+        Location { file: file.path.name.clone(), row, line }
+    }
+
+    /// The file of a row in a folder whose files are rows, by its path from the folder.
+    pub(crate) fn file_of_row(&self, part: Part, row: u64) -> Option<&Path> {
+        self.files[part.file].data.file_of_row(row)
     }
 
     /// Files that were passed over, since they have no content.

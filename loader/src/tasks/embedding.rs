@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{Example, Preprocessor, SetContext, first_among, label_names, row_labels, text_arrays};
 use crate::batch::{ArraySpec, Padding};
 use crate::error::{Error, LabelProblem, Result};
-use crate::labels::{LabelSpec, Labels, RowLabel};
+use crate::labels::{LabelScale, LabelSpec, Labels, RowLabel};
 use crate::source::Row;
 use crate::tokenize::Encoded;
 
@@ -42,8 +42,8 @@ pub struct EmbeddedSet {
     pub texts: Vec<String>,
     /// Whether its rows have labels.
     pub has_label: bool,
-    /// Whether these say of texts that they belong together, and are 1 or 0.
-    pub is_flag: bool,
+    /// The scale of these.
+    pub scale: LabelScale,
 }
 
 /// The label of a row of texts.
@@ -53,8 +53,8 @@ pub struct EmbeddingLabel {
     pub spec: LabelSpec,
     /// Whether files must have the column. Without this, the label of files that lack it is none.
     pub is_required: bool,
-    /// Whether it says of texts that they belong together, and is 1 or 0. Sets of a mixture have their own.
-    pub is_flag: bool,
+    /// The scale of its numbers. Sets of a mixture have their own.
+    pub scale: LabelScale,
     /// A description of the label's numbers with the settings that their count follows from, for errors.
     #[serde(skip)]
     pub numbers: &'static str,
@@ -102,19 +102,17 @@ impl Embedding {
         self.prompts.iter().find(of_column).map_or("", |(_, prompt)| prompt)
     }
 
-    /// Fails for another label than 1 or 0 where it says whether texts belong together.
-    fn check_flag(&self, row: &Row<'_>, column: &str, label: &RowLabel) -> Result<()> {
-        let of_set = self.sets.get(row.set).map(|set| set.is_flag);
-        let is_flag = of_set.unwrap_or(self.label.as_ref().is_some_and(|label| label.is_flag));
+    /// Fails for a label that the loss does not take.
+    fn check_scale(&self, row: &Row<'_>, column: &str, label: &RowLabel) -> Result<()> {
+        let of_set = self.sets.get(row.set).map(|set| set.scale);
+        let of_label = || self.label.as_ref().map(|label| label.scale);
+        let scale = of_set.or_else(of_label).unwrap_or_default();
         let RowLabel::Numbers(numbers) = label else { return Ok(()) };
-        match numbers.iter().find(|number| is_flag && ![0.0, 1.0].contains(*number)) {
-            Some(found) => Err(Error::Label {
-                at: row.location(),
-                column: column.to_owned(),
-                problem: Box::new(LabelProblem::NotPaired { found: found.to_string() }),
-            }),
-            None => Ok(()),
-        }
+        scale.check(numbers).map_err(|problem| Error::Label {
+            at: row.location(),
+            column: column.to_owned(),
+            problem: Box::new(problem),
+        })
     }
 
     /// An error about a label's numbers says what they are.
@@ -198,7 +196,7 @@ impl Preprocessor for Embedding {
         let label = match (&context.labels, self.label_of_set(row.set)) {
             (Some(labels), Some(column)) => {
                 let label = labels.read(row).map_err(|error| self.about_label(error))?;
-                self.check_flag(row, column, &label)?;
+                self.check_scale(row, column, &label)?;
                 Some(label)
             }
             (Some(labels), None) => Some(RowLabel::Numbers(vec![0.0; labels.width()])),
@@ -254,7 +252,7 @@ mod tests {
         Some(EmbeddingLabel {
             spec: LabelSpec { column: column.to_owned(), kind, weight: None },
             is_required,
-            is_flag: false,
+            scale: LabelScale::Any,
             numbers: "numbers of a test",
         })
     }
@@ -311,7 +309,7 @@ mod tests {
     #[test]
     fn labels_of_pairs_are_1_or_0() {
         let mut label = label("score", true);
-        label.as_mut().unwrap().is_flag = true;
+        label.as_mut().unwrap().scale = LabelScale::Flag;
         let error = prepared(&task(&["a", "b"], label), &ROWS.join("\n"), 512).unwrap_err();
         let expect = "0.5 does not say whether texts belong together, which is 1 or 0";
         assert!(error.contains("row 0") && error.ends_with(expect), "{error}");
@@ -341,7 +339,7 @@ mod tests {
     #[test]
     fn sets_have_texts_of_their_own() {
         let TaskSpec::Embedding(task) = task(&[], label("label", true)) else { panic!() };
-        let set = |has_label| EmbeddedSet { texts: Vec::new(), has_label, is_flag: false };
+        let set = |has_label| EmbeddedSet { texts: Vec::new(), has_label, scale: LabelScale::Any };
         let task = Embedding { sets: vec![set(true), set(false)], ..task };
         let folder = DataFolder::new();
         let scored = r#"{"x": "file", "y": "the file", "score": 0.5}"#;

@@ -1,6 +1,8 @@
 //! Texts that a row needs and lacks. Such rows are counted and reported, so that none is trained on as
 //! an empty text in silence.
 
+use std::path::{Path, PathBuf};
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -24,13 +26,20 @@ pub(crate) struct LackingRows {
     pub(crate) left_out: u64,
     /// The first one, by its number in all files taken together, and the column.
     pub(crate) first: Option<(u32, String)>,
+    /// Its file in a folder whose files are rows.
+    #[serde(default)]
+    pub(crate) file: Option<PathBuf>,
 }
 
 impl LackingRows {
-    pub(crate) fn add(&mut self, source_row: u32, lack: Lack<'_>) {
+    /// Counts a row, which is `file` where each file is a row.
+    pub(crate) fn add(&mut self, source_row: u32, lack: Lack<'_>, file: Option<&Path>) {
         self.rows += 1;
         self.left_out += u64::from(lack.is_left_out);
-        self.first.get_or_insert_with(|| (source_row, lack.column.to_owned()));
+        if self.first.is_none() {
+            self.first = Some((source_row, lack.column.to_owned()));
+            self.file = file.map(Path::to_owned);
+        }
     }
 }
 
@@ -69,6 +78,14 @@ fn is_null(row: &Row<'_>, column: &str) -> bool {
     row.find(column) == Some(&Value::Null)
 }
 
+/// Returns true for a missing value and for a conversation without a message.
+fn has_no_message(row: &Row<'_>, column: &str) -> bool {
+    match row.find(column) {
+        Some(Value::List(messages)) => messages.is_empty(),
+        found => found == Some(&Value::Null),
+    }
+}
+
 /// Returns true for a missing value and for an empty text; false where files lack the column.
 fn is_empty(row: &Row<'_>, column: &str) -> bool {
     match row.find(column) {
@@ -100,7 +117,7 @@ fn lack_of_sft<'a>(task: &'a Sft, row: &Row<'_>) -> Option<Lack<'a>> {
         None if has(&task.messages) => vec![task.messages.as_str()],
         None => vec![task.text.as_str()],
     };
-    if let Some(column) = needed.into_iter().find(|column| is_null(row, column)) {
+    if let Some(column) = needed.into_iter().find(|column| has_no_message(row, column)) {
         return Some(Lack { column, is_left_out: true });
     }
     let is_text = task.layouts.is_none() && !has(&task.prompt) && !has(&task.messages);
@@ -127,7 +144,7 @@ fn column_without_answer<'a>(task: &'a Dpo, row: &Row<'_>) -> Option<&'a str> {
     if task.layouts.is_none() && is_text(&task.chosen) && is_text(&task.rejected) {
         needed.push(&task.prompt);
     }
-    needed.into_iter().find(|column| is_null(row, column))
+    needed.into_iter().find(|column| has_no_message(row, column))
 }
 
 fn column_without_completion<'a>(task: &'a Kto, row: &Row<'_>) -> Option<&'a str> {
@@ -138,7 +155,7 @@ fn column_without_completion<'a>(task: &'a Kto, row: &Row<'_>) -> Option<&'a str
         Some(layouts) => layouts.needed(row, false),
         None => vec![task.pairs.prompt.as_str(), &task.completion],
     };
-    needed.into_iter().find(|column| is_null(row, column))
+    needed.into_iter().find(|column| has_no_message(row, column))
 }
 
 impl Layouts {
@@ -246,7 +263,13 @@ mod tests {
             r#"{"chosen": "file", "rejected": "files"}"#,
         ];
         let about = "2 rows have no text, left out; a.jsonl, row 1, column \"rejected\"";
+        check(&TaskSpec::Dpo(task.clone()), &rows, 1, Some(about));
+        let rows = [rows[0], r#"{"prompt": "the", "chosen": [], "rejected": "files"}"#];
+        let about = "1 row has no text, left out; a.jsonl, row 1, column \"chosen\"";
         check(&TaskSpec::Dpo(task), &rows, 1, Some(about));
+        let task = TaskSpec::Sft(sft());
+        let error = prepared(&task, r#"{"messages": []}"#, 512).unwrap_err();
+        assert!(error.starts_with("a.jsonl: the only row was left out: it has no text"), "{error}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::embedding::{joined, texts_and_label};
 use super::{Example, Preprocessor, SetContext, row_labels, text_arrays};
 use crate::batch::{ArraySpec, Padding};
 use crate::error::{Error, LabelProblem, Result};
-use crate::labels::{LabelKind, LabelReader, LabelSpec, Labels, RowLabel};
+use crate::labels::{LabelKind, LabelReader, LabelScale, LabelSpec, Labels, RowLabel};
 use crate::source::Row;
 use crate::tokenize::{Encoded, TextTokenizer};
 
@@ -38,6 +38,8 @@ pub struct RerankerLabel {
     pub spec: LabelSpec,
     /// The numbers that the column has in a row.
     pub form: PassageLabels,
+    /// The scale of these numbers.
+    pub scale: LabelScale,
 }
 
 /// The numbers that a row has as its label.
@@ -77,7 +79,8 @@ impl Reranker {
             PassageLabels::Each | PassageLabels::FirstOf(_) => numbers(passages),
         };
         let column = found.unwrap_or(&label.spec.column).to_owned();
-        RerankerLabel { spec: LabelSpec { column, kind, ..label.spec.clone() }, form }
+        let spec = LabelSpec { column, kind, ..label.spec.clone() };
+        RerankerLabel { spec, form, scale: label.scale }
     }
 
     /// Whether each passage has a column.
@@ -123,7 +126,7 @@ impl Reranker {
         labels: &LabelReader<'_>,
         passages: usize,
     ) -> Result<Option<RowLabel>> {
-        let Some(RerankerLabel { form, .. }) = &self.label else { return Ok(None) };
+        let Some(RerankerLabel { form, scale, .. }) = &self.label else { return Ok(None) };
         let mut values = match form {
             PassageLabels::Class => return labels.read(row).map(Some),
             PassageLabels::FirstOf(count) => {
@@ -142,6 +145,7 @@ impl Reranker {
             let problem = LabelProblem::PassageCount { found: values.len(), passages };
             return Err(labels.error(row.location(), problem));
         }
+        scale.check(&values).map_err(|problem| labels.error(row.location(), problem))?;
         values.resize(labels.width(), NO_PASSAGE);
         Ok(Some(RowLabel::Numbers(values)))
     }
@@ -211,7 +215,7 @@ mod tests {
         TaskSpec::Reranker(Reranker {
             texts: texts.iter().map(|text| (*text).to_owned()).collect(),
             list_size,
-            label: form.map(|form| RerankerLabel { spec, form }),
+            label: form.map(|form| RerankerLabel { spec, form, scale: LabelScale::Any }),
             label_column: "label".to_owned(),
         })
     }
@@ -311,6 +315,32 @@ mod tests {
         );
         let one = task(&["q", "a", "b"], None, Some(PassageLabels::Margins));
         check_labels(&one, &[&row("0.25")], 1, &[0.25]);
+    }
+
+    /// Probabilities may be soft, in a column and in a list.
+    #[test]
+    fn a_label_that_is_no_probability_is_refused_with_its_row() {
+        let probable = |list_size| {
+            let TaskSpec::Reranker(mut task) =
+                task(&["q", "a"], list_size, Some(PassageLabels::Each))
+            else {
+                panic!()
+            };
+            task.label.as_mut().unwrap().scale = LabelScale::Probability;
+            TaskSpec::Reranker(task)
+        };
+        let row = |label: &str| format!("{{\"q\": \"the\", \"a\": \"file\", \"label\": {label}}}");
+        check_labels(&probable(None), &[&row("0.25")], 1, &[0.25]);
+        let expect = |found: &str| {
+            let found = found.to_owned();
+            format!(" (line 2), column \"label\": {}", LabelProblem::NotAProbability { found })
+        };
+        check_error(&probable(None), &row("1"), &row("4"), &expect("4"));
+        let list = |label: &str| {
+            format!("{{\"q\": \"the\", \"a\": [\"file\", \"the\"], \"label\": {label}}}")
+        };
+        check_labels(&probable(Some(2)), &[&list("[1, 0.5]")], 2, &[1.0, 0.5]);
+        check_error(&probable(Some(2)), &list("[1, 0]"), &list("[1, -1]"), &expect("-1"));
     }
 
     #[test]

@@ -111,6 +111,7 @@ fn of_data(error: &LoaderError) -> &'static str {
         }
         LoaderError::Io { source, .. } => of_read(source),
         LoaderError::IsFolder { .. }
+        | LoaderError::NotAFile { .. }
         | LoaderError::MisplacedImage { .. }
         | LoaderError::MisplacedText { .. }
         | LoaderError::Cache(CacheError::Io { .. }) => reasons::FILE_UNREADABLE,

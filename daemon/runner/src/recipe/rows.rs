@@ -1,9 +1,11 @@
 //! The loader's settings of rows, by the values that the job file names.
 
-use traind_job_file::{self as named, DataLayout, RerankerLoss, TrainSamplingStrategy};
+use traind_job_file::{
+    self as named, DataLayout, EmbeddingLoss, RerankerLoss, TrainSamplingStrategy,
+};
 use traind_loader::{
-    CastType, LabelFormat, Mixing, OnBadLines, PackingStrategy, PassageLabels, PromptStyle,
-    RowFormat, SamplingStrategy, SetMixing, TrainOn,
+    CastType, LabelFormat, LabelScale, Mixing, OnBadLines, PackingStrategy, PassageLabels,
+    PromptStyle, RowFormat, SamplingStrategy, SetMixing, TrainOn,
 };
 
 /// The type of a column after a cast.
@@ -104,5 +106,22 @@ pub(crate) fn passage_labels(loss: RerankerLoss) -> PassageLabels {
         RerankerLoss::CrossEntropy => PassageLabels::Class,
         RerankerLoss::MarginMse => PassageLabels::Margins,
         _ => PassageLabels::Each,
+    }
+}
+
+/// The scale of the labels that a reranker's loss reads.
+pub(crate) fn passage_scale(loss: RerankerLoss) -> LabelScale {
+    match loss {
+        RerankerLoss::BinaryCrossEntropy => LabelScale::Probability,
+        _ => LabelScale::Any,
+    }
+}
+
+/// The scale of the labels that a loss of vectors reads.
+pub(crate) fn text_scale(loss: EmbeddingLoss) -> LabelScale {
+    match loss {
+        EmbeddingLoss::CosineSimilarity => LabelScale::Cosine,
+        loss if loss.has_flag() => LabelScale::Flag,
+        _ => LabelScale::Any,
     }
 }

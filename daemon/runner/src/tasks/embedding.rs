@@ -13,7 +13,7 @@ use super::{JobTask, Outputs, Reading, Scored};
 use crate::error::{RunError, RunResult};
 use crate::metrics::{Embedded, Metrics, retrieval, similarity, triplets};
 use crate::output::{Predictions, number_lists};
-use crate::recipe;
+use crate::recipe::{self, rows};
 use crate::step::Readout;
 
 /// The default of the length that rows are truncated to, where the model folder names none.
@@ -101,11 +101,16 @@ impl Embedding {
             Some(numbers) => LabelKind::Regression { num_labels: numbers as u32 },
         };
         let spec = LabelSpec { column: self.job.data.label.clone(), kind, weight: None };
-        EmbeddingLabel { spec, is_required, is_flag: loss.has_flag(), numbers: description(loss) }
+        EmbeddingLabel {
+            spec,
+            is_required,
+            scale: rows::text_scale(loss),
+            numbers: description(loss),
+        }
     }
 
     /// Fails where rows have fewer or more texts than the job's loss takes. `have` begins the sentence about them.
-    fn check_texts(&self, columns: &[String], have: &str) -> RunResult<()> {
+    fn check_count(&self, columns: &[String], have: &str) -> RunResult<()> {
         let loss = self.job.embedding.loss;
         if loss.takes(columns.len()) {
             return Ok(());
@@ -142,7 +147,7 @@ impl JobTask for Embedding {
         let set = |(settings, texts): &(settings::Embedding, &[String])| EmbeddedSet {
             texts: texts.to_vec(),
             has_label: settings.loss.needs_label(),
-            is_flag: settings.loss.has_flag(),
+            scale: rows::text_scale(settings.loss),
         };
         Ok(TaskSpec::Embedding(traind_loader::Embedding {
             texts: data.texts.clone(),
@@ -169,7 +174,7 @@ impl JobTask for Embedding {
         };
         let of_sets = set.texts_of_sets();
         if of_sets.is_empty() && !self.job.only_predicts() {
-            self.check_texts(columns, "the rows have")?;
+            self.check_texts(columns)?;
         }
         let of_sets: Vec<&String> = of_sets.into_iter().flatten().chain(columns).collect();
         let of_no_column = |(column, _): &(&str, &String)| !of_sets.iter().any(|it| it == column);
@@ -181,8 +186,12 @@ impl JobTask for Embedding {
         }
     }
 
+    fn check_texts(&self, columns: &[String]) -> RunResult<()> {
+        self.check_count(columns, "the rows have")
+    }
+
     fn check_evaluated_rows(&self, set: &TokenizedSet) -> RunResult<()> {
-        self.check_texts(set.text_columns(), "the rows that embedding.loss evaluates have")
+        self.check_count(set.text_columns(), "the rows that embedding.loss evaluates have")
     }
 
     fn readout(&self) -> Readout {

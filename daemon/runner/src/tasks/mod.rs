@@ -76,6 +76,11 @@ pub(crate) trait JobTask: Send + Sync {
         Ok(())
     }
 
+    /// Fails where the columns of texts of the training split are fewer or more than the loss takes.
+    fn check_texts(&self, _columns: &[String]) -> RunResult<()> {
+        Ok(())
+    }
+
     /// Fails where rows that are evaluated by a loss of their own lack what it needs.
     fn check_evaluated_rows(&self, _set: &TokenizedSet) -> RunResult<()> {
         Ok(())

@@ -65,7 +65,8 @@ impl Reranker {
             (None, _) => LabelKind::Regression { num_labels: 1 },
         };
         let spec = LabelSpec { column: self.job.data.label.clone(), kind, weight: None };
-        reading.labelled.then_some(RerankerLabel { spec, form })
+        let scale = rows::passage_scale(self.job.reranker.loss);
+        reading.labelled.then_some(RerankerLabel { spec, form, scale })
     }
 
     /// The scores of a row, as sentence-transformers' `predict` returns them.
@@ -159,8 +160,15 @@ impl JobTask for Reranker {
 
     /// Fails where rows have fewer or more passages than the loss takes.
     fn check_rows(&self, set: &TokenizedSet) -> RunResult<()> {
-        let (columns, loss) = (set.text_columns(), self.job.reranker.loss);
-        let passages = set.sequences_per_row();
+        self.check_texts(set.text_columns())
+    }
+
+    fn check_texts(&self, columns: &[String]) -> RunResult<()> {
+        let loss = self.job.reranker.loss;
+        let passages = match self.job.reranker.list_size {
+            Some(size) if columns.len() == 2 => size as usize,
+            _ => columns.len().saturating_sub(1),
+        };
         let problem = match (columns.len(), loss) {
             (0 | 1, _) => "the rows need a column of queries and one of passages",
             (_, RerankerLoss::CrossEntropy) if passages > 1 => {

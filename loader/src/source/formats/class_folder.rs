@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use traind_wording::counted;
+use traind_wording::{counted, counted_as};
 
 use super::{DataFile, Encoding, FormatOptions, text};
 use crate::error::{Error, Result};
@@ -24,6 +24,49 @@ const TEXTS: [&str; 1] = ["txt"];
 
 /// Files that a warning names of those that are left out.
 const NAMED_MAX: usize = 3;
+
+/// Why something in the folder of a class is no row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    OtherFile,
+    Hidden,
+    DeadLink,
+    LinkedFolder,
+    Special,
+}
+
+impl Cause {
+    const ALL: [Self; 5] =
+        [Self::OtherFile, Self::Hidden, Self::DeadLink, Self::LinkedFolder, Self::Special];
+
+    /// The cause of what is neither a file that is read nor a folder, which may have misplaced ones.
+    fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        match fs::metadata(path) {
+            Err(_) => Some(Self::DeadLink),
+            Ok(found) if found.is_dir() => path.is_symlink().then_some(Self::LinkedFolder),
+            Ok(found) if !found.is_file() => Some(Self::Special),
+            Ok(_) if name.starts_with('.') => Some(Self::Hidden),
+            Ok(_) => Some(Self::OtherFile),
+        }
+    }
+
+    /// So many of it, in words.
+    fn counted(self, count: usize) -> String {
+        let counted = match self {
+            Self::OtherFile => counted(count, "file"),
+            Self::Hidden => counted(count, "hidden file"),
+            Self::DeadLink => {
+                counted_as(count, "link that leads nowhere", "links that lead nowhere")
+            }
+            Self::LinkedFolder => counted_as(count, "link to a folder", "links to folders"),
+            Self::Special => {
+                counted_as(count, "pipe, socket or device", "pipes, sockets and devices")
+            }
+        };
+        counted.to_string()
+    }
+}
 
 /// The kind of a folder's files.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,8 +108,8 @@ struct ClassFolder {
     classes: Vec<String>,
     /// The path of each file from the folder, and its class.
     files: Vec<(PathBuf, usize)>,
-    /// The paths from the folder of other files in those of classes.
-    others: Vec<PathBuf>,
+    /// The paths from the folder of what else is in those of classes.
+    others: Vec<(PathBuf, Cause)>,
 }
 
 /// Opens a folder; `None` where none of its folders has an image or a text. An image that is not directly in the
@@ -105,10 +148,16 @@ impl ClassFolder {
         let (classes, files, others) = (Vec::new(), Vec::new(), Vec::new());
         let mut found = Self { folder, content, encoding, classes, files, others };
         for class in names(&found.folder, is_folder)? {
-            let all = names(&found.folder.join(&class), Path::is_file)?;
-            let paths = all.into_iter().map(|file| Path::new(&class).join(file));
-            let (files, others): (Vec<_>, Vec<_>) = paths.partition(|path| content.is_in(path));
-            found.others.extend(others);
+            let folder = found.folder.join(&class);
+            let of_class = |file| Path::new(&class).join(file);
+            let files = entries(&folder, |path| is_row(path, content))?;
+            let others = entries(&folder, |path| !is_row(path, content))?.into_iter();
+            found.others.extend(
+                others.filter_map(|name| {
+                    Some((of_class(name.clone()), Cause::of(&folder.join(name))?))
+                }),
+            );
+            let files: Vec<PathBuf> = files.into_iter().map(of_class).collect();
             if files.is_empty() {
                 continue;
             }
@@ -141,15 +190,28 @@ fn misplaced(folder: &Path, content: Content, depth: usize) -> Result<Option<Pat
     Ok(None)
 }
 
+/// Returns true for a file that is read: also for a link to one, as `datasets` does.
+fn is_row(path: &Path, content: Content) -> bool {
+    !is_hidden(path) && path.is_file() && content.is_in(path)
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().unwrap_or_default().to_string_lossy().starts_with('.')
+}
+
 /// The names in a folder of what is neither hidden nor refused, sorted.
 fn names(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<String>> {
+    entries(folder, |path| !is_hidden(path) && is_wanted(path))
+}
+
+/// The names in a folder of what is wanted, sorted.
+fn entries(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<String>> {
     let entries = fs::read_dir(folder).map_err(Error::io(folder, "list"))?;
     let mut names = Vec::new();
     for entry in entries {
         let entry = entry.map_err(Error::io(folder, "list"))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !name.starts_with('.') && is_wanted(&entry.path()) {
-            names.push(name);
+        if is_wanted(&entry.path()) {
+            names.push(entry.file_name().to_string_lossy().into_owned());
         }
     }
     names.sort();
@@ -175,18 +237,27 @@ impl DataFile for ClassFolder {
         (column == LABEL).then(|| self.classes.clone())
     }
 
+    fn file_of_row(&self, row: u64) -> Option<&Path> {
+        let (path, _) = self.files.get(usize::try_from(row).ok()?)?;
+        // Errors about an image name its path as the cell's content.
+        (self.content == Content::Texts).then_some(path)
+    }
+
     fn warnings(&self) -> Vec<String> {
-        if self.others.is_empty() {
-            return Vec::new();
-        }
-        let named = self.others.iter().take(NAMED_MAX).map(|path| path.display().to_string());
-        let named = named.collect::<Vec<_>>().join(", ");
-        let more = if self.others.len() > NAMED_MAX { ", …" } else { "" };
-        let count = counted(self.others.len(), "file");
-        vec![format!(
-            "left out {count} in folders of classes ({named}{more}), where only {}",
-            self.content.files()
-        )]
+        let warning = |cause: &Cause| {
+            let others = self.others.iter().filter(|(_, it)| it == cause);
+            let paths: Vec<String> = others.map(|(path, _)| path.display().to_string()).collect();
+            let named = paths.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
+            let more = if paths.len() > NAMED_MAX { ", …" } else { "" };
+            (!paths.is_empty()).then(|| {
+                format!(
+                    "left out {} in folders of classes ({named}{more}), where only {}",
+                    cause.counted(paths.len()),
+                    self.content.files()
+                )
+            })
+        };
+        Cause::ALL.iter().filter_map(warning).collect()
     }
 
     fn read(&self, _part: usize, columns: &[&str], sink: Sink<'_>) -> Result<()> {

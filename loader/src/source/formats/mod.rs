@@ -104,6 +104,12 @@ pub(super) trait DataFile: Send + Sync {
         None
     }
 
+    /// The file of a row, by its path from the folder that was opened, where each row is a file.
+    fn file_of_row(&self, row: u64) -> Option<&Path> {
+        let _ = row;
+        None
+    }
+
     /// Problems of rows that were read nevertheless, or left out.
     fn warnings(&self) -> Vec<String> {
         Vec::new()

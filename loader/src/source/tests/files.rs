@@ -126,3 +126,42 @@ fn a_folder_has_a_folder_of_texts_for_each_class() {
     let error = folder.shown(&read(FormatOptions::default()).unwrap_err());
     assert!(error.starts_with("data/negative/far/2.txt: a text below the folder"), "{error}");
 }
+
+/// Links to files are read, as by `datasets`; what is left out is counted by its cause, and nothing waits for a pipe.
+#[test]
+fn links_pipes_and_hidden_files_in_folders_of_classes_are_read_or_counted() {
+    let folder = DataFolder::new();
+    folder.write("data/a/1.txt", "one");
+    folder.write("data/a/.2.txt", "");
+    folder.write("data/a/.DS_Store", "");
+    folder.write("elsewhere/c.txt", "linked");
+    let path = |name: &str| folder.path(name);
+    let link = |target: &str, name: &str| std::os::unix::fs::symlink(path(target), path(name));
+    link("elsewhere/c.txt", "data/a/2.txt").unwrap();
+    link("elsewhere/none.txt", "data/a/3.txt").unwrap();
+    link("elsewhere", "data/a/far").unwrap();
+    let pipe = |name: &str| {
+        let made = std::process::Command::new("mkfifo").arg(path(name)).status();
+        assert!(made.unwrap().success());
+        path(name).display().to_string()
+    };
+    pipe("data/a/4.txt");
+    let data = path("data").display().to_string();
+    let opened = open(&[&data]).unwrap();
+    let rows = read_as(FormatOptions::default(), &[&data], &["text"]).unwrap();
+    let texts: Vec<_> = rows.into_iter().map(|(_, _, cells)| cells).collect();
+    assert_eq!(texts, [[text("one")], [text("linked")]]);
+    let warnings: Vec<String> = opened.warnings().map(|(_, warning)| warning).collect();
+    let causes = [
+        "2 hidden files in folders of classes (a/.2.txt, a/.DS_Store)",
+        "1 link that leads nowhere in folders of classes (a/3.txt)",
+        "1 link to a folder in folders of classes (a/far)",
+        "1 pipe, socket or device in folders of classes (a/4.txt)",
+    ];
+    let expect = causes.map(|cause| format!("left out {cause}, where only .txt is read"));
+    assert_eq!(warnings, expect);
+    let (part, row) = (opened.parts()[0], 1);
+    assert_eq!(opened.file_of_row(part, row), Some(std::path::Path::new("a/2.txt")));
+    let error = open(&[&pipe("rows.csv")]).err().unwrap().to_string();
+    assert!(error.contains("rows.csv: a pipe, socket or device"), "{error}");
+}
