@@ -2,11 +2,14 @@
 
 use std::io::IsTerminal;
 
+use anyhow::bail;
 use traind_proto::v1;
+use traind_proto::v1::cores_client::CoresClient;
 use traind_wording::counted;
 
 use super::Global;
 use super::connect::client;
+use super::connect::client::Connection;
 use super::exit::Exit;
 use super::show::core_view::{CoreView, TestView, outcome};
 use super::show::list::{ListFormat, print_json};
@@ -34,9 +37,9 @@ pub(crate) struct Cores {
 enum Action {
     /// Remove the fences of cores or hosts, so that jobs use them again
     Return {
-        /// Numbers of the cores
-        #[arg(required_unless_present = "host")]
-        cores: Vec<u32>,
+        /// The cores, as `traind cores` prints them or by their numbers
+        #[arg(required_unless_present = "host", value_name = "CORE")]
+        cores: Vec<String>,
         /// Name of a fenced host of a cluster; may be repeated
         #[arg(long, value_name = "NAME")]
         host: Vec<String>,
@@ -45,8 +48,10 @@ enum Action {
     ///
     /// Jobs do not start on these cores meanwhile. Exits with 1 if a core did not pass.
     Test {
-        /// Numbers of the cores, fenced ones included [default: all that no job uses]
-        cores: Vec<u32>,
+        /// The cores, as `traind cores` prints them or by their numbers, fenced ones included [default: all that no job
+        /// uses]
+        #[arg(value_name = "CORE")]
+        cores: Vec<String>,
         /// Output format
         #[arg(long, short, value_enum, default_value_t)]
         output: ListFormat,
@@ -58,10 +63,12 @@ impl Cores {
         let mut cores = client::cores(&global).await?;
         match self.action {
             Some(Action::Return { cores: wanted, host: hosts }) => {
+                let wanted = numbers(&mut cores, &wanted).await?;
                 cores.return_cores(v1::ReturnCoresRequest { cores: wanted, hosts }).await?;
                 return Ok(Exit::Done);
             }
             Some(Action::Test { cores: wanted, output }) => {
+                let wanted = numbers(&mut cores, &wanted).await?;
                 let request = v1::TestCoresRequest { cores: wanted };
                 let mut tests = cores.test_cores(request).await?.into_inner();
                 let mut results = Vec::new();
@@ -101,6 +108,40 @@ impl Cores {
             ListFormat::Json => print_json(cores.iter().map(CoreView::from))?,
         }
         Ok(())
+    }
+}
+
+/// The numbers of cores that are named.
+async fn numbers(
+    client: &mut CoresClient<Connection>,
+    names: &[String],
+) -> anyhow::Result<Vec<u32>> {
+    let all = match names.iter().all(|name| name.parse::<u32>().is_ok()) {
+        true => Vec::new(),
+        false => client.list_cores(v1::ListCoresRequest::default()).await?.into_inner().cores,
+    };
+    names.iter().map(|name| number(&all, name)).collect()
+}
+
+/// The number of a core by its number itself, or by its name among `all`.
+fn number(all: &[v1::Core], name: &str) -> anyhow::Result<u32> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    match all.iter().find(|core| core_name(core) == name) {
+        Some(v1::Core { core, host, .. }) if host.is_empty() => Ok(*core),
+        Some(v1::Core { host, .. }) => bail!(
+            "{name} is a core of another host: name those of this host, or return all of {host} by --host"
+        ),
+        None => bail!("there is no core {name}; `traind cores` lists them"),
+    }
+}
+
+/// The name of a core, with that of its host unless it is the daemon's.
+fn core_name(core: &v1::Core) -> String {
+    match core.host.as_str() {
+        "" => format!("{}:{}", core.platform, core.core),
+        host => format!("{}/{}:{}", printable(host), core.platform, core.core),
     }
 }
 
@@ -157,15 +198,8 @@ fn print_cores(cores: &[v1::Core]) {
 }
 
 fn row(core: &v1::Core) -> Vec<String> {
-    let mut row = vec![
-        match core.host.as_str() {
-            "" => format!("{}:{}", core.platform, core.core),
-            host => format!("{}/{}:{}", printable(host), core.platform, core.core),
-        },
-        core.device.clone(),
-        core.job_id.clone(),
-        core.job_name.clone(),
-    ];
+    let mut row =
+        vec![core_name(core), core.device.clone(), core.job_id.clone(), core.job_name.clone()];
     if let Some(usage) = &core.usage {
         row.extend([
             activity(usage),
@@ -223,5 +257,29 @@ fn known(value: f64, show: impl Fn(f64) -> String) -> String {
 fn clear_screen() {
     if std::io::stdout().is_terminal() {
         print!("\x1b[2J\x1b[H");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cores_are_named_as_they_are_printed() {
+        let core = |core: u32, host: &str| v1::Core {
+            platform: "cpu".to_owned(),
+            core,
+            host: host.to_owned(),
+            ..v1::Core::default()
+        };
+        let all = [core(0, ""), core(1, ""), core(1, "node7")];
+        let check = |name: &str, expect: Result<u32, &str>| match (number(&all, name), expect) {
+            (Err(error), Err(expect)) => assert!(error.to_string().contains(expect), "{error}"),
+            (found, expect) => assert_eq!(found.ok(), expect.ok(), "{name}"),
+        };
+        all[..2].iter().for_each(|core| check(&core_name(core), Ok(core.core)));
+        check("7", Ok(7));
+        check(&core_name(&all[2]), Err("return all of node7 by --host"));
+        check("cuda:0", Err("there is no core cuda:0"));
     }
 }

@@ -12,8 +12,9 @@ use super::show::table::print_table;
 
 /// Show the shares of groups and users in this host, and what they have used of late
 ///
-/// Without fair shares in the access file, shows limits, cores and jobs of groups. Users see all groups, and no other
-/// users; admins see all users.
+/// DUE are the cores that a group's share comes to, rounded up, and at most those that it may hold; BORROWED are those
+/// that it holds beyond them. Without fair shares in the access file, shows limits, cores and jobs of groups. Users see
+/// all groups, and no other users; admins see all users.
 #[derive(clap::Args)]
 pub(crate) struct Shares {
     /// Output format
