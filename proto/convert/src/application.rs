@@ -3,10 +3,12 @@
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use traind_job_file::{MAPPINGS, Sharding, Treatment, fsdp_of_words, training_argument};
+use traind_job_file::{
+    MAPPINGS, Sharding, Treatment, fsdp_of_words, training_argument, training_arguments,
+};
 
 use crate::draft::Draft;
-use crate::rule::{Rule, Table, ValueProblem, is_field};
+use crate::rule::{Rule, Table, ValueProblem, is_field, keys, train_keys, unknown};
 use crate::shared::{Keys, TABLES};
 use crate::values::{is_off, plain, shown};
 
@@ -43,7 +45,7 @@ pub(crate) fn apply(tables: &[Table], key: &str, value: &Value, draft: &mut Draf
             }
         }
         Some(Rule::Own) => {}
-        None => training_argument_of(key, value, draft),
+        None => training_argument_of(tables, key, value, draft),
     }
 }
 
@@ -74,7 +76,7 @@ const FORMER: Table = &[
     ("tf32", Rule::Field("train.tf32")),
 ];
 
-fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
+fn training_argument_of(tables: &[Table], key: &str, value: &Value, draft: &mut Draft) {
     let value = if MAPPINGS.contains(&key) { mapping(value) } else { plain(value) };
     // Switched off, these say nothing.
     let says_nothing =
@@ -115,7 +117,13 @@ fn training_argument_of(key: &str, value: &Value, draft: &mut Draft) {
             Treatment::Only(known, _) if among(&value, known) => {}
             Treatment::Refused(advice) | Treatment::Only(_, advice) => draft.refuse(key, advice),
         },
-        None => draft.refuse(key, "is not known here; if the job needs it, look for its key in docs/job-file.md, else remove it"),
+        None => {
+            let known = keys(tables).chain(keys(&former)).chain(train_keys());
+            let known = known.chain(training_arguments().map(|argument| argument.name));
+            let advice =
+                "if the job needs it, look for its key in docs/job-file.md, else remove it";
+            draft.refuse(key, unknown(key, known, advice));
+        }
     }
 }
 

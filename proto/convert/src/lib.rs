@@ -80,6 +80,11 @@ pub fn convert_with(
     fields: &[(String, String)],
     read: &dyn Fn(&Path) -> Option<String>,
 ) -> Result<Converted, Refused> {
+    if is_rows(text) {
+        let problem = "is rows of data, a JSON object on each line: a job names such a file in data.train, and `traind \
+            init MODEL FILE` writes its job file";
+        return Err(Refused::because("", problem));
+    }
     let settings: Value =
         serde_saphyr::from_str(text).map_err(|error| Refused::because("", describe(&error)))?;
     let Value::Object(mut settings) = settings else {
@@ -147,6 +152,16 @@ pub fn convert_script_with(
 /// Writes a job file of values by field path, under a line that says where it comes from.
 pub fn write(fields: &[(String, String)], header: &str) -> Result<Converted, Refused> {
     Draft::new(fields)?.finish(header)
+}
+
+/// Returns true for several JSON objects, one a line.
+fn is_rows(text: &str) -> bool {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let mut is_object = || {
+        let line = lines.next().filter(|line| line.trim_start().starts_with('{'));
+        line.is_some_and(|line| serde_json::from_str::<Map<String, Value>>(line).is_ok())
+    };
+    is_object() && is_object()
 }
 
 fn describe(error: &serde_saphyr::Error) -> String {

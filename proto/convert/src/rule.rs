@@ -41,9 +41,34 @@ pub(crate) enum Rule {
 
 pub(crate) type Table = &'static [(&'static str, Rule)];
 
+/// The least similarity of a key that an unknown one may stand for, from 0 to 1: tools have hundreds of keys.
+const SIMILARITY_MIN: f64 = 0.7;
+
+/// Why a key is refused that a tool's files do not have, with the one of `known` that it may stand for.
+pub(crate) fn unknown<'key>(
+    key: &str,
+    known: impl IntoIterator<Item = &'key str>,
+    advice: &str,
+) -> String {
+    match traind_job_file::nearest_key(key, known.into_iter(), SIMILARITY_MIN) {
+        Some(nearest) => format!("is not known here; did you mean `{nearest}`?"),
+        None => format!("is not known here; {advice}"),
+    }
+}
+
+/// The keys of tables.
+pub(crate) fn keys(tables: &[Table]) -> impl Iterator<Item = &'static str> {
+    tables.iter().copied().flatten().map(|(key, _)| *key)
+}
+
 /// The fields of the job file.
 static FIELDS: LazyLock<BTreeSet<String>> =
     LazyLock::new(|| traind_job_file::fields().into_iter().map(|field| field.path).collect());
+
+/// The keys of section `train` of the job file.
+pub(crate) fn train_keys() -> impl Iterator<Item = &'static str> {
+    FIELDS.iter().filter_map(|path| path.strip_prefix("train."))
+}
 
 /// Whether the job file has a field.
 pub(crate) fn is_field(path: &str) -> bool {

@@ -105,17 +105,23 @@ fn integer_to_json(value: i128) -> serde_json::Value {
 fn describe_syntax_error(error: &serde_saphyr::Error) -> String {
     use serde_saphyr::Error;
     match error.without_snippet() {
-        Error::DuplicateMappingKey { key: Some(key), .. } => format!("key `{key}` is given twice"),
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("gives the key `{key}` twice")
+        }
         Error::Budget { .. } => format!("is too large, or deeper than {DEPTH_MAX} levels"),
         Error::MultipleDocuments { .. } => {
             "has more than one YAML document; remove the `---` between them, or all but one"
                 .to_owned()
         }
-        Error::NonFiniteFloat { .. } => "numbers must be finite".to_owned(),
+        Error::NonFiniteFloat { .. } => "has a number that is not finite".to_owned(),
         other => {
             let text = other.to_string();
             let message = text.split(" at line ").next().unwrap_or(&text);
-            format!("not valid YAML: {message}")
+            let remedy = match message.contains("unknown anchor") {
+                true => "; put quotes around a value that begins with `*`",
+                false => "",
+            };
+            format!("is not valid YAML: {message}{remedy}")
         }
     }
 }

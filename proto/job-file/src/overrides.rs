@@ -22,7 +22,11 @@ fn apply_one(root: &mut Node, field: &str, yaml: &str) -> Result<(), String> {
     if parts > DEPTH_MAX {
         return Err(format!("has {parts} parts; the path of a field has at most {DEPTH_MAX}"));
     }
-    let node = Node::parse(yaml).map_err(|violation| violation.description)?;
+    let node = match yaml.starts_with('*') {
+        // An alias in YAML, for which a value has no anchor; a glob here.
+        true => Node { value: Value::Text(yaml.to_owned()), at: None },
+        false => Node::parse(yaml).map_err(|violation| violation.description)?,
+    };
     match set(root, field, without_positions(node)) {
         true => Ok(()),
         false => Err("is not the path of a field".to_owned()),

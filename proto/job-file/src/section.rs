@@ -165,6 +165,9 @@ pub(crate) fn given<T: FieldType + serde::Serialize>(
     given.map(|(key, _)| key).collect()
 }
 
+/// The least similarity of a key of the same section that an unknown one may stand for.
+const SIMILARITY_MIN: f64 = 0.4;
+
 /// The key that an unknown one most likely stands for: the same key in another
 /// section, or the most similar one of its own section.
 fn nearest(section: &str, unknown: &str, keys: &[&str], known: &[String]) -> Option<String> {
@@ -178,11 +181,19 @@ fn nearest(section: &str, unknown: &str, keys: &[&str], known: &[String]) -> Opt
     if let (Some(key), None) = (with_word.next(), with_word.next()) {
         return Some(join(section, key));
     }
-    keys.iter()
-        .map(|key| (strsim::normalized_damerau_levenshtein(unknown, key), key))
-        .filter(|(similarity, _)| *similarity >= 0.4)
+    nearest_key(unknown, keys.iter().copied(), SIMILARITY_MIN).map(|key| join(section, key))
+}
+
+/// The key that is spelled most like an unknown one, with a similarity from 0 to 1 that is at least `similarity_min`.
+pub fn nearest_key<'key>(
+    unknown: &str,
+    keys: impl Iterator<Item = &'key str>,
+    similarity_min: f64,
+) -> Option<&'key str> {
+    keys.map(|key| (strsim::normalized_damerau_levenshtein(unknown, key), key))
+        .filter(|(similarity, _)| *similarity >= similarity_min)
         .max_by(|(left, _), (right, _)| left.total_cmp(right))
-        .map(|(_, key)| join(section, key))
+        .map(|(_, key)| key)
 }
 
 fn unknown_key(section: &str, nearest: Option<&str>) -> String {

@@ -637,3 +637,22 @@ fn a_key_that_no_table_has_is_not_lost() {
     let unknown = format!("{PLAIN}relora_steps: 150\n");
     check_refused(text(Source::Axolotl, &unknown, &[]), &[("relora_steps", "not known here")]);
 }
+
+#[test]
+fn a_misspelled_key_is_refused_with_the_one_that_it_may_stand_for() {
+    let refused = |from: &str, to: &str, key: &str, sentence: &str| {
+        let settings = PLAIN.replace(from, to);
+        assert_ne!(settings, PLAIN);
+        check_refused(text(Source::Axolotl, &settings, &[]), &[(key, sentence)]);
+    };
+    let micro = "is not known here; did you mean `micro_batch_size`?";
+    refused("micro_batch_size", "micro_batchsize", "micro_batchsize", micro);
+    refused("learning_rate", "learnig_rate", "learnig_rate", "did you mean `learning_rate`?");
+    refused("    field: text", "    feild: text", "datasets.feild", "did you mean `field`?");
+    refused(
+        "strict: false",
+        "zzz_kernel: 3",
+        "zzz_kernel",
+        "is not known here; if the job needs it",
+    );
+}

@@ -111,6 +111,9 @@ fn messages_are_fine_tuned_on() {
     check_refused(text(Source::LlamaFactory, &other, &[]), &[("template", "not supported")]);
     let mixed = sft.replace("neat_packing", "packing");
     check_refused(text(Source::LlamaFactory, &mixed, &[]), &[("packing", "neat_packing")]);
+    let misspelled = PRETRAINING.replace("finetuning_type", "finetunning_type");
+    let nearest = "did you mean `finetuning_type`?";
+    check_refused(text(Source::LlamaFactory, &misspelled, &[]), &[("finetunning_type", nearest)]);
 }
 
 #[test]

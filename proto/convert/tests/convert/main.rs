@@ -115,6 +115,7 @@ fn what_is_no_settings_of_a_tool_is_said_so() {
         check_refused(convert(None, yaml, &[]), &[("", sentence)]);
     }
     check_refused(convert(None, "a: 1", &[]), &[("", "--from")]);
+    check_refused(convert(None, "{\"a\": 1}\n{\"a\": 2}\n", &[]), &[("", "is rows of data")]);
     check_refused(convert(None, "{", &[]), &[("", "neither YAML nor JSON")]);
     check_refused(convert(None, "a: 1\n---\nb: 2", &[]), &[("", "more than one YAML document")]);
 }

@@ -61,9 +61,14 @@ impl Argument {
     }
 }
 
+/// All arguments.
+pub fn training_arguments() -> impl Iterator<Item = &'static Argument> {
+    ALL.iter().copied().flatten()
+}
+
 /// The argument of a name.
 pub fn training_argument(name: &str) -> Option<&'static Argument> {
-    ALL.iter().copied().flatten().find(|argument| argument.name == name)
+    training_arguments().find(|argument| argument.name == name)
 }
 
 /// Takes the arguments of the table, and optimizers that there are none of, out of `train`.

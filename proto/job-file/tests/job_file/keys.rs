@@ -107,12 +107,14 @@ fn overrides_replace_values() {
         ("train.learning_rate", "3e-5"),
         ("resources.cores", "2"),
         ("model.config_overrides.hidden_dropout_prob", "0.0"),
+        ("data.validation", "*.csv"),
     ])
     .unwrap()
     .job;
     assert_eq!((job.train.seed, job.train.learning_rate), (7, 3e-5));
     assert_eq!(job.data_parallel_size(), 2);
     assert_eq!(job.model.config_overrides["hidden_dropout_prob"], 0.0);
+    assert_eq!(job.data.validation.unwrap().patterns, [Path::new("/base/*.csv")]);
 
     let violations = parse(&[("train.seed", "x"), ("name.first", "y"), ("train.", "1")]);
     assert_eq!(

@@ -77,15 +77,20 @@ fn yaml_that_cannot_be_parsed() {
         said("- a\n- b"),
         "line 1: job file: must be a mapping of keys to values, not a list"
     );
-    assert_eq!(said("name: demo\nname: again"), "line 2: job file: key `name` is given twice");
-    assert_eq!(said("train:\n  learning_rate: .inf"), "line 2: job file: numbers must be finite");
+    assert_eq!(said("name: demo\nname: again"), "line 2: job file: gives the key `name` twice");
+    assert_eq!(
+        said("train:\n  learning_rate: .inf"),
+        "line 2: job file: has a number that is not finite"
+    );
     assert_eq!(
         said("name: a\n---\nname: b"),
         "line 3: job file: has more than one YAML document; remove the `---` between them, or all \
          but one"
     );
     let broken = said("name: demo\nmodel: {a: b");
-    assert!(broken.starts_with("line 2: job file: not valid YAML: "), "{broken}");
+    assert!(broken.starts_with("line 2: job file: is not valid YAML: "), "{broken}");
+    let glob = said("name: demo\ndata:\n  train: *.csv");
+    assert!(glob.ends_with("; put quotes around a value that begins with `*`"), "{glob}");
 }
 
 /// The daemon parses on threads with 2 MiB of stack.

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::layouts;
 use crate::draft::Draft;
+use crate::rule::unknown;
 use crate::values::{is_off, shown};
 
 const TYPES: &str = "is not supported; `chatml` and `llama3` with `.argilla`, `.argilla_chat`, `.intel`, `.prompt_pairs` or \
@@ -74,7 +75,8 @@ fn own_columns(key: &str, own: &Map<String, Value>, draft: &mut Draft) -> Map<St
                 draft.refuse(&full, advice);
             }
         } else if name != "field_system" {
-            draft.refuse(&full, "is not known here; remove it, if the job does not need it");
+            let known = COLUMNS.iter().chain(&FORMATS).map(|(known, _)| *known);
+            draft.refuse(&full, unknown(name, known, "remove it, if the job does not need it"));
         }
     }
     Map::new()

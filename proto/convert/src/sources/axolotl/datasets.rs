@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::types::{self, Prompt};
 use super::{Rows, answers, layouts, pairs};
 use crate::draft::Draft;
-use crate::rule::{Rule, Table};
+use crate::rule::{Rule, Table, keys, unknown};
 use crate::sources::entries::{self, Entry, Split};
 use crate::sources::hub;
 use crate::values::{is_off, shown};
@@ -185,7 +185,10 @@ fn check_keys(key: &str, entry: &Value, draft: &mut Draft) -> bool {
             Some(Rule::Dropped(reason)) => draft.note(&key, format!("dropped: {reason}")),
             Some(Rule::Refused(advice)) => draft.refuse(&key, *advice),
             Some(_) => {}
-            None => draft.refuse(&key, "is not known here; remove it, if the job does not need it"),
+            None => {
+                let advice = "remove it, if the job does not need it";
+                draft.refuse(&key, unknown(name, keys(&[ENTRY]), advice));
+            }
         }
     }
     entry.is_object()

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::published;
 use crate::draft::Draft;
+use crate::rule::unknown;
 use crate::sources::entries::{self, Entry, Split};
 use crate::sources::hub;
 use crate::values::{is_off, shown};
@@ -161,11 +162,10 @@ fn check_keys(entry: &Map<String, Value>) -> Result<(), String> {
                 .to_owned(),
         );
     }
-    let unknown = entry.keys().find(|key| !KNOWN.contains(&key.as_str()) && *key != "num_samples");
-    unknown.map_or(Ok(()), |key| {
-        Err(format!(
-            "has the key {key}, which is not known here; remove it, if the rows do not need it"
-        ))
+    let found = entry.keys().find(|key| !KNOWN.contains(&key.as_str()) && *key != "num_samples");
+    found.map_or(Ok(()), |key| {
+        let problem = unknown(key, KNOWN, "remove it, if the rows do not need it");
+        Err(format!("has the key {key}, which {problem}"))
     })
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::instances;
 use crate::draft::Draft;
-use crate::rule::{Rule, Table};
+use crate::rule::{Rule, Table, unknown};
 use crate::shared::{Keys, TABLES};
 use crate::sources::examples::LAUNCHED;
 use crate::values::{is_off, shown};
@@ -38,7 +38,10 @@ pub(super) fn read(outer: &Map<String, Value>, draft: &mut Draft) {
             Some(Rule::Dropped(reason)) => draft.note(key, format!("dropped: {reason}")),
             Some(Rule::Refused(advice)) => draft.refuse(key, *advice),
             Some(_) => {}
-            None => draft.refuse(key, "is not known here; remove it, if the job does not need it"),
+            None => {
+                let known = tables.iter().copied().flatten().map(|(known, _)| *known);
+                draft.refuse(key, unknown(key, known, "remove it, if the job does not need it"));
+            }
         }
     }
 }

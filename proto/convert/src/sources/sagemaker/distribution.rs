@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 use crate::draft::Draft;
-use crate::rule::Rule;
+use crate::rule::{Rule, unknown};
 use crate::shared::{Keys, TABLES};
 use crate::values::{is_off, plain, shown};
 
@@ -100,7 +100,10 @@ fn model_parallel(within: &str, parameters: &Value, draft: &mut Draft) {
             Some(Rule::Switch(..) | Rule::Refused(_)) if is_off(&value) => {}
             Some(Rule::Switch(path, on)) => draft.set(path, on.clone(), &key),
             Some(Rule::Refused(advice)) => draft.refuse(&key, advice),
-            Some(Rule::Changed(..)) | None => draft.refuse(&key, "is not known here; leave it out"),
+            Some(Rule::Changed(..)) | None => {
+                let known = MODEL_PARALLEL.iter().map(|(known, _)| *known);
+                draft.refuse(&key, unknown(name, known, "leave it out"));
+            }
         }
     }
     note_batch(within, parameters, draft);
