@@ -40,10 +40,10 @@ pub(crate) struct Plan {
     #[arg(long, value_name = "VERSION")]
     neuron_runtime: Option<String>,
     /// Number of hosts
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     hosts: Option<u32>,
     /// Number of cores per host
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     cores: Option<u32>,
     /// Also divide layers over hosts, and send states between stages from device to device, which no
     /// job does yet
@@ -51,7 +51,7 @@ pub(crate) struct Plan {
     across_hosts: bool,
     /// Price per hour of all hosts together [default: that of the job's cores, unless the machines are
     /// others]
-    #[arg(long)]
+    #[arg(long, value_parser = price, allow_negative_numbers = true)]
     price_per_hour: Option<f64>,
     /// Rows of the training data after preparation, for the hours of a job that counts epochs
     #[arg(long)]
@@ -59,6 +59,11 @@ pub(crate) struct Plan {
     /// Output format
     #[arg(long, short, value_enum, default_value_t)]
     output: ListFormat,
+}
+
+fn price(text: &str) -> Result<f64, String> {
+    let price = text.parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0);
+    price.ok_or_else(|| "expected a number of at least 0".to_owned())
 }
 
 impl Plan {

@@ -4,6 +4,7 @@
 //! Imports `tasks`, `recipe`, `reporting` and `error`.
 
 mod csv;
+mod early;
 pub(crate) mod later;
 mod length_budget;
 pub(crate) mod lengths;
@@ -26,6 +27,7 @@ use crate::error::{RunError, RunResult};
 use crate::recipe::rows;
 use crate::reporting::{Downloads, Journal, StepGates, Stop};
 use crate::tasks::{JobTask, Questions, Reading};
+pub(crate) use early::train_columns;
 use later::LaterRows;
 pub(crate) use length_budget::{Passes, length_budget};
 use mixture::Sets;

@@ -23,6 +23,7 @@ mod parameter_groups;
 mod program_figures;
 mod search;
 mod stages;
+mod texts;
 mod weights;
 
 use std::collections::BTreeSet;
@@ -62,8 +63,15 @@ pub(crate) fn answer() -> anyhow::Result<()> {
     serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
 }
 
-/// The violation that an error reports, if it is one of the job file.
+/// The violation that an error reports, if it is one of the job file. Its description follows the name of the field.
 fn violation(error: &RunError) -> Option<PlanViolation> {
+    if let RunError::Field { name, value, problem } = error {
+        let description = match value.as_str() {
+            "" => problem.clone(),
+            value => format!("names {value:?}: {problem}"),
+        };
+        return Some(PlanViolation { field: (*name).to_owned(), description });
+    }
     let Failure { reason, message, field, .. } = error.failure();
     match field {
         Some(field) if reason == reasons::JOB_FILE_INVALID => {
@@ -83,6 +91,7 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
     let runtime = search.as_ref().map_or("", |search| &search.neuron_runtime);
     planned.neuron = neuron::limits(&request.job, device, neuron::named_runtime(runtime)?);
     weights::check(&request.job, planned.model.as_ref(), !request.may_fetch)?;
+    texts::check(&request.job, planned.task.as_ref())?;
     let fits = |memory: &CoreMemory| memory.fits(request.bytes_per_core_max);
     let found = match &search {
         Some(search) => {
@@ -125,7 +134,10 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
         output_bytes,
         disk_bytes: output_bytes + checkpoints(job) * checkpoint_bytes,
         memory,
-        bytes_per_core_max: request.bytes_per_core_max,
+        bytes_per_core_max: match &found {
+            Some(found) => found.bytes_per_core_max,
+            None => request.bytes_per_core_max,
+        },
         misfit,
         parallelism,
         job: request.job.parallel.auto.then(|| Box::new(job.clone())),
@@ -165,8 +177,8 @@ impl PlannedModel {
             let classes: BTreeSet<_> = map.iter().map(|(_, class)| class).collect();
             config.set_num_labels(classes.len());
         }
-        // Its one output depends on no data.
-        if job.model.task == TaskName::Reward {
+        // Their outputs depend on no data.
+        if matches!(job.model.task, TaskName::Reward | TaskName::Reranker) {
             task.configure(&mut config, None);
         }
         let head = recipe::task(&job.model)?;

@@ -29,6 +29,8 @@ pub(super) struct Found {
     /// The job on the first of the meshes.
     pub job: JobFile,
     pub meshes: Vec<MeshPlan>,
+    /// The memory of a core, given or of the device that meshes are compared for.
+    pub bytes_per_core_max: Option<u64>,
     /// Present where the cores are CPU devices.
     pub processor: Option<Processor>,
     /// How the exchange between hosts of CPU devices was predicted.
@@ -68,7 +70,7 @@ pub(super) fn search(
     let meshes = shortest(found.into_iter().map(|(_, plan)| plan));
     let network = (is_cpu && hosts > 1)
         .then(|| devices::network_words(search.mpi.as_ref(), &search.mpi_problem));
-    Ok(Found { job: first, meshes, processor, network })
+    Ok(Found { job: first, meshes, bytes_per_core_max: bytes_max, processor, network })
 }
 
 /// The job and the machine that meshes are compared for.
@@ -250,6 +252,8 @@ mod tests {
         let Found { job: first, meshes: found, .. } =
             search(&job, &planned, &on(1), None, None).unwrap();
         assert_eq!(found.len(), MESHES_MAX);
+        let limit = |given| search(&job, &planned, &on(1), given, None).unwrap().bytes_per_core_max;
+        assert_eq!((limit(None), limit(Some(1 << 40))), (Some(80_000_000_000), Some(1 << 40)));
         assert_eq!(first.parallel.tensor, found[0].tensor);
         assert!(found.windows(2).all(|it| it[0].step_seconds <= it[1].step_seconds));
         // A small model's gradients cost less than dividing its layers.

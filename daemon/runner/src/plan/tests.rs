@@ -42,6 +42,36 @@ fn planned(
     plan(&request)
 }
 
+/// The header is enough; rows that are not there yet are left to the run.
+#[test]
+fn files_with_other_numbers_of_texts_than_the_loss_takes_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.csv");
+    std::fs::write(&file, "question,answer,label\na,b,1\n").unwrap();
+    let check = |task: &str, section: serde_json::Value, expect: Option<&str>| {
+        let found = planned(None, |job| {
+            job["model"] = json!({ "name_or_path": job["model"]["name_or_path"], "task": task });
+            job["data"]["train"] = json!(file);
+            job[task] = section.clone();
+        });
+        let found = found.err().map(|error| error.to_string());
+        match (&found, expect) {
+            (Some(found), Some(expect)) => assert!(found.contains(expect), "{found}"),
+            _ => assert_eq!(found.as_deref(), expect),
+        }
+    };
+    let columns =
+        "data.texts of the job file names \"question, answer\": the rows have 2 columns of texts";
+    check("embedding", json!({ "loss": "triplet" }), Some(columns));
+    check("embedding", json!({ "loss": "cosent" }), None);
+    let passages = "the loss compares the passages of a row";
+    check("reranker", json!({ "loss": "list_net" }), Some(passages));
+    check("reranker", json!({ "loss": "list_net", "list_size": 4 }), None);
+    check("reranker", json!({}), None);
+    std::fs::remove_file(&file).unwrap();
+    check("embedding", json!({ "loss": "triplet" }), None);
+}
+
 #[test]
 fn groups_of_parameters_are_listed() {
     let with = |groups: &serde_json::Value| {

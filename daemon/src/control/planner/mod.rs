@@ -124,8 +124,9 @@ impl Planner {
             answer = run(&request);
         }
         let plan = match serde_json::from_slice(&answer?)? {
-            // The limit is this host's, whatever the planner repeats.
-            PlanAnswer::Plan(plan) => Plan { bytes_per_core_max, ..*plan },
+            // The limit of this host, whatever the planner repeats; that of other machines is their device's.
+            PlanAnswer::Plan(plan) if !is_elsewhere => Plan { bytes_per_core_max, ..*plan },
+            PlanAnswer::Plan(plan) => *plan,
             PlanAnswer::Violation(PlanViolation { field, description }) => {
                 return Err(PlanError::Violation { field, description });
             }

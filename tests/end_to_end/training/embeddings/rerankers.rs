@@ -142,11 +142,15 @@ async fn rows_that_do_not_fit_the_loss_are_refused() {
     check(of("small", "shares").set("reranker.list_size", 2), "reranker.list_size").await;
     let lists = of("lists", "pairs").set("reranker.loss", "list_net");
     let lists = lists.set("reranker.pos_weight", "null");
-    check(lists, "the loss compares the passages of a row").await;
     let classes = of("many", "classes").set("reranker.loss", "mse");
-    let error = host.create(&classes).await.unwrap_err();
-    let violations = error.get_error_details();
-    let violations = &violations.bad_request().unwrap().field_violations;
-    assert_eq!(violations[0].field, "model.num_labels");
-    assert!(violations[0].description.contains("the model has so many labels"), "{violations:?}");
+    for (draft, field, expect) in [
+        (lists, "data.texts", "the loss compares the passages of a row"),
+        (classes, "model.num_labels", "the model has so many labels"),
+    ] {
+        let error = host.create(&draft).await.unwrap_err();
+        let violations = error.get_error_details();
+        let violations = &violations.bad_request().unwrap().field_violations;
+        assert_eq!(violations[0].field, field);
+        assert!(violations[0].description.contains(expect), "{violations:?}");
+    }
 }
