@@ -2,7 +2,7 @@
 //! and follows its `events.log`. `traind-runner JOB.yaml` runs one without a daemon, `traind-runner plan` estimates
 //! its memory, `traind-runner measure-mpi` measures MPI on this host, `traind-runner generate` generates texts
 //! with a model, `traind-runner convert-weights` makes a model folder of a GGUF file, `traind-runner mine` finds hard
-//! negatives, `traind-runner vectors` writes vectors as safetensors, `traind-runner test-cores` tests idle cores, and
+//! negatives, `traind-runner embed` writes the vectors of texts, `traind-runner test-cores` tests idle cores, and
 //! `traind-runner prepare` prepares a job that waits.
 //!
 //! Exit codes: 0 completed, 3 cancelled, 1 failed, with details in the last event; 74 events could
@@ -13,6 +13,7 @@ mod convert_weights;
 mod daemon_end;
 mod data;
 mod decoding;
+mod embed;
 mod error;
 mod evaluation;
 mod generate;
@@ -73,7 +74,7 @@ const PREPARE: &str = "prepare";
 const DATA: &str = "data";
 const CONVERT_WEIGHTS: &str = "convert-weights";
 const MINE: &str = "mine";
-const VECTORS: &str = "vectors";
+const EMBED: &str = "embed";
 const TEST_CORES: &str = "test-cores";
 
 fn main() -> ExitCode {
@@ -101,8 +102,8 @@ fn main() -> ExitCode {
     if run_dir == Path::new(MINE) {
         return exit_code(mine::answer());
     }
-    if run_dir == Path::new(VECTORS) {
-        return exit_code(vectors::answer());
+    if run_dir == Path::new(EMBED) {
+        return exit_code(embed::answer());
     }
     if run_dir == Path::new(TEST_CORES) {
         return exit_code(test_cores::answer());

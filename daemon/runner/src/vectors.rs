@@ -1,5 +1,5 @@
-//! Vectors of texts: those that a job wrote as predictions, which `traind-runner vectors` writes as safetensors or
-//! beside their texts, and the search for the nearest ones.
+//! Vectors of texts: those that a job wrote as predictions, which become safetensors or stand beside their texts, and
+//! the search for the nearest ones.
 //!
 //! Imports nothing.
 
@@ -8,7 +8,6 @@ mod search;
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
@@ -17,9 +16,9 @@ use arrow_array::types::Float32Type;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
-use traind_job_file::commands::{VectorsAnswer, VectorsRequest};
 use traind_wording::counted_as;
 
+pub(crate) use rows::write as write_rows;
 pub(crate) use search::{Candidate, nearest, similarity};
 
 /// Rows that are read at a time.
@@ -32,19 +31,6 @@ const NAMED_MAX: usize = 5;
 pub(crate) struct Vectors {
     pub width: usize,
     pub values: Vec<f32>,
-}
-
-/// Answers the request on standard input.
-pub(crate) fn answer() -> anyhow::Result<()> {
-    let request: VectorsRequest =
-        serde_json::from_reader(io::stdin().lock()).context("read the request")?;
-    let columns = read(&request.predictions)?;
-    match &request.texts {
-        Some(file) => rows::write(&columns, file, &request.output)?,
-        None => write(&columns, &request.output)?,
-    }
-    let answer = VectorsAnswer { tensors: columns.len() };
-    serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
 }
 
 impl Vectors {
@@ -106,7 +92,7 @@ fn about_missing(rows: &BTreeSet<usize>) -> String {
 }
 
 /// Writes a tensor f32[rows, width] for each column.
-fn write(columns: &[(String, Vectors)], path: &Path) -> anyhow::Result<()> {
+pub(crate) fn write(columns: &[(String, Vectors)], path: &Path) -> anyhow::Result<()> {
     let writing = || format!("write {}", path.display());
     let bytes = columns.iter().map(|(_, vectors)| {
         vectors.values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>()

@@ -1,11 +1,14 @@
 //! `traind backup`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use traind_wording::counted;
 
 use super::exit::Exit;
+use super::runner_command::Interrupts;
 use crate::jobs::backup::back_up;
 use crate::paths;
 
@@ -24,10 +27,22 @@ pub(crate) struct Backup {
 }
 
 impl Backup {
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let state_dir = self.state_dir.or_else(paths::state_dir);
         let state_dir = state_dir.context("no state folder: HOME is not set; set --state-dir")?;
-        let manifest = back_up(&state_dir, self.access.as_deref(), &self.file)?;
+        let (mut interrupts, stop) = (Interrupts::watch()?, Arc::new(AtomicBool::new(false)));
+        let (file, interrupted) = (self.file.clone(), Arc::clone(&stop));
+        let work = move || back_up(&state_dir, self.access.as_deref(), &file, &interrupted);
+        let mut work = tokio::task::spawn_blocking(work);
+        let manifest = tokio::select! {
+            manifest = &mut work => manifest??,
+            interrupted = interrupts.next() => {
+                stop.store(true, Ordering::Relaxed);
+                // It removes the file, unless that is complete.
+                let _ = work.await;
+                return Err(interrupted.into());
+            }
+        };
         println!("backed up {} to {}", counted(manifest.jobs, "job"), self.file.display());
         Ok(Exit::Done)
     }

@@ -8,7 +8,8 @@ use anyhow::{Context, ensure};
 use traind_job_file::commands::{ConvertWeightsAnswer, ConvertWeightsRequest};
 
 use super::exit::Exit;
-use super::generate::answer_of;
+use super::runner_command::{Interrupts, answer_of};
+use super::scratch::NewFolder;
 use super::serve::runner_beside_this_program;
 
 /// Bytes of a file of weights, as `save_pretrained` divides them.
@@ -30,14 +31,17 @@ pub(crate) struct ConvertWeights {
 }
 
 impl ConvertWeights {
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         ensure!(self.file.is_file(), "there is no file {}", self.file.display());
         let out = self.out.clone().map_or_else(|| default_folder(&self.file), Ok)?;
         let max_shard_bytes = SHARD_BYTES_MAX;
         let request = ConvertWeightsRequest { file: self.file, out: out.clone(), max_shard_bytes };
         let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;
-        let ConvertWeightsAnswer { model_type, parameters, tokens } =
-            answer_of(&mut Command::new(runner), "convert-weights", &request)?;
+        let mut interrupts = Interrupts::watch()?;
+        let new = NewFolder::create(&out)?;
+        let answer = answer_of(Command::new(runner), "convert-weights", &request, &mut interrupts);
+        let ConvertWeightsAnswer { model_type, parameters, tokens } = answer.await?;
+        new.keep();
         let out = out.display();
         println!("{out}: a {model_type} of {parameters} parameters and {tokens} tokens");
         Ok(Exit::Done)

@@ -10,7 +10,8 @@ use traind_job_file::{JobFile, Parsed};
 use traind_proto::v1;
 
 use super::exit::Exit;
-use super::generate::answer_of;
+use super::runner_command::{Interrupts, answer_of};
+use super::scratch::Scratch;
 use super::serve::runner_beside_this_program;
 use super::show::list::{ListFormat, print_json};
 use super::show::split;
@@ -40,7 +41,7 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         let base_dir = working_directory()?;
         let job =
             parse(&read(&self.job_file)?, &self.set.into_iter().collect(), Path::new(&base_dir))?;
@@ -49,8 +50,12 @@ impl Data {
         let request = DataRequest { job, cache_dir: std::path::absolute(cache_dir)? };
         let request = serde_json::to_value(request)?;
         let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;
+        let mut interrupts = Interrupts::watch()?;
+        let scratch = Scratch::create(&std::env::temp_dir(), "data")?;
+        let mut runner = Command::new(runner);
+        runner.env("TMPDIR", scratch.path());
         let DataAnswer { splits, warnings } =
-            answer_of(&mut Command::new(runner), "data", &request)?;
+            answer_of(runner, "data", &request, &mut interrupts).await?;
         warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
         match self.output {
             ListFormat::Json => print_json(splits.into_iter())?,

@@ -5,19 +5,14 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 use serde_json::{Map, Value, json};
-use traind_job_file::commands::{VectorsAnswer, VectorsRequest};
+use traind_job_file::commands::{EmbedAnswer, EmbedRequest, VectorsForm};
 
-use super::embedder::Embedder;
+use super::embedder::{Embedder, of_options};
 use super::exit::Exit;
-use super::generate::answer_of;
+use super::runner_command::{Interrupts, answer_of};
+use super::scratch::{NewFolder, Scratch};
 use super::serve::runner_beside_this_program;
 use super::submit::is_standard;
-
-/// The job file in the folder of the results.
-const JOB_FILE: &str = "embed.json";
-const PREDICTIONS: &str = "predictions.parquet";
-const TENSORS: &str = "vectors.safetensors";
-const ROWS: &str = "rows.parquet";
 
 /// Write the vectors of the texts in a file
 ///
@@ -62,7 +57,7 @@ pub(crate) struct Embed {
 }
 
 impl Embed {
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         ensure!(self.file.is_file(), "there is no file {}", self.file.display());
         let is_folder = !self.output.as_deref().is_some_and(is_standard);
         ensure!(
@@ -70,39 +65,39 @@ impl Embed {
             "vectors are files in a folder, and no text: name a folder with --output"
         );
         let folder = self.output.clone().map_or_else(|| default_folder(&self.file), Ok)?;
-        let predictions = folder.join(PREDICTIONS);
-        let results = match (self.safetensors, self.rows) {
-            (true, _) => folder.join(TENSORS),
-            (_, true) => folder.join(ROWS),
-            _ => predictions.clone(),
-        };
-        ensure!(!results.exists(), "{} exists already: name another folder", results.display());
-        std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
-        let path = folder.join(JOB_FILE);
-        ensure!(!path.exists(), "{} exists already: name another folder", path.display());
-        let job = format!("{:#}\n", self.job(&folder));
-        std::fs::write(&path, job).with_context(|| format!("write {}", path.display()))?;
+        let (form, name) = self.form();
+        let output = folder.join(name);
+        ensure!(!output.exists(), "{} exists already: name another folder", output.display());
+        let job = self.job();
+        self.embedder.check(&job, &folder)?;
+        self.embedder.check_plugin()?;
         let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
-        let status = Command::new(&runner).arg(&path).status();
-        let status = status.with_context(|| format!("run {}", runner.display()))?;
-        if !status.success() {
-            // The folder takes another try.
-            std::fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
-            return Ok(Exit::Failed);
-        }
-        if results != predictions {
-            let texts = self.rows.then(|| self.file.display().to_string());
-            let request = VectorsRequest { predictions, output: results.clone(), texts };
-            let _: VectorsAnswer = answer_of(&mut Command::new(&runner), "vectors", &request)?;
-            std::fs::remove_file(&request.predictions)
-                .with_context(|| format!("remove {}", request.predictions.display()))?;
-        }
-        println!("{}", results.display());
+        let mut interrupts = Interrupts::watch()?;
+        let new = NewFolder::create(&folder)?;
+        let scratch = Scratch::create(&folder, "embed")?;
+        let request =
+            EmbedRequest { job, scratch: scratch.path().to_owned(), output: output.clone(), form };
+        let answer = answer_of(Command::new(runner), "embed", &request, &mut interrupts).await;
+        let EmbedAnswer { warnings } =
+            answer.map_err(|error| scratch.about(error, &folder, of_options))?;
+        warnings.iter().for_each(|warning| eprintln!("warning: {}", of_options(warning)));
+        drop(scratch);
+        new.keep();
+        println!("{}", output.display());
         Ok(Exit::Done)
     }
 
+    /// The kind of file that options ask for, and its name.
+    fn form(&self) -> (VectorsForm, &'static str) {
+        match (self.safetensors, self.rows) {
+            (true, _) => (VectorsForm::Tensors, "vectors.safetensors"),
+            (_, true) => (VectorsForm::Rows, "rows.parquet"),
+            _ => (VectorsForm::Predictions, "predictions.parquet"),
+        }
+    }
+
     /// The job, whose relative paths start at the current folder.
-    fn job(&self, folder: &Path) -> Value {
+    fn job(&self) -> Value {
         let mut data = json!({ "test": self.file });
         if !self.text.is_empty() {
             data["texts"] = self.text.clone().into();
@@ -123,7 +118,6 @@ impl Embed {
         }
         let mut job = self.embedder.job("embed", &self.model, data);
         job["embedding"] = embedding.into();
-        job["output_dir"] = json!(folder);
         job
     }
 }

@@ -14,7 +14,7 @@ Exit codes:
   2    invalid usage
   3    the followed job failed
   4    the followed job was cancelled
-  130  stopped following at Ctrl-C; the job keeps running";
+  130  stopped at Ctrl-C; a job that was followed keeps running";
 
 /// The code of a command that failed; clap itself exits with 2.
 pub(super) const FAILED: u8 = 1;

@@ -1,13 +1,11 @@
 //! `traind generate`: runs the runner on this host, without a daemon, or asks the daemon for texts of a job's model.
 
-use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use traind_job_file::commands::{GenerateRequest, GenerateSource, GeneratedText, GeneratedTexts};
 use traind_proto::v1;
@@ -16,6 +14,7 @@ use traind_wording::counted;
 use super::Global;
 use super::connect::client;
 use super::exit::Exit;
+use super::runner_command::{Interrupts, answer_of};
 use super::serve::runner_beside_this_program;
 use crate::host::plugins::plugin;
 use crate::interfaces::text::printable;
@@ -114,7 +113,7 @@ impl Generate {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         let texts = match self.job {
             true => self.of_job(&global).await?,
-            false => self.of_folder()?,
+            false => self.of_folder().await?,
         };
         self.output.print(&texts)?;
         Ok(Exit::Done)
@@ -148,7 +147,7 @@ impl Generate {
             .collect())
     }
 
-    fn of_folder(&self) -> anyhow::Result<Vec<GeneratedText>> {
+    async fn of_folder(&self) -> anyhow::Result<Vec<GeneratedText>> {
         let cache_dir = self.cache_dir.clone().or_else(paths::cache_dir);
         let cache_dir = cache_dir.context("no cache folder: HOME is not set; set --cache-dir")?;
         let plugin = plugin(&self.platform)?;
@@ -171,6 +170,7 @@ impl Generate {
         };
         let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
         let mut command = Command::new(std::path::absolute(runner)?);
+        let mut interrupts = Interrupts::watch()?;
         let scratch = match self.platform.as_str() {
             "neuron" => {
                 command.envs(neuron_standalone_environment(&request.cache_dir, self.seed));
@@ -178,9 +178,22 @@ impl Generate {
             }
             _ => None,
         };
-        let GeneratedTexts { texts, .. } = answer_of(&mut command, "generate", &request)?;
+        let answer = answer_of(command, "generate", &request, &mut interrupts).await;
+        let GeneratedTexts { texts, .. } = answer.map_err(|error| self.about(error))?;
         drop(scratch);
         Ok(texts)
+    }
+
+    /// An error about a setting that an option gives names the option in place of the model's file.
+    fn about(&self, error: anyhow::Error) -> anyhow::Error {
+        let message = error.to_string();
+        let about = self.settings().keys().find_map(|key| {
+            let (_, problem) = message.split_once(&format!(".json: {key}: "))?;
+            Some(format!("{}: {problem}", option(key)))
+        });
+        // A job has this key, and a command has none.
+        let of_file = || message.strip_suffix(" or model.config_overrides").map(str::to_owned);
+        about.or_else(of_file).map_or(error, anyhow::Error::msg)
     }
 
     /// The settings that are given, by the names of `generation_config.json`.
@@ -203,6 +216,14 @@ impl Generate {
         let given = given.into_iter();
         let given = given.filter_map(|(name, value)| Some((name.to_owned(), value?)));
         given.chain(self.search.given()).collect()
+    }
+}
+
+/// The options that give a setting.
+fn option(setting: &str) -> String {
+    match setting {
+        "do_sample" => "--temperature, --top-k, --top-p".to_owned(),
+        setting => format!("--{}", setting.replace('_', "-")),
     }
 }
 
@@ -235,33 +256,32 @@ impl Format {
     }
 }
 
-/// Runs a command of the runner with a request on its standard input.
-pub(in crate::cli) fn answer_of<T: DeserializeOwned>(
-    runner: &mut Command,
-    command: &str,
-    request: &impl Serialize,
-) -> anyhow::Result<T> {
-    let request = serde_json::to_vec(request).context("write the request")?;
-    let program = runner.get_program().to_owned();
-    let start = || format!("start {}", program.display());
-    let mut child = runner
-        .arg(command)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(start)?;
-    if let Some(mut input) = child.stdin.take() {
-        // A runner that ends early says why.
-        let _ = input.write_all(&request);
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        generate: Generate,
     }
-    let output = child.wait_with_output().context("wait for the runner")?;
-    if output.status.success() {
-        return serde_json::from_slice(&output.stdout).context("read the runner's answer");
-    }
-    let messages = String::from_utf8_lossy(&output.stderr);
-    match messages.lines().last() {
-        Some(message) => bail!("{message}"),
-        None => bail!("the runner ended with {}", output.status),
+
+    #[test]
+    fn errors_about_settings_name_the_options_that_give_them() {
+        let check = |options: &[&str], message: &str, expect: &str| {
+            let words = [&["traind", "model", "prompt"], options].concat();
+            let Program { generate } = Program::try_parse_from(words).unwrap();
+            assert_eq!(generate.about(anyhow::Error::msg(message.to_owned())).to_string(), expect);
+        };
+        let problem = "expected a number above 0, found -1.0";
+        let message = format!("/m/generation_config.json: temperature: {problem}");
+        check(&["--temperature=-1"], &message, &format!("--temperature: {problem}"));
+        // The file's own values are the file's.
+        check(&["--top-k", "3"], &message, &message);
+        let beams = "/m/config.json: do_sample: cannot be true with num_beams above 1";
+        let expect = "--temperature, --top-k, --top-p: cannot be true with num_beams above 1";
+        check(&["--top-k", "3", "--num-beams", "2"], beams, expect);
     }
 }

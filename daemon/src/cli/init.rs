@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use traind_convert::guess::{self, Guess};
 use traind_convert::guess_head::{self, Head};
@@ -139,10 +139,18 @@ impl<R: BufRead> Dialogue<R> {
     }
 }
 
+/// The usual ends of the names of data files.
+const ENDINGS: [&str; 9] =
+    [".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".txt", ".parquet", ".arrow", ".gz"];
+
 /// Reads the beginning of a local file; `None` for others, and for formats without names of columns.
 fn head_of(data: &str) -> anyhow::Result<Option<Head>> {
     let path = Path::new(data);
     if !path.is_file() {
+        // A data set of the hub has another name; a glob or a URL stands for others.
+        let is_name = !data.contains(['*', '?', ':']);
+        let has_ending = ENDINGS.iter().any(|ending| data.ends_with(ending));
+        ensure!(!is_name || !has_ending, "there is no file {data}");
         return Ok(None);
     }
     let file = File::open(path).with_context(|| format!("open {data}"))?;
@@ -348,5 +356,7 @@ mod tests {
         assert_eq!(job["resources"]["cores"], 2);
         let error = init(folder.path(), None, "texts.txt", "").unwrap_err().to_string();
         assert!(error.contains("set MODEL"), "{error}");
+        let error = init(folder.path(), Some("a"), "none.csv", "").unwrap_err().to_string();
+        assert!(error.starts_with("there is no file /"), "{error}");
     }
 }

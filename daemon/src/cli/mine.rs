@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use traind_job_file::commands::{MineAnswer, MineLimits, MineRequest};
 use traind_wording::{counted, counted_as};
 
-use super::embedder::Embedder;
+use super::embedder::{Embedder, of_options};
 use super::exit::Exit;
-use super::generate::answer_of;
+use super::runner_command::{Interrupts, answer_of};
+use super::scratch::Scratch;
 use super::serve::runner_beside_this_program;
 use super::submit::is_standard;
 
@@ -97,18 +98,19 @@ pub(crate) struct Mine {
 }
 
 impl Mine {
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
+    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         for file in [Some(&self.file), self.corpus.as_ref()].into_iter().flatten() {
             ensure!(file.is_file(), "there is no file {}", file.display());
         }
-        let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
-        let find = |output: &Path| -> anyhow::Result<MineAnswer> {
-            answer_of(&mut Command::new(&runner), "mine", &self.request(output)?)
-        };
+        let mut checked = self.job(None);
+        checked["data"]["test"] = json!(self.file);
+        self.embedder.check(&checked, Path::new("mine"))?;
+        self.embedder.check_plugin()?;
+        let mut interrupts = Interrupts::watch()?;
         if self.output.as_deref().is_some_and(is_standard) {
-            let folder = tempfile::tempdir().context("create a temporary folder")?;
-            let file = folder.path().join("negatives");
-            let answer = find(&file)?;
+            let scratch = Scratch::create(&std::env::temp_dir(), "mine")?;
+            let file = scratch.path().join("negatives");
+            let answer = self.find(&file, &scratch, &mut interrupts).await?;
             let mut rows = File::open(&file).context("open the rows that were found")?;
             std::io::copy(&mut rows, &mut std::io::stdout()).context("write to standard output")?;
             lines_of(&answer, "-").iter().for_each(|line| eprintln!("{line}"));
@@ -116,13 +118,26 @@ impl Mine {
         }
         let output = self.output.clone().map_or_else(|| default_output(&self.file), Ok)?;
         ensure!(!output.exists(), "{} exists already: name another file", output.display());
-        let answer = find(&output)?;
+        let scratch = Scratch::create(output.parent().unwrap_or(Path::new("")), "mine")?;
+        let answer = self.find(&output, &scratch, &mut interrupts).await?;
         let written = output.display().to_string();
         lines_of(&answer, &written).iter().for_each(|line| println!("{line}"));
         Ok(Exit::Done)
     }
 
-    fn request(&self, output: &Path) -> anyhow::Result<MineRequest> {
+    async fn find(
+        &self,
+        output: &Path,
+        scratch: &Scratch,
+        interrupts: &mut Interrupts,
+    ) -> anyhow::Result<MineAnswer> {
+        let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
+        let request = self.request(output, scratch.path())?;
+        let answer = answer_of(Command::new(runner), "mine", &request, interrupts).await;
+        answer.map_err(|error| scratch.about(error, &self.file, of_options))
+    }
+
+    fn request(&self, output: &Path, scratch: &Path) -> anyhow::Result<MineRequest> {
         let limits = MineLimits {
             range_min: self.range_min,
             range_max: self.range_max,
@@ -144,6 +159,7 @@ impl Mine {
             format: named(&self.output_format)?,
             scores: self.output_scores,
             output: output.to_owned(),
+            scratch: scratch.to_owned(),
             query_job: self.job(self.query_prompt.as_deref()),
             corpus_job: self.job(self.corpus_prompt.as_deref()),
         })

@@ -40,7 +40,9 @@ mod preparer;
 mod profile;
 mod programs;
 mod restore;
+mod runner_command;
 mod samples;
+mod scratch;
 mod serve;
 mod shares;
 mod show;
@@ -60,6 +62,7 @@ use tokio::runtime::Runtime;
 
 use connect::remote;
 use exit::Exit;
+use runner_command::Interrupted;
 use show::failure;
 
 /// Most I/O events that are handled before the kernel is polled again.
@@ -153,10 +156,13 @@ pub fn main() -> ExitCode {
     };
     match result {
         Ok(exit) => exit.into(),
-        Err(error) => {
-            failure::print(&error);
-            Exit::Failed.into()
-        }
+        Err(error) => match error.downcast_ref::<Interrupted>() {
+            Some(interrupted) => ExitCode::from(interrupted.code()),
+            None => {
+                failure::print(&error);
+                Exit::Failed.into()
+            }
+        },
     }
 }
 
@@ -195,10 +201,10 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Serve(serve) => serve.run(global).await,
             Command::Init(init) => init.run(),
             Command::Convert(convert) => convert.run(),
-            Command::ConvertWeights(convert) => convert.run(),
-            Command::Embed(embed) => embed.run(),
-            Command::Mine(mine) => mine.run(),
-            Command::Data(data) => data.run(),
+            Command::ConvertWeights(convert) => convert.run().await,
+            Command::Embed(embed) => embed.run().await,
+            Command::Mine(mine) => mine.run().await,
+            Command::Data(data) => data.run().await,
             Command::Generate(generate) => generate.run(global).await,
             Command::Submit(submit) => submit.run(global).await,
             Command::Fork(fork) => fork.run(global).await,
@@ -218,7 +224,7 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Web(web) => web.run(global).await,
             Command::Drain(drain) => drain.run(global).await,
             Command::Doctor(doctor) => doctor.run(global).await,
-            Command::Backup(backup) => backup.run(),
+            Command::Backup(backup) => backup.run().await,
             Command::Gc(gc) => gc.run(global).await,
             Command::Audit(audit) => audit.run(global).await,
             Command::Restore(restore) => restore.run(),

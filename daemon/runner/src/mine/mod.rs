@@ -4,7 +4,7 @@
 //! Reads a [`MineRequest`] as JSON from standard input, embeds queries and texts by runs of their own, searches on all
 //! cores, writes a file of rows, and a [`MineAnswer`] to standard output.
 //!
-//! Imports `vectors` and `decoding`.
+//! Imports `vectors`, `embed` and `decoding`.
 
 mod rows;
 mod selection;
@@ -13,7 +13,6 @@ mod tests;
 mod vectors;
 
 use std::io;
-use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
@@ -34,9 +33,8 @@ pub(crate) fn answer() -> anyhow::Result<()> {
 fn mine(request: &MineRequest) -> anyhow::Result<MineAnswer> {
     let pairs = Pairs::read(request)?;
     let selection = Selection::new(request, pairs.most_positives())?;
-    let folder = tempfile::Builder::new().prefix(".traind-mine-").tempdir_in(parent(request))?;
     let embed = |name: &str, texts: &[String], job: &Value| {
-        vectors::embedded(&folder.path().join(name), texts, job)
+        vectors::embedded(&request.scratch.join(name), texts, job)
             .with_context(|| format!("embed the {name}"))
     };
     let queries = embed("queries", &pairs.queries, &request.query_job)?;
@@ -47,10 +45,4 @@ fn mine(request: &MineRequest) -> anyhow::Result<MineAnswer> {
     let lacking = mined.iter().filter(|it| it.negatives.len() < request.num_negatives).count();
     let (queries, texts) = (pairs.queries.len(), pairs.corpus.len());
     Ok(MineAnswer { queries, texts, rows, negatives, lacking, left_out: pairs.left_out })
-}
-
-/// The folder of the output, where temporary files are too.
-fn parent(request: &MineRequest) -> &Path {
-    let parent = request.output.parent().filter(|parent| !parent.as_os_str().is_empty());
-    parent.unwrap_or(Path::new("."))
 }

@@ -115,15 +115,15 @@ impl Pairs {
     }
 }
 
-/// Writes the rows of all queries as JSON lines.
+/// Writes the rows of all queries as JSON lines, to a file that is new and complete.
 pub(super) fn write(
     request: &MineRequest,
     pairs: &Pairs,
     mined: &[Mined],
 ) -> anyhow::Result<Written> {
-    let path = &request.output;
+    let (path, aside) = (&request.output, request.scratch.join("rows"));
     let writing = || format!("write {}", path.display());
-    let mut out = BufWriter::new(File::create_new(path).with_context(writing)?);
+    let mut out = BufWriter::new(File::create(&aside).with_context(writing)?);
     let mut written = Written::default();
     for (query, mined) in mined.iter().enumerate() {
         for row in pairs.rows(request, query, mined) {
@@ -133,6 +133,8 @@ pub(super) fn write(
         written.negatives += mined.negatives.len();
     }
     out.flush().with_context(writing)?;
+    ensure!(!path.exists(), "{} exists already: name another file", path.display());
+    std::fs::rename(&aside, path).with_context(writing)?;
     Ok(written)
 }
 

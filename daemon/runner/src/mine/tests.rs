@@ -23,7 +23,8 @@ fn texts(values: &Value) -> Vec<String> {
 fn request(settings: &Value, output: PathBuf) -> MineRequest {
     let mut request = json!({
         "file": "pairs.jsonl", "num_negatives": 3, "sampling_strategy": "top", "seed": 1,
-        "format": "triplet", "output": output, "query_job": {}, "corpus_job": {},
+        "format": "triplet", "output": output, "scratch": output.parent().unwrap(),
+        "query_job": {}, "corpus_job": {},
     });
     for (key, value) in settings.as_object().unwrap() {
         request[key] = value.clone();

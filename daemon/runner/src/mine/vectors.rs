@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
+use crate::embed;
 use crate::vectors::{self, Vectors};
 
 /// The column of texts, and that of their vectors.
@@ -28,18 +28,13 @@ pub(super) fn embedded(folder: &Path, texts: &[String], job: &Value) -> anyhow::
     std::fs::create_dir(folder).with_context(|| format!("create {}", folder.display()))?;
     let file = folder.join("texts.jsonl");
     write_texts(&file, texts).with_context(|| format!("write {}", file.display()))?;
-    let (mut job, output) = (job.clone(), folder.join("vectors"));
+    let mut job = job.clone();
     job["data"]["test"] = json!(file);
     job["data"]["texts"] = json!([COLUMN]);
     if let Some(prompt) = job.as_object_mut().and_then(|job| job.remove("prompt")) {
         job["data"]["prompts"] = json!({ COLUMN: prompt });
     }
-    job["output_dir"] = json!(output);
-    let path = folder.join("job.json");
-    std::fs::write(&path, format!("{job:#}"))
-        .with_context(|| format!("write {}", path.display()))?;
-    run(&path)?;
-    let mut columns = vectors::read(&output.join("predictions.parquet"))?;
+    let mut columns = vectors::read(&embed::embedded(folder, &job)?.predictions)?;
     let vectors = normalized(columns.pop().map(|(_, vectors)| vectors).unwrap_or_default());
     ensure!(vectors.len() == texts.len(), "{} vectors for {} texts", vectors.len(), texts.len());
     Ok(vectors)
@@ -51,22 +46,4 @@ fn write_texts(file: &Path, texts: &[String]) -> std::io::Result<()> {
         writeln!(out, "{}", json!({ COLUMN: text }))?;
     }
     out.flush()
-}
-
-/// Runs a job by this program, whose events are reported on standard error.
-fn run(job: &Path) -> anyhow::Result<()> {
-    let runner = std::env::current_exe().context("find this program")?;
-    let mut command = Command::new(runner);
-    let output = command.arg(job).stdin(Stdio::null()).output().context("run a job")?;
-    if !output.status.success() {
-        let said = [output.stdout, output.stderr].concat();
-        bail!("the job failed: {}", last_lines(&String::from_utf8_lossy(&said)));
-    }
-    Ok(())
-}
-
-fn last_lines(text: &str) -> String {
-    let mut lines: Vec<&str> = text.lines().rev().filter(|line| !line.is_empty()).take(3).collect();
-    lines.reverse();
-    lines.join("; ")
 }

@@ -15,7 +15,7 @@ use super::Vectors;
 const LABEL: &str = "label";
 
 /// Writes the texts of `file`, with the vectors of each row one behind the other, as Parquet.
-pub(super) fn write(columns: &[(String, Vectors)], file: &str, path: &Path) -> anyhow::Result<()> {
+pub(crate) fn write(columns: &[(String, Vectors)], file: &str, path: &Path) -> anyhow::Result<()> {
     let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
     let texts = texts(file, &names)?;
     let rows = columns.first().map_or(0, |(_, vectors)| vectors.len());

@@ -11,7 +11,7 @@ use traind_job_file::commands::{
     ConvertWeightsAnswer, ConvertWeightsRequest, GenerateRequest, GenerateSource, GeneratedTexts,
 };
 
-use crate::cli::generate::answer_of;
+use crate::cli::runner_command::blocking_answer_of;
 use crate::host::plugins::install::{install, install_wheels};
 use crate::host::plugins::{ANY_ARCH, Build, Contents, Wheel, plugin};
 use crate::interfaces::text::printable;
@@ -100,7 +100,7 @@ fn convert(runner: &Path, file: &Path, model: &Path) -> anyhow::Result<()> {
         max_shard_bytes: SHARD_BYTES_MAX,
     };
     let _: ConvertWeightsAnswer =
-        answer_of(&mut Command::new(runner), "convert-weights", &request)?;
+        blocking_answer_of(Command::new(runner), "convert-weights", &request)?;
     match fs::rename(&out, model) {
         // Another demonstration was faster.
         Err(_) if model.join("config.json").is_file() => Ok(()),
@@ -170,7 +170,7 @@ impl Prepared {
             cache_dir: self.cache_dir.clone(),
         };
         let generated: GeneratedTexts =
-            answer_of(&mut Command::new(&self.runner), "generate", &request)?;
+            blocking_answer_of(Command::new(&self.runner), "generate", &request)?;
         let answer = generated.texts.first().map_or("", |generated| generated.text.trim());
         ensure!(!answer.is_empty(), "the model in {} answers nothing", folder.display());
         println!("{when}  {QUESTION}\n        {}", printable(answer));

@@ -7,7 +7,7 @@ mod row;
 mod texts;
 
 use std::fs;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -20,6 +20,7 @@ use self::daemon::PrivateDaemon;
 use self::texts::Texts;
 use super::Global;
 use super::connect::client;
+use super::embedder::check_cores;
 use super::exit::Exit;
 use super::serve::runner_beside_this_program;
 use super::show::follow;
@@ -63,7 +64,7 @@ pub(crate) struct Demo {
     chat: bool,
     /// Number of cores to train on [default: 2, or 1 on a host with a single core]
     #[arg(long, value_name = "N")]
-    cores: Option<NonZeroUsize>,
+    cores: Option<NonZeroU32>,
     /// Folder of plugins, models and executables [default: $TRAIND_CACHE_DIR or ~/.cache/traind]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
@@ -80,9 +81,10 @@ impl Demo {
         let cache_dir = self.cache_dir.clone().or_else(paths::cache_dir);
         let cache_dir = cache_dir.context("no cache folder: HOME is not set; set --cache-dir")?;
         let cache_dir = std::path::absolute(&cache_dir).context("resolve the cache folder")?;
+        check_cores("cpu", self.cores)?;
         let output = std::path::absolute(&self.output).context("resolve the output folder")?;
         fs::create_dir_all(&output).with_context(|| format!("create {}", output.display()))?;
-        let cores = self.cores.map_or_else(default_cores, NonZeroUsize::get);
+        let cores = self.cores.map_or_else(default_cores, |cores| cores.get() as usize);
         if self.chat {
             return self.run_chat(&cache_dir, &output, cores).await;
         }

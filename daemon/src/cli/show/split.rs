@@ -19,13 +19,19 @@ fn lines(data: &v1::DataPrepared) -> Vec<String> {
         (width.unwrap_or_default(), data.classes.iter().map(|count| count.rows).max());
     // Rows have several labels for several classes, and one for each word.
     let labels: u64 = data.classes.iter().map(|count| count.rows).sum();
-    let (all, unit) = if labels > data.rows { (labels, "labels") } else { (data.rows, "rows") };
+    let (all, units) = match labels > data.rows {
+        true => (labels, ["label", "labels"]),
+        false => (data.rows, ["row", "rows"]),
+    };
     let of_class = |count: &v1::ClassCount| {
         let share = 100.0 * count.rows as f64 / all.max(1) as f64;
         let bar = (BAR * count.rows).div_ceil(most.unwrap_or_default().max(1));
         let (label, bar) = (text::one_line(&count.label), "#".repeat(bar as usize));
-        let line =
-            format!("{:<10} {label:<width$}  {:>8} {unit}  {share:5.1} %  {bar}", "", count.rows);
+        let (unit, unit_width) = (units[usize::from(count.rows != 1)], units[1].len());
+        let line = format!(
+            "{:<10} {label:<width$}  {:>8} {unit:<unit_width$}  {share:5.1} %  {bar}",
+            "", count.rows
+        );
         line.trim_end().to_owned()
     };
     std::iter::once(first).chain(data.classes.iter().map(of_class)).collect()
@@ -40,16 +46,16 @@ mod tests {
         let count = |label: &str, rows| v1::ClassCount { label: label.to_owned(), rows };
         let data = v1::DataPrepared {
             split: "train".to_owned(),
-            rows: 16,
+            rows: 11,
             tokens: 80,
-            classes: vec![count("negative", 10), count("neutral", 0), count("positive", 6)],
+            classes: vec![count("negative", 10), count("neutral", 0), count("positive", 1)],
             ..v1::DataPrepared::default()
         };
         let expect = [
-            "train      16 rows, 80 tokens".to_owned(),
-            format!("           negative        10 rows   62.5 %  {}", "#".repeat(30)),
+            "train      11 rows, 80 tokens".to_owned(),
+            format!("           negative        10 rows   90.9 %  {}", "#".repeat(30)),
             "           neutral          0 rows    0.0 %".to_owned(),
-            format!("           positive         6 rows   37.5 %  {}", "#".repeat(18)),
+            format!("           positive         1 row     9.1 %  {}", "#".repeat(3)),
         ];
         assert_eq!(lines(&data), expect);
     }

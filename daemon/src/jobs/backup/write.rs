@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tar::{Builder, EntryType, Header};
 use traind_durable::sync_folder;
@@ -19,14 +21,34 @@ use crate::jobs::store::{self, is_blank};
 /// Files of a run folder that are kept, besides the logs of further hosts.
 const RUN_FILES: [&str; 4] = ["run.json", "events.log", "runner.log", SAMPLE_LEDGER_FILE];
 
-type Archive = Builder<zstd::Encoder<'static, BufWriter<File>>>;
+type Archive = Builder<zstd::Encoder<'static, BufWriter<Interruptible>>>;
+
+/// A file that is written until its writer is interrupted.
+struct Interruptible {
+    file: File,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Write for Interruptible {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(io::Error::other("interrupted"));
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
 
 /// Writes a backup of `state_dir` to the new file `path`, with the access file if one is given. A
-/// daemon may use the folder meanwhile. Durable on return.
+/// daemon may use the folder meanwhile. Durable on return. Once `interrupted` is set, it fails and leaves nothing.
 pub(crate) fn back_up(
     state_dir: &Path,
     access: Option<&Path>,
     path: &Path,
+    interrupted: &Arc<AtomicBool>,
 ) -> Result<Manifest, BackupError> {
     let store = state_dir.join(STORE);
     if is_blank(&store) {
@@ -38,6 +60,7 @@ pub(crate) fn back_up(
         io::ErrorKind::AlreadyExists => BackupError::Exists(path.to_owned()),
         _ => BackupError::io("create", path)(source),
     })?;
+    let file = Interruptible { file, interrupted: Arc::clone(interrupted) };
     let written = write(state_dir, access, path, file);
     if written.is_err() {
         // Part of a backup is none.
@@ -50,12 +73,14 @@ fn write(
     state_dir: &Path,
     access: Option<&Path>,
     path: &Path,
-    file: File,
+    file: Interruptible,
 ) -> Result<Manifest, BackupError> {
     let io_error = |source| BackupError::io("write", path)(source);
     // Beside the archive, whose disk has room for it.
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let copied = tempfile::tempdir_in(folder.unwrap_or(Path::new("."))).map_err(io_error)?;
+    let copied = tempfile::tempdir_in(folder.unwrap_or(Path::new(".")));
+    // Its own error names the temporary folder.
+    let copied = copied.map_err(|error| io_error(error.kind().into()))?;
     let (snapshot, time) = (copied.path().join(STORE), clock::now());
     let ids = store::snapshot(&state_dir.join(STORE), &snapshot)?;
     let manifest = Manifest {
@@ -79,7 +104,7 @@ fn write(
     append_audit(&mut archive, state_dir)?;
     let encoder = archive.into_inner().map_err(io_error)?;
     let mut buffer = encoder.finish().map_err(io_error)?;
-    buffer.flush().and_then(|()| buffer.get_ref().sync_all()).map_err(io_error)?;
+    buffer.flush().and_then(|()| buffer.get_ref().file.sync_all()).map_err(io_error)?;
     sync_folder(folder.unwrap_or(Path::new("."))).map_err(io_error)?;
     Ok(manifest)
 }
@@ -179,4 +204,25 @@ fn header(kind: EntryType, uid: u32) -> Header {
     header.set_mode(0o600);
     header.set_uid(uid.into());
     header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_backup_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        fs::create_dir(&state).unwrap();
+        drop(store::Store::open(&state.join(STORE)).unwrap());
+        let out = folder.path().join("out");
+        fs::create_dir(&out).unwrap();
+        let back_up = |name: &str, interrupted: bool| {
+            back_up(&state, None, &out.join(name), &Arc::new(AtomicBool::new(interrupted)))
+        };
+        assert!(back_up("a.tar.zst", true).unwrap_err().to_string().contains("interrupted"));
+        assert_eq!(fs::read_dir(&out).unwrap().count(), 0);
+        back_up("a.tar.zst", false).unwrap();
+    }
 }

@@ -39,6 +39,8 @@ pub struct MineRequest {
     pub scores: bool,
     /// The file to write.
     pub output: PathBuf,
+    /// An empty folder for the files of the jobs.
+    pub scratch: PathBuf,
     /// The job that embeds queries, without its data and output.
     pub query_job: Value,
     /// The job that embeds texts, likewise.

@@ -3,16 +3,17 @@
 
 mod convert_weights;
 mod data;
+mod embed;
 mod generate;
 mod mine;
 mod plan;
 mod plan_request;
 mod prepare;
 mod test_cores;
-mod vectors;
 
 pub use convert_weights::{ConvertWeightsAnswer, ConvertWeightsRequest};
 pub use data::{DataAnswer, DataRequest, SplitAnswer, SplitLengths};
+pub use embed::{EmbedAnswer, EmbedRequest, VectorsForm};
 pub use generate::{
     GenerateAnswer, GenerateJob, GenerateRefusal, GenerateRequest, GenerateSource, GeneratedText,
     GeneratedTexts,
@@ -25,4 +26,3 @@ pub use plan::{
 pub use plan_request::{MeshSearch, PlanRequest};
 pub use prepare::{PrepareAnswer, PrepareRequest};
 pub use test_cores::{CoreAnswer, TestCoresAnswer, TestCoresRequest};
-pub use vectors::{VectorsAnswer, VectorsRequest};

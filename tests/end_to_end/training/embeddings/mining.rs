@@ -31,14 +31,31 @@ async fn vectors_are_written_as_safetensors() {
         let length: f32 = values[..16].iter().map(|value| value * value).sum();
         assert!((length - 1.0).abs() < 1e-5, "{length}");
     }
-    assert!(!folder.join("pairs-vectors/predictions.parquet").exists());
+    let names = |path: &str| -> Vec<_> {
+        let entries = std::fs::read_dir(folder.join(path)).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect()
+    };
+    assert_eq!(names("pairs-vectors"), ["vectors.safetensors"]);
 
-    let own = folder.join("own/embed.json");
+    let own = folder.join("own/predictions.parquet");
     std::fs::create_dir(folder.join("own")).unwrap();
     std::fs::write(&own, "of a user").unwrap();
-    let found = host.cli(&folder, &["embed", "model", "pairs.jsonl", "--output", "own"]);
-    assert!(found.stderr.contains("own/embed.json exists already"), "{}", found.stderr);
-    assert_eq!(std::fs::read_to_string(own).unwrap(), "of a user");
+    std::fs::write(folder.join("lacking.jsonl"), "{\"a\": \"one\"}\n{\"a\": null}\n").unwrap();
+    let check = |command: &str, file: &str, options: &[&str], expect: &str| {
+        let found = host.cli(&folder, &[&[command, "model", file], options].concat());
+        assert_eq!(found.code, Some(1), "{}", found.stdout);
+        assert!(found.stderr.starts_with(&format!("error: {expect}")), "{}", found.stderr);
+    };
+    let exists = "own/predictions.parquet exists already";
+    check("embed", "pairs.jsonl", &["--output", "own"], exists);
+    assert_eq!(std::fs::read_to_string(&own).unwrap(), "of a user");
+    check("embed", "lacking.jsonl", &["--safetensors"], "1 row has no text");
+    check("embed", "pairs.jsonl", &["-o", "new/a", "--max-length", "99999"], "--max-length is ");
+    check("embed", "pairs.jsonl", &["-o", "new/a", "--cores", "65536"], "--cores 65536: ");
+    check("mine", "pairs.jsonl", &["-o", "nodir/x"], "there is no folder nodir");
+    let mut left = names("");
+    left.sort();
+    assert_eq!(left, ["lacking.jsonl", "model", "own", "pairs-vectors", "pairs.jsonl"]);
 }
 
 /// The negatives of a file are texts of other rows or of the corpus, and a reranker is trained on them.

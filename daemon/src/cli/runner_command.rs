@@ -1,0 +1,193 @@
+//! Commands of the runner that answer a request. They end when the user interrupts the command that asks.
+
+use std::fmt;
+use std::io;
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Child;
+use tokio::runtime::Handle;
+use tokio::signal::unix::{self, SignalKind};
+
+/// The code of a command that a signal ended is this and the signal's number, as shells report it.
+const SIGNAL_CODE: u8 = 128;
+
+/// The signals by which a user ends a command. While this exists, none ends the process by itself, so that temporary
+/// files are removed.
+pub(super) struct Interrupts {
+    interrupt: unix::Signal,
+    terminate: unix::Signal,
+    hang_up: unix::Signal,
+}
+
+/// The error of a command that a signal ended, about which its user needs no message.
+#[derive(Debug)]
+pub(super) struct Interrupted {
+    signal: SignalKind,
+}
+
+impl Interrupts {
+    pub(super) fn watch() -> anyhow::Result<Interrupts> {
+        let watch = |kind| unix::signal(kind).context("watch for signals");
+        Ok(Interrupts {
+            interrupt: watch(SignalKind::interrupt())?,
+            terminate: watch(SignalKind::terminate())?,
+            hang_up: watch(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for a signal.
+    pub(super) async fn next(&mut self) -> Interrupted {
+        let signal = tokio::select! {
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.hang_up.recv() => SignalKind::hangup(),
+        };
+        Interrupted { signal }
+    }
+}
+
+impl Interrupted {
+    /// The exit code of the command.
+    pub(super) fn code(&self) -> u8 {
+        SIGNAL_CODE.saturating_add(self.signal.as_raw_value().unsigned_abs() as u8)
+    }
+}
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// Runs a command of the runner with a request on its standard input. At a signal the runner is killed with all
+/// processes that it started, and the error is [`Interrupted`].
+pub(super) async fn answer_of<T: DeserializeOwned>(
+    mut runner: Command,
+    command: &str,
+    request: &impl Serialize,
+    interrupts: &mut Interrupts,
+) -> anyhow::Result<T> {
+    // The terminal's Ctrl-C reaches this process alone, which then ends the group.
+    std::os::unix::process::CommandExt::process_group(&mut runner, 0);
+    let (child, request) = start(runner, command, request)?;
+    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    let mut exchange = std::pin::pin!(exchange(child, request));
+    tokio::select! {
+        output = &mut exchange => read(&output?),
+        interrupted = interrupts.next() => {
+            group.map(|group| kill_process_group(group, Signal::KILL));
+            // It writes no more files once it has ended.
+            let _ = exchange.await;
+            Err(interrupted.into())
+        }
+    }
+}
+
+/// The same for a thread that may block, and without watching for signals.
+pub(super) fn blocking_answer_of<T: DeserializeOwned>(
+    runner: Command,
+    command: &str,
+    request: &impl Serialize,
+) -> anyhow::Result<T> {
+    let output = Handle::current().block_on(async {
+        let (child, request) = start(runner, command, request)?;
+        exchange(child, request).await
+    })?;
+    read(&output)
+}
+
+/// Starts the runner. Returns it with its request, which is not written yet.
+fn start(
+    mut runner: Command,
+    command: &str,
+    request: &impl Serialize,
+) -> anyhow::Result<(Child, Vec<u8>)> {
+    let request = serde_json::to_vec(request).context("write the request")?;
+    let program = runner.get_program().to_owned();
+    runner.arg(command).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = tokio::process::Command::from(runner).spawn();
+    Ok((child.with_context(|| format!("start {}", program.display()))?, request))
+}
+
+async fn exchange(mut child: Child, request: Vec<u8>) -> anyhow::Result<Output> {
+    if let Some(mut input) = child.stdin.take() {
+        // A runner that ends early says why.
+        let _: io::Result<()> = input.write_all(&request).await;
+    }
+    child.wait_with_output().await.context("wait for the runner")
+}
+
+fn read<T: DeserializeOwned>(output: &Output) -> anyhow::Result<T> {
+    if output.status.success() {
+        return serde_json::from_slice(&output.stdout).context("read the runner's answer");
+    }
+    let messages = String::from_utf8_lossy(&output.stderr);
+    match messages.lines().last() {
+        Some(message) => bail!("{message}"),
+        None => bail!("the runner ended with {}", output.status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustix::process::{getpid, kill_process, test_kill_process};
+
+    use super::*;
+
+    /// A program in the runner's place, which says by a file that it and a process of its own run.
+    fn program(folder: &std::path::Path) -> Command {
+        let mut shell = Command::new("sh");
+        let script = "sleep 600 & echo $! > started.part && mv started.part started; wait";
+        shell.current_dir(folder).args(["-c", script]);
+        shell
+    }
+
+    #[tokio::test]
+    async fn a_signal_ends_the_runner_with_its_own_processes() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut interrupts = Interrupts::watch().unwrap();
+        let started = folder.path().join("started");
+        let interrupt = async {
+            while !started.exists() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            kill_process(getpid(), Signal::TERM).unwrap();
+            std::future::pending::<()>().await;
+        };
+        let answer = tokio::select! {
+            answer = answer_of::<String>(program(folder.path()), "", &"", &mut interrupts) => answer,
+            () = interrupt => unreachable!(),
+        };
+        let interrupted = answer.unwrap_err().downcast::<Interrupted>().unwrap();
+        assert_eq!(interrupted.code(), 143);
+        let inner: i32 = std::fs::read_to_string(started).unwrap().trim().parse().unwrap();
+        let inner = Pid::from_raw(inner).unwrap();
+        // It is a zombie until the machine's first process takes its status.
+        while test_kill_process(inner).is_ok() && !is_zombie(inner) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn is_zombie(process: Pid) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+        status.map_or(true, |status| status.contains(") Z "))
+    }
+
+    #[tokio::test]
+    async fn the_last_line_of_a_runner_that_fails_is_the_error() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "cat > /dev/null; echo a >&2; echo \"$0 b\" >&2; exit 1"]);
+        let mut interrupts = Interrupts::watch().unwrap();
+        let answer = answer_of::<String>(shell, "embed", &"x", &mut interrupts).await;
+        assert_eq!(answer.unwrap_err().to_string(), "embed b");
+    }
+}

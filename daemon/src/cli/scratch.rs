@@ -1,0 +1,140 @@
+//! Folders that a command makes, and removes unless it completes.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+
+use super::runner_command::Interrupted;
+
+/// A folder for a command's results. Unless it is kept, it and its files are removed where the command created them.
+pub(super) struct NewFolder {
+    path: PathBuf,
+    /// The folders that were created, the innermost first.
+    created: Vec<PathBuf>,
+    /// Whether all files in the folder are the command's.
+    is_own: bool,
+}
+
+/// A hidden folder beside a command's results, which is removed with the files in it.
+pub(super) struct Scratch {
+    folder: tempfile::TempDir,
+}
+
+impl NewFolder {
+    /// Creates a folder with the folders above it, if it does not exist.
+    pub(super) fn create(path: &Path) -> anyhow::Result<NewFolder> {
+        let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let created: Vec<_> = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        fs::create_dir_all(path).with_context(|| format!("create {}", path.display()))?;
+        let is_empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+        Ok(NewFolder { path: path.to_owned(), created, is_own: is_empty })
+    }
+
+    /// Leaves the folder with its files.
+    pub(super) fn keep(mut self) {
+        self.created.clear();
+        self.is_own = false;
+    }
+}
+
+impl Drop for NewFolder {
+    fn drop(&mut self) {
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        for path in entries.filter(|_| self.is_own).map(|entry| entry.path()) {
+            let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        }
+        for folder in &self.created {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+impl Scratch {
+    /// Creates a folder in `parent` for `command`.
+    pub(super) fn create(parent: &Path, command: &str) -> anyhow::Result<Scratch> {
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        ensure!(parent.is_dir(), "there is no folder {}", parent.display());
+        let absolute = std::path::absolute(parent).context("resolve the folder")?;
+        let prefix = format!(".traind-{command}-");
+        match tempfile::Builder::new().prefix(&prefix).tempdir_in(absolute) {
+            Ok(folder) => Ok(Scratch { folder }),
+            // The error itself names a folder that nobody knows.
+            Err(error) => bail!("write in {}: {}", parent.display(), io::Error::from(error.kind())),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// An error that names `output` in place of files in this folder, in the words of the command's options.
+    pub(super) fn about(
+        &self,
+        error: anyhow::Error,
+        output: &Path,
+        words: impl Fn(&str) -> String,
+    ) -> anyhow::Error {
+        if error.is::<Interrupted>() {
+            return error;
+        }
+        let (message, own) = (format!("{error:#}"), self.path().display().to_string());
+        let mut parts = message.split(own.as_str());
+        let mut shown = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let rest =
+                part.trim_start_matches(|it: char| !it.is_whitespace() && !"\":,;".contains(it));
+            shown.push_str(&output.display().to_string());
+            shown.push_str(rest);
+        }
+        anyhow::Error::msg(words(&shown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_kept_goes_with_those_above_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b/c");
+        let check = |keeps: bool, before: &str, after: &str| {
+            fs::create_dir_all(folder.path().join(before)).unwrap();
+            let new = NewFolder::create(&path).unwrap();
+            fs::write(path.join("file"), "").unwrap();
+            if keeps {
+                new.keep();
+            } else {
+                drop(new);
+            }
+            let last = path.ancestors().find(|it| it.exists()).unwrap();
+            assert_eq!(last, folder.path().join(after));
+        };
+        check(false, "", "");
+        check(false, "a", "a");
+        check(true, "a", "a/b/c");
+        check(false, "a/b/c", "a/b/c");
+        assert!(path.join("file").exists(), "the folder was not empty before");
+        fs::remove_file(path.join("file")).unwrap();
+        check(false, "a/b/c", "a/b/c");
+        assert!(!path.join("file").exists());
+    }
+
+    #[test]
+    fn errors_name_no_temporary_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let scratch = Scratch::create(folder.path(), "mine").unwrap();
+        let path = scratch.path().to_owned();
+        let error =
+            anyhow::anyhow!("disk full").context(format!("write {}/a.json", path.display()));
+        let shown = scratch.about(error, Path::new("out.jsonl"), str::to_uppercase).to_string();
+        assert_eq!(shown, "WRITE OUT.JSONL: DISK FULL");
+        drop(scratch);
+        assert!(!path.exists());
+        let missing = folder.path().join("none");
+        let error = Scratch::create(&missing, "mine").err().unwrap().to_string();
+        assert_eq!(error, format!("there is no folder {}", missing.display()));
+    }
+}
