@@ -3,6 +3,7 @@
 //!
 //! Imports `error` alone.
 
+mod by_name;
 pub(crate) mod embedding;
 pub(crate) mod preference;
 mod reranker;
@@ -26,6 +27,7 @@ use crate::error::{RunError, RunResult};
 use crate::session::Precision;
 use crate::state::{Fsdp, MeshConfig, Pipeline, PipelineConfig, Reference, StateConfig};
 use crate::step::{ForwardConfig, OptimizerConfig, StepConfig};
+use by_name::by_name;
 pub(crate) use sentence::{activation, pooling};
 pub(crate) use tuning::{frozen_dtype, lora};
 
@@ -166,15 +168,9 @@ fn state_config(job: &JobFile) -> StateConfig {
     }
 }
 
-fn fsdp(fsdp: traind_job_file::Fsdp) -> Fsdp {
-    use traind_job_file::Fsdp as Named;
-    match fsdp {
-        Named::No => Fsdp::No,
-        Named::ShardOptimizer => Fsdp::ShardOptimizer,
-        Named::ShardGradOp => Fsdp::ShardGradOp,
-        Named::FullShard => Fsdp::FullShard,
-        Named::HybridShard => Fsdp::HybridShard,
-        Named::HybridShardZero2 => Fsdp::HybridShardZero2,
+by_name! {
+    fn fsdp(traind_job_file::Fsdp) -> Fsdp {
+        No, ShardOptimizer, ShardGradOp, FullShard, HybridShard, HybridShardZero2
     }
 }
 

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use traind_job_file::{Cpo, CpoLoss, Dpo, DpoDivergence, DpoLoss, JobFile, Kto, KtoLoss, TaskName};
 use traind_models::tasks::preference::{self, Divergence, PreferenceLoss, PreferenceObjective};
 
+use super::by_name::by_name;
+
 /// The objective; `None` of other tasks.
 pub(crate) fn objective(job: &JobFile) -> Option<Arc<dyn PreferenceObjective>> {
     Some(match job.model.task {
@@ -62,23 +64,10 @@ pub(super) fn kto(kto: &Kto) -> preference::Kto {
     }
 }
 
-pub(super) fn preference_loss(loss: DpoLoss) -> PreferenceLoss {
-    match loss {
-        DpoLoss::Sigmoid => PreferenceLoss::Sigmoid,
-        DpoLoss::Hinge => PreferenceLoss::Hinge,
-        DpoLoss::Ipo => PreferenceLoss::Ipo,
-        DpoLoss::ExoPair => PreferenceLoss::ExoPair,
-        DpoLoss::NcaPair => PreferenceLoss::NcaPair,
-        DpoLoss::Robust => PreferenceLoss::Robust,
-        DpoLoss::BcoPair => PreferenceLoss::BcoPair,
-        DpoLoss::SppoHard => PreferenceLoss::SppoHard,
-        DpoLoss::Aot => PreferenceLoss::Aot,
-        DpoLoss::AotUnpaired => PreferenceLoss::AotUnpaired,
-        DpoLoss::ApoZero => PreferenceLoss::ApoZero,
-        DpoLoss::ApoDown => PreferenceLoss::ApoDown,
-        DpoLoss::Discopop => PreferenceLoss::Discopop,
-        DpoLoss::Sft => PreferenceLoss::Sft,
-        DpoLoss::SigmoidNorm => PreferenceLoss::SigmoidNorm,
+by_name! {
+    pub(super) fn preference_loss(DpoLoss) -> PreferenceLoss {
+        Sigmoid, Hinge, Ipo, ExoPair, NcaPair, Robust, BcoPair, SppoHard, Aot, AotUnpaired, ApoZero, ApoDown, Discopop,
+        Sft, SigmoidNorm
     }
 }
 

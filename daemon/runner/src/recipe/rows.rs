@@ -8,27 +8,34 @@ use traind_loader::{
     PromptStyle, RowFormat, SamplingStrategy, SetMixing, TrainOn,
 };
 
+use super::by_name::by_name;
+
+by_name! {
+    /// The treatment of lines with too many fields.
+    pub(crate) fn on_bad_lines(named::OnBadLines) -> OnBadLines { Error, Warn, Skip }
+
+    /// The form of several labels of a row.
+    pub(crate) fn label_format(named::LabelFormat) -> LabelFormat { Classes, OneHot }
+
+    /// The order of the rows of an epoch.
+    pub(crate) fn sampling_strategy(TrainSamplingStrategy) -> SamplingStrategy {
+        Random, Sequential, GroupByLength
+    }
+
+    /// How texts share rows.
+    pub(crate) fn packing_strategy(named::PackingStrategy) -> PackingStrategy { Bfd, Wrapped }
+
+    /// The prompt of instructions.
+    pub(crate) fn prompt_style(named::PromptStyle) -> PromptStyle { Instruct, Chat, Chatml, Phi }
+
+    /// The turns whose last token is a target.
+    pub(crate) fn train_on(named::TrainOn) -> TrainOn { All, Turn, Last, None }
+}
+
 /// The type of a column after a cast.
 pub(crate) fn cast_type(kind: named::CastType) -> CastType {
     // A test goes through all names.
     CastType::of_name(kind.as_str()).unwrap_or(CastType::String)
-}
-
-/// The treatment of lines with too many fields.
-pub(crate) fn on_bad_lines(handling: named::OnBadLines) -> OnBadLines {
-    match handling {
-        named::OnBadLines::Error => OnBadLines::Error,
-        named::OnBadLines::Warn => OnBadLines::Warn,
-        named::OnBadLines::Skip => OnBadLines::Skip,
-    }
-}
-
-/// The form of several labels of a row.
-pub(crate) fn label_format(format: named::LabelFormat) -> LabelFormat {
-    match format {
-        named::LabelFormat::Classes => LabelFormat::Classes,
-        named::LabelFormat::OneHot => LabelFormat::OneHot,
-    }
 }
 
 /// The order of the rows of several sets.
@@ -53,23 +60,6 @@ pub(crate) fn set_mixing(mixing: named::Mixing) -> Option<SetMixing> {
     }
 }
 
-/// The order of the rows of an epoch.
-pub(crate) fn sampling_strategy(strategy: TrainSamplingStrategy) -> SamplingStrategy {
-    match strategy {
-        TrainSamplingStrategy::Random => SamplingStrategy::Random,
-        TrainSamplingStrategy::Sequential => SamplingStrategy::Sequential,
-        TrainSamplingStrategy::GroupByLength => SamplingStrategy::GroupByLength,
-    }
-}
-
-/// How texts share rows.
-pub(crate) fn packing_strategy(strategy: named::PackingStrategy) -> PackingStrategy {
-    match strategy {
-        named::PackingStrategy::Bfd => PackingStrategy::Bfd,
-        named::PackingStrategy::Wrapped => PackingStrategy::Wrapped,
-    }
-}
-
 /// The layout of a row.
 pub(crate) fn row_format(layout: DataLayout) -> RowFormat {
     match layout {
@@ -77,26 +67,6 @@ pub(crate) fn row_format(layout: DataLayout) -> RowFormat {
         DataLayout::Sharegpt | DataLayout::Chatml | DataLayout::Messages => RowFormat::Conversation,
         DataLayout::Completion => RowFormat::Completion,
         DataLayout::Pretokenized => RowFormat::Pretokenized,
-    }
-}
-
-/// The prompt of instructions.
-pub(crate) fn prompt_style(style: named::PromptStyle) -> PromptStyle {
-    match style {
-        named::PromptStyle::Instruct => PromptStyle::Instruct,
-        named::PromptStyle::Chat => PromptStyle::Chat,
-        named::PromptStyle::Chatml => PromptStyle::Chatml,
-        named::PromptStyle::Phi => PromptStyle::Phi,
-    }
-}
-
-/// The turns whose last token is a target.
-pub(crate) fn train_on(turns: named::TrainOn) -> TrainOn {
-    match turns {
-        named::TrainOn::All => TrainOn::All,
-        named::TrainOn::Turn => TrainOn::Turn,
-        named::TrainOn::Last => TrainOn::Last,
-        named::TrainOn::None => TrainOn::None,
     }
 }
 

@@ -3,26 +3,16 @@
 use traind_job_file::{DenseActivation, PoolingMode};
 use traind_models::sentence;
 
-/// The activation of the layer behind the pooling.
-pub(crate) fn activation(function: DenseActivation) -> sentence::DenseActivation {
-    match function {
-        DenseActivation::Identity => sentence::DenseActivation::Identity,
-        DenseActivation::Tanh => sentence::DenseActivation::Tanh,
-        DenseActivation::Relu => sentence::DenseActivation::Relu,
-        DenseActivation::Gelu => sentence::DenseActivation::Gelu,
-        DenseActivation::Silu => sentence::DenseActivation::Silu,
-        DenseActivation::Sigmoid => sentence::DenseActivation::Sigmoid,
-    }
-}
+use super::by_name::by_name;
 
-/// How the states of a text's tokens become its embedding.
-pub(crate) fn pooling(mode: PoolingMode) -> sentence::PoolingMode {
-    match mode {
-        PoolingMode::Cls => sentence::PoolingMode::Cls,
-        PoolingMode::Max => sentence::PoolingMode::Max,
-        PoolingMode::Mean => sentence::PoolingMode::Mean,
-        PoolingMode::MeanSqrtLenTokens => sentence::PoolingMode::MeanSqrtLenTokens,
-        PoolingMode::WeightedMean => sentence::PoolingMode::WeightedMean,
-        PoolingMode::LastToken => sentence::PoolingMode::LastToken,
+by_name! {
+    /// The activation of the layer behind the pooling.
+    pub(crate) fn activation(DenseActivation) -> sentence::DenseActivation {
+        Identity, Tanh, Relu, Gelu, Silu, Sigmoid
+    }
+
+    /// How the states of a text's tokens become its embedding.
+    pub(crate) fn pooling(PoolingMode) -> sentence::PoolingMode {
+        Cls, Max, Mean, MeanSqrtLenTokens, WeightedMean, LastToken
     }
 }

@@ -4,6 +4,7 @@ use traind_job_file::{Peft, PeftBias, TargetModules, TokenIndices, WeightDtype};
 use traind_models::tuning::{self, AdapterBias, Lora};
 use traind_xla::DType;
 
+use super::by_name::by_name;
 use crate::error::{RunError, RunResult};
 
 /// The adapters of a job, for a model of this type.
@@ -47,12 +48,8 @@ fn targets(peft: &Peft, model_type: &str) -> RunResult<tuning::TargetModules> {
     }
 }
 
-pub(super) fn adapter_bias(bias: PeftBias) -> AdapterBias {
-    match bias {
-        PeftBias::None => AdapterBias::None,
-        PeftBias::All => AdapterBias::All,
-        PeftBias::LoraOnly => AdapterBias::LoraOnly,
-    }
+by_name! {
+    pub(super) fn adapter_bias(PeftBias) -> AdapterBias { None, All, LoraOnly }
 }
 
 /// The type in which frozen parameters are stored, where it is another than the one they are loaded in.
