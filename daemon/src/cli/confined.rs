@@ -13,6 +13,48 @@ use super::exit::Exit;
 use crate::access::account::Account;
 use crate::jobs::supervisor::fence::Fence;
 
+/// Options of a process that reads what jobs may use, and executes a subcommand of the runner.
+#[derive(clap::Args)]
+pub(super) struct Confined {
+    /// Folder that jobs may use, which the process may read [default: no restriction]
+    #[arg(long)]
+    allow_root: Vec<PathBuf>,
+    /// Further path that the process may read
+    #[arg(long)]
+    readable: Vec<PathBuf>,
+    /// Account to run as [default: the daemon's]
+    #[arg(long, value_name = "UID:GID")]
+    run_as: Option<Account>,
+    /// Memory limit, in bytes
+    #[arg(long)]
+    memory: Option<u64>,
+    /// Seconds on each processor
+    #[arg(long)]
+    seconds: u64,
+    /// The runner's program
+    runner: PathBuf,
+}
+
+impl Confined {
+    /// Executes `subcommand` within the limits, and where folders are restricted, in a sandbox that lets it write
+    /// `writable`.
+    pub(super) fn execute(self, subcommand: &str, writable: Vec<PathBuf>) -> anyhow::Result<Exit> {
+        let limits = [
+            (Resource::Core, Some(0)),
+            (Resource::Cpu, Some(processor_seconds(self.seconds))),
+            (Resource::Data, self.memory),
+        ];
+        limit(limits).with_context(|| format!("limit traind-runner {subcommand}"))?;
+        let fence = (!self.allow_root.is_empty()).then(|| {
+            let mut readable = self.allow_root;
+            readable.extend(self.readable.iter().map(|path| with_folder(path)));
+            readable.push(self.runner.clone());
+            Fence { writable, readable }
+        });
+        execute(&self.runner, subcommand, self.run_as, fence)
+    }
+}
+
 /// Sets the limits that have a value, for good.
 pub(super) fn limit(
     limits: impl IntoIterator<Item = (Resource, Option<u64>)>,
@@ -34,7 +76,7 @@ pub(super) fn enter_group(cgroup: Option<&Path>) -> anyhow::Result<()> {
 
 /// The folder of a library, which may be a link into another installation, with libraries beside it; a folder
 /// itself.
-pub(super) fn with_folder(path: &Path) -> PathBuf {
+fn with_folder(path: &Path) -> PathBuf {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     match path.parent().filter(|_| !path.is_dir()) {
         Some(folder) => folder.to_owned(),
