@@ -98,7 +98,7 @@ fn told(log: &Path) -> Told {
     told
 }
 
-/// What a run that could not write events said last.
+/// The last line of a run that could not write events.
 fn last_line(said: &str) -> String {
     let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("the run failed");
     last.strip_prefix("error: ").unwrap_or(last).to_owned()

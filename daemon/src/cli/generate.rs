@@ -187,10 +187,14 @@ impl Generate {
     /// An error about a setting that an option gives names the option in place of the model's file.
     fn about(&self, error: anyhow::Error) -> anyhow::Error {
         let message = error.to_string();
-        let about = self.settings().keys().find_map(|key| {
-            let (_, problem) = message.split_once(&format!(".json: {key}: "))?;
-            Some(format!("{}: {problem}", option(key)))
-        });
+        let of_key = |key: &String| {
+            // The most tokens of a text follow from those to generate.
+            let of_length = (key == "max_new_tokens").then_some("max_length");
+            let mut keys = [Some(key.as_str()), of_length].into_iter().flatten();
+            let problem = keys.find_map(|key| message.split_once(&format!(".json: {key}: ")));
+            Some(format!("{}: {}", option(key), problem?.1))
+        };
+        let about = self.settings().keys().find_map(of_key);
         // A job has this key, and a command has none.
         let of_file = || message.strip_suffix(" or model.config_overrides").map(str::to_owned);
         about.or_else(of_file).map_or(error, anyhow::Error::msg)
@@ -278,6 +282,8 @@ mod tests {
         let problem = "expected a number above 0, found -1.0";
         let message = format!("/m/generation_config.json: temperature: {problem}");
         check(&["--temperature=-1"], &message, &format!("--temperature: {problem}"));
+        let length = "/m/config.json: max_length: texts of 503 tokens";
+        check(&["--max-new-tokens", "500"], length, "--max-new-tokens: texts of 503 tokens");
         // The file's own values are the file's.
         check(&["--top-k", "3"], &message, &message);
         let beams = "/m/config.json: do_sample: cannot be true with num_beams above 1";

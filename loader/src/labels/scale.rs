@@ -18,7 +18,7 @@ pub enum LabelScale {
     Cosine,
 }
 
-/// What a number may be beyond its scale, where it was divided by the largest one.
+/// The rounding error of numbers that were divided by the largest one.
 const ROUNDING: f32 = 1e-6;
 
 impl LabelScale {
