@@ -98,7 +98,8 @@ fn find(folder: &str, caller: &Caller, settings: &Settings) -> Result<Found, Err
         return Err(refused("must be an absolute path".to_owned()));
     }
     let located = with_rights_of(caller.account, || locate(given)).map_err(Error::Switch)?;
-    let (folder, owner) = located.map_err(|error| refused(error.to_string()))?;
+    let (folder, owner) =
+        located.map_err(|error| refused(format!("{}: {error}", given.display())))?;
     refuse_foreign(&folder, owner, caller)?;
     if let Some(objection) = settings.roots.objection(&folder) {
         return Err(refused(objection));
@@ -108,7 +109,11 @@ fn find(folder: &str, caller: &Caller, settings: &Settings) -> Result<Found, Err
     }
     let spec =
         with_rights_of(caller.account, || read_spec(&folder, owner)).map_err(Error::Switch)?;
-    let spec = spec.map_err(|error| refused(format!("{RUN_SPEC_FILE}: {error}")))?;
+    let spec = spec.map_err(|error| {
+        refused(format!(
+            "{RUN_SPEC_FILE}: {error}; the folder of a run is `run` in its output folder"
+        ))
+    })?;
     let began = with_rights_of(caller.account, || began(&folder, owner, spec.attempt));
     Ok(Found { folder, owner, began: began.map_err(Error::Switch)?, spec })
 }
