@@ -2,11 +2,11 @@
 # The usage of the script that sources this: for --help, and for options that it does not have, before it builds or
 # downloads anything. A script's usage is its first comment, or else in its variable USAGE, which it prints itself.
 
-# print_usage: prints the usage of this script.
+# print_usage [TEXT]: prints the usage of this script.
 print_usage() {
   local name
-  if [[ -v USAGE ]]; then
-    printf '%s\n' "$USAGE"
+  if (($#)); then
+    printf '%s\n' "$1"
     return
   fi
   name=$(realpath --relative-to="$REPOSITORY_DIR" "$0")
@@ -14,9 +14,10 @@ print_usage() {
   sed -n '2,/^[^#]/{ s/^# \{0,1\}//p; }' "$0"
 }
 
-# misuse: prints the usage and exits with 2.
+# misuse [TEXT]: prints the usage and exits with 2.
+# shellcheck disable=SC2120
 misuse() {
-  print_usage >&2
+  print_usage "$@" >&2
   exit 2
 }
 
@@ -28,6 +29,7 @@ has_option() {
 }
 
 # check_options ARGUMENT...: answers --help, and refuses unknown options up to `--`.
+# shellcheck disable=SC2119
 check_options() {
   local argument
   for argument in "$@"; do
