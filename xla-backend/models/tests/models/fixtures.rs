@@ -261,7 +261,6 @@ const DRAWN_AS: &[(&str, &str)] = &[
     ("xlm-roberta", "roberta"),
     ("nomic_bert", "nomic-bert"),
     ("gemma3_text", "gemma3"),
-    ("olmo3", "olmo2"),
 ];
 
 #[test]
