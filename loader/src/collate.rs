@@ -196,6 +196,7 @@ impl Collator {
         let mut data = self.sequence(row, self.set.input_ids(row)?, padded);
         data.token_targets = match &self.masking {
             Some(masking) => {
+                data.sampling_seed = masking.sampling_seed(epoch, row as u64);
                 let parts = self.set.masking(row)?;
                 Some(masking.mask(&mut data.input_ids, &parts, epoch, row as u64))
             }
@@ -218,6 +219,7 @@ impl Collator {
             input_ids: ids.into_iter().map(|id| id as i32).collect(),
             token_type_ids: None,
             token_targets: None,
+            sampling_seed: 0,
             text_starts: None,
             unattended: None,
             labels: self.set.labels(),
@@ -373,19 +375,22 @@ mod tests {
         let task = TaskSpec::MaskedLm(MaskedLm { text: "text".to_owned(), block_size: None });
         let (_, collator) = token_batch(task, &row.repeat(4), plan(40, &[0], 1, 1));
         let collator = collator.with_masking(Masking::new(3, 0.3, false, 1, 60).unwrap());
-        let of = |epoch, rows: &[u32], batch_per_core, cores| {
+        let of = |epoch, rows: &[u32], batch_per_core, cores| -> [Vec<i32>; 3] {
             let plan = plan(40, rows, batch_per_core, cores);
             let scheduled = ScheduledBatch { batch: 9, epoch, batch_in_epoch: 0, plan };
             let batch = collator.collate(scheduled).unwrap();
             let all =
                 |name| batch.cores.iter().flat_map(move |core| integers(core, name).1.to_vec());
-            (all("input_ids").collect::<Vec<_>>(), all("labels").collect::<Vec<_>>())
+            [all("input_ids"), all("labels"), all("sampling_seeds")].map(Iterator::collect)
         };
         let one_core = of(2, &[3, 1, 0, 2], 4, 1);
         assert_eq!(one_core, of(2, &[3, 1, 0, 2], 1, 4));
-        assert_eq!(one_core.0[40..80], of(2, &[1], 1, 1).0);
-        assert_ne!(one_core, of(3, &[3, 1, 0, 2], 4, 1));
-        for (id, target) in one_core.0.iter().zip(&one_core.1) {
+        let [ids, targets, seeds] = &one_core;
+        assert_eq!(ids[40..80], of(2, &[1], 1, 1)[0]);
+        let other_epoch = of(3, &[3, 1, 0, 2], 4, 1);
+        assert!(one_core.iter().zip(&other_epoch).all(|(one, other)| one != other));
+        assert!(seeds.len() == 4 && seeds[0] != seeds[1] && seeds.iter().all(|seed| *seed >= 0));
+        for (id, target) in ids.iter().zip(targets) {
             assert!(*target == 50 || (*target == IGNORED_LABEL && *id == 50));
         }
     }

@@ -70,6 +70,15 @@ impl Masking {
     }
 }
 
+impl Masking {
+    /// A number from which a model may draw tokens for the row, which does not depend on the masks: not negative.
+    pub(crate) fn sampling_seed(&self, epoch: u64, row: u64) -> i32 {
+        const SALT: u64 = 0x7361_6d70_6c69_6e67;
+        let mut random = SplitMix64::of_row(self.seed ^ SALT, epoch, row);
+        random.below(1 << 31) as i32
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,8 @@ pub(crate) struct RowData<'set> {
     pub(crate) token_type_ids: Option<Vec<u8>>,
     /// The targets of the tokens that masking or the data set gave them.
     pub(crate) token_targets: Option<Vec<i32>>,
+    /// The number from which a model may draw tokens for the row; 0 where none are masked.
+    pub(crate) sampling_seed: i32,
     /// A 1 for each token that a text begins with, else a 0; None where the row is one text.
     pub(crate) text_starts: Option<Vec<u8>>,
     /// A 1 for each token that no token attends to, else a 0; None where there are none such.

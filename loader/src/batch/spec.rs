@@ -130,6 +130,7 @@ mod tests {
             input_ids: input_ids.to_vec(),
             token_type_ids: None,
             token_targets: None,
+            sampling_seed: 0,
             text_starts: None,
             unattended: None,
             labels: &Labels::None,

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::causal_lm::check_block_size;
 use super::{Example, Preprocessor, SetContext, token_target_arrays};
-use crate::batch::{ArraySpec, Padding};
+use crate::batch::{ArraySpec, Padding, ROWS};
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::source::Row;
@@ -63,7 +63,9 @@ impl Preprocessor for MaskedLm {
     }
 
     fn arrays(&self, _labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
-        token_target_arrays(padding)
+        let mut arrays = token_target_arrays(padding);
+        arrays.push(ArraySpec::s32("sampling_seeds", &[ROWS], 0, |row| vec![row.sampling_seed]));
+        arrays
     }
 
     fn block_size(&self) -> Option<u32> {

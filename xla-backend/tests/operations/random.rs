@@ -162,6 +162,25 @@ fn dropout_keeps_and_scales() {
     assert!(ones.dropout(-0.1, &random).is_err());
 }
 
+/// Each row of its own seed: a place is the largest with the probability that softmax gives it.
+#[test]
+fn noise_draws_by_the_shares_of_logits() {
+    const TOKENS: usize = 4000;
+    const SHARES: [f64; 4] = [0.5, 0.25, 0.2, 0.05];
+    let trace = Trace::new();
+    let tokens = trace.iota(DType::U32, &[TOKENS], 0).unwrap();
+    let random = Random::of_seeds(&tokens, &tokens.mul_scalar(3.0).unwrap()).unwrap();
+    let logits = trace.constant(DType::F32, &[1, 4], &SHARES.map(f64::ln)).unwrap();
+    let noisy = random.gumbel(&[TOKENS, 4]).unwrap().add(&logits).unwrap();
+    let drawn = noisy.argmax(1).unwrap().convert(DType::F32).unwrap();
+    let drawn = Compiled::new(&[&drawn], 1).run(&[Vec::new()]).remove(0).remove(0);
+    for (place, share) in SHARES.into_iter().enumerate() {
+        let count = drawn.iter().filter(|&&it| it == place as f64).count() as f64;
+        let (mean, deviation) = (share * 4000.0, (4000.0 * share * (1.0 - share)).sqrt());
+        assert!((count - mean).abs() < 4.0 * deviation, "{count} of {TOKENS} with share {share}");
+    }
+}
+
 #[test]
 fn bits_are_balanced_and_uniform() {
     for (seed, step, site) in [(0, 0, 0), (42, 1, 0), (42, 0, 1), (43, 0, 0), (u32::MAX, 9, 25)] {

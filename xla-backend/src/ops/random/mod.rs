@@ -98,6 +98,14 @@ impl Random {
         Random { rows: Some(rows.dims()[0]), tokens: Some(places), ..self.clone() }
     }
 
+    /// A source for tensors `[T, N]` of T tokens, whose rows have seeds of their own: u32 `[T]`, as are the positions
+    /// of the tokens in their rows. N may be more than the places that are numbered between those of two positions.
+    pub fn of_seeds(seeds: &Tensor, positions: &Tensor) -> Result<Random> {
+        let zero = seeds.trace().scalar(0.0, DType::U32)?;
+        let (rows, places) = (next_key(seeds, positions)?, positions.mul_scalar(0.0)?);
+        Ok(Random::new(&zero, &zero, &zero)?.of_tokens(&rows, &places))
+    }
+
     /// The same sequence of draws for tensors that hold some of the `count` blocks of each row, from
     /// the block `first` on, a u32 scalar: they draw the bits that these blocks have in the whole.
     pub fn in_blocks(&self, first: &Tensor, count: usize) -> Random {
@@ -156,6 +164,15 @@ impl Random {
         // As many bits as a float has digits, so that nothing is rounded.
         let digits = self.bits(dims)?.shift_right_logical_scalar(8.0)?;
         digits.convert(DType::F32)?.mul_scalar(1.0 / f64::from(1 << 24))
+    }
+
+    /// Numbers of the standard Gumbel distribution for each element, f32, where [`Random::bits`] draws their bits. The
+    /// largest of logits to which they are added is at each place with the probability that softmax gives it.
+    pub fn gumbel(&self, dims: &[usize]) -> Result<Tensor> {
+        // The middles of 2^23 intervals from 0 to 1: float32 has all of them, and no logarithm is infinite.
+        let number = self.bits(dims)?.shift_right_logical_scalar(9.0)?.convert(DType::F32)?;
+        let uniform = number.add_scalar(0.5)?.mul_scalar(1.0 / f64::from(1 << 23))?;
+        uniform.log()?.neg()?.log()?.neg()
     }
 
     /// Keys from which `block_bits` makes the bits that [`Random::bits`] would draw for `dims`, at
