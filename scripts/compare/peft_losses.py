@@ -41,6 +41,8 @@ CASES = {
     ("olmo2", "causal-lm"): [{"r": 4, "target_modules": "all-linear"}],
     ("phi3", "causal-lm"): [{"r": 4, "target_modules": ["qkv_proj", "down_proj"]}],
     ("xlm-roberta", "sequence-classification"): [{"r": 4}],
+    # Nor for XLM-RoBERTa-XL.
+    ("xlm-roberta-xl", "sequence-classification"): [{"r": 4, "target_modules": ["query", "value"]}],
     ("t5", "seq2seq-lm"): [{"r": 4}, {"r": 4, "target_modules": "all-linear", "use_dora": True}],
     ("mt5", "seq2seq-lm"): [{"r": 4, "target_modules": ["q", "wo"], "use_rslora": True}],
     ("bart", "seq2seq-lm"): [{"r": 4, "bias": "all"}],

@@ -60,6 +60,7 @@ const ADAPTERS: &[(&str, &str, Task)] = &[
     ("lora-llama-rows", "llama-causal-lm", Task::CausalLm),
     ("lora-llama-tied", "llama-3-causal-lm", Task::CausalLm),
     ("lora-t5-rows", "t5-seq2seq-lm", Task::Seq2SeqLm),
+    ("lora-xlm-roberta-xl", "xlm-roberta-xl-sequence-classification", Task::SequenceClassification),
 ];
 
 fn entry(folder: &str) -> (&'static str, &'static str, Task) {
