@@ -215,6 +215,7 @@ fn examples() -> Vec<Example> {
         Example::new("lora", "llama-causal-lm", {
             vec![("data/train.txt", text()), ("data/dev.txt", text())]
         }),
+        Example::new("replaced-tokens", "electra-masked-lm", vec![("data/a.txt", text())]),
         Example::new("masked-lm", "bert-masked-lm", {
             vec![("data/a.txt", text()), ("data/b.txt", text())]
         }),

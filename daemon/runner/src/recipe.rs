@@ -6,6 +6,7 @@
 mod by_name;
 pub(crate) mod embedding;
 pub(crate) mod preference;
+mod replaced_tokens;
 mod reranker;
 pub(crate) mod rows;
 mod sentence;
@@ -28,6 +29,7 @@ use crate::session::Precision;
 use crate::state::{Fsdp, MeshConfig, Pipeline, PipelineConfig, Reference, StateConfig};
 use crate::step::{ForwardConfig, OptimizerConfig, StepConfig};
 use by_name::by_name;
+pub(crate) use replaced_tokens::token_generator;
 pub(crate) use sentence::{activation, pooling};
 pub(crate) use tuning::{frozen_dtype, lora};
 

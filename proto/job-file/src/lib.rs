@@ -55,6 +55,7 @@ pub use schema::objectives::embedding::{
     EmbeddingSimilarity, MarginStrategy, PartitionMode, PoolingMode,
 };
 pub use schema::objectives::preferences::{Cpo, CpoLoss, Kto, KtoLoss, Orpo, Reward};
+pub use schema::objectives::replaced_tokens::ReplacedTokenDetection;
 pub use schema::objectives::reranker::{ReductionLog, Reranker, RerankerLoss, WeightingScheme};
 pub use schema::optimizers::{Optim, ParamGroup};
 pub use schema::parallel::{CorePlacement, Fsdp, Parallel};

@@ -33,7 +33,7 @@ const METHODS: &str = "schema/mod.rs";
 
 /// Sections, or keys of them, that one file reads under another name, by taking the section apart, or by the key's
 /// text.
-const READ_UNDER_OTHER_NAMES: [(&str, &str); 8] = [
+const READ_UNDER_OTHER_NAMES: [(&str, &str); 9] = [
     ("model.add_special_tokens", "proto/job-file/src/new_tokens.rs"),
     ("model.add_tokens", "daemon/runner/src/model/vocabulary.rs"),
     ("model.max_shard_size", "daemon/runner/src/model/mod.rs"),
@@ -42,6 +42,7 @@ const READ_UNDER_OTHER_NAMES: [(&str, &str); 8] = [
     ("train.generation_config", "daemon/runner/src/decoding/settings.rs"),
     ("embedding", "daemon/runner/src/recipe/embedding.rs"),
     ("reranker", "daemon/runner/src/recipe/reranker.rs"),
+    ("replaced_token_detection", "daemon/runner/src/recipe/replaced_tokens.rs"),
 ];
 
 /// The files and folders that messages name.

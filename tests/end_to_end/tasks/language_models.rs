@@ -22,6 +22,11 @@ pub(super) fn causal() -> TaskJob {
     }
 }
 
+fn replaced() -> TaskJob {
+    let task = "replaced-token-detection";
+    TaskJob { task, fixture: "electra-masked-lm", ..masked() }
+}
+
 fn files() -> Vec<(&'static str, String)> {
     vec![("train.jsonl", rows::lines(1, 80)), ("validation.jsonl", rows::lines(2, 40))]
 }
@@ -46,6 +51,39 @@ async fn language_models_learn_and_report_their_perplexity() {
         assert!(metrics["eval_accuracy"] > 0.02 && metrics["eval_accuracy"] < 1.0, "{metrics:?}");
         assert_eq!(architecture(&output), class);
         assert_pipeline_tag(&output, tag);
+    }
+}
+
+/// The output has a folder for each of the two models, and a job that starts from it finds both.
+#[tokio::test]
+async fn a_generator_and_the_discriminator_of_its_tokens_learn_together() {
+    let host = Host::started(2).await;
+    let draft = replaced()
+        .draft(&host, "pretrained")
+        .set("resources.cores", 2)
+        .set("data.pad_to_multiple_of", 8)
+        .set("train.num_train_epochs", 12)
+        .set("train.learning_rate", 1e-2);
+    let (metrics, output) = train(&host, &draft, 0.95).await;
+    assert_eq!(architecture(&output), "ElectraForPreTraining");
+    let generator = output.json("generator/config.json");
+    assert_eq!(generator["architectures"][0], "ElectraForMaskedLM");
+    assert_eq!(generator["hidden_size"], 4);
+    assert!(output.folder().join("generator/tokenizer.json").exists());
+    let logged = output.trainer_state().series("discriminator_accuracy");
+    assert!(logged.iter().all(|accuracy| (0.0..=1.0).contains(accuracy)), "{logged:?}");
+
+    let again = replaced()
+        .draft(&host, "evaluated")
+        .set("model.name_or_path", output.folder().display())
+        .set("resources.cores", 2)
+        .set("data.pad_to_multiple_of", 8)
+        .set("train.do_train", false);
+    let found = host.complete(&again).await.job.metrics;
+    for name in ["loss", "generator_loss", "discriminator_loss", "discriminator_accuracy"] {
+        let name = format!("eval_{name}");
+        let (found, expect) = (found[&name], metrics[&name]);
+        assert!((found - expect).abs() <= 1e-5 * expect.abs(), "{name}: {found}, {expect}");
     }
 }
 

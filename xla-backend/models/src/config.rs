@@ -1,6 +1,8 @@
 //! `config.json`, kept whole: keys that no family reads go through unchanged
 //! into the config that is saved beside the trained weights.
 
+mod generator;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -8,6 +10,8 @@ use serde_json::{Map, Value};
 use crate::config_aliases;
 use crate::error::{Error, Result};
 use crate::sentence::SentenceModules;
+pub(crate) use generator::GENERATOR;
+pub use generator::TokenGenerator;
 
 const FILE_NAME: &str = "config.json";
 /// The default of transformers for a config without labels.
@@ -25,6 +29,7 @@ pub struct ModelConfig {
     sentence_modules: SentenceModules,
     /// The rows of the stored embeddings, where the model has more.
     stored_vocab_size: Option<usize>,
+    token_generator: Option<TokenGenerator>,
 }
 
 /// How pixels from 0 to 255 become numbers near zero, by the keys of `preprocessor_config.json`:
@@ -71,6 +76,7 @@ impl ModelConfig {
             pixel_normalization: PixelNormalization::default(),
             sentence_modules: SentenceModules::default(),
             stored_vocab_size: None,
+            token_generator: None,
         }
     }
 
@@ -147,6 +153,21 @@ impl ModelConfig {
     /// The modules behind the last layer of a model that embeds texts.
     pub fn sentence_modules(&self) -> &SentenceModules {
         &self.sentence_modules
+    }
+
+    /// Sets the generator of a model that detects the tokens which it replaces.
+    pub fn set_token_generator(&mut self, generator: TokenGenerator) {
+        self.token_generator = Some(generator);
+    }
+
+    /// The generator of the tokens that the model detects; `None` of other models.
+    pub fn token_generator(&self) -> Option<&TokenGenerator> {
+        self.token_generator.as_ref()
+    }
+
+    /// The config of the generator of the tokens that the model detects.
+    pub(crate) fn generator_config(&self) -> Option<&ModelConfig> {
+        self.token_generator.as_ref()?.config.as_deref()
     }
 
     pub(crate) fn pixel_normalization(&self) -> PixelNormalization {

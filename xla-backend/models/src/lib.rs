@@ -98,7 +98,7 @@ pub mod weights;
 
 pub use cache::{CacheEntry, CacheKind, KeyValueCache};
 pub use chunks::Chunks;
-pub use config::{ModelConfig, PixelNormalization};
+pub use config::{ModelConfig, PixelNormalization, TokenGenerator};
 pub use error::{Error, Result};
 pub use excerpts::{Excerpts, LongerExcerpt, runs_of_layers};
 pub use model::{

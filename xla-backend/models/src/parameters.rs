@@ -357,6 +357,30 @@ impl<'a> ParameterPath<'a> {
         self.at("").in_stage(stage).tie(name, alias);
     }
 
+    /// Says that the parameters of the module `alias`, which this path's stage reads, are those declared below `name`.
+    pub fn tie_module(&mut self, name: &str, alias: &str) {
+        let below = self.name_of(name);
+        let names = self.specs.iter().filter_map(|spec| spec.name.strip_prefix(&below));
+        let names: Vec<String> =
+            names.filter(|rest| rest.starts_with('.')).map(str::to_owned).collect();
+        for rest in names {
+            self.tie(&format!("{name}{rest}"), &format!("{alias}{rest}"));
+        }
+    }
+
+    /// Declares modules in other stages than they say: `stage` gives each.
+    pub fn in_other_stages<T>(
+        &mut self,
+        stage: impl Fn(Stage) -> Stage,
+        declare: impl FnOnce(&mut ParameterPath<'_>) -> T,
+    ) -> T {
+        let first = self.specs.len();
+        let declared = declare(&mut self.at(""));
+        let stages = self.specs[first..].iter_mut().flat_map(|spec| &mut spec.stages);
+        stages.for_each(|it| *it = stage(*it));
+        declared
+    }
+
     /// Says that all parameters declared below this path are also read in `stages`.
     pub fn share_in(&mut self, stages: impl IntoIterator<Item = Stage> + Clone) {
         let below = self.name_of("");

@@ -14,8 +14,9 @@ use traind_models::tasks::embedding::{
     Directions, EmbeddingLoss, Gist, MultipleNegativesRanking, RowLabels, Similarity,
 };
 use traind_models::tasks::preference::{Cpo, CpoLoss, Kto, Orpo, PreferenceObjective, Reward};
+use traind_models::tasks::replaced_tokens::ReplacedTokenDetection;
 use traind_models::tasks::reranker::ListNet;
-use traind_models::{Model, ModelConfig, Task, registry, weights};
+use traind_models::{Model, ModelConfig, Task, TokenGenerator, registry, weights};
 use traind_trainer::Trainer;
 use traind_trainer::session::StepResults;
 use traind_trainer::state::{CacheConfig, MeshConfig, Reference, StateConfig};
@@ -41,6 +42,8 @@ enum Targets {
     Completions,
     /// The same, with an input that is 1 for every other row.
     Desirable,
+    /// The original tokens of masked ones, in rows of one sequence with a seed each.
+    Masked,
 }
 
 /// An objective with the model that it trains.
@@ -108,13 +111,37 @@ fn preferred(objective: impl PreferenceObjective + 'static, targets: Targets) ->
     Case { fixture, task, forward, reference, targets }
 }
 
+fn detected() -> Case {
+    let objective = ReplacedTokenDetection { generator_weight: 1.0, discriminator_weight: 0.5 };
+    let forward =
+        ForwardConfig { preference: Some(Arc::new(objective)), ..ForwardConfig::default() };
+    let (fixture, task) = ("electra-replaced-token-detection", Task::ReplacedTokenDetection);
+    Case { fixture, task, forward, reference: None, targets: Targets::Masked }
+}
+
 impl Case {
+    /// The sequences of a row of the data.
+    fn sequences(&self) -> usize {
+        if matches!(self.targets, Targets::Masked) { 1 } else { SEQUENCES }
+    }
+
+    /// The config of the fixture, with that of its generator where it has one.
+    fn config(&self, folder: &Path) -> ModelConfig {
+        let one_layer = Map::from_iter([("num_hidden_layers".to_owned(), 1.into())]);
+        let mut config = ModelConfig::load(folder, &one_layer).unwrap();
+        if matches!(self.targets, Targets::Masked) {
+            let own = ModelConfig::load(&folder.join("generator"), &Map::new()).unwrap();
+            let config_of = Some(Box::new(own));
+            let generator = TokenGenerator { config: config_of, ..TokenGenerator::default() };
+            config.set_token_generator(generator);
+        }
+        config
+    }
+
     fn trainer(&self, cores: usize) -> Trainer {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/fixtures");
         let folder = fixtures.join(self.fixture);
-        let one_layer = Map::from_iter([("num_hidden_layers".to_owned(), 1.into())]);
-        let config = ModelConfig::load(&folder, &one_layer).unwrap();
-        let model: Arc<Model> = registry::build(config, self.task).unwrap().into();
+        let model: Arc<Model> = registry::build(self.config(&folder), self.task).unwrap().into();
         let parameters = weights::load(&folder, model.as_ref(), 1).unwrap().arrays;
         let mesh = MeshConfig { data: cores, ..MeshConfig::default() };
         let state = StateConfig {
@@ -135,7 +162,8 @@ impl Case {
 
     /// Batch `number`, whose texts are its own. Every third sequence has padding.
     fn batch(&self, number: usize) -> Vec<BatchArray> {
-        let places = (0..ROWS).flat_map(|row| (0..SEQUENCES).map(move |place| (row, place)));
+        let sequences = self.sequences();
+        let places = (0..ROWS).flat_map(|row| (0..sequences).map(move |place| (row, place)));
         let (mut ids, mut mask, mut labels, mut desirable) = (vec![], vec![], vec![], vec![]);
         let mut numbers: Vec<f32> = Vec::new();
         for (row, place) in places {
@@ -147,7 +175,12 @@ impl Case {
                 let word = (row * 7 + place * 11 + number * 13 + position * 3) % 40 + 5;
                 ids.push(if is_token { word as i32 } else { 0 });
                 mask.push(i32::from(is_token));
-                labels.push(if is_token && position > 0 { word as i32 } else { -100 });
+                let is_masked = (row * 5 + position * 3 + number) % 4 == 0;
+                let has_label = match self.targets {
+                    Targets::Masked => is_masked,
+                    _ => position > 0,
+                };
+                labels.push(if is_token && has_label { word as i32 } else { -100 });
             }
             let score = |place: usize| ((row * 3 + place * 5 + number) % 7) as f32 / 7.0;
             match self.targets {
@@ -156,7 +189,7 @@ impl Case {
             }
             desirable.push((row % 2) as f32);
         }
-        let rows = ROWS * SEQUENCES;
+        let rows = ROWS * sequences;
         let of = |name, dims: &[usize], values| BatchArray { name, dims: dims.to_vec(), values };
         let mut arrays = vec![
             of("input_ids", &[rows, POSITIONS], ArrayValues::S32(ids)),
@@ -166,10 +199,14 @@ impl Case {
             Targets::None => None,
             Targets::Scores => Some(of("labels", &[rows], ArrayValues::F32(numbers))),
             Targets::Shares => Some(of("labels", &[rows, SEQUENCES], ArrayValues::F32(numbers))),
-            Targets::Completions | Targets::Desirable => {
+            Targets::Completions | Targets::Desirable | Targets::Masked => {
                 Some(of("labels", &[rows, POSITIONS], ArrayValues::S32(labels)))
             }
         });
+        if matches!(self.targets, Targets::Masked) {
+            let seeds = (0..rows).map(|row| (row * 977 + number * 31) as i32).collect();
+            arrays.push(of("sampling_seeds", &[rows], ArrayValues::S32(seeds)));
+        }
         if matches!(self.targets, Targets::Desirable) {
             arrays.push(of("desirable", &[rows], ArrayValues::F32(desirable)));
         }
@@ -282,6 +319,12 @@ fn single_completions() {
         estimates_divergence: true,
     };
     preferred(objective, Targets::Desirable).check();
+}
+
+/// The means are over the tokens of all cores, and those that are drawn depend on the rows alone.
+#[test]
+fn replaced_tokens() {
+    detected().check();
 }
 
 #[test]

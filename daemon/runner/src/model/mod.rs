@@ -2,6 +2,7 @@
 //!
 //! Imports `tasks`, `output`, `recipe`, `reporting` and `error`.
 
+mod generator;
 mod processor;
 mod reference;
 mod saved;
@@ -52,6 +53,7 @@ impl ModelFolder {
         let vocabulary = Vocabulary::of_run(section, path, downloads.run_dir())?;
         let config = ModelConfig::load(&vocabulary.folder, &section.config_overrides)?;
         let config = vocabulary.settle(section, with_labels(config, section))?;
+        let config = generator::settle(section, config, downloads)?;
         Ok(ModelFolder { path: vocabulary.folder, config })
     }
 
@@ -345,7 +347,8 @@ pub(crate) fn config(section: &ModelSection, may_fetch: bool) -> RunResult<Model
     let request = |id: &str| request(section, id);
     let (source, overrides) = (&section.name_or_path, &section.config_overrides);
     let config = config_of(FIELD, source, request, overrides, may_fetch)?;
-    vocabulary::planned(section, with_labels(config, section))
+    let config = vocabulary::planned(section, with_labels(config, section))?;
+    generator::planned(section, config, may_fetch)
 }
 
 /// Returns the config of the model that `field` of the job file names. Writes nothing.

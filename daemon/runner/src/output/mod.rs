@@ -78,6 +78,11 @@ pub(crate) fn copy_tokenizer(from: &Path, to: &Path) -> RunResult<()> {
     Ok(())
 }
 
+/// The names of the files that [`copy_tokenizer`] copies from a folder.
+pub(crate) fn copied_names(from: &Path) -> impl Iterator<Item = &'static str> {
+    copied_files().filter(|name| from.join(name).exists())
+}
+
 /// Writes the chat template that the job chose, in place of the model's own.
 pub(crate) fn write_chat_template(to: &Path, template: Option<String>) -> RunResult<()> {
     template.map_or(Ok(()), |text| write_of_several(&to.join(CHAT_TEMPLATE), text.as_bytes()))

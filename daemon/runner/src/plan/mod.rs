@@ -177,8 +177,11 @@ impl PlannedModel {
             let classes: BTreeSet<_> = map.iter().map(|(_, class)| class).collect();
             config.set_num_labels(classes.len());
         }
-        // Their outputs depend on no data.
-        if matches!(job.model.task, TaskName::Reward | TaskName::Reranker) {
+        // The outputs of the first two, and the size of a generator, depend on no data.
+        if matches!(
+            job.model.task,
+            TaskName::Reward | TaskName::Reranker | TaskName::ReplacedTokenDetection
+        ) {
             task.configure(&mut config, None);
         }
         let head = recipe::task(&job.model)?;

@@ -76,11 +76,12 @@ mod tests {
 
     const FIXTURES: &str =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../xla-backend/models/fixtures");
-    const TASKS: [&str; 7] = [
+    const TASKS: [&str; 8] = [
         "sequence-classification",
         "token-classification",
         "question-answering",
         "masked-lm",
+        "replaced-token-detection",
         "causal-lm",
         "seq2seq-lm",
         "image-classification",

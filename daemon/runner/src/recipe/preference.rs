@@ -1,4 +1,4 @@
-//! The objective of a job whose rows are preferences.
+//! The objective of a job whose rows are preferences, or whose tokens were replaced.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use traind_job_file::{Cpo, CpoLoss, Dpo, DpoDivergence, DpoLoss, JobFile, Kto, K
 use traind_models::tasks::preference::{self, Divergence, PreferenceLoss, PreferenceObjective};
 
 use super::by_name::by_name;
+use super::replaced_tokens;
 
 /// The objective; `None` of other tasks.
 pub(crate) fn objective(job: &JobFile) -> Option<Arc<dyn PreferenceObjective>> {
@@ -18,6 +19,9 @@ pub(crate) fn objective(job: &JobFile) -> Option<Arc<dyn PreferenceObjective>> {
         TaskName::Orpo => Arc::new(preference::Orpo { beta: job.orpo.beta }),
         TaskName::Cpo => Arc::new(cpo(&job.cpo)),
         TaskName::Kto => Arc::new(kto(&job.kto)),
+        TaskName::ReplacedTokenDetection => {
+            Arc::new(replaced_tokens::objective(&job.replaced_token_detection))
+        }
         _ => return None,
     })
 }

@@ -50,7 +50,8 @@ pub(super) fn save(
     output::copy_tokenizer(&prepared.open.folder, folder)?;
     output::write_chat_template(folder, prepared.open.task.chat_template()?)?;
     let beside = prepared.open.write_model_files(folder)?;
-    let written: Vec<String> = written.into_iter().chain(beside).collect();
+    let of_generator = copy_to_generator(folder, &prepared.open)?;
+    let written: Vec<String> = written.into_iter().chain(beside).chain(of_generator).collect();
     write_state(folder, job, timetable, progress)?;
     charts::loss_curve(folder, &LossCurve::of(&progress.log_history))?;
     let joules = context.reporter.activity.energy_joules();
@@ -69,6 +70,13 @@ pub(super) fn save(
         seconds: start.elapsed().as_secs_f64(),
         stall_seconds: start.elapsed().as_secs_f64(),
     }))?)
+}
+
+/// Copies the tokenizer to the generator too, where there is one, and returns the names of the files.
+fn copy_to_generator(folder: &Path, open: &OpenModel) -> RunResult<Vec<String>> {
+    let Some(generator) = open.model.generator_folder() else { return Ok(Vec::new()) };
+    output::copy_tokenizer(&open.folder, &folder.join(generator))?;
+    Ok(output::copied_names(&open.folder).map(|name| format!("{generator}/{name}")).collect())
 }
 
 /// The metrics of training, and those of the last evaluation.

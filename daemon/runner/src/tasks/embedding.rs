@@ -322,6 +322,9 @@ fn check_dense(job: &JobFile, modules: &sentence::SentenceModules) -> RunResult<
 pub(crate) fn width(model: &Model) -> usize {
     match model.output() {
         OutputKind::PerRow { classes } => classes,
-        OutputKind::PerToken { .. } | OutputKind::NextToken { .. } | OutputKind::Span => 0,
+        OutputKind::PerToken { .. }
+        | OutputKind::NextToken { .. }
+        | OutputKind::Span
+        | OutputKind::ReplacedTokens => 0,
     }
 }

@@ -14,6 +14,7 @@ mod outputs;
 mod preference;
 mod question_answering;
 mod questions;
+mod replaced_tokens;
 mod reranker;
 mod seq2seq_lm;
 mod sequence_classification;
@@ -197,6 +198,9 @@ pub(crate) fn of_job(job: &JobFile, config: &ModelConfig) -> RunResult<Arc<dyn J
         }
         TaskName::QuestionAnswering => Arc::new(question_answering::QuestionAnswering::new(job)),
         TaskName::MaskedLm => Arc::new(masked_lm::MaskedLm::new(job)),
+        TaskName::ReplacedTokenDetection => {
+            Arc::new(replaced_tokens::ReplacedTokenDetection::new(job))
+        }
         TaskName::CausalLm => Arc::new(causal_lm::CausalLm::new(job)),
         TaskName::Sft => Arc::new(sft::Sft::new(job, config)),
         TaskName::Dpo | TaskName::Reward | TaskName::Orpo | TaskName::Cpo | TaskName::Kto => {

@@ -8,9 +8,16 @@ use crate::schema::JobFile;
 use crate::schema::model::{ProblemType, TaskName};
 use crate::schema::train::Loss;
 
-/// Tasks with losses of their own, in sections of their names.
-const NO_LABELS: [TaskName; 3] =
-    [TaskName::QuestionAnswering, TaskName::Embedding, TaskName::Reranker];
+/// Tasks with losses of their own.
+const NO_LABELS: [TaskName; 4] = [
+    TaskName::QuestionAnswering,
+    TaskName::Embedding,
+    TaskName::Reranker,
+    TaskName::ReplacedTokenDetection,
+];
+/// Those that do not smooth them.
+const NOT_SMOOTHED: [TaskName; 3] =
+    [TaskName::Embedding, TaskName::Reranker, TaskName::ReplacedTokenDetection];
 
 /// The labels of a job, as losses compare them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +48,10 @@ pub(super) fn check(job: &JobFile, problems: &mut Problems) {
 fn unsmoothed_labels(job: &JobFile) -> Option<String> {
     const APPLIES: &str = "applies to classes and tokens";
     let (task, loss) = (job.model.task, job.train.loss);
-    let has_own_losses = matches!(task, TaskName::Embedding | TaskName::Reranker);
     match task {
         TaskName::Dpo => Some(format!("{APPLIES}; the loss `robust` has dpo.label_smoothing")),
         TaskName::Cpo => Some(format!("{APPLIES}, not to cpo; cpo has cpo.label_smoothing")),
-        task if has_own_losses || task.is_of_preferences() => {
+        task if NOT_SMOOTHED.contains(&task) || task.is_of_preferences() => {
             Some(format!("{APPLIES}, not to {task}"))
         }
         _ if labels(job) != Labels::Classes => {

@@ -13,6 +13,7 @@ mod notify;
 mod optimizer;
 mod peft;
 mod preferences;
+mod replaced_tokens;
 mod reranker;
 mod task;
 mod unread;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use traind_wording::counted;
 
-use super::{dpo, embedding, embedding_sets, preferences, reranker};
+use super::{dpo, embedding, embedding_sets, preferences, replaced_tokens, reranker};
 use crate::problems::{FIELD_UNUSED, Problems, join};
 use crate::schema::JobFile;
 use crate::schema::model::{ProblemType, TaskName};
@@ -22,6 +22,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_conversations(job, problems);
     dpo::check(job, problems);
     preferences::check(job, problems);
+    replaced_tokens::check(job, problems);
     embedding::check(job, problems);
     embedding_sets::check(job, problems);
     reranker::check(job, problems);
@@ -93,9 +94,11 @@ fn columns(job: &JobFile) -> Vec<(&'static str, &str)> {
             ("data.chosen", &data.chosen),
             ("data.rejected", &data.rejected),
         ],
-        TaskName::MaskedLm | TaskName::CausalLm | TaskName::Embedding | TaskName::Reranker => {
-            Vec::new()
-        }
+        TaskName::MaskedLm
+        | TaskName::ReplacedTokenDetection
+        | TaskName::CausalLm
+        | TaskName::Embedding
+        | TaskName::Reranker => Vec::new(),
     }
 }
 
@@ -278,8 +281,9 @@ fn check_language_model(job: &JobFile, problems: &mut Problems) {
         let description = format!("is true, but {task} has nothing to predict per row");
         problems.violation("train.do_predict", description);
     }
-    if data.line_by_line && task != TaskName::MaskedLm {
-        let description = format!("applies to masked-lm, not to {task}");
+    if data.line_by_line && !task.masks_tokens() {
+        let description =
+            format!("applies to masked-lm and replaced-token-detection, not to {task}");
         problems.violation("data.line_by_line", description);
     }
     if data.line_by_line && data.block_size.is_some() {
@@ -287,7 +291,8 @@ fn check_language_model(job: &JobFile, problems: &mut Problems) {
         problems.warning(FIELD_UNUSED, "data.block_size", description);
     }
     if data.block_size.is_some() && !task.is_language_model() {
-        let description = format!("applies to masked-lm and causal-lm, not to {task}");
+        let description =
+            format!("applies to masked-lm, replaced-token-detection and causal-lm, not to {task}");
         problems.violation("data.block_size", description);
     }
 }

@@ -19,9 +19,10 @@ pub(super) fn check_section<T: FieldType + serde::Serialize>(
     if task == owner {
         return;
     }
-    for key in given(section, owner.as_str(), problems) {
+    let path = owner.as_str().replace('-', "_");
+    for key in given(section, &path, problems) {
         let description = format!("applies to {owner}, not to {task}");
-        problems.violation(&join(owner.as_str(), &key), description);
+        problems.violation(&join(&path, &key), description);
     }
 }
 

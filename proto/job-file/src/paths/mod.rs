@@ -21,6 +21,9 @@ pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problem
     }
     let mut paths = Paths { base_dir, problems };
     paths.resolve_model("model.name_or_path", &mut job.model.name_or_path);
+    if let Some(source) = &mut job.model.generator {
+        paths.resolve_model("model.generator", source);
+    }
     if let Some(source) = &mut job.dpo.ref_model_name_or_path {
         paths.resolve_model("dpo.ref_model_name_or_path", source);
     }

@@ -39,6 +39,7 @@ use notify::Notify;
 use objectives::dpo::Dpo;
 use objectives::embedding::Embedding;
 use objectives::preferences::{Cpo, Kto, KtoLoss, Orpo, Reward};
+use objectives::replaced_tokens::ReplacedTokenDetection;
 use objectives::reranker::Reranker;
 use parallel::Parallel;
 use peft::Peft;
@@ -77,6 +78,8 @@ section! {
         cpo: Cpo;
         /// The objective of `task: kto`, under the names of TRL's KTOConfig.
         kto: Kto;
+        /// The objective of `task: replaced-token-detection`, and the generator of the tokens.
+        replaced_token_detection: ReplacedTokenDetection;
         /// The model and the objective of `task: embedding`, under the names of sentence-transformers.
         embedding: Embedding;
         /// The objective of `task: reranker`, under the names of sentence-transformers.
@@ -174,7 +177,8 @@ impl JobFile {
     /// The models that it reads, with their fields.
     pub fn models(&self) -> impl Iterator<Item = (&'static str, &ModelSource)> {
         let model = ("model.name_or_path", &self.model.name_or_path);
-        [model].into_iter().chain(self.reference_model())
+        let generator = self.model.generator.as_ref().map(|source| ("model.generator", source));
+        [model].into_iter().chain(generator).chain(self.reference_model())
     }
 
     /// Returns true if some weights are not trained.

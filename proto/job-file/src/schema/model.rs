@@ -47,6 +47,10 @@ section! {
         attn_implementation: AttnImplementation = AttnImplementation::Eager;
         /// Data type of frozen weights on the cores; trained weights are float32.
         dtype: WeightDtype = WeightDtype::Float32;
+        /// Hugging Face model folder or hub id of the generator of `replaced-token-detection`. By default, it
+        /// is the folder `generator` in that of the model, if there is one, or else a new one of the size
+        /// that section `replaced_token_detection` says, with random weights.
+        generator: Option<ModelSource> = None;
         /// Maximum size of a weights file in `output_dir` and in checkpoints, in bytes or as text
         /// such as `5GB`. Larger models are saved as several files with an index.
         max_shard_size: FileSize = FileSize::gigabytes(50), in 1.0..;
@@ -113,7 +117,12 @@ impl TaskName {
 
     /// Returns true if the tokens are their own labels.
     pub fn is_language_model(self) -> bool {
-        matches!(self, Self::MaskedLm | Self::CausalLm)
+        matches!(self, Self::MaskedLm | Self::CausalLm | Self::ReplacedTokenDetection)
+    }
+
+    /// Returns true if tokens are masked.
+    pub fn masks_tokens(self) -> bool {
+        matches!(self, Self::MaskedLm | Self::ReplacedTokenDetection)
     }
 }
 
@@ -128,6 +137,8 @@ spelled! {
         QuestionAnswering = "question-answering",
         /// The masked tokens.
         MaskedLm = "masked-lm" | "fill-mask",
+        /// The tokens that a generator wrote in the place of masked ones (ELECTRA's pre-training).
+        ReplacedTokenDetection = "replaced-token-detection",
         /// The next token.
         CausalLm = "causal-lm" | "text-generation",
         /// The answers of conversations, or completions of prompts (supervised fine-tuning).

@@ -592,7 +592,7 @@ fn keys_of_conversations() {
     check_task(
         "sft",
         "data: {train: a.jsonl, block_size: 8}",
-        "line 2: data.block_size: applies to masked-lm and causal-lm, not to sft",
+        "line 2: data.block_size: applies to masked-lm, replaced-token-detection and causal-lm, not to sft",
     );
 }
 
@@ -784,11 +784,11 @@ fn fields_that_do_not_fit_the_task() {
             ", num_labels: 2",
             "data: {train: a.csv, block_size: 8}",
         ),
-        "line 2: data.block_size: applies to masked-lm and causal-lm, not to sequence-classification",
+        "line 2: data.block_size: applies to masked-lm, replaced-token-detection and causal-lm, not to sequence-classification",
     );
     check(
         &of_task("causal-lm", "", "data: {train: a.csv, line_by_line: true}"),
-        "line 2: data.line_by_line: applies to masked-lm, not to causal-lm",
+        "line 2: data.line_by_line: applies to masked-lm and replaced-token-detection, not to causal-lm",
     );
 }
 

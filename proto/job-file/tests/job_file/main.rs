@@ -7,6 +7,7 @@ mod data;
 mod embedding_sets;
 mod hosts;
 mod keys;
+mod replaced_tokens;
 mod values;
 mod whole;
 

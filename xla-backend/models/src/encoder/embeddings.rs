@@ -14,7 +14,7 @@ use crate::layers::{
 use crate::model::{Batch, Forward};
 use crate::parameters::{Dimension, Init, ParameterPath};
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Embeddings {
     words: Embedding,
     /// In the order in which they are added to the words.
@@ -26,7 +26,7 @@ pub(super) struct Embeddings {
 }
 
 /// A table of vectors that are added to those of words.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Added {
     FromZero(PositionEmbedding),
     AfterPadding(OffsetPositionEmbedding),
@@ -52,6 +52,11 @@ impl Embeddings {
         let added = added.into_iter().flatten().collect();
         let zeroes_padding = is_disentangled;
         Embeddings { words, added, norm, zeroes_padding, dropout: config.embedding_dropout }
+    }
+
+    /// The same tables with another rate of dropout.
+    pub(super) fn with_dropout(&self, dropout: f64) -> Embeddings {
+        Embeddings { dropout, ..self.clone() }
     }
 
     /// [B S, E].

@@ -50,6 +50,30 @@ impl Encoder {
         let mut path = root.at(names.prefix);
         let embeddings =
             Embeddings::new(path.at("embeddings").in_stage(Stage::Embeddings), &config);
+        Encoder::with_embeddings(root, names, config, embeddings)
+    }
+
+    /// The same with the embeddings of `other`, to whose parameters those of this one are tied.
+    pub(crate) fn sharing_embeddings(
+        root: &mut ParameterPath<'_>,
+        names: &EncoderNames,
+        config: EncoderConfig,
+        other: &Encoder,
+    ) -> Encoder {
+        let [own, others] =
+            [names.prefix, other.prefix].map(|prefix| format!("{prefix}.embeddings"));
+        root.at("").in_stage(Stage::Embeddings).tie_module(&others, &own);
+        let embeddings = other.embeddings.with_dropout(config.embedding_dropout);
+        Encoder::with_embeddings(root, names, config, embeddings)
+    }
+
+    fn with_embeddings(
+        root: &mut ParameterPath<'_>,
+        names: &EncoderNames,
+        config: EncoderConfig,
+        embeddings: Embeddings,
+    ) -> Encoder {
+        let mut path = root.at(names.prefix);
         let embedding_projection = config.embedding_projection.map(|name| {
             let path = path.at(name).in_stage(Stage::Embeddings).beside_tokens();
             config.linear(path, config.embedding_size, config.hidden_size())

@@ -1,13 +1,18 @@
 //! ELECTRA (Clark et al., 2020), as transformers' `ElectraModel` computes it: BERT with embeddings of a
-//! width of their own and other heads. Discriminators and generators have the same modules.
+//! width of their own and other heads. Discriminators and generators have the same modules, and are pre-trained
+//! together.
+
+mod pretraining;
 
 use super::bert;
 use super::encoder_family::{EncoderFamily, FamilyConfig, HeadConfig};
 use crate::config::ModelConfig;
 use crate::encoder::EncoderConfig;
 use crate::error::Result;
+use crate::family::{Family, FamilyModel};
 use crate::heads::MaskedLmNames;
 use crate::layers::Activation;
+use crate::tasks::Task;
 
 /// The keys of an ELECTRA `config.json` that bear on its computation.
 const KEYS: &[&str] = &[
@@ -31,7 +36,36 @@ const KEYS: &[&str] = &[
     "tie_word_embeddings",
 ];
 
-pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
+/// ELECTRA: an encoder whose two models are also trained together.
+pub(crate) struct Electra;
+
+pub(crate) const FAMILY: Electra = Electra;
+
+impl Family for Electra {
+    fn model_type(&self) -> &'static str {
+        ENCODER.model_type()
+    }
+
+    fn keys(&self) -> &'static [&'static str] {
+        KEYS
+    }
+
+    fn max_positions(&self, config: &ModelConfig) -> Result<usize> {
+        ENCODER.max_positions(config)
+    }
+
+    fn model(&self, task: Task) -> Option<FamilyModel<'_>> {
+        const OF_ENCODER: &EncoderFamily = &ENCODER;
+        match task {
+            Task::ReplacedTokenDetection => {
+                Some(FamilyModel::new("ElectraForPreTraining", pretraining::build))
+            }
+            _ => OF_ENCODER.model(task),
+        }
+    }
+}
+
+const ENCODER: EncoderFamily = EncoderFamily {
     model_type: "electra",
     class: "Electra",
     keys: KEYS,

@@ -85,7 +85,9 @@ impl Family for EncoderFamily {
             Task::Embedding => {
                 FamilyModel::new(format!("{}Model", self.class), |config| self.embedding(config))
             }
-            Task::Seq2SeqLm | Task::ImageClassification => return None,
+            Task::Seq2SeqLm | Task::ImageClassification | Task::ReplacedTokenDetection => {
+                return None;
+            }
         })
     }
 }
@@ -164,7 +166,7 @@ impl EncoderFamily {
         })
     }
 
-    fn masked_lm_head(
+    pub(super) fn masked_lm_head(
         &self,
         config: &ModelConfig,
         family: &FamilyConfig,

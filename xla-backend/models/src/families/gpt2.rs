@@ -77,7 +77,11 @@ impl Family for Gpt2Family {
             Task::QuestionAnswering => {
                 Some(FamilyModel::new("GPT2ForQuestionAnswering", question_answering))
             }
-            Task::MaskedLm | Task::Seq2SeqLm | Task::ImageClassification | Task::Embedding => None,
+            Task::MaskedLm
+            | Task::Seq2SeqLm
+            | Task::ImageClassification
+            | Task::Embedding
+            | Task::ReplacedTokenDetection => None,
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::layers::{Activation, LayerNorm, Linear};
 use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
 use crate::parameters::{Dimension, Init, ParameterPath};
 use crate::tasks::{causal_lm, token_labels};
+use crate::tensor_parallel::Logits;
 
 #[derive(Debug)]
 pub(crate) struct MaskedLmNames {
@@ -80,6 +81,12 @@ impl MaskedLmHead {
         };
         Ok(MaskedLmHead { transform, decoder, embedding_size, vocab_size, predicts })
     }
+
+    /// `hidden_states` f32[N, H] to f32[N, V].
+    pub(crate) fn logits(&self, cx: &Forward<'_>, hidden_states: &Tensor) -> Result<Logits> {
+        let x = self.transform.forward(cx, hidden_states)?;
+        vocabulary_logits(cx, &self.decoder, &x, self.vocab_size)
+    }
 }
 
 fn tied_decoder(
@@ -132,8 +139,7 @@ impl Head for MaskedLmHead {
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
-        let x = self.transform.forward(cx, hidden_states)?;
-        let logits = vocabulary_logits(cx, &self.decoder, &x, self.vocab_size)?;
+        let logits = self.logits(cx, hidden_states)?;
         let loss = match self.predicts {
             Predicts::Itself => token_labels::loss(&logits, batch)?,
             Predicts::Next => causal_lm::loss(&logits, batch)?,

@@ -15,7 +15,7 @@ pub(crate) use body::Body;
 pub use forward::{Forward, ParameterTensors};
 pub(crate) use head::{Head, LanguageModelHead};
 
-use crate::config::ModelConfig;
+use crate::config::{GENERATOR, ModelConfig};
 use crate::error::{Error, Result};
 use crate::parameters::{ParameterPath, ParameterSpec};
 use crate::tensor_parallel::{self, Logits};
@@ -182,6 +182,11 @@ impl Model {
         self.body.vocab_size()
     }
 
+    /// The folder, in that of the model, of the generator that is trained with it, if there is one.
+    pub fn generator_folder(&self) -> Option<&'static str> {
+        self.config.generator_config().map(|_| GENERATOR)
+    }
+
     /// The longest row that the model can read.
     pub fn max_positions(&self) -> usize {
         self.body.max_positions()
@@ -246,6 +251,9 @@ pub enum OutputKind {
     },
     /// f32[B, S, 2]: each token's scores as the answer's start and as its end.
     Span,
+    /// f32[B, S, 3]: the logit by which a token counts as replaced, a 1 where it is, and the loss of the
+    /// generator's prediction of it. See [`crate::tasks::replaced_tokens`].
+    ReplacedTokens,
 }
 
 /// The padded lengths of a batch.
@@ -272,7 +280,8 @@ impl Lengths {
 pub struct HiddenStates {
     /// States of the sequence that the head reads, f32[B S, H].
     pub last: Tensor,
-    /// States of the source sequence, to which the layers of a decoder attend, f32[B S', H].
+    /// States of the source sequence, to which the layers of a decoder attend, f32[B S', H]; or what is known of each
+    /// token besides its state, f32[B S, W].
     pub encoder: Option<Tensor>,
 }
 

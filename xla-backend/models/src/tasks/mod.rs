@@ -8,6 +8,7 @@ mod losses;
 pub mod preference;
 mod problem_type;
 pub(crate) mod question_answering;
+pub mod replaced_tokens;
 pub mod reranker;
 mod sample_weights;
 mod sequence_classification;
@@ -39,11 +40,13 @@ pub enum Task {
     ImageClassification,
     /// Embeddings of texts.
     Embedding,
+    /// Tokens that a generator replaced.
+    ReplacedTokenDetection,
 }
 
 impl Task {
     /// All tasks.
-    pub const ALL: [Task; 8] = [
+    pub const ALL: [Task; 9] = [
         Task::SequenceClassification,
         Task::TokenClassification,
         Task::QuestionAnswering,
@@ -52,6 +55,7 @@ impl Task {
         Task::Seq2SeqLm,
         Task::ImageClassification,
         Task::Embedding,
+        Task::ReplacedTokenDetection,
     ];
 
     /// Returns the name in messages and job files.
@@ -65,6 +69,7 @@ impl Task {
             Task::Seq2SeqLm => "seq2seq-lm",
             Task::ImageClassification => "image-classification",
             Task::Embedding => "embedding",
+            Task::ReplacedTokenDetection => "replaced-token-detection",
         }
     }
 

@@ -47,7 +47,7 @@ impl TokenLabels {
             return Ok(None);
         }
         Ok(match kind {
-            OutputKind::Span => None,
+            OutputKind::Span | OutputKind::ReplacedTokens => None,
             OutputKind::PerRow { classes } => Some(TokenLabels::of_rows(labels, classes, batch)?),
             OutputKind::PerToken { classes } => Some(TokenLabels::new(labels, classes, batch)?),
             OutputKind::NextToken { classes } => {

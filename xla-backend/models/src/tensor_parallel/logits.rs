@@ -3,6 +3,7 @@
 //! N rows or tokens, C classes, W classes of one core.
 
 use traind_xla::ops::ReduceKind;
+use traind_xla::ops::random::Random;
 use traind_xla::{DType, Tensor};
 
 use super::TensorCores;
@@ -97,6 +98,18 @@ impl Logits {
         let Some(share) = &self.share else { return Ok(self.values.mean(&[1])?) };
         let sum = share.hide_padding(&self.values, 0.0)?.sum(&[1])?;
         Ok(share.cores.fan_in(&sum)?.mul_scalar(1.0 / share.size as f64)?)
+    }
+
+    /// A class of each token, drawn with the probabilities that softmax gives these [N, C]: s32[N]. Nothing flows back
+    /// through it.
+    pub(crate) fn sample(&self, random: &Random) -> Result<Tensor> {
+        let values = self.values.stop_gradient()?;
+        let random = match &self.share {
+            Some(share) => random.from_place(1, &share.first.convert(DType::U32)?),
+            None => random.clone(),
+        };
+        let values = values.add(&random.gumbel(values.dims())?)?;
+        Logits { values, share: self.share.clone() }.best_classes()
     }
 
     /// The class with the largest of these [N, C], s32[N]; the first of equals.

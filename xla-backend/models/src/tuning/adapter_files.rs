@@ -167,7 +167,7 @@ fn task_type(task: Task) -> Option<&'static str> {
         Task::CausalLm => Some("CAUSAL_LM"),
         Task::Seq2SeqLm => Some("SEQ_2_SEQ_LM"),
         Task::Embedding => Some("FEATURE_EXTRACTION"),
-        Task::MaskedLm | Task::ImageClassification => None,
+        Task::MaskedLm | Task::ImageClassification | Task::ReplacedTokenDetection => None,
     }
 }
 

@@ -14,7 +14,7 @@ pub fn check(
     model: &Model,
     is_checked: impl Fn(&ParameterSpec) -> bool,
 ) -> Result<()> {
-    let checkpoint = Checkpoint::open(folder)?.with_modules(folder, model.parameters())?;
+    let checkpoint = Checkpoint::open(folder)?.with_modules(folder, model)?;
     let prefix = model.base_model_prefix();
     let matched = names::match_names(model.parameters(), &checkpoint.names(), prefix);
     for (spec, stored) in model.parameters().iter().zip(&matched.stored) {

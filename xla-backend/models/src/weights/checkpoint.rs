@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::SafetensorsFile;
+use super::modules::{folder_of, module_of};
 use crate::error::{Error, Result};
-use crate::parameters::ParameterSpec;
-use crate::sentence::module_of;
+use crate::model::Model;
 
 pub(super) const SINGLE: &str = "model.safetensors";
 pub(super) const INDEX: &str = "model.safetensors.index.json";
@@ -46,25 +46,20 @@ impl Checkpoint {
         Ok(Checkpoint { files, places })
     }
 
-    /// The same with the files of the modules that `specs` belong to. A folder without a module's files lacks its
-    /// parameters, unless it has them among the others.
-    pub(super) fn with_modules(
-        mut self,
-        folder: &Path,
-        specs: &[ParameterSpec],
-    ) -> Result<Checkpoint> {
-        let modules: BTreeSet<&str> = specs.iter().filter_map(|it| module_of(&it.name)).collect();
-        for module in modules {
-            let own = folder.join(module);
-            if own.join(SINGLE).exists() {
-                let file = SafetensorsFile::open(&own.join(SINGLE))?.of_module(module);
-                let place = self.files.len();
+    /// The same with the files of the modules of `model`. A folder without a module's files lacks its parameters,
+    /// unless it has them among the others.
+    pub(super) fn with_modules(mut self, folder: &Path, model: &Model) -> Result<Checkpoint> {
+        let names = model.parameters().iter().filter_map(|spec| module_of(&spec.name));
+        for module in names.collect::<BTreeSet<_>>() {
+            let own = folder_of(module, folder, model.config());
+            let is_here = self.places.keys().any(|name| module_of(name) == Some(module));
+            if is_here || !own.exists() {
+                continue;
+            }
+            for file in Checkpoint::open(&own)?.files {
+                let (file, place) = (file.of_module(module), self.files.len());
                 self.places.extend(file.names().into_iter().map(|name| (name, place)));
                 self.files.push(file);
-            } else if own.join(PICKLED).exists() {
-                return Err(Error::PickledWeights { path: own.join(PICKLED) });
-            } else if own.exists() {
-                return Err(Error::NoWeights { folder: own });
             }
         }
         Ok(self)

@@ -7,6 +7,7 @@ mod checkpoint;
 mod dtype;
 mod file;
 mod init;
+mod modules;
 mod names;
 mod parts;
 mod save;
@@ -29,7 +30,7 @@ pub(crate) use save::write_json as save_json;
 pub use save::{save_config, save_tensors, save_weights};
 pub use shards::{ArrayOf, save_modules, save_shards};
 
-use crate::config::ModelConfig;
+use crate::config::{GENERATOR, ModelConfig};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::parameters::ParameterSpec;
@@ -92,7 +93,7 @@ fn load_by(
     seed: u64,
     read: impl Fn(&Checkpoint, &str, &ParameterSpec) -> Result<Option<HostArray>>,
 ) -> Result<Loaded> {
-    let checkpoint = Checkpoint::open(folder)?.with_modules(folder, model.parameters())?;
+    let checkpoint = Checkpoint::open(folder)?.with_modules(folder, model)?;
     let prefix = model.base_model_prefix();
     let matched = names::match_names(model.parameters(), &checkpoint.names(), prefix);
     let mut report = LoadReport { unexpected: matched.unexpected, ..LoadReport::default() };
@@ -126,7 +127,7 @@ pub fn save(
     save_from(folder, config, specs, &|place| Ok(Cow::Borrowed(&arrays[place])), max_shard_bytes)
 }
 
-/// The same with each module's parameters in its own folder, as sentence-transformers reads them.
+/// The same with each module's parameters in its own folder, as transformers and sentence-transformers read them.
 pub fn save_with_modules(
     folder: &Path,
     config: &ModelConfig,
@@ -136,6 +137,9 @@ pub fn save_with_modules(
 ) -> Result<Vec<String>> {
     let mut files = save_modules(folder, specs, arrays, max_shard_bytes)?;
     files.push(save_config(folder, config)?);
+    if let Some(config) = config.generator_config() {
+        files.push(format!("{GENERATOR}/{}", save_config(&folder.join(GENERATOR), config)?));
+    }
     Ok(files)
 }
 

@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::modules::module_of;
 use crate::model::Model;
 use crate::parameters::ParameterSpec;
-use crate::sentence::module_of;
 
 /// Tensors that old versions of transformers stored and no model reads.
 const IGNORED_SUFFIXES: &[&str] = &[

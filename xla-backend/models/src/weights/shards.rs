@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use traind_xla::runtime::HostArray;
 
 use super::checkpoint::{INDEX, SINGLE};
+use super::modules::places_of;
 use super::save::{Tensors, check_shape, write_json, write_tensors};
 use crate::error::{Error, Result};
 use crate::parameters::ParameterSpec;
-use crate::sentence::module_of;
 
 /// Places in the list of parameters.
 type Shard = std::ops::Range<usize>;
@@ -61,19 +61,19 @@ pub fn save_modules(
     arrays: &ArrayOf<'_>,
     max_shard_bytes: u64,
 ) -> Result<Vec<String>> {
-    let mut modules: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::from([(None, Vec::new())]);
+    let mut modules: BTreeMap<Option<&str>, Vec<(usize, String)>> =
+        BTreeMap::from([(None, Vec::new())]);
     for (place, spec) in specs.iter().enumerate() {
-        modules.entry(module_of(&spec.name)).or_default().push(place);
+        for (module, name) in places_of(spec) {
+            modules.entry(module).or_default().push((place, name));
+        }
     }
     let mut files = Vec::new();
-    for (module, places) in modules {
-        let of_module = |place: &usize| {
-            let spec = specs[*place].clone();
-            let own = module.and_then(|module| spec.name.strip_prefix(module)?.strip_prefix('.'));
-            let name = own.map_or_else(|| spec.name.clone(), str::to_owned);
-            ParameterSpec { name, ..spec }
-        };
-        let own: Vec<ParameterSpec> = places.iter().map(of_module).collect();
+    for (module, own) in modules {
+        let places: Vec<usize> = own.iter().map(|(place, _)| *place).collect();
+        let of_module =
+            |(place, name): (usize, String)| ParameterSpec { name, ..specs[place].clone() };
+        let own: Vec<ParameterSpec> = own.into_iter().map(of_module).collect();
         let target = folder.join(module.unwrap_or_default());
         std::fs::create_dir_all(&target).map_err(|source| Error::Io {
             action: "create",

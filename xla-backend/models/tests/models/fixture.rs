@@ -9,10 +9,14 @@ use std::sync::Arc;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Map;
 use traind_models::parameter_shards::ParameterShards;
+use traind_models::tasks::preference::{Compared, PreferenceObjective};
+use traind_models::tasks::replaced_tokens::ReplacedTokenDetection;
 use traind_models::{
-    Batch, Forward, Model, ModelConfig, ParameterTensors, Sharding, Task, TensorCores,
+    Batch, Forward, Model, ModelConfig, OutputKind, ParameterTensors, Sharding, Task, TensorCores,
+    TokenGenerator,
 };
 use traind_models::{registry, tuning, weights};
+use traind_xla::mesh::{Mesh, Placement};
 use traind_xla::ops::ShardGroups;
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
@@ -28,11 +32,25 @@ pub(crate) fn folder_of(fixture: &str) -> PathBuf {
     folder.unwrap_or_else(own).join(fixture)
 }
 
+/// The config of a fixture, with that of its generator where it has one.
+pub(crate) fn config_of(folder: &Path, task: Task) -> ModelConfig {
+    let mut config = ModelConfig::load(folder, &Map::new()).unwrap();
+    if task == Task::ReplacedTokenDetection {
+        let generator = ModelConfig::load(&folder.join("generator"), &Map::new()).unwrap();
+        let generator = Some(Box::new(generator));
+        config
+            .set_token_generator(TokenGenerator { config: generator, ..TokenGenerator::default() });
+    }
+    config
+}
+
 pub(crate) struct Fixture {
     pub model: Arc<Model>,
     pub weights: Vec<HostArray>,
     /// The batch's inputs, those that the model takes.
     pub inputs: Vec<(&'static str, HostArray)>,
+    /// The loss, where it is not the model's own.
+    pub objective: Option<Arc<dyn PreferenceObjective>>,
     expected: BTreeMap<String, Vec<f32>>,
 }
 
@@ -48,7 +66,10 @@ pub(crate) struct Traced {
 
 impl Fixture {
     pub(crate) fn load(folder: &Path, task: Task) -> Fixture {
-        let config = ModelConfig::load(folder, &Map::new()).unwrap();
+        Fixture::of_config(folder, config_of(folder, task), task)
+    }
+
+    pub(crate) fn of_config(folder: &Path, config: ModelConfig, task: Task) -> Fixture {
         let model = registry::build(config, task).unwrap();
         Fixture::with_answers(folder, folder, model)
     }
@@ -84,7 +105,12 @@ impl Fixture {
             .names()
             .into_iter()
             .filter_map(|name| Some((name.to_owned(), floats(&tensors, name)?)));
+        let objective: Option<Arc<dyn PreferenceObjective>> = match model.output() {
+            OutputKind::ReplacedTokens => Some(Arc::new(ReplacedTokenDetection::default())),
+            _ => None,
+        };
         Fixture {
+            objective,
             weights: loaded.arrays,
             expected: expected.collect(),
             inputs,
@@ -141,7 +167,16 @@ impl Fixture {
             embedding_noise: None,
         };
         let output = self.model.forward(&cx, &batch).unwrap();
-        let sums = output.loss.unwrap();
+        let sums = match &self.objective {
+            Some(objective) => {
+                let data = shard_groups.first().map_or(1, Vec::len);
+                let mesh = &Mesh::new(data, count, 1, Placement::Cluster).unwrap();
+                let (policy, batch) = (&output.logits, &batch);
+                let compared = Compared { policy, reference: None, batch, mesh };
+                objective.compare(&compared).unwrap().loss
+            }
+            None => output.loss.unwrap(),
+        };
         let loss = sums.loss_sum.div(&sums.weight_sum).unwrap();
         let references: Vec<&Tensor> = weights.iter().collect();
         let gradients = autodiff::gradients(&loss, &references).unwrap();

@@ -2,9 +2,9 @@
 //! normal of the same deviation with the same rows of zeros.
 
 use serde_json::{Map, Value, json};
-use traind_models::{Init, ModelConfig, registry};
+use traind_models::{Init, registry};
 
-use crate::fixture::folder_of;
+use crate::fixture::{config_of, folder_of};
 use crate::fixtures::FIXTURES;
 
 /// Standard deviations were measured of 1,600 values at least.
@@ -15,8 +15,8 @@ fn every_parameter_is_drawn_as_in_transformers() {
     let text = std::fs::read_to_string(folder_of("initial").join("initial.json")).unwrap();
     let models: Map<String, Value> = serde_json::from_str(&text).unwrap();
     for (folder, drawn) in models {
-        let config = ModelConfig::load(&folder_of(&folder), &Map::new()).unwrap();
         let (_, task) = FIXTURES.iter().find(|(name, _)| *name == folder).unwrap();
+        let config = config_of(&folder_of(&folder), *task);
         let model = registry::build(config, *task).unwrap();
         let trained: Vec<_> = model.parameters().iter().filter(|spec| spec.trainable).collect();
         assert_eq!(trained.len(), drawn.as_object().unwrap().len(), "{folder}");

@@ -27,6 +27,7 @@ const SHARDED: &[(&str, Task, usize, usize, bool)] = &[
     ("gpt2-causal-lm", Task::CausalLm, 3, 1, true),
     ("deberta-v2-masked-lm", Task::MaskedLm, 2, 2, true),
     ("mpnet-masked-lm", Task::MaskedLm, 2, 1, true),
+    ("electra-replaced-token-detection", Task::ReplacedTokenDetection, 2, 2, true),
     ("albert-grouped-masked-lm", Task::MaskedLm, 2, 2, false),
     ("modernbert-masked-lm", Task::MaskedLm, 2, 2, false),
     ("llama-causal-lm", Task::CausalLm, 2, 2, true),

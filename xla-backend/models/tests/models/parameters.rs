@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Map;
-use traind_models::{ModelConfig, ParameterSpec, Partition, Role, registry};
+use traind_models::{ParameterSpec, Partition, Role, registry};
 
-use crate::fixture::folder_of;
+use crate::fixture::{config_of, folder_of};
 use crate::fixtures::FIXTURES;
 
 /// By the fixture, the names of the parameters that the Trainer decays.
@@ -18,8 +17,7 @@ pub(crate) fn decayed() -> BTreeMap<String, BTreeSet<String>> {
 fn the_trainer_decays_the_same_parameters() {
     let expected = decayed();
     for (folder, task) in FIXTURES {
-        let config = ModelConfig::load(&folder_of(folder), &Map::new()).unwrap();
-        let model = registry::build(config, *task).unwrap();
+        let model = registry::build(config_of(&folder_of(folder), *task), *task).unwrap();
         let decayed =
             model.parameters().iter().filter(|spec| spec.trainable && spec.weight_decay());
         let names: BTreeSet<String> = decayed.map(|spec| spec.name.clone()).collect();
@@ -29,7 +27,7 @@ fn the_trainer_decays_the_same_parameters() {
 
 fn parameters() -> impl Iterator<Item = ParameterSpec> {
     FIXTURES.iter().flat_map(|(folder, task)| {
-        let config = ModelConfig::load(&folder_of(folder), &Map::new()).unwrap();
+        let config = config_of(&folder_of(folder), *task);
         registry::build(config, *task).unwrap().parameters().to_vec()
     })
 }

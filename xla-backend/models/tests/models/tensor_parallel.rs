@@ -31,6 +31,7 @@ const SHARED: &[(&str, Task, usize, bool)] = &[
     ("modernbert-question-answering", Task::QuestionAnswering, 2, false),
     ("electra-masked-lm", Task::MaskedLm, 2, true),
     ("electra-sequence-classification", Task::SequenceClassification, 2, false),
+    ("electra-replaced-token-detection", Task::ReplacedTokenDetection, 2, true),
     ("xlm-roberta-xl-masked-lm", Task::MaskedLm, 2, true),
     ("nomic-bert-masked-lm", Task::MaskedLm, 2, true),
     ("gte-sequence-classification", Task::SequenceClassification, 2, true),

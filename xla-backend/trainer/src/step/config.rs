@@ -36,7 +36,7 @@ pub struct ForwardConfig {
     pub compute_dtype: DType,
     /// The loss; the default is the model's own.
     pub loss: LossSettings,
-    /// The objective where rows are preferences.
+    /// The objective where rows are preferences, or where tokens were replaced.
     pub preference: Option<Arc<dyn PreferenceObjective>>,
     /// The objective where texts are embedded, or passages scored.
     pub embedding: Option<EmbeddingObjective>,

@@ -174,6 +174,17 @@ fn excerpts_of_stages_take_what_whole_stages_take() {
     }
 }
 
+/// The layers of a generator and of a discriminator are two runs, also where they are of one size.
+#[test]
+fn excerpts_of_two_models_take_what_both_take() {
+    let electra = json!({"embedding_size": 32});
+    let equal = json!({"replaced_token_detection": {"generator_hidden_size": 1.0}});
+    let two = json!({"resources": {"cores": 2}, "parallel": {"fsdp": "full_shard"}});
+    for settings in [json!({}), equal, two] {
+        check("electra", "replaced-token-detection", &electra, &settings);
+    }
+}
+
 #[test]
 fn excerpts_of_encoders_with_decoders_take_what_whole_models_take() {
     let t5 = json!({

@@ -58,7 +58,8 @@ impl Family for DecoderFamily {
             | Task::QuestionAnswering
             | Task::MaskedLm
             | Task::Seq2SeqLm
-            | Task::ImageClassification => return None,
+            | Task::ImageClassification
+            | Task::ReplacedTokenDetection => return None,
         })
     }
 }

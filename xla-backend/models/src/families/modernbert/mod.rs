@@ -69,7 +69,10 @@ impl Family for ModernBertFamily {
             Task::QuestionAnswering => ("ForQuestionAnswering", question_answering),
             Task::MaskedLm => ("ForMaskedLM", masked_lm),
             Task::Embedding => ("Model", embedding),
-            Task::CausalLm | Task::Seq2SeqLm | Task::ImageClassification => return None,
+            Task::CausalLm
+            | Task::Seq2SeqLm
+            | Task::ImageClassification
+            | Task::ReplacedTokenDetection => return None,
         };
         Some(FamilyModel::new(format!("ModernBert{class}"), build))
     }

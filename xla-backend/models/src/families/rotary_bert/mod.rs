@@ -104,7 +104,8 @@ impl Family for RotaryBertFamily {
             Task::QuestionAnswering
             | Task::CausalLm
             | Task::Seq2SeqLm
-            | Task::ImageClassification => return None,
+            | Task::ImageClassification
+            | Task::ReplacedTokenDetection => return None,
         };
         let architecture = format!("{}{class}", self.class);
         Some(FamilyModel::new(architecture, move |config| build(self, config)))

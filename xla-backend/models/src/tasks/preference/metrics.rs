@@ -17,11 +17,11 @@ pub struct Metric {
 }
 
 impl Metric {
-    pub(super) const fn of(name: &'static str) -> Metric {
+    pub(in crate::tasks) const fn of(name: &'static str) -> Metric {
         Metric { name, presence: None }
     }
 
-    pub(super) const fn where_present(name: &'static str, column: usize) -> Metric {
+    pub(in crate::tasks) const fn where_present(name: &'static str, column: usize) -> Metric {
         Metric { name, presence: Some(column) }
     }
 
@@ -80,7 +80,7 @@ pub(super) fn of_rewards(rewards: &Tensor, log_probabilities: &Tensor) -> Result
 }
 
 /// M metrics f32[P], side by side: f32[P, M]. Nothing flows back through them.
-pub(super) fn columns(metrics: &[Tensor]) -> Result<Tensor> {
+pub(in crate::tasks) fn columns(metrics: &[Tensor]) -> Result<Tensor> {
     let columns = metrics.iter().map(|metric| metric.stop_gradient()?.unsqueeze(1));
     let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
     let columns: Vec<&Tensor> = columns.iter().collect();

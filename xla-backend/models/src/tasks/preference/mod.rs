@@ -7,7 +7,7 @@ mod completions;
 mod cpo;
 mod dpo;
 mod kto;
-mod metrics;
+pub(super) mod metrics;
 mod orpo;
 mod reward;
 mod scalars;
@@ -29,7 +29,7 @@ pub use orpo::Orpo;
 pub use reward::Reward;
 use scalars::{by_pair, column};
 
-/// The objective of rows that are preferences.
+/// The objective of rows that are preferences, or of others that have metrics besides their loss.
 pub trait PreferenceObjective: Debug + Send + Sync {
     /// The sequences of a row of the data.
     fn sequences(&self) -> usize {

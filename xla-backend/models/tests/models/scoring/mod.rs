@@ -8,6 +8,7 @@ mod losses;
 mod named_losses;
 mod preference;
 mod preference_objectives;
+mod replaced_tokens;
 mod rerankers;
 
 use serde_json::Value;

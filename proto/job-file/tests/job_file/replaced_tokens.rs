@@ -1,0 +1,65 @@
+//! Keys of ELECTRA's pre-training.
+
+use crate::check;
+
+fn check_task(task: &str, model: &str, rest: &str, expect: &str) {
+    let model = format!("model: {{name_or_path: ./electra, task: {task}{model}}}");
+    check(&format!("{model}\ndata: {{train: a.txt, line_by_line: true}}\n{rest}"), expect);
+}
+
+#[test]
+fn keys_of_replaced_tokens() {
+    let settings = "replaced_token_detection: {discriminator_weight: 25, generator_weight: 2, temperature: 0.5, \
+                    generator_hidden_size: 0.5, generator_layers: 0.5, tie_embeddings: false}";
+    for (model, rest, expect) in [
+        ("", "", ""),
+        ("", settings, ""),
+        (", generator: ./generator", "replaced_token_detection: {tie_embeddings: true}", ""),
+        ("", "parallel: {tensor: 2}\nresources: {cores: 4}", ""),
+        (
+            ", generator: org/generator",
+            "replaced_token_detection: {generator_layers: 0.5}",
+            "line 3: replaced_token_detection.generator_layers: is decided by the model of model.generator; remove \
+             one of the two",
+        ),
+        (
+            "",
+            "replaced_token_detection: {discriminator_weight: 0, generator_weight: 0}",
+            "line 3: replaced_token_detection.discriminator_weight: is 0 as generator_weight is: nothing is learned",
+        ),
+        (
+            "",
+            "replaced_token_detection: {temperature: 0}",
+            "line 3: replaced_token_detection.temperature: must be above 0, not 0",
+        ),
+        (
+            "",
+            "parallel: {pipeline: 2}\nresources: {cores: 2}",
+            "line 3: parallel.pipeline: cannot be above 1 for replaced-token-detection, whose models are of \
+             different widths",
+        ),
+        (
+            "",
+            "peft: {method: lora}",
+            "line 3: peft.method: is not supported for replaced-token-detection, which trains two whole models",
+        ),
+        (
+            "",
+            "train: {loss: focal}",
+            "line 3: train.loss: applies to labels, not to replaced-token-detection",
+        ),
+        (
+            "",
+            "train: {label_smoothing_factor: 0.1}",
+            "line 3: train.label_smoothing_factor: applies to classes and tokens, not to \
+             replaced-token-detection",
+        ),
+    ] {
+        check_task("replaced-token-detection", model, rest, expect);
+    }
+    let expect = "line 3: replaced_token_detection.temperature: applies to replaced-token-detection, not to \
+                  masked-lm";
+    check_task("masked-lm", "", "replaced_token_detection: {temperature: 2}", expect);
+    let expect = "line 1: model.generator: applies to replaced-token-detection, not to masked-lm";
+    check_task("masked-lm", ", generator: ./generator", "", expect);
+}
