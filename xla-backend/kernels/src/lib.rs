@@ -30,6 +30,8 @@ pub mod sum;
 mod dispatch;
 mod math;
 mod scratch;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 
 /// The version of the kernels' interface, which compiled programs depend on.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-5");

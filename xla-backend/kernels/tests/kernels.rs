@@ -12,46 +12,60 @@ use traind_kernels::matrix::{Matrix, MatrixMut, multiply};
 fn products_in_all_layouts() {
     let mut numbers = Numbers(1);
     for round in 0..60 {
-        let [rows, columns, depth] =
-            [1 + numbers.below(70), 1 + numbers.below(70), 1 + numbers.below(90)];
-        let gap = numbers.below(3);
-        let a = numbers.floats(rows.max(depth) * (rows.max(depth) + gap));
-        let b = numbers.floats(columns.max(depth) * (columns.max(depth) + gap));
-        let before = numbers.floats(rows * (columns + gap));
-        let (lhs_transposed, rhs_transposed) = (round % 2 == 1, round / 2 % 2 == 1);
-        let accumulate = round % 3 == 0;
-        let (lhs, lhs_at): (_, Box<dyn Fn(usize, usize) -> f32>) = match lhs_transposed {
-            false => (
-                Matrix::new(&a, [rows, depth], depth + gap),
-                Box::new(|i, k| a[i * (depth + gap) + k]),
-            ),
-            true => (
-                Matrix::new(&a, [depth, rows], rows + gap).transposed(),
-                Box::new(|i, k| a[k * (rows + gap) + i]),
-            ),
-        };
-        let (rhs, rhs_at): (_, Box<dyn Fn(usize, usize) -> f32>) = match rhs_transposed {
-            false => (
-                Matrix::new(&b, [depth, columns], columns + gap),
-                Box::new(|k, j| b[k * (columns + gap) + j]),
-            ),
-            true => (
-                Matrix::new(&b, [columns, depth], depth + gap).transposed(),
-                Box::new(|k, j| b[j * (depth + gap) + k]),
-            ),
-        };
-        let mut got = before.clone();
-        multiply(MatrixMut::new(&mut got, [rows, columns], columns + gap), lhs, rhs, accumulate);
-        let mut expected: Vec<f64> = before.iter().copied().map(f64::from).collect();
-        for i in 0..rows {
-            for j in 0..columns {
-                let product = |k| f64::from(lhs_at(i, k)) * f64::from(rhs_at(k, j));
-                let start = if accumulate { expected[i * (columns + gap) + j] } else { 0.0 };
-                expected[i * (columns + gap) + j] = start + (0..depth).map(product).sum::<f64>();
-            }
-        }
-        check_close("product", &got, &expected, 1e-6);
+        let sizes = [1 + numbers.below(70), 1 + numbers.below(70), 1 + numbers.below(90)];
+        check_product(&mut numbers, round, sizes);
     }
+}
+
+/// Rows and columns that fill no tile, and several blocks of the depth, in all layouts, with and without a sum.
+#[test]
+fn products_with_weights() {
+    let mut numbers = Numbers(2);
+    for round in 0..24 {
+        let rows = [16, 31, 32, 100, 255, 300][round % 6];
+        let [columns, depth] = [[130, 140], [29, 600], [15, 1100], [300, 65]][round / 6];
+        check_product(&mut numbers, round / 2, [rows, columns, depth]);
+        check_product(&mut numbers, 2, [rows, columns, depth]);
+    }
+}
+
+fn check_product(numbers: &mut Numbers, round: usize, [rows, columns, depth]: [usize; 3]) {
+    let gap = numbers.below(3);
+    let a = numbers.floats(rows.max(depth) * (rows.max(depth) + gap));
+    let b = numbers.floats(columns.max(depth) * (columns.max(depth) + gap));
+    let before = numbers.floats(rows * (columns + gap));
+    let (lhs_transposed, rhs_transposed) = (round % 2 == 1, round / 2 % 2 == 1);
+    let accumulate = round.is_multiple_of(3);
+    let (lhs, lhs_at): (_, Box<dyn Fn(usize, usize) -> f32>) = match lhs_transposed {
+        false => {
+            (Matrix::new(&a, [rows, depth], depth + gap), Box::new(|i, k| a[i * (depth + gap) + k]))
+        }
+        true => (
+            Matrix::new(&a, [depth, rows], rows + gap).transposed(),
+            Box::new(|i, k| a[k * (rows + gap) + i]),
+        ),
+    };
+    let (rhs, rhs_at): (_, Box<dyn Fn(usize, usize) -> f32>) = match rhs_transposed {
+        false => (
+            Matrix::new(&b, [depth, columns], columns + gap),
+            Box::new(|k, j| b[k * (columns + gap) + j]),
+        ),
+        true => (
+            Matrix::new(&b, [columns, depth], depth + gap).transposed(),
+            Box::new(|k, j| b[j * (depth + gap) + k]),
+        ),
+    };
+    let mut got = before.clone();
+    multiply(MatrixMut::new(&mut got, [rows, columns], columns + gap), lhs, rhs, accumulate);
+    let mut expected: Vec<f64> = before.iter().copied().map(f64::from).collect();
+    for i in 0..rows {
+        for j in 0..columns {
+            let product = |k| f64::from(lhs_at(i, k)) * f64::from(rhs_at(k, j));
+            let start = if accumulate { expected[i * (columns + gap) + j] } else { 0.0 };
+            expected[i * (columns + gap) + j] = start + (0..depth).map(product).sum::<f64>();
+        }
+    }
+    check_close("product", &got, &expected, 1e-6);
 }
 
 #[test]

@@ -5,11 +5,10 @@
 
 use std::arch::x86_64::{
     __m512i, _mm512_permutexvar_epi16, _mm512_set_epi64, _mm512_setzero_si512,
-    _mm512_shuffle_i32x4, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
-    _mm512_unpacklo_epi64,
 };
 
-use super::vector::{LANES, load, prefetch, round, store_pairs};
+use super::vector::{round, store_pairs};
+use crate::vector::{LANES, load, prefetch, transposed};
 
 /// How far ahead memory is asked for, since processors foresee no more than a few streams: in numbers
 /// along the depth, and in pairs of depths along the lines.
@@ -115,33 +114,4 @@ fn pack_along_depth<const W: usize>(
             }
         }
     }
-}
-
-/// Transposes 16 x 16 pairs.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn transposed(x: [__m512i; LANES]) -> [__m512i; LANES] {
-    // Within blocks of four by four pairs, then the blocks.
-    let mut y = [_mm512_setzero_si512(); LANES];
-    for n in (0..LANES).step_by(4) {
-        let (a, b) = (_mm512_unpacklo_epi32(x[n], x[n + 1]), _mm512_unpackhi_epi32(x[n], x[n + 1]));
-        let (c, d) =
-            (_mm512_unpacklo_epi32(x[n + 2], x[n + 3]), _mm512_unpackhi_epi32(x[n + 2], x[n + 3]));
-        y[n] = _mm512_unpacklo_epi64(a, c);
-        y[n + 1] = _mm512_unpackhi_epi64(a, c);
-        y[n + 2] = _mm512_unpacklo_epi64(b, d);
-        y[n + 3] = _mm512_unpackhi_epi64(b, d);
-    }
-    let mut z = y;
-    for n in 0..4 {
-        let even = _mm512_shuffle_i32x4::<0b10_00_10_00>(y[n], y[n + 4]);
-        let odd = _mm512_shuffle_i32x4::<0b11_01_11_01>(y[n], y[n + 4]);
-        let even_behind = _mm512_shuffle_i32x4::<0b10_00_10_00>(y[n + 8], y[n + 12]);
-        let odd_behind = _mm512_shuffle_i32x4::<0b11_01_11_01>(y[n + 8], y[n + 12]);
-        z[n] = _mm512_shuffle_i32x4::<0b10_00_10_00>(even, even_behind);
-        z[n + 4] = _mm512_shuffle_i32x4::<0b10_00_10_00>(odd, odd_behind);
-        z[n + 8] = _mm512_shuffle_i32x4::<0b11_01_11_01>(even, even_behind);
-        z[n + 12] = _mm512_shuffle_i32x4::<0b11_01_11_01>(odd, odd_behind);
-    }
-    z
 }

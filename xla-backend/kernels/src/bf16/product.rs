@@ -7,8 +7,9 @@ use std::arch::x86_64::{__m512, _mm512_add_ps, _mm512_dpbf16_ps, _mm512_setzero_
 
 use super::Addend;
 use super::pack::{Operand, pack};
-use super::vector::{LANES, load, load_pairs, splat_pair, store};
+use super::vector::{load_pairs, splat_pair};
 use crate::scratch::with_words;
+use crate::vector::{LANES, load, store};
 
 /// Rows of the result that are computed together.
 const ROWS: usize = 14;

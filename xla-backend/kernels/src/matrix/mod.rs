@@ -1,6 +1,14 @@
 //! Products of float32 matrices, which may be transposed or parts of larger ones.
 
+#[cfg(target_arch = "x86_64")]
+mod few_rows;
+#[cfg(target_arch = "x86_64")]
+mod tile;
+
 use gemm_common::Parallelism;
+
+#[cfg(target_arch = "x86_64")]
+use crate::dispatch::Level;
 
 /// A matrix in a slice: element (i, j) is at `i * row_stride + j * column_stride`.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +84,6 @@ impl<'a> MatrixMut<'a> {
 }
 
 /// `to = lhs rhs`, or with `accumulate` added to what is there.
-#[allow(unsafe_code, reason = "the product of the crate gemm takes pointers and strides")]
 pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, accumulate: bool) {
     let (rows, columns, depth) = (lhs.layout.rows, rhs.layout.columns, lhs.layout.columns);
     assert_eq!(rhs.layout.rows, depth, "the operands do not match");
@@ -85,6 +92,21 @@ pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, accumulate:
         [rows, columns],
         "the result has another shape"
     );
+    #[cfg(target_arch = "x86_64")]
+    if Level::of_processor() == Level::Avx512 && few_rows::takes(lhs.layout, rhs.layout) {
+        let (to, lhs, rhs) =
+            ((to.elements, to.layout), (lhs.elements, lhs.layout), (rhs.elements, rhs.layout));
+        #[allow(unsafe_code, reason = "the call into code for instructions that not all have")]
+        // SAFETY: the processor was asked for these instructions.
+        return unsafe { few_rows::multiply(to, lhs, rhs, accumulate) };
+    }
+    multiply_by_crate(to, lhs, rhs, accumulate);
+}
+
+/// The same by the crate gemm.
+#[allow(unsafe_code, reason = "the product of the crate takes pointers and strides")]
+fn multiply_by_crate(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, accumulate: bool) {
+    let (rows, columns, depth) = (lhs.layout.rows, rhs.layout.columns, lhs.layout.columns);
     let strides = |layout: Layout| (layout.row_stride as isize, layout.column_stride as isize);
     let (to_row, to_column) = strides(to.layout);
     let (lhs_row, lhs_column) = strides(lhs.layout);
