@@ -11,6 +11,7 @@
 //! - [`cross_entropy`]: the loss of classification and its gradient.
 //! - [`adamw`]: the update of an optimizer.
 //! - [`mod@sum`]: the sum of squares.
+//! - [`table`]: tables of few rows, the gradients of embeddings.
 //! - [`hash`]: the random bits of dropout.
 //!
 //! Slices of wrong lengths panic: what calls these functions has checked its shapes.
@@ -26,6 +27,7 @@ pub mod matrix;
 pub mod norm;
 pub mod rotary;
 pub mod sum;
+pub mod table;
 
 mod dispatch;
 mod math;

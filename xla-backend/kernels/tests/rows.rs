@@ -4,9 +4,9 @@
 mod support;
 
 use support::{Numbers, check_close};
-use traind_kernels::cross_entropy;
 use traind_kernels::hash::{self, Dropout};
 use traind_kernels::norm::{self, Cotangent, DropoutOfRows, Gradients, Norm, Operands, Results};
+use traind_kernels::{cross_entropy, table};
 
 const EPSILON: f32 = 1e-5;
 
@@ -234,4 +234,19 @@ fn cross_entropy_of_nan_and_infinity() {
     assert!(gradient[..2 * CLASSES].iter().all(|x| x.is_nan()));
     assert_eq!(gradient[2 * CLASSES + 3], 0.0);
     assert_eq!(gradient[4 * CLASSES..], [0.0; CLASSES]);
+}
+
+/// A row that is added twice, the first and the last of a table, and some beside it.
+#[test]
+fn a_table_has_the_rows_between_its_first_and_last() {
+    const WIDTH: usize = 19;
+    let mut random = Numbers(7);
+    let numbers = [12, 10, 14, 9, 15, 12, -1, i32::MIN, i32::MAX];
+    let rows = random.floats(numbers.len() * WIDTH);
+    let mut got = vec![f32::NAN; 5 * WIDTH];
+    table::fill(&mut got, WIDTH, &rows, &numbers, 10);
+    let row = |index: usize| &rows[index * WIDTH..(index + 1) * WIDTH];
+    let twice: Vec<f32> = row(0).iter().zip(row(5)).map(|(a, b)| a + b).collect();
+    let zeros = [0.0; WIDTH];
+    assert_eq!(got, [row(1), &zeros, &twice, &zeros, row(2)].concat());
 }

@@ -18,6 +18,7 @@ mod product;
 mod rotary;
 mod sharded_adamw;
 mod sums;
+mod table_of_rows;
 
 use std::env;
 
@@ -43,6 +44,7 @@ pub(crate) use product::{Product, product};
 pub(crate) use rotary::Rotary;
 pub(crate) use sharded_adamw::ShardedAdamW;
 pub(crate) use sums::Sums;
+pub(crate) use table_of_rows::TableOfRows;
 
 /// Set to `off`, programs consist of what XLA compiles alone.
 pub const KERNELS_VARIABLE: &str = "TRAIND_KERNELS";
@@ -143,6 +145,7 @@ fn register_all(client: &Client) -> bool {
         && register::<CrossEntropyForward>(client)
         && register::<CrossEntropyBackward>(client)
         && register::<DropoutKeys>(client)
+        && register::<TableOfRows>(client)
         && register::<SquareSum>(client)
         && register::<AdamW>(client)
         && register_deferred::<ShardedAdamW>(client)

@@ -44,6 +44,7 @@ mod sharded_adamw;
 mod slice;
 mod softmax;
 mod square_sum;
+mod table_of_rows;
 mod take;
 mod take_along_axis;
 mod transpose;
@@ -150,6 +151,7 @@ pub const NAMES: &[&str] = &[
     "stop_gradient",
     "subtract",
     "sum_together",
+    "table_of_rows",
     "take",
     "tanh",
     "transpose",

@@ -1,6 +1,7 @@
 //! Collectives between replicas, and the module that asks for them.
 
 use traind_xla::autodiff::gradients;
+use traind_xla::kernels::Kernels;
 use traind_xla::mesh::{Axis, Mesh, Placement};
 use traind_xla::ops::{ReduceKind, ShardGroups};
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
@@ -99,8 +100,8 @@ fn tables_of_few_rows_are_added_by_exchanging_rows() {
     let flat = |x: Tensor| x.reshape(&[x.shape().element_count()]);
     // Parts of 17 rows begin within a row.
     for rows in [16, 17] {
-        let build = |by_rows: bool| {
-            let trace = Trace::new();
+        let build = |by_rows: bool, kernels: Kernels| {
+            let trace = Trace::with_kernels(kernels);
             let x = trace.parameter("x", Shape::new(DType::F32, [7])).unwrap();
             let [table, part] = table_of_rows(&x, rows).unwrap();
             let shards = ShardGroups { cores: groups().to_vec(), hosts: 1 };
@@ -115,10 +116,18 @@ fn tables_of_few_rows_are_added_by_exchanging_rows() {
                 ],
             };
             let inputs = ROWS.map(|numbers| vec![numbers.to_vec()]);
-            Compiled::new(&[&flat(whole).unwrap(), &part], 4).run(&inputs)
+            let outputs = [&flat(whole).unwrap(), &part];
+            let compiled = match kernels {
+                Kernels::Own => Compiled::with_kernels_on(&outputs, 4),
+                _ => Compiled::new(&outputs, 4),
+            };
+            let calls = compiled.program.text.matches("@traind.table_of_rows(").count();
+            assert_eq!(calls, if by_rows && kernels == Kernels::Own { 2 } else { 0 });
+            compiled.run(&inputs)
         };
-        let found = build(true);
-        assert_eq!(found, build(false), "{rows} rows");
+        let found = build(true, Kernels::None);
+        assert_eq!(found, build(false, Kernels::None), "{rows} rows");
+        assert_eq!(found, build(true, Kernels::Own), "{rows} rows");
         let sum: f64 = found[0][0].iter().sum();
         assert_eq!(sum, [ROWS[0], ROWS[2]].iter().flat_map(|of| &of[3..]).sum::<f64>());
     }

@@ -129,6 +129,11 @@ pub(crate) const TABLE: &[Row] = &[
         updated[0][0].mul(&x[0])
     }),
     row("square_sum", ONE, |_, x| x[0].sum_of_squares()),
+    row("table_of_rows", ONE, |t, x| {
+        let (fixed, first) = (t.iota(DType::F64, &[4, 3], 0)?, t.scalar(7.0, DType::S32)?);
+        let numbers = t.constant(DType::S32, &[4], &[8.0, 6.0, 9.0, 8.0])?;
+        fixed.table_of_rows(&numbers, &first, 2)?.mul(&x[0])
+    }),
     row("sum_together", ONE, |t, x| {
         let fixed = t.iota(DType::F32, &[2, 3], 1)?;
         let (mesh, kind) = (Mesh::data_parallel(1)?, ReduceKind::Sum);

@@ -19,7 +19,9 @@ impl Tensor {
     /// replicas add too many. Rows are added in the order of the replicas.
     pub fn all_reduce_rows(&self, groups: &[Vec<usize>]) -> Result<Option<Tensor>> {
         let Some(added) = self.rows_of_all(groups)? else { return Ok(None) };
-        Ok(Some(added.table(self.dims()[0])?.reshape(self.dims())?))
+        let first = self.trace().scalar(0.0, DType::S32)?;
+        let table = added.rows.table_of_rows(&added.numbers, &first, self.dims()[0])?;
+        Ok(Some(table.reshape(self.dims())?))
     }
 
     /// The same for this replica's part of the flattened table, which has the number `part`, a u32 scalar. `None` also
@@ -38,7 +40,8 @@ impl Tensor {
         }
         let length = table_rows * pieces / parts;
         let first = part.convert(DType::S32)?.mul_scalar(length as f64)?;
-        let table = added.in_pieces(pieces)?.between(&first, length)?.table(length)?;
+        let AddedRows { numbers, rows } = added.in_pieces(pieces)?;
+        let table = rows.table_of_rows(&numbers, &first, length)?;
         Ok(Some(table.reshape(&[table.shape().element_count()])?))
     }
 
@@ -94,21 +97,6 @@ impl AddedRows {
             numbers: first.add(&piece)?.reshape(&[count * pieces])?,
             rows: self.rows.reshape(&[count * pieces, width / pieces])?,
         })
-    }
-
-    /// The same for the `length` rows of the table from `first` on. Zeros are added for the others.
-    fn between(&self, first: &Tensor, length: usize) -> Result<AddedRows> {
-        let numbers = self.numbers.sub(first)?;
-        let is_inside = numbers.ge_scalar(0.0)?.and(&numbers.lt_scalar(length as f64)?)?;
-        let zeros = self.rows.trace().full(0.0, self.rows.shape().clone())?;
-        let is_inside = is_inside.unsqueeze(1)?.broadcast_to(self.rows.dims())?;
-        Ok(AddedRows { numbers, rows: is_inside.select(&self.rows, &zeros)? })
-    }
-
-    /// The table, of `length` rows.
-    fn table(&self, length: usize) -> Result<Tensor> {
-        let shape = self.rows.shape().with_dims([length, self.rows.dims()[1]]);
-        self.rows.trace().full(0.0, shape)?.scatter_add(&self.numbers, &self.rows)
     }
 }
 
