@@ -32,24 +32,35 @@ struct Rates {
     /// Seconds that a training step's program takes to compile, beside those of its layers.
     compile: f64,
     compile_per_layer: f64,
+    /// The most cores whose steps share the time of a compilation.
+    compilers: u32,
     /// FLOP/s that a core reaches.
     flops: f64,
 }
 
 impl Rates {
-    /// For CPUs, as measured with a BERT of six layers on AMD Zen 4 and Zen 5: 1.9 to 4 seconds a
-    /// program and 60 GFLOP/s a core. For GPUs, on an H200: programs of BERT and GPT-2 compile one at
+    /// For CPUs, as measured with a BERT of six layers on AMD Zen 4: 1.2 seconds a program and 60 GFLOP/s a core. A
+    /// program is compiled by one thread while steps run on all of the job's cores, so that the job ends later by
+    /// the time of that thread divided by the cores. For GPUs, on an H200: programs of BERT and GPT-2 compile one at
     /// a time in 7 to 16 seconds. For NeuronCores, from public reports: minutes a program.
     fn of(platform: Platform) -> Rates {
         match platform {
-            Platform::Cpu => Rates { compile: 0.5, compile_per_layer: 0.4, flops: 60e9 },
-            Platform::Cuda => Rates { compile: 4.0, compile_per_layer: 0.8, flops: 50e12 },
-            Platform::Neuron => Rates { compile: 60.0, compile_per_layer: 10.0, flops: 20e12 },
+            Platform::Cpu => {
+                Rates { compile: 0.3, compile_per_layer: 0.15, compilers: 2, flops: 60e9 }
+            }
+            Platform::Cuda => {
+                Rates { compile: 4.0, compile_per_layer: 0.8, compilers: 1, flops: 50e12 }
+            }
+            Platform::Neuron => {
+                Rates { compile: 60.0, compile_per_layer: 10.0, compilers: 1, flops: 20e12 }
+            }
         }
     }
 
-    fn compile_seconds(&self, layers: usize) -> f64 {
-        self.compile + self.compile_per_layer * layers as f64
+    /// The time by which a program delays a job on so many cores.
+    fn compile_seconds(&self, layers: usize, cores: u32) -> f64 {
+        let compile = self.compile + self.compile_per_layer * layers as f64;
+        compile / f64::from(cores.clamp(1, self.compilers))
     }
 }
 
@@ -60,10 +71,11 @@ pub(crate) fn length_budget(job: &JobFile, model: &Model, passes: Passes) -> Len
     }
     let rates = Rates::of(job.resources.platform);
     let forward = model.forward_flops(1, Lengths::of(POSITIONS)) / POSITIONS as f64;
+    let compile = rates.compile_seconds(model.num_layers(), job.resources.cores);
     let (flops, compile) = match passes.trains {
-        true => (flops::training(forward), rates.compile_seconds(model.num_layers())),
+        true => (flops::training(forward), compile),
         // A forward pass alone is about a third of the operations, and of the code.
-        false => (forward, rates.compile_seconds(model.num_layers()) / 3.0),
+        false => (forward, compile / 3.0),
     };
     // Cores that share a row's layers share its work.
     let cores = f64::from(job.parallel.tensor.max(1)) * f64::from(job.parallel.pipeline.max(1));
