@@ -1,4 +1,4 @@
-//! What is wrong with a label, a text, an image or an object; the error around it says where.
+//! Problems of labels, texts, images and objects; the error around each says where it is.
 
 use traind_wording::counted;
 

@@ -2,8 +2,8 @@
 
 use crate::dispatch::vectorized;
 
-/// Makes `table` zeros, and adds those of `rows` whose `numbers` it has, in their order. `first`: the number of its first
-/// row.
+/// Makes `table` zeros, and adds those of `rows` whose `numbers` it has, in their order. `first`: the number of its
+/// first row.
 pub fn fill(table: &mut [f32], width: usize, rows: &[f32], numbers: &[i32], first: i32) {
     assert!(width > 0 && table.len().is_multiple_of(width), "the table has rows of other widths");
     assert_eq!(rows.len(), numbers.len() * width, "rows have other widths");

@@ -5,8 +5,8 @@ use traind_pjrt::{Kernel, KernelCall, KernelError};
 
 use super::optimizer::first;
 
-/// The numbers of rows, the rows, and the number of the table's first row, to the table. XLA would add one row after the
-/// other, each in several calls.
+/// The numbers of rows, the rows, and the number of the table's first row, to the table. XLA would add one row after
+/// the other, each in several calls.
 pub(crate) struct TableOfRows;
 
 impl Kernel for TableOfRows {

@@ -9,8 +9,8 @@ use crate::graph::{DType, Shape};
 use crate::kernels::{KernelUse, TableOfRows as TableOfRowsKernel};
 use crate::tensor::Tensor;
 
-/// The numbers of rows in a larger table, s32[N], the rows [N, H], and the number of the first one of this table, an s32
-/// scalar.
+/// The numbers of rows in a larger table, s32[N], the rows [N, H], and the number of the first one of this table, an
+/// s32 scalar.
 #[derive(Debug)]
 struct TableOfRows {
     /// The rows of this table.

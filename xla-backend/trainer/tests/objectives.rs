@@ -175,7 +175,7 @@ impl Case {
                 let word = (row * 7 + place * 11 + number * 13 + position * 3) % 40 + 5;
                 ids.push(if is_token { word as i32 } else { 0 });
                 mask.push(i32::from(is_token));
-                let is_masked = (row * 5 + position * 3 + number) % 4 == 0;
+                let is_masked = (row * 5 + position * 3 + number).is_multiple_of(4);
                 let has_label = match self.targets {
                     Targets::Masked => is_masked,
                     _ => position > 0,

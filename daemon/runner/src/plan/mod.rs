@@ -1,6 +1,6 @@
 //! `traind-runner plan`: estimates what a job takes from its job file and the model's `config.json`.
-//! It reads no weights and no data and uses no device, so it takes milliseconds, unless the config of
-//! a model on the hub must be fetched first.
+//! It reads the headers of weights and the columns of data and uses no device, so it takes milliseconds,
+//! unless the config of a model on the hub must be fetched first.
 //!
 //! Reads a [`PlanRequest`] as JSON from standard input and writes a [`PlanAnswer`] to standard output.
 //!
@@ -21,10 +21,9 @@ mod mpi;
 mod neuron;
 mod parameter_groups;
 mod program_figures;
+mod refusals;
 mod search;
 mod stages;
-mod texts;
-mod weights;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -45,6 +44,7 @@ use crate::recipe;
 use crate::step::Readout;
 use crate::tasks::{self, JobTask};
 use memory::Recordings;
+use refusals::{texts, weights};
 use traind_xla::verify::neuron::Limits;
 
 pub(crate) use mpi::{MEASURE_MPI, measure as measure_mpi};

@@ -1,6 +1,6 @@
-//! Products of few rows with a weight [out, in], as in the forward pass of a layer: `to = lhs rhs`, where the columns of
-//! `rhs` are contiguous. A weight has more elements than the rows, so it is read where it is, a number at a time, and
-//! the rows are packed into vectors. Packing the weight would take a quarter of the time of two hundred rows.
+//! Products of few rows with a weight [out, in], as in the forward pass of a layer: `to = lhs rhs`, where the columns
+//! of `rhs` are contiguous. A weight has more elements than the rows, so it is read where it is, a number at a time,
+//! and the rows are packed into vectors. Packing the weight would take a quarter of the time of two hundred rows.
 //!
 //! M rows, N columns of the result, K depth.
 

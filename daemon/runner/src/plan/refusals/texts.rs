@@ -8,7 +8,7 @@ use crate::error::RunResult;
 use crate::tasks::{JobTask, Reading};
 
 /// Checks the columns of texts of files that are found quickly.
-pub(super) fn check(job: &JobFile, task: &dyn JobTask) -> RunResult<()> {
+pub(in crate::plan) fn check(job: &JobFile, task: &dyn JobTask) -> RunResult<()> {
     let is_of_texts = matches!(job.model.task, TaskName::Embedding | TaskName::Reranker);
     if !is_of_texts || !job.train.do_train {
         return Ok(());

@@ -23,7 +23,7 @@ const OF_FOLDERS: [&str; 7] = [
 ];
 
 /// Checks the headers of the weights that a job starts from. `must_exist`: a plan alone needs only configs.
-pub(super) fn check(job: &JobFile, model: &Model, must_exist: bool) -> RunResult<()> {
+pub(in crate::plan) fn check(job: &JobFile, model: &Model, must_exist: bool) -> RunResult<()> {
     let has_weights = |folder: &Path| {
         let names = ["model.safetensors", "model.safetensors.index.json"];
         must_exist || names.iter().any(|name| folder.join(name).exists())
@@ -64,7 +64,7 @@ fn knows_labels(job: &JobFile) -> bool {
 
 /// The violation of a model's folder that an error reports, if it is one. A folder that another job is about to write
 /// says nothing yet.
-pub(super) fn violation(job: &JobFile, error: &RunError) -> Option<PlanViolation> {
+pub(in crate::plan) fn violation(job: &JobFile, error: &RunError) -> Option<PlanViolation> {
     // Rows that are too long are the data's fault, of which the run says more.
     let RunError::Model(source) = error else { return None };
     if matches!(source, ModelError::TooManyPositions { .. }) {
