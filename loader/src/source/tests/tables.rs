@@ -68,19 +68,20 @@ fn a_cut_or_flipped_parquet_file_never_panics() {
         let error = read(&[&folder.write("cut.parquet", &good[..kept])], &columns).unwrap_err();
         assert_eq!(error.file(), Some(folder.path("cut.parquet").as_path()), "{error}");
     }
-    for place in 0..good.len() {
-        for flip in [0x01, 0xff] {
-            let mut bad = good.clone();
-            bad[place] ^= flip;
-            // A flip in padding or in a text is still a Parquet file: only panics are ruled out.
-            if let Err(error) = read(&[&folder.write("flipped.parquet", &bad)], &columns) {
-                failed += 1;
-                assert_eq!(error.file(), Some(folder.path("flipped.parquet").as_path()), "{error}");
-            }
+    // The fuzz test damages other places.
+    let places = (0..good.len()).step_by(2);
+    let count = places.len();
+    for (place, flip) in places.zip([0x01, 0xff].into_iter().cycle()) {
+        let mut bad = good.clone();
+        bad[place] ^= flip;
+        // A flip in padding or in a text is still a Parquet file: only panics are ruled out.
+        if let Err(error) = read(&[&folder.write("flipped.parquet", &bad)], &columns) {
+            failed += 1;
+            assert_eq!(error.file(), Some(folder.path("flipped.parquet").as_path()), "{error}");
         }
     }
     // A fifth of it is the Arrow schema, which nobody reads.
-    assert!(failed > good.len() * 3 / 4, "{failed} of {} flips were noticed", 2 * good.len());
+    assert!(failed > count * 3 / 8, "{failed} of {count} flips were noticed");
 }
 
 /// Lists and structs as SQuAD has them, in two batches.
@@ -138,14 +139,15 @@ fn a_cut_or_flipped_arrow_file_never_panics() {
         }
     };
     for good in [arrow_file(&columns, 3), arrow_stream(&columns, 3)] {
-        (1..good.len()).step_by(3).for_each(|kept| check(&good[..kept]));
-        for place in 0..good.len() {
+        // The fuzz test damages other places.
+        (1..good.len()).step_by(9).for_each(|kept| check(&good[..kept]));
+        for place in (0..good.len()).step_by(3) {
             let mut bad = good.clone();
             bad[place] ^= 0x11;
             check(&bad);
         }
     }
-    assert!(failed > 1_000, "{failed} bad files were noticed");
+    assert!(failed > 333, "{failed} bad files were noticed");
     check_error(
         "a.arrow",
         "not arrow",
