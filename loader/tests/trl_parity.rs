@@ -289,6 +289,7 @@ fn rows_that_are_no_conversations_are_named() {
     let plain = json!({"max_length": 16});
     let assistant = json!({"max_length": 16, "assistant_only_loss": true});
     let chat = json!({"messages": [{"role": "user", "content": "a"}]});
+    let turns = json!([{"role": "assistant", "content": "b"}]);
     check(
         None,
         plain.clone(),
@@ -301,17 +302,17 @@ fn rows_that_are_no_conversations_are_named() {
     check(
         Some("phi"),
         plain.clone(),
-        json!({"prompt": "a", "completion": []}),
+        json!({"prompt": "a", "completion": turns.clone()}),
         "\"prompt\": is text",
     );
     check(Some("phi_generation"), assistant, json!({"text": "a"}), "needs messages");
     let pair = |chosen: Json, rejected: Json| json!({"chosen": chosen, "rejected": rejected});
-    check(Some("phi"), plain.clone(), pair(json!("a"), json!([])), "\"chosen\": is text");
-    check(Some("phi"), plain.clone(), pair(json!([]), json!("a")), "\"rejected\": is text");
+    check(Some("phi"), plain.clone(), pair(json!("a"), turns.clone()), "\"chosen\": is text");
+    check(Some("phi"), plain.clone(), pair(turns.clone(), json!("a")), "\"rejected\": is text");
     let mut answers = pair(json!({"role": "assistant"}), json!({"role": "assistant"}));
     answers["prompt"] = json!("a");
     check(Some("phi"), plain.clone(), answers, "\"prompt\": is text");
-    check(None, plain.clone(), pair(json!([]), json!([])), "no chat template");
+    check(None, plain.clone(), pair(turns.clone(), turns), "no chat template");
     check(None, plain.clone(), json!({"chosen": "a"}), "no column \"rejected\"");
     check(None, plain, json!({"other": "a"}), "no column \"text\"");
 }

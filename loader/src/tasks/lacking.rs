@@ -27,7 +27,7 @@ pub(crate) struct LackingRows {
     /// The first one, by its number in all files taken together, and the column.
     pub(crate) first: Option<(u32, String)>,
     /// Its file in a folder whose files are rows.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) file: Option<PathBuf>,
 }
 
