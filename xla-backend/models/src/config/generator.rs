@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(found.architecture(), Some("ElectraForMaskedLM"));
     }
 
-    /// The sizes are google/electra-small-generator's and -base-generator's.
+    /// Checks sizes of google/electra-small-generator and -base-generator among others.
     #[test]
     fn sizes_are_shares_of_those_of_the_discriminator() {
         check(256, 1.0, [256, 4, 1024]);

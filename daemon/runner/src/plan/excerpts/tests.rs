@@ -177,7 +177,7 @@ fn excerpts_of_stages_take_what_whole_stages_take() {
 /// The layers of a generator and of a discriminator are two runs, also where they are of one size.
 #[test]
 fn excerpts_of_two_models_take_what_both_take() {
-    let electra = json!({"embedding_size": 32});
+    let electra = json!({"embedding_size": 32, "num_hidden_layers": 14});
     let equal = json!({"replaced_token_detection": {"generator_hidden_size": 1.0}});
     let two = json!({"resources": {"cores": 2}, "parallel": {"fsdp": "full_shard"}});
     for settings in [json!({}), equal, two] {
