@@ -118,7 +118,7 @@ pub use layouts::{
     RowFormat, RowLayout, TrainOn, TurnRule, turn_template_names,
 };
 pub use length_ladder::{LengthBudget, LengthLadder};
-pub use masking::Masking;
+pub use masking::{Masking, Replacements};
 pub use prefetch::{PrefetchError, Prefetched, Prefetcher};
 pub use sampler::{
     BatchPlan, EpochPlan, GatherInOrder, Sampler, SamplerConfig, SamplerError, SamplingStrategy,

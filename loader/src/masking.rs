@@ -1,5 +1,5 @@
 //! Dynamic masking, as transformers' `DataCollatorForLanguageModeling` does it: of the tokens that
-//! are picked, 80 in 100 become the mask token, 10 another token and 10 stay; with whole words,
+//! are picked, by default 80 in 100 become the mask token, 10 another token and 10 stay; with whole words,
 //! all become the mask token. What is drawn for a row depends on the seed, the epoch and the row
 //! alone: not on its batch, the number of cores, or whether the run was resumed.
 
@@ -8,8 +8,21 @@ use crate::labels::IGNORED_LABEL;
 use crate::random::SplitMix64;
 use crate::tasks::{CONTINUES_WORD, STARTS_WORD};
 
-const MASKED_SHARE: f64 = 0.8;
-const RANDOM_SHARE: f64 = 0.1;
+/// The shares of the picked tokens that are replaced; others stay.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Replacements {
+    /// The share that becomes the mask token.
+    pub mask: f64,
+    /// The share that becomes any token of the vocabulary.
+    pub random: f64,
+}
+
+/// BERT's.
+impl Default for Replacements {
+    fn default() -> Self {
+        Self { mask: 0.8, random: 0.1 }
+    }
+}
 
 /// How the tokens of a row are masked.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +32,7 @@ pub struct Masking {
     whole_word_mask: bool,
     mask_token_id: u32,
     vocab_size: u32,
+    replacements: Replacements,
 }
 
 impl Masking {
@@ -35,7 +49,13 @@ impl Masking {
             let message = format!("must be between 0 and 1, found {mlm_probability}");
             return Err(Error::BadOption { field: "data.mlm_probability", message });
         }
-        Ok(Self { seed, mlm_probability, whole_word_mask, mask_token_id, vocab_size })
+        let replacements = Replacements::default();
+        Ok(Self { seed, mlm_probability, whole_word_mask, mask_token_id, vocab_size, replacements })
+    }
+
+    /// Replaces other shares of the picked tokens, unless whole words are masked.
+    pub fn with_replacements(self, replacements: Replacements) -> Self {
+        Self { replacements, ..self }
     }
 
     /// Masks `ids` in place and returns the target of each token. `parts` are the tokens' parts in
@@ -59,9 +79,10 @@ impl Masking {
             if !picked {
                 return IGNORED_LABEL;
             }
-            if self.whole_word_mask || fate < MASKED_SHARE {
+            let Replacements { mask, random } = self.replacements;
+            if self.whole_word_mask || fate < mask {
                 *id = self.mask_token_id as i32;
-            } else if fate < MASKED_SHARE + RANDOM_SHARE {
+            } else if fate < mask + random {
                 *id = other as i32;
             }
             target
@@ -121,6 +142,22 @@ mod tests {
         let share = |count| f64::from(count) / f64::from(picked);
         assert!((share(masked_tokens) - 0.8).abs() < 0.012, "{}", share(masked_tokens));
         assert!((share(kept) - 0.1).abs() < 0.009, "{}", share(kept));
+    }
+
+    #[test]
+    fn other_shares_may_be_replaced() {
+        let replaced = |mask, random| {
+            let all = Masking::new(7, 1.0, false, MASK as u32, 500).unwrap();
+            let masking = all.with_replacements(Replacements { mask, random });
+            let (ids, _) = masked(&masking, &[STARTS_WORD; 1_000], 0, 0);
+            let kept = (1_000..).zip(&ids).filter(|(original, id)| original == *id).count();
+            (ids.iter().filter(|&&id| id == MASK).count(), kept)
+        };
+        assert_eq!(replaced(1.0, 0.0), (1_000, 0));
+        assert_eq!(replaced(0.0, 0.0), (0, 1_000));
+        let (masks, kept) = replaced(0.85, 0.0);
+        // 850 with a standard deviation of 11; five of them.
+        assert!(masks + kept == 1_000 && (790..910).contains(&masks), "{masks}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Masked language models: masked tokens are predicted from those around them.
 
 use traind_job_file::{Data, JobFile};
-use traind_loader::{Masking, TaskSpec, TextTokenizer, TokenizedSet};
+use traind_loader::{Masking, Replacements, TaskSpec, TextTokenizer, TokenizedSet};
 
 use super::{JobTask, Outputs, Reading, language_model};
 use crate::error::{RunError, RunResult};
@@ -10,11 +10,14 @@ use crate::metrics::Metrics;
 pub(super) struct MaskedLm {
     data: Data,
     seed: u64,
+    replacements: Replacements,
 }
 
 impl MaskedLm {
     pub(super) fn new(job: &JobFile) -> MaskedLm {
-        MaskedLm { data: job.data.clone(), seed: job.data_seed() }
+        let [mask, random] = job.replaced_shares();
+        let replacements = Replacements { mask, random };
+        MaskedLm { data: job.data.clone(), seed: job.data_seed(), replacements }
     }
 }
 
@@ -50,7 +53,7 @@ impl JobTask for MaskedLm {
         let vocab_size = tokenizer.vocab_size();
         let masking =
             Masking::new(self.seed, mlm_probability, whole_word_mask, mask_token_id, vocab_size);
-        Ok(Some(masking?))
+        Ok(Some(masking?.with_replacements(self.replacements)))
     }
 
     fn output_metrics(&self, outputs: &Outputs) -> Metrics {

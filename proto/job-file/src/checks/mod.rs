@@ -8,6 +8,7 @@ mod host;
 mod hub;
 mod layout;
 mod loss;
+mod masking;
 mod mesh;
 mod notify;
 mod optimizer;

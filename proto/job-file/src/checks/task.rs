@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use traind_wording::counted;
 
-use super::{dpo, embedding, embedding_sets, preferences, replaced_tokens, reranker};
+use super::{dpo, embedding, embedding_sets, masking, preferences, replaced_tokens, reranker};
 use crate::problems::{FIELD_UNUSED, Problems, join};
 use crate::schema::JobFile;
 use crate::schema::model::{ProblemType, TaskName};
@@ -22,6 +22,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_conversations(job, problems);
     dpo::check(job, problems);
     preferences::check(job, problems);
+    masking::check(job, problems);
     replaced_tokens::check(job, problems);
     embedding::check(job, problems);
     embedding_sets::check(job, problems);

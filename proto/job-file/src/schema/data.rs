@@ -203,6 +203,12 @@ section! {
         line_by_line: bool = false;
         /// Fraction of tokens to mask, for masked language models.
         mlm_probability: f64 = 0.15, in (Bound::Excluded(0.0), Bound::Included(1.0));
+        /// Fraction of those tokens that becomes the mask token; 0.8 by default, as with BERT, and 0.85 for
+        /// `replaced-token-detection`, as with ELECTRA.
+        mask_replace_prob: Option<f64> = None, in 0.0..=1.0;
+        /// Fraction of those tokens that becomes another token; 0.1 by default, and 0 for
+        /// `replaced-token-detection`. The others stay as they are.
+        random_replace_prob: Option<f64> = None, in 0.0..=1.0;
         /// Mask all tokens of a word together.
         whole_word_mask: bool = false;
         /// Maximum length of a row in tokens, including special tokens; longer ones are truncated.

@@ -269,6 +269,18 @@ impl JobFile {
             * u64::from(self.data_parallel_size())
     }
 
+    /// The shares of masked tokens that become the mask token, and another token: those of BERT or of ELECTRA where
+    /// the job names none.
+    pub fn replaced_shares(&self) -> [f64; 2] {
+        let defaults = match self.model.task {
+            TaskName::ReplacedTokenDetection => [0.85, 0.0],
+            _ => [0.8, 0.1],
+        };
+        let [mask, random] = defaults;
+        let data = &self.data;
+        [data.mask_replace_prob.unwrap_or(mask), data.random_replace_prob.unwrap_or(random)]
+    }
+
     /// The seed of everything that concerns data: the order of rows, the split, the masks.
     pub fn data_seed(&self) -> u64 {
         self.train.data_seed.unwrap_or(self.train.seed)

@@ -57,9 +57,30 @@ fn keys_of_replaced_tokens() {
     ] {
         check_task("replaced-token-detection", model, rest, expect);
     }
+    check_shares();
     let expect = "line 3: replaced_token_detection.temperature: applies to replaced-token-detection, not to \
                   masked-lm";
     check_task("masked-lm", "", "replaced_token_detection: {temperature: 2}", expect);
     let expect = "line 1: model.generator: applies to replaced-token-detection, not to masked-lm";
     check_task("masked-lm", ", generator: ./generator", "", expect);
+}
+
+fn check_shares() {
+    let check_task = |task: &str, data: &str, expect: &str| {
+        let model = format!("model: {{name_or_path: ./electra, task: {task}}}");
+        check(&format!("{model}\ndata: {{train: a.txt{data}}}"), expect);
+    };
+    check_task("masked-lm", ", mask_replace_prob: 1, random_replace_prob: 0", "");
+    check_task(
+        "replaced-token-detection",
+        ", mask_replace_prob: 0.5, random_replace_prob: 0.5",
+        "",
+    );
+    let expect = "line 2: data.mask_replace_prob: and data.random_replace_prob add up to 1.05, and must to 1 at most";
+    check_task("masked-lm", ", mask_replace_prob: 0.95", expect);
+    let expect = "line 2: data.mask_replace_prob: applies to masked-lm and replaced-token-detection, not to causal-lm";
+    check_task("causal-lm", ", mask_replace_prob: 1", expect);
+    let expect = "line 2: data.random_replace_prob: applies to single tokens; with data.whole_word_mask, all become the \
+                  mask token";
+    check_task("masked-lm", ", whole_word_mask: true, random_replace_prob: 0", expect);
 }
