@@ -83,6 +83,9 @@ impl Plan {
         for (name, value) in lines(&plan) {
             println!("{name:<16} {value}");
         }
+        for warning in &plan.warnings {
+            println!("{:<16} {}", "warning", text::one_line(&warning.message));
+        }
         groups(&plan).iter().for_each(|line| println!("{}", text::one_line(line)));
         for more in [effects::lines(&plan), meshes::lines(&plan.meshes)] {
             if !more.is_empty() {
@@ -136,9 +139,14 @@ fn json(plan: &v1::Plan) -> serde_json::Value {
         "checkpoint_bytes": plan.checkpoint_bytes,
         "disk_bytes": plan.disk_bytes,
         "network": plan.network,
+        "warnings": plan.warnings.iter().map(warning).collect::<Vec<_>>(),
         "parallelism": effects::json(plan),
         "meshes": plan.meshes.iter().map(meshes::json).collect::<Vec<_>>(),
     })
+}
+
+fn warning(warning: &v1::Warning) -> serde_json::Value {
+    serde_json::json!({"code": warning.code, "message": warning.message})
 }
 
 /// A line for each group of parameters.

@@ -187,6 +187,7 @@ impl Daemon {
                 admission::refuse_full_disk(self, &new.owner, plan.disk_bytes)?;
                 admission::choose_mesh(&plan, &mut new, &mut job)?;
                 admission::fit_batch(&plan, &mut new, &mut job)?;
+                admission::warn_of_programs(&plan, &mut new);
             }
             Err(error @ PlanError::Violation { .. }) => return Err(error.into()),
             Err(error) if job.parallel.auto => return Err(error.into()),

@@ -13,6 +13,8 @@ use crate::host::discovery::{self, DevicePaths, Discovery, DiscoveryError, Fault
 /// Set to `1` in the daemon's environment, jobs may have numbers of NeuronCores for which AWS documents no
 /// collectives.
 const ANY_COUNT_VARIABLE: &str = "TRAIND_NEURON_ANY_CORE_COUNT";
+/// The number of physical cores of a logical one.
+const LOGICAL_CONFIG: &str = "NEURON_LOGICAL_NC_CONFIG";
 
 /// A platform's cores on this host.
 #[derive(Clone)]
@@ -38,6 +40,9 @@ impl Host {
             (Err(_), Some(_)) => Vec::new(),
             (Err(error), None) => return Err(error),
         };
+        if platform == "neuron" {
+            check_config(found.first(), logical_config().as_deref())?;
+        }
         let count = core_count.map_or(found.len() as u32, NonZeroU32::get);
         Ok(Host { platform: platform.to_owned(), cores: (0..count).collect(), found, source })
     }
@@ -53,8 +58,7 @@ impl Host {
         if self.platform != "neuron" {
             return None;
         }
-        let any = std::env::var_os(ANY_COUNT_VARIABLE).is_some_and(|value| value == "1");
-        Some(neuron_core_counts(self.device(0), self.core_count(), any))
+        Some(neuron_core_counts(self.device(0), self.core_count(), admits_any_count()))
     }
 
     /// The kind of a job's core, if they are NeuronCores that are known.
@@ -62,8 +66,7 @@ impl Host {
         if self.platform != "neuron" {
             return None;
         }
-        let config = std::env::var("NEURON_LOGICAL_NC_CONFIG").ok();
-        neuron_core(self.device(0), config.as_deref())
+        neuron_core(self.device(0), logical_config().as_deref())
     }
 
     /// The device name of a core. Cores beyond those discovered are taken to be like the last one.
@@ -92,6 +95,33 @@ impl Host {
     pub(crate) fn energy_joules(&self, cores: &[u32]) -> Option<f64> {
         let read = self.source.energy_joules(self.core_count());
         cores.iter().map(|core| read.get(core).copied()).sum()
+    }
+}
+
+/// Whether this daemon admits numbers of NeuronCores for which AWS documents no collectives.
+pub(crate) fn admits_any_count() -> bool {
+    std::env::var_os(ANY_COUNT_VARIABLE).is_some_and(|value| value == "1")
+}
+
+/// The numbers of NeuronCores that a job may have on a cluster's hosts, whose devices are not known.
+pub(crate) fn neuron_counts_of_clusters() -> Vec<u32> {
+    neuron_core_counts("", u32::MAX, admits_any_count())
+}
+
+fn logical_config() -> Option<String> {
+    std::env::var(LOGICAL_CONFIG).ok()
+}
+
+/// Refuses a logical configuration that the host's device does not have.
+fn check_config(first: Option<&FoundCore>, config: Option<&str>) -> Result<(), DiscoveryError> {
+    let (Some(first), Some(config)) = (first, config) else { return Ok(()) };
+    let is_known = Generation::of_device(&first.device).is_some();
+    match is_known && neuron_core(&first.device, Some(config)).is_none() {
+        true => Err(DiscoveryError::LogicalConfig {
+            config: config.to_owned(),
+            device: first.device.clone(),
+        }),
+        false => Ok(()),
     }
 }
 
@@ -167,6 +197,24 @@ mod tests {
     }
 
     #[test]
+    fn a_configuration_that_the_device_lacks_is_refused() {
+        let check = |device: &str, config| {
+            let first = FoundCore { device: device.to_owned(), ..FoundCore::default() };
+            check_config(Some(&first), config).map_err(|error| error.to_string())
+        };
+        for (device, config) in [("Trainium1", "1"), ("Trainium2", "2"), ("Trainium3", "1")] {
+            assert_eq!(check(device, Some(config)), Ok(()), "{device} {config}");
+            assert_eq!(check(device, None), Ok(()));
+        }
+        for (device, config) in [("Trainium1", "2"), ("Inferentia2", "2"), ("Trainium2", "4")] {
+            let error = check(device, Some(config)).unwrap_err();
+            assert!(error.contains(device) && error.contains(config), "{error}");
+        }
+        assert!(check("Trainium2", Some("two")).is_err());
+        assert_eq!(check("neuron", Some("4")), Ok(()), "a device that nobody knows");
+    }
+
+    #[test]
     fn neuron_allows_only_some_numbers_of_cores() {
         check("Trainium1\n", 32, &[1, 2, 4, 8, 32]);
         check("Trainium1\n", 2, &[1, 2]);
@@ -175,6 +223,7 @@ mod tests {
         check("Trainium3\n", 16, &[1, 4, 16]);
         check("NeuronDevice\n", 16, &[1, 2, 4, 8, 16]);
         assert_eq!(neuron_core_counts("Trainium2", 8, true), [1, 2, 4, 8]);
+        assert_eq!(neuron_counts_of_clusters(), [1, 2, 4, 8, 16, 32, 64]);
         assert_eq!(Host::new("cpu", None, &DevicePaths::default()).unwrap().core_counts(), None);
     }
 }

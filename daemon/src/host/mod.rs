@@ -9,5 +9,5 @@ pub(crate) mod process;
 pub(crate) mod readiness;
 pub(crate) mod spot;
 
-pub(crate) use cores::Host;
+pub(crate) use cores::{Host, admits_any_count, neuron_counts_of_clusters};
 pub(crate) use discovery::Faults;

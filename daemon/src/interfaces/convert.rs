@@ -93,6 +93,7 @@ pub(crate) fn plan(plan: Plan) -> v1::Plan {
         places: places.into_iter().map(mesh_place).collect(),
         stages: stages.into_iter().map(|stage| v1::StagePasses { passes: stage.passes }).collect(),
         parameter_groups: plan.parameter_groups.into_iter().map(parameter_group).collect(),
+        warnings: plan.warnings.into_iter().map(|it| warning(it.into())).collect(),
     }
 }
 

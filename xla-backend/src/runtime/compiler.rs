@@ -13,6 +13,7 @@ use super::{ExecutableCache, LocalCores, refusals};
 use crate::error::Result;
 use crate::kernels::KERNELS_VERSION;
 use crate::stablehlo::Program;
+use crate::verify::neuron::{self, Finding};
 
 /// The source of an executable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +75,17 @@ impl Compiler {
         };
         let executable = entry.insert(executable.into());
         Ok((Arc::clone(executable), CompileReport::new(source, start.elapsed())))
+    }
+
+    /// Operations of a program that Neuron's compiler computes in another type, with the same results; none for other
+    /// platforms.
+    pub(super) fn warnings(&self, program: &Program) -> Vec<Finding> {
+        let core = traind_neuron::core_kind(self.cores.device(0).kind());
+        let check = |core| {
+            let limits = neuron::Limits::of_core(core);
+            neuron::check(&program.text, &limits, &program.origins).warnings
+        };
+        core.map_or_else(Vec::new, check)
     }
 
     fn entry(&self, key: &str) -> Arc<Entry> {

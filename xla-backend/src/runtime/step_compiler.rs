@@ -10,6 +10,7 @@ use super::recording::Recorded;
 use super::{CompileReport, Compiler};
 use crate::error::Result;
 use crate::stablehlo::KernelSite;
+use crate::verify::neuron::Finding;
 
 /// A step that was recorded and compiled, to be installed on the device.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub struct CompiledStep {
     pub kernel_flops: f64,
     /// The calls of kernels.
     pub kernel_sites: Vec<KernelSite>,
+    /// Operations that Neuron's compiler computes in another type, with the same results.
+    pub warnings: Vec<Finding>,
     pub(super) step: Step,
 }
 
@@ -72,6 +75,7 @@ impl StepCompiler {
         Ok(CompiledStep {
             compile,
             trace_seconds,
+            warnings: self.compiler.warnings(&program),
             kernel_flops: program.kernel_flops,
             kernel_sites: program.kernel_sites,
             program: program.text,

@@ -2,7 +2,7 @@
 
 use traind_job_file::JobFile;
 use traind_xla::runtime::{RecordedStep, Recorder};
-use traind_xla::verify::neuron::Limits;
+use traind_xla::verify::neuron::{Finding, Limits};
 
 use super::{PlannedModel, neuron};
 use crate::error::RunResult;
@@ -16,6 +16,15 @@ pub(super) struct Declared {
     pub recorders: Vec<Recorder>,
     pub programs: JobPrograms,
     neuron: Option<Limits>,
+}
+
+/// A program that NeuronCores can run, if they are to.
+pub(super) struct CheckedProgram<'a> {
+    /// The recorder of its stage.
+    pub recorder: &'a Recorder,
+    pub step: RecordedStep,
+    /// Operations that Neuron's compiler computes in another type.
+    pub warnings: Vec<Finding>,
 }
 
 impl Declared {
@@ -48,13 +57,14 @@ impl Declared {
         (self.programs.state(stage).bytes(recorder), recorder.variable_bytes() as u64)
     }
 
-    /// Records a program, with the recorder of its stage. Fails if NeuronCores cannot run it, and are to.
-    pub(super) fn record(&self, shape: ProgramShape) -> RunResult<(&Recorder, RecordedStep)> {
+    /// Records a program. Fails if NeuronCores cannot run it, and are to.
+    pub(super) fn record(&self, shape: ProgramShape) -> RunResult<CheckedProgram<'_>> {
         let recorder = &self.recorders[self.programs.stage_of(&shape)];
         let step = self.programs.record(recorder, shape)?;
-        if let Some(limits) = &self.neuron {
-            neuron::check(limits, recorder, &step)?;
-        }
-        Ok((recorder, step))
+        let warnings = match &self.neuron {
+            Some(limits) => neuron::check(limits, recorder, &step)?,
+            None => Vec::new(),
+        };
+        Ok(CheckedProgram { recorder, step, warnings })
     }
 }

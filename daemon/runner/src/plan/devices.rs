@@ -144,14 +144,19 @@ fn neuron_devices() -> Vec<Device> {
     NEURON_CORES.iter().filter_map(of).collect()
 }
 
-fn unknown(platform: Platform, name: &str) -> RunError {
+/// The error of a device that a platform does not have.
+pub(super) fn unknown(platform: Platform, name: &str) -> RunError {
     let of_neuron = neuron_devices();
     let all = of_neuron.iter().chain(DEVICES);
-    let names = all.filter(|it| it.platform == platform).map(|it| it.name);
+    let names: Vec<&str> = all.filter(|it| it.platform == platform).map(|it| it.name).collect();
+    let others = match names[..] {
+        [] => "its cores are those of the daemon's host".to_owned(),
+        _ => format!("it has {}", names.join(", ")),
+    };
     RunError::Field {
         name: "resources.platform",
         value: platform.to_string(),
-        problem: format!("has no device {name}; it has {}", names.collect::<Vec<_>>().join(", ")),
+        problem: format!("has no device {name}; {others}"),
     }
 }
 

@@ -4,9 +4,10 @@
 use traind_job_file::JobFile;
 use traind_models::Excerpts;
 use traind_xla::analysis::{Collective, MemoryProfile};
+use traind_xla::verify::neuron::{Finding, add_distinct};
 
 use super::PlannedModel;
-use super::declared::Declared;
+use super::declared::{CheckedProgram, Declared};
 use super::program_figures::{ProgramFigures, counted};
 use crate::error::RunResult;
 use crate::state::{Pipeline, StateBytes};
@@ -24,6 +25,7 @@ struct Recorded {
     kept_bytes: u64,
     profile: MemoryProfile,
     collectives: Vec<(Collective, u64)>,
+    warnings: Vec<Finding>,
 }
 
 impl DeclaredExcerpts {
@@ -75,7 +77,7 @@ impl DeclaredExcerpts {
         let shortest = Recorded::of(&self.shortest, shape)?;
         let (mut input_bytes, mut kept_bytes) = (shortest.input_bytes, shortest.kept_bytes);
         let mut collectives = shortest.collectives.clone();
-        let mut profiles = Vec::new();
+        let (mut profiles, mut warnings) = (Vec::new(), shortest.warnings);
         for (longer, missing) in &self.longer {
             // A stage's own programs are those of its first chunk.
             let times = missing[shape.chunk.unwrap_or(0)] as u64;
@@ -88,21 +90,28 @@ impl DeclaredExcerpts {
                 input_bytes += times * (longer.input_bytes - shortest.input_bytes);
                 kept_bytes += times * (longer.kept_bytes - shortest.kept_bytes);
                 profiles.push((longer.profile, times));
+                add_distinct(&mut warnings, longer.warnings);
             }
         }
         let peak = shortest.profile.extrapolated(&profiles);
-        Ok(peak.map(|peak| ProgramFigures { bytes: input_bytes + peak, kept_bytes, collectives }))
+        Ok(peak.map(|peak| ProgramFigures {
+            bytes: input_bytes + peak,
+            kept_bytes,
+            collectives,
+            warnings,
+        }))
     }
 }
 
 impl Recorded {
     fn of(declared: &Declared, shape: ProgramShape) -> RunResult<Recorded> {
-        let (recorder, step) = declared.record(shape)?;
+        let CheckedProgram { recorder, step, warnings } = declared.record(shape)?;
         Ok(Recorded {
             input_bytes: step.input_bytes(),
             kept_bytes: step.kept_bytes(),
             profile: recorder.memory_profile(&step),
             collectives: counted(step.collectives()),
+            warnings,
         })
     }
 }

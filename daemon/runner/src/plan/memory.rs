@@ -6,8 +6,10 @@ use traind_job_file::{JobFile, TaskName};
 use traind_loader::{BatchAxis, BatchSizes};
 use traind_xla::analysis::Collective;
 use traind_xla::runtime::{RecordedStep, Recorder};
+use traind_xla::verify::neuron::{Finding, add_distinct};
 
 use super::PlannedModel;
+use super::declared::CheckedProgram;
 use super::groups;
 use super::program_figures::{ProgramFigures, counted};
 use super::stages::Stages;
@@ -24,6 +26,8 @@ pub(super) struct Recordings {
     /// Without stages that are equal to others.
     pub stages: Vec<Traffic>,
     pub pipeline_order: PipelineOrder,
+    /// Operations that Neuron's compiler computes in another type: of each problem the first.
+    pub warnings: Vec<Finding>,
 }
 
 /// The messages of the cores of a stage in a training step.
@@ -55,9 +59,10 @@ impl Recordings {
     ) -> RunResult<Recordings> {
         let stages = Stages::whole(job, planned)?;
         Recordings::with_figures(job, planned, &stages, &|shape| {
-            let (recorder, step) = stages.declared()?.record(shape)?;
+            let CheckedProgram { recorder, step, warnings } = stages.declared()?.record(shape)?;
             let (bytes, kept_bytes) = (measure(recorder, &step)?, step.kept_bytes());
-            Ok(ProgramFigures { bytes, kept_bytes, collectives: counted(step.collectives()) })
+            let collectives = counted(step.collectives());
+            Ok(ProgramFigures { bytes, kept_bytes, collectives, warnings })
         })
     }
 
@@ -68,13 +73,14 @@ impl Recordings {
         figures: &dyn Fn(ProgramShape) -> RunResult<ProgramFigures>,
     ) -> RunResult<Recordings> {
         let shapes = shapes(job, stages.programs(), planned.positions(job)?);
-        let (mut memories, mut traffic) = (Vec::new(), Vec::new());
+        let (mut memories, mut traffic, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
         let mut optimizer_bytes_whole = 0;
         for (stage, count) in &stages.kinds {
             let (state, variables) = stages.state(*stage)?;
             optimizer_bytes_whole += count * state.slots_whole;
             let steps = stage_steps(stages, &shapes, *stage, figures)?;
             for step in &steps {
+                add_distinct(&mut warnings, step.warnings.iter().cloned());
                 let collectives = step.collectives.iter().map(|(collective, _)| collective);
                 groups::check(job, collectives, planned.neuron.as_ref())?;
             }
@@ -90,7 +96,7 @@ impl Recordings {
         let memory = CoreMemory { host_bytes, ..fullest };
         let rows = job.train.per_device_train_batch_size as usize;
         let pipeline_order = PipelineOrder::of(&stages.programs().pipeline, rows);
-        Ok(Recordings { memory, optimizer_bytes_whole, stages: traffic, pipeline_order })
+        Ok(Recordings { memory, optimizer_bytes_whole, stages: traffic, pipeline_order, warnings })
     }
 }
 
@@ -178,6 +184,7 @@ struct StageStep {
     /// The bytes that a pipeline keeps in host memory between programs.
     host_bytes: u64,
     collectives: Vec<(Collective, u64)>,
+    warnings: Vec<Finding>,
 }
 
 /// The programs of a stage.
@@ -193,7 +200,7 @@ fn stage_steps(
         let parts = parts.map(|part| Ok((part, figures(part)?))).collect::<RunResult<Vec<_>>>()?;
         let kept = parts.iter().filter_map(|(part, found)| Some((part.chunk?, found.kept_bytes)));
         let kept = kept.filter(|(_, bytes)| *bytes > 0).collect();
-        for (part, ProgramFigures { bytes, collectives, .. }) in parts {
+        for (part, ProgramFigures { bytes, collectives, warnings, .. }) in parts {
             let [kept, host_bytes] = match part.program {
                 Program::Forward | Program::Accumulate => {
                     stages.programs().kept_bytes(shape.sizes, stage, &kept)?
@@ -202,7 +209,7 @@ fn stage_steps(
                 _ => [0; 2],
             };
             let (program, temporary_bytes) = (shape.program, bytes + kept);
-            steps.push(StageStep { program, temporary_bytes, host_bytes, collectives });
+            steps.push(StageStep { program, temporary_bytes, host_bytes, collectives, warnings });
         }
     }
     Ok(steps)

@@ -30,7 +30,9 @@ use std::io;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use traind_job_file::commands::{CoreMemory, Misfit, Plan, PlanAnswer, PlanRequest, PlanViolation};
+use traind_job_file::commands::{
+    CoreMemory, Misfit, Plan, PlanAnswer, PlanRequest, PlanViolation, PlanWarning,
+};
 use traind_job_file::{JobFile, SaveStrategy, TaskName};
 use traind_loader::ModelInputs;
 use traind_models::{Model, registry};
@@ -89,7 +91,12 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
     }
     let device = search.as_ref().map_or(&request.device, |search| &search.device);
     let runtime = search.as_ref().map_or("", |search| &search.neuron_runtime);
-    planned.neuron = neuron::limits(&request.job, device, neuron::named_runtime(runtime)?);
+    let runtime = neuron::named_runtime(runtime, request.job.resources.platform)?;
+    planned.neuron = neuron::limits(&request.job, device, runtime);
+    if let Some(search) = &search {
+        let per_host = search::cores_per_host(&request.job, search.hosts)?;
+        neuron::check_count(&request.job, search, per_host)?;
+    }
     weights::check(&request.job, planned.model.as_ref(), !request.may_fetch)?;
     texts::check(&request.job, planned.task.as_ref())?;
     let fits = |memory: &CoreMemory| memory.fits(request.bytes_per_core_max);
@@ -116,7 +123,11 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
     };
     let effects = || effects::of(job, &planned, &recordings);
     let parallelism = request.with_effects.then(effects).transpose()?;
-    let Recordings { memory, optimizer_bytes_whole, .. } = recordings;
+    let Recordings { memory, optimizer_bytes_whole, warnings, .. } = recordings;
+    let warnings = warnings.iter().map(|finding| PlanWarning {
+        code: finding.code.to_owned(),
+        message: format!("resources.platform: {}", finding.message()),
+    });
     let model = &planned.model;
     let parameters = model.parameters().iter().map(|spec| spec.shape.element_count() as u64).sum();
     let saved_bytes = model::saved_bytes(model.as_ref());
@@ -140,6 +151,7 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
         },
         misfit,
         parallelism,
+        warnings: warnings.collect(),
         job: request.job.parallel.auto.then(|| Box::new(job.clone())),
         processor: found.as_ref().and_then(|found| found.processor),
         network: found.as_ref().and_then(|found| found.network.clone()).unwrap_or_default(),

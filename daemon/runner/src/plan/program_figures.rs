@@ -2,8 +2,9 @@
 
 use traind_xla::analysis::Collective;
 use traind_xla::runtime::{RecordedStep, Recorder};
+use traind_xla::verify::neuron::Finding;
 
-use super::declared::Declared;
+use super::declared::{CheckedProgram, Declared};
 use crate::error::RunResult;
 use crate::step::ProgramShape;
 
@@ -16,13 +17,16 @@ pub(super) struct ProgramFigures {
     pub kept_bytes: u64,
     /// Each with how often it is in the program.
     pub collectives: Vec<(Collective, u64)>,
+    /// Operations that Neuron's compiler computes in another type.
+    pub warnings: Vec<Finding>,
 }
 
 /// Estimates what a program takes that is recorded whole.
 pub(super) fn estimated(declared: &Declared, shape: ProgramShape) -> RunResult<ProgramFigures> {
-    let (recorder, step) = declared.record(shape)?;
+    let CheckedProgram { recorder, step, warnings } = declared.record(shape)?;
     let (bytes, kept_bytes) = (estimated_bytes(recorder, &step), step.kept_bytes());
-    Ok(ProgramFigures { bytes, kept_bytes, collectives: counted(step.collectives()) })
+    let collectives = counted(step.collectives());
+    Ok(ProgramFigures { bytes, kept_bytes, collectives, warnings })
 }
 
 /// The bytes that a program takes besides variables, by its graph.

@@ -54,6 +54,9 @@ pub(super) fn search(
         Some(processor) => devices::processor_core(processor, per_host, search.mpi.as_ref()),
         None => devices::core(platform, &search.device, &job.train)?,
     };
+    if is_cpu && !search.device.is_empty() {
+        return Err(devices::unknown(platform, &search.device));
+    }
     let (price, rows) = (search.price_per_hour, search.rows);
     let machine = Machine { core, per_host: per_host as usize, price, rows };
     let bytes_max = bytes_per_core_max.or(core.memory_bytes);
@@ -166,7 +169,8 @@ fn shortest(ranked: impl Iterator<Item = MeshPlan>) -> Vec<MeshPlan> {
     fitting.into_iter().take(count).chain(others.into_iter().take(MISFITS_MAX)).collect()
 }
 
-fn cores_per_host(job: &JobFile, hosts: u32) -> RunResult<u32> {
+/// The job's cores on each of so many hosts, unless it has several itself.
+pub(super) fn cores_per_host(job: &JobFile, hosts: u32) -> RunResult<u32> {
     let cores = job.resources.total_cores();
     let hosts = if job.resources.hosts > 1 { job.resources.hosts } else { hosts.max(1) };
     let problem = match cores {

@@ -2,15 +2,17 @@
 
 use std::error::Error as StdError;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use traind_loader::BatchAxis;
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{self, CompileSource, Compiled, Phase};
 use traind_xla::runtime::ExecutableSource;
+use traind_xla::verify::neuron::{Finding, add_distinct};
 
 use super::program_files::ProgramFiles;
-use crate::reporting::Reporter;
+use crate::error::{RunError, RunResult};
+use crate::reporting::{Journal, Reporter};
 use crate::session::{
     CompiledReport, CoreEnded, LaunchReport, MemoryUsage, Observer, PipelineTime, Work,
 };
@@ -19,11 +21,30 @@ use crate::session::{
 struct RunObserver {
     reporter: Reporter,
     files: ProgramFiles,
+    warnings: Warnings,
 }
+
+/// The warnings of programs that are in the journal, which has each problem once.
+#[derive(Debug, Default)]
+struct Warnings(Mutex<Vec<Finding>>);
 
 /// Reports a session to `reporter`, and writes its programs to `run_dir`.
 pub(super) fn observer(reporter: &Reporter, run_dir: &Path) -> Arc<dyn Observer> {
-    Arc::new(RunObserver { reporter: reporter.clone(), files: ProgramFiles::new(run_dir) })
+    let (reporter, files) = (reporter.clone(), ProgramFiles::new(run_dir));
+    Arc::new(RunObserver { reporter, files, warnings: Warnings::default() })
+}
+
+impl Warnings {
+    /// Records those of a program that no other program had.
+    fn record(&self, found: &[Finding], journal: &Journal) -> RunResult<()> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = known.len();
+        add_distinct(&mut known, found.iter().cloned());
+        for finding in &known[before..] {
+            journal.warn(finding.code, finding.message())?;
+        }
+        Ok(())
+    }
 }
 
 impl Observer for RunObserver {
@@ -42,7 +63,8 @@ impl Observer for RunObserver {
         program: &CompiledReport<'_>,
     ) -> Result<(), Box<dyn StdError + Send + Sync>> {
         self.files.write(program);
-        let CompiledReport { shape, seconds, source, ahead, kernel_sites, .. } = *program;
+        let CompiledReport { shape, seconds, source, ahead, kernel_sites, warnings, .. } = *program;
+        self.warnings.record(warnings, &self.reporter.journal)?;
         self.reporter.activity.profiler.program_compiled(&shape.key(), kernel_sites);
         let event = Compiled {
             program: shape.program.name().to_owned(),
@@ -53,7 +75,7 @@ impl Observer for RunObserver {
             ahead,
         };
         let recorded = self.reporter.journal.record(Kind::Compiled(event));
-        Ok(recorded.map_err(crate::error::RunError::from)?)
+        Ok(recorded.map_err(RunError::from)?)
     }
 
     fn memory_changed(&self, memory: MemoryUsage) {
@@ -87,5 +109,44 @@ fn compile_source(source: ExecutableSource) -> CompileSource {
         ExecutableSource::Memory => CompileSource::Memory,
         ExecutableSource::Disk => CompileSource::Disk,
         ExecutableSource::Compiled => CompileSource::Compiled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traind_proto::event_log::EventLogReader;
+
+    use super::*;
+
+    #[test]
+    fn warnings_of_programs_are_in_the_journal_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.log");
+        let journal = Journal::open(&path).unwrap();
+        let finding = |code, scope: &str| Finding {
+            code,
+            problem: "a dot of i32, whose numbers float32 holds".to_owned(),
+            operation: "dot_general".to_owned(),
+            scope: scope.to_owned(),
+            recorded: "matmul".to_owned(),
+        };
+        let warnings = Warnings::default();
+        let of_program = [finding("NCC_EVRF035", "layer.0"), finding("NCC_EVRF035", "layer.1")];
+        for found in [&of_program[..], &of_program, &[finding("NCC_EVRF061", "head")]] {
+            warnings.record(found, &journal).unwrap();
+        }
+        let events = EventLogReader::open(&path).unwrap().read_from(0).unwrap();
+        let texts: Vec<(String, String)> = events
+            .into_iter()
+            .filter_map(|it| match it.event.kind {
+                Some(Kind::Warning(warning)) => Some((warning.code, warning.message)),
+                _ => None,
+            })
+            .collect();
+        let text = |code: &str, scope: &str| {
+            let problem = "a dot of i32, whose numbers float32 holds";
+            (code.to_owned(), format!("{problem} (dot_general of matmul in {scope})"))
+        };
+        assert_eq!(texts, [text("NCC_EVRF035", "layer.0"), text("NCC_EVRF061", "head")]);
     }
 }

@@ -229,7 +229,7 @@ impl Serve {
             cache_dir: absolute(cache_dir)?,
             cache_bytes_max: u64::from(self.cache_limit) << 30,
             runner: absolute(runner)?,
-            host: Host::new(&self.platform, self.cores, &self.devices.resolve())?,
+            host: Host::new(&self.platform, self.cores, &self.devices.resolve(&self.platform)?)?,
             grace_period: Duration::from_secs(self.grace_period),
             hang_timeout: Duration::from_secs(self.hang_timeout),
             restart_delay: Duration::from_secs(self.restart_delay),

@@ -110,13 +110,51 @@ pub(super) struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    pub(super) fn resolve(&self) -> DevicePaths {
+    /// Refuses paths of Neuron's on another platform, which would look for nothing there.
+    pub(super) fn resolve(&self, platform: &str) -> anyhow::Result<DevicePaths> {
+        let given = [
+            ("--neuron-sysfs", &self.neuron_sysfs),
+            ("--neuron-tools", &self.neuron_tools),
+            ("--neuron-driver", &self.neuron_driver),
+        ];
+        let given = given.into_iter().find(|(_, path)| path.is_some());
+        if let Some((name, _)) = given.filter(|_| platform != "neuron") {
+            anyhow::bail!("{name} is for --platform neuron, and the platform is {platform}");
+        }
         let default = NeuronPaths::default();
         let neuron = NeuronPaths {
             sysfs: self.neuron_sysfs.clone().unwrap_or(default.sysfs),
             tools: self.neuron_tools.clone().unwrap_or(default.tools),
             driver: self.neuron_driver.clone().unwrap_or(default.driver),
         };
-        DevicePaths { neuron, powercap: self.powercap.clone() }
+        Ok(DevicePaths { neuron, powercap: self.powercap.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_neurons_are_for_its_platform() {
+        let path = || Some(PathBuf::from("/a"));
+        let none = || DeviceArgs {
+            neuron_sysfs: None,
+            neuron_tools: None,
+            neuron_driver: None,
+            powercap: path(),
+        };
+        for (given, name) in [
+            (DeviceArgs { neuron_sysfs: path(), ..none() }, "--neuron-sysfs"),
+            (DeviceArgs { neuron_tools: path(), ..none() }, "--neuron-tools"),
+            (DeviceArgs { neuron_driver: path(), ..none() }, "--neuron-driver"),
+        ] {
+            assert!(given.resolve("neuron").is_ok());
+            for platform in ["cpu", "cuda"] {
+                let error = given.resolve(platform).unwrap_err().to_string();
+                assert!(error.contains(name) && error.contains(platform), "{error}");
+            }
+        }
+        assert!(none().resolve("cpu").is_ok());
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use traind_job_file::JobFile;
+use traind_job_file::{JobFile, Platform};
 
 use crate::control::error::{Error, FieldViolation};
-use crate::host::{Host, plugins};
+use crate::host::{Host, neuron_counts_of_clusters, plugins};
 use crate::jobs::cluster::{Cluster, ClusterError};
 use crate::settings::Settings;
 
@@ -18,6 +18,7 @@ pub(crate) fn check_machine(job: &JobFile, settings: &Settings) -> Result<(), Er
             reason: error.to_string(),
         };
         cluster.check().map_err(unavailable)?;
+        check_cluster_count(job)?;
         return check_plugin(job, &settings.cache_dir);
     }
     check_host(job, &settings.host)?;
@@ -59,6 +60,16 @@ fn check_plugin(job: &JobFile, cache_dir: &Path) -> Result<(), Error> {
         Ok((None, plugin)) => Err(Error::Plugin { platform, instructions: plugin.instructions() }),
         Err(error) => Err(Error::Plugin { platform, instructions: error.to_string() }),
     }
+}
+
+/// Refuses a number of cores of each host that no NeuronCores have collectives for.
+fn check_cluster_count(job: &JobFile) -> Result<(), Error> {
+    let (wanted, counts) = (job.resources.cores, neuron_counts_of_clusters());
+    if job.resources.platform != Platform::Neuron || counts.contains(&wanted) {
+        return Ok(());
+    }
+    let counts = counts.iter().map(ToString::to_string).collect();
+    Err(Error::CoreCount { device: "NeuronCores".to_owned(), counts, wanted })
 }
 
 /// Refuses a number of cores that no job can ever get.

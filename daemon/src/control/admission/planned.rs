@@ -35,6 +35,11 @@ pub(crate) fn refuse_misfit(plan: &Plan, job: &JobFile, state_dir: &Path) -> Res
     }
 }
 
+/// Adds the plan's warnings about the job's programs to its others.
+pub(crate) fn warn_of_programs(plan: &Plan, new: &mut NewJob) {
+    new.warnings.extend(plan.warnings.iter().cloned().map(JobWarning::from));
+}
+
 /// With `parallel: auto`, gives the job the mesh that the plan puts first.
 pub(crate) fn choose_mesh(plan: &Plan, new: &mut NewJob, job: &mut JobFile) -> Result<(), Error> {
     let (Some(chosen), Some(mesh)) = (&plan.job, plan.meshes.first()) else { return Ok(()) };

@@ -19,6 +19,7 @@ use traind_job_file::commands::{
 use traind_job_file::{DataFiles, Engine, JobFile, Platform};
 
 use crate::access::account::Account;
+use crate::host::admits_any_count;
 use crate::jobs::supervisor::environment::planner_environment;
 use crate::settings::Settings;
 pub(super) use process::PlanError;
@@ -152,7 +153,8 @@ impl Planner {
         account: Option<Account>,
         search: &MeshSearch,
     ) -> MeshSearch {
-        let mut search = MeshSearch { processor: *self.processor(), ..search.clone() };
+        let (processor, any_core_count) = (*self.processor(), admits_any_count());
+        let mut search = MeshSearch { processor, any_core_count, ..search.clone() };
         let hosts = search.hosts.max(job.resources.hosts);
         if hosts > 1 && job.resources.platform == Platform::Cpu {
             match self.mpi(settings, account) {

@@ -74,6 +74,11 @@ pub(crate) enum DiscoveryError {
         "found no NVIDIA GPU: {0}; install the driver, or set the number of cores with --cores"
     )]
     NoNvidia(String),
+    #[error(
+        "NEURON_LOGICAL_NC_CONFIG is {config}, which {device} does not have: it is 1 on trn1 and inf2, and 1 or 2 on \
+         trn2 and trn3"
+    )]
+    LogicalConfig { config: String, device: String },
 }
 
 /// Counters of hardware errors that no program can cause, by name.

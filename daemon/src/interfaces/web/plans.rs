@@ -70,6 +70,7 @@ fn view(plan: &v1::Plan) -> Value {
         "disk_bytes": plan.disk_bytes,
         "network": plan.network,
         "notes": text::mesh_notes(&plan.meshes),
+        "warnings": plan.warnings.iter().map(|it| it.message.as_str()).collect::<Vec<_>>(),
         "meshes": plan.meshes.iter().map(mesh).collect::<Vec<_>>(),
     })
 }

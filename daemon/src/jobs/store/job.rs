@@ -7,6 +7,7 @@ use prost::Message;
 use rusqlite::Row;
 use rusqlite::types::Type;
 use traind_job_file::Engine;
+use traind_job_file::commands::PlanWarning;
 use traind_proto::v1;
 
 use crate::access::account::Account;
@@ -154,6 +155,12 @@ pub(crate) struct Parent {
 pub(crate) struct JobWarning {
     pub code: String,
     pub message: String,
+}
+
+impl From<PlanWarning> for JobWarning {
+    fn from(PlanWarning { code, message }: PlanWarning) -> JobWarning {
+        JobWarning { code, message }
+    }
 }
 
 /// The columns that [`Job::from_row`] reads, without the two long texts.

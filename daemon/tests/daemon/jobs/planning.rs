@@ -103,14 +103,24 @@ async fn a_disk_that_is_too_small_is_an_error_at_submission() {
 }
 
 #[tokio::test]
-async fn a_plan_is_printed_and_no_job_is_created() {
-    let host = host_with(&plan()).await;
+async fn a_plan_is_printed_with_warnings_that_the_job_has_too() {
+    let mut plan = plan();
+    let warning = json!({"code": "NCC_EVRF061", "message": "an all-reduce of i32"});
+    plan["warnings"] = json!([warning]);
+    let host = host_with(&plan).await;
     let output = host.cli(&["plan", "job.yaml"]);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("bert, 1000000 parameters") && text.contains("62.9 MiB of"), "{text}");
+    assert_eq!(text.matches("an all-reduce of i32").count(), 1, "{text}");
+    let output = host.cli(&["plan", "job.yaml", "--output=json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["warnings"], json!([warning]));
     let listed = String::from_utf8(host.cli(&["ls"]).stdout).unwrap();
     assert!(!listed.contains("planned"), "{listed}");
+    let job = host.create(host.request("planned", 1)).await.unwrap();
+    let found: Vec<_> = job.warnings.iter().map(|it| (&*it.code, &*it.message)).collect();
+    assert_eq!(found, [("NCC_EVRF061", "an all-reduce of i32")]);
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ pub use generate::{
 pub use mine::{MineAnswer, MineLimits, MineRequest, MineSampling, MinedRows};
 pub use plan::{
     Change, CoreMemory, Effect, MeshPlan, Misfit, MpiCost, Parallelism, Place, Plan, PlanAnswer,
-    PlanViolation, PlannedGroup, Processor, SavedBytes, StagePasses,
+    PlanViolation, PlanWarning, PlannedGroup, Processor, SavedBytes, StagePasses,
 };
 pub use plan_request::{MeshSearch, PlanRequest};
 pub use prepare::{PrepareAnswer, PrepareRequest};

@@ -24,6 +24,15 @@ pub struct PlanViolation {
     pub description: String,
 }
 
+/// A warning about the programs of a job, which it can run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanWarning {
+    /// Machine-readable, in upper snake case.
+    pub code: String,
+    /// For display.
+    pub message: String,
+}
+
 /// The plan of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -68,6 +77,9 @@ pub struct Plan {
     /// How a search predicted the exchange between hosts with CPU cores; empty without one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub network: String,
+    /// Warnings about the job's programs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<PlanWarning>,
 }
 
 /// The memory of a core while the job trains.

@@ -38,6 +38,9 @@ pub struct MeshSearch {
     /// The version of Neuron's runtime that programs are for, such as `2.34`; empty for this host's.
     #[serde(default)]
     pub neuron_runtime: String,
+    /// Whether numbers of NeuronCores are compared for which AWS documents no collectives: powers of two.
+    #[serde(default)]
+    pub any_core_count: bool,
     /// The hosts that divide the job's cores evenly, unless the job has several itself.
     pub hosts: u32,
     /// Whether to compare meshes whose layers are divided over hosts too, and whose stages send from device to device,

@@ -80,12 +80,27 @@ impl Finding {
     }
 }
 
+impl Finding {
+    /// The fault with its place, without the code.
+    pub fn message(&self) -> String {
+        match self.operation.is_empty() {
+            true => self.problem.clone(),
+            false => format!("{} ({})", self.problem, self.place()),
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code, self.problem)?;
-        match self.operation.is_empty() {
-            true => Ok(()),
-            false => write!(f, " ({})", self.place()),
+        write!(f, "{}: {}", self.code, self.message())
+    }
+}
+
+/// Adds findings to those that are `known`, of each problem the first alone: layers repeat them.
+pub fn add_distinct(known: &mut Vec<Finding>, more: impl IntoIterator<Item = Finding>) {
+    for finding in more {
+        if !known.iter().any(|it| (it.code, &it.problem) == (finding.code, &finding.problem)) {
+            known.push(finding);
         }
     }
 }
@@ -95,7 +110,8 @@ impl fmt::Display for Finding {
 pub struct Report {
     /// The faults, in the order of the program.
     pub findings: Vec<Finding>,
-    /// Operations that the compiler computes in another type than the program says, with the same results.
+    /// Operations that the compiler computes in another type than the program says, with the same results: of each
+    /// problem the first.
     pub warnings: Vec<Finding>,
     /// An estimate of the compiler's instructions, within a factor of a few.
     pub instructions: u64,
@@ -115,10 +131,11 @@ pub fn check(text: &str, limits: &Limits, origins: &[Origin]) -> Report {
             integers::are_exact(problem, instruction, &ranges, module.replicas)
         });
         let (refused, exact) = if is_exact { (None, of_integers) } else { (of_integers, None) };
-        warnings.extend(exact.map(|(code, problem)| {
+        let warning = exact.map(|(code, problem)| {
             let problem = format!("{problem}, whose numbers float32 holds");
             located((code, problem), instruction, origins)
-        }));
+        });
+        add_distinct(&mut warnings, warning);
         let problems = operations::check(instruction, limits)
             .into_iter()
             .chain(refused)

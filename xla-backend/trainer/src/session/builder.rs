@@ -42,6 +42,7 @@ impl<C: ProgramCompiler> ProgramBuilder<C> {
         let Built { compiled, description } = built;
         let CompiledProgram { seconds, source, flops, memory, .. } = *compiled;
         let (text, kernel_sites) = (&compiled.text[..], &compiled.kernel_sites[..]);
+        let warnings = &compiled.warnings[..];
         let report = CompiledReport {
             shape,
             description,
@@ -50,6 +51,7 @@ impl<C: ProgramCompiler> ProgramBuilder<C> {
             ahead,
             text,
             kernel_sites,
+            warnings,
             flops,
             memory,
         };

@@ -10,6 +10,7 @@ use traind_xla::runtime::{
     StepCompiler,
 };
 use traind_xla::stablehlo::KernelSite;
+use traind_xla::verify::neuron::Finding;
 
 use super::compilers::compiler_processes;
 use super::{CoreEnded, ProgramMemory};
@@ -69,6 +70,8 @@ pub struct CompiledProgram<S> {
     pub flops: f64,
     /// The calls of kernels.
     pub kernel_sites: Vec<KernelSite>,
+    /// Operations that Neuron's compiler computes in another type, with the same results.
+    pub warnings: Vec<Finding>,
     /// `None` where the plugin reports none.
     pub memory: Option<ProgramMemory>,
     /// Bytes that one run sends from each core to others.
@@ -134,6 +137,7 @@ impl ProgramCompiler for StepCompiler {
             source: step.compile.source,
             text: std::mem::take(&mut step.program),
             kernel_sites: std::mem::take(&mut step.kernel_sites),
+            warnings: std::mem::take(&mut step.warnings),
             flops: flops(step.executable()) + step.kernel_flops,
             memory: memory(step.executable()),
             step,

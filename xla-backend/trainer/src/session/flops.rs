@@ -45,7 +45,11 @@ pub fn peak(device_kind: &str, precision: Precision) -> Option<f64> {
         let (_, peaks) = PEAKS.iter().find(|(name, _)| device_kind.contains(name))?;
         Some(peaks.map(|peak| TERA * peak))
     };
-    let of_neuron = traind_neuron::core_kind(device_kind).map(|kind| kind.peak_flops);
+    // Their compiler casts nothing by itself (`--auto-cast=none`), so float32 stays float32.
+    let of_neuron = traind_neuron::core_kind(device_kind).map(|kind| {
+        let [half, _, float32] = kind.peak_flops;
+        [half, float32, float32]
+    });
     let [half, tensor_float_32, float32] = of_neuron.or_else(of_gpu)?;
     Some(match precision {
         Precision::Half => half,
@@ -67,7 +71,7 @@ mod tests {
         assert_eq!(peak("NVIDIA L40S", Float32), Some(91.6e12));
         assert_eq!(peak("NVIDIA L4", Half), Some(121.0e12));
         assert_eq!(peak("cpu", Float32), None);
-        assert_eq!(peak("NC_v2", TensorFloat32), Some(95e12));
+        assert_eq!(peak("NC_v2", TensorFloat32), Some(23.75e12), "`train.tf32` is for GPUs");
         assert_eq!([Half, Float32].map(|it| peak("NC_v3d", it)), [Some(166.75e12), Some(45.25e12)]);
         assert_eq!(peak("NC_v3", Half), Some(83.375e12));
         assert_eq!(peak("NC_v4d", TensorFloat32), Some(45.75e12));

@@ -11,6 +11,7 @@ use traind_xla::analysis::{Collective, SentBytes};
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{ExecutableSource, ProgramArgument};
 use traind_xla::stablehlo::KernelSite;
+use traind_xla::verify::neuron::Finding;
 
 use crate::step::ProgramShape;
 
@@ -85,6 +86,8 @@ pub struct CompiledReport<'a> {
     pub text: &'a str,
     /// Its calls of kernels.
     pub kernel_sites: &'a [KernelSite],
+    /// Operations that Neuron's compiler computes in another type, with the same results.
+    pub warnings: &'a [Finding],
     /// FLOPs of one run on each core; 0 where the plugin reports none.
     pub flops: f64,
     /// `None` where the plugin reports none.

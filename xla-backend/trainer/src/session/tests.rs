@@ -109,6 +109,7 @@ impl ProgramCompiler for RecordedCompiler {
             text: self.recorder.lower(&recorded).text,
             flops: 100.0,
             kernel_sites: Vec::new(),
+            warnings: Vec::new(),
             memory: Some(ProgramMemory {
                 temporary_bytes: 1_000 * state.compiled,
                 code_bytes: 10,

@@ -67,6 +67,7 @@ function results(plan) {
     `${plan.model_type}, ${plan.parameters.toLocaleString("en")} parameters, up to ${plan.positions} positions per row`,
     `A checkpoint takes ${bytes(plan.checkpoint_bytes)}, the job ${bytes(plan.disk_bytes)} on disk${most ? `; a core has ${bytes(most)}` : ""}`,
     ...(plan.network ? [`Between hosts: ${plan.network}`] : []),
+    ...plan.warnings.map((warning) => `Warning: ${warning}`),
     ...plan.notes,
   ];
   return [el("h2", {}, `${plan.meshes.length} meshes`), ...lines.map((line) => el("p", { class: "dim" }, line)), legend(), table(plan.meshes)];
