@@ -33,6 +33,7 @@ twin_environment() {
   export TRAIND_TWIN_PLUGIN PATH="$1/bin:$PATH" TRAIND_TWIN_LOCKS=$1/locks TRAIND_TWIN_OPTIONS=$2
   export TRAIND_PLUGIN_NEURON=$TWIN_BUILD/libtraind_twin.so TRAIND_CACHE_DIR=$1/cache TRAIND_SOCKET=$1/traind.sock
   "$TWIN_BUILD/neuron-twin" sysfs "$1/sysfs"
+  "$TWIN_BUILD/neuron-twin" packages "$1"
 }
 
 # start_twin OPTIONS: starts the daemon, which ends with this script.

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -19,6 +20,11 @@ import training
 # The version of the C API whose sizes traind passes.
 API = "0.81"
 FLAGS = "--model-type=transformer -O1 --auto-cast=none"
+# Newer compilers may refuse integers in float32 without it.
+INTEGER_FLAGS = " --implicit-integer-downcast=all"
+FIRST_WITH_INTEGER_FLAGS = (2, 27)
+# The version of the C API from which an SDK is newer than the one that traind was written for.
+NEXT_API = 105
 PART_SECONDS = 600
 # Codes with which traind begins the explanation of a failure.
 CODE = re.compile(r"NRT \d+|NCC_[A-Z]+\d+|TEN\d+|VerifyAliasing")
@@ -32,11 +38,16 @@ class Contact:
         self.cpu_plugin = arguments.cpu_plugin
         self.tools = Path(arguments.tools)
         self.sysfs = Path(arguments.sysfs)
+        self.libraries = Path(arguments.libraries)
         self.brief = arguments.brief
+        self.end = time.monotonic() + 60 * arguments.minutes
+        if compiler_version() >= FIRST_WITH_INTEGER_FLAGS:
+            os.environ.setdefault("NEURON_CC_FLAGS", FLAGS + INTEGER_FLAGS)
 
-    def probe(self, cores, platform="neuron", plugin=None, **variables):
+    def probe(self, cores, platform="neuron", plugin=None, index_outside=None, **variables):
         """The findings of `traind-runner probe`, with variables of the runtime."""
         request = {"platform": platform, "plugin": plugin or self.plugin, "cores": cores}
+        request |= {"index_outside": index_outside}
         environment = os.environ | needed(cores) | variables
         done = run([self.programs["traind-runner"], "probe"], json.dumps(request), environment)
         return json.loads(done.stdout)
@@ -105,7 +116,7 @@ def needed(cores):
     """The variables of a process with the first cores of a host."""
     return {
         "NEURON_INTERNAL_PJRT_C_API_VERSION": API,
-        "NEURON_CC_FLAGS": FLAGS,
+        "NEURON_CC_FLAGS": os.environ.get("NEURON_CC_FLAGS", FLAGS),
         "NEURON_RT_VISIBLE_CORES": f"0-{cores - 1}" if cores > 1 else "0",
         "NEURON_RT_ROOT_COMM_ID": "127.0.0.1:61100",
     }
@@ -135,8 +146,19 @@ def run(command, text="", environment=None, folder=None):
     return done
 
 
+def compiler_version():
+    """The first two numbers of the compiler's version; zeros where it does not say it."""
+    try:
+        found = re.search(r"(\d+)\.(\d+)", run(["neuronx-cc", "--version"]).stdout)
+    except (OSError, RuntimeError):
+        return (0, 0)
+    return tuple(map(int, found.groups())) if found else (0, 0)
+
+
 def versions(contact):
+    library = contact.libraries / "libnrt.so.1"
     return {
+        "runtime": os.readlink(library).removeprefix("libnrt.so.") if library.is_symlink() else None,
         "compiler": run(["neuronx-cc", "--version"]).stdout.strip().splitlines()[-1],
         "driver": read(Path("/sys/module/neuron/version")) or read(contact.sysfs / "version"),
         "plugin": contact.plugin,
@@ -178,6 +200,29 @@ def held_cores(contact):
     return contact.held_cores()
 
 
+def index_outside(contact):
+    """What operations read at an index behind the end of a tensor: `clamped`, or the error."""
+    return {
+        operation: contact.probe(1, index_outside=operation)["index_outside"]
+        for operation in ("gather", "dynamic_slice")
+    }
+
+
+def profile(contact):
+    """The files of the profile that the runtime writes while programs run."""
+    with tempfile.TemporaryDirectory(prefix="traind-profile-") as folder:
+        settings = {"ENABLE": "1", "DEVICE_PROFILE": "1", "OUTPUT_DIR": folder}
+        contact.probe(1, **{f"NEURON_RT_INSPECT_{name}": value for name, value in settings.items()})
+        files = [path for path in Path(folder).rglob("*") if path.is_file()]
+        names = sorted(str(path.relative_to(folder)) for path in files)
+        return {"files": names[:20], "bytes": sum(path.stat().st_size for path in files)}
+
+
+def families(contact):
+    """One step of a model of each family beside CPU devices, as many as there is time for."""
+    return training.families(contact)
+
+
 def processors(contact):
     """The same of CPU devices, to compare."""
     if not contact.cpu_plugin:
@@ -217,7 +262,21 @@ def jobs(contact):
     return training.train(contact)
 
 
-PARTS = [versions, instance, client, jobs, held_cores, core_counts, refusals, monitor, processors, doctor]
+PARTS = [
+    versions,
+    instance,
+    client,
+    jobs,
+    held_cores,
+    core_counts,
+    index_outside,
+    refusals,
+    monitor,
+    profile,
+    processors,
+    doctor,
+    families,
+]
 # Numbers of cores of each generation for which AWS documents collectives.
 DOCUMENTED = {"NC_v2": {1, 2, 4, 8, 32}, "NC_v3": {1, 4, 16, 64}, "NC_v4": {1, 4, 16, 64}}
 
@@ -241,6 +300,9 @@ def options(report):
         "inexact": not client["random_bits_are_exact"] if client else None,
         "donation": donation(client) if client else None,
         "driver": part.get("versions", {}).get("driver"),
+        "runtime": part.get("versions", {}).get("runtime"),
+        "dispatch_us": None if not client else round(1e6 * client["execute_seconds"]),
+        "next_sdk": next_sdk(client) if client else None,
         "failure": code.group() if code else None,
     }
 
@@ -263,6 +325,13 @@ def any_count(client, counts):
     return any(others) if others else None
 
 
+def next_sdk(client):
+    """Whether the plugin is newer than the one that traind was written for, and serves the sizes of older clients."""
+    if int(client["api_version"].split(".")[1]) < NEXT_API:
+        return "no"
+    return "serves" if client["device_memory_stats"] else "strict"
+
+
 def donation(client):
     outcome = client["donation_of_reports"]
     if outcome == "right":
@@ -279,11 +348,13 @@ def main():
     parser.add_argument("--cpu-plugin")
     parser.add_argument("--tools", default="/opt/aws/neuron/bin")
     parser.add_argument("--sysfs", default="/sys/devices/virtual/neuron_device")
+    parser.add_argument("--libraries", default="/opt/aws/neuron/lib", help="where the runtime is")
+    parser.add_argument("--minutes", type=float, default=30, help="the time after which no further family begins")
     arguments = parser.parse_args()
     contact = Contact(arguments)
     report = {}
     for part in PARTS:
-        if part.__name__ in arguments.without:
+        if part.__name__ in arguments.without or (part is families and contact.brief):
             continue
         start = time.monotonic()
         try:

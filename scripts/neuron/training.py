@@ -1,7 +1,10 @@
-"""Small jobs of a first contact: fixtures of families on NeuronCores beside CPU devices, on several cores, and resumed."""
+"""Small jobs of a first contact: families on NeuronCores beside CPU devices, on several cores, and resumed."""
 
 import json
+import struct
 import tempfile
+import time
+import zlib
 from pathlib import Path
 
 FIXTURES = Path(__file__).resolve().parents[2] / "xla-backend/models/fixtures"
@@ -28,6 +31,10 @@ FAMILIES = {
     },
 }
 FIRST = "bert-sequence-classification"
+# Tasks of which one for each further family is tried, in this order.
+TASKS = ["sequence-classification", "causal-lm", "masked-lm", "seq2seq-lm", "image-classification"]
+# Families that come before others.
+IMPORTANT = ["bert", "gpt2", "llama", "t5", "vit", "roberta", "distilbert", "qwen3", "mistral", "gemma3"]
 
 
 class Jobs:
@@ -37,13 +44,18 @@ class Jobs:
         self.contact = contact
         self.folder = Path(folder)
         self.steps = BRIEF_STEPS if contact.brief else STEPS
-        lines = [json.dumps({"text": " ".join(words(row)), "label": row % 3}) for row in range(ROWS)]
+        lines = [json.dumps(example(row)) for row in range(ROWS)]
         (self.folder / "train.jsonl").write_text("\n".join(lines) + "\n")
+        for label in range(3):
+            images = self.folder / "images" / f"class{label}"
+            images.mkdir(parents=True)
+            for number in range(BATCH_ROWS):
+                (images / f"{number}.png").write_bytes(image(40 * number, 80 * label))
 
     def losses(self, name, fixture, platform, cores=1, **train):
         """The losses of a job's steps; its output folder is called `name`."""
         model = write_model(self.folder / fixture, fixture)
-        of_family = FAMILIES[fixture]
+        of_family = FAMILIES.get(fixture) or {"data": data(task(fixture))}
         job = {
             "name": name,
             "model": {"name_or_path": str(model), "task": task(fixture), **of_family.get("model", {})},
@@ -68,11 +80,45 @@ class Jobs:
 
 
 def task(fixture):
-    return "sequence-classification" if fixture.endswith("classification") else "causal-lm"
+    return next(task for task in TASKS if fixture.endswith(task))
+
+
+def data(task):
+    """The section `data` of a job for a task."""
+    if task == "image-classification":
+        return {"train": "images"}
+    if task == "seq2seq-lm":
+        return {
+            "train": "train.jsonl",
+            "source": "text",
+            "target": "first",
+            "max_source_length": 8,
+            "max_target_length": 8,
+        }
+    if task == "sequence-classification":
+        return {"train": "train.jsonl", "label": "label", "max_length": 8}
+    return {"train": "train.jsonl", "block_size" if task == "causal-lm" else "max_length": 8}
+
+
+def image(*brightness):
+    """A PNG of 14 by 14 pixels of one colour."""
+    size = 14
+    rows = (b"\0" + bytes([*(value % 256 for value in brightness), 90]) * size) * size
+
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
+    parts = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + parts
 
 
 def words(row):
     return [WORDS[(row * 5 + place * place) % len(WORDS)] for place in range(3 + row % 4)]
+
+
+def example(row):
+    return {"text": " ".join(words(row)), "label": row % 3, "first": words(row)[0]}
 
 
 def write_model(folder, fixture):
@@ -80,6 +126,11 @@ def write_model(folder, fixture):
     folder.mkdir(exist_ok=True)
     for name in ["config.json", "model.safetensors"]:
         (folder / name).write_bytes((FIXTURES / fixture / name).read_bytes())
+    if fixture.endswith("image-classification"):
+        height, width = json.loads((folder / "config.json").read_text())["image_size"]
+        size = {"image_processor_type": "ViTImageProcessor", "size": {"height": height, "width": width}}
+        (folder / "preprocessor_config.json").write_text(json.dumps(size))
+        return folder
     tokens = SPECIAL_TOKENS + WORDS
     special = [
         {"id": number, "content": token, "special": True}
@@ -112,6 +163,34 @@ def difference(some, others):
     if len(some) != len(others):
         raise RuntimeError(f"{len(some)} and {len(others)} losses")
     return max(abs(one - other) / abs(other) for one, other in zip(some, others, strict=True))
+
+
+def one_of_each_family():
+    """A fixture of each family, the most important first."""
+    found = {}
+    for task in TASKS:
+        for config in sorted(FIXTURES.glob(f"*-{task}/config.json")):
+            found.setdefault(json.loads(config.read_text())["model_type"], config.parent.name)
+    order = [*IMPORTANT, *sorted(found)]
+    return [found[family] for family in sorted(found, key=order.index)]
+
+
+def families(contact):
+    """Two steps of each family on both platforms; `left` are those for which there was no time."""
+    fixtures = one_of_each_family()
+    report = {"differences": {}, "errors": {}}
+    with tempfile.TemporaryDirectory(prefix="traind-contact-") as folder:
+        jobs = Jobs(contact, folder)
+        jobs.steps = 2
+        while fixtures and time.monotonic() < contact.end:
+            fixture = fixtures.pop(0)
+            try:
+                found = family(jobs, fixture)
+            except (OSError, RuntimeError, ValueError) as error:
+                report["errors"][fixture] = str(error)
+                continue
+            report["differences"][fixture] = found.get("difference")
+    return report | {"left": fixtures}
 
 
 def train(contact):

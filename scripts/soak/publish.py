@@ -60,6 +60,12 @@ KINDS = [
     Kind("runners killed while they save", [r"kills while saving +\d+ in .*: 0 bad"]),
     Kind("bits flipped in checkpoints", [r"bit flips +\d+ in .*: 0 bad"]),
     Kind("hosts of a job that fail", [r"\d+ faults: .* 0 wrong"]),
+    Kind("programs checked for NeuronCores", [r"\d+ jobs on \d+ meshes: .*"]),
+    Kind("jobs on the twin of NeuronCores, beside CPU devices", [r"\d+ cores of \S+: \d+ jobs with .*"]),
+    Kind("failures of Neuron's runtime and compiler, injected", [r"\d+ statuses and \d+ codes: .*"]),
+    Kind(
+        "a first contact with the twin of NeuronCores", [r"a whole report in \d+ s: .*", r"\d+ options of the twin: .*"]
+    ),
     Kind("all tests, while each processor has other work", [r"\d+ runs of all tests under load: .*"]),
 ]
 
@@ -101,6 +107,15 @@ def summary(lines: list[str]) -> str:
     lines = [re.sub(" +", " ", line) for line in lines]
     if len(lines) == 1:
         return lines[0]
+    meshes = [re.fullmatch(r"(\d+) jobs on (\d+) meshes: (\d+) are clean, .*", line) for line in lines]
+    if all(meshes):
+        jobs, count, clean = (sum(int(found[group]) for found in meshes) for group in (1, 2, 3))
+        return f"{jobs} jobs on {count} meshes: {clean} are clean, the others have another mesh for a reason of their models"
+    jobs = [re.fullmatch(r"(\d+) cores of (\S+): (\d+) jobs with (\d+) sets of options", line) for line in lines]
+    if all(jobs):
+        count = sum(int(found[3]) * int(found[4]) for found in jobs)
+        machines = sorted({f"{found[1]} of {found[2]}" for found in jobs}, key=lambda it: int(it.split()[0]))
+        return f"{count} jobs with the same losses and metrics to 1e-6, on {', '.join(machines)} cores"
     cases = [re.fullmatch(r"\S+: (\d+) cases, (\d+) refused, (\d+) MB, .*", line) for line in lines]
     if all(cases):
         count, refused = (sum(int(case[group]) for case in cases) for group in (1, 2))

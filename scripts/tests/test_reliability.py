@@ -16,6 +16,10 @@ ok
 a.csv: 100 cases, 40 refused, 3 MB, 900 a second
 b.parquet: 50 cases, 45 refused, 7 MB, 80 a second
 10 clients and 5 that never read
+test families::two ... 2 cores of trn1.2xlarge: 3 jobs with 1 sets of options
+1 cores of trn1.2xlarge: 5 jobs with 7 sets of options
+115 jobs on 6 meshes: 100 are clean, 15 have another mesh for a reason of their models
+115 jobs on 5 meshes: 90 are clean, 25 have another mesh for a reason of their models
 """
 
 
@@ -31,6 +35,13 @@ class Figures(unittest.TestCase):
     def test_kinds_of_files_are_added_up(self):
         found = publish.figures(OUTPUT)["files of data, tokenizers and models, damaged"]
         self.assertEqual(found, "150 files of 2 kinds: 85 refused, the others read; at most 7 MB more memory")
+
+    def test_jobs_and_programs_of_neuron_cores_are_added_up(self):
+        found = publish.figures(OUTPUT)
+        jobs = "38 jobs with the same losses and metrics to 1e-6, on 1 of trn1.2xlarge, 2 of trn1.2xlarge cores"
+        self.assertEqual(found["jobs on the twin of NeuronCores, beside CPU devices"], jobs)
+        programs = "230 jobs on 11 meshes: 190 are clean, the others have another mesh for a reason of their models"
+        self.assertEqual(found["programs checked for NeuronCores"], programs)
 
     def test_a_figure_of_several_lines_needs_all_of_them(self):
         self.assertNotIn("clients that call, beside others that never read", publish.figures(OUTPUT))

@@ -36,6 +36,15 @@ fn modules_import_only_those_below_them() {
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
 }
 
+/// The twin of Neuron's plugin is for tests: nothing that is installed may have a part of it.
+#[test]
+fn no_other_package_depends_on_the_twin() {
+    for folder in package_folders().iter().filter(|folder| !folder.ends_with("xla-backend/twin")) {
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        assert!(!manifest.contains("traind-twin"), "{}", folder.display());
+    }
+}
+
 #[test]
 fn an_import_that_goes_up_is_found() {
     let order = "[a]\nerror\ngraph\nops text\nabove below because they refer to each other\n";

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use traind_pjrt::{Client, CompileOptions, Plugin};
+use traind_pjrt::{Client, CompileOptions, DeviceOutputs, Executable, ExecuteOptions, Plugin};
 use traind_xla::runtime::{DeviceTraits, donation_outcome, random_bits_are_exact};
 
 use crate::session::client_options;
@@ -26,6 +26,10 @@ struct Request {
     /// Keep the devices until standard input ends, and try nothing.
     #[serde(default)]
     hold: bool,
+    /// Execute this operation of [`INDEXED`] with an index outside of its tensor, and try nothing else: a core may be
+    /// of no use afterwards.
+    #[serde(default)]
+    index_outside: Option<String>,
 }
 
 /// A program to be compiled.
@@ -33,6 +37,30 @@ const SUM: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = stablehlo.add %x, %x : tensor<4xf32>
   return %y : tensor<4xf32>
 }";
+
+/// Operations that read a tensor at an index.
+const INDEXED: [(&str, &str); 2] = [
+    (
+        "gather",
+        "func.func @main(%arg0: tensor<4xf32>, %arg1: tensor<1x1xi32>) -> tensor<1xf32> {
+  %y = \"stablehlo.gather\"(%arg0, %arg1) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], \
+          start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>}> : \
+          (tensor<4xf32>, tensor<1x1xi32>) -> tensor<1xf32>
+  return %y : tensor<1xf32>
+}",
+    ),
+    (
+        "dynamic_slice",
+        "func.func @main(%arg0: tensor<4xf32>, %arg1: tensor<1x1xi32>) -> tensor<1xf32> {
+  %s = stablehlo.reshape %arg1 : (tensor<1x1xi32>) -> tensor<i32>
+  %y = stablehlo.dynamic_slice %arg0, %s, sizes = [1] : (tensor<4xf32>, tensor<i32>) -> tensor<1xf32>
+  return %y : tensor<1xf32>
+}",
+    ),
+];
+const VALUES: [f32; 4] = [1.0, 2.0, 3.0, 4.0];
+/// Executions of which the median is taken.
+const EXECUTIONS: usize = 21;
 
 /// An operation of the dialect `chlo`, which not every compiler reads.
 const CHLO: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -93,8 +121,12 @@ fn report(request: &Request) -> anyhow::Result<Value> {
     if request.only_collective {
         return Ok(json!({"collective": collective_problem(&client, request.cores)}));
     }
+    if let Some(operation) = &request.index_outside {
+        let words = index_words(&client, operation).unwrap_or_else(|error| error.to_string());
+        return Ok(json!({"index_outside": words}));
+    }
     let start = Instant::now();
-    client.compile(SUM, &CompileOptions::default())?;
+    let sum = client.compile(SUM, &CompileOptions::default())?;
     let compile_seconds = start.elapsed().as_secs_f64();
     let traits = DeviceTraits::of(&client)?;
     let devices = client.devices().map(|device| {
@@ -125,9 +157,44 @@ fn report(request: &Request) -> anyhow::Result<Value> {
         "splits_integers": traits.splits_integers,
         "keeps_arguments": traits.keeps_arguments,
         "stablehlo": plugin.stablehlo_current_version()?,
+        "extensions": plugin.extension_kinds(),
+        "execute_seconds": execute_seconds(&client, &sum)?,
         "client_seconds": client_seconds,
         "compile_seconds": compile_seconds,
     }))
+}
+
+/// The median time of an execution.
+fn execute_seconds(client: &Client, sum: &Executable) -> anyhow::Result<f64> {
+    let device = sum.devices().next().context("find the program's device")?;
+    let argument = client.buffer_from_slice(&VALUES, &[VALUES.len()], &device)?;
+    let mut seconds = Vec::new();
+    for _ in 0..EXECUTIONS {
+        let start = Instant::now();
+        first_result(&sum.execute(&[[&argument]], &ExecuteOptions::default())?)?;
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+    seconds.sort_by(f64::total_cmp);
+    Ok(seconds[EXECUTIONS / 2])
+}
+
+/// Says whether an operation's read behind the end of a tensor is `clamped` to it, or else its result.
+fn index_words(client: &Client, operation: &str) -> anyhow::Result<String> {
+    let program = INDEXED.iter().find(|(name, _)| *name == operation);
+    let (_, program) = program.context("find the operation")?;
+    let executable = client.compile(program, &CompileOptions::default())?;
+    let device = executable.devices().next().context("find the program's device")?;
+    let values = client.buffer_from_slice(&VALUES, &[VALUES.len()], &device)?;
+    let index = client.buffer_from_slice(&[VALUES.len() as i32 + 3], &[1, 1], &device)?;
+    let outputs = executable.execute(&[[&values, &index]], &ExecuteOptions::default())?;
+    let found = first_result(&outputs)?;
+    let is_clamped = found == VALUES[VALUES.len() - 1..];
+    Ok(if is_clamped { "clamped".to_owned() } else { format!("reads {found:?}") })
+}
+
+fn first_result(outputs: &[DeviceOutputs]) -> anyhow::Result<Vec<f32>> {
+    let buffer = outputs.first().and_then(|outputs| outputs.buffers.first());
+    Ok(buffer.context("find the result")?.to_vec::<f32>()?)
 }
 
 /// The outcome of donation with the shapes of users' reports: `right`, `wrong`, or the error.

@@ -190,6 +190,18 @@ impl Plugin {
         unsafe { self.take_error(CALL, error) }.map(|()| true)
     }
 
+    /// The kinds of the plugin's extensions, by their numbers in the header of the C API.
+    pub fn extension_kinds(&self) -> Vec<i32> {
+        let mut kinds = Vec::new();
+        let mut extension = self.0.api.extension_start.cast::<ExtensionBase>();
+        // SAFETY: the plugin's extensions live as long as it does, and the last one has no successor.
+        while let Some(base) = unsafe { extension.as_ref() } {
+            kinds.push(base.kind);
+            extension = base.next;
+        }
+        kinds
+    }
+
     fn ffi_extension(&self) -> Option<&'static FfiExtension> {
         let mut extension = self.0.api.extension_start.cast::<ExtensionBase>();
         // SAFETY: the plugin's extensions live as long as it does, the last one has no

@@ -64,7 +64,9 @@ impl Client {
             cost_analysis: program.cost_analysis()?.is_some(),
             compiled_memory_stats: program.compiled_memory_stats()?.is_some(),
             optimized_program: if_implemented(program.optimized_program())?.is_some(),
-            device_memory_stats: device.map(Device::memory_stats).transpose()?.flatten().is_some(),
+            // A plugin of a newer version may refuse the size of its arguments.
+            device_memory_stats: device
+                .is_some_and(|device| device.memory_stats().is_ok_and(|stats| stats.is_some())),
             custom_calls: self.probe_custom_calls(),
             copy_to_memory: device.map_or(Ok(Vec::new()), |device| self.probe_copies(device))?,
         })

@@ -5,13 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use traind_neuron::{COMPILER, Cause, Generation, Version};
+use traind_neuron::{COMPILER, Cause, Generation};
 use traind_xla::verify::neuron::{Finding, Limits, check};
 
+use crate::options::NextSdk;
 use crate::{Machine, Options};
 
-/// The version that it claims to be: that of SDK 2.32.
-const VERSION: &str = "2.27.5334";
 /// The programs of jobs, which alone fail with an injected code.
 const STEP: &str = "module @step ";
 /// The exit status of refused programs, and of wrong arguments.
@@ -34,7 +33,6 @@ const FLAGS: &[&str] = &[
     "--distribution-strategy",
     "--hbm-scratchpad-page-size",
     "--internal-max-instruction-limit",
-    "--implicit-integer-downcast",
     "--compile_workdir",
 ];
 const SWITCHES: &[&str] = &[
@@ -55,13 +53,16 @@ struct Arguments {
     target: String,
     lnc: Option<u32>,
     instructions_max: Option<u64>,
+    /// `--implicit-integer-downcast`.
+    downcast: Option<String>,
 }
 
 /// Runs the compiler with these arguments, and returns its exit status.
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "the compiler's interface")]
 pub fn neuronx_cc(arguments: &[String]) -> u8 {
     if arguments.first().is_some_and(|it| it == "--version") {
-        println!("NeuronX Compiler version {VERSION}");
+        let options = Options::of_environment().unwrap_or_default();
+        println!("NeuronX Compiler version {}", options.versions().compiler);
         return 0;
     }
     let parsed = Arguments::parse(arguments);
@@ -95,6 +96,7 @@ impl Arguments {
                 "--compile_workdir" => found.work_folder = Some(value.into()),
                 "--target" => found.target = value.to_owned(),
                 "--lnc" => found.lnc = value.parse().ok(),
+                "--implicit-integer-downcast" => found.downcast = Some(value.to_owned()),
                 "--internal-max-instruction-limit" => found.instructions_max = value.parse().ok(),
                 _ if FLAGS.contains(&name)
                     || SWITCHES.contains(&name)
@@ -118,13 +120,16 @@ impl Arguments {
         let write = |path: &PathBuf, text: &str| {
             fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
         };
-        write(&log, &format!("neuronx-cc {VERSION}\n"))?;
+        write(&log, &format!("neuronx-cc {}\n", options.versions().compiler))?;
         let text = fs::read_to_string(&self.program)
             .map_err(|error| format!("{}: {error}", self.program.display()))?;
         if !options.compile_code.is_empty() && text.contains(STEP) {
             return Err(injected(&options.compile_code));
         }
         let report = check(&text, &self.limits(&options)?, &[]);
+        if let Some(refused) = report.warnings.first().filter(|_| !self.downcasts(&options)) {
+            return Err(format!("[ERROR] [{}] {refused}", refused.code));
+        }
         for warning in &report.warnings {
             println!("[WARNING] [{}] {warning}", warning.code);
         }
@@ -137,6 +142,14 @@ impl Arguments {
         // What the runtime refuses when it loads the file.
         let lines = at_load.iter().map(|finding| format!("{finding}\n"));
         write(&self.output, &lines.collect::<String>())
+    }
+
+    /// Whether integer operations are computed in float32 with a warning, in place of an error.
+    fn downcasts(&self, options: &Options) -> bool {
+        match self.downcast.as_deref() {
+            Some(flag) => flag == "all",
+            None => options.next_sdk == NextSdk::No,
+        }
     }
 
     fn limits(&self, options: &Options) -> Result<Limits, String> {
@@ -156,7 +169,7 @@ impl Arguments {
         let counts = if options.any_count { &[][..] } else { generation.documented_core_counts() };
         let of_core = Limits::of_core(core);
         Ok(Limits {
-            replica_groups_max: traind_neuron::replica_groups_max(Some(Version::new(2, 34))),
+            replica_groups_max: traind_neuron::replica_groups_max(Some(options.runtime()?)),
             instructions_max: self.instructions_max.unwrap_or(of_core.instructions_max),
             accepts_chlo: options.chlo,
             core_counts: counts.to_vec(),

@@ -16,4 +16,4 @@ mod tools;
 pub use compiler::neuronx_cc;
 pub use machine::Machine;
 pub use options::Options;
-pub use tools::{neuron_ls, neuron_monitor, write_sysfs};
+pub use tools::{neuron_ls, neuron_monitor, write_packages, write_sysfs};

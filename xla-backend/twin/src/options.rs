@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use traind_neuron::Version;
+
 /// The variable with options as `NAME=VALUE`, separated by commas, or with `@` and the path of a file that has them, so
 /// that they can change between processes.
 const VARIABLE: &str = "TRAIND_TWIN_OPTIONS";
@@ -59,6 +61,12 @@ options! {
     donation: Donation,
     /// The version of the loaded driver.
     driver: String,
+    /// The version of the runtime.
+    runtime: String,
+    /// Microseconds that each execution takes at least.
+    dispatch_us: u64,
+    /// Whether the parts are those of the SDK after 2.32.
+    next_sdk: NextSdk,
     /// A status of the runtime with which the execution number `fail_at` fails; 0 for none.
     fail_status: u32,
     /// See `fail_status`.
@@ -73,6 +81,12 @@ options! {
     meet_ms: u64,
     /// A code with which the compiler refuses the programs of jobs, without `NCC_`; empty for none.
     compile_code: String,
+}
+
+/// Versions of an SDK's parts.
+pub(crate) struct Versions {
+    pub plugin: &'static str,
+    pub compiler: &'static str,
 }
 
 /// The fates of donated arguments in a plugin, all of which users reported.
@@ -103,6 +117,32 @@ impl FromStr for Donation {
     }
 }
 
+/// The SDK after 2.32, as far as AWS announces it: its compiler refuses integer operations that are computed in
+/// float32, unless a flag asks for that. Nothing is public about the sizes of arguments in its plugin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NextSdk {
+    /// SDK 2.32.
+    #[default]
+    No,
+    /// The plugin has more functions, and takes arguments of the version that the client asks for.
+    Serves,
+    /// The plugin also compares sizes with those of its own version.
+    Strict,
+}
+
+impl FromStr for NextSdk {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<NextSdk, String> {
+        match text {
+            "no" => Ok(NextSdk::No),
+            "serves" => Ok(NextSdk::Serves),
+            "strict" => Ok(NextSdk::Strict),
+            _ => Err(format!("{text} is not no, serves or strict")),
+        }
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
         let mut options = Options::empty();
@@ -120,6 +160,19 @@ fn descriptions() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 impl Options {
+    /// The versions of plugin and compiler: those of SDK 2.32, or assumed ones of the next.
+    pub(crate) fn versions(&self) -> Versions {
+        match self.next_sdk {
+            NextSdk::No => Versions { plugin: "3.0.5356.0", compiler: "2.27.5334" },
+            _ => Versions { plugin: "3.1.0.0", compiler: "2.28.0" },
+        }
+    }
+
+    /// The runtime's version, as far as it says what fits.
+    pub(crate) fn runtime(&self) -> Result<Version, String> {
+        Version::parse(&self.runtime).ok_or_else(|| format!("no version: {}", self.runtime))
+    }
+
     /// Returns the options of the environment.
     pub fn of_environment() -> Result<Options, String> {
         let text = std::env::var(VARIABLE).unwrap_or_default();
@@ -164,7 +217,7 @@ mod tests {
             ("trn2.48xlarge", 1006, true)
         );
         assert_eq!("".parse(), Ok(Options::default()));
-        for wrong in ["chlo", "chlo=maybe", "speed=1", "donation=sometimes"] {
+        for wrong in ["chlo", "chlo=maybe", "speed=1", "donation=sometimes", "next_sdk=yes"] {
             assert!(wrong.parse::<Options>().is_err(), "{wrong}");
         }
     }

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::Machine;
+use crate::{Machine, Options};
 
 /// The output of `neuron-ls -j`.
 pub fn neuron_ls(machine: &Machine) -> Value {
@@ -85,6 +85,18 @@ pub fn write_sysfs(machine: &Machine, driver: &str, root: &Path) -> io::Result<(
         }
     }
     Ok(())
+}
+
+/// Writes what packages leave below `root`: the folder with the version of the compiler's, and the link to the
+/// runtime's library.
+pub fn write_packages(options: &Options, root: &Path) -> io::Result<()> {
+    let library = root.join("lib");
+    let compiler = format!("neuronx_cc-{}.dist-info", options.versions().compiler);
+    fs::create_dir_all(library.join("python3.11/site-packages").join(compiler))?;
+    let link = library.join("libnrt.so.1");
+    // That of an earlier call.
+    let _ = fs::remove_file(&link);
+    symlink(format!("libnrt.so.{}", options.runtime), link)
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {

@@ -1,11 +1,14 @@
 //! The twin's programs, by the name under which they are called: `neuronx-cc`, `neuron-ls`, `neuron-monitor`; as
-//! itself, `neuron-twin sysfs DIR` writes a tree like the driver's.
+//! itself, `neuron-twin sysfs DIR` writes a tree like the driver's, and `neuron-twin packages DIR` the versions of
+//! compiler and runtime where packages have them.
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use traind_twin::{Machine, Options, neuron_ls, neuron_monitor, neuronx_cc, write_sysfs};
+use traind_twin::{
+    Machine, Options, neuron_ls, neuron_monitor, neuronx_cc, write_packages, write_sysfs,
+};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args();
@@ -37,7 +40,11 @@ fn run(name: &str, arguments: &[String]) -> Result<(), String> {
             write_sysfs(&machine, &options.driver, Path::new(folder))
                 .map_err(|error| format!("{folder}: {error}"))?;
         }
-        _ => return Err("usage: neuron-twin sysfs DIR".to_owned()),
+        (_, [command, folder]) if command == "packages" => {
+            write_packages(&options, Path::new(folder))
+                .map_err(|error| format!("{folder}: {error}"))?;
+        }
+        _ => return Err("usage: neuron-twin sysfs|packages DIR".to_owned()),
     }
     Ok(())
 }

@@ -37,13 +37,11 @@ const ANALYSIS: &[&str] = &[
 /// Executables depend on it, and so it names the options that change programs.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let options = STARTED.get().map(|it| it.options.clone()).unwrap_or_default();
+    let (version, rounding) = (options.versions().plugin, rounding_seed());
     let Options { inexact, donation, .. } = options;
-    let rounding = rounding_seed();
-    format!("3.0.5356.0 (twin, inexact={inexact}, donation={donation:?}, rounding={rounding:?})")
+    format!("{version} (twin, inexact={inexact}, donation={donation:?}, rounding={rounding:?})")
 });
 const REGISTER: &str = "NEURON_FORCE_PJRT_PLUGIN_REGISTRATION";
-/// The runtime of SDK 2.32.
-const RUNTIME: Version = Version::new(2, 34);
 
 /// The facts that a client found when it was made.
 pub(super) struct Started {
@@ -112,11 +110,17 @@ pub(super) unsafe fn call(index: usize, name: &str, args: *mut c_void) -> *mut c
                 errors::new(INVALID_ARGUMENT, text)
             }
             "PJRT_LoadedExecutable_Execute" => {
+                std::thread::sleep(dispatch_time());
                 injected().or_else(|| execution::execute(args)).unwrap_or_else(pass_on)
             }
             _ => pass_on(),
         }
     }
+}
+
+/// The time that an execution takes besides computing.
+fn dispatch_time() -> Duration {
+    Duration::from_micros(STARTED.get().map_or(0, |started| started.options.dispatch_us))
 }
 
 /// # Safety
@@ -173,7 +177,7 @@ fn start() -> Result<usize, (c_int, String)> {
     let invalid = |text: String| (INVALID_ARGUMENT, text);
     let options = Options::of_environment().map_err(invalid)?;
     check_version(options.version_2).map_err(invalid)?;
-    check_driver(&options.driver).map_err(invalid)?;
+    check_driver(&options.driver, options.runtime().map_err(invalid)?).map_err(invalid)?;
     let machine = Machine::of_environment(&options).map_err(invalid)?;
     let [visible, count] =
         ["NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"].map(|name| std::env::var(name).ok());
@@ -188,8 +192,20 @@ fn start() -> Result<usize, (c_int, String)> {
     let met = processes.meet(Duration::from_millis(options.meet_ms));
     met.map_err(|text| (INTERNAL, text))?;
     let count = processes.total();
+    write_profile().map_err(|error| (INTERNAL, error.to_string()))?;
     let _ = STARTED.set(Started { options, machine, cores, has_cores, processes, _held: held });
     Ok(count)
+}
+
+/// Writes a file where the runtime writes its profile, if it is to.
+fn write_profile() -> std::io::Result<()> {
+    let read = |name: &str| std::env::var_os(format!("NEURON_RT_INSPECT_{name}"));
+    if read("ENABLE").is_none_or(|value| value != "1") {
+        return Ok(());
+    }
+    let folder = read("OUTPUT_DIR").map_or_else(|| PathBuf::from("output"), PathBuf::from);
+    std::fs::create_dir_all(&folder)?;
+    std::fs::write(folder.join(format!("pid_{}.ntrace.pb", std::process::id())), "twin")
 }
 
 /// The version that the client asks for has to be the one whose sizes it passes, and one that the plugin serves.
@@ -209,11 +225,11 @@ fn check_version(version_2: bool) -> Result<(), String> {
 }
 
 /// The runtime refuses drivers that are too old for it.
-fn check_driver(driver: &str) -> Result<(), String> {
+fn check_driver(driver: &str, runtime: Version) -> Result<(), String> {
     let loaded = Version::parse(driver).ok_or("Unable to determine Neuron Driver version")?;
-    match traind_neuron::driver_problem(loaded, RUNTIME) {
+    match traind_neuron::driver_problem(loaded, runtime) {
         Some(_) => Err(format!(
-            "NRT:nrt_init Incompatible Neuron Driver version {driver} for runtime {RUNTIME}"
+            "NRT:nrt_init Incompatible Neuron Driver version {driver} for runtime {runtime}"
         )),
         None => Ok(()),
     }

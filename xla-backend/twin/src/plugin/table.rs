@@ -2,12 +2,15 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libloading::Library;
 use traind_pjrt::FUNCTION_TABLE;
 
 use super::behaviour;
 use super::errors::{self, INVALID_ARGUMENT};
+use crate::Options;
+use crate::options::NextSdk;
 
 /// An entry of the table: takes its arguments, and returns an error or null.
 pub(super) type Entry = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
@@ -37,8 +40,23 @@ unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
 
+/// A table with functions that newer versions of the C API have.
+#[repr(C)]
+struct LargerTable {
+    table: Table,
+    more: [Option<Entry>; FUNCTIONS_OF_NEXT],
+}
+
+/// The minor version of the C API that the plugin of the next SDK is built with, and how many functions it has that
+/// the binding does not know: assumed.
+const MINOR_OF_NEXT: c_int = 113;
+const FUNCTIONS_OF_NEXT: usize = 9;
+/// The function whose arguments got a field in that version, and the bytes of the field.
+const GROWN: (&str, usize) = ("PJRT_Device_MemoryStats", 8);
+
 static INNER: OnceLock<Table> = OnceLock::new();
-static OWN: OnceLock<Table> = OnceLock::new();
+static OWN: OnceLock<LargerTable> = OnceLock::new();
+static IS_STRICT: AtomicBool = AtomicBool::new(false);
 
 /// The variable with the path of the plugin that the twin wraps.
 const INNER_PLUGIN: &str = "TRAIND_TWIN_PLUGIN";
@@ -52,21 +70,30 @@ const INNER_FLAGS: &str = "--xla_cpu_multi_thread_eigen=false --xla_cpu_use_xnnp
 #[unsafe(no_mangle)]
 pub extern "C" fn GetPjrtApi() -> *const c_void {
     match own() {
-        Some(table) => (table as *const Table).cast(),
+        Some(own) => (&raw const own.table).cast(),
         None => std::ptr::null(),
     }
 }
 
-fn own() -> Option<&'static Table> {
+fn own() -> Option<&'static LargerTable> {
     if OWN.get().is_none() {
         let inner = load()?;
         let _ = INNER.set(inner);
-        let _ = OWN.set(Table {
+        let mut table = Table {
             // The real plugin has no extension for custom calls.
             extension_start: std::ptr::null_mut(),
             entries: entries(),
             ..inner
-        });
+        };
+        // A wrong option is an error of the client.
+        let next = Options::of_environment().map(|it| it.next_sdk).unwrap_or_default();
+        if next != NextSdk::No {
+            table.struct_size = size_of::<LargerTable>();
+            table.version.minor = MINOR_OF_NEXT;
+        }
+        IS_STRICT.store(next == NextSdk::Strict, Ordering::Relaxed);
+        let more = [Some(unimplemented_entry as Entry); FUNCTIONS_OF_NEXT];
+        let _ = OWN.set(LargerTable { table, more });
     }
     OWN.get()
 }
@@ -117,6 +144,8 @@ pub(super) fn place(name: &str) -> usize {
 /// Checks the size of the arguments, then answers or passes the call on.
 unsafe extern "C" fn checked<const INDEX: usize>(args: *mut c_void) -> *mut c_void {
     let (name, size) = FUNCTION_TABLE[INDEX];
+    let grown = if name == GROWN.0 && IS_STRICT.load(Ordering::Relaxed) { GROWN.1 } else { 0 };
+    let size = size.map(|size| size + grown);
     // SAFETY: every argument begins with its size.
     let given = unsafe { args.cast::<usize>().read() };
     if size.is_some_and(|size| size != given) {

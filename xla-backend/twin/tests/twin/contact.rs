@@ -12,8 +12,18 @@ use crate::installed;
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/neuron/first_contact.py");
 const COMPLETE_WITHIN: Duration = Duration::from_secs(600);
 /// The parts that say nothing about options.
-const WITHOUT: [&str; 6] =
-    ["--without", "refusals", "--without", "processors", "--without", "doctor"];
+const WITHOUT: [&str; 10] = [
+    "--without",
+    "refusals",
+    "--without",
+    "processors",
+    "--without",
+    "doctor",
+    "--without",
+    "profile",
+    "--without",
+    "index_outside",
+];
 
 /// The report of a contact with a twin of these options.
 async fn report(options: &str, more: &[&str], variables: &[(&str, &str)]) -> Value {
@@ -30,6 +40,7 @@ async fn report(options: &str, more: &[&str], variables: &[(&str, &str)]) -> Val
         .args([Path::new("--tools"), &host.path("twin/bin")])
         .args([Path::new("--sysfs"), &host.path("twin/sysfs")])
         .args([Path::new("--cpu-plugin"), &host.plugin()])
+        .args([Path::new("--libraries"), &host.path("twin/lib")])
         .args(more)
         .envs(installed::environment(&host, &format!("instance={instance},{options}")))
         .envs(variables.iter().copied())
@@ -70,7 +81,7 @@ fn check_refusals(refusals: &Value) {
 
 #[tokio::test]
 async fn a_brief_report_is_complete_and_finds_the_options_of_the_twin() {
-    let report = report("inexact=true,donation=garbage,init_ms=60", &["--brief"], &[]).await;
+    let report = report("donation=garbage,init_ms=60", &["--brief"], &[]).await;
     assert_complete(&report);
     check_jobs(&report["jobs"]["found"], 1, 4);
     check_refusals(&report["refusals"]["found"]);
@@ -83,6 +94,11 @@ async fn a_brief_report_is_complete_and_finds_the_options_of_the_twin() {
     let busy = report["held_cores"]["found"]["busy"].as_str().unwrap();
     assert!(busy.contains("not available - Requested:lnc0-lnc0"), "{busy}");
     assert_eq!(report["processors"]["found"]["chlo"], true);
+    for operation in ["gather", "dynamic_slice"] {
+        let found = report["index_outside"]["found"][operation].as_str().unwrap();
+        assert!(found.contains("NRT_EXEC_OOB"), "{operation}: {found}");
+    }
+    assert_eq!(report["profile"]["found"]["files"].as_array().unwrap().len(), 1, "{report}");
     let found = &report["options"]["found"];
     for (name, value) in [
         ("instance", json!("trn1.2xlarge")),
@@ -91,9 +107,11 @@ async fn a_brief_report_is_complete_and_finds_the_options_of_the_twin() {
         ("analysis", json!(false)),
         ("version_2", json!(false)),
         ("compiles_without_cores", json!(false)),
-        ("inexact", json!(true)),
+        ("inexact", json!(false)),
         ("donation", json!("garbage")),
         ("driver", json!("2.30.2.0")),
+        ("runtime", json!("2.34.10")),
+        ("next_sdk", json!("no")),
         ("failure", Value::Null),
     ] {
         assert_eq!(found[name], value, "{name}: {found}");
@@ -106,7 +124,7 @@ async fn a_brief_report_is_complete_and_finds_the_options_of_the_twin() {
 #[ignore = "takes minutes"]
 async fn each_option_is_found() {
     let limit = [("NEURON_RT_EXEC_TIMEOUT", "1")];
-    for (options, name, expected) in [
+    let exact = [
         ("instance=trn2.48xlarge", "instance", json!("trn2.48xlarge")),
         ("instance=inf2.48xlarge", "instance", json!("inf2.48xlarge")),
         ("instance=trn3", "instance", json!("trn3")),
@@ -123,24 +141,28 @@ async fn each_option_is_found() {
         ("donation=refused", "donation", json!("refused")),
         ("driver=2.29.0.0", "driver", json!("2.29.0.0")),
         ("driver=2.26.0.0", "driver", json!("2.26.0.0")),
+        ("runtime=2.33.10", "runtime", json!("2.33.10")),
+        ("next_sdk=serves", "next_sdk", json!("serves")),
+        ("next_sdk=strict", "next_sdk", json!("strict")),
         ("fail_status=1006,fail_at=2", "failure", json!("NRT 1006")),
         ("hang_at=2", "failure", json!("NRT 5")),
         ("memory_full_at=1", "failure", json!("NRT 4")),
         ("compile_code=EOOM002", "failure", json!("NCC_EOOM002")),
-    ] {
-        let fails = name == "failure";
+    ];
+    let least = [("init_ms", 700), ("compile_ms", 300), ("dispatch_us", 5000)];
+    for (options, name, expected) in &exact {
+        let fails = *name == "failure";
         let more = ["--brief", "--without", if fails { "core_counts" } else { "jobs" }];
         let more = [&more[..], &WITHOUT].concat();
         let report = report(options, &more, if fails { &limit } else { &[] }).await;
-        assert_eq!(report["options"]["found"][name], expected, "{options}: {report}");
+        assert_eq!(report["options"]["found"][name], *expected, "{options}: {report}");
     }
-    for (options, name, least) in
-        [("init_ms=700", "init_ms", 700), ("compile_ms=300", "compile_ms", 300)]
-    {
-        let more = [&["--without", "jobs"], &WITHOUT[..]].concat();
-        let report = report(options, &more, &[]).await;
+    for (name, least) in least {
+        let more = [&["--brief", "--without", "jobs"], &WITHOUT[..]].concat();
+        let report = report(&format!("{name}={least}"), &more, &[]).await;
         assert!(report["options"]["found"][name].as_u64().unwrap() >= least, "{report}");
     }
+    println!("{} options of the twin: each found", exact.len() + least.len());
 }
 
 /// The whole report of all families: `scripts/soak/neuron` runs it.
@@ -152,5 +174,12 @@ async fn a_whole_report_takes_less_than_ten_minutes() {
     assert_complete(&report);
     check_jobs(&report["jobs"]["found"], 3, 20);
     check_refusals(&report["refusals"]["found"]);
-    assert!(start.elapsed() < COMPLETE_WITHIN, "{:?}", start.elapsed());
+    let families = &report["families"]["found"];
+    assert_eq!((&families["errors"], &families["left"]), (&json!({}), &json!([])), "{report}");
+    let differences = families["differences"].as_object().unwrap();
+    assert!(differences.len() > 25, "{families}");
+    assert!(differences.values().all(|it| it.as_f64().unwrap() < 1e-6), "{families}");
+    let seconds = start.elapsed().as_secs();
+    println!("a whole report in {seconds} s: jobs of {} families", differences.len());
+    assert!(start.elapsed() < COMPLETE_WITHIN, "{seconds} s");
 }

@@ -105,21 +105,38 @@ pub(crate) fn assert_close(cpu: &[f64], twin: &[f64]) {
     }
 }
 
-/// Runs jobs on both platforms.
-async fn check(cores: u32, instance: &str, options: &str, jobs: &[(&str, Make)]) {
+/// Runs a job on CPU devices or on the twin, and returns its draft with what it did.
+async fn run(
+    host: &Host,
+    (name, make): (&str, Make),
+    cores: u32,
+    is_twin: bool,
+) -> (Draft, History) {
+    let platform = if is_twin { "neuron" } else { "cpu" };
+    let draft = make(host, name).set("resources.cores", cores).set("resources.platform", platform);
+    let history = host.complete(&draft).await;
+    (draft, history)
+}
+
+/// Runs jobs on the twin with each of some options, and compares them with those of CPU devices.
+async fn check(cores: u32, instance: &str, options: &[&str], jobs: &[(&str, Make)]) {
     let cpu = cpu_host(cores).await;
-    let twin = installed::host(cores, instance, options).await;
-    for (name, make) in jobs {
-        let draft = |host: &Host| make(host, name).set("resources.cores", cores);
-        let on_cpu = draft(&cpu);
-        let on_twin = draft(&twin).set("resources.platform", "neuron");
-        let expected = numbers(&cpu.complete(&on_cpu).await);
-        let history = twin.complete(&on_twin).await;
-        assert_close(&expected, &numbers(&history));
-        installed::assert_compiled(&twin, &history);
-        let [cpu, twin] = [&on_cpu, &on_twin].map(|draft| draft.output("out"));
-        assert_eq!(cpu.names(), twin.names(), "{name}");
+    let mut expected = Vec::new();
+    for job in jobs {
+        expected.push(run(&cpu, *job, cores, false).await);
     }
+    for options in options {
+        let twin = installed::host(cores, instance, options).await;
+        for (job, (on_cpu, expected)) in jobs.iter().zip(&expected) {
+            let (on_twin, history) = run(&twin, *job, cores, true).await;
+            assert_close(&numbers(expected), &numbers(&history));
+            installed::assert_compiled(&twin, &history);
+            let [cpu, twin] = [on_cpu, &on_twin].map(|draft| draft.output("out"));
+            assert_eq!(cpu.names(), twin.names(), "{} with {options}", job.0);
+        }
+    }
+    let (options, jobs) = (options.len(), jobs.len());
+    println!("{cores} cores of {instance}: {jobs} jobs with {options} sets of options");
 }
 
 /// An encoder that predicts, adapters of a decoder, and a model that writes texts. The others, and other options, are
@@ -127,12 +144,7 @@ async fn check(cores: u32, instance: &str, options: &str, jobs: &[(&str, Make)])
 #[tokio::test]
 async fn a_family_of_each_kind_trains_as_on_cpu_devices() {
     let jobs: [(&str, Make); 3] = [("bert", bert), ("llama", llama_lora), ("t5", t5)];
-    check(1, "trn2.48xlarge", "chlo=true,analysis=true", &jobs).await;
-}
-
-#[tokio::test]
-async fn two_cores_train_as_on_cpu_devices() {
-    check(2, "trn1.2xlarge", "reversed=true", &[("bert", bert)]).await;
+    check(1, "trn2.48xlarge", &["chlo=true,analysis=true"], &jobs).await;
 }
 
 /// A test for each number of cores: `scripts/soak/neuron` runs them.
@@ -145,7 +157,7 @@ macro_rules! core_counts {
                 let one_row: Make =
                     |host, name| bert(host, name).set("train.per_device_train_batch_size", 1);
                 let jobs = [("bert", one_row), ("gpt2", gpt2 as Make), ("vit", vit)];
-                check($cores, $instance, "", &jobs).await;
+                check($cores, $instance, &[""], &jobs).await;
             }
         )*
     };
@@ -161,9 +173,9 @@ core_counts! {
     two_cores_of_inf2_train_as_on_cpu_devices: 2 of "inf2.xlarge",
 }
 
-/// A test for each option that lets a job complete: `scripts/soak/neuron` runs them.
+/// All options that let a job complete: `scripts/soak/neuron` runs them.
 macro_rules! options {
-    ($($test:ident: $options:literal,)*) => {
+    ($($test:ident: $options:expr,)*) => {
         $(
             #[tokio::test]
             #[ignore = "takes minutes"]
@@ -177,15 +189,26 @@ macro_rules! options {
 }
 
 options! {
-    all_families_train_on_devices_in_their_order: "reversed=false",
-    all_families_train_with_a_compiler_that_reads_chlo: "chlo=true",
-    all_families_train_with_analysis: "analysis=true",
-    all_families_train_where_any_count_of_cores_works: "any_count=true",
-    all_families_train_with_inexact_integers: "inexact=true",
-    all_families_train_where_donation_is_ignored: "donation=ignored",
-    all_families_train_where_donation_gives_garbage: "donation=garbage",
-    all_families_train_where_donation_is_refused: "donation=refused",
-    all_families_train_with_inexact_integers_and_garbage: "inexact=true,donation=garbage",
-    all_families_train_where_all_takes_long: "init_ms=500,compile_ms=50",
-    all_families_train_with_an_older_driver: "driver=2.29.0.0",
+    all_families_train_with_each_option_that_changes_programs: &[
+        "inexact=true",
+        "donation=ignored",
+        "donation=garbage",
+        "donation=refused",
+        "inexact=true,donation=garbage",
+    ],
+    all_families_train_with_each_option_of_plugin_and_compiler: &[
+        "reversed=false",
+        "chlo=true",
+        "analysis=true",
+        "any_count=true",
+        "compiles_without_cores=true",
+        "next_sdk=serves",
+        "next_sdk=strict",
+    ],
+    all_families_train_with_each_option_of_time_and_host: &[
+        "init_ms=500,compile_ms=50",
+        "dispatch_us=200",
+        "driver=2.29.0.0",
+        "runtime=2.33.10",
+    ],
 }

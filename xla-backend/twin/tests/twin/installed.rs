@@ -75,12 +75,11 @@ pub(crate) fn install(host: &mut Host, instance: &str, options: &str) {
     }
     let sysfs = host.path("twin/sysfs");
     let options = format!("instance={instance},{options}");
-    let status = Command::new(PROGRAM)
-        .arg("sysfs")
-        .arg(&sysfs)
-        .env("TRAIND_TWIN_OPTIONS", &options)
-        .status();
-    assert!(status.unwrap().success());
+    for (what, folder) in [("sysfs", &sysfs), ("packages", &host.path("twin"))] {
+        let mut command = Command::new(PROGRAM);
+        command.arg(what).arg(folder).env("TRAIND_TWIN_OPTIONS", &options);
+        assert!(command.status().unwrap().success());
+    }
     set_options(host, &options);
     let file = format!("@{}", host.path("twin/options").display());
     host.set_environment(environment(host, &file));

@@ -22,6 +22,36 @@ async fn assert_no_core_is_held(host: &Host) {
     assert!(cores.iter().all(|core| core.job_id.is_empty()), "{cores:?}");
 }
 
+/// Plans for machines that this host is not: `part` is in the plan, or in the reason why there is none.
+fn assert_plan(host: &Host, draft: &Draft, options: &str, is_taken: bool, part: &str) {
+    let all: Vec<&str> = ["plan", "job.yaml"].into_iter().chain(options.split(' ')).collect();
+    let output = host.cli(draft.folder(), &all);
+    assert_eq!(output.code == Some(0), is_taken, "{options}: {output:?}");
+    let text = if is_taken { &output.stdout } else { &output.stderr };
+    assert!(text.contains(part), "{options}: {output:?}");
+}
+
+/// Numbers of cores for which AWS documents collectives, and options that are for NeuronCores alone.
+#[tokio::test]
+async fn plans_are_for_numbers_of_cores_and_platforms_that_exist() {
+    let host = installed::host(1, "trn1.2xlarge", "").await;
+    let job = draft(&host, "planned");
+    std::fs::write(job.path("job.yaml"), &job.job_file).unwrap();
+    for (options, is_taken, part) in [
+        ("--platform=neuron --device=trn2 --cores=4 --neuron-runtime=2.34", true, "bert"),
+        ("--platform=neuron --device=inf2 --cores=8 --hosts=2", true, "bert"),
+        ("--platform=neuron --device=trn2 --cores=3", false, "1, 4, 16, 64"),
+        ("--platform=neuron --device=trn1 --cores=16", false, "1, 2, 4, 8, 32"),
+        ("--platform=neuron --device=h100 --cores=2", false, "has no device h100"),
+        ("--platform=cpu --neuron-runtime=2.34", false, "is for NeuronCores"),
+        ("--platform=cuda --neuron-runtime=2.34", false, "is for NeuronCores"),
+        ("--platform=cpu --device=trn1", false, "has no device trn1"),
+        ("--platform=cuda --device=trn1", false, "has no device trn1"),
+    ] {
+        assert_plan(&host, &job, options, is_taken, part);
+    }
+}
+
 /// Shown by `traind cores`, killed with its runner, then drained with the daemon: the bits are those of an undisturbed
 /// job.
 #[tokio::test]
@@ -65,17 +95,48 @@ fn the_doctor_executes_the_compiler() {
     assert!(output.stdout.contains("NeuronX Compiler version 2.27.5334"), "{output:?}");
 }
 
-/// A compile takes minutes: it ends with the job that is cancelled, and so does the compiler.
-#[tokio::test]
-async fn a_job_is_cancelled_in_the_middle_of_a_compile() {
-    let host = installed::cold_host(1, "trn1.2xlarge", "compile_ms=3600000").await;
-    let job = host.create(&draft(&host, "slow")).await.unwrap();
+/// Waits until a compiler has started, and returns its process.
+async fn compiler_started(host: &Host) -> u32 {
     let started = host.path("twin/locks/compiling");
-    traind_tests::until("the compiler starts", || started.exists()).await;
-    host.cancel(&job.id).await;
+    let pid = || std::fs::read_to_string(&started).ok()?.trim().parse().ok();
+    traind_tests::until("the compiler starts", || pid().is_some()).await;
+    let pid = pid().unwrap();
+    std::fs::remove_file(started).unwrap();
+    pid
+}
+
+async fn assert_ended(host: &Host, compiler: u32) {
+    traind_tests::until("the compiler ends", || !traind_tests::alive(compiler)).await;
+    assert_no_core_is_held(host).await;
+}
+
+/// A compile takes minutes: it ends with the job that is cancelled, reaches its time limit or is drained, and so does
+/// the compiler.
+#[tokio::test]
+async fn a_job_ends_in_the_middle_of_a_compile() {
+    let mut host = installed::cold_host(1, "trn1.2xlarge", "compile_ms=3600000").await;
+    let cancelled = host.create(&draft(&host, "slow")).await.unwrap();
+    let compiler = compiler_started(&host).await;
+    host.cancel(&cancelled.id).await;
+    assert_eq!(host.watch(&cancelled.id).await.job.state(), JobState::Cancelled);
+    assert_ended(&host, compiler).await;
+
+    let limited = draft(&host, "limited").set("resources.max_run_seconds", 1);
+    let limited = host.create(&limited).await.unwrap();
+    let compiler = compiler_started(&host).await;
+    let history = host.watch(&limited.id).await;
+    assert_eq!(history.job.failure.unwrap().reason, "MAX_RUN_EXCEEDED");
+    assert_ended(&host, compiler).await;
+
+    let drained = draft(&host, "drained");
+    let job = host.create(&drained).await.unwrap();
+    let compiler = compiler_started(&host).await;
+    let output = host.cli(drained.folder(), &["drain"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    host.wait_for_end().await;
+    traind_tests::until("the compiler ends", || !traind_tests::alive(compiler)).await;
+    installed::set_options(&host, "instance=trn1.2xlarge,compile_code=EOOM002");
+    host.start().await;
     let history = host.watch(&job.id).await;
-    assert_eq!(history.job.state(), JobState::Cancelled, "{:?}", history.job);
-    let pid: u32 = std::fs::read_to_string(started).unwrap().trim().parse().unwrap();
-    traind_tests::until("the compiler ends", || !traind_tests::alive(pid)).await;
-    assert_no_core_is_held(&host).await;
+    assert_eq!(history.job.failure.unwrap().reason, "COMPILE_FAILED", "it is started again");
 }

@@ -41,6 +41,7 @@ fn the_script_runs_a_job_and_leaves_nothing() {
     let small = [
         "train.max_steps=3",
         "train.do_eval=false",
+        "train.optim=sgd",
         "model.config_overrides={num_hidden_layers: 1}",
     ];
     let small = small.map(|setting| ["--set", setting]);

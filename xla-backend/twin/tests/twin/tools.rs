@@ -48,7 +48,6 @@ fn the_compiler_refuses_with_codes_and_statuses() {
 async fn the_daemon_finds_the_cores_of_all_instances() {
     let one = || ("NEURON_LOGICAL_NC_CONFIG".to_owned(), "1".to_owned());
     for (instance, is_physical, cores, device) in [
-        ("trn1.2xlarge", false, 2, "Trainium1"),
         ("trn1.32xlarge", false, 32, "Trainium1"),
         ("inf2.48xlarge", false, 24, "Inferentia2"),
         ("trn2.48xlarge", false, 64, "Trainium2"),
