@@ -1,7 +1,7 @@
 //! Jobs with `platform: neuron` on the twin of Neuron's plugin, compiler and tools.
 
 // A machine that cannot run the tests fails them.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 mod contact;
 mod failures;
