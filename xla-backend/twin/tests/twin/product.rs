@@ -1,5 +1,9 @@
 //! Jobs on the twin as users run them: they watch cores, lose runners, drain the daemon and cancel.
 
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::process::{Command, Stdio};
+
 use traind_proto::v1::JobState;
 use traind_tests::{Draft, Host};
 
@@ -20,6 +24,28 @@ fn weights(draft: &Draft) -> Vec<u8> {
 async fn assert_no_core_is_held(host: &Host) {
     let cores = host.cores().await;
     assert!(cores.iter().all(|core| core.job_id.is_empty()), "{cores:?}");
+}
+
+/// Reads the screen of `traind top` until it has `part`.
+fn assert_top_shows(host: &Host, part: &str) {
+    let traind = host.traind();
+    // `script` gives it a terminal, whose size it does not say.
+    let shown = format!("stty rows 30 cols 110; '{}' top", traind.get_program().display());
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--flush", "--command", &shown, "/dev/null"]).env("TERM", "xterm");
+    script.envs(traind.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    script.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut script = script.spawn().unwrap();
+    let mut screen = script.stdout.take().unwrap();
+    let [rows, columns] = [30, 110].map(|cells| NonZeroU16::new(cells).unwrap());
+    let (mut painted, mut bytes) = (vt100::Parser::new(rows, columns, 0), [0; 4096]);
+    while !painted.screen().contents().contains(part) {
+        let length = screen.read(&mut bytes).unwrap();
+        assert!(length > 0, "{}", painted.screen().contents());
+        painted.process(&bytes[..length]);
+    }
+    script.stdin.take().unwrap().write_all(b"q").unwrap();
+    script.wait().unwrap();
 }
 
 /// Plans for machines that this host is not: `part` is in the plan, or in the reason why there is none.
@@ -68,6 +94,7 @@ async fn a_killed_and_drained_job_ends_with_the_same_bits() {
     let cores = host.cli(disturbed.folder(), &["cores"]);
     assert_eq!(cores.code, Some(0), "{cores:?}");
     assert!(cores.stdout.contains("Trainium1") && cores.stdout.contains(&job.id), "{cores:?}");
+    assert_top_shows(&host, &job.id);
     let saved = disturbed.path("out/checkpoint-2/manifest.json");
     traind_tests::until("the checkpoint is whole", || saved.exists()).await;
     assert!(host.kill_runner(&job.id, 1));
