@@ -115,7 +115,7 @@ def summary(lines: list[str]) -> str:
     if all(jobs):
         count = sum(int(found[3]) * int(found[4]) for found in jobs)
         machines = sorted({f"{found[1]} of {found[2]}" for found in jobs}, key=lambda it: int(it.split()[0]))
-        return f"{count} jobs with the same losses and metrics to 1e-6, on {', '.join(machines)} cores"
+        return f"{count} jobs with the same losses and metrics to 1e-6; cores: {', '.join(machines)}"
     cases = [re.fullmatch(r"\S+: (\d+) cases, (\d+) refused, (\d+) MB, .*", line) for line in lines]
     if all(cases):
         count, refused = (sum(int(case[group]) for case in cases) for group in (1, 2))

@@ -38,7 +38,7 @@ class Figures(unittest.TestCase):
 
     def test_jobs_and_programs_of_neuron_cores_are_added_up(self):
         found = publish.figures(OUTPUT)
-        jobs = "38 jobs with the same losses and metrics to 1e-6, on 1 of trn1.2xlarge, 2 of trn1.2xlarge cores"
+        jobs = "38 jobs with the same losses and metrics to 1e-6; cores: 1 of trn1.2xlarge, 2 of trn1.2xlarge"
         self.assertEqual(found["jobs on the twin of NeuronCores, beside CPU devices"], jobs)
         programs = "230 jobs on 11 meshes: 190 are clean, the others have another mesh for a reason of their models"
         self.assertEqual(found["programs checked for NeuronCores"], programs)
