@@ -46,7 +46,8 @@ async fn each_batch_has_the_loss_of_its_set_on_any_number_of_cores() {
     let two = of("two").set("train.per_device_train_batch_size", 2).set("resources.cores", 2);
     host.complete(&two).await;
     check_losses(&two, &fixture, "mixed");
-    check_same(&one, &two);
+    // `cosent` multiplies cosines by 20, and so what updates that were added up in another order change in them.
+    check_same(&one, &two, 20.0 * f64::from(f32::EPSILON));
 }
 
 /// The order of batches depends on the seed and the epoch alone. Rows are evaluated with the loss of the job, and
