@@ -70,8 +70,7 @@ impl Division {
 /// The numbers of stages that `cores` cores can form, each of which the job supports. One that has a
 /// largest stage of as many layers as a smaller number has is left out.
 fn stages(job: &JobFile, cores: u32, layers: u32) -> Vec<u32> {
-    let needs_whole = job.train.predict_with_generate;
-    let most = if needs_whole { 1 } else { layers.clamp(1, cores) };
+    let most = if job.takes_stages() { layers.clamp(1, cores) } else { 1 };
     let mut counts: Vec<u32> = (1..=most).filter(|count| cores.is_multiple_of(*count)).collect();
     counts.dedup_by_key(|count| layers.div_ceil(*count));
     counts
@@ -170,6 +169,19 @@ pub(super) mod tests {
         let tensors: Vec<u32> = found.iter().map(|it| it.parallel.tensor).collect();
         assert_eq!((tensors.iter().max(), tensors.len()), (Some(&4), 6 + 12 + 12));
         assert!(candidates(&super::tests::job("resources: {cores: 3}"), 3, 1).len() > 6);
+    }
+
+    #[test]
+    fn models_of_tasks_without_stages_are_whole() {
+        let mut job = job("resources: {cores: 4}\ntrain: {per_device_train_batch_size: 4}");
+        let has_stages = |job: &JobFile| {
+            candidates(job, 4, 4).iter().any(|candidate| candidate.parallel.pipeline > 1)
+        };
+        assert!(has_stages(&job));
+        for task in [TaskName::Embedding, TaskName::ReplacedTokenDetection] {
+            job.model.task = task;
+            assert!(!has_stages(&job), "{task}");
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ use objectives::dpo::Dpo;
 use objectives::embedding::Embedding;
 use objectives::preferences::{Cpo, Kto, KtoLoss, Orpo, Reward};
 use objectives::replaced_tokens::ReplacedTokenDetection;
-use objectives::reranker::Reranker;
+use objectives::reranker::{Reranker, RerankerLoss};
 use parallel::Parallel;
 use peft::Peft;
 use resources::Resources;
@@ -243,6 +243,15 @@ impl JobFile {
     pub fn data_parallel_size(&self) -> u32 {
         let other = self.parallel.tensor.max(1) * self.parallel.pipeline.max(1);
         self.parallel.data.unwrap_or(self.resources.total_cores() / other)
+    }
+
+    /// Whether the model's layers may be divided over stages.
+    pub fn takes_stages(&self) -> bool {
+        match self.model.task {
+            TaskName::Embedding | TaskName::ReplacedTokenDetection => false,
+            TaskName::Reranker => self.reranker.loss != RerankerLoss::Lambda,
+            _ => !self.train.predict_with_generate,
+        }
     }
 
     /// The tokens that rows are truncated to, or their sources where rows have two texts; `None`

@@ -103,7 +103,7 @@ impl Model {
         })
     }
 
-    /// Traces some of the repeated layers.
+    /// Traces some of the repeated layers. None read nothing, not even what all layers share.
     pub fn layers(
         &self,
         cx: &Forward<'_>,
@@ -111,6 +111,9 @@ impl Model {
         states: HiddenStates,
         batch: &Batch,
     ) -> Result<HiddenStates> {
+        if layers.is_empty() {
+            return Ok(states);
+        }
         cx.over_positions(self.body.token_dims(batch)?, |cx| {
             self.body.layers(cx, layers, states, batch)
         })

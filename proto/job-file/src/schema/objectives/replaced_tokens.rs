@@ -1,6 +1,6 @@
 //! `replaced-token-detection`: the objective of ELECTRA's pre-training, and the size of its generator.
 
-use crate::range::above;
+use crate::range::{above, above_to};
 use crate::section::section;
 
 section! {
@@ -14,9 +14,9 @@ section! {
         temperature: f64 = 1.0, in above(0.0);
         /// Share of the discriminator's hidden size that a new generator has. Its feed-forward layers are
         /// four times as wide, and its heads have at least 64 features.
-        generator_hidden_size: f64 = 0.25, in above(0.0);
+        generator_hidden_size: f64 = 0.25, in above_to(0.0, 4.0);
         /// Share of the discriminator's layers that a new generator has.
-        generator_layers: f64 = 1.0, in above(0.0);
+        generator_layers: f64 = 1.0, in above_to(0.0, 4.0);
         /// Train one set of embeddings for both models. By default, they share embeddings where those of
         /// both have the same sizes.
         tie_embeddings: Option<bool> = None;
