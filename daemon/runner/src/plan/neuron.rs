@@ -311,7 +311,7 @@ mod tests {
     }
 
     /// Plans the models of fixtures on meshes: a program is clean, or the model cannot have the mesh, for a reason that
-    /// is none of NeuronCores nor a fault of ours, and is clean on one core. Returns how many are clean, and the reasons.
+    /// is none of NeuronCores nor a fault, and is clean on one core. Returns how many are clean, and the reasons.
     fn check_meshes(choose: impl Fn(usize, usize) -> bool) -> (usize, Vec<String>) {
         let (fixtures, meshes) = (fixtures(), meshes());
         let (mut clean, mut reasons) = (0, Vec::new());
