@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
-use traind_job_file::commands::{EmbedAnswer, EmbedRequest, VectorsForm};
+use traind_job_file::commands::{EmbedAnswer, EmbedRequest, PARENT_VARIABLE, VectorsForm};
 use traind_loader::{Embedding, Files, Location, Source, TaskSpec, Value as Cell};
 use traind_proto::event_log::EventLogReader;
 use traind_proto::v1::event::Kind;
@@ -63,6 +63,7 @@ pub(crate) fn embedded(folder: &Path, job: &Value) -> anyhow::Result<Embedded> {
         .with_context(|| format!("write {}", path.display()))?;
     let runner = std::env::current_exe().context("find this program")?;
     let mut command = Command::new(runner);
+    command.env(PARENT_VARIABLE, std::process::id().to_string());
     let ended = command.arg(&path).stdin(Stdio::null()).output().context("run a job")?;
     let Told { warnings, failure } = told(&output.join("run/events.log"));
     if !ended.status.success() {

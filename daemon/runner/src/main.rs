@@ -23,6 +23,7 @@ mod mine;
 mod model;
 mod output;
 mod own_output;
+mod parent;
 mod plan;
 mod probe;
 mod profile;
@@ -78,6 +79,9 @@ const EMBED: &str = "embed";
 const TEST_CORES: &str = "test-cores";
 
 fn main() -> ExitCode {
+    if !parent::end_with_it() {
+        return ExitCode::FAILURE;
+    }
     let Some(run_dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
         print_line(
             "usage: traind-runner RUN_DIR|JOB.yaml, or traind-runner plan|generate|probe < REQUEST.json",

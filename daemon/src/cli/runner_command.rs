@@ -12,6 +12,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Child;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{self, SignalKind};
+use traind_job_file::commands::PARENT_VARIABLE;
 
 /// The code of a command that a signal ended is this and the signal's number, as shells report it.
 const SIGNAL_CODE: u8 = 128;
@@ -111,7 +112,8 @@ fn start(
 ) -> anyhow::Result<(Child, Vec<u8>)> {
     let request = serde_json::to_vec(request).context("write the request")?;
     let program = runner.get_program().to_owned();
-    runner.arg(command).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    runner.arg(command).env(PARENT_VARIABLE, std::process::id().to_string());
+    runner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = tokio::process::Command::from(runner).spawn();
     Ok((child.with_context(|| format!("start {}", program.display()))?, request))
 }

@@ -26,3 +26,6 @@ pub use plan::{
 pub use plan_request::{MeshSearch, PlanRequest};
 pub use prepare::{PrepareAnswer, PrepareRequest};
 pub use test_cores::{CoreAnswer, TestCoresAnswer, TestCoresRequest};
+
+/// The variable that names the process which asks, by its id. The runner ends with it.
+pub const PARENT_VARIABLE: &str = "TRAIND_PARENT_PROCESS";

@@ -1,9 +1,12 @@
 //! Hard negatives, which `traind mine` finds with a model. The unit tests of the runner compare them with
 //! sentence-transformers'.
 
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
 use serde_json::{Value, json};
 use traind_tests::model::Weights;
-use traind_tests::{Draft, Host, model};
+use traind_tests::{Draft, Host, POLL, alive, model, traind};
 
 use super::write_model;
 use crate::training::sft::{fixture, lines};
@@ -114,4 +117,25 @@ async fn negatives_are_found_and_trained_on() {
         "{}",
         room.stderr
     );
+}
+
+/// A command that is killed removes no files, but its runner does not go on.
+#[test]
+fn a_runner_ends_with_a_command_that_is_killed() {
+    // The shell stands for the command, and names itself. The runner waits for a request that never comes.
+    let script = "exec 3<&0; TRAIND_PARENT_PROCESS=$$ \"$0\" embed <&3 & echo $!; wait";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).arg(traind().with_file_name("traind-runner"));
+    let mut asking = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let request = asking.stdin.take().unwrap();
+    let mut line = String::new();
+    BufReader::new(asking.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let runner: u32 = line.trim().parse().unwrap();
+    assert!(alive(runner));
+    asking.kill().unwrap();
+    asking.wait().unwrap();
+    while alive(runner) {
+        std::thread::sleep(POLL);
+    }
+    drop(request);
 }
