@@ -201,7 +201,7 @@ def held_cores(contact):
 
 
 def index_outside(contact):
-    """What operations read at an index behind the end of a tensor: `clamped`, or the error."""
+    """Reads by each operation at an index behind the end of a tensor: `clamped`, or the error."""
     return {
         operation: contact.probe(1, index_outside=operation)["index_outside"]
         for operation in ("gather", "dynamic_slice")

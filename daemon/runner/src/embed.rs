@@ -4,7 +4,6 @@
 //!
 //! Imports `vectors`.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -16,18 +15,14 @@ use traind_proto::event_log::EventLogReader;
 use traind_proto::v1::event::Kind;
 use traind_wording::counted_as;
 
-use crate::vectors;
+use crate::{own_output, vectors};
 
 /// A warning about the run's folder, which nobody asks for the run's status.
 const UNASKED: &str = "SOCKET_PATH_TOO_LONG";
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
-    let mut out = crate::own_output::own_output().context("open the standard output")?;
-    let request: EmbedRequest =
-        serde_json::from_reader(io::stdin().lock()).context("read the request")?;
-    let answer = embed(&request)?;
-    serde_json::to_writer(&mut out, &answer).context("write the answer")
+    own_output::answer_request(embed)
 }
 
 fn embed(request: &EmbedRequest) -> anyhow::Result<EmbedAnswer> {

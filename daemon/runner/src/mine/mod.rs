@@ -12,22 +12,17 @@ mod selection;
 mod tests;
 mod vectors;
 
-use std::io;
-
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
 use traind_job_file::commands::{MineAnswer, MineRequest};
 
+use crate::own_output;
 use rows::{Pairs, Written};
 use selection::Selection;
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
-    let mut out = crate::own_output::own_output().context("open the standard output")?;
-    let request: MineRequest =
-        serde_json::from_reader(io::stdin().lock()).context("read the request")?;
-    let answer = mine(&request)?;
-    serde_json::to_writer(&mut out, &answer).context("write the answer")
+    own_output::answer_request(mine)
 }
 
 fn mine(request: &MineRequest) -> anyhow::Result<MineAnswer> {

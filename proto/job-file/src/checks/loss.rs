@@ -15,7 +15,7 @@ const NO_LABELS: [TaskName; 4] = [
     TaskName::Reranker,
     TaskName::ReplacedTokenDetection,
 ];
-/// Those that do not smooth them.
+/// Tasks whose losses do not smooth labels.
 const NOT_SMOOTHED: [TaskName; 3] =
     [TaskName::Embedding, TaskName::Reranker, TaskName::ReplacedTokenDetection];
 

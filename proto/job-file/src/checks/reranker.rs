@@ -99,7 +99,7 @@ fn check_labels(job: &JobFile, problems: &mut Problems) {
 }
 
 fn check_training(job: &JobFile, problems: &mut Problems) {
-    if job.parallel.pipeline > 1 && job.reranker.loss == RerankerLoss::Lambda {
+    if job.parallel.pipeline > 1 && !job.takes_stages() {
         let description = "cannot be above 1 for the loss `lambda`, which is a mean over the pairs \
             of a whole batch";
         problems.violation("parallel.pipeline", description);
