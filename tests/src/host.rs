@@ -19,7 +19,7 @@ use traind_proto::v1::{self, CreateJobRequest, Event, Job, JobState};
 use crate::binaries;
 use crate::gate::Gate;
 use crate::history::History;
-use crate::processes::{alive, kill, kill_runners};
+use crate::processes::{alive, is_suspended, kill, kill_runners, suspend, wake};
 use crate::wait::{POLL, timeout, until};
 
 /// A variable of processes that compile: LLVM does not optimize programs, which takes half the time, and programs of
@@ -171,6 +171,18 @@ impl Host {
         let path = self.path(&format!("state/records/{id}/runner-{attempt}.json"));
         let claim: serde_json::Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
         claim["runner"]["pid"].as_u64().unwrap() as u32
+    }
+
+    /// Stops the runner of an attempt with SIGSTOP, and waits until it does nothing any more.
+    pub async fn suspend_runner(&self, id: &str, attempt: u32) {
+        let pid = self.runner_pid(id, attempt);
+        suspend(pid);
+        until("the runner is suspended", || is_suspended(pid)).await;
+    }
+
+    /// Continues a runner that was stopped.
+    pub fn wake_runner(&self, id: &str, attempt: u32) {
+        wake(self.runner_pid(id, attempt));
     }
 
     /// Waits until the runner of an attempt has exited.

@@ -22,6 +22,18 @@ pub(crate) fn suspend(pid: u32) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::STOP).unwrap();
 }
 
+/// Whether no thread of a process runs: after [`suspend`], each first ends the system call that it is in.
+pub(crate) fn is_suspended(pid: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    tasks.flatten().all(|task| {
+        // A thread that has ended in the meantime has no state.
+        let text = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        text.rsplit(')')
+            .next()
+            .is_none_or(|rest| rest.is_empty() || rest.trim_start().starts_with('T'))
+    })
+}
+
 /// Continues a stopped process.
 pub(crate) fn wake(pid: u32) {
     kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::CONT).unwrap();

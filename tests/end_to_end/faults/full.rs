@@ -120,12 +120,15 @@ async fn a_daemon_with_a_full_disk_refuses_jobs_and_loses_none() {
     let gate = host.gate("running", 5);
     let running = host.create(&Draft::new(&host, "running").endless()).await.unwrap();
     host.until_at(&running.id, &gate).await;
+    // Its threads that compile ahead write programs, and those that no longer fit make room when they are removed.
+    host.suspend_runner(&running.id, 1).await;
     disk.fill();
     let second = Draft::new(&host, "second");
     let refused = host.create(&second).await.unwrap_err();
     assert_eq!(refused.code(), Code::Internal, "{refused:?}");
     assert!(refused.message().contains("full"), "{refused:?}");
     // The running job's next event cannot be written either.
+    host.wake_runner(&running.id, 1);
     gate.open();
     until_rolled_back(&host.path(&format!("state/jobs/{}/events.log", running.id))).await;
     disk.empty();
