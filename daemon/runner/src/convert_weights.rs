@@ -2,24 +2,24 @@
 //!
 //! Imports `error`.
 
-use std::io;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use traind_job_file::commands::{ConvertWeightsAnswer, ConvertWeightsRequest};
 use traind_models::gguf;
 
+use crate::own_output::answer_request;
+
 #[cfg(test)]
 mod tests;
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
-    let request: ConvertWeightsRequest =
-        serde_json::from_reader(io::stdin().lock()).context("read the request")?;
-    let gguf::Converted { model_type, parameters, tokens } = convert(&request)?;
-    let (parameters, tokens) = (parameters as u64, tokens as u64);
-    let answer = ConvertWeightsAnswer { model_type, parameters, tokens };
-    serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
+    answer_request(|request| {
+        let gguf::Converted { model_type, parameters, tokens } = convert(request)?;
+        let (parameters, tokens) = (parameters as u64, tokens as u64);
+        Ok(ConvertWeightsAnswer { model_type, parameters, tokens })
+    })
 }
 
 /// Converts into a folder that is new or empty, which stays absent where it fails.

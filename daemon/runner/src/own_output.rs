@@ -7,13 +7,28 @@ use anyhow::Context as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::daemon_end::read_request;
+
 /// Answers the request on standard input, both as JSON.
 pub(crate) fn answer_request<Request: DeserializeOwned, Answer: Serialize>(
     answer: impl FnOnce(&Request) -> anyhow::Result<Answer>,
 ) -> anyhow::Result<()> {
+    answer_read(|| serde_json::from_reader(io::stdin().lock()).context("read the request"), answer)
+}
+
+/// Answers the daemon's request, and ends at once when the daemon does.
+pub(crate) fn answer_daemon<Request: DeserializeOwned, Answer: Serialize>(
+    answer: impl FnOnce(&Request) -> anyhow::Result<Answer>,
+) -> anyhow::Result<()> {
+    answer_read(read_request, answer)
+}
+
+fn answer_read<Request, Answer: Serialize>(
+    read: impl FnOnce() -> anyhow::Result<Request>,
+    answer: impl FnOnce(&Request) -> anyhow::Result<Answer>,
+) -> anyhow::Result<()> {
     let mut out = own_output().context("open the standard output")?;
-    let request = serde_json::from_reader(io::stdin().lock()).context("read the request")?;
-    serde_json::to_writer(&mut out, &answer(&request)?).context("write the answer")
+    serde_json::to_writer(&mut out, &answer(&read()?)?).context("write the answer")
 }
 
 /// Returns the standard output, and sends to standard error what others print, such as the dots of Neuron's compiler.

@@ -7,7 +7,7 @@ use traind_job_file::commands::{CoreAnswer, TestCoresAnswer, TestCoresRequest};
 use traind_pjrt::{Client, Plugin};
 use traind_xla::runtime::{self, test_cores};
 
-use crate::daemon_end::read_request;
+use crate::own_output::answer_daemon;
 use crate::session::client_options;
 
 /// Names a core that answers wrong, for tests of the daemon.
@@ -15,15 +15,17 @@ const WRONG_CORE: &str = "TRAIND_TEST_WRONG_CORE";
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
-    let out = crate::own_output::own_output().context("open the standard output")?;
-    let TestCoresRequest { platform, plugin, cores } = read_request()?;
-    let client = Client::new(Plugin::load(&plugin)?, &client_options(&platform, cores.len()))?;
+    answer_daemon(test)
+}
+
+fn test(request: &TestCoresRequest) -> anyhow::Result<TestCoresAnswer> {
+    let TestCoresRequest { platform, plugin, cores } = request;
+    let client = Client::new(Plugin::load(plugin)?, &client_options(platform, cores.len()))?;
     let found = client.devices().count();
     anyhow::ensure!(found >= cores.len(), "the plugin has {found} of {} devices", cores.len());
-    let answers = test_cores(&client, cores.len(), spoilt(&cores)).context("run the test")?;
+    let answers = test_cores(&client, cores.len(), spoilt(cores)).context("run the test")?;
     let of_core = |it: runtime::CoreAnswer| CoreAnswer { problem: it.problem, seconds: it.seconds };
-    let answer = TestCoresAnswer { cores: answers.into_iter().map(of_core).collect() };
-    serde_json::to_writer(out, &answer).context("write the answer")
+    Ok(TestCoresAnswer { cores: answers.into_iter().map(of_core).collect() })
 }
 
 fn spoilt(cores: &[u32]) -> Option<usize> {

@@ -7,8 +7,6 @@
 mod source;
 mod weights;
 
-use std::fs::File;
-use std::io;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -28,6 +26,7 @@ use traind_xla::runtime::{ExecutableCache, LazyDevice};
 
 use crate::decoding::{GenerationSettings, Generator, LoadedModel, ShardRows};
 use crate::error::{RunError, RunResult};
+use crate::own_output::answer_request;
 use crate::session::open_plugin;
 use source::Found;
 use weights::Opened;
@@ -39,22 +38,17 @@ const REMOVALS_MAX: usize = 20;
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
-    let out = crate::own_output::own_output().context("open the standard output")?;
-    let request: GenerateRequest =
-        serde_json::from_reader(io::stdin().lock()).context("read the request")?;
-    match generate(&request) {
-        Ok(texts) => write(out, &GenerateAnswer::Texts(texts)),
+    let mut refused = Ok(());
+    answer_request(|request| match generate(request) {
+        Ok(texts) => Ok(GenerateAnswer::Texts(texts)),
         Err(error) => {
             let message = format!("{error:#}");
             let refusal = GenerateRefusal { reason: reason(error), message: message.clone() };
-            write(out, &GenerateAnswer::Refusal(refusal))?;
-            Err(anyhow::Error::msg(message))
+            refused = Err(anyhow::Error::msg(message));
+            Ok(GenerateAnswer::Refusal(refusal))
         }
-    }
-}
-
-fn write(mut out: File, answer: &GenerateAnswer) -> anyhow::Result<()> {
-    serde_json::to_writer(&mut out, answer).context("write the answer")
+    })?;
+    refused
 }
 
 /// The machine-readable reason of an error.

@@ -26,10 +26,8 @@ mod search;
 mod stages;
 
 use std::collections::BTreeSet;
-use std::io;
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use traind_job_file::commands::{
     CoreMemory, Misfit, Plan, PlanAnswer, PlanRequest, PlanViolation, PlanWarning,
 };
@@ -42,6 +40,7 @@ use traind_proto::v1::Failure;
 use crate::data::lengths;
 use crate::error::{RunError, RunResult};
 use crate::model;
+use crate::own_output::answer_request;
 use crate::recipe;
 use crate::step::Readout;
 use crate::tasks::{self, JobTask};
@@ -53,16 +52,13 @@ pub(crate) use mpi::{MEASURE_MPI, measure as measure_mpi};
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
-    let request: PlanRequest =
-        serde_json::from_reader(io::stdin().lock()).context("read the request")?;
-    let answer = match plan(&request) {
-        Ok(plan) => PlanAnswer::Plan(Box::new(plan)),
+    answer_request(|request: &PlanRequest| match plan(request) {
+        Ok(plan) => Ok(PlanAnswer::Plan(Box::new(plan))),
         Err(error) => {
             let found = violation(&error).or_else(|| weights::violation(&request.job, &error));
-            PlanAnswer::Violation(found.ok_or(error)?)
+            Ok(PlanAnswer::Violation(found.ok_or(error)?))
         }
-    };
-    serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
+    })
 }
 
 /// The violation that an error reports, if it is one of the job file. Its description follows the name of the field.

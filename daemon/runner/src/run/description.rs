@@ -3,7 +3,6 @@
 //!
 //! Reads a [`DataRequest`] as JSON from standard input and writes a [`DataAnswer`] to standard output.
 
-use std::io;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -17,6 +16,7 @@ use traind_proto::v1::event::Kind;
 use crate::data::{self, DataSource, lengths};
 use crate::error::RunResult;
 use crate::model::{ModelFolder, Processor};
+use crate::own_output::answer_request;
 use crate::reporting::{Activity, Downloads, Journal, Reporter, Stop};
 use crate::tasks;
 
@@ -25,11 +25,10 @@ const LOG: &str = "events.log";
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
-    let DataRequest { job, cache_dir } =
-        serde_json::from_reader(io::stdin().lock()).context("read the request")?;
-    let folder = tempfile::tempdir().context("make a folder for the log")?;
-    let answer = describe(job, &cache_dir, folder.path())?;
-    serde_json::to_writer(io::stdout().lock(), &answer).context("write the answer")
+    answer_request(|DataRequest { job, cache_dir }| {
+        let folder = tempfile::tempdir().context("make a folder for the log")?;
+        describe(job.clone(), cache_dir, folder.path())
+    })
 }
 
 /// The splits of a job, as a run reports them in its log.

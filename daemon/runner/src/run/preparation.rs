@@ -9,7 +9,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::Context as _;
 use traind_cache::EntryLocks;
 use traind_job_file::commands::{PrepareAnswer, PrepareRequest};
 use traind_job_file::{Platform, RunSpec};
@@ -22,10 +21,10 @@ use super::inputs::{Beginning, Inputs};
 use super::observer::observer;
 use super::prepare::evict_cache;
 use super::{Context, neuron_traits};
-use crate::daemon_end::read_request;
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::output::failed;
+use crate::own_output::answer_daemon;
 use crate::recipe;
 use crate::remote::Remote;
 use crate::reporting::{Activity, Journal, Reporter, Stop};
@@ -36,23 +35,24 @@ const COMPILES: &str = "TRAIND_NEURON_PREPARE";
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
-    let out = crate::own_output::own_output().context("open the standard output")?;
-    let PrepareRequest { spec, folder } = read_request()?;
+    answer_daemon(|request| Ok(prepared(request)))
+}
+
+fn prepared(PrepareRequest { spec, folder }: &PrepareRequest) -> PrepareAnswer {
     let start = Instant::now();
-    let prepared = catch_unwind(AssertUnwindSafe(|| prepare(spec, folder.clone())));
+    let prepared = catch_unwind(AssertUnwindSafe(|| prepare(spec.clone(), folder.clone())));
     let prepared =
         prepared.unwrap_or_else(|panic| Err(RunError::Panicked(panic_message(panic.as_ref()))));
     // What is left behind is removed by the job's run.
-    let _ = fs::remove_dir_all(&folder);
-    let answer = match prepared {
+    let _ = fs::remove_dir_all(folder);
+    match prepared {
         Ok(sources) => PrepareAnswer::Prepared {
             programs: sources.len() as u32,
             compiled: sources.iter().filter(|it| **it == ExecutableSource::Compiled).count() as u32,
             seconds: start.elapsed().as_secs_f64(),
         },
         Err(error) => PrepareAnswer::Failed { message: error.failure().message },
-    };
-    serde_json::to_writer(out, &answer).context("write the answer")
+    }
 }
 
 /// Returns the sources of the job's programs.
