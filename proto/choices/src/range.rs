@@ -1,31 +1,43 @@
-//! The numbers a field may hold.
+//! The numbers that a setting may have.
 
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 
-/// An interval of numbers, written in a schema as `in 0.0..1.0` or `in above(0.0)`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Range {
+/// An interval of numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Range {
     low: Bound<f64>,
     high: Bound<f64>,
 }
 
-/// All numbers above a limit, which Rust has no range for.
-pub(crate) fn above(limit: f64) -> (Bound<f64>, Bound<f64>) {
-    (Bound::Excluded(limit), Bound::Unbounded)
-}
-
-/// All numbers above a limit, up to another.
-pub(crate) fn above_to(limit: f64, max: f64) -> (Bound<f64>, Bound<f64>) {
-    (Bound::Excluded(limit), Bound::Included(max))
-}
-
 impl Range {
-    pub(crate) fn new(bounds: impl RangeBounds<f64>) -> Self {
+    /// The interval of `bounds`, such as `0.0..1.0`.
+    pub fn new(bounds: impl RangeBounds<f64>) -> Self {
         Self { low: bounds.start_bound().cloned(), high: bounds.end_bound().cloned() }
     }
 
-    pub(crate) fn contains(self, number: f64) -> bool {
+    /// All numbers above a limit.
+    pub const fn above(limit: f64) -> Self {
+        Self { low: Bound::Excluded(limit), high: Bound::Unbounded }
+    }
+
+    /// A number and all above it.
+    pub const fn at_least(min: f64) -> Self {
+        Self { low: Bound::Included(min), high: Bound::Unbounded }
+    }
+
+    /// All numbers from `min` to `max`.
+    pub const fn from_to(min: f64, max: f64) -> Self {
+        Self { low: Bound::Included(min), high: Bound::Included(max) }
+    }
+
+    /// All numbers from `min` up to a limit that is none of them.
+    pub const fn from_below(min: f64, limit: f64) -> Self {
+        Self { low: Bound::Included(min), high: Bound::Excluded(limit) }
+    }
+
+    /// Returns whether `number` is in the interval.
+    pub fn contains(self, number: f64) -> bool {
         (self.low, self.high).contains(&number)
     }
 }

@@ -14,6 +14,11 @@ pub(crate) trait FieldType: Sized {
     /// The type as the documentation names it.
     fn type_name() -> String;
 
+    /// The documentation of the values, which follows that of each field of the type.
+    fn values_doc() -> Option<String> {
+        None
+    }
+
     /// Reads a value, or reports why it cannot be read.
     fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self>;
 
@@ -139,6 +144,10 @@ impl FieldType for PathBuf {
 impl<T: FieldType> FieldType for Option<T> {
     fn type_name() -> String {
         T::type_name()
+    }
+
+    fn values_doc() -> Option<String> {
+        T::values_doc()
     }
 
     fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {

@@ -23,7 +23,6 @@ mod overrides;
 mod parse;
 mod paths;
 mod problems;
-mod range;
 mod run_spec;
 mod schema;
 mod section;
@@ -57,18 +56,18 @@ pub use schema::objectives::embedding::{
 pub use schema::objectives::preferences::{Cpo, CpoLoss, Kto, KtoLoss, Orpo, Reward};
 pub use schema::objectives::replaced_tokens::ReplacedTokenDetection;
 pub use schema::objectives::reranker::{ReductionLog, Reranker, RerankerLoss, WeightingScheme};
-pub use schema::optimizers::{Optim, ParamGroup};
+pub use schema::optimizers::ParamGroup;
 pub use schema::parallel::{CorePlacement, Fsdp, Parallel};
 pub use schema::peft::{Peft, PeftBias, PeftMethod};
 pub use schema::resources::{Engine, Platform, Resources, cost, energy};
 pub use schema::slurm::Slurm;
 pub use schema::train::{
-    EvalStrategy, HubStrategy, LoggingStrategy, Loss, LrSchedulerType, SaveStrategy, Train,
-    TrainSamplingStrategy,
+    EvalStrategy, HubStrategy, LoggingStrategy, SaveStrategy, Train, TrainSamplingStrategy,
 };
 pub use schema::vocabulary::SpecialTokens;
 pub use schema::{JobFile, fields};
 pub use section::nearest_key;
+pub use traind_choices::{Loss, LrSchedulerType, Optim};
 pub use training_arguments::{
     Argument, MAPPINGS, Sharding, Treatment, fsdp_of_words, training_argument, training_arguments,
 };

@@ -1,11 +1,14 @@
 //! `section!`: one declaration generates a struct, its documentation, its defaults, its ranges
 //! and its reader.
 
+use std::ops::Bound;
+
+use traind_choices::Range;
+
 use crate::field_doc::FieldDoc;
 use crate::field_type::{FieldType, wrong_type};
 use crate::node::{Entry, Node, Value};
 use crate::problems::{Problems, join};
-use crate::range::Range;
 
 /// Declares a section: `name: type = default, in range;` A field without a
 /// default is required; an optional one says `= None`.
@@ -72,10 +75,20 @@ macro_rules! section {
     (@option) => { None };
     (@option $value:expr) => { Some($value) };
     (@range) => { None };
-    (@range $range:expr) => { Some($crate::range::Range::new($range)) };
+    (@range $range:expr) => { Some(traind_choices::Range::new($range)) };
 }
 
 pub(crate) use section;
+
+/// All numbers above a limit, which Rust has no range for.
+pub(crate) fn above(limit: f64) -> (Bound<f64>, Bound<f64>) {
+    (Bound::Excluded(limit), Bound::Unbounded)
+}
+
+/// All numbers above a limit, up to another.
+pub(crate) fn above_to(limit: f64, max: f64) -> (Bound<f64>, Bound<f64>) {
+    (Bound::Excluded(limit), Bound::Included(max))
+}
 
 /// The keys of a section that is being read.
 pub(crate) struct Fields<'a> {
@@ -231,14 +244,14 @@ pub(crate) fn document<T: FieldType + serde::Serialize>(
     if T::IS_SECTION {
         return T::fields(&path);
     }
-    let lines: Vec<_> = doc.iter().map(|line| line.trim()).collect();
+    let lines = doc.iter().map(|line| line.trim()).map(str::to_owned).chain(T::values_doc());
     vec![FieldDoc {
         path,
         type_name: T::type_name(),
         required: default.is_none(),
         default: default.and_then(|value| shown(&value)),
         range: range.map(|range| range.to_string()),
-        doc: lines.join(" "),
+        doc: lines.collect::<Vec<_>>().join(" "),
     }]
 }
 

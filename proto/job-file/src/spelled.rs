@@ -4,68 +4,43 @@ use crate::field_type::wrong_type;
 use crate::node::{Node, Value};
 use crate::problems::{ALIAS_USED, Problems};
 
-/// Declares an enumeration: `Name = "spelling" | "alternative",`. An
-/// alternative spelling is read with a warning.
+/// Declares an enumeration of the job file: `Name = "spelling" | "alternative",`. An alternative
+/// spelling is read with a warning.
 macro_rules! spelled {
-    (
-        $(#[doc = $doc:literal])+
-        pub enum $name:ident {
-            $(
-                $(#[doc = $variant_doc:literal])+
-                $variant:ident = $spelling:literal $(| $alias:literal)*,
-            )+
-        }
-    ) => {
-        $(#[doc = $doc])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum $name {
-            $($(#[doc = $variant_doc])+ $variant,)+
-        }
+    ($(#[doc = $doc:literal])+ pub enum $name:ident $values:tt) => {
+        traind_choices::spelled! { $(#[doc = $doc])+ pub enum $name $values }
+        $crate::spelled::spelled_field!($name);
+    };
+}
 
-        impl $name {
-            /// All values in their order.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-
-            /// Hugging Face's spelling.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $spelling,)+
-                }
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
-                formatter.write_str(self.as_str())
-            }
-        }
-
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
-            }
-        }
-
+/// Makes an enumeration that `traind_choices::spelled!` declares the type of a field.
+macro_rules! spelled_field {
+    ($name:ident $(, $values_doc:path)?) => {
         impl $crate::field_type::FieldType for $name {
             fn type_name() -> String {
-                [$(concat!("`", $spelling, "`")),+].join(", ")
+                let names: Vec<String> = Self::ALL.iter().map(|value| format!("`{value}`")).collect();
+                names.join(", ")
             }
+
+            $(fn values_doc() -> Option<String> {
+                Some($values_doc())
+            })?
 
             fn read(
                 node: &$crate::node::Node,
                 path: &str,
                 problems: &mut $crate::problems::Problems,
             ) -> Option<Self> {
-                const SPELLINGS: &[&str] = &[$($spelling),+];
-                const ALIASES: &[(&str, &str)] = &[$($(($alias, $spelling),)*)+];
-                let spelling = $crate::spelled::read(node, path, SPELLINGS, ALIASES, problems)?;
-                Self::ALL.iter().copied().find(|value| value.as_str() == spelling)
+                let spellings: Vec<&str> = Self::ALL.iter().map(|value| value.as_str()).collect();
+                let found =
+                    $crate::spelled::read(node, path, &spellings, Self::ALIASES, problems)?;
+                Self::from_name(found)
             }
         }
     };
 }
 
-pub(crate) use spelled;
+pub(crate) use {spelled, spelled_field};
 
 /// The spelling that `node` holds, or the one that its alternative stands for.
 pub(crate) fn read(

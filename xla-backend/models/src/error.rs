@@ -1,6 +1,7 @@
 //! One error for the crate. Every variant names the file, the key, the tensor
 //! or the input that it is about.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -79,7 +80,7 @@ pub enum Error {
 
     /// A number outside its range, such as a negative decay.
     #[error("{name}: expected {expected}, found {found}")]
-    Setting { name: &'static str, expected: &'static str, found: f64 },
+    Setting { name: &'static str, expected: Cow<'static, str>, found: f64 },
 
     /// A loss was asked for that compares other labels than those of the task.
     #[error("train.loss: {loss} does not fit labels that are {labels}")]
@@ -202,9 +203,13 @@ pub enum Error {
 /// Refuses a setting whose value does not fit what is `expected`.
 pub(crate) fn check_setting(
     name: &'static str,
-    expected: &'static str,
+    expected: impl Into<Cow<'static, str>>,
     found: f64,
     fits: impl Fn(f64) -> bool,
 ) -> Result<()> {
-    if fits(found) { Ok(()) } else { Err(Error::Setting { name, expected, found }) }
+    if fits(found) {
+        Ok(())
+    } else {
+        Err(Error::Setting { name, expected: expected.into(), found })
+    }
 }

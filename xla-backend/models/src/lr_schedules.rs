@@ -1,7 +1,8 @@
-//! Learning-rate schedules: transformers' formulas in f64, a line each in
-//! [`KINDS`].
+//! Learning-rate schedules: transformers' formulas in f64. `traind-choices` lists them with their options.
 
 use std::f64::consts::PI;
+
+use traind_choices::LrSchedulerType;
 
 use crate::error::{Error, Result};
 
@@ -17,43 +18,25 @@ struct Progress {
     warmup_steps: f64,
     /// The rate that the factor is multiplied with.
     base: f64,
-    /// The options in the order of [`Kind::options`].
+    /// The options in the order of [`LrSchedulerType::settings`].
     options: [f64; OPTIONS_MAX],
 }
 
-/// A schedule that TrainingArguments' `lr_scheduler_type` names.
-#[derive(Debug)]
-struct Kind {
-    name: &'static str,
-    /// The names that `lr_scheduler_kwargs` has for them, with transformers'
-    /// defaults.
-    options: &'static [(&'static str, f64)],
-    factor: fn(Progress) -> f64,
+/// The rate's factor under a schedule. `None` for schedules that follow evaluations and no formula.
+fn factor(schedule: LrSchedulerType) -> Option<fn(Progress) -> f64> {
+    Some(match schedule {
+        LrSchedulerType::Linear => linear,
+        LrSchedulerType::Cosine => cosine,
+        LrSchedulerType::CosineWithMinLr => cosine_with_min_lr,
+        LrSchedulerType::CosineWithRestarts => cosine_with_restarts,
+        LrSchedulerType::Polynomial => polynomial,
+        LrSchedulerType::InverseSqrt => inverse_sqrt,
+        LrSchedulerType::WarmupStableDecay => warmup_stable_decay,
+        LrSchedulerType::Constant => |_| 1.0,
+        LrSchedulerType::ConstantWithWarmup => |at| at.warmup().unwrap_or(1.0),
+        LrSchedulerType::ReduceLrOnPlateau => return None,
+    })
 }
-
-const KINDS: &[Kind] = &[
-    Kind { name: "linear", options: &[], factor: linear },
-    Kind { name: "cosine", options: &[("num_cycles", 0.5)], factor: cosine },
-    Kind {
-        name: "cosine_with_min_lr",
-        options: &[("num_cycles", 0.5), ("min_lr", 0.0), ("min_lr_rate", 0.0)],
-        factor: cosine_with_min_lr,
-    },
-    Kind {
-        name: "cosine_with_restarts",
-        options: &[("num_cycles", 1.0)],
-        factor: cosine_with_restarts,
-    },
-    Kind { name: "polynomial", options: &[("lr_end", 1e-7), ("power", 1.0)], factor: polynomial },
-    Kind { name: "inverse_sqrt", options: &[("timescale", OF_WARMUP)], factor: inverse_sqrt },
-    Kind {
-        name: "warmup_stable_decay",
-        options: &[("num_decay_steps", 0.0), ("min_lr_ratio", 0.0), ("num_cycles", 0.5)],
-        factor: warmup_stable_decay,
-    },
-    Kind { name: "constant", options: &[], factor: |_| 1.0 },
-    Kind { name: "constant_with_warmup", options: &[], factor: |at| at.warmup().unwrap_or(1.0) },
-];
 
 /// A timescale that is not given.
 const OF_WARMUP: f64 = 0.0;
@@ -61,7 +44,7 @@ const OF_WARMUP: f64 = 0.0;
 /// A schedule with its options.
 #[derive(Clone, Copy, Debug)]
 pub struct LrSchedule {
-    kind: &'static Kind,
+    factor: fn(Progress) -> f64,
     options: [f64; OPTIONS_MAX],
 }
 
@@ -71,42 +54,35 @@ impl LrSchedule {
         name: &str,
         kwargs: impl IntoIterator<Item = (&'a str, f64)>,
     ) -> Result<LrSchedule> {
-        let kind =
-            KINDS.iter().find(|kind| kind.name == name).ok_or_else(|| Error::UnknownName {
-                what: "lr_scheduler_type",
-                name: name.to_owned(),
-                known: KINDS.iter().map(|kind| kind.name).collect(),
-            })?;
+        let unknown =
+            |what, name: &str, known| Error::UnknownName { what, name: name.to_owned(), known };
+        let named = LrSchedulerType::from_name(name);
+        let found = named.and_then(|schedule| Some((schedule.settings(), factor(schedule)?)));
+        let (settings, factor) = found.ok_or_else(|| {
+            let known = LrSchedulerType::ALL.iter().filter(|it| factor(**it).is_some());
+            unknown("lr_scheduler_type", name, known.map(|it| it.as_str()).collect())
+        })?;
         let mut options = [0.0; OPTIONS_MAX];
-        for (option, (_, default)) in options.iter_mut().zip(kind.options) {
-            *option = *default;
+        for (option, setting) in options.iter_mut().zip(settings) {
+            *option = setting.default;
         }
         for (name, value) in kwargs {
-            let place = kind.options.iter().position(|(option, _)| *option == name);
-            options[place.ok_or_else(|| kind.unknown_option(name))?] = value;
+            let place = settings.iter().position(|setting| setting.name == name);
+            let known = || settings.iter().map(|setting| setting.name).collect();
+            options[place.ok_or_else(|| unknown("lr_scheduler_kwargs", name, known()))?] = value;
         }
-        Ok(LrSchedule { kind, options })
+        Ok(LrSchedule { factor, options })
     }
 
     /// The rate of the update that follows `step` updates.
     pub fn learning_rate(&self, step: u64, total_steps: u64, warmup_steps: u64, base: f64) -> f64 {
-        base * (self.kind.factor)(Progress {
+        base * (self.factor)(Progress {
             step: step as f64,
             total_steps: total_steps as f64,
             warmup_steps: warmup_steps as f64,
             base,
             options: self.options,
         })
-    }
-}
-
-impl Kind {
-    fn unknown_option(&self, name: &str) -> Error {
-        Error::UnknownName {
-            what: "lr_scheduler_kwargs",
-            name: name.to_owned(),
-            known: self.options.iter().map(|(name, _)| *name).collect(),
-        }
     }
 }
 
@@ -219,8 +195,8 @@ mod tests {
         assert_eq!(
             error,
             "lr_scheduler_type linar is unknown, known are linear, cosine, cosine_with_min_lr, \
-             cosine_with_restarts, polynomial, inverse_sqrt, warmup_stable_decay, constant, \
-             constant_with_warmup"
+             cosine_with_restarts, polynomial, constant, constant_with_warmup, inverse_sqrt, \
+             warmup_stable_decay"
         );
         let error = LrSchedule::new("polynomial", [("num_cycles", 2.0)]).unwrap_err().to_string();
         assert_eq!(error, "lr_scheduler_kwargs num_cycles is unknown, known are lr_end, power");

@@ -35,7 +35,6 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_directions(&job.embedding, problems);
     check_matryoshka(&job.embedding, problems);
     check_pairs_of_classes(job, problems);
-    check_training(job, problems);
     if job.embedding.dense_out_features.is_some() && job.peft.method.is_some() {
         let description = "is not supported beside adapters, which are saved without it";
         problems.violation("embedding.dense_out_features", description);
@@ -199,13 +198,5 @@ fn check_pairs_of_classes(job: &JobFile, problems: &mut Problems) {
             counted(rows, "row")
         );
         problems.violation("embedding.batch_sampler", description);
-    }
-}
-
-fn check_training(job: &JobFile, problems: &mut Problems) {
-    if job.parallel.pipeline > 1 {
-        let description =
-            "cannot be above 1 for embedding, whose losses compare the rows of a batch";
-        problems.violation("parallel.pipeline", description);
     }
 }

@@ -1,12 +1,13 @@
 //! The loss, and the weights of rows and classes.
 
+use traind_choices::{LabelsKind, Loss};
 use traind_wording::counted;
 
-use super::check_options;
+use super::{check_options, ranges};
 use crate::problems::Problems;
 use crate::schema::JobFile;
+use crate::schema::choices::fitting;
 use crate::schema::model::{ProblemType, TaskName};
-use crate::schema::train::Loss;
 
 /// Tasks with losses of their own.
 const NO_LABELS: [TaskName; 4] = [
@@ -18,16 +19,6 @@ const NO_LABELS: [TaskName; 4] = [
 /// Tasks whose losses do not smooth labels.
 const NOT_SMOOTHED: [TaskName; 3] =
     [TaskName::Embedding, TaskName::Reranker, TaskName::ReplacedTokenDetection];
-
-/// The labels of a job, as losses compare them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Labels {
-    /// One class for each row, word or token.
-    Classes,
-    /// Any number of classes for each row.
-    Flags,
-    Numbers,
-}
 
 pub(super) fn check(job: &JobFile, problems: &mut Problems) {
     check_loss(job, problems);
@@ -54,7 +45,7 @@ fn unsmoothed_labels(job: &JobFile) -> Option<String> {
         task if NOT_SMOOTHED.contains(&task) || task.is_of_preferences() => {
             Some(format!("{APPLIES}, not to {task}"))
         }
-        _ if labels(job) != Labels::Classes => {
+        _ if labels(job) != LabelsKind::Classes => {
             Some("applies to one class per row, not to numbers or several classes".to_owned())
         }
         _ => loss
@@ -64,16 +55,16 @@ fn unsmoothed_labels(job: &JobFile) -> Option<String> {
 }
 
 /// A problem type that only the model's config has is checked when that is read.
-fn labels(job: &JobFile) -> Labels {
+fn labels(job: &JobFile) -> LabelsKind {
     let of_rows = [TaskName::SequenceClassification, TaskName::ImageClassification];
     if !of_rows.contains(&job.model.task) {
-        return Labels::Classes;
+        return LabelsKind::Classes;
     }
     match (job.model.problem_type, job.model.num_labels) {
-        (Some(ProblemType::SingleLabelClassification), _) => Labels::Classes,
-        (Some(ProblemType::MultiLabelClassification), _) => Labels::Flags,
-        (Some(ProblemType::Regression), _) | (None, Some(1)) => Labels::Numbers,
-        (None, _) => Labels::Classes,
+        (Some(ProblemType::SingleLabelClassification), _) => LabelsKind::Classes,
+        (Some(ProblemType::MultiLabelClassification), _) => LabelsKind::Flags,
+        (Some(ProblemType::Regression), _) | (None, Some(1)) => LabelsKind::Numbers,
+        (None, _) => LabelsKind::Classes,
     }
 }
 
@@ -86,18 +77,14 @@ fn check_loss(job: &JobFile, problems: &mut Problems) {
         }
         return;
     };
-    check_options("train.loss_args", loss.as_str(), &loss.args(), args, problems);
+    check_options("train.loss_args", loss.as_str(), &ranges(loss.settings()), args, problems);
     let task = job.model.task;
     if NO_LABELS.contains(&task) || task.is_of_preferences() {
         let description = format!("applies to labels, not to {task}");
         problems.violation("train.loss", description);
         return;
     }
-    let fitting: &[Loss] = match labels(job) {
-        Labels::Classes => &[Loss::CrossEntropy, Loss::Focal],
-        Labels::Flags => &[Loss::BinaryCrossEntropy, Loss::Focal],
-        Labels::Numbers => &[Loss::Mse, Loss::L1, Loss::SmoothL1],
-    };
+    let fitting = fitting(labels(job));
     // The folder of the model may say that labels are numbers or several classes.
     let is_known = !task.is_classification()
         || job.model.problem_type.is_some()
@@ -113,7 +100,7 @@ fn check_class_weights(job: &JobFile, problems: &mut Problems) {
     const FIELD: &str = "train.class_weights";
     let Some(weights) = &job.train.class_weights else { return };
     let task = job.model.task;
-    if !task.is_classification() || labels(job) != Labels::Classes {
+    if !task.is_classification() || labels(job) != LabelsKind::Classes {
         problems.violation(FIELD, "applies to classification with one class per row or word");
         return;
     }

@@ -16,18 +16,19 @@ mod peft;
 mod preferences;
 mod replaced_tokens;
 mod reranker;
+mod stages;
 mod task;
 mod unread;
 
+use traind_choices::{LrSchedulerType, Optim, Range, Setting};
+
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
-use crate::range::Range;
 use crate::schema::JobFile;
 use crate::schema::data_files::DataFiles;
 use crate::schema::model::{AttnImplementation, TaskName};
-use crate::schema::optimizers::Optim;
 use crate::schema::parallel::{Fsdp, LOADING_HORIZON, Parallel};
 use crate::schema::resources::Platform;
-use crate::schema::train::{EvalStrategy, LrSchedulerType, SaveStrategy, Train};
+use crate::schema::train::{EvalStrategy, SaveStrategy, Train};
 use crate::values::ModelSource;
 use crate::values::hub_name::is_hub_name;
 
@@ -182,7 +183,7 @@ fn check_schedule(train: &Train, problems: &mut Problems) {
     let schedule = train.lr_scheduler_type;
     let kwargs = || train.lr_scheduler_kwargs.numbers();
     let path = "train.lr_scheduler_kwargs";
-    check_options(path, schedule.as_str(), &schedule.kwargs(), kwargs(), problems);
+    check_options(path, schedule.as_str(), &ranges(schedule.settings()), kwargs(), problems);
     check_words(train, problems);
     for (name, value) in kwargs() {
         if ["lr_end", "min_lr"].contains(&name) && value >= train.learning_rate {
@@ -258,6 +259,11 @@ fn check_options<'a>(
     }
 }
 
+/// The settings by name, with their ranges.
+fn ranges(settings: &[Setting]) -> Vec<(&'static str, Range)> {
+    settings.iter().map(|setting| (setting.name, setting.range)).collect()
+}
+
 fn unknown_option(owner: &str, known: &[(&str, Range)]) -> String {
     let names: Vec<_> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
     match names.is_empty() {
@@ -330,7 +336,7 @@ fn check_parallel(job: &JobFile, problems: &mut Problems) {
     }
     mesh::check(job, problems);
     check_placement(job, problems);
-    check_pipeline(job, problems);
+    stages::check(job, problems);
     check_offload(parallel, problems);
 }
 
@@ -382,29 +388,5 @@ fn check_offload(parallel: &Parallel, problems: &mut Problems) {
     if parallel.activation_loading_horizon != LOADING_HORIZON && !parallel.offload.activations {
         let description = "has no effect without parallel.offload: activations";
         problems.warning(FIELD_UNUSED, "parallel.activation_loading_horizon", description);
-    }
-}
-
-fn check_pipeline(job: &JobFile, problems: &mut Problems) {
-    let (parallel, train) = (&job.parallel, &job.train);
-    if parallel.pipeline == 1 {
-        if parallel.pipeline_interleave > 1 {
-            let description = "divides the stages of a pipeline; set parallel.pipeline too";
-            problems.violation("parallel.pipeline_interleave", description);
-        }
-        return;
-    }
-    let rows = train.per_device_train_batch_size;
-    if let Some(count) = parallel.microbatches.filter(|count| !rows.is_multiple_of(*count)) {
-        let nearest = (1..=count).rev().find(|count| rows.is_multiple_of(*count)).unwrap_or(1);
-        let description = format!(
-            "does not divide the {rows} rows of train.per_device_train_batch_size; {nearest} does"
-        );
-        problems.violation("parallel.microbatches", description);
-    }
-    if train.predict_with_generate {
-        let description = "is not supported with parallel.pipeline above 1, where cores have some of \
-            the layers; parallel.tensor and parallel.fsdp divide a model that generates";
-        problems.violation("train.predict_with_generate", description);
     }
 }

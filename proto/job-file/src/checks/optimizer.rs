@@ -1,10 +1,11 @@
 //! The settings of optimizers, of the job and of its groups of parameters.
 
 use regex::Regex;
+use traind_choices::Optim;
 
 use super::{check_options, unknown_option};
 use crate::problems::{Problems, join};
-use crate::schema::optimizers::{Optim, ParamGroup};
+use crate::schema::optimizers::ParamGroup;
 use crate::schema::train::Train;
 use crate::values::{OptimArg, OptimArgs};
 
@@ -47,7 +48,7 @@ fn check_args(path: &str, optim: Optim, args: &OptimArgs, problems: &mut Problem
         words || optim.arg_lists().iter().any(|(list, _)| *list == name)
     };
     let numbers = || args.numbers().filter(|(name, _)| !is_other_kind(name));
-    check_options(path, optim.as_str(), &optim.args(), numbers(), problems);
+    check_options(path, optim.as_str(), optim.args(), numbers(), problems);
     for (name, arg) in args.iter() {
         check_arg(&join(path, name), name, optim, arg, problems);
     }
@@ -81,7 +82,7 @@ fn check_arg(path: &str, name: &str, optim: Optim, arg: &OptimArg, problems: &mu
             problems.violation(path, "must be a number, true or false, not a list");
         }
         (None, None, _) => {
-            problems.violation(path, unknown_option(optim.as_str(), &optim.args()));
+            problems.violation(path, unknown_option(optim.as_str(), optim.args()));
         }
     }
 }

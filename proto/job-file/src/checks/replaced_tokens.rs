@@ -40,11 +40,6 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
 
 fn check_training(job: &JobFile, problems: &mut Problems) {
     let task = job.model.task;
-    if job.parallel.pipeline > 1 {
-        let description =
-            format!("cannot be above 1 for {task}, whose models are of different widths");
-        problems.violation("parallel.pipeline", description);
-    }
     if job.peft.method.is_some() {
         problems.violation(
             "peft.method",

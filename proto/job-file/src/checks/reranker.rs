@@ -16,7 +16,6 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_texts(job, problems);
     check_options(&job.reranker, problems);
     check_labels(job, problems);
-    check_training(job, problems);
 }
 
 fn check_texts(job: &JobFile, problems: &mut Problems) {
@@ -95,13 +94,5 @@ fn check_labels(job: &JobFile, problems: &mut Problems) {
     if job.data.label_map.is_some() && loss != RerankerLoss::CrossEntropy {
         let description = format!("applies to classes, not to the loss `{loss}`");
         problems.violation("data.label_map", description);
-    }
-}
-
-fn check_training(job: &JobFile, problems: &mut Problems) {
-    if job.parallel.pipeline > 1 && !job.takes_stages() {
-        let description = "cannot be above 1 for the loss `lambda`, which is a mean over the pairs \
-            of a whole batch";
-        problems.violation("parallel.pipeline", description);
     }
 }

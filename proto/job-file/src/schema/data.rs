@@ -3,13 +3,12 @@
 use std::ops::Bound;
 use std::path::Path;
 
-use crate::range::above;
 use crate::schema::columns::Columns;
 use crate::schema::data_files::DataFiles;
 use crate::schema::layout::{
     DataLayout, ExcessLength, Mixing, PromptStyle, PromptTemplate, RowFields, TrainOn,
 };
-use crate::section::section;
+use crate::section::{above, section};
 use crate::spelled::spelled;
 use crate::values::{LabelMap, Mapping};
 

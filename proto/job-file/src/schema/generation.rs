@@ -1,7 +1,6 @@
 //! `train.generation_config`: settings of generated texts, under the names of transformers' GenerationConfig.
 
-use crate::range::above;
-use crate::section::section;
+use crate::section::{above, section};
 use crate::values::EarlyStopping;
 
 section! {

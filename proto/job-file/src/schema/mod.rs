@@ -1,5 +1,6 @@
 //! The sections of the job file. Each field's documentation, default and range stand only here.
 
+pub(crate) mod choices;
 pub(crate) mod columns;
 pub(crate) mod data;
 pub(crate) mod data_files;
@@ -243,15 +244,6 @@ impl JobFile {
     pub fn data_parallel_size(&self) -> u32 {
         let other = self.parallel.tensor.max(1) * self.parallel.pipeline.max(1);
         self.parallel.data.unwrap_or(self.resources.total_cores() / other)
-    }
-
-    /// Whether the model's layers may be divided over stages.
-    pub fn takes_stages(&self) -> bool {
-        match self.model.task {
-            TaskName::Embedding | TaskName::ReplacedTokenDetection => false,
-            TaskName::Reranker => self.reranker.loss != RerankerLoss::Lambda,
-            _ => !self.train.predict_with_generate,
-        }
     }
 
     /// The tokens that rows are truncated to, or their sources where rows have two texts; `None`

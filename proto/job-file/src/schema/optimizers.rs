@@ -1,86 +1,13 @@
-//! Optimizers, and the entries of `train.param_groups`.
+//! The entries of `train.param_groups`.
 
 use serde::Serialize;
+use traind_choices::{Optim, Range};
 
 use crate::field_type::FieldType;
 use crate::node::Node;
 use crate::problems::Problems;
-use crate::range::{Range, above};
 use crate::section::Fields;
-use crate::spelled::spelled;
 use crate::values::OptimArgs;
-
-spelled! {
-    /// An optimizer.
-    pub enum Optim {
-        /// AdamW, as in PyTorch.
-        AdamwTorch = "adamw_torch" | "adamw_torch_fused" | "adamw_torch_xla" | "adamw_torch_npu_fused"
-            | "adamw_apex_fused" | "adamw_hf" | "paged_adamw" | "paged_adamw_32bit",
-        /// Stochastic gradient descent.
-        Sgd = "sgd",
-        /// Adafactor.
-        Adafactor = "adafactor",
-        /// Adagrad, as in PyTorch.
-        Adagrad = "adagrad",
-        /// Muon, as in PyTorch, for the matrices of hidden layers, and AdamW for all other parameters.
-        Muon = "muon",
-        /// Lion.
-        Lion = "lion_32bit" | "lion" | "paged_lion_32bit",
-        /// RMSprop, as in PyTorch.
-        RmsProp = "rmsprop" | "rmsprop_bnb" | "rmsprop_bnb_32bit",
-        /// Schedule-free AdamW, as in the package `schedulefree`.
-        ScheduleFreeAdamW = "schedule_free_adamw",
-    }
-}
-
-impl Optim {
-    /// The settings that `optim_args` may have, with their ranges.
-    pub(crate) fn args(self) -> Vec<(&'static str, Range)> {
-        let flag = Range::new(0.0..=1.0);
-        match self {
-            Self::Sgd => vec![
-                ("momentum", Range::new(0.0..)),
-                ("dampening", Range::new(0.0..)),
-                ("nesterov", flag),
-            ],
-            Self::RmsProp => vec![
-                ("alpha", Range::new(0.0..1.0)),
-                ("eps", Range::new(above(0.0))),
-                ("momentum", Range::new(0.0..)),
-                ("centered", flag),
-            ],
-            Self::Adagrad => {
-                vec![("lr_decay", Range::new(0.0..)), ("eps", Range::new(above(0.0)))]
-            }
-            Self::ScheduleFreeAdamW => {
-                vec![("weight_lr_power", Range::new(0.0..)), ("r", Range::new(0.0..))]
-            }
-            Self::Muon => vec![
-                ("momentum", Range::new(0.0..)),
-                ("nesterov", flag),
-                ("ns_steps", Range::new(1.0..=99.0)),
-                ("eps", Range::new(0.0..)),
-            ],
-            Self::AdamwTorch | Self::Adafactor | Self::Lion => Vec::new(),
-        }
-    }
-
-    /// The settings that are words, with the words that they may be.
-    pub(crate) fn arg_words(self) -> &'static [(&'static str, [&'static str; 2])] {
-        match self {
-            Self::Muon => &[("adjust_lr_fn", ["original", "match_rms_adamw"])],
-            _ => &[],
-        }
-    }
-
-    /// The settings that are lists of numbers, with their lengths.
-    pub(crate) fn arg_lists(self) -> &'static [(&'static str, usize)] {
-        match self {
-            Self::Muon => &[("ns_coefficients", 3)],
-            _ => &[],
-        }
-    }
-}
 
 /// Parameters with settings of their own, as PyTorch's parameter groups. What it leaves out is as in `train`.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::range::above;
-use crate::section::section;
+use crate::section::{above, section};
 use crate::spelled::spelled;
 use crate::values::{LayerNumbers, TargetModules, TokenIndices};
 

@@ -1,9 +1,10 @@
 //! `train`: Hugging Face's TrainingArguments, by their names and defaults.
 
-use crate::range::{Range, above, above_to};
+use traind_choices::{Loss, LrSchedulerType, Optim};
+
 use crate::schema::generation::GenerationConfig;
-use crate::schema::optimizers::{Optim, ParamGroup};
-use crate::section::section;
+use crate::schema::optimizers::ParamGroup;
+use crate::section::{above, above_to, section};
 use crate::spelled::spelled;
 use crate::values::{
     InputTokens, Mapping, OptimArgs, ReportTo, ResumeFrom, ScheduleKwargs, StepsOrRatio,
@@ -82,12 +83,10 @@ section! {
         lr_scheduler_kwargs: ScheduleKwargs = ScheduleKwargs::default();
         /// Steps over which the learning rate rises from 0; below 1, a fraction of all steps.
         warmup_steps: StepsOrRatio = StepsOrRatio::steps(0), in 0.0..;
-        /// Loss; defaults to the task's own. For one class per row or word, and for language models,
-        /// `cross_entropy` or `focal`; for several classes per row, `binary_cross_entropy` or `focal`;
-        /// for numbers, `mse`, `l1` or `smooth_l1`. The sum over the rows or tokens of a step, each
-        /// times its weight, is divided by the sum of the weights.
+        /// Loss; defaults to the task's own. The sum over the rows or tokens of a step, each times its
+        /// weight, is divided by the sum of the weights.
         loss: Option<Loss> = None;
-        /// Loss-specific settings: `gamma` (2) for `focal`; `beta` (1) for `smooth_l1`.
+        /// Settings of the loss, as listed there.
         loss_args: Mapping<f64> = Mapping::default();
         /// Weight of each class in the order of their numbers, as PyTorch's `weight`: the loss of a
         /// row or word, and its weight, are multiplied by that of its class.
@@ -225,110 +224,6 @@ section! {
         ignore_data_skip: bool = false;
         /// Settings of generated texts.
         generation_config: GenerationConfig;
-    }
-}
-
-spelled! {
-    /// A loss.
-    pub enum Loss {
-        /// Cross entropy of one class.
-        CrossEntropy = "cross_entropy",
-        /// Cross entropy that counts less where the model is right already.
-        Focal = "focal",
-        /// Cross entropy of each of several classes.
-        BinaryCrossEntropy = "binary_cross_entropy",
-        /// Squared error.
-        Mse = "mse",
-        /// Absolute error.
-        L1 = "l1",
-        /// Squared error of small differences, absolute error of others.
-        SmoothL1 = "smooth_l1",
-    }
-}
-
-impl Loss {
-    /// The settings that `loss_args` may have, with their ranges.
-    pub(crate) fn args(self) -> Vec<(&'static str, Range)> {
-        match self {
-            Self::Focal => vec![("gamma", Range::new(0.0..))],
-            Self::SmoothL1 => vec![("beta", Range::new(above(0.0)))],
-            Self::CrossEntropy | Self::BinaryCrossEntropy | Self::Mse | Self::L1 => Vec::new(),
-        }
-    }
-}
-
-spelled! {
-    /// The learning-rate schedule after warmup.
-    pub enum LrSchedulerType {
-        /// Linear decay to 0.
-        Linear = "linear",
-        /// Half a cosine, down to 0.
-        Cosine = "cosine",
-        /// As `cosine`, down to a minimum rate.
-        CosineWithMinLr = "cosine_with_min_lr",
-        /// As `cosine`, repeated.
-        CosineWithRestarts = "cosine_with_restarts",
-        /// Polynomial decay.
-        Polynomial = "polynomial",
-        /// Constant, without warmup.
-        Constant = "constant",
-        /// Constant after warmup.
-        ConstantWithWarmup = "constant_with_warmup",
-        /// Decay with the inverse square root of the step.
-        InverseSqrt = "inverse_sqrt",
-        /// Constant after warmup, then decay over the last steps.
-        WarmupStableDecay = "warmup_stable_decay",
-        /// Lowered whenever evaluations have stopped improving, as in PyTorch.
-        ReduceLrOnPlateau = "reduce_lr_on_plateau",
-    }
-}
-
-impl LrSchedulerType {
-    /// The options that `lr_scheduler_kwargs` may have, with their ranges.
-    pub(crate) fn kwargs(self) -> Vec<(&'static str, Range)> {
-        match self {
-            Self::Cosine | Self::CosineWithRestarts => vec![("num_cycles", Range::new(above(0.0)))],
-            Self::CosineWithMinLr => vec![
-                ("num_cycles", Range::new(above(0.0))),
-                ("min_lr", Range::new(above(0.0))),
-                ("min_lr_rate", Range::new(0.0..1.0)),
-            ],
-            Self::WarmupStableDecay => vec![
-                ("num_decay_steps", Range::new(1.0..)),
-                ("min_lr_ratio", Range::new(0.0..1.0)),
-                ("num_cycles", Range::new(above(0.0))),
-            ],
-            Self::Polynomial => {
-                vec![("lr_end", Range::new(0.0..)), ("power", Range::new(above(0.0)))]
-            }
-            Self::InverseSqrt => vec![("timescale", Range::new(above(0.0)))],
-            Self::ReduceLrOnPlateau => vec![
-                ("factor", Range::new(0.0..1.0)),
-                ("patience", Range::new(0.0..)),
-                ("threshold", Range::new(0.0..)),
-                ("cooldown", Range::new(0.0..)),
-                ("min_lr", Range::new(0.0..)),
-                ("eps", Range::new(0.0..)),
-            ],
-            Self::Linear | Self::Constant | Self::ConstantWithWarmup => Vec::new(),
-        }
-    }
-}
-
-impl LrSchedulerType {
-    /// The options of `lr_scheduler_kwargs` that are words, with the words that they may be.
-    pub(crate) fn words(self) -> &'static [(&'static str, [&'static str; 2])] {
-        match self {
-            Self::ReduceLrOnPlateau => {
-                &[("mode", ["min", "max"]), ("threshold_mode", ["rel", "abs"])]
-            }
-            _ => &[],
-        }
-    }
-
-    /// Whether rates depend on evaluations.
-    pub fn follows_evaluations(self) -> bool {
-        self == Self::ReduceLrOnPlateau
     }
 }
 

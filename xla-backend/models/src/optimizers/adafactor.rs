@@ -17,7 +17,7 @@ const DECAY_RATE: f64 = -0.8;
 
 /// Adafactor with the rates of the schedule, as the Trainer makes it.
 #[derive(Clone, Copy, Debug)]
-pub struct Adafactor {
+pub(super) struct Adafactor {
     weight_decay: f64,
 }
 
@@ -27,7 +27,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 
 impl Adafactor {
     /// Reads and checks the settings.
-    pub fn new(settings: &Settings) -> Result<Adafactor> {
+    pub(super) fn new(settings: &Settings) -> Result<Adafactor> {
         check_weight_decay(settings)?;
         Ok(Adafactor { weight_decay: settings.weight_decay })
     }

@@ -6,7 +6,7 @@ use crate::parameters::ParameterSpec;
 
 /// Adagrad, as `torch.optim.Adagrad`.
 #[derive(Clone, Copy, Debug)]
-pub struct Adagrad {
+pub(super) struct Adagrad {
     weight_decay: f64,
     lr_decay: f64,
     eps: f64,
@@ -18,7 +18,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 
 impl Adagrad {
     /// Reads and checks the settings.
-    pub fn new(settings: &Settings) -> Result<Adagrad> {
+    pub(super) fn new(settings: &Settings) -> Result<Adagrad> {
         check_weight_decay(settings)?;
         Ok(Adagrad {
             weight_decay: settings.weight_decay,

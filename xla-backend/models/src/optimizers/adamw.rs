@@ -13,7 +13,7 @@ use crate::parameters::ParameterSpec;
 
 /// Adam with decoupled decay, as `torch.optim.AdamW`.
 #[derive(Clone, Debug)]
-pub struct AdamW {
+pub(super) struct AdamW {
     settings: Settings,
 }
 
@@ -23,7 +23,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 
 impl AdamW {
     /// Reads and checks the settings.
-    pub fn new(settings: &Settings) -> Result<AdamW> {
+    pub(super) fn new(settings: &Settings) -> Result<AdamW> {
         check_betas(settings)?;
         check_setting("adam_epsilon", NOT_NEGATIVE, settings.adam_epsilon, not_negative)?;
         check_weight_decay(settings)?;

@@ -9,7 +9,7 @@ use crate::parameters::ParameterSpec;
 
 /// Lion, in float32.
 #[derive(Clone, Copy, Debug)]
-pub struct Lion {
+pub(super) struct Lion {
     weight_decay: f64,
     beta1: f64,
     beta2: f64,
@@ -21,7 +21,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 
 impl Lion {
     /// Reads and checks the settings.
-    pub fn new(settings: &Settings) -> Result<Lion> {
+    pub(super) fn new(settings: &Settings) -> Result<Lion> {
         check_betas(settings)?;
         check_weight_decay(settings)?;
         let Settings { weight_decay, adam_beta1: beta1, adam_beta2: beta2, .. } = *settings;

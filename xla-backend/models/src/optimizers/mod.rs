@@ -1,35 +1,20 @@
-//! Optimizers: one file each, a line in [`OPTIMIZERS`]. The arithmetic on
+//! Optimizers: one file each, and a line in the list of `traind-choices`. The arithmetic on
 //! tensors is traced once; what changes from step to step (learning rate, bias
 //! corrections, decay) is computed on the host in f64, as PyTorch does, and is
 //! an input of the step: a new rate never recompiles.
 
-mod adafactor;
-mod adagrad;
-mod adamw;
 mod groups;
-mod lion;
-mod muon;
-mod rmsprop;
-mod schedule_free_adamw;
-mod sgd;
 
 use std::collections::HashMap;
 
+use traind_choices::Optim;
 use traind_xla::ops::ShardHolders;
 use traind_xla::{Shape, Tensor};
 
 use crate::error::{Error, Result, check_setting};
 use crate::parameters::ParameterSpec;
 
-pub use adafactor::Adafactor;
-pub use adagrad::Adagrad;
-pub use adamw::AdamW;
 pub use groups::{GroupSettings, Optimizers, Pattern};
-pub use lion::Lion;
-pub use muon::Muon;
-pub use rmsprop::RmsProp;
-pub use schedule_free_adamw::ScheduleFreeAdamW;
-pub use sgd::Sgd;
 
 /// The settings of an optimizer, under TrainingArguments' names.
 #[derive(Clone, Debug, PartialEq)]
@@ -256,35 +241,32 @@ impl Scalars {
     }
 }
 
-type Build = fn(&Settings) -> Result<Box<dyn Optimizer>>;
+/// Declares the module of each optimizer, and builds one of them.
+macro_rules! modules {
+    ($(
+        $(#[doc = $doc:literal])+
+        $optim:ident = $names:tt in $module:ident $(, $($kind:ident $settings:tt)+)?;
+    )+) => {
+        $(mod $module;)+
 
-/// The optimizers by TrainingArguments' `optim`; the fused one has equal arithmetic.
-const OPTIMIZERS: &[(&str, Build)] = &[
-    ("adamw_torch", adamw::build),
-    ("adamw_torch_fused", adamw::build),
-    ("sgd", sgd::build),
-    ("adafactor", adafactor::build),
-    ("adagrad", adagrad::build),
-    ("lion_32bit", lion::build),
-    ("muon", muon::build),
-    ("rmsprop", rmsprop::build),
-    ("schedule_free_adamw", schedule_free_adamw::build),
-];
-
-/// The names of all optimizers.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    OPTIMIZERS.iter().map(|(name, _)| *name)
+        fn build_named(optim: Optim, settings: &Settings) -> Result<Box<dyn Optimizer>> {
+            match optim {
+                $(Optim::$optim => $module::build(settings),)+
+            }
+        }
+    };
 }
+
+traind_choices::optimizers!(modules);
 
 /// The optimizer that `optim` names.
 pub fn build(optim: &str, settings: &Settings) -> Result<Box<dyn Optimizer>> {
-    let entry = OPTIMIZERS.iter().find(|(name, _)| *name == optim);
-    let (_, build) = entry.ok_or_else(|| Error::UnknownName {
+    let named = Optim::from_name(optim).ok_or_else(|| Error::UnknownName {
         what: "optimizer",
         name: optim.to_owned(),
-        known: OPTIMIZERS.iter().map(|(name, _)| *name).collect(),
+        known: Optim::ALL.iter().map(|optim| optim.as_str()).collect(),
     })?;
-    build(settings)
+    build_named(named, settings)
 }
 
 const BETA: &str = "a number from 0 up to but not 1";

@@ -10,9 +10,8 @@
 use traind_xla::Tensor;
 use traind_xla::ops::ShardHolders;
 
-use super::{
-    AdamW, NOT_NEGATIVE, Optimizer, Settings, Shardable, Slot, Update, Updated, not_negative,
-};
+use super::adamw::AdamW;
+use super::{NOT_NEGATIVE, Optimizer, Settings, Shardable, Slot, Update, Updated, not_negative};
 use crate::error::{Error, Result, check_setting};
 use crate::parameters::{ParameterSpec, Role, Stage};
 
@@ -27,7 +26,7 @@ const ADAMW_RMS: f64 = 0.2;
 
 /// Muon for the matrices of hidden layers, as `torch.optim.Muon`, and AdamW for all else.
 #[derive(Clone, Debug)]
-pub struct Muon {
+pub(super) struct Muon {
     momentum: f64,
     nesterov: bool,
     ns_coefficients: [f64; 3],
@@ -51,7 +50,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 
 impl Muon {
     /// Reads and checks the settings.
-    pub fn new(settings: &Settings) -> Result<Muon> {
+    pub(super) fn new(settings: &Settings) -> Result<Muon> {
         let (momentum, eps) = (settings.arg("momentum", 0.95), settings.arg("eps", EPS));
         check_setting("momentum", NOT_NEGATIVE, momentum, not_negative)?;
         check_setting("eps", NOT_NEGATIVE, eps, not_negative)?;
@@ -62,7 +61,7 @@ impl Muon {
         let ns_coefficients = match given {
             Some(given) => <[f64; 3]>::try_from(given).map_err(|_| Error::Setting {
                 name: "ns_coefficients",
-                expected: "three numbers",
+                expected: "three numbers".into(),
                 found: given.len() as f64,
             })?,
             None => NS_COEFFICIENTS,

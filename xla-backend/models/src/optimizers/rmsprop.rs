@@ -9,7 +9,7 @@ use crate::parameters::ParameterSpec;
 
 /// RMSprop, as `torch.optim.RMSprop`.
 #[derive(Clone, Copy, Debug)]
-pub struct RmsProp {
+pub(super) struct RmsProp {
     weight_decay: f64,
     alpha: f64,
     eps: f64,
@@ -23,7 +23,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 
 impl RmsProp {
     /// Reads and checks the settings.
-    pub fn new(settings: &Settings) -> Result<RmsProp> {
+    pub(super) fn new(settings: &Settings) -> Result<RmsProp> {
         check_weight_decay(settings)?;
         Ok(RmsProp {
             weight_decay: settings.weight_decay,

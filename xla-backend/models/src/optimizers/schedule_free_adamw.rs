@@ -16,7 +16,7 @@ const DISTANCE: &str = "z_minus_y";
 
 /// Schedule-free AdamW, as `schedulefree.AdamWScheduleFree`.
 #[derive(Clone, Debug)]
-pub struct ScheduleFreeAdamW {
+pub(super) struct ScheduleFreeAdamW {
     settings: Settings,
     /// The powers of the largest learning rate and of the step by which z is weighted in x.
     weight_lr_power: f64,
@@ -29,7 +29,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 
 impl ScheduleFreeAdamW {
     /// Reads and checks the settings.
-    pub fn new(settings: &Settings) -> Result<ScheduleFreeAdamW> {
+    pub(super) fn new(settings: &Settings) -> Result<ScheduleFreeAdamW> {
         check_betas(settings)?;
         let above_zero = "a number above 0 and below 1";
         check_setting("adam_beta1", above_zero, settings.adam_beta1, |beta| beta > 0.0)?;

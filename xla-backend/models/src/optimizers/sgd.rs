@@ -9,7 +9,7 @@ use crate::parameters::ParameterSpec;
 
 /// Stochastic gradient descent with momentum, as `torch.optim.SGD`.
 #[derive(Clone, Copy, Debug)]
-pub struct Sgd {
+pub(super) struct Sgd {
     weight_decay: f64,
     momentum: f64,
     dampening: f64,
@@ -22,7 +22,7 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 
 impl Sgd {
     /// Reads and checks the settings.
-    pub fn new(settings: &Settings) -> Result<Sgd> {
+    pub(super) fn new(settings: &Settings) -> Result<Sgd> {
         check_weight_decay(settings)?;
         Ok(Sgd {
             weight_decay: settings.weight_decay,

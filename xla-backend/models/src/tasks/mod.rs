@@ -17,7 +17,9 @@ pub(crate) mod token_labels;
 
 pub use accuracy::correct_sum;
 pub use causal_lm::num_items_in_batch;
-pub use losses::{LabelsKind, LossSettings, TaskLoss, names as loss_names};
+pub use traind_choices::{LabelsKind, Loss};
+
+pub use losses::{LossSettings, TaskLoss};
 pub use problem_type::ProblemType;
 pub use sequence_classification::SequenceClassification;
 

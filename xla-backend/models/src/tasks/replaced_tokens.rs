@@ -10,7 +10,7 @@ use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::ReduceKind;
 use traind_xla::{DType, Tensor};
 
-use super::losses::binary_cross_entropy;
+use super::losses::cross_entropy_of_flags;
 use super::preference::metrics::{Metric, columns};
 use super::preference::{Compared, PreferenceObjective, Preferences};
 use super::sample_weights::{sample_weights, weighted};
@@ -104,7 +104,7 @@ impl RowSums {
         let is_masked = flag(&batch.get("labels")?.ge_scalar(0.0)?)?;
         let is_detected = flag(&logits.gt_scalar(0.0)?)?.mul(&is_token)?;
         let is_correct = flag(&is_detected.eq(&is_replaced)?)?.mul(&is_token)?;
-        let losses = binary_cross_entropy::of_flags(&logits, &is_replaced)?;
+        let losses = cross_entropy_of_flags(&logits, &is_replaced)?;
         let sum = |values: &Tensor| Ok::<_, crate::Error>(values.sum(&[1])?);
         Ok(RowSums {
             generator_loss: sum(&of_tokens(GENERATOR_LOSS)?.mul(&is_masked)?)?,

@@ -4,7 +4,7 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::losses::binary_cross_entropy;
+use super::losses::cross_entropy_of_flags;
 use super::problem_type::ProblemType;
 use super::sample_weights::{sample_weights, sample_weights_input, weighted};
 use crate::config::ModelConfig;
@@ -57,9 +57,7 @@ impl SequenceClassification {
         Ok(match self.problem_type {
             ProblemType::SingleLabel => logits.cross_entropy(labels)?,
             ProblemType::Regression => squared_errors(logits, labels)?.mean(&[1])?,
-            ProblemType::MultiLabel => {
-                binary_cross_entropy::of_flags(logits, labels)?.mean(&[1])?
-            }
+            ProblemType::MultiLabel => cross_entropy_of_flags(logits, labels)?.mean(&[1])?,
         })
     }
 }

@@ -2,8 +2,7 @@
 
 use std::ops::Bound;
 
-use crate::range::above;
-use crate::section::section;
+use crate::section::{above, section};
 use crate::spelled::spelled;
 use crate::values::ModelSource;
 

@@ -1,7 +1,6 @@
 //! `replaced-token-detection`: the objective of ELECTRA's pre-training, and the size of its generator.
 
-use crate::range::{above, above_to};
-use crate::section::section;
+use crate::section::{above, above_to, section};
 
 section! {
     /// The objective of `task: replaced-token-detection`, and the generator of the tokens.

@@ -9,9 +9,8 @@ use super::embedding::{
 use crate::field_type::FieldType;
 use crate::node::Node;
 use crate::problems::Problems;
-use crate::range::above;
 use crate::schema::layout::Mixing;
-use crate::section::section;
+use crate::section::{above, section};
 use crate::values::OneOrMany;
 
 section! {

@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use traind_xla::Tensor;
 
-use super::{ClassWeights, Compared, Loss, LossSettings};
+use super::{ClassWeights, Compared, Formula, LossSettings};
 use crate::error::{Result, check_setting};
 
 struct CrossEntropy {
     label_smoothing: f64,
 }
 
-pub(super) fn build(settings: &LossSettings) -> Result<Arc<dyn Loss>> {
+pub(super) fn build(settings: &LossSettings) -> Result<Arc<dyn Formula>> {
     let label_smoothing = settings.label_smoothing;
     let is_share = |share: f64| (0.0..=1.0).contains(&share);
     check_setting("label_smoothing_factor", "a number from 0 to 1", label_smoothing, is_share)?;
     Ok(Arc::new(CrossEntropy { label_smoothing }))
 }
 
-impl Loss for CrossEntropy {
+impl Formula for CrossEntropy {
     fn values(&self, at: &Compared<'_>) -> Result<Tensor> {
         let own = at.times_class_weights(at.cross_entropy()?)?;
         if self.label_smoothing == 0.0 {

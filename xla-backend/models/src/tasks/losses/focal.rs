@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use traind_xla::Tensor;
 
-use super::{Compared, LabelsKind, Loss, LossSettings};
-use crate::error::{Result, check_setting};
+use super::{Compared, Formula, LabelsKind, Loss, LossSettings};
+use crate::error::Result;
 
 /// Below this probability a power of it counts as that of this one: its logarithm is finite.
 const PROBABILITY_MIN: f64 = 1e-12;
@@ -16,14 +16,11 @@ struct Focal {
     gamma: f64,
 }
 
-pub(super) fn build(settings: &LossSettings) -> Result<Arc<dyn Loss>> {
-    let gamma = settings.arg("gamma", 2.0);
-    let fits = |gamma: f64| gamma.is_finite() && gamma >= 0.0;
-    check_setting("gamma", "a finite number of at least 0", gamma, fits)?;
-    Ok(Arc::new(Focal { gamma }))
+pub(super) fn build(settings: &LossSettings) -> Result<Arc<dyn Formula>> {
+    Ok(Arc::new(Focal { gamma: settings.arg(Loss::Focal, "gamma")? }))
 }
 
-impl Loss for Focal {
+impl Formula for Focal {
     fn values(&self, at: &Compared<'_>) -> Result<Tensor> {
         let entropy = at.cross_entropy()?;
         let focused = entropy.mul(&self.power(&missed(at, &entropy)?)?)?;

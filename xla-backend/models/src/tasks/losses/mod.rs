@@ -1,28 +1,22 @@
-//! Losses by the names of `train.loss`: a file each and a line in [`LOSSES`]. They replace a model's own loss, from the
-//! same logits.
+//! Losses by the names of `train.loss`: a file each, and a line in the list of `traind-choices`. They replace a model's
+//! own loss, from the same logits.
 //!
 //! A loss returns one value for each row or token. The sum of the values, each times the weight of its row, is divided
 //! by the sum of the weights; with weights of classes each value and each weight is multiplied by that of its class.
 //!
 //! N rows or tokens, C classes or numbers.
 
-pub(super) mod binary_cross_entropy;
-mod cross_entropy;
-mod focal;
-mod l1;
-mod mse;
-mod smooth_l1;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use traind_choices::{LabelsKind, Loss, Setting};
 use traind_xla::{DType, Tensor};
 
 use super::problem_type::ProblemType;
 use super::sample_weights::{sample_weights, weighted};
 use super::token_labels::TokenLabels;
 use crate::config::ModelConfig;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_setting};
 use crate::model::{Batch, LossSum, OutputKind};
 use crate::tensor_parallel::Logits;
 
@@ -37,17 +31,6 @@ pub struct LossSettings {
     pub class_weights: Option<Vec<f64>>,
     /// The share of each label that is spread over all classes.
     pub label_smoothing: f64,
-}
-
-/// The labels that a loss compares logits with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LabelsKind {
-    /// One class for each row or token.
-    Classes,
-    /// A 0 or 1 for each class of a row.
-    Flags,
-    /// One or several numbers for each row.
-    Numbers,
 }
 
 /// Logits, and the labels that they are compared with.
@@ -71,44 +54,34 @@ struct ClassWeights<'a> {
 }
 
 /// The formula of a loss.
-trait Loss: Send + Sync {
+trait Formula: Send + Sync {
     /// One loss for each row or token, times the weight of its class: f32[N].
     fn values(&self, at: &Compared<'_>) -> Result<Tensor>;
 }
 
-type Build = fn(&LossSettings) -> Result<Arc<dyn Loss>>;
+/// Declares the module of each loss, and builds its formula.
+macro_rules! modules {
+    ($(
+        $(#[doc = $doc:literal])+
+        $loss:ident = $name:literal in $module:ident, for $labels:tt $(, with $settings:tt)?;
+    )+) => {
+        $(mod $module;)+
 
-/// A loss with the labels that it is for.
-struct Entry {
-    name: &'static str,
-    labels: &'static [LabelsKind],
-    build: Build,
+        fn formula(loss: Loss, settings: &LossSettings) -> Result<Arc<dyn Formula>> {
+            match loss {
+                $(Loss::$loss => $module::build(settings),)+
+            }
+        }
+    };
 }
 
-const LOSSES: &[Entry] = &[
-    Entry { name: "cross_entropy", labels: &[LabelsKind::Classes], build: cross_entropy::build },
-    Entry { name: "focal", labels: &[LabelsKind::Classes, LabelsKind::Flags], build: focal::build },
-    Entry {
-        name: "binary_cross_entropy",
-        labels: &[LabelsKind::Flags],
-        build: binary_cross_entropy::build,
-    },
-    Entry { name: "mse", labels: &[LabelsKind::Numbers], build: mse::build },
-    Entry { name: "l1", labels: &[LabelsKind::Numbers], build: l1::build },
-    Entry { name: "smooth_l1", labels: &[LabelsKind::Numbers], build: smooth_l1::build },
-];
-
-/// The names of all losses, with the labels that each is for.
-pub fn names() -> impl Iterator<Item = (&'static str, &'static [LabelsKind])> {
-    LOSSES.iter().map(|entry| (entry.name, entry.labels))
-}
+traind_choices::losses!(modules);
 
 /// A loss in place of a model's own.
 #[derive(Clone)]
 pub struct TaskLoss {
-    name: &'static str,
-    labels: &'static [LabelsKind],
-    loss: Arc<dyn Loss>,
+    loss: Loss,
+    formula: Arc<dyn Formula>,
     class_weights: Option<Vec<f64>>,
 }
 
@@ -119,15 +92,16 @@ impl TaskLoss {
         if name.is_none() && class_weights.is_none() && *label_smoothing == 0.0 {
             return Ok(None);
         }
-        let name = name.as_deref().unwrap_or("cross_entropy");
-        let entry = LOSSES.iter().find(|entry| entry.name == name);
-        let Entry { name, labels, build } = entry.ok_or_else(|| Error::UnknownName {
-            what: "loss",
-            name: name.to_owned(),
-            known: LOSSES.iter().map(|entry| entry.name).collect(),
-        })?;
-        let (loss, class_weights) = (build(settings)?, class_weights.clone());
-        Ok(Some(TaskLoss { name, labels, loss, class_weights }))
+        let loss = match name {
+            None => Loss::CrossEntropy,
+            Some(name) => Loss::from_name(name).ok_or_else(|| Error::UnknownName {
+                what: "loss",
+                name: name.clone(),
+                known: Loss::ALL.iter().map(|loss| loss.as_str()).collect(),
+            })?,
+        };
+        let (formula, class_weights) = (formula(loss, settings)?, class_weights.clone());
+        Ok(Some(TaskLoss { loss, formula, class_weights }))
     }
 
     /// The loss of the logits that a model with `config` returns for each `kind` of item. `None` where the batch holds
@@ -168,7 +142,7 @@ impl TaskLoss {
         let labels = labels.reshape(logits.dims())?;
         let logits = Logits::from(logits.convert(DType::F32)?);
         let compared = Compared { logits: &logits, labels: &labels, kind, classes: None };
-        weighted(&self.loss.values(&compared)?, &sample_weights(batch)?)
+        weighted(&self.formula.values(&compared)?, &sample_weights(batch)?)
     }
 
     fn of_classes(&self, logits: &Logits, counted: &TokenLabels) -> Result<LossSum> {
@@ -176,13 +150,13 @@ impl TaskLoss {
         self.check(kind)?;
         let Some(of_classes) = self.class_weights(logits)? else {
             let compared = Compared { logits, labels, kind, classes: None };
-            return weighted(&self.loss.values(&compared)?, &counted.weights);
+            return weighted(&self.formula.values(&compared)?, &counted.weights);
         };
         let own = labels.is_class(logits.classes())?.convert(DType::F32)?;
         let of_labels = own.mul(&of_classes.unsqueeze(0)?)?.sum(&[1])?;
         let classes = ClassWeights { of_classes: &of_classes, of_labels: &of_labels };
         let compared = Compared { logits, labels, kind, classes: Some(classes) };
-        let values = self.loss.values(&compared)?;
+        let values = self.formula.values(&compared)?;
         Ok(LossSum {
             loss_sum: values.mul(&counted.weights)?.sum(&[0])?,
             weight_sum: of_labels.mul(&counted.weights)?.sum(&[0])?,
@@ -200,7 +174,7 @@ impl TaskLoss {
     }
 
     fn check(&self, kind: LabelsKind) -> Result<()> {
-        if self.labels.contains(&kind) { Ok(()) } else { Err(self.unfit(kind)) }
+        if self.loss.labels().contains(&kind) { Ok(()) } else { Err(self.unfit(kind)) }
     }
 
     fn unfit(&self, kind: LabelsKind) -> Error {
@@ -209,7 +183,7 @@ impl TaskLoss {
             LabelsKind::Flags => "several classes each",
             LabelsKind::Numbers => "numbers",
         };
-        Error::UnfitLoss { loss: self.name, labels }
+        Error::UnfitLoss { loss: self.loss.as_str(), labels }
     }
 }
 
@@ -218,7 +192,7 @@ impl Compared<'_> {
     fn cross_entropy(&self) -> Result<Tensor> {
         match self.kind {
             LabelsKind::Classes => self.logits.cross_entropy(self.labels),
-            _ => binary_cross_entropy::of_flags(&self.logits.values, self.labels),
+            _ => cross_entropy_of_flags(&self.logits.values, self.labels),
         }
     }
 
@@ -237,7 +211,20 @@ impl Compared<'_> {
 }
 
 impl LossSettings {
-    fn arg(&self, name: &str, default: f64) -> f64 {
-        self.args.get(name).copied().unwrap_or(default)
+    /// A setting of `loss`, or its default. Fails where it is out of range.
+    fn arg(&self, loss: Loss, name: &'static str) -> Result<f64> {
+        let known = loss.settings().iter().find(|setting| setting.name == name);
+        let Setting { default, range, .. } =
+            known.ok_or(Error::MissingInput { name: name.to_owned() })?;
+        let value = self.args.get(name).copied().unwrap_or(*default);
+        let fits = |value: f64| value.is_finite() && range.contains(value);
+        check_setting(name, format!("a finite number {range}"), value, fits)?;
+        Ok(value)
     }
+}
+
+/// `max(x, 0) - x y + log(1 + exp(-|x|))` for logits and flags f32[N, C]: no overflow for any logit.
+pub(super) fn cross_entropy_of_flags(logits: &Tensor, flags: &Tensor) -> Result<Tensor> {
+    let tail = logits.abs()?.neg()?.exp()?.log1p()?;
+    Ok(logits.maximum_scalar(0.0)?.sub(&logits.mul(flags)?)?.add(&tail)?)
 }

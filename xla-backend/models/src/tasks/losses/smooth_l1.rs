@@ -4,21 +4,18 @@ use std::sync::Arc;
 
 use traind_xla::Tensor;
 
-use super::{Compared, Loss, LossSettings};
-use crate::error::{Result, check_setting};
+use super::{Compared, Formula, Loss, LossSettings};
+use crate::error::Result;
 
 struct SmoothL1 {
     beta: f64,
 }
 
-pub(super) fn build(settings: &LossSettings) -> Result<Arc<dyn Loss>> {
-    let beta = settings.arg("beta", 1.0);
-    let fits = |beta: f64| beta.is_finite() && beta > 0.0;
-    check_setting("beta", "a finite number above 0", beta, fits)?;
-    Ok(Arc::new(SmoothL1 { beta }))
+pub(super) fn build(settings: &LossSettings) -> Result<Arc<dyn Formula>> {
+    Ok(Arc::new(SmoothL1 { beta: settings.arg(Loss::SmoothL1, "beta")? }))
 }
 
-impl Loss for SmoothL1 {
+impl Formula for SmoothL1 {
     fn values(&self, at: &Compared<'_>) -> Result<Tensor> {
         let difference = at.difference()?;
         let size = difference.abs()?;

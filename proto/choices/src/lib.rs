@@ -1,0 +1,27 @@
+//! Losses, optimizers and learning-rate schedules by name, with the settings of each.
+//!
+//! Two packages that do not know each other read these lists: the job file checks names and settings against them, and
+//! the models declare a module for each entry. So an entry is one line here and one file there:
+//!
+//! ```
+//! use traind_choices::{LabelsKind, Loss};
+//!
+//! let focal = Loss::from_name("focal").unwrap();
+//! assert_eq!(focal.labels(), [LabelsKind::Classes, LabelsKind::Flags]);
+//! assert_eq!(focal.settings()[0].name, "gamma");
+//! ```
+#![warn(missing_docs)]
+
+#[macro_use]
+mod spelled;
+mod losses;
+mod lr_schedules;
+mod optimizers;
+mod range;
+mod setting;
+
+pub use losses::{LabelsKind, Loss};
+pub use lr_schedules::LrSchedulerType;
+pub use optimizers::Optim;
+pub use range::Range;
+pub use setting::Setting;

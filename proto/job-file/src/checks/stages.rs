@@ -1,0 +1,58 @@
+//! The stages of a pipeline.
+
+use crate::problems::Problems;
+use crate::schema::JobFile;
+use crate::schema::model::TaskName;
+use crate::schema::objectives::reranker::RerankerLoss;
+
+impl JobFile {
+    /// Returns whether the model's layers may be divided over stages.
+    pub fn takes_stages(&self) -> bool {
+        refusal(self).is_none()
+    }
+}
+
+pub(super) fn check(job: &JobFile, problems: &mut Problems) {
+    let (parallel, train) = (&job.parallel, &job.train);
+    if parallel.pipeline == 1 {
+        if parallel.pipeline_interleave > 1 {
+            let description = "divides the stages of a pipeline; set parallel.pipeline too";
+            problems.violation("parallel.pipeline_interleave", description);
+        }
+        return;
+    }
+    let rows = train.per_device_train_batch_size;
+    if let Some(count) = parallel.microbatches.filter(|count| !rows.is_multiple_of(*count)) {
+        let nearest = (1..=count).rev().find(|count| rows.is_multiple_of(*count)).unwrap_or(1);
+        let description = format!(
+            "does not divide the {rows} rows of train.per_device_train_batch_size; {nearest} does"
+        );
+        problems.violation("parallel.microbatches", description);
+    }
+    if let Some((field, description)) = refusal(job) {
+        problems.violation(field, description);
+    }
+}
+
+/// The field whose value stages do not support, with the reason.
+fn refusal(job: &JobFile) -> Option<(&'static str, String)> {
+    let description = match job.model.task {
+        TaskName::Embedding => {
+            "cannot be above 1 for embedding, whose losses compare the rows of a batch".to_owned()
+        }
+        TaskName::Reranker if job.reranker.loss == RerankerLoss::Lambda => {
+            "cannot be above 1 for the loss `lambda`, which is a mean over the pairs of a whole batch"
+                .to_owned()
+        }
+        task @ TaskName::ReplacedTokenDetection => {
+            format!("cannot be above 1 for {task}, whose models are of different widths")
+        }
+        _ if job.train.predict_with_generate => {
+            let description = "is not supported with parallel.pipeline above 1, where cores have some of \
+                the layers; parallel.tensor and parallel.fsdp divide a model that generates";
+            return Some(("train.predict_with_generate", description.to_owned()));
+        }
+        _ => return None,
+    };
+    Some(("parallel.pipeline", description))
+}
