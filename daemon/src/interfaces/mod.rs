@@ -8,5 +8,6 @@ pub(crate) mod job_view;
 pub(crate) mod metrics;
 pub(crate) mod server;
 mod status;
+mod strangers;
 pub(crate) mod text;
 pub(crate) mod web;

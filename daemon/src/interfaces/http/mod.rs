@@ -131,7 +131,7 @@ async fn receive_body(request: Request, next: Next, timeout: Duration) -> Respon
 async fn serve_client(stream: TcpStream, router: Router, seat: Arc<Seat>, head_timeout: Duration) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(head_timeout);
-    let displaced = seat.displaced.clone();
+    let displaced = seat.displaced().clone();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let has_session = request.headers().contains_key(header::AUTHORIZATION);
         let (mut router, seat) = (router.clone(), seat.clone());

@@ -3,82 +3,55 @@
 //! Everyone on this host can connect, so a connection is a stranger's until a request with a session
 //! succeeds on it. Strangers displace each other, the oldest first, and nobody waits for them.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::interfaces::strangers::{Stranger, Strangers};
+
 /// All connections of a listener.
 #[derive(Clone)]
 pub(super) struct Seats {
-    strangers: Arc<Mutex<Strangers>>,
-    strangers_max: usize,
+    strangers: Strangers,
     known: Arc<Semaphore>,
-}
-
-/// The strangers' connections, the oldest first.
-#[derive(Default)]
-struct Strangers {
-    next: u64,
-    seated: VecDeque<(u64, CancellationToken)>,
 }
 
 /// The place of one connection.
 pub(super) struct Seat {
-    seats: Seats,
-    number: u64,
-    /// Cancelled when another stranger takes the place.
-    pub displaced: CancellationToken,
+    stranger: Stranger,
+    all_known: Arc<Semaphore>,
     known: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
 impl Seats {
     pub(super) fn new(strangers_max: usize, known_max: usize) -> Seats {
         let known = Arc::new(Semaphore::new(known_max));
-        Seats { strangers: Arc::default(), strangers_max, known }
+        Seats { strangers: Strangers::new(strangers_max), known }
     }
 
     /// Seats a new connection, and displaces the oldest stranger if there are too many.
     pub(super) fn enter(&self) -> Seat {
-        let displaced = CancellationToken::new();
-        let mut strangers = self.strangers();
-        let number = strangers.next;
-        strangers.next += 1;
-        strangers.seated.push_back((number, displaced.clone()));
-        if strangers.seated.len() > self.strangers_max
-            && let Some((_, oldest)) = strangers.seated.pop_front()
-        {
-            oldest.cancel();
-        }
-        Seat { seats: self.clone(), number, displaced, known: Mutex::default() }
-    }
-
-    fn strangers(&self) -> MutexGuard<'_, Strangers> {
-        self.strangers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn forget(&self, number: u64) {
-        self.strangers().seated.retain(|(other, _)| *other != number);
+        let (stranger, all_known) = (self.strangers.enter(), self.known.clone());
+        Seat { stranger, all_known, known: Mutex::default() }
     }
 }
 
 impl Seat {
+    /// Cancelled when another stranger takes the place.
+    pub(super) fn displaced(&self) -> &CancellationToken {
+        &self.stranger.displaced
+    }
+
     /// Takes the connection out of the strangers', as long as there is room.
     pub(super) fn admit(&self) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.is_none() {
-            *known = self.seats.known.clone().try_acquire_owned().ok();
+            *known = self.all_known.clone().try_acquire_owned().ok();
         }
         if known.is_some() {
-            self.seats.forget(self.number);
+            self.stranger.leave();
         }
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.seats.forget(self.number);
     }
 }
 
@@ -92,15 +65,15 @@ mod tests {
         let [client, other] = [seats.enter(), seats.enter()];
         client.admit();
         let strangers = [seats.enter(), seats.enter()];
-        assert!(!client.displaced.is_cancelled() && other.displaced.is_cancelled());
+        assert!(!client.displaced().is_cancelled() && other.displaced().is_cancelled());
         // There is room for one known client.
         strangers[0].admit();
         let [first, _second] = [seats.enter(), seats.enter()];
-        assert!(strangers.iter().all(|seat| seat.displaced.is_cancelled()));
-        assert!(!first.displaced.is_cancelled());
+        assert!(strangers.iter().all(|seat| seat.displaced().is_cancelled()));
+        assert!(!first.displaced().is_cancelled());
         drop((client, strangers, other));
         first.admit();
         let _more = [seats.enter(), seats.enter(), seats.enter()];
-        assert!(!first.displaced.is_cancelled());
+        assert!(!first.displaced().is_cancelled());
     }
 }

@@ -1,5 +1,6 @@
 //! Limits on clients, one at a time: excess is refused with an error, and the next call succeeds.
 
+use std::io::ErrorKind::WouldBlock;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
@@ -11,7 +12,8 @@ use tonic_types::StatusExt;
 use traind_proto::v1;
 use traind_proto::v1::jobs_client::JobsClient;
 
-use crate::support::host::{Host, until_logged};
+use crate::soak::frames::HELLO;
+use crate::support::host::{Host, PATIENCE, until_logged};
 use crate::support::http::request;
 use crate::support::runner::STOPS_WHEN_ASKED;
 
@@ -20,7 +22,7 @@ async fn until_counted(host: &Host, labels: &str) {
     let address = until_logged(host, "serve metrics address=").await;
     let start = Instant::now();
     while !request(&address, "GET", "/metrics", &[]).await.body.contains(labels) {
-        assert!(start.elapsed() < crate::support::host::PATIENCE, "no {labels}");
+        assert!(start.elapsed() < PATIENCE, "no {labels}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -38,7 +40,7 @@ async fn served(host: &Host) -> JobsClient<Channel> {
         if jobs.list_jobs(list()).await.is_ok() {
             return jobs;
         }
-        assert!(start.elapsed() < crate::support::host::PATIENCE);
+        assert!(start.elapsed() < PATIENCE);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -94,7 +96,7 @@ async fn calls_per_user_are_limited_including_streams() {
     drop(streams);
     let start = Instant::now();
     while jobs.list_jobs(list()).await.is_err() {
-        assert!(start.elapsed() < crate::support::host::PATIENCE);
+        assert!(start.elapsed() < PATIENCE);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -120,7 +122,7 @@ async fn a_stalled_call_times_out() {
     let path = "/traind.v1.Jobs/ListJobs".parse().unwrap();
     let start = Instant::now();
     let call = client.streaming(Request::new(stream), path, crate::support::raw::Raw);
-    let ended = tokio::time::timeout(crate::support::host::PATIENCE, call).await.unwrap();
+    let ended = tokio::time::timeout(PATIENCE, call).await.unwrap();
     let code = ended.err().map(|status| status.code());
     assert!(matches!(code, Some(Code::Cancelled | Code::DeadlineExceeded)), "{code:?}");
     assert!(start.elapsed() >= Duration::from_secs(1));
@@ -147,17 +149,15 @@ async fn a_silent_client_is_disconnected() {
     let mut later = UnixStream::connect(host.socket()).unwrap();
     let closed =
         tokio::task::spawn_blocking(move || std::io::copy(&mut later, &mut std::io::sink()));
-    let _ = tokio::time::timeout(crate::support::host::PATIENCE, closed).await.unwrap().unwrap();
+    let _ = tokio::time::timeout(PATIENCE, closed).await.unwrap().unwrap();
     client.list_jobs(list()).await.unwrap();
 }
 
-/// A shell's usual soft limit is 1,024, which a few hundred clients exhaust.
-#[tokio::test]
-async fn the_daemon_raises_its_limit_on_open_files() {
-    let mut host = Host::new(1, STOPS_WHEN_ASKED);
+/// Starts the daemon with a limit on open files, as `ulimit` sets it.
+async fn start_with_files(host: &mut Host, ulimit: &str) {
     let serve = host.serve();
     let mut limited = std::process::Command::new("sh");
-    limited.args(["-c", "ulimit -Sn 128; exec \"$@\"", "sh"]);
+    limited.args(["-c", &format!("ulimit {ulimit}; exec \"$@\""), "sh"]);
     limited.arg(serve.get_program()).args(serve.get_args());
     for (name, value) in serve.get_envs() {
         match value {
@@ -165,8 +165,43 @@ async fn the_daemon_raises_its_limit_on_open_files() {
             None => limited.env_remove(name),
         };
     }
-    limited.current_dir(host.path("")).stdin(Stdio::null()).stderr(Stdio::null());
+    let log = std::fs::File::create(host.path("daemon.log")).unwrap();
+    limited.current_dir(host.path("")).stdin(Stdio::null()).stderr(log);
     host.start_with(limited).await;
+}
+
+/// Connections that exhausted all descriptors kept everyone out, although their calls would have been refused.
+#[tokio::test]
+async fn idle_connections_beyond_the_limit_make_room_for_new_ones() {
+    let mut host = Host::new(1, STOPS_WHEN_ASKED);
+    host.options.push("--connections-per-user=2".to_owned());
+    start_with_files(&mut host, "-n 256").await;
+    let idle = || {
+        let mut stream = UnixStream::connect(host.socket()).unwrap();
+        // One that was displaced already is closed.
+        let _ = stream.write_all(HELLO);
+        stream
+    };
+    let _served = [served(&host).await, served(&host).await];
+    let mut crowd: Vec<UnixStream> = (0..400).map(|_| idle()).collect();
+    let answered = tokio::time::timeout(PATIENCE, host.jobs().await.list_jobs(list())).await;
+    let refused = answered.unwrap().unwrap_err();
+    assert!(refused.message().contains("connections of one user"), "{refused}");
+    let mut oldest = crowd.swap_remove(0);
+    let closed = tokio::task::spawn_blocking(move || {
+        oldest.set_read_timeout(Some(PATIENCE)).unwrap();
+        // The daemon's own greeting comes first; what was not read may be lost.
+        !std::io::copy(&mut oldest, &mut std::io::sink()).is_err_and(|it| it.kind() == WouldBlock)
+    });
+    assert!(closed.await.unwrap(), "the daemon closed the oldest one");
+    assert!(!host.log().contains("accept a connection"), "{}", host.log());
+}
+
+/// A shell's usual soft limit is 1,024, which a few hundred clients exhaust.
+#[tokio::test]
+async fn the_daemon_raises_its_limit_on_open_files() {
+    let mut host = Host::new(1, STOPS_WHEN_ASKED);
+    start_with_files(&mut host, "-Sn 128").await;
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", host.daemon_pid())).unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();

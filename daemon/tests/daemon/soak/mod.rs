@@ -4,7 +4,7 @@
 mod crowd;
 mod day;
 mod disk;
-mod frames;
+pub(crate) mod frames;
 mod garbage;
 mod history;
 mod kills;

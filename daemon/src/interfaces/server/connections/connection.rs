@@ -1,7 +1,6 @@
 //! A client's connection, over the unix socket or TLS, and the identity of the peer.
 
 use std::io::{self, IoSlice};
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
@@ -10,9 +9,9 @@ use std::time::Duration;
 use rustix::io::ioctl_fionread;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
+use tokio_util::sync::WaitForCancellationFutureOwned;
 use tonic::transport::server::Connected;
 
 use super::seats::{Entered, Seat};
@@ -44,9 +43,9 @@ impl ConnectionInfo {
         ConnectionInfo { peer, seat: Arc::downgrade(seat), delay: Arc::new(Mutex::new(delay)) }
     }
 
-    /// The exceeded limit for which the connection's calls are refused, if any.
-    pub(crate) fn refused(&self) -> Option<&'static str> {
-        self.seat.upgrade().and_then(|seat| seat.take().err())
+    /// The exceeded limit for which a call of `user` is refused, if any.
+    pub(crate) fn refused(&self, user: &str) -> Option<&'static str> {
+        self.seat.upgrade().and_then(|seat| seat.take(user).err())
     }
 
     /// Returns how long the call waited for its connection: zero for all but the first call.
@@ -62,7 +61,8 @@ pub(crate) struct Connection {
     info: ConnectionInfo,
     /// Counts the connection while it is open.
     _seat: Arc<Seat>,
-    _open: Option<OwnedSemaphorePermit>,
+    /// Resolves when a new connection takes the place of this one.
+    displaced: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 enum Stream {
@@ -99,26 +99,36 @@ impl Connection {
         // A client that has not sent anything did not wait for a response.
         let has_sent = ioctl_fionread(&stream).is_ok_and(|bytes| bytes > 0);
         let delay = if has_sent { delay } else { Duration::ZERO };
-        let (seat, open) = entered.seat(account.uid.to_string());
+        let displaced = Box::pin(entered.displaced().cancelled_owned());
+        let seat = entered.seat(Some(account.uid.to_string()));
         let info = ConnectionInfo::new(Peer::User(account), &seat, delay);
-        Ok(Connection { stream: Stream::Unix(stream), preface, info, _seat: seat, _open: open })
+        Ok(Connection { stream: Stream::Unix(stream), preface, info, _seat: seat, displaced })
     }
 
-    pub(super) fn tls(
-        stream: TlsStream<TcpStream>,
-        address: IpAddr,
-        entered: Entered,
-    ) -> Connection {
+    pub(super) fn tls(stream: TlsStream<TcpStream>, entered: Entered) -> Connection {
         let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
         // The name appears in logs and on terminals.
         let name = shown.and_then(tls::common_name).filter(|name| is_user_name(name));
         let preface = Preface::within(entered.timeout());
-        // Tokens come with calls; until then, connections are counted by host.
-        let (seat, open) = entered.seat(name.clone().unwrap_or_else(|| address.to_string()));
+        let displaced = Box::pin(entered.displaced().cancelled_owned());
+        // Tokens come with calls; until then, the connection is a stranger's.
+        let seat = entered.seat(name.clone());
         // Nothing can be sent before the handshake.
         let info = ConnectionInfo::new(Peer::Network { name }, &seat, Duration::ZERO);
         let stream = Stream::Tls(Box::new(stream));
-        Connection { stream, preface, info, _seat: seat, _open: open }
+        Connection { stream, preface, info, _seat: seat, displaced }
+    }
+
+    /// Returns what is not pending, or an error once the connection is to make room for a new one.
+    fn unless_displaced<T>(
+        &mut self,
+        done: Poll<io::Result<T>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if done.is_pending() && self.displaced.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        done
     }
 }
 
@@ -141,6 +151,7 @@ impl AsyncRead for Connection {
             Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         };
+        let read = self.unless_displaced(read, context);
         let Some(preface) = &mut self.preface else { return read };
         let received = buffer.filled().len() - before;
         preface.bytes_left = preface.bytes_left.saturating_sub(received);
@@ -159,10 +170,11 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
+        let done = match &mut self.stream {
             Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
             Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
+        };
+        self.unless_displaced(done, context)
     }
 
     fn poll_write_vectored(
@@ -170,10 +182,11 @@ impl AsyncWrite for Connection {
         context: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.stream {
+        let done = match &mut self.stream {
             Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
             Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(context, bytes),
-        }
+        };
+        self.unless_displaced(done, context)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -184,10 +197,11 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
+        let done = match &mut self.stream {
             Stream::Unix(stream) => Pin::new(stream).poll_flush(context),
             Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
-        }
+        };
+        self.unless_displaced(done, context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -3,7 +3,6 @@
 //! TLS handshakes run concurrently, so that a client that never completes its own delays no other.
 
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,7 +47,6 @@ async fn accept_unix(listener: UnixListener, seats: Seats, sender: mpsc::Sender<
     // A client has waited at most since the queue was last empty.
     let (mut last_empty, mut before) = (Instant::now(), 0);
     loop {
-        let entered = seats.enter().await;
         let accepted = tokio::select! {
             biased;
             accepted = unconstrained(listener.accept()) => accepted,
@@ -61,7 +59,7 @@ async fn accept_unix(listener: UnixListener, seats: Seats, sender: mpsc::Sender<
         before += 1;
         let waited = if before > BURST_MAX { last_empty.elapsed() } else { Duration::ZERO };
         let connected = match accepted {
-            Ok((stream, _)) => Connection::unix(stream, entered, waited),
+            Ok((stream, _)) => Connection::unix(stream, seats.enter(), waited),
             Err(error) => {
                 report_and_pause(&error).await;
                 continue;
@@ -81,11 +79,13 @@ async fn accept_network(
     sender: mpsc::Sender<Accepted>,
 ) {
     loop {
-        let entered = seats.enter().await;
         match listener.accept().await {
-            Ok((stream, address)) => {
+            Ok((stream, _)) => {
                 let (acceptor, sender) = (TlsAcceptor::from(tls.now()), sender.clone());
-                tokio::spawn(handshake(acceptor, stream, address.ip(), entered, sender));
+                let entered = seats.enter();
+                let displaced = entered.displaced();
+                let shaking = handshake(acceptor, stream, entered, sender);
+                tokio::spawn(displaced.run_until_cancelled_owned(shaking));
             }
             Err(error) => report_and_pause(&error).await,
         }
@@ -95,14 +95,13 @@ async fn accept_network(
 async fn handshake(
     acceptor: TlsAcceptor,
     stream: TcpStream,
-    address: IpAddr,
     entered: Entered,
     sender: mpsc::Sender<Accepted>,
 ) {
     // Calls are short messages back and forth. Fails only if the client has disconnected.
     let _ = stream.set_nodelay(true);
     match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => drop(sender.send(Ok(Connection::tls(stream, address, entered))).await),
+        Ok(Ok(stream)) => drop(sender.send(Ok(Connection::tls(stream, entered))).await),
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake"),
         Err(_) => tracing::debug!("a client did not complete its TLS handshake"),
     }

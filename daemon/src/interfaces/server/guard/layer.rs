@@ -117,11 +117,11 @@ impl Guard {
     fn admit(&self, request: &Request<Body>) -> Result<(Caller, CallPermits, Duration), Error> {
         let info = request.extensions().get::<ConnectionInfo>().ok_or(Error::Unauthenticated)?;
         let late = self.lateness.of_call().max(info.take_delay());
-        if let Some(what) = info.refused() {
-            return Err(Error::Busy { what });
-        }
         let settings = &self.daemon.settings;
         let Bearer { user, role_max, token_id } = self.identify(&info.peer, request.headers())?;
+        if let Some(what) = info.refused(&user) {
+            return Err(Error::Busy { what });
+        }
         let mut caller = settings.access.now().admit(user, role_max, request.uri().path())?;
         caller.token = token_id;
         caller.account = settings.run_as.account(match info.peer {
