@@ -35,16 +35,6 @@ pub(crate) async fn end(pipe: Option<impl AsyncRead + Unpin>, most: usize) -> io
     }
 }
 
-/// Reads a pipe to its end, and keeps the beginning. Blocks.
-pub(crate) fn beginning_blocking(pipe: Option<impl Read>, most: u64) -> io::Result<Vec<u8>> {
-    let mut kept = Vec::new();
-    let Some(pipe) = pipe else { return Ok(kept) };
-    let mut pipe = pipe.take(most);
-    pipe.read_to_end(&mut kept)?;
-    io::copy(&mut pipe.into_inner(), &mut io::sink())?;
-    Ok(kept)
-}
-
 /// Reads a pipe to its end, and keeps the last bytes. Blocks.
 pub(crate) fn end_blocking(pipe: Option<impl Read>, most: usize) -> io::Result<Vec<u8>> {
     let (mut kept, mut chunk) = (Vec::new(), [0; CHUNK]);
@@ -85,7 +75,6 @@ mod tests {
         assert_eq!(first.unwrap(), b"first");
         let last = written(async |pipe| end(Some(pipe), 4).await).await;
         assert_eq!(last.unwrap(), b"last");
-        assert_eq!(beginning_blocking(Some(&b"first, last"[..]), 5).unwrap(), b"first");
         assert_eq!(end_blocking(Some(&b"first, last"[..]), 4).unwrap(), b"last");
     }
 }

@@ -65,14 +65,19 @@ impl Search {
     }
 }
 
+/// The measures of this host.
+#[derive(Clone, Copy, Debug, Default)]
+struct Measured {
+    processor: Option<Processor>,
+    mpi: Option<MpiCost>,
+}
+
 /// Runs planners and caches their plans.
 #[derive(Debug, Default)]
 pub(crate) struct Planner {
     answers: Mutex<HashMap<[u8; 32], Plan>>,
-    /// The measure of this processor.
-    processor: Mutex<Option<Processor>>,
-    /// The measure of MPI on this host.
-    mpi: Mutex<Option<MpiCost>>,
+    /// What the planners of each account measured: an account can forge the answers of its own processes.
+    measured: Mutex<HashMap<Option<Account>, Measured>>,
 }
 
 impl Planner {
@@ -133,7 +138,7 @@ impl Planner {
             }
         };
         if let Some(processor) = plan.processor {
-            *self.processor() = Some(processor);
+            self.measured().entry(account).or_default().processor = Some(processor);
         }
         if is_lasting {
             let mut answers = self.answers();
@@ -153,33 +158,29 @@ impl Planner {
         account: Option<Account>,
         search: &MeshSearch,
     ) -> MeshSearch {
-        let (processor, any_core_count) = (*self.processor(), admits_any_count());
+        let measured = self.measured().get(&account).copied().unwrap_or_default();
+        let (processor, any_core_count) = (measured.processor, admits_any_count());
         let mut search = MeshSearch { processor, any_core_count, ..search.clone() };
         let hosts = search.hosts.max(job.resources.hosts);
         if hosts > 1 && job.resources.platform == Platform::Cpu {
-            match self.mpi(settings, account) {
-                Ok(mpi) => search.mpi = Some(mpi),
+            let mpi = measured.mpi.map_or_else(|| mpi::measure(&settings.runner, account), Ok);
+            match mpi {
+                Ok(mpi) => {
+                    self.measured().entry(account).or_default().mpi = Some(mpi);
+                    search.mpi = Some(mpi);
+                }
                 Err(error) => search.mpi_problem = error.to_string(),
             }
         }
         search
     }
 
-    /// Measures MPI, unless that was done.
-    fn mpi(&self, settings: &Settings, account: Option<Account>) -> Result<MpiCost, PlanError> {
-        let mut measured = self.mpi.lock().unwrap_or_else(PoisonError::into_inner);
-        match *measured {
-            Some(cost) => Ok(cost),
-            None => Ok(*measured.insert(mpi::measure(&settings.runner, account)?)),
-        }
-    }
-
     fn answers(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Plan>> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn processor(&self) -> std::sync::MutexGuard<'_, Option<Processor>> {
-        self.processor.lock().unwrap_or_else(PoisonError::into_inner)
+    fn measured(&self) -> std::sync::MutexGuard<'_, HashMap<Option<Account>, Measured>> {
+        self.measured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,18 +1,25 @@
 //! The process that plans, whose answer is bounded in time and size.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::ScopedJoinHandle;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::access::account::Account;
-use crate::host::pipes::{beginning_blocking, end_blocking};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
-const POLL: Duration = Duration::from_millis(1);
+use crate::access::account::Account;
+
+/// How long a wait for the pipes takes at most, after which the planner may have exited.
+const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// Bytes that are read at a time, and the most that a pipe holds.
+const CHUNK: usize = 8 << 10;
+const PIPE_BYTES_MAX: usize = 1 << 20;
 /// A plan takes a few hundred bytes.
-const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// The last bytes that a planner wrote about itself.
 const SAID_BYTES_MAX: usize = 64 * 1024;
 
@@ -48,7 +55,8 @@ pub(super) fn planner(
     command
 }
 
-/// Runs a planner to its end. Returns what it wrote.
+/// Runs a planner to its end. Returns what it wrote. The planner's user can stop it, and hold its pipes open, so
+/// that nothing is waited for beyond the deadline.
 pub(super) fn answer(
     command: &mut Command,
     request: &[u8],
@@ -56,18 +64,18 @@ pub(super) fn answer(
 ) -> Result<Vec<u8>, PlanError> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(PlanError::Start)?;
-    if let Some(mut input) = child.stdin.take() {
-        // A planner that does not read its input reports why when it exits.
-        let _ = input.write_all(request);
-    }
-    let (out, err) = (child.stdout.take(), child.stderr.take());
-    // A plugin may write more into its log than a pipe holds.
-    let (ended, out, err) = std::thread::scope(|scope| {
-        let out = scope.spawn(|| beginning_blocking(out, ANSWER_BYTES_MAX));
-        let err = scope.spawn(|| end_blocking(err, SAID_BYTES_MAX));
-        (wait(&mut child, most), read_by(out), read_by(err))
+    let exchanged = Exchange::with(&mut child, request).and_then(|exchange| {
+        let ended = exchange.until_exit(&mut child, most)?;
+        if ended.is_none() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        Ok(ended)
     });
-    let status = ended?;
+    let ended = exchanged.map_err(PlanError::Start)?;
+    let Some((status, Exchange { out, err, .. })) = ended else {
+        return Err(PlanError::Timeout(most));
+    };
     let said = String::from_utf8_lossy(&err).trim().to_owned();
     match status.signal() {
         Some(signal) => Err(PlanError::Died { signal, said }),
@@ -77,23 +85,136 @@ pub(super) fn answer(
     }
 }
 
-/// The bytes that a thread has read; none if it could not.
-fn read_by(thread: ScopedJoinHandle<'_, io::Result<Vec<u8>>>) -> Vec<u8> {
-    thread.join().ok().and_then(Result::ok).unwrap_or_default()
+/// The daemon's ends of a planner's pipes, none of which blocks, and what went through them.
+struct Exchange<'a> {
+    stdin: Option<ChildStdin>,
+    /// The part of the request that is not written yet.
+    request: &'a [u8],
+    stdout: Option<ChildStdout>,
+    out: Vec<u8>,
+    stderr: Option<ChildStderr>,
+    err: Vec<u8>,
 }
 
-/// Waits for the planner.
-fn wait(child: &mut Child, most: Duration) -> Result<ExitStatus, PlanError> {
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().map_err(PlanError::Start)? {
-            return Ok(status);
+impl<'a> Exchange<'a> {
+    fn with(child: &mut Child, request: &'a [u8]) -> io::Result<Exchange<'a>> {
+        let (stdin, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let ends = [
+            stdin.as_ref().map(AsFd::as_fd),
+            stdout.as_ref().map(AsFd::as_fd),
+            stderr.as_ref().map(AsFd::as_fd),
+        ];
+        for end in ends.into_iter().flatten() {
+            fcntl_setfl(end, fcntl_getfl(end)? | OFlags::NONBLOCK)?;
         }
-        if start.elapsed() > most {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(PlanError::Timeout(most));
+        Ok(Exchange { stdin, request, stdout, out: Vec::new(), stderr, err: Vec::new() })
+    }
+
+    /// Exchanges data until the planner exits. Returns `None` if that takes longer.
+    fn until_exit(
+        mut self,
+        child: &mut Child,
+        most: Duration,
+    ) -> io::Result<Option<(ExitStatus, Self)>> {
+        let start = Instant::now();
+        while start.elapsed() <= most {
+            let exited = child.try_wait()?;
+            // What it wrote before it exited is in the pipes.
+            self.exchange();
+            if let Some(status) = exited {
+                return Ok(Some((status, self)));
+            }
+            self.wait()?;
         }
-        std::thread::sleep(POLL);
+        Ok(None)
+    }
+
+    /// Writes and reads what the pipes take and have.
+    fn exchange(&mut self) {
+        if let Some(stdin) = &mut self.stdin {
+            match stdin.write(self.request) {
+                Ok(written) => self.request = &self.request[written..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // A planner that does not read its input reports why when it exits.
+                Err(_) => self.request = &[],
+            }
+        }
+        self.stdin.take_if(|_| self.request.is_empty());
+        read(&mut self.stdout, |bytes| {
+            let left = ANSWER_BYTES_MAX.saturating_sub(self.out.len());
+            self.out.extend_from_slice(&bytes[..bytes.len().min(left)]);
+        });
+        read(&mut self.stderr, |bytes| {
+            self.err.extend_from_slice(bytes);
+            self.err.drain(..self.err.len().saturating_sub(SAID_BYTES_MAX));
+        });
+    }
+
+    /// Waits a moment for the pipes.
+    fn wait(&self) -> io::Result<()> {
+        let mut ends: Vec<PollFd<'_>> = Vec::new();
+        ends.extend(self.stdin.as_ref().map(|end| PollFd::new(end, PollFlags::OUT)));
+        ends.extend(self.stdout.as_ref().map(|end| PollFd::new(end, PollFlags::IN)));
+        ends.extend(self.stderr.as_ref().map(|end| PollFd::new(end, PollFlags::IN)));
+        match poll(&mut ends, Some(&POLL)) {
+            Err(error) if error != Errno::INTR => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads at most what a pipe can hold. A pipe that ends is dropped.
+fn read(pipe: &mut Option<impl Read>, mut keep: impl FnMut(&[u8])) {
+    let mut chunk = [0; CHUNK];
+    for _ in 0..PIPE_BYTES_MAX / CHUNK {
+        let Some(open) = pipe else { return };
+        match open.read(&mut chunk) {
+            Ok(bytes @ 1..) => keep(&chunk[..bytes]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => *pipe = None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: Duration = Duration::from_secs(60);
+
+    fn run(script: &str, request: &[u8], most: Duration) -> Result<Vec<u8>, PlanError> {
+        answer(Command::new("sh").args(["-c", script]), request, most)
+    }
+
+    #[test]
+    fn more_than_pipes_hold_is_exchanged_and_a_failure_says_why() {
+        let request = vec![b'x'; 1 << 20];
+        assert_eq!(run("wc -c", &request, MOST).unwrap(), b"1048576\n");
+        let cut = run("cat", &request, MOST).unwrap();
+        assert_eq!(cut, request[..ANSWER_BYTES_MAX]);
+        let refused = run("cat >&2; echo last >&2; exit 3", &request, MOST).unwrap_err();
+        let PlanError::Refused(said) = refused else { panic!("{refused}") };
+        assert!(said.ends_with("xlast") && said.len() < SAID_BYTES_MAX, "{}", said.len());
+        let died = run("echo gone >&2; kill -9 $$", &request, MOST).unwrap_err();
+        assert!(matches!(&died, PlanError::Died { signal: 9, said } if said == "gone"), "{died}");
+    }
+
+    /// A thread of the daemon was lost with each: in the write of a long request, or in reads of pipes that another
+    /// process holds open. Without threads, nobody is served.
+    #[test]
+    fn a_planner_that_its_user_stops_or_whose_pipes_are_held_open_is_given_up() {
+        let request = vec![b'x'; 1 << 20];
+        let brief = Duration::from_millis(50);
+        let stopped = run("kill -STOP $$", &request, brief).unwrap_err();
+        assert!(matches!(stopped, PlanError::Timeout(_)), "{stopped}");
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        let held = format!("sleep 600 & echo $! > {}; echo plan", pid.display());
+        let answered = run(&held, &request, MOST);
+        let pid = std::fs::read_to_string(pid).unwrap();
+        assert!(Command::new("kill").arg(pid.trim()).status().unwrap().success());
+        assert_eq!(answered.unwrap(), b"plan\n");
     }
 }

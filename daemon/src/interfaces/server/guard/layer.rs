@@ -27,7 +27,7 @@ use crate::interfaces::http::bearer_secret;
 use crate::interfaces::metrics::Calls;
 use crate::interfaces::server::connections::connection::{ConnectionInfo, Peer};
 use crate::interfaces::server::lateness::Lateness;
-use crate::interfaces::server::quota::{Permit, Quota};
+use crate::interfaces::server::quota::{Permit, Quota, Turn, Turns};
 use crate::settings::RunAs;
 
 /// Most concurrent calls, including streams.
@@ -46,6 +46,8 @@ const LONG: [&str; 5] = [
     GENERATES,
 ];
 const LONG_HANDLED_MAX: usize = 16;
+/// Most of them of one user.
+const LONG_OF_USER_MAX: usize = 4;
 /// The call that may compare meshes.
 const SEARCHES: &str = "/traind.v1.Jobs/PlanJob";
 /// The call that runs a job's model.
@@ -59,7 +61,7 @@ pub(crate) struct Guard {
     calls: Arc<Semaphore>,
     handled: Arc<Semaphore>,
     lateness: Lateness,
-    long_handled: Arc<Semaphore>,
+    long_handled: Turns,
     of_users: Quota,
     names: UserNames,
 }
@@ -76,6 +78,12 @@ struct CallPermits {
     _of_all: OwnedSemaphorePermit,
 }
 
+/// The permit of a call that is handled.
+enum Begun {
+    Quick(#[expect(dead_code, reason = "is held")] OwnedSemaphorePermit),
+    Long(#[expect(dead_code, reason = "is held")] Turn),
+}
+
 impl Guard {
     pub(crate) fn new(daemon: Arc<Daemon>, calls: Arc<Calls>) -> Guard {
         let of_users = Quota::new(daemon.settings.limits.calls_per_user);
@@ -86,7 +94,7 @@ impl Guard {
             calls: semaphore(CALLS_MAX),
             handled: semaphore(HANDLED_MAX),
             lateness: Lateness::default(),
-            long_handled: semaphore(LONG_HANDLED_MAX),
+            long_handled: Turns::new(LONG_HANDLED_MAX, LONG_OF_USER_MAX),
             of_users,
             names: UserNames::default(),
         }
@@ -94,14 +102,14 @@ impl Guard {
 
     /// Waits until the call can be handled. Long calls wait as long as necessary; others are refused
     /// when the wait is too long for a quick call.
-    async fn begin(self, long: bool, late: Duration) -> Result<OwnedSemaphorePermit, Error> {
+    async fn begin(self, long_of: Option<String>, late: Duration) -> Result<Begun, Error> {
         let busy = || Error::Busy { what: "calls at once" };
-        if long {
-            return self.long_handled.acquire_owned().await.map_err(|_| busy());
+        if let Some(user) = long_of {
+            return self.long_handled.next(&user).await.map(Begun::Long).map_err(|_| busy());
         }
         let wait = WAIT_MAX.checked_sub(late).ok_or_else(busy)?;
         let permit = tokio::time::timeout(wait, self.handled.acquire_owned()).await;
-        permit.ok().and_then(Result::ok).ok_or_else(busy)
+        permit.ok().and_then(Result::ok).map(Begun::Quick).ok_or_else(busy)
     }
 
     /// The time until a response must have begun.
@@ -217,6 +225,7 @@ where
             request.extensions_mut().insert(audited.note.clone());
         }
         let path = request.uri().path().to_owned();
+        let long_of = LONG.contains(&path.as_str()).then(|| caller.user.clone());
         let revoked = self.guard.metrics.streams(&path).then(|| {
             let revoked = rights::revoked(self.guard.daemon.clone(), caller.clone(), path);
             async { Status::from(revoked.await) }
@@ -224,9 +233,8 @@ where
         request.extensions_mut().insert(caller);
         // Services do not need the secret.
         request.headers_mut().remove(AUTHORIZATION);
-        let long = LONG.contains(&request.uri().path());
         let limit = self.guard.time_limit(request.uri().path());
-        let permit = self.guard.clone().begin(long, late);
+        let permit = self.guard.clone().begin(long_of, late);
         // `poll_ready` was called on this service, so it handles the call; the clone is for the next.
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
