@@ -46,7 +46,7 @@ struct Job {
     fixture: &'static str,
     model: &'static str,
     data: &'static str,
-    /// Without its end.
+    /// The section `train` without its end.
     train: &'static str,
 }
 

@@ -84,7 +84,7 @@ impl Axis {
     }
 }
 
-/// As in a job file.
+/// Writes the name that a job file has for the axis.
 impl fmt::Display for Axis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

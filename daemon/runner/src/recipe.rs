@@ -9,7 +9,6 @@ pub(crate) mod preference;
 mod replaced_tokens;
 mod reranker;
 pub(crate) mod rows;
-mod sentence;
 mod tuning;
 
 use traind_job_file::{
@@ -26,11 +25,9 @@ use traind_xla::mesh::{Mesh, Placement};
 
 use crate::error::{RunError, RunResult};
 use crate::session::Precision;
-use crate::state::{Fsdp, MeshConfig, Pipeline, PipelineConfig, Reference, StateConfig};
+use crate::state::{MeshConfig, Pipeline, PipelineConfig, Reference, StateConfig};
 use crate::step::{ForwardConfig, OptimizerConfig, StepConfig};
-use by_name::by_name;
 pub(crate) use replaced_tokens::token_generator;
-pub(crate) use sentence::{activation, pooling};
 pub(crate) use tuning::{frozen_dtype, lora};
 
 /// Everything besides the model that the programs of a job are recorded from.
@@ -160,19 +157,13 @@ fn state_config(job: &JobFile) -> StateConfig {
         seed: train.seed,
         rows_per_core: train.per_device_train_batch_size as usize,
         max_grad_norm: if clips { train.max_grad_norm } else { f64::INFINITY },
-        fsdp: fsdp(job.parallel.sharding()),
+        fsdp: job.parallel.sharding(),
         sequence_parallel: job.parallel.sequence_parallel,
         accumulates: train.gradient_accumulation_steps > 1
             || train.lr_scheduler_type.follows_evaluations(),
         scales_loss: train.fp16,
         offloads_optimizer: job.parallel.offload.optimizer,
         reference: reference(job),
-    }
-}
-
-by_name! {
-    fn fsdp(traind_job_file::Fsdp) -> Fsdp {
-        No, ShardOptimizer, ShardGradOp, FullShard, HybridShard, HybridShardZero2
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum Exit {
     Detached,
     /// Only of the launcher: the disk of the run folder fails.
     DiskFailed,
-    /// Only of the launcher: the host cannot execute the runner.
+    /// The host cannot execute the runner: a code of the launcher alone.
     NotStarted,
 }
 

@@ -29,7 +29,7 @@ struct ForecastInput {
     cores_per_user: Option<u32>,
     sharing: Option<Arc<Sharing>>,
     active: Vec<Active>,
-    /// In scheduling order.
+    /// Jobs that wait, in scheduling order.
     waiting: Vec<Pending>,
     now: i64,
 }

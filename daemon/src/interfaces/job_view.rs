@@ -237,3 +237,36 @@ impl From<v1::Failure> for FailureView {
 fn time(time: Timestamp) -> String {
     time.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use prost_types::FileDescriptorSet;
+
+    /// The messages of a job, each with the fields that the view leaves out.
+    const MESSAGES: [(&str, &[&str]); 5] = [
+        ("Job", &["request_id"]),
+        ("Parent", &[]),
+        ("Failure", &["transient"]),
+        ("Step", &["time"]),
+        ("DataPrepared", &["cache_hit", "seconds"]),
+    ];
+
+    /// A field that is added to the wire is shown, or stands in the list.
+    #[test]
+    fn every_field_of_a_job_is_in_its_view() {
+        let files = FileDescriptorSet::decode(traind_proto::FILE_DESCRIPTOR_SET).unwrap().file;
+        let view = include_str!("job_view.rs").split("#[cfg(test)]").next().unwrap();
+        let mut missing = Vec::new();
+        for (name, left_out) in MESSAGES {
+            let all = files.iter().flat_map(|file| &file.message_type);
+            let message = all.clone().find(|it| it.name() == name).unwrap();
+            let is_shown = |field: &str| {
+                view.lines().any(|line| line.trim_start().starts_with(&format!("{field}: ")))
+            };
+            let fields = message.field.iter().map(|field| field.name());
+            missing.extend(fields.filter(|it| !is_shown(it) && !left_out.contains(it)));
+        }
+        assert_eq!(missing, [""; 0]);
+    }
+}

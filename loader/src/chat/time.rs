@@ -44,11 +44,11 @@ fn strftime(format: &str, seconds: u64) -> String {
 
 struct Moment {
     year: u64,
-    /// From 0.
+    /// The number of the month, from 0.
     month: usize,
-    /// From 1.
+    /// The day of the month, from 1.
     day: u64,
-    /// From 1.
+    /// The day of the year, from 1.
     day_of_year: u64,
     days: u64,
     second_of_day: u64,

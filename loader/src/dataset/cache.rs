@@ -27,7 +27,7 @@ use crate::tasks::TaskSpec;
 /// Must be raised whenever the layout or the meaning of an entry changes.
 pub(super) const FORMAT_VERSION: u32 = 13;
 
-/// In the cache folder.
+/// The folder of prepared sets in the cache folder.
 pub(super) const FOLDER: &str = "tokens";
 
 const MANIFEST: &str = "manifest";

@@ -9,7 +9,7 @@ use super::pixels::{Pixels, Region};
 use super::resample::{Resampling, resize};
 use crate::error::{Error, Result};
 
-/// In a model folder.
+/// The name of the file in a model folder.
 const FILE_NAME: &str = "preprocessor_config.json";
 
 /// The largest height and width of the images that a model reads.

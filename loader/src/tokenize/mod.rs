@@ -129,7 +129,7 @@ impl ModelInputs {
 pub struct Encoded {
     /// The tokens.
     pub input_ids: Vec<u32>,
-    /// As long as `input_ids`.
+    /// A number for each of `input_ids`.
     pub token_type_ids: Vec<u8>,
     /// True if `max_length` cut something off.
     pub truncated: bool,
@@ -147,7 +147,7 @@ impl Encoded {
 pub struct SpannedEncoding {
     /// The tokens of a text.
     pub encoded: Encoded,
-    /// As long as `input_ids`.
+    /// A number for each of `input_ids`.
     pub spans: Vec<TokenSpan>,
 }
 

@@ -1,4 +1,4 @@
-//! Losses, optimizers and learning-rate schedules by name, with the settings of each.
+//! Losses, optimizers, learning-rate schedules and other choices by name, with the settings of each.
 //!
 //! Two packages that do not know each other read these lists: the job file checks names and settings against them, and
 //! the models declare a module for each entry. So an entry is one line here and one file there:
@@ -14,14 +14,22 @@
 
 #[macro_use]
 mod spelled;
+mod adapters;
+mod embeddings;
+mod fsdp;
 mod losses;
 mod lr_schedules;
 mod optimizers;
+mod preferences;
 mod range;
 mod setting;
 
+pub use adapters::PeftBias;
+pub use embeddings::{DenseActivation, PoolingMode};
+pub use fsdp::Fsdp;
 pub use losses::{LabelsKind, Loss};
 pub use lr_schedules::LrSchedulerType;
 pub use optimizers::Optim;
+pub use preferences::DpoLoss;
 pub use range::Range;
 pub use setting::Setting;

@@ -32,6 +32,10 @@ mod training_arguments;
 mod values;
 mod violation;
 
+pub use traind_choices::{
+    DenseActivation, DpoLoss, Fsdp, Loss, LrSchedulerType, Optim, PeftBias, PoolingMode,
+};
+
 pub use document::markdown;
 pub use field_doc::FieldDoc;
 pub use foreign::{Tool, tool_of};
@@ -48,17 +52,17 @@ pub use schema::layout::{
 };
 pub use schema::model::{AttnImplementation, Model, ProblemType, TaskName, WeightDtype};
 pub use schema::notify::Notify;
-pub use schema::objectives::dpo::{Dpo, DpoDivergence, DpoLoss};
+pub use schema::objectives::dpo::{Dpo, DpoDivergence};
 pub use schema::objectives::embedding::{
-    BatchSampler, DenseActivation, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss,
-    EmbeddingSimilarity, MarginStrategy, PartitionMode, PoolingMode,
+    BatchSampler, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss,
+    EmbeddingSimilarity, MarginStrategy, PartitionMode,
 };
 pub use schema::objectives::preferences::{Cpo, CpoLoss, Kto, KtoLoss, Orpo, Reward};
 pub use schema::objectives::replaced_tokens::ReplacedTokenDetection;
 pub use schema::objectives::reranker::{ReductionLog, Reranker, RerankerLoss, WeightingScheme};
 pub use schema::optimizers::ParamGroup;
-pub use schema::parallel::{CorePlacement, Fsdp, Parallel};
-pub use schema::peft::{Peft, PeftBias, PeftMethod};
+pub use schema::parallel::{CorePlacement, Parallel};
+pub use schema::peft::{Peft, PeftMethod};
 pub use schema::resources::{Engine, Platform, Resources, cost, energy};
 pub use schema::slurm::Slurm;
 pub use schema::train::{
@@ -67,7 +71,6 @@ pub use schema::train::{
 pub use schema::vocabulary::SpecialTokens;
 pub use schema::{JobFile, fields};
 pub use section::nearest_key;
-pub use traind_choices::{Loss, LrSchedulerType, Optim};
 pub use training_arguments::{
     Argument, MAPPINGS, Sharding, Treatment, fsdp_of_words, training_argument, training_arguments,
 };

@@ -47,7 +47,7 @@ pub struct ApiWindow {
     pub last: Version,
 }
 
-/// By ascending version of the plugin. Version 2 also needs a Python interpreter in the process.
+/// Windows by ascending version of the plugin. Version 2 also needs a Python interpreter in the process.
 pub const API_WINDOWS: &[ApiWindow] = &[
     ApiWindow { plugin: Version::new(2, 0), first: Version::new(0, 54), last: Version::new(0, 75) },
     ApiWindow {

@@ -100,7 +100,7 @@ impl JobKey {
     }
 }
 
-/// Without the secret.
+/// Writes the key without its secret.
 impl fmt::Debug for JobKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JobKey")

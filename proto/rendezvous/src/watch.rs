@@ -42,7 +42,7 @@ pub struct HostReport {
     /// Its name in its cluster.
     pub name: String,
     pub cores: Vec<u32>,
-    /// As in its [`HostState`](crate::HostState).
+    /// The status of its [`HostState`](crate::HostState).
     pub status: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! From (`model_type`, task) to a model. A new family is a file of `families/`
+//! Makes the model of a `model_type` for a task. A new family is a file of `families/`
 //! and a line in [`FAMILIES`].
 
 use crate::config::ModelConfig;

@@ -5,18 +5,18 @@
 //! reads them.
 
 mod dense;
-mod pooling_mode;
 
 use std::borrow::Cow;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+pub use traind_choices::{DenseActivation, PoolingMode};
 
 use crate::error::{Error, Result};
 pub(crate) use dense::module_of;
-pub use dense::{Dense, DenseActivation};
-pub use pooling_mode::PoolingMode;
+
+pub use dense::Dense;
 
 pub(crate) const MODULES: &str = "modules.json";
 pub(crate) const TRANSFORMER: &str = "sentence_bert_config.json";
@@ -123,8 +123,8 @@ impl SentenceModules {
             Value::String(name) => vec![name],
             Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
             _ => {
-                let is_set = |mode: &PoolingMode| config[mode.key()] == Value::Bool(true);
-                PoolingMode::ALL.into_iter().filter(is_set).map(PoolingMode::name).collect()
+                let is_set = |mode: &&PoolingMode| config[older_key(**mode)] == Value::Bool(true);
+                PoolingMode::ALL.iter().filter(is_set).map(|it| it.as_str()).collect()
             }
         };
         let modes = named.iter().map(|name| {
@@ -224,7 +224,7 @@ impl SentenceModules {
             "include_prompt": self.include_prompt,
         });
         for mode in PoolingMode::ALL {
-            config[mode.key()] = self.pooling.contains(&mode).into();
+            config[older_key(*mode)] = self.pooling.contains(mode).into();
         }
         config
     }
@@ -252,6 +252,18 @@ pub(crate) fn read(path: &Path) -> Result<Option<Value>> {
 
 pub(crate) fn problem_in(path: &Path, key: &str, problem: String) -> Error {
     Error::Config { path: path.to_owned(), key: key.to_owned(), problem }
+}
+
+/// The key of a mode in older versions.
+fn older_key(mode: PoolingMode) -> &'static str {
+    match mode {
+        PoolingMode::Cls => "pooling_mode_cls_token",
+        PoolingMode::Max => "pooling_mode_max_tokens",
+        PoolingMode::Mean => "pooling_mode_mean_tokens",
+        PoolingMode::MeanSqrtLenTokens => "pooling_mode_mean_sqrt_len_tokens",
+        PoolingMode::WeightedMean => "pooling_mode_weightedmean_tokens",
+        PoolingMode::LastToken => "pooling_mode_lasttoken",
+    }
 }
 
 #[cfg(test)]

@@ -3,11 +3,10 @@
 use std::error::Error as StdError;
 use std::path::PathBuf;
 
+use traind_choices::Fsdp;
 use traind_models::Error as ModelError;
 use traind_pjrt::Error as PjrtError;
 use traind_xla::{DType, Error as XlaError};
-
-use crate::fsdp::Fsdp;
 
 /// The result of the trainer's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

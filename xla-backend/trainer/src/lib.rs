@@ -54,7 +54,6 @@
 #![warn(missing_docs)]
 
 mod error;
-mod fsdp;
 pub mod session;
 pub mod state;
 pub mod step;

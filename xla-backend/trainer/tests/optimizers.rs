@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::json;
 use traind_loader::{ArrayValues, BatchArray};
 use traind_models::optimizers::{GroupSettings, Settings};
-use traind_models::tuning::{AdapterBias, Lora, TargetModules, add_lora};
+use traind_models::tuning::{Lora, PeftBias, TargetModules, add_lora};
 use traind_models::{Model, ModelConfig, Task, registry, weights};
 use traind_trainer::Trainer;
 use traind_trainer::state::{Fsdp, MeshConfig, StateConfig};
@@ -54,7 +54,7 @@ fn model(trained: Trained) -> Arc<Model> {
             modules_to_save: vec!["classifier".to_owned()],
             use_rslora: false,
             use_dora: true,
-            bias: AdapterBias::None,
+            bias: PeftBias::None,
             layers_to_transform: None,
             trainable_token_indices: None,
             ensure_weight_tying: false,

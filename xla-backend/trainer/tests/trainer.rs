@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::Map;
 use traind_loader::{ArrayValues, BatchArray};
 use traind_models::optimizers::GroupSettings;
-use traind_models::tuning::{AdapterBias, Lora, TargetModules, add_lora};
+use traind_models::tuning::{Lora, PeftBias, TargetModules, add_lora};
 use traind_models::{Model, ModelConfig, Task, registry, weights};
 use traind_trainer::state::{MeshConfig, StartValues};
 use traind_trainer::step::{OptimizerConfig, StepConfig};
@@ -55,7 +55,7 @@ fn adapted() -> (Arc<Model>, Vec<HostArray>) {
         modules_to_save: vec!["classifier".to_owned()],
         use_rslora: false,
         use_dora: false,
-        bias: AdapterBias::None,
+        bias: PeftBias::None,
         layers_to_transform: None,
         trainable_token_indices: None,
         ensure_weight_tying: false,

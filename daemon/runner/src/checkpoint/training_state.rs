@@ -30,7 +30,7 @@ pub(crate) struct TrainingState {
     /// Steps by which the rows of a step lie behind its number.
     #[serde(default)]
     pub data_lag: u64,
-    /// With `fp16`.
+    /// The scale of losses; `None` without `fp16`.
     pub loss_scale: Option<ScaleValues>,
 }
 

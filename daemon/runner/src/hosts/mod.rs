@@ -59,7 +59,7 @@ pub(crate) struct Hosts {
 #[derive(Debug)]
 struct Met {
     client: Client,
-    /// On host 0.
+    /// The rendezvous service, which host 0 serves.
     server: Option<Server>,
     /// The silence after which a host is lost.
     silence_max: Duration,

@@ -208,7 +208,7 @@ struct Traffic {
     pipeline_bytes: f64,
     /// While batches pass.
     passes_seconds: f64,
-    /// At the end of the step.
+    /// The seconds of the update at the end of a step.
     update_seconds: f64,
 }
 

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use traind_job_file::{Cpo, CpoLoss, Dpo, DpoDivergence, DpoLoss, JobFile, Kto, KtoLoss, TaskName};
-use traind_models::tasks::preference::{self, Divergence, PreferenceLoss, PreferenceObjective};
+use traind_job_file::{Cpo, CpoLoss, Dpo, DpoDivergence, JobFile, Kto, KtoLoss, TaskName};
+use traind_models::tasks::preference::{self, Divergence, PreferenceObjective};
 
-use super::by_name::by_name;
 use super::replaced_tokens;
 
 /// The objective; `None` of other tasks.
@@ -27,9 +26,8 @@ pub(crate) fn objective(job: &JobFile) -> Option<Arc<dyn PreferenceObjective>> {
 }
 
 fn dpo(dpo: &Dpo) -> preference::Dpo {
-    let losses = dpo.weighted_losses().into_iter();
     preference::Dpo {
-        losses: losses.map(|(loss, weight)| (preference_loss(loss), weight)).collect(),
+        losses: dpo.weighted_losses(),
         beta: dpo.beta,
         label_smoothing: dpo.label_smoothing,
         divergence: divergence(dpo),
@@ -65,13 +63,6 @@ pub(super) fn kto(kto: &Kto) -> preference::Kto {
         desirable_weight: kto.desirable_weight,
         undesirable_weight: kto.undesirable_weight,
         estimates_divergence: kto.loss_type == KtoLoss::Kto,
-    }
-}
-
-by_name! {
-    pub(super) fn preference_loss(DpoLoss) -> PreferenceLoss {
-        Sigmoid, Hinge, Ipo, ExoPair, NcaPair, Robust, BcoPair, SppoHard, Aot, AotUnpaired, ApoZero, ApoDown, Discopop,
-        Sft, SigmoidNorm
     }
 }
 

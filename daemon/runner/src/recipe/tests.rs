@@ -9,11 +9,10 @@ use std::fmt::Debug;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use traind_job_file::{PeftBias, PeftMethod, WeightDtype};
+use traind_job_file::{PeftMethod, WeightDtype};
 use traind_models::optimizers;
 use traind_models::tasks::TaskLoss;
 
-use super::tuning::adapter_bias;
 use super::*;
 
 /// The enumerations of the job file that have no counterpart in trainer or loader: where one is read, it decides.
@@ -54,16 +53,6 @@ fn words<T: Debug>(all: &[T]) -> Vec<String> {
 
 #[test]
 fn every_value_of_an_enumeration_has_one_of_the_trainer() {
-    use traind_job_file::Fsdp as Named;
-    assert_eq!(converted(Named::ALL, fsdp), words(Named::ALL));
-    for named in Named::ALL {
-        let own = fsdp(*named);
-        assert_eq!(own.to_string(), named.as_str());
-        assert_eq!(own.shards_gradients(), named.shards_gradients());
-        assert_eq!(own.shards_parameters(), named.shards_parameters());
-        assert_eq!(own.is_within_hosts(), named.is_within_hosts());
-    }
-    assert_eq!(converted(PeftBias::ALL, adapter_bias), words(PeftBias::ALL));
     for named in CorePlacement::ALL {
         let axes = placement(*named).unwrap().order().map(|axis| axis.to_string());
         let initials = axes.iter().filter_map(|axis| axis.chars().next());
@@ -115,7 +104,6 @@ fn every_enumeration_of_the_job_file_is_tested() {
     // Where the trainer's has the same name, the job file's has another one here.
     let alias = |name: &str| match name {
         "ProblemType" => "NamedProblem".to_owned(),
-        "Fsdp" => "Named".to_owned(),
         name => name.to_owned(),
     };
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';

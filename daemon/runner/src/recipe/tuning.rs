@@ -1,10 +1,9 @@
 //! The trained part of a job's model.
 
-use traind_job_file::{Peft, PeftBias, TargetModules, TokenIndices, WeightDtype};
-use traind_models::tuning::{self, AdapterBias, Lora};
+use traind_job_file::{Peft, TargetModules, TokenIndices, WeightDtype};
+use traind_models::tuning::{self, Lora};
 use traind_xla::DType;
 
-use super::by_name::by_name;
 use crate::error::{RunError, RunResult};
 
 /// The adapters of a job, for a model of this type.
@@ -18,7 +17,7 @@ pub(crate) fn lora(peft: &Peft, model_type: &str) -> RunResult<Lora> {
         modules_to_save: peft.modules_to_save.clone(),
         use_rslora: peft.use_rslora,
         use_dora: peft.use_dora,
-        bias: adapter_bias(peft.bias),
+        bias: peft.bias,
         layers_to_transform: layers
             .map(|layers| layers.0.iter().map(|layer| *layer as usize).collect()),
         trainable_token_indices: peft.trainable_token_indices.as_ref().map(token_indices),
@@ -46,10 +45,6 @@ fn targets(peft: &Peft, model_type: &str) -> RunResult<tuning::TargetModules> {
             problem: format!("{model_type} models have no default; `all-linear` takes all layers"),
         }),
     }
-}
-
-by_name! {
-    pub(super) fn adapter_bias(PeftBias) -> AdapterBias { None, All, LoraOnly }
 }
 
 /// The type in which frozen parameters are stored, where it is another than the one they are loaded in.

@@ -13,7 +13,7 @@ use super::{JobTask, Outputs, Reading, Scored};
 use crate::error::{RunError, RunResult};
 use crate::metrics::{Embedded, Metrics, retrieval, similarity, triplets};
 use crate::output::{Predictions, number_lists};
-use crate::recipe::{self, rows};
+use crate::recipe::rows;
 use crate::step::Readout;
 
 /// The default of the length that rows are truncated to, where the model folder names none.
@@ -37,7 +37,7 @@ impl Embedding {
         };
         if let Some(features) = job.embedding.dense_out_features {
             let pooled = width(&build(&modules)?);
-            let activation = recipe::activation(job.embedding.dense_activation_function);
+            let activation = job.embedding.dense_activation_function;
             modules.add_dense(pooled, features as usize, activation);
         }
         let model = build(&modules)?;
@@ -275,7 +275,7 @@ fn modules(job: &JobFile, folder: &Path) -> RunResult<sentence::SentenceModules>
     let mut modules = sentence::SentenceModules::load(folder)?;
     let (own, embedding) = (&job.data.prompts, &job.embedding);
     if let Some(mode) = embedding.pooling_mode {
-        modules.pooling = vec![recipe::pooling(mode)];
+        modules.pooling = vec![mode];
     }
     if let Some(normalize) = embedding.normalize {
         modules.normalize = normalize;

@@ -21,7 +21,7 @@ impl From<RowValues> for RowOutput {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outputs {
-    /// In dataset order.
+    /// The outputs in the order of the data set.
     pub rows: Vec<RowOutput>,
     /// The rows of a full batch, on all cores.
     pub rows_per_batch: usize,

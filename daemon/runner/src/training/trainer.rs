@@ -24,7 +24,7 @@ pub(crate) struct Trainer<P> {
     pub progress: Progress,
     pub pauses: P,
     pub log: StepLog,
-    /// On the first host.
+    /// The sample ledger, which the first host writes.
     pub ledger: Option<Ledger>,
     pub reporter: Reporter,
     pub stop: Stop,

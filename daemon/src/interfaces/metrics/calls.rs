@@ -38,7 +38,7 @@ const SERVER_STREAM: &str = "server_stream";
 type Seconds = Family<Call, Histogram, fn() -> Histogram>;
 
 pub(crate) struct Calls {
-    /// By path.
+    /// The calls by their path.
     known: HashMap<String, Call>,
     registry: Registry,
     handled: Family<Handled, Counter>,

@@ -109,7 +109,7 @@ pub(crate) struct Waiting {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub placements: Vec<Placement>,
-    /// In scheduling order.
+    /// Jobs that wait, in scheduling order.
     pub waiting: Vec<Waiting>,
     /// Active jobs that are to give up their cores.
     pub preemptions: Vec<Preemption>,

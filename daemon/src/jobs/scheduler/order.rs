@@ -12,7 +12,7 @@ use super::{Pending, Rules};
 
 /// Waiting jobs that remain to be considered.
 pub(super) enum Order<'a> {
-    /// By priority and submission.
+    /// Jobs by priority and submission.
     Plain(VecDeque<&'a Pending>),
     Fair(FairOrder<'a>),
 }
@@ -42,7 +42,7 @@ impl<'a> Order<'a> {
 
 /// Jobs of one priority at a time.
 pub(super) struct FairOrder<'a> {
-    /// By priority; the user's number and the number of the submission with each.
+    /// Jobs by priority, each with the number of its user and of its submission.
     tiers: BTreeMap<i64, Vec<(usize, usize, &'a Pending)>>,
     tier: Tier<'a>,
 }
@@ -85,7 +85,7 @@ struct Tier<'a> {
     groups: BTreeSet<Place>,
     /// The users with jobs, by the number of their group.
     users: HashMap<usize, BTreeSet<Place>>,
-    /// In the order of submission, by the number of the user.
+    /// Jobs in the order of submission, by the number of the user.
     jobs: HashMap<usize, VecDeque<(usize, &'a Pending)>>,
     /// The group and user of the job before, whose places may have changed since.
     taken: Option<(usize, usize)>,

@@ -142,7 +142,7 @@ struct Running {
 struct Simulation<'a> {
     rules: Rules<'a>,
     drawn: &'a [Drawn],
-    /// In the order of submission.
+    /// Jobs that wait, in the order of submission.
     waiting: Vec<Pending>,
     running: Vec<Running>,
     now: i64,

@@ -16,7 +16,7 @@ pub(super) struct Unfinished(Mutex<Option<Known>>);
 
 #[derive(Default)]
 struct Known {
-    /// By number.
+    /// The jobs by their number.
     jobs: BTreeMap<i64, Arc<Job>>,
     /// How many jobs wait, by owner.
     pending: HashMap<String, usize>,

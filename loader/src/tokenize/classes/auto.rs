@@ -63,7 +63,7 @@ pub(super) fn class_name(
     }
 }
 
-/// The class of a folder that says none, whose model has none either. Without a model, that of its
+/// The class of a folder that says none, whose model has none either. A folder without a model has that of its
 /// vocabulary.
 fn without_settings(model_type: Option<&str>, file: Option<&Json>) -> &'static str {
     let model = file.and_then(|file| file.get("model")?.get("type")?.as_str());

@@ -1,12 +1,13 @@
 //! Fields of preference pairs that must fit the task and each other.
 
+use traind_choices::DpoLoss;
 use traind_wording::counted;
 
 use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::model::TaskName;
-use crate::schema::objectives::dpo::{Dpo, DpoDivergence, DpoLoss};
+use crate::schema::objectives::dpo::{Dpo, DpoDivergence};
 use crate::section::given;
 
 /// Reports fields of section `dpo` that do not fit.

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use traind_choices::Fsdp;
 use traind_wording::counted;
 
 use crate::problems::Problems;
 use crate::schema::JobFile;
-use crate::schema::parallel::Fsdp;
 
 /// Reports a mesh that the job's hosts cannot form, with the nearest one that they can.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {

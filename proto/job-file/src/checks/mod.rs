@@ -20,13 +20,13 @@ mod stages;
 mod task;
 mod unread;
 
-use traind_choices::{LrSchedulerType, Optim, Range, Setting};
+use traind_choices::{Fsdp, LrSchedulerType, Optim, Range, Setting};
 
 use crate::problems::{BEST_NOT_LOADED, FIELD_UNUSED, Problems, join};
 use crate::schema::JobFile;
 use crate::schema::data_files::DataFiles;
 use crate::schema::model::{AttnImplementation, TaskName};
-use crate::schema::parallel::{Fsdp, LOADING_HORIZON, Parallel};
+use crate::schema::parallel::{LOADING_HORIZON, Parallel};
 use crate::schema::resources::Platform;
 use crate::schema::train::{EvalStrategy, SaveStrategy, Train};
 use crate::values::ModelSource;

@@ -29,7 +29,7 @@ pub struct PlanViolation {
 pub struct PlanWarning {
     /// Machine-readable, in upper snake case.
     pub code: String,
-    /// For display.
+    /// The text that is displayed.
     pub message: String,
 }
 

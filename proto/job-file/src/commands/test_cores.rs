@@ -18,7 +18,7 @@ pub struct TestCoresRequest {
 /// The outcome of a test.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TestCoresAnswer {
-    /// In the order of the request.
+    /// The answers of cores in the order of the request.
     pub cores: Vec<CoreAnswer>,
 }
 

@@ -1,11 +1,18 @@
 //! Fields whose values `traind-choices` lists.
 
-use traind_choices::{LabelsKind, Loss, LrSchedulerType, Optim};
+use traind_choices::{
+    DenseActivation, DpoLoss, Fsdp, LabelsKind, Loss, LrSchedulerType, Optim, PeftBias, PoolingMode,
+};
 
 use crate::spelled::spelled_field;
 
+spelled_field!(DenseActivation);
+spelled_field!(DpoLoss);
+spelled_field!(Fsdp);
 spelled_field!(LrSchedulerType);
 spelled_field!(Optim);
+spelled_field!(PeftBias);
+spelled_field!(PoolingMode);
 spelled_field!(Loss, losses_doc);
 
 /// Labels, as the documentation of `loss` names them.

@@ -41,7 +41,7 @@ use objectives::dpo::Dpo;
 use objectives::embedding::Embedding;
 use objectives::preferences::{Cpo, Kto, KtoLoss, Orpo, Reward};
 use objectives::replaced_tokens::ReplacedTokenDetection;
-use objectives::reranker::{Reranker, RerankerLoss};
+use objectives::reranker::Reranker;
 use parallel::Parallel;
 use peft::Peft;
 use resources::Resources;

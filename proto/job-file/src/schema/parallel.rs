@@ -1,5 +1,7 @@
 //! `parallel`: how the cores of a job share its work.
 
+use traind_choices::Fsdp;
+
 use crate::section::section;
 use crate::spelled::spelled;
 use crate::values::Offload;
@@ -74,44 +76,6 @@ impl Parallel {
             Fsdp::No if self.shard_optimizer_state => Fsdp::ShardOptimizer,
             fsdp => fsdp,
         }
-    }
-}
-
-spelled! {
-    /// The state that is sharded over the cores of the `data` axis, under PyTorch's names where it
-    /// has one.
-    pub enum Fsdp {
-        /// Nothing.
-        No = "no",
-        /// The optimizer state (ZeRO stage 1).
-        ShardOptimizer = "shard_optimizer",
-        /// Also the gradients (stage 2): each batch's are reduce-scattered, which saves memory when
-        /// a step has several batches.
-        ShardGradOp = "shard_grad_op" | "shard_grad_op auto_wrap",
-        /// Also the parameters (stage 3), gathered layer by layer for the forward pass and again
-        /// for the backward pass.
-        FullShard = "full_shard" | "full_shard auto_wrap",
-        /// As `full_shard`, but over the cores of each host: every host has all shards.
-        HybridShard = "hybrid_shard" | "hybrid_shard auto_wrap",
-        /// As `shard_grad_op`, but over the cores of each host.
-        HybridShardZero2 = "hybrid_shard_zero2" | "hybrid_shard_zero2 auto_wrap",
-    }
-}
-
-impl Fsdp {
-    /// Whether each core keeps only its shard of gradients.
-    pub fn shards_gradients(self) -> bool {
-        !matches!(self, Fsdp::No | Fsdp::ShardOptimizer)
-    }
-
-    /// Whether each core keeps only its shard of parameters.
-    pub fn shards_parameters(self) -> bool {
-        matches!(self, Fsdp::FullShard | Fsdp::HybridShard)
-    }
-
-    /// Whether each host of a job has all shards.
-    pub fn is_within_hosts(self) -> bool {
-        matches!(self, Fsdp::HybridShard | Fsdp::HybridShardZero2)
     }
 }
 

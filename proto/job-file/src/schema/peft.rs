@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use traind_choices::PeftBias;
+
 use crate::section::{above, section};
 use crate::spelled::spelled;
 use crate::values::{LayerNumbers, TargetModules, TokenIndices};
@@ -53,17 +55,5 @@ spelled! {
     pub enum PeftMethod {
         /// Low-rank adaptation.
         Lora = "lora",
-    }
-}
-
-spelled! {
-    /// The biases to train along with adapters.
-    pub enum PeftBias {
-        /// No bias.
-        None = "none",
-        /// Every bias of the model.
-        All = "all",
-        /// The biases of the adapted layers.
-        LoraOnly = "lora_only",
     }
 }

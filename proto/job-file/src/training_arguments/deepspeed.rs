@@ -1,11 +1,12 @@
 //! `deepspeed` and `fsdp_config` of TrainingArguments, given as mappings, read as the keys of the job
 //! file that they stand for.
 
+use traind_choices::Fsdp;
+
 use super::fsdp;
 use crate::aliases::section_of;
 use crate::node::{Entry, Node, Value};
 use crate::problems::{ALIAS_USED, FIELD_UNUSED, Problems, join};
-use crate::schema::parallel::Fsdp;
 
 const DEEPSPEED: &str = "train.deepspeed";
 const FSDP_CONFIG: &str = "train.fsdp_config";

@@ -1,9 +1,10 @@
 //! `fsdp` of TrainingArguments, read as `parallel.fsdp`.
 
+use traind_choices::Fsdp;
+
 use crate::aliases::section_of;
 use crate::node::{Entry, Node, Value};
 use crate::problems::{ALIAS_USED, Problems};
-use crate::schema::parallel::Fsdp;
 
 const OLD: &str = "train.fsdp";
 const NEW: &str = "parallel.fsdp";

@@ -5,7 +5,7 @@ use super::Cause::{self, Defect, Indices, Integers, Operation, Setup, Size};
 /// The meaning of a code, or of all codes that begin so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompilerCode {
-    /// Without `NCC_`.
+    /// The code without `NCC_`.
     pub code: &'static str,
     pub cause: Cause,
     pub meaning: &'static str,

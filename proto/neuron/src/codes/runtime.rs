@@ -6,7 +6,7 @@ use super::Cause::{self, Busy, Defect, Hardware, Indices, Setup, Size, Timeout, 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuntimeCode {
     pub status: u32,
-    /// Without `NRT_`.
+    /// The name without `NRT_`.
     pub name: &'static str,
     pub cause: Cause,
     pub meaning: &'static str,

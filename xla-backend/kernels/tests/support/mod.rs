@@ -16,7 +16,7 @@ impl Numbers {
         (self.next() % end as u64) as usize
     }
 
-    /// Between -1 and 1.
+    /// Returns numbers between -1 and 1.
     pub(crate) fn floats(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| (self.next() >> 40) as f32 / 8_388_608.0 - 1.0).collect()
     }

@@ -28,10 +28,10 @@ pub(super) enum Value {
 
 #[derive(Clone, Debug)]
 pub(super) struct TensorInfo {
-    /// In PyTorch's order, the slowest dimension first.
+    /// The dimensions in PyTorch's order, the slowest first.
     pub shape: Vec<usize>,
     pub kind: BlockType,
-    /// From the beginning of the file.
+    /// The offset of its data from the beginning of the file.
     start: u64,
 }
 

@@ -4,26 +4,10 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use traind_choices::DenseActivation;
 
 use super::{problem_in, read};
 use crate::error::Result;
-
-/// The activation of a layer behind the pooling.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DenseActivation {
-    /// x.
-    Identity,
-    /// tanh(x).
-    Tanh,
-    /// max(x, 0).
-    Relu,
-    /// GELU by the error function.
-    Gelu,
-    /// x / (1 + exp(-x)).
-    Silu,
-    /// 1 / (1 + exp(-x)).
-    Sigmoid,
-}
 
 /// The class of each activation in PyTorch.
 const ACTIVATIONS: [(&str, DenseActivation); 6] = [

@@ -15,9 +15,10 @@ mod sequence_classification;
 mod softplus;
 pub(crate) mod token_labels;
 
+pub use traind_choices::{LabelsKind, Loss};
+
 pub use accuracy::correct_sum;
 pub use causal_lm::num_items_in_batch;
-pub use traind_choices::{LabelsKind, Loss};
 
 pub use losses::{LossSettings, TaskLoss};
 pub use problem_type::ProblemType;

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
+use traind_choices::PeftBias;
 use traind_xla::runtime::HostArray;
 
 use super::adapter_keys;
 use super::adapters::Adapters;
-use super::lora_config::{AdapterBias, Lora, TargetModules};
+use super::lora_config::{Lora, TargetModules};
 use super::targets::is_suffix;
 use super::token_rows::TokenIndices;
 use crate::config::ModelConfig;
@@ -107,7 +108,7 @@ fn config_of(model: &Model, task: Task, base_model: &str) -> Value {
         "base_model_name_or_path": base_model,
         "ensure_weight_tying": lora.ensure_weight_tying,
         "trainable_token_indices": lora.trainable_token_indices.as_ref().map(token_indices),
-        "bias": AdapterBias::ALL.iter().find(|(_, bias)| *bias == lora.bias).map(|(name, _)| name),
+        "bias": lora.bias.as_str(),
         "fan_in_fan_out": model.parameters().iter().any(is_transposed),
         "inference_mode": true,
         "init_lora_weights": true,
@@ -238,11 +239,10 @@ impl AdapterConfig {
         }
     }
 
-    fn bias(&self) -> Result<AdapterBias> {
+    fn bias(&self) -> Result<PeftBias> {
         let name = self.keys.keys().get("bias").and_then(Value::as_str).unwrap_or("none");
-        let bias = AdapterBias::ALL.iter().find(|(known, _)| *known == name);
         let problem = || self.keys.error("bias", format!("{name} is none of none, all, lora_only"));
-        bias.map(|(_, bias)| *bias).ok_or_else(problem)
+        PeftBias::from_name(name).ok_or_else(problem)
     }
 
     /// The tokens of the input embedding, or of modules by their names.

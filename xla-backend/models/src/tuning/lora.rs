@@ -3,10 +3,11 @@
 //!
 //! r the rank, I inputs, O outputs.
 
+use traind_choices::PeftBias;
 use traind_xla::{DType, Shape};
 
 use super::adapters::{Adapter, Adapters, magnitude_name};
-use super::lora_config::{AdapterBias, Lora};
+use super::lora_config::Lora;
 use super::module_names::ModuleNames;
 use super::targets::{Target, targets};
 use super::token_rows::token_rows;
@@ -27,7 +28,7 @@ pub fn add_lora(model: &mut Model, lora: &Lora) -> Result<()> {
     let frozen = specs.clone();
     for target in targets(&frozen, module_names, lora)? {
         let bias = format!("{}.bias", target.path);
-        if lora.bias == AdapterBias::LoraOnly {
+        if lora.bias == PeftBias::LoraOnly {
             let own = specs.iter_mut().find(|spec| spec.name == bias);
             own.into_iter().for_each(|spec| spec.trainable = true);
         }
@@ -41,7 +42,7 @@ pub fn add_lora(model: &mut Model, lora: &Lora) -> Result<()> {
             added.push(spec);
         }
     }
-    if lora.bias == AdapterBias::All {
+    if lora.bias == PeftBias::All {
         // BART's `final_logits_bias` is a buffer.
         let biases = specs.iter_mut().filter(|spec| spec.name.ends_with(".bias"));
         biases.for_each(|spec| spec.trainable = true);

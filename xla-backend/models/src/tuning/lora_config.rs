@@ -1,5 +1,7 @@
 //! The settings of LoRA, as PEFT's `LoraConfig` has them.
 
+use traind_choices::PeftBias;
+
 use super::token_rows::TokenIndices;
 use crate::tasks::Task;
 
@@ -10,23 +12,6 @@ pub enum TargetModules {
     Named(Vec<String>),
     /// Every linear layer but the last.
     AllLinear,
-}
-
-/// The biases that are trained besides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AdapterBias {
-    /// No biases.
-    None,
-    /// All biases of the model.
-    All,
-    /// The biases of the layers that have an adapter.
-    LoraOnly,
-}
-
-impl AdapterBias {
-    /// PEFT's names.
-    pub const ALL: [(&'static str, AdapterBias); 3] =
-        [("none", Self::None), ("all", Self::All), ("lora_only", Self::LoraOnly)];
 }
 
 /// `peft.LoraConfig`.
@@ -47,7 +32,7 @@ pub struct Lora {
     /// Trains the magnitude of each row apart from its direction (Liu et al., 2024).
     pub use_dora: bool,
     /// The biases that are trained.
-    pub bias: AdapterBias,
+    pub bias: PeftBias,
     /// The numbers of the layers that get adapters; all without.
     pub layers_to_transform: Option<Vec<usize>>,
     /// Tokens whose rows of embeddings are trained.

@@ -14,13 +14,15 @@ mod module_names;
 mod targets;
 mod token_rows;
 
+pub use traind_choices::PeftBias;
+
 pub use adapter_files::{check_adapter, load_adapter, load_lora, put_adapter, save_adapter};
 pub use adapters::Adapters;
 pub(crate) use adapters::{Applied, LayerParts};
 pub use dtype::store_frozen_as;
 pub use freeze::{freeze, frozen_by_tie};
 pub use lora::add_lora;
-pub use lora_config::{AdapterBias, Lora, TargetModules};
+pub use lora_config::{Lora, TargetModules};
 pub use merge::{initialize_adapters, merged};
 pub use token_rows::TokenIndices;
 

@@ -2,7 +2,7 @@
 //! cores communicate as often as they must.
 
 use serde_json::{Map, json};
-use traind_models::tuning::{AdapterBias, Lora, TargetModules, add_lora};
+use traind_models::tuning::{Lora, PeftBias, TargetModules, add_lora};
 use traind_models::{
     Batch, Forward, Model, ModelConfig, ParameterSpec, ParameterTensors, Sharding, Task,
     TensorCores, registry, weights,
@@ -218,7 +218,7 @@ fn adapted_gpt2() -> Model {
         modules_to_save: Vec::new(),
         use_rslora: false,
         use_dora: true,
-        bias: AdapterBias::None,
+        bias: PeftBias::None,
         layers_to_transform: None,
         trainable_token_indices: None,
         ensure_weight_tying: false,

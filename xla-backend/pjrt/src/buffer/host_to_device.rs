@@ -27,7 +27,7 @@ impl Client {
         self.buffer_from_bytes(bytemuck::cast_slice(data), T::DTYPE, dims, placement)
     }
 
-    /// As [`Client::buffer_from_slice`], for any element type.
+    /// Copies an array of any element type, as [`Client::buffer_from_slice`] does.
     pub fn buffer_from_bytes<'a>(
         &self,
         data: &[u8],

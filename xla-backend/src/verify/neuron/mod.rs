@@ -49,7 +49,7 @@ impl Limits {
 /// A fault of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// As `NCC_EVRF035`, or `NRT_EXEC_OOB`.
+    /// The code, such as `NCC_EVRF035` or `NRT_EXEC_OOB`.
     pub code: &'static str,
     /// The fault in words, with what to change.
     pub problem: String,

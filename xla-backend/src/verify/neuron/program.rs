@@ -39,7 +39,7 @@ impl Type {
 pub(super) struct Instruction {
     /// The number in the name of its first result, if it is a number.
     pub number: Option<usize>,
-    /// With its dialect: `stablehlo.add`.
+    /// The name with its dialect: `stablehlo.add`.
     pub op: String,
     pub operands: Vec<String>,
     pub operand_types: Vec<Type>,

@@ -208,7 +208,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// With a batch in each step.
+    /// A session with a batch in each step.
     fn new() -> Fixture {
         let Recorded { programs, recorder } = Recorded::of(&StepConfig::default()).unwrap();
         let compiler = RecordedCompiler { recorder, shared: Arc::default() };

@@ -1,7 +1,8 @@
 //! The settings of a run's state.
 
+use traind_choices::Fsdp;
+
 use super::Reference;
-use crate::fsdp::Fsdp;
 
 /// The settings of a run's state on the cores.
 #[derive(Clone, Copy, Debug)]

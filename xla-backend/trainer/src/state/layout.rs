@@ -12,7 +12,7 @@ pub const SHARDED_ELEMENTS_MIN: usize = 1 << 14;
 /// The cores of the `data` axis that have different shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shards {
-    /// On each host.
+    /// The cores of each host.
     pub cores: usize,
     pub hosts: usize,
 }

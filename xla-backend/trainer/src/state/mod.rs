@@ -30,6 +30,7 @@ mod slots;
 mod trained;
 mod update_parts;
 
+pub use traind_choices::Fsdp;
 use traind_models::optimizers::{Optimizers, Shardable};
 use traind_models::parameter_shards::ParameterShards;
 use traind_models::weights::ArrayParts;
@@ -42,7 +43,6 @@ use crate::error::Result;
 use distribution::Distribution;
 use layout::{Layout, Shards};
 
-pub use crate::fsdp::Fsdp;
 pub(crate) use accumulation::Accumulation;
 pub use accumulation::LossScale;
 pub use accumulation::ScaleValues;
@@ -65,7 +65,7 @@ pub(crate) use update_parts::{PARTS_IN_FLIGHT, UpdatePart};
 /// The state of a training run on the cores of one stage: all of it where there is one.
 #[derive(Clone, Debug)]
 pub struct TrainState {
-    /// In the model's order.
+    /// The parameters in the model's order.
     parameters: Vec<ParameterState>,
     /// u32: seeds the random numbers of every step.
     pub seed: Variable,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use traind_job_file::JobFile;
 use traind_loader::{BatchAxis, BatchSizes, ModelInputs};
-use traind_models::tuning::{AdapterBias, Lora, TargetModules, add_lora};
+use traind_models::tuning::{Lora, PeftBias, TargetModules, add_lora};
 use traind_models::{Model, ModelConfig, Task, registry};
 use traind_xla::kernels::GpuOptions;
 use traind_xla::runtime::Recorder;
@@ -28,7 +28,7 @@ fn model(adapted: bool) -> Arc<Model> {
         modules_to_save: vec!["ln_f".to_owned()],
         use_rslora: false,
         use_dora: false,
-        bias: AdapterBias::None,
+        bias: PeftBias::None,
         layers_to_transform: None,
         trainable_token_indices: None,
         ensure_weight_tying: false,

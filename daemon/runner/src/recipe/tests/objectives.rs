@@ -1,15 +1,14 @@
 //! Every value of the enumerations that objectives have.
 
 use traind_job_file::{
-    CpoLoss, DenseActivation, DistanceMetric, DpoDivergence, DpoLoss, EmbeddingDirection,
-    EmbeddingLoss, EmbeddingSimilarity, KtoLoss, MarginStrategy, PartitionMode, PoolingMode,
-    ReductionLog, RerankerLoss, WeightingScheme,
+    CpoLoss, DistanceMetric, DpoDivergence, EmbeddingDirection, EmbeddingLoss, EmbeddingSimilarity,
+    KtoLoss, MarginStrategy, PartitionMode, ReductionLog, RerankerLoss, WeightingScheme,
 };
 use traind_models::tasks::embedding::RowLabels;
 
 use super::{converted, job, words};
-use crate::recipe::preference::{cpo, divergence, kto, preference_loss};
-use crate::recipe::{activation, embedding, pooling, reranker};
+use crate::recipe::preference::{cpo, divergence, kto};
+use crate::recipe::{embedding, reranker};
 
 /// The numbers of an embedding.
 const WIDTH: usize = 4;
@@ -22,7 +21,6 @@ fn name_of(value: impl std::fmt::Debug) -> String {
 
 #[test]
 fn preferences_have_the_losses_of_the_job() {
-    assert_eq!(converted(DpoLoss::ALL, preference_loss), words(DpoLoss::ALL));
     let mut dpo = job("").dpo;
     let divergences = converted(DpoDivergence::ALL, |named| {
         dpo.f_divergence_type = named;
@@ -66,9 +64,6 @@ fn embeddings_are_compared_as_the_job_has_it() {
     let all = EmbeddingSimilarity::ALL;
     assert_eq!(converted(all, embedding::similarity), words(all));
     assert_eq!(converted(DistanceMetric::ALL, embedding::distance), words(DistanceMetric::ALL));
-    assert_eq!(converted(PoolingMode::ALL, pooling), words(PoolingMode::ALL));
-    let all = DenseActivation::ALL;
-    assert_eq!(converted(all, activation), words(all));
     // One direction is always compared, and each of the others by itself.
     let directions = converted(EmbeddingDirection::ALL, |one| embedding::directions(&[one]));
     assert_eq!(directions.len(), EmbeddingDirection::ALL.len());

@@ -2,6 +2,8 @@
 
 use std::ops::Bound;
 
+use traind_choices::DpoLoss;
+
 use crate::section::{above, section};
 use crate::spelled::spelled;
 use crate::values::{ModelSource, OneOrMany};
@@ -43,43 +45,6 @@ section! {
 }
 
 spelled! {
-    /// The loss of a pair.
-    pub enum DpoLoss {
-        /// Direct preference optimization (Rafailov et al., 2023).
-        Sigmoid = "sigmoid",
-        /// Hinge loss, with a margin beyond which nothing is learned (Zhao et al., 2023).
-        Hinge = "hinge",
-        /// Distance from a margin, using means over tokens (Azar et al., 2023).
-        Ipo = "ipo",
-        /// Divergence from smoothed labels (Ji et al., 2024).
-        ExoPair = "exo_pair",
-        /// Noise-contrastive alignment (Chen et al., 2024).
-        NcaPair = "nca_pair",
-        /// As `sigmoid`, for pairs of which some are swapped (Chowdhury et al., 2024).
-        Robust = "robust",
-        /// Binary classifier optimization (Jung et al., 2024).
-        BcoPair = "bco_pair",
-        /// Self-play preference optimization with certain preferences (Wu et al., 2024).
-        SppoHard = "sppo_hard",
-        /// Alignment by optimal transport of the margins of pairs (Melnyk et al., 2024).
-        Aot = "aot",
-        /// The same of chosen and rejected completions.
-        AotUnpaired = "aot_unpaired",
-        /// Anchored preference optimization, for completions better than the model's (D'Oosterlinck et
-        /// al., 2024).
-        ApoZero = "apo_zero",
-        /// The same for completions that are worse.
-        ApoDown = "apo_down",
-        /// A discovered mixture of logistic and exponential loss (Lu et al., 2024).
-        Discopop = "discopop",
-        /// Cross entropy of the chosen completions, in addition to another loss.
-        Sft = "sft",
-        /// As `sigmoid`, using means over tokens.
-        SigmoidNorm = "sigmoid_norm",
-    }
-}
-
-spelled! {
     /// The divergence between the model and its reference (Wang et al., 2024).
     pub enum DpoDivergence {
         /// Kullback–Leibler divergence of the reference from the model.
@@ -98,32 +63,5 @@ impl Dpo {
     pub fn weighted_losses(&self) -> Vec<(DpoLoss, f64)> {
         let weights = self.loss_weights.iter().flatten().copied();
         self.loss_type.iter().copied().zip(weights.chain(std::iter::repeat(1.0))).collect()
-    }
-}
-
-impl DpoLoss {
-    /// Whether it reads `label_smoothing`.
-    pub(crate) fn smooths(self) -> bool {
-        matches!(self, Self::Robust | Self::ExoPair | Self::Aot | Self::AotUnpaired)
-    }
-
-    /// Whether it compares pairs with each other by their ranks.
-    pub(crate) fn ranks(self) -> bool {
-        matches!(self, Self::Aot | Self::AotUnpaired)
-    }
-
-    /// Whether it reads the difference of two completions alone, which all divergences define.
-    pub(crate) fn takes_divergences(self) -> bool {
-        matches!(
-            self,
-            Self::Sigmoid
-                | Self::SigmoidNorm
-                | Self::Hinge
-                | Self::Ipo
-                | Self::ExoPair
-                | Self::Robust
-                | Self::Discopop
-                | Self::Sft
-        )
     }
 }

@@ -151,7 +151,7 @@ pub(super) struct Defaults {
     pub intermediate_size: usize,
     pub num_hidden_layers: usize,
     pub num_attention_heads: usize,
-    /// As many as `num_attention_heads` where `None`.
+    /// The heads of keys and values; `num_attention_heads` where `None`.
     pub num_key_value_heads: Option<usize>,
     /// `hidden_size` divided by `num_attention_heads` where `None`.
     pub head_dim: Option<usize>,

@@ -14,6 +14,7 @@ mod scalars;
 
 use std::fmt::Debug;
 
+pub use traind_choices::DpoLoss;
 use traind_xla::Tensor;
 use traind_xla::mesh::Mesh;
 
@@ -22,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::model::{Batch, InputSpec, LossSum};
 use crate::tensor_parallel::Logits;
 pub use cpo::{Cpo, CpoLoss};
-pub use dpo::{Divergence, Dpo, PreferenceLoss};
+pub use dpo::{Divergence, Dpo};
 pub use kto::Kto;
 pub use metrics::Metric;
 pub use orpo::Orpo;

@@ -317,11 +317,11 @@ fn check_pooled(case: &Value) {
     let results = Program::compile(&trace, &[&pooled, &scaled]).run(&arguments);
     let [pooled, scaled] = [0, 1].map(|at| results[at].to_f32().unwrap());
     let width = scaled.len() / rows;
-    for (place, mode) in PoolingMode::ALL.into_iter().enumerate() {
-        let expect = floats(&case["vectors"][mode.name()]);
+    for (place, mode) in PoolingMode::ALL.iter().enumerate() {
+        let expect = floats(&case["vectors"][mode.as_str()]);
         for row in 0..rows {
             let found = &pooled[(row * PoolingMode::ALL.len() + place) * width..][..width];
-            let what = format!("{name}, {}, row {row}", mode.name());
+            let what = format!("{name}, {}, row {row}", mode.as_str());
             check_close(&what, found, &expect[row * width..][..width], 1e-5);
         }
     }

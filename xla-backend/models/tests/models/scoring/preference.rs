@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 use traind_models::tasks::preference::{
-    Compared, Divergence, Dpo, PreferenceLoss, PreferenceObjective, Preferences,
+    Compared, Divergence, Dpo, DpoLoss, PreferenceObjective, Preferences,
 };
 use traind_models::{Batch, Logits};
 use traind_xla::mesh::Mesh;
@@ -14,22 +14,22 @@ use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
 use super::{floats, json_fixture};
 use crate::support::{Program, check_close};
 
-const LOSSES: [(&str, PreferenceLoss); 15] = [
-    ("sigmoid", PreferenceLoss::Sigmoid),
-    ("hinge", PreferenceLoss::Hinge),
-    ("ipo", PreferenceLoss::Ipo),
-    ("exo_pair", PreferenceLoss::ExoPair),
-    ("nca_pair", PreferenceLoss::NcaPair),
-    ("robust", PreferenceLoss::Robust),
-    ("bco_pair", PreferenceLoss::BcoPair),
-    ("sppo_hard", PreferenceLoss::SppoHard),
-    ("aot", PreferenceLoss::Aot),
-    ("aot_unpaired", PreferenceLoss::AotUnpaired),
-    ("apo_zero", PreferenceLoss::ApoZero),
-    ("apo_down", PreferenceLoss::ApoDown),
-    ("discopop", PreferenceLoss::Discopop),
-    ("sft", PreferenceLoss::Sft),
-    ("sigmoid_norm", PreferenceLoss::SigmoidNorm),
+const LOSSES: [(&str, DpoLoss); 15] = [
+    ("sigmoid", DpoLoss::Sigmoid),
+    ("hinge", DpoLoss::Hinge),
+    ("ipo", DpoLoss::Ipo),
+    ("exo_pair", DpoLoss::ExoPair),
+    ("nca_pair", DpoLoss::NcaPair),
+    ("robust", DpoLoss::Robust),
+    ("bco_pair", DpoLoss::BcoPair),
+    ("sppo_hard", DpoLoss::SppoHard),
+    ("aot", DpoLoss::Aot),
+    ("aot_unpaired", DpoLoss::AotUnpaired),
+    ("apo_zero", DpoLoss::ApoZero),
+    ("apo_down", DpoLoss::ApoDown),
+    ("discopop", DpoLoss::Discopop),
+    ("sft", DpoLoss::Sft),
+    ("sigmoid_norm", DpoLoss::SigmoidNorm),
 ];
 
 /// The objective of a case.

@@ -14,7 +14,7 @@ pub enum Divergence {
     ForwardKl,
     /// The mean divergence of both from their mixture.
     JensenShannon,
-    /// With its coefficient.
+    /// α-divergence, with its coefficient.
     Alpha(f64),
 }
 

@@ -2,6 +2,7 @@
 //!
 //! P pairs.
 
+use traind_choices::DpoLoss;
 use traind_xla::Tensor;
 
 use super::super::completions::Completions;
@@ -10,44 +11,6 @@ use super::Dpo;
 use super::ranks::of_equal_rank;
 use crate::error::Result;
 use crate::tasks::softplus::softplus;
-
-/// The loss of a pair by the scores c and r of its chosen and its rejected completion, which are their
-/// log-ratios unless the divergence is another, and their margin m = c - r.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PreferenceLoss {
-    /// -log σ(β m)
-    Sigmoid,
-    /// max(0, 1 - β m)
-    Hinge,
-    /// (m - 1 / 2β)², where the scores are means over tokens (Azar et al., 2023).
-    Ipo,
-    /// The divergence of σ(β m) from labels smoothed by `label_smoothing` (Ji et al., 2024).
-    ExoPair,
-    /// -log σ(β c) - ½ log σ(-β c) - ½ log σ(-β r) (Chen et al., 2024).
-    NcaPair,
-    /// The sigmoid loss where labels are flipped with the probability `label_smoothing` (Chowdhury et
-    /// al., 2024).
-    Robust,
-    /// -log σ(β c) - log σ(-β r) (Jung et al., 2024).
-    BcoPair,
-    /// (c - 1 / 2β)² + (r + 1 / 2β)² (Wu et al., 2024).
-    SppoHard,
-    /// The sigmoid loss between the margins of the model and of the reference of equal rank among the
-    /// pairs (Melnyk et al., 2024).
-    Aot,
-    /// The same between chosen and rejected completions of equal rank.
-    AotUnpaired,
-    /// 1 - σ(β c) + σ(β r) (D'Oosterlinck et al., 2024).
-    ApoZero,
-    /// σ(β c) + 1 - σ(β m), of the same paper.
-    ApoDown,
-    /// A mixture of logistic and exponential loss (Lu et al., 2024).
-    Discopop,
-    /// The mean loss of the tokens of all chosen completions.
-    Sft,
-    /// The sigmoid loss where the scores are means over tokens.
-    SigmoidNorm,
-}
 
 /// The pairs of a batch, as losses see them.
 pub(super) struct Pairs<'a> {
@@ -66,37 +29,37 @@ pub(super) struct Pairs<'a> {
 
 impl Pairs<'_> {
     /// The loss of each pair, f32[P].
-    pub(super) fn losses(&self, loss: PreferenceLoss) -> Result<Tensor> {
+    pub(super) fn losses(&self, loss: DpoLoss) -> Result<Tensor> {
         match loss {
-            PreferenceLoss::Sigmoid => softplus(&self.scaled_margins()?.neg()?),
-            PreferenceLoss::Hinge => Ok(self.scaled_margins()?.one_minus()?.relu()?),
-            PreferenceLoss::Ipo => square(&self.mean_margins()?.sub_scalar(self.half())?),
-            PreferenceLoss::ExoPair => self.exo_pair(),
-            PreferenceLoss::NcaPair => self.nca_pair(),
-            PreferenceLoss::Robust => self.robust(),
-            PreferenceLoss::BcoPair => {
+            DpoLoss::Sigmoid => softplus(&self.scaled_margins()?.neg()?),
+            DpoLoss::Hinge => Ok(self.scaled_margins()?.one_minus()?.relu()?),
+            DpoLoss::Ipo => square(&self.mean_margins()?.sub_scalar(self.half())?),
+            DpoLoss::ExoPair => self.exo_pair(),
+            DpoLoss::NcaPair => self.nca_pair(),
+            DpoLoss::Robust => self.robust(),
+            DpoLoss::BcoPair => {
                 let [chosen, rejected] = self.rewards()?;
                 Ok(softplus(&chosen.neg()?)?.add(&softplus(&rejected)?)?)
             }
-            PreferenceLoss::SppoHard => {
+            DpoLoss::SppoHard => {
                 let chosen = square(&column(&self.scores, 0)?.sub_scalar(self.half())?)?;
                 Ok(chosen.add(&square(&column(&self.scores, 1)?.add_scalar(self.half())?)?)?)
             }
-            PreferenceLoss::Aot => self.ranked(&margins(&self.own)?, &margins(&self.frozen)?),
-            PreferenceLoss::AotUnpaired => {
+            DpoLoss::Aot => self.ranked(&margins(&self.own)?, &margins(&self.frozen)?),
+            DpoLoss::AotUnpaired => {
                 self.ranked(&column(&self.scores, 0)?, &column(&self.scores, 1)?)
             }
-            PreferenceLoss::ApoZero => {
+            DpoLoss::ApoZero => {
                 let [chosen, rejected] = self.rewards()?;
                 Ok(chosen.logistic()?.one_minus()?.add(&rejected.logistic()?)?)
             }
-            PreferenceLoss::ApoDown => {
+            DpoLoss::ApoDown => {
                 let [chosen, _] = self.rewards()?;
                 Ok(chosen.logistic()?.add(&self.scaled_margins()?.logistic()?.one_minus()?)?)
             }
-            PreferenceLoss::Discopop => self.discopop(),
-            PreferenceLoss::Sft => self.completions.chosen_token_loss(&self.tokens, &self.weights),
-            PreferenceLoss::SigmoidNorm => {
+            DpoLoss::Discopop => self.discopop(),
+            DpoLoss::Sft => self.completions.chosen_token_loss(&self.tokens, &self.weights),
+            DpoLoss::SigmoidNorm => {
                 softplus(&self.mean_margins()?.mul_scalar(-self.objective.beta)?)
             }
         }

@@ -8,6 +8,7 @@ mod divergence;
 mod losses;
 mod ranks;
 
+use traind_choices::DpoLoss;
 use traind_xla::Tensor;
 
 use super::completions::Completions;
@@ -17,13 +18,12 @@ use crate::error::Result;
 use crate::tasks::sample_weights::weighted;
 pub use divergence::Divergence;
 use losses::Pairs;
-pub use losses::PreferenceLoss;
 
 /// The objective, under the names of TRL's DPOConfig.
 #[derive(Clone, Debug)]
 pub struct Dpo {
     /// The losses whose sum a pair has, each with its weight.
-    pub losses: Vec<(PreferenceLoss, f64)>,
+    pub losses: Vec<(DpoLoss, f64)>,
     /// The weight of the divergence from the reference.
     pub beta: f64,
     /// The probability that a pair is labelled the wrong way round.
