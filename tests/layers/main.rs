@@ -45,6 +45,30 @@ fn no_other_package_depends_on_the_twin() {
     }
 }
 
+/// Loader, graph, models and trainer are libraries that know no jobs.
+#[test]
+fn libraries_depend_on_no_package_of_jobs() {
+    let of_jobs = [
+        "traind-proto",
+        "traind-job-file",
+        "traind-folders",
+        "traind-rendezvous",
+        "traind-convert",
+    ];
+    let is_library = |folder: &&PathBuf| {
+        let path = folder.strip_prefix(workspace()).unwrap();
+        (path.starts_with("loader") || path.starts_with("xla-backend")) && !path.ends_with("twin")
+    };
+    for folder in package_folders().iter().filter(is_library) {
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let dependencies = manifest.split("[dev-dependencies]").next().unwrap();
+        for name in of_jobs {
+            let line = format!("\n{name}.");
+            assert!(!dependencies.contains(&line), "{}: {name}", folder.display());
+        }
+    }
+}
+
 #[test]
 fn an_import_that_goes_up_is_found() {
     let order = "[a]\nerror\ngraph\nops text\nabove below because they refer to each other\n";
