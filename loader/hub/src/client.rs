@@ -132,7 +132,7 @@ impl Client {
         for _ in 0..REDIRECTS_MAX {
             let response = self.send(self.unredirected.request(Method::HEAD, url.clone()))?;
             let next = redirect_target(&url, &response);
-            if let Some(next) = next.filter(|next| next.host() == url.host()) {
+            if let Some(next) = next.filter(|next| self.is_own(next) || self.is_secured(next)) {
                 url = next;
                 continue;
             }
@@ -197,6 +197,13 @@ impl Client {
     /// Whether an address is one of the hub, which may see the token.
     pub(crate) fn is_own(&self, url: &Url) -> bool {
         url.origin() == self.endpoint.origin()
+    }
+
+    /// Whether an address is the hub's with TLS instead of without. Another port is another server.
+    fn is_secured(&self, url: &Url) -> bool {
+        let (old, new) = (&self.endpoint, url);
+        let ports = [old.port(), new.port()];
+        new.scheme() == "https" && new.host() == old.host() && ports == [None, None]
     }
 
     pub(crate) fn get(&self, url: Url) -> RequestBuilder {
@@ -298,4 +305,45 @@ fn names<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String
     }
     let siblings = Vec::<Sibling>::deserialize(deserializer)?;
     Ok(siblings.into_iter().map(|sibling| sibling.rfilename).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn the_token_is_sent_to_no_other_server_of_the_hubs_host() {
+        let [hub, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let address = |listener: &TcpListener| format!("http://{}", listener.local_addr().unwrap());
+        let mut client = Client::at(&address(&hub), Duration::from_secs(5)).unwrap();
+        client.token = Some("secret".to_owned());
+        let head = format!("HTTP/1.1 307 x\r\nLocation: {}/x\r\n\r\n", address(&other));
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = hub.accept().unwrap();
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).unwrap();
+            stream.write_all(head.as_bytes()).unwrap();
+            String::from_utf8_lossy(&request[..read]).to_lowercase()
+        });
+        let found = client.file_info(&Repository::model("org/model"), "c0ffee", "config.json");
+        assert!(matches!(found, Err(Problem::Corrupt { .. })), "{found:?}");
+        assert!(serving.join().unwrap().contains("authorization: bearer secret"));
+        other.set_nonblocking(true).unwrap();
+        assert_eq!(other.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn a_hub_may_move_to_tls() {
+        let moves = |from: &str, to: &str| {
+            let client = Client::at(from, Duration::from_secs(5)).unwrap();
+            client.is_secured(&Url::parse(to).unwrap())
+        };
+        assert!(moves("http://hub.example", "https://hub.example/x"));
+        assert!(!moves("https://hub.example", "http://hub.example/x"));
+        assert!(!moves("http://hub.example", "https://hub.example:8443/x"));
+        assert!(!moves("http://hub.example", "https://other.example/x"));
+    }
 }
