@@ -1,5 +1,6 @@
 //! A bound on how many times longer a tokenizer can make a text. Normalizers replace what matches a pattern, one
-//! after the other: twenty-four that double a text make sixteen million times as much of it.
+//! after the other: twenty-four that double a text make sixteen million times as much of it. A template can repeat the
+//! tokens of a text, and add others.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,9 +8,17 @@ use serde_json::Value as Json;
 
 /// The most that is accepted: published tokenizers stay below 250.
 const GROWTH_MAX: u64 = 1000;
+/// The parts of published templates are fewer than ten: special tokens, and each text once.
+const TEMPLATE_PARTS_MAX: u64 = 100;
 
 /// Explains why the tokenizer of this `tokenizer.json` is refused; `None` if it is not.
 pub(super) fn objection(content: &Json) -> Option<String> {
+    let parts = template_parts(&content["post_processor"]);
+    if parts > TEMPLATE_PARTS_MAX {
+        return Some(format!(
+            "its post_processor makes {parts} parts of a text, more than {TEMPLATE_PARTS_MAX}: remove what it repeats"
+        ));
+    }
     ["normalizer", "decoder"].into_iter().find_map(|part| {
         let growth = growth(&content[part]);
         (growth > GROWTH_MAX).then(|| {
@@ -31,9 +40,26 @@ fn growth(part: &Json) -> u64 {
     match part.get("type").and_then(Json::as_str) {
         Some("Sequence") => nested("normalizers").saturating_mul(nested("decoders")),
         Some("Replace") => of_replacement(part),
+        Some("Prepend") => part["prepend"].as_str().map_or(1, |text| text.len() as u64 + 1),
         Some("Precompiled") => longest_of_table(part),
         _ => 1,
     }
+}
+
+/// The tokens that a post-processor adds, and the texts that it repeats, in its longest template.
+fn template_parts(part: &Json) -> u64 {
+    let of_piece = |piece: &Json| match piece["SpecialToken"]["id"].as_str() {
+        Some(name) => part["special_tokens"][name]["ids"].as_array().map_or(1, Vec::len) as u64,
+        None => 1,
+    };
+    let of_template = |key: &str| {
+        let pieces = part[key].as_array().into_iter().flatten();
+        pieces.map(of_piece).fold(0, u64::saturating_add)
+    };
+    // Each one applies to what those before it made.
+    let nested = part["processors"].as_array().into_iter().flatten().map(template_parts);
+    let nested = nested.map(|parts| parts.max(1)).fold(1, u64::saturating_mul);
+    nested.max(of_template("single")).max(of_template("pair"))
 }
 
 fn of_replacement(part: &Json) -> u64 {
@@ -88,6 +114,27 @@ mod tests {
     }
 
     #[test]
+    fn long_texts_before_others_and_templates_that_repeat_them_are_refused() {
+        let prepend = json!({ "type": "Prepend", "prepend": "x".repeat(1000) });
+        assert!(objection(&json!({ "normalizer": prepend })).is_some());
+        let text = json!({ "Sequence": { "id": "A", "type_id": 0 } });
+        let special = json!({ "SpecialToken": { "id": "[X]", "type_id": 0 } });
+        let template = |pieces: Vec<Json>, ids: usize| {
+            let tokens =
+                json!({ "[X]": { "id": "[X]", "ids": vec![0; ids], "tokens": vec!["x"; ids] } });
+            json!({ "type": "TemplateProcessing", "single": pieces, "pair": [text], "special_tokens": tokens })
+        };
+        let check = |part: Json| objection(&json!({ "post_processor": part }));
+        assert_eq!(check(template(vec![special.clone(), text.clone(), special.clone()], 1)), None);
+        let repeated = check(template(vec![text.clone(); 101], 1)).unwrap();
+        assert!(repeated.contains("makes 101 parts"), "{repeated}");
+        assert!(check(template(vec![special, text.clone()], 1_000)).is_some());
+        let chain = vec![template(vec![text.clone(); 2], 1); 9];
+        let chained = check(json!({ "type": "Sequence", "processors": chain })).unwrap();
+        assert!(chained.contains("makes 512 parts"), "{chained}");
+    }
+
+    #[test]
     fn those_of_published_tokenizers_are_not() {
         let table = |longest: usize| {
             let bytes = [&4u32.to_le_bytes()[..], &[0; 4], &vec![b'x'; longest], &[0]].concat();
@@ -99,7 +146,7 @@ mod tests {
             json!({ "type": "Prepend", "prepend": "▁" }),
             replace(json!({ "String": " " }), "▁"),
         ]);
-        assert_eq!(growth(&llama), 3);
+        assert_eq!(growth(&llama), 4 * 3);
         for normalizer in [t5, llama, json!({ "type": "NFC" }), Json::Null] {
             assert_eq!(objection(&json!({ "normalizer": normalizer })), None);
         }
