@@ -15,7 +15,7 @@ use crate::hex::hex;
 const KEY_LIFETIME: Duration = Duration::from_secs(60);
 /// Measured from the last request.
 const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// Most keys, and most sessions. A new one evicts the least recently used.
+/// Most keys, and most sessions. A new one evicts the least recently used of the user with the most.
 const SECRETS_MAX: usize = 1024;
 
 #[derive(Default)]
@@ -58,10 +58,21 @@ struct Secrets(HashMap<String, (Caller, Instant)>);
 impl Secrets {
     fn insert(&mut self, secret: String, caller: Caller, now: Instant) {
         if self.0.len() >= SECRETS_MAX {
-            let oldest = self.0.iter().min_by_key(|(_, (_, at))| *at).map(|(key, _)| key.clone());
-            oldest.and_then(|key| self.0.remove(&key));
+            self.evict();
         }
         self.0.insert(secret, (caller, now));
+    }
+
+    /// Makes room. Nobody can end the sessions of others by logging in again and again.
+    fn evict(&mut self) {
+        let mut counts = HashMap::<&str, usize>::new();
+        for (caller, _) in self.0.values() {
+            *counts.entry(&caller.user).or_default() += 1;
+        }
+        let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(user, _)| user);
+        let of_user = self.0.iter().filter(|(_, (caller, _))| Some(caller.user.as_str()) == most);
+        let oldest = of_user.min_by_key(|(_, (_, at))| *at).map(|(secret, _)| secret.clone());
+        oldest.and_then(|secret| self.0.remove(&secret));
     }
 
     fn take(&mut self, secret: &str, now: Instant, lifetime: Duration) -> Option<Caller> {
@@ -89,9 +100,13 @@ mod tests {
     use super::*;
     use crate::access::Access;
 
+    fn caller(user: &str) -> Caller {
+        let access = Access::open([user.to_owned()]);
+        access.admit(user.to_owned(), None, "/traind.v1.Jobs/ListJobs").unwrap()
+    }
+
     fn ann() -> Caller {
-        let access = Access::open(["ann".to_owned()]);
-        access.admit("ann".to_owned(), None, "/traind.v1.Jobs/ListJobs").unwrap()
+        caller("ann")
     }
 
     #[test]
@@ -121,5 +136,17 @@ mod tests {
         assert_eq!(secrets.take("2", late, Duration::from_secs(60)), None, "too old");
         let newest = (SECRETS_MAX as u64).to_string();
         assert!(secrets.take(&newest, late, Duration::from_secs(60)).is_some());
+    }
+
+    #[test]
+    fn many_logins_of_one_user_end_no_sessions_of_others() {
+        let mut secrets = Secrets::default();
+        let start = Instant::now();
+        secrets.insert("bobs".to_owned(), caller("bob"), start);
+        for index in 0..2 * SECRETS_MAX as u64 {
+            secrets.insert(index.to_string(), ann(), start + Duration::from_secs(index));
+        }
+        assert_eq!(secrets.0.len(), SECRETS_MAX);
+        assert_eq!(secrets.take("bobs", start, SESSION_LIFETIME), Some(caller("bob")));
     }
 }
