@@ -76,7 +76,7 @@ struct Measured {
 #[derive(Debug, Default)]
 pub(crate) struct Planner {
     answers: Mutex<HashMap<[u8; 32], Plan>>,
-    /// What the planners of each account measured: an account can forge the answers of its own processes.
+    /// The measures of each account's planners: an account can forge the answers of its own processes.
     measured: Mutex<HashMap<Option<Account>, Measured>>,
 }
 

@@ -54,8 +54,8 @@ impl Drop for Permit {
     }
 }
 
-/// A queue of calls of which each user has a part: calls of a user beyond it wait for that user's others, and not in the
-/// way of other users.
+/// A queue of calls of which each user has a part: calls of a user beyond it wait for that user's others, and no other
+/// user waits for them.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
     all: Arc<Semaphore>,
