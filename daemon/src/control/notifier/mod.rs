@@ -6,7 +6,7 @@
 mod command;
 mod webhook;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -17,11 +17,13 @@ use hyper::StatusCode;
 
 use super::daemon::Daemon;
 use crate::clock;
-use crate::jobs::store::{Delivery, StoreError};
+use crate::jobs::store::{Delivery, Store, StoreError};
 use crate::notification::Way;
 
 /// Notifications that are delivered at one time.
 const AT_ONCE: usize = 32;
+/// Limit per user, since receivers that do not answer are waited for.
+const AT_ONCE_OF_USER: usize = 8;
 /// The pause after the first failure; each further one is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(600);
@@ -76,19 +78,35 @@ pub(crate) async fn run(daemon: Arc<Daemon>) {
 /// The notifications that are being delivered.
 #[derive(Default)]
 struct UnderWay {
-    ids: Mutex<HashSet<i64>>,
+    /// With their users; `None` is the operator.
+    ids: Mutex<HashMap<i64, Option<String>>>,
     ended: tokio::sync::Notify,
 }
 
 impl UnderWay {
-    fn ids(&self) -> MutexGuard<'_, HashSet<i64>> {
+    fn ids(&self) -> MutexGuard<'_, HashMap<i64, Option<String>>> {
         self.ids.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a delivery, unless it is under way or there are too many.
-    fn begin(&self, id: i64) -> bool {
+    fn begin(&self, id: i64, user: &Option<String>) -> bool {
         let mut ids = self.ids();
-        ids.len() < AT_ONCE && ids.insert(id)
+        let of_user = ids.values().filter(|other| *other == user).count();
+        if ids.len() >= AT_ONCE || of_user >= AT_ONCE_OF_USER || ids.contains_key(&id) {
+            return false;
+        }
+        ids.insert(id, user.clone());
+        true
+    }
+
+    /// The users with as many deliveries as one may have; `None` if there are as many as all may have.
+    fn busy(&self) -> Option<Vec<Option<String>>> {
+        let ids = self.ids();
+        let mut counts = HashMap::<&Option<String>, usize>::new();
+        ids.values().for_each(|user| *counts.entry(user).or_default() += 1);
+        let busy = counts.into_iter().filter(|(_, count)| *count >= AT_ONCE_OF_USER);
+        let busy = busy.map(|(user, _)| user.clone()).collect();
+        (ids.len() < AT_ONCE).then_some(busy)
     }
 }
 
@@ -97,22 +115,36 @@ async fn deliver_due(
     daemon: &Arc<Daemon>,
     under_way: &Arc<UnderWay>,
 ) -> Result<Duration, StoreError> {
-    let now = clock::now();
-    let (due, next) = daemon.store.run(move |store| store.due(now, 2 * AT_ONCE)).await?;
-    for delivery in due.into_iter().filter(|delivery| under_way.begin(delivery.id)) {
-        let (daemon, under_way) = (daemon.clone(), under_way.clone());
-        let closing = daemon.closing.clone();
-        tokio::spawn(closing.run_until_cancelled_owned(async move {
-            let id = delivery.id;
-            if let Err(error) = deliver(&daemon, delivery).await {
-                tracing::error!(%error, "note a notification");
+    let mut wait = None;
+    // Again where users became busy, whose notifications may hide those of others.
+    while let Some(busy) = under_way.busy() {
+        let (now, known) = (clock::now(), busy.len());
+        let due = move |store: &Store| store.due(now, 2 * AT_ONCE, &busy);
+        let (due, next) = daemon.store.run(due).await?;
+        wait = next.map(|time| Duration::from_micros(time.saturating_sub(now).max(0) as u64));
+        for delivery in due {
+            if under_way.begin(delivery.id, &delivery.user) {
+                spawn(daemon, under_way, delivery);
             }
-            under_way.ids().remove(&id);
-            under_way.ended.notify_one();
-        }));
+        }
+        if under_way.busy().is_none_or(|busy| busy.len() <= known) {
+            break;
+        }
     }
-    let wait = next.map(|time| Duration::from_micros(time.saturating_sub(now).max(0) as u64));
     Ok(wait.unwrap_or(IDLE).min(IDLE))
+}
+
+fn spawn(daemon: &Arc<Daemon>, under_way: &Arc<UnderWay>, delivery: Delivery) {
+    let (daemon, under_way) = (daemon.clone(), under_way.clone());
+    let closing = daemon.closing.clone();
+    tokio::spawn(closing.run_until_cancelled_owned(async move {
+        let id = delivery.id;
+        if let Err(error) = deliver(&daemon, delivery).await {
+            tracing::error!(%error, "note a notification");
+        }
+        under_way.ids().remove(&id);
+        under_way.ended.notify_one();
+    }));
 }
 
 async fn deliver(daemon: &Daemon, delivery: Delivery) -> Result<(), StoreError> {
@@ -144,6 +176,22 @@ fn pause(attempts: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn receivers_of_one_user_that_do_not_answer_leave_room_for_others() {
+        let under_way = UnderWay::default();
+        let user = |name: &str| Some(name.to_owned());
+        let begun = (0..100).filter(|id| under_way.begin(*id, &user("ann"))).count();
+        assert_eq!(begun, AT_ONCE_OF_USER);
+        assert_eq!(under_way.busy(), Some(vec![user("ann")]));
+        assert!(under_way.begin(100, &user("bob")) && under_way.begin(101, &None));
+        assert!(!under_way.begin(101, &None), "it is under way");
+        for id in 200..300 {
+            under_way.begin(id, &user(&format!("user-{id}")));
+        }
+        assert_eq!(under_way.ids().len(), AT_ONCE);
+        assert_eq!(under_way.busy(), None);
+    }
 
     #[test]
     fn pauses_double_up_to_ten_minutes() {

@@ -19,6 +19,8 @@ pub(crate) struct Delivery {
     pub way: Way,
     /// The account that it is delivered with; `None` for the daemon's own.
     pub account: Option<Account>,
+    /// The user whose job file names the receiver; `None` for the operator's receivers.
+    pub user: Option<String>,
     /// The id of the job.
     pub job: String,
     /// The name of the state that the job entered.
@@ -38,21 +40,26 @@ impl Store {
         let _ = self.inner.receivers.set(receivers);
     }
 
-    /// Returns the notifications that are due at `time`, oldest first, and when the next one will be.
+    /// Returns the notifications that are due at `time`, oldest first, and when the next one will be. Those of `busy`
+    /// users, and of the operator if that has `None`, are left out.
     pub(crate) fn due(
         &self,
         time: i64,
         most: usize,
+        busy: &[Option<String>],
     ) -> Result<(Vec<Delivery>, Option<i64>), StoreError> {
         let sql = "SELECT notifications.id, receiver, body, notified, attempts,
-                notifications.create_time, jobs.id AS job_id, jobs.run_as AS run_as
+                notifications.create_time, jobs.id AS job_id, jobs.run_as AS run_as, jobs.owner AS owner
             FROM notifications JOIN jobs ON jobs.number = notifications.job
-            WHERE notifications.not_before <= ?1 ORDER BY notifications.id LIMIT ?2";
+            WHERE notifications.not_before <= ?1 AND NOT EXISTS (
+                SELECT 1 FROM json_each(?3) AS busy WHERE busy.value IS
+                    iif(json_extract(receiver, '$.is_operators'), NULL, jobs.owner))
+            ORDER BY notifications.id LIMIT ?2";
         let read = || {
             let reader = self.reader();
             let mut statement = reader.prepare_cached(sql)?;
-            let due =
-                statement.query_map(params![time, most], delivery)?.collect::<Result<_, _>>()?;
+            let values = params![time, most, json!(busy).to_string()];
+            let due = statement.query_map(values, delivery)?.collect::<Result<_, _>>()?;
             let sql = "SELECT min(not_before) FROM notifications WHERE not_before > ?1";
             Ok((due, reader.query_row(sql, [time], |row| row.get(0))?))
         };
@@ -137,11 +144,13 @@ fn body(job: &Job, from: Option<JobState>, reason: &str, time: i64) -> serde_jso
 
 fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     let receiver: Receiver = parsed(row, "receiver", |text| serde_json::from_str(text))?;
-    let account = optional(row, "run_as")?;
+    let (account, owner) = (optional(row, "run_as")?, row.get("owner")?);
+    let is_users = !receiver.is_operators;
     Ok(Delivery {
         id: row.get("id")?,
         way: receiver.way,
-        account: if receiver.is_operators { None } else { account },
+        account: account.filter(|_| is_users),
+        user: is_users.then_some(owner),
         job: row.get("job_id")?,
         state: row.get("notified")?,
         body: row.get("body")?,

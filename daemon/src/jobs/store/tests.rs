@@ -384,7 +384,7 @@ fn notifications_are_stored_with_the_change_and_wait_until_they_are_delivered() 
     store.settle("a", Outcome::Failed, None).unwrap();
     let later = i64::MAX - 1;
     let states = |store: &Store| {
-        let (due, next) = store.due(later, 100).unwrap();
+        let (due, next) = store.due(later, 100, &[]).unwrap();
         assert_eq!(next, None);
         let state = |it: super::Delivery| (it.id, it.state, it.account.is_some(), it.attempts);
         due.into_iter().map(state).collect::<Vec<_>>()
@@ -395,13 +395,20 @@ fn notifications_are_stored_with_the_change_and_wait_until_they_are_delivered() 
         .map(|((state, has_account), id)| (id, state.to_owned(), has_account, 0))
         .collect();
     assert_eq!(states(&store), all);
-    let (due, _) = store.due(later, 2).unwrap();
+    let (due, _) = store.due(later, 2, &[]).unwrap();
+    let due_without = |busy: &[Option<String>]| {
+        let (due, _) = store.due(later, 100, busy).unwrap();
+        due.into_iter().map(|it| it.user).collect::<Vec<_>>()
+    };
+    let ann = Some("ann".to_owned());
+    assert_eq!(due_without(&[Some("bob".to_owned()), None]), [(); 3].map(|()| ann.clone()));
+    assert_eq!(due_without(std::slice::from_ref(&ann)), [None]);
     let body: serde_json::Value = serde_json::from_str(&due[1].body).unwrap();
     assert_eq!(body["text"], "job name (a) is running");
     assert_eq!((&body["from"], &body["job"]["owner"]), (&"starting".into(), &"ann".into()));
     store.delivered(1).unwrap();
     store.undelivered(2, 5).unwrap();
-    assert_eq!(store.due(4, 100).unwrap().1, Some(5));
+    assert_eq!(store.due(4, 100, &[]).unwrap().1, Some(5));
     drop(store);
     let store = Store::open(&folder.path().join("traind.db")).unwrap();
     assert_eq!(states(&store)[0], (2, "running".to_owned(), true, 1));

@@ -6,12 +6,20 @@ use crate::problems::{FIELD_UNUSED, Problems};
 use crate::schema::JobFile;
 use crate::schema::notify::STATES;
 
+/// Each is a request of the daemon at each change of state.
+const WEBHOOKS_MAX: usize = 16;
+
 /// Reports notifications that could never arrive.
 pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     let notify = &job.notify;
     for state in notify.states.iter().filter(|state| !STATES.contains(&state.as_str())) {
         let description = format!("`{state}` is not a job state; known are {}", STATES.join(", "));
         problems.violation("notify.states", description);
+    }
+    if notify.webhooks.len() > WEBHOOKS_MAX {
+        let count = notify.webhooks.len();
+        let description = format!("has {count} URLs; must be at most {WEBHOOKS_MAX}");
+        problems.violation("notify.webhooks", description);
     }
     for url in notify.webhooks.iter().filter(|url| !is_web_address(url)) {
         let description = format!("`{url}` is not a URL such as https://example.com/hook");

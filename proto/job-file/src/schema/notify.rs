@@ -15,7 +15,7 @@ section! {
         /// `failed`, `cancelled`.
         states: Vec<String> =
             ["completed", "failed", "cancelled"].map(str::to_owned).to_vec();
-        /// URLs that receive a POST request with JSON. If one does not respond with success, the
+        /// At most 16 URLs that receive a POST request with JSON. If one does not respond with success, the
         /// daemon retries for a day, even across its restarts.
         webhooks: Vec<String> = Vec::new();
         /// File with the secret that signs requests: the header `X-Traind-Signature-256` is

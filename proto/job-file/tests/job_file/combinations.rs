@@ -1111,6 +1111,11 @@ fn notifications_name_states_and_places() {
         "notify: {webhooks: [\"http://ann@b/\"]}",
         "line 1: notify.webhooks: `http://ann@b/` is not a URL such as https://example.com/hook",
     );
+    let many = ["\"https://example.com\""; 17].join(", ");
+    check(
+        &format!("notify: {{webhooks: [{many}]}}"),
+        "line 1: notify.webhooks: has 17 URLs; must be at most 16",
+    );
     check(
         "notify: {secret_file: ./key}",
         "line 1: notify.secret_file: has no effect without notify.webhooks, whose requests it signs",
