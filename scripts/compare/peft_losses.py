@@ -43,6 +43,12 @@ CASES = {
     ("xlm-roberta", "sequence-classification"): [{"r": 4}],
     # Nor for XLM-RoBERTa-XL.
     ("xlm-roberta-xl", "sequence-classification"): [{"r": 4, "target_modules": ["query", "value"]}],
+    # Nor for these, whose projections are one matrix in files.
+    ("nomic_bert", "masked-lm"): [
+        {"r": 4, "target_modules": ["q_proj", "v_proj"]},
+        {"r": 4, "target_modules": "all-linear", "use_dora": True},
+    ],
+    ("gte", "sequence-classification"): [{"r": 4, "target_modules": ["q_proj", "k_proj", "v_proj", "gate_proj"]}],
     ("t5", "seq2seq-lm"): [{"r": 4}, {"r": 4, "target_modules": "all-linear", "use_dora": True}],
     ("mt5", "seq2seq-lm"): [{"r": 4, "target_modules": ["q", "wo"], "use_rslora": True}],
     ("bart", "seq2seq-lm"): [{"r": 4, "bias": "all"}],

@@ -66,6 +66,13 @@ pub enum Error {
     )]
     TiedModule { field: &'static str, name: String },
 
+    /// A parameter that several modules share, trained whole beside adapters.
+    #[error(
+        "{field}: {name} is one parameter here and those of several modules in PEFT, which are not trained whole: \
+         name them in peft.target_modules"
+    )]
+    JoinedModules { field: &'static str, name: String },
+
     /// Tokens whose rows cannot be trained.
     #[error("{field}: {problem}")]
     TokenIndices { field: &'static str, problem: String },

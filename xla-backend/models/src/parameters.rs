@@ -100,6 +100,21 @@ pub enum Partition {
     Vocabulary,
 }
 
+impl Partition {
+    /// The division of one of the projections that stand one behind the other, by its place.
+    pub(crate) fn of_projection(self, index: usize) -> Partition {
+        match self {
+            Partition::Features { .. } => Partition::Features { projections: 1 },
+            Partition::Heads { num_heads, .. } => Partition::Heads { num_heads, projections: 1 },
+            Partition::JoinedHeads { queries, keys } => {
+                let num_heads = if index == 0 { queries } else { keys };
+                Partition::Heads { num_heads, projections: 1 }
+            }
+            Partition::Replicated | Partition::SharedHeads { .. } | Partition::Vocabulary => self,
+        }
+    }
+}
+
 /// Whether the cores of the `tensor` axis have different gradients of a parameter that each of them
 /// holds whole. Their sum is the gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

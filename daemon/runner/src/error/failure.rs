@@ -151,6 +151,7 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
         | ModelError::NotLinear { field, .. }
         | ModelError::NothingToTrain { field }
         | ModelError::TiedModule { field, .. }
+        | ModelError::JoinedModules { field, .. }
         | ModelError::TokenIndices { field, .. } => failure.field = Some((*field).to_owned()),
         ModelError::MissingTensor { path, name } => {
             failure.file = Some(path.display().to_string());

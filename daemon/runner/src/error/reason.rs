@@ -216,6 +216,7 @@ fn of_model(error: &ModelError) -> &'static str {
         | ModelError::ClassWeights { .. }
         | ModelError::NothingToTrain { .. }
         | ModelError::TiedModule { .. }
+        | ModelError::JoinedModules { .. }
         | ModelError::TokenIndices { .. }
         | ModelError::UnknownOverride { .. } => reasons::JOB_FILE_INVALID,
         ModelError::Xla(error) => of_device(error),

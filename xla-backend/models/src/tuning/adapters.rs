@@ -8,6 +8,7 @@ use traind_xla::Tensor;
 
 use super::lora_config::Lora;
 use super::module_names::ModuleNames;
+use super::targets::Run;
 use super::token_rows::{self, TokenRows};
 use crate::error::Result;
 use crate::layers::{dropout, dropout_of_all, dropout_of_features};
@@ -19,7 +20,8 @@ use crate::parameters::ParameterSpec;
 pub struct Adapters {
     lora: Option<Lora>,
     module_names: ModuleNames,
-    by_weight: BTreeMap<String, Adapter>,
+    /// More than one where several layers share a weight's rows.
+    by_weight: BTreeMap<String, Vec<Adapter>>,
     /// The trained rows of embeddings, by the name of each table.
     token_rows: BTreeMap<String, TokenRows>,
     /// The names of adapters' own parameters.
@@ -28,9 +30,11 @@ pub struct Adapters {
     biases: BTreeSet<String>,
 }
 
-/// The names of one layer's parameters.
+/// The adapter of one layer, with the names of its parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Adapter {
+    /// The path of the layer.
+    pub path: String,
     /// [r, I]
     pub a: String,
     /// [O, r]
@@ -39,9 +43,12 @@ pub(super) struct Adapter {
     pub magnitude: Option<String>,
     /// Whether the layer's weight is [I, O].
     pub transposed: bool,
+    /// The run of the weight's rows that is the layer's, where it has not all of them.
+    pub run: Option<Run>,
 }
 
 /// A linear layer's application without its adapter.
+#[derive(Clone)]
 pub(crate) struct Applied<'a> {
     pub weight: &'a str,
     /// [N, I], in the type of products.
@@ -74,7 +81,7 @@ impl Adapters {
         let own = [Some(&adapter.a), Some(&adapter.b), adapter.magnitude.as_ref()];
         self.own.extend(own.into_iter().flatten().cloned());
         self.biases.insert(bias);
-        self.by_weight.insert(weight.to_owned(), adapter);
+        self.by_weight.entry(weight.to_owned()).or_default().push(adapter);
     }
 
     pub(super) fn insert_token_rows(&mut self, table: String, rows: TokenRows) {
@@ -135,13 +142,12 @@ impl Adapters {
 
     /// The layers that have an adapter.
     pub(super) fn modules(&self) -> impl Iterator<Item = String> {
-        let paths = self.by_weight.keys();
-        let paths = paths.map(|weight| weight.strip_suffix(".weight").unwrap_or(weight));
-        paths.map(|path| self.module_names.module(path))
+        self.iter().map(|(_, adapter)| self.module_names.module(&adapter.path))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Adapter)> {
-        self.by_weight.iter().map(|(weight, adapter)| (weight.as_str(), adapter))
+        let weights = self.by_weight.iter();
+        weights.flat_map(|(weight, own)| own.iter().map(|adapter| (weight.as_str(), adapter)))
     }
 
     /// The name of a parameter in `adapter_model.safetensors`.
@@ -163,22 +169,34 @@ impl Adapters {
         }
     }
 
-    /// Adds the adapter of a layer, if it has one, to the layer's result.
+    /// Adds the adapter of a layer, if it has one, to the layer's result; those of layers that share a weight to their
+    /// parts of it.
     pub(crate) fn apply(&self, cx: &Forward<'_>, layer: Applied<'_>) -> Result<Tensor> {
-        let Some((adapter, lora)) = self.by_weight.get(layer.weight).zip(self.lora.as_ref()) else {
+        let Some((own, lora)) = self.by_weight.get(layer.weight).zip(self.lora.as_ref()) else {
             return Ok(layer.y);
         };
-        let x = layer.dropped(cx, lora.lora_dropout)?;
-        let narrow = cx.linear(&x, &cx.factor(&adapter.a)?, None)?;
-        let wide = layer.parts.of_outputs(cx, cx.factor(&adapter.b)?)?;
-        let delta = cx.linear(&narrow, &wide, None)?.mul_scalar(lora.scaling())?;
-        match &adapter.magnitude {
-            None => Ok(layer.y.add(&delta)?),
-            Some(magnitude) => {
-                let scale = adapter.magnitude_scale(cx, &layer, magnitude, lora.scaling())?;
-                adapter.add_with_magnitude(cx, lora, layer, &x, &delta, &scale)
-            }
+        let of_run = |run| own.iter().find(|adapter| adapter.run == run);
+        if let Some(adapter) = of_run(None) {
+            return adapter.apply(cx, lora, layer);
         }
+        let count = own.iter().find_map(|adapter| adapter.run).map_or(1, |run| run.count);
+        let result = |index| {
+            let run = Run { index, count };
+            let bias = layer.bias.map(|bias| run.slice(bias, 0)).transpose()?;
+            let part = Applied { bias: bias.as_ref(), y: run.slice(&layer.y, 1)?, ..layer };
+            of_run(Some(run))
+                .map_or_else(|| Ok(part.y.clone()), |adapter| adapter.apply(cx, lora, part.clone()))
+        };
+        let results = (0..count).map(result).collect::<Result<Vec<_>>>()?;
+        Ok(cx.trace.concatenate(&results.iter().collect::<Vec<_>>(), 1)?)
+    }
+}
+
+impl Run {
+    /// The run of a tensor that has the rows of a matrix along `axis`.
+    fn slice(self, whole: &Tensor, axis: usize) -> Result<Tensor> {
+        let run = self.of(whole.dims()[axis]);
+        Ok(whole.slice(axis, run.start, run.end)?)
     }
 }
 
@@ -204,6 +222,20 @@ impl LayerParts {
 }
 
 impl Adapter {
+    fn apply(&self, cx: &Forward<'_>, lora: &Lora, layer: Applied<'_>) -> Result<Tensor> {
+        let x = layer.dropped(cx, lora.lora_dropout)?;
+        let narrow = cx.linear(&x, &cx.factor(&self.a)?, None)?;
+        let wide = layer.parts.of_outputs(cx, cx.factor(&self.b)?)?;
+        let delta = cx.linear(&narrow, &wide, None)?.mul_scalar(lora.scaling())?;
+        match &self.magnitude {
+            None => Ok(layer.y.add(&delta)?),
+            Some(magnitude) => {
+                let scale = self.magnitude_scale(cx, &layer, magnitude, lora.scaling())?;
+                self.add_with_magnitude(cx, lora, layer, &x, &delta, &scale)
+            }
+        }
+    }
+
     /// y + (m − 1) x Wᵀ + m · delta, where the dropout of `x` applies to x Wᵀ too.
     fn add_with_magnitude(
         &self,
@@ -216,7 +248,7 @@ impl Adapter {
     ) -> Result<Tensor> {
         let drops = cx.random.is_some() && lora.lora_dropout > 0.0;
         let base = match (drops, layer.bias) {
-            (true, _) => self.product(cx, x, &cx.factor(layer.weight)?)?,
+            (true, _) => self.product(cx, x, &self.rows_of(cx.factor(layer.weight)?)?)?,
             (false, Some(bias)) => layer.y.sub(bias)?,
             (false, None) => layer.y.clone(),
         };
@@ -234,7 +266,7 @@ impl Adapter {
         scaling: f64,
     ) -> Result<Tensor> {
         let constant = |name: &str| Ok::<_, crate::Error>(cx.parameter(name)?.stop_gradient()?);
-        let weight = constant(layer.weight)?;
+        let weight = self.rows_of(constant(layer.weight)?)?;
         let product = constant(&self.b)?.matmul(&constant(&self.a)?)?.mul_scalar(scaling)?;
         let turned = if self.transposed { weight.swap_axes(0, 1)? } else { weight };
         let sum = turned.add(&product)?;
@@ -244,6 +276,11 @@ impl Adapter {
         }
         let magnitude = layer.parts.of_outputs(cx, cx.parameter(magnitude)?)?;
         Ok(magnitude.div(&squares.sqrt()?)?.convert(cx.compute_dtype())?)
+    }
+
+    /// The layer's rows of its weight.
+    fn rows_of(&self, weight: Tensor) -> Result<Tensor> {
+        self.run.map_or(Ok(weight.clone()), |run| run.slice(&weight, 0))
     }
 
     fn product(&self, cx: &Forward<'_>, x: &Tensor, weight: &Tensor) -> Result<Tensor> {

@@ -47,6 +47,7 @@ pub fn add_lora(model: &mut Model, lora: &Lora) -> Result<()> {
         let biases = specs.iter_mut().filter(|spec| spec.name.ends_with(".bias"));
         biases.for_each(|spec| spec.trainable = true);
     }
+    check_joined(&specs, module_names, lora)?;
     specs.extend(added);
     model.tune(specs, adapters);
     Ok(())
@@ -84,12 +85,29 @@ fn train_modules(
     Ok(())
 }
 
+/// Refuses parameters of several modules that would be trained whole: PEFT saves those of each module by itself.
+fn check_joined(specs: &[ParameterSpec], module_names: ModuleNames, lora: &Lora) -> Result<()> {
+    let is_joined = |spec: &&ParameterSpec| {
+        let path = spec.name.rsplit_once('.').map_or("", |(path, _)| path);
+        spec.trainable && !module_names.modules_of(path).is_empty()
+    };
+    match specs.iter().find(is_joined) {
+        None => Ok(()),
+        Some(spec) => {
+            let is_bias = spec.name.ends_with(".bias") && lora.bias != AdapterBias::None;
+            let field = if is_bias { "peft.bias" } else { "peft.modules_to_save" };
+            Err(Error::JoinedModules { field, name: spec.name.clone() })
+        }
+    }
+}
+
 /// The adapter of one layer and its parameters.
 fn adapter(target: &Target<'_>, lora: &Lora) -> (Adapter, Vec<ParameterSpec>) {
     let weight = target.weight;
     let transposed = weight.role == Role::TransposedProjection;
     let (out, of) = if transposed { (1, 0) } else { (0, 1) };
-    let (inputs, outputs) = (weight.shape.dims[of], weight.shape.dims[out]);
+    let (inputs, outputs) = (weight.shape.dims[of], target.outputs(weight.shape.dims[out]));
+    let division = target.output_partition(weight.partitions[out]);
     let narrow = Partition::Replicated;
     // Each core has its part of the other side, and so of the gradient.
     let beside = |this: usize, other: usize| {
@@ -119,11 +137,11 @@ fn adapter(target: &Target<'_>, lora: &Lora) -> (Adapter, Vec<ParameterSpec>) {
     let uniform = Init::Uniform { bound: (inputs as f64).sqrt().recip() };
     let mut specs = vec![
         spec(&a, &[lora.r, inputs], &[narrow, weight.partitions[of]], of_inputs, uniform),
-        spec(&b, &[outputs, lora.r], &[weight.partitions[out], narrow], of_outputs, Init::Zeros),
+        spec(&b, &[outputs, lora.r], &[division, narrow], of_outputs, Init::Zeros),
     ];
-    let magnitude = lora.use_dora.then(|| magnitude_name(target.path));
+    let magnitude = lora.use_dora.then(|| magnitude_name(&target.path));
     if let Some(name) = &magnitude {
-        specs.push(spec(name, &[outputs], &[weight.partitions[out]], of_outputs, Init::Ones));
+        specs.push(spec(name, &[outputs], &[division], of_outputs, Init::Ones));
     }
-    (Adapter { a, b, magnitude, transposed }, specs)
+    (Adapter { path: target.path.clone(), a, b, magnitude, transposed, run: target.run }, specs)
 }

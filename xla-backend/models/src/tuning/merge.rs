@@ -1,6 +1,8 @@
 //! Adapters on the host: the first magnitudes of DoRA and the first trained rows of embeddings, and whole
 //! weights for a model without adapters.
 
+use std::ops::Range;
+
 use traind_xla::runtime::HostArray;
 
 use super::adapters::Adapter;
@@ -58,8 +60,10 @@ pub fn merged(model: &Model, arrays: &[HostArray]) -> Result<(Vec<ParameterSpec>
 
 /// W + s B A of one layer, as rows of outputs.
 struct Merging {
-    /// [O][I]
+    /// The rows of the whole matrix, of I numbers each.
     rows: Vec<Vec<f64>>,
+    /// The O rows that are the layer's.
+    own: Range<usize>,
     /// [O], with DoRA.
     magnitudes: Option<Vec<f32>>,
     transposed: bool,
@@ -73,7 +77,8 @@ impl Merging {
         let (a, b) = (as_rows(array(&adapter.a)?)?, as_rows(array(&adapter.b)?)?);
         let weight = as_rows(array(weight)?)?;
         let mut rows = if adapter.transposed { transposed(&weight) } else { weight };
-        for (row, factors) in rows.iter_mut().zip(&b) {
+        let own = adapter.run.map_or(0..rows.len(), |run| run.of(rows.len()));
+        for (row, factors) in rows[own.clone()].iter_mut().zip(&b) {
             for (factor, narrow) in factors.iter().zip(&a) {
                 let products = row.iter_mut().zip(narrow);
                 products.for_each(|(value, x)| *value += scaling * factor * x);
@@ -83,17 +88,17 @@ impl Merging {
             Some(name) => Some(array(name)?.to_f32()?),
             None => None,
         };
-        Ok(Merging { rows, magnitudes, transposed: adapter.transposed })
+        Ok(Merging { rows, own, magnitudes, transposed: adapter.transposed })
     }
 
     fn norms(&self) -> Vec<f32> {
-        self.rows.iter().map(|row| norm(row) as f32).collect()
+        self.rows[self.own.clone()].iter().map(|row| norm(row) as f32).collect()
     }
 
     /// The merged weight in float32, laid out as the layer has it.
     fn weight(mut self) -> Result<HostArray> {
         if let Some(magnitudes) = &self.magnitudes {
-            for (row, magnitude) in self.rows.iter_mut().zip(magnitudes) {
+            for (row, magnitude) in self.rows[self.own.clone()].iter_mut().zip(magnitudes) {
                 let scale = f64::from(*magnitude) / norm(row);
                 row.iter_mut().for_each(|value| *value *= scale);
             }

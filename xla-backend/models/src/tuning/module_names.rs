@@ -1,5 +1,6 @@
-//! The names of modules in transformers, by which PEFT finds them, where files have others: in version 5,
-//! ViT's layers are named otherwise in memory than in the weights of its folders, which keep their names.
+//! The names of modules in transformers, by which PEFT finds them, where files have others: in version 5, layers of
+//! ViT, Nomic BERT and GTE are named otherwise in memory than in the weights of their folders, which keep their names,
+//! and what is one matrix in files can be several modules.
 
 /// Parts of paths as weight files have them, and as modules have them.
 type Renamed = [(&'static str, &'static str)];
@@ -14,25 +15,64 @@ const VIT: &Renamed = &[
     (".output.dense.", ".mlp.fc2."),
 ];
 
+const NOMIC_BERT: &Renamed = &[
+    (".encoder.layers.", ".layers."),
+    (".emb_ln.", ".embeddings.LayerNorm."),
+    (".attn.out_proj.", ".self_attn.o_proj."),
+    (".attn.", ".self_attn."),
+    (".fc11.", ".up_proj."),
+    (".fc12.", ".gate_proj."),
+    (".fc2.", ".down_proj."),
+    (".norm1.", ".post_attention_layernorm."),
+    (".norm2.", ".post_mlp_layernorm."),
+];
+
+const GTE: &Renamed = &[
+    (".encoder.layer.", ".layers."),
+    (".attention.", ".self_attn."),
+    (".attn_ln.", ".post_attention_layernorm."),
+    (".mlp_ln.", ".post_mlp_layernorm."),
+    ("lm_head.norm.", "lm_head.layer_norm."),
+];
+
+/// The last part of the path of a matrix in files, and the modules that have its rows, in equal runs.
+type Joined = [(&'static str, &'static [&'static str])];
+
+const PROJECTIONS: &[&str] = &["q_proj", "k_proj", "v_proj"];
+
 /// The names of a family's modules.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ModuleNames {
     renamed: &'static Renamed,
+    joined: &'static Joined,
 }
 
 impl ModuleNames {
     pub(super) fn of(model_type: &str) -> ModuleNames {
-        let renamed: &Renamed = match model_type {
-            "vit" | "deit" => VIT,
-            _ => &[],
+        let (renamed, joined): (&Renamed, &Joined) = match model_type {
+            "vit" | "deit" => (VIT, &[]),
+            "nomic_bert" => (NOMIC_BERT, &[("Wqkv", PROJECTIONS)]),
+            "gte" => {
+                (GTE, &[("qkv_proj", PROJECTIONS), ("up_gate_proj", &["up_proj", "gate_proj"])])
+            }
+            _ => (&[], &[]),
         };
-        ModuleNames { renamed }
+        ModuleNames { renamed, joined }
+    }
+
+    /// The modules that share the rows of the matrix at `path`: none where the matrix is one module's.
+    pub(super) fn modules_of(self, path: &str) -> &'static [&'static str] {
+        let last = path.rsplit('.').next();
+        let joined = self.joined.iter().find(|(saved, _)| Some(*saved) == last);
+        joined.map_or(&[], |(_, modules)| modules)
     }
 
     /// The name of a parameter behind the path of its module.
     pub(super) fn parameter(self, name: &str) -> String {
         let rename = |name: String, (saved, module): &(&str, &str)| name.replace(saved, module);
-        self.renamed.iter().fold(name.to_owned(), rename)
+        // In a model without a head, layers have no module around them.
+        let name = self.renamed.iter().fold(format!(".{name}"), rename);
+        name.strip_prefix('.').unwrap_or(&name).to_owned()
     }
 
     /// The path of a module.
@@ -59,5 +99,17 @@ mod tests {
             assert_eq!(ModuleNames::of("vit").module(saved), module);
             assert_eq!(ModuleNames::of("bert").module(saved), saved);
         }
+    }
+
+    #[test]
+    fn joined_matrices_are_modules_of_their_own() {
+        let names = ModuleNames::of("nomic_bert");
+        assert_eq!(names.modules_of("encoder.layers.0.attn.Wqkv"), PROJECTIONS);
+        assert_eq!(names.module("encoder.layers.0.attn.q_proj"), "layers.0.self_attn.q_proj");
+        assert_eq!(
+            names.module("nomic_bert.encoder.layers.3.mlp.fc2"),
+            "nomic_bert.layers.3.mlp.down_proj"
+        );
+        assert!(ModuleNames::of("modernbert").modules_of("layers.0.attn.Wqkv").is_empty());
     }
 }

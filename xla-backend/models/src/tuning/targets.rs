@@ -1,6 +1,7 @@
 //! The linear layers of a model that get an adapter, chosen by PEFT's rules.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::lora_config::{Lora, TargetModules};
 use super::module_names::ModuleNames;
@@ -11,17 +12,46 @@ use crate::parameters::{ParameterSpec, Partition, Role};
 const FIELD: &str = "peft.target_modules";
 const WEIGHT: &str = ".weight";
 
-/// A linear layer: its path in weight files and as a module, and its matrix.
+/// A linear layer: its path, as a module too, and its matrix in weight files.
 pub(super) struct Target<'a> {
-    pub path: &'a str,
+    /// The path of the matrix, the last part of which is the module's name where the matrix is of several.
+    pub path: String,
     module: String,
     pub weight: &'a ParameterSpec,
+    /// The run of the matrix's rows that is the layer's, where it has not all of them.
+    pub run: Option<Run>,
+}
+
+/// One of several equal runs of a matrix's rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub index: usize,
+    pub count: usize,
+}
+
+impl Run {
+    /// The part of `size` elements that is the run's.
+    pub(super) fn of(self, size: usize) -> Range<usize> {
+        let width = size / self.count;
+        self.index * width..(self.index + 1) * width
+    }
 }
 
 impl Target<'_> {
-    /// Returns whether either path is `name`, or ends with it behind a dot.
+    /// Returns whether the path of the module, or that of the matrix, is `name` or ends with it behind a dot.
     fn is_named(&self, name: &str) -> bool {
-        is_suffix(&self.module, name) || is_suffix(self.path, name)
+        let matrix = self.weight.name.strip_suffix(WEIGHT).unwrap_or_default();
+        [&self.module, self.path.as_str(), matrix].iter().any(|path| is_suffix(path, name))
+    }
+
+    /// The outputs of the layer.
+    pub(super) fn outputs(&self, whole: usize) -> usize {
+        self.run.map_or(whole, |run| whole / run.count)
+    }
+
+    /// The division of the layer's outputs over cores.
+    pub(super) fn output_partition(&self, whole: Partition) -> Partition {
+        self.run.map_or(whole, |run| whole.of_projection(run.index))
     }
 
     /// The number of the layer, which an encoder's and a decoder's layer share: as in PEFT, the first
@@ -69,10 +99,22 @@ fn linear_layers(
     module_names: ModuleNames,
 ) -> impl Iterator<Item = Target<'_>> {
     let matrices = specs.iter().filter(|spec| is_matrix(spec));
-    matrices.filter_map(move |weight| {
-        let path = weight.name.strip_suffix(WEIGHT)?;
-        Some(Target { path, module: module_names.module(path), weight })
-    })
+    matrices.flat_map(move |weight| targets_of(weight, module_names))
+}
+
+/// The layers that have the rows of one matrix.
+fn targets_of(weight: &ParameterSpec, module_names: ModuleNames) -> Vec<Target<'_>> {
+    let Some(matrix) = weight.name.strip_suffix(WEIGHT) else { return Vec::new() };
+    let target =
+        |path: String, run| Target { module: module_names.module(&path), path, weight, run };
+    let modules = module_names.modules_of(matrix);
+    if modules.is_empty() {
+        return vec![target(matrix.to_owned(), None)];
+    }
+    let parent = matrix.rsplit_once('.').map_or("", |(parent, _)| parent);
+    let runs = (0..).map(|index| Some(Run { index, count: modules.len() }));
+    let modules = modules.iter().zip(runs);
+    modules.map(|(module, run)| target(format!("{parent}.{module}"), run)).collect()
 }
 
 fn is_matrix(spec: &ParameterSpec) -> bool {

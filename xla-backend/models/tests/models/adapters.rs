@@ -7,8 +7,8 @@ use std::sync::Arc;
 use safetensors::SafeTensors;
 use serde_json::{Map, Value};
 use traind_models::tuning::{
-    Lora, TargetModules, TokenIndices, add_lora, load_adapter, load_lora, merged, put_adapter,
-    save_adapter,
+    AdapterBias, Lora, TargetModules, TokenIndices, add_lora, load_adapter, load_lora, merged,
+    put_adapter, save_adapter,
 };
 use traind_models::{Model, ModelConfig, Task, registry, weights};
 use traind_xla::{DType, Trace};
@@ -61,6 +61,10 @@ const ADAPTERS: &[(&str, &str, Task)] = &[
     ("lora-llama-tied", "llama-3-causal-lm", Task::CausalLm),
     ("lora-t5-rows", "t5-seq2seq-lm", Task::Seq2SeqLm),
     ("lora-xlm-roberta-xl", "xlm-roberta-xl-sequence-classification", Task::SequenceClassification),
+    ("lora-nomic-bert", "nomic-bert-sequence-classification", Task::SequenceClassification),
+    ("lora-nomic-bert-dora", "nomic-bert-masked-lm", Task::MaskedLm),
+    ("lora-gte", "gte-token-classification", Task::TokenClassification),
+    ("lora-gte-dora", "gte-sequence-classification", Task::SequenceClassification),
 ];
 
 fn entry(folder: &str) -> (&'static str, &'static str, Task) {
@@ -107,6 +111,12 @@ fn adapters_of_encoders_compute_what_peft_computes() {
     ]
     .into_iter()
     .for_each(check_models);
+}
+
+/// Layers that share a matrix have adapters of their own.
+#[test]
+fn adapters_of_joined_layers_compute_what_peft_computes() {
+    ["nomic-bert", "gte"].into_iter().for_each(check_models);
 }
 
 #[test]
@@ -229,8 +239,9 @@ fn check_config(ours: &Path, theirs: &Path) {
 
 #[test]
 fn a_merged_model_answers_as_the_adapted_one() {
-    // A plain layer, a transposed one, with magnitudes, with biases, with rows of a tied embedding.
-    for (folder, base, task) in [ADAPTERS[4], ADAPTERS[6], entry("lora-gpt2-rows")] {
+    // A plain layer, a transposed one, with magnitudes, with biases, with rows of a tied embedding, in joined layers.
+    let folders = ["lora-gpt2-rows", "lora-gte-dora"].map(entry);
+    for (folder, base, task) in [ADAPTERS[4], ADAPTERS[6]].into_iter().chain(folders) {
         let fixture = fixture((folder, base, task));
         let (specs, arrays) = merged(&fixture.model, &fixture.weights).unwrap();
         let saved = tempfile::tempdir().unwrap();
@@ -324,6 +335,38 @@ fn adapters_that_do_not_fit_are_refused() {
         "{message}"
     );
     put_adapter(&model, &mut [], Vec::new());
+}
+
+/// Layers that share a matrix are found by the name of the matrix too; what they share is not trained whole.
+#[test]
+fn joined_layers_are_found_by_their_matrix_and_not_trained_whole() {
+    let added = |change: &dyn Fn(&mut Lora)| {
+        let config = ModelConfig::load(&folder_of("gte-masked-lm"), &Map::new()).unwrap();
+        let mut model = registry::build(config, Task::MaskedLm).unwrap();
+        let mut lora = load_lora(&folder_of("lora-mistral")).unwrap();
+        change(&mut lora);
+        add_lora(&mut model, &lora).map(|()| model)
+    };
+    let named = |name: &str| TargetModules::Named(vec![name.to_owned()]);
+    let model = added(&|lora| lora.target_modules = named("qkv_proj")).unwrap();
+    let saved = model.parameters().iter().filter(|spec| spec.trainable);
+    let saved: Vec<String> =
+        saved.take(4).map(|spec| model.adapters().saved_name(&spec.name)).collect();
+    let name = |module, part| {
+        format!("base_model.model.gte.layers.0.self_attn.{module}.lora_{part}.weight")
+    };
+    let expect = [("q_proj", "A"), ("q_proj", "B"), ("k_proj", "A"), ("k_proj", "B")];
+    assert_eq!(saved, expect.map(|(module, part)| name(module, part)));
+    let message = added(&|lora| lora.bias = AdapterBias::LoraOnly).map(drop);
+    assert!(message.is_ok(), "{message:?}");
+    let refused = |change: &dyn Fn(&mut Lora)| added(change).unwrap_err().to_string();
+    let message = refused(&|lora| lora.bias = AdapterBias::All);
+    assert!(
+        message.starts_with("peft.bias: gte.encoder.layer.0.attention.qkv_proj.bias"),
+        "{message}"
+    );
+    let message = refused(&|lora| lora.modules_to_save = vec!["up_gate_proj".to_owned()]);
+    assert!(message.starts_with("peft.modules_to_save: "), "{message}");
 }
 
 /// Tokens whose rows cannot be trained, and modules that are tied, are refused with the way out.

@@ -79,6 +79,7 @@ const ADAPTED: &[(&str, &str, Task, usize, bool)] = &[
     ("lora-llama-dora", "llama-sequence-classification", Task::SequenceClassification, 4, true),
     ("lora-phi3", "phi3-causal-lm", Task::CausalLm, 2, true),
     ("lora-vit", "vit-image-classification", Task::ImageClassification, 2, true),
+    ("lora-gte-dora", "gte-sequence-classification", Task::SequenceClassification, 2, true),
 ];
 
 fn mesh(cores: usize) -> Mesh {
