@@ -339,10 +339,18 @@ def donation(client):
     return "garbage" if outcome == "wrong" else "refused"
 
 
+def write(report, path):
+    """Writes the report in one piece."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(report, indent=2) + "\n")
+    part.replace(path)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", required=True)
-    parser.add_argument("--without", action="append", default=[], help="a part to leave out")
+    parser.add_argument("--out", required=True, type=Path)
+    names = [part.__name__ for part in PARTS]
+    parser.add_argument("--without", action="append", default=[], choices=names, help="a part to leave out")
     parser.add_argument("--brief", action="store_true", help="one family and a few steps")
     parser.add_argument("--bin")
     parser.add_argument("--cpu-plugin")
@@ -351,6 +359,8 @@ def main():
     parser.add_argument("--libraries", default="/opt/aws/neuron/lib", help="where the runtime is")
     parser.add_argument("--minutes", type=float, default=30, help="the time after which no further family begins")
     arguments = parser.parse_args()
+    if not arguments.out.parent.is_dir() or arguments.out.is_dir():
+        parser.error(f"argument --out: {arguments.out} is no file in an existing folder")
     contact = Contact(arguments)
     report = {}
     for part in PARTS:
@@ -363,9 +373,9 @@ def main():
             result = {"error": f"{type(error).__name__}: {error}"}
         result["seconds"] = round(time.monotonic() - start, 3)
         report[part.__name__] = result
+        # A contact that is interrupted leaves what it found.
+        write(report | {"options": {"found": options(report)}}, arguments.out)
         print(f"{part.__name__}: {'error' if 'error' in result else 'done'}", file=sys.stderr)
-    report["options"] = {"found": options(report)}
-    Path(arguments.out).write_text(json.dumps(report, indent=2) + "\n")
     return 1 if any("error" in result for result in report.values()) else 0
 
 
