@@ -94,7 +94,7 @@ fn check_joined(specs: &[ParameterSpec], module_names: ModuleNames, lora: &Lora)
     match specs.iter().find(is_joined) {
         None => Ok(()),
         Some(spec) => {
-            let is_bias = spec.name.ends_with(".bias") && lora.bias != AdapterBias::None;
+            let is_bias = spec.name.ends_with(".bias") && lora.bias != PeftBias::None;
             let field = if is_bias { "peft.bias" } else { "peft.modules_to_save" };
             Err(Error::JoinedModules { field, name: spec.name.clone() })
         }
