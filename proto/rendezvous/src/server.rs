@@ -1,5 +1,6 @@
 //! Serves the rendezvous on host 0, on threads of its own.
 
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_stream::wrappers::ReceiverStream;
@@ -29,7 +31,9 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 const BACKLOG: u32 = 4096;
 /// Handshakes that were accepted and wait for the server.
 const QUEUE: usize = 64;
-/// Files that a process opens besides the connections of hosts.
+/// Handshakes at a time besides those of all hosts: strangers can connect, too.
+const STRANGERS_MAX: u32 = 128;
+/// Files that a process opens besides the connections of hosts and strangers.
 const OTHER_FILES: u64 = 512;
 /// The time between two checks whether all others have left.
 const POLL: Duration = Duration::from_millis(20);
@@ -68,7 +72,8 @@ impl Server {
         let port = listener.local_addr().map_err(RendezvousError::Start)?.port();
         let service = Service::new(size, session(), settings);
         let tls = key.server_config()?;
-        runtime.spawn(serve(listener, tls, service.clone()));
+        let handshakes = Handshakes::new(size);
+        runtime.spawn(serve(listener, tls, handshakes, service.clone()));
         let ticket = Ticket { addresses: addresses(address, port), key };
         Ok(Server { service, ticket, runtime: Some(runtime) })
     }
@@ -105,9 +110,10 @@ impl Drop for Server {
     }
 }
 
-/// The limit of open files with room for a connection of each host, as far as the hard limit permits.
+/// The limit of open files with room for a connection of each host, and for all handshakes, as far as the hard limit
+/// permits.
 fn raised(limit: Rlimit, size: u32) -> Rlimit {
-    let wanted = u64::from(size) + OTHER_FILES;
+    let wanted = 2 * u64::from(size) + u64::from(STRANGERS_MAX) + OTHER_FILES;
     let permitted = limit.maximum.map_or(wanted, |maximum| wanted.min(maximum));
     let current = limit.current.map(|current| current.max(permitted));
     Rlimit { current, ..limit }
@@ -158,9 +164,14 @@ fn primary_address() -> Option<String> {
     Some(socket.local_addr().ok()?.ip().to_string())
 }
 
-async fn serve(listener: TcpListener, tls: Arc<ServerConfig>, service: Service) {
+async fn serve(
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    handshakes: Handshakes,
+    service: Service,
+) {
     let (sender, receiver) = mpsc::channel(QUEUE);
-    tokio::spawn(accept(listener, tls, sender));
+    tokio::spawn(accept(listener, tls, handshakes, sender));
     let service = RendezvousServer::new(service)
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
@@ -170,15 +181,44 @@ async fn serve(listener: TcpListener, tls: Arc<ServerConfig>, service: Service) 
 }
 
 /// Accepts connections; handshakes run at the same time, so that a stranger's delays nobody.
-async fn accept(listener: TcpListener, tls: Arc<ServerConfig>, sender: mpsc::Sender<Incoming>) {
+async fn accept(
+    listener: TcpListener,
+    tls: Arc<ServerConfig>,
+    mut handshakes: Handshakes,
+    sender: mpsc::Sender<Incoming>,
+) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 let (acceptor, sender) = (TlsAcceptor::from(Arc::clone(&tls)), sender.clone());
-                tokio::spawn(handshake(acceptor, stream, sender));
+                let begun = tokio::spawn(handshake(acceptor, stream, sender));
+                handshakes.add(begun.abort_handle());
             }
             // Usually too many open files.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+/// The handshakes that run, the oldest first. One too many ends the oldest, so that strangers who never complete theirs
+/// do not take the files that the run needs.
+struct Handshakes {
+    max: usize,
+    running: VecDeque<AbortHandle>,
+}
+
+impl Handshakes {
+    fn new(size: u32) -> Handshakes {
+        Handshakes { max: (size + STRANGERS_MAX) as usize, running: VecDeque::new() }
+    }
+
+    fn add(&mut self, handshake: AbortHandle) {
+        self.running.push_back(handshake);
+        while let Some(oldest) = self.running.front()
+            && (oldest.is_finished() || self.running.len() > self.max)
+        {
+            oldest.abort();
+            self.running.pop_front();
         }
     }
 }
@@ -220,9 +260,30 @@ mod tests {
     #[test]
     fn every_host_may_have_a_connection() {
         let raised = |current, maximum, size| raised(Rlimit { current, maximum }, size).current;
-        assert_eq!(raised(Some(1024), Some(4096), 1024), Some(1536));
+        assert_eq!(raised(Some(1024), Some(4096), 1024), Some(2688));
         assert_eq!(raised(Some(1024), Some(1200), 1024), Some(1200), "no more than is permitted");
         assert_eq!(raised(Some(4096), None, 1024), Some(4096), "enough already");
         assert_eq!(raised(None, None, 1024), None);
+    }
+
+    /// Strangers took all files of the runner, whose job then failed.
+    #[tokio::test]
+    async fn handshakes_that_never_end_make_room_for_others() {
+        let mut handshakes = Handshakes { max: 2, running: VecDeque::new() };
+        let mut tasks = Vec::new();
+        for _ in 0..4 {
+            let task = tokio::spawn(std::future::pending::<()>());
+            handshakes.add(task.abort_handle());
+            tasks.push(task);
+        }
+        assert!(tasks.remove(0).await.is_err_and(|error| error.is_cancelled()));
+        assert!(tasks.remove(0).await.is_err_and(|error| error.is_cancelled()));
+        assert!(tasks.iter().all(|task| !task.is_finished()) && handshakes.running.len() == 2);
+        for task in tasks {
+            task.abort();
+            assert!(task.await.is_err());
+        }
+        handshakes.add(tokio::spawn(std::future::pending::<()>()).abort_handle());
+        assert_eq!(handshakes.running.len(), 1, "those that have ended do not count");
     }
 }
