@@ -71,6 +71,30 @@ where
     receiver
 }
 
+/// The size of a message beyond which it waits until those before it are read.
+const SMALL_BYTES_MAX: usize = 16 << 10;
+
+impl<T: prost::Message> Sender<T> {
+    /// Sends a message that may be large. A channel holds one of them at most.
+    pub(super) async fn send_of_any_size(&self, message: T) -> Result<(), Closed> {
+        if message.encoded_len() <= SMALL_BYTES_MAX {
+            return self.send(Ok(message)).await;
+        }
+        let all = self.channel.max_capacity();
+        match tokio::time::timeout(READ_TIMEOUT, self.channel.reserve_many(all)).await {
+            Ok(permits) => {
+                let permit = permits.map_err(|_| Closed)?.next().ok_or(Closed)?;
+                permit.send(Ok(message));
+                Ok(())
+            }
+            Err(_) => {
+                self.timed_out.store(true, Ordering::Release);
+                Err(Closed)
+            }
+        }
+    }
+}
+
 impl<T> Sender<T> {
     pub(super) async fn send(&self, message: Result<T, Status>) -> Result<(), Closed> {
         self.send_within(READ_TIMEOUT, message).await
@@ -127,6 +151,21 @@ mod tests {
         let error = messages.next().await.unwrap().unwrap_err();
         assert_eq!(error.code(), tonic::Code::ResourceExhausted);
         assert!(messages.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn large_messages_wait_for_those_before_them() {
+        use traind_proto::v1::GetJobRequest;
+        let (sender, mut messages) = channel(4);
+        let message = |bytes| GetJobRequest { job_id: "x".repeat(bytes) };
+        sender.send_of_any_size(message(1)).await.unwrap();
+        let mut large = std::pin::pin!(sender.send_of_any_size(message(1 << 20)));
+        assert!(futures_util::poll!(&mut large).is_pending());
+        messages.next().await.unwrap().unwrap();
+        large.await.unwrap();
+        sender.send_of_any_size(message(1)).await.unwrap();
+        let mut second = std::pin::pin!(sender.send_of_any_size(message(1 << 20)));
+        assert!(futures_util::poll!(&mut second).is_pending());
     }
 
     #[tokio::test]

@@ -11,6 +11,11 @@ use super::job::{FULL, SUMMARY, unreadable};
 use super::{Job, Store, StoreError};
 use crate::jobs::state::JobState;
 
+/// Bounds what a page of events, and the statistics of all splits, take in memory: a runner's events may be its user's
+/// words, of a megabyte each.
+const EVENTS_BYTES_MAX: usize = 1 << 20;
+const SPLITS_BYTES_MAX: usize = 4 << 20;
+
 /// The result of resolving a reference to a job.
 #[derive(Debug)]
 pub(crate) enum Resolved {
@@ -116,7 +121,7 @@ impl Store {
         self.many(sql, [], |row| Ok((row.get(0)?, row.get(1)?)), "count jobs")
     }
 
-    /// Returns at most `limit` events of a job, from sequence `from` on.
+    /// Returns at most `limit` events of a job, from sequence `from` on, and fewer where they are large.
     pub(crate) fn events(
         &self,
         job: i64,
@@ -125,7 +130,7 @@ impl Store {
     ) -> Result<Vec<v1::Event>, StoreError> {
         let sql = "SELECT event FROM events WHERE job = ?1 AND sequence >= ?2
                    ORDER BY sequence LIMIT ?3";
-        self.many(sql, params![job, from, limit], decoded, "read events")
+        self.up_to(EVENTS_BYTES_MAX, sql, params![job, from, limit], "read events")
     }
 
     /// Returns sums over the ended runs of all jobs, removed ones included, and their energy.
@@ -142,10 +147,11 @@ impl Store {
         Ok(sums.into_iter().fold(Billed::default(), Billed::plus))
     }
 
-    /// Returns statistics of a job's splits, in the order in which they were prepared.
+    /// Returns statistics of a job's splits, in the order in which they were prepared; the first ones where they are
+    /// large.
     pub(crate) fn splits(&self, job: i64) -> Result<Vec<v1::DataPrepared>, StoreError> {
         let sql = "SELECT prepared FROM splits WHERE job = ?1 ORDER BY rowid";
-        self.many(sql, [job], decoded, "read statistics of splits")
+        self.up_to(SPLITS_BYTES_MAX, sql, [job], "read statistics of splits")
     }
 
     /// Returns the job created by an earlier request, and that request's digest.
@@ -234,6 +240,30 @@ impl Store {
         let sql = "SELECT id FROM jobs WHERE id >= ?1 AND id < ?1 || char(127)
                    AND (?2 IS NULL OR owner = ?2) ORDER BY id LIMIT 4";
         self.many(sql, params![prefix, owner], |row| row.get(0), "look up a job")
+    }
+
+    /// Decodes the messages in the first column, up to the one with which they have `bytes_max`.
+    fn up_to<M: Message + Default>(
+        &self,
+        bytes_max: usize,
+        sql: &str,
+        params: impl rusqlite::Params,
+        action: &'static str,
+    ) -> Result<Vec<M>, StoreError> {
+        let reader = self.reader();
+        let read = || {
+            let mut statement = reader.prepare_cached(sql)?;
+            let mut rows = statement.query(params)?;
+            let (mut messages, mut bytes) = (Vec::new(), 0);
+            while bytes < bytes_max
+                && let Some(row) = rows.next()?
+            {
+                bytes += row.get_ref(0)?.as_blob()?.len();
+                messages.push(decoded(row)?);
+            }
+            Ok(messages)
+        };
+        read().map_err(StoreError::sqlite(action))
     }
 
     pub(super) fn many<T>(

@@ -1,5 +1,7 @@
 //! Events of a job's runner. They may be words of the job's user, so what a job keeps of them is bounded.
 
+use std::collections::BTreeMap;
+
 use prost::Message;
 use rusqlite::params;
 use traind_proto::v1::{self, event::Kind};
@@ -12,6 +14,14 @@ use crate::jobs::state::{JobState, Transition};
 /// The most metrics of a job, and the longest name of one. A runner's events may be its user's words.
 const METRICS_MAX: usize = 1000;
 const METRIC_NAME_BYTES_MAX: usize = 256;
+const METRIC_NAMES_BYTES_MAX: usize = 64 << 10;
+
+/// The most metrics of a step that a job shows as its progress.
+const STEP_METRICS_MAX: usize = 100;
+
+/// The longest message of a failure, and the longest other text of one.
+const MESSAGE_BYTES_MAX: usize = 16 << 10;
+const TEXT_BYTES_MAX: usize = 4096;
 
 /// The most splits of a job whose statistics are kept.
 const SPLITS_MAX: usize = 100;
@@ -47,7 +57,11 @@ impl Draft<'_> {
             // Progress was made, so earlier failures of the host no longer count.
             Some(Kind::Saved(_)) => self.job.host_retries = 0,
             Some(Kind::DataPrepared(prepared)) => self.store_split(prepared)?,
-            Some(Kind::Step(step)) => self.job.progress = Some(step.clone()),
+            Some(Kind::Step(step)) => {
+                let mut step = step.clone();
+                limit(&mut step.metrics, STEP_METRICS_MAX);
+                self.job.progress = Some(step);
+            }
             Some(Kind::Evaluated(evaluated)) => self.merge_metrics(&evaluated.metrics),
             Some(Kind::Finished(finished)) => {
                 self.merge_metrics(&finished.metrics);
@@ -58,7 +72,7 @@ impl Draft<'_> {
                 // The daemon's own sum is greater, unless the store was rebuilt.
                 let known = [self.job.energy_joules, finished.energy_joules].into_iter().flatten();
                 self.job.energy_joules = known.reduce(f64::max);
-                self.job.finished = Some(finished.clone());
+                self.job.finished = Some(limited(finished.clone()));
             }
             _ => {}
         }
@@ -101,9 +115,38 @@ impl Draft<'_> {
         for (name, value) in finite.filter(|(name, _)| name.len() <= METRIC_NAME_BYTES_MAX) {
             if let Some(known) = self.job.metrics.get_mut(name) {
                 *known = *value;
-            } else if self.job.metrics.len() < METRICS_MAX {
+            } else if self.job.metrics.len() < METRICS_MAX
+                && self.job.metrics.keys().map(String::len).sum::<usize>() < METRIC_NAMES_BYTES_MAX
+            {
                 self.job.metrics.insert(name.clone(), *value);
             }
         }
+    }
+}
+
+/// The last event of a runner as a job keeps it: pages of jobs have it, too.
+fn limited(mut finished: v1::Finished) -> v1::Finished {
+    limit(&mut finished.metrics, STEP_METRICS_MAX);
+    clip(&mut finished.output_dir, TEXT_BYTES_MAX);
+    if let Some(failure) = &mut finished.failure {
+        clip(&mut failure.message, MESSAGE_BYTES_MAX);
+        clip(&mut failure.reason, TEXT_BYTES_MAX);
+        let v1::Failure { field, file, tensor, host, .. } = failure;
+        [field, file, tensor, host].into_iter().flatten().for_each(|it| clip(it, TEXT_BYTES_MAX));
+    }
+    finished
+}
+
+fn limit(metrics: &mut BTreeMap<String, f64>, most: usize) {
+    metrics.retain(|name, _| name.len() <= METRIC_NAME_BYTES_MAX);
+    while metrics.len() > most {
+        metrics.pop_last();
+    }
+}
+
+fn clip(text: &mut String, bytes_max: usize) {
+    if text.len() > bytes_max {
+        let end = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or_default());
     }
 }

@@ -1,7 +1,10 @@
 //! The store's guarantees, on a real file.
 
+use prost::Message as _;
 use traind_proto::v1::event::Kind;
-use traind_proto::v1::{DataPrepared, Evaluated, Event, Finished, Started, Step};
+use traind_proto::v1::{
+    ClassCount, DataPrepared, Evaluated, Event, Failure, Finished, Started, Step,
+};
 
 use super::{NewJob, Parent, Resolved, Restart, Store, StoreError};
 use crate::access::account::Account;
@@ -103,6 +106,40 @@ fn the_history_metrics_and_splits_of_a_job_are_bounded() {
     assert_eq!(job.last_sequence, before + 1, "only the warning");
     assert_eq!(job.progress.unwrap().step, 4, "the job is up to date");
     assert!(job.finished.is_some());
+}
+
+/// Sixteen jobs with such events made a page of jobs too large for clients, and a thousand streams of such events took
+/// the daemon's memory.
+#[test]
+fn forged_events_make_neither_jobs_nor_pages_large() {
+    let (_folder, store) = store();
+    let job = store.create(&new_job("a")).unwrap();
+    store.place("a", &[0]).unwrap();
+    let metrics = |count: u32| (0..count).map(|number| (format!("{number:0200}"), 0.5)).collect();
+    let large = Step { metrics: metrics(5000), ..Default::default() };
+    let message = "é".repeat(500_000);
+    let failure = Failure { message, file: Some("x".repeat(1 << 20)), ..Default::default() };
+    let finished =
+        Finished { metrics: metrics(5000), failure: Some(failure), ..Default::default() };
+    let class = |number: u32| ClassCount { label: format!("{number:0200}"), rows: 1 };
+    let split = |name: u32| DataPrepared {
+        split: name.to_string(),
+        classes: (0..5000).map(class).collect(),
+        ..Default::default()
+    };
+    let mut forged = vec![event(Kind::Step(large)); 20];
+    forged.extend((0..20).map(|number| event(Kind::DataPrepared(split(number)))));
+    forged.push(event(Kind::Finished(finished)));
+    let known = store.record("a", forged, 1).unwrap();
+    assert!(known.metrics.keys().map(String::len).sum::<usize>() <= (64 << 10) + 256);
+    assert!(known.progress.unwrap().encoded_len() < 32 << 10);
+    let ended = known.finished.unwrap();
+    assert!(ended.encoded_len() < 64 << 10 && ended.failure.unwrap().message.len() == 16 << 10);
+    assert!((2..10).contains(&store.splits(job.number).unwrap().len()));
+    let page = store.events(job.number, 4, 256).unwrap();
+    assert!((1..3).contains(&page.len()), "{}", page.len());
+    let next = store.events(job.number, page.last().unwrap().sequence + 1, 256).unwrap();
+    assert!(!next.is_empty(), "the others follow");
 }
 
 /// A lock that ends within the time for it is waited for.

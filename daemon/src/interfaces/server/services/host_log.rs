@@ -59,7 +59,7 @@ async fn feed(
         }
         for LoggedEvent { event, next_offset } in events {
             offset = next_offset;
-            if sender.send(Ok(event)).await.is_err() {
+            if sender.send_of_any_size(event).await.is_err() {
                 return Ok(());
             }
         }

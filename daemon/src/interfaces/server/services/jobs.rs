@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use prost::Message;
 use tonic::{Request, Response, Status};
 use traind_proto::v1;
 
@@ -20,6 +21,8 @@ use crate::jobs::wire;
 
 const PAGE_SIZE_DEFAULT: usize = 100;
 const PAGE_SIZE_MAX: i32 = 1000;
+/// Half of what clients take: jobs have words of their users.
+const PAGE_BYTES_MAX: usize = 8 << 20;
 
 pub(crate) struct Jobs {
     daemon: Arc<Daemon>,
@@ -139,14 +142,9 @@ impl v1::jobs_server::Jobs for Jobs {
         let list = move |store: &crate::jobs::store::Store| {
             store.list(&page.states, scope.as_deref(), before, size + 1)
         };
-        let mut jobs = self.daemon.store.run(list).await.map_err(Error::from)?;
-        // One more than requested shows whether another page follows.
-        let more = jobs.len() > size;
-        jobs.truncate(size);
-        let last = jobs.last().filter(|_| more);
-        let next_page_token = last.map(|job| job.number.to_string()).unwrap_or_default();
-        let jobs = jobs.into_iter().map(|job| self.present(job)).collect();
-        Ok(Response::new(v1::ListJobsResponse { jobs, next_page_token }))
+        let jobs = self.daemon.store.run(list).await.map_err(Error::from)?;
+        let jobs = jobs.into_iter().map(|job| (job.number, self.present(job)));
+        Ok(Response::new(page_of(jobs, size)))
     }
 
     async fn watch_job(
@@ -255,13 +253,70 @@ impl Page {
             "" => i64::MAX,
             token => token.parse().map_err(|_| Error::PageToken)?,
         };
-        let states: Result<_, Error> = request.states.iter().map(|s| known_state(*s)).collect();
-        Ok(Page { size, before, states: states? })
+        Ok(Page { size, before, states: distinct_states(&request.states)? })
     }
+}
+
+/// The first `size` jobs, and fewer where they are large. One more than requested shows that another page follows.
+fn page_of(jobs: impl Iterator<Item = (i64, v1::Job)>, size: usize) -> v1::ListJobsResponse {
+    let (mut page, mut bytes, mut last) = (v1::ListJobsResponse::default(), 0, 0);
+    for (number, job) in jobs {
+        bytes += job.encoded_len();
+        if page.jobs.len() == size || (bytes > PAGE_BYTES_MAX && !page.jobs.is_empty()) {
+            page.next_page_token = last.to_string();
+            break;
+        }
+        last = number;
+        page.jobs.push(job);
+    }
+    page
+}
+
+/// Each state once: every one becomes a part of the query, and a request has room for a million.
+fn distinct_states(numbers: &[i32]) -> Result<Vec<JobState>, Error> {
+    let mut states = Vec::new();
+    for number in numbers {
+        let state = known_state(*number)?;
+        if !states.contains(&state) {
+            states.push(state);
+        }
+    }
+    Ok(states)
 }
 
 fn known_state(number: i32) -> Result<JobState, Error> {
     let state = v1::JobState::try_from(number).ok().and_then(wire::job_state_from_proto);
     let description = || format!("{number} is not a job state");
     state.ok_or_else(|| Error::Request { field: "states", description: description() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_jobs_make_several_pages() {
+        let large = v1::Job { waiting_reason: "x".repeat(3 << 20), ..Default::default() };
+        let all: Vec<(i64, v1::Job)> = (0..5).rev().map(|number| (number, large.clone())).collect();
+        let listed = |before: i64, size: usize| {
+            let rest = all.iter().filter(|(number, _)| *number < before).cloned();
+            let page = page_of(rest.take(size + 1), size);
+            (page.jobs.len(), page.next_page_token)
+        };
+        assert_eq!(listed(5, 100), (2, "3".to_owned()));
+        assert_eq!(listed(3, 100), (2, "1".to_owned()));
+        assert_eq!(listed(1, 100), (1, String::new()));
+        assert_eq!(listed(5, 1), (1, "4".to_owned()));
+        assert_eq!(listed(2, 2), (2, String::new()));
+    }
+
+    #[test]
+    fn a_million_states_are_as_many_as_there_are() {
+        let states = [v1::JobState::Running, v1::JobState::Failed].map(i32::from);
+        let request = v1::ListJobsRequest { states: states.repeat(500_000), ..Default::default() };
+        let page = Page::parse(&request).ok().unwrap();
+        assert_eq!(page.states, [JobState::Running, JobState::Failed]);
+        let unknown = v1::ListJobsRequest { states: vec![99], ..Default::default() };
+        assert!(Page::parse(&unknown).is_err());
+    }
 }

@@ -42,7 +42,7 @@ async fn feed(
         for event in page {
             from = event.sequence + 1;
             let last = ends_job(&event);
-            if sender.send(Ok(event)).await.is_err() || last {
+            if sender.send_of_any_size(event).await.is_err() || last {
                 return Ok(());
             }
         }
