@@ -19,9 +19,12 @@ pub(super) fn check(instruction: &Instruction, replicas: usize) -> Option<Proble
         }
         name if COLLECTIVES.contains(&name) => {
             let groups = instruction.integers("replica_groups").unwrap_or_default();
-            let present: BTreeSet<i64> = groups.iter().flatten().copied().collect();
+            let mut present = BTreeSet::new();
+            let again = groups.iter().flatten().find(|core| !present.insert(**core));
+            let again = again.map(|core| format!("the core {core} takes part in two groups"));
             let missing = (0..replicas as i64).find(|core| !present.contains(core));
-            missing.map(|core| (LOAD, format!("the core {core} takes part in no group")))
+            let missing = missing.map(|core| format!("the core {core} takes part in no group"));
+            missing.or(again).map(|problem| (LOAD, problem))
         }
         "collective_broadcast" | "cross-replica-sum" => {
             Some((LOAD, "a collective that the runtime does not have".to_owned()))

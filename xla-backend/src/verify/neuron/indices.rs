@@ -48,7 +48,8 @@ fn indexed(instruction: &Instruction) -> Vec<(String, u64)> {
         }
         "scatter" => {
             let axes = sizes("scatter_dims_to_operand_dims");
-            of_axes(operands.get(1), &axes, |axis| last(axis, 1))
+            let windows = windows(instruction, table.dims.len());
+            of_axes(operands.get(1), &axes, |axis| last(axis, *windows.get(axis)?))
         }
         "dynamic_slice" => {
             let sizes = instruction.result().dims;
@@ -65,6 +66,19 @@ fn indexed(instruction: &Instruction) -> Vec<(String, u64)> {
                 .collect()
         }
     }
+}
+
+/// The sizes of a scatter's updates along the axes of its operand, of which it has those that are not inserted.
+fn windows(instruction: &Instruction, rank: usize) -> Vec<u64> {
+    let axes = |name: &str| instruction.integers(name).unwrap_or_default().concat();
+    let inserted = [axes("inserted_window_dims"), axes("input_batching_dims")].concat();
+    let updates = instruction.operand_types.last().map(|it| it.dims.clone()).unwrap_or_default();
+    let mut sizes = axes("update_window_dims").into_iter().map(|axis| {
+        let size = usize::try_from(axis).ok().and_then(|axis| updates.get(axis));
+        size.copied().unwrap_or(1)
+    });
+    let size = |axis| if inserted.contains(&(axis as i64)) { 1 } else { sizes.next().unwrap_or(1) };
+    (0..rank).map(size).collect()
 }
 
 /// One tensor of indices into several axes: the shortest bounds all of them.

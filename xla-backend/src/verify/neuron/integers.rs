@@ -12,6 +12,8 @@ const DOWNCAST: [&str; 4] = ["NCC_EVRF035", "NCC_EVRF060", "NCC_EVRF061", "NCC_E
 
 pub(super) fn check(instruction: &Instruction) -> Option<Problem> {
     let has_integers = instruction.operand_types.first().is_some_and(Type::is_integer);
+    // Some collectives combine several tensors.
+    let combined = instruction.operand_types.iter().find(|it| it.is_integer());
     let element = &instruction.result().element;
     let combines = instruction.attributes.contains("stablehlo.add")
         || ["maximum", "minimum", "multiply", "or", "and", "xor"]
@@ -27,11 +29,11 @@ pub(super) fn check(instruction: &Instruction) -> Option<Problem> {
         "scatter" if has_integers && combines => {
             Some(("NCC_EVRF060", format!("a scatter that computes with {element}")))
         }
-        "all_reduce" if has_integers => {
-            Some(("NCC_EVRF061", format!("an all-reduce of {element}")))
+        "all_reduce" => {
+            combined.map(|it| ("NCC_EVRF061", format!("an all-reduce of {}", it.element)))
         }
-        "reduce_scatter" if has_integers => {
-            Some(("NCC_EVRF063", format!("a reduce-scatter of {element}")))
+        "reduce_scatter" => {
+            combined.map(|it| ("NCC_EVRF063", format!("a reduce-scatter of {}", it.element)))
         }
         "power" if matches!(element.as_str(), "i64" | "ui64") => {
             Some(("NCC_EVRF062", format!("a power of {element}")))
@@ -70,6 +72,7 @@ fn magnitude(instruction: &Instruction, ranges: &Ranges, replicas: usize) -> Opt
         .any(|op| instruction.attributes.contains(&format!("stablehlo.{op} ")));
     match instruction.name() {
         "dot_general" => times(operand(0)?.checked_mul(operand(1)?)?, contracted(instruction)?),
+        "all_reduce" | "reduce_scatter" if instruction.operands.len() > 1 => None,
         "all_reduce" | "reduce_scatter" if adds => times(operand(0)?, replicas as u64),
         "all_reduce" | "reduce_scatter" if selects => operand(0),
         "scatter" if adds => {

@@ -1,6 +1,7 @@
 //! Reads the text of a StableHLO module, as far as the checks need it: operations, operands, types and attributes.
 //!
-//! Only straight-line functions are read in full; of regions, the operations are seen, not their values.
+//! Only straight-line functions are read in full; of regions, the operations are seen, not their values. Values of
+//! functions besides the main one have the function's number in their names, as in `%3@1`.
 
 use std::collections::HashMap;
 
@@ -34,7 +35,7 @@ impl Type {
     }
 }
 
-/// One operation of the main function.
+/// One operation of a function.
 #[derive(Clone, Debug)]
 pub(super) struct Instruction {
     /// The number in the name of its first result, if it is a number.
@@ -58,10 +59,15 @@ impl Instruction {
         self.results.first().cloned().unwrap_or_default()
     }
 
-    /// The integers behind `name =` in the attributes, of all brackets.
+    /// The integers behind `name =` in the attributes, of all brackets or of an array.
     pub(super) fn integers(&self, name: &str) -> Option<Vec<Vec<i64>>> {
         let at = self.attributes.find(&format!("{name} ="))? + name.len() + 2;
-        let behind = &self.attributes[at..];
+        let behind = self.attributes[at..].trim_start();
+        if let Some(array) = behind.strip_prefix("array<i64") {
+            let inside = array.find('>').map_or(array, |end| &array[..end]);
+            let numbers = inside.split([':', ',']).filter_map(|it| it.trim().parse().ok());
+            return Some(vec![numbers.collect()]);
+        }
         let rows = behind.find('[').map(|from| rows(&behind[from..]));
         let number = || {
             let digits = behind.trim_start();
@@ -105,12 +111,15 @@ fn rows(text: &str) -> Vec<Vec<i64>> {
     rows
 }
 
-/// The main function of a module.
+/// The functions of a module.
 #[derive(Debug, Default)]
 pub(super) struct Module {
     pub replicas: usize,
+    /// The arguments of the main function: the first one, or that of this name.
     pub arguments: Vec<Type>,
     pub results: Vec<Type>,
+    /// The arguments of all functions by name.
+    pub parameters: Vec<(String, Type)>,
     pub instructions: Vec<Instruction>,
     /// The instruction of each value, by its name without `#0`.
     pub producers: HashMap<String, usize>,
@@ -119,34 +128,47 @@ pub(super) struct Module {
 impl Module {
     pub(super) fn parse(text: &str) -> Module {
         let mut module = Module { replicas: replicas(text), ..Module::default() };
-        let mut pending = String::new();
+        let (mut pending, mut functions) = (String::new(), 0);
         for line in text.lines() {
             let trimmed = line.trim();
             match () {
-                _ if trimmed.contains("func.func") => module.read_signature(trimmed),
-                _ if pending.is_empty() && trimmed.starts_with("return") => {}
-                _ if pending.is_empty() && !trimmed.starts_with('%') => {}
+                _ if trimmed.contains("func.func") => {
+                    module.read_signature(trimmed, functions);
+                    functions += 1;
+                    continue;
+                }
+                _ if pending.is_empty() && !begins_operation(trimmed) => continue,
                 _ => pending.push_str(trimmed),
             }
             // A region goes on over several lines.
-            if !pending.is_empty() && is_balanced(&pending) {
-                module.read_instruction(&pending);
-                pending.clear();
-            } else if !pending.is_empty() {
-                pending.push(' ');
+            match is_balanced(&pending) {
+                true => module.read_instruction(&std::mem::take(&mut pending), functions),
+                false => pending.push(' '),
             }
+        }
+        if !pending.is_empty() {
+            module.read_instruction(&pending, functions);
         }
         module
     }
 
-    fn read_signature(&mut self, line: &str) {
+    fn read_signature(&mut self, line: &str, function: usize) {
         let (arguments, results) = line.split_once("->").unwrap_or((line, ""));
-        self.arguments = types(arguments);
-        self.results = types(results);
+        let found = types(arguments);
+        let names = values(arguments).into_iter().map(|name| named(name, function + 1));
+        self.parameters.extend(names.zip(found.iter().cloned()));
+        if function == 0 || line.contains("@main(") {
+            (self.arguments, self.results) = (found, types(results));
+        }
     }
 
-    fn read_instruction(&mut self, text: &str) {
-        let Some((names, body)) = text.split_once('=') else { return };
+    /// Reads an operation of the function of this number, from 1 on.
+    fn read_instruction(&mut self, text: &str, function: usize) {
+        // Calls without results have no name.
+        let (names, body) = match text.starts_with('%') {
+            true => text.split_once('=').unwrap_or((text, "")),
+            false => ("", text),
+        };
         let name = names.trim().split(':').next().unwrap_or_default().trim();
         let body = body.trim();
         let op = body.trim_start_matches('"');
@@ -158,12 +180,15 @@ impl Module {
             None => (types(signature), types(signature)),
         };
         let region = before.find("({").unwrap_or(before.len());
-        let operands = values(&before[..region]);
+        let operands: Vec<String> =
+            values(&before[..region]).into_iter().map(|name| named(name, function)).collect();
         let operand_types = match from.len() {
             1 if operands.len() > 1 => vec![from[0].clone(); operands.len()],
             _ => from,
         };
-        self.producers.insert(name.to_owned(), self.instructions.len());
+        if !name.is_empty() {
+            self.producers.insert(named(name.to_owned(), function), self.instructions.len());
+        }
         self.instructions.push(Instruction {
             number: name.trim_start_matches('%').parse().ok(),
             op: op.to_owned(),
@@ -175,6 +200,17 @@ impl Module {
     }
 }
 
+/// The name of a value in the function of this number, from 1 on.
+fn named(name: String, function: usize) -> String {
+    if function <= 1 { name } else { format!("{name}@{}", function - 1) }
+}
+
+fn begins_operation(line: &str) -> bool {
+    let is_dialect =
+        |it: &str| ["stablehlo.", "chlo.", "mhlo."].iter().any(|of| it.starts_with(of));
+    line.starts_with('%') || is_dialect(line.trim_start_matches('"'))
+}
+
 fn replicas(text: &str) -> usize {
     const KEY: &str = "mhlo.num_replicas = ";
     let behind = text.find(KEY).map(|at| &text[at + KEY.len()..]).unwrap_or_default();
@@ -183,17 +219,36 @@ fn replicas(text: &str) -> usize {
 }
 
 fn is_balanced(text: &str) -> bool {
-    let count = |open: char, close: char| {
-        let opened = text.matches(open).count();
-        opened == text.matches(close).count()
-    };
-    count('(', ')') && count('{', '}')
+    let (mut round, mut curly) = (0_i32, 0_i32);
+    for (_, c) in outside_of_strings(text) {
+        match c {
+            '(' => round += 1,
+            ')' => round -= 1,
+            '{' => curly += 1,
+            '}' => curly -= 1,
+            _ => {}
+        }
+    }
+    (round, curly) == (0, 0)
+}
+
+/// The characters that are in no string, with their places.
+fn outside_of_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let (mut is_inside, mut is_escaped) = (false, false);
+    text.char_indices().filter(move |(_, c)| {
+        let was_inside = is_inside;
+        if *c == '"' && !is_escaped {
+            is_inside = !is_inside;
+        }
+        is_escaped = is_inside && *c == '\\' && !is_escaped;
+        !was_inside && !is_inside
+    })
 }
 
 /// The text before the last ` : ` outside of regions, and the types behind it.
 fn split_signature(text: &str) -> (&str, &str) {
     let (mut depth, mut at) = (0_i32, None);
-    for (index, c) in text.char_indices() {
+    for (index, c) in outside_of_strings(text) {
         match c {
             '(' | '{' | '[' => depth += 1,
             ')' | '}' | ']' => depth -= 1,

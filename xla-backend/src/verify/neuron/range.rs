@@ -53,9 +53,9 @@ pub(super) type Ranges = HashMap<String, Range>;
 /// The ranges of all values of a module.
 pub(super) fn ranges(module: &Module) -> Ranges {
     let mut ranges = Ranges::new();
-    for (index, argument) in module.arguments.iter().enumerate() {
+    for (name, argument) in &module.parameters {
         if let Some(range) = Range::of_type(argument) {
-            ranges.insert(format!("%arg{index}"), range);
+            ranges.insert(name.clone(), range);
         }
     }
     let mut names: Vec<(&String, usize)> =
@@ -92,10 +92,9 @@ fn of_instruction(instruction: &Instruction, ranges: &Ranges) -> Option<Range> {
         | "all_to_all"
         | "gather"
         | "dynamic_slice" => operand(0),
-        "reduce" if has_region(instruction, "maximum") || has_region(instruction, "minimum") => {
-            // The start is the type's own end.
-            operand(0)
-        }
+        // With the start.
+        "reduce" if has_region(instruction, "maximum") => of_two("maximum", both()?),
+        "reduce" if has_region(instruction, "minimum") => of_two("minimum", both()?),
         "concatenate" => {
             let all = (0..instruction.operands.len()).map(operand);
             all.collect::<Option<Vec<_>>>()?.into_iter().reduce(Range::join)
@@ -123,8 +122,9 @@ fn of_two(name: &str, (a, b): (Range, Range)) -> Option<Range> {
         "maximum" => of(a.least.max(b.least), a.greatest.max(b.greatest)),
         "minimum" => of(a.least.min(b.least), a.greatest.min(b.greatest)),
         "multiply" => {
-            let ends = [a.least, a.greatest].map(|x| [b.least, b.greatest].map(|y| x * y));
-            let ends = ends.concat();
+            let ends =
+                [a.least, a.greatest].map(|x| [b.least, b.greatest].map(|y| x.checked_mul(y)));
+            let ends = ends.concat().into_iter().collect::<Option<Vec<i128>>>()?;
             of(*ends.iter().min()?, *ends.iter().max()?)
         }
         "divide" if b.least > 0 && a.least >= 0 => of(a.least / b.greatest, a.greatest / b.least),
@@ -137,8 +137,14 @@ fn of_two(name: &str, (a, b): (Range, Range)) -> Option<Range> {
     }
 }
 
+/// Whether a reduction combines by this operation alone.
 fn has_region(instruction: &Instruction, op: &str) -> bool {
+    let mut ops = instruction.attributes.match_indices("stablehlo.").map(|(at, dialect)| {
+        let behind = &instruction.attributes[at + dialect.len()..];
+        behind.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default()
+    });
     instruction.attributes.contains(&format!("stablehlo.{op}"))
+        && ops.all(|found| [op, "reduce", "return"].contains(&found))
 }
 
 /// The least and the greatest number of `dense<[1, -2]>`.

@@ -113,6 +113,19 @@ fn operations_and_types_are_refused() {
             "%0 = stablehlo.convert %arg0 : (tensor<8x4xf32>) -> tensor<8x4xf8E4M3FNUZ>",
         ),
         ("NCC_EMOD025", "%0 = stablehlo.convert %arg0 : (tensor<8x4xf32>) -> tensor<?x4xf32>"),
+        (
+            "NCC_EMOD025",
+            "%0 = stablehlo.dynamic_reshape %arg0, %arg1 : (tensor<8x4xf32>, tensor<2xi32>) -> tensor<4x8xf32>",
+        ),
+        (
+            "NCC_EMOD025",
+            "%0 = stablehlo.get_dimension_size %arg0, dim = 0 : (tensor<8x4xf32>) -> tensor<i32>",
+        ),
+        (
+            "NCC_ESPP004",
+            "%0 = stablehlo.uniform_quantize %arg0 : (tensor<8x4xf32>) -> tensor<8x4x!quant.uniform<i8:f32, 0.1:0>>",
+        ),
+        ("NCC_ESPP004", "%0 = stablehlo.convert %arg0 : (tensor<8x4xf32>) -> tensor<8x4xi4>"),
     ] {
         refused(code, body);
     }
@@ -125,10 +138,22 @@ fn operations_and_types_are_refused() {
     clean(&format!(
         "%0 = stablehlo.custom_call @AwsNeuronSilu(%arg0) {{api_version = 2 : i32}} : {both}"
     ));
-    let sort = region("compare LT,", "f32");
     refused(
-        "NCC_EVRF029",
-        &format!("%0 = \"stablehlo.sort\"(%arg0) <{{dimension = 1 : i64}}> {sort} : {both}"),
+        "NCC_EHCA005",
+        &format!(
+            "%0 = stablehlo.custom_call @AwsNeuronSort(%arg0) {{api_version = 2 : i32}} : {both}"
+        ),
+    );
+    let sort = |order: &str| {
+        let compare = region(&format!("compare {order},"), "f32");
+        format!("%0 = \"stablehlo.sort\"(%arg0) <{{dimension = 1 : i64}}> {compare} : {both}")
+    };
+    refused("NCC_EVRF029", &sort("LT"));
+    // The older targets sort by order alone.
+    assert_eq!(codes(&sort("GE"), &limits("NC_v2")), Vec::<&str>::new());
+    assert_eq!(codes(&sort("NE"), &limits("NC_v2")), ["NCC_EVRF029"]);
+    clean(
+        "%0 = \"stablehlo.reduce_window\"(%arg0) <{window_dilations = array<i64: 1, 1>}> : (tensor<8x4xf32>) -> tensor<8x4xf32>",
     );
     let variadic = "%0:2 = stablehlo.reduce(%arg0 init: %arg2), (%arg3 init: %arg2) across dimensions = [1] : \
         (tensor<8x4xf32>, tensor<4x4xi32>) -> (tensor<8xf32>, tensor<8xi32>)";
@@ -170,6 +195,17 @@ fn integers_are_refused_where_only_floats_are_exact() {
         refused(code, body);
     }
     clean(&all_reduce("[[0, 1]]", "f32"));
+    // Two tensors at once, of which the second has integers.
+    let both = all_reduce("[[0, 1]]", "f32").replace("%arg1)", "%arg0, %arg1)");
+    let both = both.replace(
+        "(tensor<2xf32>) -> tensor<2xf32>",
+        "(tensor<8x4xf32>, tensor<2xi32>) -> (tensor<8x4xf32>, tensor<2xi32>)",
+    );
+    refused("NCC_EVRF061", &both.replace("%0 =", "%0:2 ="));
+    // No product of two numbers of 64 bits is too large for the check.
+    clean(
+        "%0 = stablehlo.convert %arg4 : (tensor<2xi64>) -> tensor<2xui64>\n    %1 = stablehlo.multiply %0, %0 : tensor<2xui64>",
+    );
     clean("%0 = stablehlo.multiply %arg3, %arg3 : tensor<4x4xi32>");
 }
 
@@ -241,6 +277,29 @@ fn indices_from_data_must_be_clamped() {
     let clamped = "%l = stablehlo.constant dense<0> : tensor<2xi32>\n    %h = stablehlo.constant dense<7> : tensor<2xi32>\n    \
         %m = stablehlo.maximum %arg1, %l : tensor<2xi32>\n    %c = stablehlo.minimum %m, %h : tensor<2xi32>\n    ";
     clean(&format!("{clamped}{}\n    {}", gather("%c"), scatter("%c")));
+    // Windows of two rows end a row earlier.
+    let two_rows = gather("%c").replace("array<i64: 1, 4>", "array<i64: 2, 4>");
+    let two_rows =
+        two_rows.replace("[1], collapsed_slice_dims = [0]", "[1, 2], collapsed_slice_dims = []");
+    let two_rows = two_rows.replace("-> tensor<2x4", "-> tensor<2x2x4");
+    refused("NRT_EXEC_OOB", &format!("{clamped}{two_rows}"));
+    clean(&format!("{}{two_rows}", clamped.replace("dense<7>", "dense<6>")));
+    let two_rows = scatter("%c")
+        .replace("[1], inserted_window_dims = [0]", "[1, 2], inserted_window_dims = []");
+    let two_rows = two_rows.replace("tensor<2x4xf32>) ->", "tensor<2x2x4xf32>) ->");
+    refused("NRT_EXEC_OOB", &format!("{clamped}{two_rows}"));
+    clean(&format!("{}{two_rows}", clamped.replace("dense<7>", "dense<6>")));
+    // The start of a maximum is one of its numbers.
+    let start = |greatest: u32| {
+        format!(
+            "{clamped}%i = stablehlo.constant dense<{greatest}> : tensor<i32>\n    \
+             %r = stablehlo.reduce(%c init: %i) applies stablehlo.maximum across dimensions = [0] : (tensor<2xi32>, tensor<i32>) -> tensor<i32>\n    \
+             %b = stablehlo.broadcast_in_dim %r, dims = [] : (tensor<i32>) -> tensor<2xi32>\n    {}",
+            gather("%b")
+        )
+    };
+    clean(&start(7));
+    refused("NRT_EXEC_OOB", &start(8));
     // Half a clamp is none.
     let half = "%h = stablehlo.constant dense<7> : tensor<2xi32>\n    %c = stablehlo.minimum %arg1, %h : tensor<2xi32>\n    ";
     refused("NRT_EXEC_OOB", &format!("{half}{}", gather("%c")));
@@ -258,6 +317,7 @@ fn groups_rings_counts_and_sizes_are_checked() {
     clean(&permute("[[0, 1], [1, 0]]"));
     refused("NRT_INVALID", &permute("[[0, 0], [1, 1]]"));
     refused("NRT_INVALID", &all_reduce("[[0]]", "f32"));
+    refused("NRT_INVALID", &all_reduce("[[0, 1], [1, 0]]", "f32"));
     refused(
         "NCC_EVRF024",
         "%0 = stablehlo.broadcast_in_dim %arg0, dims = [1, 2] : (tensor<8x4xf32>) -> tensor<40000000x8x4xf32>",
@@ -278,6 +338,40 @@ fn groups_rings_counts_and_sizes_are_checked() {
         check(&huge, &limits(kind), &[]).findings.iter().map(|it| it.code).collect()
     };
     assert_eq!((codes("NC_v2"), codes("NC_v4d")), (vec!["NCC_EOOM002"], vec![]));
+}
+
+/// Strings with brackets, operations without results and further functions hide nothing.
+#[test]
+fn operations_are_found_wherever_they_stand() {
+    let erf = "%9 = chlo.erf %arg0 : tensor<8x4xf32> -> tensor<8x4xf32>";
+    let silu = "stablehlo.custom_call @AwsNeuronSilu(%arg0) {backend_config = \"a \\\" (: {\"} : (tensor<8x4xf32>) -> tensor<8x4xf32>";
+    refused("NCC_EVRF001", &format!("%0 = {silu}\n    {erf}"));
+    refused("NCC_EUOC002", "\"stablehlo.send\"(%arg0) : (tensor<8x4xf32>) -> ()");
+    refused(
+        "NCC_EHCA005",
+        "stablehlo.custom_call @xla_python_cpu_callback(%arg0) {has_side_effect = true} : (tensor<8x4xf32>) -> ()",
+    );
+    // The names of values begin anew in each function.
+    let clamped = "%0 = stablehlo.constant dense<0> : tensor<2xi32>\n    ";
+    let gather = |indices: &str| {
+        format!(
+            "%g = \"stablehlo.gather\"(%arg0, {indices}) {GATHER} : (tensor<8x4xf32>, tensor<2xi32>) -> tensor<2x4xf32>"
+        )
+    };
+    let of_two = |body: &str| {
+        let main = module(&format!("{clamped}{}", gather("%0")));
+        let end = main.rfind('}').unwrap();
+        let more = format!(
+            "  func.func private @rows(%arg0: tensor<8x4xf32>, %arg1: tensor<2xi32>) -> (tensor<2x4xf32>) {{\n    \
+             {body}\n    return %g : tensor<2x4xf32>\n  }}\n}}\n"
+        );
+        let report = check(&format!("{}{more}", &main[..end]), &limits("NC_v3d"), &[]);
+        report.findings.iter().map(|it| it.code).collect::<Vec<_>>()
+    };
+    assert_eq!(of_two(&gather("%arg1")), ["NRT_EXEC_OOB"]);
+    let moved = "%0 = stablehlo.add %arg1, %arg1 : tensor<2xi32>\n    ";
+    assert_eq!(of_two(&format!("{moved}{}", gather("%0"))), ["NRT_EXEC_OOB"]);
+    assert_eq!(of_two(&format!("{clamped}{}", gather("%0"))), Vec::<&str>::new());
 }
 
 #[test]
