@@ -104,7 +104,7 @@ mod tests {
 
     use serde_json::{Value, json};
     use traind_job_file::commands::MeshSearch;
-    use traind_job_file::{JobFile, Platform};
+    use traind_job_file::{EmbeddingLoss, JobFile, Optim, Platform, RerankerLoss};
     use traind_xla::DType;
     use traind_xla::kernels::GpuOptions;
     use traind_xla::mesh::Mesh;
@@ -266,14 +266,47 @@ mod tests {
 
     #[test]
     fn programs_of_optimizers_run_on_neuron_cores() {
-        let optimizers =
-            ["adamw_torch", "sgd", "adafactor", "adagrad", "rmsprop", "lion_32bit", "muon"];
-        let optimizers = optimizers
-            .map(|it| json!({"train": {"optim": it, "bf16": true, "max_grad_norm": 1.0}}));
-        let problems = optimizers.iter().filter_map(|it| {
-            problem("bert-sequence-classification", "sequence-classification", it)
+        let optimizers = Optim::ALL.iter().map(
+            |it| json!({"train": {"optim": it.to_string(), "bf16": true, "max_grad_norm": 1.0}}),
+        );
+        let problems = optimizers.filter_map(|it| {
+            problem("bert-sequence-classification", "sequence-classification", &it)
         });
         assert_eq!(problems.collect::<Vec<_>>(), Vec::<String>::new());
+    }
+
+    /// Tasks whose rows have several texts, with each of their losses.
+    #[test]
+    fn programs_of_preferences_embeddings_and_rerankers_run_on_neuron_cores() {
+        let none = || vec![json!({})];
+        let losses = |section: &str, names: Vec<String>| -> Vec<Value> {
+            let of = |name| Value::from_iter([(section, json!({"loss": name}))]);
+            names.into_iter().map(of).collect()
+        };
+        let names = |all: &[EmbeddingLoss]| all.iter().map(ToString::to_string).collect();
+        let rerankers = RerankerLoss::ALL.iter().map(ToString::to_string).collect();
+        let mut problems = Vec::new();
+        for (fixture, task, settings) in [
+            ("llama-causal-lm", "sft", none()),
+            ("llama-causal-lm", "dpo", none()),
+            ("llama-causal-lm", "reward", none()),
+            ("llama-causal-lm", "orpo", none()),
+            ("llama-causal-lm", "cpo", none()),
+            ("llama-causal-lm", "kto", none()),
+            (
+                "bert-sequence-classification",
+                "embedding",
+                losses("embedding", names(EmbeddingLoss::ALL)),
+            ),
+            ("bert-regression", "reranker", losses("reranker", rerankers)),
+        ] {
+            for mut settings in settings {
+                settings["resources"] = json!({"cores": 2, "platform": "neuron"});
+                problems
+                    .extend(problem(fixture, task, &settings).map(|it| format!("{task}: {it}")));
+            }
+        }
+        assert_eq!(problems, Vec::<String>::new());
     }
 
     /// The meshes of `scripts/compare/meshes`: cores, and keys of the sections `parallel` and `train`.
