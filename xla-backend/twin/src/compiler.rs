@@ -180,6 +180,9 @@ impl Arguments {
 
 /// The error with a code, as the compiler words it.
 fn injected(code: &str) -> String {
+    if code.starts_with('F') {
+        return format!("[{code}] neuronx-cc was forcibly killed - injected by the twin");
+    }
     let known = COMPILER.iter().find(|known| code.starts_with(known.code));
     match known.is_some_and(|known| known.cause == Cause::Operation) {
         true => {

@@ -18,6 +18,13 @@ const SHORTER: &str = "lower per_device_train_batch_size or max_length";
 const REPORT: &str = "report it as a defect of traind, with the job file";
 const NEWER: &str = "install a newer neuronx-cc";
 const OTHER: &str = "try another version of neuronx-cc, or -O1 in NEURON_CC_FLAGS";
+/// It compiles again if another job took the memory, so this is no refusal of the program.
+pub(super) const KILLED: CompilerCode = of(
+    "F137",
+    Setup,
+    "the compiler was killed, most likely because the host's memory was full",
+    "run fewer jobs at once, lower per_device_train_batch_size or max_length, add swap space, or take a larger instance",
+);
 
 const fn of(
     code: &'static str,
@@ -102,6 +109,10 @@ pub(super) const WITHOUT_PREFIX: &[(&str, CompilerCode)] = &[
     ("[TEN404]", of("TEN404", Defect, "a defect of the compiler", OTHER)),
     ("[XTP002]", of("XTP002", Size, "the program has more than 5,000,000 instructions", SHORTER)),
     ("[NLA001]", of("NLA001", Defect, "a defect of the compiler", OTHER)),
+    ("[F137]", KILLED),
+    ("died with <Signals.SIGKILL", KILLED),
+    ("neuronx-cc terminated abnormally", of("F134", Defect, "the compiler crashed", OTHER)),
+    ("died with <Signals.", of("F134", Defect, "the compiler crashed", OTHER)),
     ("[LUR015]", of("LUR015", Defect, "a defect of the compiler", OTHER)),
 ];
 

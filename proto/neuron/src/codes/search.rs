@@ -162,6 +162,23 @@ mod tests {
         check("[NCC_EVRF024] too large", Some(("NCC_EVRF024", Cause::Size)));
         check("[INTERNAL_ERROR] [NCC_IXLV002] x", Some(("NCC_IXLV002", Cause::Defect)));
         check("NCC_XYZ9 happened", Some(("NCC_XYZ9", Cause::Operation)));
+        for (killed, code, cause) in [
+            ("[F137] neuronx-cc was forcibly killed - This most", "F137", Cause::Setup),
+            (
+                "Command '['neuronx-cc', 'compile']' died with <Signals.SIGKILL: 9>.",
+                "F137",
+                Cause::Setup,
+            ),
+            ("[F139] neuronx-cc terminated abnormally - Please", "F134", Cause::Defect),
+            (
+                "Command '['neuronx-cc', 'compile']' died with <Signals.SIGSEGV: 11>.",
+                "F134",
+                Cause::Defect,
+            ),
+        ] {
+            check(killed, Some((code, cause)));
+            assert!(!explain(killed).unwrap().is_refusal(), "{killed}");
+        }
         check("[TEN404] Internal tensorizer error: a", Some(("TEN404", Cause::Defect)));
         check(
             "[XTP002] Number of instructions (8658944) is over the threshold (5000000)",

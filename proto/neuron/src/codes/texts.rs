@@ -2,6 +2,9 @@
 
 use super::Cause::{self, Busy, Setup};
 
+const NO_COMPILER: &str = "neuronx-cc is not on the daemon's PATH, or its user may not execute it: `traind doctor \
+                           --platform neuron` executes it";
+
 /// A part of an error's text, and its meaning with a remedy.
 pub(super) const TEXTS: &[(&str, Cause, &str)] = &[
     (
@@ -52,6 +55,11 @@ pub(super) const TEXTS: &[(&str, Cause, &str)] = &[
         Setup,
         "a permutation of cores is no closed ring: choose another `parallel.pipeline`",
     ),
+    ("neuronx-cc: error: ", Setup, "neuronx-cc refuses its arguments: check NEURON_CC_FLAGS"),
+    ("neuronx-cc: No such file or directory", Setup, NO_COMPILER),
+    ("No such file or directory: 'neuronx-cc'", Setup, NO_COMPILER),
+    ("neuronx-cc: Permission denied", Setup, NO_COMPILER),
+    ("Permission denied: 'neuronx-cc'", Setup, NO_COMPILER),
     (
         "Timeout waiting for incoming connection",
         Busy,

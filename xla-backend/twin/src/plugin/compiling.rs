@@ -2,7 +2,8 @@
 //! change it.
 
 use std::ffi::c_void;
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::behaviour::STARTED;
@@ -75,22 +76,32 @@ fn run_compiler(code: &[u8]) -> Result<(), String> {
         .stdout(std::process::Stdio::inherit())
         .output()
         .map_err(|error| format!("RunNeuronCCImpl: neuronx-cc: {error}"))?;
-    let loaded = std::fs::read_to_string(&neff).unwrap_or_default();
+    let loaded = std::fs::read_to_string(&neff);
     let _ = std::fs::remove_dir_all(&folder);
     if !output.status.success() {
         return Err(format!(
             "RunNeuronCCImpl: error condition error != 0: <class 'subprocess.CalledProcessError'>: Command \
-             '['neuronx-cc', '{}']' returned non-zero exit status {}.\n{}",
+             '['neuronx-cc', '{}']' {}.\n{}",
             arguments.join("', '"),
-            output.status.code().unwrap_or(-1),
+            ended(output.status),
             String::from_utf8_lossy(&output.stderr)
         ));
     }
+    let loaded = loaded.map_err(|error| format!("nrt_load failed: {}: {error}", neff.display()))?;
     let spans_cores = text_of(code, "mhlo.num_replicas = ") > 1;
     if spans_cores && std::env::var_os("NEURON_RT_ROOT_COMM_ID").is_none() {
         return Err("NRT_INVALID: NEURON_RT_ROOT_COMM_ID is not set".to_owned());
     }
     if loaded.is_empty() { Ok(()) } else { Err(format!("nrt_load failed: {loaded}")) }
+}
+
+/// How a process ended, as Python's `subprocess` words it.
+fn ended(status: ExitStatus) -> String {
+    match status.signal() {
+        Some(9) => "died with <Signals.SIGKILL: 9>".to_owned(),
+        Some(signal) => format!("died with <Signals.SIG: {signal}>"),
+        None => format!("returned non-zero exit status {}", status.code().unwrap_or_default()),
+    }
 }
 
 /// The number behind `key` in a program.
