@@ -5,7 +5,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use traind_neuron::{CoreKind, Generation};
+use traind_neuron::{CoreKind, Generation, is_core_range, parse_core_ranges};
 use traind_proto::v1::DeviceFigures;
 
 use crate::host::discovery::{self, DevicePaths, Discovery, DiscoveryError, Faults, FoundCore};
@@ -15,6 +15,8 @@ use crate::host::discovery::{self, DevicePaths, Discovery, DiscoveryError, Fault
 const ANY_COUNT_VARIABLE: &str = "TRAIND_NEURON_ANY_CORE_COUNT";
 /// The number of physical cores of a logical one.
 const LOGICAL_CONFIG: &str = "NEURON_LOGICAL_NC_CONFIG";
+/// The cores of which the daemon schedules the first ones: numbers of cores count from the first of them.
+const VISIBLE_CORES: &str = "NEURON_RT_VISIBLE_CORES";
 
 /// A platform's cores on this host.
 #[derive(Clone)]
@@ -23,6 +25,8 @@ pub(crate) struct Host {
     pub platform: String,
     pub cores: Vec<u32>,
     found: Vec<FoundCore>,
+    /// The driver's number of the first core.
+    first: u32,
     source: Arc<dyn Discovery>,
 }
 
@@ -35,16 +39,24 @@ impl Host {
         paths: &DevicePaths,
     ) -> Result<Host, DiscoveryError> {
         let source = discovery::of_platform(platform, paths);
-        let found = match (source.cores(), core_count) {
+        let mut found = match (source.cores(), core_count) {
             (Ok(found), _) => found,
             (Err(_), Some(_)) => Vec::new(),
             (Err(error), None) => return Err(error),
         };
+        let (mut first, mut count) = (0, core_count.map_or(found.len() as u32, NonZeroU32::get));
         if platform == "neuron" {
             check_config(found.first(), logical_config().as_deref())?;
+            let given = std::env::var(VISIBLE_CORES).unwrap_or_default();
+            let visible = visible(&given, found.len() as u32, core_count)?;
+            if !visible.is_empty() {
+                (first, count) =
+                    (visible[0], core_count.map_or(visible.len() as u32, NonZeroU32::get));
+                found.drain(..found.len().min(first as usize));
+            }
         }
-        let count = core_count.map_or(found.len() as u32, NonZeroU32::get);
-        Ok(Host { platform: platform.to_owned(), cores: (0..count).collect(), found, source })
+        let cores = (0..count).collect();
+        Ok(Host { platform: platform.to_owned(), cores, found, first, source })
     }
 
     pub(crate) fn core_count(&self) -> u32 {
@@ -77,7 +89,7 @@ impl Host {
 
     /// Reads the devices' current statistics, by core. Blocks on files and drivers.
     pub(crate) fn device_statistics(&self) -> BTreeMap<u32, DeviceFigures> {
-        self.source.statistics()
+        self.own(self.source.statistics())
     }
 
     /// Whether the platform's devices count hardware errors.
@@ -87,14 +99,22 @@ impl Host {
 
     /// Reads the cores' counters of hardware errors. Blocks on files and drivers.
     pub(crate) fn faults(&self) -> BTreeMap<u32, Faults> {
-        self.source.faults()
+        self.own(self.source.faults())
     }
 
     /// Reads the energy that some cores have used since some time, in joules; `None` if the host does not
     /// report it for all of them. Blocks on files and drivers.
     pub(crate) fn energy_joules(&self, cores: &[u32]) -> Option<f64> {
-        let read = self.source.energy_joules(self.core_count());
+        let read = self.own(self.source.energy_joules(self.first + self.core_count()));
         cores.iter().map(|core| read.get(core).copied()).sum()
+    }
+}
+
+impl Host {
+    /// Values by the driver's numbers of cores, by those of this host.
+    fn own<T>(&self, values: BTreeMap<u32, T>) -> BTreeMap<u32, T> {
+        let of_host = |(core, value): (u32, T)| Some((core.checked_sub(self.first)?, value));
+        values.into_iter().filter_map(of_host).collect()
     }
 }
 
@@ -122,6 +142,25 @@ fn check_config(first: Option<&FoundCore>, config: Option<&str>) -> Result<(), D
             device: first.device.clone(),
         }),
         false => Ok(()),
+    }
+}
+
+/// The cores to which the operator restricts the daemon; none if `given` is empty. `found`: the number of cores that the
+/// host has, or 0 if it is not known. `count`: the number that the daemon is to schedule.
+fn visible(given: &str, found: u32, count: Option<NonZeroU32>) -> Result<Vec<u32>, DiscoveryError> {
+    if given.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let error = |problem: String| DiscoveryError::VisibleCores { given: given.to_owned(), problem };
+    let cores = parse_core_ranges(given).filter(|cores| is_core_range(cores));
+    let cores =
+        cores.ok_or_else(|| error("Neuron's runtime takes a range, such as 0-31".to_owned()))?;
+    if found > 0 && cores.iter().any(|core| *core >= found) {
+        return Err(error(format!("the host has the cores 0 to {}", found - 1)));
+    }
+    match count.map(NonZeroU32::get).filter(|count| *count as usize > cores.len()) {
+        Some(count) => Err(error(format!("--cores is {count}"))),
+        None => Ok(cores),
     }
 }
 
@@ -212,6 +251,39 @@ mod tests {
         }
         assert!(check("Trainium2", Some("two")).is_err());
         assert_eq!(check("neuron", Some("4")), Ok(()), "a device that nobody knows");
+    }
+
+    #[test]
+    fn a_daemon_is_restricted_to_a_range_of_the_cores_that_the_host_has() {
+        let check = |given: &str, found, count| {
+            let visible = visible(given, found, NonZeroU32::new(count));
+            visible.map_err(|error| error.to_string())
+        };
+        assert_eq!(check("", 32, 0), Ok(Vec::new()));
+        assert_eq!(check("8-11", 32, 0), Ok(vec![8, 9, 10, 11]));
+        assert_eq!(
+            check("8-11", 0, 2),
+            Ok(vec![8, 9, 10, 11]),
+            "a host that does not say its cores"
+        );
+        for (given, found, count, part) in [
+            ("0,2", 32, 0, "takes a range"),
+            ("5-3", 32, 0, "takes a range"),
+            ("all", 32, 0, "takes a range"),
+            ("30-33", 32, 0, "the cores 0 to 31"),
+            ("8-11", 32, 8, "--cores is 8"),
+        ] {
+            let error = check(given, found, count).unwrap_err();
+            assert!(error.contains(given) && error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn statistics_are_those_of_the_cores_that_the_daemon_has() {
+        let mut host = Host::new("cpu", NonZeroU32::new(2), &DevicePaths::default()).unwrap();
+        host.first = 8;
+        let of_all = (6..=9).map(|core| (core, core)).collect();
+        assert_eq!(host.own(of_all), BTreeMap::from([(0, 8), (1, 9)]));
     }
 
     #[test]

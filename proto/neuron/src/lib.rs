@@ -13,6 +13,7 @@ mod installed;
 mod instances;
 mod limits;
 mod versions;
+mod visible;
 
 pub use codes::{COMPILER, Cause, CompilerCode, Explanation, RUNTIME, RuntimeCode, explain};
 pub use cores::{CORE_KINDS, CoreKind, Generation, core_kind};
@@ -24,3 +25,4 @@ pub use limits::{
     TOP_K_MAX, replica_groups_max,
 };
 pub use versions::{API_WINDOWS, ApiWindow, CLIENT_API, Version, api_problem, driver_problem};
+pub use visible::{is_core_range, parse_core_ranges};

@@ -79,6 +79,8 @@ pub(crate) enum DiscoveryError {
          trn2 and trn3"
     )]
     LogicalConfig { config: String, device: String },
+    #[error("NEURON_RT_VISIBLE_CORES is {given}, and {problem}")]
+    VisibleCores { given: String, problem: String },
 }
 
 /// Counters of hardware errors that no program can cause, by name.

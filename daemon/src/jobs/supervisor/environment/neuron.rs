@@ -5,6 +5,7 @@ use std::path::Path;
 
 use traind_neuron::{
     CLIENT_API, CompilerFlags, Generation, InstalledCompiler, ROOT_COMM_PORT, Version,
+    parse_core_ranges,
 };
 
 /// Limit on a step, since a collective waits for ever if one of its cores is lost.
@@ -30,7 +31,7 @@ pub(crate) enum Selection {
 impl Selection {
     /// `given`: the cores to which the operator restricted the daemon, into which core numbers are indices.
     pub(crate) fn of(cores: &[u32], given: Option<&str>) -> Selection {
-        let given = given.and_then(parse_ranges).unwrap_or_default();
+        let given = given.and_then(parse_core_ranges).unwrap_or_default();
         let visible = cores.iter().map(|core| given.get(*core as usize).copied().unwrap_or(*core));
         let visible: Vec<u32> = visible.collect();
         let text = ranges(&visible);
@@ -121,17 +122,6 @@ pub(in crate::jobs::supervisor) fn compile_environment(device: &str, cores: usiz
         ("NEURON_RT_NUM_CORES", cores.to_string().into()),
     ];
     target.into_iter().chain(others).collect()
-}
-
-/// Parses "0-3" or "0-1,4".
-fn parse_ranges(text: &str) -> Option<Vec<u32>> {
-    let mut numbers = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        numbers.extend(first..=last.min(first.saturating_add(1024)));
-    }
-    Some(numbers)
 }
 
 /// Formats ascending cores as "0-3", or "0-1,4" with a gap.
