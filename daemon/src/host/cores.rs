@@ -145,8 +145,8 @@ fn check_config(first: Option<&FoundCore>, config: Option<&str>) -> Result<(), D
     }
 }
 
-/// The cores to which the operator restricts the daemon; none if `given` is empty. `found`: the number of cores that the
-/// host has, or 0 if it is not known. `count`: the number that the daemon is to schedule.
+/// The cores to which the operator restricts the daemon; none if `given` is empty. `found`: the number of cores that
+/// the host has, or 0 if it is not known. `count`: the number that the daemon is to schedule.
 fn visible(given: &str, found: u32, count: Option<NonZeroU32>) -> Result<Vec<u32>, DiscoveryError> {
     if given.trim().is_empty() {
         return Ok(Vec::new());
