@@ -10,7 +10,7 @@ use traind_job_file::{
 use crate::draft::Draft;
 use crate::rule::{Rule, Table, ValueProblem, is_field, keys, train_keys, unknown};
 use crate::shared::{Keys, TABLES};
-use crate::values::{is_off, plain, shown};
+use crate::values::{is_off, misspelled_flag, plain, shown};
 
 /// Applies the first table that has the key, else treats it as one of TrainingArguments.
 pub(crate) fn apply(tables: &[Table], key: &str, value: &Value, draft: &mut Draft) {
@@ -18,7 +18,13 @@ pub(crate) fn apply(tables: &[Table], key: &str, value: &Value, draft: &mut Draf
         return;
     }
     let rule = tables.iter().copied().flatten().find(|(name, _)| *name == key);
-    match rule.map(|(_, rule)| rule) {
+    let rule = rule.map(|(_, rule)| rule);
+    let may_be_flag =
+        matches!(rule, Some(Rule::Switch(..) | Rule::Dropped(_) | Rule::Refused(_) | Rule::Own));
+    if let (true, Some(word)) = (may_be_flag, misspelled_flag(value)) {
+        return draft.refuse(key, format!("is {}; did you mean `{word}`?", shown(value)));
+    }
+    match rule {
         Some(Rule::Field(path)) => draft.set(path, value.clone(), key),
         Some(Rule::Changed(path, change, reason)) => match change(value) {
             Ok(changed) => {

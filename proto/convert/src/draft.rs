@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use traind_job_file::JobFile;
+use traind_job_file::{JobFile, Violation};
 
 use crate::Refused;
 use crate::shared::is_text;
@@ -137,10 +137,16 @@ impl Draft {
         if self.refusals.is_empty() {
             self.check_required();
         }
+        let parsed = JobFile::parse(&self.render(""), Path::new("/"));
         if !self.refusals.is_empty() {
-            return Err(Refused { notes: self.refusals });
+            let wrong = parsed.err().into_iter().flatten();
+            let wrong: Vec<Note> = wrong
+                .filter(|found| self.is_wrong_by_itself(found))
+                .map(|found| Note { key: self.key_of(&found.field), text: found.description })
+                .collect();
+            return Err(Refused { notes: self.refusals.into_iter().chain(wrong).collect() });
         }
-        match JobFile::parse(&self.render(""), Path::new("/")) {
+        match parsed {
             Err(violations) => Err(Refused {
                 notes: violations
                     .into_iter()
@@ -174,6 +180,12 @@ impl Draft {
                 self.refuse(path, format!("is required; give it by --set {path}=…"));
             }
         }
+    }
+
+    /// Whether a violation is about a value, which the keys that were refused do not explain.
+    fn is_wrong_by_itself(&self, found: &Violation) -> bool {
+        let is_value = found.description.starts_with("must be ");
+        is_value && self.get(&found.field).is_some_and(|value| !value.is_null())
     }
 
     /// The source's key of a field, or the field.

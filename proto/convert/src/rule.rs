@@ -44,12 +44,30 @@ pub(crate) type Table = &'static [(&'static str, Rule)];
 /// The least similarity of a key that an unknown one may stand for, from 0 to 1: tools have hundreds of keys.
 const SIMILARITY_MIN: f64 = 0.7;
 
+/// Names of one setting in two tools.
+const OTHER_NAMES: [(&str, &str); 8] = [
+    ("lora_r", "lora_rank"),
+    ("lora_target_modules", "lora_target"),
+    ("lora_modules_to_save", "additional_target"),
+    ("sequence_len", "cutoff_len"),
+    ("base_model", "model_name_or_path"),
+    ("val_set_size", "val_size"),
+    ("micro_batch_size", "per_device_train_batch_size"),
+    ("num_epochs", "num_train_epochs"),
+];
+
 /// Why a key is refused that a tool's files do not have, with the one of `known` that it may stand for.
 pub(crate) fn unknown<'key>(
     key: &str,
     known: impl IntoIterator<Item = &'key str>,
     advice: &str,
 ) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let other = OTHER_NAMES.iter().flat_map(|(one, other)| [(one, other), (other, one)]);
+    let mut other = other.filter(|(name, own)| **name == key && known.contains(own));
+    if let Some((_, own)) = other.next() {
+        return format!("is another tool's name for `{own}`");
+    }
     match traind_job_file::nearest_key(key, known.into_iter(), SIMILARITY_MIN) {
         Some(nearest) => format!("is not known here; did you mean `{nearest}`?"),
         None => format!("is not known here; {advice}"),

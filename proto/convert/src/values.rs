@@ -1,6 +1,7 @@
 //! Values as command lines and Python spell them.
 
 use serde_json::{Number, Value};
+use traind_job_file::nearest_key;
 
 /// A word of a command line as a value: `True`, `3`, `5e-5`, else text.
 pub(crate) fn parse(word: &str) -> Value {
@@ -30,12 +31,22 @@ pub(crate) fn is_off(value: &Value) -> bool {
         Value::Null | Value::Bool(false) => true,
         Value::Number(number) => number.as_f64() == Some(0.0),
         Value::String(text) => {
-            matches!(text.as_str(), "" | "none" | "None" | "no" | "false" | "False")
+            let off = ["", "none", "no", "false", "off"];
+            off.iter().any(|word| text.eq_ignore_ascii_case(word))
         }
         Value::Array(values) => values.is_empty(),
         Value::Object(values) => values.is_empty(),
         Value::Bool(true) => false,
     }
+}
+
+/// The word that a misspelled truth value probably is: `yess`, `flase`.
+pub(crate) fn misspelled_flag(value: &Value) -> Option<&'static str> {
+    const WORDS: [&str; 4] = ["true", "false", "yes", "none"];
+    const SIMILARITY_MIN: f64 = 0.7;
+    let word = value.as_str()?.to_lowercase();
+    let nearest = nearest_key(&word, WORDS.into_iter(), SIMILARITY_MIN)?;
+    (nearest != word).then_some(nearest)
 }
 
 /// A scalar as a message shows it.

@@ -13,15 +13,31 @@ pub enum Tool {
     Trl,
 }
 
+/// Keys that other tools' files do not have.
+const OF_AXOLOTL: [&str; 6] = [
+    "sequence_len",
+    "micro_batch_size",
+    "num_epochs",
+    "sample_packing",
+    "val_set_size",
+    "lora_target_linear",
+];
+const OF_LLAMA_FACTORY: [&str; 5] =
+    ["cutoff_len", "dataset_dir", "lora_rank", "lora_target", "neat_packing"];
+
 /// The tool that writes such top-level keys. `has_components` is true where one of them is a mapping with
 /// the key `_component_`.
 pub fn tool_of(has: impl Fn(&str) -> bool, has_components: bool) -> Option<Tool> {
     let any = |keys: &[&str]| keys.iter().any(|key| has(key));
+    // The telling key may be misspelled.
+    let several = |keys: &[&str]| keys.iter().filter(|key| has(key)).count() > 1;
     Some(match () {
         () if has_components => Tool::Torchtune,
         () if any(&["compute_environment", "distributed_type"]) => Tool::Accelerate,
-        () if has("base_model") => Tool::Axolotl,
-        () if any(&["finetuning_type", "stage", "template"]) => Tool::LlamaFactory,
+        () if has("base_model") || several(&OF_AXOLOTL) => Tool::Axolotl,
+        () if any(&["finetuning_type", "stage", "template"]) || several(&OF_LLAMA_FACTORY) => {
+            Tool::LlamaFactory
+        }
         () if any(&["hyperparameters", "HyperParameters"]) => Tool::SageMaker,
         () if has("model_name_or_path")
             && any(&["dataset_name", "datasets", "dataset_train_split", "use_peft"]) =>

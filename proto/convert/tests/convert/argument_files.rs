@@ -34,7 +34,11 @@ const FILES: &[(&str, Outcome)] = &[
     ),
     (
         "examples/xnli.sh",
-        Denied(&[("language", "data.validation"), ("train_language", "data.train")]),
+        Denied(&[
+            ("language", "data.validation"),
+            ("train_language", "data.train"),
+            ("train.save_steps", "above 0"),
+        ]),
     ),
     ("examples/ner_conll.sh", Accepted(&[("data.labels", "ner_tags")])),
     (

@@ -656,3 +656,19 @@ fn a_misspelled_key_is_refused_with_the_one_that_it_may_stand_for() {
         "is not known here; if the job needs it",
     );
 }
+
+/// The telling key is misspelled, another is LLaMA-Factory's, and wrong values are told in the same round.
+#[test]
+fn all_mistakes_of_a_file_are_told_at_once() {
+    let settings = "bas_model: org/m\nsequence_len: 512\nnum_epochs: 1\nlora_rank: 8\nload_in_8bit: yess\n\
+                    load_in_4bit: off\nlr_scheduler: cosin\ndatasets: [{path: a.jsonl, type: alpaca}]\n";
+    check_refused(
+        text(Source::Axolotl, settings, &[]),
+        &[
+            ("bas_model", "did you mean `base_model`?"),
+            ("lora_rank", "is another tool's name for `lora_r`"),
+            ("load_in_8bit", "is yess; did you mean `yes`?"),
+            ("lr_scheduler", "must be one of linear"),
+        ],
+    );
+}
