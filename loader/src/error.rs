@@ -95,6 +95,8 @@ pub enum Error {
          add it, or leave it out of all files with data.columns.drop", .file.display(), .other.display()
     )]
     ColumnOfOthers { file: PathBuf, column: String, other: PathBuf },
+    #[error("{}: no column of texts; it has {available}, which is read as labels", .file.display())]
+    NoTexts { file: PathBuf, available: String },
     #[error("{}: {count} columns are named {column:?}", .file.display())]
     DuplicateColumn { file: PathBuf, column: String, count: usize },
     #[error("{at}: {found} fields where the rows before have {expected}")]
@@ -149,6 +151,16 @@ pub enum Error {
          1; to use them as classes, set it to the number of classes"
     )]
     LabelsAreNumbers { column: String, found: f64 },
+    #[error(
+        "column {column:?} has numbers such as {found}, and this loss compares classes: name them, or number \
+         them by whole numbers; a loss such as cosent takes scores"
+    )]
+    ClassesAreNumbers { column: String, found: f64 },
+    #[error(
+        "column {column:?} has the one label {label:?} in all rows, and this loss compares rows of two \
+         classes or more"
+    )]
+    OneClass { column: String, label: String },
     #[error(
         "column {column:?} has class numbers, and {label:?} where a label is missing: leave these \
          rows out, or name all classes in data.label_map"
@@ -274,6 +286,7 @@ impl Error {
             | Self::UnknownFormat { file, .. }
             | Self::EmptyFile { file }
             | Self::MissingColumn { file, .. }
+            | Self::NoTexts { file, .. }
             | Self::ColumnOfOthers { file, .. }
             | Self::DuplicateColumn { file, .. }
             | Self::Encoding { file, .. }
@@ -296,6 +309,8 @@ impl Error {
             | Self::TooManyLabels { .. }
             | Self::OneLabel { .. }
             | Self::LabelsAreNumbers { .. }
+            | Self::ClassesAreNumbers { .. }
+            | Self::OneClass { .. }
             | Self::MissingLabels { .. }
             | Self::NamesAndNumbers { .. }
             | Self::LabelFormat { .. }
@@ -340,6 +355,7 @@ impl Error {
             | Self::UnknownFormat { file, .. }
             | Self::EmptyFile { file }
             | Self::MissingColumn { file, .. }
+            | Self::NoTexts { file, .. }
             | Self::ColumnOfOthers { file, .. }
             | Self::DuplicateColumn { file, .. }
             | Self::Encoding { file, .. }
@@ -362,6 +378,8 @@ impl Error {
             | Self::TooManyLabels { .. }
             | Self::OneLabel { .. }
             | Self::LabelsAreNumbers { .. }
+            | Self::ClassesAreNumbers { .. }
+            | Self::OneClass { .. }
             | Self::MissingLabels { .. }
             | Self::NamesAndNumbers { .. }
             | Self::LabelFormat { .. }

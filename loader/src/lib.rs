@@ -101,7 +101,7 @@ pub use chat::{ChatOptions, ChatTemplate, RenderedChat, bos_token, eos_token, na
 pub use collate::{Collator, HostBatch};
 pub use dataset::{
     DatasetOptions, FileRows, MixedSet, Mixing, Mixture, OpenSet, Prepared, SplitPart, SplitRange,
-    TokenizedSet, prepare, prepare_watched,
+    TokenizedSet, check_files, prepare, prepare_watched,
 };
 pub use error::{
     AnswerProblem, ChatProblem, Error, ImageProblem, LabelProblem, Location, ObjectProblem, Result,
@@ -126,7 +126,8 @@ pub use sampler::{
 };
 pub use source::{
     CastType, Columns, CsvOptions, Delimiter, Encoding, FetchContext, Files, FormatOptions,
-    OnBadLines, Part, Records, Source, Value, data_format, data_formats, value_of_json,
+    OnBadLines, Part, Records, Source, Value, data_format, data_formats, matching_files,
+    value_of_json,
 };
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{

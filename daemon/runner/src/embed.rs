@@ -4,6 +4,7 @@
 //!
 //! Imports `vectors`.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -63,7 +64,9 @@ pub(crate) fn embedded(folder: &Path, job: &Value) -> anyhow::Result<Embedded> {
     let Told { warnings, failure } = told(&output.join("run/events.log"));
     if !ended.status.success() {
         let said = String::from_utf8_lossy(&ended.stderr);
-        bail!("{}", failure.unwrap_or_else(|| last_line(&said)));
+        // Of a process that was killed, what it said last is no reason.
+        let killed = ended.status.signal().map(death);
+        bail!("{}", failure.or(killed).unwrap_or_else(|| last_line(&said)));
     }
     Ok(Embedded { predictions: output.join("predictions.parquet"), warnings })
 }
@@ -98,6 +101,16 @@ fn told(log: &Path) -> Told {
 fn last_line(said: &str) -> String {
     let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("the run failed");
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
+}
+
+/// The end of a run by a signal.
+fn death(signal: i32) -> String {
+    match signal {
+        9 => "the run was killed by signal 9 (SIGKILL), as the kernel does when memory runs out; \
+                               fewer --cores or a smaller --batch-size take less"
+            .to_owned(),
+        _ => format!("the run was killed by signal {signal}"),
+    }
 }
 
 fn file_of(job: &Value) -> &str {
@@ -170,6 +183,7 @@ mod tests {
     fn a_run_that_wrote_no_events_has_a_last_line() {
         assert_eq!(last_line("warning: x\nerror: no plugin\n\n"), "no plugin");
         assert_eq!(last_line(""), "the run failed");
+        assert!(death(9).contains("SIGKILL") && death(6).ends_with("signal 6"));
         assert!(told(Path::new("/nonexistent/events.log")).failure.is_none());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use traind_proto::v1;
 use traind_proto::v1::cores_client::CoresClient;
 use traind_wording::counted;
@@ -38,7 +38,7 @@ enum Action {
     /// Remove the fences of cores or hosts, so that jobs use them again
     Return {
         /// The cores, as `traind cores` prints them or by their numbers
-        #[arg(required_unless_present = "host", value_name = "CORE")]
+        #[arg(value_name = "CORE")]
         cores: Vec<String>,
         /// Name of a fenced host of a cluster; may be repeated
         #[arg(long, value_name = "NAME")]
@@ -60,6 +60,10 @@ enum Action {
 
 impl Cores {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        if let Some(Action::Return { cores, host }) = &self.action {
+            let is_named = !cores.is_empty() || !host.is_empty();
+            ensure!(is_named, "name the cores to return, or a host of a cluster by --host");
+        }
         let mut cores = client::cores(&global).await?;
         match self.action {
             Some(Action::Return { cores: wanted, host: hosts }) => {

@@ -53,16 +53,16 @@ pub(crate) struct Mine {
     #[arg(long, value_name = "COUNT")]
     range_max: Option<usize>,
     /// Highest cosine of a negative
-    #[arg(long, value_name = "COSINE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "COSINE", allow_negative_numbers = true, value_parser = finite)]
     max_score: Option<f32>,
     /// Lowest cosine of a negative
-    #[arg(long, value_name = "COSINE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "COSINE", allow_negative_numbers = true, value_parser = finite)]
     min_score: Option<f32>,
     /// Least difference of a negative's cosine from that of the positive
-    #[arg(long, value_name = "COSINE")]
+    #[arg(long, value_name = "COSINE", value_parser = finite)]
     absolute_margin: Option<f32>,
     /// The same as a share of the positive's cosine
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = finite)]
     relative_margin: Option<f32>,
     /// Which candidates become negatives: the nearest ones, or some at random
     #[arg(long, value_name = "STRATEGY", default_value = "top", value_parser = ["top", "random"])]
@@ -95,6 +95,11 @@ pub(crate) struct Mine {
     /// Path of the runner's program [default: traind-runner next to this program]
     #[arg(long, value_name = "PATH")]
     runner: Option<PathBuf>,
+}
+
+fn finite(text: &str) -> Result<f32, String> {
+    let number = text.parse().ok().filter(|number: &f32| number.is_finite());
+    number.ok_or_else(|| "expected a number".to_owned())
 }
 
 impl Mine {
@@ -204,7 +209,13 @@ fn lines_of(answer: &MineAnswer, output: &str) -> Vec<String> {
         let left_out = counted_as(left_out, "row was", "rows were");
         lines.push(format!("{left_out} left out, for want of a text"));
     }
-    if *lacking > 0 {
+    if *negatives == 0 {
+        lines.push(
+            "no text is a negative of any query within the limits: loosen --min-score, --max-score, --range-min or the \
+             margins, or give more texts by --corpus"
+                .to_owned(),
+        );
+    } else if *lacking > 0 {
         let lacking = counted_as(lacking, "query has", "queries have");
         lines.push(format!("{lacking} fewer negatives than --num-negatives within the limits"));
     }

@@ -31,9 +31,9 @@ pub(crate) struct Plan {
     /// Platform to compare meshes for, which this host need not have: neuron, cuda or cpu
     #[arg(long)]
     platform: Option<String>,
-    /// Device of that platform: trn1, trn1n, inf2, trn2, trn2-lnc1, trn3, trn3-lnc1, h100, h200, a100-80, a100-40 or
-    /// v100
-    #[arg(long, requires = "platform")]
+    /// Device to compare meshes for, which implies its platform: trn1, trn1n, inf2, trn2, trn2-lnc1, trn3, trn3-lnc1,
+    /// h100, h200, a100-80, a100-40 or v100
+    #[arg(long)]
     device: Option<String>,
     /// Version of Neuron's runtime that programs are for, such as 2.34, which allows 16 sets of replica groups in place
     /// of 12 [default: that of the daemon's host]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, bail};
@@ -130,6 +131,10 @@ fn read<T: DeserializeOwned>(output: &Output) -> anyhow::Result<T> {
     if output.status.success() {
         return serde_json::from_slice(&output.stdout).context("read the runner's answer");
     }
+    if let Some(signal) = output.status.signal() {
+        let cause = if signal == 9 { ", as the kernel does when memory runs out" } else { "" };
+        bail!("the runner was killed by signal {signal}{cause}");
+    }
     let messages = String::from_utf8_lossy(&output.stderr);
     match messages.lines().last() {
         Some(message) => bail!("{message}"),
@@ -191,5 +196,15 @@ mod tests {
         let mut interrupts = Interrupts::watch().unwrap();
         let answer = answer_of::<String>(shell, "embed", &"x", &mut interrupts).await;
         assert_eq!(answer.unwrap_err().to_string(), "embed b");
+    }
+
+    #[tokio::test]
+    async fn the_last_line_of_a_runner_that_is_killed_is_no_error() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "cat > /dev/null; echo a line >&2; kill -9 $$"]);
+        let mut interrupts = Interrupts::watch().unwrap();
+        let answer = answer_of::<String>(shell, "embed", &"x", &mut interrupts).await;
+        let error = answer.unwrap_err().to_string();
+        assert!(error.starts_with("the runner was killed by signal 9"), "{error}");
     }
 }

@@ -217,7 +217,8 @@ impl<'source> Builder<'source> {
         }
         let Self { tokens, rows, targets, files: FileNumbers { files, .. }, .. } = self;
         let (mut tokens, mut seals) = tokens.finish()?;
-        let settled = targets.settle(reader, |bad| label_error(bad, reader, &rows, &files))?;
+        let settled = targets.settle(reader, |bad| label_error(bad, reader, &rows, &files));
+        let settled = settled.map_err(|error| task.about_classes(error))?;
         let Settled { labels, of_tokens, encoder: label_encoder } = settled;
         tokens.labels = of_tokens.map(|(array, seal)| {
             seals.push(seal);

@@ -25,7 +25,7 @@ use crate::labels::{LabelArrays, Labels, MultiLabels};
 use crate::tasks::TaskSpec;
 
 /// Must be raised whenever the layout or the meaning of an entry changes.
-pub(super) const FORMAT_VERSION: u32 = 13;
+pub(super) const FORMAT_VERSION: u32 = 14;
 
 /// The folder of prepared sets in the cache folder.
 pub(super) const FOLDER: &str = "tokens";

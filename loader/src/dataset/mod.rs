@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use continuations::Continuation;
+use mixture::Sources;
 pub use mixture::{MixedSet, Mixing, Mixture, SplitPart, SplitRange};
 pub use open::OpenSet;
 pub use set::{FileRows, TokenizedSet};
@@ -73,6 +74,12 @@ pub struct Prepared {
 /// first error, which is that of the first bad row in data set order.
 pub fn prepare(options: &DatasetOptions, tokenizer: &dyn TextTokenizer) -> Result<Prepared> {
     prepare_watched(options, tokenizer, &mut |_| true)
+}
+
+/// Opens files as [`prepare`] does, and returns its error where they lack columns of the task or have no rows. Reads
+/// headers and first rows, and JSON as a whole for its keys.
+pub fn check_files(mixture: &Mixture, task: &TaskSpec) -> Result<()> {
+    Sources::check(mixture, task)
 }
 
 /// The same for sets that take long: calls `watch` with the number of rows tokenized, every few

@@ -101,10 +101,12 @@ impl OpenSet {
         watch: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Prepared> {
         let cache_hit = self.found.is_some();
-        let set = match self.found.take() {
+        let mut set = match self.found.take() {
             Some(set) => set,
             None => self.build(tokenizer, watch)?,
         };
+        // Files beside the rows do not decide which set it is, so they are those of today.
+        set.about.warnings.extend(self.sources.left_out());
         let (warnings, duration) = (self.warnings, self.opened.elapsed());
         Ok(Prepared { set: set.into(), cache_hit, warnings, duration })
     }

@@ -125,6 +125,25 @@ fn warnings_about_rows_are_repeated_for_a_set_of_the_cache() {
     assert_eq!(["a.csv", "b.csv"].map(run), [false, true]);
 }
 
+/// Files that are left out make no other set, and their warning is that of today.
+#[test]
+fn files_beside_the_texts_of_classes_are_counted_anew_for_a_set_of_the_cache() {
+    let folder = DataFolder::new();
+    folder.write("set/bad/1.txt", "a bb");
+    folder.write("set/good/1.txt", "ccc");
+    let run = || {
+        let options =
+            options(&[folder.path("set").display().to_string()], Some(folder.path("cache")));
+        let prepared = prepare(&options, &word_lengths()).unwrap();
+        (prepared.cache_hit, prepared.set.row_warnings().len())
+    };
+    assert_eq!(run(), (false, 0));
+    folder.write("set/good/notes.md", "");
+    assert_eq!(run(), (true, 1));
+    fs::remove_file(folder.path("set/good/notes.md")).unwrap();
+    assert_eq!(run(), (true, 0));
+}
+
 #[test]
 fn other_options_are_another_set() {
     let folder = DataFolder::new();
@@ -233,7 +252,11 @@ fn bad_rows_name_file_row_line_and_column() {
         let error = prepare_plain(&[folder.write(name, content)]).unwrap_err();
         assert_eq!(folder.shown(&error), expect);
     };
-    check("a.csv", "text,label\na,0\nb,\n", "a.csv, row 1 (line 3), column \"label\": no label");
+    check(
+        "a.csv",
+        "text,label\na,0\nb,\n",
+        "a.csv, row 1 (line 3), column \"label\": no label: it is missing, or NaN",
+    );
     check(
         "a.jsonl",
         "{\"text\": 5, \"label\": 0}\n",
@@ -358,7 +381,10 @@ fn a_preview_refuses_any_bad_label_and_its_own_bad_texts() {
         preview.map(|set| set.is_some()).map_err(|error| folder.shown(&error))
     };
     let bad_label = preview("text,label\na,0\nb,1\nc,\n", Some(vec![0]));
-    assert_eq!(bad_label.unwrap_err(), "a.csv, row 2 (line 4), column \"label\": no label");
+    assert_eq!(
+        bad_label.unwrap_err(),
+        "a.csv, row 2 (line 4), column \"label\": no label: it is missing, or NaN"
+    );
     let bad_text = "text,label\na,0\nb,1\nunspeakable,1\n";
     assert!(preview(bad_text, Some(vec![0, 1])).unwrap());
     let expect = "a.csv, row 2 (line 4): cannot tokenize: no word for it";

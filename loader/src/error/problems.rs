@@ -28,7 +28,7 @@ pub enum ObjectProblem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "each message says what its variant and its fields are")]
 pub enum LabelProblem {
-    #[error("no label")]
+    #[error("no label: it is missing, or NaN")]
     Missing,
     #[error("label {label:?} is not in label_map, which has {known}")]
     NotInMap { label: String, known: String },

@@ -114,8 +114,9 @@ pub(super) fn number(value: &Value) -> Result<f32, LabelProblem> {
         Value::Null => return Err(LabelProblem::Missing),
         Value::Int(integer) => Some(*integer as f32),
         Value::Float(float) => Some(*float as f32),
+        Value::Bool(flag) => Some(f32::from(u8::from(*flag))),
         Value::Text(text) => text.trim().parse().ok(),
-        Value::Bool(_) | Value::Bytes(_) | Value::List(_) | Value::Struct(_) => None,
+        Value::Bytes(_) | Value::List(_) | Value::Struct(_) => None,
     };
     let found = || match value {
         Value::Text(text) => format!("{text:?}"),

@@ -132,15 +132,16 @@ fn what_the_training_split_arrived_at_holds_for_the_others() {
 
 #[test]
 fn regression_takes_numbers() {
-    let values = [Value::Float(1.5), Value::Int(2), Value::Text("-0.25".to_owned())];
+    let text = Value::Text("-0.25".to_owned());
+    let values = [Value::Float(1.5), Value::Int(2), text, Value::Bool(true)];
     let one = || LabelKind::Regression { num_labels: 1 };
     let (labels, encoder) = encode(one(), &values).unwrap();
-    let numbers = Labels::Numbers { width: 1, values: vec![1.5, 2.0, -0.25] };
+    let numbers = Labels::Numbers { width: 1, values: vec![1.5, 2.0, -0.25, 1.0] };
     assert_eq!((labels, encoder), (numbers, None));
     let at = r#"data.csv, row 0, column "label":"#;
     let check = |value, expect: &str| check_error(one(), &[value], &format!("{at} {expect}"));
     check(Value::Text("NaN".to_owned()), r#""NaN" is not a number to regress on"#);
-    check(Value::Null, "no label");
+    check(Value::Null, "no label: it is missing, or NaN");
 }
 
 #[test]
@@ -154,7 +155,7 @@ fn regression_takes_lists_of_numbers() {
     check(list(&[1.0]), "1 number to regress on, where model.num_labels is 2");
     check(Value::Float(1.0), "expected a list of labels, found a float");
     check(list(&[1.0, f64::NAN]), "a float is not a number to regress on");
-    check(Value::Null, "no label");
+    check(Value::Null, "no label: it is missing, or NaN");
 }
 
 #[test]
@@ -173,8 +174,8 @@ fn bad_labels_name_file_row_and_label() {
         &integers(&[1, -1]),
         "label -1 is negative; classes that are not numbered from 0 need a data.label_map",
     );
-    check(infer(None), &[Value::Int(0), Value::Null], "no label");
-    check(infer(None), &texts(&["a", ""]), "no label");
+    check(infer(None), &[Value::Int(0), Value::Null], "no label: it is missing, or NaN");
+    check(infer(None), &texts(&["a", ""]), "no label: it is missing, or NaN");
     check(
         infer(None),
         &[Value::Int(0), Value::Float(0.5)],

@@ -27,9 +27,11 @@ pub(crate) use row::{ImageCell, Row, image_of};
 use crate::error::{Error, Location, Result};
 use crate::guard::guard;
 use file::SourceFile;
+use formats::DataFile;
 pub(crate) use formats::class_folder::texts as texts_of_folder;
 pub use formats::value_of_json;
 pub use formats::{CsvOptions, Delimiter, Encoding, FormatOptions, OnBadLines};
+pub use paths::matching_files;
 use records::Sink;
 
 /// The source of one split's rows.
@@ -147,6 +149,19 @@ impl Source {
         self.files.iter().map(|file| file.rows).sum()
     }
 
+    /// Returns false where no file has a row. A file whose first rows cannot be read may have some.
+    pub(crate) fn may_have_rows(&self) -> bool {
+        if let Some(rows) = self.rows() {
+            return rows > 0;
+        }
+        let column: Vec<&str> = self.columns().iter().map(String::as_str).take(1).collect();
+        let mut enough = |records: Records| match records.len() {
+            0 => Ok(()),
+            _ => Err(Error::Abandoned),
+        };
+        self.parts().into_iter().any(|part| self.read(part, &column, &mut enough).is_err())
+    }
+
     /// Checks that every file has each column exactly once, or lacks one that its format lets it
     /// lack.
     pub fn require_columns(&self, columns: &[&str]) -> Result<()> {
@@ -189,11 +204,23 @@ impl Source {
         &self.empty
     }
 
+    /// Entries of folders that are no rows, each with the number of its folder among the files.
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = (usize, String)> {
+        self.of_files(|data| data.left_out())
+    }
+
     /// Problems of rows that were read nevertheless, or left out, each with the number of its file.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = (usize, String)> {
+        self.of_files(|data| data.warnings())
+    }
+
+    fn of_files(
+        &self,
+        warnings: impl Fn(&dyn DataFile) -> Vec<String>,
+    ) -> impl Iterator<Item = (usize, String)> {
         let files = self.files.iter().enumerate();
-        files.flat_map(|(number, file)| {
-            file.data.warnings().into_iter().map(move |warning| (number, warning))
+        files.flat_map(move |(number, file)| {
+            warnings(file.data.as_ref()).into_iter().map(move |warning| (number, warning))
         })
     }
 

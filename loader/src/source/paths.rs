@@ -64,12 +64,13 @@ fn local(pattern: &str, split: &str) -> Result<Vec<PathBuf>> {
     let is_glob = pattern.contains(['*', '?', '[']);
     match (path.is_dir(), is_glob && !path.exists()) {
         (true, _) => folder_files(path, split),
-        (_, true) => glob_files(pattern),
+        (_, true) => matching_files(pattern),
         _ => Ok(vec![path.to_path_buf()]),
     }
 }
 
-fn glob_files(pattern: &str) -> Result<Vec<PathBuf>> {
+/// The files that a glob matches, sorted by path; none is an error.
+pub fn matching_files(pattern: &str) -> Result<Vec<PathBuf>> {
     let paths = glob::glob(pattern).map_err(|error| Error::BadGlob {
         pattern: pattern.to_owned(),
         message: error.msg.to_owned(),

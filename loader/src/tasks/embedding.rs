@@ -257,6 +257,28 @@ mod tests {
         })
     }
 
+    #[test]
+    fn files_of_labels_have_no_texts() {
+        let error = prepared(&task(&[], None), r#"{"label": 1}"#, 8).unwrap_err();
+        assert_eq!(error, "a.jsonl: no column of texts; it has label, which is read as labels");
+    }
+
+    /// The loss compares rows by their classes, and no setting of classifiers helps.
+    #[test]
+    fn classes_of_texts_that_are_none_are_refused_in_words_of_losses() {
+        let kind = LabelKind::InferNamed { names: Vec::new(), num_labels: None };
+        let mut label = label("label", true).unwrap();
+        label.spec.kind = kind;
+        let task = task(&["a"], Some(label));
+        let check = |rows: &str, expect: &str| {
+            let error = prepared(&task, rows, 8).unwrap_err();
+            assert!(error.contains(expect) && !error.contains("num_labels"), "{error}");
+        };
+        let row = |label: &str| format!(r#"{{"a": "the", "label": {label}}}"#);
+        check(&[row("\"1.5\""), row("\"2\"")].join("\n"), "numbers such as 1.5");
+        check(&row("\"x\""), "the one label");
+    }
+
     fn task(texts: &[&str], label: Option<EmbeddingLabel>) -> TaskSpec {
         let texts = texts.iter().map(|text| (*text).to_owned()).collect();
         let prompts = vec![("b".to_owned(), "the ".to_owned())];

@@ -144,6 +144,9 @@ fn column_without_answer<'a>(task: &'a Dpo, row: &Row<'_>) -> Option<&'a str> {
     if task.layouts.is_none() && is_text(&task.chosen) && is_text(&task.rejected) {
         needed.push(&task.prompt);
     }
+    if matches!(row.find(&task.prompt), Some(Value::List(messages)) if messages.is_empty()) {
+        needed.push(&task.prompt);
+    }
     needed.into_iter().find(|column| has_no_message(row, column))
 }
 
@@ -266,6 +269,9 @@ mod tests {
         check(&TaskSpec::Dpo(task.clone()), &rows, 1, Some(about));
         let rows = [rows[0], r#"{"prompt": "the", "chosen": [], "rejected": "files"}"#];
         let about = "1 row has no text, left out; a.jsonl, row 1, column \"chosen\"";
+        check(&TaskSpec::Dpo(task.clone()), &rows, 1, Some(about));
+        let rows = [rows[0], r#"{"prompt": [], "chosen": "file", "rejected": "files"}"#];
+        let about = "1 row has no text, left out; a.jsonl, row 1, column \"prompt\"";
         check(&TaskSpec::Dpo(task), &rows, 1, Some(about));
         let task = TaskSpec::Sft(sft());
         let error = prepared(&task, r#"{"messages": []}"#, 512).unwrap_err();

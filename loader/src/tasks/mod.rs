@@ -22,6 +22,8 @@ mod tests;
 mod token_classification;
 mod tokenized;
 
+use std::path::Path;
+
 use serde::Serialize;
 
 pub use causal_lm::CausalLm;
@@ -47,10 +49,10 @@ pub use token_classification::TokenClassification;
 pub use tokenized::Tokenized;
 
 use crate::batch::{ArraySpec, POSITIONS, Padding, ROWS, Target, TargetPadding, fixed};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::image::ImageProcessor;
 use crate::labels::{IGNORED_LABEL, LabelReader, LabelSpec, Labels, RowLabel};
-use crate::source::Row;
+use crate::source::{Row, Source};
 use crate::tokenize::{Encoded, TextTokenizer};
 
 /// The usual names of the column of a row's label: the first is the job file's, and the Trainer reads the others.
@@ -145,6 +147,35 @@ impl TaskSpec {
         match self {
             Self::Embedding(task) => Self::Embedding(task.for_columns_of_set(set, available)),
             _ => self.clone(),
+        }
+    }
+
+    /// Fails where files have no column of texts to embed.
+    pub(crate) fn check_texts(&self, set: usize, source: &Source) -> Result<()> {
+        let texts = match self {
+            Self::Embedding(task) => task.texts_of_set(set),
+            Self::Reranker(task) => &task.texts,
+            _ => return Ok(()),
+        };
+        match texts.is_empty() {
+            true => Err(Error::NoTexts {
+                file: source.files().next().map(Path::to_path_buf).unwrap_or_default(),
+                available: source.columns().join(", "),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// The error about the classes of all rows, in words of losses that compare rows by them.
+    pub(crate) fn about_classes(&self, error: Error) -> Error {
+        match (self, error) {
+            (Self::Embedding(_), Error::LabelsAreNumbers { column, found }) => {
+                Error::ClassesAreNumbers { column, found }
+            }
+            (Self::Embedding(_), Error::OneLabel { column, label }) => {
+                Error::OneClass { column, label }
+            }
+            (_, error) => error,
         }
     }
 

@@ -61,8 +61,8 @@ fn words_and_labels_must_pair() {
         r#""words": expected a list of texts, found an integer in a list"#,
     );
     check(r#"{"words": ["the"], "tags": "O"}"#, r#""tags": expected a list of labels, found text"#);
-    check(r#"{"words": ["the"], "tags": [null]}"#, r#""tags": no label"#);
-    check(r#"{"words": ["the"]}"#, r#""tags": no label"#);
+    check(r#"{"words": ["the"], "tags": [null]}"#, r#""tags": no label: it is missing, or NaN"#);
+    check(r#"{"words": ["the"]}"#, r#""tags": no label: it is missing, or NaN"#);
     let task = words(LabelKind::Infer { num_labels: Some(2) });
     let rows = "{\"words\": [\"the\"], \"tags\": [1]}\n{\"words\": [\"the\"], \"tags\": [2]}";
     let error = prepared(&task, rows, 32).unwrap_err();

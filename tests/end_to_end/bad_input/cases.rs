@@ -39,18 +39,18 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "labels beyond num_labels", spoil: |draft| numbered(draft, 3), end: Failed, reason: reasons::LABEL_INVALID, says: &["train.csv", "row=1", "label 3", "num_labels"] },
 
     // Data.
-    Case { name: "empty file", spoil: |draft| write(draft, "train.csv", ""), end: Failed, reason: reasons::DATA_EMPTY, says: &["train.csv"] },
-    Case { name: "no rows", spoil: |draft| write(draft, "train.csv", "text,label\n"), end: Failed, reason: reasons::DATA_EMPTY, says: &["train.csv"] },
-    Case { name: "missing column", spoil: |draft| draft.set("data.text", "body"), end: Failed, reason: reasons::COLUMN_NOT_FOUND, says: &["train.csv", "body", "text"] },
+    Case { name: "empty file", spoil: |draft| write(draft, "train.csv", ""), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.train", "train.csv", "the file is empty"] },
+    Case { name: "no rows", spoil: |draft| write(draft, "train.csv", "text,label\n"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.train", "train.csv", "no rows"] },
+    Case { name: "missing column", spoil: |draft| draft.set("data.text", "body"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.train", "train.csv", "body", "text", "(data.text names the column)"] },
     Case { name: "row with too many fields", spoil: |draft| append(draft, "train.csv", b"one,two,three\n"), end: Failed, reason: reasons::DATA_ROW_INVALID, says: &["train.csv", "row=60", "3 fields"] },
     Case { name: "invalid UTF-8", spoil: |draft| append(draft, "train.csv", b"\xff\xfe cat,animal\n"), end: Failed, reason: reasons::DATA_ENCODING_INVALID, says: &["train.csv", "row=60", "text", "UTF-8"] },
     Case { name: "quote never closed", spoil: |draft| append(draft, "train.csv", b"\"cat,animal\n"), end: Failed, reason: reasons::DATA_CORRUPT, says: &["train.csv", "row=60", "quote"] },
     Case { name: "label outside label_map", spoil: |draft| append(draft, "train.csv", b"rock,mineral\n"), end: Failed, reason: reasons::LABEL_INVALID, says: &["train.csv", "row=60", "mineral", "label_map", "animal"] },
     Case { name: "validation label outside label_map", spoil: |draft| parquet_label(draft), end: Failed, reason: reasons::LABEL_INVALID, says: &["validation.parquet", "row=1", "mineral"] },
-    Case { name: "truncated parquet", spoil: |draft| cut(draft, "validation.parquet"), end: Failed, reason: reasons::DATA_CORRUPT, says: &["validation.parquet"] },
+    Case { name: "truncated parquet", spoil: |draft| cut(draft, "validation.parquet"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.validation", "validation.parquet"] },
     Case { name: "parquet with a flipped page header", spoil: |draft| flip(draft, "validation.parquet", |_| 4), end: Failed, reason: reasons::DATA_CORRUPT, says: &["validation.parquet"] },
-    Case { name: "parquet with a flipped footer", spoil: |draft| flip_footer(draft, "validation.parquet"), end: Failed, reason: reasons::DATA_CORRUPT, says: &["validation.parquet"] },
-    Case { name: "unknown data format", spoil: |draft| write(draft, "train.xml", "<a/>").set("data.train", "train.xml"), end: Failed, reason: reasons::DATA_FORMAT_UNKNOWN, says: &["train.xml", "csv", "parquet"] },
+    Case { name: "parquet with a flipped footer", spoil: |draft| flip_footer(draft, "validation.parquet"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.validation", "validation.parquet"] },
+    Case { name: "unknown data format", spoil: |draft| write(draft, "train.xml", "<a/>").set("data.train", "train.xml"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.train", "train.xml", "csv", "parquet"] },
 
     // Tasks.
     Case { name: "answer not in its context", spoil: |draft| question(draft, "red old dog", 4, "dog"), end: Failed, reason: reasons::DATA_ROW_INVALID, says: &["train.jsonl", "row=0", "answer \"dog\"", "character 4"] },
@@ -72,7 +72,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "smoothed numbers", spoil: |draft| draft.set("model.problem_type", "regression").edit("  label_map: [animal, fruit, tool]\n", "").set("train.label_smoothing_factor", 0.1), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.label_smoothing_factor"] },
     Case { name: "unknown cast", spoil: |draft| draft.edit("  train: train.csv", "  train: train.csv\n  columns: {cast: {label: int32}}"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.columns.cast.label", "int32", "int64"] },
     Case { name: "value that cannot be cast", spoil: |draft| draft.edit("  train: train.csv", "  train: train.csv\n  columns: {cast: {label: int64}}"), end: Failed, reason: reasons::COLUMN_TYPE_INVALID, says: &["train.csv", "row=0", "label", "int64"] },
-    Case { name: "metric of another task", spoil: |draft| draft.set("train.metric_for_best_model", "perplexity"), end: Failed, reason: reasons::METRIC_NOT_FOUND, says: &["field=train.metric_for_best_model", "perplexity", "accuracy"] },
+    Case { name: "metric of another task", spoil: |draft| draft.set("train.metric_for_best_model", "perplexity"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.metric_for_best_model", "perplexity", "accuracy"] },
     Case { name: "metric that nothing computes", spoil: |draft| draft.edit("  validation: validation.parquet\n", "").set("train.metric_for_best_model", "accuracy"), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["train.metric_for_best_model", "never computed", "data.validation"] },
     Case { name: "padding beyond the positions", spoil: |draft| draft.set("data.pad_to_multiple_of", 48), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["data.pad_to_multiple_of", "48", "32"] },
 
@@ -90,7 +90,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "tensor of the wrong shape", spoil: |draft| weights(draft, |of| of.header[POOLER]["shape"] = json!([8, 32])), end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["model.name_or_path", "model/model.safetensors", "tensor bert.pooler.dense.weight", "[8, 32]", "[16, 16]"] },
     Case { name: "no tokenizer", spoil: |draft| remove(draft, "model/tokenizer.json"), end: Failed, reason: reasons::FILE_NOT_FOUND, says: &["model/tokenizer.json"] },
     Case { name: "tokenizer not JSON", spoil: |draft| write(draft, "model/tokenizer.json", "cat dog"), end: Failed, reason: reasons::TOKENIZER_INVALID, says: &["model/tokenizer.json"] },
-    Case { name: "vocabulary larger than the embedding", spoil: tokenizer_of_51, end: Failed, reason: reasons::VOCABULARY_TOO_LARGE, says: &["51", "50", "vocab_size"] },
+    Case { name: "vocabulary larger than the embedding", spoil: tokenizer_of_51, end: Refused, reason: reasons::JOB_FILE_INVALID, says: &["model.name_or_path", "51", "50", "vocab_size"] },
 
     // The plugin.
     Case { name: "plugin that is not there", spoil: |draft| remove(draft, PLUGIN), end: Refused, reason: reasons::PLUGIN_NOT_FOUND, says: &["cpu", "traind plugins install cpu"] },

@@ -74,15 +74,3 @@ async fn save_strategy_best_saves_only_improved_models() {
     }
     assert_eq!(checkpoints(&output), expect);
 }
-
-#[tokio::test]
-async fn an_unknown_metric_for_the_best_model_fails_before_the_first_step() {
-    let host = Host::started(1).await;
-    let draft = draft(&host, "job").set("train.metric_for_best_model", "rouge");
-    let history = host.run(&draft).await;
-    let failure = history.job.failure.as_ref().unwrap();
-    assert_eq!(failure.reason, "METRIC_NOT_FOUND");
-    assert_eq!(failure.field(), "train.metric_for_best_model");
-    assert!(failure.message.contains("rouge") && failure.message.contains("accuracy"));
-    assert!(history.steps().is_empty());
-}

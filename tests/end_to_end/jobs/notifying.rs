@@ -12,9 +12,10 @@ use traind_tests::{Draft, Host, until};
 
 const SECRET: &[u8] = b"the secret of the hook";
 
-/// A job that fails at once, since its data have no rows.
+/// A job that fails at once, since the label map lacks a label.
 fn failing(host: &Host, name: &str) -> Draft {
-    Draft::new(host, name).write("train.csv", "").write("key", [SECRET, b"\n"].concat())
+    let draft = Draft::new(host, name).write("train.csv", "text,label\nrock,mineral\n");
+    draft.write("key", [SECRET, b"\n"].concat())
 }
 
 /// HMAC-SHA-256 with a key shorter than a block.
@@ -59,7 +60,7 @@ async fn notifications_outlive_the_daemon_and_are_signed() {
     let (heard, state) = heard.trim_end().rsplit_once('}').unwrap();
     let heard: Value = serde_json::from_str(&format!("{heard}}}")).unwrap();
     assert_eq!((state, &heard["job"]["id"]), ("failed", &job.id.as_str().into()));
-    assert_eq!(heard["job"]["failure"]["reason"], "DATA_EMPTY");
+    assert_eq!(heard["job"]["failure"]["reason"], "LABEL_INVALID");
 
     // No request has succeeded yet.
     let arrived = |path: &str| server.requests().iter().any(|request| request.path == path);

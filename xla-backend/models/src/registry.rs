@@ -77,7 +77,7 @@ fn find_model(
     let model = family.model(task).ok_or_else(|| Error::UnsupportedTask {
         model_type: family.model_type().to_owned(),
         task: task.name().to_owned(),
-        supported: tasks(family).map(Task::name).collect(),
+        supported: tasks(family).flat_map(Task::objectives).collect(),
     })?;
     check_overrides(config, family)?;
     Ok((family, model))

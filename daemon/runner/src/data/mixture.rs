@@ -18,7 +18,8 @@ const ONLY_SPLIT: &str = "train";
 /// Finds the files of a split's sets.
 pub(super) struct Sets<'a> {
     pub(super) job: &'a JobFile,
-    pub(super) downloads: &'a Downloads,
+    /// None where all files are on this host.
+    pub(super) downloads: Option<&'a Downloads>,
     /// `train`, `validation` or `test`.
     pub(super) split: &'static str,
     /// Settings of the files, without patterns.
@@ -99,12 +100,13 @@ impl Sets<'_> {
     ) -> RunResult<(Vec<String>, BTreeMap<PathBuf, PathBuf>)> {
         let (mut patterns, mut names) = (Vec::new(), BTreeMap::new());
         for pattern in given {
-            let Some(url) = DataSetUrl::parse(&path_text(pattern)) else {
+            let url = DataSetUrl::parse(&path_text(pattern));
+            let Some((url, downloads)) = url.zip(self.downloads) else {
                 patterns.push(path_text(pattern));
                 continue;
             };
             let request = self.request(split, url, set);
-            for file in self.downloads.fetch_data(field(self.split), request)? {
+            for file in downloads.fetch_data(field(self.split), request)? {
                 patterns.push(path_text(&file.local));
                 names.insert(file.local, file.name);
             }

@@ -27,7 +27,7 @@ use crate::error::{RunError, RunResult};
 use crate::recipe::rows;
 use crate::reporting::{Downloads, Journal, StepGates, Stop};
 use crate::tasks::{JobTask, Questions, Reading};
-pub(crate) use early::train_columns;
+pub(crate) use early::{check_files, train_columns};
 use later::LaterRows;
 pub(crate) use length_budget::{Passes, length_budget};
 use mixture::Sets;
@@ -268,7 +268,8 @@ impl Reader<'_> {
                 ..FetchContext::default()
             },
         };
-        let mixture = Sets { job, downloads, split, files: plain.clone() }.mixture(files)?;
+        let mixture =
+            Sets { job, downloads: Some(downloads), split, files: plain.clone() }.mixture(files)?;
         let files = mixture::first_files(&mixture).cloned().unwrap_or(plain);
         let task = self.task.task_spec(&reading)?;
         Ok((DatasetOptions { files, task, cache_dir }, mixture))

@@ -121,6 +121,7 @@ fn of_data(error: &LoaderError) -> &'static str {
         | LoaderError::NoRows { .. }
         | LoaderError::NoRowsLeft { .. } => reasons::DATA_EMPTY,
         LoaderError::MissingColumn { .. }
+        | LoaderError::NoTexts { .. }
         | LoaderError::ColumnOfOthers { .. }
         | LoaderError::DuplicateColumn { .. } => reasons::COLUMN_NOT_FOUND,
         LoaderError::FieldCount { .. }
@@ -140,6 +141,8 @@ fn of_data(error: &LoaderError) -> &'static str {
         | LoaderError::TooManyLabels { .. }
         | LoaderError::OneLabel { .. }
         | LoaderError::LabelsAreNumbers { .. }
+        | LoaderError::ClassesAreNumbers { .. }
+        | LoaderError::OneClass { .. }
         | LoaderError::MissingLabels { .. }
         | LoaderError::NamesAndNumbers { .. }
         | LoaderError::LabelFormat { .. } => reasons::LABEL_INVALID,

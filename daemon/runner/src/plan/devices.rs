@@ -129,6 +129,16 @@ pub(super) fn neuron_core(name: &str) -> Option<&'static CoreKind> {
     generation_of(instance)?.core_kind(*config)
 }
 
+/// Returns true for a name of NeuronCores that `traind plan --device` has.
+pub(super) fn is_named(name: &str) -> bool {
+    NEURON_CORES.iter().any(|(known, ..)| *known == name)
+}
+
+/// The device that a search is for where it names none; `None` for platforms whose cores are the host's.
+pub(super) fn assumed(platform: Platform) -> Option<&'static str> {
+    neuron_devices().iter().chain(DEVICES).find(|it| it.platform == platform).map(|it| it.name)
+}
+
 fn generation_of(instance: &str) -> Option<Generation> {
     INSTANCES.iter().find(|it| it.name == instance).map(|it| it.generation)
 }

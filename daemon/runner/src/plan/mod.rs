@@ -37,7 +37,7 @@ use traind_models::{Model, registry};
 use traind_proto::reasons;
 use traind_proto::v1::Failure;
 
-use crate::data::lengths;
+use crate::data::{self, lengths};
 use crate::error::{RunError, RunResult};
 use crate::model;
 use crate::own_output::answer_request;
@@ -45,10 +45,13 @@ use crate::recipe;
 use crate::step::Readout;
 use crate::tasks::{self, JobTask};
 use memory::Recordings;
-use refusals::{texts, weights};
+use refusals::{metrics, texts, vocabulary, weights};
 use traind_xla::verify::neuron::Limits;
 
 pub(crate) use mpi::{MEASURE_MPI, measure as measure_mpi};
+
+/// Code of the warning about a search that names no device.
+const DEVICE_ASSUMED: &str = "DEVICE_ASSUMED";
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
@@ -94,7 +97,13 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
         neuron::check_count(&request.job, search, per_host)?;
     }
     weights::check(&request.job, planned.model.as_ref(), !request.may_fetch)?;
+    vocabulary::check(&request.job, planned.model.as_ref())?;
     texts::check(&request.job, planned.task.as_ref())?;
+    // Files that another job writes may become others.
+    if request.job.resources.after.is_none() {
+        data::check_files(&request.job, planned.task.as_ref())?;
+    }
+    metrics::check(&request.job, planned.task.as_ref(), &planned.classes(&request.job)?)?;
     let fits = |memory: &CoreMemory| memory.fits(request.bytes_per_core_max);
     let found = match &search {
         Some(search) => {
@@ -124,6 +133,12 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
         code: finding.code.to_owned(),
         message: format!("resources.platform: {}", finding.message()),
     });
+    let unnamed = search.as_ref().filter(|it| it.device.is_empty() && !job.parallel.auto);
+    let assumed = unnamed.and_then(|_| devices::assumed(job.resources.platform));
+    let assumed = assumed.map(|device| PlanWarning {
+        code: DEVICE_ASSUMED.to_owned(),
+        message: format!("no device is named: times and memory are those of {device}"),
+    });
     let model = &planned.model;
     let parameters = model.parameters().iter().map(|spec| spec.shape.element_count() as u64).sum();
     let saved_bytes = model::saved_bytes(model.as_ref());
@@ -147,7 +162,7 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
         },
         misfit,
         parallelism,
-        warnings: warnings.collect(),
+        warnings: warnings.chain(assumed).collect(),
         job: request.job.parallel.auto.then(|| Box::new(job.clone())),
         processor: found.as_ref().and_then(|found| found.processor),
         network: found.as_ref().and_then(|found| found.network.clone()).unwrap_or_default(),
@@ -203,6 +218,14 @@ impl PlannedModel {
         let inputs = ModelInputs { token_type_ids: true, attention_mask: true, position_ids };
         let neuron = neuron::limits(job, "", None);
         Ok(PlannedModel { model, readout: task.readout(), task, inputs, neuron })
+    }
+
+    /// The numbers of classes that the model may have: where only the data say it, two or more.
+    fn classes(&self, job: &JobFile) -> RunResult<Vec<usize>> {
+        match weights::knows_labels(job) {
+            true => Ok(vec![self.model.config().num_labels()?]),
+            false => Ok(vec![2, 3]),
+        }
     }
 
     /// The length of the job's longest row.

@@ -8,7 +8,7 @@ use traind_neuron::{CoreKind, Version, runtime_version};
 use traind_xla::runtime::{RecordedStep, Recorder};
 use traind_xla::verify::neuron::{Finding, Limits, Report};
 
-use super::devices::neuron_core;
+use super::devices::{self, neuron_core};
 use crate::error::{RunError, RunResult};
 
 /// Problems that a failure shows.
@@ -66,7 +66,11 @@ pub(super) fn check_count(job: &JobFile, search: &MeshSearch, per_host: u32) -> 
         problem: format!(
             "is no number of {} cores for which AWS documents collectives: {}; with \
              TRAIND_NEURON_ANY_CORE_COUNT=1 in its environment, the daemon admits other powers of two",
-            core.generation.target(),
+            if devices::is_named(&search.device) {
+                search.device.as_str()
+            } else {
+                core.generation.target()
+            },
             counts.join(", ")
         ),
     })
@@ -231,6 +235,10 @@ mod tests {
         let search = MeshSearch { device: "trn2".to_owned(), ..MeshSearch::default() };
         let error = super::check_count(&job(Platform::Neuron), &search, 3).unwrap_err().to_string();
         assert!(error.contains("trn2") && error.contains("1, 4, 16, 64"), "{error}");
+        // Its cores are those of trn1.
+        let search = MeshSearch { device: "inf2".to_owned(), ..MeshSearch::default() };
+        let error = super::check_count(&job(Platform::Neuron), &search, 3).unwrap_err().to_string();
+        assert!(error.contains("no number of inf2 cores"), "{error}");
     }
 
     /// Two sums of integers that the program bounds.

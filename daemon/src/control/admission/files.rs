@@ -192,21 +192,28 @@ fn missing_data(pattern: &Path, user: &Reader) -> Option<String> {
     if !DataFiles::is_glob(pattern) {
         return match user.may(pattern, Access::READ_OK) {
             Err(Errno::ACCESS) => Some(user.not_accessible("read", pattern)),
-            // A folder may be a data set saved by `datasets`, which the runner checks.
             _ if is_special(pattern) => Some(not_regular(pattern)),
-            _ if pattern.is_dir() => special_file(pattern, 1).as_deref().map(not_regular),
+            // Of a folder with classes, only files are read.
+            _ if is_saved_data_set(pattern) => special_file(pattern, 1).as_deref().map(not_regular),
             _ => (!pattern.exists()).then(|| format!("there is no file {shown}")),
         };
     }
     let found = globs::look(pattern)?;
-    if let Some(special) = &found.special {
-        return Some(not_regular(special));
+    match &found.special {
+        // What is no file is left out among files.
+        _ if found.has_file || !found.is_complete => None,
+        Some(special) => Some(not_regular(special)),
+        None => Some(format!("no file matches {shown}")),
     }
-    (found.is_complete && !found.has_file).then(|| format!("no file matches {shown}"))
+}
+
+/// Returns true for a folder that `datasets` saved, whose files a file in it names.
+fn is_saved_data_set(folder: &Path) -> bool {
+    ["dataset_dict.json", "state.json"].iter().any(|name| folder.join(name).exists())
 }
 
 /// An entry of a folder, or of its folders down to `depth`, that is neither a file nor a folder. The folder's own
-/// entries come first.
+/// entries come first. Hidden entries, such as those of Git, are not read and do not matter.
 fn special_file(folder: &Path, depth: u32) -> Option<PathBuf> {
     special_file_among(folder, depth, ENTRIES_MAX)
 }
@@ -217,6 +224,9 @@ fn special_file_among(folder: &Path, depth: u32, entries_max: usize) -> Option<P
         for folder in mem::take(&mut folders) {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 left = left.checked_sub(1)?;
+                if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                    continue;
+                }
                 let path = entry.path();
                 match path.metadata() {
                     Ok(found) if found.is_dir() => folders.push(path),
@@ -264,7 +274,26 @@ mod tests {
         let found = pipe("b/pipe");
         assert_eq!(special_file_among(folder.path(), 1, 7), Some(found));
         assert_eq!(special_file_among(folder.path(), 1, 3), None);
+        pipe(".pipe");
         let first = pipe("pipe");
-        assert_eq!(special_file_among(folder.path(), 1, 4), Some(first));
+        assert_eq!(special_file_among(folder.path(), 1, 5), Some(first));
+    }
+
+    /// Data are refused where the loader refuses them, and not for what it leaves out.
+    #[test]
+    fn a_pipe_beside_files_that_are_read_is_no_obstacle() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["classes/a", "saved/train"] {
+            fs::create_dir_all(path(name)).unwrap();
+            make_pipe(&path(name).join("pipe.txt"));
+        }
+        fs::write(path("saved/dataset_dict.json"), "{}").unwrap();
+        let problem = |name: &str| missing_data(&path(name), &Reader { account: None });
+        assert_eq!(problem("classes"), None);
+        assert!(problem("saved").unwrap().contains("pipe.txt is a pipe"));
+        assert!(problem("classes/a/*.txt").unwrap().contains("pipe.txt is a pipe"));
+        fs::write(path("classes/a/1.txt"), "").unwrap();
+        assert_eq!(problem("classes/a/*.txt"), None);
     }
 }

@@ -8,7 +8,7 @@ pub(crate) mod mpi;
 mod process;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -230,7 +230,9 @@ fn key(
     digest.update(serde_json::to_vec(&(same, account, asked))?);
     digest.update(bytes_per_core_max.unwrap_or_default().to_le_bytes());
     let files = job.weight_folders().flat_map(|(_, folder)| FILES.map(|name| folder.join(name)));
-    for path in files {
+    let data = [&job.data.train, &job.data.validation, &job.data.test];
+    let data = data.into_iter().flatten().flat_map(|split| &split.patterns).map(|it| seen(it));
+    for path in files.chain(data) {
         let file = std::fs::metadata(path);
         let changed = file.and_then(|metadata| Ok((metadata.len(), metadata.modified()?)));
         if let Ok((length, time)) = changed {
@@ -240,6 +242,14 @@ fn key(
         }
     }
     Ok(digest.finalize().into())
+}
+
+/// The path whose change shows that other files match a pattern.
+fn seen(pattern: &Path) -> PathBuf {
+    match DataFiles::is_glob(pattern) && !pattern.exists() {
+        true => pattern.parent().unwrap_or(pattern).to_owned(),
+        false => pattern.to_owned(),
+    }
 }
 
 /// The limits of a planner.
@@ -276,8 +286,6 @@ fn run(
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]

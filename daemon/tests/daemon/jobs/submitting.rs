@@ -61,10 +61,11 @@ async fn pipes_in_place_of_files_are_refused() {
         assert!(made.unwrap().success());
     };
     std::fs::create_dir(host.path("set")).unwrap();
+    std::fs::write(host.path("set/state.json"), "{}").unwrap();
     for path in ["pipe.csv", "set/data-00000.arrow"] {
         pipe(path);
     }
-    for data in ["pipe.csv", "'*.csv'", "set"] {
+    for data in ["pipe.csv", "'pip*.csv'", "set"] {
         check(&host, "train.csv", data, invalid(&["data.train"])).await;
     }
     std::fs::create_dir_all(host.path("run/checkpoint-3")).unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Mixing, Mixture, SplitRange};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::source::Source;
 use crate::tasks::TaskSpec;
 
@@ -28,24 +28,7 @@ impl Sources {
     /// Opens the files and checks that they have the columns of `task`, which is returned as it reads
     /// files with the columns of the first, of all sets or of each.
     pub(in crate::dataset) fn open(mixture: &Mixture, task: &TaskSpec) -> Result<(Self, TaskSpec)> {
-        let mut parts: Vec<SourcePart> = Vec::new();
-        let mut task = task.clone();
-        let mut first_file = 0;
-        for (set, mixed) in mixture.sets.iter().enumerate() {
-            for (place, (files, range)) in mixed.parts.iter().enumerate() {
-                let source = Source::open(files)?;
-                if parts.is_empty() {
-                    task = task.for_columns(source.columns());
-                }
-                if place == 0 {
-                    task = task.for_columns_of_set(set, source.columns());
-                }
-                source.require_columns(&task.columns_of_set(set, source.columns()))?;
-                let files = source.files().len();
-                parts.push(SourcePart { source, set, first_file, range: *range });
-                first_file += files;
-            }
-        }
+        let (parts, task) = open_parts(mixture, task)?;
         let is_plain = mixture.mixing == Mixing::Concatenate
             && parts.iter().all(|part| !part.range.needs_count());
         let counts = match is_plain {
@@ -55,6 +38,19 @@ impl Sources {
             }
         };
         Ok((Self { parts, mixture: mixture.clone(), counts }, task))
+    }
+
+    /// Opens the files as [`Self::open`] does, and finds files without any row. Reads no more than the first rows.
+    pub(in crate::dataset) fn check(mixture: &Mixture, task: &TaskSpec) -> Result<()> {
+        let (parts, _) = open_parts(mixture, task)?;
+        match parts.iter().any(|part| part.source.may_have_rows()) {
+            true => Ok(()),
+            false => {
+                let files = parts.iter().flat_map(|part| part.source.files());
+                let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
+                Err(Error::NoRows { files: files.join(", ") })
+            }
+        }
     }
 
     /// The only source, where all its rows are read in order.
@@ -95,15 +91,15 @@ impl Sources {
         self.parts.iter().map(|part| &part.source)
     }
 
+    /// Entries of folders that are no rows, each with the number of its folder among the files of all parts.
+    pub(in crate::dataset) fn left_out(&self) -> Vec<(u32, String)> {
+        let of_part = |part: &SourcePart| numbered(part, part.source.left_out());
+        self.parts.iter().flat_map(of_part).collect()
+    }
+
     /// Problems of rows that were read, each with the number of its file among those of all parts.
     pub(in crate::dataset) fn warnings(&self) -> Vec<(u32, String)> {
-        let of_part = |part: &SourcePart| {
-            let first = part.first_file;
-            let warnings = part.source.warnings();
-            warnings
-                .map(move |(file, warning)| ((first + file) as u32, warning))
-                .collect::<Vec<_>>()
-        };
+        let of_part = |part: &SourcePart| numbered(part, part.source.warnings());
         self.parts.iter().flat_map(of_part).collect()
     }
 
@@ -116,6 +112,37 @@ impl Sources {
     pub(in crate::dataset) fn class_names(&self, column: &str) -> Vec<Option<Vec<String>>> {
         self.sources().flat_map(|source| source.class_names(column)).collect()
     }
+}
+
+/// The files of all sets with the columns of the task, which is returned as [`Sources::open`] returns it.
+fn open_parts(mixture: &Mixture, task: &TaskSpec) -> Result<(Vec<SourcePart>, TaskSpec)> {
+    let (mut parts, mut task) = (Vec::<SourcePart>::new(), task.clone());
+    let mut first_file = 0;
+    for (set, mixed) in mixture.sets.iter().enumerate() {
+        for (place, (files, range)) in mixed.parts.iter().enumerate() {
+            let source = Source::open(files)?;
+            if parts.is_empty() {
+                task = task.for_columns(source.columns());
+            }
+            if place == 0 {
+                task = task.for_columns_of_set(set, source.columns());
+            }
+            task.check_texts(set, &source)?;
+            source.require_columns(&task.columns_of_set(set, source.columns()))?;
+            let files = source.files().len();
+            parts.push(SourcePart { source, set, first_file, range: *range });
+            first_file += files;
+        }
+    }
+    Ok((parts, task))
+}
+
+/// Warnings about files of a part, each with the number of its file among those of all parts.
+fn numbered(
+    part: &SourcePart,
+    warnings: impl Iterator<Item = (usize, String)>,
+) -> Vec<(u32, String)> {
+    warnings.map(|(file, warning)| ((part.first_file + file) as u32, warning)).collect()
 }
 
 impl SourcePart {

@@ -243,7 +243,7 @@ impl DataFile for ClassFolder {
         (self.content == Content::Texts).then_some(path)
     }
 
-    fn warnings(&self) -> Vec<String> {
+    fn left_out(&self) -> Vec<String> {
         let warning = |cause: &Cause| {
             let others = self.others.iter().filter(|(_, it)| it == cause);
             let paths: Vec<String> = others.map(|(path, _)| path.display().to_string()).collect();

@@ -110,6 +110,11 @@ pub(super) trait DataFile: Send + Sync {
         None
     }
 
+    /// Entries of a folder that are no rows, in words. They are known once it is open.
+    fn left_out(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Problems of rows that were read nevertheless, or left out.
     fn warnings(&self) -> Vec<String> {
         Vec::new()

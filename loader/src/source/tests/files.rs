@@ -115,7 +115,7 @@ fn a_folder_has_a_folder_of_texts_for_each_class() {
     assert_eq!(opened.class_names("label"), [Some(names)]);
     let warning =
         "left out 1 file in folders of classes (negative/notes.md), where only .txt is read";
-    assert_eq!(opened.warnings().collect::<Vec<_>>(), [(0, warning.to_owned())]);
+    assert_eq!(opened.left_out().collect::<Vec<_>>(), [(0, warning.to_owned())]);
     let found = read(FormatOptions::default()).unwrap();
     let text = |it: &str, class| vec![text(it), Value::Int(class)];
     assert_eq!(found, [text("\u{fc}ble", 0), text("fine\n", 1), text("good\nand more", 1)]);
@@ -151,7 +151,7 @@ fn links_pipes_and_hidden_files_in_folders_of_classes_are_read_or_counted() {
     let rows = read_as(FormatOptions::default(), &[&data], &["text"]).unwrap();
     let texts: Vec<_> = rows.into_iter().map(|(_, _, cells)| cells).collect();
     assert_eq!(texts, [[text("one")], [text("linked")]]);
-    let warnings: Vec<String> = opened.warnings().map(|(_, warning)| warning).collect();
+    let warnings: Vec<String> = opened.left_out().map(|(_, warning)| warning).collect();
     let causes = [
         "2 hidden files in folders of classes (a/.2.txt, a/.DS_Store)",
         "1 link that leads nowhere in folders of classes (a/3.txt)",

@@ -76,6 +76,16 @@ impl Task {
         }
     }
 
+    /// The names of the job file's tasks that train a model of this task, itself first.
+    pub fn objectives(self) -> Vec<&'static str> {
+        let others: &[&str] = match self {
+            Task::SequenceClassification => &["reward", "reranker"],
+            Task::CausalLm => &["sft", "dpo", "orpo", "cpo", "kto"],
+            _ => &[],
+        };
+        [self.name()].into_iter().chain(others.iter().copied()).collect()
+    }
+
     /// The task with a name of the job file.
     pub fn from_name(name: &str) -> Option<Task> {
         Task::ALL.into_iter().find(|task| task.name() == name)

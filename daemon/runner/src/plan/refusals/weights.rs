@@ -52,7 +52,7 @@ pub(in crate::plan) fn check(job: &JobFile, model: &Model, must_exist: bool) -> 
 }
 
 /// Returns whether the size of the head does not depend on the data.
-fn knows_labels(job: &JobFile) -> bool {
+pub(in crate::plan) fn knows_labels(job: &JobFile) -> bool {
     let of_data = matches!(
         job.model.task,
         TaskName::SequenceClassification

@@ -27,6 +27,16 @@ pub(crate) async fn plan(
     Ok(convert::plan(plan))
 }
 
+/// The platform that the name of a device implies; the planner knows the names.
+fn platform_of(device: &str) -> Option<&'static str> {
+    let begins = |names: &[&str]| names.iter().any(|name| device.starts_with(name));
+    match () {
+        () if begins(&["trn", "inf", "NC_"]) => Some("neuron"),
+        () if begins(&["h1", "h2", "a1", "v1"]) => Some("cuda"),
+        () => None,
+    }
+}
+
 /// The search that a request asks for. Its machines are overrides of the job's resources.
 fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) -> Search {
     let v1::MeshSearch {
@@ -40,6 +50,10 @@ fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) 
         neuron_runtime,
     } = asked;
     let hosts = hosts.max(1);
+    let platform = match platform_of(&device).filter(|_| platform.is_empty()) {
+        Some(implied) => implied.to_owned(),
+        None => platform,
+    };
     let is_elsewhere =
         !platform.is_empty() || !device.is_empty() || hosts > 1 || cores_per_host > 0;
     if !platform.is_empty() {
@@ -60,4 +74,23 @@ fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) 
         ..MeshSearch::default()
     };
     Search { meshes, is_elsewhere }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_implies_its_platform() {
+        let platform = |device: &str, platform: &str| {
+            let [device, platform] = [device, platform].map(str::to_owned);
+            let mut overrides = BTreeMap::new();
+            mesh_search(v1::MeshSearch { device, platform, ..Default::default() }, &mut overrides);
+            overrides.remove("resources.platform")
+        };
+        assert_eq!(platform("inf2", "").as_deref(), Some("neuron"));
+        assert_eq!(platform("h200", "").as_deref(), Some("cuda"));
+        assert_eq!(platform("h200", "neuron").as_deref(), Some("neuron"));
+        assert_eq!(platform("", ""), None);
+    }
 }

@@ -200,8 +200,8 @@ fn unknown_families_and_tasks_list_the_known() {
     let error = build(json!({}), Task::Seq2SeqLm).err().unwrap().to_string();
     assert_eq!(
         error,
-        "bert has no seq2seq-lm, it has sequence-classification, token-classification, \
-         question-answering, masked-lm, causal-lm, embedding"
+        "bert has no seq2seq-lm, it has sequence-classification, reward, reranker, token-classification, \
+         question-answering, masked-lm, causal-lm, sft, dpo, orpo, cpo, kto, embedding"
     );
 }
 
