@@ -7,7 +7,7 @@ use std::sync::Arc;
 use safetensors::SafeTensors;
 use serde_json::{Map, Value};
 use traind_models::tuning::{
-    AdapterBias, Lora, TargetModules, TokenIndices, add_lora, load_adapter, load_lora, merged,
+    Lora, PeftBias, TargetModules, TokenIndices, add_lora, load_adapter, load_lora, merged,
     put_adapter, save_adapter,
 };
 use traind_models::{Model, ModelConfig, Task, registry, weights};
@@ -357,10 +357,10 @@ fn joined_layers_are_found_by_their_matrix_and_not_trained_whole() {
     };
     let expect = [("q_proj", "A"), ("q_proj", "B"), ("k_proj", "A"), ("k_proj", "B")];
     assert_eq!(saved, expect.map(|(module, part)| name(module, part)));
-    let message = added(&|lora| lora.bias = AdapterBias::LoraOnly).map(drop);
+    let message = added(&|lora| lora.bias = PeftBias::LoraOnly).map(drop);
     assert!(message.is_ok(), "{message:?}");
     let refused = |change: &dyn Fn(&mut Lora)| added(change).unwrap_err().to_string();
-    let message = refused(&|lora| lora.bias = AdapterBias::All);
+    let message = refused(&|lora| lora.bias = PeftBias::All);
     assert!(
         message.starts_with("peft.bias: gte.encoder.layer.0.attention.qkv_proj.bias"),
         "{message}"
