@@ -45,10 +45,11 @@ pub(crate) struct Embed {
     normalize: bool,
     #[command(flatten)]
     embedder: Embedder,
-    /// Write a file of safetensors, with a tensor for each column
+    /// Write a file of safetensors, with a tensor for each column; not with --rows
     #[arg(long, conflicts_with = "rows")]
     safetensors: bool,
-    /// Write FOLDER/rows.parquet for jobs that learn from this model: the texts, and the vectors of a row in its label
+    /// Write FOLDER/rows.parquet for jobs that learn from this model: the texts, and the vectors of a row in its label;
+    /// not with --safetensors
     #[arg(long)]
     rows: bool,
     /// Path of the runner's program [default: traind-runner next to this program]

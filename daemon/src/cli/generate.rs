@@ -135,7 +135,12 @@ impl Generate {
             let (mut jobs, request) = (jobs.clone(), request.clone());
             async move { jobs.generate_texts(request).await }
         };
-        let generated = client::retry(generate).await?;
+        let generated = client::retry(generate).await.map_err(|status| {
+            let said = || anyhow::Error::msg(status.message().to_owned());
+            let about = self.about(said());
+            // Others have details, which the command's end prints.
+            if about.to_string() == status.message() { status.into() } else { about }
+        })?;
         eprintln!("after {}:", counted(generated.step, "step"));
         let texts = generated.texts.into_iter();
         Ok(texts

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, bail};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::AsyncWriteExt as _;
@@ -24,6 +24,8 @@ pub(super) struct Interrupts {
     interrupt: unix::Signal,
     terminate: unix::Signal,
     hang_up: unix::Signal,
+    suspend: unix::Signal,
+    resume: unix::Signal,
 }
 
 /// The error of a command that a signal ended, about which its user needs no message.
@@ -39,17 +41,38 @@ impl Interrupts {
             interrupt: watch(SignalKind::interrupt())?,
             terminate: watch(SignalKind::terminate())?,
             hang_up: watch(SignalKind::hangup())?,
+            suspend: watch(SignalKind::from_raw(Signal::TSTP.as_raw()))?,
+            resume: watch(SignalKind::from_raw(Signal::CONT.as_raw()))?,
         })
     }
 
-    /// Waits for a signal.
+    /// Waits for a signal that ends the command.
     pub(super) async fn next(&mut self) -> Interrupted {
-        let signal = tokio::select! {
-            _ = self.interrupt.recv() => SignalKind::interrupt(),
-            _ = self.terminate.recv() => SignalKind::terminate(),
-            _ = self.hang_up.recv() => SignalKind::hangup(),
-        };
-        Interrupted { signal }
+        self.next_with(None).await
+    }
+
+    /// The same where a process group of its own works for the command. Ctrl-Z stops it with the command, and both
+    /// continue together.
+    async fn next_with(&mut self, group: Option<Pid>) -> Interrupted {
+        let send = |signal| group.map(|group| kill_process_group(group, signal));
+        loop {
+            let signal = tokio::select! {
+                _ = self.interrupt.recv() => SignalKind::interrupt(),
+                _ = self.terminate.recv() => SignalKind::terminate(),
+                _ = self.hang_up.recv() => SignalKind::hangup(),
+                _ = self.suspend.recv() => {
+                    send(Signal::STOP);
+                    // Takes effect on other threads some time later.
+                    let _ = kill_process(getpid(), Signal::STOP);
+                    continue;
+                }
+                _ = self.resume.recv() => {
+                    send(Signal::CONT);
+                    continue;
+                }
+            };
+            return Interrupted { signal };
+        }
     }
 }
 
@@ -76,14 +99,14 @@ pub(super) async fn answer_of<T: DeserializeOwned>(
     request: &impl Serialize,
     interrupts: &mut Interrupts,
 ) -> anyhow::Result<T> {
-    // The terminal's Ctrl-C reaches this process alone, which then ends the group.
+    // The terminal's Ctrl-C and Ctrl-Z reach this process alone, which passes them on to the group.
     std::os::unix::process::CommandExt::process_group(&mut runner, 0);
     let (child, request) = start(runner, command, request)?;
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let mut exchange = std::pin::pin!(exchange(child, request));
     tokio::select! {
         output = &mut exchange => read(&output?),
-        interrupted = interrupts.next() => {
+        interrupted = interrupts.next_with(group) => {
             group.map(|group| kill_process_group(group, Signal::KILL));
             // It writes no more files once it has ended.
             let _ = exchange.await;
@@ -146,7 +169,7 @@ fn read<T: DeserializeOwned>(output: &Output) -> anyhow::Result<T> {
 mod tests {
     use std::time::Duration;
 
-    use rustix::process::{getpid, kill_process, test_kill_process};
+    use rustix::process::test_kill_process;
 
     use super::*;
 

@@ -1,10 +1,14 @@
 //! Folders that a command makes, and removes unless it completes.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::geteuid;
 
 use super::runner_command::Interrupted;
 
@@ -17,10 +21,15 @@ pub(super) struct NewFolder {
     is_own: bool,
 }
 
-/// A hidden folder beside a command's results, which is removed with the files in it.
+/// A hidden folder beside a command's results, which is removed with the files in it. It is locked, so that the next
+/// command removes that of one that was killed.
 pub(super) struct Scratch {
     folder: tempfile::TempDir,
+    _lock: Option<File>,
 }
+
+/// The age from which a folder without a lock is no longer one that a command is about to lock.
+const ABANDONED_AFTER: Duration = Duration::from_secs(60);
 
 impl NewFolder {
     /// Creates a folder with the folders above it, if it does not exist.
@@ -58,8 +67,12 @@ impl Scratch {
         ensure!(parent.is_dir(), "there is no folder {}", parent.display());
         let absolute = std::path::absolute(parent).context("resolve the folder")?;
         let prefix = format!(".traind-{command}-");
-        match tempfile::Builder::new().prefix(&prefix).tempdir_in(absolute) {
-            Ok(folder) => Ok(Scratch { folder }),
+        match tempfile::Builder::new().prefix(&prefix).tempdir_in(&absolute) {
+            Ok(folder) => {
+                let scratch = Scratch { _lock: locked(folder.path()), folder };
+                remove_abandoned(&absolute, &prefix, scratch.path());
+                Ok(scratch)
+            }
             // The error itself names a folder that nobody knows.
             Err(error) => bail!("write in {}: {}", parent.display(), io::Error::from(error.kind())),
         }
@@ -92,6 +105,29 @@ impl Scratch {
     }
 }
 
+/// A folder, locked until it is dropped; `None` if another process holds its lock, or its file system has none.
+fn locked(folder: &Path) -> Option<File> {
+    let opened = File::open(folder).ok()?;
+    flock(&opened, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(opened)
+}
+
+/// Removes this user's folders in `parent` whose commands were killed, by their ages when `new` was created.
+fn remove_abandoned(parent: &Path, prefix: &str, new: &Path) {
+    let Ok(now) = new.metadata().and_then(|found| found.modified()) else { return };
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let is_scratch = entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes());
+        // The entry's own: no link is followed.
+        let Ok(found) = entry.metadata() else { continue };
+        let is_own = found.is_dir() && found.uid() == geteuid().as_raw();
+        let age = found.modified().ok().and_then(|time| now.duration_since(time).ok());
+        let is_old = age.is_some_and(|age| age > ABANDONED_AFTER);
+        if is_scratch && is_own && is_old && locked(&entry.path()).is_some() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +156,28 @@ mod tests {
         fs::remove_file(path.join("file")).unwrap();
         check(false, "a/b/c", "a/b/c");
         assert!(!path.join("file").exists());
+    }
+
+    /// As after `kill -9`. Another command's folder, or a new one, which may not be locked yet, stays.
+    #[test]
+    fn folders_of_commands_that_were_killed_are_removed_by_the_next_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = folder.path().metadata().unwrap().modified().unwrap() - 2 * ABANDONED_AFTER;
+        let age = |path: &Path| File::open(path).unwrap().set_modified(old).unwrap();
+        let left = |name: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("job.json"), "").unwrap();
+            path
+        };
+        let [killed, new, other] = [".traind-mine-a", ".traind-mine-b", "own"].map(left);
+        let running = Scratch::create(folder.path(), "mine").unwrap();
+        [killed.as_path(), &other, running.path()].into_iter().for_each(age);
+        let next = Scratch::create(folder.path(), "mine").unwrap();
+        assert!(!killed.exists());
+        for kept in [new.as_path(), &other, running.path(), next.path()] {
+            assert!(kept.exists(), "{}", kept.display());
+        }
     }
 
     #[test]

@@ -229,3 +229,43 @@ fn a_closed_output_is_no_error() {
         assert_eq!((output.status.code(), output.stderr), (Some(141), Vec::new()));
     }
 }
+
+/// The runner has a process group of its own, which the terminal's Ctrl-Z does not reach.
+#[test]
+fn ctrl_z_stops_the_runner_of_a_command_with_it() {
+    let host = Host::new(1, "");
+    let script =
+        "#!/bin/sh\ncat > /dev/null\necho $$ > started.part\nmv started.part started\nsleep 600\n";
+    std::fs::write(host.path("sleeps"), script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(host.path("sleeps"), mode).unwrap();
+    write_job(&host, "first");
+    let mut command = host.traind();
+    command.args(["data", "job.yaml", "--runner", "./sleeps"]).current_dir(host.path(""));
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    wait_for(|| host.path("started").exists());
+    let runner = std::fs::read_to_string(host.path("started")).unwrap();
+    let own = Pid::from_child(&child);
+    let ids = [runner.trim().parse().unwrap(), own.as_raw_nonzero().get()];
+    let are_stopped = || ids.map(|id| state(id) == Some('T'));
+    kill_process(own, Signal::TSTP).unwrap();
+    wait_for(|| are_stopped() == [true; 2]);
+    kill_process(own, Signal::CONT).unwrap();
+    wait_for(|| are_stopped() == [false; 2]);
+    kill_process(own, Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}
+
+/// The state of a process, as `/proc` has it.
+fn state(id: i32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+fn wait_for(condition: impl Fn() -> bool) {
+    let start = std::time::Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < std::time::Duration::from_secs(60), "it takes too long");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
