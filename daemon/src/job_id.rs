@@ -2,7 +2,7 @@
 
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Without vowels, which would form words, and without letters that resemble digits.
+/// Letters without vowels, which would form words, and without those that resemble digits.
 const ALPHABET: &[u8] = b"0123456789bcdfghjkmnpqrstvwxyz";
 pub(crate) const LENGTH: usize = 10;
 

@@ -72,7 +72,7 @@ pub(crate) struct Settings {
 pub(crate) struct Retention {
     /// How many of the newest jobs that have ended are kept.
     pub keep_jobs: Option<u64>,
-    /// For how many days jobs are kept after their end.
+    /// The days for which jobs are kept after their end.
     pub keep_days: Option<u32>,
 }
 

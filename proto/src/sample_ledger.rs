@@ -199,7 +199,7 @@ fn read_head(file: &File) -> io::Result<Option<(LedgerHead, u64)>> {
     LedgerHead::decode(&bytes).map(|head| Some((head, length))).ok_or_else(corrupt)
 }
 
-/// As many bytes as there are.
+/// Reads as many bytes as there are.
 fn read_up_to(file: &File, bytes: &mut [u8], place: u64) -> io::Result<usize> {
     let mut read = 0;
     while read < bytes.len() {

@@ -61,7 +61,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// As [`Shape`] is displayed, so that operations print short.
+/// Writes the same as `Display`, so that operations print short.
 impl fmt::Debug for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")

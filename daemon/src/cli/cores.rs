@@ -229,7 +229,7 @@ fn tested(test: &v1::CoreTest) -> String {
     format!("{} {} ago", outcome(test), age(test.time.as_ref()))
 }
 
-/// For how long a core has been fenced, and why.
+/// Describes for how long a core has been fenced, and why.
 fn fence(fence: &v1::Fence) -> String {
     format!("for {}: {}", age(fence.since.as_ref()), printable(&fence.reason))
 }

@@ -12,7 +12,7 @@ pub const SCHEME: &str = "s3://";
 pub struct Location {
     /// The bucket's name.
     pub bucket: String,
-    /// Without slashes at its ends; may be empty.
+    /// The prefix without slashes at its ends; may be empty.
     pub prefix: String,
 }
 

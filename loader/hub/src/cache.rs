@@ -79,7 +79,7 @@ impl Cache {
         file.write(|file| file.write_all(&json)).map_err(io_problem("write", &path))
     }
 
-    /// In a folder that `huggingface_hub` does not know.
+    /// The path of a listing, in a folder that `huggingface_hub` does not know.
     fn listing_path(&self, repository: &Repository, commit: &str) -> PathBuf {
         self.repository(repository).join(".listings").join(format!("{commit}.json"))
     }

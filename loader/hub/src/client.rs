@@ -14,7 +14,7 @@ use super::{Problem, Repository};
 
 const ENDPOINT: &str = "https://huggingface.co";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// For each response and each part of a body, unless HF_HUB_DOWNLOAD_TIMEOUT is set.
+/// The limit for each response and each part of a body, unless HF_HUB_DOWNLOAD_TIMEOUT is set.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// [`TIMEOUT`] of a plan, which a user waits for.
 const PLAN_TIMEOUT: Duration = Duration::from_secs(4);

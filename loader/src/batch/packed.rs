@@ -6,9 +6,9 @@ use std::ops::Range;
 use super::{ArrayValues, BatchArray, BatchAxis, BatchSizes};
 use crate::error::{Error, Result};
 
-/// For each packed token the padded place that it comes from, s32[B, Q]; B S behind the last token.
+/// The padded place that each packed token comes from, s32[B, Q]; B S behind the last token.
 const PACKED_TOKENS: &str = "packed_tokens";
-/// For each padded place the packed token that stands there, s32[B, S]; B Q where that is padding.
+/// The packed token that stands at each padded place, s32[B, S]; B Q where that is padding.
 const PADDED_TOKENS: &str = "padded_tokens";
 
 /// The arrays for rows whose tokens stand at `spans`; none where the sizes leave no padding out. Fails where the rows

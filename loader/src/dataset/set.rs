@@ -116,7 +116,7 @@ impl TokenizedSet {
         Ok(Tokens::read(&self.tokens.masking, self.rows.span(row))?.unwrap_or_default())
     }
 
-    /// For each token of a window the characters of the context that it stands for, both
+    /// Returns the characters of the context that each token of a window stands for, both
     /// `u32::MAX` where it is not part of the context; None where the task did not keep them.
     pub fn context_offsets(&self, row: usize) -> Result<Option<Vec<[u32; 2]>>> {
         Tokens::read(&self.tokens.context_offsets, self.rows.span(row))
@@ -292,7 +292,7 @@ impl TokenizedSet {
         self.about.truncated_rows
     }
 
-    /// For each row of the files, the row that was made of it, if there is one; None unless rows were left out because
+    /// Returns the row that was made of each row of the files, if there is one; None unless rows were left out because
     /// they lack a text, and for no other reason.
     pub fn rows_of_files(&self) -> Option<Vec<Option<u32>>> {
         let all: u64 = self.about.files.iter().map(|file| file.rows).sum();

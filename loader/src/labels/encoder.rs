@@ -46,7 +46,7 @@ enum Rule {
 }
 
 impl LabelEncoder {
-    /// From `label_map`, whose entries all lead to names or all to ids, in the job file's order.
+    /// Makes an encoder of `label_map`, whose entries all lead to names or all to ids, in the job file's order.
     pub fn from_map(map: &[(String, LabelTarget)], num_labels: Option<u32>) -> Result<Self> {
         let bad = |message: String| Error::BadOption { field: "data.label_map", message };
         let distinct: BTreeSet<&String> = map.iter().map(|(raw, _)| raw).collect();
@@ -168,7 +168,7 @@ impl LabelEncoder {
         }
     }
 
-    /// With the ids of a model's classes `model`, if it has all of the names, in whatever case. As in
+    /// Takes the ids of a model's classes `model`, if it has all of the names, in whatever case. As in
     /// `run_glue`, names keep the case that they have in the data.
     pub(super) fn ordered_as(self, model: &[String]) -> Self {
         if !matches!(self.rule, Rule::Names | Rule::NamesOrIds) || self.names == model {

@@ -149,7 +149,7 @@ pub(crate) enum RowLabel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TokenLabel {
     pub(crate) number: u32,
-    /// Not the first token of its word: a label `B-X` means `I-X` here.
+    /// Whether it is not the first token of its word: a label `B-X` means `I-X` here.
     pub(crate) continues: bool,
 }
 

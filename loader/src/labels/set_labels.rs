@@ -43,7 +43,7 @@ pub struct MultiLabels {
 }
 
 impl MultiLabels {
-    /// From the classes that apply to each row.
+    /// Makes labels of the classes that apply to each row.
     pub(crate) fn of_rows(classes: u32, rows: Vec<Vec<i32>>) -> Self {
         let ends = rows.iter().scan(0, |end, row| {
             *end += row.len() as u64;

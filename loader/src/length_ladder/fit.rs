@@ -48,7 +48,7 @@ fn histogram(longest: &[u32], last: u32) -> (Vec<u32>, Vec<u64>) {
     (lengths, batches_up_to)
 }
 
-/// From the best paths of some number of rungs to those of one more.
+/// Extends the best paths of some number of rungs by one rung.
 fn one_rung_more(paths: &[Path], lengths: &[u32], batches_up_to: &[u64]) -> Vec<Path> {
     let mut next = vec![Path::UNREACHED; paths.len()];
     for to in 1..paths.len() {

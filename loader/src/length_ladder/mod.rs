@@ -16,7 +16,7 @@ pub struct LengthBudget {
 }
 
 impl LengthBudget {
-    /// As many as `lengths_max` lengths, if each saves any padding.
+    /// Allows as many as `lengths_max` lengths, if each saves any padding.
     pub fn of(lengths_max: usize) -> Self {
         Self { lengths_max, tokens_per_length: 0 }
     }

@@ -23,7 +23,7 @@ impl Sampler {
         self.packed_to(&batches, budget, self.fitted(LengthBudget::of(1))?)
     }
 
-    /// As [`Self::packed`], by the lengths of [`Self::sampled_rows`] alone.
+    /// Packs as [`Self::packed`], by the lengths of [`Self::sampled_rows`] alone.
     pub fn packed_to_sample(&self, budget: LengthBudget) -> Result<Self> {
         let sample = self.sample();
         let batches: Vec<&[u32]> = sample.iter().map(Vec::as_slice).collect();

@@ -27,7 +27,7 @@ impl Sampler {
         sizes
     }
 
-    /// As [`Self::fitted`], by the lengths of [`Self::sampled_rows`] alone. The ladder continues to
+    /// Fits as [`Self::fitted`], by the lengths of [`Self::sampled_rows`] alone. The ladder continues to
     /// the longest rung, which longer rows need.
     pub fn fitted_to_sample(&self, budget: LengthBudget) -> Result<Self> {
         let sample = self.sample();

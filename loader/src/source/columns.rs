@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 /// Changes to the columns of every file, made in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Columns {
-    /// From the file's name to the name that is used from then on.
+    /// Pairs of a name in the file and the name that is used from then on.
     pub rename: Vec<(String, String)>,
     /// Left out, by the new names.
     pub drop: Vec<String>,

@@ -8,10 +8,10 @@ use super::Files;
 use super::data_path::{DataPath, SCHEME};
 use crate::error::{Error, Result};
 
-/// In a folder that `DatasetDict.save_to_disk` wrote: the names of its splits.
+/// The names of the splits of a folder that `DatasetDict.save_to_disk` wrote.
 const SPLITS_FILE: &str = "dataset_dict.json";
 
-/// In a folder that `Dataset.save_to_disk` wrote: the names of its data files.
+/// The names of the data files of a folder that `Dataset.save_to_disk` wrote.
 const STATE_FILE: &str = "state.json";
 
 #[derive(Deserialize)]

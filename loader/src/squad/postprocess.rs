@@ -55,7 +55,7 @@ pub struct Candidate {
     pub start_logit: f32,
     /// The score of its last token.
     pub end_logit: f32,
-    /// Among the candidates of the question.
+    /// The probability among the candidates of the question.
     pub probability: f64,
 }
 

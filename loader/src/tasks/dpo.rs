@@ -38,7 +38,7 @@ pub struct Dpo {
 /// The tokens of a pair.
 pub(super) struct Pair {
     pub(super) prompt: Vec<u32>,
-    /// Behind the prompt, as the prompt's tokens are in it.
+    /// The tokens behind the prompt, whose tokens are in it.
     pub(super) chosen: Vec<u32>,
     pub(super) rejected: Vec<u32>,
 }

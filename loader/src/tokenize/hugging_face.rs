@@ -33,7 +33,7 @@ pub struct TokenizerOptions {
 
 /// A tokenizer loaded from a Hugging Face model folder.
 pub struct HuggingFaceTokenizer {
-    /// Without truncation, padding and post-processor: those come after it, and are ours to call.
+    /// The tokenizer without truncation, padding and post-processor, which are called after it.
     pub(super) tokenizer: Tokenizer,
     pub(super) post_processor: Option<PostProcessorWrapper>,
     /// The post-processor of targets, where they have another language than sources.

@@ -27,7 +27,7 @@ impl JobFile {
         Self::parse_with_overrides(yaml, &BTreeMap::new(), base_dir)
     }
 
-    /// As `parse`, after replacing values by field path: "train.learning_rate" ->
+    /// Parses as `parse`, after replacing values by field path: "train.learning_rate" ->
     /// "3e-5", the value being YAML.
     pub fn parse_with_overrides(
         yaml: &str,

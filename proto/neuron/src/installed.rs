@@ -26,7 +26,7 @@ pub fn driver_version(root: &Path) -> Option<Version> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstalledCompiler {
     pub program: PathBuf,
-    /// As the package has it, such as `2.27.5334.0+a1b2`; `None` if the program is not in a folder of
+    /// The version as the package has it, such as `2.27.5334.0+a1b2`; `None` if the program is not in a folder of
     /// Python packages.
     pub version: Option<String>,
 }

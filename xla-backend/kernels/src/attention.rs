@@ -44,7 +44,7 @@ pub struct Operands<'a> {
     pub key: &'a [f32],
     pub value: &'a [f32],
     pub mask: &'a [f32],
-    /// In causal attention, the first key that each query sees, [B, S]; the last is at the query's
+    /// The first key that each query of causal attention sees, [B, S]; the last is at the query's
     /// own position.
     pub starts: Option<&'a [i32]>,
     /// Multiplies scores before the mask is added.
@@ -401,7 +401,7 @@ fn mask_row(at: &Rows<'_>, row: usize, scores: &mut [f32]) {
 }
 
 vectorized! {
-    /// From products to shares after dropout, in place, and the statistics of each row.
+    /// Turns products into shares after dropout, in place, and returns the statistics of each row.
     fn shares(at: &Rows<'_>, scores: &mut [f32], largest: &mut [f32], sums: &mut [f32]) {
         for (row, scores) in scores.chunks_exact_mut(at.columns()).enumerate() {
             mask_row(at, row, scores);

@@ -33,7 +33,7 @@ pub fn forward(logits: &[f32], labels: &[i32], losses: &mut [f32], statistics: &
     }
 }
 
-/// From logits to their gradients in place, given the cotangent of each row's loss.
+/// Turns logits into their gradients, in place, given the cotangent of each row's loss.
 pub fn backward(logits: &mut [f32], labels: &[i32], statistics: &[f32], cotangent: &[f32]) {
     let rows = labels.len();
     assert_eq!(cotangent.len(), rows);
@@ -81,7 +81,7 @@ vectorized! {
         }
     }
 
-    /// From logits to exponentials below the largest, times `factor`, in place.
+    /// Turns logits into exponentials below the largest, times `factor`, in place.
     fn weigh(logits: &mut [f32], largest: f32, factor: f32) {
         for logit in logits {
             *logit = exp(*logit - largest) * factor;

@@ -7,7 +7,7 @@ use crate::dispatch::vectorized;
 pub const MULTIPLIERS: [u32; 2] = [0x21f0_aaad, 0xd35a_2d97];
 /// The shifts of the hash.
 pub const SHIFTS: [u32; 3] = [16, 15, 15];
-/// Between the numbers of neighbours on the first axis of a block: more than the second is long.
+/// The distance between the numbers of neighbours on the first axis of a block: more than the second is long.
 pub const PLACE_STRIDE: u32 = 1 << 16;
 
 /// 2³² divided by the golden ratio: consecutive numbers times it lie far apart.

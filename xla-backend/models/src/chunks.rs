@@ -29,7 +29,7 @@ impl Chunks {
             .then(|| Chunks { layers: (0..count).map(layers_of).collect(), is_excerpt: false })
     }
 
-    /// As many chunks with some of the layers of each.
+    /// Returns as many chunks with some of the layers of each.
     pub(crate) fn with_layers(&self, layers: impl Iterator<Item = Range<usize>>) -> Chunks {
         Chunks { layers: layers.collect(), is_excerpt: true }
     }

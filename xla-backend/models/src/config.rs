@@ -44,7 +44,7 @@ pub struct PixelNormalization {
     pub image_std: Vec<f64>,
 }
 
-/// From -1 to 1, as ViT's image processor has it.
+/// Pixels from -1 to 1, as ViT's image processor has them.
 impl Default for PixelNormalization {
     fn default() -> Self {
         let (image_mean, image_std) = (vec![0.5], vec![0.5]);

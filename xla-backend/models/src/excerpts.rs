@@ -20,7 +20,7 @@ const KEPT_OF_SHARDED: usize = 3;
 /// Excerpts of the chunks of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excerpts {
-    /// Without all layers that can be left out.
+    /// The chunks without all layers that can be left out.
     pub shortest: Chunks,
     /// Excerpts with a further layer in each chunk that lacks some.
     pub longer: Vec<LongerExcerpt>,
@@ -100,7 +100,7 @@ impl Cut {
         chunk.start + self.front..chunk.end - self.back
     }
 
-    /// Without those layers of which `more` has one.
+    /// Leaves out those layers of which `more` has one.
     fn without(self, more: Cut) -> Cut {
         let Cut { front, back } = self;
         Cut { front: front.saturating_sub(more.front), back: back.saturating_sub(more.back) }

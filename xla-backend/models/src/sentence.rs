@@ -31,7 +31,7 @@ pub type ModelFiles = Vec<(Cow<'static, str>, Vec<u8>)>;
 /// The modules behind the last layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentenceModules {
-    /// At least one, whose results are joined.
+    /// At least one mode; the results of several are joined.
     pub pooling: Vec<PoolingMode>,
     /// Layers behind the pooling, in their order.
     pub dense: Vec<Dense>,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Names a library of the MPI ABI, such as that of a cluster.
 pub const LIBRARY_VARIABLE: &str = "TRAIND_PLUGIN_MPI";
 
-/// By this name the system's loader finds a library of the ABI's version 1.
+/// The name by which the system's loader finds a library of the ABI's version 1.
 const SYSTEM_LIBRARY: &str = "libmpi_abi.so.1";
 
 /// The library: that which [`LIBRARY_VARIABLE`] names, or the one that `traind plugins install mpi`

@@ -42,7 +42,7 @@ impl MemoryProfile {
         Some(alive.into_iter().max().unwrap_or(0).max(0) as u64)
     }
 
-    /// By operation, the bytes that `longer` has more there, whichever of its repetitions stands for it.
+    /// Returns the bytes that `longer` has more at each operation, whichever of its repetitions stands for it.
     fn growth(&self, longer: &MemoryProfile) -> Option<Vec<i64>> {
         let operations = |it: &MemoryProfile| it.sites.iter().map(|site| site.operation).collect();
         let [mut own, mut more]: [Vec<u64>; 2] = [operations(self), operations(longer)];

@@ -9,13 +9,13 @@ use crate::mesh::{Axis, Mesh};
 /// Bytes, or bytes per second, that a core sends to the others along each axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SentBytes {
-    /// To other cores of the `data` axis.
+    /// The bytes to other cores of the `data` axis.
     pub data: f64,
-    /// To other cores of the `tensor` axis.
+    /// The bytes to other cores of the `tensor` axis.
     pub tensor: f64,
-    /// To other stages of the `pipeline` axis.
+    /// The bytes to other stages of the `pipeline` axis.
     pub pipeline: f64,
-    /// To the same core of other hosts.
+    /// The bytes to the same core of other hosts.
     pub hosts: f64,
 }
 

@@ -1,6 +1,6 @@
 //! Attributes of a kernel's call, as MLIR writes their values.
 
-/// As its bits, since MLIR reads no `1e-5` without a point.
+/// Writes a number as its bits, since MLIR reads no `1e-5` without a point.
 pub(crate) fn number(value: f64) -> String {
     format!("0x{:016X} : f64", value.to_bits())
 }

@@ -57,7 +57,7 @@ const STATE: usize = 4;
 pub(super) const SCALARS: usize = 8;
 
 impl<'a> AdamWScalars<'a> {
-    /// In the order of the operands.
+    /// The tensors in the order of the operands.
     pub(super) fn tensors(&self) -> [&'a Tensor; SCALARS] {
         let AdamWScalars { factor, decay_factor, one_minus_beta1, beta2, .. } = *self;
         let AdamWScalars { one_minus_beta2, step_size, bias_correction2_sqrt, epsilon, .. } = *self;
@@ -73,7 +73,7 @@ impl<'a> AdamWScalars<'a> {
         ]
     }
 
-    /// From at least so many operands.
+    /// Takes at least so many operands.
     pub(super) fn of_tensors(all: &'a [Tensor]) -> AdamWScalars<'a> {
         AdamWScalars {
             factor: &all[0],

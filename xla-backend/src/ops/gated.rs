@@ -57,7 +57,7 @@ impl Gate {
         self.activation().backward(x, cotangent)
     }
 
-    /// As the kernel numbers them.
+    /// Writes attributes as the kernel numbers them.
     fn attributes(self) -> String {
         let number = match self {
             Gate::Silu => 0,

@@ -54,7 +54,7 @@ pub struct RecordedStep {
 }
 
 impl Recorder {
-    /// For cores of `platform`, a client's platform name, whose programs may call `kernels`.
+    /// Makes a recorder for cores of `platform`, a client's platform name, whose programs may call `kernels`.
     pub fn new(mesh: Mesh, platform: &str, options: GpuOptions, kernels: Kernels) -> Recorder {
         let dots = dot_precision(platform, options.tensor_float_32);
         let reach = reach(platform, &mesh);
@@ -64,7 +64,7 @@ impl Recorder {
         Recorder { mesh, lowering, half_bytes: half_bytes(platform), variables: Vec::new() }
     }
 
-    /// As a [`LazyDevice`](super::LazyDevice) on this host is expected to record.
+    /// Makes a recorder that records as a [`LazyDevice`](super::LazyDevice) on this host is expected to.
     pub fn expected(mesh: Mesh, platform: &str, options: GpuOptions) -> Recorder {
         Recorder::new(mesh, platform, options, expected_kernels(platform, options))
     }

@@ -19,8 +19,8 @@ pub(crate) fn newest_complete(
     newest_of(|| listed(folder), folder, job_id, step)
 }
 
-/// As [`newest_complete`], among the checkpoints that `list` gives. It is asked again where none of them is complete
-/// and others have come meanwhile.
+/// Returns the same as [`newest_complete`], among the checkpoints that `list` gives. It is asked again where none of
+/// them is complete and others have come meanwhile.
 fn newest_of(
     mut list: impl FnMut() -> RunResult<Listed>,
     folder: &Path,

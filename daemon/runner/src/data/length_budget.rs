@@ -39,10 +39,10 @@ struct Rates {
 }
 
 impl Rates {
-    /// For CPUs, as measured with a BERT of six layers on AMD Zen 4: 1.2 seconds a program and 60 GFLOP/s a core. A
-    /// program is compiled by one thread while steps run on all of the job's cores, so that the job ends later by
-    /// the time of that thread divided by the cores. For GPUs, on an H200: programs of BERT and GPT-2 compile one at
-    /// a time in 7 to 16 seconds. For NeuronCores, from public reports: minutes a program.
+    /// The rates of a platform. Those of CPUs were measured with a BERT of six layers on AMD Zen 4: 1.2 seconds a
+    /// program and 60 GFLOP/s a core. A program is compiled by one thread while steps run on all of the job's cores, so
+    /// that the job ends later by the time of that thread divided by the cores. For GPUs, on an H200: programs of BERT
+    /// and GPT-2 compile one at a time in 7 to 16 seconds. For NeuronCores, from public reports: minutes a program.
     fn of(platform: Platform) -> Rates {
         match platform {
             Platform::Cpu => {

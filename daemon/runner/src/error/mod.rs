@@ -171,7 +171,7 @@ fn missing_checkpoint(step: Option<u64>, known: &[u64]) -> String {
     }
 }
 
-/// At most 16 hosts by number.
+/// Lists at most 16 hosts by number.
 fn host_list(hosts: &[usize]) -> String {
     const SHOWN: usize = 16;
     let shown: Vec<String> = hosts.iter().take(SHOWN).map(|rank| format!("host {rank}")).collect();

@@ -38,7 +38,7 @@ pub(crate) fn apply(spec: &RunSpec, placement: Option<&Placement>) -> RunResult<
     Err(RunError::Service(start_again(&missing).into()))
 }
 
-/// Only returns where it fails.
+/// Returns only where it fails.
 fn start_again(variables: &BTreeMap<&'static str, String>) -> io::Error {
     let arguments = std::env::args_os().skip(1);
     match std::env::current_exe() {

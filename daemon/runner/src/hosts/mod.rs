@@ -42,7 +42,7 @@ const LOSS_MAX: Duration = Duration::from_secs(8);
 const EXIT_MAX: Duration = Duration::from_secs(20);
 /// The folder with the run folders of all hosts but the first.
 const FOLDER: &str = "hosts";
-/// Between the names of groups of hosts. Names are not empty.
+/// The text between the names of groups of hosts. Names are not empty.
 const BETWEEN_GROUPS: &str = "\n\n";
 /// The channel in which hosts meet after their last step.
 const END: &str = "end";

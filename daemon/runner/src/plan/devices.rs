@@ -37,7 +37,7 @@ const TRANSFER_EFFICIENCY: f64 = 0.8;
 pub(super) struct Core {
     pub flops: f64,
     pub memory: f64,
-    /// To the other cores of its host.
+    /// The rate to the other cores of its host.
     pub link: f64,
     /// Seconds until they have the first byte of a collective.
     pub latency: f64,
@@ -75,7 +75,7 @@ const fn device(
     Device { name, platform, kind, memory_gigabytes, memory, link, network }
 }
 
-/// From the vendors' data sheets: memory, and the rates of memory, of links in one direction, and of the
+/// Devices by the vendors' data sheets: memory, and the rates of memory, of links in one direction, and of the
 /// network of AWS's largest host with the device.
 const DEVICES: &[Device] = &[
     device("h100", Platform::Cuda, "H100", [80.0, 3350.0, 450.0, 50.0]),

@@ -23,7 +23,7 @@ pub(super) struct Recordings {
     pub memory: CoreMemory,
     /// The unsharded optimizer state of all stages, as in a checkpoint.
     pub optimizer_bytes_whole: u64,
-    /// Without stages that are equal to others.
+    /// The traffic of stages, without those that are equal to others.
     pub stages: Vec<Traffic>,
     pub pipeline_order: PipelineOrder,
     /// Operations that Neuron's compiler computes in another type: of each problem the first.
@@ -51,7 +51,7 @@ impl Recordings {
         Recordings::with_figures(job, planned, &stages, &|shape| stages.figures(shape))
     }
 
-    /// With the bytes that `measure` returns of programs, all of which are recorded whole.
+    /// Returns the memory by the bytes that `measure` returns of programs, all of which are recorded whole.
     pub(super) fn measured(
         job: &JobFile,
         planned: &PlannedModel,

@@ -49,7 +49,7 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// With the price of the job's cores, unless it has one itself or is for other machines than those.
+    /// Adds the price of the job's cores, unless it has one itself or is for other machines than those.
     pub(crate) fn priced(mut self, job: &JobFile) -> Search {
         let is_priced = self.meshes.price_per_hour > 0.0 || self.is_elsewhere;
         if let Some(price) = job.resources.price_per_hour.filter(|_| !is_priced) {

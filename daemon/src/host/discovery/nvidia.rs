@@ -86,7 +86,7 @@ impl Discovery for Nvidia {
         (0..library.device_count().unwrap_or(0)).map(faults).collect()
     }
 
-    /// Since the driver was loaded. GPUs before Volta do not report it.
+    /// The energy since the driver was loaded. GPUs before Volta do not report it.
     fn energy_joules(&self, core_count: u32) -> BTreeMap<u32, f64> {
         let joules = |index| {
             let millijoules = self.device(index)?.total_energy_consumption().ok()?;

@@ -90,7 +90,7 @@ impl Call {
     }
 }
 
-/// From 0.25 ms, about the duration of a store access, to 8 s.
+/// A histogram from 0.25 ms, about the duration of a store access, to 8 s.
 fn histogram() -> Histogram {
     Histogram::new(exponential_buckets(0.000_25, 2.0, 16))
 }

@@ -8,7 +8,7 @@ use traind_wording::counted;
 use super::{Active, Pending, Rules};
 use crate::percent::percent;
 
-/// For how long cores that a job holds count in advance, in seconds. It keeps the jobs of one group from
+/// The seconds for which cores that a job holds count in advance. It keeps the jobs of one group from
 /// taking all free cores at once.
 const ADVANCE_SECONDS: f64 = 600.0;
 

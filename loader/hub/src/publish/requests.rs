@@ -198,7 +198,7 @@ fn check(response: Response, subject: &str) -> Result<Response, Problem> {
     })
 }
 
-/// As [`check`], for the storage: another attempt gets other addresses, so any problem may pass.
+/// Checks a response of the storage as [`check`] does: another attempt gets other addresses, so any problem may pass.
 fn check_stored(response: Response) -> Result<Response, Problem> {
     let status = response.status();
     match status.is_success() {

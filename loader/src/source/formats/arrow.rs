@@ -24,7 +24,7 @@ const FILE_MAGIC: &[u8; 6] = b"ARROW1";
 /// The metadata key of the column descriptions in files that `datasets` wrote.
 pub(super) const NOTED_AS: &str = "huggingface";
 
-/// Behind the footer: its length and the magic bytes.
+/// The bytes behind the footer: its length and the magic bytes.
 const TRAILER_BYTES: u64 = 4 + FILE_MAGIC.len() as u64;
 
 struct ArrowFile {

@@ -10,7 +10,7 @@ use crate::error::{Error, Location, Result};
 pub(super) struct Line {
     /// Its row, and its number from 1.
     pub at: Location,
-    /// With its line break, if it has one.
+    /// The line with its break, if it has one.
     pub text: String,
 }
 

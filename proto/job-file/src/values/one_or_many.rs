@@ -6,7 +6,7 @@ use crate::field_type::FieldType;
 use crate::node::{Node, Value};
 use crate::problems::Problems;
 
-/// At least one value. A single one is written without a list.
+/// A list of at least one value. A single one is written without a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OneOrMany<T>(Vec<T>);
 

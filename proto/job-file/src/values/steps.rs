@@ -6,7 +6,7 @@ use crate::field_type::FieldType;
 use crate::node::Node;
 use crate::problems::Problems;
 
-/// From 1 on, a number of steps, which is whole; below 1, a share of all steps.
+/// A number of steps, which is whole, from 1 on; below 1, a share of all steps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepsOrRatio(f64);
 

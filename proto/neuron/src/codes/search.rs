@@ -10,7 +10,7 @@ use super::{Cause, CompilerCode, RuntimeCode};
 /// A code of an error with its meaning and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// As `NCC_EOOM002` or `NRT 1006 (EXEC_OOB)`; empty if the error has none.
+    /// The code, such as `NCC_EOOM002` or `NRT 1006 (EXEC_OOB)`; empty if the error has none.
     pub code: String,
     /// The core as the runtime names it, such as `ND 0:NC 4`, where the error has one.
     pub core: Option<String>,

@@ -12,7 +12,7 @@ use crate::tasks::SequenceClassification;
 #[derive(Debug)]
 pub(crate) struct LastTokenClassifier {
     pub score: Linear,
-    /// Without one, a batch of the Trainer is one row.
+    /// The id of the padding token. Without one, a batch of the Trainer is one row.
     pub pad_token_id: Option<usize>,
     pub hidden_size: usize,
     pub task: SequenceClassification,

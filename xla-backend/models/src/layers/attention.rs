@@ -125,7 +125,7 @@ pub(crate) fn states_of(source: Option<&Tensor>) -> Result<&Tensor> {
 /// How queries, keys and values are compared.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heads {
-    /// On all cores that share the layer.
+    /// The heads on all cores that share the layer.
     pub num_heads: usize,
     /// The factor of scores.
     pub scale: f64,

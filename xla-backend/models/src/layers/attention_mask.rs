@@ -202,7 +202,7 @@ fn is_near(query: &Tensor, key: &Tensor, window: Option<usize>) -> Result<Tensor
     }
 }
 
-/// From which keys are visible to what is added to scores.
+/// Turns visible keys into a number that is added to scores.
 fn mask_of(visible: &Tensor) -> Result<Tensor> {
     let trace = visible.trace();
     Ok(visible.select(&trace.scalar(0.0, DType::F32)?, &trace.scalar(HIDDEN, DType::F32)?)?)

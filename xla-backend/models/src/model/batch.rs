@@ -6,9 +6,9 @@ use traind_xla::{DType, Tensor};
 
 use crate::error::{Error, Result};
 
-/// For each packed token the padded place that it comes from, s32[B, Q]; B S behind the last token.
+/// The padded place that each packed token comes from, s32[B, Q]; B S behind the last token.
 pub const PACKED_TOKENS: &str = "packed_tokens";
-/// For each padded place the packed token that stands there, s32[B, S]; B Q where that is padding.
+/// The packed token that stands at each padded place, s32[B, S]; B Q where that is padding.
 pub const PADDED_TOKENS: &str = "padded_tokens";
 
 /// One size of an input.

@@ -52,7 +52,7 @@ pub(crate) struct FfiExtension {
         Option<unsafe extern "C" fn(*mut RegisterHandlerArgs) -> *mut RawError>,
 }
 
-/// As of API 0.81: without the field `api_version` that newer headers show.
+/// The arguments of API 0.81: without the field `api_version` that newer headers show.
 #[repr(C)]
 pub(crate) struct RegisterHandlerArgs {
     pub(crate) struct_size: usize,
@@ -141,7 +141,7 @@ pub(crate) struct FfiApi {
     pub(crate) api_version: FfiApiVersion,
     pub(crate) internal_api: *const c_void,
     pub(crate) error_create: FfiEntry<FfiErrorCreateArgs>,
-    /// From the message of an error to the number of threads.
+    /// The entries from the message of an error to the number of threads.
     pub(crate) unused: [*const c_void; 12],
     pub(crate) future_create: FfiEntry<FfiFutureCreateArgs>,
     pub(crate) future_set_available: FfiEntry<FfiFutureSetAvailableArgs>,

@@ -65,7 +65,7 @@ impl CompileOptions {
         self.encode_for(&known)
     }
 
-    /// As [`CompileOptions::encode`], for devices with the ids `known`.
+    /// Encodes as [`CompileOptions::encode`], for devices with the ids `known`.
     pub(crate) fn encode_for(&self, known: &[i32]) -> Result<Vec<u8>> {
         let device_ids = self.resolve_device_ids(known)?;
         let assignment = DeviceAssignmentProto {

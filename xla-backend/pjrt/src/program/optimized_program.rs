@@ -25,7 +25,7 @@ pub struct Instruction {
     pub computation: String,
     /// The name of its result.
     pub name: String,
-    /// As XLA writes it: `all-reduce`, `dot`, `fusion` ...
+    /// The name as XLA writes it: `all-reduce`, `dot`, `fusion` ...
     pub opcode: String,
     /// Bytes of the result, or of all results.
     pub result_bytes: u64,

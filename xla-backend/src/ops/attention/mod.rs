@@ -44,7 +44,7 @@ impl AttentionSpec {
 pub struct VisibleKeys<'a> {
     /// Added to the scores, f32`[B, 1, 1 or S, S]`.
     pub mask: &'a Tensor,
-    /// In causal attention, the first key that each query sees, s32`[B, S]`; the last one is at the
+    /// The first key that each query of causal attention sees, s32`[B, S]`; the last one is at the
     /// query's own position, which it sees always.
     pub starts: Option<&'a Tensor>,
 }

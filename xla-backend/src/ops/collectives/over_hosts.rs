@@ -80,7 +80,7 @@ pub(super) fn combine(values: &Tensor, op: impl Operation) -> Result<Tensor> {
     }
 }
 
-/// With one host, nothing is exchanged.
+/// Returns a view where there is one host, since nothing is exchanged.
 pub(super) fn storage(hosts: usize) -> ResultStorage {
     if hosts == 1 { ResultStorage::View } else { ResultStorage::Written }
 }

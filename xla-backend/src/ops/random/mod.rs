@@ -85,7 +85,7 @@ impl Random {
         Ok(Random { row_offset, rows: None, keys, site, blocks, first_places, tokens })
     }
 
-    /// For tensors that hold `rows` batch rows one behind the other, whatever
+    /// Makes numbers for tensors that hold `rows` batch rows one behind the other, whatever
     /// their axis 0 counts: `[B, S, H]` and `[B S, H]` then draw the same.
     pub fn with_rows(self, rows: usize) -> Random {
         Random { rows: Some(rows), ..self }
@@ -347,9 +347,9 @@ pub struct Place {
     pub row: u32,
     /// The block of its row, where that has several.
     pub block: Option<u32>,
-    /// On the last axis but one.
+    /// The position on the last axis but one.
     pub first: u32,
-    /// On the last axis.
+    /// The position on the last axis.
     pub second: u32,
 }
 

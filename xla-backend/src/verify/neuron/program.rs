@@ -9,7 +9,7 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(super) struct Type {
     pub dims: Vec<u64>,
-    /// As MLIR has it: `f32`, `ui32`, `complex<f32>`.
+    /// The name of the type in MLIR: `f32`, `ui32`, `complex<f32>`.
     pub element: String,
     pub is_dynamic: bool,
 }

@@ -173,7 +173,7 @@ impl Mul<f64> for Work {
 /// The times of a batch that passed through a pipeline.
 #[derive(Clone, Debug)]
 pub struct PipelineTime {
-    /// From its start to the end of its last program on this host.
+    /// The time from its start to the end of its last program on this host.
     pub span: Duration,
     /// The time that each stage of this host spent in its programs.
     pub busy: Vec<Duration>,

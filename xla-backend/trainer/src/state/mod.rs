@@ -111,7 +111,7 @@ pub struct StateBytes {
 }
 
 impl StateBytes {
-    /// With what `longer` has besides `shorter`, so many times.
+    /// Adds what `longer` has besides `shorter`, so many times.
     pub fn plus_growth(&self, shorter: &StateBytes, longer: &StateBytes, times: u64) -> StateBytes {
         let of = |size: fn(&StateBytes) -> u64| size(self) + times * (size(longer) - size(shorter));
         StateBytes {

@@ -15,7 +15,7 @@ struct OwnError {
     text: Box<str>,
 }
 
-/// By address, which nothing but the twin looks into.
+/// Errors by their address, which nothing but the twin looks into.
 static OWN: LazyLock<Mutex<HashMap<usize, Box<OwnError>>>> = LazyLock::new(Mutex::default);
 
 pub(super) fn new(code: c_int, text: &str) -> *mut c_void {
@@ -25,7 +25,7 @@ pub(super) fn new(code: c_int, text: &str) -> *mut c_void {
     address
 }
 
-/// As the real plugin answers: its message is the function's name.
+/// Answers as the real plugin: the message is the function's name.
 pub(super) fn unimplemented(name: &str) -> *mut c_void {
     new(UNIMPLEMENTED, name)
 }

@@ -12,7 +12,7 @@ use super::super::Submission;
 
 /// Seconds between SIGTERM and the time limit.
 const NOTICE_SECONDS: u64 = 120;
-/// By how much Slurm may send that signal too early.
+/// The seconds by which Slurm may send that signal too early.
 const NOTICE_RESOLUTION_SECONDS: u64 = 60;
 /// Seconds that the other hosts' runners may take to end after the first one has: they notice that
 /// themselves, and report why.
@@ -74,7 +74,7 @@ fn own_options(slurm: &Slurm, avoided: &[String]) -> Vec<String> {
     options
 }
 
-/// By how much Slurm lowers the priority of a job. Only an operator of the cluster could raise it.
+/// The number by which Slurm lowers the priority of a job. Only an operator of the cluster could raise it.
 fn nice(priority: i64) -> Option<i64> {
     (priority < 0).then(|| -priority * NICE_PER_PRIORITY)
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// The settings of CSV files. The defaults are those of pandas.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CsvOptions {
-    /// Between fields. By default a comma, and a tab in `.tsv` files.
+    /// The delimiter between fields: by default a comma, and a tab in `.tsv` files.
     pub delimiter: Option<Delimiter>,
     /// Around fields that hold delimiters, quotes or line breaks. None where quotes are text
     /// (`QUOTE_NONE`).
@@ -29,7 +29,7 @@ pub struct CsvOptions {
     pub na_values: Vec<String>,
     /// The decimal point of numbers.
     pub decimal: u8,
-    /// Between groups of three digits of numbers.
+    /// The separator between groups of three digits of numbers.
     pub thousands: Option<u8>,
 }
 

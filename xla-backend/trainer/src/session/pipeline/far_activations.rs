@@ -19,7 +19,7 @@ pub(super) struct FarActivations {
 }
 
 impl FarActivations {
-    /// For a stage with these passes.
+    /// Makes the activations of a stage with these passes.
     pub(super) fn new(memory: HostMemory, horizon: usize, passes: &[Pass]) -> FarActivations {
         FarActivations {
             memory,

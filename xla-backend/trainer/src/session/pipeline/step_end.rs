@@ -67,7 +67,7 @@ impl Session {
         Ok(numbers.chunks_exact(count).map(<[f32]>::to_vec).collect())
     }
 
-    /// For each stage of this host, the gradient sums that others have of its parameters, on its cores.
+    /// The gradient sums that other stages have of the parameters of each stage of this host, on its cores.
     fn borrowed_sums(&self) -> Result<Vec<CoreInputs>> {
         let mut inputs: Vec<CoreInputs> = self.devices.iter().map(no_inputs).collect();
         for loan in &self.programs.loans {

@@ -203,7 +203,7 @@ impl<'a> Gradient<'a> {
         }
     }
 
-    /// With the sum over all cores in place of its own value.
+    /// Replaces its own value by the sum over all cores.
     pub(super) fn with_sum(&self, value: Tensor) -> Gradient<'a> {
         Gradient { value, over: Cores::Job, ..self.clone() }
     }

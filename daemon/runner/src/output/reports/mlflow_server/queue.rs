@@ -15,7 +15,7 @@ const WAITING_MAX: usize = 64 * 1024;
 pub(super) struct Metric {
     pub key: String,
     pub value: f64,
-    /// In milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub timestamp: u64,
     pub step: u64,
 }
