@@ -55,19 +55,16 @@ pub(crate) fn objective_with_sets(
 ) -> RunResult<Option<EmbeddingObjective>> {
     let mut objective = objective(job, texts, width)?;
     if let Some(objective) = objective.as_mut().filter(|_| sets.differ) {
-        if let Some(rows) = job.embedding.mini_batch_size {
-            return Err(RunError::Field {
-                name: "embedding.mini_batch_size",
-                value: rows.to_string(),
-                problem: "the sets of data.train have rows of different numbers of texts, whose batches cannot pass \
-                          through the model in parts"
-                    .to_owned(),
-            });
-        }
+        objective.cache = None;
         for (settings, texts) in &sets.distinct {
-            let loss = of_settings(settings, *texts, width)?.loss;
+            let EmbeddingObjective { loss, cache, .. } = of_settings(settings, *texts, width)?;
             let loss = loss.ok_or_else(|| does_not_take(settings, *texts))?;
             objective.of_sets.push(SetObjective { loss, texts: *texts });
+            // One cache has room for the batches of all sets.
+            objective.cache = match objective.cache {
+                Some(other) => cache.map(|own| own.joined(other)),
+                None => cache,
+            };
         }
     }
     Ok(objective)

@@ -43,10 +43,9 @@ pub(super) fn check(job: &JobFile, problems: &mut Problems) {
         let description = format!("is `{sampler}`, but not all sets of data.train have classes");
         problems.violation("embedding.batch_sampler", description);
     }
-    let differ = sets.iter().any(|(settings, _)| *settings != job.embedding);
-    if job.embedding.mini_batch_size.is_some() && differ {
+    if job.embedding.mini_batch_size.is_some() && with_classes > 0 {
         let description =
-            "cannot be combined with sets of data.train that have losses of their own";
+            "cannot be combined with the loss `batch_hard_triplet` of sets of data.train";
         problems.violation("embedding.mini_batch_size", description);
     }
 }

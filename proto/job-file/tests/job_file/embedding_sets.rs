@@ -75,9 +75,9 @@ fn sets_that_do_not_fit_are_refused() {
              sets or none can have it",
         ),
         (
-            sets("[a.jsonl, {path: b.jsonl, loss: cosent}]", "embedding: {mini_batch_size: 4}"),
-            "line 3: embedding.mini_batch_size: cannot be combined with sets of data.train that have losses of \
-             their own",
+            sets("[{path: b.jsonl, loss: batch_hard_triplet}]", "embedding: {mini_batch_size: 4}"),
+            "line 3: embedding.mini_batch_size: cannot be combined with the loss `batch_hard_triplet` of sets of \
+             data.train",
         ),
         (
             sets("[a.jsonl], validation_split: 0.1", ""),

@@ -33,7 +33,7 @@ fn draft(host: &Host, name: &str, mixing: &str, fixture: &Value) -> Draft {
 }
 
 #[tokio::test]
-async fn each_batch_has_the_loss_of_its_set_on_any_number_of_cores() {
+async fn each_batch_has_the_loss_of_its_set_on_any_number_of_cores_and_in_parts() {
     let fixture = fixture("embeddings/runs.json");
     let host = Host::started(2).await;
     let of = |name: &str| {
@@ -46,8 +46,13 @@ async fn each_batch_has_the_loss_of_its_set_on_any_number_of_cores() {
     let two = of("two").set("train.per_device_train_batch_size", 2).set("resources.cores", 2);
     host.complete(&two).await;
     check_losses(&two, &fixture, "mixed");
+    let parts = of("parts").set("embedding.mini_batch_size", 2);
+    host.complete(&parts).await;
+    check_losses(&parts, &fixture, "mixed");
     // `cosent` multiplies cosines by 20, and so what updates that were added up in another order change in them.
-    check_same(&one, &two, 20.0 * f64::from(f32::EPSILON));
+    for other in [&two, &parts] {
+        check_same(&one, other, 20.0 * f64::from(f32::EPSILON));
+    }
 }
 
 /// The order of batches depends on the seed and the epoch alone. Rows are evaluated with the loss of the job, and

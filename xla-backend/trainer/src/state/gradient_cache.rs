@@ -13,15 +13,24 @@ use crate::error::Result;
 pub struct CacheConfig {
     /// The most rows of the data in a part of a batch on each core.
     pub rows: usize,
-    /// The texts of a row.
+    /// The texts of a row, the most that any has.
     pub texts: usize,
     /// The numbers of an embedding.
     pub width: usize,
-    /// The numbers of a row's label; 0 where the loss reads none.
+    /// The numbers of a row's label; 0 where no loss reads one.
     pub label_width: usize,
 }
 
 impl CacheConfig {
+    /// A cache for batches of this one and for those of another.
+    pub fn joined(self, other: CacheConfig) -> CacheConfig {
+        CacheConfig {
+            texts: self.texts.max(other.texts),
+            label_width: self.label_width.max(other.label_width),
+            ..self
+        }
+    }
+
     /// The rows of each part of a batch with `rows` rows: the largest number up to [`Self::rows`] that divides them.
     pub(crate) fn part_rows(&self, rows: usize) -> usize {
         let is_fitting = |part: &usize| rows.is_multiple_of(*part);
@@ -41,10 +50,11 @@ pub(crate) struct GradientCache {
     pub embeddings: Variable,
     /// f32[N]: 0 for texts of empty slots.
     pub weights: Variable,
-    /// f32[N, W], the label of its row beside each text; none where the loss reads none.
+    /// f32[N, W], the label of its row beside each text; none where no loss reads one.
     pub labels: Option<Variable>,
     /// f32[N, D]
     pub gradients: Variable,
+    rows: usize,
     texts: usize,
 }
 
@@ -64,6 +74,7 @@ impl GradientCache {
             labels: (config.label_width > 0)
                 .then(|| declare("cached_labels", &[texts, config.label_width])),
             gradients: declare("cached_gradients", &[texts, config.width]),
+            rows,
             texts,
         }
     }
@@ -88,6 +99,28 @@ impl GradientCache {
             let among_zeros = part.dynamic_place(0, first, self.texts)?;
             let all = at.read(variable)?.add(&among_zeros)?;
             at.assign(variable, &all)?;
+        }
+        Ok(())
+    }
+
+    /// The texts of a batch whose rows have `sequences` each, which stand first in a variable of the cache.
+    pub(crate) fn read(
+        &self,
+        at: &mut Recording<'_>,
+        variable: Variable,
+        sequences: usize,
+    ) -> Result<Tensor> {
+        let texts = self.rows * sequences;
+        let all = at.read(variable)?;
+        if texts == self.texts { Ok(all) } else { Ok(all.slice(0, 0, texts)?) }
+    }
+
+    /// Records the gradients of the texts of a batch.
+    pub(crate) fn put_gradients(&self, at: &mut Recording<'_>, gradients: &Tensor) -> Result<()> {
+        let rest = self.texts - gradients.dims()[0];
+        match rest {
+            0 => at.assign(self.gradients, gradients)?,
+            _ => at.assign(self.gradients, &gradients.pad(0, 0, rest, 0.0)?)?,
         }
         Ok(())
     }

@@ -52,11 +52,15 @@ impl TrainStep {
     ) -> Result<RecordedStep> {
         recorder.record(&[], |at| {
             let (cache, sums) = (cache(state)?, accumulation(state)?);
-            let embeddings = at.read(cache.embeddings)?;
+            let sequences = self.forward.layout.sequences();
+            let embeddings = cache.read(at, cache.embeddings, sequences)?;
             let mut batch = Batch::new();
-            batch.insert("sample_weights", at.read(cache.weights)?);
+            batch.insert("sample_weights", cache.read(at, cache.weights, sequences)?);
             if let Some(labels) = cache.labels {
-                batch.insert("labels", at.read(labels)?);
+                let labels = cache.read(at, labels, sequences)?;
+                // As in a batch that passes whole, a label of one number has no dimension of its own.
+                let is_number = labels.dims()[1] == 1;
+                batch.insert("labels", if is_number { labels.squeeze(1)? } else { labels });
             }
             let peers = self.forward.peers(self.forward.shard(at, state)?);
             let Some(EmbeddingObjective { loss: Some(loss), texts, .. }) = &self.forward.embedding
@@ -66,7 +70,7 @@ impl TrainStep {
             let found = embedding::loss(loss.as_ref(), &embeddings, *texts, &batch, &peers)?;
             let found = found.ok_or_else(missing_cache)?;
             let gradients = autodiff::gradients(&found.loss_sum, &[&embeddings])?;
-            at.assign(cache.gradients, &gradients[0])?;
+            cache.put_gradients(at, &gradients[0])?;
             add(at, sums.loss_sum, &found.loss_sum)?;
             add(at, sums.weight_sum, &found.weight_sum)?;
             cache.clear(at)

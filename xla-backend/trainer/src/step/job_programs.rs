@@ -157,7 +157,7 @@ impl JobPrograms {
         if let (Program::Accumulate, Some(cache)) = (program, self.gradient_cache()) {
             let sizes = cache.part_sizes(shape.sizes);
             let of_part = |program| ProgramShape::of_batch(program, sizes);
-            return vec![of_part(Program::Embed), ProgramShape::compare(), of_part(program)];
+            return vec![of_part(Program::Embed), ProgramShape::compare(sizes), of_part(program)];
         }
         if !is_divided {
             return vec![shape];

@@ -1,6 +1,6 @@
 //! The programs of a job: their names, and the shapes they are compiled for.
 
-use traind_loader::BatchSizes;
+use traind_loader::{BatchAxis, BatchSizes};
 
 /// A kind of program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,9 +133,14 @@ impl ProgramShape {
         ProgramShape::of_batch(Program::Update, BatchSizes::default())
     }
 
-    /// A comparison takes what a batch has left in the cache.
-    pub fn compare() -> ProgramShape {
-        ProgramShape::of_batch(Program::Compare, BatchSizes::default())
+    /// A comparison takes what a batch of `sizes` has left in the cache, and depends on the set alone that its rows
+    /// are of.
+    pub fn compare(sizes: BatchSizes) -> ProgramShape {
+        let of_set = [BatchAxis::Sequences, BatchAxis::Objective];
+        let kept = of_set
+            .into_iter()
+            .fold(BatchSizes::default(), |kept, axis| kept.with(axis, sizes.get(axis) as u32));
+        ProgramShape::of_batch(Program::Compare, kept)
     }
 
     /// The program of the same name for a chunk.
@@ -153,8 +158,6 @@ impl ProgramShape {
 
 #[cfg(test)]
 mod tests {
-    use traind_loader::BatchAxis;
-
     use super::*;
 
     #[test]
