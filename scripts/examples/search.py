@@ -3,12 +3,14 @@ is: nDCG@10 of the packages of a hundredth of all sources, which are not trained
 
 Packages of one source have descriptions with much in common, so that a source is either trained on or evaluated. With
 --peer, SentenceTransformerTrainer trains the same model on the same rows, in their order, in the same time of day: its
-samples in a second and its nDCG@10 stand beside.
+samples in a second and its nDCG@10 stand beside. --seeds repeats both with other rows in another order, and compares the
+means.
 """
 
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,21 +32,36 @@ def main():
     options = parser().parse_args()
     found = descriptions.read(options.descriptions, "en").values()
     train, evaluated = split(found, descriptions.sources(options.descriptions))
-    train = sorted(train, key=lambda row: rows.digest(row["synopsis"]))[: options.rows]
+    results = [compared(options, seed, train, evaluated) for seed in range(options.seeds)]
+    mean = lambda runs: statistics.fmean(run["after"] for run in runs)
+    ours, theirs = zip(*results, strict=True)
+    if options.seeds > 1:
+        print(f"mean of {options.seeds} seeds: nDCG@10 {mean(ours):.4f}")
+        if options.peer:
+            print(f"sentence-transformers: {mean(theirs):.4f}")
+    is_better = all(run["after"] > run["before"] for run in ours)
+    sys.exit(0 if is_better else "no better than the model as it is")
+
+
+def compared(options, seed, train, evaluated):
+    """The results of both on the rows and in the order of a seed; no second one without a peer."""
+    # Those of the first are the same whatever the number of seeds.
+    key = lambda row: rows.digest(f"{seed} {row['synopsis']}" if seed else row["synopsis"])
+    train = sorted(train, key=key)[: options.rows]
     print(f"{len(train)} descriptions to train on, {len(evaluated)} to find", flush=True)
     with tempfile.TemporaryDirectory(prefix="search.") as scratch:
         scratch = Path(scratch)
         rows.write(scratch / "train.jsonl", train)
         rows.write(scratch / "dev.jsonl", evaluated)
-        ours = trained(options, scratch)
-        theirs = peer(options, scratch) if options.peer else None
-    before, after = ours["before"], ours["after"]
-    print(f"as it is: nDCG@10 {before:.4f}; after {ours['seconds']:.0f} s of training: {after:.4f}")
+        ours = trained(options, seed, scratch)
+        theirs = peer(options, seed, scratch) if options.peer else None
+    seconds, before, after = (ours[name] for name in ("seconds", "before", "after"))
+    print(f"as it is: nDCG@10 {before:.4f}; after {seconds:.0f} s of training: {after:.4f}", flush=True)
     if theirs:
         print(f"sentence-transformers after {theirs['seconds']:.0f} s: {theirs['after']:.4f}")
         rates = [len(train) * options.epochs / it["seconds"] for it in (ours, theirs)]
-        print(f"samples/s: {rates[0]:.1f} and {rates[1]:.1f}, {rates[0] / rates[1]:.2f} times as many")
-    sys.exit(0 if after > before else "no better than the model as it is")
+        print(f"samples/s: {rates[0]:.1f} and {rates[1]:.1f}, {rates[0] / rates[1]:.2f} times as many", flush=True)
+    return ours, theirs
 
 
 def parser():
@@ -55,6 +72,7 @@ def parser():
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--rows", type=int, default=8192)
     parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=1, help="runs, each with rows and an order of its own")
     parser.add_argument("--batch-size", type=int, default=64, help="rows of a step, on all cores together")
     parser.add_argument("--peer", help="an interpreter with sentence-transformers")
     return parser
@@ -73,7 +91,7 @@ def split(found, sources):
     return list(train.values()), [row for row in evaluated.values() if row["synopsis"] not in train]
 
 
-def job(options, scratch):
+def job(options, seed, scratch):
     return {
         "name": "search",
         "model": {"name_or_path": str(options.model), "task": "embedding"},
@@ -85,6 +103,7 @@ def job(options, scratch):
         },
         "embedding": {"loss": "multiple_negatives_ranking"},
         "train": {
+            "seed": 42 + seed,
             "num_train_epochs": options.epochs,
             "per_device_train_batch_size": options.batch_size // options.cores,
             "per_device_eval_batch_size": 64,
@@ -101,9 +120,9 @@ def job(options, scratch):
     }
 
 
-def trained(options, scratch):
+def trained(options, seed, scratch):
     """nDCG@10 before and after, and the seconds of all steps."""
-    (scratch / "job.json").write_text(json.dumps(job(options, scratch)))
+    (scratch / "job.json").write_text(json.dumps(job(options, seed, scratch)))
     runner = options.traind.with_name("traind-runner")
     subprocess.run([runner, scratch / "job.json"], check=True, stdout=subprocess.DEVNULL)
     state = json.loads((scratch / "output" / "trainer_state.json").read_text())
@@ -114,10 +133,10 @@ def trained(options, scratch):
     return {"before": scores[0], "after": scores[-1], "seconds": seconds - first}
 
 
-def peer(options, scratch):
+def peer(options, seed, scratch):
     """The same by SentenceTransformerTrainer."""
     script = Path(__file__).with_name("search_peer.py")
-    settings = job(options, scratch) | {"batch_size": options.batch_size}
+    settings = job(options, seed, scratch) | {"batch_size": options.batch_size}
     (scratch / "peer.json").write_text(json.dumps(settings))
     environment = os.environ | {"OMP_NUM_THREADS": str(options.cores)}
     start = time.monotonic()

@@ -38,6 +38,7 @@ def main():
             scratch,
             batch_sampler=in_order,
             use_cpu=True,
+            seed=train["seed"],
             num_train_epochs=train["num_train_epochs"],
             per_device_train_batch_size=settings["batch_size"],
             learning_rate=train["learning_rate"],
