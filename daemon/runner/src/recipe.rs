@@ -145,9 +145,22 @@ fn pipeline_config(job: &JobFile) -> PipelineConfig {
     let horizon = parallel.activation_loading_horizon as usize;
     PipelineConfig {
         interleave: parallel.pipeline_interleave as usize,
-        microbatches: parallel.microbatches.map(|count| count as usize),
+        microbatches: microbatches(job),
         loading_horizon: parallel.offload.activations.then_some(horizon),
     }
+}
+
+/// The most micro-batches of a batch: as many as keep stages busy, and as make each as small as it has to be.
+fn microbatches(job: &JobFile) -> Option<usize> {
+    let parallel = &job.parallel;
+    let of_parts = || {
+        let part_rows = job.embedding.mini_batch_size?;
+        let rows = job.train.per_device_train_batch_size;
+        let part = (1..=part_rows.min(rows)).rev().find(|part| rows.is_multiple_of(*part));
+        let enough = Pipeline::MICROBATCHES_PER_STAGE * parallel.pipeline as usize;
+        Some(enough.max((rows / part.unwrap_or(1)) as usize))
+    };
+    parallel.microbatches.map(|count| count as usize).or_else(of_parts)
 }
 
 fn state_config(job: &JobFile) -> StateConfig {

@@ -108,6 +108,18 @@ async fn a_t5_in_stages_trains_as_on_one_core() {
     check(job, &[STAGES]).await;
 }
 
+/// All micro-batches pass forward before their texts are compared, also in evaluations.
+#[tokio::test]
+async fn an_embedding_t5_in_stages_trains_as_on_one_core() {
+    let job = Job {
+        task: "embedding",
+        fixture: "t5-gated-seq2seq-lm",
+        data: "{train: train.jsonl, validation: train.jsonl, texts: [source, target], max_length: 12}",
+        model: "{num_layers: 2, d_ff: 2048, dropout_rate: 0.1}",
+    };
+    check(job, &[STAGES]).await;
+}
+
 /// Its patches and the token before them are nine positions, which two cores divide.
 #[tokio::test]
 async fn a_vit_on_all_axes_trains_as_on_one_core() {

@@ -11,15 +11,15 @@ use std::sync::Arc;
 use serde_json::Map;
 use traind_loader::{ArrayValues, BatchArray};
 use traind_models::tasks::embedding::{
-    Directions, EmbeddingLoss, Gist, MultipleNegativesRanking, RowLabels, Similarity,
+    Directions, EmbeddingLoss, Gist, MultipleNegativesRanking, Similarity,
 };
 use traind_models::tasks::preference::{Cpo, CpoLoss, Kto, Orpo, PreferenceObjective, Reward};
 use traind_models::tasks::replaced_tokens::ReplacedTokenDetection;
-use traind_models::tasks::reranker::ListNet;
+use traind_models::tasks::reranker::{Lambda, ListNet, Weighting};
 use traind_models::{Model, ModelConfig, Task, TokenGenerator, registry, weights};
 use traind_trainer::Trainer;
 use traind_trainer::session::StepResults;
-use traind_trainer::state::{CacheConfig, MeshConfig, Reference, StateConfig};
+use traind_trainer::state::{Fsdp, MeshConfig, PipelineConfig, Reference, StateConfig};
 use traind_trainer::step::{EmbeddingObjective, ForwardConfig, OptimizerConfig, StepConfig};
 
 /// The rows of the data in a batch of all cores.
@@ -27,8 +27,6 @@ const ROWS: usize = 8;
 const POSITIONS: usize = 4;
 /// The sequences of a row.
 const SEQUENCES: usize = 2;
-/// The numbers of an embedding of the fixtures.
-const WIDTH: usize = 16;
 
 /// The values of `labels` and of other targets.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +44,28 @@ enum Targets {
     Masked,
 }
 
+/// The cores that train, and how they divide the model.
+#[derive(Clone, Copy, Debug)]
+struct Cores {
+    mesh: MeshConfig,
+    interleave: usize,
+    layers: usize,
+    fsdp: Fsdp,
+    sequence_parallel: bool,
+}
+
+impl Default for Cores {
+    fn default() -> Cores {
+        Cores {
+            mesh: MeshConfig::default(),
+            interleave: 1,
+            layers: 1,
+            fsdp: Fsdp::No,
+            sequence_parallel: false,
+        }
+    }
+}
+
 /// An objective with the model that it trains.
 struct Case {
     fixture: &'static str,
@@ -56,14 +76,12 @@ struct Case {
 }
 
 fn embedded(loss: Arc<dyn EmbeddingLoss>, rows_of_parts: Option<usize>) -> ForwardConfig {
-    let label_width = match loss.labels() {
-        RowLabels::Numbers(width) => width,
-        RowLabels::Class | RowLabels::None => 0,
+    let objective = EmbeddingObjective {
+        loss: Some(loss),
+        texts: SEQUENCES,
+        part_rows: rows_of_parts,
+        of_sets: Vec::new(),
     };
-    let cache =
-        rows_of_parts.map(|rows| CacheConfig { rows, texts: SEQUENCES, width: WIDTH, label_width });
-    let objective =
-        EmbeddingObjective { loss: Some(loss), texts: SEQUENCES, cache, of_sets: Vec::new() };
     ForwardConfig { embedding: Some(objective), ..ForwardConfig::default() }
 }
 
@@ -126,9 +144,12 @@ impl Case {
     }
 
     /// The config of the fixture, with that of its generator where it has one.
-    fn config(&self, folder: &Path) -> ModelConfig {
-        let one_layer = Map::from_iter([("num_hidden_layers".to_owned(), 1.into())]);
-        let mut config = ModelConfig::load(folder, &one_layer).unwrap();
+    fn config(&self, folder: &Path, layers: usize) -> ModelConfig {
+        let mut overrides = Map::from_iter([("num_hidden_layers".to_owned(), layers.into())]);
+        if layers > 1 {
+            overrides.insert("hidden_dropout_prob".to_owned(), 0.1.into());
+        }
+        let mut config = ModelConfig::load(folder, &overrides).unwrap();
         if matches!(self.targets, Targets::Masked) {
             let own = ModelConfig::load(&folder.join("generator"), &Map::new()).unwrap();
             let config_of = Some(Box::new(own));
@@ -139,19 +160,28 @@ impl Case {
     }
 
     fn trainer(&self, cores: usize) -> Trainer {
+        let mesh = MeshConfig { data: cores, ..MeshConfig::default() };
+        self.trainer_on(&Cores { mesh, ..Cores::default() })
+    }
+
+    fn trainer_on(&self, cores: &Cores) -> Trainer {
+        let Cores { mesh, interleave, layers, fsdp, sequence_parallel } = *cores;
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/fixtures");
         let folder = fixtures.join(self.fixture);
-        let model: Arc<Model> = registry::build(self.config(&folder), self.task).unwrap().into();
+        let model: Arc<Model> =
+            registry::build(self.config(&folder, layers), self.task).unwrap().into();
         let parameters = weights::load(&folder, model.as_ref(), 1).unwrap().arrays;
-        let mesh = MeshConfig { data: cores, ..MeshConfig::default() };
         let state = StateConfig {
-            rows_per_core: ROWS / cores,
+            rows_per_core: ROWS / mesh.data,
             reference: self.reference,
+            fsdp,
+            sequence_parallel,
             ..StateConfig::default()
         };
         let name = "sgd".to_owned();
         let config = StepConfig {
             mesh,
+            pipeline: PipelineConfig { interleave, ..PipelineConfig::default() },
             state,
             forward: self.forward.clone(),
             optimizer: OptimizerConfig { name, ..OptimizerConfig::default() },
@@ -284,6 +314,65 @@ fn texts_in_parts() {
     };
     check(ranked(Some(3)), ranked(None));
     check(guided(Some(3)), guided(None));
+}
+
+/// Stages take the steps of one core, with losses that compare all rows of a batch, and give the same embeddings.
+fn check_stages(case: &Case, meshes: &[([usize; 3], usize)]) {
+    let cores = |&([data, tensor, pipeline], interleave): &([usize; 3], usize)| Cores {
+        mesh: MeshConfig { data, tensor, pipeline, ..MeshConfig::default() },
+        interleave,
+        layers: 4,
+        fsdp: if data > 1 { Fsdp::FullShard } else { Fsdp::No },
+        sequence_parallel: tensor > 1,
+    };
+    let run = |trainer: &mut Trainer| {
+        let steps = [(&[0, 1][..], 0.05), (&[2], 0.05), (&[0], 0.0)];
+        let steps = steps.map(|(batches, rate)| case.step(trainer, batches, rate));
+        (steps, trainer.forward(&case.batch(0)).unwrap())
+    };
+    let (expect, forwarded) = run(&mut case.trainer_on(&cores(&([1; 3], 1))));
+    for mesh in meshes {
+        let mut trainer = case.trainer_on(&cores(mesh));
+        let (steps, found) = run(&mut trainer);
+        check_same(&steps, &expect);
+        assert_eq!(found.loss.is_some(), forwarded.loss.is_some());
+        check_close(found.loss.unwrap_or(0.0), forwarded.loss.unwrap_or(0.0));
+        assert_eq!(found.rows.len(), forwarded.rows.len());
+        for (found, expect) in found.rows.iter().zip(&forwarded.rows) {
+            for (found, expect) in found.values.iter().zip(&expect.values) {
+                check_close(f64::from(*found), f64::from(*expect));
+            }
+        }
+        if mesh.1 > 1 {
+            case.check_resumed(trainer);
+        }
+    }
+}
+
+/// In four stages with other rows on other cores, and in two that have two parts of the model each and divide layers.
+#[test]
+fn texts_in_stages() {
+    check_stages(&ranked(None), &[([2, 1, 4], 1), ([1, 2, 2], 2)]);
+}
+
+/// Labels are compared with those of other micro-batches too.
+#[test]
+fn labelled_texts_in_stages() {
+    check_stages(&guided(Some(3)), &[([1, 1, 2], 1)]);
+}
+
+/// An evaluation compares its rows too.
+#[test]
+fn ordered_passages_in_stages() {
+    let loss = Lambda {
+        passages: SEQUENCES,
+        weighting: Weighting::NdcgLoss2,
+        k: None,
+        sigma: 1.0,
+        eps: 1e-10,
+        is_binary: true,
+    };
+    check_stages(&scored(Arc::new(loss)), &[([1, 1, 2], 1)]);
 }
 
 #[test]

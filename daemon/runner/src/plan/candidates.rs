@@ -128,20 +128,24 @@ struct Batch {
 
 impl Batch {
     /// Without stages as many batches as the job has at most. With stages one, whose micro-batches keep
-    /// them busy.
+    /// them busy. Where rows are compared, as many as the job has, which are as large.
     fn of_mesh(job: &JobFile, data: u32, pipeline: u32) -> Option<Batch> {
-        let (rows, data) = (job.total_train_batch_size(), u64::from(data));
+        let (of_step, data) = (job.total_train_batch_size(), u64::from(data));
         let most = job.train.gradient_accumulation_steps;
+        let counts = match (job.compares_rows(), pipeline) {
+            (true, _) => most..=most,
+            (false, 1) => 1..=most,
+            (false, _) => 1..=1,
+        };
+        let batches = counts.rev().find(|it| of_step.is_multiple_of(u64::from(*it) * data))?;
+        let rows = (of_step / u64::from(batches) / data) as u32;
         if pipeline == 1 {
-            let mut counts = (1..=most).rev();
-            let batches = counts.find(|it| rows.is_multiple_of(u64::from(*it) * data))?;
-            let rows = (rows / u64::from(batches) / data) as u32;
             return Some(Batch { rows, batches, microbatches: None });
         }
-        let rows = rows.is_multiple_of(data).then_some((rows / data) as u32)?;
-        let most = most.max(Pipeline::MICROBATCHES_PER_STAGE as u32 * pipeline).min(rows);
-        let microbatches = (1..=most).rev().find(|count| rows.is_multiple_of(*count));
-        Some(Batch { rows, batches: 1, microbatches })
+        let busy = Pipeline::MICROBATCHES_PER_STAGE as u32 * pipeline;
+        let count = busy.max(most / batches).min(rows);
+        let microbatches = (1..=count).rev().find(|count| rows.is_multiple_of(*count));
+        Some(Batch { rows, batches, microbatches })
     }
 }
 
@@ -178,9 +182,21 @@ pub(super) mod tests {
             candidates(job, 4, 4).iter().any(|candidate| candidate.parallel.pipeline > 1)
         };
         assert!(has_stages(&job));
-        for task in [TaskName::Embedding, TaskName::ReplacedTokenDetection] {
-            job.model.task = task;
-            assert!(!has_stages(&job), "{task}");
+        job.model.task = TaskName::ReplacedTokenDetection;
+        assert!(!has_stages(&job));
+    }
+
+    #[test]
+    fn rows_that_are_compared_stay_in_batches_of_one_size() {
+        let mut job = job("resources: {cores: 4}\ntrain: {per_device_train_batch_size: 4, \
+                           gradient_accumulation_steps: 2}");
+        job.model.task = TaskName::Embedding;
+        let found = candidates(&job, 4, 4);
+        assert!(found.iter().any(|it| it.parallel.pipeline == 4));
+        for job in found {
+            let (train, parallel) = (&job.train, &job.parallel);
+            let rows = train.per_device_train_batch_size * parallel.data.unwrap();
+            assert_eq!((rows, train.gradient_accumulation_steps), (16, 2), "{parallel:?}");
         }
     }
 

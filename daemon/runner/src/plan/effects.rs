@@ -121,8 +121,12 @@ impl Compared<'_> {
             1 => "each stage has a run of layers".to_owned(),
             parts => format!("each stage has {parts} runs of layers"),
         };
+        let schedule = match order.compares {
+            true => "first all forward, then all backward",
+            false => "1F1B",
+        };
         let effect = format!(
-            "{of_layers}; {microbatches} micro-batches of up to {} rows pass through the stages (1F1B), each \
+            "{of_layers}; {microbatches} micro-batches of up to {} rows pass through the stages ({schedule}), each \
              of which is idle for {:.0} % of the time that it works",
             rows.div_ceil(microbatches.max(1)),
             100.0 * order.idle_share(),

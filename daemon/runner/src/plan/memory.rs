@@ -95,7 +95,7 @@ impl Recordings {
         let fullest = fullest.unwrap_or_else(|| stage_memory(&StateBytes::default(), 0, 0));
         let memory = CoreMemory { host_bytes, ..fullest };
         let rows = job.train.per_device_train_batch_size as usize;
-        let pipeline_order = PipelineOrder::of(&stages.programs().pipeline, rows);
+        let pipeline_order = stages.programs().pipeline_order(rows);
         Ok(Recordings { memory, optimizer_bytes_whole, stages: traffic, pipeline_order, warnings })
     }
 }
@@ -177,6 +177,7 @@ pub(super) fn target_positions(job: &JobFile) -> u32 {
 
 /// A recorded program of a stage.
 struct StageStep {
+    /// The program that it is a part of, or a comparison, which a batch has one of.
     program: Program,
     /// Bytes besides variables, with what a pipeline keeps between programs, and what an update
     /// loads from host memory.
@@ -202,13 +203,17 @@ fn stage_steps(
         let kept = kept.filter(|(_, bytes)| *bytes > 0).collect();
         for (part, ProgramFigures { bytes, collectives, warnings, .. }) in parts {
             let [kept, host_bytes] = match part.program {
-                Program::Forward | Program::Accumulate => {
+                Program::Forward | Program::Embed | Program::Compare | Program::Accumulate => {
                     stages.programs().kept_bytes(shape.sizes, stage, &kept)?
                 }
                 Program::Update => [stages.state(stage)?.0.loaded, 0],
                 _ => [0; 2],
             };
-            let (program, temporary_bytes) = (shape.program, bytes + kept);
+            let program = match part.program {
+                Program::Compare => Program::Compare,
+                _ => shape.program,
+            };
+            let temporary_bytes = bytes + kept;
             steps.push(StageStep { program, temporary_bytes, host_bytes, collectives, warnings });
         }
     }

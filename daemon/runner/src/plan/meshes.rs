@@ -116,6 +116,7 @@ impl Machine {
         for (program, collective, count) in &sent.collectives {
             let (times, seconds) = match program {
                 Program::Accumulate => (repeats.microbatches, &mut traffic.passes_seconds),
+                Program::Compare => (repeats.batches, &mut traffic.passes_seconds),
                 _ => (1.0, &mut traffic.update_seconds),
             };
             let times = times * *count as f64;

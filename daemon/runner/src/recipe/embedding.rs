@@ -9,14 +9,13 @@ use traind_job_file::{
 use traind_loader::SetBatches;
 use traind_models::tasks::embedding::{
     BatchHardTriplet, Contrastive, Cosent, CosineSimilarity, Directions, Distance, EmbeddingLoss,
-    Gist, MarginMse, Matryoshka, Mse, MultipleNegativesRanking, OnlineContrastive, RowLabels,
-    Similarity, Triplet,
+    Gist, MarginMse, Matryoshka, Mse, MultipleNegativesRanking, OnlineContrastive, Similarity,
+    Triplet,
 };
 use traind_wording::counted_as;
 
 use super::reranker;
 use crate::error::{RunError, RunResult};
-use crate::state::CacheConfig;
 use crate::step::{EmbeddingObjective, SetObjective};
 
 /// The objective of rows with `texts` texts or passages, whose embeddings have `width` numbers; none of other tasks.
@@ -55,16 +54,10 @@ pub(crate) fn objective_with_sets(
 ) -> RunResult<Option<EmbeddingObjective>> {
     let mut objective = objective(job, texts, width)?;
     if let Some(objective) = objective.as_mut().filter(|_| sets.differ) {
-        objective.cache = None;
         for (settings, texts) in &sets.distinct {
-            let EmbeddingObjective { loss, cache, .. } = of_settings(settings, *texts, width)?;
+            let loss = of_settings(settings, *texts, width)?.loss;
             let loss = loss.ok_or_else(|| does_not_take(settings, *texts))?;
             objective.of_sets.push(SetObjective { loss, texts: *texts });
-            // One cache has room for the batches of all sets.
-            objective.cache = match objective.cache {
-                Some(other) => cache.map(|own| own.joined(other)),
-                None => cache,
-            };
         }
     }
     Ok(objective)
@@ -151,13 +144,8 @@ fn of_settings(settings: &Embedding, texts: usize, width: usize) -> RunResult<Em
     let loss = if dims.is_empty() { loss } else { Arc::new(Matryoshka { loss, dims }) };
     // Rows of other texts are refused where they are trained on.
     let loss = Some(loss).filter(|loss| loss.texts().contains(&texts));
-    let label_width = match loss.as_ref().map(|loss| loss.labels()) {
-        Some(RowLabels::Numbers(width)) => width,
-        Some(RowLabels::Class | RowLabels::None) | None => 0,
-    };
-    let cache = settings.mini_batch_size.filter(|_| loss.is_some());
-    let cache = cache.map(|rows| CacheConfig { rows: rows as usize, texts, width, label_width });
-    Ok(EmbeddingObjective { loss, texts, cache, of_sets: Vec::new() })
+    let part_rows = settings.mini_batch_size.filter(|_| loss.is_some()).map(|rows| rows as usize);
+    Ok(EmbeddingObjective { loss, texts, part_rows, of_sets: Vec::new() })
 }
 
 pub(super) fn loss(job: &Embedding, texts: usize, width: usize) -> Arc<dyn EmbeddingLoss> {

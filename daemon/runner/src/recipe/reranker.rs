@@ -15,7 +15,7 @@ pub(super) fn objective(job: &JobFile, passages: usize) -> EmbeddingObjective {
     let loss = loss(&job.reranker, passages);
     // Rows of other passages are refused where they are trained on.
     let loss = loss.filter(|loss| loss.texts().contains(&passages));
-    EmbeddingObjective { loss, texts: passages, cache: None, of_sets: Vec::new() }
+    EmbeddingObjective { loss, texts: passages, part_rows: None, of_sets: Vec::new() }
 }
 
 pub(super) fn loss(job: &Reranker, passages: usize) -> Option<Arc<dyn EmbeddingLoss>> {

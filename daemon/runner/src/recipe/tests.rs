@@ -180,6 +180,20 @@ fn products_have_the_type_of_the_job() {
     assert_eq!(types("fp16: true"), (DType::F16, Precision::Half));
 }
 
+#[test]
+fn micro_batches_are_no_larger_than_the_parts_of_batches() {
+    let mut job = job("resources: {cores: 2}\nparallel: {pipeline: 2}\n\
+                       train: {per_device_train_batch_size: 96}");
+    for (part_rows, expect) in
+        [(None, None), (Some(64), Some(8)), (Some(8), Some(12)), (Some(7), Some(16))]
+    {
+        job.embedding.mini_batch_size = part_rows;
+        assert_eq!(pipeline_config(&job).microbatches, expect, "{part_rows:?}");
+    }
+    job.parallel.microbatches = Some(4);
+    assert_eq!(pipeline_config(&job).microbatches, Some(4));
+}
+
 /// A job file without sections trains as the trainer does without settings, on one core.
 #[test]
 fn settings_of_a_step_are_those_of_the_job() {

@@ -29,7 +29,7 @@ use crate::recipe;
 use crate::reporting::CoreStages;
 use crate::session::Session;
 use crate::state::{StartValues, TrainState};
-use crate::step::{JobPrograms, PipelineOrder, ProgramShape};
+use crate::step::{JobPrograms, ProgramShape};
 use crate::tasks::embedding_width;
 use crate::training::FirstBatches;
 
@@ -342,7 +342,7 @@ fn report_pipeline(context: &Context, programs: &JobPrograms) -> RunResult<()> {
     if !pipeline.is_divided() {
         return Ok(());
     }
-    let pipeline_order = PipelineOrder::of(pipeline, train.per_device_train_batch_size as usize);
+    let pipeline_order = programs.pipeline_order(train.per_device_train_batch_size as usize);
     let (stages, count) = (pipeline_order.stages, pipeline_order.microbatches);
     let idle = 100.0 * pipeline_order.idle_share();
     let journal = &context.reporter.journal;

@@ -3,7 +3,6 @@
 use crate::problems::Problems;
 use crate::schema::JobFile;
 use crate::schema::model::TaskName;
-use crate::schema::objectives::reranker::RerankerLoss;
 
 impl JobFile {
     /// Returns whether the model's layers may be divided over stages.
@@ -37,13 +36,6 @@ pub(super) fn check(job: &JobFile, problems: &mut Problems) {
 /// The field whose value stages do not support, with the reason.
 fn refusal(job: &JobFile) -> Option<(&'static str, String)> {
     let description = match job.model.task {
-        TaskName::Embedding => {
-            "cannot be above 1 for embedding, whose losses compare the rows of a batch".to_owned()
-        }
-        TaskName::Reranker if job.reranker.loss == RerankerLoss::Lambda => {
-            "cannot be above 1 for the loss `lambda`, which is a mean over the pairs of a whole batch"
-                .to_owned()
-        }
         task @ TaskName::ReplacedTokenDetection => {
             format!("cannot be above 1 for {task}, whose models are of different widths")
         }

@@ -38,10 +38,10 @@ use kubernetes::Kubernetes;
 use model::{Model, TaskName};
 use notify::Notify;
 use objectives::dpo::Dpo;
-use objectives::embedding::Embedding;
+use objectives::embedding::{Embedding, EmbeddingLoss};
 use objectives::preferences::{Cpo, Kto, KtoLoss, Orpo, Reward};
 use objectives::replaced_tokens::ReplacedTokenDetection;
-use objectives::reranker::Reranker;
+use objectives::reranker::{Reranker, RerankerLoss};
 use parallel::Parallel;
 use peft::Peft;
 use resources::Resources;
@@ -244,6 +244,18 @@ impl JobFile {
     pub fn data_parallel_size(&self) -> u32 {
         let other = self.parallel.tensor.max(1) * self.parallel.pipeline.max(1);
         self.parallel.data.unwrap_or(self.resources.total_cores() / other)
+    }
+
+    /// Whether the loss compares the rows of a batch with each other, so that it depends on how many there are.
+    pub fn compares_rows(&self) -> bool {
+        match self.model.task {
+            TaskName::Embedding => {
+                let of_sets = self.embedding_sets().into_iter().map(|(set, _)| set.loss);
+                of_sets.chain([self.embedding.loss]).any(EmbeddingLoss::compares_rows)
+            }
+            TaskName::Reranker => self.reranker.loss == RerankerLoss::Lambda,
+            _ => false,
+        }
     }
 
     /// The tokens that rows are truncated to, or their sources where rows have two texts; `None`

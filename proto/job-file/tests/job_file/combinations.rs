@@ -444,12 +444,6 @@ fn keys_of_embedded_texts() {
         ),
         (
             "",
-            "parallel: {pipeline: 2}\nresources: {cores: 2}",
-            "line 3: parallel.pipeline: cannot be above 1 for embedding, whose losses compare the rows \
-             of a batch",
-        ),
-        (
-            "",
             "train: {label_smoothing_factor: 0.1}",
             "line 3: train.label_smoothing_factor: applies to classes and tokens, not to embedding",
         ),
@@ -524,12 +518,6 @@ fn keys_of_scored_passages() {
             "line 3: train.label_smoothing_factor: applies to classes and tokens, not to reranker",
         ),
         ("", "train: {loss: mse}", "line 3: train.loss: applies to labels, not to reranker"),
-        (
-            "",
-            "reranker: {loss: lambda, list_size: 2}\nparallel: {pipeline: 2}\nresources: {cores: 2}",
-            "line 4: parallel.pipeline: cannot be above 1 for the loss `lambda`, which is a mean over the \
-             pairs of a whole batch",
-        ),
         (", prompts: {q: x}", "", "line 2: data.prompts: applies to embedding, not to reranker"),
     ] {
         check_task("reranker", data, rest, expect);

@@ -98,6 +98,11 @@ async fn losses_are_those_of_sentence_transformers_on_any_number_of_cores() {
         host.complete(&two).await;
         check_losses(&two, &fixture, run);
     }
+    let stages = draft(&host, "stages", "classes", &fixture)
+        .set("parallel.pipeline", 2)
+        .set("resources.cores", 2);
+    host.complete(&stages).await;
+    check_losses(&stages, &fixture, "classes");
     let output = host.path("ranking-one/out");
     let read = |name: &str| -> Value {
         serde_json::from_slice(&fs::read(output.join(name)).unwrap()).unwrap()

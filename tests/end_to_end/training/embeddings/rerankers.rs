@@ -52,11 +52,13 @@ async fn losses_are_those_of_sentence_transformers_on_any_number_of_cores() {
     let two = on_two("order-two", "order");
     host.complete(&two).await;
     check_losses(&two, &fixture, "order");
-    let stages = on_two("stages", "shares")
-        .set("train.per_device_train_batch_size", 4)
-        .set("parallel.pipeline", 2);
-    host.complete(&stages).await;
-    check_losses(&stages, &fixture, "shares");
+    for run in ["shares", "order"] {
+        let stages = on_two(&format!("{run}-stages"), run)
+            .set("train.per_device_train_batch_size", 4)
+            .set("parallel.pipeline", 2);
+        host.complete(&stages).await;
+        check_losses(&stages, &fixture, run);
+    }
     let config = |name: &str| -> Value {
         let file = host.path(name).join("out/config.json");
         serde_json::from_slice(&fs::read(file).unwrap()).unwrap()

@@ -50,7 +50,9 @@ async fn each_batch_has_the_loss_of_its_set_on_any_number_of_cores_and_in_parts(
     host.complete(&parts).await;
     check_losses(&parts, &fixture, "mixed");
     // `cosent` multiplies cosines by 20, and so what updates that were added up in another order change in them.
-    for other in [&two, &parts] {
+    let stages = of("stages").set("parallel.pipeline", 2).set("resources.cores", 2);
+    host.complete(&stages).await;
+    for other in [&two, &parts, &stages] {
         check_same(&one, other, 20.0 * f64::from(f32::EPSILON));
     }
 }

@@ -20,7 +20,7 @@ impl Session {
             programs.push(self.launch(ProgramShape::of_batch(Program::Embed, sizes), part)?);
         }
         let no_inputs = (0..self.devices[0].cores().len()).map(|_| Vec::new()).collect();
-        programs.push(self.launch(ProgramShape::compare(sizes), &no_inputs)?);
+        programs.push(self.launch(ProgramShape::compare(&sizes), &no_inputs)?);
         for part in parts {
             programs.push(self.launch(ProgramShape::of_batch(Program::Accumulate, sizes), part)?);
         }

@@ -266,18 +266,18 @@ impl Session {
 
     /// Uploads batches to train on.
     pub fn train_uploader(&self) -> Uploader {
-        let uploader = self.uploader(&self.programs.train.forward.layout);
-        uploader.in_parts(self.programs.gradient_cache())
+        let layout = &self.programs.train.forward.layout;
+        self.uploader(Program::Accumulate, layout).in_parts(self.programs.gradient_cache())
     }
 
     /// Uploads batches for `program`, which evaluates or predicts.
     pub fn eval_uploader(&self, program: Program) -> Uploader {
-        self.uploader(&self.programs.eval_step(program).forward.layout)
+        self.uploader(program, &self.programs.eval_step(program).forward.layout)
     }
 
-    fn uploader(&self, layout: &BatchLayout) -> Uploader {
+    fn uploader(&self, program: Program, layout: &BatchLayout) -> Uploader {
         let cores = self.devices.iter().map(|device| device.cores().clone());
-        Uploader::new(cores.collect(), layout, self.programs.pipeline.clone())
+        Uploader::new(cores.collect(), layout, self.programs.pipeline_of(program))
     }
 
     /// Launches the programs for a training batch, which may still run on return.

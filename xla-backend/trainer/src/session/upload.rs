@@ -46,7 +46,8 @@ pub struct Uploader {
     stages: Vec<LocalCores>,
     layout: BatchLayout,
     pipeline: Pipeline,
-    /// The parts of batches whose rows are compared, where they do not pass through the model whole.
+    /// The parts of batches whose rows are compared, where they do not pass through the model whole. With stages,
+    /// these are micro-batches.
     parts: Option<CacheConfig>,
 }
 
@@ -67,8 +68,8 @@ impl Uploader {
     /// The rows of each part of a batch with `rows` rows.
     fn rows_of_parts(&self, rows: usize) -> impl Iterator<Item = Range<usize>> {
         let size = match &self.parts {
-            Some(parts) => parts.part_rows(rows),
-            None => self.pipeline.micro_rows(rows),
+            Some(parts) if !self.pipeline.is_divided() => parts.part_rows(rows),
+            _ => self.pipeline.micro_rows(rows),
         };
         (0..rows).step_by(size).map(move |first| first..first + size)
     }

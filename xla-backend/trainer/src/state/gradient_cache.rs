@@ -13,24 +13,15 @@ use crate::error::Result;
 pub struct CacheConfig {
     /// The most rows of the data in a part of a batch on each core.
     pub rows: usize,
-    /// The texts of a row, the most that any has.
+    /// The texts of a row; the most where sets of rows have different numbers of them.
     pub texts: usize,
     /// The numbers of an embedding.
     pub width: usize,
-    /// The numbers of a row's label; 0 where no loss reads one.
-    pub label_width: usize,
+    /// The numbers of a row's label with their type; none where the loss reads none.
+    pub label: Option<(DType, usize)>,
 }
 
 impl CacheConfig {
-    /// A cache for batches of this one and for those of another.
-    pub fn joined(self, other: CacheConfig) -> CacheConfig {
-        CacheConfig {
-            texts: self.texts.max(other.texts),
-            label_width: self.label_width.max(other.label_width),
-            ..self
-        }
-    }
-
     /// The rows of each part of a batch with `rows` rows: the largest number up to [`Self::rows`] that divides them.
     pub(crate) fn part_rows(&self, rows: usize) -> usize {
         let is_fitting = |part: &usize| rows.is_multiple_of(*part);
@@ -50,12 +41,13 @@ pub(crate) struct GradientCache {
     pub embeddings: Variable,
     /// f32[N]: 0 for texts of empty slots.
     pub weights: Variable,
-    /// f32[N, W], the label of its row beside each text; none where no loss reads one.
+    /// [N, W], the label of its row beside each text; none where the loss reads none.
     pub labels: Option<Variable>,
     /// f32[N, D]
     pub gradients: Variable,
-    rows: usize,
     texts: usize,
+    /// The rows of the data.
+    pub rows: usize,
 }
 
 impl GradientCache {
@@ -67,15 +59,16 @@ impl GradientCache {
     ) -> GradientCache {
         let texts = rows * config.texts;
         let mut declare =
-            |name, dims: &[usize]| recorder.declare(name, Shape::new(DType::F32, dims));
+            |name, dtype, dims: &[usize]| recorder.declare(name, Shape::new(dtype, dims));
         GradientCache {
-            embeddings: declare("cached_embeddings", &[texts, config.width]),
-            weights: declare("cached_weights", &[texts]),
-            labels: (config.label_width > 0)
-                .then(|| declare("cached_labels", &[texts, config.label_width])),
-            gradients: declare("cached_gradients", &[texts, config.width]),
-            rows,
+            embeddings: declare("cached_embeddings", DType::F32, &[texts, config.width]),
+            weights: declare("cached_weights", DType::F32, &[texts]),
+            labels: config
+                .label
+                .map(|(dtype, width)| declare("cached_labels", dtype, &[texts, width])),
+            gradients: declare("cached_gradients", DType::F32, &[texts, config.width]),
             texts,
+            rows,
         }
     }
 
@@ -99,28 +92,6 @@ impl GradientCache {
             let among_zeros = part.dynamic_place(0, first, self.texts)?;
             let all = at.read(variable)?.add(&among_zeros)?;
             at.assign(variable, &all)?;
-        }
-        Ok(())
-    }
-
-    /// The texts of a batch whose rows have `sequences` each, which stand first in a variable of the cache.
-    pub(crate) fn read(
-        &self,
-        at: &mut Recording<'_>,
-        variable: Variable,
-        sequences: usize,
-    ) -> Result<Tensor> {
-        let texts = self.rows * sequences;
-        let all = at.read(variable)?;
-        if texts == self.texts { Ok(all) } else { Ok(all.slice(0, 0, texts)?) }
-    }
-
-    /// Records the gradients of the texts of a batch.
-    pub(crate) fn put_gradients(&self, at: &mut Recording<'_>, gradients: &Tensor) -> Result<()> {
-        let rest = self.texts - gradients.dims()[0];
-        match rest {
-            0 => at.assign(self.gradients, gradients)?,
-            _ => at.assign(self.gradients, &gradients.pad(0, 0, rest, 0.0)?)?,
         }
         Ok(())
     }
@@ -152,7 +123,7 @@ mod tests {
     #[test]
     fn parts_are_equal_and_as_large_as_they_may_be() {
         let parts = |rows: usize, most: usize| {
-            rows / CacheConfig { rows: most, texts: 2, width: 8, label_width: 0 }.part_rows(rows)
+            rows / CacheConfig { rows: most, texts: 2, width: 8, label: None }.part_rows(rows)
         };
         assert_eq!((parts(4096, 64), parts(64, 64), parts(32, 64)), (64, 1, 1));
         assert_eq!((parts(96, 64), parts(10, 4), parts(7, 4)), (2, 5, 7));

@@ -74,6 +74,11 @@ impl Pipeline {
         Pipeline { chunks, ..*self }
     }
 
+    /// The same stages for batches that are not split.
+    pub(crate) fn with_whole_batches(&self) -> Pipeline {
+        Pipeline { microbatches: 1, ..self.clone() }
+    }
+
     /// Whether there are several stages.
     pub fn is_divided(&self) -> bool {
         self.stages > 1

@@ -50,7 +50,8 @@ impl BatchLayout {
         self
     }
 
-    fn sequences_of(&self, sizes: &BatchSizes) -> usize {
+    /// The rows of the model's batch for each row of the data of a batch of `sizes`.
+    pub(super) fn sequences_of(&self, sizes: &BatchSizes) -> usize {
         match sizes.get(BatchAxis::Sequences) {
             0 => self.sequences,
             sequences => sequences,

@@ -1,6 +1,8 @@
 //! Records the programs of a batch whose rows are compared with each other but pass through the model in parts: the
 //! embeddings of each part, the loss of all of them with its gradients, and the backward pass of each part, for which
 //! the embeddings are computed once more. The memory is that of a part, the result that of the whole batch.
+//!
+//! With stages, parts are micro-batches, and these are the programs of the last chunk.
 
 use traind_loader::BatchSizes;
 use traind_models::Batch;
@@ -12,28 +14,27 @@ use super::forward::{LastOutput, Passed};
 use super::train_step::{FIRST_ROW, accumulation, add, input};
 use super::{EmbeddingObjective, TrainStep};
 use crate::error::{Error, Result};
-use crate::state::{Gradient, GradientCache, ParameterValue, TrainState};
+use crate::state::{GradientCache, ParameterValue, TrainState};
 
 /// The first row of a part among those of its batch on a core.
 const CACHE_ROW: &str = "cache_row";
 
 impl TrainStep {
-    /// The inputs of a part of a batch.
-    fn part_inputs(&self, sizes: &BatchSizes) -> Result<Vec<StepInput>> {
-        let mut inputs = self.forward_inputs(sizes, 0)?;
-        inputs.push(StepInput::new(CACHE_ROW, Shape::scalar(DType::U32)));
-        Ok(inputs)
+    /// The input of programs of parts besides those of batches; none where batches pass whole.
+    pub(super) fn cache_input(&self) -> Option<StepInput> {
+        let input = StepInput::new(CACHE_ROW, Shape::scalar(DType::U32));
+        self.forward.cache.map(|_| input)
     }
 
-    /// Records that the embeddings of a part are put into the cache.
+    /// Records that the embeddings of a part, which the last chunk gives, are put into the cache.
     pub(crate) fn record_embed(
         &self,
         recorder: &Recorder,
         state: &TrainState,
         sizes: &BatchSizes,
     ) -> Result<RecordedStep> {
-        recorder.record(&self.part_inputs(sizes)?, |at| {
-            let parameters = state.read_parameters(at, 0)?;
+        recorder.record(&self.forward_inputs(sizes, self.last_chunk())?, |at| {
+            let parameters = state.read_parameters(at, self.last_chunk())?;
             let embeddings = self.embedded(at, state, &parameters)?.output.logits.values;
             let embeddings = embeddings.stop_gradient()?;
             let weights = input(at, "sample_weights")?;
@@ -52,48 +53,47 @@ impl TrainStep {
     ) -> Result<RecordedStep> {
         recorder.record(&[], |at| {
             let (cache, sums) = (cache(state)?, accumulation(state)?);
-            let sequences = self.forward.layout.sequences();
-            let embeddings = cache.read(at, cache.embeddings, sequences)?;
+            let embeddings = at.read(cache.embeddings)?;
+            // The rows of a set may have fewer texts than those of others.
+            let texts = cache.rows * self.forward.layout.sequences();
+            let of_set = |all: &Tensor| all.slice(0, 0, texts);
             let mut batch = Batch::new();
-            batch.insert("sample_weights", cache.read(at, cache.weights, sequences)?);
+            batch.insert("sample_weights", of_set(&at.read(cache.weights)?)?);
             if let Some(labels) = cache.labels {
-                let labels = cache.read(at, labels, sequences)?;
-                // As in a batch that passes whole, a label of one number has no dimension of its own.
-                let is_number = labels.dims()[1] == 1;
-                batch.insert("labels", if is_number { labels.squeeze(1)? } else { labels });
+                batch.insert("labels", as_input(&of_set(&at.read(labels)?)?)?);
             }
             let peers = self.forward.peers(self.forward.shard(at, state)?);
             let Some(EmbeddingObjective { loss: Some(loss), texts, .. }) = &self.forward.embedding
             else {
                 return Err(missing_cache());
             };
-            let found = embedding::loss(loss.as_ref(), &embeddings, *texts, &batch, &peers)?;
+            let compared = of_set(&embeddings)?;
+            let found = embedding::loss(loss.as_ref(), &compared, *texts, &batch, &peers)?;
             let found = found.ok_or_else(missing_cache)?;
             let gradients = autodiff::gradients(&found.loss_sum, &[&embeddings])?;
-            cache.put_gradients(at, &gradients[0])?;
+            at.assign(cache.gradients, &gradients[0])?;
             add(at, sums.loss_sum, &found.loss_sum)?;
             add(at, sums.weight_sum, &found.weight_sum)?;
             cache.clear(at)
         })
     }
 
-    /// Records both passes of a part, which adds its gradients to those of earlier ones.
+    /// Records both passes of a part through the last chunk, which adds its gradients to those of earlier ones.
     pub(crate) fn record_cached_accumulate(
         &self,
         recorder: &Recorder,
         state: &TrainState,
         sizes: &BatchSizes,
     ) -> Result<RecordedStep> {
-        recorder.record(&self.part_inputs(sizes)?, |at| {
-            let parameters = state.read_parameters(at, 0)?;
+        recorder.record(&self.forward_inputs(sizes, self.last_chunk())?, |at| {
+            let parameters = state.read_parameters(at, self.last_chunk())?;
             let embeddings = self.embedded(at, state, &parameters)?.output.logits.values;
             let first = self.first_text(at)?;
             let gradients = cache(state)?.gradients_of(at, &first, embeddings.dims()[0])?;
             // A scalar with these gradients of the embeddings.
             let product = embeddings.mul(&gradients)?.sum(&[0, 1])?;
             let loss = self.scaled(at, state, &product)?;
-            Gradient::accumulate(at, &loss, &parameters, &[], &self.mesh)?;
-            Ok(())
+            self.accumulate(at, &loss, &parameters, self.last_chunk())
         })
     }
 
@@ -105,10 +105,14 @@ impl TrainStep {
         parameters: &[ParameterValue<'_>],
     ) -> Result<Box<LastOutput>> {
         let row_offset = at.read(state.row_offset)?.add(&input(at, FIRST_ROW)?)?;
-        match self.forward(at, state, parameters, &row_offset, 0)? {
+        match self.forward(at, state, parameters, &row_offset, self.last_chunk())? {
             Passed::Output(last) => Ok(last),
             Passed::States(_) => Err(missing_cache()),
         }
+    }
+
+    fn last_chunk(&self) -> usize {
+        self.forward.chunks.count() - 1
     }
 
     /// The place of a part's first text in the cache.
@@ -118,11 +122,16 @@ impl TrainStep {
     }
 }
 
-/// The labels of a part's texts, f32[N, W].
+/// The labels of a part's texts, [N, W].
 fn labels(at: &Recording<'_>, weights: &Tensor) -> Result<Tensor> {
-    let labels = input(at, "labels")?.convert(DType::F32)?;
+    let labels = input(at, "labels")?;
     let texts = weights.dims()[0];
     Ok(labels.reshape(&[texts, labels.shape().element_count() / texts])?)
+}
+
+/// Cached labels as a batch has them: [N] where they are single numbers.
+fn as_input(labels: &Tensor) -> Result<Tensor> {
+    Ok(if labels.dims()[1] == 1 { labels.squeeze(1)? } else { labels.clone() })
 }
 
 fn cache(state: &TrainState) -> Result<&GradientCache> {

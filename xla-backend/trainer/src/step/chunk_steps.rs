@@ -18,7 +18,7 @@ use super::train_step::{
     loss_sums,
 };
 use crate::error::Result;
-use crate::state::{Gradient, Loan, TrainState, UpdatePart};
+use crate::state::{Gradient, Loan, ParameterValue, TrainState, UpdatePart};
 
 /// The gradients of the states that a chunk hands on, and of those that it reads.
 const GRADIENTS: [&str; 2] = ["state_gradients", "source_state_gradients"];
@@ -38,7 +38,8 @@ impl TrainStep {
         chunk: usize,
     ) -> Result<Vec<StepInput>> {
         let shared = [STEP, FIRST_ROW].map(|name| StepInput::new(name, Shape::scalar(DType::U32)));
-        self.forward.inputs(sizes, shared.into_iter().chain(self.noise_input()), chunk)
+        let shared = shared.into_iter().chain(self.noise_input()).chain(self.cache_input());
+        self.forward.inputs(sizes, shared, chunk)
     }
 
     /// The inputs of one batch of a step in `chunk`: also the gradients of the states that it hands on.
@@ -108,8 +109,20 @@ impl TrainStep {
                 self.scaled(at, state, &found.loss)?
             }
         };
+        self.accumulate(at, &loss, &parameters, chunk)
+    }
+
+    /// Records that the gradients of `loss` are added to those of earlier batches, and that those of the states that
+    /// `chunk` reads remain on the core, for the chunk before.
+    pub(super) fn accumulate(
+        &self,
+        at: &mut Recording<'_>,
+        loss: &Tensor,
+        parameters: &[ParameterValue<'_>],
+        chunk: usize,
+    ) -> Result<()> {
         let before = self.forward.states_before(at, chunk);
-        let of_states = Gradient::accumulate(at, &loss, &parameters, &before, &self.mesh)?;
+        let of_states = Gradient::accumulate(at, loss, parameters, &before, &self.mesh)?;
         of_states.iter().for_each(|gradient| at.send(gradient));
         Ok(())
     }

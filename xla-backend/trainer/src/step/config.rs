@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use traind_models::tasks::LossSettings;
-use traind_models::tasks::embedding::EmbeddingLoss;
+use traind_models::tasks::embedding::{self, EmbeddingLoss};
 use traind_models::tasks::preference::PreferenceObjective;
-use traind_models::{Model, optimizers};
+use traind_models::{InputSpec, Model, optimizers};
 use traind_xla::DType;
 
 use crate::error::Result;
@@ -55,13 +55,44 @@ pub struct EmbeddingObjective {
     pub loss: Option<Arc<dyn EmbeddingLoss>>,
     /// The texts of a row of the data.
     pub texts: usize,
-    /// The parts that a batch passes through the model in; none where it passes whole.
-    pub cache: Option<CacheConfig>,
+    /// The most rows of each part that a batch passes through the model in; none where it passes whole. With stages,
+    /// the parts are its micro-batches.
+    pub part_rows: Option<usize>,
     /// The objectives of sets of rows that have their own, in the order of [`BatchAxis::Objective`]. Evaluations
     /// have the one above.
     ///
     /// [`BatchAxis::Objective`]: traind_loader::BatchAxis::Objective
     pub of_sets: Vec<SetObjective>,
+}
+
+impl EmbeddingObjective {
+    /// The losses of batches that are trained on.
+    fn trained(&self) -> impl Iterator<Item = &dyn EmbeddingLoss> {
+        let of_sets = self.of_sets.iter().map(|set| set.loss.as_ref());
+        let own = self.loss.as_deref().filter(|_| self.of_sets.is_empty());
+        of_sets.chain(own)
+    }
+
+    /// Whether rows of a batch that is trained on are compared with each other.
+    pub(super) fn compares_trained(&self) -> bool {
+        self.trained().any(EmbeddingLoss::compares_rows)
+    }
+
+    /// The same of a batch that is evaluated.
+    pub(super) fn compares_evaluated(&self) -> bool {
+        self.loss.as_deref().is_some_and(EmbeddingLoss::compares_rows)
+    }
+
+    /// The label of rows that are trained on.
+    pub(super) fn trained_label(&self) -> Option<InputSpec> {
+        self.trained().find_map(embedding::label_input)
+    }
+
+    /// The most texts of a row.
+    pub(super) fn texts_max(&self) -> usize {
+        let of_sets = self.of_sets.iter().map(|set| set.texts);
+        of_sets.chain([self.texts]).max().unwrap_or(self.texts)
+    }
 }
 
 /// The loss of the rows of a set.

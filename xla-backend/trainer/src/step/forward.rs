@@ -7,7 +7,8 @@ use traind_models::tasks::embedding::{self, Peers};
 use traind_models::tasks::preference::{Compared, PreferenceObjective, Preferences};
 use traind_models::tasks::{TaskLoss, num_items_in_batch};
 use traind_models::{
-    Batch, Chunks, Forward, HiddenStates, Lengths, Logits, Model, Output, ParameterTensors,
+    Batch, Chunks, Forward, HiddenStates, InputDim, InputSpec, Lengths, Logits, Model, Output,
+    OutputKind, ParameterTensors,
 };
 use traind_xla::mesh::Mesh;
 use traind_xla::ops::random::Random;
@@ -44,6 +45,8 @@ pub struct ForwardPass {
     pub preference: Option<Arc<dyn PreferenceObjective>>,
     /// Replaces it where texts are embedded or scored.
     pub embedding: Option<EmbeddingObjective>,
+    /// The parts that training batches pass through the model in; none where they pass whole.
+    pub cache: Option<CacheConfig>,
     /// The cores with other rows of a batch, with which embeddings and preferences are compared.
     pub mesh: Mesh,
     /// The rows of the data in a training batch of one core.
@@ -96,6 +99,7 @@ impl ForwardPass {
             loss: TaskLoss::new(&loss)?,
             preference,
             embedding,
+            cache: None,
             mesh: config.mesh.mesh()?.of_stage(),
             rows_per_core: config.state.rows_per_core,
             reference: config.state.reference,
@@ -106,14 +110,27 @@ impl ForwardPass {
         })
     }
 
-    /// The pass of training batches, whose labels are those of the sets that have objectives of their own.
+    /// The pass of training batches, whose labels are those of the sets that have objectives of their own. With
+    /// stages, batches whose rows are compared pass in parts.
     pub(super) fn of_training(mut self) -> ForwardPass {
-        if let Some(EmbeddingObjective { of_sets, .. }) = &self.embedding
-            && !of_sets.is_empty()
-        {
-            let labels = of_sets.iter().find_map(|set| embedding::label_input(set.loss.as_ref()));
-            self.layout = self.layout.with_target(labels);
-        }
+        let Some(objective) = &self.embedding else { return self };
+        let label = objective.trained_label();
+        let part_rows = match self.chunks.count() {
+            1 => objective.part_rows,
+            // Micro-batches, whatever their rows.
+            _ => objective.compares_trained().then_some(self.rows_per_core),
+        };
+        let width = match self.model.output() {
+            OutputKind::PerRow { classes } => Some(classes),
+            _ => None,
+        };
+        self.cache = part_rows.zip(width).map(|(rows, width)| CacheConfig {
+            rows,
+            texts: objective.texts_max(),
+            width,
+            label: label.as_ref().map(|spec| (spec.dtype, label_width(spec))),
+        });
+        self.layout = self.layout.with_target(label);
         self
     }
 
@@ -129,9 +146,9 @@ impl ForwardPass {
         ForwardPass { layout: pass.layout.of_set(sizes), ..pass }
     }
 
-    /// The parts that training batches pass through the model in; none where they pass whole.
-    pub(super) fn gradient_cache(&self) -> Option<CacheConfig> {
-        self.embedding.as_ref().and_then(|objective| objective.cache)
+    /// Whether the rows of a batch that is evaluated are compared with each other.
+    pub(super) fn compares_evaluated(&self) -> bool {
+        self.embedding.as_ref().is_some_and(EmbeddingObjective::compares_evaluated)
     }
 
     /// The inputs of `chunk` for a batch of `sizes`, in the order in which they are uploaded: those of
@@ -168,7 +185,7 @@ impl ForwardPass {
         };
         // Those of the reference are beside them.
         let models = if self.reference.is_some() { 2 } else { 1 };
-        let rows = models * sizes.rows() * self.layout.sequences();
+        let rows = models * sizes.rows() * self.layout.sequences_of(sizes);
         let (model, shares) = (self.model.as_ref(), self.position_shares);
         Ok(self.chunks.state_shapes(model, rows, lengths, shares)?)
     }
@@ -305,8 +322,8 @@ impl ForwardPass {
         shard: Option<Tensor>,
     ) -> Result<LastOutput> {
         let model = self.model.as_ref();
-        if let Some(EmbeddingObjective { loss: Some(loss), texts, cache, .. }) = &self.embedding
-            && !(trains && cache.is_some())
+        if let Some(EmbeddingObjective { loss: Some(loss), texts, .. }) = &self.embedding
+            && !(trains && self.cache.is_some())
         {
             let peers = self.peers(shard);
             let embeddings = &output.logits.values;
@@ -338,6 +355,14 @@ impl ForwardPass {
         let preferences = objective.compare(&compared)?;
         let loss = Some(preferences.loss.clone());
         Ok(LastOutput { output: Output { loss, ..output }, preferences: Some(preferences) })
+    }
+}
+
+/// The numbers of a row's label.
+fn label_width(spec: &InputSpec) -> usize {
+    match spec.dims.last() {
+        Some(InputDim::Size(width)) => *width,
+        _ => 1,
     }
 }
 

@@ -89,16 +89,17 @@ impl JobPrograms {
         let stages = first..first + recorders.len();
         let train = TrainStep::new(config, forward.clone().of_training(), stage)?;
         let evaluate = EvalStep { forward, readout };
-        let (optimizers, cache) = (train.optimizers.as_ref(), train.forward.gradient_cache());
+        let (optimizers, cache) = (train.optimizers.as_ref(), train.forward.cache);
         let state = config.state_with_sums(cache);
         check_tensor_parallel(config, model.as_ref(), optimizers)?;
         check_fsdp(config, model.as_ref(), optimizers)?;
         let metrics = train.metrics();
-        let declare = |(recorder, places): (&mut Recorder, Vec<Place>)| {
+        let declare = |((recorder, places), stage): ((&mut Recorder, Vec<Place>), usize)| {
+            let cache = cache.filter(|_| stage == pipeline.last_stage());
             TrainState::declare(recorder, model.as_ref(), optimizers, state, cache, metrics, places)
         };
         let places = places.into_iter().skip(stages.start);
-        let states = recorders.into_iter().zip(places).map(declare);
+        let states = recorders.into_iter().zip(places).zip(stages.clone()).map(declare);
         let states = states.collect::<Result<Vec<_>>>()?;
         let (predict, loans) = (evaluate.unlabelled(), pipeline.loans(model.as_ref()));
         Ok(JobPrograms {
@@ -154,20 +155,27 @@ impl JobPrograms {
             Program::Update => self.updates_in_parts(),
             _ => pipeline.is_divided(),
         };
-        if let (Program::Accumulate, Some(cache)) = (program, self.gradient_cache()) {
+        let compare = ProgramShape::compare(&shape.sizes);
+        if let (Program::Accumulate, Some(cache), false) =
+            (program, self.gradient_cache(), is_divided)
+        {
             let sizes = cache.part_sizes(shape.sizes);
             let of_part = |program| ProgramShape::of_batch(program, sizes);
-            return vec![of_part(Program::Embed), ProgramShape::compare(sizes), of_part(program)];
+            return vec![of_part(Program::Embed), compare, of_part(program)];
         }
         if !is_divided {
             return vec![shape];
         }
-        let (chunks, sizes) = (pipeline.chunks.count(), pipeline.micro_sizes(shape.sizes));
+        let (chunks, sizes) = (pipeline.chunks.count(), self.micro_sizes(program, shape.sizes));
         let part = |program, chunk| ProgramShape { program, sizes, chunk: Some(chunk), part: 0 };
         match program {
             Program::Accumulate => {
-                let forward = (0..chunks - 1).map(|chunk| part(Program::Forward, chunk));
-                forward.chain((0..chunks).rev().map(|chunk| part(program, chunk))).collect()
+                let last = chunks - 1;
+                let forward = (0..last).map(|chunk| part(Program::Forward, chunk));
+                let compared = [part(Program::Embed, last), compare.of_chunk(last)];
+                let compared = compared.into_iter().filter(|_| self.gradient_cache().is_some());
+                let backward = (0..chunks).rev().map(|chunk| part(program, chunk));
+                forward.chain(compared).chain(backward).collect()
             }
             Program::Update => {
                 let stages = || self.stages.clone();
@@ -181,7 +189,28 @@ impl JobPrograms {
 
     /// The parts that training batches pass through the model in; none where they pass whole.
     pub fn gradient_cache(&self) -> Option<CacheConfig> {
-        self.train.forward.gradient_cache()
+        self.train.forward.cache
+    }
+
+    /// The order in which micro-batches of a training batch with `rows` rows on each core pass the stages.
+    pub fn pipeline_order(&self, rows: usize) -> PipelineOrder {
+        let compares = self.gradient_cache().is_some();
+        PipelineOrder { compares, ..PipelineOrder::of(&self.pipeline, rows) }
+    }
+
+    /// The stages as batches of `program` pass them: whole where an evaluation compares their rows.
+    pub(crate) fn pipeline_of(&self, program: Program) -> Pipeline {
+        match program {
+            Program::Evaluate if self.evaluate.forward.compares_evaluated() => {
+                self.pipeline.with_whole_batches()
+            }
+            _ => self.pipeline.clone(),
+        }
+    }
+
+    /// The sizes of the micro-batches of a batch of `sizes`.
+    pub(crate) fn micro_sizes(&self, program: Program, sizes: BatchSizes) -> BatchSizes {
+        self.pipeline_of(program).micro_sizes(sizes)
     }
 
     /// Whether programs that sum over the stages and programs that update parts end a step, instead of one.
@@ -207,7 +236,7 @@ impl JobPrograms {
         if !self.pipeline.is_divided() {
             return Ok([0; 2]);
         }
-        let pipeline_order = PipelineOrder::of(&self.pipeline, sizes.rows());
+        let pipeline_order = self.pipeline_order(sizes.rows());
         let states = self.train.forward.state_bytes(&self.pipeline.micro_sizes(sizes))?;
         let bytes = |chunk: usize| {
             let read = if self.pipeline.chunks.is_first(chunk) { 0 } else { states };
@@ -288,7 +317,9 @@ impl JobPrograms {
             Program::Forward => train.record_forward(recorder, state, &sizes, chunk),
             Program::Embed => train.record_embed(recorder, state, &sizes),
             Program::Compare => train.record_compare(recorder, state),
-            Program::Accumulate if state.gradient_cache.is_some() => {
+            Program::Accumulate
+                if state.gradient_cache.is_some() && self.pipeline.chunks.is_last(chunk) =>
+            {
                 train.record_cached_accumulate(recorder, state, &sizes)
             }
             Program::Accumulate => train.record_accumulate(recorder, state, &sizes, chunk),

@@ -27,7 +27,7 @@ pub use forward::ForwardPass;
 pub use generate_step::{GenerateStep, SCORES, Weights};
 pub use job_programs::{DeclaredStages, JobPrograms};
 pub use pipeline_order::PipelineOrder;
-pub(crate) use pipeline_order::{Direction, Pass, backward_places};
+pub(crate) use pipeline_order::{Direction, LastChunk, Pass, backward_places};
 pub use programs::{Program, ProgramShape, StepPrograms};
 pub use readout::{Readout, RowValues, scalar};
 pub use train_step::TrainStep;

@@ -4,6 +4,10 @@
 //! micro-batches are under way: a stage first passes as many forward as it takes for the first one to
 //! come back. With several chunks on a stage, as many micro-batches as there are stages pass through one
 //! chunk before the next. The last chunk has no forward pass of its own: its backward pass includes it.
+//!
+//! Where the rows of a batch are compared with each other, all micro-batches pass forward first (GPipe; Huang et al.,
+//! 2019), also through the last chunk. Before its first backward pass, the last stage compares them. That backward pass
+//! passes forward once more, from the states that the first time has read.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,29 +28,41 @@ pub(crate) enum Direction {
 }
 
 impl Pass {
-    /// The name by which the values of another chunk reach this pass, and that chunk. `last_chunk` is that whose
-    /// backward pass includes the forward one, if there are backward passes.
-    pub(crate) fn reads(self, last_chunk: Option<usize>) -> Option<(Pass, usize)> {
+    /// The name by which the values of another chunk reach this pass, and that chunk.
+    pub(crate) fn reads(self, last: LastChunk) -> Option<(Pass, usize)> {
+        let is_last = self.chunk == last.chunk;
         match self.direction {
-            Direction::Backward if Some(self.chunk) != last_chunk => Some((self, self.chunk + 1)),
+            Direction::Backward if !is_last => Some((self, self.chunk + 1)),
+            Direction::Backward if last.passes_forward => None,
             _ if self.chunk == 0 => None,
-            _ => Some((Pass { direction: Direction::Forward, ..self }, self.chunk - 1)),
+            _ => Some((self.forward(), self.chunk - 1)),
         }
     }
 
     /// The passes that have to end before this one starts.
-    pub(crate) fn needs(self, last_chunk: usize) -> Vec<Pass> {
-        let Pass { direction, chunk, micro } = self;
-        let forward = |chunk| Pass { direction: Direction::Forward, chunk, micro };
-        let mut needs = Vec::new();
-        if chunk > 0 && (direction == Direction::Forward || chunk == last_chunk) {
-            needs.push(forward(chunk - 1));
-        }
-        if direction == Direction::Backward && chunk < last_chunk {
-            needs.extend([forward(chunk), Pass { chunk: chunk + 1, ..self }]);
-        }
-        needs
+    pub(crate) fn needs(self, last: LastChunk) -> Vec<Pass> {
+        let reads = self.reads(last).map(|(named, chunk)| Pass { chunk, ..named });
+        let own = (!self.is_first(last)).then(|| self.forward());
+        reads.into_iter().chain(own).collect()
     }
+
+    /// The forward pass of the same micro-batch through the same chunk.
+    pub(crate) fn forward(self) -> Pass {
+        Pass { direction: Direction::Forward, ..self }
+    }
+
+    /// Whether it is the first pass of its micro-batch through the chunk.
+    pub(crate) fn is_first(self, last: LastChunk) -> bool {
+        self.direction == Direction::Forward || (self.chunk == last.chunk && !last.passes_forward)
+    }
+}
+
+/// The last chunk of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LastChunk {
+    pub chunk: usize,
+    /// Whether it has forward passes of its own, as in evaluations and where rows are compared.
+    pub passes_forward: bool,
 }
 
 /// The order of a pipeline, by the numbers that it depends on.
@@ -58,6 +74,8 @@ pub struct PipelineOrder {
     pub chunks_per_stage: usize,
     /// The micro-batches of a batch.
     pub microbatches: usize,
+    /// Whether the rows of a training batch are compared with each other.
+    pub compares: bool,
 }
 
 impl PipelineOrder {
@@ -67,7 +85,14 @@ impl PipelineOrder {
             stages: pipeline.stages,
             chunks_per_stage: pipeline.chunks_per_stage(),
             microbatches: pipeline.microbatches(rows),
+            compares: false,
         }
+    }
+
+    /// The last chunk of a training batch.
+    pub(crate) fn last_chunk(&self) -> LastChunk {
+        let chunk = self.stages * self.chunks_per_stage - 1;
+        LastChunk { chunk, passes_forward: self.compares }
     }
 
     /// The time that each stage is idle, as a share of the time that it works, where all passes in a
@@ -93,14 +118,19 @@ impl PipelineOrder {
     pub(crate) fn training(&self, stage: usize) -> Vec<Pass> {
         let forward = self.passes(stage, Direction::Forward);
         let backward = self.passes(stage, Direction::Backward);
-        let ahead = self.passes_ahead(stage).min(forward.len());
+        let ahead = match self.compares {
+            true => forward.len(),
+            false => self.passes_ahead(stage).min(forward.len()),
+        };
         let mut passes = forward[..ahead].to_vec();
         for (forward, backward) in forward[ahead..].iter().zip(&backward) {
             passes.extend([*forward, *backward]);
         }
         passes.extend(&backward[forward.len() - ahead..]);
-        let last = self.stages * self.chunks_per_stage - 1;
-        passes.retain(|pass| pass.direction == Direction::Backward || pass.chunk != last);
+        let LastChunk { chunk: last, passes_forward } = self.last_chunk();
+        passes.retain(|pass| {
+            pass.direction == Direction::Backward || pass.chunk != last || passes_forward
+        });
         self.without_surplus(passes)
     }
 
@@ -140,7 +170,7 @@ impl PipelineOrder {
     /// The passes of all stages, `of_stages`, in one order that depends on nothing else. Each follows those that it
     /// needs, and those before it on its stage.
     pub(crate) fn one_order(&self, of_stages: &[Vec<Pass>]) -> Vec<Pass> {
-        let last = self.stages * self.chunks_per_stage - 1;
+        let last = self.last_chunk();
         let mut stages: Vec<_> = of_stages.iter().map(|passes| passes.iter().peekable()).collect();
         let (mut order, mut ended) = (Vec::new(), HashSet::new());
         loop {
@@ -210,7 +240,7 @@ mod tests {
 
     /// Runs each stage's passes in their order, each as soon as it can. Fails where none can.
     fn run(pipeline_order: PipelineOrder) -> Ticks {
-        let last = pipeline_order.stages * pipeline_order.chunks_per_stage - 1;
+        let last = pipeline_order.last_chunk();
         let passes: Vec<Vec<Pass>> =
             (0..pipeline_order.stages).map(|stage| pipeline_order.training(stage)).collect();
         let mut ends: HashMap<Pass, usize> = HashMap::new();
@@ -225,7 +255,7 @@ mod tests {
                 let start = ready.into_iter().max().unwrap_or(0).max(free[stage]);
                 let ticks = match pass {
                     Pass { direction: Direction::Forward, .. } => 1,
-                    Pass { chunk, .. } if chunk == last => 3,
+                    Pass { chunk, .. } if chunk == last.chunk => 3,
                     _ => 2,
                 };
                 free[stage] = start + ticks;
@@ -253,7 +283,8 @@ mod tests {
             (8, 2, 16),
             (8, 4, 32),
         ] {
-            let pipeline_order = PipelineOrder { stages, chunks_per_stage, microbatches };
+            let pipeline_order =
+                PipelineOrder { stages, chunks_per_stage, microbatches, compares: false };
             let Ticks { end, saved } = run(pipeline_order);
             let busy = 3 * microbatches * chunks_per_stage;
             let idle = (end - busy) as f64 / busy as f64;
@@ -272,7 +303,8 @@ mod tests {
 
     #[test]
     fn activations_far_from_their_backward_pass_are_in_host_memory() {
-        let pipeline_order = PipelineOrder { stages: 8, chunks_per_stage: 2, microbatches: 16 };
+        let pipeline_order =
+            PipelineOrder { stages: 8, chunks_per_stage: 2, microbatches: 16, compares: false };
         let kept = |horizon| pipeline_order.bytes_kept(1, horizon, |_| 1);
         let whole = kept(None);
         for horizon in [1, 4, 8] {
@@ -295,7 +327,7 @@ mod tests {
             let own = order.iter().filter(|pass| pass.chunk % pipeline_order.stages == stage);
             assert!(own.eq(passes), "{pipeline_order:?}: {order:?}");
         }
-        let last = pipeline_order.stages * pipeline_order.chunks_per_stage - 1;
+        let last = pipeline_order.last_chunk();
         for (place, pass) in order.iter().enumerate() {
             let mut needs = pass.needs(last).into_iter();
             assert!(
@@ -310,7 +342,8 @@ mod tests {
         for stages in 2..6 {
             for chunks_per_stage in 1..4 {
                 for microbatches in 1..14 {
-                    let pipeline_order = PipelineOrder { stages, chunks_per_stage, microbatches };
+                    let pipeline_order =
+                        PipelineOrder { stages, chunks_per_stage, microbatches, compares: false };
                     run(pipeline_order);
                     for stage in 0..stages {
                         let training = pipeline_order.training(stage);
@@ -324,5 +357,42 @@ mod tests {
                 }
             }
         }
+    }
+    #[test]
+    fn all_micro_batches_pass_forward_before_they_are_compared() {
+        for stages in 2..6 {
+            for chunks_per_stage in 1..4 {
+                for microbatches in 1..14 {
+                    let pipeline_order =
+                        PipelineOrder { stages, chunks_per_stage, microbatches, compares: true };
+                    let count = chunks_per_stage * microbatches;
+                    assert_eq!(run(pipeline_order).saved, count as u64, "{pipeline_order:?}");
+                    for stage in 0..stages {
+                        let (forward, backward): (Vec<Pass>, Vec<Pass>) = pipeline_order
+                            .training(stage)
+                            .into_iter()
+                            .partition(|pass| pass.direction == Direction::Forward);
+                        assert_eq!((forward.len(), backward.len()), (count, count));
+                        let training = pipeline_order.training(stage);
+                        assert_eq!(training, [forward, backward].concat(), "{pipeline_order:?}");
+                    }
+                    check_order(pipeline_order, |stage| pipeline_order.training(stage));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_backward_pass_of_compared_rows_reads_what_the_forward_pass_has_read() {
+        let last = |passes_forward| LastChunk { chunk: 3, passes_forward };
+        let pass = |direction, chunk| Pass { direction, chunk, micro: 0 };
+        let backward = pass(Direction::Backward, 3);
+        assert_eq!(backward.reads(last(false)), Some((pass(Direction::Forward, 3), 2)));
+        assert_eq!(backward.needs(last(false)), [pass(Direction::Forward, 2)]);
+        assert_eq!(backward.reads(last(true)), None);
+        assert_eq!(backward.needs(last(true)), [pass(Direction::Forward, 3)]);
+        let before = pass(Direction::Backward, 2);
+        assert_eq!(before.reads(last(true)), Some((before, 3)));
+        assert_eq!(before.needs(last(true)), [backward, pass(Direction::Forward, 2)]);
     }
 }

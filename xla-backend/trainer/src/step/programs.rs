@@ -133,14 +133,14 @@ impl ProgramShape {
         ProgramShape::of_batch(Program::Update, BatchSizes::default())
     }
 
-    /// A comparison takes what a batch of `sizes` has left in the cache, and depends on the set alone that its rows
-    /// are of.
-    pub fn compare(sizes: BatchSizes) -> ProgramShape {
+    /// A comparison takes what a batch of `sizes` has left in the cache, and so depends on its set alone.
+    pub fn compare(sizes: &BatchSizes) -> ProgramShape {
         let of_set = [BatchAxis::Sequences, BatchAxis::Objective];
-        let kept = of_set
-            .into_iter()
-            .fold(BatchSizes::default(), |kept, axis| kept.with(axis, sizes.get(axis) as u32));
-        ProgramShape::of_batch(Program::Compare, kept)
+        let copied = |all: BatchSizes, axis| all.with(axis, sizes.get(axis) as u32);
+        ProgramShape::of_batch(
+            Program::Compare,
+            of_set.into_iter().fold(BatchSizes::default(), copied),
+        )
     }
 
     /// The program of the same name for a chunk.

@@ -56,6 +56,7 @@ fn embeddings_have_the_losses_of_the_job() {
         assert_eq!(name_of(&found), format!("{loss:?}"));
         assert!(found.texts().contains(&texts), "{loss}: {:?}", found.texts());
         assert_eq!(found.labels() != RowLabels::None, loss.needs_label(), "{loss}");
+        assert_eq!(found.compares_rows(), loss.compares_rows(), "{loss}");
     }
 }
 
@@ -91,6 +92,7 @@ fn rerankers_have_the_losses_of_the_job() {
         let found = reranker::loss(&section, passages).unwrap();
         assert_eq!(name_of(&found), format!("{loss:?}"));
         assert!(found.texts().contains(&passages), "{loss}: {:?}", found.texts());
+        assert_eq!(found.compares_rows(), *loss == RerankerLoss::Lambda, "{loss}");
     }
     section.loss = RerankerLoss::Lambda;
     for scheme in WeightingScheme::ALL {

@@ -44,7 +44,8 @@ section! {
         guide_width: Option<u32> = None, in 1.0..=65536.0;
         /// Rows that pass through the model at a time, for `multiple_negatives_ranking` and `gist`:
         /// batches are compared whole in the memory of so many rows, and pass forward twice
-        /// (CachedMultipleNegativesRankingLoss, CachedGISTEmbedLoss).
+        /// (CachedMultipleNegativesRankingLoss, CachedGISTEmbedLoss). With `parallel.pipeline`, a micro-batch has
+        /// at most so many rows, unless `parallel.microbatches` is given.
         mini_batch_size: Option<u32> = None, in 1.0..=1_048_576.0;
         /// Numbers of an embedding, the first ones, that are also trained by themselves, such as
         /// `[384, 128, 32]`: the loss is the sum over these (MatryoshkaLoss).
@@ -216,6 +217,12 @@ impl EmbeddingLoss {
     /// Whether it compares each row with all texts of the batch, which may pass through the model in parts.
     pub(crate) fn ranks_batch(self) -> bool {
         matches!(self, Self::MultipleNegativesRanking | Self::Gist)
+    }
+
+    /// Whether the loss of a row depends on the other rows of a batch.
+    pub fn compares_rows(self) -> bool {
+        let is_of_pairs = matches!(self, Self::Cosent | Self::OnlineContrastive);
+        self.ranks_batch() || is_of_pairs || self == Self::BatchHardTriplet
     }
 
     fn is_of_triplets(self) -> bool {

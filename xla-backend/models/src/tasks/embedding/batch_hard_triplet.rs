@@ -30,6 +30,10 @@ impl EmbeddingLoss for BatchHardTriplet {
         RowLabels::Class
     }
 
+    fn compares_rows(&self) -> bool {
+        true
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let (own, numbers) = (&texts.columns[0], texts.numbers()?);
         let all = texts.peers.gather(own)?;

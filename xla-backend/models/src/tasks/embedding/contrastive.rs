@@ -24,6 +24,10 @@ impl EmbeddingLoss for Contrastive {
         RowLabels::Numbers(1)
     }
 
+    fn compares_rows(&self) -> bool {
+        false
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let distances = self.distance.of_shifted_pairs(&texts.columns[0], &texts.columns[1])?;
         let (labels, missing) =

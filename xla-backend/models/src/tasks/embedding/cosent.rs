@@ -26,6 +26,10 @@ impl EmbeddingLoss for Cosent {
         RowLabels::Numbers(1)
     }
 
+    fn compares_rows(&self) -> bool {
+        true
+    }
+
     /// log(1 + Σ exp(s_i - s_j)) over the pairs of rows of which j has the higher label.
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let scores = self.similarity.of_pairs(&texts.columns[0], &texts.columns[1])?;

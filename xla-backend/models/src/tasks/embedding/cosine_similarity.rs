@@ -19,6 +19,10 @@ impl EmbeddingLoss for CosineSimilarity {
         RowLabels::Numbers(1)
     }
 
+    fn compares_rows(&self) -> bool {
+        false
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let cosines = Similarity::CosSim.of_pairs(&texts.columns[0], &texts.columns[1])?;
         let error = cosines.sub(&texts.numbers()?)?;

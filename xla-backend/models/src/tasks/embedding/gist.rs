@@ -48,6 +48,10 @@ impl EmbeddingLoss for Gist {
         RowLabels::Numbers(self.texts * self.guide_width)
     }
 
+    fn compares_rows(&self) -> bool {
+        true
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let own = self.guided(texts)?;
         let all = own.iter().map(|column| column.gathered(texts)).collect::<Result<Vec<_>>>()?;

@@ -25,6 +25,10 @@ impl EmbeddingLoss for MarginMse {
         RowLabels::Numbers(self.negatives)
     }
 
+    fn compares_rows(&self) -> bool {
+        false
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let (query, rows) = (&texts.columns[0], texts.columns[0].dims()[0]);
         let labels = texts.numbers()?.reshape(&[rows, self.negatives])?;

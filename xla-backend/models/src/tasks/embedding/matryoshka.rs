@@ -26,6 +26,10 @@ impl EmbeddingLoss for Matryoshka {
         self.loss.labels()
     }
 
+    fn compares_rows(&self) -> bool {
+        self.loss.compares_rows()
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let mut loss_sum = texts.weights.sum(&[0])?.mul_scalar(0.0)?;
         for &(dim, weight) in &self.dims {

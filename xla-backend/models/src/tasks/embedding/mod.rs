@@ -64,6 +64,9 @@ pub trait EmbeddingLoss: Debug + Send + Sync {
     /// Returns the labels that rows must have.
     fn labels(&self) -> RowLabels;
 
+    /// Whether the loss of a row depends on other rows, so that it cannot be computed of parts of a batch.
+    fn compares_rows(&self) -> bool;
+
     /// The loss of this core's rows, such that those of all cores add up to that of the batch times its rows.
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum>;
 }

@@ -22,6 +22,10 @@ impl EmbeddingLoss for Mse {
         RowLabels::Numbers(self.width)
     }
 
+    fn compares_rows(&self) -> bool {
+        false
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let teacher = texts.numbers()?;
         let mut sum = texts.weights.mul_scalar(0.0)?;

@@ -44,6 +44,10 @@ impl EmbeddingLoss for MultipleNegativesRanking {
         RowLabels::None
     }
 
+    fn compares_rows(&self) -> bool {
+        true
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let scores = self.scores(texts)?;
         let (query, positive) = (&texts.columns[0], &texts.columns[1]);

@@ -31,6 +31,10 @@ impl EmbeddingLoss for OnlineContrastive {
         RowLabels::Numbers(1)
     }
 
+    fn compares_rows(&self) -> bool {
+        true
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let distances = self.distance.of_shifted_pairs(&texts.columns[0], &texts.columns[1])?;
         let labels = texts.numbers()?;

@@ -24,6 +24,10 @@ impl EmbeddingLoss for Triplet {
         RowLabels::None
     }
 
+    fn compares_rows(&self) -> bool {
+        false
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let [anchor, positive, negative] = [0, 1, 2].map(|column| &texts.columns[column]);
         let near = self.distance.of_pairs(anchor, positive)?;

@@ -26,6 +26,10 @@ impl EmbeddingLoss for BinaryCrossEntropy {
         RowLabels::Numbers(self.passages)
     }
 
+    fn compares_rows(&self) -> bool {
+        false
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let passages = Passages::of(texts)?;
         let Passages { scores, labels, .. } = &passages;

@@ -19,6 +19,10 @@ impl EmbeddingLoss for CrossEntropy {
         RowLabels::Class
     }
 
+    fn compares_rows(&self) -> bool {
+        false
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         match &texts.labels {
             Some(labels) => texts.sum(&texts.columns[0].cross_entropy(labels)?),

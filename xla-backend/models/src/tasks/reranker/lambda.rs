@@ -58,6 +58,10 @@ impl EmbeddingLoss for Lambda {
         RowLabels::Numbers(self.passages)
     }
 
+    fn compares_rows(&self) -> bool {
+        true
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let passages = Passages::of(texts)?;
         let counts = passages.counts()?;

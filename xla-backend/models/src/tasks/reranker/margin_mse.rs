@@ -23,6 +23,10 @@ impl EmbeddingLoss for MarginMse {
         RowLabels::Numbers(self.negatives)
     }
 
+    fn compares_rows(&self) -> bool {
+        false
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let scores = scores(texts)?;
         let positive = scores.slice(1, 0, 1)?;

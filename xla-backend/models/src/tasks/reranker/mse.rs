@@ -23,6 +23,10 @@ impl EmbeddingLoss for Mse {
         RowLabels::Numbers(self.passages)
     }
 
+    fn compares_rows(&self) -> bool {
+        false
+    }
+
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
         let passages = Passages::of(texts)?;
         let error = passages.scores.sub(&passages.labels)?;

@@ -9,7 +9,7 @@ use traind_xla::runtime::{LocalCores, pack};
 
 use super::far_stages::{FarStages, Tag};
 use crate::error::{Error, Result};
-use crate::step::{Direction, Pass};
+use crate::step::{Direction, LastChunk, Pass};
 
 /// A value of each core, `[tensor][core]`.
 pub(super) type CoreTensors = Vec<Vec<Buffer>>;
@@ -94,12 +94,12 @@ impl Links {
         own: usize,
         place: usize,
         passes: &[Pass],
-        last_chunk: Option<usize>,
+        last: LastChunk,
     ) -> Result<()> {
         let Some(far) = &self.far else { return Ok(()) };
         let first = if place == 0 { 0 } else { place + EXPECTED_AHEAD };
         let ahead = passes.iter().take(place + EXPECTED_AHEAD + 1).skip(first);
-        for (pass, from) in ahead.filter_map(|pass| pass.reads(last_chunk)) {
+        for (pass, from) in ahead.filter_map(|pass| pass.reads(last)) {
             let stage = from % self.stages;
             if self.near(stage).is_some() {
                 continue;

@@ -23,7 +23,7 @@ use traind_xla::runtime::{CoreInputs, HostMemory, LazyDevice, LocalCores, Pendin
 use super::{Session, UploadedBatch, Work};
 use crate::error::{Error, Result};
 use crate::state::TrainState;
-use crate::step::{Direction, Pass, PipelineOrder, Program, ProgramShape};
+use crate::step::{Direction, LastChunk, Pass, PipelineOrder, Program, ProgramShape};
 use far_activations::FarActivations;
 use far_stages::FarStages;
 use links::{Links, Message};
@@ -50,7 +50,8 @@ impl Session {
         let pipeline = self.programs.pipeline.clone();
         let mut passed = self.pass_batch(program, batch)?;
         let Some(last) = self.programs.own_place(pipeline.last_stage()) else { return Ok(None) };
-        let passes = self.pipeline_order(batch).evaluation(pipeline.last_stage()).into_iter();
+        let pipeline_order = self.pipeline_order(program, batch);
+        let passes = pipeline_order.evaluation(pipeline.last_stage()).into_iter();
         let launched = passes.zip(passed.swap_remove(last));
         let last = pipeline.chunks.count() - 1;
         let mut parts: Vec<_> = launched.filter(|(pass, _)| pass.chunk == last).collect();
@@ -63,21 +64,26 @@ impl Session {
         FarStages::of_mesh(self.devices[0].cores().mesh(), self.programs.pipeline.stages)
     }
 
-    fn pipeline_order(&self, batch: &UploadedBatch) -> PipelineOrder {
-        PipelineOrder::of(&self.programs.pipeline, batch.sizes().rows())
+    fn pipeline_order(&self, program: Program, batch: &UploadedBatch) -> PipelineOrder {
+        let rows = batch.sizes().rows();
+        match program {
+            Program::Accumulate => self.programs.pipeline_order(rows),
+            _ => PipelineOrder::of(&self.programs.pipeline_of(program), rows),
+        }
     }
 
     /// Launches the parts of `program` for each micro-batch; returns those of each stage of this host in their order.
     fn pass_batch(&mut self, program: Program, batch: &UploadedBatch) -> Result<Vec<Vec<Pending>>> {
-        let pipeline_order = self.pipeline_order(batch);
+        let pipeline_order = self.pipeline_order(program, batch);
         self.ready_parts(
             ProgramShape::of_batch(program, batch.sizes()),
             pipeline_order.microbatches,
         )?;
         let trains = program == Program::Accumulate;
-        let last_chunk = self.programs.pipeline.chunks.count() - 1;
-        let sizes = self.micro_sizes(batch.sizes());
-        let key = pass_key(program, sizes);
+        let last = pipeline_order.last_chunk();
+        let sizes = self.programs.micro_sizes(program, batch.sizes());
+        let key = pass_key(program, sizes, last);
+        let compare = ProgramShape::compare(&sizes).of_chunk(last.chunk).key();
         let (links, inboxes) = self.links(&sizes)?;
         let horizon = self.programs.loading_horizon.filter(|_| trains);
         let of_stages = (0..pipeline_order.stages).map(|stage| match trains {
@@ -87,7 +93,7 @@ impl Session {
         let of_stages: Vec<Vec<Pass>> = of_stages.collect();
         let turns = self.turns(&pipeline_order, &of_stages);
         let order = of_stages[self.programs.stages.clone()].to_vec();
-        let timeline = Timeline::new(order.clone(), last_chunk, Arc::clone(&self.observer));
+        let timeline = Timeline::new(order.clone(), last, Arc::clone(&self.observer));
         let stages = self.devices.iter_mut().zip(inboxes).zip(&batch.inputs).zip(order);
         let stages = stages.enumerate().map(|(own, (((device, inbox), inputs), passes))| {
             let far = match horizon {
@@ -101,8 +107,9 @@ impl Session {
                 passes,
                 inputs,
                 key: &key,
+                compare: (trains && last.passes_forward).then(|| compare.clone()),
                 trains,
-                last_chunk,
+                last,
                 far,
                 timeline: timeline.clone(),
                 inbox,
@@ -141,7 +148,8 @@ impl Session {
         let parts = self.programs.parts_of(shape);
         let mut work = Work::default();
         for part in parts {
-            work += self.ready(part)? * (microbatches as f64 / self.devices.len() as f64);
+            let times = if part.program == Program::Compare { 1 } else { microbatches };
+            work += self.ready(part)? * (times as f64 / self.devices.len() as f64);
         }
         if shape.program.ends_step() {
             self.queue.step_launched();
@@ -157,17 +165,18 @@ impl Session {
         let bytes: u64 = stages.clone().map(|stage| self.programs.lent_bytes(stage)).sum();
         bytes as f64 / stages.len() as f64
     }
-
-    fn micro_sizes(&self, sizes: BatchSizes) -> BatchSizes {
-        self.programs.pipeline.micro_sizes(sizes)
-    }
 }
 
 /// The keys of the programs of passes.
-fn pass_key(program: Program, sizes: BatchSizes) -> impl Fn(Pass) -> String + Sync {
+fn pass_key(
+    program: Program,
+    sizes: BatchSizes,
+    last: LastChunk,
+) -> impl Fn(Pass) -> String + Sync {
     move |pass| {
-        let program = match pass.direction {
-            Direction::Forward if program == Program::Accumulate => Program::Forward,
+        let program = match (program, pass.direction) {
+            (Program::Accumulate, Direction::Forward) if pass.chunk == last.chunk => Program::Embed,
+            (Program::Accumulate, Direction::Forward) => Program::Forward,
             _ => program,
         };
         ProgramShape::of_batch(program, sizes).of_chunk(pass.chunk).key()
@@ -177,6 +186,10 @@ fn pass_key(program: Program, sizes: BatchSizes) -> impl Fn(Pass) -> String + Sy
 fn launch(device: &mut LazyDevice, key: &str, inputs: &CoreInputs) -> Ended<Pending> {
     let inputs: Vec<Vec<&Buffer>> = inputs.iter().map(|core| core.iter().collect()).collect();
     device.mark_step_with(key, &inputs).map_err(|error| Some(error.into()))
+}
+
+fn no_inputs(device: &LazyDevice) -> CoreInputs {
+    device.cores().coordinates().map(|_| Vec::new()).collect()
 }
 
 fn unknown() -> Error {

@@ -8,13 +8,13 @@ use std::time::Instant;
 use traind_pjrt::Buffer;
 use traind_xla::runtime::{CoreInputs, LazyDevice, Pending};
 
-use super::Ended;
 use super::far_activations::FarActivations;
 use super::links::{CoreTensors, Links, Message};
 use super::timeline::Timeline;
 use super::turns::Turns;
+use super::{Ended, launch, no_inputs};
 use crate::error::Result;
-use crate::step::{Direction, Pass};
+use crate::step::{Direction, LastChunk, Pass};
 
 /// The ways to the other stages. Dropping them before the stage is done makes those of this host fail too.
 pub(super) struct Outbox<'a> {
@@ -35,9 +35,11 @@ pub(super) struct StageRun<'a> {
     pub inputs: &'a [CoreInputs],
     /// The key of the program of a pass.
     pub key: &'a (dyn Fn(Pass) -> String + Sync),
-    /// Whether the last chunk has a backward pass alone.
+    /// The key of the program that runs before the first backward pass of the last chunk, where rows are compared.
+    pub compare: Option<String>,
+    /// Whether there are backward passes.
     pub trains: bool,
-    pub last_chunk: usize,
+    pub last: LastChunk,
     /// Present where activations are kept in host memory.
     pub far: Option<FarActivations>,
     pub timeline: Timeline,
@@ -52,26 +54,33 @@ impl StageRun<'_> {
         let mut received = Received::default();
         let mut launched = Vec::with_capacity(self.passes.len());
         let passes = std::mem::take(&mut self.passes);
-        let last = self.trains.then_some(self.last_chunk);
         for (place, pass) in passes.iter().enumerate() {
             let Outbox { links, own, .. } = self.outbox;
-            links.expect(own, place, &passes, last).map_err(Some)?;
+            links.expect(own, place, &passes, self.last).map_err(Some)?;
             let far = self.far.as_mut();
             let near = far.map(|far| far.load(place, &passes)).transpose().map_err(Some)?;
             if let Some((forward, tensors)) = near.flatten() {
                 received.keep(forward, tensors);
             }
-            launched.push(self.launch(place, *pass, &mut received)?);
+            launched.extend(self.launch(place, *pass, &mut received)?);
         }
         self.outbox.is_done = true;
         Ok(launched)
     }
 
-    fn launch(&mut self, place: usize, pass: Pass, received: &mut Received) -> Ended<Pending> {
+    fn launch(
+        &mut self,
+        place: usize,
+        pass: Pass,
+        received: &mut Received,
+    ) -> Ended<impl Iterator<Item = Pending> + use<>> {
         let mut tensors = self.read(pass, received)?;
         let turns = self.outbox.turns;
-        let mut launch = || self.mark_step(pass, &tensors).map_err(Some);
-        let mut launched = match turns {
+        let mut launch = || {
+            let compared = self.compare_before(pass)?;
+            Ok((compared, self.mark_step(pass, &tensors).map_err(Some)?))
+        };
+        let (compared, mut launched) = match turns {
             Some(turns) => turns.launch(pass, launch)?,
             None => launch()?,
         };
@@ -85,22 +94,36 @@ impl StageRun<'_> {
         }
         let Outbox { links, own, .. } = self.outbox;
         links.send(own, pass, &launched.take_sent()).map_err(Some)?;
-        Ok(launched)
+        Ok(compared.into_iter().chain([launched]))
     }
 
-    /// Whether a chunk has a forward and a backward pass. In training, the last has a backward pass alone.
+    /// Compares the rows of all micro-batches, if `pass` is the first that needs it.
+    fn compare_before(&mut self, pass: Pass) -> Ended<Option<Pending>> {
+        let needs_it = pass.direction == Direction::Backward && pass.chunk == self.last.chunk;
+        let Some(key) = self.compare.take_if(|_| needs_it) else { return Ok(None) };
+        let inputs = no_inputs(self.device);
+        launch(self.device, &key, &inputs).map(Some)
+    }
+
+    /// Whether a chunk has a forward and a backward pass. In training, the last may have a backward pass alone.
     fn is_passed_twice(&self, chunk: usize) -> bool {
-        self.trains && chunk != self.last_chunk
+        self.trains && (chunk != self.last.chunk || self.last.passes_forward)
     }
 
     /// The tensors that a pass reads besides its inputs: states, the gradients of those that the chunk handed on, and
     /// what its forward pass has kept.
     fn read(&self, pass: Pass, received: &mut Received) -> Ended<CoreTensors> {
-        let forward = Pass { direction: Direction::Forward, ..pass };
-        if pass.direction == Direction::Forward || !self.is_passed_twice(pass.chunk) {
-            return if pass.chunk == 0 { Ok(Vec::new()) } else { self.take(forward, received) };
+        if pass.is_first(self.last) {
+            return if pass.chunk == 0 {
+                Ok(Vec::new())
+            } else {
+                self.take(pass.forward(), received)
+            };
         }
-        let mut tensors = self.take(forward, received)?;
+        let mut tensors = self.take(pass.forward(), received)?;
+        if pass.reads(self.last).is_none() {
+            return Ok(tensors);
+        }
         let gradients = self.take(pass, received)?;
         let states = if pass.chunk == 0 { 0 } else { gradients.len() };
         tensors.splice(states..states, gradients);

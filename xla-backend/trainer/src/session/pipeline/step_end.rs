@@ -4,7 +4,7 @@ use traind_pjrt::Buffer;
 use traind_xla::runtime::{CoreInputs, Fetched, HostArray, LazyDevice, Pending};
 
 use super::far_stages::Tag;
-use super::{Ended, Session, launch, on_threads, unknown};
+use super::{Ended, Session, launch, no_inputs, on_threads, unknown};
 use crate::error::Result;
 use crate::session::upload;
 use crate::state::{Loan, PARTS_IN_FLIGHT};
@@ -146,10 +146,6 @@ impl Carried {
             Carried::Value => Tag::Lent,
         }
     }
-}
-
-fn no_inputs(device: &LazyDevice) -> CoreInputs {
-    device.cores().coordinates().map(|_| Vec::new()).collect()
 }
 
 fn sums(fetched: &Fetched) -> Result<Sums> {

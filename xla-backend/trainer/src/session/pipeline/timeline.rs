@@ -11,7 +11,7 @@ use traind_xla::runtime::Pending;
 
 use crate::error::Result;
 use crate::session::{Observer, PipelineTime};
-use crate::step::Pass;
+use crate::step::{LastChunk, Pass};
 
 /// Collects the times of a batch's passes as they end, and reports them to an observer after the last one.
 #[derive(Clone)]
@@ -21,7 +21,7 @@ struct Passes {
     begun: Instant,
     /// The passes of each stage of this host, in their order.
     order: Vec<Vec<Pass>>,
-    last_chunk: usize,
+    last: LastChunk,
     ran: HashMap<Pass, Ran>,
     observer: Arc<dyn Observer>,
 }
@@ -35,11 +35,11 @@ struct Ran {
 impl Timeline {
     pub(super) fn new(
         order: Vec<Vec<Pass>>,
-        last_chunk: usize,
+        last: LastChunk,
         observer: Arc<dyn Observer>,
     ) -> Timeline {
         let (begun, ran) = (Instant::now(), HashMap::new());
-        Timeline(Arc::new(Mutex::new(Passes { begun, order, last_chunk, ran, observer })))
+        Timeline(Arc::new(Mutex::new(Passes { begun, order, last, ran, observer })))
     }
 
     /// Records when `pass`, which was launched at that time, ends.
@@ -73,7 +73,7 @@ impl Passes {
         let mut busy = Duration::ZERO;
         for pass in passes {
             let Some(ran) = self.ran.get(pass) else { continue };
-            let needs = pass.needs(self.last_chunk);
+            let needs = pass.needs(self.last);
             let needs = needs.iter().filter_map(|needed| Some(self.ran.get(needed)?.ended));
             let start = needs.chain(free).fold(ran.launched, Instant::max);
             busy += ran.ended.saturating_duration_since(start);
@@ -91,7 +91,9 @@ mod tests {
     /// Two stages with two micro-batches, whose forward passes take 10 ms and backward passes 20 ms. `queued`: whether
     /// all programs are launched at once.
     fn passes(queued: bool) -> Passes {
-        let pipeline_order = PipelineOrder { stages: 2, chunks_per_stage: 1, microbatches: 2 };
+        let pipeline_order =
+            PipelineOrder { stages: 2, chunks_per_stage: 1, microbatches: 2, compares: false };
+        let last = pipeline_order.last_chunk();
         let order: Vec<Vec<Pass>> = (0..2).map(|stage| pipeline_order.training(stage)).collect();
         let start = Instant::now();
         let pass = |direction, chunk, micro| Pass { direction, chunk, micro };
@@ -109,7 +111,7 @@ mod tests {
             (pass, Ran { launched: at(if queued { 0 } else { begin }), ended: at(end) })
         });
         let (ran, observer) = (HashMap::from(ran), Arc::new(()));
-        Passes { begun: start, order, last_chunk: 1, ran, observer }
+        Passes { begun: start, order, last, ran, observer }
     }
 
     #[test]

@@ -60,7 +60,8 @@ mod tests {
     use super::*;
     use crate::step::PipelineOrder;
 
-    const ORDER: PipelineOrder = PipelineOrder { stages: 2, chunks_per_stage: 2, microbatches: 6 };
+    const ORDER: PipelineOrder =
+        PipelineOrder { stages: 2, chunks_per_stage: 2, microbatches: 6, compares: false };
 
     fn passes() -> Vec<Vec<Pass>> {
         (0..ORDER.stages).map(|stage| ORDER.training(stage)).collect()
