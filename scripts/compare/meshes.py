@@ -59,8 +59,15 @@ MESHES = {
     "D2 T2 P2": (8, {"pipeline": 2, "tensor": 2, "shard_optimizer_state": True}, {"gradient_accumulation_steps": 2}),
     "FSDP2 P2": (4, {"pipeline": 2, "fsdp": "full_shard"}, {}),
 }
+# Texts with the long words of each, and the families that stand for all.
+EMBEDDING_TASKS = {"embedding": ["bert", "llama", "t5"]}
+MORE_TASKS = families.CHAT_TASKS | EMBEDDING_TASKS
 WRITE_ROWS = {"sft": sft_losses.write_rows, "dpo": dpo_losses.write_rows}
-DATA = families.DATA | {"sft": {"max_length": 64, "assistant_only_loss": True}, "dpo": {"max_length": 48}}
+DATA = families.DATA | {
+    "sft": {"max_length": 64, "assistant_only_loss": True},
+    "dpo": {"max_length": 48},
+    "embedding": {"max_length": 64, "texts": ["source", "target"]},
+}
 # With dropout, unlike by default.
 DPO = {"dpo": {"disable_dropout": False}}
 # Names of every family: embeddings by another optimizer, and norms with a rate and a decay of their own.
@@ -89,7 +96,7 @@ DROPOUT_KEYS = {
 
 
 def main():
-    parser = families.parser(__doc__, families.CHAT_TASKS)
+    parser = families.parser(__doc__, MORE_TASKS)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--mesh", choices=MESHES, action="append", help="instead of every mesh; can be repeated")
     parser.add_argument("--adapters", action="store_true", help="train adapters of all linear layers")
@@ -111,7 +118,7 @@ def main():
         sys.exit("no mesh is left")
     print(f"{'':36}{'mesh':10}{'loss':>12}{'gradient norm':>16}{'weights':>12}")
     with service.Daemon(options.traind, cores=8) as daemon:
-        equal = [compare(options, daemon, meshes, *pair) for pair in families.pairs(options, families.CHAT_TASKS)]
+        equal = [compare(options, daemon, meshes, *pair) for pair in families.pairs(options, MORE_TASKS)]
     print(f"(relative; limits: {LOSS_LIMIT} for losses, {WEIGHTS_LIMIT} of their change for weights)")
     sys.exit(0 if all(equal) else 1)
 
@@ -162,7 +169,8 @@ def inputs(options, family, task, folder, shape):
     """Writes the rows and the model of a job; returns their paths."""
     rows, model = folder / "train.jsonl", folder / "model"
     of_texts = "causal-lm" if task in families.CHAT_TASKS else task
-    peers(options, "task_rows.py", of_texts, options.data / "train.parquet", rows)
+    of_rows = "seq2seq-lm" if task in EMBEDDING_TASKS else of_texts
+    peers(options, "task_rows.py", of_rows, options.data / "train.parquet", rows)
     peers(options, "random_model.py", family, of_texts, options.model, model, shape)
     if task in families.CHAT_TASKS:
         WRITE_ROWS[task]("messages", rows, rows)
@@ -180,6 +188,8 @@ def data_shards(cores, parallel):
 
 
 def job(family, task, model, rows, output, cores, parallel, more):
+    # Texts are compared with those of one batch.
+    more = {key: value for key, value in more.items() if task not in EMBEDDING_TASKS or "accumulation" not in key}
     rows_per_core = BATCH // data_shards(cores, parallel) // more.get("gradient_accumulation_steps", 1)
     overrides = dict.fromkeys(DROPOUT_KEYS.get(family, ENCODER_DROPOUT), DROPOUT)
     # One padded length, and so one program a job. Blocks of text and images have one length anyway.
