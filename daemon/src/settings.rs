@@ -65,6 +65,8 @@ pub(crate) struct Settings {
     pub slow_core_factor: Option<f64>,
     /// Directory in which tests make runs wait after chosen steps.
     pub test_step_gates: Option<PathBuf>,
+    /// Whether processes that tests wait for keep the daemon's priority.
+    pub test_keep_priority: bool,
 }
 
 /// Limits of the history: a job that has ended is removed if it is beyond either.
@@ -263,6 +265,7 @@ impl Settings {
             test_cores_every: None,
             slow_core_factor: None,
             test_step_gates: None,
+            test_keep_priority: false,
         }
     }
 }

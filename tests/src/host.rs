@@ -123,6 +123,8 @@ impl Host {
         command.arg("serve").arg("--state-dir").arg(self.path("state"));
         command.args(["--cores", &self.cores.to_string(), "--restart-delay", "0"]);
         command.arg("--test-step-gates").arg(self.path("gates"));
+        // A process of the lowest priority hardly runs beside other programs, and tests wait for some.
+        command.arg("--test-keep-priority");
         command.args(&self.options).envs(self.environment.iter().cloned());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.unwrap());
         self.daemon = Some(command.spawn().unwrap());

@@ -3,14 +3,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
-use rustix::process::nice;
-
 use super::confined::Confined;
 use super::exit::Exit;
-
-/// The lowest priority, so that jobs on the same processor are not delayed.
-const NICENESS: i32 = 19;
+use super::niceness::Niceness;
 
 /// Execute the generator; for the daemon's own use.
 #[derive(clap::Args)]
@@ -19,12 +14,14 @@ pub(crate) struct Generator {
     #[arg(long)]
     cache_dir: PathBuf,
     #[command(flatten)]
+    niceness: Niceness,
+    #[command(flatten)]
     confined: Confined,
 }
 
 impl Generator {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        nice(NICENESS).context("lower the priority")?;
+        self.niceness.lower()?;
         self.confined.execute("generate", vec![self.cache_dir])
     }
 }

@@ -32,6 +32,7 @@ mod logs;
 mod ls;
 mod manual;
 mod mine;
+mod niceness;
 mod notify;
 mod plan;
 mod planner;

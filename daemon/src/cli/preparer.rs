@@ -5,13 +5,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use rustix::process::{nice, setsid};
+use rustix::process::setsid;
 
 use super::confined::{Confined, enter_group};
 use super::exit::Exit;
+use super::niceness::{LOWEST, Niceness};
 
-/// The lowest priority.
-const NICENESS: i32 = 19;
 /// The kernel kills this process before any other when memory runs out.
 const OUT_OF_MEMORY_SCORE: &str = "1000";
 
@@ -25,24 +24,27 @@ pub(crate) struct Preparer {
     #[arg(long)]
     writable: Vec<PathBuf>,
     #[command(flatten)]
+    niceness: Niceness,
+    #[command(flatten)]
     confined: Confined,
 }
 
 impl Preparer {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         enter_group(self.cgroup.as_deref())?;
-        yield_to_jobs()?;
+        yield_to_jobs(&self.niceness)?;
         self.confined.execute("prepare", self.writable)
     }
 }
 
 /// Gives up processor time and memory to any other process that wants them.
-fn yield_to_jobs() -> anyhow::Result<()> {
+fn yield_to_jobs(niceness: &Niceness) -> anyhow::Result<()> {
     setsid().context("open a session")?;
-    nice(NICENESS).context("lower the priority")?;
-    // Where the kernel groups processes by session, the priority inside a session means nothing to
-    // others. Not all kernels have the files.
-    let _ = fs::write("/proc/self/autogroup", NICENESS.to_string());
+    // Not all kernels have the files.
+    if niceness.lower()? {
+        // Where the kernel groups processes by session, the priority inside a session means nothing to others.
+        let _ = fs::write("/proc/self/autogroup", LOWEST.to_string());
+    }
     let _ = fs::write("/proc/self/oom_score_adj", OUT_OF_MEMORY_SCORE);
     Ok(())
 }

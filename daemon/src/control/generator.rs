@@ -198,6 +198,7 @@ fn spawn(
         .args(job.run_as.map(|account| format!("--run-as={account}")))
         .args(settings.memory_per_job.map(|bytes| format!("--memory={bytes}")))
         .arg(format!("--seconds={}", GENERATION_TIMEOUT.as_secs()))
+        .args(settings.test_keep_priority.then_some("--keep-priority"))
         .arg(&settings.runner)
         .env_clear()
         .envs(environment)

@@ -136,6 +136,9 @@ pub(crate) struct Serve {
     /// Folder with which tests make runs wait after selected steps
     #[arg(long, value_name = "DIR", hide = true)]
     test_step_gates: Option<PathBuf>,
+    /// Lets preparations and generated texts keep the daemon's priority, for tests on a busy machine
+    #[arg(long, hide = true)]
+    test_keep_priority: bool,
     // A heading holds for all options below it.
     #[command(flatten, next_help_heading = "Limits on callers")]
     limits: LimitsArgs,
@@ -242,6 +245,7 @@ impl Serve {
             cores_per_user: self.cores_per_user.map(NonZeroU32::get),
             web_address: None,
             test_step_gates: self.test_step_gates,
+            test_keep_priority: self.test_keep_priority,
             receivers: self.notify.resolve()?,
             prices: self.prices.resolve(),
             slow_core_factor: self.core_testing.slow_core_factor(),

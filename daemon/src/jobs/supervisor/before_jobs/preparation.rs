@@ -135,6 +135,7 @@ impl Preparation {
             .args(writable.map(|path| option("writable", path)))
             .args(self.job.run_as.map(|account| format!("--run-as={account}")))
             .arg(format!("--seconds={}", self.timeout().as_secs()))
+            .args(settings.test_keep_priority.then_some("--keep-priority"))
             .arg(&settings.runner)
             .env_clear()
             .envs(runner_environment(environment, &self.request.spec))
