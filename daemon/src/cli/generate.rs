@@ -14,6 +14,7 @@ use traind_wording::counted;
 use super::Global;
 use super::connect::client;
 use super::exit::Exit;
+use super::finite::finite;
 use super::runner_command::{Interrupts, answer_of};
 use super::serve::runner_beside_this_program;
 use crate::host::plugins::plugin;
@@ -48,13 +49,13 @@ pub(crate) struct Generate {
     #[command(flatten)]
     search: Search,
     /// Sample tokens, with scores divided by this temperature
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = finite::<f64>)]
     temperature: Option<f64>,
     /// Sample from the N most likely tokens; 0 for all [default: 50 when sampling]
     #[arg(long, value_name = "N")]
     top_k: Option<u32>,
     /// Sample from the most likely tokens whose probabilities add up to this
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = finite::<f64>)]
     top_p: Option<f64>,
     /// Seed for sampling
     #[arg(long, default_value_t = 42)]
@@ -78,7 +79,7 @@ pub(crate) struct Generate {
 #[command(next_help_heading = "Search")]
 struct Search {
     /// Divide a beam's score by its length to this power; above 0, long texts are preferred
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = finite::<f64>)]
     length_penalty: Option<f64>,
     /// End of a beam search: true, when there are as many complete texts as beams; false, when a better one is
     /// unlikely; never, when none is possible
@@ -88,7 +89,7 @@ struct Search {
     #[arg(long, value_name = "N")]
     no_repeat_ngram_size: Option<u32>,
     /// Lower the scores of tokens that occurred, by this factor
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = finite::<f64>)]
     repetition_penalty: Option<f64>,
     /// Minimum number of tokens to generate per prompt
     #[arg(long, value_name = "N")]

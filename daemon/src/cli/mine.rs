@@ -12,6 +12,7 @@ use traind_wording::{counted, counted_as};
 
 use super::embedder::{Embedder, of_options};
 use super::exit::Exit;
+use super::finite::finite;
 use super::runner_command::{Interrupts, answer_of};
 use super::scratch::Scratch;
 use super::serve::runner_beside_this_program;
@@ -53,16 +54,16 @@ pub(crate) struct Mine {
     #[arg(long, value_name = "COUNT")]
     range_max: Option<usize>,
     /// Highest cosine of a negative
-    #[arg(long, value_name = "COSINE", allow_negative_numbers = true, value_parser = finite)]
+    #[arg(long, value_name = "COSINE", allow_negative_numbers = true, value_parser = finite::<f32>)]
     max_score: Option<f32>,
     /// Lowest cosine of a negative
-    #[arg(long, value_name = "COSINE", allow_negative_numbers = true, value_parser = finite)]
+    #[arg(long, value_name = "COSINE", allow_negative_numbers = true, value_parser = finite::<f32>)]
     min_score: Option<f32>,
     /// Least difference of a negative's cosine from that of the positive
-    #[arg(long, value_name = "COSINE", value_parser = finite)]
+    #[arg(long, value_name = "COSINE", value_parser = finite::<f32>)]
     absolute_margin: Option<f32>,
     /// The same as a share of the positive's cosine
-    #[arg(long, value_name = "SHARE", value_parser = finite)]
+    #[arg(long, value_name = "SHARE", value_parser = finite::<f32>)]
     relative_margin: Option<f32>,
     /// Which candidates become negatives: the nearest ones, or some at random
     #[arg(long, value_name = "STRATEGY", default_value = "top", value_parser = ["top", "random"])]
@@ -95,11 +96,6 @@ pub(crate) struct Mine {
     /// Path of the runner's program [default: traind-runner next to this program]
     #[arg(long, value_name = "PATH")]
     runner: Option<PathBuf>,
-}
-
-fn finite(text: &str) -> Result<f32, String> {
-    let number = text.parse().ok().filter(|number: &f32| number.is_finite());
-    number.ok_or_else(|| "expected a number".to_owned())
 }
 
 impl Mine {

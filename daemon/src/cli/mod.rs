@@ -21,6 +21,7 @@ mod dry_run;
 mod embed;
 mod embedder;
 mod exit;
+mod finite;
 mod fork;
 mod gc;
 mod generate;

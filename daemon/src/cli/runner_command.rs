@@ -159,7 +159,7 @@ fn read<T: DeserializeOwned>(output: &Output) -> anyhow::Result<T> {
         bail!("the runner was killed by signal {signal}{cause}");
     }
     let messages = String::from_utf8_lossy(&output.stderr);
-    match messages.lines().last() {
+    match messages.lines().rfind(|line| !line.trim().is_empty()) {
         Some(message) => bail!("{message}"),
         None => bail!("the runner ended with {}", output.status),
     }

@@ -147,14 +147,20 @@ impl Embedding {
     }
 }
 
-/// The columns of texts, all but that of labels unless `texts` names them, and that of labels if files have one.
+/// Whether a column has the numbers of rows that pandas writes beside the data.
+fn is_index(name: &str) -> bool {
+    name.is_empty() || name == "Unnamed: 0" || name.starts_with("__index_level_")
+}
+
+/// The columns of texts, all but that of labels and pandas' index unless `texts` names them, and that of labels if
+/// files have one.
 pub(super) fn texts_and_label<'a>(
     texts: &[String],
     label_column: &'a str,
     available: &[String],
 ) -> (Vec<String>, Option<&'a str>) {
     let names = label_names(label_column, &LABELS);
-    let is_text = |name: &&String| !names.contains(&name.as_str());
+    let is_text = |name: &&String| !names.contains(&name.as_str()) && !is_index(name);
     let texts = match texts.is_empty() {
         true => available.iter().filter(is_text).cloned().collect(),
         false => texts.to_vec(),
@@ -302,6 +308,10 @@ mod tests {
         check_columns(task(&["a"], optional()), &["b", "label", "a"], &["a", "label"]);
         check_columns(task(&[], label("similar", false)), &["a", "similar"], &["a", "similar"]);
         check_columns(task(&[], None), &["a", "b", "label"], &["a", "b"]);
+        for index in ["", "Unnamed: 0", "__index_level_0__"] {
+            check_columns(task(&[], None), &[index, "a", "b"], &["a", "b"]);
+            check_columns(task(&[index], None), &[index, "a"], &[index]);
+        }
         // Files without a label that the loss needs are refused where they are read.
         check_columns(task(&[], label("label", true)), &["a", "b"], &["a", "b", "label"]);
         check_columns(task(&["a"], label("similar", true)), &["a", "label"], &["a", "similar"]);

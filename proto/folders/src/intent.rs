@@ -125,7 +125,7 @@ fn data(job: &JobFile) -> Vec<(String, PathBuf)> {
     let paths = splits.into_iter().flat_map(|(field, files)| {
         files.iter().flat_map(|files| &files.patterns).map(move |path| (field, path.as_path()))
     });
-    owned(paths.filter(|(_, path)| !DataFiles::is_url(path) && !DataFiles::is_glob(path)))
+    owned(paths.filter(|(_, path)| !DataFiles::is_url(path) && !DataFiles::is_searched(path)))
 }
 
 fn owned<'a>(paths: impl Iterator<Item = (&'static str, &'a Path)>) -> Vec<(String, PathBuf)> {

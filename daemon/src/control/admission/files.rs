@@ -189,7 +189,7 @@ fn missing_data(pattern: &Path, user: &Reader) -> Option<String> {
         return None;
     }
     let shown = pattern.display();
-    if !DataFiles::is_glob(pattern) {
+    if !DataFiles::is_searched(pattern) {
         return match user.may(pattern, Access::READ_OK) {
             Err(Errno::ACCESS) => Some(user.not_accessible("read", pattern)),
             _ if is_special(pattern) => Some(not_regular(pattern)),
@@ -252,6 +252,16 @@ fn not_regular(path: &Path) -> String {
 mod tests {
     use super::*;
     use crate::control::admission::make_pipe;
+
+    #[test]
+    fn a_file_that_is_named_like_a_pattern_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let named = folder.path().join("rows [1].csv");
+        let said = || missing_data(&named, &Reader { account: None });
+        assert_eq!(said(), Some(format!("no file matches {}", named.display())));
+        fs::write(&named, "").unwrap();
+        assert_eq!(said(), None);
+    }
 
     #[test]
     fn the_search_for_special_files_has_one_budget_for_all_folders() {

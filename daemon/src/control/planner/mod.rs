@@ -246,7 +246,7 @@ fn key(
 
 /// The path whose change shows that other files match a pattern.
 fn seen(pattern: &Path) -> PathBuf {
-    match DataFiles::is_glob(pattern) && !pattern.exists() {
+    match DataFiles::is_searched(pattern) {
         true => pattern.parent().unwrap_or(pattern).to_owned(),
         false => pattern.to_owned(),
     }

@@ -128,7 +128,7 @@ impl Paths<'_> {
             }
             let literal = pattern.is_relative() && DataFiles::is_glob(base_dir);
             self.resolve(field, pattern);
-            if literal {
+            if literal && !pattern.exists() {
                 escape_base(pattern, base_dir);
             }
         }

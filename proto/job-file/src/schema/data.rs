@@ -85,7 +85,7 @@ section! {
         text_pair: Option<String> = None;
         /// Columns of texts to embed, in the order in which the loss takes them, such as `[anchor,
         /// positive, negative]`, or of a query and passages for reranker; by default, all columns of
-        /// the files but `label`, in their order.
+        /// the files but `label` and the index that pandas writes, in their order.
         texts: Vec<String> = Vec::new();
         /// Texts to put before those of a column, for embedding: `{question: "query: "}`.
         prompts: Mapping<String> = Mapping::default();

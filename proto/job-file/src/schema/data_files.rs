@@ -74,6 +74,11 @@ impl DataFiles {
     pub fn is_glob(pattern: &Path) -> bool {
         pattern.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte))
     }
+
+    /// Returns true for a glob that stands for the files that match it: a file or folder of that very name comes first.
+    pub fn is_searched(pattern: &Path) -> bool {
+        DataFiles::is_glob(pattern) && !pattern.exists()
+    }
 }
 
 impl FieldType for DataFiles {
