@@ -8,6 +8,7 @@ use traind_job_file::{
 };
 
 use crate::draft::Draft;
+use crate::nested;
 use crate::rule::{Rule, Table, ValueProblem, is_field, keys, train_keys, unknown};
 use crate::shared::{Keys, TABLES};
 use crate::values::{is_off, misspelled_flag, plain, shown};
@@ -112,6 +113,7 @@ fn training_argument_of(tables: &[Table], key: &str, value: &Value, draft: &mut 
     }
     // The job file reads mappings, and refuses the names of files.
     if ["deepspeed", "fsdp_config"].contains(&key) && value.is_object() && !is_empty(&value) {
+        nested::check(key, &value, draft);
         return draft.set(&path, value, key);
     }
     match training_argument(key) {

@@ -68,10 +68,18 @@ pub(crate) fn unknown<'key>(
     if let Some((_, own)) = other.next() {
         return format!("is another tool's name for `{own}`");
     }
-    match traind_job_file::nearest_key(key, known.into_iter(), SIMILARITY_MIN) {
+    match nearest(key, known) {
         Some(nearest) => format!("is not known here; did you mean `{nearest}`?"),
         None => format!("is not known here; {advice}"),
     }
+}
+
+/// The one of `known` that a misspelled word may stand for.
+pub(crate) fn nearest<'word>(
+    word: &str,
+    known: impl IntoIterator<Item = &'word str>,
+) -> Option<&'word str> {
+    traind_job_file::nearest_key(word, known.into_iter(), SIMILARITY_MIN)
 }
 
 /// The keys of tables.

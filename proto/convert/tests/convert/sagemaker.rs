@@ -235,3 +235,42 @@ fn a_distribution_that_is_not_known_is_refused() {
         assert!(found.text.contains(sentence), "{refused}");
     }
 }
+
+/// A misspelled `enabled` once switched the library off without a note, with all that is inside.
+#[test]
+fn mistakes_in_a_distribution_are_refused() {
+    let check_distribution = |distribution: &str, expect: &[(&str, &str)]| {
+        let settings = format!(
+            r#"{{"hyperparameters": {{"model_name": "x/y", "num_labels": 2}}, "instance_type": "ml.p4d.24xlarge",
+                "distribution": {distribution}}}"#
+        );
+        check_refused(text(Source::SageMaker, &settings, &GIVEN), expect);
+    };
+    let library = "distribution.smdistributed.modelparallel";
+    check_distribution(
+        r#"{"smdistributed": {"modelparallel": {"enabld": true, "parameters": {"partitoins": 4, "microbatches": "x"}}},
+            "mpi": {"enabled": true, "process_per_host": 4}}"#,
+        &[
+            (&format!("{library}.enabld"), "did you mean `enabled`?"),
+            (&format!("{library}.parameters.partitoins"), "did you mean `partitions`?"),
+            ("distribution.mpi.process_per_host", "did you mean `processes_per_host`?"),
+            (&format!("{library}.parameters.microbatches"), "must be "),
+        ],
+    );
+    check_distribution(
+        r#"{"smdistribute": {}, "smdistributed": {"modelparalel": {"enabled": true}}, "mpi": {"enabled": "maybe"}}"#,
+        &[
+            ("distribution.smdistribute", "did you mean `smdistributed`?"),
+            ("distribution.smdistributed.modelparalel", "did you mean `modelparallel`?"),
+            ("distribution.mpi.enabled", "must be true or false, not maybe"),
+        ],
+    );
+    check_distribution(
+        r#"{"smdistributed": {"modelparallel": {"enabled": true, "parameters": {"offload_activations": "maybe"}}},
+            "mpi": {"processes_per_host": 4}}"#,
+        &[
+            (&format!("{library}.parameters.offload_activations"), "must be true or false"),
+            ("distribution.mpi", "not `enabled: true`"),
+        ],
+    );
+}

@@ -152,3 +152,41 @@ fn what_the_arguments_do_not_say_is_asked_for() {
     ];
     check_refused(text(Source::TrainingArguments, &dumped(&[]), &[]), &expect);
 }
+
+/// `stge: 2` once trained without shards, with a comment that says so.
+#[test]
+fn misspelled_keys_inside_mappings_are_refused() {
+    let check_mapping = |settings: &str, expect: &[(&str, &str)]| {
+        check_refused(text(Source::TrainingArguments, settings, &GIVEN), expect);
+    };
+    check_mapping(
+        r#"{"learning_rate": 1e-4, "deepspeed": {"bf61": {"enabled": true}, "gradient_clippng": 1.0, "fp16": {"enabled": "ture"},
+            "zero_optimization": {"stge": 2, "offload_optimzer": {"device": "cpu"}, "offload_param": {"device": "cpuu"}}}}"#,
+        &[
+            ("deepspeed.bf61", "did you mean `bf16`?"),
+            ("deepspeed.gradient_clippng", "did you mean `gradient_clipping`?"),
+            ("deepspeed.fp16.enabled", "did you mean `true`?"),
+            ("deepspeed.zero_optimization.stge", "did you mean `stage`?"),
+            ("deepspeed.zero_optimization.offload_optimzer", "did you mean `offload_optimizer`?"),
+            ("deepspeed.zero_optimization.offload_param.device", "cpu, nvme or none"),
+        ],
+    );
+    check_mapping(
+        r#"{"fsdp": "full_shard", "fsdp_config": {"fsdp_offload_parms": true, "min_num_parms": 1},
+            "deepspeed": "{\"zero_optimization\": {\"stage\": 4}}"}"#,
+        &[
+            ("fsdp_config.fsdp_offload_parms", "did you mean `fsdp_offload_params`?"),
+            ("fsdp_config.min_num_parms", "did you mean `min_num_params`?"),
+            ("deepspeed.zero_optimization.stage", "must be 0, 1, 2 or 3, not 4"),
+        ],
+    );
+    let settings = r#"{"learning_rate": 1e-4, "deepspeed": {"zero_optimization": {"stage": 2, "reduce_bucket_size": 1, "overlap_comm": true},
+        "steps_per_print": 10, "a_key_of_tomorrow": 1}}"#;
+    let notes = [
+        "train.deepspeed.zero_optimization.stage",
+        "train.deepspeed.steps_per_print",
+        "train.deepspeed.a_key_of_tomorrow",
+    ];
+    let expect = [("parallel.fsdp", "shard_grad_op")];
+    check(text(Source::TrainingArguments, settings, &GIVEN), &expect, &notes);
+}

@@ -15,25 +15,92 @@ static MODEL_PARALLEL: Keys = LazyLock::new(|| TABLES.model_parallel.keys());
 /// Parameters for the number of cores that share weights.
 const SHARDS: [&str; 2] = ["sharded_data_parallel_degree", "hybrid_shard_degree"];
 const TENSOR: &str = "tensor_parallel_degree";
+const PRESCALED: &str = "prescaled_batch";
+
+/// Entry of `distribution` for SageMaker's own libraries.
+const OWN_LIBRARIES: &str = "smdistributed";
+const LIBRARIES: [&str; 2] = ["modelparallel", "dataparallel"];
+
+/// Options of a launcher and of a library.
+const LAUNCHER_OPTIONS: &[&str] =
+    &["enabled", "processes_per_host", "custom_mpi_options", "instance_groups"];
+const LIBRARY_OPTIONS: &[&str] =
+    &["enabled", "parameters", "custom_mpi_options", "instance_groups"];
+
+/// Options that have no equivalent, with the reason.
+const DROPPED: [(&str, &str); 2] = [
+    ("custom_mpi_options", "the daemon starts a job's processes"),
+    ("instance_groups", "all hosts of a job are alike"),
+];
+
+const ADVICE: &str = "leave it out";
 
 /// Reads the estimator's `distribution`.
 pub(super) fn read(distribution: &Value, draft: &mut Draft) {
     for (name, options) in mapping("distribution", distribution, draft) {
         let key = format!("distribution.{name}");
-        let is_launcher = TABLES.launchers.iter().any(|launcher| launcher == name);
-        if !is_launcher && name != "smdistributed" {
-            draft.refuse(
-                &key,
-                "jobs are data-parallel over their cores by themselves; leave it out",
-            );
-            continue;
+        if name == OWN_LIBRARIES {
+            libraries(&key, mapping(&key, options, draft), draft);
+        } else if TABLES.launchers.iter().any(|launcher| launcher == name) {
+            let options = mapping(&key, options, draft);
+            if reads_as_enabled(&key, options, LAUNCHER_OPTIONS, draft) {
+                processes(options.get("processes_per_host"), draft);
+            }
+        } else {
+            let known = TABLES.launchers.iter().map(String::as_str).chain([OWN_LIBRARIES]);
+            let advice = "jobs are data-parallel over their cores by themselves; leave it out";
+            draft.refuse(&key, unknown(name, known, advice));
         }
-        let options = mapping(&key, options, draft);
-        match is_launcher {
-            true if is_enabled(options) => processes(options.get("processes_per_host"), draft),
-            true => {}
-            false => libraries(&key, options, draft),
+    }
+}
+
+/// Checks the options of a launcher or a library; returns whether its values are to be read, which they
+/// also are where `enabled` is wrong, so that all mistakes are reported.
+fn reads_as_enabled(
+    within: &str,
+    options: &Map<String, Value>,
+    known: &[&str],
+    draft: &mut Draft,
+) -> bool {
+    let mut has_unknown = false;
+    for (name, value) in options {
+        let key = format!("{within}.{name}");
+        if !known.contains(&name.as_str()) {
+            has_unknown = true;
+            draft.refuse(&key, unknown(name, known.iter().copied(), ADVICE));
+        } else if let Some((_, reason)) = DROPPED.iter().find(|(dropped, _)| dropped == name)
+            && !is_off(value)
+        {
+            draft.note(&key, format!("dropped: {reason}"));
         }
+    }
+    match options.get("enabled") {
+        Some(value) => {
+            check_flag(&format!("{within}.enabled"), value, draft);
+            !is_off(value)
+        }
+        None if options.is_empty() => false,
+        None => {
+            if !has_unknown {
+                draft.refuse(
+                    within,
+                    "has options, but not `enabled: true`; add it, or leave the entry out",
+                );
+            }
+            true
+        }
+    }
+}
+
+/// Refuses a value that is neither true nor false, also as text.
+fn check_flag(key: &str, value: &Value, draft: &mut Draft) {
+    let is_flag = match plain(value) {
+        Value::Bool(_) | Value::Null => true,
+        Value::Number(number) => matches!(number.as_u64(), Some(0 | 1)),
+        _ => false,
+    };
+    if !is_flag {
+        draft.refuse(key, format!("must be true or false, not {}", shown(value)));
     }
 }
 
@@ -74,16 +141,16 @@ fn parsed(given: &Value) -> Value {
 fn libraries(within: &str, libraries: &Map<String, Value>, draft: &mut Draft) {
     for (name, options) in libraries {
         let key = format!("{within}.{name}");
-        match name.as_str() {
-            "modelparallel" => {
-                let options = mapping(&key, options, draft);
-                if is_enabled(options) {
-                    let parameters = options.get("parameters").unwrap_or(&Value::Null);
-                    model_parallel(&format!("{key}.parameters"), parameters, draft);
-                }
-            }
-            "dataparallel" => {}
-            _ => draft.refuse(&key, "is no library known here; modelparallel and dataparallel are"),
+        if !LIBRARIES.contains(&name.as_str()) {
+            let advice = "modelparallel and dataparallel are";
+            draft.refuse(&key, unknown(name, LIBRARIES, advice));
+            continue;
+        }
+        let options = mapping(&key, options, draft);
+        let is_read = reads_as_enabled(&key, options, LIBRARY_OPTIONS, draft);
+        if is_read && name == "modelparallel" {
+            let parameters = options.get("parameters").unwrap_or(&Value::Null);
+            model_parallel(&format!("{key}.parameters"), parameters, draft);
         }
     }
 }
@@ -95,14 +162,18 @@ fn model_parallel(within: &str, parameters: &Value, draft: &mut Draft) {
         match MODEL_PARALLEL.iter().find(|(known, _)| known == name).map(|(_, rule)| *rule) {
             _ if value.is_null() => {}
             Some(Rule::Field(path)) => draft.set(path, value, &key),
+            Some(Rule::Own) if name == PRESCALED => check_flag(&key, &value, draft),
             Some(Rule::Own) => {}
             Some(Rule::Dropped(reason)) => draft.note(&key, format!("dropped: {reason}")),
             Some(Rule::Switch(..) | Rule::Refused(_)) if is_off(&value) => {}
-            Some(Rule::Switch(path, on)) => draft.set(path, on.clone(), &key),
+            Some(Rule::Switch(path, on)) => {
+                check_flag(&key, &value, draft);
+                draft.set(path, on.clone(), &key);
+            }
             Some(Rule::Refused(advice)) => draft.refuse(&key, advice),
             Some(Rule::Changed(..)) | None => {
                 let known = MODEL_PARALLEL.iter().map(|(known, _)| *known);
-                draft.refuse(&key, unknown(name, known, "leave it out"));
+                draft.refuse(&key, unknown(name, known, ADVICE));
             }
         }
     }
@@ -111,8 +182,7 @@ fn model_parallel(within: &str, parameters: &Value, draft: &mut Draft) {
 
 /// Without `prescaled_batch`, cores that share layers have rows of their own, which are gathered.
 fn note_batch(within: &str, parameters: &Map<String, Value>, draft: &mut Draft) {
-    let is_prescaled =
-        parameters.get("prescaled_batch").is_some_and(|value| !is_off(&plain(value)));
+    let is_prescaled = parameters.get(PRESCALED).is_some_and(|value| !is_off(&plain(value)));
     let degree = parameters.get(TENSOR).map(plain).and_then(|degree| degree.as_u64()).unwrap_or(1);
     if degree > 1 && !is_prescaled {
         let text = format!(
