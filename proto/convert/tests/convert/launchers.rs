@@ -139,3 +139,52 @@ fn accelerates_config_file_is_opened() {
     let gpus = "distributed_type: MULTI_GPU\nnum_processes: 2\n";
     check_file(gpus, "", &[("resources.platform", "cuda")], &[]);
 }
+
+/// They were once dropped like options without an equivalent.
+#[test]
+fn misspelled_options_of_launchers_are_refused() {
+    let check_options = |launcher: &str, expect: &[(&str, &str)]| {
+        let line =
+            format!("{launcher} run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train");
+        check_refused(command(&line), expect);
+    };
+    check_options(
+        "torchrun --nproc_per_nod 2 --nnode 2",
+        &[("nproc_per_nod", "did you mean `nproc_per_node`?"), ("nnode", "did you mean `nnodes`?")],
+    );
+    check_options("deepspeed --num_gpu 2", &[("num_gpu", "did you mean `num_gpus`?")]);
+    check_options(
+        "accelerate launch --mixed_precison bf16 --frobnicate",
+        &[
+            ("mixed_precison", "did you mean `mixed_precision`?"),
+            ("frobnicate", "accelerate has no such option"),
+        ],
+    );
+    check_options(
+        "srun --ntask 4 --ntasks-per-nod 2 python",
+        &[("ntask", "`ntasks`"), ("ntasks_per_nod", "`ntasks_per_node`")],
+    );
+    check_options("python xla_spawn.py --num_core 2", &[("num_core", "`num_cores`")]);
+    // Those of a program that is not known, such as a container's, are not.
+    check_launcher(
+        "srun --ntasks-per-core 1 apptainer run --nv x.sif python",
+        &[],
+        &["ntasks_per_core", "nv"],
+    );
+    check_launcher("accelerate launch --megatron_lm_tp_degree 1", &[], &["megatron_lm_tp_degree"]);
+}
+
+#[test]
+fn misspelled_keys_of_accelerates_config_file_are_refused() {
+    let yaml = "compute_environment: LOCAL_MACHINE\ndistributed_type: FSPD\nmixed_precison: bf16\nnum_procesess: 2\n\
+        fsdp_config: {fsdp_offload_parms: true, sharding_strategy: 2, a_key_of_tomorrow: 1}\n";
+    let files = |path: &std::path::Path| path.ends_with("fsdp.yaml").then(|| yaml.to_owned());
+    let line = "accelerate launch --config_file fsdp.yaml run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train";
+    let expect = [
+        ("mixed_precison", "did you mean `mixed_precision`?"),
+        ("num_procesess", "did you mean `num_processes`?"),
+        ("distributed_type", "is FSPD; did you mean `FSDP`?"),
+        ("fsdp_config.fsdp_offload_parms", "did you mean `fsdp_offload_params`?"),
+    ];
+    check_refused(convert_script_with(line, &[], &files), &expect);
+}

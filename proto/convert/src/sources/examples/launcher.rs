@@ -4,10 +4,11 @@
 use serde_json::{Map, Value};
 
 use super::command_line::pairs;
-use super::{Files, config_file};
+use super::{Files, config_file, launcher_options};
 use crate::Refused;
 use crate::application::apply;
 use crate::draft::Draft;
+use crate::rule::{nearest, unknown};
 use crate::values::{is_off, shown};
 
 /// Processes and hosts that a script is started on.
@@ -37,12 +38,19 @@ struct Program {
     /// File names, or modules that Python runs.
     names: &'static [&'static str],
     options: &'static [(&'static str, Meaning)],
+    /// Options without an equivalent.
+    others: &'static [&'static str],
+    /// Whether these are all options, so that any other is a mistake. Otherwise only one that is close to
+    /// a known one is.
+    are_all: bool,
 }
 
 const PROGRAMS: &[Program] = &[
     Program {
         names: &["torchrun", "torch.distributed.run", "torch.distributed.launch"],
         options: &[("nproc_per_node", Processes), ("nnodes", Hosts)],
+        others: launcher_options::TORCHRUN,
+        are_all: true,
     },
     Program {
         names: &["accelerate", "accelerate-launch", "accelerate.commands.launch"],
@@ -59,10 +67,14 @@ const PROGRAMS: &[Program] = &[
             ("zero_stage", Own),
             ("offload_optimizer_device", Own),
         ],
+        others: launcher_options::ACCELERATE,
+        are_all: true,
     },
     Program {
         names: &["deepspeed"],
         options: &[("num_gpus", Processes), ("num_accelerators", Processes), ("num_nodes", Hosts)],
+        others: launcher_options::DEEPSPEED,
+        are_all: true,
     },
     Program {
         names: &["srun"],
@@ -73,12 +85,21 @@ const PROGRAMS: &[Program] = &[
             ("N", Hosts),
             ("nodes", Hosts),
         ],
+        others: launcher_options::SRUN,
+        are_all: false,
     },
     Program {
         names: &["mpirun", "mpiexec", "mpiexec.hydra"],
         options: &[("n", AllProcesses), ("np", AllProcesses), ("ppn", Processes)],
+        others: &[],
+        are_all: false,
     },
-    Program { names: &["xla_spawn.py"], options: &[("num_cores", Processes)] },
+    Program {
+        names: &["xla_spawn.py"],
+        options: &[("num_cores", Processes)],
+        others: &["h", "help"],
+        are_all: true,
+    },
 ];
 
 /// Programs whose own options have no part in training.
@@ -100,7 +121,7 @@ pub(super) fn read(
     draft: &mut Draft,
 ) -> Result<Launch, Refused> {
     let mut started = started(words);
-    for it in started.iter_mut().filter(|it| it.program.names.contains(&"accelerate")) {
+    for it in started.iter_mut().filter(|it| it.program.is_accelerate()) {
         config_file::read(&mut it.options, files, draft)?;
     }
     // The program nearest to the script starts its processes.
@@ -112,7 +133,7 @@ pub(super) fn read(
     for it in &started {
         let is_inner = counted.is_none_or(|counted| std::ptr::eq(it, counted));
         it.note_dropped(is_inner, draft);
-        if it.program.names.contains(&"accelerate") {
+        if it.program.is_accelerate() {
             accelerate(&it.options, arguments, draft);
         }
     }
@@ -150,6 +171,35 @@ fn apart(word: &str) -> Vec<String> {
         }
         _ => vec![word.to_owned()],
     }
+}
+
+impl Program {
+    fn known(&self) -> impl Iterator<Item = &'static str> {
+        self.options.iter().map(|(name, _)| *name).chain(self.others.iter().copied())
+    }
+
+    /// Why an option is a mistake, if it is one.
+    fn mistake(&self, option: &str) -> Option<String> {
+        let is_of_family =
+            launcher_options::ACCELERATE_FAMILIES.iter().any(|family| option.starts_with(family));
+        if self.known().any(|known| known == option) || is_of_family && self.is_accelerate() {
+            return None;
+        }
+        let is_mistake = self.are_all || nearest(option, self.known()).is_some();
+        is_mistake.then(|| {
+            let advice = format!("{} has no such option; leave it out", self.names[0]);
+            unknown(option, self.known(), &advice)
+        })
+    }
+
+    fn is_accelerate(&self) -> bool {
+        self.names.contains(&"accelerate")
+    }
+}
+
+/// The options of `accelerate launch`.
+pub(super) fn of_accelerate() -> impl Iterator<Item = &'static str> {
+    PROGRAMS.iter().filter(|program| program.is_accelerate()).flat_map(Program::known)
 }
 
 impl Started {
@@ -195,6 +245,10 @@ impl Started {
                     "the program that it starts has the number of processes"
                 }
                 Some(_) => continue,
+                None if let Some(text) = self.program.mistake(option) => {
+                    draft.refuse(option, text);
+                    continue;
+                }
                 None if is_off(value) => continue,
                 None => reason(option),
             };

@@ -7,6 +7,7 @@ mod environment;
 mod glue;
 mod images;
 mod launcher;
+mod launcher_options;
 mod limits;
 mod other_tools;
 mod script;
