@@ -9,9 +9,35 @@ use traind_job_file::{
 
 use crate::draft::Draft;
 use crate::nested;
-use crate::rule::{Rule, Table, ValueProblem, is_field, keys, train_keys, unknown};
+use crate::rule::{Rule, Table, ValueProblem, is_field, keys, nearest, train_keys, unknown};
 use crate::shared::{Keys, TABLES};
-use crate::values::{is_off, misspelled_flag, plain, shown};
+use crate::values::{is_flag, is_off, misspelled_flag, plain, shown};
+
+/// Keys of all tools that are on or off, where the job file has another value or none.
+const FLAGS: [&str; 22] = [
+    "adafactor",
+    "bfloat16",
+    "do_eval",
+    "do_predict",
+    "do_train",
+    "enable_thinking",
+    "eval_sample_packing",
+    "float16",
+    "float32",
+    "group_by_length",
+    "load_best_model_at_end",
+    "lora_target_linear",
+    "mask_history",
+    "neat_packing",
+    "packing",
+    "peft_use_dora",
+    "peft_use_rslora",
+    "sample_packing",
+    "train_on_inputs",
+    "train_on_prompt",
+    "use_dora",
+    "use_rslora",
+];
 
 /// Applies the first table that has the key, else treats it as one of TrainingArguments.
 pub(crate) fn apply(tables: &[Table], key: &str, value: &Value, draft: &mut Draft) {
@@ -20,10 +46,14 @@ pub(crate) fn apply(tables: &[Table], key: &str, value: &Value, draft: &mut Draf
     }
     let rule = tables.iter().copied().flatten().find(|(name, _)| *name == key);
     let rule = rule.map(|(_, rule)| rule);
-    let may_be_flag =
-        matches!(rule, Some(Rule::Switch(..) | Rule::Dropped(_) | Rule::Refused(_) | Rule::Own));
+    let is_flag_key = FLAGS.contains(&key);
+    let may_be_flag = is_flag_key
+        || matches!(rule, Some(Rule::Switch(..) | Rule::Dropped(_) | Rule::Refused(_) | Rule::Own));
     if let (true, Some(word)) = (may_be_flag, misspelled_flag(value)) {
         return draft.refuse(key, format!("is {}; did you mean `{word}`?", shown(value)));
+    }
+    if is_flag_key && !is_flag(value) {
+        return draft.refuse(key, format!("must be true or false, not {}", shown(value)));
     }
     match rule {
         Some(Rule::Field(path)) => draft.set(path, value.clone(), key),
@@ -227,11 +257,45 @@ fn optimizer(value: &Value, draft: &mut Draft) {
     draft.set("train.optim", changed.into(), KEY);
 }
 
+/// Places of metrics that transformers knows, besides those of the job file.
+const TRACKERS: [&str; 18] = [
+    "all",
+    "azure_ml",
+    "clearml",
+    "codecarbon",
+    "comet_ml",
+    "dagshub",
+    "dvclive",
+    "flyte",
+    "kubeflow",
+    "mlflow",
+    "neptune",
+    "none",
+    "ray",
+    "sigopt",
+    "swanlab",
+    "tensorboard",
+    "trackio",
+    "wandb",
+];
+
+fn check_trackers(names: &[Value]) -> Result<(), ValueProblem> {
+    let is_known = |name: &str| TRACKERS.contains(&name);
+    let unknown = names.iter().find(|name| !is_off(name) && !name.as_str().is_some_and(is_known));
+    let Some(unknown) = unknown.map(shown) else { return Ok(()) };
+    let advice = match nearest(&unknown, TRACKERS) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => "tensorboard, mlflow, wandb and none are".to_owned(),
+    };
+    Err(ValueProblem::NoTracker { found: unknown, advice })
+}
+
 fn report_to(value: &Value) -> Result<Value, ValueProblem> {
     let names = match value {
         Value::Array(names) => names.clone(),
         name => vec![name.clone()],
     };
+    check_trackers(&names)?;
     let names_one = |known: &&str| {
         names.iter().any(|name| name.as_str().is_some_and(|name| name == *known || name == "all"))
     };

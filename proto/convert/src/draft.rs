@@ -129,6 +129,11 @@ impl Draft {
         self.refusals.push(Note { key: key.to_owned(), text: text.into() });
     }
 
+    /// The value, or none where it is refused, so that what follows is read all the same.
+    pub(crate) fn refuse_all<T>(&mut self, read: Result<T, Refused>) -> Option<T> {
+        read.map_err(|refused| self.refusals.extend(refused.notes)).ok()
+    }
+
     /// The job file, if it is one, under a line that says where it comes from.
     pub(crate) fn finish(mut self, header: &str) -> Result<Converted, Refused> {
         self.imply("output_dir", "out");
@@ -143,6 +148,8 @@ impl Draft {
             let wrong: Vec<Note> = wrong
                 .filter(|found| self.is_wrong_by_itself(found))
                 .map(|found| Note { key: self.key_of(&found.field), text: found.description })
+                // The source's own sentence is enough.
+                .filter(|found| self.refusals.iter().all(|refused| refused.key != found.key))
                 .collect();
             return Err(Refused { notes: self.refusals.into_iter().chain(wrong).collect() });
         }

@@ -17,6 +17,8 @@ pub(crate) enum ValueProblem {
          auto_wrap and offload, not {found}"
     )]
     NoShards { found: String },
+    #[error("`{found}` is no place of metrics that is known here; {advice}")]
+    NoTracker { found: String, advice: String },
 }
 
 /// A changed value, or the reason why there is none.

@@ -40,6 +40,19 @@ pub(crate) fn is_off(value: &Value) -> bool {
     }
 }
 
+/// Whether a value is a truth value, as a program may have it.
+pub(crate) fn is_flag(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => true,
+        Value::Number(number) => matches!(number.as_f64(), Some(0.0 | 1.0)),
+        Value::String(text) => {
+            let words = ["true", "yes", "on", "1", "t", "y", "0", "f", "n"];
+            is_off(value) || words.iter().any(|word| text.eq_ignore_ascii_case(word))
+        }
+        Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
 /// The word that a misspelled truth value probably is: `yess`, `flase`.
 pub(crate) fn misspelled_flag(value: &Value) -> Option<&'static str> {
     const WORDS: [&str; 4] = ["true", "false", "yes", "none"];

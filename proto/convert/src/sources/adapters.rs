@@ -1,6 +1,7 @@
 //! LoRA's settings, which tools have under names of their own.
 
 use serde_json::{Map, Value};
+use traind_job_file::nearest_key;
 
 use crate::draft::Draft;
 use crate::values::{is_off, shown};
@@ -83,6 +84,9 @@ fn set(path: &str, value: &Value, kind: Kind, key: &str, draft: &mut Draft) {
     let value = match kind {
         Kind::Same => value.clone(),
         Kind::AllLinear => "all-linear".into(),
+        Kind::Names if let Some(word) = misspelled_all(value) => {
+            return draft.refuse(key, format!("is {}; did you mean `{word}`?", shown(value)));
+        }
         Kind::Names => names(value),
         Kind::Folder => match folders(value).as_slice() {
             [folder] => folder.clone().into(),
@@ -91,6 +95,18 @@ fn set(path: &str, value: &Value, kind: Kind, key: &str, draft: &mut Draft) {
         },
     };
     draft.set(path, value, key);
+}
+
+/// The word for every linear layer that a value is probably meant to be. No module has such a name.
+fn misspelled_all(value: &Value) -> Option<&'static str> {
+    const WORDS: [(&str, f64); 2] = [("all", 0.6), ("all-linear", 0.8)];
+    let text = value.as_str()?;
+    let word = text.to_lowercase();
+    let is_near = |(all, similarity_min): &(&'static str, f64)| {
+        nearest_key(&word, [*all].into_iter(), *similarity_min).is_some()
+    };
+    let near = WORDS.into_iter().find(is_near).map(|(all, _)| all)?;
+    (!WORDS.iter().any(|(all, _)| *all == text)).then_some(near)
 }
 
 fn names(value: &Value) -> Value {

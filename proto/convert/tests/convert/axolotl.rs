@@ -672,3 +672,12 @@ fn all_mistakes_of_a_file_are_told_at_once() {
         ],
     );
 }
+
+/// `maybe` once packed the rows.
+#[test]
+fn a_switch_is_true_or_false() {
+    for (value, problem) in [("maybe", "must be true or false, not maybe"), ("ture", "`true`")] {
+        let packed = PLAIN.replace("sample_packing: true", &format!("sample_packing: {value}"));
+        check_refused(text(Source::Axolotl, &packed, &[]), &[("sample_packing", problem)]);
+    }
+}

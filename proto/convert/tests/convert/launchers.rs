@@ -188,3 +188,17 @@ fn misspelled_keys_of_accelerates_config_file_are_refused() {
     ];
     check_refused(convert_script_with(line, &[], &files), &expect);
 }
+
+/// A number that is none once hid what else is wrong.
+#[test]
+fn mistakes_of_a_launcher_are_reported_with_those_of_the_script() {
+    let line = "accelerate launch --num_processes two --mixed_precision b16 run_mlm.py --model_name_or_path x/y \
+        --train_file a.txt --do_train --learning_rat 1e-4 --report_to wndb";
+    let expect = [
+        ("num_processes", "number from 1 up"),
+        ("mixed_precision", "must be bf16, fp16 or no"),
+        ("learning_rat", "did you mean `learning_rate`?"),
+        ("report_to", "did you mean `wandb`?"),
+    ];
+    check_refused(command(line), &expect);
+}

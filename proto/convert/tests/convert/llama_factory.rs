@@ -320,3 +320,36 @@ fn tokens_are_added() {
     check(Ok(converted.clone()), &expect, &notes);
     assert!(notes.contains(&"resize_vocab"), "{notes:?}");
 }
+
+/// A wrong stage once hid the rest, and `al` was taken for a module.
+#[test]
+fn wrong_values_are_reported_together() {
+    let settings = |stage: &str, more: &str| {
+        format!(
+            "model_name_or_path: x/y\nstage: {stage}\ndo_train: true\nfinetuning_type: lora\ndataset: no_such_set\n\
+             template: lama3\nlora_target: al\nreport_to: wndb\n{more}"
+        )
+    };
+    let all = [
+        ("template", "did you mean `llama3`?"),
+        ("lora_target", "did you mean `all`?"),
+        ("report_to", "did you mean `wandb`?"),
+        ("dataset", "entry of dataset_info.json"),
+    ];
+    check_refused(text(Source::LlamaFactory, &settings("sft", ""), &[]), &all);
+    let mut staged = all.to_vec();
+    staged.insert(0, ("stage", "`sfft` is not"));
+    check_refused(text(Source::LlamaFactory, &settings("sfft", ""), &[]), &staged);
+    let mut switched = all.to_vec();
+    switched.insert(3, ("train_on_prompt", "must be true or false, not maybe"));
+    let more = "train_on_prompt: maybe\n";
+    check_refused(text(Source::LlamaFactory, &settings("sft", more), &[]), &switched);
+    for modules in ["all", "q_proj,v_proj", "linear", "c_attn", "wo"] {
+        let settings = format!(
+            "model_name_or_path: x/y\nstage: sft\nfinetuning_type: lora\ndataset: identity\ntemplate: llama3\n\
+             lora_target: {modules}\nreport_to: [swanlab, wandb]\n"
+        );
+        let converted = text(Source::LlamaFactory, &settings, &[]).unwrap();
+        check_fields(modules, &converted.job_file, &[("train.report_to", "wandb")]);
+    }
+}

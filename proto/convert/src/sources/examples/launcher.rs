@@ -125,11 +125,13 @@ pub(super) fn read(
         config_file::read(&mut it.options, files, draft)?;
     }
     // The program nearest to the script starts its processes.
-    let hosts = started.iter().rev().find_map(|it| it.number(Hosts).transpose()).transpose()?;
-    let hosts = hosts.map_or(1, |(_, hosts)| hosts);
+    let hosts = started.iter().rev().find_map(|it| it.number(Hosts).transpose()).transpose();
+    let hosts = hosts.map(|hosts| hosts.map_or(1, |(_, hosts)| hosts));
+    let hosts = draft.refuse_all(hosts).unwrap_or(1);
     let counts = |it: &&Started| it.has(Processes) || it.has(AllProcesses);
     let counted = started.iter().rev().find(counts);
-    let processes = counted.map(|it| it.processes(hosts)).transpose()?.flatten();
+    let processes = counted.map(|it| it.processes(hosts)).transpose();
+    let processes = draft.refuse_all(processes).flatten().flatten();
     for it in &started {
         let is_inner = counted.is_none_or(|counted| std::ptr::eq(it, counted));
         it.note_dropped(is_inner, draft);

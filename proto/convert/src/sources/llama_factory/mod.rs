@@ -209,13 +209,15 @@ fn check_stage(stage: &str, settings: &Map<String, Value>, draft: &mut Draft) {
         "dpo" => preferences::read(settings, draft),
         "rm" => preferences::read_rewards(settings, draft),
         "kto" => preferences::read_answers(settings, draft),
-        other => draft.refuse(
-            "stage",
-            format!(
+        other => {
+            let text = format!(
                 "`{other}` is not supported; `sft` trains on conversations, `dpo` and `rm` on pairs \
                 of answers, `kto` on good and bad ones, `pt` on plain text"
-            ),
-        ),
+            );
+            draft.refuse("stage", text);
+            // All stages but one have a template, whose mistakes are reported too.
+            templates::read(settings, draft);
+        }
     }
     match settings.get("finetuning_type").map_or("lora".to_owned(), shown).as_str() {
         "freeze" => draft.refuse(

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 use traind_job_file::TURN_TEMPLATES;
 
 use crate::draft::Draft;
+use crate::rule::nearest;
 use crate::values::{is_off, shown};
 
 /// Reads the template and what belongs to it.
@@ -20,8 +21,12 @@ pub(super) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
             draft.set("data.template", name.into(), "template");
         }
         Some(name) => {
-            let advice = "is a template of models that are not supported, or unknown; choose one of \
-                data.template by --set";
+            let advice = match nearest(name, TURN_TEMPLATES.iter().copied()) {
+                Some(nearest) => format!("is not known here; did you mean `{nearest}`?"),
+                None => "is a template of models that are not supported, or unknown; choose one of data.template \
+                    by --set"
+                    .to_owned(),
+            };
             if draft.get("data.template").is_none() {
                 draft.refuse("template", format!("`{name}` {advice}"));
             }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::draft::Draft;
 use crate::rule::{Rule, unknown};
 use crate::shared::{Keys, TABLES};
-use crate::values::{is_off, plain, shown};
+use crate::values::{is_flag, is_off, plain, shown};
 
 static MODEL_PARALLEL: Keys = LazyLock::new(|| TABLES.model_parallel.keys());
 
@@ -94,12 +94,7 @@ fn reads_as_enabled(
 
 /// Refuses a value that is neither true nor false, also as text.
 fn check_flag(key: &str, value: &Value, draft: &mut Draft) {
-    let is_flag = match plain(value) {
-        Value::Bool(_) | Value::Null => true,
-        Value::Number(number) => matches!(number.as_u64(), Some(0 | 1)),
-        _ => false,
-    };
-    if !is_flag {
+    if !is_flag(value) {
         draft.refuse(key, format!("must be true or false, not {}", shown(value)));
     }
 }
