@@ -151,6 +151,7 @@ const PRECISION: Names = &[
     "bf16_optimizer_states",
     "check_grad_overflow",
     "consecutive_hysteresis",
+    "ddp_bfloat16",
     "enabled",
     "fp16_master_weights_and_grads",
     "hysteresis",

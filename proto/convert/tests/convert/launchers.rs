@@ -152,6 +152,7 @@ fn misspelled_options_of_launchers_are_refused() {
         "torchrun --nproc_per_nod 2 --nnode 2",
         &[("nproc_per_nod", "did you mean `nproc_per_node`?"), ("nnode", "did you mean `nnodes`?")],
     );
+    check_options("torchrun --nproc 2", &[("nproc", "did you mean `nproc_per_node`?")]);
     check_options("deepspeed --num_gpu 2", &[("num_gpu", "did you mean `num_gpus`?")]);
     check_options(
         "accelerate launch --mixed_precison bf16 --frobnicate",
@@ -201,4 +202,16 @@ fn mistakes_of_a_launcher_are_reported_with_those_of_the_script() {
         ("report_to", "did you mean `wandb`?"),
     ];
     check_refused(command(line), &expect);
+}
+
+#[test]
+fn misspelled_keys_of_a_file_of_deepspeed_are_refused() {
+    let line = "deepspeed --num_gpus 2 run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train --deepspeed ds.json";
+    let json = r#"{"bf61": {"enabled": true}, "zero_optimization": {"stage": 2, "offload_optimzer": {"device": "cpu"}}}"#;
+    let files = |path: &std::path::Path| path.ends_with("ds.json").then(|| json.to_owned());
+    let expect = [
+        ("deepspeed.bf61", "did you mean `bf16`?"),
+        ("deepspeed.zero_optimization.offload_optimzer", "did you mean `offload_optimizer`?"),
+    ];
+    check_refused(convert_script_with(line, &[], &files), &expect);
 }

@@ -274,3 +274,11 @@ fn mistakes_in_a_distribution_are_refused() {
         ],
     );
 }
+
+#[test]
+fn a_misspelled_argument_of_a_channel_is_refused() {
+    let settings = r#"{"hyperparameters": {"model_name": "x/y", "num_labels": 2},
+        "inputs": {"train": {"s3_data": "s3://b/train", "content_typ": "text/csv"}}}"#;
+    let expect = [("inputs.train.content_typ", "did you mean `content_type`?")];
+    check_refused(text(Source::SageMaker, settings, &GIVEN), &expect);
+}

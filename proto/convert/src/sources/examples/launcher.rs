@@ -187,6 +187,12 @@ impl Program {
         if self.known().any(|known| known == option) || is_of_family && self.is_accelerate() {
             return None;
         }
+        // Parsers in Python take the beginning of a name.
+        let begins = |known: &&str| option.len() > 2 && known.starts_with(option);
+        let begun: Vec<&str> = self.known().filter(begins).collect();
+        if let ([begun], true) = (begun.as_slice(), self.are_all) {
+            return Some(format!("is not known here; did you mean `{begun}`?"));
+        }
         let is_mistake = self.are_all || nearest(option, self.known()).is_some();
         is_mistake.then(|| {
             let advice = format!("{} has no such option; leave it out", self.names[0]);

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::draft::Draft;
+use crate::rule::unknown;
 use crate::shared::TABLES;
 use crate::values::shown;
 
@@ -19,6 +20,23 @@ const CONTENT: [(&str, &str); 6] = [
     ("application/x-parquet", "parquet"),
     ("application/vnd.apache.parquet", "parquet"),
     ("text/plain", "txt"),
+];
+
+/// Arguments of a `TrainingInput`.
+const ARGUMENTS: [&str; 13] = [
+    "attribute_names",
+    "compression",
+    "content_type",
+    "distribution",
+    "hub_access_config",
+    "input_mode",
+    "instance_groups",
+    "model_access_config",
+    "record_wrapping",
+    "s3_data",
+    "s3_data_type",
+    "shuffle_config",
+    "target_attribute_name",
 ];
 
 /// A channel with its places.
@@ -136,6 +154,7 @@ fn is_prefix(place: &str) -> bool {
 /// A channel of `fit`: a place or several, or a `TrainingInput` with its arguments.
 fn input(name: &str, value: &Value, draft: &mut Draft) -> Option<Channel> {
     let key = format!("inputs.{name}");
+    check_arguments(&key, value, draft);
     let (value, content) = match value {
         Value::Object(arguments) => match arguments.get("s3_data") {
             Some(place) => (place, arguments.get("content_type")),
@@ -155,6 +174,13 @@ fn input(name: &str, value: &Value, draft: &mut Draft) -> Option<Channel> {
         draft.refuse(&key, text);
     }
     Some(Channel { name: name.to_owned(), places: places?, ending: ending(content) })
+}
+
+fn check_arguments(key: &str, value: &Value, draft: &mut Draft) {
+    let names = value.as_object().into_iter().flat_map(Map::keys);
+    for name in names.filter(|name| !ARGUMENTS.contains(&name.as_str())) {
+        draft.refuse(&format!("{key}.{name}"), unknown(name, ARGUMENTS, "leave it out"));
+    }
 }
 
 /// A channel as the service describes it.
