@@ -46,7 +46,7 @@ pub(crate) fn is_flag(value: &Value) -> bool {
         Value::Null | Value::Bool(_) => true,
         Value::Number(number) => matches!(number.as_f64(), Some(0.0 | 1.0)),
         Value::String(text) => {
-            let words = ["true", "yes", "on", "1", "t", "y", "0", "f", "n"];
+            let words = ["true", "yes", "on", "1", "t", "y"];
             is_off(value) || words.iter().any(|word| text.eq_ignore_ascii_case(word))
         }
         Value::Array(_) | Value::Object(_) => false,

@@ -72,6 +72,8 @@ fn accelerate_hands_precision_and_sharding_to_the_trainer() {
         ),
         &[("mixed_precision", "bf16, fp16 or no")],
     );
+    let sharded = "accelerate launch --use_fsdp --num_processes 2 --fsdp_offload_params ture run_mlm.py --do_eval";
+    check_refused(command(sharded), &[("fsdp_offload_params", "must be true or false, not ture")]);
     // The script's own argument comes first, as in the Trainer.
     let line = "accelerate launch --mixed_precision bf16 run_mlm.py --model_name_or_path x/y --train_file a.txt \
         --do_train --fp16";

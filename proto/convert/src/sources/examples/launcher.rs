@@ -9,7 +9,7 @@ use crate::Refused;
 use crate::application::apply;
 use crate::draft::Draft;
 use crate::rule::{nearest, unknown};
-use crate::values::{is_off, shown};
+use crate::values::{is_flag, is_off, shown};
 
 /// Processes and hosts that a script is started on.
 #[derive(Debug, PartialEq, Eq)]
@@ -317,15 +317,24 @@ fn fsdp(options: &Map<String, Value>, draft: &mut Draft) {
         Some(name) => name.to_owned(),
     };
     apply(&[], "fsdp", &strategy.into(), draft);
-    if text("fsdp_offload_params").as_deref() == Some("true") {
-        let key = "fsdp_offload_params";
+    let key = "fsdp_offload_params";
+    if is_switched_on(key, options, draft) {
         draft.note(key, "offload: the optimizer's state is kept in host memory, and nothing else");
         draft.set("parallel.offload", serde_json::json!(["optimizer"]), key);
     }
-    if text("fsdp_activation_checkpointing").as_deref() == Some("true") {
-        let key = "fsdp_activation_checkpointing";
+    let key = "fsdp_activation_checkpointing";
+    if is_switched_on(key, options, draft) {
         draft.set("train.gradient_checkpointing", true.into(), key);
     }
+}
+
+/// Whether an option is true, as text too; refuses what is neither true nor false.
+fn is_switched_on(key: &str, options: &Map<String, Value>, draft: &mut Draft) -> bool {
+    let Some(value) = options.get(key) else { return false };
+    if !is_flag(value) {
+        draft.refuse(key, format!("must be true or false, not {}", shown(value)));
+    }
+    !is_off(value)
 }
 
 /// DeepSpeed's ZeRO, whose stage is 2 by default.
