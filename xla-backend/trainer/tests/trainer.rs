@@ -148,6 +148,8 @@ fn training_starts_again_from_values_that_were_read() {
     trainer.start(&StartValues { parameters, ..StartValues::default() }, 1).unwrap();
     assert_eq!([step(&mut trainer), step(&mut trainer)], expect);
     assert_eq!(trainer.steps(), 3);
+    let error = trainer.start(&StartValues::default(), 0).unwrap_err();
+    assert!(error.to_string().starts_with("parameters: given 0, and "), "{error}");
 }
 
 #[test]

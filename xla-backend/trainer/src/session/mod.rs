@@ -35,7 +35,7 @@ use traind_models::{Lengths, Model};
 use traind_xla::mesh::{Axis, Coordinates};
 use traind_xla::runtime::{CoreInputs, ExecutableSource, HostArray, LazyDevice};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::state::{HeldSlot, ParameterState, ScaleValues, StartValues, TrainState};
 use crate::step::{BatchLayout, JobPrograms, Program, ProgramShape};
 
@@ -332,6 +332,13 @@ impl Session {
 
     /// Puts the values that training starts from on the cores.
     pub fn start(&mut self, start: &StartValues) -> Result<()> {
+        let expected = self.model().parameters().len();
+        for values in [Some(&start.parameters), start.reference.as_ref()].into_iter().flatten() {
+            if values.len() < expected {
+                let found = values.len();
+                return Err(Error::Count { what: "parameters", found, expected });
+            }
+        }
         let mut stages = self.programs.states.iter().zip(&mut self.devices);
         stages.try_for_each(|(state, device)| state.start(device, start))
     }

@@ -173,8 +173,9 @@ impl Trainer {
 
     /// Starts anew from other values after `steps` steps, without compiling anything.
     pub fn start(&mut self, start: &StartValues, steps: u64) -> Result<()> {
+        self.session.start(start)?;
         self.place = Place { steps, ..Place::default() };
-        self.session.start(start)
+        Ok(())
     }
 
     /// The steps so far.
