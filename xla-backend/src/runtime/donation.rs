@@ -1,10 +1,11 @@
 //! Whether results may replace arguments in place. Users of some devices report wrong results, and compilers that
 //! refuse programs which read an argument behind its replacement.
 
+use traind_neuron::Cause;
 use traind_pjrt::{Client, ExecuteOptions};
 
 use super::platform::{forms, on_first_device};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Lowering, Output, Program, lower};
 use crate::tensor::Trace;
@@ -14,10 +15,18 @@ const RUNS: u32 = 2;
 const FIRST_NUMBER: u32 = 7;
 
 /// Runs a program of the shapes in the reports: it replaces a matrix that it reads again, and a scalar. Its results
-/// become the next run's arguments. An error of the compiler or the device is a no.
+/// become the next run's arguments. An error of the compiler or the device about the program is a no.
 pub(super) fn donation_works(client: &Client) -> Result<bool> {
-    let program = program(client)?;
-    Ok(run(client, &program).unwrap_or(false))
+    match run(client, &program(client)?) {
+        Err(error) if !is_about_program(&error) => Err(error),
+        outcome => Ok(outcome.unwrap_or(false)),
+    }
+}
+
+/// A compiler that was killed, or cores that another process holds, say nothing about a program.
+fn is_about_program(error: &Error) -> bool {
+    let explained = traind_neuron::explain(&error.to_string());
+    !explained.is_some_and(|it| matches!(it.cause, Cause::Setup | Cause::Busy))
 }
 
 /// Whether the results of that program are right, or the error of the compiler or the device.
@@ -63,4 +72,23 @@ fn run(client: &Client, program: &Program) -> Result<bool> {
         (x, number) = (doubled, next);
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use traind_pjrt::{Error as PjrtError, ErrorCode};
+
+    use super::*;
+
+    #[test]
+    fn a_killed_compiler_says_nothing_about_donation() {
+        let about = |message: &str| {
+            let (call, code) = ("PJRT_Client_Compile", ErrorCode::Internal);
+            is_about_program(&PjrtError::Plugin { call, code, message: message.to_owned() }.into())
+        };
+        assert!(!about("[F137] neuronx-cc was forcibly killed"));
+        assert!(!about("NeuronCore(s) not available - Requested:nc1-nc1 Available:0"));
+        assert!(about("an argument is read behind its replacement"));
+        assert!(about("[ERROR] [NCC_EVRF001] Operation is not supported"));
+    }
 }
