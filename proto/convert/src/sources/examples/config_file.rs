@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 
 use super::Files;
 use super::environment::platform;
-use super::launcher::of_accelerate;
 use crate::Refused;
 use crate::draft::Draft;
 use crate::rule::{nearest, unknown};
@@ -92,9 +91,10 @@ const TYPES: &[&str] = &[
     "XLA",
 ];
 
-/// Adds the options of the file that the command line does not have itself.
+/// Adds the options of the file that the command line does not have itself. `known` are all that accelerate has.
 pub(super) fn read(
     options: &mut Map<String, Value>,
+    known: &[&str],
     files: Files,
     draft: &mut Draft,
 ) -> Result<(), Refused> {
@@ -130,7 +130,7 @@ pub(super) fn read(
     }
     for section in SECTIONS {
         for (key, value) in settings.get(section).and_then(Value::as_object).into_iter().flatten() {
-            add_known(options, section, key, value, draft);
+            add_known(options, known, (section, key), value, draft);
         }
     }
     check_file(options, draft);
@@ -157,21 +157,20 @@ fn unknown_type(found: &str) -> String {
 /// Adds a key of a section that is an option, whose prefix earlier versions left out.
 fn add_known(
     options: &mut Map<String, Value>,
-    section: &str,
-    key: &str,
+    known: &[&str],
+    (section, key): (&str, &str),
     value: &Value,
     draft: &mut Draft,
 ) {
     let prefixed = format!("fsdp_{key}");
-    let is_option = |key: &str| of_accelerate().any(|option| option == key);
-    if is_option(key) {
+    if known.contains(&key) {
         return add(options, key, value);
     }
-    if section == "fsdp_config" && is_option(&prefixed) {
+    if section == "fsdp_config" && known.contains(&prefixed.as_str()) {
         return add(options, &prefixed, value);
     }
     let path = format!("{section}.{key}");
-    match nearest(key, of_accelerate()) {
+    match nearest(key, known.iter().copied()) {
         Some(nearest) => {
             draft.refuse(&path, format!("is not known here; did you mean `{nearest}`?"))
         }

@@ -121,8 +121,9 @@ pub(super) fn read(
     draft: &mut Draft,
 ) -> Result<Launch, Refused> {
     let mut started = started(words);
+    let known: Vec<&str> = of_accelerate().collect();
     for it in started.iter_mut().filter(|it| it.program.is_accelerate()) {
-        config_file::read(&mut it.options, files, draft)?;
+        config_file::read(&mut it.options, &known, files, draft)?;
     }
     // The program nearest to the script starts its processes.
     let hosts = started.iter().rev().find_map(|it| it.number(Hosts).transpose()).transpose();
@@ -206,7 +207,7 @@ impl Program {
 }
 
 /// The options of `accelerate launch`.
-pub(super) fn of_accelerate() -> impl Iterator<Item = &'static str> {
+fn of_accelerate() -> impl Iterator<Item = &'static str> {
     PROGRAMS.iter().filter(|program| program.is_accelerate()).flat_map(Program::known)
 }
 
