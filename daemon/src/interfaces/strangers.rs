@@ -3,14 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+/// The longest wait for displaced connections to close, so that one which does not keeps nobody out.
+const CLOSING_MAX: Duration = Duration::from_millis(100);
 
 /// All strangers of a listener.
 #[derive(Clone, Debug)]
 pub(super) struct Strangers {
     max: usize,
     seated: Arc<Mutex<Seated>>,
+    closed: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -18,6 +24,8 @@ struct Seated {
     next: u64,
     /// By the order of arrival.
     connections: BTreeMap<u64, CancellationToken>,
+    /// Displaced ones that have not closed yet.
+    closing: usize,
 }
 
 /// A connection that is a stranger's until it leaves, or is dropped.
@@ -31,7 +39,21 @@ pub(super) struct Stranger {
 
 impl Strangers {
     pub(super) fn new(max: usize) -> Strangers {
-        Strangers { max, seated: Arc::default() }
+        Strangers { max, seated: Arc::default(), closed: Arc::default() }
+    }
+
+    /// Waits until displaced connections have closed: a burst of new ones would open files faster than these close.
+    pub(super) async fn settled(&self) {
+        let settled = async {
+            loop {
+                let closed = self.closed.notified();
+                if self.seated().closing == 0 {
+                    return;
+                }
+                closed.await;
+            }
+        };
+        let _ = tokio::time::timeout(CLOSING_MAX, settled).await;
     }
 
     /// Enters a new connection, and displaces the oldest one if there are too many.
@@ -45,6 +67,7 @@ impl Strangers {
             && let Some((_, oldest)) = seated.connections.pop_first()
         {
             oldest.cancel();
+            seated.closing += 1;
         }
         Stranger { strangers: self.clone(), number, displaced }
     }
@@ -64,5 +87,9 @@ impl Stranger {
 impl Drop for Stranger {
     fn drop(&mut self) {
         self.leave();
+        if self.displaced.is_cancelled() {
+            self.strangers.seated().closing -= 1;
+            self.strangers.closed.notify_waiters();
+        }
     }
 }

@@ -194,6 +194,7 @@ async fn idle_connections_beyond_the_limit_make_room_for_new_ones() {
         !std::io::copy(&mut oldest, &mut std::io::sink()).is_err_and(|it| it.kind() == WouldBlock)
     });
     assert!(closed.await.unwrap(), "the daemon closed the oldest one");
+    assert!(!host.log().contains("accept a connection"), "{}", host.log());
 }
 
 /// A shell's usual soft limit is 1,024, which a few hundred clients exhaust.

@@ -47,6 +47,7 @@ async fn accept_unix(listener: UnixListener, seats: Seats, sender: mpsc::Sender<
     // A client has waited at most since the queue was last empty.
     let (mut last_empty, mut before) = (Instant::now(), 0);
     loop {
+        seats.settled().await;
         let accepted = tokio::select! {
             biased;
             accepted = unconstrained(listener.accept()) => accepted,
@@ -79,6 +80,7 @@ async fn accept_network(
     sender: mpsc::Sender<Accepted>,
 ) {
     loop {
+        seats.settled().await;
         match listener.accept().await {
             Ok((stream, _)) => {
                 let (acceptor, sender) = (TlsAcceptor::from(tls.now()), sender.clone());

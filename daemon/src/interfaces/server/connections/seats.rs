@@ -61,6 +61,11 @@ impl Seats {
         }
     }
 
+    /// Waits until connections that made room have closed.
+    pub(super) async fn settled(&self) {
+        self.unserved.settled().await;
+    }
+
     pub(super) fn enter(&self) -> Entered {
         Entered { seats: self.clone(), unserved: self.unserved.enter() }
     }
