@@ -10,7 +10,7 @@
 //! - [`norm`]: layer norm and its relatives, of a sum with dropout, and their gradients.
 //! - [`cross_entropy`]: the loss of classification and its gradient.
 //! - [`adamw`]: the update of an optimizer.
-//! - [`mod@sum`]: the sum of squares.
+//! - [`mod@sum`]: the sum of squares, and the sums of columns.
 //! - [`table`]: tables of few rows, the gradients of embeddings.
 //! - [`hash`]: the random bits of dropout.
 //!

@@ -1,4 +1,4 @@
-//! The sum of squares.
+//! The sum of squares, and sums of rows.
 
 use crate::dispatch::vectorized;
 use crate::math::LANES;
@@ -16,7 +16,23 @@ pub fn square_sum(x: &[f32]) -> f32 {
     total as f32
 }
 
+/// The sum of each column of `x`, whose rows have as many elements as `sums`. Rows are added in their order.
+pub fn column_sums(x: &[f32], sums: &mut [f32]) {
+    sums.fill(0.0);
+    if !sums.is_empty() {
+        assert!(x.len().is_multiple_of(sums.len()), "the last row is shorter than the others");
+        x.chunks_exact(sums.len()).for_each(|row| add(sums, row));
+    }
+}
+
 vectorized! {
+    /// Adds a row to another one.
+    pub(crate) fn add(to: &mut [f32], row: &[f32]) {
+        for (to, row) in to.iter_mut().zip(row) {
+            *to += row;
+        }
+    }
+
     fn add_squares(x: &[f32], total: &mut f64) {
         let mut sums = [[0.0f32; LANES]; 2];
         let (rows, rest) = x.as_chunks::<{ 2 * LANES }>();

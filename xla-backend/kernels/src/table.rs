@@ -1,6 +1,6 @@
 //! Tables of rows that are zeros but for a few, as the gradients of embeddings.
 
-use crate::dispatch::vectorized;
+use crate::sum::add;
 
 /// Makes `table` zeros, and adds those of `rows` whose `numbers` it has, in their order. `first`: the number of its
 /// first row.
@@ -12,14 +12,6 @@ pub fn fill(table: &mut [f32], width: usize, rows: &[f32], numbers: &[i32], firs
         let Ok(place) = usize::try_from(i64::from(number) - i64::from(first)) else { continue };
         if let Some(to) = table.get_mut(place * width..(place + 1) * width) {
             add(to, row);
-        }
-    }
-}
-
-vectorized! {
-    fn add(to: &mut [f32], row: &[f32]) {
-        for (to, row) in to.iter_mut().zip(row) {
-            *to += row;
         }
     }
 }

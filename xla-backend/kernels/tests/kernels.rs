@@ -6,7 +6,7 @@ use support::{Numbers, check_close};
 use traind_kernels::attention::{self, Cotangent, Dims, Operands};
 use traind_kernels::gelu;
 use traind_kernels::hash::{self, Dropout};
-use traind_kernels::matrix::{Matrix, MatrixMut, multiply};
+use traind_kernels::matrix::{Matrix, MatrixMut, multiply, multiply_with_bias};
 
 #[test]
 fn products_in_all_layouts() {
@@ -17,7 +17,7 @@ fn products_in_all_layouts() {
     }
 }
 
-/// Rows and columns that fill no tile, and several blocks of the depth, in all layouts, with and without a sum.
+/// Rows and columns that fill no tile, and several blocks of the depth, in all layouts, with a sum, a bias or neither.
 #[test]
 fn products_with_weights() {
     let mut numbers = Numbers(2);
@@ -55,13 +55,23 @@ fn check_product(numbers: &mut Numbers, round: usize, [rows, columns, depth]: [u
             Box::new(|k, j| b[j * (depth + gap) + k]),
         ),
     };
+    let bias = numbers.floats(columns);
+    let adds_bias = !accumulate && round % 3 == 1;
     let mut got = before.clone();
-    multiply(MatrixMut::new(&mut got, [rows, columns], columns + gap), lhs, rhs, accumulate);
+    let to = MatrixMut::new(&mut got, [rows, columns], columns + gap);
+    match adds_bias {
+        true => multiply_with_bias(to, lhs, rhs, &bias),
+        false => multiply(to, lhs, rhs, accumulate),
+    }
     let mut expected: Vec<f64> = before.iter().copied().map(f64::from).collect();
     for i in 0..rows {
         for j in 0..columns {
             let product = |k| f64::from(lhs_at(i, k)) * f64::from(rhs_at(k, j));
-            let start = if accumulate { expected[i * (columns + gap) + j] } else { 0.0 };
+            let start = match (accumulate, adds_bias) {
+                (true, _) => expected[i * (columns + gap) + j],
+                (false, true) => f64::from(bias[j]),
+                (false, false) => 0.0,
+            };
             expected[i * (columns + gap) + j] = start + (0..depth).map(product).sum::<f64>();
         }
     }

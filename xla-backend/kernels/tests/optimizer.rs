@@ -173,6 +173,19 @@ fn odd_gradients_spoil_their_own_elements_and_no_others() {
 }
 
 #[test]
+fn column_sums_are_those_of_f64() {
+    for (rows, columns) in [(1, 1), (3, 7), (130, 33), (0, 5), (4, 0)] {
+        let x = floats(rows * columns, 3);
+        let mut sums = vec![f32::NAN; columns];
+        sum::column_sums(&x, &mut sums);
+        for (column, sum) in sums.into_iter().enumerate() {
+            let expected: f64 = (0..rows).map(|row| f64::from(x[row * columns + column])).sum();
+            assert!((f64::from(sum) - expected).abs() <= 1e-5, "{sum}, expected {expected}");
+        }
+    }
+}
+
+#[test]
 fn square_sums_are_those_of_f64() {
     for count in LENGTHS.into_iter().chain([300_000]) {
         let x = floats(count, 2);

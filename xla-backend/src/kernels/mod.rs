@@ -6,6 +6,7 @@ mod attention;
 pub(crate) mod attributes;
 mod available;
 mod bf16_product;
+mod column_sums;
 mod cross_entropy;
 mod dropout_keys;
 mod gated;
@@ -33,6 +34,7 @@ pub use available::{GpuOptions, Kernels};
 
 pub(crate) use attention::{AttentionBackward, AttentionForward};
 pub(crate) use bf16_product::Bf16Product;
+pub(crate) use column_sums::ColumnSums;
 pub(crate) use cross_entropy::{CrossEntropyBackward, CrossEntropyForward};
 pub(crate) use dropout_keys::DropoutKeys;
 pub(crate) use gated::{GatedBackward, GatedForward};
@@ -40,7 +42,7 @@ pub(crate) use gelu::{GeluBackward, GeluForward};
 pub(crate) use library::LibraryCall;
 pub(crate) use norm::{NormBackward, NormForward};
 pub(crate) use optimizer::{AdamW, SquareSum};
-pub(crate) use product::{Product, product};
+pub(crate) use product::{BiasedProduct, Product, product};
 pub(crate) use rotary::Rotary;
 pub(crate) use sharded_adamw::ShardedAdamW;
 pub(crate) use sums::Sums;
@@ -139,6 +141,8 @@ fn register_all(client: &Client) -> bool {
         && register::<GatedBackward>(client)
         && register::<Rotary>(client)
         && register::<Product>(client)
+        && register::<BiasedProduct>(client)
+        && register::<ColumnSums>(client)
         && register::<Bf16Product>(client)
         && register::<NormForward>(client)
         && register::<NormBackward>(client)

@@ -1,6 +1,6 @@
 //! Products of two matrices.
 
-use traind_kernels::matrix::{Matrix, MatrixMut, multiply};
+use traind_kernels::matrix::{Matrix, MatrixMut, multiply, multiply_with_bias};
 use traind_pjrt::{Kernel, KernelCall, KernelError};
 
 use super::KernelUse;
@@ -11,11 +11,15 @@ use crate::graph::Shape;
 /// the product is added to it in place.
 pub(crate) struct Product;
 
-/// A call for matrices that are summed over these axes, of `depth` elements, to `result`.
-pub(crate) fn product(axes: [usize; 2], depth: usize, result: &Shape) -> KernelUse {
+/// The same product of the first two operands, plus a bias with an element for each column. XLA would compile a loop of
+/// its own for each addition.
+pub(crate) struct BiasedProduct;
+
+/// A call of `K` for matrices that are summed over these axes, of `depth` elements, to `result`.
+pub(crate) fn product<K: Kernel>(axes: [usize; 2], depth: usize, result: &Shape) -> KernelUse {
     let [lhs, rhs] = axes.map(integer);
     let flops = 2.0 * (depth * result.element_count()) as f64;
-    KernelUse::of::<Product>(format!("lhs_axis = {lhs}, rhs_axis = {rhs}")).with_flops(flops)
+    KernelUse::of::<K>(format!("lhs_axis = {lhs}, rhs_axis = {rhs}")).with_flops(flops)
 }
 
 impl Kernel for Product {
@@ -23,15 +27,31 @@ impl Kernel for Product {
 
     fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
         let accumulates = call.operand_count() == 3;
-        let first = usize::from(accumulates);
-        let (lhs, rhs) = (matrix(call, first)?, matrix(call, first + 1)?);
-        let lhs = if call.attribute::<i64>("lhs_axis")? == 0 { lhs.transposed() } else { lhs };
-        let rhs = if call.attribute::<i64>("rhs_axis")? == 0 { rhs } else { rhs.transposed() };
+        let [lhs, rhs] = factors(call, usize::from(accumulates))?;
         let to = if accumulates { call.updated(0, 0)? } else { call.result(0)? };
         let dims = [lhs.rows(), rhs.columns()];
         multiply(MatrixMut::new(to, dims, dims[1]), lhs, rhs, accumulates);
         Ok(())
     }
+}
+
+impl Kernel for BiasedProduct {
+    const NAME: &'static str = "traind.biased_product";
+
+    fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
+        let ([lhs, rhs], bias) = (factors(call, 0)?, call.operand(2)?);
+        let dims = [lhs.rows(), rhs.columns()];
+        multiply_with_bias(MatrixMut::new(call.result(0)?, dims, dims[1]), lhs, rhs, bias);
+        Ok(())
+    }
+}
+
+/// The factors, of which the operand `first` is the left one, in the layouts of the product.
+fn factors<'a>(call: &KernelCall<'a>, first: usize) -> Result<[Matrix<'a>; 2], KernelError> {
+    let (lhs, rhs) = (matrix(call, first)?, matrix(call, first + 1)?);
+    let lhs = if call.attribute::<i64>("lhs_axis")? == 0 { lhs.transposed() } else { lhs };
+    let rhs = if call.attribute::<i64>("rhs_axis")? == 0 { rhs } else { rhs.transposed() };
+    Ok([lhs, rhs])
 }
 
 fn matrix<'a>(call: &KernelCall<'a>, operand: usize) -> Result<Matrix<'a>, KernelError> {

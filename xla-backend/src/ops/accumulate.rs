@@ -4,7 +4,7 @@ use super::composite::Composite;
 use super::{Backward, DotDims, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
-use crate::kernels::{KernelUse, product};
+use crate::kernels::{KernelUse, Product, product};
 use crate::tensor::Tensor;
 
 /// A matrix `[M, N]`, and `[K, M]` and `[K, N]`, whose product over `K` is added to it.
@@ -75,7 +75,7 @@ impl Composite for AddProduct {
 
     fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
         let [sum, lhs, _] = inputs else { return None };
-        let kernel = || product([0, 0], lhs.dims[0], sum).in_place(vec![[0, 0]]);
+        let kernel = || product::<Product>([0, 0], lhs.dims[0], sum).in_place(vec![[0, 0]]);
         (sum.dtype == DType::F32).then(kernel)
     }
 

@@ -142,7 +142,7 @@ impl Operation for Bf16Product {
         };
         let mut gradients = vec![Some(to_lhs?), Some(to_rhs?)];
         if at.inputs.len() > 2 {
-            gradients.push(Some(cotangent.sum(&[0])?));
+            gradients.push(Some(cotangent.column_sums()?));
         }
         Ok(gradients)
     }

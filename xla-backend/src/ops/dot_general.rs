@@ -3,7 +3,7 @@
 use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Dims, Shape};
-use crate::kernels::product;
+use crate::kernels::{Product, product};
 use crate::stablehlo::{DotPrecision, Emitter, Value, list};
 use crate::tensor::Tensor;
 
@@ -28,8 +28,8 @@ const OVER_ROWS: [usize; 2] = [0, 0];
 const KERNEL_MULTIPLICATIONS_MIN: usize = 1 << 18;
 
 #[derive(Debug)]
-struct DotGeneral {
-    dims: DotDims,
+pub(super) struct DotGeneral {
+    pub(super) dims: DotDims,
 }
 
 impl Tensor {
@@ -74,7 +74,7 @@ impl DotGeneral {
 
     /// The axes that a kernel sums over in a product of two matrices, where programs call it: always over the rows,
     /// which XLA would transpose first, and otherwise in a large product.
-    fn kernel_axes(&self, emitter: &Emitter, inputs: &[Value]) -> Option<[usize; 2]> {
+    pub(super) fn kernel_axes(&self, emitter: &Emitter, inputs: &[Value]) -> Option<[usize; 2]> {
         let axes = self.axes_of_matrices(inputs.iter().map(|input| &input.shape))?;
         if emitter.calls_kernels() && axes == OVER_ROWS {
             return Some(axes);
@@ -223,7 +223,7 @@ impl Operation for DotGeneral {
 impl Lower for DotGeneral {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         if let Some(axes) = self.kernel_axes(emitter, inputs) {
-            let kernel = product(axes, inputs[0].shape.dims[axes[0]], result);
+            let kernel = product::<Product>(axes, inputs[0].shape.dims[axes[0]], result);
             return emitter.call_kernel(&kernel, inputs, std::slice::from_ref(result));
         }
         let dims = &self.dims;

@@ -29,15 +29,11 @@ impl Tensor {
     /// A linear layer with PyTorch's layout: `x[…, in] · weight[out, in]ᵀ`,
     /// plus `bias[out]`.
     pub fn linear(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-        let dims = DotDims {
-            lhs_contracting: vec![self.rank().saturating_sub(1)],
-            rhs_contracting: vec![1],
-            ..DotDims::default()
-        };
-        let product = self.dot_general(weight, dims)?;
-        match bias {
-            Some(bias) => product.add(bias),
-            None => Ok(product),
-        }
+        self.product_with_bias(weight, 1, bias)
+    }
+
+    /// The same with the weight transposed: `x[…, in] · weight[in, out]`, plus `bias[out]`.
+    pub fn linear_transposed(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+        self.product_with_bias(weight, 0, bias)
     }
 }

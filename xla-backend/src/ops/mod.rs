@@ -13,9 +13,11 @@ mod argmax;
 mod attention;
 mod barrier;
 mod bf16_product;
+mod biased_product;
 mod binary;
 mod broadcast;
 mod collectives;
+mod column_sums;
 mod compare;
 mod composite;
 mod concatenate;
@@ -77,9 +79,11 @@ pub const NAMES: &[&str] = &[
     "attention",
     "attention_gradient",
     "bf16_product",
+    "biased_product",
     "bitcast_convert",
     "broadcast_in_dim",
     "collective_permute",
+    "column_sums",
     "compare",
     "concatenate",
     "constant",

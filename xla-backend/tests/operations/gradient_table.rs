@@ -245,6 +245,11 @@ pub(crate) const TABLE: &[Row] = &[
     row("linear", &[any(&[2, 3, 4]), any(&[5, 4]), any(&[5])], |_, x| {
         x[0].linear(&x[1], Some(&x[2]))
     }),
+    row(
+        "biased_product",
+        &[any(&[2, 3]), any(&[4, 3]), any(&[4]), any(&[4, 2]), any(&[2])],
+        |_, x| x[0].linear(&x[1], Some(&x[2]))?.linear_transposed(&x[3], Some(&x[4])),
+    ),
     row("sum_of_squares", &[any(&[2, 3])], |_, x| x[0].sum_of_squares()),
     // Indexing.
     row("place_rows", &[any(&[4, 3])], |t, x| {

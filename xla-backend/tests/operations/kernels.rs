@@ -149,6 +149,18 @@ fn large_products_are_kernels_in_all_layouts() {
     assert!(!text.contains("dot_general"), "{text}");
 }
 
+/// A layer is one kernel with its bias, whose gradient is another.
+#[test]
+fn biases_are_added_by_kernels() {
+    let targets = ["traind.biased_product", "traind.product", "traind.column_sums"];
+    check(&targets, &[&[64, 80], &[72, 80], &[72]], |_, x| x[0].linear(&x[1], Some(&x[2])));
+    check(&targets, &[&[64, 80], &[80, 72], &[72]], |_, x| {
+        x[0].linear_transposed(&x[1], Some(&x[2]))
+    });
+    // XLA multiplies small matrices.
+    check(&targets[1..], &[&[6, 8], &[7, 8], &[7]], |_, x| x[0].linear(&x[1], Some(&x[2])));
+}
+
 #[test]
 fn gated_activations() {
     for gate in [Gate::Silu, Gate::Gelu, Gate::GeluTanh] {

@@ -9,6 +9,7 @@ use gemm_common::Parallelism;
 
 #[cfg(target_arch = "x86_64")]
 use crate::dispatch::Level;
+use crate::sum::add;
 
 /// A matrix in a slice: element (i, j) is at `i * row_stride + j * column_stride`.
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +104,16 @@ pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, accumulate:
     multiply_by_crate(to, lhs, rhs, accumulate);
 }
 
-/// The same by the crate gemm.
+/// `to = lhs rhs + bias`, where the bias has an element for each column.
+pub fn multiply_with_bias(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, bias: &[f32]) {
+    let MatrixMut { elements, layout } = to;
+    assert_eq!(bias.len(), layout.columns, "the bias is of other width");
+    multiply(MatrixMut { elements: &mut *elements, layout }, lhs, rhs, false);
+    let rows = elements.chunks_mut(layout.row_stride.max(1)).take(layout.rows);
+    rows.for_each(|row| add(&mut row[..layout.columns], bias));
+}
+
+/// [`multiply`] by the crate gemm.
 #[allow(unsafe_code, reason = "the product of the crate takes pointers and strides")]
 fn multiply_by_crate(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, accumulate: bool) {
     let (rows, columns, depth) = (lhs.layout.rows, rhs.layout.columns, lhs.layout.columns);

@@ -176,11 +176,10 @@ impl Forward<'_> {
         weight: &Tensor,
         bias: Option<&Tensor>,
     ) -> Result<Tensor> {
-        if self.has_rounding_products() {
-            return Ok(x.bf16_matmul(weight, bias)?);
+        match self.has_rounding_products() {
+            true => Ok(x.bf16_matmul(weight, bias)?),
+            false => Ok(x.linear_transposed(weight, bias)?),
         }
-        let product = x.matmul(weight)?;
-        bias.map_or_else(|| Ok(product.clone()), |bias| Ok(product.add(bias)?))
     }
 
     /// A parameter in float32.
