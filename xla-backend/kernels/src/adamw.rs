@@ -1,6 +1,9 @@
 //! The update of AdamW (Loshchilov and Hutter 2017), in place and in one pass.
 
+use std::ops::Range;
+
 use crate::dispatch::vectorized;
+use crate::table::FewRows;
 
 /// Settings that the updates of all elements share.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +22,8 @@ pub struct Scalars {
 
 /// Elements of a block, so that all arrays of one stay in the fastest cache.
 const BLOCK: usize = 512;
+/// The gradient of a block that has none.
+static ZEROS: [f32; BLOCK] = [0.0; BLOCK];
 
 /// Updates a parameter and both moments by a gradient. Each element is rounded alike wherever it stands, so that an
 /// update in parts is that of the whole.
@@ -40,20 +45,59 @@ pub fn update_copies(
     gradient: &[f32],
     at: Scalars,
 ) {
+    let count = copies.first().map_or(gradient.len(), |copy| copy.len());
+    assert_eq!(gradient.len(), count, "the gradient is of another size");
+    update_part(copies, [exp_avg, exp_avg_sq], 0..count, Some(gradient), at);
+}
+
+/// The same of a table by a gradient of few rows, of which all others are zeros.
+pub fn update_copies_by_rows(
+    copies: &mut [&mut [f32]],
+    exp_avg: &mut [f32],
+    exp_avg_sq: &mut [f32],
+    gradient: &FewRows,
+    at: Scalars,
+) {
+    let Some(count) = copies.first().map(|copy| copy.len()) else { return };
+    let mut end = 0;
+    for (place, row) in gradient.rows() {
+        update_part(copies, [exp_avg, exp_avg_sq], end..place.start, None, at);
+        end = place.end;
+        update_part(copies, [exp_avg, exp_avg_sq], place, Some(row), at);
+    }
+    update_part(copies, [exp_avg, exp_avg_sq], end..count, None, at);
+}
+
+/// Updates a part of the elements by their gradient, which is zeros where there is none.
+fn update_part(
+    copies: &mut [&mut [f32]],
+    [exp_avg, exp_avg_sq]: [&mut [f32]; 2],
+    part: Range<usize>,
+    gradient: Option<&[f32]>,
+    at: Scalars,
+) {
     let Some((first, others)) = copies.split_first_mut() else { return };
-    let count = first.len();
-    assert_eq!([exp_avg.len(), exp_avg_sq.len(), gradient.len()], [count; 3]);
-    let blocks = first.chunks_mut(BLOCK).zip(exp_avg.chunks_mut(BLOCK));
-    let blocks = blocks.zip(exp_avg_sq.chunks_mut(BLOCK)).zip(gradient.chunks(BLOCK)).enumerate();
-    for (number, (((parameter, exp_avg), exp_avg_sq), gradient)) in blocks {
-        match at.keep_zeros() && [gradient, exp_avg, exp_avg_sq].into_iter().all(are_zeros) {
+    assert_eq!([exp_avg.len(), exp_avg_sq.len()], [first.len(); 2]);
+    let keeps_zeros = at.keep_zeros();
+    for start in part.clone().step_by(BLOCK) {
+        let block = start..part.end.min(start + BLOCK);
+        let (exp_avg, exp_avg_sq) = (&mut exp_avg[block.clone()], &mut exp_avg_sq[block.clone()]);
+        let known = gradient.map(|it| &it[block.start - part.start..block.end - part.start]);
+        let is_zero = keeps_zeros
+            && known.is_none_or(are_zeros)
+            && are_zeros(exp_avg)
+            && are_zeros(exp_avg_sq);
+        let parameter = &mut first[block.clone()];
+        match is_zero {
             true if at.decay_factor == 1.0 => continue,
             true => parameter.iter_mut().for_each(|parameter| *parameter *= at.decay_factor),
-            false => update_block(parameter, exp_avg, exp_avg_sq, gradient, at),
+            false => {
+                let gradient = known.unwrap_or(&ZEROS[..block.len()]);
+                update_block(parameter, exp_avg, exp_avg_sq, gradient, at);
+            }
         }
-        let start = number * BLOCK;
         for copy in others.iter_mut() {
-            copy[start..start + parameter.len()].copy_from_slice(parameter);
+            copy[block.clone()].copy_from_slice(parameter);
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::dispatch::vectorized;
 use crate::math::LANES;
 
 /// Elements whose sum stays in the nearest cache until it is complete.
-const BLOCK: usize = 2048;
+pub(crate) const BLOCK: usize = 2048;
 
 /// The sum of the squares of all elements.
 pub fn square_sum(x: &[f32]) -> f32 {
@@ -33,7 +33,8 @@ vectorized! {
         }
     }
 
-    fn add_squares(x: &[f32], total: &mut f64) {
+    /// Adds the squares of a block to the total.
+    pub(crate) fn add_squares(x: &[f32], total: &mut f64) {
         let mut sums = [[0.0f32; LANES]; 2];
         let (rows, rest) = x.as_chunks::<{ 2 * LANES }>();
         for row in rows {

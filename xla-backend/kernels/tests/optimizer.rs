@@ -2,6 +2,7 @@
 
 use traind_kernels::adamw::{self, Scalars};
 use traind_kernels::sum;
+use traind_kernels::table::{self, FewRows};
 
 /// Numbers between -1 and 1 that look random: SplitMix64.
 fn floats(count: usize, seed: u64) -> Vec<f32> {
@@ -129,6 +130,41 @@ fn elements_without_gradient_and_moments_are_those_of_a_plain_loop_to_the_bit() 
             let expected = plain(expected, gradient[index], at);
             let got = [parameter[index], exp_avg[index], exp_avg_sq[index]];
             assert_eq!(bits(&got), bits(&expected), "{index} {at:?}");
+        }
+    }
+}
+
+/// Tables by rows, of which some are equal, some lie outside, and some have had gradients before.
+#[test]
+fn a_gradient_of_few_rows_is_that_of_a_whole_table_to_the_bit() {
+    const FIRST: i32 = 10;
+    for (length, width) in [(1, 1), (7, 3), (40, 64), (33, 300), (9, 1500)] {
+        let count = length * width;
+        let numbers = [3, 3, 12, 10, 5, 41, 12, 9 + length as i32, 10 + length as i32, 12];
+        let mut rows = floats(numbers.len() * width, 6);
+        rows[width..2 * width].fill(-0.0);
+        let few = FewRows::of(length, width, &rows, &numbers, FIRST);
+        let mut table = vec![f32::NAN; count];
+        table::fill(&mut table, width, &rows, &numbers, FIRST);
+        let square_sums = [few.square_sum(), sum::square_sum(&table)];
+        assert_eq!(square_sums[0].to_bits(), square_sums[1].to_bits(), "{length} {width}");
+        let [parameter, mut exp_avg, mut exp_avg_sq] = state(count, 4);
+        exp_avg[count / 3..].fill(0.0);
+        exp_avg_sq[count / 3..].fill(0.0);
+        for at in [SCALARS, Scalars { decay_factor: 1.0, ..SCALARS }] {
+            let update = |by_rows: bool| {
+                let mut slots = [exp_avg.clone(), exp_avg_sq.clone()];
+                let (mut first, mut second) = (parameter.clone(), parameter.clone());
+                let copies = &mut [first.as_mut_slice(), second.as_mut_slice()];
+                let [exp_avg, exp_avg_sq] = &mut slots;
+                match by_rows {
+                    true => adamw::update_copies_by_rows(copies, exp_avg, exp_avg_sq, &few, at),
+                    false => adamw::update_copies(copies, exp_avg, exp_avg_sq, &table, at),
+                }
+                let [exp_avg, exp_avg_sq] = slots;
+                [first, second, exp_avg, exp_avg_sq].map(|x| bits(&x))
+            };
+            assert_eq!(update(true), update(false), "{length} {width}");
         }
     }
 }

@@ -2,10 +2,14 @@
 
 use traind_kernels::adamw::{self, Scalars};
 use traind_kernels::sum::square_sum;
+use traind_kernels::table::FewRows;
 use traind_pjrt::{Kernel, KernelCall, KernelError};
 
 /// x to Σ x².
 pub(crate) struct SquareSum;
+
+/// The numbers of rows, the rows, and the number of the first row to the sum of the squares in a table of them.
+pub(crate) struct SquareSumOfRows;
 
 /// Parameter and both moments, in place, gradient and eight scalars.
 pub(crate) struct AdamW;
@@ -15,6 +19,19 @@ impl Kernel for SquareSum {
 
     fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
         call.result::<f32>(0)?[0] = square_sum(call.operand(0)?);
+        Ok(())
+    }
+}
+
+impl Kernel for SquareSumOfRows {
+    const NAME: &'static str = "traind.square_sum_of_rows";
+
+    fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
+        let [_, width] = call.operand_dims(1)?[..] else { return Err("takes no rows".into()) };
+        let length = usize::try_from(call.attribute::<i64>("length")?);
+        let length = length.map_err(|_| "has a table of no length")?;
+        let (numbers, rows, first) = (call.operand(0)?, call.operand(1)?, first(call.operand(2)?)?);
+        call.result::<f32>(0)?[0] = FewRows::of(length, width, rows, numbers, first).square_sum();
         Ok(())
     }
 }

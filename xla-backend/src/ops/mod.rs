@@ -151,6 +151,7 @@ pub const NAMES: &[&str] = &[
     "splat",
     "sqrt",
     "square_sum",
+    "square_sum_of_rows",
     "standardize",
     "stop_gradient",
     "subtract",

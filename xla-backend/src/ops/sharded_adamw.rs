@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::adamw::{AdamWScalars, AdamWUpdate, SCALARS};
 use super::collectives::group_size;
 use super::composite::Composite;
+use super::table_of_rows::RowsOfTable;
 use super::{Participants, Problem, ResultStorage, ShardGroups};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
@@ -28,16 +29,23 @@ pub struct ShardHolders<'a> {
 
 /// Parameters, first moments, second moments, gradients and factors of decay, so many of each, the scalars of all, and
 /// the numbers of [`ShardHolders`] to parameters and moments anew. Moments and gradients are shards.
+///
+/// Gradients that are [tables](Tensor::table_of_rows) are those of the last parameters. Their operands are the rows,
+/// and the numbers of the rows and of the first row follow behind all others: the tables are not made.
 #[derive(Clone, Debug)]
 struct ShardedAdamW {
     groups: Arc<[Vec<usize>]>,
     meeting: usize,
+    /// The number of gradients that are tables.
+    tables: usize,
 }
 
 /// The operands of each parameter.
 const OF_PARAMETER: usize = 5;
 /// The number of operands of all parameters: the scalars of the update and two numbers.
 const OF_ALL: usize = SCALARS + 2;
+/// The operands of a table besides its rows.
+const OF_TABLE: usize = 2;
 
 impl Trace {
     /// The parameters after their updates, each with both moments. `updates` have the same scalars, and moments and
@@ -50,44 +58,93 @@ impl Trace {
     ) -> Result<Vec<[Tensor; 3]>> {
         let Some(AdamWUpdate { scalars, .. }) = updates.first() else { return Ok(Vec::new()) };
         let one = self.scalar(1.0, scalars.factor.dtype())?;
-        let mut inputs = parameters.to_vec();
-        inputs.extend(updates.iter().map(|it| it.exp_avg));
-        inputs.extend(updates.iter().map(|it| it.exp_avg_sq));
-        inputs.extend(updates.iter().map(|it| it.gradient));
+        let tables: Vec<Option<RowsOfTable>> =
+            updates.iter().map(|it| it.gradient.rows_of_table()).collect();
+        let mut order: Vec<usize> = (0..updates.len()).collect();
+        order.sort_by_key(|&place| tables[place].is_some());
+        let ordered = || order.iter().map(|&place| &updates[place]);
+        let tables_in_order = || order.iter().filter_map(|&place| tables[place].as_ref());
+        let mut inputs: Vec<&Tensor> = order.iter().map(|&place| parameters[place]).collect();
+        inputs.extend(ordered().map(|it| it.exp_avg));
+        inputs.extend(ordered().map(|it| it.exp_avg_sq));
+        let gradient = |place: usize| match &tables[place] {
+            Some(table) => &table.rows,
+            None => updates[place].gradient,
+        };
+        inputs.extend(order.iter().map(|&place| gradient(place)));
         let decay_factor = |decays| if decays { scalars.decay_factor } else { &one };
-        inputs.extend(updates.iter().map(|it| decay_factor(it.decays)));
+        inputs.extend(ordered().map(|it| decay_factor(it.decays)));
         inputs.extend(scalars.tensors());
         inputs.extend([holders.core, holders.group]);
-        let update = ShardedAdamW { groups: holders.groups.into(), meeting: holders.meeting };
+        inputs.extend(tables_in_order().flat_map(|table| [&table.numbers, &table.first]));
+        let (groups, meeting) = (holders.groups.into(), holders.meeting);
+        let update = ShardedAdamW { groups, meeting, tables: tables_in_order().count() };
         let first = self.apply(update, &inputs)?;
         let result = |index: usize| match index {
             0 => Ok(first.clone()),
             index => first.part(index, inputs[index].shape().clone()),
         };
         let count = parameters.len();
-        let of_parameter =
-            |index| Ok([result(index)?, result(count + index)?, result(2 * count + index)?]);
+        let of_parameter = |place: usize| {
+            let index = order.iter().position(|&ordered| ordered == place).unwrap_or(place);
+            Ok([result(index)?, result(count + index)?, result(2 * count + index)?])
+        };
         (0..count).map(of_parameter).collect()
     }
 }
 
-/// The number of parameters.
-fn count(inputs: usize) -> usize {
-    inputs.saturating_sub(OF_ALL) / OF_PARAMETER
+impl ShardedAdamW {
+    /// The number of parameters.
+    fn count(&self, inputs: usize) -> usize {
+        inputs.saturating_sub(OF_ALL + OF_TABLE * self.tables) / OF_PARAMETER
+    }
+
+    /// The place of the operands of the table that is the gradient of a parameter.
+    fn table(&self, parameter: usize, count: usize) -> Option<usize> {
+        let table = parameter.checked_sub(count.checked_sub(self.tables)?)?;
+        Some(OF_PARAMETER * count + OF_ALL + OF_TABLE * table)
+    }
 }
 
 /// Checks a parameter and its update.
-fn check(of_parameter: [&Shape; OF_PARAMETER], cores: usize) -> Result<(), Problem> {
+fn check(
+    of_parameter: [&Shape; OF_PARAMETER],
+    table: Option<&[Shape]>,
+    cores: usize,
+) -> Result<(), Problem> {
     let [parameter, exp_avg, exp_avg_sq, gradient, decay_factor] = of_parameter;
     let length = parameter.element_count().div_ceil(cores);
     let (shard, scalar) = (parameter.with_dims([length]), Shape::scalar(parameter.dtype));
-    if !parameter.dtype.is_float() || [exp_avg, exp_avg_sq, gradient] != [&shard; 3] {
-        return Err(format!("takes moments and a gradient of shape {shard}").into());
+    if !parameter.dtype.is_float() || [exp_avg, exp_avg_sq] != [&shard; 2] {
+        return Err(format!("takes moments of shape {shard}").into());
+    }
+    match table {
+        None if *gradient != shard => return Err(format!("takes a gradient of {shard}").into()),
+        Some(of_table) => check_table(gradient, of_table, &shard)?,
+        None => {}
     }
     if *decay_factor != scalar {
         return Err("takes a factor of decay for each parameter".into());
     }
     Ok(())
+}
+
+/// Checks the rows of a table, and their numbers with that of the first row.
+fn check_table(rows: &Shape, of_table: &[Shape], shard: &Shape) -> Result<(), Problem> {
+    let are_numbers = of_table.iter().all(|numbers| numbers.dtype == DType::S32);
+    match (&rows.dims[..], of_table) {
+        (&[count, width], [numbers, first])
+            if are_numbers
+                && rows.dtype == shard.dtype
+                && numbers.dims[..] == [count]
+                && first.rank() == 0
+                && width > 0
+                && shard.element_count().is_multiple_of(width) =>
+        {
+            Ok(())
+        }
+        _ => Err(format!("takes rows of a table of {shard}, and their numbers").into()),
+    }
 }
 
 impl Composite for ShardedAdamW {
@@ -108,23 +165,27 @@ impl Composite for ShardedAdamW {
     }
 
     fn exchanged_bytes(&self, inputs: &[Shape]) -> usize {
-        inputs[..count(inputs.len())].iter().map(Shape::size_bytes).sum()
+        inputs[..self.count(inputs.len())].iter().map(Shape::size_bytes).sum()
     }
 
     fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
-        let (cores, count) = (group_size(&self.groups)?, count(inputs.len()));
-        if count == 0 || inputs.len() != OF_PARAMETER * count + OF_ALL {
-            return Err("takes five operands for each parameter and ten for all".into());
+        let (cores, count) = (group_size(&self.groups)?, self.count(inputs.len()));
+        let expected = OF_PARAMETER * count + OF_ALL + OF_TABLE * self.tables;
+        if count == 0 || self.tables > count || inputs.len() != expected {
+            return Err(
+                "takes five operands for each parameter, ten for all and two for each table".into(),
+            );
         }
         for parameter in 0..count {
             let place = |operand: usize| &inputs[operand * count + parameter];
-            check(std::array::from_fn(place), cores)?;
+            let table = self.table(parameter, count).map(|start| &inputs[start..start + OF_TABLE]);
+            check(std::array::from_fn(place), table, cores)?;
         }
         let (scalars, numbers) = inputs[OF_PARAMETER * count..].split_at(SCALARS);
         if scalars.iter().any(|scalar| *scalar != Shape::scalar(inputs[0].dtype)) {
             return Err(format!("takes scalars of {}", inputs[0].dtype).into());
         }
-        if numbers.iter().any(|number| *number != Shape::scalar(DType::U32)) {
+        if numbers[..OF_ALL - SCALARS].iter().any(|number| *number != Shape::scalar(DType::U32)) {
             return Err("takes the numbers of core and group as u32 scalars".into());
         }
         Ok(inputs[0].clone())
@@ -136,17 +197,26 @@ impl Composite for ShardedAdamW {
 
     /// Each shard is updated and gathered.
     fn expand_all(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        let count = count(inputs.len());
+        let count = self.count(inputs.len());
         let groups = ShardGroups { cores: self.groups.to_vec(), hosts: 1 };
         let all = &inputs[OF_PARAMETER * count..];
         let mut results: [Vec<Tensor>; 3] = Default::default();
         for (index, parameter) in inputs[..count].iter().enumerate() {
             let operand = |number: usize| &inputs[number * count + index];
             let shard = parameter.shard(&all[SCALARS], &groups)?;
+            let gradient = match self.table(index, count) {
+                None => operand(3).clone(),
+                Some(table) => {
+                    let (rows, length) = (operand(3), shard.dims()[0]);
+                    let (numbers, first) = (&inputs[table], &inputs[table + 1]);
+                    let table = rows.table_of_rows(numbers, first, length / rows.dims()[1])?;
+                    table.reshape(&[length])?
+                }
+            };
             let [shard, exp_avg, exp_avg_sq] = shard.adamw(&AdamWUpdate {
                 exp_avg: operand(1),
                 exp_avg_sq: operand(2),
-                gradient: operand(3),
+                gradient: &gradient,
                 scalars: AdamWScalars { decay_factor: operand(4), ..AdamWScalars::of_tensors(all) },
                 decays: true,
             })?;
@@ -161,8 +231,12 @@ impl Composite for ShardedAdamW {
     fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
         let cores = self.groups.first().map_or(1, Vec::len);
         let meeting = integer(self.meeting);
-        let attributes = format!("cores = {}, meeting = {meeting}", integer(cores));
-        let updated = (0..3 * count(inputs.len())).map(|index| [index, index]).collect();
+        let attributes = format!(
+            "cores = {}, meeting = {meeting}, tables = {}",
+            integer(cores),
+            integer(self.tables)
+        );
+        let updated = (0..3 * self.count(inputs.len())).map(|index| [index, index]).collect();
         let kernel = || KernelUse::of_deferred::<ShardedAdamWKernel>(attributes).in_place(updated);
         (inputs[0].dtype == DType::F32).then(kernel)
     }

@@ -1,10 +1,12 @@
 //! The sum of all squares.
 
 use super::composite::Composite;
+use super::table_of_rows::RowsOfTable;
 use super::{Backward, Problem, ResultStorage, check_float, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
-use crate::kernels::{KernelUse, SquareSum as SquareSumKernel};
+use crate::kernels::attributes::integer;
+use crate::kernels::{KernelUse, SquareSum as SquareSumKernel, SquareSumOfRows as OfRowsKernel};
 use crate::tensor::Tensor;
 
 /// The length of the rows in which a vector is added up.
@@ -13,11 +15,25 @@ const ROW_ELEMENTS: usize = 1 << 10;
 #[derive(Clone, Copy, Debug)]
 struct SquareSum;
 
+/// The numbers of rows, the rows, and the number of the first row of a [table](Tensor::table_of_rows) to the sum of the
+/// squares in the table, which is not made.
+#[derive(Clone, Copy, Debug)]
+struct SquareSumOfRows {
+    /// The rows of the table.
+    length: usize,
+}
+
 impl Tensor {
     /// Σ x² over all elements, in parts: in one float32 sum, small elements are lost to what millions
     /// before them came to, and no dot says in what order it adds. Half precision is summed in f32.
     pub fn sum_of_squares(&self) -> Result<Tensor> {
-        self.apply(SquareSum, &[])
+        match self.rows_of_table().filter(|_| self.trace().calls_kernels()) {
+            Some(RowsOfTable { numbers, rows, first }) => {
+                let length = self.shape().element_count() / rows.dims()[1].max(1);
+                numbers.apply(SquareSumOfRows { length }, &[&rows, &first])
+            }
+            None => self.apply(SquareSum, &[]),
+        }
     }
 
     /// A long vector as rows, the last one filled up with zeros.
@@ -66,5 +82,38 @@ impl Composite for SquareSum {
         let x = &at.inputs[0];
         let gradient = x.widen()?.mul(at.cotangent)?.mul_scalar(2.0)?;
         Ok(vec![Some(gradient.convert(x.dtype())?)])
+    }
+}
+
+impl Composite for SquareSumOfRows {
+    fn name(&self) -> &'static str {
+        "square_sum_of_rows"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
+    }
+
+    fn reads_memory(&self) -> bool {
+        true
+    }
+
+    fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
+        let [numbers, rows, first] = operands(inputs)?;
+        let is_table = rows.rank() == 2 && numbers.dims[..] == rows.dims[..1] && first.rank() == 0;
+        match is_table && [numbers.dtype, first.dtype] == [DType::S32; 2] {
+            true => Ok(Shape::scalar(rows.dtype.accumulator())),
+            false => Err("takes numbers s32[N], rows [N, H], and the first number".into()),
+        }
+    }
+
+    fn expand(&self, inputs: &[Tensor]) -> Result<Tensor> {
+        let [numbers, rows, first] = inputs else { return Ok(inputs[0].clone()) };
+        rows.table_of_rows(numbers, first, self.length)?.apply(SquareSum, &[])
+    }
+
+    fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
+        let kernel = || KernelUse::of::<OfRowsKernel>(format!("length = {}", integer(self.length)));
+        (inputs[1].dtype == DType::F32).then(kernel)
     }
 }

@@ -9,6 +9,18 @@ use crate::graph::{DType, Shape};
 use crate::kernels::{KernelUse, TableOfRows as TableOfRowsKernel};
 use crate::tensor::Tensor;
 
+const NAME: &str = "table_of_rows";
+
+/// The operands of a table of rows, for kernels that read the rows instead.
+pub(super) struct RowsOfTable {
+    /// s32[N].
+    pub(super) numbers: Tensor,
+    /// [N, H].
+    pub(super) rows: Tensor,
+    /// An s32 scalar.
+    pub(super) first: Tensor,
+}
+
 /// The numbers of rows in a larger table, s32[N], the rows [N, H], and the number of the first one of this table, an
 /// s32 scalar.
 #[derive(Debug)]
@@ -23,11 +35,26 @@ impl Tensor {
     pub fn table_of_rows(&self, numbers: &Tensor, first: &Tensor, length: usize) -> Result<Tensor> {
         numbers.apply(TableOfRows { length }, &[self, first])
     }
+
+    /// The rows that this tensor consists of, flattened or not, if it is a table of rows.
+    pub(super) fn rows_of_table(&self) -> Option<RowsOfTable> {
+        let (trace, graph) = (self.trace(), self.trace().graph());
+        let mut node = graph.node(self.node());
+        while node.op.name() == "reshape" {
+            node = graph.node(node.inputs[0]);
+        }
+        let tensor = |place: usize| trace.tensor(node.inputs[place]);
+        (node.op.name() == NAME).then(|| RowsOfTable {
+            numbers: tensor(0),
+            rows: tensor(1),
+            first: tensor(2),
+        })
+    }
 }
 
 impl Composite for TableOfRows {
     fn name(&self) -> &'static str {
-        "table_of_rows"
+        NAME
     }
 
     fn storage(&self) -> ResultStorage {

@@ -250,6 +250,12 @@ pub(crate) const TABLE: &[Row] = &[
         &[any(&[2, 3]), any(&[4, 3]), any(&[4]), any(&[4, 2]), any(&[2])],
         |_, x| x[0].linear(&x[1], Some(&x[2]))?.linear_transposed(&x[3], Some(&x[4])),
     ),
+    row("square_sum_of_rows", ONE, |t, x| {
+        let fixed = t.iota(DType::F64, &[3, 2], 0)?;
+        let numbers = t.constant(DType::S32, &[3], &[1.0, 4.0, 1.0])?;
+        let first = t.scalar(0.0, DType::S32)?;
+        fixed.table_of_rows(&numbers, &first, 4)?.sum_of_squares()?.mul(&x[0])
+    }),
     row("sum_of_squares", &[any(&[2, 3])], |_, x| x[0].sum_of_squares()),
     // Indexing.
     row("place_rows", &[any(&[4, 3])], |t, x| {

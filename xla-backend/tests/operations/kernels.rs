@@ -395,6 +395,49 @@ fn cores_update_all_copies() {
     }
 }
 
+/// The gradient of an embedding is never a table: kernels read its rows, some of which are of the same word.
+#[test]
+fn cores_update_embeddings_by_rows() {
+    const CORES: usize = 2;
+    let trace = Trace::with_kernels(Kernels::Own);
+    let number = || trace.parameter("n", Shape::new(DType::U32, [])).unwrap();
+    let (core, group) = (number(), number());
+    let parameter = |dims: &[usize]| trace.parameter("x", f32(dims)).unwrap();
+    let (table, weight, rows) = (parameter(&[12, 5]), parameter(&[7, 3]), parameter(&[4, 5]));
+    let groups = [vec![0, 1]];
+    let of_group = ShardGroups { cores: groups.to_vec(), hosts: 1 };
+    let holders = ShardHolders { groups: &groups, core: &core, group: &group, meeting: 0 };
+    let numbers = trace.constant(DType::S32, &[4], &[7.0, 2.0, 7.0, 11.0]).unwrap();
+    let first = core.convert(DType::S32).unwrap().mul_scalar(6.0).unwrap();
+    let of_table = rows.table_of_rows(&numbers, &first, 6).unwrap().reshape(&[30]).unwrap();
+    let shards = [&table, &weight].map(|it| it.shard(&core, &of_group).unwrap());
+    let squares = shards.each_ref().map(|it| it.mul(it).unwrap());
+    let of_weight = shards[1].mul_scalar(0.7).unwrap();
+    let updated = adamw_update([&shards[0], &squares[0], &of_table], true, |first| {
+        let [exp_avg, exp_avg_sq] = [&shards[1], &squares[1]];
+        let second = AdamWUpdate { exp_avg, exp_avg_sq, gradient: &of_weight, ..*first };
+        trace.sharded_adamw(&[&table, &weight], &[*first, second], &holders)
+    });
+    let norm = of_table.sum_of_squares().unwrap();
+    let updated: Vec<Tensor> = updated.unwrap().into_iter().flatten().chain([norm]).collect();
+    let outputs: Vec<&Tensor> = updated.iter().collect();
+    let called = Compiled::with_kernels_on(&outputs, CORES);
+    for kernel in ["@traind.sharded_adamw(", "@traind.square_sum_of_rows("] {
+        assert_eq!(called.program.text.matches(kernel).count(), 1, "{}", called.program.text);
+    }
+    assert!(!called.program.text.contains("@traind.table_of_rows("));
+    let numbers = |place: usize, count: usize| spread_numbers(count, place, -0.9, 1.1);
+    let values = [numbers(1, 60), numbers(2, 21), numbers(3, 20)];
+    let of_core = |core: usize| [vec![core as f64], vec![0.0]].into_iter().chain(values.clone());
+    let arguments: Vec<Vec<Numbers>> = (0..CORES).map(|core| of_core(core).collect()).collect();
+    let expected = Compiled::new(&outputs, CORES).run(&arguments);
+    for (got, expected) in called.run(&arguments).iter().flatten().zip(expected.iter().flatten()) {
+        for (got, expected) in got.iter().zip(expected) {
+            assert!((got - expected).abs() <= 2e-6, "{got}, without kernels {expected}");
+        }
+    }
+}
+
 /// Cores add arrays of several sizes in place, of which one is a parameter that they read afterwards. Several
 /// executions follow each other.
 #[test]

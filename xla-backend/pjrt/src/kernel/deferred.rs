@@ -101,6 +101,17 @@ impl DeferredCall {
         Ok(unsafe { (slice(&from), slice_mut(&to)) })
     }
 
+    /// The elements of an operand that the call does not [update](Self::updated_arrays).
+    pub fn operand<T: Element>(&self, operand: usize) -> Result<&[T], KernelError> {
+        if operand < self.results.len() {
+            return Err(format!("operand {operand} is updated").into());
+        }
+        let from = buffer(&self.operands, operand, T::DTYPE)?;
+        // SAFETY: the plugin keeps it alive and unchanged until the call is finished, which takes it by value. Type,
+        // size and alignment were checked, and no result is in the memory of an operand of another number.
+        Ok(unsafe { slice(&from) })
+    }
+
     /// The elements of all results, which begin as the operands of the same numbers, and of further operands.
     pub fn updated_arrays<T: Element>(
         &mut self,
