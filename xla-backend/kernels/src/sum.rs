@@ -16,6 +16,16 @@ pub fn square_sum(x: &[f32]) -> f32 {
     total as f32
 }
 
+/// The sum of arrays that are as long as `to`, added in their order.
+pub fn sum_parts(to: &mut [f32], parts: &[&[f32]]) {
+    let Some((first, others)) = parts.split_first() else { return to.fill(0.0) };
+    for (number, to) in to.chunks_mut(BLOCK).enumerate() {
+        let place = number * BLOCK..number * BLOCK + to.len();
+        to.copy_from_slice(&first[place.clone()]);
+        others.iter().for_each(|part| add(to, &part[place.clone()]));
+    }
+}
+
 /// The sum of each column of `x`, whose rows have as many elements as `sums`. Rows are added in their order.
 pub fn column_sums(x: &[f32], sums: &mut [f32]) {
     sums.fill(0.0);

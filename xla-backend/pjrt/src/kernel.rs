@@ -22,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 pub(crate) use deferred::deferred_handler;
-pub use deferred::{DeferredCall, DeferredKernel, UpdatedArrays};
+pub use deferred::{DeferredCall, DeferredKernel, UpdatedArrays, WrittenArrays};
 use timing::Timer;
 pub use timing::{CALL_NUMBER, KernelTime, KernelTimes, RecordedTimes};
 

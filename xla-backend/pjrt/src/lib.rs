@@ -64,7 +64,7 @@ pub use ffi::TABLE as FUNCTION_TABLE;
 pub use installed::{cache_dir, installed_folder, installed_plugin, plugin_variable};
 pub use kernel::{
     CALL_NUMBER, DeferredCall, DeferredKernel, Kernel, KernelCall, KernelError, KernelTime,
-    KernelTimes, RecordedTimes, UpdatedArrays,
+    KernelTimes, RecordedTimes, UpdatedArrays, WrittenArrays,
 };
 pub use key_value_store::{KeyValueStore, StoreError};
 pub use memory::{BufferPlacement, Memory};

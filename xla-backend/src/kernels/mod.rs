@@ -17,6 +17,7 @@ mod norm;
 mod optimizer;
 mod product;
 mod rotary;
+mod shard_sums;
 mod sharded_adamw;
 mod sums;
 mod table_of_rows;
@@ -44,6 +45,7 @@ pub(crate) use norm::{NormBackward, NormForward};
 pub(crate) use optimizer::{AdamW, SquareSum, SquareSumOfRows};
 pub(crate) use product::{BiasedProduct, Product, product};
 pub(crate) use rotary::Rotary;
+pub(crate) use shard_sums::ShardSums;
 pub(crate) use sharded_adamw::ShardedAdamW;
 pub(crate) use sums::Sums;
 pub(crate) use table_of_rows::TableOfRows;
@@ -155,6 +157,7 @@ fn register_all(client: &Client) -> bool {
         && register::<AdamW>(client)
         && register_deferred::<ShardedAdamW>(client)
         && register_deferred::<Sums>(client)
+        && register_deferred::<ShardSums>(client)
 }
 
 /// A call of a kernel, as lowering writes it.

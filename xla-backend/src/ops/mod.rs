@@ -140,6 +140,7 @@ pub const NAMES: &[&str] = &[
     "rsqrt",
     "scatter_add",
     "select",
+    "shard_sums",
     "sharded_adamw",
     "shift_left",
     "shift_right_logical",

@@ -5,8 +5,8 @@
 use traind_xla::autodiff::gradients;
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::{
-    AdamWScalars, AdamWUpdate, AttentionSpec, DotDims, Gate, Random, ReduceKind, ShardHolders,
-    VisibleKeys,
+    AdamWScalars, AdamWUpdate, AttentionSpec, DotDims, Gate, Random, ReduceKind, ShardGroups,
+    ShardHolders, VisibleKeys,
 };
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
@@ -324,6 +324,13 @@ pub(crate) const TABLE: &[Row] = &[
         square.mul(&square)?.bf16_matmul(&x[0], None)
     }),
     // Between replicas.
+    on_two("shard_sums", ONE, |t, x| {
+        let fixed = t.iota(DType::F32, &[2, 3], 1)?;
+        let groups = ShardGroups { cores: vec![vec![0, 1]], hosts: 1 };
+        let number = t.scalar(0.0, DType::U32)?;
+        let sums = t.reduce_to_shards_together(&[&fixed, &fixed.sum(&[0])?], &number, &groups)?;
+        sums[0].convert(DType::F64)?.mul(&x[0])
+    }),
     on_two("all_reduce, sum", ONE, |_, x| x[0].all_reduce(ReduceKind::Sum, &[vec![0, 1]])?.sin()),
     on_two("all_reduce, max", ONE, |_, x| x[0].all_reduce(ReduceKind::Max, &[vec![0, 1]])?.sin()),
     on_two("all_reduce, min", ONE, |_, x| x[0].all_reduce(ReduceKind::Min, &[vec![0, 1]])?.sin()),

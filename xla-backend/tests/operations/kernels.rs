@@ -477,6 +477,38 @@ fn cores_add_arrays_where_they_are() {
     }
 }
 
+/// Each core gets its shards of several sums, of which some end with zeros. Several executions follow each other.
+#[test]
+fn cores_add_shards_together() {
+    const CORES: usize = 3;
+    let trace = Trace::with_kernels(Kernels::Own);
+    let dims: [&[usize]; 3] = [&[70, 90], &[5], &[1]];
+    let number = trace.parameter("n", Shape::new(DType::U32, [])).unwrap();
+    let inputs = dims.map(|dims| trace.parameter("x", f32(dims)).unwrap());
+    let groups = ShardGroups { cores: vec![(0..CORES).collect()], hosts: 1 };
+    let sums = trace.reduce_to_shards_together(&inputs.each_ref(), &number, &groups).unwrap();
+    let outputs: Vec<&Tensor> = sums.iter().collect();
+    let called = Compiled::with_kernels_on(&outputs, CORES);
+    assert_eq!(called.program.text.matches("@traind.shard_sums(").count(), 1);
+    let plain = Compiled::new(&outputs, CORES);
+    assert_eq!(plain.program.text.matches("stablehlo.reduce_scatter").count(), 3);
+    for series in 0..20 {
+        let of_core = |core: usize| -> Vec<Numbers> {
+            let numbers = dims.iter().enumerate().map(|(place, dims)| {
+                spread_numbers(dims.iter().product(), 9 * series + 3 * core + place, -1.9, 2.1)
+            });
+            std::iter::once(vec![core as f64]).chain(numbers).collect()
+        };
+        let arguments: Vec<Vec<Numbers>> = (0..CORES).map(of_core).collect();
+        let (got, expected) = (called.run(&arguments), plain.run(&arguments));
+        for (got, expected) in
+            got.iter().flatten().flatten().zip(expected.iter().flatten().flatten())
+        {
+            assert!((got - expected).abs() <= 1e-6, "{got}, without kernels {expected}");
+        }
+    }
+}
+
 #[test]
 fn half_precision_has_no_kernels() {
     let trace = Trace::new();

@@ -47,6 +47,14 @@ pub struct UpdatedArrays<'a, T> {
     pub read: Vec<&'a [T]>,
 }
 
+/// The elements of a call whose results share no memory with operands.
+pub struct WrittenArrays<'a, T> {
+    /// The results, in their order.
+    pub written: Vec<&'a mut [T]>,
+    /// Some operands, in their order.
+    pub read: Vec<&'a [T]>,
+}
+
 /// An operand or a result, checked.
 struct Buffer {
     data: *mut u8,
@@ -142,6 +150,29 @@ impl DeferredCall {
             Ok(unsafe { slice(&from) })
         });
         Ok(UpdatedArrays { updated, read: read.collect::<Result<_, KernelError>>()? })
+    }
+
+    /// The elements of all results, which are to be written, and of some operands.
+    pub fn written_arrays<T: Element>(
+        &mut self,
+        read: Range<usize>,
+    ) -> Result<WrittenArrays<'_, T>, KernelError> {
+        for (index, (operand, result)) in self.operands.iter().zip(&self.results).enumerate() {
+            check_apart((index, &operand.array()), (index, &result.array()))?;
+        }
+        let written = (0..self.results.len()).map(|index| {
+            let to = buffer(&self.results, index, T::DTYPE)?;
+            // SAFETY: the plugin keeps it alive until the call is finished, which takes it by value. Type, size and
+            // alignment were checked, and it shares memory with nothing else.
+            Ok(unsafe { slice_mut(&to) })
+        });
+        let written = written.collect::<Result<_, KernelError>>()?;
+        let read = read.map(|index| {
+            let from = buffer(&self.operands, index, T::DTYPE)?;
+            // SAFETY: as above.
+            Ok(unsafe { slice(&from) })
+        });
+        Ok(WrittenArrays { written, read: read.collect::<Result<_, KernelError>>()? })
     }
 
     /// The memory of an operand and of a result of the same type, the latter of `result_bytes`, for code that

@@ -23,6 +23,7 @@ mod over_hosts;
 mod reduce_scatter;
 mod reduce_scatter_hosts;
 mod rows;
+mod shards_together;
 mod together;
 
 pub use over_hosts::ShardGroups;

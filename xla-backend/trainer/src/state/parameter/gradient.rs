@@ -184,6 +184,13 @@ impl<'a> Gradient<'a> {
         self.over == Cores::Own && !is_shard
     }
 
+    /// Whether cores have gradients of their own rows, of whose sum each needs a shard that no other host has.
+    pub(super) fn is_own_of_shard(&self) -> bool {
+        self.over == Cores::Own
+            && Cores::of(self.training) == Cores::Host
+            && self.updates_shard_of_whole()
+    }
+
     /// Whether the core updates a shard of a parameter of which it has the whole.
     pub(super) fn updates_shard_of_whole(&self) -> bool {
         self.training.distribution.layout().is_shard()
