@@ -4,14 +4,14 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 use traind_job_file::{
-    MAPPINGS, Sharding, Treatment, fsdp_of_words, training_argument, training_arguments,
+    MAPPINGS, Misspelling, Sharding, Treatment, fsdp_of_words, misspelled_flag, misspellings,
+    training_argument, training_arguments,
 };
 
 use crate::draft::Draft;
-use crate::nested;
 use crate::rule::{Rule, Table, ValueProblem, is_field, keys, nearest, train_keys, unknown};
 use crate::shared::{Keys, TABLES};
-use crate::values::{is_flag, is_off, misspelled_flag, plain, shown};
+use crate::values::{is_flag, is_off, plain, shown};
 
 /// Keys of all tools that are on or off, where the job file has another value or none.
 const FLAGS: [&str; 22] = [
@@ -143,7 +143,9 @@ fn training_argument_of(tables: &[Table], key: &str, value: &Value, draft: &mut 
     }
     // The job file reads mappings, and refuses the names of files.
     if ["deepspeed", "fsdp_config"].contains(&key) && value.is_object() && !is_empty(&value) {
-        nested::check(key, &value, draft);
+        for Misspelling { path, problem } in misspellings(key, &value) {
+            draft.refuse(&path, problem);
+        }
         return draft.set(&path, value, key);
     }
     match training_argument(key) {

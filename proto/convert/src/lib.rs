@@ -9,7 +9,6 @@ mod application;
 mod draft;
 pub mod guess;
 pub mod guess_head;
-mod nested;
 mod rule;
 mod shared;
 mod shell;

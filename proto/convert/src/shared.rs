@@ -41,8 +41,8 @@ pub(crate) struct Tables {
     pub(crate) fit: Rules,
     /// Names in the description of a training job.
     pub(crate) description: Rules,
-    /// Entries of `distribution` that start one process a device.
-    pub(crate) launchers: Vec<String>,
+    /// Entries of `distribution`.
+    pub(crate) distribution: Distribution,
     /// Parameters of SageMaker's model-parallel library.
     pub(crate) model_parallel: Rules,
     /// Families of instances.
@@ -79,6 +79,21 @@ pub(crate) struct ScriptArguments {
     pub(crate) data: Rules,
     pub(crate) seq2seq_lm: Rules,
     pub(crate) image_classification: Rules,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Distribution {
+    /// Entries that start one process a device.
+    pub(crate) launchers: Vec<String>,
+    /// Keys of such an entry.
+    pub(crate) launcher_options: Vec<String>,
+    /// Entries of `smdistributed`.
+    pub(crate) libraries: Vec<String>,
+    /// Keys of such an entry.
+    pub(crate) library_options: Vec<String>,
+    /// Keys that have no equivalent, with the reason.
+    pub(crate) dropped: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]

@@ -1,7 +1,6 @@
 //! Values as command lines and Python spell them.
 
 use serde_json::{Number, Value};
-use traind_job_file::nearest_key;
 
 /// A word of a command line as a value: `True`, `3`, `5e-5`, else text.
 pub(crate) fn parse(word: &str) -> Value {
@@ -51,15 +50,6 @@ pub(crate) fn is_flag(value: &Value) -> bool {
         }
         Value::Array(_) | Value::Object(_) => false,
     }
-}
-
-/// The word that a misspelled truth value probably is: `yess`, `flase`.
-pub(crate) fn misspelled_flag(value: &Value) -> Option<&'static str> {
-    const WORDS: [&str; 4] = ["true", "false", "yes", "none"];
-    const SIMILARITY_MIN: f64 = 0.7;
-    let word = value.as_str()?.to_lowercase();
-    let nearest = nearest_key(&word, WORDS.into_iter(), SIMILARITY_MIN)?;
-    (nearest != word).then_some(nearest)
 }
 
 /// A scalar as a message shows it.

@@ -72,7 +72,8 @@ pub use schema::vocabulary::SpecialTokens;
 pub use schema::{JobFile, fields};
 pub use section::nearest_key;
 pub use training_arguments::{
-    Argument, MAPPINGS, Sharding, Treatment, fsdp_of_words, training_argument, training_arguments,
+    Argument, MAPPINGS, Misspelling, Sharding, Treatment, fsdp_of_words, misspelled_flag,
+    misspellings, training_argument, training_arguments,
 };
 pub use values::{
     CHAT_TEMPLATES, DataSetUrl, EarlyStopping, FileSize, InputTokens, LabelMap, LayerNumbers,

@@ -155,10 +155,40 @@ fn deepspeeds_stages_are_parts_of_fsdp() {
             "offload_optimizer: state is offloaded to host memory, not to disks",
         ),
         ("{optimizer: {type: AdamW}}", "train.deepspeed.optimizer: is not read"),
+        (
+            "{zero_optimization: 2}",
+            "zero_optimization: must be a mapping such as {stage: 2}, not 2",
+        ),
+        (
+            "{bf16: true}",
+            "train.deepspeed.bf16: must be a mapping such as {enabled: true}, not true",
+        ),
+        ("{fp16: {enabled: flase}}", "fp16.enabled: is flase; did you mean `false`?"),
+        (
+            "{gradient_clippng: 1}",
+            "gradient_clippng: is not known here; did you mean `gradient_clipping`?",
+        ),
+        (
+            "{zero_optimization: {stge: 2}}",
+            "zero_optimization.stge: is not known here; did you mean `stage`?",
+        ),
+        (
+            "{zero_optimization: {stage: 2, offload_optimizer: {devise: cpu}}}",
+            "offload_optimizer.devise: is not known here; did you mean `device`?",
+        ),
     ] {
         let refused = parse(&format!("deepspeed: {config}")).unwrap_err();
         assert!(refused[0].contains(expect), "{refused:?}");
     }
+    let refused = parse("fsdp_config: {fsdp_offload_parms: true}").unwrap_err();
+    assert!(refused[0].contains("did you mean `fsdp_offload_params`?"), "{refused:?}");
+    let config =
+        "deepspeed: {bfloat16: {enabled: true}, zero_optimization: {stage: 2, of_tomorrow: 1}}";
+    let (job, warnings) = resolved(config);
+    assert_eq!(job["train"]["bf16"], true);
+    let said =
+        warnings.iter().any(|it| it.contains("zero_optimization.of_tomorrow: has no effect"));
+    assert!(said, "{warnings:?}");
 }
 
 #[test]

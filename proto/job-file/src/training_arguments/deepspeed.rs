@@ -4,6 +4,7 @@
 use traind_choices::Fsdp;
 
 use super::fsdp;
+use super::nested::{Misspelling, ZERO, misspellings};
 use crate::aliases::section_of;
 use crate::node::{Entry, Node, Value};
 use crate::problems::{ALIAS_USED, FIELD_UNUSED, Problems, join};
@@ -33,6 +34,16 @@ pub(super) fn apply(root: &mut Node, problems: &mut Problems) {
     }
 }
 
+/// Refuses misspelled keys and values of a mapping; returns whether there are any.
+fn refuse_misspelled(argument: &str, config: &[Entry], problems: &mut Problems) -> bool {
+    let value = Node { value: Value::Map(config.to_vec()), at: None }.to_json();
+    let found = misspellings(argument, &value);
+    for Misspelling { path, problem } in &found {
+        problems.violation(&join("train", path), problem);
+    }
+    !found.is_empty()
+}
+
 /// Takes a mapping out of `train`. An empty one says nothing.
 fn take(root: &mut Node, key: &str, path: &str, problems: &mut Problems) -> Option<Vec<Entry>> {
     let train = section_of(root, "train")?;
@@ -53,15 +64,19 @@ fn take(root: &mut Node, key: &str, path: &str, problems: &mut Problems) -> Opti
 }
 
 fn read_deepspeed(root: &mut Node, config: &[Entry], problems: &mut Problems) {
+    if refuse_misspelled("deepspeed", config, problems) {
+        return;
+    }
     for Entry { key, node, .. } in config {
         let path = join(DEEPSPEED, key);
         let number = NUMBERS.iter().find(|(name, _)| name == key).map(|(_, field)| *field);
         match (key.as_str(), &node.value) {
             (_, Value::Text(text)) if text == "auto" => {}
             ("zero_optimization", Value::Map(zero)) => read_zero(root, zero, problems),
-            ("bf16" | "fp16", Value::Map(entries)) => {
+            ("bf16" | "bfloat16" | "fp16", Value::Map(entries)) => {
+                let field = if key == "fp16" { "fp16" } else { "bf16" };
                 if is_true(entries, "enabled") {
-                    imply(root, "train", key, Value::Bool(true), &path, problems);
+                    imply(root, "train", field, Value::Bool(true), &path, problems);
                 }
             }
             ("optimizer" | "scheduler", _) => {
@@ -78,22 +93,18 @@ fn read_deepspeed(root: &mut Node, config: &[Entry], problems: &mut Problems) {
 /// The stages of ZeRO: nothing, the optimizer's state, also gradients, also parameters.
 fn read_zero(root: &mut Node, zero: &[Entry], problems: &mut Problems) {
     let path = join(DEEPSPEED, "zero_optimization");
+    for Entry { key, .. } in zero.iter().filter(|it| !ZERO.contains(&it.key.as_str())) {
+        problems.warning(FIELD_UNUSED, &join(&path, key), "has no effect");
+    }
     read_offload(root, zero, &path, problems);
     let stages = [Fsdp::No, Fsdp::ShardOptimizer, Fsdp::ShardGradOp, Fsdp::FullShard];
     let path = join(&path, "stage");
     let stage = match entry(zero, "stage").map(|node| &node.value) {
-        None => Some(Fsdp::No),
-        Some(Value::Integer(stage)) => {
-            usize::try_from(*stage).ok().and_then(|it| stages.get(it).copied())
-        }
-        Some(_) => None,
+        Some(Value::Integer(stage)) => usize::try_from(*stage).unwrap_or_default(),
+        _ => 0,
     };
-    match stage {
-        Some(fsdp) => {
-            imply(root, "parallel", "fsdp", Value::Text(fsdp.to_string()), &path, problems)
-        }
-        None => problems.violation(&path, "must be 0, 1, 2 or 3"),
-    }
+    let fsdp = stages.get(stage).copied().unwrap_or(Fsdp::No);
+    imply(root, "parallel", "fsdp", Value::Text(fsdp.to_string()), &path, problems);
 }
 
 /// The optimizer's state in host memory, under DeepSpeed's name of today and its former ones.
@@ -128,6 +139,9 @@ fn device<'a>(zero: &'a [Entry], part: &str) -> Option<&'a str> {
 }
 
 fn read_fsdp_config(root: &mut Node, config: &[Entry], problems: &mut Problems) {
+    if refuse_misspelled("fsdp_config", config, problems) {
+        return;
+    }
     let mut unused = Vec::new();
     for Entry { key, node, .. } in config {
         let (path, is_true) = (join(FSDP_CONFIG, key), node.value == Value::Bool(true));

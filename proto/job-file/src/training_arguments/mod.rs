@@ -4,10 +4,12 @@
 mod deepspeed;
 mod fsdp;
 mod mappings;
+mod nested;
 mod table;
 
 pub use fsdp::{Sharding, fsdp_of_words};
 pub use mappings::MAPPINGS;
+pub use nested::{Misspelling, misspelled_flag, misspellings};
 pub(crate) use table::{ALL, OPTIMIZERS};
 
 use crate::aliases;

@@ -19,19 +19,6 @@ const PRESCALED: &str = "prescaled_batch";
 
 /// Entry of `distribution` for SageMaker's own libraries.
 const OWN_LIBRARIES: &str = "smdistributed";
-const LIBRARIES: [&str; 2] = ["modelparallel", "dataparallel"];
-
-/// Options of a launcher and of a library.
-const LAUNCHER_OPTIONS: &[&str] =
-    &["enabled", "processes_per_host", "custom_mpi_options", "instance_groups"];
-const LIBRARY_OPTIONS: &[&str] =
-    &["enabled", "parameters", "custom_mpi_options", "instance_groups"];
-
-/// Options that have no equivalent, with the reason.
-const DROPPED: [(&str, &str); 2] = [
-    ("custom_mpi_options", "the daemon starts a job's processes"),
-    ("instance_groups", "all hosts of a job are alike"),
-];
 
 const ADVICE: &str = "leave it out";
 
@@ -41,13 +28,15 @@ pub(super) fn read(distribution: &Value, draft: &mut Draft) {
         let key = format!("distribution.{name}");
         if name == OWN_LIBRARIES {
             libraries(&key, mapping(&key, options, draft), draft);
-        } else if TABLES.launchers.iter().any(|launcher| launcher == name) {
+        } else if TABLES.distribution.launchers.contains(name) {
             let options = mapping(&key, options, draft);
-            if reads_as_enabled(&key, options, LAUNCHER_OPTIONS, draft) {
+            let known = &TABLES.distribution.launcher_options;
+            if reads_as_enabled(&key, options, known, draft) {
                 processes(options.get("processes_per_host"), draft);
             }
         } else {
-            let known = TABLES.launchers.iter().map(String::as_str).chain([OWN_LIBRARIES]);
+            let launchers = TABLES.distribution.launchers.iter();
+            let known = launchers.map(String::as_str).chain([OWN_LIBRARIES]);
             let advice = "jobs are data-parallel over their cores by themselves; leave it out";
             draft.refuse(&key, unknown(name, known, advice));
         }
@@ -59,16 +48,16 @@ pub(super) fn read(distribution: &Value, draft: &mut Draft) {
 fn reads_as_enabled(
     within: &str,
     options: &Map<String, Value>,
-    known: &[&str],
+    known: &[String],
     draft: &mut Draft,
 ) -> bool {
     let mut has_unknown = false;
     for (name, value) in options {
         let key = format!("{within}.{name}");
-        if !known.contains(&name.as_str()) {
+        if !known.contains(name) {
             has_unknown = true;
-            draft.refuse(&key, unknown(name, known.iter().copied(), ADVICE));
-        } else if let Some((_, reason)) = DROPPED.iter().find(|(dropped, _)| dropped == name)
+            draft.refuse(&key, unknown(name, known.iter().map(String::as_str), ADVICE));
+        } else if let Some(reason) = TABLES.distribution.dropped.get(name)
             && !is_off(value)
         {
             draft.note(&key, format!("dropped: {reason}"));
@@ -136,13 +125,14 @@ fn parsed(given: &Value) -> Value {
 fn libraries(within: &str, libraries: &Map<String, Value>, draft: &mut Draft) {
     for (name, options) in libraries {
         let key = format!("{within}.{name}");
-        if !LIBRARIES.contains(&name.as_str()) {
+        let known = &TABLES.distribution.libraries;
+        if !known.contains(name) {
             let advice = "modelparallel and dataparallel are";
-            draft.refuse(&key, unknown(name, LIBRARIES, advice));
+            draft.refuse(&key, unknown(name, known.iter().map(String::as_str), advice));
             continue;
         }
         let options = mapping(&key, options, draft);
-        let is_read = reads_as_enabled(&key, options, LIBRARY_OPTIONS, draft);
+        let is_read = reads_as_enabled(&key, options, &TABLES.distribution.library_options, draft);
         if is_read && name == "modelparallel" {
             let parameters = options.get("parameters").unwrap_or(&Value::Null);
             model_parallel(&format!("{key}.parameters"), parameters, draft);

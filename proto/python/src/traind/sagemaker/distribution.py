@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from traind.errors import UnsupportedArgument
 from traind.sagemaker.draft import Draft
-from traind.sagemaker.tables import LAUNCHERS, MODEL_PARALLEL
-from traind.sagemaker.values import CHANGES, is_off, parsed
+from traind.sagemaker.tables import (
+    DROPPED_OPTIONS,
+    LAUNCHER_OPTIONS,
+    LAUNCHERS,
+    LIBRARIES,
+    LIBRARY_OPTIONS,
+    MODEL_PARALLEL,
+)
+from traind.sagemaker.values import CHANGES, is_flag, is_off, parsed
 
 #: Parameters for the number of cores that share weights.
 SHARDS = ("sharded_data_parallel_degree", "hybrid_shard_degree")
@@ -26,20 +34,47 @@ def job_keys(distribution: Mapping[str, Any] | None) -> tuple[Draft, int | None]
             _smdistributed(_mapping(where, options), keys)
         elif name in LAUNCHERS:
             options = _mapping(where, options)
-            cores = parsed(options.get("processes_per_host", cores)) if _enabled(options) else cores
+            if _is_enabled(where, options, LAUNCHER_OPTIONS, stacklevel=5):
+                cores = parsed(options.get("processes_per_host", cores))
         else:
-            raise UnsupportedArgument(where, "jobs are data-parallel over their cores by themselves; leave it out")
+            advice = "jobs are data-parallel over their cores by themselves; leave it out"
+            raise _unknown(where, name, [*LAUNCHERS, "smdistributed"], advice)
     return keys, cores
 
 
 def _smdistributed(libraries: Mapping[str, Any], keys: Draft) -> None:
     for name, options in libraries.items():
         where = f"distribution['smdistributed'][{name!r}]"
-        if name == "modelparallel":
-            if _enabled(_mapping(where, options)):
-                keys.merge(model_parallel(f"{where}['parameters']", options.get("parameters") or {}))
-        elif name != "dataparallel":
-            raise UnsupportedArgument(where, "is no library known here; modelparallel and dataparallel are")
+        if name not in LIBRARIES:
+            raise _unknown(where, name, LIBRARIES, f"{' and '.join(LIBRARIES)} are")
+        is_enabled = _is_enabled(where, _mapping(where, options), LIBRARY_OPTIONS, stacklevel=6)
+        if is_enabled and name == "modelparallel":
+            keys.merge(model_parallel(f"{where}['parameters']", options.get("parameters") or {}))
+
+
+def _is_enabled(within: str, options: Mapping[str, Any], known: Sequence[str], stacklevel: int) -> bool:
+    """Whether the options of a launcher or of a library count, of which none is unknown."""
+    for name, value in options.items():
+        where = f"{within}[{name!r}]"
+        if name not in known:
+            raise _unknown(where, name, known, "leave it out")
+        if name in DROPPED_OPTIONS and not is_off(value):
+            warnings.warn(f"{where} has no effect: {DROPPED_OPTIONS[name]}", stacklevel=stacklevel)
+    if options and "enabled" not in options:
+        raise UnsupportedArgument(within, "has options, but not 'enabled': True; add it, or leave the entry out")
+    _check_flag(f"{within}['enabled']", options.get("enabled"))
+    return _enabled(options)
+
+
+def _check_flag(where: str, value: Any) -> None:
+    if not is_flag(value):
+        raise UnsupportedArgument(where, f"must be true or false, not {value!r}")
+
+
+def _unknown(where: str, name: str, known: Iterable[str], advice: str) -> UnsupportedArgument:
+    """The error about a name, with the known one that it may stand for."""
+    nearest = get_close_matches(name, known, n=1, cutoff=0.7)
+    return UnsupportedArgument(where, f"is not known here; {f'did you mean {nearest[0]!r}?' if nearest else advice}")
 
 
 def model_parallel(within: str, parameters: Any) -> Draft:
@@ -51,13 +86,15 @@ def model_parallel(within: str, parameters: Any) -> Draft:
         where = f"{within}[{name!r}]"
         rule = MODEL_PARALLEL.get(name)
         if rule is None:
-            raise UnsupportedArgument(where, "is not known here; leave it out")
+            raise _unknown(where, name, MODEL_PARALLEL.keys(), "leave it out")
         if value is None:
             continue
         if rule.kind == "field":
             keys.set(rule.path, value, where)
-        elif rule.kind == "switches" and not is_off(value):
-            keys.set(rule.path, rule.detail, where)
+        elif rule.kind == "switches":
+            _check_flag(where, value)
+            if not is_off(value):
+                keys.set(rule.path, rule.detail, where)
         elif rule.kind == "changed":
             keys.set(rule.path, CHANGES[rule.detail](value), where)
         elif rule.kind == "dropped":
@@ -66,6 +103,8 @@ def model_parallel(within: str, parameters: Any) -> Draft:
             raise UnsupportedArgument(where, rule.detail)
         elif name in SHARDS:
             _check_degree(where, value)
+        elif rule.kind == "own":
+            _check_flag(where, value)
     _warn_of_batch(within, given)
     return keys
 

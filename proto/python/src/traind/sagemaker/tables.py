@@ -4,7 +4,7 @@ instances, and data sets by the names that examples have for them."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -12,8 +12,14 @@ _TABLES: dict[str, Any] = json.loads(files("traind.sagemaker").joinpath("tables.
 
 #: transformers' example scripts: their task and defaults, or why they are not supported.
 SCRIPTS: dict[str, dict[str, Any]] = _TABLES["scripts"]
-#: Entries of `distribution` that start one process a device, which is how every job runs.
-LAUNCHERS: list[str] = _TABLES["launchers"]
+#: Entries of `distribution` that start one process a device, which is how every job runs, and the keys of these.
+LAUNCHERS: list[str] = _TABLES["distribution"]["launchers"]
+LAUNCHER_OPTIONS: list[str] = _TABLES["distribution"]["launcher_options"]
+#: Entries of `smdistributed`, and their keys.
+LIBRARIES: list[str] = _TABLES["distribution"]["libraries"]
+LIBRARY_OPTIONS: list[str] = _TABLES["distribution"]["library_options"]
+#: Keys of both that have no equivalent, with the reason.
+DROPPED_OPTIONS: dict[str, str] = _TABLES["distribution"]["dropped"]
 #: Families of instances, with their platform and their cores by size.
 INSTANCES: dict[str, dict[str, Any]] = _TABLES["instances"]
 #: Names of channels by split.
@@ -56,6 +62,10 @@ class Rules:
     def get(self, key: str) -> Rule | None:
         """The rule of a key; none for a key that is not known."""
         return self._rules.get(key)
+
+    def keys(self) -> Iterable[str]:
+        """The keys that are known."""
+        return self._rules.keys()
 
 
 #: Arguments of SageMaker's estimator.

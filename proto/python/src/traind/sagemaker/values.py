@@ -8,6 +8,7 @@ from typing import Any
 
 _WORDS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_ON = ("true", "yes", "on", "1", "t", "y")
 _OFF = ("", "none", "None", "no", "false", "False")
 
 
@@ -28,6 +29,13 @@ def is_off(value: Any) -> bool:
     if isinstance(value, str):
         return value in _OFF
     return not value
+
+
+def is_flag(value: Any) -> bool:
+    """Whether a value is true or false, also as text or as a number."""
+    if isinstance(value, str):
+        return value in _OFF or value.lower() in _ON
+    return value is None or isinstance(value, (bool, int, float)) and value in (0, 1)
 
 
 def pairs(value: Any) -> Any:

@@ -3,9 +3,7 @@
 
 use serde_json::Value;
 
-use crate::draft::Draft;
-use crate::rule::nearest;
-use crate::values::{misspelled_flag, shown};
+use crate::section::nearest_key;
 
 type Names = &'static [&'static str];
 
@@ -72,7 +70,7 @@ const DEEPSPEED: Names = &[
     "zero_optimization",
 ];
 
-const ZERO: Names = &[
+pub(super) const ZERO: Names = &[
     "allgather_bucket_size",
     "allgather_partitions",
     "contiguous_gradients",
@@ -194,82 +192,122 @@ const FSDP: Names = &[
     "xla_fsdp_v2",
 ];
 
-/// Refuses misspelled keys and values of `deepspeed` and `fsdp_config`.
-pub(crate) fn check(key: &str, value: &Value, draft: &mut Draft) {
-    if key == "fsdp_config" {
-        return check_keys(key, value, FSDP, draft);
+/// The least similarity of a misspelled word, from 0 to 1.
+const SIMILARITY_MIN: f64 = 0.7;
+
+/// A misspelled key or value of a mapping, with its path from the mapping's name on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misspelling {
+    /// The path, such as `deepspeed.zero_optimization.stage`.
+    pub path: String,
+    /// What is wrong, behind the path.
+    pub problem: String,
+}
+
+/// Finds misspelled keys and values in the mapping `value` of the argument `deepspeed` or `fsdp_config`.
+pub fn misspellings(argument: &str, value: &Value) -> Vec<Misspelling> {
+    let mut found = Found::default();
+    if argument == "fsdp_config" {
+        found.check_keys(argument, value, FSDP);
+        return found.0;
     }
-    check_keys(key, value, DEEPSPEED, draft);
+    found.check_keys(argument, value, DEEPSPEED);
     for (name, value) in entries(value) {
-        let key = format!("{key}.{name}");
+        let key = format!("{argument}.{name}");
         match name.as_str() {
-            "zero_optimization" => check_zero(&key, value, draft),
-            "bf16" | "bfloat16" | "fp16" => check_precision(&key, value, draft),
+            "zero_optimization" => found.check_zero(&key, value),
+            "bf16" | "bfloat16" | "fp16" => found.check_precision(&key, value),
             _ => {}
         }
     }
+    found.0
 }
 
-fn check_zero(key: &str, value: &Value, draft: &mut Draft) {
-    if !value.is_object() && value != "auto" {
-        return draft
-            .refuse(key, format!("must be a mapping such as {{stage: 2}}, not {}", shown(value)));
+/// The word that a misspelled truth value probably is: `yess`, `flase`.
+pub fn misspelled_flag(value: &Value) -> Option<&'static str> {
+    const WORDS: [&str; 4] = ["true", "false", "yes", "none"];
+    let word = value.as_str()?.to_lowercase();
+    let nearest = nearest_key(&word, WORDS.into_iter(), SIMILARITY_MIN)?;
+    (nearest != word).then_some(nearest)
+}
+
+#[derive(Default)]
+struct Found(Vec<Misspelling>);
+
+impl Found {
+    fn add(&mut self, path: &str, problem: String) {
+        self.0.push(Misspelling { path: path.to_owned(), problem });
     }
-    check_keys(key, value, ZERO, draft);
-    if let Some(stage) = value.get("stage").filter(|stage| stage.as_u64().is_none_or(|it| it > 3)) {
-        draft
-            .refuse(&format!("{key}.stage"), format!("must be 0, 1, 2 or 3, not {}", shown(stage)));
-    }
-    for part in ["offload_optimizer", "offload_param"] {
-        let key = format!("{key}.{part}");
-        let Some(value) = value.get(part) else { continue };
-        check_keys(&key, value, OFFLOAD, draft);
-        let device =
-            value.get("device").filter(|it| *it != "cpu" && *it != "nvme" && *it != "none");
-        if let Some(device) = device.filter(|it| !it.is_null() && *it != "auto") {
-            let text = format!("must be cpu, nvme or none, not {}", shown(device));
-            draft.refuse(&format!("{key}.device"), text);
+
+    fn check_zero(&mut self, key: &str, value: &Value) {
+        if !self.is_mapping(key, value, "{stage: 2}") {
+            return;
         }
-    }
-}
-
-fn check_precision(key: &str, value: &Value, draft: &mut Draft) {
-    if !value.is_object() && value != "auto" {
-        return draft.refuse(
-            key,
-            format!("must be a mapping such as {{enabled: true}}, not {}", shown(value)),
-        );
-    }
-    check_keys(key, value, PRECISION, draft);
-    let given = value.get("enabled");
-    if let Some(enabled) = given.filter(|it| !it.is_boolean() && !it.is_null() && *it != "auto") {
-        let key = format!("{key}.enabled");
-        match misspelled_flag(enabled) {
-            Some(word) => {
-                draft.refuse(&key, format!("is {}; did you mean `{word}`?", shown(enabled)))
-            }
-            None => {
-                draft.refuse(&key, format!("must be true, false or auto, not {}", shown(enabled)))
+        self.check_keys(key, value, ZERO);
+        let stage = value.get("stage").filter(|stage| stage.as_u64().is_none_or(|it| it > 3));
+        if let Some(stage) = stage {
+            let problem = format!("must be 0, 1, 2 or 3, not {}", shown(stage));
+            self.add(&format!("{key}.stage"), problem);
+        }
+        for part in ["offload_optimizer", "offload_param"] {
+            let key = format!("{key}.{part}");
+            let Some(value) = value.get(part) else { continue };
+            self.check_keys(&key, value, OFFLOAD);
+            let device =
+                value.get("device").filter(|it| *it != "cpu" && *it != "nvme" && *it != "none");
+            if let Some(device) = device.filter(|it| !it.is_null() && *it != "auto") {
+                let problem = format!("must be cpu, nvme or none, not {}", shown(device));
+                self.add(&format!("{key}.device"), problem);
             }
         }
     }
-}
 
-/// Refuses the keys of a mapping that are close to a known one.
-fn check_keys(within: &str, value: &Value, known: Names, draft: &mut Draft) {
-    for (name, _) in entries(value) {
-        let bare = name.strip_prefix("fsdp_").unwrap_or(name);
-        if known.contains(&name.as_str()) || known.contains(&bare) {
-            continue;
+    fn check_precision(&mut self, key: &str, value: &Value) {
+        if !self.is_mapping(key, value, "{enabled: true}") {
+            return;
         }
-        if let Some(nearest) = nearest(bare, known.iter().copied()) {
-            let prefix = name.strip_suffix(bare).unwrap_or_default();
-            let text = format!("is not known here; did you mean `{prefix}{nearest}`?");
-            draft.refuse(&format!("{within}.{name}"), text);
+        self.check_keys(key, value, PRECISION);
+        let given = value.get("enabled");
+        let Some(enabled) = given.filter(|it| !it.is_boolean() && !it.is_null() && *it != "auto")
+        else {
+            return;
+        };
+        let problem = match misspelled_flag(enabled) {
+            Some(word) => format!("is {}; did you mean `{word}`?", shown(enabled)),
+            None => format!("must be true, false or auto, not {}", shown(enabled)),
+        };
+        self.add(&format!("{key}.enabled"), problem);
+    }
+
+    /// Returns whether a value has keys to check; others than `auto` are refused, with an example.
+    fn is_mapping(&mut self, key: &str, value: &Value, example: &str) -> bool {
+        if !value.is_object() && value != "auto" {
+            self.add(key, format!("must be a mapping such as {example}, not {}", shown(value)));
+        }
+        value.is_object()
+    }
+
+    /// Refuses the keys of a mapping that are close to a known one.
+    fn check_keys(&mut self, within: &str, value: &Value, known: Names) {
+        for (name, _) in entries(value) {
+            let bare = name.strip_prefix("fsdp_").unwrap_or(name);
+            if known.contains(&name.as_str()) || known.contains(&bare) {
+                continue;
+            }
+            if let Some(nearest) = nearest_key(bare, known.iter().copied(), SIMILARITY_MIN) {
+                let prefix = name.strip_suffix(bare).unwrap_or_default();
+                let problem = format!("is not known here; did you mean `{prefix}{nearest}`?");
+                self.add(&format!("{within}.{name}"), problem);
+            }
         }
     }
 }
 
 fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flatten()
+}
+
+/// A value as a message shows it.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
