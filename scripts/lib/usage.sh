@@ -28,16 +28,48 @@ has_option() {
   grep -qsE -- "(^|[^a-z-])$1([^a-z-]|$)" "$0" "${programs[@]}"
 }
 
-# check_options ARGUMENT...: answers --help, and refuses unknown options up to `--`.
+# usage_text: the usage of this script from its first example on, in one line.
+usage_text() { print_usage | sed -n '/usage:/,$p' | tr '\n' ' '; }
+
+# takes_value OPTION: whether the usage shows a value behind this option, such as N or one|other.
+takes_value() { usage_text | grep -qE -- "$1 ([A-Z<]|[a-z0-9-]+\|)"; }
+
+# takes_arguments: whether the usage shows arguments that are no options, or options with several values. Parentheses
+# are remarks.
+takes_arguments() {
+  local text
+  text=$(usage_text | sed -E 's/\([^)]*\)//g')
+  grep -qE '[A-Z]\.\.\.|\[\.\.\.\]' <<< "$text" && return
+  sed -E 's/--[a-z-]+( [A-Z<][^] ]*| [a-z0-9-]+\|[^] ]*)?//g' <<< "$text" | grep -qE '[A-Z]{2}'
+}
+
+# check_options ARGUMENT...: answers --help, and refuses unknown options up to `--`, options without their value, and
+# arguments where the script takes none.
 # shellcheck disable=SC2119
 check_options() {
   local argument
-  for argument in "$@"; do
+  while (($#)); do
+    argument=$1
+    shift
     case $argument in
       --) return ;;
       -h | --help) print_usage; exit 0 ;;
-      --[a-z]*) has_option "${argument%%=*}" || { say "unknown option ${argument%%=*}"; misuse; } ;;
-      -[a-zA-Z]*) say "unknown option $argument"; misuse ;;
+      --[a-z]*=*) has_option "${argument%%=*}" || refuse "unknown option ${argument%%=*}" ;;
+      --[a-z]*)
+        has_option "$argument" || refuse "unknown option $argument"
+        if takes_value "$argument"; then
+          [[ $# -gt 0 && $1 != --* ]] || refuse "$argument needs a value"
+          shift
+        fi ;;
+      -[a-zA-Z]*) refuse "unknown option $argument" ;;
+      *) takes_arguments || refuse "unexpected argument $argument" ;;
     esac
   done
+}
+
+# refuse PROBLEM: says what is wrong, prints the usage and exits with 2.
+# shellcheck disable=SC2119
+refuse() {
+  say "$1"
+  misuse
 }

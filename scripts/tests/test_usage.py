@@ -18,11 +18,11 @@ def scripts() -> list[Path]:
     return sorted(path for path in files if str(path.relative_to(SCRIPTS)) not in NONE_OF_OURS)
 
 
-def ran(script: Path, argument: str, home: str) -> subprocess.CompletedProcess[str]:
+def ran(script: Path, arguments: list[str], home: str) -> subprocess.CompletedProcess[str]:
     cache = Path(home, "cache")
     environment = {"PATH": os.environ["PATH"], "HOME": home, "TRAIND_CACHE_DIR": str(cache)}
     return subprocess.run(
-        [script, argument],
+        [script, *arguments],
         cwd=home,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -34,20 +34,49 @@ def ran(script: Path, argument: str, home: str) -> subprocess.CompletedProcess[s
 
 
 class Usage(unittest.TestCase):
-    def check(self, argument: str, code: int, output: str) -> None:
+    def check(self, calls: list[tuple[Path, list[str]]], code: int, output: str) -> None:
         with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor() as pool:
-            found = pool.map(lambda script: (script, ran(script, argument, home)), scripts())
-            for script, result in found:
-                with self.subTest(script=script.relative_to(SCRIPTS)):
+            found = pool.map(lambda call: (*call, ran(*call, home)), calls)
+            for script, arguments, result in found:
+                with self.subTest(script=script.relative_to(SCRIPTS), arguments=arguments):
                     self.assertEqual(result.returncode, code, result.stderr)
                     self.assertIn("usage: ", getattr(result, output))
             self.assertEqual(os.listdir(home), [])
 
     def test_help_prints_the_usage(self):
-        self.check("--help", 0, "stdout")
+        self.check([(script, ["--help"]) for script in scripts()], 0, "stdout")
 
     def test_an_unknown_option_prints_the_usage_and_exits_with_2(self):
-        self.check("--no-such-option", 2, "stderr")
+        self.check([(script, ["--no-such-option"]) for script in scripts()], 2, "stderr")
+
+    def test_wrong_arguments_print_the_usage_and_exit_with_2(self):
+        calls = [
+            "bench/compiling extra",
+            "bench/large_set --megabytes",
+            "bench/run --rounds",
+            "bench/run --family gpt2 --rounds --rows 100",
+            "compare/builds before --rounds",
+            "compare/meshes --family",
+            "compare/meshes bert",
+            "compare/precision extra",
+            "compare/preferences extra",
+            "compare/published",
+            "compare/three_ways extra",
+            "compare/tokenizers --seed",
+            "examples/icons --cores",
+            "examples/search extra",
+            "lib/packages/verify_packages",
+            "lib/packages/verify_unit",
+            "quickstart extra",
+            "soak/bucket --kills",
+            "soak/host_faults --mesh",
+            "soak/packages",
+            "soak/reshard extra",
+            "soak/sanitizer extra",
+            "soak/slurm --hosts",
+        ]
+        split = [call.split() for call in calls]
+        self.check([(SCRIPTS / script, arguments) for script, *arguments in split], 2, "stderr")
 
 
 if __name__ == "__main__":
