@@ -101,6 +101,8 @@ reasons! {
     COMPILE_FAILED
     /// Device or host memory ran out.
     OUT_OF_MEMORY
+    /// The host's memory was full, which other jobs use too, so that its compiler was killed or the runtime got none.
+    HOST_MEMORY_FULL
     /// A file does not exist, or no file matches the pattern.
     FILE_NOT_FOUND
     /// A file exists but cannot be read.

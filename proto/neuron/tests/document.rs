@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use traind_neuron::{
     CLIENT_API, CORE_KINDS, ELEMENT_INDEX_EXACT_MAX, Generation, OUTPUT_BYTES_MAX, ROOT_COMM_PORT,
-    ROOT_COMM_PORTS, RUNTIME, Version, replica_groups_max,
+    ROOT_COMM_PORTS, RUNTIME, Version, explain, replica_groups_max,
 };
 
 /// Without line ends.
@@ -60,7 +60,7 @@ fn limits_are_those_that_the_page_names() {
     assert_says(&text, &format!("traind uses {CLIENT_API}"));
 }
 
-/// "(`NRT …` 1, 4, 5, 6, 7, 101, 1004, 1005, 1100 and 1200 to 1206, except 1204)".
+/// "(`NRT …` 1, 4, 5, 6, 7, 11, 101, 1004, 1005, 1100 and 1200 to 1206, except 1204)".
 #[test]
 fn statuses_that_may_pass_are_those_that_the_page_names() {
     let text = document();
@@ -73,4 +73,9 @@ fn statuses_that_may_pass_are_those_that_the_page_names() {
     let named: BTreeSet<u32> = named.filter(|status| *status != number(exceptions)).collect();
     let passing = RUNTIME.iter().filter(|code| code.cause.may_pass()).map(|code| code.status);
     assert_eq!(named, passing.collect());
+    let killed = explain("[F137] neuronx-cc was forcibly killed").unwrap();
+    assert!(killed.cause.may_pass());
+    assert_says(&text, "a compiler that was killed (`F137`)");
+    assert!(explain("nrt_execute: status 1300").unwrap().cause.may_pass());
+    assert_says(&text, "a status that traind does not know");
 }

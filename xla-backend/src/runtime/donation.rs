@@ -26,7 +26,7 @@ pub(super) fn donation_works(client: &Client) -> Result<bool> {
 /// A compiler that was killed, or cores that another process holds, say nothing about a program.
 fn is_about_program(error: &Error) -> bool {
     let explained = traind_neuron::explain(&error.to_string());
-    !explained.is_some_and(|it| matches!(it.cause, Cause::Setup | Cause::Busy))
+    !explained.is_some_and(|it| matches!(it.cause, Cause::Setup | Cause::Busy | Cause::HostMemory))
 }
 
 /// Whether the results of that program are right, or the error of the compiler or the device.
@@ -88,6 +88,7 @@ mod tests {
         };
         assert!(!about("[F137] neuronx-cc was forcibly killed"));
         assert!(!about("NeuronCore(s) not available - Requested:nc1-nc1 Available:0"));
+        assert!(about("nrt_execute failed: status=1300"));
         assert!(about("an argument is read behind its replacement"));
         assert!(about("[ERROR] [NCC_EVRF001] Operation is not supported"));
     }

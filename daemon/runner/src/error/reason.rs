@@ -258,10 +258,9 @@ fn of_device(error: &XlaError) -> &'static str {
 /// The reason of an error that Neuron's compiler or runtime explains: a restart helps against some causes alone.
 /// `found`: that of the call that failed.
 pub(super) fn of_neuron(found: &str, cause: Cause) -> &'static str {
-    if found == reasons::COMPILE_FAILED {
-        return reasons::COMPILE_FAILED;
-    }
     match cause {
+        Cause::HostMemory => reasons::HOST_MEMORY_FULL,
+        _ if found == reasons::COMPILE_FAILED => reasons::COMPILE_FAILED,
         cause if cause.may_pass() => reasons::DEVICE_FAILED,
         Cause::Size => reasons::OUT_OF_MEMORY,
         Cause::Values => reasons::LOSS_NOT_FINITE,

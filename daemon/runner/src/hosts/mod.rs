@@ -200,7 +200,8 @@ impl Hosts {
     /// Names this host in a failure for which the host is to blame and not the job, where there are others
     /// that could replace it.
     pub(crate) fn blame(&self, failure: &mut Failure) {
-        let is_of_host = failure.transient || failure.reason == reasons::DEVICE_FAILED;
+        let of_host = [reasons::DEVICE_FAILED, reasons::HOST_MEMORY_FULL];
+        let is_of_host = failure.transient || of_host.contains(&failure.reason.as_str());
         if is_of_host && !self.is_alone() {
             failure.host.get_or_insert_with(|| self.name());
         }
@@ -346,6 +347,7 @@ mod tests {
         };
         check(&hosts, reasons::DISK_FULL, true, true);
         check(&hosts, reasons::DEVICE_FAILED, false, true);
+        check(&hosts, reasons::HOST_MEMORY_FULL, false, true);
         check(&hosts, reasons::DATA_ROW_INVALID, false, false);
         check(&Hosts::alone(), reasons::DEVICE_FAILED, false, false);
     }

@@ -14,6 +14,7 @@ const TRANSIENT: &[&str] = &[
     reasons::RUNNER_START_FAILED,
     reasons::RUN_DIRECTORY_FAILED,
     reasons::DEVICE_FAILED,
+    reasons::HOST_MEMORY_FULL,
     reasons::OUTPUT_FAILED,
 ];
 /// The longest delay between two attempts.
@@ -93,6 +94,7 @@ mod tests {
     #[test]
     fn transient_failures_are_retried_with_growing_delays() {
         check("RUNNER_DIED", 0, Some("will be restarted after 5 s (restart 1 of 12)"));
+        check("HOST_MEMORY_FULL", 0, Some("will be restarted after 5 s (restart 1 of 12)"));
         check("DEVICE_FAILED", 2, Some("will be restarted after 20 s (restart 3 of 12)"));
         check("RUNNER_HUNG", 11, Some("will be restarted after 300 s (restart 12 of 12)"));
         check("RUNNER_DIED", 12, None);
@@ -123,5 +125,6 @@ mod tests {
     fn permanent_failures_are_not_retried() {
         check("DATA_ROW_INVALID", 0, None);
         check("LOSS_NOT_FINITE", 0, None);
+        check("COMPILE_FAILED", 0, None);
     }
 }

@@ -1,6 +1,6 @@
 //! Codes of neuronx-cc.
 
-use super::Cause::{self, Defect, Indices, Integers, Operation, Setup, Size};
+use super::Cause::{self, Defect, HostMemory, Indices, Integers, Operation, Setup, Size};
 
 /// The meaning of a code, or of all codes that begin so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,14 +14,18 @@ pub struct CompilerCode {
 
 const SMALLER: &str =
     "lower per_device_train_batch_size or max_length, or set gradient_checkpointing";
-const SHORTER: &str = "lower per_device_train_batch_size or max_length";
+const SHORTER: &str = "lower per_device_train_batch_size or max_length, or raise parallel.tensor, by which cores divide \
+                       each layer: `traind plan --auto` finds meshes that fit";
+const FEWER: &str = "lower per_device_train_batch_size or max_length, or raise parallel.tensor, by which cores divide each \
+                     layer: `traind plan --auto` finds meshes that fit; --internal-max-instruction-limit in \
+                     NEURON_CC_FLAGS raises the limit";
 const REPORT: &str = "report it as a defect of traind, with the job file";
 const NEWER: &str = "install a newer neuronx-cc";
 const OTHER: &str = "try another version of neuronx-cc, or -O1 in NEURON_CC_FLAGS";
-/// It compiles again if another job took the memory, so this is no refusal of the program.
+/// Another job may have taken the memory, so this is no refusal of the program, and a restart may help.
 pub(super) const KILLED: CompilerCode = of(
     "F137",
-    Setup,
+    HostMemory,
     "the compiler was killed, most likely because the host's memory was full",
     "run fewer jobs at once, lower per_device_train_batch_size or max_length, add swap space, or take a larger instance",
 );
@@ -45,11 +49,11 @@ pub const COMPILER: &[CompilerCode] = &[
     ),
     of("EARG", Setup, "neuronx-cc refuses a flag", "check NEURON_CC_FLAGS"),
     of("EBIR023", Size, "an MLP kernel is larger than 4096", REPORT),
-    of("EBVF030", Size, "the program has too many instructions", SHORTER),
+    of("EBVF030", Size, "the program has too many instructions", FEWER),
     of("EBVF", Size, "the program is too large", SHORTER),
-    of("EXTP004", Size, "the program has more than 5,000,000 instructions", SHORTER),
+    of("EXTP004", Size, "the program has more than 5,000,000 instructions", FEWER),
     of("EXTP", Size, "the program is too large", SHORTER),
-    of("EVRF007", Size, "the program has too many instructions", SHORTER),
+    of("EVRF007", Size, "the program has too many instructions", FEWER),
     of("EHCA005", Operation, "the program has an unknown custom call", REPORT),
     of("EVRF015", Operation, "the program has an unknown custom call", REPORT),
     of("EMOD025", Operation, "the program has a dynamic shape", REPORT),
@@ -92,7 +96,13 @@ pub const COMPILER: &[CompilerCode] = &[
     of("EVRF064", Operation, "the compiler takes the program for an invalid one", REPORT),
     of("EVRF", Operation, "the compiler refuses a form of an operation", REPORT),
     of("I", Defect, "a defect of the compiler", OTHER),
-    of("", Operation, "the compiler rejected the program", REPORT),
+    of(
+        "",
+        Operation,
+        "the compiler rejected the program, by a code that traind does not know",
+        "look for the code in log-neuron-cc.txt in the run folder and in AWS's list of the compiler's error codes; try \
+         another version of neuronx-cc, and report the code as a defect of traind, with the job file",
+    ),
 ];
 
 /// Codes of older compilers, which have no `NCC_`, and of compiler passes, with the text by which each is known.
@@ -107,10 +117,13 @@ pub(super) const WITHOUT_PREFIX: &[(&str, CompilerCode)] = &[
         ),
     ),
     ("[TEN404]", of("TEN404", Defect, "a defect of the compiler", OTHER)),
-    ("[XTP002]", of("XTP002", Size, "the program has more than 5,000,000 instructions", SHORTER)),
+    ("[XTP002]", of("XTP002", Size, "the program has more than 5,000,000 instructions", FEWER)),
     ("[NLA001]", of("NLA001", Defect, "a defect of the compiler", OTHER)),
     ("[F137]", KILLED),
     ("died with <Signals.SIGKILL", KILLED),
+    // As Python and shells report the signal.
+    ("exit status -9", KILLED),
+    ("exit status 137", KILLED),
     ("neuronx-cc terminated abnormally", of("F134", Defect, "the compiler crashed", OTHER)),
     ("died with <Signals.", of("F134", Defect, "the compiler crashed", OTHER)),
     ("[LUR015]", of("LUR015", Defect, "a defect of the compiler", OTHER)),

@@ -32,11 +32,16 @@ pub enum Cause {
     Timeout,
     /// A value is not a number.
     Values,
+    /// The memory of the host was full, which other processes use too.
+    HostMemory,
+    /// The code is not known, and so neither is whether it passes.
+    Unknown,
 }
 
 impl Cause {
     /// Whether the same job may succeed when it is started again.
     pub fn may_pass(self) -> bool {
-        matches!(self, Cause::Busy | Cause::Hardware | Cause::Timeout)
+        use Cause::{Busy, Hardware, HostMemory, Timeout, Unknown};
+        matches!(self, Busy | Hardware | Timeout | HostMemory | Unknown)
     }
 }

@@ -1,6 +1,8 @@
 //! Status codes of the runtime, by its header `nrt_status.h`.
 
-use super::Cause::{self, Busy, Defect, Hardware, Indices, Setup, Size, Timeout, Values};
+use super::Cause::{
+    self, Busy, Defect, Hardware, HostMemory, Indices, Setup, Size, Timeout, Unknown, Values,
+};
 
 /// A status of the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +54,9 @@ pub const RUNTIME: &[RuntimeCode] = &[
         9,
         "LOAD_NOT_ENOUGH_NC",
         Setup,
-        "the program needs more cores than the process has",
-        "check NEURON_RT_VISIBLE_CORES and NEURON_LOGICAL_NC_CONFIG",
+        "the program was compiled for more cores than the process has, or for cores of another size",
+        "set NEURON_LOGICAL_NC_CONFIG to the number of --lnc in NEURON_CC_FLAGS, or neither; see that \
+         NEURON_RT_VISIBLE_CORES of a run without a daemon has resources.cores cores, and start again",
     ),
     of(
         10,
@@ -62,7 +65,13 @@ pub const RUNTIME: &[RuntimeCode] = &[
         "the runtime does not know the compiler's format",
         "install neuronx-cc and aws-neuronx-runtime-lib of the same SDK",
     ),
-    of(11, "FAIL_HOST_MEM_ALLOC", Size, "the host has no memory left", "use a larger instance"),
+    of(
+        11,
+        "FAIL_HOST_MEM_ALLOC",
+        HostMemory,
+        "the host has no memory left",
+        "run fewer jobs at once, or take a larger instance",
+    ),
     of(13, "UNINITIALIZED", Defect, "the runtime was not initialized", REPORT),
     of(14, "CLOSED", Defect, "the runtime was closed", REPORT),
     of(15, "QUEUE_EMPTY", Defect, "the runtime's queue is empty", REPORT),
@@ -111,6 +120,16 @@ pub const RUNTIME: &[RuntimeCode] = &[
         "check EFA on all hosts of the job, then restart it",
     ),
 ];
+
+/// A status that is not in the table. Newer runtimes have more of them than this one's header.
+pub(super) const UNKNOWN: RuntimeCode = of(
+    0,
+    "",
+    Unknown,
+    "the runtime failed with a status that traind does not know",
+    "look for the status in nrt_status.h of your SDK and for the lines before it in the runner's log; restart the job, \
+     and report the status as a defect of traind if it comes again",
+);
 
 /// The same status as of busy cores, from which the text alone tells it.
 pub(super) const MEMORY_FULL: RuntimeCode = of(

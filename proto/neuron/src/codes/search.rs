@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::compiler::{WITHOUT_PREFIX, of_code};
-use super::runtime::{MEMORY_FULL, PHRASES, RUNTIME, of_status};
+use super::runtime::{MEMORY_FULL, PHRASES, RUNTIME, UNKNOWN, of_status};
 use super::texts::TEXTS;
 use super::{Cause, CompilerCode, RuntimeCode};
 
@@ -43,7 +43,8 @@ impl fmt::Display for Explanation {
 
 /// Explains the code in an error's text.
 pub fn explain(text: &str) -> Option<Explanation> {
-    compiler(text).or_else(|| runtime(text)).or_else(|| without_code(text))
+    let known = compiler(text).or_else(|| runtime(text)).or_else(|| without_code(text));
+    known.or_else(|| unknown_status(text))
 }
 
 /// A code in brackets comes first: a bare one may be in flags or paths that the error repeats.
@@ -114,19 +115,56 @@ fn named(text: &str) -> Option<&'static RuntimeCode> {
 
 /// "nrt_execute ... status=1006", "NRT_STATUS 5", "nrt error code: 101", "completed with err: 1006".
 fn numbered(text: &str) -> Option<&'static RuntimeCode> {
+    let (_, number) = status_number(text)?;
+    of_status(number)
+}
+
+/// A number that stands where the runtime writes a status, and what is between it and the words before it.
+fn status_number(text: &str) -> Option<(String, u32)> {
     let lower = text.to_ascii_lowercase();
-    let completed = lower.find("completed with err").map(|at| &lower[at..]);
-    let behind = match completed {
-        Some(behind) => behind,
+    const COMPLETED: &str = "completed with err";
+    let behind = match lower.find(COMPLETED) {
+        Some(at) => &lower[at + COMPLETED.len()..],
         None => {
             let behind = &lower[lower.find("nrt")?..];
-            let at = ["status", "code"].iter().filter_map(|word| behind.find(word)).min()?;
-            &behind[at..]
+            let ends = ["status", "code"].iter().filter_map(|it| Some(behind.find(it)? + it.len()));
+            &behind[ends.min()?..]
         }
     };
     let digits = behind.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let between = behind[..behind.len() - digits.len()].to_owned();
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-    of_status(digits[..end].parse().ok()?)
+    Some((between, digits[..end].parse().ok()?))
+}
+
+/// A status, by number or name, that the table lacks. Of numbers, those alone that stand right behind their word.
+fn unknown_status(text: &str) -> Option<Explanation> {
+    let is_beside = |between: &str| {
+        between.trim_start_matches("_code").trim_matches([' ', '=', ':', '(']).is_empty()
+    };
+    let number = status_number(text).filter(|(between, number)| is_beside(between) && *number > 0);
+    let name = unknown_name(text).map(|name| format!("({name})"));
+    let number = number.map(|(_, number)| number.to_string());
+    if name.is_none() && number.is_none() {
+        return None;
+    }
+    let words = ["NRT".to_owned()].into_iter().chain(number).chain(name);
+    let code = words.collect::<Vec<_>>().join(" ");
+    let RuntimeCode { cause, meaning, remedy, .. } = UNKNOWN;
+    Some(Explanation { code, core: core(text), cause, meaning, remedy })
+}
+
+/// A name such as `NRT_EXEC_NEW`, without its beginning.
+fn unknown_name(text: &str) -> Option<&str> {
+    const MARK: &str = "NRT_";
+    let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let names = text.match_indices(MARK).filter_map(|(at, _)| {
+        let behind = &text[at + MARK.len()..];
+        let end = behind.find(|c| !is_of_name(c)).unwrap_or(behind.len());
+        (!text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
+            .then(|| &behind[..end])
+    });
+    names.filter(|name| !["", "SUCCESS", "STATUS"].contains(name)).last()
 }
 
 fn phrased(text: &str) -> Option<&'static RuntimeCode> {
@@ -163,12 +201,14 @@ mod tests {
         check("[INTERNAL_ERROR] [NCC_IXLV002] x", Some(("NCC_IXLV002", Cause::Defect)));
         check("NCC_XYZ9 happened", Some(("NCC_XYZ9", Cause::Operation)));
         for (killed, code, cause) in [
-            ("[F137] neuronx-cc was forcibly killed - This most", "F137", Cause::Setup),
+            ("[F137] neuronx-cc was forcibly killed - This most", "F137", Cause::HostMemory),
             (
                 "Command '['neuronx-cc', 'compile']' died with <Signals.SIGKILL: 9>.",
                 "F137",
-                Cause::Setup,
+                Cause::HostMemory,
             ),
+            ("neuronx-cc returned non-zero exit status -9", "F137", Cause::HostMemory),
+            ("neuronx-cc returned non-zero exit status 137.", "F137", Cause::HostMemory),
             ("[F139] neuronx-cc terminated abnormally - Please", "F134", Cause::Defect),
             (
                 "Command '['neuronx-cc', 'compile']' died with <Signals.SIGSEGV: 11>.",
@@ -260,8 +300,35 @@ mod tests {
     fn other_texts_have_no_explanation() {
         check("INVALID_ARGUMENT: shapes differ", None);
         check("current status: 5", None);
-        check("nrt_init: status 999999", None);
         check("nrt without a number: status unknown", None);
+        check("NRT_SUCCESS, status: 0", None);
+        check("nrt: the code is in line 7000 of the file", None);
+        check("NEURON_RT_EXEC_TIMEOUT is 0", None);
+    }
+
+    #[test]
+    fn a_status_or_code_that_is_not_known_has_a_general_remedy() {
+        for (text, code) in [
+            ("nrt_init: status 999999", "NRT 999999"),
+            ("nrt_execute failed: NRT_EXEC_NEW status=1300", "NRT 1300 (EXEC_NEW)"),
+            ("ND 0:NC 1 nrt error code: 1207", "NRT 1207"),
+            ("Inference completed with err: 1208.", "NRT 1208"),
+            ("Failure: NRT_EXEC_NEWER in nrt_execute()", "NRT (EXEC_NEWER)"),
+        ] {
+            check(text, Some((code, Cause::Unknown)));
+            let found = explain(text).unwrap();
+            assert!(found.remedy.contains("nrt_status.h") && !found.is_refusal(), "{found}");
+        }
+        assert_eq!(
+            explain("ND 0:NC 1 nrt status: 1300").unwrap().core.as_deref(),
+            Some("ND 0:NC 1")
+        );
+        let unknown = explain("[ERROR] [NCC_EXYZ001] a").unwrap();
+        assert!(unknown.remedy.contains("log-neuron-cc.txt"), "{unknown}");
+        // The compiler's name in a message alone.
+        let failed = "INTERNAL: RunNeuronCCImpl: error condition error != 0: returned non-zero exit status 70.";
+        check(failed, Some(("", Cause::Defect)));
+        assert!(explain(failed).unwrap().meaning.contains("log-neuron-cc.txt"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Errors of plugin, runtime and driver that have no code.
 
-use super::Cause::{self, Busy, Setup};
+use super::Cause::{self, Busy, Defect, Setup};
 
 const NO_COMPILER: &str = "neuronx-cc is not on the daemon's PATH, or its user may not execute it: `traind doctor \
                            --platform neuron` executes it";
@@ -64,5 +64,12 @@ pub(super) const TEXTS: &[(&str, Cause, &str)] = &[
         "Timeout waiting for incoming connection",
         Busy,
         "a host did not connect: check that all hosts reach the port of NEURON_RT_ROOT_COMM_ID",
+    ),
+    // The beginning of all errors of compiles, and so the last.
+    (
+        "RunNeuronCCImpl",
+        Defect,
+        "the compiler failed and named no code: read log-neuron-cc.txt in the run folder, see that the disk has room, \
+         and try another version of neuronx-cc",
     ),
 ];

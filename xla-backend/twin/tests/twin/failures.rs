@@ -44,6 +44,8 @@ async fn failures_of_devices_and_settings_are_explained() {
     check(&host, "fail_status=1006,fail_at=3", "INTERNAL", 1, &parts).await;
     let parts = ["NRT 1202", core, "replace the instance"];
     check(&host, "fail_status=1202", "DEVICE_FAILED", 2, &parts).await;
+    let parts = ["NRT 1300", core, "a status that traind does not know", "nrt_status.h"];
+    check(&host, "fail_status=1300", "DEVICE_FAILED", 2, &parts).await;
     let parts = ["NRT 4 (RESOURCE)", core, "per_device_train_batch_size"];
     check(&host, "memory_full_at=1", "OUT_OF_MEMORY", 1, &parts).await;
     let parts = ["struct_size", "libneuronxla 3.0 or newer"];
@@ -64,6 +66,9 @@ async fn a_refused_program_is_not_compiled_again() {
     }
     host.start().await;
     let started = host.path("twin/locks/compiling");
+    // The host's memory may have been another job's, so this is no refusal.
+    let parts = ["F137: the compiler was killed", "add swap space"];
+    check(&host, "compile_code=F137", "HOST_MEMORY_FULL", 2, &parts).await;
     let parts =
         ["NCC_EUOC002", "does not support", "At fault is dot_general of dot_general in embeddings"];
     check(&host, "compile_code=EUOC002", "COMPILE_FAILED", 1, &parts).await;
