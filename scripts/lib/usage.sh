@@ -21,6 +21,13 @@ misuse() {
   exit 2
 }
 
+# needs_value OPTION [VALUE]...: refuses an option without a value, with the usage.
+needs_value() {
+  [[ -z ${2-} ]] || return 0
+  say "$1 needs a value"
+  misuse ${USAGE:+"$USAGE"}
+}
+
 # has_option OPTION: whether this script, or a program beside it or in lib, has an option of this name.
 has_option() {
   local programs=("$(dirname "$0")"/*.py "$SCRIPTS_DIR"/lib/*.py)

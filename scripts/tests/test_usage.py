@@ -1,6 +1,7 @@
 """Tests that every script says how it is used, before it builds or downloads anything."""
 
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -77,6 +78,18 @@ class Usage(unittest.TestCase):
         ]
         split = [call.split() for call in calls]
         self.check([(SCRIPTS / script, arguments) for script, *arguments in split], 2, "stderr")
+
+    def test_an_option_without_its_value_is_named_with_the_usage(self):
+        options = re.compile(r"^ +(--[a-z-]+)\)\s+needs_value", re.MULTILINE)
+        calls = [(script, option) for script in scripts() for option in options.findall(script.read_text())]
+        self.assertGreater(len(calls), 10)
+        with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor() as pool:
+            for (script, option), result in pool.map(lambda call: (call, ran(*call, home)), calls):
+                with self.subTest(script=script.relative_to(SCRIPTS), option=option):
+                    self.assertEqual(result.returncode, 2, result.stderr)
+                    self.assertIn(f"{option} needs a value", result.stderr)
+                    self.assertIn("usage: ", result.stderr)
+            self.assertEqual(os.listdir(home), [])
 
 
 if __name__ == "__main__":

@@ -68,6 +68,35 @@ fn the_scripts_help_has_all_options() {
     for name in ["instance=trn1.2xlarge", "compile_code=", "fail_status=0", "--set"] {
         assert!(output.stdout.contains(name) || output.stderr.contains(name), "{output:?}");
     }
-    let wrong = run(&host, &["/nowhere.yaml"]);
-    assert!(wrong.code != Some(0) && wrong.stderr.contains("usage"), "{wrong:?}");
+    assert!(output.stdout.starts_with("usage: scripts/twin/run JOB.yaml"), "{output:?}");
+}
+
+/// Before anything is built or started.
+#[test]
+fn each_wrong_call_of_the_script_names_the_mistake_and_has_the_usage() {
+    let host = Host::cold(1);
+    let draft = Draft::new(&host, "tiny");
+    fs::write(draft.path("job.yaml"), &draft.job_file).unwrap();
+    for (arguments, mistake) in [
+        (&[][..], "a job file is needed"),
+        (&["/nowhere.yaml"], "there is no job file /nowhere.yaml"),
+        (&["job.yaml", "other.yaml"], "not 'job.yaml' and 'other.yaml'"),
+        (&["job.yaml", "--instanse", "trn1.2xlarge"], "unknown option --instanse"),
+        (&["job.yaml", "--instance"], "--instance needs a value"),
+        (&["job.yaml", "--option"], "--option needs a value"),
+        (&["job.yaml", "--option", ""], "--option needs a value"),
+        (&["job.yaml", "--option", "chlo"], "--option needs NAME=VALUE, not 'chlo'"),
+        (&["job.yaml", "--option", "fail=1"], "the twin has no option fail"),
+        (&["job.yaml", "--set"], "--set needs a value"),
+        (&["job.yaml", "--set", "seed"], "--set needs FIELD=VALUE, not 'seed'"),
+    ] {
+        let wrong = run(&host, arguments);
+        assert_eq!(wrong.code, Some(2), "{arguments:?}: {wrong:?}");
+        assert!(wrong.stderr.contains(mistake), "{arguments:?}: {wrong:?}");
+        assert!(
+            wrong.stderr.contains("usage: scripts/twin/run JOB.yaml"),
+            "{arguments:?}: {wrong:?}"
+        );
+        assert_eq!(wrong.stdout, "", "{arguments:?}");
+    }
 }
