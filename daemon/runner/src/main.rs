@@ -82,6 +82,10 @@ fn main() -> ExitCode {
     if !parent::end_with_it() {
         return ExitCode::FAILURE;
     }
+    if let Err(problem) = traind_choices::check_switches() {
+        print_line(problem);
+        return ExitCode::FAILURE;
+    }
     let Some(run_dir) = std::env::args_os().nth(1).map(PathBuf::from) else {
         print_line(
             "usage: traind-runner RUN_DIR|JOB.yaml, or traind-runner plan|generate|probe < REQUEST.json",

@@ -23,12 +23,15 @@ fn test(request: &TestCoresRequest) -> anyhow::Result<TestCoresAnswer> {
     let client = Client::new(Plugin::load(plugin)?, &client_options(platform, cores.len()))?;
     let found = client.devices().count();
     anyhow::ensure!(found >= cores.len(), "the plugin has {found} of {} devices", cores.len());
-    let answers = test_cores(&client, cores.len(), spoilt(cores)).context("run the test")?;
+    let answers = test_cores(&client, cores.len(), spoilt(cores)?).context("run the test")?;
     let of_core = |it: runtime::CoreAnswer| CoreAnswer { problem: it.problem, seconds: it.seconds };
     Ok(TestCoresAnswer { cores: answers.into_iter().map(of_core).collect() })
 }
 
-fn spoilt(cores: &[u32]) -> Option<usize> {
-    let wrong: u32 = std::env::var(WRONG_CORE).ok()?.parse().ok()?;
-    cores.iter().position(|core| *core == wrong)
+fn spoilt(cores: &[u32]) -> anyhow::Result<Option<usize>> {
+    let Ok(wrong) = std::env::var(WRONG_CORE) else { return Ok(None) };
+    let wrong: u32 = wrong
+        .parse()
+        .with_context(|| format!("{WRONG_CORE} is {wrong:?}, and no number of a core"))?;
+    Ok(cores.iter().position(|core| *core == wrong))
 }

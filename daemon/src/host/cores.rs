@@ -10,9 +10,6 @@ use traind_proto::v1::DeviceFigures;
 
 use crate::host::discovery::{self, DevicePaths, Discovery, DiscoveryError, Faults, FoundCore};
 
-/// Set to `1` in the daemon's environment, jobs may have numbers of NeuronCores for which AWS documents no
-/// collectives.
-const ANY_COUNT_VARIABLE: &str = "TRAIND_NEURON_ANY_CORE_COUNT";
 /// The number of physical cores of a logical one.
 const LOGICAL_CONFIG: &str = "NEURON_LOGICAL_NC_CONFIG";
 /// The cores of which the daemon schedules the first ones: numbers of cores count from the first of them.
@@ -64,8 +61,8 @@ impl Host {
     }
 
     /// The numbers of cores that a job may have; `None` if any number is allowed. For NeuronCores, those
-    /// for which AWS documents collectives, or with [`ANY_COUNT_VARIABLE`] all powers of two: groups of
-    /// other sizes may work, but nobody says so.
+    /// for which AWS documents collectives, or with [`traind_choices::NEURON_ANY_CORE_COUNT`] all powers
+    /// of two: groups of other sizes may work, but nobody says so.
     pub(crate) fn core_counts(&self) -> Option<Vec<u32>> {
         if self.platform != "neuron" {
             return None;
@@ -120,7 +117,7 @@ impl Host {
 
 /// Whether this daemon admits numbers of NeuronCores for which AWS documents no collectives.
 pub(crate) fn admits_any_count() -> bool {
-    std::env::var_os(ANY_COUNT_VARIABLE).is_some_and(|value| value == "1")
+    traind_choices::NEURON_ANY_CORE_COUNT.is_on()
 }
 
 /// The numbers of NeuronCores that a job may have on a cluster's hosts, whose devices are not known.

@@ -23,6 +23,7 @@ mod optimizers;
 mod preferences;
 mod range;
 mod setting;
+mod switches;
 
 pub use adapters::PeftBias;
 pub use embeddings::{DenseActivation, PoolingMode};
@@ -33,3 +34,7 @@ pub use optimizers::Optim;
 pub use preferences::DpoLoss;
 pub use range::Range;
 pub use setting::Setting;
+pub use switches::{
+    KERNELS, NEURON_ANY_CORE_COUNT, NEURON_DONATION, NEURON_PREPARE, SWITCHES, Switch,
+    check_switches,
+};

@@ -22,8 +22,6 @@ mod sharded_adamw;
 mod sums;
 mod table_of_rows;
 
-use std::env;
-
 use traind_kernels::are_supported;
 use traind_mpi::{Collective, HostCollective, World};
 use traind_pjrt::{Client, DeferredKernel, Kernel};
@@ -50,9 +48,6 @@ pub(crate) use sharded_adamw::ShardedAdamW;
 pub(crate) use sums::Sums;
 pub(crate) use table_of_rows::TableOfRows;
 
-/// Set to `off`, programs consist of what XLA compiles alone.
-pub const KERNELS_VARIABLE: &str = "TRAIND_KERNELS";
-
 /// The platform whose devices are processors of the host.
 const IN_HOST_MEMORY: &str = "cpu";
 const CUDA: &str = "cuda";
@@ -61,7 +56,7 @@ const CUDA: &str = "cuda";
 pub const KERNELS_VERSION: &str = traind_kernels::VERSION;
 
 /// The kernels to which the operations of programs for `client` lower, of which ours are then
-/// registered: unless [`KERNELS_VARIABLE`] is `off`, where the client [can call
+/// registered: unless [`traind_choices::KERNELS`] is off, where the client [can call
 /// them](register_kernels).
 pub fn enable_kernels(client: &Client, options: GpuOptions) -> Kernels {
     match expected_kernels(client.platform_name(), options) {
@@ -125,7 +120,7 @@ pub fn reason_without_kernels(client: &Client) -> Option<&'static str> {
 }
 
 fn are_switched_off() -> bool {
-    env::var(KERNELS_VARIABLE).is_ok_and(|value| value == "off")
+    !traind_choices::KERNELS.is_on()
 }
 
 fn register_all(client: &Client) -> bool {

@@ -29,12 +29,9 @@ pub(super) fn forms(platform: &str) -> Forms {
     if platform == "neuron" { Forms::Neuron } else { Forms::Xla }
 }
 
-/// Set to `off`, results of programs for NeuronCores replace no arguments: some users report wrong results.
-const NEURON_DONATION: &str = "TRAIND_NEURON_DONATION";
-
-/// Whether arguments stay as they are, since donation is switched off.
+/// Whether arguments stay as they are, since donation is switched off: some users of NeuronCores report wrong results.
 pub(super) fn keeps_arguments(platform: &str) -> bool {
-    platform == "neuron" && std::env::var_os(NEURON_DONATION).is_some_and(|value| value == "off")
+    platform == "neuron" && !traind_choices::NEURON_DONATION.is_on()
 }
 
 /// Bytes of an intermediate value in bfloat16 or float16: XLA computes them in float32 on CPU devices.

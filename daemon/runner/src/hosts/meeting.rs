@@ -31,7 +31,8 @@ pub(crate) struct MeetingPlace {
 impl MeetingPlace {
     /// The hosts of `placement` meet in the job's run folder, or where the environment says.
     pub(crate) fn new(placement: Placement, run_dir: &Path) -> MeetingPlace {
-        let folder = std::env::var_os(FOLDER).map_or_else(|| run_dir.to_owned(), PathBuf::from);
+        let folder = std::env::var_os(FOLDER).filter(|folder| !folder.is_empty());
+        let folder = folder.map_or_else(|| run_dir.to_owned(), PathBuf::from);
         MeetingPlace { placement, folder }
     }
 }

@@ -30,9 +30,6 @@ use crate::remote::Remote;
 use crate::reporting::{Activity, Journal, Reporter, Stop};
 use crate::session::{Session, cores_to_compile_for};
 
-/// Set to `on`, programs for NeuronCores are compiled without cores.
-const COMPILES: &str = "TRAIND_NEURON_PREPARE";
-
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
     answer_daemon(|request| Ok(prepared(request)))
@@ -94,7 +91,7 @@ fn compiles(platform: Platform) -> bool {
     match platform {
         Platform::Cpu => true,
         Platform::Cuda => false,
-        Platform::Neuron => std::env::var_os(COMPILES).is_some_and(|value| value == "on"),
+        Platform::Neuron => traind_choices::NEURON_PREPARE.is_on(),
     }
 }
 

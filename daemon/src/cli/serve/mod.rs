@@ -201,6 +201,7 @@ impl Serve {
     }
 
     fn settings(self, global: Global) -> anyhow::Result<Settings> {
+        traind_choices::check_switches().map_err(anyhow::Error::msg)?;
         plugins::plugin(&self.platform)?;
         let no_home = |what: &str| format!("no {what} folder: HOME is not set; set --{what}-dir");
         let state_dir =

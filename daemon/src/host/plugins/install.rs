@@ -148,7 +148,7 @@ fn python() -> String {
         let python = std::env::current_exe().ok()?.with_file_name("python3");
         python.is_file().then(|| python.to_str().map(str::to_owned)).flatten()
     };
-    let set = std::env::var("TRAIND_PYTHON").ok();
+    let set = std::env::var("TRAIND_PYTHON").ok().filter(|python| !python.is_empty());
     set.or_else(beside).unwrap_or_else(|| "python3".to_owned())
 }
 
