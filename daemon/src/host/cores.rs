@@ -13,7 +13,7 @@ use crate::host::discovery::{self, DevicePaths, Discovery, DiscoveryError, Fault
 /// The number of physical cores of a logical one.
 const LOGICAL_CONFIG: &str = "NEURON_LOGICAL_NC_CONFIG";
 /// The cores of which the daemon schedules the first ones: numbers of cores count from the first of them.
-const VISIBLE_CORES: &str = "NEURON_RT_VISIBLE_CORES";
+pub(super) const VISIBLE_CORES: &str = "NEURON_RT_VISIBLE_CORES";
 
 /// A platform's cores on this host.
 #[derive(Clone)]
@@ -149,12 +149,7 @@ fn visible(given: &str, found: u32, count: Option<NonZeroU32>) -> Result<Vec<u32
         return Ok(Vec::new());
     }
     let error = |problem: String| DiscoveryError::VisibleCores { given: given.to_owned(), problem };
-    let cores = parse_core_ranges(given).filter(|cores| is_core_range(cores));
-    let cores =
-        cores.ok_or_else(|| error("Neuron's runtime takes a range, such as 0-31".to_owned()))?;
-    if found > 0 && cores.iter().any(|core| *core >= found) {
-        return Err(error(format!("the host has the cores 0 to {}", found - 1)));
-    }
+    let cores = visible_range(given, found).map_err(error)?;
     match count.map(NonZeroU32::get).filter(|count| *count as usize > cores.len()) {
         Some(count) => Err(error(format!("--cores is {count}"))),
         None => Ok(cores),
@@ -166,6 +161,20 @@ fn neuron_core(device: &str, config: Option<&str>) -> Option<&'static CoreKind> 
     let generation = Generation::of_device(device)?;
     let config = match config {
         Some(config) => config.trim().parse().ok()?,
+fn visible_range(given: &str, found: u32) -> Result<Vec<u32>, String> {
+    let cores = parse_core_ranges(given).filter(|cores| is_core_range(cores));
+    let cores = cores.ok_or("Neuron's runtime takes a range, such as 0-31")?;
+    match found > 0 && cores.iter().any(|core| *core >= found) {
+        true => Err(format!("the host has the cores 0 to {}", found - 1)),
+        false => Ok(cores),
+    }
+}
+
+/// Why a daemon could not be restricted to these cores of a host that has `found`, or 0 if it is not known.
+pub(super) fn visible_problem(given: &str, found: u32) -> Option<String> {
+    visible_range(given, found).err()
+}
+
         None => generation.default_logical_config(),
     };
     generation.core_kind(config)

@@ -1,6 +1,7 @@
 //! The needs of NeuronCores: the driver, the runtime with its collectives, the compiler, and the tools by
 //! which cores are counted and watched. Packages are those of AWS's repository.
 
+mod selection;
 mod versions;
 
 use std::io::Read;
@@ -35,7 +36,8 @@ pub(super) fn checks(files: &HostFiles, plugin: Check, library_path: Option<&Pat
     ];
     let advice = [fabric(files), huge_pages(files), reserved_ports(files), limits::locked_memory()];
     let of_versions = [versions::plugin(library_path), versions::logical_cores(files)];
-    checks.into_iter().chain(of_versions.into_iter().flatten()).chain(advice).collect()
+    let of_environment = of_versions.into_iter().flatten().chain(selection::checks(files));
+    checks.into_iter().chain(of_environment).chain(advice).collect()
 }
 
 fn driver(files: &HostFiles) -> Check {

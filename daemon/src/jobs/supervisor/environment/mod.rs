@@ -222,7 +222,12 @@ fn unassigned(
     match devices.platform {
         Platform::Cuda => add_cuda_data_dir(&mut variables, devices.plugin),
         // A flag that a plugin does not know aborts the process, and operators set those of GPUs.
-        Platform::Neuron => drop(variables.remove(OsStr::new("XLA_FLAGS"))),
+        // A number of cores is each job's own.
+        Platform::Neuron => {
+            for name in ["XLA_FLAGS", "NEURON_RT_NUM_CORES"] {
+                variables.remove(OsStr::new(name));
+            }
+        }
         Platform::Cpu => {}
     }
     variables.insert(tree::MARK.into(), devices.mark.into());
