@@ -46,6 +46,8 @@ pub(crate) struct Status {
 #[derive(Debug)]
 struct Shared {
     phase: Phase,
+    /// Whether the cores are being opened and tried, which compiles programs, besides what the run does meanwhile.
+    is_trying_cores: bool,
     step: u64,
     max_steps: u64,
     programs_compiled: usize,
@@ -75,6 +77,7 @@ impl Activity {
     pub(crate) fn new() -> Activity {
         let shared = Shared {
             phase: Phase::Idle,
+            is_trying_cores: false,
             step: 0,
             max_steps: 0,
             programs_compiled: 0,
@@ -95,6 +98,15 @@ impl Activity {
     pub(crate) fn enter(&self, phase: Phase) -> Phase {
         self.profiler.enter(phase);
         std::mem::replace(&mut self.lock().phase, phase)
+    }
+
+    /// Opens cores and tries them by small programs, each of which takes a compiler minutes on some
+    /// platforms. The run is in the phase of compiling meanwhile, where it is idle besides.
+    pub(crate) fn trying_cores<T>(&self, open: impl FnOnce() -> T) -> T {
+        self.lock().is_trying_cores = true;
+        let opened = open();
+        self.lock().is_trying_cores = false;
+        opened
     }
 
     pub(crate) fn set_step(&self, step: u64, max_steps: u64) {
@@ -174,7 +186,10 @@ impl Activity {
         let now = Instant::now();
         let shared = self.lock();
         Status {
-            phase: shared.phase,
+            phase: match shared.phase {
+                Phase::Idle if shared.is_trying_cores => Phase::Compile,
+                phase => phase,
+            },
             step: shared.step,
             max_steps: shared.max_steps,
             programs_compiled: shared.programs_compiled,
@@ -250,6 +265,22 @@ impl BusyMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cores_that_are_tried_are_not_idle() {
+        let activity = Activity::new();
+        let phase = || activity.status().phase;
+        assert_eq!(phase(), Phase::Idle);
+        activity.trying_cores(|| {
+            assert_eq!(phase(), Phase::Compile);
+            // Data are downloaded meanwhile, which ends before or after.
+            activity.enter(Phase::Fetch);
+            assert_eq!(phase(), Phase::Fetch);
+            activity.enter(Phase::Idle);
+            assert_eq!(phase(), Phase::Compile);
+        });
+        assert_eq!(phase(), Phase::Idle);
+    }
 
     #[test]
     fn share_counts_overlapping_programs_once() {

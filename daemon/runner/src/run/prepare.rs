@@ -50,9 +50,13 @@ pub(super) struct Prepared {
 pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
     let hosts = &context.hosts;
     let mesh = recipe::mesh_of_host(&context.spec.job, hosts.rank())?;
+    let open = || open_cores(&context.spec, mesh.clone(), hosts, &context.stop);
     // The plugin is a large library, so it loads while the data are read.
     std::thread::scope(|scope| {
-        let cores = scope.spawn(|| open_cores(&context.spec, mesh.clone(), hosts, &context.stop));
+        let cores = scope.spawn(|| match context.spec.job.resources.platform {
+            Platform::Neuron => context.reporter.activity.trying_cores(open),
+            _ => open(),
+        });
         let resumed = find_checkpoint(context)?;
         let inputs = Inputs::read(context, mesh.clone(), resumed, Beginning::FirstRows)?;
         let cores =

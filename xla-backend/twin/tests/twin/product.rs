@@ -142,8 +142,13 @@ async fn assert_ended(host: &Host, compiler: u32) {
 #[tokio::test]
 async fn a_job_ends_in_the_middle_of_a_compile() {
     let mut host = installed::cold_host(1, "trn1.2xlarge", "compile_ms=3600000").await;
-    let cancelled = host.create(&draft(&host, "slow")).await.unwrap();
+    let slow = draft(&host, "slow");
+    let cancelled = host.create(&slow).await.unwrap();
+    // The first one compiles a program that tries the core.
     let compiler = compiler_started(&host).await;
+    let phase = || host.cli(slow.folder(), &["cores"]).stdout;
+    traind_tests::until("the core compiles", || phase().contains("compile")).await;
+    assert_top_shows(&host, "compile");
     host.cancel(&cancelled.id).await;
     assert_eq!(host.watch(&cancelled.id).await.job.state(), JobState::Cancelled);
     assert_ended(&host, compiler).await;
