@@ -10,7 +10,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
-use traind_job_file::commands::{EmbedAnswer, EmbedRequest, PARENT_VARIABLE, VectorsForm};
+use traind_job_file::commands::{
+    EmbedAnswer, EmbedRequest, PARENT_VARIABLE, VectorsForm, last_error,
+};
 use traind_loader::{Embedding, Files, Location, Source, TaskSpec, Value as Cell};
 use traind_proto::event_log::EventLogReader;
 use traind_proto::v1::event::Kind;
@@ -66,7 +68,7 @@ pub(crate) fn embedded(folder: &Path, job: &Value) -> anyhow::Result<Embedded> {
         let said = String::from_utf8_lossy(&ended.stderr);
         // Of a process that was killed, what it said last is no reason.
         let killed = ended.status.signal().map(death);
-        bail!("{}", failure.or(killed).unwrap_or_else(|| last_line(&said)));
+        bail!("{}", failure.or(killed).unwrap_or_else(|| said_last(&said)));
     }
     Ok(Embedded { predictions: output.join("predictions.parquet"), warnings })
 }
@@ -97,10 +99,10 @@ fn told(log: &Path) -> Told {
     told
 }
 
-/// The last line of a run that could not write events.
-fn last_line(said: &str) -> String {
-    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("the run failed");
-    last.strip_prefix("error: ").unwrap_or(last).to_owned()
+/// The error of a run that could not write events.
+fn said_last(said: &str) -> String {
+    let last = last_error(said).unwrap_or_else(|| "the run failed".to_owned());
+    last.strip_prefix("error: ").map(str::to_owned).unwrap_or(last)
 }
 
 /// The end of a run by a signal.
@@ -180,9 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_wrote_no_events_has_a_last_line() {
-        assert_eq!(last_line("warning: x\nerror: no plugin\n\n"), "no plugin");
-        assert_eq!(last_line(""), "the run failed");
+    fn a_run_that_wrote_no_events_has_a_last_error() {
+        assert_eq!(said_last("warning: x\nerror: no plugin\n\n"), "no plugin");
+        assert_eq!(
+            said_last("error: the job file is invalid:\n  a: b\n"),
+            "the job file is invalid:\na: b"
+        );
+        assert_eq!(said_last(""), "the run failed");
         assert!(death(9).contains("SIGKILL") && death(6).ends_with("signal 6"));
         assert!(told(Path::new("/nonexistent/events.log")).failure.is_none());
     }

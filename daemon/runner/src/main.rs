@@ -45,14 +45,14 @@ use std::time::Instant;
 use anyhow::Context as _;
 use tikv_jemallocator::Jemalloc;
 use traind_cache::EntryLocks;
+use traind_job_file::commands::error_lines;
 use traind_job_file::{PREPARATION_FOLDER, RunSpec};
-use traind_proto::error_chain::error_chain;
 use traind_proto::event_log::EventLogError;
 use traind_proto::v1::Outcome;
 // Modules of the runner name those of the trainer as `crate::step` and the like.
 use traind_trainer::{session, state, step};
 
-use error::RunError;
+use error::{RunError, explained};
 use hosts::{Hosts, MeetingPlace};
 use remote::Remote;
 use reporting::{Activity, Journal, Reporter, Stop, print_line};
@@ -93,52 +93,57 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     if run_dir == Path::new(PLAN) {
-        return exit_code(plan::answer());
+        return answered(plan::answer());
     }
     if run_dir == Path::new(plan::MEASURE_MPI) {
-        return exit_code(plan::measure_mpi());
+        return answered(plan::measure_mpi());
     }
     if run_dir == Path::new(PROBE) {
-        return exit_code(probe::answer());
+        // What plugins say themselves.
+        return exit_code(probe::answer().map_err(|error| format!("{error:#}")));
     }
     if run_dir == Path::new(GENERATE) {
-        return exit_code(generate::answer());
+        return answered(generate::answer());
     }
     if run_dir == Path::new(CONVERT_WEIGHTS) {
-        return exit_code(convert_weights::answer());
+        return answered(convert_weights::answer());
     }
     if run_dir == Path::new(MINE) {
-        return exit_code(mine::answer());
+        return answered(mine::answer());
     }
     if run_dir == Path::new(EMBED) {
-        return exit_code(embed::answer());
+        return answered(embed::answer());
     }
     if run_dir == Path::new(TEST_CORES) {
-        return exit_code(test_cores::answer());
+        return answered(test_cores::answer());
     }
     if run_dir == Path::new(DATA) {
-        return exit_code(run::description::answer());
+        return answered(run::description::answer());
     }
     if run_dir == Path::new(PREPARE) {
-        return exit_code(run::preparation::answer());
+        return answered(run::preparation::answer());
     }
     match run_job(&run_dir) {
         Ok(Outcome::Completed) => ExitCode::SUCCESS,
         Ok(Outcome::Cancelled) => ExitCode::from(CANCELLED),
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
-            print_line(format_args!("error: {}", error_chain(error.as_ref())));
+            print_line(error_lines(&format!("error: {}", explained(&error))));
             if is_log_failure(&error) { ExitCode::from(IO_ERROR) } else { ExitCode::FAILURE }
         }
     }
 }
 
-/// Prints why a request was not answered.
-fn exit_code(answered: anyhow::Result<()>) -> ExitCode {
+/// Prints why a request was not answered, with the explanation that a job's failure has.
+fn answered(answered: anyhow::Result<()>) -> ExitCode {
+    exit_code(answered.map_err(|error| explained(&error)))
+}
+
+fn exit_code(answered: Result<(), String>) -> ExitCode {
     match answered {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            print_line(format_args!("{}", error_chain(error.as_ref())));
+        Err(message) => {
+            print_line(error_lines(&message));
             ExitCode::FAILURE
         }
     }

@@ -1,12 +1,12 @@
 //! `traind embed`: writes the vectors of texts, without a daemon, by a job that trains nothing.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, ensure};
 use serde_json::{Map, Value, json};
 use traind_job_file::commands::{EmbedAnswer, EmbedRequest, VectorsForm};
 
+use super::Global;
 use super::embedder::{Embedder, of_options};
 use super::exit::Exit;
 use super::runner_command::{Interrupts, answer_of};
@@ -58,7 +58,7 @@ pub(crate) struct Embed {
 }
 
 impl Embed {
-    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         ensure!(self.file.is_file(), "there is no file {}", self.file.display());
         let is_folder = !self.output.as_deref().is_some_and(is_standard);
         ensure!(
@@ -73,12 +73,13 @@ impl Embed {
         self.embedder.check(&job, &folder)?;
         self.embedder.check_plugin()?;
         let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
+        let runner = self.embedder.runner(runner, &global).await?;
         let mut interrupts = Interrupts::watch()?;
         let new = NewFolder::create(&folder)?;
         let scratch = Scratch::create(&folder, "embed")?;
         let request =
             EmbedRequest { job, scratch: scratch.path().to_owned(), output: output.clone(), form };
-        let answer = answer_of(Command::new(runner), "embed", &request, &mut interrupts).await;
+        let answer = answer_of(runner, "embed", &request, &mut interrupts).await;
         let EmbedAnswer { warnings } =
             answer.map_err(|error| scratch.about(error, &folder, of_options))?;
         warnings.iter().for_each(|warning| eprintln!("warning: {}", of_options(warning)));

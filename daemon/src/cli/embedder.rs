@@ -1,15 +1,17 @@
 //! Options of commands that embed texts by a job, and the part of the job that they make.
 
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use traind_job_file::JobFile;
 use traind_wording::{counted, counted_as};
 
+use super::{Global, free_cores};
 use crate::host::Host;
-use crate::host::discovery::DevicePaths;
+use crate::host::discovery::{DevicePaths, NeuronPaths};
 use crate::host::plugins::plugin;
 use crate::paths;
 
@@ -40,10 +42,29 @@ pub(super) struct Embedder {
 }
 
 impl Embedder {
-    /// A job that embeds `data` with a model and trains nothing.
-    pub(super) fn job(&self, name: &str, model: &str, data: Value) -> Value {
+    fn core_count(&self) -> u32 {
         let all = || std::thread::available_parallelism().map_or(1, usize::from) as u32;
         let default = || if self.platform == "cpu" { all() } else { 1 };
+        self.cores.map_or_else(default, NonZeroU32::get)
+    }
+
+    /// The runner, on cores that nobody else has.
+    pub(super) async fn runner(
+        &self,
+        program: PathBuf,
+        global: &Global,
+    ) -> anyhow::Result<Command> {
+        let mut runner = Command::new(program);
+        if self.platform == "neuron" {
+            // Flags of another platform would abort the plugin.
+            runner.env_remove("XLA_FLAGS");
+            runner.envs(free_cores::variables(global, self.core_count()).await?);
+        }
+        Ok(runner)
+    }
+
+    /// A job that embeds `data` with a model and trains nothing.
+    pub(super) fn job(&self, name: &str, model: &str, data: Value) -> Value {
         json!({
             "name": name,
             "model": { "name_or_path": model, "task": "embedding" },
@@ -56,7 +77,7 @@ impl Embedder {
             },
             "resources": {
                 "platform": self.platform,
-                "cores": self.cores.map_or_else(default, NonZeroU32::get),
+                "cores": self.core_count(),
             },
         })
     }
@@ -90,7 +111,8 @@ impl Embedder {
 /// does not report any, the number that is given is taken on trust.
 pub(in crate::cli) fn check_cores(platform: &str, cores: Option<NonZeroU32>) -> anyhow::Result<()> {
     plugin(platform)?;
-    let host = Host::new(platform, None, &DevicePaths::default());
+    let paths = DevicePaths { neuron: NeuronPaths::of_command(), ..DevicePaths::default() };
+    let host = Host::new(platform, None, &paths);
     let host = match (host, cores) {
         (Err(_), Some(_)) => return Ok(()),
         (host, _) => host?,

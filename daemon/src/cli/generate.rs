@@ -11,12 +11,12 @@ use traind_job_file::commands::{GenerateRequest, GenerateSource, GeneratedText, 
 use traind_proto::v1;
 use traind_wording::counted;
 
-use super::Global;
 use super::connect::client;
 use super::exit::Exit;
 use super::finite::finite;
 use super::runner_command::{Interrupts, answer_of};
 use super::serve::runner_beside_this_program;
+use super::{Global, free_cores};
 use crate::host::plugins::plugin;
 use crate::interfaces::text::printable;
 use crate::jobs::supervisor::environment::neuron_standalone_environment;
@@ -114,7 +114,7 @@ impl Generate {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         let texts = match self.job {
             true => self.of_job(&global).await?,
-            false => self.of_folder().await?,
+            false => self.of_folder(&global).await?,
         };
         self.output.print(&texts)?;
         Ok(Exit::Done)
@@ -153,7 +153,7 @@ impl Generate {
             .collect())
     }
 
-    async fn of_folder(&self) -> anyhow::Result<Vec<GeneratedText>> {
+    async fn of_folder(&self, global: &Global) -> anyhow::Result<Vec<GeneratedText>> {
         let cache_dir = self.cache_dir.clone().or_else(paths::cache_dir);
         let cache_dir = cache_dir.context("no cache folder: HOME is not set; set --cache-dir")?;
         let plugin = plugin(&self.platform)?;
@@ -180,6 +180,7 @@ impl Generate {
         let scratch = match self.platform.as_str() {
             "neuron" => {
                 command.envs(neuron_standalone_environment(&request.cache_dir, self.seed));
+                command.envs(free_cores::variables(global, 1).await?);
                 Some(compiler_folder(&mut command)?)
             }
             _ => None,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use traind_job_file::commands::{MineAnswer, MineLimits, MineRequest};
 use traind_wording::{counted, counted_as};
 
+use super::Global;
 use super::embedder::{Embedder, of_options};
 use super::exit::Exit;
 use super::finite::finite;
@@ -99,7 +100,7 @@ pub(crate) struct Mine {
 }
 
 impl Mine {
-    pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+    pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
         for file in [Some(&self.file), self.corpus.as_ref()].into_iter().flatten() {
             ensure!(file.is_file(), "there is no file {}", file.display());
         }
@@ -107,11 +108,13 @@ impl Mine {
         checked["data"]["test"] = json!(self.file);
         self.embedder.check(&checked, Path::new("mine"))?;
         self.embedder.check_plugin()?;
+        let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
+        let runner = self.embedder.runner(runner, &global).await?;
         let mut interrupts = Interrupts::watch()?;
         if self.output.as_deref().is_some_and(is_standard) {
             let scratch = Scratch::create(&std::env::temp_dir(), "mine")?;
             let file = scratch.path().join("negatives");
-            let answer = self.find(&file, &scratch, &mut interrupts).await?;
+            let answer = self.find(runner, &file, &scratch, &mut interrupts).await?;
             let mut rows = File::open(&file).context("open the rows that were found")?;
             std::io::copy(&mut rows, &mut std::io::stdout()).context("write to standard output")?;
             lines_of(&answer, "-").iter().for_each(|line| eprintln!("{line}"));
@@ -120,7 +123,7 @@ impl Mine {
         let output = self.output.clone().map_or_else(|| default_output(&self.file), Ok)?;
         ensure!(!output.exists(), "{} exists already: name another file", output.display());
         let scratch = Scratch::create(output.parent().unwrap_or(Path::new("")), "mine")?;
-        let answer = self.find(&output, &scratch, &mut interrupts).await?;
+        let answer = self.find(runner, &output, &scratch, &mut interrupts).await?;
         let written = output.display().to_string();
         lines_of(&answer, &written).iter().for_each(|line| println!("{line}"));
         Ok(Exit::Done)
@@ -128,13 +131,13 @@ impl Mine {
 
     async fn find(
         &self,
+        runner: Command,
         output: &Path,
         scratch: &Scratch,
         interrupts: &mut Interrupts,
     ) -> anyhow::Result<MineAnswer> {
-        let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
         let request = self.request(output, scratch.path())?;
-        let answer = answer_of(Command::new(runner), "mine", &request, interrupts).await;
+        let answer = answer_of(runner, "mine", &request, interrupts).await;
         answer.map_err(|error| scratch.about(error, &self.file, of_options))
     }
 

@@ -23,6 +23,7 @@ mod embedder;
 mod exit;
 mod finite;
 mod fork;
+mod free_cores;
 mod gc;
 mod generate;
 mod generator;
@@ -204,8 +205,8 @@ fn run(command: Command, global: Global) -> anyhow::Result<Exit> {
             Command::Init(init) => init.run(),
             Command::Convert(convert) => convert.run(),
             Command::ConvertWeights(convert) => convert.run().await,
-            Command::Embed(embed) => embed.run().await,
-            Command::Mine(mine) => mine.run().await,
+            Command::Embed(embed) => embed.run(global).await,
+            Command::Mine(mine) => mine.run(global).await,
             Command::Data(data) => data.run().await,
             Command::Generate(generate) => generate.run(global).await,
             Command::Submit(submit) => submit.run(global).await,

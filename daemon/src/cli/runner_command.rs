@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Child;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{self, SignalKind};
-use traind_job_file::commands::PARENT_VARIABLE;
+use traind_job_file::commands::{PARENT_VARIABLE, last_error};
 
 /// The code of a command that a signal ended is this and the signal's number, as shells report it.
 const SIGNAL_CODE: u8 = 128;
@@ -159,7 +159,7 @@ fn read<T: DeserializeOwned>(output: &Output) -> anyhow::Result<T> {
         bail!("the runner was killed by signal {signal}{cause}");
     }
     let messages = String::from_utf8_lossy(&output.stderr);
-    match messages.lines().rfind(|line| !line.trim().is_empty()) {
+    match last_error(&messages) {
         Some(message) => bail!("{message}"),
         None => bail!("the runner ended with {}", output.status),
     }

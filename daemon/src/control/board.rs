@@ -75,6 +75,7 @@ async fn read(settings: &Settings, store: &Store) -> Result<Vec<v1::Core>, Error
             job_name: holder.map(|job| job.name.clone()).unwrap_or_default(),
             usage: usage.get(core).copied(),
             figures: statistics.remove(core),
+            host_core: host.host_core(*core),
             ..v1::Core::default()
         }
     });

@@ -56,6 +56,11 @@ impl Host {
         Ok(Host { platform: platform.to_owned(), cores, found, first, source })
     }
 
+    /// The number of a core for the host's driver and tools.
+    pub(crate) fn host_core(&self, core: u32) -> u32 {
+        self.first + core
+    }
+
     pub(crate) fn core_count(&self) -> u32 {
         self.cores.len() as u32
     }
@@ -156,11 +161,6 @@ fn visible(given: &str, found: u32, count: Option<NonZeroU32>) -> Result<Vec<u32
     }
 }
 
-/// `config`: `NEURON_LOGICAL_NC_CONFIG`, if it is set.
-fn neuron_core(device: &str, config: Option<&str>) -> Option<&'static CoreKind> {
-    let generation = Generation::of_device(device)?;
-    let config = match config {
-        Some(config) => config.trim().parse().ok()?,
 fn visible_range(given: &str, found: u32) -> Result<Vec<u32>, String> {
     let cores = parse_core_ranges(given).filter(|cores| is_core_range(cores));
     let cores = cores.ok_or("Neuron's runtime takes a range, such as 0-31")?;
@@ -175,6 +175,11 @@ pub(super) fn visible_problem(given: &str, found: u32) -> Option<String> {
     visible_range(given, found).err()
 }
 
+/// `config`: `NEURON_LOGICAL_NC_CONFIG`, if it is set.
+fn neuron_core(device: &str, config: Option<&str>) -> Option<&'static CoreKind> {
+    let generation = Generation::of_device(device)?;
+    let config = match config {
+        Some(config) => config.trim().parse().ok()?,
         None => generation.default_logical_config(),
     };
     generation.core_kind(config)
@@ -290,6 +295,7 @@ mod tests {
         host.first = 8;
         let of_all = (6..=9).map(|core| (core, core)).collect();
         assert_eq!(host.own(of_all), BTreeMap::from([(0, 8), (1, 9)]));
+        assert_eq!(host.host_core(1), 9);
     }
 
     #[test]

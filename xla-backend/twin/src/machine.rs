@@ -1,6 +1,8 @@
 //! The instance that the twin stands for, and the cores that a process gets.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
 use std::path::Path;
 
 use traind_neuron::{CoreKind, Instance, instance};
@@ -80,10 +82,12 @@ fn contiguous(text: &str) -> Result<Vec<u32>, String> {
 pub(crate) fn hold(folder: &Path, cores: &[u32], kind: &CoreKind) -> Result<Vec<File>, String> {
     fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     let hold = |core: &u32| {
-        let file =
-            File::create(folder.join(format!("core{core}"))).map_err(|error| error.to_string())?;
+        let path = folder.join(format!("core{core}"));
+        // Of a core that another process has, the file names it.
+        let open = File::options().create(true).write(true).truncate(false).open(path);
+        let file = open.map_err(|error| error.to_string())?;
         match file.try_lock() {
-            Ok(()) => Ok(file),
+            Ok(()) => name_holder(&file).map(|()| file).map_err(|error| error.to_string()),
             Err(TryLockError::WouldBlock) => Err(format!(
                 "NRT:nrt_allocate_neuron_cores Logical Neuron Core(s) not available - Requested:lnc{core}-lnc{core} \
                  Available:0 Logical Core size:{} (cores busy, ret=-16)",
@@ -93,6 +97,22 @@ pub(crate) fn hold(folder: &Path, cores: &[u32], kind: &CoreKind) -> Result<Vec<
         }
     };
     cores.iter().map(hold).collect()
+}
+
+fn name_holder(mut file: &File) -> io::Result<()> {
+    file.set_len(0)?;
+    write!(file, "{}", std::process::id())
+}
+
+/// The processes that hold cores, by core: those that the files in `folder` name and that live.
+pub(crate) fn holders(folder: &Path) -> BTreeMap<u32, u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let holder = |entry: fs::DirEntry| {
+        let core = entry.file_name().to_str()?.strip_prefix("core")?.parse().ok()?;
+        let process: u32 = fs::read_to_string(entry.path()).ok()?.trim().parse().ok()?;
+        Path::new("/proc").join(process.to_string()).exists().then_some((core, process))
+    };
+    entries.filter_map(holder).collect()
 }
 
 #[cfg(test)]
@@ -118,5 +138,17 @@ mod tests {
             machine.visible(Some("3,5,6"), None).is_err()
                 && machine.visible(Some("32"), None).is_err()
         );
+    }
+    #[test]
+    fn cores_have_one_holder_which_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let kind = Machine::new("trn1.2xlarge", None).unwrap().kind;
+        let held = hold(folder.path(), &[1], kind).unwrap();
+        assert_eq!(holders(folder.path()), [(1, std::process::id())].into());
+        assert!(hold(folder.path(), &[0, 1], kind).unwrap_err().contains("Requested:lnc1-lnc1"));
+        drop(held);
+        fs::write(folder.path().join("core1"), u32::MAX.to_string()).unwrap();
+        fs::write(folder.path().join("compiling"), "1").unwrap();
+        assert!(!holders(folder.path()).contains_key(&1), "a process that has ended");
     }
 }

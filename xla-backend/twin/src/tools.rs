@@ -1,5 +1,6 @@
 //! Stand-ins for `neuron-ls` and `neuron-monitor`, and a tree like the driver's in sysfs, all of one machine.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -7,11 +8,18 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use crate::machine::holders;
 use crate::{Machine, Options};
 
-/// The output of `neuron-ls -j`.
-pub fn neuron_ls(machine: &Machine) -> Value {
+/// The output of `neuron-ls -j`. `locks`: the folder in which processes hold cores.
+pub fn neuron_ls(machine: &Machine, locks: Option<&Path>) -> Value {
     let per_device = machine.cores_per_device();
+    let holders = locks.map(holders).unwrap_or_default();
+    let processes = |device: u32| -> Vec<Value> {
+        let cores = device * per_device..(device + 1) * per_device;
+        let of_device: BTreeSet<u32> = holders.range(cores).map(|(_, process)| *process).collect();
+        of_device.into_iter().map(process).collect()
+    };
     let device = |index: u32| {
         json!({
             "neuron_device": index,
@@ -23,10 +31,15 @@ pub fn neuron_ls(machine: &Machine) -> Value {
             "neuroncore_ids": (index * per_device..(index + 1) * per_device).collect::<Vec<_>>(),
             "cpu_affinity": "0-95",
             "numa_node": "0",
-            "neuron_processes": [],
+            "neuron_processes": processes(index),
         })
     };
     (0..machine.instance.devices).map(device).collect()
+}
+
+fn process(id: u32) -> Value {
+    let command = fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+    json!({"pid": id, "command": command.trim(), "neuron_runtime_version": "2.34.10"})
 }
 
 /// A line of `neuron-monitor`: all cores idle.

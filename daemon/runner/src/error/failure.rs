@@ -25,14 +25,19 @@ impl RunError {
             message: error_chain(self),
             ..Failure::default()
         };
-        let is_of_device =
-            matches!(self, RunError::Device(_) | RunError::Model(ModelError::Xla(_)));
-        if is_of_device && let Some(meaning) = traind_neuron::explain(&failure.message) {
+        if self.is_of_device()
+            && let Some(meaning) = traind_neuron::explain(&failure.message)
+        {
             failure.reason = reason::of_neuron(&failure.reason, meaning.cause).to_owned();
             failure.message = format!("{meaning}\n{}", failure.message);
         }
         self.locate(&mut failure);
         failure
+    }
+
+    /// Whether a device, its plugin or its compiler failed, whose codes have explanations.
+    pub(super) fn is_of_device(&self) -> bool {
+        matches!(self, RunError::Device(_) | RunError::Model(ModelError::Xla(_)))
     }
 
     /// Sets the field, file, row, tensor or step at fault.

@@ -4,6 +4,7 @@
 //!
 //! [`Failure`]: traind_proto::v1::Failure
 
+mod explained;
 mod failure;
 mod reason;
 mod trainer;
@@ -17,6 +18,8 @@ use traind_pjrt::Error as PjrtError;
 use traind_proto::event_log::EventLogError;
 use traind_rendezvous::{LaunchError, RendezvousError};
 use traind_xla::{DType, Error as XlaError};
+
+pub(crate) use explained::explained;
 
 pub(crate) type RunResult<T> = Result<T, RunError>;
 

@@ -25,7 +25,7 @@ use traind_xla::mesh::Mesh;
 use traind_xla::runtime::{ExecutableCache, LazyDevice};
 
 use crate::decoding::{GenerationSettings, Generator, LoadedModel, ShardRows};
-use crate::error::{RunError, RunResult};
+use crate::error::{RunError, RunResult, explained};
 use crate::own_output::answer_request;
 use crate::session::open_plugin;
 use source::Found;
@@ -42,7 +42,7 @@ pub(crate) fn answer() -> anyhow::Result<()> {
     answer_request(|request| match generate(request) {
         Ok(texts) => Ok(GenerateAnswer::Texts(texts)),
         Err(error) => {
-            let message = format!("{error:#}");
+            let message = explained(&error);
             let refusal = GenerateRefusal { reason: reason(error), message: message.clone() };
             refused = Err(anyhow::Error::msg(message));
             Ok(GenerateAnswer::Refusal(refusal))

@@ -22,6 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use traind_job_file::commands::error_lines;
 use traind_job_file::{Engine, JobFile, Platform};
 use traind_loader::{TokenizedSet, panic_message};
 use traind_mpi::{PmiServer, Process, World};
@@ -97,7 +98,7 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
             let transient = error.is_transient(begun);
             let mut failure = Failure { transient, ..error.failure() };
             context.hosts.blame(&mut failure);
-            print_line(format_args!("error: {}", failure.message));
+            print_line(error_lines(&format!("error: {}", failure.message)));
             finished.failure = Some(failure);
             Outcome::Failed
         }

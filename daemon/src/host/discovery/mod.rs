@@ -21,6 +21,7 @@ use std::sync::Arc;
 use traind_proto::v1::DeviceFigures;
 
 use neuron_ls::NeuronLsError;
+pub(crate) use neuron_ls::{CoreUsers, DeviceUser, users as neuron_core_users};
 pub(crate) use timeout::TimeoutReader;
 
 /// Paths of drivers and tools. The defaults are those of the kernel and of the vendors' packages.
@@ -49,6 +50,19 @@ impl Default for NeuronPaths {
             tools: "/opt/aws/neuron/bin".into(),
             driver: "/sys/module/neuron/version".into(),
         }
+    }
+}
+
+impl NeuronPaths {
+    /// The name of the tool that lists devices.
+    pub(crate) const LISTING: &str = "neuron-ls";
+
+    /// Returns the paths for a command, which finds the tools on `PATH`, or else where AWS's packages put them.
+    pub(crate) fn of_command() -> NeuronPaths {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let tools = std::env::split_paths(&path).find(|it| it.join(Self::LISTING).is_file());
+        let default = NeuronPaths::default();
+        NeuronPaths { tools: tools.unwrap_or_else(|| default.tools.clone()), ..default }
     }
 }
 

@@ -21,7 +21,7 @@ impl Neuron {
     pub(super) fn new(paths: &NeuronPaths) -> Neuron {
         Neuron {
             sysfs: Sysfs::new(paths.sysfs.clone(), &paths.driver),
-            neuron_ls: paths.tools.join("neuron-ls"),
+            neuron_ls: paths.tools.join(NeuronPaths::LISTING),
             monitor: Monitor::start(paths.tools.join("neuron-monitor")),
         }
     }

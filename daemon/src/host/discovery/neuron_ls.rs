@@ -25,6 +25,29 @@ struct Device {
     neuron_device: u32,
     nc_count: Option<u32>,
     neuroncore_ids: Option<Vec<u32>>,
+    neuron_processes: Option<Vec<Process>>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Process {
+    pid: u32,
+    command: Option<String>,
+}
+
+/// A process that uses cores of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceUser {
+    pub pid: u32,
+    pub command: String,
+    /// The cores of the device, of which it has one at least.
+    pub cores: Vec<u32>,
+}
+
+/// All cores of a host, and the processes that use them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CoreUsers {
+    pub cores: u32,
+    pub users: Vec<DeviceUser>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +64,15 @@ pub(crate) enum NeuronLsError {
 
 /// Lists all cores.
 pub(super) fn cores(program: &Path) -> Result<Vec<FoundCore>, NeuronLsError> {
+    Ok(parse(&output_of(program)?)?)
+}
+
+/// Lists the processes that use cores.
+pub(crate) fn users(program: &Path) -> Result<CoreUsers, NeuronLsError> {
+    Ok(parse_users(&output_of(program)?)?)
+}
+
+fn output_of(program: &Path) -> Result<Vec<u8>, NeuronLsError> {
     let (status, output, errors) = run(program, TIMEOUT)
         .map_err(|source| NeuronLsError::Run { program: program.to_owned(), source })?;
     if !status.success() {
@@ -49,7 +81,7 @@ pub(super) fn cores(program: &Path) -> Result<Vec<FoundCore>, NeuronLsError> {
         let message = last.unwrap_or("without an error message").to_owned();
         return Err(NeuronLsError::Failed { message, status });
     }
-    Ok(parse(&output)?)
+    Ok(output)
 }
 
 /// Returns the exit status, standard output and standard error.
@@ -74,9 +106,28 @@ fn run(program: &Path, timeout: Duration) -> io::Result<(ExitStatus, Vec<u8>, Ve
     read.map(|()| (status, output, errors))
 }
 
-fn parse(json: &[u8]) -> serde_json::Result<Vec<FoundCore>> {
+fn devices(json: &[u8]) -> serde_json::Result<Vec<Device>> {
     let mut devices: Vec<Device> = serde_json::from_slice(json)?;
     devices.sort_by_key(|device| device.neuron_device);
+    Ok(devices)
+}
+
+fn parse_users(json: &[u8]) -> serde_json::Result<CoreUsers> {
+    let mut found = CoreUsers::default();
+    for device in devices(json)? {
+        let cores: Vec<u32> = (found.cores..found.cores + device.cores()).collect();
+        found.cores += device.cores();
+        let users =
+            device.neuron_processes.into_iter().flatten().map(|Process { pid, command }| {
+                DeviceUser { pid, command: command.unwrap_or_default(), cores: cores.clone() }
+            });
+        found.users.extend(users);
+    }
+    Ok(found)
+}
+
+fn parse(json: &[u8]) -> serde_json::Result<Vec<FoundCore>> {
+    let devices = devices(json)?;
     let mut found = Vec::new();
     for device in devices {
         let core = FoundCore {
@@ -130,6 +181,19 @@ mod tests {
         check(odd, &[0]);
         check("[]", &[]);
         assert!(parse(b"neuron-ls: command failed").is_err());
+    }
+
+    #[test]
+    fn processes_use_cores_of_their_devices() {
+        let json = r#"[{"neuron_device": 1, "nc_count": 2, "neuroncore_ids": [2, 3], "neuron_processes": [
+                           {"pid": 7, "command": "python train.py", "neuron_runtime_version": "2.34.10"},
+                           {"pid": 8, "command": null}]},
+                       {"neuron_device": 0, "nc_count": 2, "neuron_processes": null}]"#;
+        let user =
+            |pid, command: &str| DeviceUser { pid, command: command.to_owned(), cores: vec![2, 3] };
+        let expect = CoreUsers { cores: 4, users: vec![user(7, "python train.py"), user(8, "")] };
+        assert_eq!(parse_users(json.as_bytes()).unwrap(), expect);
+        assert_eq!(parse_users(b"[]").unwrap(), CoreUsers::default());
     }
 
     #[test]

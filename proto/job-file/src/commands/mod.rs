@@ -5,6 +5,7 @@ mod convert_weights;
 mod data;
 mod embed;
 mod generate;
+mod last_error;
 mod mine;
 mod plan;
 mod plan_request;
@@ -18,6 +19,7 @@ pub use generate::{
     GenerateAnswer, GenerateJob, GenerateRefusal, GenerateRequest, GenerateSource, GeneratedText,
     GeneratedTexts,
 };
+pub use last_error::{error_lines, last_error};
 pub use mine::{MineAnswer, MineLimits, MineRequest, MineSampling, MinedRows};
 pub use plan::{
     Change, CoreMemory, Effect, MeshPlan, Misfit, MpiCost, Parallelism, Place, Plan, PlanAnswer,

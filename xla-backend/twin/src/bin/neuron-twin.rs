@@ -31,7 +31,10 @@ fn run(name: &str, arguments: &[String]) -> Result<(), String> {
     let options = Options::of_environment()?;
     let machine = Machine::of_environment(&options)?;
     match (name, arguments) {
-        ("neuron-ls", _) => print(&neuron_ls(&machine).to_string()),
+        ("neuron-ls", _) => {
+            let locks = std::env::var_os("TRAIND_TWIN_LOCKS");
+            print(&neuron_ls(&machine, locks.as_deref().map(Path::new)).to_string());
+        }
         ("neuron-monitor", _) => loop {
             print(&neuron_monitor(&machine).to_string());
             std::thread::sleep(Duration::from_secs(1));

@@ -3,6 +3,7 @@
 // A machine that cannot run the tests fails them.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+mod commands;
 mod contact;
 mod failures;
 mod families;

@@ -102,8 +102,8 @@ pub(super) fn assignments(job: &str, cores: &[u32], given: Option<&str>) -> Assi
     ]
 }
 
-/// Variables that a runner on one core needs besides those that are set, for a command without a daemon. The runtime
-/// gives it a core that is free.
+/// Variables that a runner on one core needs besides those that are set, for a command without a daemon. Where nothing
+/// says which cores are free, the runtime gives it one.
 pub(crate) fn standalone_environment(cache_dir: &Path, seed: u64) -> Assigned {
     let own: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let given = |name: &str| own.iter().find(|(it, _)| it == name).map(|(_, value)| value);
