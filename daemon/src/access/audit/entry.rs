@@ -27,6 +27,30 @@ pub(crate) struct Event {
     pub outcome: String,
 }
 
+/// An event that is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Noted {
+    pub(super) event: Event,
+    /// Microseconds since 1970.
+    pub(super) time: i64,
+    pub(super) overflow: Option<u64>,
+}
+
+impl Noted {
+    /// An event that happens now.
+    pub(super) fn now(mut event: Event, overflow: Option<u64>) -> Noted {
+        let Event { call, user, role, origin, token, request_id, subject, outcome } = &mut event;
+        for field in [call, user, role, origin, token, request_id, subject, outcome] {
+            *field = clipped(field);
+        }
+        Noted { event, time: clock::now(), overflow }
+    }
+}
+
+fn clipped(text: &str) -> String {
+    text.chars().take(CHARACTERS_MAX).collect()
+}
+
 /// A line of the log.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -45,25 +69,29 @@ pub(super) struct Entry {
     previous: String,
     /// SHA-256 of the line with this field empty.
     pub(super) hash: String,
+    /// The number in the overflow from which lines of this user may continue, on the last line before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    overflow: Option<u64>,
 }
 
 impl Entry {
-    /// The entry for an event that happens now.
-    pub(super) fn of(event: Event, number: u64, previous: &str) -> Entry {
-        let clip = |text: String| text.chars().take(CHARACTERS_MAX).collect::<String>();
+    /// The entry for what is to be written.
+    pub(super) fn of(noted: &Noted, number: u64, previous: &str) -> Entry {
+        let Noted { event, time, overflow } = noted;
         let mut entry = Entry {
             number,
-            time: clock::timestamp(clock::now()).to_string(),
-            call: clip(event.call),
-            user: clip(event.user),
-            role: clip(event.role),
-            origin: clip(event.origin),
-            token: clip(event.token),
-            request_id: clip(event.request_id),
-            subject: clip(event.subject),
-            outcome: clip(event.outcome),
+            time: clock::timestamp(*time).to_string(),
+            call: event.call.clone(),
+            user: event.user.clone(),
+            role: event.role.clone(),
+            origin: event.origin.clone(),
+            token: event.token.clone(),
+            request_id: event.request_id.clone(),
+            subject: event.subject.clone(),
+            outcome: event.outcome.clone(),
             previous: previous.to_owned(),
             hash: String::new(),
+            overflow: *overflow,
         };
         entry.hash = entry.digest();
         entry
@@ -135,7 +163,7 @@ mod tests {
         let (mut lines, mut previous) = (Vec::new(), String::new());
         for number in 1..=4 {
             let event = Event { user: format!("user-{number}"), ..Event::default() };
-            let entry = Entry::of(event, number, &previous);
+            let entry = Entry::of(&Noted::now(event, None), number, &previous);
             previous.clone_from(&entry.hash);
             lines.push(entry.line());
         }
@@ -151,6 +179,14 @@ mod tests {
     }
 
     #[test]
+    fn fields_are_clipped() {
+        let event = Event { subject: "x".repeat(1 << 20), ..Event::default() };
+        let line = Entry::of(&Noted::now(event, Some(7)), 1, "").line();
+        assert!(line.len() < 1024 && line.ends_with(r#""overflow":7}"#), "{line}");
+        Chain::default().check(&line).unwrap();
+    }
+
+    #[test]
     fn tampering_is_found() {
         check(|_| {}, None);
         check(|lines| drop(lines.remove(0)), None);
@@ -159,11 +195,13 @@ mod tests {
         check(|lines| drop(lines.remove(1)), Some(Broken::Missing { last: 1, found: 3 }));
         check(|lines| lines.swap(1, 2), Some(Broken::Missing { last: 1, found: 3 }));
         check(|lines| lines[2] = "{}".into(), Some(Broken::NotAnEntry(2)));
-        let forged = Entry::of(Event::default(), 2, "").line();
+        let forge =
+            |previous: &str| Entry::of(&Noted::now(Event::default(), None), 2, previous).line();
+        let forged = forge("");
         check(|lines| lines[1] = forged, Some(Broken::Detached(2)));
         let reseal = |lines: &mut Vec<String>| {
             let first: Entry = serde_json::from_str(&lines[0]).unwrap();
-            lines[1] = Entry::of(Event::default(), 2, &first.hash).line();
+            lines[1] = forge(&first.hash);
         };
         check(reseal, Some(Broken::Detached(3)));
     }

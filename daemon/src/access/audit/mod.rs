@@ -4,6 +4,8 @@
 mod calls;
 mod entry;
 mod log;
+mod parts;
+mod ring;
 
 pub(crate) use calls::changes;
 pub(crate) use entry::{Chain, Event};

@@ -85,7 +85,8 @@ impl admin_server::Admin for Admin {
         &self,
         request: Request<ReadAuditRequest>,
     ) -> Result<Response<ReadAuditResponse>, Status> {
-        let lines = self.daemon.audited(request.into_inner().from).await?;
+        let ReadAuditRequest { from, overflow } = request.into_inner();
+        let lines = self.daemon.audited(from, overflow).await?;
         Ok(Response::new(ReadAuditResponse { lines }))
     }
 }
