@@ -6,6 +6,7 @@ use std::path::Path;
 
 use traind_folders::{NOTES, step_of_checkpoint};
 
+use super::deep_folder;
 use super::run_dir::RunDir;
 
 /// The contents of a job's folders.
@@ -16,7 +17,7 @@ pub(crate) struct Contents {
     pub has_output: bool,
 }
 
-/// Measures the folders of a job. Follows no links.
+/// Measures the folders of a job. Follows no links, and does not look into folders whose path is too long for it.
 pub(crate) fn contents(run_dir: &RunDir) -> io::Result<Contents> {
     let mut found = Contents::default();
     for folder in run_dir.folders() {
@@ -33,7 +34,11 @@ fn measure(folder: &Path, found: &mut Contents) -> io::Result<()> {
         _ => Vec::new(),
     };
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder)? {
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == ErrorKind::InvalidFilename => continue,
+            entries => entries?,
+        };
+        for entry in entries {
             let entry = entry?;
             let metadata = entry.metadata()?;
             found.bytes += metadata.len();
@@ -52,7 +57,7 @@ fn measure(folder: &Path, found: &mut Contents) -> io::Result<()> {
 pub(crate) fn remove(run_dir: &RunDir) -> io::Result<()> {
     for folder in run_dir.folders() {
         let removed = match fs::symlink_metadata(folder) {
-            Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(folder),
+            Ok(metadata) if metadata.is_dir() => deep_folder::remove(folder),
             Ok(_) => fs::remove_file(folder),
             Err(error) => Err(error),
         };
@@ -67,6 +72,20 @@ pub(crate) fn remove(run_dir: &RunDir) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jobs::deep_folder::tests::nest;
+
+    #[test]
+    fn folders_of_any_depth_are_measured_and_removed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::new(scratch.path(), "a");
+        run_dir.create(None).unwrap();
+        fs::write(run_dir.path().join("runner.log"), "12345").unwrap();
+        nest(run_dir.path(), 3_000);
+        let found = contents(&run_dir).unwrap();
+        assert!(!found.has_output && found.bytes >= 5, "{found:?}");
+        remove(&run_dir).unwrap();
+        assert!(!run_dir.path().exists());
+    }
 
     #[test]
     fn folders_are_removed_and_what_links_lead_to_is_not() {

@@ -5,6 +5,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod cluster;
+mod deep_folder;
 pub(crate) mod doctor;
 #[cfg(test)]
 mod formats;

@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, chownat, openat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, chownat, openat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use traind_job_file::PREPARATION_FOLDER;
@@ -202,6 +202,21 @@ impl RunDir {
         self.open_own(path, OFlags::RDONLY)
     }
 
+    /// The names in a folder of the run folder, `most` at most; none if it does not exist.
+    pub(crate) fn names(&self, folder: &Path, most: usize) -> io::Result<Vec<String>> {
+        let opened = match self.open_owned(folder, OFlags::RDONLY | OFlags::DIRECTORY) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            opened => opened?,
+        };
+        let mut names = Vec::new();
+        for entry in Dir::read_from(opened)?.take(most) {
+            let entry = entry?;
+            names.extend(entry.file_name().to_str().map(str::to_owned));
+        }
+        names.retain(|name| name != "." && name != "..");
+        Ok(names)
+    }
+
     /// Opens the runner's event log for reading.
     pub(crate) fn open_events_log(&self) -> Result<EventLogReader, EventLogError> {
         self.open_log(self.events_log())
@@ -234,19 +249,23 @@ impl RunDir {
         }
     }
 
-    /// Opens a regular file that belongs to the folder's owner. Refuses links, which may lead to
-    /// files that the owner cannot open, and pipes, which would block.
+    /// Opens a regular file that belongs to the folder's owner.
     fn open_own(&self, path: &Path, access: OFlags) -> io::Result<File> {
+        let file = self.open_owned(path, access)?;
+        if file.metadata()?.is_file() { Ok(file) } else { Err(foreign()) }
+    }
+
+    /// Opens a file or folder that belongs to the folder's owner. Refuses links, which may lead to files that the owner
+    /// cannot open, and does not wait for pipes.
+    fn open_owned(&self, path: &Path, access: OFlags) -> io::Result<File> {
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let foreign = || io::Error::new(ErrorKind::InvalidData, "it is no file of the job's user");
         let opened = openat(CWD, path, flags, Mode::empty());
-        // A link, or a pipe without a reader.
+        // A link, where a folder is wanted too, or a pipe without a reader.
         let file = File::from(opened.map_err(|error| match error {
-            Errno::LOOP | Errno::NXIO => foreign(),
+            Errno::LOOP | Errno::NXIO | Errno::NOTDIR => foreign(),
             error => error.into(),
         })?);
-        let found = file.metadata()?;
-        if found.is_file() && found.uid() == self.owner()? { Ok(file) } else { Err(foreign()) }
+        if file.metadata()?.uid() == self.owner()? { Ok(file) } else { Err(foreign()) }
     }
 
     /// Returns the last lines of the runner's output: at most `lines`, from its last 16 KiB.
@@ -257,6 +276,10 @@ impl RunDir {
         let all: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         all[all.len().saturating_sub(lines)..].join("\n")
     }
+}
+
+fn foreign() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, "it is no file of the job's user")
 }
 
 fn tail(mut file: File, bytes: u64) -> io::Result<Vec<u8>> {
@@ -310,6 +333,30 @@ mod tests {
         if std::os::unix::fs::lchown(run_dir.path(), Some(12_345), None).is_ok() {
             assert_eq!(run_dir.runner_log_tail(1), "");
             assert!(run_dir.request_stop("cancel").is_err());
+        }
+    }
+
+    #[test]
+    fn folders_that_links_lead_to_are_not_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let run_dir = RunDir::new(folder.path(), "a");
+        run_dir.create(None).unwrap();
+        let list = || run_dir.names(&run_dir.programs(), 9);
+        assert_eq!(list().unwrap(), [""; 0]);
+        fs::create_dir(run_dir.programs()).unwrap();
+        fs::write(run_dir.programs().join("step"), "").unwrap();
+        assert_eq!(list().unwrap(), ["step"]);
+        fs::rename(run_dir.programs(), folder.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("elsewhere"), run_dir.programs()).unwrap();
+        assert_eq!(list().unwrap_err().kind(), ErrorKind::InvalidData);
+        fs::remove_file(run_dir.programs()).unwrap();
+        fs::write(run_dir.programs(), "").unwrap();
+        assert_eq!(list().unwrap_err().kind(), ErrorKind::InvalidData);
+        // As root, who may give it to somebody else.
+        fs::remove_file(run_dir.programs()).unwrap();
+        fs::create_dir(run_dir.programs()).unwrap();
+        if std::os::unix::fs::chown(run_dir.programs(), Some(12_345), None).is_ok() {
+            assert_eq!(list().unwrap_err().kind(), ErrorKind::InvalidData);
         }
     }
 

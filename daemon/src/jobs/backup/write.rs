@@ -21,6 +21,9 @@ use crate::jobs::store::{self, is_blank};
 /// Files of a run folder that are kept, besides the logs of further hosts.
 const RUN_FILES: [&str; 4] = ["run.json", "events.log", "runner.log", SAMPLE_LEDGER_FILE];
 
+/// The most further hosts of a job whose logs are kept.
+const HOSTS_MAX: usize = 10_000;
+
 type Archive = Builder<zstd::Encoder<'static, BufWriter<Interruptible>>>;
 
 /// A file that is written until its writer is interrupted.
@@ -120,7 +123,7 @@ fn append_job(archive: &mut Archive, state_dir: &Path, id: &str) -> Result<(), B
     if let Some(target) = run_dir.linked() {
         return append_link(archive, id, &run_dir, &target);
     }
-    for name in run_files(&run_dir)? {
+    for name in run_files(&run_dir) {
         // Files that the job's user replaced by something else are left out.
         let Ok(file) = run_dir.open(&run_dir.path().join(&name)) else { continue };
         let entry = Path::new("jobs").join(id).join(&name);
@@ -140,15 +143,11 @@ fn append_audit(archive: &mut Archive, state_dir: &Path) -> Result<(), BackupErr
 }
 
 /// The names of the files to keep, relative to the run folder.
-fn run_files(run_dir: &RunDir) -> Result<Vec<PathBuf>, BackupError> {
-    let mut names: Vec<PathBuf> = RUN_FILES.map(PathBuf::from).into();
-    let hosts = run_dir.path().join("hosts");
-    if hosts.is_dir() {
-        for entry in fs::read_dir(&hosts).map_err(BackupError::io("list", &hosts))?.flatten() {
-            names.push(Path::new("hosts").join(entry.file_name()).join("events.log"));
-        }
-    }
-    Ok(names)
+fn run_files(run_dir: &RunDir) -> Vec<PathBuf> {
+    // What the job's user put in place of the folder is left out.
+    let hosts = run_dir.names(&run_dir.path().join("hosts"), HOSTS_MAX).unwrap_or_default();
+    let logs = hosts.iter().map(|host| Path::new("hosts").join(host).join("events.log"));
+    RUN_FILES.map(PathBuf::from).into_iter().chain(logs).collect()
 }
 
 /// The regular files of a folder; none if it does not exist.

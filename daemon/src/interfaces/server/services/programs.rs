@@ -1,9 +1,8 @@
 //! Streams of a job's programs, from the run folder. The job's user can put anything there, so sizes and
 //! numbers are limited.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Take};
-use std::path::Path;
 use std::sync::Arc;
 
 use traind_proto::program_folder::{DESCRIPTION, TEXT, decode, program_file};
@@ -37,7 +36,7 @@ pub(super) fn of_job(
 async fn feed(run_dir: &RunDir, with_text: bool, sender: &Sender<ProgramPiece>) -> io::Result<()> {
     for name in read({
         let run_dir = run_dir.clone();
-        move || names(&run_dir.programs())
+        move || names(&run_dir)
     })
     .await?
     {
@@ -78,15 +77,11 @@ async fn read<T: Send + 'static>(
 }
 
 /// The names of the programs, sorted.
-fn names(folder: &Path) -> io::Result<Vec<String>> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let files = entries.take(2 * PROGRAMS_MAX).flatten().map(|entry| entry.path());
-    let described = files.filter(|path| path.extension().is_some_and(|found| found == DESCRIPTION));
-    let mut names: Vec<String> =
-        described.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
+fn names(run_dir: &RunDir) -> io::Result<Vec<String>> {
+    let files = run_dir.names(&run_dir.programs(), 2 * PROGRAMS_MAX)?;
+    let described =
+        files.iter().filter_map(|name| name.strip_suffix(DESCRIPTION)?.strip_suffix('.'));
+    let mut names: Vec<String> = described.map(str::to_owned).collect();
     names.sort_unstable();
     Ok(names)
 }
