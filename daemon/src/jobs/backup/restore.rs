@@ -10,6 +10,7 @@ use traind_durable::sync_folder;
 
 use super::{ACCESS, AUDIT, BackupError, MANIFEST, Manifest, VERSION};
 use crate::jobs::doctor::{LOCK, STORE, StoppedState};
+use crate::jobs::store::Store;
 
 /// The folders of a state folder that have one folder for each job.
 const OF_JOBS: [&str; 2] = ["records", "jobs"];
@@ -36,11 +37,11 @@ pub(crate) fn restore(path: &Path, state_dir: &Path) -> Result<Manifest, BackupE
     for entry in entries {
         let entry = entry.map_err(no_backup)?;
         let name = entry.path().map_err(no_backup)?.into_owned();
-        has_store |= name == Path::new(STORE);
-        let target = match name == Path::new(STORE) {
-            true => aside.clone(),
-            false => target(path, state_dir, &name)?,
-        };
+        let is_store = name == Path::new(STORE);
+        refuse_odd(&entry, &name)
+            .map_err(|problem| BackupError::NoBackup { path: path.to_owned(), problem })?;
+        has_store |= is_store;
+        let target = if is_store { aside.clone() } else { target(path, state_dir, &name)? };
         unpack(entry, state_dir, &target).map_err(BackupError::io("restore", &target))?;
     }
     if !has_store {
@@ -49,10 +50,46 @@ pub(crate) fn restore(path: &Path, state_dir: &Path) -> Result<Manifest, BackupE
     }
     // The checksum is at the end.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(no_backup)?;
+    check_store(path, &aside)?;
     let store = state_dir.join(STORE);
     fs::rename(&aside, &store).map_err(BackupError::io("restore", &store))?;
     sync_folder(state_dir).map_err(BackupError::io("sync", state_dir))?;
     Ok(manifest)
+}
+
+/// Refuses an entry that no backup has: files are regular, and only a job's folder is a link, that to an adopted run.
+fn refuse_odd(entry: &Entry<'_, Reader>, name: &Path) -> Result<(), String> {
+    let is_job = name.starts_with("jobs") && name.components().count() == 2;
+    let kind = entry.header().entry_type();
+    match kind {
+        EntryType::Regular => {}
+        EntryType::Symlink if is_job => {}
+        _ => return Err(format!("its entry {} is of the kind {kind:?}", name.display())),
+    }
+    match entry.header().uid() {
+        // The last one stands for no change of the owner.
+        Ok(uid) if uid < u32::MAX.into() => Ok(()),
+        _ => Err(format!("its entry {} has an owner that no user is", name.display())),
+    }
+}
+
+/// Refuses a store that is damaged, that has code, which would be executed by changes of jobs, or that names folders
+/// outside.
+fn check_store(path: &Path, store: &Path) -> Result<(), BackupError> {
+    let store = Store::open(store)?;
+    let mut problems = store.integrity()?;
+    problems.extend(store.code()?.into_iter().map(|name| format!("its job store has the {name}")));
+    let is_name = |id: &str| {
+        let mut parts = Path::new(id).components();
+        matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
+    };
+    let ids = store.ids()?;
+    let odd = ids.iter().filter(|id| !is_name(id));
+    problems.extend(odd.map(|id| format!("its job store has a job with the id {id:?}")));
+    match problems.into_iter().next() {
+        Some(problem) => Err(BackupError::NoBackup { path: path.to_owned(), problem }),
+        None => Ok(()),
+    }
 }
 
 fn read_manifest(path: &Path, first: Option<Entry<'_, Reader>>) -> Result<Manifest, BackupError> {
@@ -148,24 +185,34 @@ mod tests {
     use tar::{Builder, Header};
 
     use super::*;
+    use crate::jobs::store::NewJob;
 
-    /// An archive with a manifest, and behind it a link and a file.
-    fn archive(link: &str, target: &Path, file: &str) -> Vec<u8> {
+    fn header(kind: EntryType, size: u64) -> Header {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(size);
+        header.set_uid(rustix::process::getuid().as_raw().into());
+        header
+    }
+
+    /// An archive with a manifest, and what `append` adds.
+    fn archive(append: impl Fn(&mut Builder<zstd::Encoder<'_, Vec<u8>>>)) -> Vec<u8> {
         let mut archive = Builder::new(zstd::Encoder::new(Vec::new(), 0).unwrap());
         let manifest = Manifest { version: VERSION, traind: String::new(), time: 0, jobs: 1 };
         let json = serde_json::to_vec(&manifest).unwrap();
-        let header = |kind, size| {
-            let mut header = Header::new_gnu();
-            header.set_entry_type(kind);
-            header.set_size(size);
-            header.set_uid(rustix::process::getuid().as_raw().into());
-            header
-        };
         let mut first = header(EntryType::Regular, json.len() as u64);
         archive.append_data(&mut first, MANIFEST, &json[..]).unwrap();
-        archive.append_link(&mut header(EntryType::Symlink, 0), link, target).unwrap();
-        archive.append_data(&mut header(EntryType::Regular, 1), file, &b"x"[..]).unwrap();
+        append(&mut archive);
         archive.into_inner().unwrap().finish().unwrap()
+    }
+
+    /// Restores an archive. Returns its error, and whether there is a store then.
+    fn restored(folder: &Path, archive: &[u8]) -> (Option<String>, bool) {
+        let (path, state_dir) = (folder.join("backup"), folder.join("state"));
+        fs::write(&path, archive).unwrap();
+        let _ = fs::remove_dir_all(&state_dir);
+        let error = restore(&path, &state_dir).err().map(|error| error.to_string());
+        (error, state_dir.join(STORE).exists())
     }
 
     #[test]
@@ -173,14 +220,76 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let outside = folder.path().join("outside");
         fs::create_dir_all(outside.join("b")).unwrap();
-        for (number, file) in ["jobs/a/file", "jobs/a/b/file", "jobs/a/c/file"].iter().enumerate() {
-            let path = folder.path().join(format!("{number}.backup"));
-            fs::write(&path, archive("jobs/a", &outside, file)).unwrap();
-            let state_dir = folder.path().join(format!("state-{number}"));
-            let error = restore(&path, &state_dir).unwrap_err().to_string();
+        for file in ["jobs/a/file", "jobs/a/b/file", "jobs/a/c/file"] {
+            let archive = archive(|archive| {
+                let mut link = header(EntryType::Symlink, 0);
+                archive.append_link(&mut link, "jobs/a", &outside).unwrap();
+                archive.append_data(&mut header(EntryType::Regular, 1), file, &b"x"[..]).unwrap();
+            });
+            let (error, _) = restored(folder.path(), &archive);
+            let error = error.unwrap();
             assert!(error.contains("its folder is a link"), "{file}: {error}");
             assert!(!outside.join("file").exists() && !outside.join("c").exists(), "{file}");
             assert!(!outside.join("b/file").exists(), "{file}");
+        }
+    }
+
+    #[test]
+    fn entries_that_no_backup_has_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let check = |kind: EntryType, name: &str, uid: u64, expect: &str| {
+            let archive = archive(|archive| {
+                let mut header = header(kind, 0);
+                header.set_uid(uid);
+                archive.append_link(&mut header, name, "/etc/passwd").unwrap();
+            });
+            let (error, has_store) = restored(folder.path(), &archive);
+            assert!(error.as_ref().is_some_and(|it| it.contains(expect)), "{name}: {error:?}");
+            assert!(!has_store);
+        };
+        for name in [STORE, ACCESS, "records/a", "jobs/a/events.log", "audit/audit-1.jsonl"] {
+            check(EntryType::Symlink, name, 0, "is of the kind Symlink");
+        }
+        check(EntryType::Link, "jobs/a/events.log", 0, "is of the kind Link");
+        check(EntryType::Fifo, "jobs/a/events.log", 0, "is of the kind Fifo");
+        check(EntryType::Regular, "jobs/a/events.log", u32::MAX.into(), "no user is");
+        check(EntryType::Regular, "jobs/a/events.log", 1 << 32, "no user is");
+        check(EntryType::Regular, "etc/passwd", 0, "has the entry etc/passwd");
+    }
+
+    /// Restores a store that SQL has changed.
+    fn restored_store(change: &str) -> (Option<String>, bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("original.db");
+        let store = Store::open(&path).unwrap();
+        store.create(&NewJob { id: "a".to_owned(), ..NewJob::default() }).unwrap();
+        drop(store);
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        connection.execute_batch(change).unwrap();
+        drop(connection);
+        let bytes = fs::read(&path).unwrap();
+        let archive = archive(|archive| {
+            let mut header = header(EntryType::Regular, bytes.len() as u64);
+            archive.append_data(&mut header, STORE, &bytes[..]).unwrap();
+        });
+        restored(folder.path(), &archive)
+    }
+
+    #[test]
+    fn a_store_with_code_or_paths_is_refused() {
+        assert_eq!(restored_store(""), (None, true));
+        for (change, expect) in [
+            (
+                "CREATE TRIGGER grow AFTER INSERT ON events BEGIN DELETE FROM jobs; END",
+                "has the trigger grow",
+            ),
+            ("CREATE VIEW looks AS SELECT * FROM jobs", "has the view looks"),
+            ("UPDATE jobs SET id = '../../etc'", r#"the id "../../etc""#),
+            ("UPDATE jobs SET id = ''", r#"the id """#),
+        ] {
+            let (error, has_store) = restored_store(change);
+            assert!(error.as_ref().is_some_and(|it| it.contains(expect)), "{change}: {error:?}");
+            assert!(!has_store, "{change}");
         }
     }
 }

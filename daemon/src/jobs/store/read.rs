@@ -204,6 +204,12 @@ impl Store {
         Ok(found)
     }
 
+    /// Lists triggers and views, which no store of traind has.
+    pub(crate) fn code(&self) -> Result<Vec<String>, StoreError> {
+        let sql = "SELECT type || ' ' || name FROM sqlite_schema WHERE type IN ('trigger', 'view')";
+        self.many(sql, [], |row| row.get(0), "list triggers and views")
+    }
+
     /// Checks that the store answers.
     pub(crate) fn ping(&self) -> Result<(), StoreError> {
         let answer = self.reader().query_row("SELECT 1", [], |_| Ok(()));

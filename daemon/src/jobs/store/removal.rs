@@ -97,12 +97,12 @@ impl Store {
     }
 
     /// Removes ended jobs from the store, with their events. Returns the ids of those that are removed: not
-    /// of those that a job has come to need meanwhile.
+    /// of those that a job has come to need meanwhile, or that somebody else has removed.
     pub(crate) fn remove(&self, jobs: &[Removable]) -> Result<Vec<String>, StoreError> {
         self.in_transaction("remove jobs", |transaction| {
-            let mut removed = Vec::new();
+            let (needed, mut removed) = (needed_now(transaction)?, Vec::new());
             for job in jobs {
-                if remove(transaction, job)? {
+                if !needed.contains(&job.id) && remove(transaction, job)? {
                     removed.push(job.id.clone());
                 }
             }
@@ -143,10 +143,24 @@ impl Store {
     }
 }
 
+/// Ids of the jobs that unfinished ones need, as of the transaction of a connection.
+fn needed_now(connection: &Connection) -> rusqlite::Result<HashSet<String>> {
+    let sql = "SELECT after, parent ->> '$.job_id' FROM jobs
+               WHERE state IN ('pending', 'starting', 'running', 'cancelling')";
+    let mut needed = HashSet::new();
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        needed.extend(row.get::<_, Option<String>>(0)?);
+        needed.extend(row.get::<_, Option<String>>(1)?);
+    }
+    Ok(needed)
+}
+
+/// Returns whether the job was there.
 fn remove(connection: &Connection, job: &Removable) -> rusqlite::Result<bool> {
-    let is_needed = "SELECT EXISTS (SELECT 1 FROM jobs WHERE after = ?1
-                     AND state IN ('pending', 'starting', 'running', 'cancelling'))";
-    if connection.prepare_cached(is_needed)?.query_row([&job.id], |row| row.get(0))? {
+    let is_known = "SELECT EXISTS (SELECT 1 FROM jobs WHERE number = ?1)";
+    if !connection.prepare_cached(is_known)?.query_row([job.number], |row| row.get::<_, bool>(0))? {
         return Ok(false);
     }
     let sums = "UPDATE removed_costs SET (billed_seconds, cost, saved, energy_joules) = (
@@ -238,10 +252,21 @@ mod tests {
         needed.sort();
         assert_eq!(needed, ["0", "1"]);
         let all = store.removable(Beyond { keep_jobs: Some(0), before: None }, 0, 100).unwrap();
-        assert_eq!(store.remove(&all).unwrap(), ["1"], "another job comes after the first one");
+        assert_eq!(store.remove(&all).unwrap(), [""; 0], "as if it was submitted meanwhile");
         store.cancel("waits", "").unwrap();
-        assert_eq!(store.remove(&all[..1]).unwrap(), ["0"]);
+        assert_eq!(store.remove(&all).unwrap(), ["0", "1"]);
         assert_eq!(store.get("waits").unwrap().after, None);
+    }
+
+    #[test]
+    fn two_who_remove_the_same_jobs_at_once_remove_each_once() {
+        let (_folder, store) = store(3);
+        let before = store.billed().unwrap();
+        let all = store.removable(Beyond { keep_jobs: Some(0), before: None }, 0, 100).unwrap();
+        assert_eq!(store.remove(&all[..2]).unwrap(), ["0", "1"]);
+        assert_eq!(store.remove(&all).unwrap(), ["2"], "the others were listed before");
+        let after = store.billed().unwrap();
+        assert!((after.cost - before.cost).abs() < 1e-9, "{before:?} {after:?}");
     }
 
     /// SQLite keeps the space of removed rows in its file.
