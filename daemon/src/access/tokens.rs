@@ -18,6 +18,8 @@ use crate::{clock, job_id};
 
 const PREFIX: &str = "traind_";
 const USER_CHARACTERS_MAX: usize = 128;
+/// The longest wait before the clock is read again, which may have been set.
+const CLOCK_PERIOD: Duration = Duration::from_secs(30);
 
 /// A token as stored. A reader of the store cannot make calls with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +66,13 @@ pub(crate) fn is_user_name(name: &str) -> bool {
     let count = name.chars().count();
     (1..=USER_CHARACTERS_MAX).contains(&count)
         && name.chars().all(|c| !c.is_control() && !c.is_whitespace())
+}
+
+/// Resolves when the clock `now` has reached `end`. It may be set, and is read again after `period`.
+async fn until_time(end: i64, now: impl Fn() -> i64, period: Duration) {
+    while let Ok(left @ 1..) = u64::try_from(end.saturating_sub(now())) {
+        tokio::time::sleep(Duration::from_micros(left).min(period)).await;
+    }
 }
 
 /// All tokens that are not revoked, as in the store.
@@ -133,9 +142,10 @@ impl Tokens {
             self.read().get(id).map(|known| (known.revoked.clone(), known.token.expire_time));
         let Some((revoked, expire_time)) = known else { return };
         let expires = async {
-            let Some(end) = expire_time else { return std::future::pending().await };
-            let left = u64::try_from(end.saturating_sub(clock::now())).unwrap_or(0);
-            tokio::time::sleep(Duration::from_micros(left)).await;
+            match expire_time {
+                Some(end) => until_time(end, clock::now, CLOCK_PERIOD).await,
+                None => std::future::pending().await,
+            }
         };
         tokio::select! {
             () = revoked.cancelled() => {}
@@ -199,6 +209,20 @@ mod tests {
         let revoking = async { tokens.remove(&revoked.id) };
         let ended = async { tokio::join!(waiting, revoking) };
         tokio::time::timeout(Duration::from_secs(30), ended).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_token_expires_by_a_clock_that_is_set() {
+        const YEAR: i64 = 365 * 24 * 3600 * 1_000_000;
+        // As on a host that starts in the past, and gets the time from the network.
+        let reads = std::cell::Cell::new(0);
+        let now = || {
+            reads.set(reads.get() + 1);
+            if reads.get() < 3 { 0 } else { YEAR }
+        };
+        let ended = until_time(YEAR, now, Duration::from_millis(1));
+        tokio::time::timeout(Duration::from_secs(30), ended).await.unwrap();
+        assert_eq!(reads.get(), 3);
     }
 
     #[test]

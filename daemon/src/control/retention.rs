@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::daemon::Daemon;
 use super::error::Error;
@@ -19,6 +19,10 @@ const PERIOD: Duration = Duration::from_secs(600);
 /// Jobs that are looked at in one go.
 const PAGE: usize = 1000;
 const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
+/// By how much the wall clock may be ahead of what has passed since the last look.
+const AHEAD_MAX: i64 = 3600 * 1_000_000;
+/// For how long no job is removed for its age after the wall clock was set forward, which may have been a mistake.
+const DOUBT: Duration = Duration::from_secs(24 * 3600);
 
 /// Some jobs that were removed, or would be.
 #[derive(Debug, Default)]
@@ -38,8 +42,12 @@ pub(crate) async fn run(daemon: Arc<Daemon>) {
     if let Err(error) = swept {
         tracing::error!(%error, "remove the folders of removed jobs");
     }
+    let mut clock = WallClock::new(clock::now(), Instant::now());
     while !settings.retention.is_unlimited() {
-        if let Err(error) = remove_all(&daemon).await {
+        let keep_days = settings.retention.keep_days;
+        let keep_days = keep_days.filter(|_| clock.is_trusted(clock::now(), Instant::now()));
+        let retention = Retention { keep_days, ..settings.retention };
+        if let Err(error) = remove_all(&daemon, retention).await {
             tracing::error!(%error, "remove old jobs; will try again");
         }
         tokio::select! {
@@ -49,10 +57,42 @@ pub(crate) async fn run(daemon: Arc<Daemon>) {
     }
 }
 
-async fn remove_all(daemon: &Arc<Daemon>) -> Result<(), Error> {
+/// Notices when the wall clock is set forward: for a moment, all jobs would seem old.
+struct WallClock {
+    /// Microseconds since 1970, and the moment at which they were read.
+    read: (i64, Instant),
+    doubted: Option<Instant>,
+}
+
+impl WallClock {
+    fn new(time: i64, now: Instant) -> WallClock {
+        WallClock { read: (time, now), doubted: None }
+    }
+
+    /// Whether ages by the wall clock are to be believed. `time`: what it says `now`.
+    fn is_trusted(&mut self, time: i64, now: Instant) -> bool {
+        let (last, at) = std::mem::replace(&mut self.read, (time, now));
+        let passed = now.saturating_duration_since(at).as_micros() as i64;
+        let ahead = time.saturating_sub(last).saturating_sub(passed);
+        if ahead > AHEAD_MAX {
+            let seconds = ahead / 1_000_000;
+            tracing::warn!(
+                seconds,
+                "the clock was set forward; no job is removed for its age for a day"
+            );
+            self.doubted = Some(now);
+        }
+        self.doubted.is_none_or(|since| now.saturating_duration_since(since) > DOUBT)
+    }
+}
+
+async fn remove_all(daemon: &Arc<Daemon>, retention: Retention) -> Result<(), Error> {
+    if retention.is_unlimited() {
+        return Ok(());
+    }
     let (mut after, mut count, mut bytes) = (Some(0), 0, 0);
     while let Some(from) = after {
-        let page = daemon.remove_jobs(daemon.settings.retention, false, from).await?;
+        let page = daemon.remove_jobs(retention, false, from).await?;
         count += page.jobs.len();
         bytes += page.jobs.iter().map(|job| job.bytes).sum::<u64>();
         after = page.next.filter(|_| !daemon.closing.is_cancelled());
@@ -145,4 +185,24 @@ fn remove_folders(store: &Store, state_dir: &Path) -> Result<(), StoreError> {
         }
     }
     store.removal_done(&done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_job_is_removed_for_its_age_on_the_day_after_the_clock_was_set_forward() {
+        let (start, day) = (Instant::now(), Duration::from_secs(24 * 3600));
+        let mut clock = WallClock::new(0, start);
+        let micros = |passed: Duration| passed.as_micros() as i64;
+        assert!(clock.is_trusted(0, start));
+        assert!(clock.is_trusted(micros(PERIOD), start + PERIOD));
+        let ahead = 365 * DAY_MICROS;
+        assert!(!clock.is_trusted(ahead, start + 2 * PERIOD), "it was set a year ahead");
+        assert!(!clock.is_trusted(micros(3 * PERIOD), start + 3 * PERIOD), "and back");
+        assert!(!clock.is_trusted(micros(day), start + day));
+        let later = day + 3 * PERIOD;
+        assert!(clock.is_trusted(micros(later), start + later));
+    }
 }

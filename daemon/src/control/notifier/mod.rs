@@ -17,7 +17,7 @@ use hyper::StatusCode;
 
 use super::daemon::Daemon;
 use crate::clock;
-use crate::jobs::store::{Delivery, Store, StoreError};
+use crate::jobs::store::{Delivery, PAUSE_MAX, Store, StoreError};
 use crate::notification::Way;
 
 /// Notifications that are delivered at one time.
@@ -26,7 +26,6 @@ const AT_ONCE: usize = 32;
 const AT_ONCE_OF_USER: usize = 8;
 /// The pause after the first failure; each further one is twice as long.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(600);
 /// The age at which a notification is given up.
 const AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Longest wait, in case the clock was set.

@@ -19,6 +19,12 @@ impl Usage {
         Usage { core_seconds: self.core_seconds * left, as_of: self.as_of.max(time) }
     }
 
+    /// The same core time as of `now` at the latest. As of a later moment, by a clock that has been set back since, it
+    /// would not decay until then.
+    pub(crate) fn not_after(self, now: i64) -> Usage {
+        Usage { as_of: self.as_of.min(now), ..self }
+    }
+
     /// Adds a run that held some cores between two moments. The result is as of its end, or later.
     pub(crate) fn with_run(
         self,
@@ -58,6 +64,14 @@ mod tests {
         let usage = Usage { core_seconds: 80.0, as_of: HOUR };
         check(usage.at(3 * HOUR, HALF_LIFE), 20.0, 3 * HOUR);
         check(usage.at(0, HALF_LIFE), 80.0, HOUR);
+    }
+
+    #[test]
+    fn core_time_of_a_clock_that_was_a_year_ahead_decays_again() {
+        let ahead = Usage { core_seconds: 80.0, as_of: 9_000 * HOUR };
+        check(ahead.not_after(HOUR).at(3 * HOUR, HALF_LIFE), 20.0, 3 * HOUR);
+        let behind = Usage { core_seconds: 80.0, as_of: HOUR };
+        assert_eq!(behind.not_after(3 * HOUR), behind);
     }
 
     #[test]

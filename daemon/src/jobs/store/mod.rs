@@ -41,7 +41,7 @@ pub(crate) use fences::Fence;
 pub(crate) use folders::JobFolders;
 pub(crate) use host_fences::{HostFence, HostSuspicion};
 pub(crate) use job::{ADOPTED, HOST_FAILURES_MAX, Job, JobWarning, NewJob, Parent};
-pub(crate) use outbox::Delivery;
+pub(crate) use outbox::{Delivery, PAUSE_MAX};
 pub(crate) use read::{Billed, Resolved};
 pub(crate) use removal::{Beyond, Removable};
 pub(crate) use schema::downgrade::{Downgraded, downgrade, store_version};

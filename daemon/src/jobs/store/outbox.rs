@@ -1,6 +1,8 @@
 //! Notifications that are still to be delivered. They are stored with the change of state that they
 //! report, so that none is lost when the daemon ends.
 
+use std::time::Duration;
+
 use rusqlite::{Connection, Row, params};
 use serde_json::json;
 use traind_proto::v1;
@@ -11,6 +13,9 @@ use crate::access::account::Account;
 use crate::clock;
 use crate::jobs::state::JobState;
 use crate::notification::{Receiver, Way};
+
+/// The longest pause between two attempts.
+pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(600);
 
 /// A notification that is due.
 #[derive(Clone, Debug)]
@@ -41,7 +46,8 @@ impl Store {
     }
 
     /// Returns the notifications that are due at `time`, oldest first, and when the next one will be. Those of `busy`
-    /// users, and of the operator if that has `None`, are left out.
+    /// users, and of the operator if that has `None`, are left out. A pause beyond the longest one was measured by a
+    /// clock that has since been set back, and does not count.
     pub(crate) fn due(
         &self,
         time: i64,
@@ -51,14 +57,15 @@ impl Store {
         let sql = "SELECT notifications.id, receiver, body, notified, attempts,
                 notifications.create_time, jobs.id AS job_id, jobs.run_as AS run_as, jobs.owner AS owner
             FROM notifications JOIN jobs ON jobs.number = notifications.job
-            WHERE notifications.not_before <= ?1 AND NOT EXISTS (
+            WHERE (notifications.not_before <= ?1 OR notifications.not_before > ?4) AND NOT EXISTS (
                 SELECT 1 FROM json_each(?3) AS busy WHERE busy.value IS
                     iif(json_extract(receiver, '$.is_operators'), NULL, jobs.owner))
             ORDER BY notifications.id LIMIT ?2";
         let read = || {
             let reader = self.reader();
             let mut statement = reader.prepare_cached(sql)?;
-            let values = params![time, most, json!(busy).to_string()];
+            let latest = time.saturating_add(PAUSE_MAX.as_micros() as i64);
+            let values = params![time, most, json!(busy).to_string(), latest];
             let due = statement.query_map(values, delivery)?.collect::<Result<_, _>>()?;
             let sql = "SELECT min(not_before) FROM notifications WHERE not_before > ?1";
             Ok((due, reader.query_row(sql, [time], |row| row.get(0))?))

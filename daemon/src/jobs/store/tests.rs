@@ -453,6 +453,20 @@ fn notifications_are_stored_with_the_change_and_wait_until_they_are_delivered() 
 }
 
 #[test]
+fn a_notification_waits_no_longer_because_the_clock_is_set_back() {
+    let (_folder, store) = store();
+    let receivers = vec![receiver(&["pending"], false)];
+    store.create(&NewJob { receivers, ..new_job("a") }).unwrap();
+    let (second, now) = (1_000_000, 1_000_000_000_000);
+    let due = |seconds: i64| {
+        store.undelivered(1, now + seconds * second).unwrap();
+        !store.due(now, 100, &[]).unwrap().0.is_empty()
+    };
+    assert!(!due(1) && !due(600));
+    assert!(due(601), "of a clock that was ahead");
+}
+
+#[test]
 fn a_restored_run_is_billed_from_its_first_to_its_last_event() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open_draft(&folder.path().join("traind.db")).unwrap();

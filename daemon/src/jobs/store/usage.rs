@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Store, StoreError};
 use crate::access::sharing::FairShares;
+use crate::clock;
 use crate::jobs::scheduler::Usage;
 
 impl Store {
@@ -25,8 +26,10 @@ impl Store {
 
     /// The core time of all users who have had a run. Without the runs that have not ended.
     pub(crate) fn usage(&self) -> Result<HashMap<String, Usage>, StoreError> {
+        let now = clock::now();
         let read = |row: &rusqlite::Row<'_>| {
-            Ok((row.get(0)?, Usage { core_seconds: row.get(1)?, as_of: row.get(2)? }))
+            let stored = Usage { core_seconds: row.get(1)?, as_of: row.get(2)? };
+            Ok((row.get(0)?, stored.not_after(now)))
         };
         let sql = "SELECT user, core_seconds, as_of FROM usage";
         Ok(self.many(sql, [], read, "read the usage")?.into_iter().collect())
@@ -47,6 +50,7 @@ pub(super) fn add_run(
         let read =
             |row: &rusqlite::Row<'_>| Ok(Usage { core_seconds: row.get(0)?, as_of: row.get(1)? });
         let before = known.query_row([user], read).optional()?.unwrap_or_default();
+        let before = before.not_after(clock::now());
         let Usage { core_seconds, as_of } = before.with_run(cores, since, until, half_life);
         let sql = "INSERT OR REPLACE INTO usage (user, core_seconds, as_of) VALUES (?1, ?2, ?3)";
         connection.prepare_cached(sql)?.execute(params![user, core_seconds, as_of])
@@ -59,6 +63,24 @@ mod tests {
     use super::*;
     use crate::jobs::state::Outcome;
     use crate::jobs::store::NewJob;
+
+    #[test]
+    fn core_time_that_is_stored_as_of_the_future_decays_from_now_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("traind.db")).unwrap();
+        let ahead = clock::now() + 365 * 24 * 3600 * 1_000_000;
+        let sql = "INSERT INTO usage (user, core_seconds, as_of) VALUES ('ann', 100, ?1)";
+        store.writer().execute(sql, [ahead]).unwrap();
+        assert!(store.usage().unwrap()["ann"].as_of <= clock::now());
+        let job = NewJob { id: "a".into(), owner: "ann".into(), ..NewJob::default() };
+        store.create(&job).unwrap();
+        store.place("a", &[0]).unwrap();
+        store.settle("a", Outcome::Completed, None).unwrap();
+        let sql = "SELECT as_of FROM usage WHERE user = 'ann'";
+        let as_of = store.writer().query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+        assert!(as_of <= clock::now(), "{as_of}");
+        assert!(store.usage().unwrap()["ann"].core_seconds >= 99.0);
+    }
 
     #[test]
     fn the_core_time_of_runs_is_kept_by_user() {
