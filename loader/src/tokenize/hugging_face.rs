@@ -416,7 +416,7 @@ fn bare(mut tokenizer: Tokenizer, file: &Path) -> Result<Tokenizer> {
 
 /// Ids may have gaps, and an added token may lie beyond the model's vocabulary.
 fn vocab_size(tokenizer: &Tokenizer) -> u32 {
-    tokenizer.get_vocab(true).into_values().max().map_or(0, |id| id + 1)
+    tokenizer.get_vocab(true).into_values().max().map_or(0, |id| id.saturating_add(1))
 }
 
 fn encoded(encoding: &Encoding, truncated: bool) -> Encoded {

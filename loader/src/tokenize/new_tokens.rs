@@ -68,7 +68,7 @@ impl ExtendedTokenizer {
         let ids = tokenizer.get_vocab(true);
         let id = |(role, token): &(String, String)| Some((role.clone(), *ids.get(token)?));
         Ok(Self {
-            vocab_size: ids.values().max().map_or(0, |id| id + 1),
+            vocab_size: ids.values().max().map_or(0, |id| id.saturating_add(1)),
             roles: tokens.roles.iter().filter_map(id).collect(),
             files,
         })

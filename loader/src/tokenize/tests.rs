@@ -53,6 +53,18 @@ fn without_settings_the_pad_token_is_that_of_the_file() {
 }
 
 #[test]
+fn the_largest_id_that_a_file_can_name_takes_neither_memory_nor_a_panic() {
+    let folder = DataFolder::new();
+    let json = std::fs::read(fixture("wordpiece/tokenizer.json")).unwrap();
+    let mut json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    json["model"]["vocab"]["huge"] = u32::MAX.into();
+    folder.write("tokenizer.json", json.to_string());
+    let tokenizer = open(&folder.path(""), None).unwrap();
+    assert_eq!(tokenizer.vocab_size(), u32::MAX);
+    assert_eq!(tokenizer.encode("huge", None).unwrap().input_ids[1], u32::MAX);
+}
+
+#[test]
 fn truncation_side_is_honoured() {
     let folder = DataFolder::new();
     folder.write("tokenizer.json", std::fs::read(fixture("wordpiece/tokenizer.json")).unwrap());

@@ -73,7 +73,7 @@ fn tokens(file: &Path) -> Option<usize> {
     };
     let added = added_tokens.iter().map(|token| token.id);
     let largest = added.chain(largest).max()?;
-    usize::try_from(largest).ok().map(|id| id + 1)
+    usize::try_from(largest).ok().map(|id| id.saturating_add(1))
 }
 
 #[cfg(test)]
@@ -92,6 +92,7 @@ mod tests {
         check(r#"{"added_tokens": [{"id": 9}], "model": {"vocab": {"a": 0}}}"#, Some(10));
         check(r#"{"model": {"vocab": [["a", -1.0], ["b", -2.0]]}}"#, Some(2));
         check(r#"{"model": {"vocab": []}}"#, None);
+        check(r#"{"model": {"vocab": {"a": 18446744073709551615}}}"#, Some(usize::MAX));
         check("{", None);
         assert_eq!(tokens(&folder.path().join("none.json")), None);
     }
