@@ -8,6 +8,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use traind_convert::{Converted, Source};
 
+use super::endings::{self, JOB_FILE_ENDINGS, JOB_FILES};
 use super::exit::Exit;
 use super::submit::{is_standard, parse_override, read};
 
@@ -93,6 +94,7 @@ fn write(output: Option<&Path>, converted: &Converted) -> anyhow::Result<()> {
         print!("{}", converted.job_file);
         return Ok(());
     };
+    endings::refuse_others(path, JOB_FILES, &JOB_FILE_ENDINGS)?;
     let mut file = File::create_new(path).with_context(|| {
         format!("write {}: name another file with --output, or remove it", path.display())
     })?;

@@ -8,11 +8,13 @@ use traind_job_file::commands::{EmbedAnswer, EmbedRequest, VectorsForm};
 
 use super::Global;
 use super::embedder::{Embedder, of_options};
+use super::endings;
 use super::exit::Exit;
+use super::progress::Progress;
 use super::runner_command::{Interrupts, answer_of};
 use super::scratch::{NewFolder, Scratch};
 use super::serve::runner_beside_this_program;
-use super::submit::is_standard;
+use super::submit::{is_standard, utf8_path};
 
 /// Write the vectors of the texts in a file
 ///
@@ -24,9 +26,10 @@ pub(crate) struct Embed {
     /// Model folder, or id of a model on the hub
     model: String,
     /// The file of texts
+    #[arg(value_parser = utf8_path)]
     file: PathBuf,
     /// Folder for the vectors [default: the file's name with -vectors, in the current folder]
-    #[arg(long, short, value_name = "FOLDER")]
+    #[arg(long, short, value_name = "FOLDER", value_parser = utf8_path)]
     output: Option<PathBuf>,
     /// Column of texts; may be repeated [default: all columns but label]
     #[arg(long, value_name = "COLUMN")]
@@ -66,6 +69,7 @@ impl Embed {
             "vectors are files in a folder, and no text: name a folder with --output"
         );
         let folder = self.output.clone().map_or_else(|| default_folder(&self.file), Ok)?;
+        endings::refuse_others(&folder, "--output is a folder for files of vectors", &[])?;
         let (form, name) = self.form();
         let output = folder.join(name);
         ensure!(!output.exists(), "{} exists already: name another folder", output.display());
@@ -79,7 +83,9 @@ impl Embed {
         let scratch = Scratch::create(&folder, "embed")?;
         let request =
             EmbedRequest { job, scratch: scratch.path().to_owned(), output: output.clone(), form };
-        let answer = answer_of(runner, "embed", &request, &mut interrupts).await;
+        let answer = answer_of(runner, "embed", &request, &mut interrupts);
+        let progress = Progress::of_runs(scratch.path(), &[("", "")]);
+        let answer = progress.shown_during(answer).await;
         let EmbedAnswer { warnings } =
             answer.map_err(|error| scratch.about(error, &folder, of_options))?;
         warnings.iter().for_each(|warning| eprintln!("warning: {}", of_options(warning)));

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use traind_job_file::JobFile;
 use traind_wording::{counted, counted_as};
 
+use super::submit::working_directory;
 use super::{Global, free_cores};
 use crate::host::Host;
 use crate::host::discovery::{DevicePaths, NeuronPaths};
@@ -97,8 +98,9 @@ impl Embedder {
         check_cores(&self.platform, self.cores)?;
         let mut job = job.clone();
         job["output_dir"] = json!(folder);
-        let base_dir = std::env::current_dir()?;
-        let Err(violations) = JobFile::parse(&job.to_string(), &base_dir) else { return Ok(()) };
+        let base_dir = working_directory()?;
+        let parsed = JobFile::parse(&job.to_string(), Path::new(&base_dir));
+        let Err(violations) = parsed else { return Ok(()) };
         let lines = violations.iter().map(|it| match it.field.as_str() {
             "" => it.description.clone(),
             field => format!("{field}: {}", it.description),

@@ -10,6 +10,7 @@ use serde_json::Value;
 use traind_convert::guess::{self, Guess};
 use traind_convert::guess_head::{self, Head};
 
+use super::endings::{self, JOB_FILE_ENDINGS, JOB_FILES};
 use super::exit::Exit;
 use super::submit::is_standard;
 
@@ -39,6 +40,9 @@ pub(crate) struct Init {
 
 impl Init {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        if !is_standard(&self.output) {
+            check_output(&self.output)?;
+        }
         let terminal = std::io::stdin().is_terminal();
         let job_file = self.job_file(&mut Dialogue { input: std::io::stdin().lock(), terminal })?;
         if is_standard(&self.output) {
@@ -59,8 +63,8 @@ impl Init {
     fn job_file(&self, dialogue: &mut Dialogue<impl BufRead>) -> anyhow::Result<String> {
         let given = |value: &Option<String>| value.clone();
         let model = dialogue.ask("model (folder, or hub id)", "MODEL", given(&self.model), None)?;
+        let of_model = guess::task_of_model(&config(&model)?);
         let data = dialogue.ask("file to train on", "DATA", given(&self.data), None)?;
-        let of_model = guess::task_of_model(&config(&model));
         let mut head = head_of(&data)?;
         let Guess { task, columns } = guess_of(head.as_ref(), of_model);
         let task = task.or(of_model);
@@ -78,6 +82,9 @@ impl Init {
             given(&self.validation),
             Some("0.1"),
         )?;
+        if validation.parse::<f64>().is_err() {
+            check_data(&validation)?;
+        }
         let cores = self.cores.map(|cores| cores.to_string());
         let cores = dialogue.ask("cores", "--cores", cores, Some("1"))?;
         let mut fields = vec![
@@ -139,24 +146,68 @@ impl<R: BufRead> Dialogue<R> {
     }
 }
 
-/// The usual ends of the names of data files.
-const ENDINGS: [&str; 9] =
-    [".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".txt", ".parquet", ".arrow", ".gz"];
+/// Finds before the questions what would lose their answers.
+fn check_output(path: &Path) -> anyhow::Result<()> {
+    endings::refuse_others(path, JOB_FILES, &JOB_FILE_ENDINGS)?;
+    let shown = path.display();
+    // A link that leads nowhere is in the way too.
+    let exists = path.symlink_metadata().is_ok();
+    ensure!(!exists, "{shown} exists already: name another file with --output, or remove it");
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        bail!("write {shown}: there is no folder {}; create it first", folder.display());
+    }
+    Ok(())
+}
+
+/// The ends of the names of data files.
+const ENDINGS: [&str; 12] = [
+    ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".txt", ".parquet", ".pq", ".arrow", ".feather",
+    ".gz", ".zst",
+];
+
+/// Whether a name is that of a file or a folder on this host, and not that of the hub.
+fn is_path(name: &str) -> bool {
+    name.starts_with(['.', '/', '~']) || name.ends_with('/') || name.matches('/').count() > 1
+}
+
+/// Fails for a file that is not there, or of a format that is not known.
+fn check_data(data: &str) -> anyhow::Result<()> {
+    let has_ending = || ENDINGS.iter().any(|ending| data.to_lowercase().ends_with(ending));
+    let path = Path::new(data);
+    if path.is_file() {
+        ensure!(
+            has_ending(),
+            "{data}: unknown data format; known file names end in {}",
+            ENDINGS.join(", ")
+        );
+        ensure!(path.metadata().is_ok_and(|found| found.len() > 0), "{data} is empty");
+        return Ok(());
+    }
+    // A glob or a URL stands for others.
+    let is_name = !data.contains(['*', '?', ':']);
+    ensure!(path.is_dir() || !is_name || !has_ending(), "there is no file {data}");
+    ensure!(path.is_dir() || !is_name || !is_path(data), "there is no file and no folder {data}");
+    Ok(())
+}
 
 /// Reads the beginning of a local file; `None` for others, and for formats without names of columns.
 fn head_of(data: &str) -> anyhow::Result<Option<Head>> {
+    check_data(data)?;
     let path = Path::new(data);
     if !path.is_file() {
-        // A data set of the hub has another name; a glob or a URL stands for others.
-        let is_name = !data.contains(['*', '?', ':']);
-        let has_ending = ENDINGS.iter().any(|ending| data.ends_with(ending));
-        ensure!(!is_name || !has_ending, "there is no file {data}");
         return Ok(None);
     }
     let file = File::open(path).with_context(|| format!("open {data}"))?;
     let mut bytes = Vec::new();
     file.take(HEAD_BYTES_MAX).read_to_end(&mut bytes).with_context(|| format!("read {data}"))?;
-    Ok(guess_head::head(data, &bytes))
+    let is_whole = (bytes.len() as u64) < HEAD_BYTES_MAX;
+    match guess_head::head(data, &bytes) {
+        Err(error) if is_whole => bail!("{data}: no row can be read: {error}"),
+        // The first row is longer.
+        Err(_) => Ok(None),
+        Ok(head) => Ok(head),
+    }
 }
 
 /// Guesses task and columns. Models that write a text from another have no other task.
@@ -183,10 +234,24 @@ fn lacking(data: &str, task: &str, head: &Head, columns: &[(&str, String)]) -> O
     Some(format!("{data} has the columns {names}: name the right ones in the job file as {fields}"))
 }
 
-/// The configuration of a local model; null if there is none.
-fn config(model: &str) -> Value {
-    let text = std::fs::read(Path::new(model).join("config.json")).unwrap_or_default();
-    serde_json::from_slice(&text).unwrap_or_default()
+/// The configuration of a local model; null for a model of the hub.
+fn config(model: &str) -> anyhow::Result<Value> {
+    let folder = Path::new(model);
+    ensure!(!folder.is_file(), "{model} is a file: name the folder of the model");
+    if !folder.is_dir() {
+        ensure!(!is_path(model), "there is no folder {model}");
+        return Ok(Value::Null);
+    }
+    let path = folder.join("config.json");
+    let is_adapter = !path.exists() && folder.join("adapter_config.json").exists();
+    ensure!(
+        !is_adapter,
+        "{model} is the folder of an adapter: name its base model, and in the job file the adapter as \
+         peft.adapter_name_or_path"
+    );
+    ensure!(path.exists(), "{model} has no config.json: name the folder of a model");
+    let text = std::fs::read(&path).with_context(|| format!("read {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{} is not JSON", path.display()))
 }
 
 /// Prefixes an existing folder with `./`, which distinguishes it from a hub id.
@@ -335,7 +400,7 @@ mod tests {
 
     #[test]
     fn columns_that_no_name_suggests_are_to_be_named() {
-        let head = guess_head::head("a.csv", b"id,toxic,remark\n").unwrap();
+        let head = guess_head::head("a.csv", b"id,toxic,remark\n").unwrap().unwrap();
         let found = lacking("a.csv", "sequence-classification", &head, &[]).unwrap();
         let expect = "a.csv has the columns id, toxic, remark: name the right ones in the job file as data.text \
                       and data.label";
@@ -348,15 +413,61 @@ mod tests {
     #[test]
     fn missing_settings_are_asked_for_on_a_terminal() {
         let folder = folder();
-        let job =
-            init(folder.path(), None, "texts.txt", "\norg/name\ncausal-lm\ndev.txt\n2\n").unwrap();
+        let dev = folder.path().join("texts.txt").display().to_string();
+        let answers = format!("\norg/name\ncausal-lm\n{dev}\n2\n");
+        let job = init(folder.path(), None, "texts.txt", &answers).unwrap();
         assert_eq!(job["model"]["name_or_path"], "org/name");
         assert_eq!(job["model"]["task"], "causal-lm");
-        assert_eq!(job["data"]["validation"], serde_json::json!(["/base/dev.txt"]));
+        assert_eq!(job["data"]["validation"], serde_json::json!([dev]));
         assert_eq!(job["resources"]["cores"], 2);
         let error = init(folder.path(), None, "texts.txt", "").unwrap_err().to_string();
         assert!(error.contains("set MODEL"), "{error}");
-        let error = init(folder.path(), Some("a"), "none.csv", "").unwrap_err().to_string();
-        assert!(error.starts_with("there is no file /"), "{error}");
+    }
+
+    /// Each failure says its cause, and before the questions where it can.
+    #[test]
+    fn what_cannot_be_read_or_written_is_named_with_its_cause() {
+        let folder = folder();
+        let path = |name: &str| folder.path().join(name);
+        for (name, content) in [
+            ("adapter/adapter_config.json", "{}"),
+            ("weights/model.safetensors", ""),
+            ("broken/config.json", "{"),
+            ("empty.csv", ""),
+            ("book.xlsx", "PK"),
+            ("list.json", "["),
+            ("numbers.jsonl", "1\n2\n"),
+        ] {
+            fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+            fs::write(path(name), content).unwrap();
+        }
+        let check = |model: &str, data: &str, expect: &str| {
+            let error = init(folder.path(), Some(model), data, "").unwrap_err();
+            let error = format!("{error:#}").replace(&format!("{}/", folder.path().display()), "");
+            assert!(error.starts_with(expect), "{error}");
+        };
+        check("none", "tweets.csv", "there is no folder none");
+        check("tweets.csv", "tweets.csv", "tweets.csv is a file: name the folder of the model");
+        check("weights", "tweets.csv", "weights has no config.json");
+        check("adapter", "tweets.csv", "adapter is the folder of an adapter: name its base model");
+        check("broken", "tweets.csv", "broken/config.json is not JSON: EOF while parsing");
+        check("bert", "none.csv", "there is no file none.csv");
+        check("bert", "none", "there is no file and no folder none");
+        check("bert", "empty.csv", "empty.csv is empty");
+        check(
+            "bert",
+            "book.xlsx",
+            "book.xlsx: unknown data format; known file names end in .csv, ",
+        );
+        check("bert", "list.json", "list.json: no row can be read: EOF while parsing");
+        check("bert", "numbers.jsonl", "numbers.jsonl: no row can be read: invalid type: integer");
+        let shown = |name: &str| {
+            let error = check_output(&path(name)).unwrap_err().to_string();
+            error.replace(&format!("{}/", folder.path().display()), "")
+        };
+        assert!(shown("tweets.csv").starts_with("tweets.csv: job files are YAML"));
+        assert!(shown("bert").starts_with("bert exists already: name another file"));
+        assert!(shown("far/job.yaml").starts_with("write far/job.yaml: there is no folder far"));
+        check_output(&path("job.yaml")).unwrap();
     }
 }

@@ -12,26 +12,33 @@ use traind_wording::{counted, counted_as};
 
 use super::Global;
 use super::embedder::{Embedder, of_options};
+use super::endings;
 use super::exit::Exit;
 use super::finite::finite;
+use super::progress::Progress;
 use super::runner_command::{Interrupts, answer_of};
 use super::scratch::Scratch;
 use super::serve::runner_beside_this_program;
-use super::submit::is_standard;
+use super::submit::{is_standard, utf8_path};
+
+/// The ends of files that rows are written to.
+const ENDINGS: [&str; 4] = ["jsonl", "ndjson", "parquet", "pq"];
 
 /// Find hard negatives for the queries in a file
 ///
 /// The model embeds queries and texts on the host's cores; the texts nearest to a query that are not its positives
 /// become its negatives. Options have the names and defaults of sentence-transformers' mine_hard_negatives. The rows
-/// are written as JSON lines, which embedding and reranker jobs train on.
+/// are written as JSON lines or as Parquet, which embedding and reranker jobs train on.
 #[derive(clap::Args)]
 pub(crate) struct Mine {
     /// Model folder, or id of a model on the hub
     model: String,
     /// The file of queries and their positives
+    #[arg(value_parser = utf8_path)]
     file: PathBuf,
-    /// File to write; - is standard output [default: the file's name with -negatives.jsonl, in the current folder]
-    #[arg(long, short, value_name = "FILE")]
+    /// File to write, whose name ends in .jsonl, .ndjson, .parquet or .pq; - is standard output, as JSON lines
+    /// [default: the file's name with -negatives.jsonl, in the current folder]
+    #[arg(long, short, value_name = "FILE", value_parser = utf8_path)]
     output: Option<PathBuf>,
     /// Column of queries [default: the first]
     #[arg(long, value_name = "COLUMN")]
@@ -40,7 +47,7 @@ pub(crate) struct Mine {
     #[arg(long, value_name = "COLUMN")]
     positive: Option<String>,
     /// File of more texts to choose from [default: the positives alone]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = utf8_path)]
     corpus: Option<PathBuf>,
     /// Column of these texts [default: the first]
     #[arg(long, value_name = "COLUMN", requires = "corpus")]
@@ -101,6 +108,9 @@ pub(crate) struct Mine {
 
 impl Mine {
     pub(crate) async fn run(self, global: Global) -> anyhow::Result<Exit> {
+        if let Some(output) = self.output.as_deref().filter(|output| !is_standard(output)) {
+            endings::require(output, "rows are written", &ENDINGS)?;
+        }
         for file in [Some(&self.file), self.corpus.as_ref()].into_iter().flatten() {
             ensure!(file.is_file(), "there is no file {}", file.display());
         }
@@ -137,7 +147,9 @@ impl Mine {
         interrupts: &mut Interrupts,
     ) -> anyhow::Result<MineAnswer> {
         let request = self.request(output, scratch.path())?;
-        let answer = answer_of(runner, "mine", &request, interrupts).await;
+        let answer = answer_of(runner, "mine", &request, interrupts);
+        let runs = [("texts", "texts: "), ("queries", "queries: ")];
+        let answer = Progress::of_runs(scratch.path(), &runs).shown_during(answer).await;
         answer.map_err(|error| scratch.about(error, &self.file, of_options))
     }
 

@@ -12,6 +12,7 @@ use traind_wording::counted;
 
 use super::Global;
 use super::connect::client;
+use super::endings;
 use super::exit::Exit;
 use super::submit::is_standard;
 use crate::interfaces::text::printable;
@@ -82,6 +83,7 @@ impl ProfileCommand {
 /// Finds before the recording what would lose it.
 fn check_output(path: &Path) -> anyhow::Result<()> {
     ensure!(!path.exists(), "{} exists already", path.display());
+    endings::refuse_others(path, "a trace is JSON", &["json"])?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let exists = folder.is_none_or(Path::is_dir);
     ensure!(exists, "write {}: its folder does not exist", path.display());

@@ -21,14 +21,16 @@ pub(super) struct NewFolder {
     is_own: bool,
 }
 
-/// A hidden folder beside a command's results, which is removed with the files in it. It is locked, so that the next
-/// command removes that of one that was killed.
+/// A hidden folder beside a command's results, which is removed with the files in it. It has its name once it is
+/// locked, so that the next command removes that of one that was killed.
 pub(super) struct Scratch {
-    folder: tempfile::TempDir,
+    path: PathBuf,
     _lock: Option<File>,
 }
 
-/// The age from which a folder without a lock is no longer one that a command is about to lock.
+/// Begins the name of a folder that is not locked yet.
+const NEW: &str = ".traind-new-";
+/// The age from which such a folder is no longer one that a command is about to lock.
 const ABANDONED_AFTER: Duration = Duration::from_secs(60);
 
 impl NewFolder {
@@ -66,11 +68,9 @@ impl Scratch {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         ensure!(parent.is_dir(), "there is no folder {}", parent.display());
         let absolute = std::path::absolute(parent).context("resolve the folder")?;
-        let prefix = format!(".traind-{command}-");
-        match tempfile::Builder::new().prefix(&prefix).tempdir_in(&absolute) {
-            Ok(folder) => {
-                let scratch = Scratch { _lock: locked(folder.path()), folder };
-                remove_abandoned(&absolute, &prefix, scratch.path());
+        match Scratch::create_locked(&absolute, command) {
+            Ok(scratch) => {
+                remove_abandoned(&absolute, command, scratch.path());
                 Ok(scratch)
             }
             // The error itself names a folder that nobody knows.
@@ -78,8 +78,21 @@ impl Scratch {
         }
     }
 
+    /// Locks a folder and gives it the name of the command's.
+    fn create_locked(parent: &Path, command: &str) -> io::Result<Scratch> {
+        let new = tempfile::Builder::new().prefix(NEW).tempdir_in(parent)?;
+        let lock = locked(new.path());
+        let name = new.path().file_name().unwrap_or_default().to_string_lossy();
+        let own = name.trim_start_matches(NEW);
+        let path = parent.join(format!("{}{own}", prefix(command)));
+        fs::rename(new.path(), &path)?;
+        // It has another name now.
+        let _ = new.keep();
+        Ok(Scratch { path, _lock: lock })
+    }
+
     pub(super) fn path(&self) -> &Path {
-        self.folder.path()
+        &self.path
     }
 
     /// An error that names `output` in place of files in this folder, in the words of the command's options.
@@ -105,6 +118,17 @@ impl Scratch {
     }
 }
 
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Begins the names of the folders of a command.
+fn prefix(command: &str) -> String {
+    format!(".traind-{command}-")
+}
+
 /// A folder, locked until it is dropped; `None` if another process holds its lock, or its file system has none.
 fn locked(folder: &Path) -> Option<File> {
     let opened = File::open(folder).ok()?;
@@ -112,17 +136,20 @@ fn locked(folder: &Path) -> Option<File> {
     Some(opened)
 }
 
-/// Removes this user's folders in `parent` whose commands were killed, by their ages when `new` was created.
-fn remove_abandoned(parent: &Path, prefix: &str, new: &Path) {
-    let Ok(now) = new.metadata().and_then(|found| found.modified()) else { return };
+/// Removes this user's folders in `parent` whose commands were killed: those that no process has locked, and of those
+/// that were not locked yet, which are empty, the ones that were old when `own` was created.
+fn remove_abandoned(parent: &Path, command: &str, own: &Path) {
+    let Ok(now) = own.metadata().and_then(|found| found.modified()) else { return };
+    let prefix = prefix(command);
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let is_scratch = entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes());
+        let name = entry.file_name();
+        let begins = |prefix: &str| name.as_encoded_bytes().starts_with(prefix.as_bytes());
         // The entry's own: no link is followed.
         let Ok(found) = entry.metadata() else { continue };
         let is_own = found.is_dir() && found.uid() == geteuid().as_raw();
-        let age = found.modified().ok().and_then(|time| now.duration_since(time).ok());
-        let is_old = age.is_some_and(|age| age > ABANDONED_AFTER);
-        if is_scratch && is_own && is_old && locked(&entry.path()).is_some() {
+        let age = || found.modified().ok().and_then(|time| now.duration_since(time).ok());
+        let is_old_and_new = begins(NEW) && age().is_some_and(|age| age > ABANDONED_AFTER);
+        if is_own && (begins(&prefix) || is_old_and_new) && locked(&entry.path()).is_some() {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -158,7 +185,7 @@ mod tests {
         assert!(!path.join("file").exists());
     }
 
-    /// As after `kill -9`. Another command's folder, or a new one, which may not be locked yet, stays.
+    /// As after `kill -9`, at once. Another command's folder, or a new one, which may not be locked yet, stays.
     #[test]
     fn folders_of_commands_that_were_killed_are_removed_by_the_next_one() {
         let folder = tempfile::tempdir().unwrap();
@@ -170,12 +197,14 @@ mod tests {
             fs::write(path.join("job.json"), "").unwrap();
             path
         };
-        let [killed, new, other] = [".traind-mine-a", ".traind-mine-b", "own"].map(left);
-        let running = Scratch::create(folder.path(), "mine").unwrap();
-        [killed.as_path(), &other, running.path()].into_iter().for_each(age);
+        let names = [".traind-mine-a", ".traind-new-a", ".traind-new-b", ".traind-embed-a", "own"];
+        let [killed, unlocked, new, embed, other] = names.map(left);
+        let running = Scratch::create(folder.path(), "other").unwrap();
+        [unlocked.as_path(), &other, running.path()].into_iter().for_each(age);
         let next = Scratch::create(folder.path(), "mine").unwrap();
-        assert!(!killed.exists());
-        for kept in [new.as_path(), &other, running.path(), next.path()] {
+        let after = Scratch::create(folder.path(), "mine").unwrap();
+        assert!(!killed.exists() && !unlocked.exists());
+        for kept in [new.as_path(), &embed, &other, running.path(), next.path(), after.path()] {
             assert!(kept.exists(), "{}", kept.display());
         }
     }

@@ -79,6 +79,11 @@ pub(crate) fn working_directory() -> anyhow::Result<String> {
     Ok(folder.to_str().context("the current directory is not UTF-8")?.to_owned())
 }
 
+/// The path of an argument that a job file or a request names, and so UTF-8.
+pub(crate) fn utf8_path(argument: &str) -> Result<PathBuf, std::convert::Infallible> {
+    Ok(PathBuf::from(argument))
+}
+
 /// Returns true for `-`, which means standard input or output in place of a file.
 pub(crate) fn is_standard(path: &Path) -> bool {
     path == Path::new("-")

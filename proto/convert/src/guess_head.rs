@@ -1,5 +1,6 @@
 //! Reads the beginning of a data file for `traind init`: its columns, and the settings without which it cannot be read.
 
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 /// The beginning of a file.
@@ -16,8 +17,9 @@ pub struct Head {
 /// Delimiters of CSV files other than a comma.
 const DELIMITERS: [char; 3] = [';', '\t', '|'];
 
-/// Reads the first `bytes` of a file called `name`; `None` for formats that do not begin with names of columns.
-pub fn head(name: &str, bytes: &[u8]) -> Option<Head> {
+/// Reads the first `bytes` of a file called `name`; `None` for formats that do not begin with names of columns. Fails
+/// where the first row of JSON cannot be read.
+pub fn head(name: &str, bytes: &[u8]) -> Result<Option<Head>, serde_json::Error> {
     let name = name.to_lowercase();
     let (encoding, text) = decoded(bytes);
     let text = text.trim_start_matches('\u{feff}');
@@ -37,9 +39,9 @@ pub fn head(name: &str, bytes: &[u8]) -> Option<Head> {
     } else if name.ends_with(".txt") {
         head.names = vec!["text".to_owned()];
     } else {
-        return None;
+        return Ok(None);
     }
-    Some(head)
+    Ok(Some(head))
 }
 
 /// The text, and the encoding to name where it is not UTF-8. The end may lie within a character.
@@ -83,11 +85,10 @@ fn fields(line: &str, delimiter: char) -> Vec<String> {
 }
 
 /// The first row of a list or of lines.
-fn first_row(text: &str) -> Option<Map<String, Value>> {
+fn first_row(text: &str) -> Result<Map<String, Value>, serde_json::Error> {
     let rows = text.trim_start();
     let rows = rows.strip_prefix('[').unwrap_or(rows);
-    let first = serde_json::Deserializer::from_str(rows).into_iter().next()?;
-    first.ok()
+    Map::deserialize(&mut serde_json::Deserializer::from_str(rows))
 }
 
 /// The layout of other tools that a row has.
@@ -107,7 +108,7 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, bytes: &[u8], names: &str, settings: &[(&'static str, &str)]) {
-        let head = head(name, bytes).unwrap();
+        let head = head(name, bytes).unwrap().unwrap();
         let found: Vec<(&str, &str)> =
             head.settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
         assert_eq!((head.names.join("/").as_str(), found.as_slice()), (names, settings), "{name}");
@@ -122,8 +123,9 @@ mod tests {
         check("a.jsonl", b"{\"text\": 1, \"label\": 2}\n{\"te", "text/label", &[]);
         check("a.json", b"[\n  {\"text\": \"a\",\n \"label\": 2},\n {\"te", "text/label", &[]);
         check("a.txt", b"It was", "text", &[]);
-        assert_eq!(head("a.parquet", b"PAR1"), None);
-        assert_eq!(head("a.json", b"["), None);
+        assert_eq!(head("a.parquet", b"PAR1").unwrap(), None);
+        assert!(head("a.json", b"[").unwrap_err().is_eof());
+        assert!(head("a.json", b"7").unwrap_err().is_data());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //!
 //! Imports `vectors`, `embed` and `decoding`.
 
+mod output;
 mod rows;
 mod selection;
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! The rows that are read and written.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::{Map, Value as Json, json};
 use traind_job_file::commands::{MineRequest, MinedRows};
 use traind_loader::{Files, Source, Value};
 
+use super::output::RowFile;
 use crate::vectors::Candidate;
 
 /// Queries with their positives among all texts, each once.
@@ -115,7 +114,7 @@ impl Pairs {
     }
 }
 
-/// Writes the rows of all queries as JSON lines, to a file that is new and complete.
+/// Writes the rows of all queries to a file that is new and complete, in the format that the end of its name says.
 pub(super) fn write(
     request: &MineRequest,
     pairs: &Pairs,
@@ -123,16 +122,16 @@ pub(super) fn write(
 ) -> anyhow::Result<Written> {
     let (path, aside) = (&request.output, request.scratch.join("rows"));
     let writing = || format!("write {}", path.display());
-    let mut out = BufWriter::new(File::create(&aside).with_context(writing)?);
+    let mut out = RowFile::create(&aside, path).with_context(writing)?;
     let mut written = Written::default();
     for (query, mined) in mined.iter().enumerate() {
         for row in pairs.rows(request, query, mined) {
-            writeln!(out, "{row}").with_context(writing)?;
+            out.write(row).with_context(writing)?;
             written.rows += 1;
         }
         written.negatives += mined.negatives.len();
     }
-    out.flush().with_context(writing)?;
+    out.finish().with_context(writing)?;
     ensure!(!path.exists(), "{} exists already: name another file", path.display());
     std::fs::rename(&aside, path).with_context(writing)?;
     Ok(written)
@@ -237,7 +236,6 @@ fn columns(source: &Source, request: &MineRequest) -> anyhow::Result<[String; 2]
     }
 }
 
-/// The texts of all rows in `columns`. Rows that lack one are left out.
 /// The texts of rows that lack none, and the number of others.
 #[derive(Debug, Default)]
 struct Texts {
@@ -245,6 +243,7 @@ struct Texts {
     left_out: usize,
 }
 
+/// The texts of all rows in `columns`. Rows that lack one are left out.
 fn read_texts(source: &Source, columns: &[String]) -> anyhow::Result<Texts> {
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     source.require_columns(&columns)?;

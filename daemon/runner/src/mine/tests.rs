@@ -1,11 +1,12 @@
 //! Mining beside sentence-transformers': `scripts/fixtures/mining.py` calls its `mine_hard_negatives` for given
 //! vectors.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use traind_loader::{Files, Records, Source, Value as Cell};
 
-use super::rows::{Pairs, write};
+use super::rows::{Pairs, Written, write};
 use super::selection::Selection;
 use super::vectors::normalized;
 use super::*;
@@ -56,15 +57,61 @@ fn given(fixture: &Value, with_corpus: bool) -> (Pairs, [Vectors; 2]) {
 /// The rows that are written for a case.
 fn mined(fixture: &Value, case: &Value) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
-    let request = request(&case["settings"], folder.path().join("out.jsonl"));
-    let (pairs, [queries, corpus]) = given(fixture, case["corpus"] == true);
-    let selection = Selection::new(&request, pairs.most_positives()).unwrap();
-    let found = selection.of_all(&pairs, [&queries, &corpus], request.seed);
-    let written = write(&request, &pairs, &found).unwrap();
-    let file = std::fs::read_to_string(&request.output).unwrap();
+    let output = folder.path().join("out.jsonl");
+    let written = mined_to(&output, fixture, case);
+    let file = std::fs::read_to_string(&output).unwrap();
     let rows: Vec<Value> = file.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(written.rows, rows.len());
     rows
+}
+
+fn mined_to(output: &Path, fixture: &Value, case: &Value) -> Written {
+    let request = request(&case["settings"], output.to_owned());
+    let (pairs, [queries, corpus]) = given(fixture, case["corpus"] == true);
+    let selection = Selection::new(&request, pairs.most_positives()).unwrap();
+    let found = selection.of_all(&pairs, [&queries, &corpus], request.seed);
+    write(&request, &pairs, &found).unwrap()
+}
+
+/// The end of the name says the format.
+#[test]
+fn rows_are_the_same_as_parquet() {
+    let fixture = fixture();
+    for case in fixture["cases"].as_array().unwrap() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("out.parquet");
+        let (lines, settings) = (mined(&fixture, case), &case["settings"]);
+        if lines.is_empty() {
+            continue;
+        }
+        assert_eq!(mined_to(&output, &fixture, case).rows, lines.len());
+        let source = Source::open(&Files::from_iter([output.display().to_string()])).unwrap();
+        let names: Vec<&String> = lines[0].as_object().unwrap().keys().collect();
+        assert_eq!(source.columns().iter().collect::<Vec<_>>(), names, "{settings}");
+        let columns: Vec<&str> = source.columns().iter().map(String::as_str).collect();
+        let mut rows = Vec::new();
+        for part in source.parts() {
+            let mut read = |records: Records| {
+                rows.extend((0..records.len()).map(|row| {
+                    let cell = |name: &&str| ((*name).to_owned(), json_of(records.cell(name, row)));
+                    Value::Object(columns.iter().map(cell).collect())
+                }));
+                Ok(())
+            };
+            source.read(part, &columns, &mut read).unwrap();
+        }
+        assert_eq!(rows, lines, "{settings}");
+    }
+}
+
+fn json_of(cell: &Cell) -> Value {
+    match cell {
+        Cell::Text(text) => text.as_str().into(),
+        Cell::Int(number) => (*number).into(),
+        Cell::Float(number) => (*number).into(),
+        Cell::List(items) => items.iter().map(json_of).collect(),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[track_caller]
