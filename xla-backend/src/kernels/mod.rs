@@ -40,7 +40,7 @@ pub(crate) use gated::{GatedBackward, GatedForward};
 pub(crate) use gelu::{GeluBackward, GeluForward};
 pub(crate) use library::LibraryCall;
 pub(crate) use norm::{NormBackward, NormForward};
-pub(crate) use optimizer::{AdamW, SquareSum, SquareSumOfRows};
+pub(crate) use optimizer::{AdamW, AddSquareSums, SquareSum, SquareSumOfRows};
 pub(crate) use product::{BiasedProduct, Product, product};
 pub(crate) use rotary::Rotary;
 pub(crate) use shard_sums::ShardSums;
@@ -148,6 +148,7 @@ fn register_all(client: &Client) -> bool {
         && register::<DropoutKeys>(client)
         && register::<TableOfRows>(client)
         && register::<SquareSum>(client)
+        && register::<AddSquareSums>(client)
         && register::<SquareSumOfRows>(client)
         && register::<AdamW>(client)
         && register_deferred::<ShardedAdamW>(client)

@@ -8,6 +8,9 @@ use traind_pjrt::{Kernel, KernelCall, KernelError};
 /// x to Σ x².
 pub(crate) struct SquareSum;
 
+/// A scalar and arrays to the scalar plus the sum of the squares of each.
+pub(crate) struct AddSquareSums;
+
 /// The numbers of rows, the rows, and the number of the first row to the sum of the squares in a table of them.
 pub(crate) struct SquareSumOfRows;
 
@@ -19,6 +22,19 @@ impl Kernel for SquareSum {
 
     fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
         call.result::<f32>(0)?[0] = square_sum(call.operand(0)?);
+        Ok(())
+    }
+}
+
+impl Kernel for AddSquareSums {
+    const NAME: &'static str = "traind.add_square_sums";
+
+    fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
+        let mut sum = first(call.operand::<f32>(0)?)?;
+        for index in 1..call.operand_count() {
+            sum += square_sum(call.operand(index)?);
+        }
+        call.result::<f32>(0)?[0] = sum;
         Ok(())
     }
 }

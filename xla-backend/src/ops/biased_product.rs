@@ -10,6 +10,10 @@ use crate::kernels::{BiasedProduct as BiasedProductKernel, product};
 use crate::stablehlo::{Emitter, Value};
 use crate::tensor::Tensor;
 
+/// In a smaller result, the loop that reads it adds the bias: alone, a loop such as that of tanh over the rows of a
+/// batch is unrolled, and takes four times as long to compile.
+const KERNEL_ELEMENTS_MIN: usize = 1 << 15;
+
 /// Rows [M, K], a matrix and a bias [N] to the rows' products with the matrix, plus the bias [M, N].
 #[derive(Debug)]
 struct BiasedProduct(DotGeneral);
@@ -80,7 +84,8 @@ impl Operation for BiasedProduct {
 impl Lower for BiasedProduct {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let (factors, bias) = (&inputs[..2], &inputs[2]);
-        if let Some(axes) = self.0.kernel_axes(emitter, factors) {
+        let is_large = result.element_count() >= KERNEL_ELEMENTS_MIN;
+        if let Some(axes) = self.0.kernel_axes(emitter, factors).filter(|_| is_large) {
             let depth = factors[0].shape.dims[axes[0]];
             let kernel = product::<BiasedProductKernel>(axes, depth, result);
             return emitter.call_kernel(&kernel, inputs, std::slice::from_ref(result));

@@ -71,6 +71,7 @@ pub const NAMES: &[&str] = &[
     "add",
     "add_bf16_product",
     "add_product",
+    "add_square_sums",
     "all_gather",
     "all_reduce",
     "all_reduce_hosts",

@@ -6,7 +6,10 @@ use super::{Backward, Problem, ResultStorage, check_float, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::kernels::attributes::integer;
-use crate::kernels::{KernelUse, SquareSum as SquareSumKernel, SquareSumOfRows as OfRowsKernel};
+use crate::kernels::{
+    AddSquareSums as AddSquareSumsKernel, KernelUse, SquareSum as SquareSumKernel,
+    SquareSumOfRows as OfRowsKernel,
+};
 use crate::tensor::Tensor;
 
 /// The length of the rows in which a vector is added up.
@@ -14,6 +17,10 @@ const ROW_ELEMENTS: usize = 1 << 10;
 
 #[derive(Clone, Copy, Debug)]
 struct SquareSum;
+
+/// A scalar and tensors to the scalar plus the sum of the squares of each, in their order.
+#[derive(Clone, Copy, Debug)]
+struct AddSquareSums;
 
 /// The numbers of rows, the rows, and the number of the first row of a [table](Tensor::table_of_rows) to the sum of the
 /// squares in the table, which is not made.
@@ -33,6 +40,20 @@ impl Tensor {
                 numbers.apply(SquareSumOfRows { length }, &[&rows, &first])
             }
             None => self.apply(SquareSum, &[]),
+        }
+    }
+
+    /// This scalar plus the [sum of squares](Tensor::sum_of_squares) of each of `tensors`. Where a kernel computes it,
+    /// programs have one call for all of them.
+    pub fn add_sums_of_squares(&self, tensors: &[&Tensor]) -> Result<Tensor> {
+        let is_f32 = |it: &Tensor| it.dtype() == DType::F32;
+        let are_alike = is_f32(self) && tensors.iter().all(|it| is_f32(it));
+        let are_whole = tensors.iter().all(|it| it.rows_of_table().is_none());
+        match self.trace().calls_kernels() && are_alike && are_whole && tensors.len() > 1 {
+            true => self.apply(AddSquareSums, tensors),
+            false => tensors.iter().try_fold(self.clone(), |sum, it| {
+                sum.add(&it.convert(self.dtype())?.sum_of_squares()?)
+            }),
         }
     }
 
@@ -115,5 +136,40 @@ impl Composite for SquareSumOfRows {
     fn kernel(&self, inputs: &[Shape]) -> Option<KernelUse> {
         let kernel = || KernelUse::of::<OfRowsKernel>(format!("length = {}", integer(self.length)));
         (inputs[1].dtype == DType::F32).then(kernel)
+    }
+}
+
+impl Composite for AddSquareSums {
+    fn name(&self) -> &'static str {
+        "add_square_sums"
+    }
+
+    fn storage(&self) -> ResultStorage {
+        ResultStorage::Written
+    }
+
+    fn reads_memory(&self) -> bool {
+        true
+    }
+
+    fn infer(&self, inputs: &[Shape]) -> Result<Shape, Problem> {
+        match inputs {
+            [sum, tensors @ ..]
+                if *sum == Shape::scalar(DType::F32)
+                    && tensors.iter().all(|it| it.dtype == DType::F32) =>
+            {
+                Ok(sum.clone())
+            }
+            _ => Err("takes a scalar and tensors of float32".into()),
+        }
+    }
+
+    fn expand(&self, inputs: &[Tensor]) -> Result<Tensor> {
+        let [sum, tensors @ ..] = inputs else { return Ok(inputs[0].clone()) };
+        tensors.iter().try_fold(sum.clone(), |sum, it| sum.add(&it.apply(SquareSum, &[])?))
+    }
+
+    fn kernel(&self, _inputs: &[Shape]) -> Option<KernelUse> {
+        Some(KernelUse::of::<AddSquareSumsKernel>(String::new()))
     }
 }

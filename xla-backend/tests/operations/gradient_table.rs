@@ -250,6 +250,11 @@ pub(crate) const TABLE: &[Row] = &[
         &[any(&[2, 3]), any(&[4, 3]), any(&[4]), any(&[4, 2]), any(&[2])],
         |_, x| x[0].linear(&x[1], Some(&x[2]))?.linear_transposed(&x[3], Some(&x[4])),
     ),
+    row("add_square_sums", ONE, |t, x| {
+        let (fixed, sum) = (t.iota(DType::F32, &[3, 2], 0)?, t.scalar(0.5, DType::F32)?);
+        let sum = sum.add_sums_of_squares(&[&fixed, &fixed])?;
+        sum.convert(DType::F64)?.mul(&x[0])
+    }),
     row("square_sum_of_rows", ONE, |t, x| {
         let fixed = t.iota(DType::F64, &[3, 2], 0)?;
         let numbers = t.constant(DType::S32, &[3], &[1.0, 4.0, 1.0])?;

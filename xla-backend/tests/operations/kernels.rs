@@ -153,11 +153,12 @@ fn large_products_are_kernels_in_all_layouts() {
 #[test]
 fn biases_are_added_by_kernels() {
     let targets = ["traind.biased_product", "traind.product", "traind.column_sums"];
-    check(&targets, &[&[64, 80], &[72, 80], &[72]], |_, x| x[0].linear(&x[1], Some(&x[2])));
-    check(&targets, &[&[64, 80], &[80, 72], &[72]], |_, x| {
+    check(&targets, &[&[70, 9], &[500, 9], &[500]], |_, x| x[0].linear(&x[1], Some(&x[2])));
+    check(&targets, &[&[500, 9], &[9, 70], &[70]], |_, x| {
         x[0].linear_transposed(&x[1], Some(&x[2]))
     });
-    // XLA multiplies small matrices.
+    // XLA adds biases to few rows, and multiplies small matrices.
+    check(&targets[1..], &[&[64, 80], &[72, 80], &[72]], |_, x| x[0].linear(&x[1], Some(&x[2])));
     check(&targets[1..], &[&[6, 8], &[7, 8], &[7]], |_, x| x[0].linear(&x[1], Some(&x[2])));
 }
 
@@ -305,6 +306,22 @@ fn logits_outlive_their_gradient() {
 fn sums_of_squares() {
     check(&["traind.square_sum"], &[&[70, 33]], |_, x| x[0].sum_of_squares());
     check(&["traind.square_sum"], &[&[5000]], |_, x| x[0].sum_of_squares());
+}
+
+#[test]
+fn sums_of_squares_in_one_call() {
+    let trace = Trace::with_kernels(Kernels::Own);
+    let dims: [&[usize]; 4] = [&[], &[70, 33], &[5], &[1, 2049]];
+    let [sum, tensors @ ..] = dims.map(|dims| trace.parameter("x", f32(dims)).unwrap());
+    let total = sum.add_sums_of_squares(&tensors.each_ref()).unwrap();
+    let called = Compiled::with_kernels(&[&total]);
+    assert_eq!(called.program.text.matches("custom_call").count(), 1, "{}", called.program.text);
+    let numbers =
+        |(place, dims): (usize, &&[usize])| spread_numbers(dims.iter().product(), place, -1.9, 2.1);
+    let arguments: Vec<Numbers> = dims.iter().enumerate().map(numbers).collect();
+    let got = called.run(std::slice::from_ref(&arguments))[0][0][0];
+    let expected = Compiled::new(&[&total], 1).run(&[arguments])[0][0][0];
+    assert!((got - expected).abs() <= 1e-6 * expected, "{got}, without kernels {expected}");
 }
 
 /// Results of an update with kernels are those without; old values may be read after it.
