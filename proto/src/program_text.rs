@@ -1,4 +1,4 @@
-//! The description of a program for people.
+//! The description of a program for readers.
 
 use std::fmt;
 

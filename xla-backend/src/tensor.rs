@@ -37,7 +37,7 @@ impl Trace {
         Trace { kernels, ..Trace::default() }
     }
 
-    /// A trace that goes on from `graph`.
+    /// A trace that continues `graph`.
     pub(crate) fn of_graph(graph: Graph, kernels: Kernels) -> Trace {
         Trace { graph: Rc::new(RefCell::new(graph)), kernels }
     }

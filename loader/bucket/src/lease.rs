@@ -1,7 +1,7 @@
 //! The lease of a location: an object that names who writes there.
 //!
 //! The holder renews it, so a lease that stays the same for a while belongs to nobody any longer. Nobody's clock is
-//! read: whoever wants the location watches the object.
+//! read: a program that wants the location watches the object.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;

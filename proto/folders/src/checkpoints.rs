@@ -31,7 +31,7 @@ struct File {
     name: String,
 }
 
-/// Returns the steps and paths of all checkpoints in a folder, whoever wrote them, in order.
+/// Returns the steps and paths of all checkpoints in a folder, no matter what wrote them, in order.
 pub fn checkpoint_steps(folder: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

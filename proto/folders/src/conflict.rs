@@ -111,7 +111,7 @@ impl<'a> Survey<'a> {
         checkpoint.map(|path| self.conflict(problem(path)))
     }
 
-    /// Files that the job reads and would replace, whoever wrote them.
+    /// Files that the job reads and would replace, no matter what wrote them.
     fn inputs(&self) -> io::Result<Option<Conflict>> {
         let Contents { intent, names, .. } = &self.contents;
         let writes = intent.writes;

@@ -62,7 +62,7 @@ async fn adapters_alone_are_saved_and_resumed_exactly() {
     }
 }
 
-/// A merged model evaluates as its adapters do, and adapters are where training goes on.
+/// A merged model evaluates as its adapters do, and training continues from adapters.
 #[tokio::test]
 async fn adapters_start_a_job_and_merge_into_a_model() {
     let host = Host::started(1).await;

@@ -11,7 +11,7 @@ async fn a_classifier_in_shards_trains_as_on_one_core() {
     assert_eq!(expect.losses.len(), STEPS);
     let two = job.draft(&host, "d2", 2, 1, 4).set("parallel.fsdp", "full_shard");
     results(&host, &two).await.assert_equal(&expect, "D2");
-    // Each goes on from a checkpoint of the one before.
+    // Each continues from a checkpoint of the one before.
     let four = job
         .draft(&host, "d2-t2", 2, 2, 2)
         .set("train.gradient_accumulation_steps", 2)

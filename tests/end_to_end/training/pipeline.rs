@@ -30,7 +30,7 @@ async fn a_classifier_in_uneven_stages_trains_as_on_one_core() {
     assert_eq!(expect.losses.len(), STEPS);
     let two = draft(&job, &host, "p2", [1, 1, 2], 8);
     results(&host, &two).await.assert_equal(&expect, "P2");
-    // Each goes on from a checkpoint of the one before.
+    // Each continues from a checkpoint of the one before.
     let all = draft(&job, &host, "d2-t2-p2", [2, 2, 2], 2)
         .set("train.gradient_accumulation_steps", 2)
         .set("parallel.shard_optimizer_state", true)

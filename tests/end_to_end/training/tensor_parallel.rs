@@ -22,7 +22,7 @@ async fn check(host: &Host, job: Job) -> (Draft, Results) {
     assert_eq!(expect.losses.len(), STEPS);
     let two = job.draft(host, "t2", 1, 2, 8);
     results(host, &two).await.assert_equal(&expect, "T2");
-    // Each goes on from a checkpoint of the one before.
+    // Each continues from a checkpoint of the one before.
     let four = draft_of_four_cores(host, &job, "d2-t2", &two.path("out/checkpoint-2"));
     let of_four = results(host, &four).await;
     of_four.assert_equal(&expect, "D2 T2");

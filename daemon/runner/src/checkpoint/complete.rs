@@ -1,4 +1,4 @@
-//! Finds a checkpoint whose model is to be used while its job may go on.
+//! Finds a checkpoint whose model is to be used while its job may continue.
 
 use std::path::{Path, PathBuf};
 

@@ -184,7 +184,7 @@ impl Profiler {
 
     fn finish(&self, active: Active, limits: impl FnOnce() -> CoreLimits) {
         let Active { mut recording, kernels, answer, ended, launched, .. } = active;
-        // Results of a program are there before the plugin tells of its end. Senders of programs go when it has told.
+        // Results of a program are there before the plugin reports its end, which drops the program's sender.
         drop(launched);
         while let Ok(run) = ended.recv_timeout(NOTICE_MAX) {
             recording.keep(|it| &mut it.programs, run);

@@ -2,11 +2,11 @@
 //!
 //! A core is fenced when its device counts new hardware errors that no program can cause, or when it answers wrong to a
 //! program whose result is known. A failure of a job fences nothing, since it may be the job's own fault. The job on a
-//! core that is fenced saves a checkpoint and goes on elsewhere: each run of the scheduler sees to it, also the first
+//! core that is fenced saves a checkpoint and continues elsewhere: each run of the scheduler makes it, also the first
 //! one after a restart.
 //!
 //! The daemon does not see the devices of hosts of a cluster, and cannot test them. Such a host is fenced as a whole
-//! once two witnesses reported that a device of it failed; see `jobs::store::host_fences`. Jobs that run on it go on
+//! once two witnesses reported that a device of it failed; see `jobs::store::host_fences`. Jobs that run on it continue
 //! elsewhere too: the cluster gets their next attempts without it.
 
 pub(super) mod health;
@@ -53,7 +53,7 @@ impl Fences {
 }
 
 impl Daemon {
-    /// Fences a core. The next run of the scheduler has its job go on elsewhere.
+    /// Fences a core. The next run of the scheduler has its job continue elsewhere.
     pub(super) async fn fence(&self, core: u32, reason: &str) -> Result<(), StoreError> {
         let fence = Fence { core, since: clock::now(), reason: reason.to_owned() };
         tracing::warn!(core, reason, "fence a core");

@@ -35,7 +35,7 @@ pub(super) struct Xids {
 }
 
 impl Xids {
-    /// Counts events from now on, in a thread: the driver tells the newest XID alone, so that those of several GPUs
+    /// Counts events from now on, in a thread: the driver reports the newest XID alone, so that those of several GPUs
     /// would be confused if they were read later. Without counts where the driver reports no events.
     pub(super) fn watch(library: &'static Nvml) -> Xids {
         let xids = Xids::default();

@@ -1,5 +1,5 @@
 //! The story of an upgrade and of the way back, with jobs that run, wait and have ended: none is lost, none is
-//! restarted. The earlier version is told by its store, the later one by what it adds to records and logs.
+//! restarted. The earlier version is known by its store, the later one by what it adds to records and logs.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -131,7 +131,7 @@ pub(super) const UNKNOWN: RuntimeCode = of(
      and report the status as a defect of traind if it comes again",
 );
 
-/// The same status as of busy cores, from which the text alone tells it.
+/// The same status as of busy cores, from which only the text distinguishes it.
 pub(super) const MEMORY_FULL: RuntimeCode = of(
     4,
     "RESOURCE",

@@ -82,7 +82,7 @@ def with_buffers(weights):
 @case
 def stored_weights():
     old = renamed(("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta"))
-    # The types are only stored: transformers 5 computes in the type of the file unless it is told another.
+    # The types are only stored: transformers 5 computes in the type of the file unless another is given.
     stored = {"loading": {"dtype": torch.float32}}
     return {
         "pickled": {**TEXTS, "finish": pickled, "refusal": CONVERSION},

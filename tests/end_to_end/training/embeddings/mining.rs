@@ -119,7 +119,7 @@ async fn negatives_are_found_and_trained_on() {
     );
 }
 
-/// A command that is killed removes no files, but its runner does not go on.
+/// A command that is killed removes no files, but its runner does not continue.
 #[test]
 fn a_runner_ends_with_a_command_that_is_killed() {
     // The shell stands for the command, and names itself. The runner waits for a request that never comes.

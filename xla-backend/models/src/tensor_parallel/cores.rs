@@ -49,7 +49,7 @@ impl TensorCores {
         self.groups.first().map_or(1, Vec::len)
     }
 
-    /// `x`, from which each core goes on to compute a share of a result.
+    /// `x`, from which each core then computes a share of a result.
     pub(crate) fn fan_out(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.fan_out(&self.groups)?)
     }

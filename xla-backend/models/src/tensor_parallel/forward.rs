@@ -44,7 +44,7 @@ impl Forward<'_> {
         self.cores().map_or_else(|| Ok(part.clone()), |cores| cores.fan_in(part))
     }
 
-    /// The sum of what the cores computed, from which each core goes on to compute its part.
+    /// The sum of what the cores computed, from which each core then computes its part.
     pub(crate) fn share_sum(&self, part: &Tensor) -> Result<Tensor> {
         let Some(cores) = self.cores() else { return Ok(part.clone()) };
         cores.fan_out(&cores.fan_in(part)?)

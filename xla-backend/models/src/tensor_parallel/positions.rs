@@ -46,7 +46,7 @@ impl PositionShare {
         self.without_added(&whole)
     }
 
-    /// All positions [B S, H] of `x` [B P, H], with which all cores go on alike.
+    /// All positions [B S, H] of `x` [B P, H], with which all cores continue alike.
     pub(super) fn join(&self, x: &Tensor) -> Result<Tensor> {
         let whole = self.by_row(x)?.join(1, &self.first, self.cores.groups())?;
         self.without_added(&whole)

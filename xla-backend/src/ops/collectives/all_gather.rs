@@ -23,7 +23,7 @@ impl Tensor {
         self.apply(AllGather { axis, groups: groups.into() }, &[])
     }
 
-    /// The same parts, with which all replicas of a group go on alike (see [`Tensor::fan_in`]): the
+    /// The same parts, with which all replicas of a group continue alike (see [`Tensor::fan_in`]): the
     /// cotangent of a part is its part of that of the whole. `start`, a u32 scalar, is where this
     /// replica's part begins.
     pub fn join(&self, axis: usize, start: &Tensor, groups: &[Vec<usize>]) -> Result<Tensor> {

@@ -13,7 +13,7 @@ use crate::tensor::Tensor;
 struct AllReduce {
     kind: ReduceKind,
     groups: Arc<[Vec<usize>]>,
-    /// Whether the replicas of a group go on with one computation, of which all have the cotangents.
+    /// Whether the replicas of a group continue one computation, of which all have the cotangents.
     joins: bool,
 }
 
@@ -24,7 +24,7 @@ impl Tensor {
     }
 
     /// The sum of the shares that the replicas of a group computed of one result, with which all of
-    /// them go on alike (see [`Tensor::fan_out`]): the cotangent of each share is that of the sum.
+    /// them continue alike (see [`Tensor::fan_out`]): the cotangent of each share is that of the sum.
     pub fn fan_in(&self, groups: &[Vec<usize>]) -> Result<Tensor> {
         let kind = ReduceKind::Sum;
         self.apply(AllReduce { kind, groups: groups.into(), joins: true }, &[])

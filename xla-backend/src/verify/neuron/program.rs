@@ -140,7 +140,7 @@ impl Module {
                 _ if pending.is_empty() && !begins_operation(trimmed) => continue,
                 _ => pending.push_str(trimmed),
             }
-            // A region goes on over several lines.
+            // A region continues over several lines.
             match is_balanced(&pending) {
                 true => module.read_instruction(&std::mem::take(&mut pending), functions),
                 false => pending.push(' '),

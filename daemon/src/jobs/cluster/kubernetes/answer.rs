@@ -55,7 +55,7 @@ impl Problem {
         self.reason == reason
     }
 
-    /// The error for people. Without an answer, or after one that blames the server, the same request may succeed
+    /// The error as users read it. Without an answer, or after one that blames the server, the same request may succeed
     /// later.
     pub(super) fn into_error(self) -> ClusterError {
         let Problem { reason, mut message } = self;

@@ -13,7 +13,7 @@ pub(super) const LABEL: &str = "traind/job";
 const HOST_NAME: &str = "kubernetes.io/hostname";
 /// Seconds that pods have to save a checkpoint when they are deleted.
 const NOTICE_SECONDS: u64 = 120;
-/// How long Kubernetes keeps an ended job for people to look at, in seconds.
+/// How long Kubernetes keeps an ended job for users to look at, in seconds.
 const KEPT_SECONDS: u64 = 86_400;
 /// The ports of the rendezvous; the service needs one to be valid.
 const PORT: u16 = 7733;

@@ -39,7 +39,7 @@ impl ClusterRun {
         Ok(Some(changed?))
     }
 
-    /// Notes that the cluster cannot be asked, once for each reason. The job goes on meanwhile.
+    /// Notes that the cluster cannot be asked, once for each reason. The job continues meanwhile.
     async fn note(
         &mut self,
         store: &Store,
