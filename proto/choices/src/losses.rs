@@ -14,6 +14,17 @@ pub enum LabelsKind {
     Numbers,
 }
 
+impl LabelsKind {
+    /// The loss of labels whose job names none.
+    pub const fn default_loss(self) -> Loss {
+        match self {
+            LabelsKind::Classes => Loss::CrossEntropy,
+            LabelsKind::Flags => Loss::BinaryCrossEntropy,
+            LabelsKind::Numbers => Loss::Mse,
+        }
+    }
+}
+
 /// Gives the list of losses to the macro `$then`: a name, the file of `traind-models` with the formula, the labels that
 /// it is for, and its settings with their defaults and ranges.
 #[macro_export]

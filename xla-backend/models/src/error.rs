@@ -39,7 +39,13 @@ pub enum Error {
     UnsupportedTask { model_type: String, task: String, supported: Vec<&'static str> },
 
     /// A name that is not in one of the lists of this crate.
-    #[error("{what} {name} is unknown, known are {}", known.join(", "))]
+    #[error(
+        "{what} {name} is unknown, {}",
+        match &known[..] {
+            [] => "there are none".to_owned(),
+            known => format!("known are {}", known.join(", ")),
+        }
+    )]
     UnknownName { what: &'static str, name: String, known: Vec<&'static str> },
 
     /// A name of the job file that stands for no part of the model.
@@ -88,6 +94,10 @@ pub enum Error {
     /// A number outside its range, such as a negative decay.
     #[error("{name}: expected {expected}, found {found}")]
     Setting { name: &'static str, expected: Cow<'static, str>, found: f64 },
+
+    /// One of an optimizer's own settings has a value of another kind.
+    #[error("optim_args.{name}: expected {expected}, found {found}")]
+    OptimArg { name: String, expected: &'static str, found: &'static str },
 
     /// A loss was asked for that compares other labels than those of the task.
     #[error("train.loss: {loss} does not fit labels that are {labels}")]

@@ -2,9 +2,9 @@
 
 use std::f64::consts::PI;
 
-use traind_choices::LrSchedulerType;
+use traind_choices::{LrSchedulerType, Setting};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_setting};
 
 /// Options of a schedule, at most.
 const OPTIONS_MAX: usize = 3;
@@ -69,7 +69,11 @@ impl LrSchedule {
         for (name, value) in kwargs {
             let place = settings.iter().position(|setting| setting.name == name);
             let known = || settings.iter().map(|setting| setting.name).collect();
-            options[place.ok_or_else(|| unknown("lr_scheduler_kwargs", name, known()))?] = value;
+            let place = place.ok_or_else(|| unknown("lr_scheduler_kwargs", name, known()))?;
+            let Setting { name, range, .. } = settings[place];
+            let fits = |value: f64| value.is_finite() && range.contains(value);
+            check_setting(name, format!("a finite number {range}"), value, fits)?;
+            options[place] = value;
         }
         Ok(LrSchedule { factor, options })
     }
@@ -200,5 +204,21 @@ mod tests {
         );
         let error = LrSchedule::new("polynomial", [("num_cycles", 2.0)]).unwrap_err().to_string();
         assert_eq!(error, "lr_scheduler_kwargs num_cycles is unknown, known are lr_end, power");
+        let error = LrSchedule::new("constant", [("power", 2.0)]).unwrap_err().to_string();
+        assert_eq!(error, "lr_scheduler_kwargs power is unknown, there are none");
+    }
+
+    #[test]
+    fn options_out_of_their_range_are_refused() {
+        for schedule in LrSchedulerType::ALL.iter().filter(|it| factor(**it).is_some()) {
+            for setting in schedule.settings() {
+                for value in [f64::NAN, f64::INFINITY, -1.0] {
+                    let error = LrSchedule::new(schedule.as_str(), [(setting.name, value)]);
+                    let error = error.unwrap_err().to_string();
+                    let expect = format!("{}: expected a finite number", setting.name);
+                    assert!(error.starts_with(&expect), "{schedule}: {error}");
+                }
+            }
+        }
     }
 }

@@ -12,7 +12,7 @@ use traind_loader::{BatchArray, ModelInputs};
 use traind_models::{Model, ModelConfig, Task, registry, weights};
 use traind_trainer::Trainer;
 use traind_trainer::session::open_plugin;
-use traind_trainer::state::{MeshConfig, StartValues};
+use traind_trainer::state::{MeshConfig, StartValues, StateConfig};
 use traind_trainer::step::StepConfig;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -35,7 +35,8 @@ pub(crate) fn train(
     let plugin = traind_pjrt::installed_plugin("cpu").ok_or("run `traind plugins install cpu`")?;
     let cores = open_plugin(&plugin, "cpu", 2, mesh.mesh()?)?;
     let inputs = ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };
-    let config = StepConfig { mesh, ..StepConfig::default() };
+    let state = StateConfig { rows_per_core: 2, ..StateConfig::default() };
+    let config = StepConfig { mesh, state, ..StepConfig::default() };
     let start = StartValues { parameters, ..StartValues::default() };
     let mut trainer = Trainer::new(cores, Arc::clone(&model), inputs, &config, &start)?;
     let mut losses = Vec::new();

@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::path::PathBuf;
 
 use traind_choices::Fsdp;
-use traind_models::Error as ModelError;
+use traind_models::{Error as ModelError, InputValues};
 use traind_pjrt::Error as PjrtError;
 use traind_xla::{DType, Error as XlaError};
 
@@ -77,6 +77,17 @@ pub enum Error {
     #[error("given up, since the run has to stop")]
     Abandoned,
 
+    /// A batch has an array of another type for an input of the model.
+    #[error("the array {name} is of {found}, and the model reads {expected}")]
+    InputType {
+        /// The input.
+        name: String,
+        /// The type that the model reads.
+        expected: DType,
+        /// The type of the array.
+        found: DType,
+    },
+
     /// A batch has no array for an input of the model.
     #[error("the model needs the input {name} ({dtype}), and the data have none")]
     NoSuchInput {
@@ -86,13 +97,95 @@ pub enum Error {
         dtype: DType,
     },
 
-    /// The arrays of a batch do not fit each other, or the cores.
-    #[error("the array {array} {problem}")]
-    Batch {
+    /// A batch has an array that no program reads.
+    #[error("the array {name} is no input of the model, which reads {}", known.join(", "))]
+    UnknownInput {
+        /// The array's name.
+        name: &'static str,
+        /// The inputs that there are.
+        known: Vec<&'static str>,
+    },
+
+    /// A batch has two arrays of the same name.
+    #[error("the array {name} was given twice")]
+    DuplicateInput {
+        /// The arrays' name.
+        name: &'static str,
+    },
+
+    /// An array has another number of elements than its shape.
+    #[error("the array {array} has {given} elements, and its shape is {dims:?}")]
+    Elements {
         /// The array's name.
         array: &'static str,
-        /// The contradiction.
-        problem: String,
+        /// Its shape.
+        dims: Vec<usize>,
+        /// The elements that were given.
+        given: usize,
+    },
+
+    /// An array does not have the shape of its input, with the sizes of the arrays before it.
+    #[error("the array {array} has the shape {found:?}, expected {expected}")]
+    ArrayShape {
+        /// The array's name.
+        array: &'static str,
+        /// The shape that the input has in this batch.
+        expected: String,
+        /// The shape that was given.
+        found: Vec<usize>,
+    },
+
+    /// An element of an array has a value that the input cannot have.
+    #[error("the array {array} has {value} in row {row}, expected {expected}")]
+    InputValue {
+        /// The array's name.
+        array: &'static str,
+        /// The row, counted from 0.
+        row: usize,
+        /// The value.
+        value: f64,
+        /// The values that the input may have.
+        expected: InputValues,
+    },
+
+    /// Cores cannot share the rows of a batch evenly.
+    #[error(
+        "the batch has {rows} rows{}, which {shards} cores cannot share",
+        if *sequences > 1 { format!(", {sequences} of each of the data") } else { String::new() }
+    )]
+    Rows {
+        /// The rows of the batch.
+        rows: usize,
+        /// The rows of the batch for each row of the data.
+        sequences: usize,
+        /// The cores that see different rows.
+        shards: usize,
+    },
+
+    /// Random numbers of rows on different cores would be the same.
+    #[error(
+        "the batch has {rows} rows on each core, and the config's state.rows_per_core is {rows_max}"
+    )]
+    RowsPerCore {
+        /// The rows of the batch on each core.
+        rows: usize,
+        /// The most that the config allows.
+        rows_max: usize,
+    },
+
+    /// An update has no batch whose gradients it could apply.
+    #[error("a step needs a batch before its update")]
+    NoBatch,
+
+    /// A number of the step is not one that it may be.
+    #[error("{name}: expected {expected}, found {found}")]
+    Number {
+        /// The number's name.
+        name: &'static str,
+        /// The numbers that it may be.
+        expected: &'static str,
+        /// The number that was given.
+        found: f64,
     },
 
     /// Not one value for each thing that needs one.
@@ -117,10 +210,19 @@ pub enum Error {
 
     /// A folder has no state that the trainer can continue.
     #[error("the state in {} cannot be loaded: {problem}", folder.display())]
-    State {
+    LoadState {
         /// The folder.
         folder: PathBuf,
         /// The contradiction.
+        problem: String,
+    },
+
+    /// The state of a trainer cannot be written to a folder.
+    #[error("the state cannot be saved in {}: {problem}", folder.display())]
+    SaveState {
+        /// The folder.
+        folder: PathBuf,
+        /// The reason.
         problem: String,
     },
 

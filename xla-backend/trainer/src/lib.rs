@@ -50,7 +50,10 @@
 //! # Ok(())
 //! # }
 //! ```
-
+//!
+//! # The arrays of a batch
+//!
+#![doc = include_str!("arrays.md")]
 #![warn(missing_docs)]
 
 mod error;

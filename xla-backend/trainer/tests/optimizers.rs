@@ -97,7 +97,7 @@ fn trained(
 ) -> [Vec<f32>; 2] {
     let model = model(trained);
     let parameters = start(&model);
-    let state = StateConfig { fsdp, ..StateConfig::default() };
+    let state = StateConfig { fsdp, rows_per_core: ROWS / mesh.data, ..StateConfig::default() };
     let config = StepConfig { mesh, state, optimizer: optimizer.clone(), ..StepConfig::default() };
     let mut trainer = on_cpu::trainer(model, parameters, &config);
     let values = |trainer: &Trainer| -> Vec<f32> {

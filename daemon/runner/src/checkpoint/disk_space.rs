@@ -9,20 +9,29 @@ use crate::error::{RunError, RunResult};
 use crate::model::OpenModel;
 use crate::output::{self, failed};
 use crate::progress::Timetable;
+use crate::state::HostBytes;
 
 /// An estimate of settings and logs, beside the tensors.
 const OTHER_BYTES: u64 = 64 * 1024;
 
-/// Fails where the remaining checkpoints and the final model do not fit. `parameters` and `slots` are
-/// the bytes of all of them; with `is_over_hosts`, hosts write parts of the model before it.
+/// The state that checkpoints have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SavedState {
+    pub bytes: HostBytes,
+    /// Whether hosts write parts of the model before it.
+    pub is_over_hosts: bool,
+}
+
+/// Fails where the remaining checkpoints and the final model do not fit.
 pub(crate) fn check_disk_space(
     job: &JobFile,
-    ((parameters, slots), is_over_hosts): ((u64, u64), bool),
+    state: SavedState,
     timetable: &Timetable,
     open: &OpenModel,
     resumed: Option<&Resumed>,
     staged_max: Option<u64>,
 ) -> RunResult<()> {
+    let SavedState { bytes: HostBytes { parameters, slots }, is_over_hosts } = state;
     let (done, kept) = resumed
         .map_or((0, 0), |resumed| (resumed.step(), resumed.kept(job.checkpoints()).len() as u64));
     let beside = output::tokenizer_bytes(&open.folder) + OTHER_BYTES;

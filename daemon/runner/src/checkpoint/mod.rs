@@ -37,7 +37,7 @@ use crate::session::Session;
 
 pub(crate) use collect::collect_parameters;
 pub(crate) use complete::newest_complete;
-pub(crate) use disk_space::check_disk_space;
+pub(crate) use disk_space::{SavedState, check_disk_space};
 pub(crate) use load::load_checked;
 pub(crate) use resume::{CheckpointSource, Resumed};
 pub(crate) use shared::{find, provide};

@@ -71,6 +71,7 @@ impl RunError {
             | RunError::OnlyInBucket { .. }
             | RunError::MissingDevices { .. }
             | RunError::NoSuchInput { .. }
+            | RunError::InputType { .. }
             | RunError::NoCache
             | RunError::Decode(_)
             | RunError::Sampling(_)
@@ -172,6 +173,7 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
         | ModelError::NoGeneration { .. }
         | ModelError::UnknownName { .. }
         | ModelError::Setting { .. }
+        | ModelError::OptimArg { .. }
         | ModelError::Pattern { .. }
         | ModelError::TooManyPositions { .. }
         | ModelError::MissingInput { .. }

@@ -56,6 +56,10 @@ pub(crate) enum RunError {
     #[error("the model needs the input {name} ({dtype}), and the data have none")]
     NoSuchInput { name: String, dtype: DType },
 
+    /// The loader's data for an input of the model are of another type.
+    #[error("the model needs the input {name} as {expected}, and the data have it as {found}")]
+    InputType { name: String, expected: DType, found: DType },
+
     #[error("decode generated tokens: {0}")]
     Decode(TokenizeProblem),
 

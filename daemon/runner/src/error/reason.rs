@@ -46,7 +46,9 @@ pub(super) fn of_run(error: &RunError) -> &'static str {
             | EventLogError::TooLarge { .. },
         ) => reasons::EVENT_LOG_CORRUPT,
         RunError::MissingDevices { .. } => reasons::DEVICE_NOT_FOUND,
-        RunError::NoSuchInput { .. } | RunError::Decode(_) => reasons::MODEL_UNSUPPORTED,
+        RunError::NoSuchInput { .. } | RunError::InputType { .. } | RunError::Decode(_) => {
+            reasons::MODEL_UNSUPPORTED
+        }
         RunError::CheckpointNotFound { .. }
         | RunError::NoSuchCheckpoint { .. }
         | RunError::OnlyInBucket { .. } => reasons::CHECKPOINT_NOT_FOUND,
@@ -209,6 +211,7 @@ fn of_model(error: &ModelError) -> &'static str {
         ModelError::OutOfMemory { .. } => reasons::OUT_OF_MEMORY,
         ModelError::UnknownName { .. }
         | ModelError::Setting { .. }
+        | ModelError::OptimArg { .. }
         | ModelError::Indivisible { .. }
         | ModelError::NoTensorParallelism { .. }
         | ModelError::NoSuchModule { .. }

@@ -32,6 +32,9 @@ impl From<Error> for RunError {
             },
             Error::Abandoned => LoaderError::Abandoned.into(),
             Error::NoSuchInput { name, dtype } => RunError::NoSuchInput { name, dtype },
+            Error::InputType { name, expected, found } => {
+                RunError::InputType { name, expected, found }
+            }
             Error::NoCache => RunError::NoCache,
             Error::OtherSlots { folder, problem } => {
                 RunError::CheckpointMismatch { path: folder, problem }
@@ -39,10 +42,19 @@ impl From<Error> for RunError {
             Error::Thread(error) => RunError::Thread(error),
             Error::Panicked(message) => RunError::Panicked(message),
             // The loader makes a run's batches, and the runner all of its inputs.
-            error @ (Error::Batch { .. }
+            error @ (Error::UnknownInput { .. }
+            | Error::DuplicateInput { .. }
+            | Error::Elements { .. }
+            | Error::ArrayShape { .. }
+            | Error::InputValue { .. }
+            | Error::Rows { .. }
+            | Error::RowsPerCore { .. }
+            | Error::NoBatch
+            | Error::Number { .. }
             | Error::Count { .. }
             | Error::NoSuchSet { .. }
-            | Error::State { .. }
+            | Error::LoadState { .. }
+            | Error::SaveState { .. }
             | Error::Unsupported { .. }) => RunError::Panicked(error.to_string()),
             Error::Observer(error) => match error.downcast::<RunError>() {
                 Ok(error) => *error,

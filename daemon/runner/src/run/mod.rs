@@ -31,7 +31,7 @@ use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Failure, Finished, Outcome, Phase, Started};
 use traind_rendezvous::host_name;
 
-use crate::checkpoint::{self, CheckpointedRun, Checkpoints};
+use crate::checkpoint::{self, CheckpointedRun, Checkpoints, SavedState};
 use crate::error::{RunError, RunResult};
 use crate::hosts::{Published, StopAgreement, Watched};
 use crate::metrics::Metrics;
@@ -130,9 +130,10 @@ fn execute(context: &Context) -> RunResult<Ended> {
         equality::check_common(hosts, job.checkpoints())?;
     }
     if hosts.is_first() {
+        let (bytes, is_over_hosts) = (session.host_bytes(), session.is_over_hosts());
         checkpoint::check_disk_space(
             job,
-            (session.host_bytes(), session.is_over_hosts()),
+            SavedState { bytes, is_over_hosts },
             timetable,
             open,
             resumed.as_ref(),
@@ -169,7 +170,7 @@ fn trainer<'a>(
     publication: Option<&Publication>,
 ) -> RunResult<Trainer<EvaluationsAndCheckpoints<'a>>> {
     let job = &context.spec.job;
-    let Prepared { resumed, open, recipe, timetable, .. } = prepared;
+    let Prepared { resumed, open, timetable, .. } = prepared;
     let (resumed, reporter) = (resumed.as_ref(), &context.reporter);
     let progress = Progress {
         checkpoint_dir: context.remote.checkpoints_name(job.checkpoints()),
@@ -186,26 +187,7 @@ fn trainer<'a>(
         timetable: timetable.clone(),
         updates: Updates::new(timetable.clone(), Arc::clone(session.optimizers())),
         progress,
-        pauses: EvaluationsAndCheckpoints {
-            timetable: timetable.clone(),
-            evaluator: prepared.validation.as_ref(),
-            checkpoints: Checkpoints::start(&CheckpointedRun {
-                spec: &context.spec,
-                reporter,
-                open,
-                recipe,
-                resumed,
-                remote: &context.remote,
-                publication,
-                hosts: &context.hosts,
-                is_over_hosts: session.is_over_hosts(),
-            })?,
-            best_rule: BestRule::of(&job.train),
-            plateau_rule: PlateauRule::of(&job.train),
-            save_strategy: job.train.save_strategy,
-            save_only_model: job.train.save_only_model,
-            eval_on_start: job.train.eval_on_start,
-        },
+        pauses: pauses(context, session, prepared, publication)?,
         log: StepLog::new(
             reporter.journal.clone(),
             reports,
@@ -226,6 +208,36 @@ fn trainer<'a>(
             count: context.spec.cores.len(),
             are_processors: job.resources.platform == Platform::Cpu,
         },
+    })
+}
+
+fn pauses<'a>(
+    context: &Context,
+    session: &Session,
+    prepared: &'a Prepared,
+    publication: Option<&Publication>,
+) -> RunResult<EvaluationsAndCheckpoints<'a>> {
+    let train = &context.spec.job.train;
+    let Prepared { resumed, open, recipe, timetable, .. } = prepared;
+    Ok(EvaluationsAndCheckpoints {
+        timetable: timetable.clone(),
+        evaluator: prepared.validation.as_ref(),
+        checkpoints: Checkpoints::start(&CheckpointedRun {
+            spec: &context.spec,
+            reporter: &context.reporter,
+            open,
+            recipe,
+            resumed: resumed.as_ref(),
+            remote: &context.remote,
+            publication,
+            hosts: &context.hosts,
+            is_over_hosts: session.is_over_hosts(),
+        })?,
+        best_rule: BestRule::of(train),
+        plateau_rule: PlateauRule::of(train),
+        save_strategy: train.save_strategy,
+        save_only_model: train.save_only_model,
+        eval_on_start: train.eval_on_start,
     })
 }
 

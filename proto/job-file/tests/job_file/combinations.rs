@@ -1,5 +1,7 @@
 //! Keys that must fit each other.
 
+use traind_choices::{LabelsKind, Loss};
+
 use crate::check;
 
 #[test]
@@ -851,6 +853,12 @@ fn groups_of_parameters_are_checked() {
     );
 }
 
+/// The declared losses for labels of a kind, as errors list them.
+fn losses_of(kind: LabelsKind) -> String {
+    let losses = Loss::ALL.iter().filter(|loss| loss.labels().contains(&kind));
+    losses.map(|loss| format!("`{loss}`")).collect::<Vec<_>>().join(", ")
+}
+
 #[test]
 fn losses_and_weights_fit_the_labels() {
     let said = |task: &str, model: &str, train: &str, expect: &str| {
@@ -865,13 +873,13 @@ fn losses_and_weights_fit_the_labels() {
             sequence,
             ", num_labels: 2",
             "loss: mse",
-            "loss: is `mse`; these labels have `cross_entropy`, `focal`",
+            &format!("loss: is `mse`; these labels have {}", losses_of(LabelsKind::Classes)),
         ),
         (
             sequence,
             ", num_labels: 1",
             "loss: focal",
-            "loss: is `focal`; these labels have `mse`, `l1`, `smooth_l1`",
+            &format!("loss: is `focal`; these labels have {}", losses_of(LabelsKind::Numbers)),
         ),
         (
             "question-answering",
@@ -879,7 +887,12 @@ fn losses_and_weights_fit_the_labels() {
             "loss: focal",
             "loss: applies to labels, not to question-answering",
         ),
-        ("masked-lm", "", "loss: l1", "loss: is `l1`; these labels have `cross_entropy`, `focal`"),
+        (
+            "masked-lm",
+            "",
+            "loss: l1",
+            &format!("loss: is `l1`; these labels have {}", losses_of(LabelsKind::Classes)),
+        ),
         (sequence, "", "loss_args: {gamma: 1}", "loss_args: needs the `loss` that it is for"),
         (
             sequence,

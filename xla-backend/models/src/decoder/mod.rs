@@ -71,7 +71,7 @@ impl Body for Decoder {
     /// `input_ids` and `attention_mask`; where several texts share a row, `position_ids`. Each
     /// s32[B, S].
     fn inputs(&self) -> Vec<InputSpec> {
-        InputSpec::of_texts(false)
+        InputSpec::of_texts(self.vocab_size(), None, self.max_positions())
     }
 
     fn num_layers(&self) -> usize {

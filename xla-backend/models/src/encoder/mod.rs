@@ -157,7 +157,7 @@ impl Body for Encoder {
     }
 
     fn inputs(&self) -> Vec<InputSpec> {
-        InputSpec::of_tokens(self.config.type_vocab_size.is_some_and(|segments| segments > 1))
+        InputSpec::of_tokens(self.vocab_size(), self.config.type_vocab_size)
     }
 
     fn num_layers(&self) -> usize {

@@ -269,7 +269,9 @@ impl Body for Gpt2 {
     /// `input_ids`, `attention_mask` and, where a tokenizer gives them, `token_type_ids`; where
     /// several texts share a row, `position_ids`. Each s32[B, S].
     fn inputs(&self) -> Vec<InputSpec> {
-        InputSpec::of_texts(true)
+        let vocab_size = self.vocab_size();
+        // Segments are rows of the table of words.
+        InputSpec::of_texts(vocab_size, Some(vocab_size), self.max_positions())
     }
 
     fn num_layers(&self) -> usize {

@@ -49,7 +49,7 @@ impl LanguageModelHead for CausalLmHead {
 
 impl Head for CausalLmHead {
     fn inputs(&self) -> Vec<InputSpec> {
-        token_labels::inputs()
+        token_labels::inputs(self.vocab_size)
     }
 
     fn output(&self) -> OutputKind {

@@ -124,7 +124,7 @@ fn own_decoder(
 
 impl Head for MaskedLmHead {
     fn inputs(&self) -> Vec<InputSpec> {
-        token_labels::inputs()
+        token_labels::inputs(self.vocab_size)
     }
 
     fn output(&self) -> OutputKind {

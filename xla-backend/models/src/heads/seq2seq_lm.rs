@@ -41,7 +41,7 @@ impl LanguageModelHead for Seq2SeqLmHead {
 
 impl Head for Seq2SeqLmHead {
     fn inputs(&self) -> Vec<InputSpec> {
-        token_labels::inputs_of(&[InputDim::Rows, InputDim::TargetPositions])
+        token_labels::inputs_of(&[InputDim::Rows, InputDim::TargetPositions], self.vocab_size)
     }
 
     fn output(&self) -> OutputKind {

@@ -40,7 +40,7 @@ impl TokenClassifier {
 
 impl Head for TokenClassifier {
     fn inputs(&self) -> Vec<InputSpec> {
-        token_labels::inputs()
+        token_labels::inputs(self.num_labels)
     }
 
     fn output(&self) -> OutputKind {

@@ -1,10 +1,14 @@
 //! The inputs of a model, and a batch of them.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use traind_xla::{DType, Tensor};
 
 use crate::error::{Error, Result};
+
+/// The label of a token that has none.
+pub const IGNORED_LABEL: i32 = -100;
 
 /// The padded place that each packed token comes from, s32[B, Q]; B S behind the last token.
 pub const PACKED_TOKENS: &str = "packed_tokens";
@@ -35,6 +39,54 @@ pub enum InputRole {
     Target,
 }
 
+/// The values that the elements of an input may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputValues {
+    /// Every finite number.
+    Finite,
+    /// Whole numbers from 0 up to but not this one.
+    Below(usize),
+    /// The same, and [`IGNORED_LABEL`] where there is none.
+    LabelsBelow(usize),
+    /// Finite numbers of at least 0.
+    NotNegative,
+    /// 0 or 1.
+    Flags,
+    /// Numbers from 0 to 1.
+    Shares,
+}
+
+impl InputValues {
+    /// Returns whether an element may have this value.
+    pub fn contains(self, value: f64) -> bool {
+        match self {
+            InputValues::Finite => value.is_finite(),
+            InputValues::Below(end) => value >= 0.0 && value < end as f64,
+            InputValues::LabelsBelow(end) => {
+                value == f64::from(IGNORED_LABEL) || InputValues::Below(end).contains(value)
+            }
+            InputValues::NotNegative => value.is_finite() && value >= 0.0,
+            InputValues::Flags => value == 0.0 || value == 1.0,
+            InputValues::Shares => (0.0..=1.0).contains(&value),
+        }
+    }
+}
+
+impl fmt::Display for InputValues {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InputValues::Finite => formatter.write_str("a finite number"),
+            InputValues::Below(end) => write!(formatter, "from 0 to {}", end.saturating_sub(1)),
+            InputValues::LabelsBelow(end) => {
+                write!(formatter, "{}, or {IGNORED_LABEL} for none", InputValues::Below(*end))
+            }
+            InputValues::NotNegative => formatter.write_str("a finite number of at least 0"),
+            InputValues::Flags => formatter.write_str("0 or 1"),
+            InputValues::Shares => formatter.write_str("from 0 to 1"),
+        }
+    }
+}
+
 /// An input of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputSpec {
@@ -46,42 +98,70 @@ pub struct InputSpec {
     pub dims: Vec<InputDim>,
     /// The use of the input.
     pub role: InputRole,
+    /// The values of its elements.
+    pub values: InputValues,
 }
 
 impl InputSpec {
     /// Describes an input that each batch has.
     pub fn required(name: &'static str, dtype: DType, dims: &[InputDim]) -> InputSpec {
-        InputSpec { name, dtype, dims: dims.to_vec(), role: InputRole::Required }
+        InputSpec::of_role(InputRole::Required, name, dtype, dims)
     }
 
     /// Describes an input that batches may lack.
     pub fn optional(name: &'static str, dtype: DType, dims: &[InputDim]) -> InputSpec {
-        InputSpec { name, dtype, dims: dims.to_vec(), role: InputRole::Optional }
+        InputSpec::of_role(InputRole::Optional, name, dtype, dims)
     }
 
     /// Describes an input that only the loss needs.
     pub fn target(name: &'static str, dtype: DType, dims: &[InputDim]) -> InputSpec {
-        InputSpec { name, dtype, dims: dims.to_vec(), role: InputRole::Target }
+        InputSpec::of_role(InputRole::Target, name, dtype, dims)
     }
 
-    /// `input_ids`, `attention_mask` and, with segments, `token_type_ids` (all zero where absent), each
-    /// s32[B, S].
-    pub(crate) fn of_tokens(has_segments: bool) -> Vec<InputSpec> {
+    fn of_role(role: InputRole, name: &'static str, dtype: DType, dims: &[InputDim]) -> InputSpec {
+        InputSpec { name, dtype, dims: dims.to_vec(), role, values: InputValues::Finite }
+    }
+
+    /// The same input with elements that may have no other values.
+    pub fn of_values(self, values: InputValues) -> InputSpec {
+        InputSpec { values, ..self }
+    }
+
+    /// The required input of that name with a token id below `vocab_size` for each of `dims`.
+    pub(crate) fn token_ids(name: &'static str, dims: &[InputDim], vocab_size: usize) -> InputSpec {
+        InputSpec::required(name, DType::S32, dims).of_values(InputValues::Below(vocab_size))
+    }
+
+    /// `attention_mask` s32[B, S]: 1 for tokens, and 0 for padding.
+    pub(crate) fn attention_mask() -> InputSpec {
         let dims = [InputDim::Rows, InputDim::Positions];
-        let required = ["input_ids", "attention_mask"];
-        let mut inputs = required.map(|name| InputSpec::required(name, DType::S32, &dims)).to_vec();
-        if has_segments {
-            inputs.push(InputSpec::optional("token_type_ids", DType::S32, &dims));
+        InputSpec::required("attention_mask", DType::S32, &dims).of_values(InputValues::Flags)
+    }
+
+    /// `input_ids` below `vocab_size`, `attention_mask` and, where there are several segments, `token_type_ids` (all
+    /// zero where absent), each s32[B, S].
+    pub(crate) fn of_tokens(vocab_size: usize, segments: Option<usize>) -> Vec<InputSpec> {
+        let dims = [InputDim::Rows, InputDim::Positions];
+        let ids = InputSpec::token_ids("input_ids", &dims, vocab_size);
+        let mut inputs = vec![ids, InputSpec::attention_mask()];
+        if let Some(segments) = segments.filter(|segments| *segments > 1) {
+            let segment = InputSpec::optional("token_type_ids", DType::S32, &dims);
+            inputs.push(segment.of_values(InputValues::Below(segments)));
         }
         inputs
     }
 
     /// The same for models that keep apart several texts in a row: there, `position_ids` s32[B, S] begin at 0 with each
-    /// text.
-    pub(crate) fn of_texts(has_segments: bool) -> Vec<InputSpec> {
+    /// text, and are below `positions`.
+    pub(crate) fn of_texts(
+        vocab_size: usize,
+        segments: Option<usize>,
+        positions: usize,
+    ) -> Vec<InputSpec> {
         let dims = [InputDim::Rows, InputDim::Positions];
-        let mut inputs = InputSpec::of_tokens(has_segments);
-        inputs.push(InputSpec::optional("position_ids", DType::S32, &dims));
+        let mut inputs = InputSpec::of_tokens(vocab_size, segments);
+        let position = InputSpec::optional("position_ids", DType::S32, &dims);
+        inputs.push(position.of_values(InputValues::Below(positions)));
         inputs
     }
 

@@ -10,7 +10,9 @@ use std::ops::Range;
 
 use traind_xla::{DType, Tensor};
 
-pub use batch::{Batch, InputDim, InputRole, InputSpec, PACKED_TOKENS, PADDED_TOKENS};
+pub use batch::{
+    Batch, IGNORED_LABEL, InputDim, InputRole, InputSpec, InputValues, PACKED_TOKENS, PADDED_TOKENS,
+};
 pub(crate) use body::Body;
 pub use forward::{Forward, ParameterTensors};
 pub(crate) use head::{Head, LanguageModelHead};

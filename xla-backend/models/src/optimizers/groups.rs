@@ -3,8 +3,8 @@
 use regex::Regex;
 use traind_xla::Tensor;
 
-use super::{Optimizer, Scalars, Settings, build};
-use crate::error::{Error, Result};
+use super::{NOT_NEGATIVE, Optimizer, Scalars, Settings, build, not_negative};
+use crate::error::{Error, Result, check_setting};
 use crate::parameters::ParameterSpec;
 
 /// The names of the parameters of a group.
@@ -194,6 +194,7 @@ impl Group {
             Some((name, own)) => (name.as_str(), own),
             None => (optim, settings),
         };
+        check_setting("the rate of a group", NOT_NEGATIVE, group.rate, not_negative)?;
         let weight_decay = group.weight_decay.unwrap_or(settings.weight_decay);
         let settings = Settings { weight_decay, ..own.clone() };
         Ok(Group {
@@ -269,6 +270,15 @@ mod tests {
         // AdamW's decay factor in a group of its own and without one, and the rate and decay of SGD.
         assert_eq!([scalars[0], scalars[11]], [0.9, 0.95]);
         assert_eq!(scalars[7..9], [5.0, 0.1]);
+    }
+
+    #[test]
+    fn rates_of_groups_are_checked() {
+        for rate in [f64::NAN, -1.0] {
+            let error = optimizers(&[GroupSettings { rate, ..group("bias") }]).err().unwrap();
+            let expect = "the rate of a group: expected a finite number of at least 0";
+            assert!(error.to_string().starts_with(expect), "{error}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! corrections, decay) is computed on the host in f64, as PyTorch does, and is
 //! an input of the step: a new rate never recompiles.
 
+mod args;
 mod groups;
 
 use std::collections::HashMap;
@@ -266,7 +267,10 @@ pub fn build(optim: &str, settings: &Settings) -> Result<Box<dyn Optimizer>> {
         name: optim.to_owned(),
         known: Optim::ALL.iter().map(|optim| optim.as_str()).collect(),
     })?;
-    build_named(named, settings)
+    args::check_kinds(named, &settings.args)?;
+    let optimizer = build_named(named, settings)?;
+    args::check_ranges(named, &settings.args)?;
+    Ok(optimizer)
 }
 
 const BETA: &str = "a number from 0 up to but not 1";

@@ -4,7 +4,7 @@
 use traind_xla::Tensor;
 
 use super::{Optimizer, Settings, Slot, Update, Updated, check_weight_decay, decayed_gradient};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_setting};
 use crate::parameters::ParameterSpec;
 
 /// Stochastic gradient descent with momentum, as `torch.optim.SGD`.
@@ -24,12 +24,17 @@ impl Sgd {
     /// Reads and checks the settings.
     pub(super) fn new(settings: &Settings) -> Result<Sgd> {
         check_weight_decay(settings)?;
-        Ok(Sgd {
-            weight_decay: settings.weight_decay,
-            momentum: settings.arg("momentum", 0.0),
-            dampening: settings.arg("dampening", 0.0),
-            nesterov: settings.arg("nesterov", 0.0) != 0.0,
-        })
+        let own = |name: &str| settings.arg(name, 0.0);
+        let [momentum, dampening, nesterov] = ["momentum", "dampening", "nesterov"].map(own);
+        let is_off = |nesterov: f64| nesterov == 0.0;
+        if momentum == 0.0 {
+            check_setting("nesterov", "0 without momentum", nesterov, is_off)?;
+        }
+        if dampening != 0.0 {
+            check_setting("nesterov", "0 beside dampening", nesterov, is_off)?;
+        }
+        let (weight_decay, nesterov) = (settings.weight_decay, nesterov != 0.0);
+        Ok(Sgd { weight_decay, momentum, dampening, nesterov })
     }
 
     fn has_momentum(&self) -> bool {

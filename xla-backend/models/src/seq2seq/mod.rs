@@ -8,7 +8,7 @@ pub(crate) mod t5;
 
 use std::ops::Range;
 
-use traind_xla::{DType, Tensor};
+use traind_xla::Tensor;
 
 use crate::error::Result;
 use crate::layers::{AttentionMask, Window};
@@ -167,9 +167,9 @@ impl<S: Stacks> Body for EncoderDecoder<S> {
         let source = [InputDim::Rows, InputDim::Positions];
         let target = [InputDim::Rows, InputDim::TargetPositions];
         vec![
-            InputSpec::required(SOURCE, DType::S32, &source),
-            InputSpec::required("attention_mask", DType::S32, &source),
-            InputSpec::required(TARGET, DType::S32, &target),
+            InputSpec::token_ids(SOURCE, &source, self.vocab_size()),
+            InputSpec::attention_mask(),
+            InputSpec::token_ids(TARGET, &target, self.vocab_size()),
         ]
     }
 

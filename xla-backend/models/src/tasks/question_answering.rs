@@ -8,7 +8,7 @@ use traind_xla::{DType, Tensor};
 use super::sample_weights::{sample_weights, sample_weights_input, weighted};
 use super::token_labels::is_class;
 use crate::error::Result;
-use crate::model::{Batch, InputDim, InputSpec, LossSum};
+use crate::model::{Batch, InputDim, InputSpec, InputValues, LossSum};
 
 const POSITIONS: [&str; 2] = ["start_positions", "end_positions"];
 
@@ -19,7 +19,10 @@ const PADDED_LENGTH: &str = "padded_length";
 /// Transformers takes the loss over all positions of a batch, padding among them: those from
 /// `padded_length` on are not in its batch. Without it all are.
 pub(crate) fn inputs() -> Vec<InputSpec> {
-    let of_row = |name| InputSpec::target(name, DType::S32, &[InputDim::Rows]);
+    let of_row = |name| {
+        let input = InputSpec::target(name, DType::S32, &[InputDim::Rows]);
+        input.of_values(InputValues::NotNegative)
+    };
     let mut inputs = POSITIONS.map(of_row).to_vec();
     inputs.push(of_row(PADDED_LENGTH));
     inputs.push(sample_weights_input());

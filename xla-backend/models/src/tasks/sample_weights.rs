@@ -4,12 +4,12 @@
 use traind_xla::{DType, Shape, Tensor};
 
 use crate::error::Result;
-use crate::model::{Batch, InputDim, InputSpec, LossSum};
+use crate::model::{Batch, InputDim, InputSpec, InputValues, LossSum};
 
 const NAME: &str = "sample_weights";
 
 pub(super) fn sample_weights_input() -> InputSpec {
-    InputSpec::optional(NAME, DType::F32, &[InputDim::Rows])
+    InputSpec::optional(NAME, DType::F32, &[InputDim::Rows]).of_values(InputValues::NotNegative)
 }
 
 /// The weights of the batch's rows, one each where it has none, f32[B].

@@ -9,7 +9,7 @@ use super::problem_type::ProblemType;
 use super::sample_weights::{sample_weights, sample_weights_input, weighted};
 use crate::config::ModelConfig;
 use crate::error::Result;
-use crate::model::{Batch, InputDim, InputSpec, LossSum};
+use crate::model::{Batch, InputDim, InputSpec, InputValues, LossSum};
 
 /// The loss of logits f32[B, C] and the labels it wants.
 #[derive(Clone, Debug)]
@@ -37,12 +37,18 @@ impl SequenceClassification {
     /// `labels`, and `sample_weights` f32[B]: what each row counts for, one where absent.
     pub fn inputs(&self) -> Vec<InputSpec> {
         let one_per_label = [InputDim::Rows, InputDim::Size(self.num_labels)];
-        let (dtype, dims) = match self.problem_type {
-            ProblemType::SingleLabel => (DType::S32, &one_per_label[..1]),
-            ProblemType::Regression if self.num_labels == 1 => (DType::F32, &one_per_label[..1]),
-            ProblemType::Regression | ProblemType::MultiLabel => (DType::F32, &one_per_label[..]),
+        let (dtype, values) = match self.problem_type {
+            ProblemType::SingleLabel => (DType::S32, InputValues::Below(self.num_labels)),
+            ProblemType::Regression => (DType::F32, InputValues::Finite),
+            ProblemType::MultiLabel => (DType::F32, InputValues::Shares),
         };
-        vec![InputSpec::target("labels", dtype, dims), sample_weights_input()]
+        let dims = match self.problem_type {
+            ProblemType::SingleLabel => &one_per_label[..1],
+            ProblemType::Regression if self.num_labels == 1 => &one_per_label[..1],
+            ProblemType::Regression | ProblemType::MultiLabel => &one_per_label[..],
+        };
+        let labels = InputSpec::target("labels", dtype, dims).of_values(values);
+        vec![labels, sample_weights_input()]
     }
 
     /// The loss, where the batch holds labels.

@@ -7,20 +7,18 @@ use traind_xla::{DType, Tensor};
 
 use super::sample_weights::{sample_weights, sample_weights_input, weighted};
 use crate::error::Result;
-use crate::model::{Batch, InputDim, InputSpec, LossSum, OutputKind};
+use crate::model::{Batch, IGNORED_LABEL, InputDim, InputSpec, InputValues, LossSum, OutputKind};
 use crate::tensor_parallel::Logits;
 
-/// A label that no class has.
-const IGNORED: f64 = -100.0;
-
-/// `labels` s32[B, S] and `sample_weights` f32[B].
-pub(crate) fn inputs() -> Vec<InputSpec> {
-    inputs_of(&[InputDim::Rows, InputDim::Positions])
+/// `labels` s32[B, S] below `classes`, and `sample_weights` f32[B].
+pub(crate) fn inputs(classes: usize) -> Vec<InputSpec> {
+    inputs_of(&[InputDim::Rows, InputDim::Positions], classes)
 }
 
 /// The same for labels of other sizes.
-pub(crate) fn inputs_of(dims: &[InputDim]) -> Vec<InputSpec> {
-    vec![InputSpec::target("labels", DType::S32, dims), sample_weights_input()]
+pub(crate) fn inputs_of(dims: &[InputDim], classes: usize) -> Vec<InputSpec> {
+    let labels = InputSpec::target("labels", DType::S32, dims);
+    vec![labels.of_values(InputValues::LabelsBelow(classes)), sample_weights_input()]
 }
 
 /// The loss of `logits` f32[B S, C], where the batch holds labels.
@@ -80,5 +78,5 @@ pub(super) fn is_class(labels: &Tensor, classes: usize) -> Result<Tensor> {
 /// The label of the token behind each one, s32[B, S]; none behind the last.
 pub(super) fn next(labels: &Tensor) -> Result<Tensor> {
     let positions = labels.dims()[1];
-    Ok(labels.slice(1, 1, positions)?.pad(1, 0, 1, IGNORED)?)
+    Ok(labels.slice(1, 1, positions)?.pad(1, 0, 1, f64::from(IGNORED_LABEL))?)
 }

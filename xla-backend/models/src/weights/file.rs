@@ -19,7 +19,7 @@ const HEADER_BYTES_MAX: u64 = 100_000_000;
 /// The length of the header, little-endian.
 const LENGTH_BYTES: u64 = 8;
 
-/// A safetensors file that is mapped into memory.
+/// A safetensors file whose header was read.
 #[derive(Debug)]
 pub struct SafetensorsFile {
     path: PathBuf,

@@ -18,6 +18,7 @@ mod pipeline;
 pub mod priority;
 mod program_queue;
 mod results;
+mod start;
 #[cfg(test)]
 mod tests;
 mod trained;
@@ -35,8 +36,8 @@ use traind_models::{Lengths, Model};
 use traind_xla::mesh::{Axis, Coordinates};
 use traind_xla::runtime::{CoreInputs, ExecutableSource, HostArray, LazyDevice};
 
-use crate::error::{Error, Result};
-use crate::state::{HeldSlot, ParameterState, ScaleValues, StartValues, TrainState};
+use crate::error::Result;
+use crate::state::{HeldSlot, HostBytes, ParameterState, ScaleValues, StartValues, TrainState};
 use crate::step::{BatchLayout, JobPrograms, Program, ProgramShape};
 
 pub use compilers::{MustStop, end_compilers, give_up_on};
@@ -49,6 +50,7 @@ pub use observer::{
     ProgramDescription, ProgramMemory, Work,
 };
 pub use results::{LossScaleResult, StepResults};
+pub(crate) use trained::StepSums;
 pub use trained::TrainedValues;
 pub use upload::{UploadedBatch, Uploader};
 
@@ -330,15 +332,10 @@ impl Session {
         Ok(launch)
     }
 
-    /// Puts the values that training starts from on the cores.
+    /// Puts the values that training starts from on the cores. Fails before it changes anything where they are not
+    /// those of the model and of its optimizers.
     pub fn start(&mut self, start: &StartValues) -> Result<()> {
-        let expected = self.model().parameters().len();
-        for values in [Some(&start.parameters), start.reference.as_ref()].into_iter().flatten() {
-            if values.len() < expected {
-                let found = values.len();
-                return Err(Error::Count { what: "parameters", found, expected });
-            }
-        }
+        self.check_start(start)?;
         let mut stages = self.programs.states.iter().zip(&mut self.devices);
         stages.try_for_each(|(state, device)| state.start(device, start))
     }
@@ -400,12 +397,14 @@ impl Session {
         scale.map(|scale| scale.values(&self.devices[0])).transpose()
     }
 
-    /// The bytes of all parameters, and of all whole slots. Stages of other hosts count as much as those of this one.
-    pub fn host_bytes(&self) -> (u64, u64) {
-        let bytes = self.programs.states.iter().map(TrainState::host_bytes);
-        let own = bytes.fold((0, 0), |sum, of_stage| (sum.0 + of_stage.0, sum.1 + of_stage.1));
+    /// The sizes of all parameters. Stages of other hosts count as much as those of this one.
+    pub fn host_bytes(&self) -> HostBytes {
         let hosts = (self.programs.pipeline.stages / self.programs.stages.len()) as u64;
-        (hosts * own.0, hosts * own.1)
+        let stages = self.programs.states.iter().map(TrainState::host_bytes);
+        stages.fold(HostBytes::default(), |sum, HostBytes { parameters, slots }| HostBytes {
+            parameters: sum.parameters + hosts * parameters,
+            slots: sum.slots + hosts * slots,
+        })
     }
 
     /// Replaces the parameters that are saved for evaluation. The optimizer's slots are not replaced, so training must

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use traind_pjrt::Buffer;
+use traind_xla::Shape;
 use traind_xla::runtime::{HostArray, LazyDevice, Variable};
 
 use super::Session;
+use super::start::check_shape;
 use crate::error::{Error, Result};
 use crate::state::{TrainState, TrainedStart};
 
@@ -17,6 +19,9 @@ pub struct TrainedValues {
     /// `[stage][variable][core]`
     stages: Vec<Vec<Vec<Buffer>>>,
 }
+
+/// The sums over the batches of a step that has not ended, by stage, name and core.
+pub(crate) type StepSums = BTreeMap<String, HostArray>;
 
 impl Session {
     /// Puts other trained values on the cores.
@@ -45,33 +50,43 @@ impl Session {
         .map(drop)
     }
 
-    /// Copies to the host the sums over the batches of a step that has not ended, by stage, name and core.
-    pub(crate) fn step_sums(&self) -> Result<BTreeMap<String, HostArray>> {
-        let mut sums = BTreeMap::new();
+    /// Copies to the host the sums over the batches of a step that has not ended.
+    pub(crate) fn step_sums(&self) -> Result<StepSums> {
+        self.map_sums(|device, variable, core| Ok(device.value(variable, core)?))
+    }
+
+    /// The shapes of these sums.
+    pub(crate) fn step_sum_shapes(&self) -> Result<BTreeMap<String, Shape>> {
+        self.map_sums(|device, variable, _| Ok(device.shape(variable).clone()))
+    }
+
+    /// Returns a value for each sum of each core by stage, name and core.
+    fn map_sums<T>(
+        &self,
+        value: impl Fn(&LazyDevice, Variable, usize) -> Result<T>,
+    ) -> Result<BTreeMap<String, T>> {
+        let mut values = BTreeMap::new();
         let states = self.programs.states.iter().zip(&self.devices);
         for (stage, (state, device)) in states.enumerate() {
             for variable in state.sums() {
                 for core in 0..device.cores().len() {
                     let name = sum_name(stage, device, variable, core);
-                    sums.insert(name, device.value(variable, core)?);
+                    values.insert(name, value(device, variable, core)?);
                 }
             }
         }
-        Ok(sums)
+        Ok(values)
     }
 
-    /// Puts such sums on the cores. Fails where they are not those of as many cores.
-    pub(crate) fn set_step_sums(
-        &mut self,
-        array: impl Fn(&str) -> Result<HostArray>,
-    ) -> Result<()> {
+    /// Puts sums with the names and shapes of [`Session::step_sum_shapes`] on the cores.
+    pub(crate) fn set_step_sums(&mut self, sums: &StepSums) -> Result<()> {
         let mut stage = 0;
         self.each_stage(|state, device| {
             for variable in state.sums() {
                 let cores = 0..device.cores().len();
                 let names = cores.map(|core| sum_name(stage, device, variable, core));
-                let values = names.map(|name| array(&name)).collect::<Result<Vec<_>>>()?;
-                device.set_per_core(variable, &values.iter().collect::<Vec<_>>())?;
+                let values: Vec<&HostArray> = names.filter_map(|name| sums.get(&name)).collect();
+                device.set_per_core(variable, &values)?;
             }
             stage += 1;
             Ok(())
@@ -98,6 +113,9 @@ impl Session {
             return Err(Error::Count { what: "parameters", found: arrays.len(), expected });
         }
         let arrays = self.saved().zip(arrays).filter(|(place, _)| specs[*place].trainable);
+        let arrays: Vec<(usize, HostArray)> = arrays.collect();
+        arrays.iter().try_for_each(|(place, array)| check_shape(&specs[*place], array))?;
+        let arrays = arrays.into_iter();
         Ok(arrays.map(|(place, array)| (specs[place].name.clone(), array)).collect())
     }
 }

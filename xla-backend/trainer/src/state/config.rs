@@ -9,7 +9,7 @@ use super::Reference;
 pub struct StateConfig {
     /// Determines all random numbers.
     pub seed: u64,
-    /// The most rows of a batch on each core.
+    /// The most rows of the data in a batch on each core. Cores number their rows by it, as random numbers need.
     pub rows_per_core: usize,
     /// The bound of the gradients' norm; infinity where gradients are not clipped.
     pub max_grad_norm: f64,

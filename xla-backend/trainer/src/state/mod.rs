@@ -127,6 +127,15 @@ impl StateBytes {
     }
 }
 
+/// The sizes of whole arrays on the host, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostBytes {
+    /// All parameters.
+    pub parameters: u64,
+    /// All of their optimizer slots.
+    pub slots: u64,
+}
+
 /// The values that training starts from.
 #[derive(Debug, Default)]
 pub struct StartValues {
@@ -394,12 +403,12 @@ impl TrainState {
         bytes
     }
 
-    /// The bytes of all parameters that the stage updates, and of all whole slots.
-    pub fn host_bytes(&self) -> (u64, u64) {
+    /// The sizes of the parameters that the stage updates.
+    pub fn host_bytes(&self) -> HostBytes {
         let owned = self.parameters.iter().filter(|parameter| parameter.is_owned());
         let parameters = owned.map(ParameterState::size_bytes).sum::<usize>();
         let slots = self.parameters.iter().map(ParameterState::slot_bytes).sum::<usize>();
-        (parameters as u64, slots as u64)
+        HostBytes { parameters: parameters as u64, slots: slots as u64 }
     }
 }
 

@@ -110,11 +110,26 @@ impl StoredSlots {
     }
 
     fn read(&self, name: &str, shape: &Shape, ranges: &[Range<usize>]) -> Result<ArrayPart> {
-        let problem = match self.arrays.shape(name) {
-            Some(found) if found == *shape => return Ok(self.arrays.read(name, ranges)?),
-            Some(found) => format!("its {name} is {found}, not {shape}"),
-            None => format!("it has no {name}"),
-        };
-        Err(Error::OtherSlots { folder: self.folder.clone(), problem })
+        self.check(name, shape)?;
+        Ok(self.arrays.read(name, ranges)?)
+    }
+
+    /// Refuses slots without this one.
+    pub(crate) fn check(&self, name: &str, shape: &Shape) -> Result<()> {
+        match self.arrays.shape(name) {
+            Some(found) if found == *shape => Ok(()),
+            Some(found) => Err(self.other(format!("its {name} is {found}, not {shape}"))),
+            None => Err(self.other(format!("it has no {name}"))),
+        }
+    }
+
+    /// Refuses slots besides those `expected`.
+    pub(crate) fn check_no_others(&self, expected: impl Fn(&str) -> bool) -> Result<()> {
+        let other = self.arrays.names().into_iter().find(|name| !expected(name));
+        other.map_or(Ok(()), |name| Err(self.other(format!("the optimizer has no {name}"))))
+    }
+
+    fn other(&self, problem: String) -> Error {
+        Error::OtherSlots { folder: self.folder.clone(), problem }
     }
 }

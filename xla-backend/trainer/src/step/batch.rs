@@ -39,6 +39,11 @@ impl BatchLayout {
         layout
     }
 
+    /// The inputs in their order.
+    pub fn specs(&self) -> &[InputSpec] {
+        &self.specs
+    }
+
     /// The rows of the model's batch for each row of the data.
     pub fn sequences(&self) -> usize {
         self.sequences
@@ -137,5 +142,8 @@ fn host_array(name: &str, dtype: DType, batch: &CoreBatch) -> Result<HostArray> 
         ArrayValues::S32(values) => (DType::S32, HostArray::from_s32(&array.dims, values)?),
         ArrayValues::F32(values) => (DType::F32, HostArray::from_f32(&array.dims, values)?),
     };
-    if found == dtype { Ok(host) } else { Err(missing()) }
+    match found == dtype {
+        true => Ok(host),
+        false => Err(Error::InputType { name: name.to_owned(), expected: dtype, found }),
+    }
 }

@@ -25,7 +25,9 @@ pub struct StepConfig {
     pub forward: ForwardConfig,
     /// The update.
     pub optimizer: OptimizerConfig,
-    /// The rows of a step on all cores.
+    /// About how many rows a step has on all cores, by which the sums of a scaled loss are divided so that its scale is
+    /// that of a mean: by the next power of two, which rounds nothing. Without `state.scales_loss` nothing depends on
+    /// it, and no step needs to have as many.
     pub rows_per_step: u64,
 }
 
@@ -107,7 +109,7 @@ pub struct SetObjective {
 /// Optimizers of [`traind_models::optimizers`].
 #[derive(Clone, Debug)]
 pub struct OptimizerConfig {
-    /// The name there of that of most parameters, such as `adamw_torch`.
+    /// The name of the optimizer of all parameters but those of groups with one of their own, such as `adamw_torch`.
     pub name: String,
     /// Its settings, under TrainingArguments' names.
     pub settings: optimizers::Settings,

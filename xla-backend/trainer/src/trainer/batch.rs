@@ -5,25 +5,24 @@ use std::time::Duration;
 use traind_loader::{
     ArrayValues, BatchArray, BatchAxis, BatchPlan, BatchSizes, CoreBatch, HostBatch, ScheduledBatch,
 };
-use traind_models::{InputDim, Model};
+use traind_models::{InputDim, InputSpec, Model};
 
-use crate::error::{Error, Result};
+use super::arrays::{self, RowShares};
+use crate::error::Result;
 
 /// The weight of each row in the loss.
 const WEIGHTS: &str = "sample_weights";
 
-/// Divides a batch, of which each row of the data has `sequences` rows, among the cores.
+/// Divides a batch among the cores, whose arrays are those of `specs`.
 pub(super) fn host_batch(
     model: &Model,
-    sequences: usize,
-    shards: usize,
+    specs: &[InputSpec],
+    shares: RowShares,
     arrays: &[BatchArray],
 ) -> Result<HostBatch> {
-    arrays.iter().try_for_each(|array| check(array, sequences, shards))?;
+    arrays::check(specs, arrays, shares)?;
+    let RowShares { sequences, shards, .. } = shares;
     let of_batch = arrays.first().map_or(0, |array| array.dims[0]);
-    if let Some(other) = arrays.iter().find(|array| array.dims[0] != of_batch) {
-        return Err(problem(other, format!("has {} rows, others {of_batch}", other.dims[0])));
-    }
     let (rows, of_core) = (of_batch / sequences, of_batch / shards);
     let sizes = sizes_of(model, arrays, rows / shards);
     let weights = (!arrays.iter().any(|it| it.name == WEIGHTS)).then(|| BatchArray {
@@ -63,34 +62,6 @@ fn sizes_of(model: &Model, arrays: &[BatchArray], rows: usize) -> BatchSizes {
         }
     }
     sizes
-}
-
-/// Refuses an array that `shards` cores cannot share.
-fn check(array: &BatchArray, sequences: usize, shards: usize) -> Result<()> {
-    let found = match &array.values {
-        ArrayValues::U8(values) => values.len(),
-        ArrayValues::S32(values) => values.len(),
-        ArrayValues::F32(values) => values.len(),
-    };
-    let (rows, count) = (array.dims.first().copied(), array.dims.iter().product::<usize>());
-    match rows {
-        _ if found != count => Err(problem(array, format!("has {found} values, not {count}"))),
-        Some(rows) if rows > 0 && rows.is_multiple_of(shards * sequences) => Ok(()),
-        Some(rows) if sequences > 1 => Err(problem(
-            array,
-            format!(
-                "has {rows} rows, {sequences} of each of the data, which {shards} cores cannot share"
-            ),
-        )),
-        Some(rows) => {
-            Err(problem(array, format!("has {rows} rows, which {shards} cores cannot share")))
-        }
-        None => Err(problem(array, "has no rows".to_owned())),
-    }
-}
-
-fn problem(array: &BatchArray, problem: String) -> Error {
-    Error::Batch { array: array.name, problem }
 }
 
 /// The rows of one of `shards` cores.

@@ -1,17 +1,21 @@
 //! The state of a trainer in a folder: what training changed, and how far it is.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use traind_durable::Replacement;
-use traind_models::weights::{ArrayParts, SafetensorsFile, StoredArrays, save_tensors};
+use traind_models::ParameterSpec;
+use traind_models::weights::{ArrayParts, StoredArrays, save_tensors};
+use traind_xla::Shape;
 use traind_xla::runtime::HostArray;
 
 use super::{Place, Trainer};
 use crate::error::{Error, Result};
-use crate::state::{ScaleValues, StoredSlots, TrainedStart};
+use crate::session::StepSums;
+use crate::state::{MeshConfig, ScaleValues, StoredSlots, TrainedStart, trained_name};
 
 /// The file that is written last.
 const STATE: &str = "state.json";
@@ -30,13 +34,23 @@ struct StoredState {
     /// The steps whose update was skipped.
     skipped: u64,
     loss_scale: Option<ScaleValues>,
+    /// The cores that have the sums of a step which has begun.
+    #[serde(default)]
+    mesh: Option<String>,
+}
+
+/// A state that was read, and that fits the trainer.
+struct ReadState {
+    place: Place,
+    trained: TrainedStart,
+    sums: Option<StepSums>,
 }
 
 impl Trainer {
     /// Writes the state of the set in training to `folder`, also in the middle of a step: trained parameters, slots,
     /// counts, and the sums of the step's batches. A folder without `state.json` is not whole.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        let failed = |error: std::io::Error| state_error(folder, error);
+        let failed = |error: std::io::Error| save_error(folder, error);
         fs::create_dir_all(folder).map_err(failed)?;
         match fs::remove_file(folder.join(STATE)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -53,57 +67,123 @@ impl Trainer {
             write(folder, SUMS, self.session.step_sums()?.into_iter().collect())?;
         }
         let Place { steps, rows, skipped } = self.place;
-        let state = StoredState { steps, rows, skipped, loss_scale: self.session.loss_scale()? };
-        let text = serde_json::to_vec_pretty(&state).map_err(|error| state_error(folder, error))?;
+        let (loss_scale, mesh) = (self.session.loss_scale()?, Some(self.mesh_name()));
+        let state = StoredState { steps, rows, skipped, loss_scale, mesh };
+        let text = serde_json::to_vec_pretty(&state).map_err(|error| save_error(folder, error))?;
         let written = Replacement::of(&folder.join(STATE)).write(|file| file.write_all(&text));
         written.map_err(failed)
     }
 
     /// Continues the set in training where one was saved, with as many cores or others. A step that had begun needs
-    /// the same mesh.
+    /// the same mesh. All of the state is read and checked before any of it takes the place of what the trainer has.
     pub fn load(&mut self, folder: &Path) -> Result<()> {
-        let text = fs::read(folder.join(STATE)).map_err(|error| state_error(folder, error))?;
+        let ReadState { place, trained, sums } = self.read_state(folder)?;
+        self.session.start_trained(&trained)?;
+        sums.map_or(Ok(()), |sums| self.session.set_step_sums(&sums))?;
+        self.place = place;
+        Ok(())
+    }
+
+    fn read_state(&self, folder: &Path) -> Result<ReadState> {
+        let text = fs::read(folder.join(STATE)).map_err(|error| load_error(folder, error))?;
         let state: StoredState =
-            serde_json::from_slice(&text).map_err(|error| state_error(folder, error))?;
-        let stored = StoredArrays::open(folder, TRAINED)?;
-        let slots = StoredSlots {
-            folder: folder.to_owned(),
-            arrays: StoredArrays::open(folder, OPTIMIZER)?,
-        };
-        let specs = self.inputs.model.parameters().iter().filter(|spec| spec.trainable);
-        let names: Vec<&str> = specs.clone().map(|spec| spec.name.as_str()).collect();
-        let mut arrays = Vec::new();
-        for spec in specs {
-            match stored.shape(&spec.name) {
-                Some(found) if found.dims == spec.shape.dims => {
-                    arrays.push(stored.array(&spec.name)?);
-                }
-                Some(found) => {
-                    let problem = format!("its {} is {found}, not {}", spec.name, spec.shape);
-                    return Err(state_error(folder, problem));
-                }
-                None => return Err(state_error(folder, format!("it has no {}", spec.name))),
+            serde_json::from_slice(&text).map_err(|error| load_error(folder, error))?;
+        let loss_scale = state.loss_scale.unwrap_or_default();
+        if !(loss_scale.scale.is_finite() && loss_scale.scale > 0.0) {
+            let problem = format!("its loss scale is {}", loss_scale.scale);
+            return Err(load_error(folder, problem));
+        }
+        let sums = (state.rows > 0).then(|| self.read_sums(folder, &state)).transpose()?;
+        let slots = self.read_slots(folder)?;
+        let parameters = self.read_trained(folder, &slots)?;
+        let place = Place { steps: state.steps, rows: state.rows, skipped: state.skipped };
+        let trained = TrainedStart { parameters, slots: Some(slots), loss_scale };
+        Ok(ReadState { place, trained, sums })
+    }
+
+    fn read_slots(&self, folder: &Path) -> Result<StoredSlots> {
+        let arrays = StoredArrays::open(folder, OPTIMIZER)?.into_memory()?;
+        let slots = StoredSlots { folder: folder.to_owned(), arrays };
+        self.session.check_slots(&slots)?;
+        let mut expected = self.session.slot_shapes();
+        let names: Vec<(String, &Shape)> =
+            self.trained().map(|spec| (trained_name(&spec.name), &spec.shape)).collect();
+        for (name, shape) in &names {
+            if slots.arrays.shape(name).is_some() {
+                slots.check(name, shape)?;
+                expected.insert(name, shape);
             }
         }
-        slots.take_trained(names.iter().copied(), &mut arrays)?;
-        let names = names.into_iter().map(str::to_owned);
-        let start = TrainedStart {
-            parameters: names.zip(arrays).collect(),
-            slots: Some(slots),
-            loss_scale: state.loss_scale.unwrap_or_default(),
-        };
-        self.session.start_trained(&start)?;
-        self.place = Place { steps: state.steps, rows: 0, skipped: state.skipped };
-        if state.rows > 0 {
-            let sums = SafetensorsFile::open(&file(folder, SUMS))?;
-            self.session.set_step_sums(|name| Ok(sums.read_f32(name)?))?;
-            self.place.rows = state.rows;
+        slots.check_no_others(|name| expected.contains_key(name))?;
+        Ok(slots)
+    }
+
+    /// The trained parameters by name, where the optimizer has others than those that are saved from `slots`.
+    fn read_trained(
+        &self,
+        folder: &Path,
+        slots: &StoredSlots,
+    ) -> Result<BTreeMap<String, HostArray>> {
+        let stored = StoredArrays::open(folder, TRAINED)?;
+        let shapes = self.trained().map(|spec| (spec.name.clone(), spec.shape.clone()));
+        let arrays = read_all(folder, &stored, &shapes.collect())?;
+        let (names, mut arrays): (Vec<String>, Vec<HostArray>) = arrays.into_iter().unzip();
+        slots.take_trained(names.iter().map(String::as_str), &mut arrays)?;
+        Ok(names.into_iter().zip(arrays).collect())
+    }
+
+    /// The sums of a step that has begun, which are those of each core.
+    fn read_sums(&self, folder: &Path, state: &StoredState) -> Result<StepSums> {
+        let own = self.mesh_name();
+        match &state.mesh {
+            Some(mesh) if *mesh != own => {
+                let problem = format!(
+                    "a step has begun on {mesh}, and continues on the same mesh alone, not on {own}"
+                );
+                Err(load_error(folder, problem))
+            }
+            _ => read_all(
+                folder,
+                &StoredArrays::open(folder, SUMS)?,
+                &self.session.step_sum_shapes()?,
+            ),
         }
-        Ok(())
+    }
+
+    fn trained(&self) -> impl Iterator<Item = &ParameterSpec> {
+        self.inputs.model.parameters().iter().filter(|spec| spec.trainable)
+    }
+
+    /// The cores and the axes that they form, in words.
+    fn mesh_name(&self) -> String {
+        let MeshConfig { data, tensor, pipeline, placement, .. } = self.inputs.mesh;
+        let order = placement.order().map(|axis| format!("{axis:?}").to_lowercase());
+        let [data, tensor, pipeline] = [data, tensor, pipeline].map(|size| size.to_string());
+        format!(
+            "data {data}, tensor {tensor}, pipeline {pipeline} (the slowest axis first: {})",
+            order.join(", ")
+        )
     }
 }
 
-fn file(folder: &Path, stem: &str) -> std::path::PathBuf {
+/// Reads arrays with these names and shapes. Refuses others.
+fn read_all(
+    folder: &Path,
+    stored: &StoredArrays,
+    shapes: &BTreeMap<String, Shape>,
+) -> Result<BTreeMap<String, HostArray>> {
+    if let Some(name) = stored.names().into_iter().find(|name| !shapes.contains_key(name)) {
+        return Err(load_error(folder, format!("the trainer has no {name}")));
+    }
+    let read = shapes.iter().map(|(name, shape)| match stored.shape(name) {
+        Some(found) if found == *shape => Ok((name.clone(), stored.array(name)?)),
+        Some(found) => Err(load_error(folder, format!("its {name} is {found}, not {shape}"))),
+        None => Err(load_error(folder, format!("it has no {name}"))),
+    });
+    read.collect()
+}
+
+fn file(folder: &Path, stem: &str) -> PathBuf {
     folder.join(format!("{stem}.safetensors"))
 }
 
@@ -117,6 +197,10 @@ fn whole(parts: ArrayParts) -> Result<Vec<(String, HostArray)>> {
     parts.into_iter().map(|(name, part)| Ok((name, part.into_array()?))).collect()
 }
 
-fn state_error(folder: &Path, problem: impl ToString) -> Error {
-    Error::State { folder: folder.to_owned(), problem: problem.to_string() }
+fn load_error(folder: &Path, problem: impl ToString) -> Error {
+    Error::LoadState { folder: folder.to_owned(), problem: problem.to_string() }
+}
+
+fn save_error(folder: &Path, problem: impl ToString) -> Error {
+    Error::SaveState { folder: folder.to_owned(), problem: problem.to_string() }
 }

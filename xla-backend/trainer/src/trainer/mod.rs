@@ -2,6 +2,7 @@
 //!
 //! Imports `train_loop`, `session`, `step`, `state` and `error`.
 
+mod arrays;
 mod batch;
 mod files;
 mod sets;
@@ -9,20 +10,21 @@ mod steps;
 
 use std::sync::Arc;
 
-use traind_loader::{BatchArray, HostBatch, ModelInputs};
-use traind_models::Model;
+use traind_loader::{BatchArray, ModelInputs};
 use traind_models::optimizers::Optimizers;
+use traind_models::{InputSpec, Model};
 use traind_xla::kernels::GpuOptions;
 use traind_xla::mesh::Axis;
 use traind_xla::runtime::{HostArray, LazyDevice, LocalCores};
 
 use crate::error::{Error, Result};
 use crate::session::{Session, StepResults, UploadedBatch, Uploader};
-use crate::state::{StartValues, StateConfig};
+use crate::state::{MeshConfig, StartValues, StateConfig};
 use crate::step::{
     JobPrograms, LOSS_DIVISOR, LOSS_SUM, Program, Readout, RowValues, StepConfig, scalar,
 };
 use crate::train_loop::Update;
+use arrays::RowShares;
 use sets::Sets;
 
 /// A model in training. A step is any number of [`Trainer::add_batch`] and one [`Trainer::update`]; state may be read,
@@ -39,10 +41,11 @@ struct Inputs {
     model: Arc<Model>,
     optimizers: Arc<Optimizers>,
     uploader: Uploader,
-    /// The rows of a batch for each row of the data.
-    sequences: usize,
-    /// The cores that see different rows.
-    shards: usize,
+    /// The arrays of batches to train on.
+    specs: Vec<InputSpec>,
+    /// The cores that share the rows of these.
+    shares: RowShares,
+    mesh: MeshConfig,
 }
 
 /// The place of training.
@@ -91,9 +94,7 @@ impl Trainer {
         config: &StepConfig,
         start: &StartValues,
     ) -> Result<Trainer> {
-        if config.forward.embedding_noise {
-            return Err(Error::Unsupported { setting: "embedding_noise" });
-        }
+        check(config)?;
         // Batches and updates are programs of their own, so that either can be left out.
         let state = StateConfig { accumulates: true, ..config.state };
         let config = StepConfig { state, ..config.clone() };
@@ -103,26 +104,32 @@ impl Trainer {
         let mut session = Session::new(devices, programs, Arc::new(()));
         session.start(start)?;
         let (optimizers, uploader) = (Arc::clone(session.optimizers()), session.train_uploader());
-        let sequences = config.sequences_per_row();
-        let inputs = Inputs { model, optimizers, uploader, sequences, shards };
+        let specs = session.programs.train.forward.layout.specs().to_vec();
+        // Only rows of different cores, and places for all rows of a core, depend on their number.
+        let is_bounded = shards > 1 || session.programs.gradient_cache().is_some();
+        let rows_max = if is_bounded { config.state.rows_per_core } else { usize::MAX };
+        let shares = RowShares { sequences: config.sequences_per_row(), shards, rows_max };
+        let inputs = Inputs { model, optimizers, uploader, specs, shares, mesh: config.mesh };
         Ok(Trainer { session, inputs, place: Place::default(), sets: Sets::default() })
     }
 
     /// Runs the forward pass without dropout, and changes nothing. Without the arrays of the labels there is no loss.
     pub fn forward(&mut self, arrays: &[BatchArray]) -> Result<Forwarded> {
-        let batch = self.inputs.host_batch(arrays)?;
-        let rows = batch.scheduled.plan.sizes.rows() * self.inputs.sequences;
-        let specs = self.inputs.model.inputs();
+        let specs = self.session.programs.evaluate.forward.layout.specs();
         let is_target = |name: &str| specs.iter().any(|spec| spec.name == name && spec.is_target());
         let has_labels = arrays.iter().any(|array| is_target(array.name));
         let program = if has_labels { Program::Evaluate } else { Program::Predict };
+        let specs = self.session.programs.eval_step(program).forward.layout.specs();
+        let shares = RowShares { rows_max: usize::MAX, ..self.inputs.shares };
+        let batch = batch::host_batch(&self.inputs.model, specs, shares, arrays)?;
+        let rows = batch.scheduled.plan.sizes.rows() * shares.sequences;
         let uploaded = self.session.eval_uploader(program).upload(batch, |_| Ok(Vec::new()))?;
         self.session.begin_evaluation()?;
         let fetched = self.session.launch_evaluation(program, &uploaded).and_then(|it| it.fetch());
         self.session.end_evaluation()?;
         let Some(fetched) = fetched? else { return Ok(Forwarded::default()) };
         let (mut forwarded, mut sums) = (Forwarded::default(), [0.0; 2]);
-        for shard in 0..self.inputs.shards {
+        for shard in 0..shares.shards {
             forwarded.rows.extend(Readout::Logits.rows(&fetched, shard, &vec![0..0; rows])?);
             if has_labels {
                 for (sum, name) in sums.iter_mut().zip([LOSS_SUM, LOSS_DIVISOR]) {
@@ -138,7 +145,8 @@ impl Trainer {
     /// Adds the gradients of a batch to those of the step. Each array has the rows of all cores,
     /// which must be able to share them evenly; where a row of the data has several sequences, as pairs and embedded
     /// texts have, these follow each other. Rows count alike unless `sample_weights` says
-    /// otherwise.
+    /// otherwise. Fails, and adds nothing, where the arrays are not those of [`Trainer::arrays`] or have values that
+    /// these exclude.
     pub fn add_batch(&mut self, arrays: &[BatchArray]) -> Result<()> {
         let uploaded = self.inputs.upload(arrays, self.place)?;
         self.session.launch_batch(&uploaded)?.wait()?;
@@ -146,15 +154,23 @@ impl Trainer {
         Ok(())
     }
 
-    /// Updates the parameters by the gradients of all batches since the last update. Groups of parameters have their
-    /// multiples of the rate.
+    /// The arrays of batches to train on. `sample_weights` may be absent: then each row counts once.
+    pub fn arrays(&self) -> &[InputSpec] {
+        &self.inputs.specs
+    }
+
+    /// Updates the parameters by the gradients of all batches since the last update, of which there must be one. Groups
+    /// of parameters have their multiples of the rate.
     pub fn update(&mut self, learning_rate: f64) -> Result<StepResults> {
         self.update_at(&self.inputs.optimizers.rates(learning_rate, 1.0))
     }
 
     /// The same at a rate for each group of parameters in the config's order, followed by that of all others.
     pub fn update_at(&mut self, rates: &[f64]) -> Result<StepResults> {
-        let Place { steps, skipped, .. } = self.place;
+        let Place { steps, rows, skipped } = self.place;
+        if rows == 0 {
+            return Err(Error::NoBatch);
+        }
         let update = update_of(&self.inputs.optimizers, steps - skipped, rates)?;
         let results = self.session.launch_update(&update.scalars)?.results()?;
         let skipped = skipped + u64::from(results.is_skipped());
@@ -190,11 +206,6 @@ impl Trainer {
 }
 
 impl Inputs {
-    /// Divides a batch among the cores.
-    fn host_batch(&self, arrays: &[BatchArray]) -> Result<HostBatch> {
-        batch::host_batch(self.model.as_ref(), self.sequences, self.shards, arrays)
-    }
-
     /// Uploads a batch of the step at `place`.
     fn upload(&self, arrays: &[BatchArray], place: Place) -> Result<UploadedBatch> {
         let shared = |row: usize| {
@@ -202,8 +213,23 @@ impl Inputs {
             let arrays = numbers.into_iter().map(|number| HostArray::from_u32(&[], &[number]));
             Ok(arrays.collect::<Result<_, _>>()?)
         };
-        self.uploader.upload(self.host_batch(arrays)?, shared)
+        let batch = batch::host_batch(&self.model, &self.specs, self.shares, arrays)?;
+        self.uploader.upload(batch, shared)
     }
+}
+
+/// Refuses settings that this trainer has no values for, or with numbers that are none.
+fn check(config: &StepConfig) -> Result<()> {
+    if config.forward.embedding_noise {
+        return Err(Error::Unsupported { setting: "embedding_noise" });
+    }
+    let StateConfig { max_grad_norm, rows_per_core, .. } = config.state;
+    let positive = |name, found: f64| match found > 0.0 {
+        true => Ok(()),
+        false => Err(Error::Number { name, expected: "a number above 0", found }),
+    };
+    positive("max_grad_norm", max_grad_norm)?;
+    positive("rows_per_core", rows_per_core as f64)
 }
 
 /// The arguments of the update after `done` updates, at a rate for each group of parameters.
@@ -213,6 +239,10 @@ fn update_of(optimizers: &Optimizers, done: u64, rates: &[f64]) -> Result<Update
         [.., last] if found == expected => *last,
         _ => return Err(Error::Count { what: "learning rates", found, expected }),
     };
+    if let Some(found) = rates.iter().find(|rate| !(rate.is_finite() && **rate >= 0.0)) {
+        let expected = "a finite number of at least 0";
+        return Err(Error::Number { name: "the learning rate", expected, found: *found });
+    }
     let scalars = optimizers.scalars_at(done + 1, rates);
     Ok(Update { learning_rate, scalars: HostArray::from_f32(&[scalars.len()], &scalars)? })
 }

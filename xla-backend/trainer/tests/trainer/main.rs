@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
 
+mod arrays_page;
+#[path = "../on_cpu/mod.rs"]
 mod on_cpu;
+mod refused;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,13 +15,13 @@ use traind_loader::{ArrayValues, BatchArray};
 use traind_models::optimizers::GroupSettings;
 use traind_models::tuning::{Lora, PeftBias, TargetModules, add_lora};
 use traind_models::{Model, ModelConfig, Task, registry, weights};
-use traind_trainer::state::{MeshConfig, StartValues};
+use traind_trainer::Trainer;
+use traind_trainer::state::{MeshConfig, StartValues, StateConfig};
 use traind_trainer::step::{OptimizerConfig, StepConfig};
-use traind_trainer::{Error, Trainer};
 use traind_xla::runtime::HostArray;
 
 #[allow(dead_code)] // its main function
-#[path = "../examples/train.rs"]
+#[path = "../../examples/train.rs"]
 mod example;
 
 fn folder() -> PathBuf {
@@ -36,7 +39,12 @@ fn model() -> (Arc<Model>, Vec<HostArray>) {
 fn trainer(cores: usize, optimizer: &str) -> Trainer {
     let optimizer = OptimizerConfig { name: optimizer.to_owned(), ..OptimizerConfig::default() };
     let mesh = MeshConfig { data: cores, ..MeshConfig::default() };
-    trainer_of(model(), StepConfig { mesh, optimizer, ..StepConfig::default() })
+    trainer_of(model(), StepConfig { mesh, state: room(), optimizer, ..StepConfig::default() })
+}
+
+/// A state with room for all rows on each core.
+fn room() -> StateConfig {
+    StateConfig { rows_per_core: ROWS.len(), ..StateConfig::default() }
 }
 
 fn trainer_of((model, parameters): (Arc<Model>, Vec<HostArray>), config: StepConfig) -> Trainer {
@@ -145,25 +153,20 @@ fn training_starts_again_from_values_that_were_read() {
     step(&mut trainer);
     let parameters = trainer.parameters().unwrap();
     let expect = [step(&mut trainer), step(&mut trainer)];
+    let mut other = parameters.clone();
+    if let Some(last) = other.last_mut() {
+        *last = HostArray::from_f32(&[7], &[0.0; 7]).unwrap();
+    }
+    let before = values(&trainer);
+    let error = trainer.start(&StartValues { parameters: other, ..StartValues::default() }, 1);
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with("classifier.bias: f32[7] for f32[3]"), "{error}");
+    assert_eq!(values(&trainer), before, "a start that fails changes nothing");
     trainer.start(&StartValues { parameters, ..StartValues::default() }, 1).unwrap();
     assert_eq!([step(&mut trainer), step(&mut trainer)], expect);
     assert_eq!(trainer.steps(), 3);
     let error = trainer.start(&StartValues::default(), 0).unwrap_err();
     assert!(error.to_string().starts_with("parameters: given 0, and "), "{error}");
-}
-
-#[test]
-fn batches_that_cores_cannot_share_are_refused() {
-    let mut trainer = trainer(2, "sgd");
-    let error = trainer.add_batch(&batch(&ROWS[..3])).unwrap_err();
-    assert!(error.to_string().contains("3 rows, which 2 cores cannot share"), "{error}");
-    let mut arrays = batch(&ROWS);
-    arrays[2] = batch(&ROWS[..2]).remove(2);
-    let error = trainer.add_batch(&arrays).unwrap_err();
-    assert!(error.to_string().contains("labels has 2 rows, others 4"), "{error}");
-    arrays.remove(2);
-    let error = trainer.add_batch(&arrays).unwrap_err();
-    assert!(matches!(&error, Error::NoSuchInput { name, .. } if name == "labels"), "{error}");
 }
 
 /// A row of weight 0 is as if it were absent.

@@ -53,7 +53,8 @@ pub(super) fn build(mut config: ModelConfig) -> Result<Model> {
     config.set_token_generator(settings);
     Model::assemble(config, |config, root| {
         let body = Pretraining::new(config, root)?;
-        Ok((body, ReplacedTokens))
+        let vocab_size = body.vocab_size();
+        Ok((body, ReplacedTokens { vocab_size }))
     })
 }
 
@@ -288,11 +289,13 @@ impl Body for Pretraining {
 
 /// Hands on the numbers of each token, of which [`crate::tasks::replaced_tokens`] makes losses.
 #[derive(Debug)]
-struct ReplacedTokens;
+struct ReplacedTokens {
+    vocab_size: usize,
+}
 
 impl Head for ReplacedTokens {
     fn inputs(&self) -> Vec<InputSpec> {
-        token_labels::inputs()
+        token_labels::inputs(self.vocab_size)
     }
 
     fn output(&self) -> OutputKind {

@@ -51,7 +51,7 @@ impl Body for ModernBert {
     }
 
     fn inputs(&self) -> Vec<InputSpec> {
-        InputSpec::of_tokens(false)
+        InputSpec::of_tokens(self.vocab_size(), None)
     }
 
     fn num_layers(&self) -> usize {

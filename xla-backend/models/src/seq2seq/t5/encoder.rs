@@ -91,7 +91,7 @@ impl Body for T5Encoder {
     }
 
     fn inputs(&self) -> Vec<InputSpec> {
-        InputSpec::of_tokens(false)
+        InputSpec::of_tokens(self.vocab_size(), None)
     }
 
     fn num_layers(&self) -> usize {

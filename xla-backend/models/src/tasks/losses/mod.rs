@@ -93,13 +93,14 @@ impl TaskLoss {
             return Ok(None);
         }
         let loss = match name {
-            None => Loss::CrossEntropy,
+            None => LabelsKind::Classes.default_loss(),
             Some(name) => Loss::from_name(name).ok_or_else(|| Error::UnknownName {
                 what: "loss",
                 name: name.clone(),
                 known: Loss::ALL.iter().map(|loss| loss.as_str()).collect(),
             })?,
         };
+        settings.check(loss)?;
         let (formula, class_weights) = (formula(loss, settings)?, class_weights.clone());
         Ok(Some(TaskLoss { loss, formula, class_weights }))
     }
@@ -211,6 +212,28 @@ impl Compared<'_> {
 }
 
 impl LossSettings {
+    /// Refuses settings that `loss` does not have, and weights that are none.
+    fn check(&self, loss: Loss) -> Result<()> {
+        let known = loss.settings();
+        let unknown = self.args.keys().find(|name| !known.iter().any(|it| it.name == **name));
+        if let Some(name) = unknown {
+            let known = known.iter().map(|setting| setting.name).collect();
+            return Err(Error::UnknownName { what: "loss_args", name: name.clone(), known });
+        }
+        if loss != Loss::CrossEntropy {
+            let expected = format!("0 with the loss {loss}");
+            check_setting("label_smoothing_factor", expected, self.label_smoothing, |it| {
+                it == 0.0
+            })?;
+        }
+        let is_weight = |weight: f64| weight.is_finite() && weight >= 0.0;
+        for weight in self.class_weights.iter().flatten() {
+            let expected = "finite numbers of at least 0";
+            check_setting("class_weights", expected, *weight, is_weight)?;
+        }
+        Ok(())
+    }
+
     /// A setting of `loss`, or its default. Fails where it is out of range.
     fn arg(&self, loss: Loss, name: &'static str) -> Result<f64> {
         let known = loss.settings().iter().find(|setting| setting.name == name);

@@ -6,12 +6,9 @@ use traind_xla::{DType, Tensor};
 
 use super::scalars::{by_pair, column};
 use crate::error::Result;
-use crate::model::Batch;
+use crate::model::{Batch, IGNORED_LABEL};
 use crate::tasks::token_labels::{is_class, next};
 use crate::tensor_parallel::Logits;
-
-/// A label that no token has.
-const IGNORED: i32 = -100;
 
 pub(super) struct Completions {
     /// The label behind each token, s32[2P, S].
@@ -47,7 +44,7 @@ impl Completions {
     pub(super) fn with_prompts(logits: &Logits, batch: &Batch) -> Result<Completions> {
         let completions = Completions::new(logits, batch, None)?;
         let (ids, mask) = (batch.get("input_ids")?, batch.get("attention_mask")?);
-        let none = ids.trace().full(f64::from(IGNORED), ids.shape().clone())?;
+        let none = ids.trace().full(f64::from(IGNORED_LABEL), ids.shape().clone())?;
         let labels = next(&mask.gt_scalar(0.0)?.select(ids, &none)?)?;
         let counted = is_class(&labels, logits.classes())?.convert(DType::F32)?;
         let weights = Some(completions.counted);

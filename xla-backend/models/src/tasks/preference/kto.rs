@@ -13,7 +13,7 @@ use super::metrics::{Metric, columns};
 use super::scalars::{by_pair, column};
 use super::{Compared, PreferenceObjective, Preferences};
 use crate::error::{Error, Result};
-use crate::model::{InputDim, InputSpec};
+use crate::model::{InputDim, InputSpec, InputValues};
 use crate::tasks::sample_weights::{sample_weights, weighted};
 
 /// The input that is 1 for rows whose completion is desirable, and 0 for others.
@@ -44,7 +44,8 @@ impl PreferenceObjective for Kto {
     }
 
     fn input(&self) -> Option<InputSpec> {
-        Some(InputSpec::target(DESIRABLE, DType::F32, &[InputDim::Rows]))
+        let input = InputSpec::target(DESIRABLE, DType::F32, &[InputDim::Rows]);
+        Some(input.of_values(InputValues::Flags))
     }
 
     fn metrics(&self) -> &'static [Metric] {

@@ -1,5 +1,6 @@
 //! Arrays of a folder by name, in one file or in the parts of several hosts, read one at a time.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape};
 
 use super::{ArrayPart, PartFiles};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::weights::SafetensorsFile;
 
 /// Floating-point arrays, read as float32.
@@ -17,6 +18,8 @@ pub enum StoredArrays {
     File(SafetensorsFile),
     /// The files of all hosts, which have parts of them.
     Parts(PartFiles),
+    /// Arrays that were read.
+    Memory(BTreeMap<String, HostArray>),
 }
 
 impl StoredArrays {
@@ -31,9 +34,25 @@ impl StoredArrays {
         }
     }
 
+    /// Reads all arrays, so that none can fail to be read later.
+    pub fn into_memory(self) -> Result<StoredArrays> {
+        let arrays = self.names().into_iter().map(|name| Ok((name.clone(), self.array(&name)?)));
+        Ok(StoredArrays::Memory(arrays.collect::<Result<_>>()?))
+    }
+
+    /// The names of all arrays.
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            StoredArrays::Parts(parts) => parts.names().map(str::to_owned).collect(),
+            StoredArrays::File(file) => file.names(),
+            StoredArrays::Memory(arrays) => arrays.keys().cloned().collect(),
+        }
+    }
+
     /// The shape of an array, if there is one of this name.
     pub fn shape(&self, name: &str) -> Option<Shape> {
         match self {
+            StoredArrays::Memory(arrays) => arrays.get(name).map(|array| array.shape().clone()),
             StoredArrays::Parts(parts) => parts.shape(name).cloned(),
             StoredArrays::File(file) => {
                 file.shape(name).ok().map(|dims| Shape::new(DType::F32, dims))
@@ -45,7 +64,9 @@ impl StoredArrays {
     pub fn read(&self, name: &str, ranges: &[Range<usize>]) -> Result<ArrayPart> {
         match self {
             StoredArrays::Parts(parts) => parts.read(name, ranges),
-            StoredArrays::File(file) => file.read_f32(name).map(ArrayPart::from),
+            StoredArrays::File(_) | StoredArrays::Memory(_) => {
+                self.array(name).map(ArrayPart::from)
+            }
         }
     }
 
@@ -54,6 +75,10 @@ impl StoredArrays {
         match self {
             StoredArrays::Parts(parts) => parts.array(name),
             StoredArrays::File(file) => file.read_f32(name),
+            StoredArrays::Memory(arrays) => {
+                let missing = || Error::MissingWeight { name: name.to_owned() };
+                arrays.get(name).cloned().ok_or_else(missing)
+            }
         }
     }
 }

@@ -179,6 +179,12 @@ impl ParameterState {
         slots + if training.saves_trained { self.size_bytes() } else { 0 }
     }
 
+    /// The names of the slots in a checkpoint, with the shapes of whole ones.
+    pub(crate) fn slot_shapes(&self) -> impl Iterator<Item = (&str, &Shape)> {
+        let slots = self.training.iter().flat_map(|training| &training.slots);
+        slots.map(|slot| (slot.name.as_str(), slot.shape()))
+    }
+
     /// The variables that only the update reads.
     pub(super) fn optimizer_variables(&self) -> impl Iterator<Item = Variable> {
         let training = self.training.iter();
