@@ -17,7 +17,25 @@ const SEARCH_TIME: Duration = Duration::from_secs(8);
 /// Shorter rows than this lose more than they save.
 const MAX_LENGTH_MIN: u32 = 64;
 
-type Changed = (&'static str, String, JobFile);
+/// A job with another value of one key.
+struct Changed {
+    field: &'static str,
+    value: String,
+    job: JobFile,
+}
+
+impl Changed {
+    fn of(
+        job: &JobFile,
+        field: &'static str,
+        value: impl ToString,
+        set: impl FnOnce(&mut JobFile),
+    ) -> Changed {
+        let mut job = job.clone();
+        set(&mut job);
+        Changed { field, value: value.to_string(), job }
+    }
+}
 
 /// The changes that make the job fit: a single one, or those of the best mesh of its cores that fits. None
 /// where neither is found.
@@ -30,8 +48,8 @@ pub(super) fn changes(
         |changed: &JobFile| memory::of(changed, planned).is_ok_and(|memory| memory.fits(bytes_max));
     // A change that the model or the optimizer refuses does not fit.
     let mut single = candidates(job, planned.model.max_positions() as u32);
-    match single.find(|(_, _, changed)| fits(changed)) {
-        Some((field, value, _)) => vec![Change { field: field.to_owned(), value }],
+    match single.find(|changed| fits(&changed.job)) {
+        Some(Changed { field, value, .. }) => vec![Change { field: field.to_owned(), value }],
         None => mesh(job, planned, bytes_max).map_or_else(Vec::new, |it| differences(job, &it)),
     }
 }
@@ -107,72 +125,75 @@ pub(super) fn with_fitting_batch(
 /// The first changes keep the results the same; later ones change the batch size, by dividing layers
 /// over cores that would else see other rows or by fewer rows, the length of rows and the optimizer.
 fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + '_ {
+    let smaller = (job.train.optim == Optim::AdamwTorch).then(|| {
+        Changed::of(job, "train.optim", Optim::Adafactor, |job| job.train.optim = Optim::Adafactor)
+    });
+    let (divided, fewer) = (divided(job), with_fewer_rows(job));
+    with_less_state(job).chain(divided).chain(fewer).chain(shorter(job, positions)).chain(smaller)
+}
+
+/// Changes that keep the results: less of the state or of the activations on each core.
+fn with_less_state(job: &JobFile) -> impl Iterator<Item = Changed> + '_ {
     let (sharding, has_shards) = (job.parallel.sharding(), job.data_parallel_size() > 1);
     let sharded = (sharding == Fsdp::No && has_shards).then(|| {
-        let mut changed = job.clone();
-        changed.parallel.shard_optimizer_state = true;
-        ("parallel.shard_optimizer_state", "true".to_owned(), changed)
+        let set = |job: &mut JobFile| job.parallel.shard_optimizer_state = true;
+        Changed::of(job, "parallel.shard_optimizer_state", true, set)
+    });
+    let divides = job.parallel.tensor > 1 && !job.parallel.sequence_parallel;
+    let positions_divided = divides.then(|| {
+        let set = |job: &mut JobFile| job.parallel.sequence_parallel = true;
+        Changed::of(job, "parallel.sequence_parallel", true, set)
     });
     let checkpointed = (!job.train.gradient_checkpointing).then(|| {
-        let mut changed = job.clone();
-        changed.train.gradient_checkpointing = true;
-        ("train.gradient_checkpointing", "true".to_owned(), changed)
+        let set = |job: &mut JobFile| job.train.gradient_checkpointing = true;
+        Changed::of(job, "train.gradient_checkpointing", true, set)
     });
     let gathered = (!sharding.shards_parameters() && has_shards).then(|| {
-        let mut changed = job.clone();
         let is_hybrid = job.data_hosts() > 1 && job.train.predict_with_generate;
         let fsdp = if is_hybrid { Fsdp::HybridShard } else { Fsdp::FullShard };
-        changed.parallel.fsdp = fsdp;
-        ("parallel.fsdp", fsdp.to_string(), changed)
+        Changed::of(job, "parallel.fsdp", fsdp, |job| job.parallel.fsdp = fsdp)
     });
     // CPU cores have no memory but the host's.
     let has_own_memory = job.resources.platform == Platform::Cuda;
     let offloaded = (has_own_memory && !job.parallel.offload.optimizer).then(|| {
-        let mut changed = job.clone();
-        changed.parallel.offload.optimizer = true;
-        ("parallel.offload", changed.parallel.offload.to_string(), changed)
+        let mut offload = job.parallel.offload;
+        offload.optimizer = true;
+        Changed::of(job, "parallel.offload", offload, |job| job.parallel.offload = offload)
     });
-    let divides = job.parallel.tensor > 1 && !job.parallel.sequence_parallel;
-    let positions_divided = divides.then(|| {
-        let mut changed = job.clone();
-        changed.parallel.sequence_parallel = true;
-        ("parallel.sequence_parallel", "true".to_owned(), changed)
-    });
+    let of_shards = sharded.into_iter().chain(positions_divided).chain(checkpointed);
+    of_shards.chain(gathered).chain(offloaded)
+}
+
+/// Layers that more cores share.
+fn divided(job: &JobFile) -> impl Iterator<Item = Changed> + '_ {
     let (hosts, cores) = (job.resources.hosts, job.resources.cores / job.parallel.pipeline.max(1));
     let divisors = (job.parallel.tensor + 1..=cores).filter(move |it| cores.is_multiple_of(*it));
-    let divided = divisors.map(move |tensor| {
-        let mut changed = job.clone();
-        changed.parallel.tensor = tensor;
-        changed.parallel.data = Some(hosts * cores / tensor);
-        ("parallel.tensor", tensor.to_string(), changed)
-    });
-    let rows = halves(job.train.per_device_train_batch_size, 1).map(|rows| {
-        let mut changed = job.clone();
-        changed.train.per_device_train_batch_size = rows;
-        ("train.per_device_train_batch_size", rows.to_string(), changed)
-    });
+    divisors.map(move |tensor| {
+        Changed::of(job, "parallel.tensor", tensor, |job| {
+            job.parallel.tensor = tensor;
+            job.parallel.data = Some(hosts * cores / tensor);
+        })
+    })
+}
+
+fn with_fewer_rows(job: &JobFile) -> impl Iterator<Item = Changed> + '_ {
+    halves(job.train.per_device_train_batch_size, 1).map(move |rows| {
+        let set = |job: &mut JobFile| job.train.per_device_train_batch_size = rows;
+        Changed::of(job, "train.per_device_train_batch_size", rows, set)
+    })
+}
+
+/// Rows that are shorter than `positions`.
+fn shorter(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + '_ {
     let length = job.row_length().unwrap_or(positions).min(positions);
-    let lengths = halves(length, MAX_LENGTH_MIN).map(|length| {
-        let mut changed = job.clone();
-        let field = match changed.model.task {
-            TaskName::Seq2SeqLm => {
-                changed.data.max_source_length = Some(length);
-                "data.max_source_length"
-            }
-            _ => {
-                changed.data.max_length = Some(length);
-                "data.max_length"
-            }
-        };
-        (field, length.to_string(), changed)
-    });
-    let smaller = (job.train.optim == Optim::AdamwTorch).then(|| {
-        let mut changed = job.clone();
-        changed.train.optim = Optim::Adafactor;
-        ("train.optim", Optim::Adafactor.to_string(), changed)
-    });
-    let same = sharded.into_iter().chain(positions_divided).chain(checkpointed).chain(gathered);
-    same.chain(offloaded).chain(divided).chain(rows).chain(lengths).chain(smaller)
+    halves(length, MAX_LENGTH_MIN).map(move |length| match job.model.task {
+        TaskName::Seq2SeqLm => Changed::of(job, "data.max_source_length", length, |job| {
+            job.data.max_source_length = Some(length);
+        }),
+        _ => Changed::of(job, "data.max_length", length, |job| {
+            job.data.max_length = Some(length);
+        }),
+    })
 }
 
 fn halves(from: u32, least: u32) -> impl Iterator<Item = u32> {

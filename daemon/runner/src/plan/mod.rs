@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use traind_job_file::commands::{
-    CoreMemory, Misfit, Plan, PlanAnswer, PlanRequest, PlanViolation, PlanWarning,
+    CoreMemory, MeshSearch, Misfit, Plan, PlanAnswer, PlanRequest, PlanViolation, PlanWarning,
 };
 use traind_job_file::{JobFile, SaveStrategy, TaskName};
 use traind_loader::ModelInputs;
@@ -46,7 +46,7 @@ use crate::step::Readout;
 use crate::tasks::{self, JobTask};
 use memory::Recordings;
 use refusals::{metrics, texts, vocabulary, weights};
-use traind_xla::verify::neuron::Limits;
+use traind_xla::verify::neuron::{Finding, Limits};
 
 pub(crate) use mpi::{MEASURE_MPI, measure as measure_mpi};
 
@@ -83,27 +83,9 @@ fn violation(error: &RunError) -> Option<PlanViolation> {
 }
 
 fn plan(request: &PlanRequest) -> RunResult<Plan> {
-    let mut planned = PlannedModel::of_job(&request.job, request.may_fetch)?;
-    let mut search = request.search.clone();
-    if let Some(search) = search.as_mut().filter(|search| search.device.is_empty()) {
-        search.device.clone_from(&request.device);
-    }
-    let device = search.as_ref().map_or(&request.device, |search| &search.device);
-    let runtime = search.as_ref().map_or("", |search| &search.neuron_runtime);
-    let runtime = neuron::named_runtime(runtime, request.job.resources.platform)?;
-    planned.neuron = neuron::limits(&request.job, device, runtime);
-    if let Some(search) = &search {
-        let per_host = search::cores_per_host(&request.job, search.hosts)?;
-        neuron::check_count(&request.job, search, per_host)?;
-    }
-    weights::check(&request.job, planned.model.as_ref(), !request.may_fetch)?;
-    vocabulary::check(&request.job, planned.model.as_ref())?;
-    texts::check(&request.job, planned.task.as_ref())?;
-    // Files that another job writes may become others.
-    if request.job.resources.after.is_none() {
-        data::check_files(&request.job, planned.task.as_ref())?;
-    }
-    metrics::check(&request.job, planned.task.as_ref(), &planned.classes(&request.job)?)?;
+    let search = search_of(request);
+    let planned = PlannedModel::of_request(request, search.as_ref())?;
+    planned.check(request)?;
     let fits = |memory: &CoreMemory| memory.fits(request.bytes_per_core_max);
     let found = match &search {
         Some(search) => {
@@ -129,16 +111,6 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
     let effects = || effects::of(job, &planned, &recordings);
     let parallelism = request.with_effects.then(effects).transpose()?;
     let Recordings { memory, optimizer_bytes_whole, warnings, .. } = recordings;
-    let warnings = warnings.iter().map(|finding| PlanWarning {
-        code: finding.code.to_owned(),
-        message: format!("resources.platform: {}", finding.message()),
-    });
-    let unnamed = search.as_ref().filter(|it| it.device.is_empty() && !job.parallel.auto);
-    let assumed = unnamed.and_then(|_| devices::assumed(job.resources.platform));
-    let assumed = assumed.map(|device| PlanWarning {
-        code: DEVICE_ASSUMED.to_owned(),
-        message: format!("no device is named: times and memory are those of {device}"),
-    });
     let model = &planned.model;
     let parameters = model.parameters().iter().map(|spec| spec.shape.element_count() as u64).sum();
     let saved_bytes = model::saved_bytes(model.as_ref());
@@ -162,12 +134,39 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
         },
         misfit,
         parallelism,
-        warnings: warnings.chain(assumed).collect(),
+        warnings: warnings_of(job, search.as_ref(), &warnings),
         job: request.job.parallel.auto.then(|| Box::new(job.clone())),
         processor: found.as_ref().and_then(|found| found.processor),
         network: found.as_ref().and_then(|found| found.network.clone()).unwrap_or_default(),
         meshes: found.map(|found| found.meshes).unwrap_or_default(),
     })
+}
+
+/// The search that was asked for, on the device of the request where it names none.
+fn search_of(request: &PlanRequest) -> Option<MeshSearch> {
+    let mut search = request.search.clone();
+    if let Some(search) = search.as_mut().filter(|search| search.device.is_empty()) {
+        search.device.clone_from(&request.device);
+    }
+    search
+}
+
+fn warnings_of(
+    job: &JobFile,
+    search: Option<&MeshSearch>,
+    findings: &[Finding],
+) -> Vec<PlanWarning> {
+    let found = findings.iter().map(|finding| PlanWarning {
+        code: finding.code.to_owned(),
+        message: format!("resources.platform: {}", finding.message()),
+    });
+    let unnamed = search.filter(|it| it.device.is_empty() && !job.parallel.auto);
+    let assumed = unnamed.and_then(|_| devices::assumed(job.resources.platform));
+    let assumed = assumed.map(|device| PlanWarning {
+        code: DEVICE_ASSUMED.to_owned(),
+        message: format!("no device is named: times and memory are those of {device}"),
+    });
+    found.chain(assumed).collect()
 }
 
 /// The number of checkpoints at one time: those that are kept, and the one being written. Without a
@@ -192,6 +191,33 @@ pub(crate) struct PlannedModel {
 }
 
 impl PlannedModel {
+    /// The model of a request, for the device that it is planned or searched for.
+    fn of_request(request: &PlanRequest, search: Option<&MeshSearch>) -> RunResult<PlannedModel> {
+        let job = &request.job;
+        let planned = PlannedModel::of_job(job, request.may_fetch)?;
+        let device = search.map_or(&request.device, |search| &search.device);
+        let runtime = search.map_or("", |search| &search.neuron_runtime);
+        let runtime = neuron::named_runtime(runtime, job.resources.platform)?;
+        if let Some(search) = search {
+            let per_host = search::cores_per_host(job, search.hosts)?;
+            neuron::check_count(job, search, per_host)?;
+        }
+        Ok(PlannedModel { neuron: neuron::limits(job, device, runtime), ..planned })
+    }
+
+    /// Refuses weights, a tokenizer, data and metrics that do not fit the job.
+    fn check(&self, request: &PlanRequest) -> RunResult<()> {
+        let (job, model, task) = (&request.job, self.model.as_ref(), self.task.as_ref());
+        weights::check(job, model, !request.may_fetch)?;
+        vocabulary::check(job, model)?;
+        texts::check(job, task)?;
+        // Files that another job writes may become others.
+        if job.resources.after.is_none() {
+            data::check_files(job, task)?;
+        }
+        metrics::check(job, task, &self.classes(job)?)
+    }
+
     /// Labels that only the data determine do not matter.
     fn of_job(job: &JobFile, may_fetch: bool) -> RunResult<PlannedModel> {
         let mut config = model::config(&job.model, may_fetch)?;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use traind_job_file::JobFile;
 use traind_loader::{
-    Augmentation, Collator, Masking, Padding, PaddingSide, Sampler, SamplerConfig, TokenizedSet,
+    Augmentation, Collator, Masking, Padding, PaddingSide, Sampler, SamplerConfig, TextTokenizer,
+    TokenizedSet,
 };
 use traind_xla::mesh::{Axis, Mesh};
 
@@ -20,7 +21,8 @@ use crate::model::{ModelFolder, OpenModel, Processor};
 use crate::progress::Timetable;
 use crate::recipe::embedding::SetObjectives;
 use crate::recipe::rows;
-use crate::tasks;
+use crate::reporting::{Downloads, Journal};
+use crate::tasks::{self, JobTask};
 use crate::training::FirstBatches;
 
 pub(super) struct Inputs {
@@ -68,26 +70,11 @@ impl Inputs {
         let processor = Processor::open(&folder, job, journal, limit, positions)?;
         let tokenizer = processor.text();
         let max_length = tokenizer.max_length().unwrap_or(limit).min(limit);
-        let ladders = RowLadders {
-            rows: lengths::ladder(job, task.as_ref(), max_length, positions)?,
-            targets: lengths::target_ladder(job, task.as_ref(), positions)?,
-        };
+        let ladders = ladders(job, task.as_ref(), max_length, positions)?;
         let (config, resumed_from) = (sampler(job, &mesh), resumed.as_ref());
         let first_rows = |rows| first_rows::choose(job, &config, &ladders, resumed_from, rows);
-        let may_begin = beginning == Beginning::FirstRows
-            && context.hosts.is_alone()
-            && !first_rows::needs_all_lengths(job);
-        let source = DataSource {
-            job,
-            cache_dir: &context.spec.cache_dir,
-            downloads: &downloads,
-            journal,
-            stop: &context.stop,
-            first_rows: may_begin.then_some(&first_rows),
-        };
-        let prepare = || data::prepare(&source, task.as_ref(), &tokenizer, max_length);
-        let mut splits = context.hosts.first_then_others("data", prepare)?;
-        equality::check_data(&context.hosts, &splits)?;
+        let tokenized = Tokenized { task: task.as_ref(), tokenizer: &tokenizer, max_length };
+        let mut splits = tokenized.splits(context, &downloads, beginning, &first_rows)?;
         let pad_token_id = folder.pad_token_id(job, &processor)?;
         let padding = RowPadding {
             padding: processor.padding(job, pad_token_id),
@@ -97,40 +84,25 @@ impl Inputs {
         };
         let open = folder.build(job, task, splits.encoder.as_ref(), &processor)?;
         let open = open.with_reference(job, &downloads)?;
-        lengths::check_rows(job, open.model.rows_max())?;
-        open.model.check_tensor_parallel(mesh.size(Axis::Tensor))?;
+        check_model(job, &open, &mesh)?;
         let writer = match processor.into_tokenizer() {
             Some(tokenizer) => TextWriter::of_job(job, &open, tokenizer, pad_token_id)?,
             None => None,
         };
         let set = Arc::clone(&splits.planned()?.set);
-        open.task.check_rows(&set)?;
-        // Where sets have different numbers, those of evaluations are their own.
-        let evaluated = splits.validation.as_ref().or(splits.test.as_ref());
-        let evaluated = evaluated.filter(|_| job.mixes_batches()).map(|split| &split.set);
-        let sequences = evaluated.unwrap_or(&set).sequences_per_row();
-        splits.check_sequences(sequences)?;
-        if let Some(split) = splits.validation.as_ref().filter(|_| job.mixes_batches()) {
-            open.task.check_evaluated_rows(&split.set)?;
-        }
+        let sequences = checked_sequences(job, &open, &splits, &set)?;
         let texts = set.texts_of_sets().into_iter().map(<[String]>::len);
         let sets = SetObjectives::of_job(job, texts, sequences);
         sets.check()?;
         let sampler = lengths::train_sampler(job, config, &set, &ladders)?;
         let sampler = lengths::of_sets(job, sampler, &set, &sets)?;
         let timetable = first_rows::timetable(job, &sampler, resumed_from)?;
-        let passes = Passes {
-            rows_per_core: job.train.per_device_train_batch_size,
-            epochs: timetable.max_steps as f64 / timetable.steps_per_epoch.max(1) as f64,
-            trains: true,
+        let fits = Fits {
+            budget: length_budget(job, open.model.as_ref(), training_passes(job, &timetable)),
+            to_sample: first_rows::pads_by_sample(job, set.len()),
+            padding: padding.padding,
         };
-        let budget = length_budget(job, open.model.as_ref(), passes);
-        let to_sample = first_rows::pads_by_sample(job, set.len());
-        let fits = Fits { budget, to_sample, padding: padding.padding };
-        let sampler = lengths::fit_cheapest(job, open.model.as_ref(), sampler, fits)?;
-        if sampler.is_packed() {
-            journal.info("Layers compute the tokens of a batch without its padding")?;
-        }
+        let sampler = fitted(job, &open, sampler, fits, journal)?;
         let first = splits.later.take().map(|later| FirstBatches {
             end: first_rows::batches(job, &timetable, resumed_from).end,
             later,
@@ -151,6 +123,101 @@ impl Inputs {
             sets,
             mesh,
         })
+    }
+}
+
+/// The reading of rows by the task and its tokenizer.
+struct Tokenized<'a> {
+    task: &'a dyn JobTask,
+    tokenizer: &'a Arc<dyn TextTokenizer>,
+    max_length: u32,
+}
+
+impl Tokenized<'_> {
+    /// Prepares the rows of all splits, on the first host before the others. Of those to train on these may be
+    /// `first_rows` alone.
+    fn splits(
+        &self,
+        context: &Context,
+        downloads: &Downloads,
+        beginning: Beginning,
+        first_rows: &dyn Fn(usize) -> Option<Vec<u32>>,
+    ) -> RunResult<Splits> {
+        let job = &context.spec.job;
+        let may_begin = beginning == Beginning::FirstRows
+            && context.hosts.is_alone()
+            && !first_rows::needs_all_lengths(job);
+        let source = DataSource {
+            job,
+            cache_dir: &context.spec.cache_dir,
+            downloads,
+            journal: &context.reporter.journal,
+            stop: &context.stop,
+            first_rows: may_begin.then_some(first_rows),
+        };
+        let prepare = || data::prepare(&source, self.task, self.tokenizer, self.max_length);
+        let splits = context.hosts.first_then_others("data", prepare)?;
+        equality::check_data(&context.hosts, &splits)?;
+        Ok(splits)
+    }
+}
+
+/// Refuses batches and cores that the model cannot have.
+fn check_model(job: &JobFile, open: &OpenModel, mesh: &Mesh) -> RunResult<()> {
+    lengths::check_rows(job, open.model.rows_max())?;
+    Ok(open.model.check_tensor_parallel(mesh.size(Axis::Tensor))?)
+}
+
+/// Refuses rows that the task cannot have. Returns the sequences of each: where sets have different numbers, those of
+/// evaluations are their own.
+fn checked_sequences(
+    job: &JobFile,
+    open: &OpenModel,
+    splits: &Splits,
+    set: &TokenizedSet,
+) -> RunResult<usize> {
+    open.task.check_rows(set)?;
+    let evaluated = splits.validation.as_ref().or(splits.test.as_ref());
+    let evaluated = evaluated.filter(|_| job.mixes_batches()).map(|split| split.set.as_ref());
+    let sequences = evaluated.unwrap_or(set).sequences_per_row();
+    splits.check_sequences(sequences)?;
+    if let Some(split) = splits.validation.as_ref().filter(|_| job.mixes_batches()) {
+        open.task.check_evaluated_rows(&split.set)?;
+    }
+    Ok(sequences)
+}
+
+/// The lengths that rows and their targets may be padded to.
+fn ladders(
+    job: &JobFile,
+    task: &dyn JobTask,
+    max_length: u32,
+    positions: u32,
+) -> RunResult<RowLadders> {
+    let rows = lengths::ladder(job, task, max_length, positions)?;
+    Ok(RowLadders { rows, targets: lengths::target_ladder(job, task, positions)? })
+}
+
+/// The sampler with the lengths that cost least.
+fn fitted(
+    job: &JobFile,
+    open: &OpenModel,
+    sampler: Sampler,
+    fits: Fits,
+    journal: &Journal,
+) -> RunResult<Sampler> {
+    let sampler = lengths::fit_cheapest(job, open.model.as_ref(), sampler, fits)?;
+    if sampler.is_packed() {
+        journal.info("Layers compute the tokens of a batch without its padding")?;
+    }
+    Ok(sampler)
+}
+
+fn training_passes(job: &JobFile, timetable: &Timetable) -> Passes {
+    Passes {
+        rows_per_core: job.train.per_device_train_batch_size,
+        epochs: timetable.max_steps as f64 / timetable.steps_per_epoch.max(1) as f64,
+        trains: true,
     }
 }
 
