@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 
 use crate::batch::{
-    ArraySpec, BatchAxis, CoreBatch, Padding, RowData, TargetPadding, packed_arrays,
+    ArraySpec, BatchAxis, CoreBatch, Padding, RowData, TargetPadding, masked_arrays, packed_arrays,
 };
 use crate::dataset::{Continuation, TokenizedSet};
 use crate::error::{Error, Result};
@@ -84,8 +84,9 @@ impl Collator {
         batches.map(move |batch| Ok(self.collate(batch)?))
     }
 
-    /// The arrays of the cores for one batch. Fails where the rows cannot be read from the disk.
-    pub fn collate(&self, scheduled: ScheduledBatch) -> Result<HostBatch> {
+    /// The arrays of the cores for one batch. Fails where the rows cannot be read from the disk. A batch with more masked
+    /// tokens than it was planned for has all of its tokens predicted.
+    pub fn collate(&self, mut scheduled: ScheduledBatch) -> Result<HostBatch> {
         let plan = &scheduled.plan;
         let longest = plan.rows.iter().map(|&row| self.set.positions(row as usize)).max();
         let positions = plan.sizes.get(BatchAxis::Positions) as u32;
@@ -95,14 +96,23 @@ impl Collator {
         };
         let start = Instant::now();
         let shards = self.shards.clone().unwrap_or(0..plan.cores);
-        let cores = shards
-            .clone()
-            .map(|core| self.core_batch(plan, core, scheduled.epoch, padded))
-            .collect::<Result<_>>()?;
+        let of_plan = |plan: &BatchPlan| -> Result<Option<Vec<CoreBatch>>> {
+            let cores = shards.clone();
+            cores.map(|core| self.core_batch(plan, core, scheduled.epoch, padded)).collect()
+        };
+        let (cores, sizes) = match of_plan(plan)? {
+            Some(cores) => (cores, plan.sizes),
+            None => {
+                let sizes = plan.sizes.with(BatchAxis::MaskedPositions, 0);
+                let plan = BatchPlan { sizes, ..plan.clone() };
+                (of_plan(&plan)?.unwrap_or_default(), sizes)
+            }
+        };
         let lengths = plan.rows.iter().map(|&row| self.set.lengths()[row as usize]);
         let targets = plan.rows.iter().map(|&row| self.target_length(row));
         let tokens = lengths.chain(targets).map(u64::from).sum();
         let decoding = self.set.pixel_values().map_or(Duration::ZERO, |_| start.elapsed());
+        scheduled.plan.sizes = sizes;
         Ok(HostBatch { tokens, cores, shards, scheduled, decoding })
     }
 
@@ -123,7 +133,7 @@ impl Collator {
         core: usize,
         epoch: u64,
         padded: PaddedLengths,
-    ) -> Result<CoreBatch> {
+    ) -> Result<Option<CoreBatch>> {
         let rows = plan.rows_of_core(core);
         let sequences = match plan.sizes.get(BatchAxis::Sequences) {
             0 => self.set.sequences_per_row(),
@@ -143,20 +153,25 @@ impl Collator {
             Some(_) => slots.into_par_iter().map(read).collect::<Result<_>>(),
             None => slots.map(read).collect(),
         }?;
-        let slots: Vec<Option<RowData<'_>>> = slots.into_iter().flatten().collect();
+        let mut slots: Vec<Option<RowData<'_>>> = slots.into_iter().flatten().collect();
+        if self.masking.is_some() {
+            put_batch_sums(&mut slots);
+        }
         let sizes = plan.sizes.with(BatchAxis::Rows, slots.len() as u32);
+        let Some(masked) = masked_arrays(&sizes, &slots) else { return Ok(None) };
         let span = |slot: &Option<RowData<'_>>| slot.as_ref().map_or(0..0, |row| row.span.clone());
         let mut arrays: Vec<_> =
             self.arrays.iter().map(|array| array.array(&sizes, &slots)).collect();
         let spans: Vec<Range<usize>> = slots.iter().map(span).collect();
         arrays.extend(packed_arrays(&sizes, &spans)?);
-        Ok(CoreBatch {
+        arrays.extend(masked);
+        Ok(Some(CoreBatch {
             sizes: plan.sizes,
             arrays,
             // Of images, transformers counts the values.
             padded_length: self.set.pixel_values().unwrap_or(padded.source),
             spans: spans.into_iter().step_by(sequences).collect(),
-        })
+        }))
     }
 
     /// The sequences of a row, each of which takes a row of the arrays.
@@ -175,12 +190,13 @@ impl Collator {
         }
         if self.set.has_sequences() {
             let mut segments = self.set.token_type_ids(row)?.map(Vec::into_iter);
-            let sequences = self.set.sequences(row)?.into_iter().map(|ids| {
+            let sequences = self.set.sequences(row)?.into_iter().enumerate().map(|(text, ids)| {
                 let of_sequence = segments.as_mut().map(|it| it.by_ref().take(ids.len()));
                 let token_type_ids = of_sequence.map(Iterator::collect);
-                Some(RowData { token_type_ids, ..self.sequence(row, ids, padded) })
+                let vector = self.set.text_vector(row, text)?;
+                Ok(Some(RowData { token_type_ids, vector, ..self.sequence(row, ids, padded) }))
             });
-            return Ok(sequences.collect());
+            return sequences.collect();
         }
         let first = self.row(row, epoch, padded)?;
         if self.set.sequences_per_row() == 1 {
@@ -219,6 +235,7 @@ impl Collator {
             input_ids: ids.into_iter().map(|id| id as i32).collect(),
             token_type_ids: None,
             token_targets: None,
+            batch_sums: [0.0; 3],
             sampling_seed: 0,
             text_starts: None,
             unattended: None,
@@ -229,6 +246,7 @@ impl Collator {
             attended,
             padded_length: padded.source,
             target: None,
+            vector: Vec::new(),
             pixels: Vec::new(),
         }
     }
@@ -236,6 +254,15 @@ impl Collator {
     fn target_padding(&self, padded: PaddedLengths) -> TargetPadding {
         TargetPadding { token_id: self.padding.token_id as i32, length: padded.target }
     }
+}
+
+/// Puts the sums over a core's rows beside each of them.
+fn put_batch_sums(slots: &mut [Option<RowData<'_>>]) {
+    let mut sums = [0.0; 3];
+    for row in slots.iter().flatten() {
+        sums.iter_mut().zip(row.terms()).for_each(|(sum, term)| *sum += term);
+    }
+    slots.iter_mut().flatten().for_each(|row| row.batch_sums = sums);
 }
 
 /// The lengths that transformers pads the rows of a global batch to.

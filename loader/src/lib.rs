@@ -101,7 +101,8 @@ pub use chat::{ChatOptions, ChatTemplate, RenderedChat, bos_token, eos_token, na
 pub use collate::{Collator, HostBatch};
 pub use dataset::{
     DatasetOptions, FileRows, MixedSet, Mixing, Mixture, OpenSet, Prepared, SplitPart, SplitRange,
-    TokenizedSet, check_files, prepare, prepare_watched,
+    TextVectors, TextVectorsWriter, TokenizedSet, VectorSizes, check_files, prepare,
+    prepare_watched,
 };
 pub use error::{
     AnswerProblem, ChatProblem, Error, ImageProblem, LabelProblem, Location, ObjectProblem, Result,
@@ -121,8 +122,8 @@ pub use length_ladder::{LengthBudget, LengthLadder};
 pub use masking::{Masking, Replacements};
 pub use prefetch::{PrefetchError, Prefetched, Prefetcher};
 pub use sampler::{
-    BatchPlan, EpochPlan, GatherInOrder, Sampler, SamplerConfig, SamplerError, SamplingStrategy,
-    ScheduledBatch, SetBatches, SetMixing,
+    BatchPlan, EpochPlan, GatherInOrder, MaskedShare, Sampler, SamplerConfig, SamplerError,
+    SamplingStrategy, ScheduledBatch, SetBatches, SetMixing,
 };
 pub use source::{
     CastType, Columns, CsvOptions, Delimiter, Encoding, FetchContext, Files, FormatOptions,

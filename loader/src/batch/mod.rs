@@ -12,7 +12,7 @@ mod spec;
 
 use std::ops::Range;
 
-pub(crate) use packed::packed_arrays;
+pub(crate) use packed::{masked_arrays, packed_arrays};
 pub use padding::{PadTo, Padding};
 pub(crate) use row::{RowData, Target, TargetPadding};
 pub use sizes::{BatchAxis, BatchSizes};

@@ -1,45 +1,75 @@
-//! The places of a core's tokens without padding: two arrays by which a program moves states between padded rows and
-//! packed ones.
+//! Some of the tokens of a core, one behind the other: those that are no padding, or those that are masked. Two arrays
+//! each say where they stand, by which a program moves states between padded rows and those tokens.
 
 use std::ops::Range;
 
-use super::{ArrayValues, BatchArray, BatchAxis, BatchSizes};
+use super::{ArrayValues, BatchArray, BatchAxis, BatchSizes, RowData};
 use crate::error::{Error, Result};
 
-/// The padded place that each packed token comes from, s32[B, Q]; B S behind the last token.
-const PACKED_TOKENS: &str = "packed_tokens";
-/// The packed token that stands at each padded place, s32[B, S]; B Q where that is padding.
-const PADDED_TOKENS: &str = "padded_tokens";
+/// The padded place that each packed token comes from, s32[B, Q], with B S behind the last token; and the packed token
+/// that stands at each padded place, s32[B, S], with B Q where that is padding.
+const PACKED: [&str; 2] = ["packed_tokens", "padded_tokens"];
+/// The same of masked tokens, s32[B, M] and s32[B, S].
+const MASKED: [&str; 2] = ["masked_tokens", "masked_slots"];
 
 /// The arrays for rows whose tokens stand at `spans`; none where the sizes leave no padding out. Fails where the rows
 /// have more tokens than the sizes allow.
 pub(crate) fn packed_arrays(sizes: &BatchSizes, spans: &[Range<usize>]) -> Result<Vec<BatchArray>> {
-    let (rows, positions) = (sizes.rows(), sizes.get(BatchAxis::Positions));
     let packed = sizes.get(BatchAxis::PackedPositions);
     if packed == 0 {
         return Ok(Vec::new());
     }
-    let (places, slots) = (rows * positions, rows * packed);
-    let mut packed_tokens = vec![places as i32; slots];
-    let mut padded_tokens = vec![slots as i32; places];
+    let positions = sizes.get(BatchAxis::Positions);
     let row_places = |(row, span): (usize, &Range<usize>)| {
         let first = row * positions;
         first + span.start..first + span.end
     };
-    for (token, place) in spans.iter().enumerate().flat_map(row_places).enumerate() {
-        let slot = packed_tokens.get_mut(token).ok_or_else(|| too_many(slots))?;
-        *slot = place as i32;
-        padded_tokens[place] = token as i32;
+    let places = spans.iter().enumerate().flat_map(row_places);
+    placed(PACKED, sizes, packed, places).ok_or_else(|| too_many(sizes.rows() * packed))
+}
+
+/// The arrays for rows whose masked tokens have targets; none where the sizes have all tokens predicted. `None` where
+/// the rows have more masked tokens than the sizes allow.
+pub(crate) fn masked_arrays(
+    sizes: &BatchSizes,
+    rows: &[Option<RowData<'_>>],
+) -> Option<Vec<BatchArray>> {
+    let masked = sizes.get(BatchAxis::MaskedPositions);
+    if masked == 0 {
+        return Some(Vec::new());
+    }
+    let positions = sizes.get(BatchAxis::Positions);
+    let places = rows.iter().enumerate().flat_map(|(row, data)| {
+        let targets = data.iter().flat_map(|data| {
+            let targets = data.token_targets.iter().flatten().enumerate();
+            targets.filter(|(_, target)| **target >= 0).map(|(token, _)| data.span.start + token)
+        });
+        targets.map(move |place| row * positions + place)
+    });
+    placed(MASKED, sizes, masked, places)
+}
+
+/// The arrays of tokens at `places`, in ascending order, which share `width` slots a row. `None` where they are more.
+fn placed(
+    names: [&'static str; 2],
+    sizes: &BatchSizes,
+    width: usize,
+    places: impl Iterator<Item = usize>,
+) -> Option<Vec<BatchArray>> {
+    let (rows, positions) = (sizes.rows(), sizes.get(BatchAxis::Positions));
+    let (all, slots) = (rows * positions, rows * width);
+    let (mut tokens, mut slot_of_place) = (vec![all as i32; slots], vec![slots as i32; all]);
+    for (token, place) in places.enumerate() {
+        *tokens.get_mut(token)? = place as i32;
+        slot_of_place[place] = token as i32;
     }
     let array = |name, width, values| BatchArray {
         name,
         dims: vec![rows, width],
         values: ArrayValues::S32(values),
     };
-    Ok(vec![
-        array(PACKED_TOKENS, packed, packed_tokens),
-        array(PADDED_TOKENS, positions, padded_tokens),
-    ])
+    let [of_tokens, of_places] = names;
+    Some(vec![array(of_tokens, width, tokens), array(of_places, positions, slot_of_place)])
 }
 
 fn too_many(slots: usize) -> Error {
@@ -61,9 +91,9 @@ mod tests {
         // The second row is padded on the left, and the third slot is empty.
         let arrays = packed_arrays(&sizes(2), &[0..3, 2..4, 0..0]).unwrap();
         let [packed, padded] = arrays.as_slice() else { panic!("{arrays:?}") };
-        assert_eq!((packed.name, &packed.dims[..]), (PACKED_TOKENS, &[3, 2][..]));
+        assert_eq!((packed.name, &packed.dims[..]), (PACKED[0], &[3, 2][..]));
         assert_eq!(packed.values, ArrayValues::S32(vec![0, 1, 2, 6, 7, 12]));
-        assert_eq!((padded.name, &padded.dims[..]), (PADDED_TOKENS, &[3, 4][..]));
+        assert_eq!((padded.name, &padded.dims[..]), (PACKED[1], &[3, 4][..]));
         let expect = vec![0, 1, 2, 6, 6, 6, 3, 4, 6, 6, 6, 6];
         assert_eq!(padded.values, ArrayValues::S32(expect));
     }

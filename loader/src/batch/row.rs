@@ -13,6 +13,9 @@ pub(crate) struct RowData<'set> {
     pub(crate) token_type_ids: Option<Vec<u8>>,
     /// The targets of the tokens that masking or the data set gave them.
     pub(crate) token_targets: Option<Vec<i32>>,
+    /// The sums of its core's batch over rows: of their weights, of these times their masked tokens, and of these times
+    /// all of their tokens.
+    pub(crate) batch_sums: [f32; 3],
     /// The number from which a model may draw tokens for the row; 0 where none are masked.
     pub(crate) sampling_seed: i32,
     /// A 1 for each token that a text begins with, else a 0; None where the row is one text.
@@ -32,6 +35,8 @@ pub(crate) struct RowData<'set> {
     pub(crate) padded_length: usize,
     /// The text to write, of a task that has one.
     pub(crate) target: Option<Target>,
+    /// The vector that another model has of the text; empty where none guides the loss.
+    pub(crate) vector: Vec<f32>,
     /// The pixels of the image, row by row, of a task that has one.
     pub(crate) pixels: Vec<u8>,
 }
@@ -53,6 +58,13 @@ pub(crate) struct TargetPadding {
 }
 
 impl RowData<'_> {
+    /// Its terms in [`Self::batch_sums`].
+    pub(crate) fn terms(&self) -> [f32; 3] {
+        let masked = self.token_targets.iter().flatten().filter(|target| **target >= 0).count();
+        let tokens = self.attention().into_iter().filter(|attended| *attended > 0).count();
+        [1.0, masked as f32, tokens as f32].map(|count| count * self.weight)
+    }
+
     /// The segment of each token.
     pub(crate) fn segments(&self) -> Vec<i32> {
         match &self.token_type_ids {

@@ -18,17 +18,21 @@ pub enum BatchAxis {
     Sequences,
     /// The objective of a batch's rows, from 1, where sets of rows have objectives of their own. 0 where there is one.
     Objective,
+    /// Masked tokens of a row of one core, on average, that alone are predicted: a core's rows share them. 0 where all
+    /// tokens are.
+    MaskedPositions,
 }
 
 impl BatchAxis {
     /// Every axis, in the order of [`BatchSizes`].
-    pub const ALL: [BatchAxis; 6] = [
+    pub const ALL: [BatchAxis; 7] = [
         BatchAxis::Rows,
         BatchAxis::Positions,
         BatchAxis::TargetPositions,
         BatchAxis::PackedPositions,
         BatchAxis::Sequences,
         BatchAxis::Objective,
+        BatchAxis::MaskedPositions,
     ];
 }
 
@@ -77,6 +81,7 @@ impl fmt::Display for BatchSizes {
             let before = match axis {
                 BatchAxis::Sequences => "-texts",
                 BatchAxis::Objective => "-loss",
+                BatchAxis::MaskedPositions => "-masked",
                 _ => "x",
             };
             write!(out, "{before}{}", self.get(axis))?;

@@ -130,6 +130,7 @@ mod tests {
             input_ids: input_ids.to_vec(),
             token_type_ids: None,
             token_targets: None,
+            batch_sums: [0.0; 3],
             sampling_seed: 0,
             text_starts: None,
             unattended: None,
@@ -140,6 +141,7 @@ mod tests {
             attended: span,
             padded_length: 3,
             target: None,
+            vector: Vec::new(),
             pixels: Vec::new(),
         })
     }

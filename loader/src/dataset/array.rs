@@ -3,6 +3,8 @@
 //! Pieces are read, not mapped: a file that shrinks or a disk that fails is then an error, and not
 //! the end of the process. The byte order is the host's (little-endian on all supported ones).
 
+mod text_vectors;
+
 use std::fs::File;
 use std::io::Write;
 use std::marker::PhantomData;
@@ -15,6 +17,7 @@ use bytemuck::Pod;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+pub use text_vectors::{TextVectors, TextVectorsWriter, VectorSizes};
 
 /// Bytes gathered before they are hashed and written, and read at a time to be checked.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -34,6 +37,17 @@ pub(super) struct Seal {
     pub(super) name: String,
     bytes: u64,
     blake3: String,
+}
+
+impl Seal {
+    /// Seals a file that is complete.
+    pub(super) fn of_file(folder: &Path, name: &str) -> std::io::Result<Self> {
+        let file = File::open(folder.join(name))?;
+        let (bytes, mut hasher) = (file.metadata()?.len(), blake3::Hasher::new());
+        hasher.update_reader(&file)?;
+        let blake3 = hasher.finalize().to_hex().to_string();
+        Ok(Self { name: name.to_owned(), bytes, blake3 })
+    }
 }
 
 /// Why an array file is not the one that was sealed.

@@ -247,7 +247,8 @@ impl<'source> Builder<'source> {
             labels: labels.arrays(),
         };
         let (tokens, task) = (Arc::new(tokens), task.clone());
-        Ok(Built { set: TokenizedSet { tokens, rows, labels, task, about }, seals })
+        let set = TokenizedSet { tokens, rows, labels, task, about, vectors: None };
+        Ok(Built { set, seals })
     }
 }
 

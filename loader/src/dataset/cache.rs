@@ -135,7 +135,7 @@ impl Cache {
         };
         let labels = self.read_labels(&manifest)?;
         let (task, about) = (self.task.clone(), manifest.about);
-        let set = TokenizedSet { tokens: tokens.into(), rows, labels, task, about };
+        let set = TokenizedSet { tokens: tokens.into(), rows, labels, task, about, vectors: None };
         set.check().map_err(Corruption::Unfit)?;
         Ok(set)
     }

@@ -28,6 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use array::{TextVectors, TextVectorsWriter, VectorSizes};
 pub(crate) use continuations::Continuation;
 use mixture::Sources;
 pub use mixture::{MixedSet, Mixing, Mixture, SplitPart, SplitRange};

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use traind_wording::counted_as;
 
+use super::array::{TextVectors, VectorSizes};
 use super::rows::Rows;
 use super::tokens::Tokens;
 use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
 use crate::error::{Error, Location, Result};
 use crate::image::{Augmentation, CHANNELS, decode};
 use crate::labels::{LabelArrays, LabelEncoder, Labels};
-use crate::tasks::{LackingRows, STARTS_WORD, TaskSpec};
+use crate::tasks::{LackingRows, STARTS_WORD, TaskSpec, text_vectors};
 
 /// Tokenized rows in data set order. Reading a row reads the disk, and may fail as disks do.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct TokenizedSet {
     pub(super) labels: Labels,
     pub(super) task: TaskSpec,
     pub(super) about: About,
+    /// The vectors of its texts, where another model guides the loss.
+    pub(super) vectors: Option<Arc<TextVectors>>,
 }
 
 /// The description of a set besides its arrays.
@@ -274,7 +277,24 @@ impl TokenizedSet {
 
     /// The arrays that a batch of its rows consists of.
     pub(crate) fn arrays(&self, padding: &Padding) -> Vec<ArraySpec> {
-        self.task.preprocessor().arrays(&self.labels, padding)
+        let mut arrays = self.task.preprocessor().arrays(&self.labels, padding);
+        arrays.extend(self.vectors.as_ref().map(|vectors| text_vectors(vectors.width())));
+        arrays
+    }
+
+    /// The sizes of vectors with `width` numbers of all of its texts.
+    pub fn vector_sizes(&self, width: usize) -> VectorSizes {
+        VectorSizes { rows: self.len(), texts: self.sequences_per_row(), width }
+    }
+
+    /// The same set, whose batches have the vectors of its texts beside them, as `guide_vectors`. Parts of it have none.
+    pub fn with_vectors(&self, vectors: TextVectors) -> Self {
+        Self { vectors: Some(vectors.into()), ..self.clone() }
+    }
+
+    /// The vector of a text of a row, where another model guides the loss.
+    pub(crate) fn text_vector(&self, row: usize, text: usize) -> Result<Vec<f32>> {
+        self.vectors.as_ref().map_or(Ok(Vec::new()), |vectors| vectors.of_text(row, text))
     }
 
     /// The rule from raw labels to ids, for the other splits.

@@ -36,7 +36,7 @@ impl TokenizedSet {
         Ok((self.select(&train), self.select(&validation)))
     }
 
-    /// Some of the rows, of the same tokens.
+    /// Some of the rows, of the same tokens. Vectors are of rows by their numbers, which become others.
     fn select(&self, rows: &[usize]) -> Self {
         Self {
             tokens: self.tokens.clone(),
@@ -44,6 +44,7 @@ impl TokenizedSet {
             labels: self.labels.select(rows),
             task: self.task.clone(),
             about: self.about.clone(),
+            vectors: None,
         }
     }
 }

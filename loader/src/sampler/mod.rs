@@ -9,6 +9,7 @@ mod apart;
 mod axis;
 mod gather;
 mod grouped;
+mod masked;
 mod order;
 mod packed;
 mod plan;
@@ -22,6 +23,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use gather::GatherInOrder;
+pub use masked::MaskedShare;
 pub use plan::{BatchPlan, EpochPlan, ScheduledBatch};
 pub use sets::{SetBatches, SetMixing};
 
@@ -88,6 +90,8 @@ pub struct Sampler {
     sets: Option<RowSets>,
     /// The numbers of tokens that a row's share of a core's packed rows may have; `None` where layers compute padding.
     packed: Option<LengthLadder>,
+    /// The masked tokens of batches that predict these alone.
+    masked: Option<MaskedShare>,
 }
 
 impl Sampler {
@@ -110,7 +114,8 @@ impl Sampler {
             return Err(SamplerError::NothingLeft { rows, global_batch });
         }
         let axes = vec![PaddedAxis::new(BatchAxis::Positions, lengths, ladder)?];
-        Ok(Self { config, axes, texts: None, classes: None, sets: None, packed: None })
+        let (texts, classes, sets, packed, masked) = (None, None, None, None, None);
+        Ok(Self { config, axes, texts, classes, sets, packed, masked })
     }
 
     /// The same sampler for rows that also have `lengths` along another axis. Fails on a row
@@ -330,7 +335,9 @@ impl Sampler {
         let sizes = BatchSizes::of_rows(self.config.batch_per_core);
         let sizes = sizes.with(BatchAxis::PackedPositions, self.packed_positions(rows));
         let sizes = self.sets.iter().fold(sizes, |sizes, sets| sets.with_sizes(sizes, rows));
-        self.axes.iter().fold(sizes, |sizes, axis| sizes.with(axis.axis, axis.padded(rows)))
+        let sizes =
+            self.axes.iter().fold(sizes, |sizes, axis| sizes.with(axis.axis, axis.padded(rows)));
+        self.masked.iter().fold(sizes, |sizes, masked| masked.with_sizes(sizes))
     }
 }
 

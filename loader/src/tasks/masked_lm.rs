@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::causal_lm::check_block_size;
 use super::{Example, Preprocessor, SetContext, token_target_arrays};
-use crate::batch::{ArraySpec, Padding, ROWS};
+use crate::batch::{ArraySpec, Padding, ROWS, fixed};
 use crate::error::{Error, Result};
 use crate::labels::Labels;
 use crate::source::Row;
@@ -65,6 +65,8 @@ impl Preprocessor for MaskedLm {
     fn arrays(&self, _labels: &Labels, padding: &Padding) -> Vec<ArraySpec> {
         let mut arrays = token_target_arrays(padding);
         arrays.push(ArraySpec::s32("sampling_seeds", &[ROWS], 0, |row| vec![row.sampling_seed]));
+        let sums = [ROWS, fixed(3)];
+        arrays.push(ArraySpec::f32("batch_sums", &sums, 0.0, |row| row.batch_sums.to_vec()));
         arrays
     }
 

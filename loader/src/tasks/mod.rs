@@ -364,6 +364,11 @@ fn row_labels(labels: &Labels) -> Option<ArraySpec> {
     }
 }
 
+/// The vector with `width` numbers that another model has of each text.
+pub(crate) fn text_vectors(width: usize) -> ArraySpec {
+    ArraySpec::f32("guide_vectors", &[ROWS, fixed(width)], 0.0, |row| row.vector.clone())
+}
+
 /// The arrays of rows of text whose tokens have targets.
 fn token_target_arrays(padding: &Padding) -> Vec<ArraySpec> {
     let mut arrays = text_arrays(padding);

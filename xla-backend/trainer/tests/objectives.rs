@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::Map;
 use traind_loader::{ArrayValues, BatchArray};
 use traind_models::tasks::embedding::{
-    Directions, EmbeddingLoss, Gist, MultipleNegativesRanking, Similarity,
+    Directions, EmbeddingLoss, Gist, GuideVectors, MultipleNegativesRanking, Similarity,
 };
 use traind_models::tasks::preference::{Cpo, CpoLoss, Kto, Orpo, PreferenceObjective, Reward};
 use traind_models::tasks::replaced_tokens::ReplacedTokenDetection;
@@ -36,6 +36,8 @@ enum Targets {
     Scores,
     /// A number for each sequence of a row.
     Shares,
+    /// The same numbers, each beside its sequence, as the vectors of a guide.
+    Beside,
     /// The tokens of completions, behind prompts of one token.
     Completions,
     /// The same, with an input that is 1 for every other row.
@@ -97,8 +99,8 @@ fn ranked(rows_of_parts: Option<usize>) -> Case {
     Case { fixture, task, forward, reference: None, targets: Targets::None }
 }
 
-/// The guide's vectors are the labels, of one number for each text.
-fn guided(rows_of_parts: Option<usize>) -> Case {
+/// The guide's vectors, of one number for each text.
+fn guided(guide: GuideVectors, rows_of_parts: Option<usize>) -> Case {
     let loss = Gist {
         temperature: 0.1,
         margin: 0.1,
@@ -106,10 +108,15 @@ fn guided(rows_of_parts: Option<usize>) -> Case {
         contrasts_anchors: true,
         contrasts_positives: true,
         texts: SEQUENCES,
+        guide,
         guide_width: 1,
     };
     let forward = embedded(Arc::new(loss), rows_of_parts);
-    Case { forward, targets: Targets::Shares, ..ranked(None) }
+    let targets = match guide {
+        GuideVectors::OfLabels => Targets::Shares,
+        GuideVectors::BesideTexts => Targets::Beside,
+    };
+    Case { forward, targets, ..ranked(None) }
 }
 
 fn scored(loss: Arc<dyn EmbeddingLoss>) -> Case {
@@ -215,6 +222,7 @@ impl Case {
             let score = |place: usize| ((row * 3 + place * 5 + number) % 7) as f32 / 7.0;
             match self.targets {
                 Targets::Shares => numbers.extend((0..SEQUENCES).map(score)),
+                Targets::Beside => numbers.push(score(place)),
                 _ => numbers.push(score(0)),
             }
             desirable.push((row % 2) as f32);
@@ -229,6 +237,7 @@ impl Case {
             Targets::None => None,
             Targets::Scores => Some(of("labels", &[rows], ArrayValues::F32(numbers))),
             Targets::Shares => Some(of("labels", &[rows, SEQUENCES], ArrayValues::F32(numbers))),
+            Targets::Beside => Some(of("guide_vectors", &[rows, 1], ArrayValues::F32(numbers))),
             Targets::Completions | Targets::Desirable | Targets::Masked => {
                 Some(of("labels", &[rows, POSITIONS], ArrayValues::S32(labels)))
             }
@@ -307,13 +316,19 @@ fn ranked_texts() {
 #[test]
 fn texts_in_parts() {
     let check = |parts: Case, whole: Case| {
-        let run = |trainer: &mut Trainer| [0.05, 0.0].map(|rate| parts.step(trainer, &[0], rate));
-        let [mut in_parts, mut whole] = [parts.trainer(1), whole.trainer(1)];
-        check_same(&run(&mut in_parts), &run(&mut whole));
+        let run = |case: &Case, trainer: &mut Trainer| {
+            [0.05, 0.0].map(|rate| case.step(trainer, &[0], rate))
+        };
+        let mut in_parts = parts.trainer(1);
+        check_same(&run(&parts, &mut in_parts), &run(&whole, &mut whole.trainer(1)));
         parts.check_resumed(in_parts);
     };
     check(ranked(Some(3)), ranked(None));
-    check(guided(Some(3)), guided(None));
+    let labels = || guided(GuideVectors::OfLabels, None);
+    check(guided(GuideVectors::OfLabels, Some(3)), labels());
+    // The same vectors beside the texts.
+    check(guided(GuideVectors::BesideTexts, None), labels());
+    check(guided(GuideVectors::BesideTexts, Some(3)), labels());
 }
 
 /// Stages take the steps of one core, with losses that compare all rows of a batch, and give the same embeddings.
@@ -349,6 +364,13 @@ fn check_stages(case: &Case, meshes: &[([usize; 3], usize)]) {
     }
 }
 
+/// The layers of a generator and of a wider discriminator, one behind the other: the means are over the tokens of the
+/// whole batch, and parameters that both have are those of two stages.
+#[test]
+fn replaced_tokens_in_stages() {
+    check_stages(&detected(), &[([2, 1, 2], 1), ([1, 1, 2], 2)]);
+}
+
 /// In four stages with other rows on other cores, and in two that have two parts of the model each and divide layers.
 #[test]
 fn texts_in_stages() {
@@ -358,7 +380,9 @@ fn texts_in_stages() {
 /// Labels are compared with those of other micro-batches too.
 #[test]
 fn labelled_texts_in_stages() {
-    check_stages(&guided(Some(3)), &[([1, 1, 2], 1)]);
+    for guide in [GuideVectors::OfLabels, GuideVectors::BesideTexts] {
+        check_stages(&guided(guide, Some(3)), &[([1, 1, 2], 1)]);
+    }
 }
 
 /// An evaluation compares its rows too.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use traind_job_file::{BatchSampler, JobFile, Platform, TaskName};
 use traind_loader::{
-    BatchAxis, BatchSizes, HuggingFaceTokenizer, Labels, LengthBudget, LengthLadder, PadTo,
-    Padding, PaddingSide, Sampler, SamplerConfig, TextTokenizer, TokenizedSet,
+    BatchAxis, BatchSizes, HuggingFaceTokenizer, Labels, LengthBudget, LengthLadder, MaskedShare,
+    PadTo, Padding, PaddingSide, Sampler, SamplerConfig, TextTokenizer, TokenizedSet,
 };
 use traind_models::Model;
 use traind_wording::counted;
@@ -149,6 +149,24 @@ pub(crate) fn of_sets(
     match job.mixes_batches() && !sets.batches().is_empty() {
         true => Ok(sampler.in_sets(set.sets_of_rows().into(), sets.batches(), mixing)?),
         false => Ok(sampler),
+    }
+}
+
+/// The masked tokens that a generator alone predicts; `None` where it predicts all, since stages, cores or hosts divide
+/// the tokens of a core's batch, or the job has no generator.
+pub(crate) fn masked_share(job: &JobFile) -> Option<MaskedShare> {
+    let parallel = &job.parallel;
+    let is_whole = parallel.pipeline == 1 && !parallel.sequence_parallel && job.data_hosts() == 1;
+    let share =
+        MaskedShare { probability: job.data.mlm_probability, of_words: job.data.whole_word_mask };
+    (job.model.task == TaskName::ReplacedTokenDetection && is_whole).then_some(share)
+}
+
+/// The sampler whose batches predict masked tokens alone, where that is possible.
+pub(crate) fn predicting_masked(job: &JobFile, sampler: Sampler) -> Sampler {
+    match masked_share(job) {
+        Some(share) => sampler.predicting_masked(share),
+        None => sampler,
     }
 }
 

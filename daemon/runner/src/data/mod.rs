@@ -72,6 +72,12 @@ impl Splits {
         })
     }
 
+    /// The split of a name.
+    pub(crate) fn named_mut(&mut self, name: &str) -> Option<&mut Split> {
+        let splits = [&mut self.train, &mut self.validation, &mut self.test];
+        splits.into_iter().flatten().find(|split| split.name == name)
+    }
+
     /// Fails if rows to evaluate or predict on have other sequences than `planned`: all programs read as many.
     pub(crate) fn check_sequences(&self, planned: usize) -> RunResult<()> {
         for Split { name, set, .. } in self.validation.iter().chain(&self.test) {

@@ -18,10 +18,12 @@ use prost::Message;
 
 use traind_job_file::JobFile;
 use traind_loader::{
-    Collator, LengthBudget, Prefetched, Prefetcher, Sampler, SamplerConfig, SamplingStrategy,
+    Collator, HostBatch, LengthBudget, Prefetched, Prefetcher, Sampler, SamplerConfig,
+    SamplingStrategy,
 };
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Evaluated, Phase};
+use traind_xla::runtime::Fetched;
 
 use gathering::Gathering;
 pub(crate) use writing::TextWriter;
@@ -115,6 +117,7 @@ impl Evaluator {
         };
         let sampler = lengths::sampler(config, &split.set, &batching.ladders)?;
         let sampler = lengths::fit(job, sampler, batching.budget)?;
+        let sampler = lengths::predicting_masked(job, sampler);
         let loss_only = job.train.prediction_loss_only || !task.has_metrics(&split.set);
         let weighted = job.data.weight.is_some() || job.train.class_weights.is_some();
         let writer = None;
@@ -219,6 +222,37 @@ impl Evaluator {
         let (share, divisor) = (self.task.batch_share(), self.task.loss_divisor());
         let labelled = self.split.labelled;
         let mut gathering = Gathering::new(readout, labelled, share, divisor, self.weighted);
+        self.launch_all(session, |batch, fetched| gathering.add(batch, fetched))?;
+        gathering.finish(&self.hosts, self.split.set.len())
+    }
+
+    /// Calls `place` with the logits of each row, by its number in the set, while other rows are computed. The cores
+    /// are those of this host alone.
+    pub(crate) fn each_row(
+        &self,
+        session: &mut Session,
+        mut place: impl FnMut(u32, &[f32]) -> RunResult<()> + Send,
+    ) -> RunResult<()> {
+        let readout = self.task.readout();
+        self.launch_all(session, |batch, fetched| {
+            let Some(fetched) = fetched else { return Ok(()) };
+            for (shard, core) in batch.cores.iter().enumerate() {
+                let values = readout.rows(fetched, shard, &core.spans)?;
+                let rows = batch.scheduled.plan.rows_of_core(batch.shards.start + shard);
+                for (row, values) in rows.iter().zip(&values) {
+                    place(*row, &values.values)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Launches all batches, and calls `read` with each and its results, which may be on another host.
+    fn launch_all(
+        &self,
+        session: &mut Session,
+        mut read: impl FnMut(&HostBatch, Option<&Fetched>) -> RunResult<()> + Send,
+    ) -> RunResult<()> {
         let batches = self.sampler.run(0, self.sampler.batches_per_epoch() as u64);
         let uploader = session.eval_uploader(self.program());
         let upload = move |host| RunResult::Ok(uploader.upload(host, |_| Ok(Vec::new()))?);
@@ -230,9 +264,8 @@ impl Evaluator {
                 let launch = session.launch_evaluation(self.program(), &batch)?;
                 Ok((batch.host, launch))
             },
-            |(batch, launch)| gathering.add(&batch, launch.fetch()?.as_ref()),
-        )?;
-        gathering.finish(&self.hosts, self.split.set.len())
+            |(batch, launch)| read(&batch, launch.fetch()?.as_ref()),
+        )
     }
 
     /// The names of the metrics that an evaluation gives, with arbitrary values.

@@ -3,6 +3,7 @@
 //! Imports `tasks`, `output`, `recipe`, `reporting` and `error`.
 
 mod generator;
+pub(crate) mod guide;
 mod processor;
 mod reference;
 mod saved;
@@ -427,7 +428,7 @@ pub(crate) fn all_loaded(folder: &Path, loaded: weights::Loaded) -> RunResult<Ve
 }
 
 /// The folder or hub id of a model, as the job file has it.
-fn shown(source: &ModelSource) -> String {
+pub(crate) fn shown(source: &ModelSource) -> String {
     match source {
         ModelSource::Folder(path) => path.display().to_string(),
         ModelSource::Hub(id) => id.clone(),

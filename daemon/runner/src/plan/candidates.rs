@@ -14,7 +14,7 @@ pub(super) fn candidates(job: &JobFile, per_host: u32, layers: u32) -> Vec<JobFi
     for division in divisions(job, per_host, layers) {
         let divided = division.of_job(job);
         for fsdp in shardings(&divided) {
-            for sequence_parallel in positions(division.tensor, division.pipeline) {
+            for sequence_parallel in positions(job, division.tensor, division.pipeline) {
                 for gradient_checkpointing in [false, true] {
                     let mut changed = divided.clone();
                     let parallel = &mut changed.parallel;
@@ -110,11 +110,12 @@ fn shardings(job: &JobFile) -> Vec<Fsdp> {
 }
 
 /// Whether positions are divided: in stages wherever they can be, which takes less memory for as many bytes.
-fn positions(tensor: u32, pipeline: u32) -> &'static [bool] {
+fn positions(job: &JobFile, tensor: u32, pipeline: u32) -> &'static [bool] {
     match (tensor, pipeline) {
         (1, _) => &[false],
         (_, 1) => &[false, true],
-        _ => &[true],
+        _ if job.divides_positions_of_stages() => &[true],
+        _ => &[false],
     }
 }
 
@@ -182,7 +183,7 @@ pub(super) mod tests {
             candidates(job, 4, 4).iter().any(|candidate| candidate.parallel.pipeline > 1)
         };
         assert!(has_stages(&job));
-        job.model.task = TaskName::ReplacedTokenDetection;
+        job.train.predict_with_generate = true;
         assert!(!has_stages(&job));
     }
 

@@ -13,6 +13,7 @@ use super::declared::CheckedProgram;
 use super::groups;
 use super::program_figures::{ProgramFigures, counted};
 use super::stages::Stages;
+use crate::data::lengths;
 use crate::error::RunResult;
 use crate::state::StateBytes;
 use crate::step::{JobPrograms, PipelineOrder, Program, ProgramShape};
@@ -154,7 +155,8 @@ fn shapes(job: &JobFile, programs: &JobPrograms, positions: u32) -> Vec<ProgramS
     let targets = target_positions(job);
     let sizes = |rows: u32| {
         let sizes = BatchSizes::of_rows(rows as usize).with(BatchAxis::Positions, positions);
-        sizes.with(BatchAxis::TargetPositions, targets)
+        let sizes = sizes.with(BatchAxis::TargetPositions, targets);
+        lengths::masked_share(job).map_or(sizes, |share| share.with_sizes(sizes))
     };
     let mut shapes = Vec::new();
     if train.do_train {

@@ -15,6 +15,7 @@ mod effects;
 mod excerpts;
 mod fitting;
 mod groups;
+mod guide;
 mod memory;
 mod meshes;
 mod mpi;
@@ -29,7 +30,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use traind_job_file::commands::{
-    CoreMemory, MeshSearch, Misfit, Plan, PlanAnswer, PlanRequest, PlanViolation, PlanWarning,
+    CoreMemory, MeshSearch, Misfit, Parallelism, Plan, PlanAnswer, PlanRequest, PlanViolation,
+    PlanWarning,
 };
 use traind_job_file::{JobFile, SaveStrategy, TaskName};
 use traind_loader::ModelInputs;
@@ -44,6 +46,7 @@ use crate::own_output::answer_request;
 use crate::recipe;
 use crate::step::Readout;
 use crate::tasks::{self, JobTask};
+use guide::PlannedGuide;
 use memory::Recordings;
 use refusals::{metrics, texts, vocabulary, weights};
 use traind_xla::verify::neuron::{Finding, Limits};
@@ -83,9 +86,13 @@ fn violation(error: &RunError) -> Option<PlanViolation> {
 }
 
 fn plan(request: &PlanRequest) -> RunResult<Plan> {
+    let job = model::guide::with_planned_guide_width(request.job.clone(), request.may_fetch)?;
+    let request = &PlanRequest { job, ..request.clone() };
     let search = search_of(request);
     let planned = PlannedModel::of_request(request, search.as_ref())?;
     planned.check(request)?;
+    let guide = PlannedGuide::of_job(&request.job, request.may_fetch, !request.may_fetch)?;
+    guide.iter().try_for_each(|guide| guide.check(request.bytes_per_core_max))?;
     let fits = |memory: &CoreMemory| memory.fits(request.bytes_per_core_max);
     let found = match &search {
         Some(search) => {
@@ -108,7 +115,11 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
             Some(Misfit { changes: fitting::changes(job, &planned, request.bytes_per_core_max) })
         }
     };
-    let effects = || effects::of(job, &planned, &recordings);
+    let effects = || -> RunResult<Parallelism> {
+        let mut parallelism = effects::of(job, &planned, &recordings)?;
+        parallelism.effects.extend(guide.iter().map(|it| it.effect(planned.model.as_ref())));
+        Ok(parallelism)
+    };
     let parallelism = request.with_effects.then(effects).transpose()?;
     let Recordings { memory, optimizer_bytes_whole, warnings, .. } = recordings;
     let model = &planned.model;
@@ -135,7 +146,7 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
         misfit,
         parallelism,
         warnings: warnings_of(job, search.as_ref(), &warnings),
-        job: request.job.parallel.auto.then(|| Box::new(job.clone())),
+        job: request.job.parallel.auto.then(|| Box::new(model::guide::without_width(job.clone()))),
         processor: found.as_ref().and_then(|found| found.processor),
         network: found.as_ref().and_then(|found| found.network.clone()).unwrap_or_default(),
         meshes: found.map(|found| found.meshes).unwrap_or_default(),

@@ -72,6 +72,41 @@ fn files_with_other_numbers_of_texts_than_the_loss_takes_are_refused() {
     check("embedding", json!({ "loss": "triplet" }), None);
 }
 
+/// Micro-batches of rows that are compared all pass forward before the first passes backward, also where a set has that
+/// loss which has not the most texts.
+#[test]
+fn stages_keep_all_micro_batches_of_sets_whose_rows_are_compared() {
+    let activations = |loss: &str| {
+        let plan = planned(None, |job| {
+            job["model"] =
+                json!({ "name_or_path": job["model"]["name_or_path"], "task": "embedding" });
+            job["data"] = json!({ "mixing": "round_robin", "train": [
+                { "path": "/a.jsonl", "texts": ["a", "b", "c"], "loss": "triplet" },
+                { "path": "/b.jsonl", "texts": ["a", "b"], "loss": loss },
+            ] });
+            job["parallel"] = json!({ "pipeline": 2, "microbatches": 8 });
+        });
+        plan.unwrap().memory.activations_bytes
+    };
+    let [compared, apart] = ["multiple_negatives_ranking", "contrastive"].map(activations);
+    assert!(compared > apart, "{compared}, {apart}");
+}
+
+/// A guide has the cores to itself, before training.
+#[test]
+fn a_guide_is_planned_beside_the_model() {
+    let guided = |bytes_per_core_max| {
+        planned(bytes_per_core_max, |job| {
+            let folder = job["model"]["name_or_path"].clone();
+            job["model"] = json!({ "name_or_path": folder, "task": "embedding" });
+            job["embedding"] = json!({ "loss": "gist", "guide": folder });
+        })
+    };
+    let error = guided(Some(1 << 10)).unwrap_err().to_string();
+    assert!(error.starts_with("embedding.guide of the job file names ") && error.contains("MiB"));
+    assert!(guided(None).unwrap().memory.bytes_per_core > 0);
+}
+
 #[test]
 fn groups_of_parameters_are_listed() {
     let with = |groups: &serde_json::Value| {

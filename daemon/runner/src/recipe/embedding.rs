@@ -9,8 +9,8 @@ use traind_job_file::{
 use traind_loader::SetBatches;
 use traind_models::tasks::embedding::{
     BatchHardTriplet, Contrastive, Cosent, CosineSimilarity, Directions, Distance, EmbeddingLoss,
-    Gist, MarginMse, Matryoshka, Mse, MultipleNegativesRanking, OnlineContrastive, Similarity,
-    Triplet,
+    Gist, GuideVectors, MarginMse, Matryoshka, Mse, MultipleNegativesRanking, OnlineContrastive,
+    Similarity, Triplet,
 };
 use traind_wording::counted_as;
 
@@ -31,7 +31,7 @@ pub(crate) fn objective(
     }
 }
 
-/// The same before the rows are known: that of the set with the most texts.
+/// The same before the rows are known: that of the set with the most texts, and those of all sets.
 pub(crate) fn planned_objective(
     job: &JobFile,
     width: usize,
@@ -39,7 +39,14 @@ pub(crate) fn planned_objective(
     match job.model.task {
         TaskName::Embedding => {
             let (settings, texts) = job.widest_embedding();
-            of_settings(&settings, texts, width).map(Some)
+            let mut objective = of_settings(&settings, texts, width)?;
+            for (settings, texts) in job.embedding_sets() {
+                let texts = if texts.is_empty() { settings.loss.texts().0 } else { texts.len() };
+                if let Some(loss) = of_settings(&settings, texts, width)?.loss {
+                    objective.of_sets.push(SetObjective { loss, texts });
+                }
+            }
+            Ok(Some(objective))
         }
         _ => objective(job, job.sequences_per_row(), width),
     }
@@ -172,6 +179,11 @@ pub(super) fn loss(job: &Embedding, texts: usize, width: usize) -> Arc<dyn Embed
             contrasts_anchors: job.contrast_anchors,
             contrasts_positives: job.contrast_positives,
             texts,
+            guide: match job.has_guide() {
+                true => GuideVectors::BesideTexts,
+                false => GuideVectors::OfLabels,
+            },
+            // That of a guide is known before programs are recorded: see `model::guide`.
             guide_width: job.guide_width.unwrap_or(1) as usize,
         }),
         Named::MarginMse => Arc::new(MarginMse { similarity, negatives: texts.max(3) - 2 }),

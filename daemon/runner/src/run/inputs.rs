@@ -42,6 +42,8 @@ pub(super) struct Inputs {
     /// The objectives of the sets that are trained on, where batches are mixed.
     pub sets: SetObjectives,
     pub mesh: Mesh,
+    /// The most tokens of a row.
+    pub max_length: u32,
 }
 
 /// The rows that are tokenized before the rest of the inputs is read.
@@ -53,6 +55,14 @@ pub(super) enum Beginning {
 }
 
 impl Inputs {
+    /// The most tokens that a row of the context's job has.
+    pub(super) fn length_max(context: &Context) -> RunResult<u32> {
+        let (job, journal) = (&context.spec.job, &context.reporter.journal);
+        let folder = ModelFolder::open(&job.model, &context.downloads())?;
+        let task = tasks::of_job(job, &folder.config)?;
+        Ok(reader(job, &folder, task.as_ref(), journal)?.1)
+    }
+
     /// Reads the inputs of a run that continues from `resumed`, if that is given.
     pub(super) fn read(
         context: &Context,
@@ -66,10 +76,8 @@ impl Inputs {
         let positions = folder.max_positions(&job.model)?;
         lengths::check(job, positions)?;
         let task = tasks::of_job(job, &folder.config)?;
-        let limit = lengths::limit(job, task.as_ref(), positions);
-        let processor = Processor::open(&folder, job, journal, limit, positions)?;
+        let (processor, max_length) = reader(job, &folder, task.as_ref(), journal)?;
         let tokenizer = processor.text();
-        let max_length = tokenizer.max_length().unwrap_or(limit).min(limit);
         let ladders = ladders(job, task.as_ref(), max_length, positions)?;
         let (config, resumed_from) = (sampler(job, &mesh), resumed.as_ref());
         let first_rows = |rows| first_rows::choose(job, &config, &ladders, resumed_from, rows);
@@ -122,10 +130,23 @@ impl Inputs {
             sequences,
             sets,
             mesh,
+            max_length,
         })
     }
 }
 
+/// The processor of a job's rows, with the most tokens that it leaves of one.
+fn reader(
+    job: &JobFile,
+    folder: &ModelFolder,
+    task: &dyn JobTask,
+    journal: &Journal,
+) -> RunResult<(Processor, u32)> {
+    let positions = folder.max_positions(&job.model)?;
+    let limit = lengths::limit(job, task, positions);
+    let processor = Processor::open(folder, job, journal, limit, positions)?;
+    let max_length = processor.text().max_length().unwrap_or(limit).min(limit);
+    Ok((processor, max_length))
 /// The reading of rows by the task and its tokenizer.
 struct Tokenized<'a> {
     task: &'a dyn JobTask,
@@ -146,6 +167,7 @@ impl Tokenized<'_> {
         let job = &context.spec.job;
         let may_begin = beginning == Beginning::FirstRows
             && context.hosts.is_alone()
+            && job.guide_model().is_none()
             && !first_rows::needs_all_lengths(job);
         let source = DataSource {
             job,
@@ -207,6 +229,7 @@ fn fitted(
     journal: &Journal,
 ) -> RunResult<Sampler> {
     let sampler = lengths::fit_cheapest(job, open.model.as_ref(), sampler, fits)?;
+    let sampler = lengths::predicting_masked(job, sampler);
     if sampler.is_packed() {
         journal.info("Layers compute the tokens of a batch without its padding")?;
     }

@@ -9,6 +9,7 @@ mod equality;
 mod first_rows;
 mod first_uses;
 mod folders;
+mod guide;
 mod inputs;
 mod neuron_traits;
 mod observer;
@@ -105,6 +106,7 @@ pub(crate) fn run(context: &Context) -> RunResult<Outcome> {
     };
     finished.outcome = outcome.into();
     if outcome == Outcome::Completed {
+        guide::remove(context);
         finished.output_dir = context.remote.output_name(&context.spec.job.output_dir);
     }
     finished.energy_joules = context.reporter.activity.energy_joules();
@@ -123,6 +125,7 @@ fn execute(context: &Context) -> RunResult<Ended> {
     let _claims = folders::claim(context)?;
     let publication = if hosts.is_first() { context.remote.publish()? } else { None };
     equality::check_job(context)?;
+    let context = &guide::known(context)?;
     let (mut session, mut prepared) = prepare(context)?;
     let first = prepared.first.take();
     let Prepared { resumed, open, sampler, collator, timetable, .. } = &prepared;

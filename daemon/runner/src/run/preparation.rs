@@ -20,7 +20,7 @@ use super::cores::open_cores;
 use super::inputs::{Beginning, Inputs};
 use super::observer::observer;
 use super::prepare::evict_cache;
-use super::{Context, neuron_traits};
+use super::{Context, guide, neuron_traits};
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::output::failed;
@@ -55,7 +55,7 @@ fn prepared(PrepareRequest { spec, folder }: &PrepareRequest) -> PrepareAnswer {
 /// Returns the sources of the job's programs.
 fn prepare(spec: RunSpec, folder: PathBuf) -> RunResult<Vec<ExecutableSource>> {
     fs::create_dir_all(&folder).map_err(failed("create", &folder))?;
-    let context = context(spec, folder)?;
+    let context = guide::known(&context(spec, folder)?)?;
     let mesh = recipe::mesh_of_host(&context.spec.job, 0)?;
     let spec = &context.spec;
     if !compiles(spec.job.resources.platform) {

@@ -18,7 +18,7 @@ use super::cores::open_cores;
 use super::first_uses::FirstUses;
 use super::inputs::{Beginning, Inputs};
 use super::observer::observer;
-use super::{Context, equality, neuron_traits};
+use super::{Context, equality, guide, neuron_traits};
 use crate::checkpoint::{self, CheckpointSource, Recipe, Resumed};
 use crate::data::{Passes, Split, length_budget};
 use crate::error::{RunError, RunResult};
@@ -58,13 +58,14 @@ pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
             _ => open(),
         });
         let resumed = find_checkpoint(context)?;
-        let inputs = Inputs::read(context, mesh.clone(), resumed, Beginning::FirstRows)?;
+        let mut inputs = Inputs::read(context, mesh.clone(), resumed, Beginning::FirstRows)?;
         let cores =
             cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;
         record_traits(context, cores.traits())?;
         if context.spec.job.resources.platform == Platform::Neuron {
             neuron_traits::keep(&context.spec.cache_dir, cores.traits());
         }
+        guide::embed(context, &cores, &mut inputs)?;
         inputs.prepare(context, cores)
     })
 }
@@ -211,7 +212,7 @@ impl Inputs {
     }
 
     /// A session of cores that have no values yet, with the caches in which `evaluators` generate.
-    fn session(
+    pub(super) fn session(
         &self,
         context: &Context,
         cores: LocalCores,
@@ -259,7 +260,7 @@ impl Inputs {
         Ok((devices, programs))
     }
 
-    fn start_values(&self, context: &Context) -> RunResult<StartValues> {
+    pub(super) fn start_values(&self, context: &Context) -> RunResult<StartValues> {
         let (job, journal) = (&context.spec.job, &context.reporter.journal);
         let Some(resumed) = &self.resumed else {
             let parameters = self.open.load_weights(job, journal)?;

@@ -47,13 +47,13 @@ impl Embedding {
     /// The label of rows. Where the loss reads none, rows that are evaluated may have a score, for metrics alone.
     fn label(&self, reading: &Reading<'_>) -> Option<EmbeddingLabel> {
         let (settings, texts) = (&self.job.embedding, &self.job.data.texts);
-        let is_required = settings.loss.needs_label() && reading.labelled;
+        let is_required = settings.needs_label() && reading.labelled;
         let for_metrics = reading.evaluated && !self.job.train.prediction_loss_only;
-        if !is_required && (settings.loss.needs_label() || !for_metrics) {
+        if !is_required && (settings.needs_label() || !for_metrics) {
             return None;
         }
         let numbers = self.numbers(settings, texts.len());
-        Some(self.label_of(settings.loss, numbers, is_required))
+        Some(self.label_of(settings, numbers, is_required))
     }
 
     /// The label of the sets that are trained on, of which those whose loss reads one have labels of one kind.
@@ -61,12 +61,12 @@ impl Embedding {
         &self,
         sets: &[(settings::Embedding, &[String])],
     ) -> RunResult<Option<EmbeddingLabel>> {
-        let labelled = sets.iter().filter(|(settings, _)| settings.loss.needs_label());
+        let labelled = sets.iter().filter(|(settings, _)| settings.needs_label());
         let mut numbers =
-            labelled.map(|(settings, texts)| (settings.loss, self.numbers(settings, texts.len())));
-        let Some((loss, first)) = numbers.next() else { return Ok(None) };
+            labelled.map(|(settings, texts)| (settings, self.numbers(settings, texts.len())));
+        let Some((settings, first)) = numbers.next() else { return Ok(None) };
         match numbers.map(|(_, other)| other).find(|other| *other != first) {
-            None => Ok(Some(self.label_of(loss, first, true))),
+            None => Ok(Some(self.label_of(settings, first, true))),
             Some(other) => Err(RunError::Field {
                 name: "data.train",
                 value: "labels".to_owned(),
@@ -84,7 +84,9 @@ impl Embedding {
         match settings.loss {
             EmbeddingLoss::Mse => Some(self.width),
             EmbeddingLoss::MarginMse => Some(texts.max(3) - 2),
-            EmbeddingLoss::Gist => Some(texts * settings.guide_width.unwrap_or(1) as usize),
+            EmbeddingLoss::Gist if !settings.has_guide() => {
+                Some(texts * settings.guide_width.unwrap_or(1) as usize)
+            }
             EmbeddingLoss::BatchHardTriplet => None,
             _ => Some(1),
         }
@@ -92,7 +94,7 @@ impl Embedding {
 
     fn label_of(
         &self,
-        loss: EmbeddingLoss,
+        settings: &settings::Embedding,
         numbers: Option<usize>,
         is_required: bool,
     ) -> EmbeddingLabel {
@@ -104,8 +106,8 @@ impl Embedding {
         EmbeddingLabel {
             spec,
             is_required,
-            scale: rows::text_scale(loss),
-            numbers: description(loss),
+            scale: rows::text_scale(settings.loss),
+            numbers: description(settings),
         }
     }
 
@@ -146,7 +148,7 @@ impl JobTask for Embedding {
         };
         let set = |(settings, texts): &(settings::Embedding, &[String])| EmbeddedSet {
             texts: texts.to_vec(),
-            has_label: settings.loss.needs_label(),
+            has_label: settings.needs_label(),
             scale: rows::text_scale(settings.loss),
         };
         Ok(TaskSpec::Embedding(traind_loader::Embedding {
@@ -257,9 +259,9 @@ impl JobTask for Embedding {
 }
 
 /// Describes the numbers of a label with the settings that their count follows from.
-fn description(loss: EmbeddingLoss) -> &'static str {
-    match loss {
-        EmbeddingLoss::Gist => {
+fn description(settings: &settings::Embedding) -> &'static str {
+    match settings.loss {
+        EmbeddingLoss::Gist if !settings.has_guide() => {
             "the guide's vectors of all texts of a row, as many as data.texts names, of embedding.guide_width numbers each"
         }
         EmbeddingLoss::Mse => {

@@ -32,6 +32,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     }
     check_texts(job, problems);
     check_options(&job.embedding, problems);
+    check_guide(job, problems);
     check_directions(&job.embedding, problems);
     check_matryoshka(&job.embedding, problems);
     check_pairs_of_classes(job, problems);
@@ -44,7 +45,9 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
 fn check_texts(job: &JobFile, problems: &mut Problems) {
     let (data, loss) = (&job.data, job.embedding.loss);
     if data.texts.is_empty() {
-        if loss == EmbeddingLoss::Gist && !job.only_predicts() {
+        let embedding = &job.embedding;
+        let is_labelled = loss == EmbeddingLoss::Gist && embedding.guide_width.is_some();
+        if is_labelled && !embedding.has_guide() && !job.only_predicts() {
             let description =
                 "must name the columns of texts, of which the labels have the guide's vectors";
             problems.violation("data.texts", description);
@@ -94,7 +97,6 @@ pub(super) fn check_meanings(job: &JobFile, problems: &mut Problems) {
 /// Options belong to some of the losses.
 fn check_options(embedding: &Embedding, problems: &mut Problems) {
     let loss = embedding.loss;
-    let is_guided = loss == EmbeddingLoss::Gist;
     let keys = given(embedding, "embedding", problems);
     unread::check_loss("embedding", &keys, &options_of(loss), loss, problems);
     if embedding.dense_out_features.is_none()
@@ -102,11 +104,6 @@ fn check_options(embedding: &Embedding, problems: &mut Problems) {
     {
         let description = "needs embedding.dense_out_features";
         problems.violation("embedding.dense_activation_function", description);
-    }
-    if is_guided && embedding.guide_width.is_none() {
-        let description =
-            "is missing: the loss `gist` reads the vectors of a guide, whose length it is";
-        problems.violation("embedding.guide_width", description);
     }
     let sampler = embedding.batch_sampler;
     if sampler == BatchSampler::GroupByLabel && loss != EmbeddingLoss::BatchHardTriplet {
@@ -117,6 +114,30 @@ fn check_options(embedding: &Embedding, problems: &mut Problems) {
     if is_manhattan && loss == EmbeddingLoss::BatchHardTriplet {
         let description = "must be euclidean or cosine for the loss `batch_hard_triplet`";
         problems.violation("embedding.distance_metric", description);
+    }
+}
+
+/// The guide of `gist` is a model, or its vectors are labels of a length that must be known.
+fn check_guide(job: &JobFile, problems: &mut Problems) {
+    let embedding = &job.embedding;
+    let is_guided = |settings: &Embedding| settings.loss == EmbeddingLoss::Gist;
+    let by_sets = job.embedding_sets().iter().any(|(settings, _)| is_guided(settings));
+    match (&embedding.guide, embedding.guide_width) {
+        (Some(_), _) if !is_guided(embedding) && !by_sets => {
+            let description = format!("does not apply to the loss `{}`", embedding.loss);
+            problems.violation("embedding.guide", description);
+        }
+        (Some(_), Some(_)) => {
+            let description =
+                "is the length of vectors in labels, which are not read with embedding.guide";
+            problems.violation("embedding.guide_width", description);
+        }
+        (None, None) if is_guided(embedding) => {
+            let description = "is missing: the loss `gist` needs a model that embeds the texts; or their vectors as \
+                               labels, with embedding.guide_width";
+            problems.violation("embedding.guide", description);
+        }
+        _ => {}
     }
 }
 

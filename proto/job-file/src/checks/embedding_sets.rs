@@ -117,14 +117,19 @@ fn check_set(
     if !has_own {
         return;
     }
+    let has_labels = loss == EmbeddingLoss::Gist && !settings.has_guide();
     let wrong = [
         (
-            loss == EmbeddingLoss::Gist && texts.is_empty(),
+            has_labels && settings.guide_width.is_some() && texts.is_empty(),
             "must name its `texts`, of which the labels have the guide's vectors",
         ),
         (
-            loss == EmbeddingLoss::Gist && settings.guide_width.is_none(),
-            "has the loss `gist` without `guide_width` in its `loss_args`",
+            has_labels && settings.guide_width.is_none(),
+            "has the loss `gist`, which needs embedding.guide, or `guide_width` in its `loss_args` for vectors in labels",
+        ),
+        (
+            settings.has_guide() && settings.guide_width.is_some(),
+            "has `guide_width`, the length of vectors in labels, which are not read with embedding.guide",
         ),
         (
             loss == EmbeddingLoss::Mse && !settings.matryoshka_dims.is_empty(),

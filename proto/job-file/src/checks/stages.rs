@@ -9,6 +9,12 @@ impl JobFile {
     pub fn takes_stages(&self) -> bool {
         refusal(self).is_none()
     }
+
+    /// Returns whether cores of a stage may divide the positions between layers. What is known of each token besides its
+    /// state is of all positions.
+    pub fn divides_positions_of_stages(&self) -> bool {
+        self.model.task != TaskName::ReplacedTokenDetection
+    }
 }
 
 pub(super) fn check(job: &JobFile, problems: &mut Problems) {
@@ -31,20 +37,18 @@ pub(super) fn check(job: &JobFile, problems: &mut Problems) {
     if let Some((field, description)) = refusal(job) {
         problems.violation(field, description);
     }
+    if parallel.sequence_parallel && !job.divides_positions_of_stages() {
+        let description =
+            format!("cannot be combined with parallel.pipeline for {}", job.model.task);
+        problems.violation("parallel.sequence_parallel", description);
+    }
 }
 
 /// The field whose value stages do not support, with the reason.
 fn refusal(job: &JobFile) -> Option<(&'static str, String)> {
-    let description = match job.model.task {
-        task @ TaskName::ReplacedTokenDetection => {
-            format!("cannot be above 1 for {task}, whose models are of different widths")
-        }
-        _ if job.train.predict_with_generate => {
-            let description = "is not supported with parallel.pipeline above 1, where cores have some of \
-                the layers; parallel.tensor and parallel.fsdp divide a model that generates";
-            return Some(("train.predict_with_generate", description.to_owned()));
-        }
-        _ => return None,
-    };
-    Some(("parallel.pipeline", description))
+    job.train.predict_with_generate.then(|| {
+        let description = "is not supported with parallel.pipeline above 1, where cores have some of \
+            the layers; parallel.tensor and parallel.fsdp divide a model that generates";
+        ("train.predict_with_generate", description.to_owned())
+    })
 }

@@ -8,7 +8,7 @@ use super::plan::{MpiCost, Processor};
 use crate::schema::JobFile;
 
 /// A request for a plan of a job.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlanRequest {
     /// The job, resolved.
     pub job: JobFile,

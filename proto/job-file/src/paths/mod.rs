@@ -30,6 +30,9 @@ pub(crate) fn resolve(job: &mut JobFile, base_dir: &Path, problems: &mut Problem
     if let Some(source) = &mut job.kto.ref_model_name_or_path {
         paths.resolve_model("kto.ref_model_name_or_path", source);
     }
+    if let Some(source) = &mut job.embedding.guide {
+        paths.resolve_model("embedding.guide", source);
+    }
     paths.resolve_files("data.train", job.data.train.as_mut());
     paths.resolve_files("data.validation", job.data.validation.as_mut());
     paths.resolve_files("data.test", job.data.test.as_mut());

@@ -179,7 +179,8 @@ impl JobFile {
     pub fn models(&self) -> impl Iterator<Item = (&'static str, &ModelSource)> {
         let model = ("model.name_or_path", &self.model.name_or_path);
         let generator = self.model.generator.as_ref().map(|source| ("model.generator", source));
-        [model].into_iter().chain(generator).chain(self.reference_model())
+        let others = generator.into_iter().chain(self.reference_model());
+        [model].into_iter().chain(others).chain(self.guide_model())
     }
 
     /// Returns true if some weights are not trained.
@@ -198,6 +199,11 @@ impl JobFile {
         let kto = self.kto.ref_model_name_or_path.as_ref();
         let of_dpo = dpo.map(|source| ("dpo.ref_model_name_or_path", source));
         of_dpo.or(kto.map(|source| ("kto.ref_model_name_or_path", source)))
+    }
+
+    /// The model that guides a loss of embeddings, with its field, if there is one.
+    pub fn guide_model(&self) -> Option<(&'static str, &ModelSource)> {
+        self.embedding.guide.as_ref().map(|source| ("embedding.guide", source))
     }
 
     /// Returns true if preferences are trained on without the dropout that the model's config has.

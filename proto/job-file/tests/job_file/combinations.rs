@@ -330,6 +330,7 @@ fn keys_of_embedded_texts() {
     let guided = "embedding: {loss: gist, guide_width: 384, temperature: 0.05, margin: 0.1, margin_strategy: relative, \
                   contrast_anchors: false, contrast_positives: false, mini_batch_size: 32, matryoshka_dims: [8]}";
     check_task("embedding", ", texts: [q, a, n], label: guide", guided, "");
+    check_task("embedding", "", "embedding: {loss: gist, guide: org/name, margin: 0.1}", "");
     let triplet = "embedding: {loss: triplet, distance_metric: cosine, margin: 0.5}";
     check_task("embedding", ", texts: [q, a, n], label: score", triplet, "");
     for (data, rest, expect) in [
@@ -357,8 +358,24 @@ fn keys_of_embedded_texts() {
         (
             ", texts: [q, a]",
             "embedding: {loss: gist}",
-            "line 3: embedding.guide_width: is missing: the loss `gist` reads the vectors of a guide, \
-             whose length it is",
+            "line 3: embedding.guide: is missing: the loss `gist` needs a model that embeds the texts; or their \
+             vectors as labels, with embedding.guide_width",
+        ),
+        (
+            ", texts: [q, a]",
+            "embedding: {guide: org/name}",
+            "line 3: embedding.guide: does not apply to the loss `multiple_negatives_ranking`",
+        ),
+        (
+            "",
+            "embedding: {loss: gist, guide: org/name, guide_width: 2}",
+            "line 3: embedding.guide_width: is the length of vectors in labels, which are not read with \
+             embedding.guide",
+        ),
+        (
+            "",
+            "embedding: {loss: gist, guide: a/b/c}",
+            "line 3: embedding.guide: `a/b/c` is neither a folder that exists nor a hub id such as `org/name`",
         ),
         (
             "",

@@ -39,6 +39,21 @@ fn a_loss_of_a_set_begins_with_the_defaults() {
     assert_eq!(serde_json::from_str::<JobFile>(&resolved).unwrap(), job);
 }
 
+/// A guide is that of all sets whose loss has one.
+#[test]
+fn a_guide_is_of_the_job() {
+    let keys = sets(
+        "[{path: a.jsonl, loss: gist, loss_args: {margin: 0.1}}, {path: b.jsonl, loss: cosent}]",
+        "embedding: {guide: org/name}",
+    );
+    let job = job(&keys);
+    let has_guide: Vec<bool> =
+        job.embedding_sets().iter().map(|(set, _)| set.has_guide()).collect();
+    assert_eq!(has_guide, [true, false]);
+    assert!(job.models().any(|(field, _)| field == "embedding.guide"));
+    assert!(!job.embedding_sets()[0].0.needs_label() && job.embedding_sets()[1].0.needs_label());
+}
+
 #[test]
 fn plain_files_are_sets_too() {
     let job = job(&sets("[a.jsonl, b.jsonl]", ""));
@@ -62,12 +77,25 @@ fn sets_that_do_not_fit_are_refused() {
             "line 2: data.train[0]: column `q` has two meanings",
         ),
         (
-            sets("[{path: a.jsonl, loss: gist}]", ""),
+            sets("[{path: a.jsonl, loss: gist, loss_args: {guide_width: 2}}]", ""),
             "line 2: data.train[0]: must name its `texts`, of which the labels have the guide's vectors",
         ),
         (
             sets("[{path: a.jsonl, loss: gist, texts: [q, a]}]", ""),
-            "line 2: data.train[0]: has the loss `gist` without `guide_width` in its `loss_args`",
+            "line 2: data.train[0]: has the loss `gist`, which needs embedding.guide, or `guide_width` in its \
+             `loss_args` for vectors in labels",
+        ),
+        (
+            sets(
+                "[{path: a.jsonl, loss: gist, loss_args: {guide_width: 2}}]",
+                "embedding: {guide: org/name}",
+            ),
+            "line 2: data.train[0]: has `guide_width`, the length of vectors in labels, which are not read with \
+             embedding.guide",
+        ),
+        (
+            sets("[{path: a.jsonl, loss: cosent}]", "embedding: {guide: org/name}"),
+            "line 3: embedding.guide: does not apply to the loss `multiple_negatives_ranking`",
         ),
         (
             sets("[a.jsonl, {path: b.jsonl, loss: batch_hard_triplet}]", ""),

@@ -32,11 +32,12 @@ fn keys_of_replaced_tokens() {
             "replaced_token_detection: {temperature: 0}",
             "line 3: replaced_token_detection.temperature: must be above 0, not 0",
         ),
+        ("", "parallel: {pipeline: 2}\nresources: {cores: 2}", ""),
         (
             "",
-            "parallel: {pipeline: 2}\nresources: {cores: 2}",
-            "line 3: parallel.pipeline: cannot be above 1 for replaced-token-detection, whose models are of \
-             different widths",
+            "parallel: {pipeline: 2, tensor: 2, sequence_parallel: true}\nresources: {cores: 4}",
+            "line 3: parallel.sequence_parallel: cannot be combined with parallel.pipeline for \
+             replaced-token-detection",
         ),
         (
             "",

@@ -1,6 +1,7 @@
 //! Embedded texts beside sentence-transformers': `scripts/fixtures/embeddings.py` writes the rows, and the losses and
 //! vectors of its trainer.
 
+mod guide;
 mod mining;
 mod rerankers;
 mod sets;
@@ -45,7 +46,16 @@ fn draft(host: &Host, name: &str, run: &str, fixture: &Value) -> Draft {
 
 /// Writes the model that the fixture's runs begin with.
 fn write_model(folder: &Path, fixture: &Value) {
-    model::write_fixture(folder, "bert-sequence-classification");
+    write_embedder(folder, "bert-sequence-classification", fixture);
+}
+
+/// Writes the guide of the fixture's runs.
+fn write_guide(folder: &Path, fixture: &Value) {
+    write_embedder(folder, "distilbert-masked-lm", fixture);
+}
+
+fn write_embedder(folder: &Path, model: &str, fixture: &Value) {
+    model::write_fixture(folder, model);
     copy_files("embeddings/tokenizer", folder);
     let length = json!({"max_seq_length": fixture["max_length"], "do_lower_case": false});
     fs::write(folder.join("sentence_bert_config.json"), length.to_string()).unwrap();

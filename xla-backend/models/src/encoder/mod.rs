@@ -42,6 +42,11 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
+    /// The width of the layers' states.
+    pub(crate) fn hidden_size(&self) -> usize {
+        self.config.hidden_size()
+    }
+
     pub(crate) fn new(
         root: &mut ParameterPath<'_>,
         names: &EncoderNames,

@@ -11,7 +11,8 @@ use std::ops::Range;
 use traind_xla::{DType, Tensor};
 
 pub use batch::{
-    Batch, IGNORED_LABEL, InputDim, InputRole, InputSpec, InputValues, PACKED_TOKENS, PADDED_TOKENS,
+    Batch, IGNORED_LABEL, InputDim, InputRole, InputSpec, InputValues, MASKED_SLOTS, MASKED_TOKENS,
+    PACKED_TOKENS, PADDED_TOKENS,
 };
 pub(crate) use body::Body;
 pub use forward::{Forward, ParameterTensors};

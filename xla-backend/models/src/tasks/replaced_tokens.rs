@@ -6,7 +6,7 @@
 //!
 //! B rows, S positions.
 
-use traind_xla::mesh::{Axis, Mesh};
+use traind_xla::mesh::Axis;
 use traind_xla::ops::ReduceKind;
 use traind_xla::{DType, Tensor};
 
@@ -15,7 +15,7 @@ use super::preference::metrics::{Metric, columns};
 use super::preference::{Compared, PreferenceObjective, Preferences};
 use super::sample_weights::{sample_weights, weighted};
 use crate::error::Result;
-use crate::model::Batch;
+use crate::model::{Batch, InputDim, InputSpec};
 use crate::tensor_parallel::Logits;
 
 /// The numbers that [`crate::OutputKind::ReplacedTokens`] has of each token, in their order.
@@ -29,6 +29,15 @@ const TOKENS: usize = 6;
 const DETECTED: usize = 7;
 const REPLACED: usize = 8;
 const COLUMNS: usize = 9;
+
+/// The sums of a core's batch by which losses are means, f32[B, 3], the same beside each row: of the rows' weights, of
+/// these times their masked tokens, and of these times all of their tokens.
+const BATCH_SUMS: &str = "batch_sums";
+
+/// The input of these sums. A batch without them is whole; a micro-batch has those of the batch that it is a part of.
+pub(crate) fn batch_sums_input() -> InputSpec {
+    InputSpec::target(BATCH_SUMS, DType::F32, &[InputDim::Rows, InputDim::Size(3)])
+}
 
 /// The objective of generator and discriminator. It is that of rows which are one sequence each.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,7 +78,7 @@ impl PreferenceObjective for ReplacedTokenDetection {
     fn compare(&self, compared: &Compared<'_>) -> Result<Preferences> {
         let rows = RowSums::of(compared.policy, compared.batch)?;
         let weights = sample_weights(compared.batch)?;
-        let [generator, discriminator] = rows.factors(&weights, compared.mesh)?;
+        let [generator, discriminator] = rows.factors(&weights, compared)?;
         let generator = rows.generator_loss.mul(&generator.mul_scalar(self.generator_weight)?)?;
         let discriminator =
             rows.discriminator_loss.mul(&discriminator.mul_scalar(self.discriminator_weight)?)?;
@@ -120,11 +129,16 @@ impl RowSums {
 
     /// The factors by which sums of losses of tokens become terms of a mean over rows, f32[1] each: the rows of all
     /// cores, divided by their masked tokens, and by all of their tokens.
-    fn factors(&self, weights: &Tensor, mesh: &Mesh) -> Result<[Tensor; 2]> {
+    fn factors(&self, weights: &Tensor, compared: &Compared<'_>) -> Result<[Tensor; 2]> {
         let count = |values: &Tensor| values.mul(weights)?.sum_keep(&[0]);
-        let counts = [&weights.sum_keep(&[0])?, &count(&self.masked)?, &count(&self.tokens)?];
-        let counts = weights.trace().concatenate(&counts, 0)?.stop_gradient()?;
-        let counts = counts.all_reduce_over(ReduceKind::Sum, mesh, &[Axis::Data])?;
+        let own = [&weights.sum_keep(&[0])?, &count(&self.masked)?, &count(&self.tokens)?];
+        let counts = match compared.batch.optional(BATCH_SUMS) {
+            // Empty slots have zeros.
+            Some(sums) => sums.max(&[0])?,
+            None => weights.trace().concatenate(&own, 0)?,
+        };
+        let counts = counts.stop_gradient()?;
+        let counts = counts.all_reduce_over(ReduceKind::Sum, compared.mesh, &[Axis::Data])?;
         let count = |place| counts.slice(0, place, place + 1);
         let rows = count(0)?;
         let per = |place| Ok::<_, crate::Error>(rows.div(&count(place)?.maximum_scalar(1.0)?)?);

@@ -19,6 +19,8 @@ pub struct CacheConfig {
     pub width: usize,
     /// The numbers of a row's label with their type; none where the loss reads none.
     pub label: Option<(DType, usize)>,
+    /// The numbers of a guide's vector; none where the loss reads none.
+    pub guide: Option<usize>,
 }
 
 impl CacheConfig {
@@ -43,6 +45,8 @@ pub(crate) struct GradientCache {
     pub weights: Variable,
     /// [N, W], the label of its row beside each text; none where the loss reads none.
     pub labels: Option<Variable>,
+    /// f32[N, G]; none where the loss reads no vectors of a guide.
+    pub guide: Option<Variable>,
     /// f32[N, D]
     pub gradients: Variable,
     texts: usize,
@@ -66,6 +70,9 @@ impl GradientCache {
             labels: config
                 .label
                 .map(|(dtype, width)| declare("cached_labels", dtype, &[texts, width])),
+            guide: config
+                .guide
+                .map(|width| declare("cached_guide_vectors", DType::F32, &[texts, width])),
             gradients: declare("cached_gradients", DType::F32, &[texts, config.width]),
             texts,
             rows,
@@ -74,20 +81,26 @@ impl GradientCache {
 
     pub(super) fn start(&self, device: &mut LazyDevice) -> Result<()> {
         let all = [self.embeddings, self.weights, self.gradients];
-        all.into_iter().chain(self.labels).try_for_each(|variable| set_zeros(device, variable))
+        all.into_iter().chain(self.targets()).try_for_each(|variable| set_zeros(device, variable))
     }
 
-    /// Records that embeddings, weights and labels of a part stand in the cache from `first` on, a u32 scalar.
+    /// The inputs of the loss beside embeddings and weights: labels, then the guide's vectors.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = Variable> {
+        self.labels.into_iter().chain(self.guide)
+    }
+
+    /// Records that embeddings, weights and [targets](Self::targets) of a part stand in the cache from `first` on, a
+    /// u32 scalar.
     pub(crate) fn put(
         &self,
         at: &mut Recording<'_>,
         [embeddings, weights]: [&Tensor; 2],
-        labels: Option<&Tensor>,
+        targets: &[Tensor],
         first: &Tensor,
     ) -> Result<()> {
-        let labels = self.labels.zip(labels);
+        let targets = self.targets().zip(targets);
         for (variable, part) in
-            [(self.embeddings, embeddings), (self.weights, weights)].into_iter().chain(labels)
+            [(self.embeddings, embeddings), (self.weights, weights)].into_iter().chain(targets)
         {
             let among_zeros = part.dynamic_place(0, first, self.texts)?;
             let all = at.read(variable)?.add(&among_zeros)?;
@@ -96,9 +109,9 @@ impl GradientCache {
         Ok(())
     }
 
-    /// Records that embeddings, weights and labels are zeros again.
+    /// Records that all but the gradients are zeros again.
     pub(crate) fn clear(&self, at: &mut Recording<'_>) -> Result<()> {
-        for variable in [self.embeddings, self.weights].into_iter().chain(self.labels) {
+        for variable in [self.embeddings, self.weights].into_iter().chain(self.targets()) {
             let zeros = at.read(variable)?.cleared()?;
             at.assign(variable, &zeros)?;
         }
@@ -123,7 +136,8 @@ mod tests {
     #[test]
     fn parts_are_equal_and_as_large_as_they_may_be() {
         let parts = |rows: usize, most: usize| {
-            rows / CacheConfig { rows: most, texts: 2, width: 8, label: None }.part_rows(rows)
+            rows / CacheConfig { rows: most, texts: 2, width: 8, label: None, guide: None }
+                .part_rows(rows)
         };
         assert_eq!((parts(4096, 64), parts(64, 64), parts(32, 64)), (64, 1, 1));
         assert_eq!((parts(96, 64), parts(10, 4), parts(7, 4)), (2, 5, 7));

@@ -4,7 +4,9 @@
 use std::ops::Range;
 
 use traind_loader::{ArrayValues, BatchAxis, BatchSizes, CoreBatch, ModelInputs};
-use traind_models::{Batch, InputDim, InputSpec, Model, PACKED_TOKENS, PADDED_TOKENS};
+use traind_models::{
+    Batch, InputDim, InputSpec, MASKED_SLOTS, MASKED_TOKENS, Model, PACKED_TOKENS, PADDED_TOKENS,
+};
 use traind_xla::runtime::{HostArray, Recording, StepInput};
 use traind_xla::{DType, Shape};
 
@@ -32,10 +34,10 @@ impl BatchLayout {
         self
     }
 
-    /// The same inputs with another target, or with none.
-    pub(crate) fn with_target(&self, target: Option<InputSpec>) -> BatchLayout {
+    /// The same inputs with other targets.
+    pub(crate) fn with_targets(&self, targets: impl IntoIterator<Item = InputSpec>) -> BatchLayout {
         let mut layout = self.without_targets();
-        layout.specs.extend(target);
+        layout.specs.extend(targets);
         layout
     }
 
@@ -99,7 +101,7 @@ impl BatchLayout {
     pub fn bind(&self, recording: &Recording<'_>) -> Batch {
         let mut batch = Batch::new();
         let names = self.specs.iter().map(|spec| spec.name);
-        for name in names.chain([PACKED_TOKENS, PADDED_TOKENS]) {
+        for name in names.chain([PACKED_TOKENS, PADDED_TOKENS, MASKED_TOKENS, MASKED_SLOTS]) {
             if let Some(tensor) = recording.input(name) {
                 batch.insert(name, tensor.clone());
             }
@@ -108,15 +110,16 @@ impl BatchLayout {
     }
 }
 
-/// The names of the places of packed and of padded tokens, with their number for each row; none in a batch of which
-/// layers compute padding.
+/// The names of the places of packed and of padded tokens, and of masked ones, with their number for each row; none of
+/// packed ones in a batch of which layers compute padding, and none of masked ones where all tokens are predicted.
 fn packed_widths(sizes: &BatchSizes) -> Vec<(&'static str, usize)> {
-    match sizes.get(BatchAxis::PackedPositions) {
+    let positions = sizes.get(BatchAxis::Positions);
+    let of_axis = |axis, of_tokens, of_places| match sizes.get(axis) {
         0 => Vec::new(),
-        packed => {
-            vec![(PACKED_TOKENS, packed), (PADDED_TOKENS, sizes.get(BatchAxis::Positions))]
-        }
-    }
+        width => vec![(of_tokens, width), (of_places, positions)],
+    };
+    let packed = of_axis(BatchAxis::PackedPositions, PACKED_TOKENS, PADDED_TOKENS);
+    [packed, of_axis(BatchAxis::MaskedPositions, MASKED_TOKENS, MASKED_SLOTS)].concat()
 }
 
 /// The shape of an input in a batch of `sizes`.

@@ -6,7 +6,7 @@
 
 use traind_loader::BatchSizes;
 use traind_models::Batch;
-use traind_models::tasks::embedding;
+use traind_models::tasks::embedding::{self, GUIDE_VECTORS};
 use traind_xla::runtime::{RecordedStep, Recorder, Recording, StepInput};
 use traind_xla::{DType, Shape, Tensor, autodiff};
 
@@ -40,8 +40,14 @@ impl TrainStep {
             let weights = input(at, "sample_weights")?;
             let first = self.first_text(at)?;
             let cache = cache(state)?;
-            let labels = cache.labels.map(|_| labels(at, &weights)).transpose()?;
-            cache.put(at, [&embeddings, &weights], labels.as_ref(), &first)
+            let mut targets = Vec::new();
+            if cache.labels.is_some() {
+                targets.push(labels(at, &weights)?);
+            }
+            if cache.guide.is_some() {
+                targets.push(input(at, GUIDE_VECTORS)?);
+            }
+            cache.put(at, [&embeddings, &weights], &targets, &first)
         })
     }
 
@@ -61,6 +67,9 @@ impl TrainStep {
             batch.insert("sample_weights", of_set(&at.read(cache.weights)?)?);
             if let Some(labels) = cache.labels {
                 batch.insert("labels", as_input(&of_set(&at.read(labels)?)?)?);
+            }
+            if let Some(guide) = cache.guide {
+                batch.insert(GUIDE_VECTORS, of_set(&at.read(guide)?)?);
             }
             let peers = self.forward.peers(self.forward.shard(at, state)?);
             let Some(EmbeddingObjective { loss: Some(loss), texts, .. }) = &self.forward.embedding

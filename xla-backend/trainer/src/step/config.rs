@@ -90,6 +90,11 @@ impl EmbeddingObjective {
         self.trained().find_map(embedding::label_input)
     }
 
+    /// The guide's vectors of texts that are trained on.
+    pub(super) fn trained_guide(&self) -> Option<InputSpec> {
+        self.trained().find_map(embedding::guide_input)
+    }
+
     /// The most texts of a row.
     pub(super) fn texts_max(&self) -> usize {
         let of_sets = self.of_sets.iter().map(|set| set.texts);

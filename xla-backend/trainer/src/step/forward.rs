@@ -84,8 +84,9 @@ impl ForwardPass {
         let inputs = BatchLayout::of(model.as_ref(), inputs, config.sequences_per_row());
         let layout = match (&embedding, &preference) {
             (Some(objective), _) => {
-                let labels = objective.loss.as_deref().and_then(embedding::label_input);
-                inputs.with_target(labels)
+                let loss = objective.loss.as_deref();
+                let label = loss.and_then(embedding::label_input);
+                inputs.with_targets(label.into_iter().chain(loss.and_then(embedding::guide_input)))
             }
             (None, Some(objective)) => inputs.with(objective.input()),
             (None, None) => inputs,
@@ -114,7 +115,7 @@ impl ForwardPass {
     /// stages, batches whose rows are compared pass in parts.
     pub(super) fn of_training(mut self) -> ForwardPass {
         let Some(objective) = &self.embedding else { return self };
-        let label = objective.trained_label();
+        let [label, guide] = [objective.trained_label(), objective.trained_guide()];
         let part_rows = match self.chunks.count() {
             1 => objective.part_rows,
             // Micro-batches, whatever their rows.
@@ -128,9 +129,10 @@ impl ForwardPass {
             rows,
             texts: objective.texts_max(),
             width,
-            label: label.as_ref().map(|spec| (spec.dtype, label_width(spec))),
+            label: label.as_ref().map(|spec| (spec.dtype, width_of(spec))),
+            guide: guide.as_ref().map(width_of),
         });
-        self.layout = self.layout.with_target(label);
+        self.layout = self.layout.with_targets(label.into_iter().chain(guide));
         self
     }
 
@@ -358,8 +360,8 @@ impl ForwardPass {
     }
 }
 
-/// The numbers of a row's label.
-fn label_width(spec: &InputSpec) -> usize {
+/// The numbers of a row's label, or of a guide's vector.
+fn width_of(spec: &InputSpec) -> usize {
     match spec.dims.last() {
         Some(InputDim::Size(width)) => *width,
         _ => 1,

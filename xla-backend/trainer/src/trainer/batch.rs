@@ -12,6 +12,8 @@ use crate::error::Result;
 
 /// The weight of each row in the loss.
 const WEIGHTS: &str = "sample_weights";
+/// The sums of a core's batch by which the losses of replaced tokens are means.
+const SUMS: &str = "batch_sums";
 
 /// Divides a batch among the cores, whose arrays are those of `specs`.
 pub(super) fn host_batch(
@@ -30,12 +32,14 @@ pub(super) fn host_batch(
         dims: vec![of_core],
         values: ArrayValues::F32(vec![1.0; of_core]),
     });
-    let own = |shard| arrays.iter().map(move |array| part(array, shard, shards));
-    let core = |shard| CoreBatch {
-        sizes,
-        arrays: own(shard).chain(weights.clone()).collect(),
-        padded_length: sizes.get(BatchAxis::Positions),
-        spans: Vec::new(),
+    let has_sums = model.inputs().iter().any(|spec| spec.name == SUMS)
+        && !arrays.iter().any(|array| array.name == SUMS);
+    let core = |shard| {
+        let own = arrays.iter().map(|array| part(array, shard, shards));
+        let mut own: Vec<BatchArray> = own.chain(weights.clone()).collect();
+        own.extend(has_sums.then(|| batch_sums(&own, of_core)));
+        let padded_length = sizes.get(BatchAxis::Positions);
+        CoreBatch { sizes, arrays: own, padded_length, spans: Vec::new() }
     };
     let plan = BatchPlan { sizes, rows: (0..rows as u32).collect(), cores: shards };
     Ok(HostBatch {
@@ -45,6 +49,27 @@ pub(super) fn host_batch(
         tokens: 0,
         decoding: Duration::ZERO,
     })
+}
+
+/// The sums over a core's `rows` rows, beside each of them: of their weights, and of these times their tokens with a label,
+/// and times all of their tokens.
+fn batch_sums(arrays: &[BatchArray], rows: usize) -> BatchArray {
+    let array = |name| arrays.iter().find(|array| array.name == name);
+    let weight = |row: usize| match array(WEIGHTS).map(|array| &array.values) {
+        Some(ArrayValues::F32(weights)) => weights[row],
+        _ => 1.0,
+    };
+    let count = |name, is_counted: fn(i32) -> bool| match array(name).map(|array| &array.values) {
+        Some(ArrayValues::S32(values)) => {
+            let of_row = values.chunks((values.len() / rows.max(1)).max(1)).enumerate();
+            let counted = |values: &[i32]| values.iter().filter(|it| is_counted(**it)).count();
+            of_row.map(|(row, values)| weight(row) * counted(values) as f32).sum()
+        }
+        _ => 0.0,
+    };
+    let weights: f32 = (0..rows).map(weight).sum();
+    let sums = [weights, count("labels", |it| it >= 0), count("attention_mask", |it| it > 0)];
+    BatchArray { name: SUMS, dims: vec![rows, 3], values: ArrayValues::F32(sums.repeat(rows)) }
 }
 
 /// The sizes of a batch on each core, by the arrays that have them.

@@ -6,7 +6,7 @@ use traind_choices::{DenseActivation, PoolingMode};
 
 use crate::section::{above, section};
 use crate::spelled::spelled;
-use crate::values::OneOrMany;
+use crate::values::{ModelSource, OneOrMany};
 
 section! {
     /// The model and the objective of `task: embedding`, under the names of sentence-transformers'
@@ -39,7 +39,11 @@ section! {
         contrast_anchors: bool = true;
         /// Whether positives are negatives of each other, for `gist`.
         contrast_positives: bool = true;
-        /// Numbers of a vector of the guide, for `gist`, whose rows have the vectors of all of their
+        /// Model that decides which texts of a batch are negatives, for `gist`: Hugging Face model folder or hub id. It
+        /// embeds the texts once, before the first step, and may have any tokenizer and size. Without it, labels
+        /// have its vectors.
+        guide: Option<ModelSource> = None;
+        /// Numbers of a vector of the guide, for `gist` without `guide`: rows then have the vectors of all of their
         /// texts in the label, one behind the other.
         guide_width: Option<u32> = None, in 1.0..=65536.0;
         /// Rows that pass through the model at a time, for `multiple_negatives_ranking` and `gist`:
@@ -94,7 +98,7 @@ spelled! {
         /// negative).
         MarginMse = "margin_mse",
         /// Positives against all texts of the batch that a guide does not take for positives (anchor,
-        /// positive, any number of negatives, the guide's vectors of all of them).
+        /// positive, any number of negatives; without `guide` also the guide's vectors of all of them).
         Gist = "gist",
     }
 }
@@ -169,7 +173,7 @@ spelled! {
 }
 
 impl EmbeddingLoss {
-    /// Whether rows need a label.
+    /// Whether rows need a label, without `embedding.guide`.
     pub fn needs_label(self) -> bool {
         !matches!(self, Self::MultipleNegativesRanking | Self::Triplet)
     }
@@ -231,6 +235,16 @@ impl EmbeddingLoss {
 }
 
 impl Embedding {
+    /// Whether rows need a label.
+    pub fn needs_label(&self) -> bool {
+        self.loss.needs_label() && !self.has_guide()
+    }
+
+    /// Whether a model guides the loss.
+    pub fn has_guide(&self) -> bool {
+        self.loss == EmbeddingLoss::Gist && self.guide.is_some()
+    }
+
     /// The distance of two embeddings.
     pub fn distance(&self) -> DistanceMetric {
         let default = match self.loss.is_of_triplets() {

@@ -37,7 +37,7 @@ section! {
         contrast_anchors: Option<bool> = None;
         /// Whether positives are negatives of each other, for `gist`.
         contrast_positives: Option<bool> = None;
-        /// Numbers of a vector of the guide, for `gist`.
+        /// Numbers of a vector of the guide, for `gist` without `embedding.guide`.
         guide_width: Option<u32> = None, in 1.0..=65536.0;
     }
 }
@@ -72,6 +72,8 @@ impl Embedding {
         let Some(default) = all_defaults::<Embedding>() else { return self.clone() };
         Embedding {
             loss,
+            guide: self.guide.clone(),
+            guide_width: self.guide_width.filter(|_| self.guide.is_some()),
             mini_batch_size: self.mini_batch_size,
             matryoshka_dims: self.matryoshka_dims.clone(),
             matryoshka_weights: self.matryoshka_weights.clone(),

@@ -4,12 +4,12 @@
 //! The generator's layers come first. Between them and the discriminator's, tokens are drawn in the places of masked
 //! ones. Its parameters stand below `generator`, the discriminator's as in its own model.
 //!
-//! B rows, S positions, H `hidden_size`, V `vocab_size`.
+//! B rows, S positions, M masked positions that are predicted, H `hidden_size`, V `vocab_size`.
 
 use std::ops::Range;
 
 use traind_xla::ops::random::Random;
-use traind_xla::{DType, Tensor};
+use traind_xla::{DType, Shape, Tensor};
 
 use super::{ENCODER, resolve_encoder};
 use crate::config::ModelConfig;
@@ -21,10 +21,11 @@ use crate::flops;
 use crate::heads::{MaskedLmHead, MaskedLmNames, Predicts, Transform};
 use crate::layers::Linear;
 use crate::model::{
-    Batch, Body, Forward, Head, HiddenStates, InputDim, InputSpec, Lengths, Model, Output,
-    OutputKind,
+    Batch, Body, Forward, Head, HiddenStates, InputDim, InputSpec, Lengths, MASKED_SLOTS,
+    MASKED_TOKENS, Model, Output, OutputKind,
 };
 use crate::parameters::{ParameterPath, Stage};
+use crate::tasks::replaced_tokens::batch_sums_input;
 use crate::tasks::token_labels;
 use crate::tensor_parallel::Logits;
 
@@ -113,40 +114,107 @@ impl Pretraining {
     }
 
     /// Draws tokens by the last states f32[B S, H] of the generator in the places of masked ones, and embeds them for
-    /// the discriminator. Rows without labels stay as they are.
+    /// the discriminator. Rows without labels stay as they are. Returns what is known of each token, f32[B S, 2], too.
     fn replace_tokens(
         &self,
         cx: &Forward<'_>,
         states: &Tensor,
         batch: &Batch,
-    ) -> Result<HiddenStates> {
+    ) -> Result<(Tensor, Tensor)> {
         let Some(labels) = batch.optional("labels") else {
             let HiddenStates { last, .. } = self.discriminator.embeddings(cx, batch)?;
-            return Ok(HiddenStates { last, encoder: None });
+            return Ok((last, nothing_beside(cx, batch)?));
         };
         let ids = batch.get("input_ids")?;
         let tokens = ids.shape().element_count();
-        let logits = cx.scope("generator_head", || self.generator_head.logits(cx, states))?;
-        let losses = logits.cross_entropy(&labels.reshape(&[tokens])?)?;
-        let drawn = self.draw(&logits, batch)?.reshape(ids.dims())?;
+        let chosen = MaskedTokens::of(batch)?;
+        let states = chosen.chosen(states)?;
+        let logits = cx.scope("generator_head", || self.generator_head.logits(cx, &states))?;
+        let losses = logits.cross_entropy(&chosen.numbers(&labels.reshape(&[tokens])?)?)?;
+        let losses = chosen.at_places(&losses.unsqueeze(1)?)?;
+        let drawn = self.draw(&logits, batch, &chosen)?;
+        let drawn = chosen.numbers_at_places(&drawn)?.reshape(ids.dims())?;
         let is_masked = labels.ge_scalar(0.0)?;
         let [original, new] = [is_masked.select(labels, ids)?, is_masked.select(&drawn, ids)?];
         let is_replaced = new.ne(&original)?.convert(DType::F32)?.reshape(&[tokens, 1])?;
         let mut batch = batch.clone();
         batch.insert("input_ids", new);
         let HiddenStates { last, .. } = self.discriminator.embeddings(cx, &batch)?;
-        let beside = cx.trace.concatenate(&[&is_replaced, &losses.unsqueeze(1)?], 1)?;
+        let beside = cx.trace.concatenate(&[&is_replaced, &losses], 1)?;
+        Ok((last, beside))
+    }
+
+    /// States as layers hand them on, which are as wide as those of the wider model: f32[B S, W].
+    fn handed_on(&self, last: Tensor, beside: Tensor) -> Result<HiddenStates> {
+        let width = self.generator.hidden_size().max(self.discriminator.hidden_size());
+        let missing = width - last.dims()[1];
+        let last = if missing > 0 { last.pad(1, 0, missing, 0.0)? } else { last };
         Ok(HiddenStates { last, encoder: Some(beside) })
     }
 
-    /// A token for each place, s32[B S], by the hash of the row's seed and of the place.
-    fn draw(&self, logits: &Logits, batch: &Batch) -> Result<Tensor> {
+    /// A token for each of the chosen places, by the hash of the row's seed and of the place.
+    fn draw(&self, logits: &Logits, batch: &Batch, chosen: &MaskedTokens) -> Result<Tensor> {
         let ids = batch.get("input_ids")?;
         let (dims, tokens) = (ids.dims(), ids.shape().element_count());
         let seeds = batch.get(SAMPLING_SEEDS)?.convert(DType::U32)?.unsqueeze(1)?;
         let seeds = seeds.broadcast_to(dims)?.reshape(&[tokens])?;
         let positions = ids.trace().iota(DType::U32, dims, 1)?.reshape(&[tokens])?;
+        let [seeds, positions] = [chosen.numbers(&seeds)?, chosen.numbers(&positions)?];
         logits.times(1.0 / self.temperature)?.sample(&Random::of_seeds(&seeds, &positions)?)
+    }
+}
+
+/// The tokens that the generator predicts: the masked ones where the batch says where they are, else all.
+enum MaskedTokens {
+    /// The place of each, s32[B M], and the number of each place, s32[B S].
+    At {
+        places: Tensor,
+        slots: Tensor,
+    },
+    All,
+}
+
+impl MaskedTokens {
+    fn of(batch: &Batch) -> Result<MaskedTokens> {
+        let flat = |x: &Tensor| x.reshape(&[x.shape().element_count()]);
+        match [MASKED_TOKENS, MASKED_SLOTS].map(|name| batch.optional(name)) {
+            [Some(places), Some(slots)] => {
+                Ok(MaskedTokens::At { places: flat(places)?, slots: flat(slots)? })
+            }
+            _ => Ok(MaskedTokens::All),
+        }
+    }
+
+    /// [B S, H] to [B M, H].
+    fn chosen(&self, x: &Tensor) -> Result<Tensor> {
+        match self {
+            MaskedTokens::At { places, slots } => Ok(x.place_rows(places, slots)?),
+            MaskedTokens::All => Ok(x.clone()),
+        }
+    }
+
+    /// [B M, W] to [B S, W], with zeros at other places.
+    fn at_places(&self, x: &Tensor) -> Result<Tensor> {
+        match self {
+            MaskedTokens::At { places, slots } => Ok(x.place_rows(slots, places)?),
+            MaskedTokens::All => Ok(x.clone()),
+        }
+    }
+
+    /// Integers [B S] to [B M]. Those behind the last masked token are no token's, and nothing reads what becomes of them.
+    fn numbers(&self, x: &Tensor) -> Result<Tensor> {
+        match self {
+            MaskedTokens::At { places, .. } => Ok(x.take(places)?),
+            MaskedTokens::All => Ok(x.clone()),
+        }
+    }
+
+    /// Integers [B M] to [B S], with those of some token at places that are not masked.
+    fn numbers_at_places(&self, x: &Tensor) -> Result<Tensor> {
+        match self {
+            MaskedTokens::At { slots, .. } => Ok(x.take(slots)?),
+            MaskedTokens::All => Ok(x.clone()),
+        }
     }
 }
 
@@ -195,6 +263,20 @@ fn generator_head(
     names.masked_lm_head(config, family, root, Predicts::Itself)
 }
 
+/// The numbers known of each token before any is drawn: f32[B S, 2], zeros.
+fn nothing_beside(cx: &Forward<'_>, batch: &Batch) -> Result<Tensor> {
+    let tokens = batch.get("input_ids")?.shape().element_count();
+    Ok(cx.trace.full(0.0, Shape::new(DType::F32, [tokens, NUMBERS - 1]))?)
+}
+
+/// The first `width` columns of states.
+fn of_width(states: &Tensor, width: usize) -> Result<Tensor> {
+    match states.dims()[1] == width {
+        true => Ok(states.clone()),
+        false => Ok(states.slice(1, 0, width)?),
+    }
+}
+
 impl Body for Pretraining {
     fn prefix(&self) -> &'static str {
         self.discriminator.prefix()
@@ -203,6 +285,7 @@ impl Body for Pretraining {
     fn inputs(&self) -> Vec<InputSpec> {
         let mut inputs = self.discriminator.inputs();
         inputs.push(InputSpec::target(SAMPLING_SEEDS, DType::S32, &[InputDim::Rows]));
+        inputs.push(batch_sums_input());
         inputs
     }
 
@@ -217,7 +300,8 @@ impl Body for Pretraining {
     }
 
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
-        self.generator.embeddings(cx, batch)
+        let HiddenStates { last, .. } = self.generator.embeddings(cx, batch)?;
+        self.handed_on(last, nothing_beside(cx, batch)?)
     }
 
     fn layers(
@@ -231,27 +315,34 @@ impl Body for Pretraining {
         let of_generator = layers.start.min(boundary)..layers.end.min(boundary);
         let of_discriminator =
             layers.start.saturating_sub(boundary)..layers.end.saturating_sub(boundary);
-        let HiddenStates { last, encoder: beside } = match of_generator.is_empty() {
-            true => states,
-            false => {
-                cx.scope("generator", || self.generator.layers(cx, of_generator, states, batch))?
-            }
+        let width = match layers.start <= boundary {
+            true => self.generator.hidden_size(),
+            false => self.discriminator.hidden_size(),
         };
+        let (last, beside) = (of_width(&states.last, width)?, states.encoder);
+        let HiddenStates { last, .. } = match of_generator.is_empty() {
+            true => HiddenStates::of(last),
+            false => cx.scope("generator", || {
+                self.generator.layers(cx, of_generator, HiddenStates::of(last), batch)
+            })?,
+        };
+        let beside = beside.map_or_else(|| nothing_beside(cx, batch), Ok)?;
         if of_discriminator.is_empty() {
-            return Ok(HiddenStates { last, encoder: beside });
+            return self.handed_on(last, beside);
         }
-        let HiddenStates { last, encoder: beside } = match of_discriminator.start {
+        let (last, beside) = match of_discriminator.start {
             0 => cx.scope("replaced_tokens", || self.replace_tokens(cx, &last, batch))?,
-            _ => HiddenStates { last, encoder: beside },
+            _ => (last, beside),
         };
-        let states =
+        let HiddenStates { last, .. } =
             self.discriminator.layers(cx, of_discriminator, HiddenStates::of(last), batch)?;
-        Ok(HiddenStates { encoder: beside, ..states })
+        self.handed_on(last, beside)
     }
 
     /// The numbers of each token, f32[B S, 3], of all positions, which those of the generator are of.
     fn finish(&self, cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {
-        let logits = cx.with_all_positions(&states.last, |cx, states| {
+        let last = of_width(&states.last, self.discriminator.hidden_size())?;
+        let logits = cx.with_all_positions(&last, |cx, states| {
             let x = self.transform.forward(cx, states)?;
             Ok(self.prediction.forward(cx, &x)?.convert(DType::F32)?)
         })?;

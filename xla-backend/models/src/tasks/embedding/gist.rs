@@ -27,8 +27,19 @@ pub struct Gist {
     pub contrasts_positives: bool,
     /// The texts of a row.
     pub texts: usize,
+    /// The place of the guide's vectors.
+    pub guide: GuideVectors,
     /// The numbers of a vector of the guide.
     pub guide_width: usize,
+}
+
+/// The place in a batch of the vectors that a guide has of its texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuideVectors {
+    /// The label of a row has those of all of its texts, one behind the other.
+    OfLabels,
+    /// Each text has its own beside it.
+    BesideTexts,
 }
 
 /// The embeddings of some texts with the guide's vectors of them.
@@ -43,9 +54,15 @@ impl EmbeddingLoss for Gist {
         fewest..=fewest
     }
 
-    /// The guide's vectors of a row, one behind the other.
     fn labels(&self) -> RowLabels {
-        RowLabels::Numbers(self.texts * self.guide_width)
+        match self.guide {
+            GuideVectors::OfLabels => RowLabels::Numbers(self.texts * self.guide_width),
+            GuideVectors::BesideTexts => RowLabels::None,
+        }
+    }
+
+    fn guide_width(&self) -> Option<usize> {
+        (self.guide == GuideVectors::BesideTexts).then_some(self.guide_width)
     }
 
     fn compares_rows(&self) -> bool {
@@ -89,13 +106,19 @@ impl EmbeddingLoss for Gist {
 impl Gist {
     /// Each column of this core's texts.
     fn guided(&self, texts: &EmbeddedTexts<'_>) -> Result<Vec<Guided>> {
+        let guide = match &texts.guide {
+            Some(columns) if self.guide == GuideVectors::BesideTexts => columns.clone(),
+            _ => self.vectors_of_labels(texts)?,
+        };
+        let columns = texts.columns.iter().zip(guide);
+        Ok(columns.map(|(it, guide)| Guided { embeddings: it.clone(), guide }).collect())
+    }
+
+    fn vectors_of_labels(&self, texts: &EmbeddedTexts<'_>) -> Result<Vec<Tensor>> {
         let (rows, width) = (texts.columns[0].dims()[0], self.guide_width);
         let vectors = texts.numbers()?.reshape(&[rows, self.texts, width])?;
-        let columns = texts.columns.iter().enumerate().map(|(place, embeddings)| {
-            let guide = vectors.slice(1, place, place + 1)?.squeeze(1)?;
-            Ok(Guided { embeddings: embeddings.clone(), guide })
-        });
-        columns.collect()
+        let column = |place| Ok(vectors.slice(1, place, place + 1)?.squeeze(1)?);
+        (0..self.texts).map(column).collect()
     }
 
     /// The guide's cosine above which a text is no negative of each row, f32[n, 1].

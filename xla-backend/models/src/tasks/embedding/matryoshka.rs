@@ -26,6 +26,10 @@ impl EmbeddingLoss for Matryoshka {
         self.loss.labels()
     }
 
+    fn guide_width(&self) -> Option<usize> {
+        self.loss.guide_width()
+    }
+
     fn compares_rows(&self) -> bool {
         self.loss.compares_rows()
     }

@@ -30,7 +30,7 @@ pub use cosent::Cosent;
 pub use cosine_similarity::CosineSimilarity;
 pub(crate) use distances::normalized;
 pub use distances::{Distance, Similarity};
-pub use gist::Gist;
+pub use gist::{Gist, GuideVectors};
 pub use margin_mse::MarginMse;
 pub use matryoshka::Matryoshka;
 pub use mse::Mse;
@@ -44,6 +44,9 @@ pub use triplet::Triplet;
 use crate::error::Result;
 use crate::model::{Batch, InputDim, InputSpec, LossSum};
 use crate::tasks::sample_weights::sample_weights_input;
+
+/// The vectors that a guide has of the texts, an input of batches.
+pub const GUIDE_VECTORS: &str = "guide_vectors";
 
 /// The label of a row of the data that a loss reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,11 @@ pub trait EmbeddingLoss: Debug + Send + Sync {
 
     /// Returns the labels that rows must have.
     fn labels(&self) -> RowLabels;
+
+    /// The numbers of a guide's vector, which batches have beside each text; none where the loss reads none.
+    fn guide_width(&self) -> Option<usize> {
+        None
+    }
 
     /// Whether the loss of a row depends on other rows, so that it cannot be computed of parts of a batch.
     fn compares_rows(&self) -> bool;
@@ -87,7 +95,14 @@ pub fn label_input(loss: &dyn EmbeddingLoss) -> Option<InputSpec> {
     Some(InputSpec::target("labels", dtype, if width == 1 { &dims[..1] } else { &dims }))
 }
 
-/// The loss of `embeddings` f32[n K, D], of rows with `count` texts each; none for rows that lack the label.
+/// The input of a batch that has the guide's vector of each text; none where the loss reads none.
+pub fn guide_input(loss: &dyn EmbeddingLoss) -> Option<InputSpec> {
+    let dims = [InputDim::Rows, InputDim::Size(loss.guide_width()?)];
+    Some(InputSpec::target(GUIDE_VECTORS, DType::F32, &dims))
+}
+
+/// The loss of `embeddings` f32[n K, D], of rows with `count` texts each; none for rows that lack the label or the
+/// guide's vectors.
 pub fn loss(
     loss: &dyn EmbeddingLoss,
     embeddings: &Tensor,
@@ -98,6 +113,7 @@ pub fn loss(
     let texts = EmbeddedTexts::of(embeddings, count, batch, peers)?;
     match (loss.labels(), &texts.labels) {
         (RowLabels::Class | RowLabels::Numbers(_), None) => Ok(None),
+        _ if loss.guide_width().is_some() && texts.guide.is_none() => Ok(None),
         _ => loss.loss(&texts).map(Some),
     }
 }

@@ -2,7 +2,7 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::Peers;
+use super::{GUIDE_VECTORS, Peers};
 use crate::error::Result;
 use crate::model::{Batch, LossSum};
 use crate::tasks::sample_weights::{sample_weights, weighted};
@@ -16,6 +16,8 @@ pub struct EmbeddedTexts<'a> {
     pub columns: Vec<Tensor>,
     /// s32[n], f32[n] or f32[n, W].
     pub labels: Option<Tensor>,
+    /// The guide's vectors of each column of texts, f32[n, G].
+    pub guide: Option<Vec<Tensor>>,
     /// The weight of each row, f32[n]: 0 for an empty slot.
     pub weights: Tensor,
     pub(super) peers: &'a Peers,
@@ -29,11 +31,14 @@ impl<'a> EmbeddedTexts<'a> {
         batch: &Batch,
         peers: &'a Peers,
     ) -> Result<EmbeddedTexts<'a>> {
-        let columns = (0..count).map(|column| column_of(embeddings, count, column));
+        let columns = |x: &Tensor| -> Result<Vec<Tensor>> {
+            (0..count).map(|column| column_of(x, count, column)).collect()
+        };
         let labels = batch.optional("labels").map(|labels| column_of(labels, count, 0));
         Ok(EmbeddedTexts {
-            columns: columns.collect::<Result<_>>()?,
+            columns: columns(embeddings)?,
             labels: labels.transpose()?,
+            guide: batch.optional(GUIDE_VECTORS).map(columns).transpose()?,
             weights: column_of(&sample_weights(batch)?, count, 0)?,
             peers,
         })
@@ -41,8 +46,8 @@ impl<'a> EmbeddedTexts<'a> {
 
     /// The same rows with other embeddings.
     pub(super) fn with_columns(&self, columns: Vec<Tensor>) -> EmbeddedTexts<'a> {
-        let (labels, weights) = (self.labels.clone(), self.weights.clone());
-        EmbeddedTexts { columns, labels, weights, peers: self.peers }
+        let (labels, guide) = (self.labels.clone(), self.guide.clone());
+        EmbeddedTexts { columns, labels, guide, weights: self.weights.clone(), peers: self.peers }
     }
 
     /// The labels as numbers, f32[n] or f32[n, W]; zeros where there are none.

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use traind_models::sentence::{PoolingMode, SentenceModules};
 use traind_models::tasks::embedding::{
     self, BatchHardTriplet, Contrastive, Cosent, CosineSimilarity, Directions, Distance,
-    EmbeddingLoss, Gist, MarginMse, Matryoshka, Mse, MultipleNegativesRanking, OnlineContrastive,
-    Peers, Similarity, Triplet,
+    EmbeddingLoss, Gist, GuideVectors, MarginMse, Matryoshka, Mse, MultipleNegativesRanking,
+    OnlineContrastive, Peers, Similarity, Triplet,
 };
 use traind_models::{Batch, Forward, ModelConfig, ParameterTensors, Task, registry, weights};
 use traind_xla::mesh::Mesh;
@@ -94,6 +94,7 @@ fn loss(case: &Value) -> Arc<dyn EmbeddingLoss> {
             contrasts_anchors: options["contrast_anchors"].as_bool().unwrap_or(true),
             contrasts_positives: options["contrast_positives"].as_bool().unwrap_or(true),
             texts,
+            guide: GuideVectors::OfLabels,
             guide_width: 5,
         }),
         other => panic!("{other}"),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use traind_models::tasks::preference::{Compared, Metric, PreferenceObjective};
 use traind_models::tasks::replaced_tokens::ReplacedTokenDetection;
-use traind_models::{Batch, Forward, ParameterTensors, Task, TokenGenerator};
+use traind_models::{
+    Batch, Forward, MASKED_SLOTS, MASKED_TOKENS, ParameterTensors, Task, TokenGenerator,
+};
 use traind_xla::mesh::Mesh;
 use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Shape, Tensor, Trace};
@@ -34,6 +36,26 @@ fn embeddings_of_other_sizes_are_trained_apart() {
     config.set_token_generator(TokenGenerator { tie_embeddings: Some(true), ..settings });
     let error = traind_models::registry::build(config, TASK).unwrap_err().to_string();
     assert!(error.contains("differ in size, and cannot be tied"), "{error}");
+}
+
+/// The generator's vocabulary is computed for masked tokens alone, with two places left, and gives what it gives for all.
+#[test]
+fn masked_tokens_alone_are_predicted() {
+    let mut fixture = Fixture::load(&folder_of(TIED), TASK);
+    let (_, labels) = fixture.inputs.iter().find(|(name, _)| *name == "labels").unwrap();
+    let (dims, labels) = (labels.shape().dims.clone(), labels.to_s32().unwrap());
+    let masked: Vec<usize> = (0..labels.len()).filter(|place| labels[*place] >= 0).collect();
+    let width = (masked.len() + 2).div_ceil(dims[0]);
+    assert!(!masked.is_empty() && width < dims[1], "{masked:?} of {dims:?}");
+    let mut tokens = vec![labels.len() as i32; dims[0] * width];
+    let mut slots = vec![tokens.len() as i32; labels.len()];
+    for (slot, place) in masked.into_iter().enumerate() {
+        (tokens[slot], slots[place]) = (place as i32, slot as i32);
+    }
+    let array = |width, values: &[i32]| HostArray::from_s32(&[dims[0], width], values).unwrap();
+    fixture.inputs.push((MASKED_TOKENS, array(width, &tokens)));
+    fixture.inputs.push((MASKED_SLOTS, array(dims[1], &slots)));
+    check_fixture(&fixture, false);
 }
 
 /// Embeddings of equal sizes are one parameter, unless they are not to be tied.
