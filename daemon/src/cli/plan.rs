@@ -17,6 +17,8 @@ use super::submit::{parse_override, read, working_directory};
 use crate::interfaces::text;
 
 /// Show the memory and disk space that a job needs, without submitting it
+///
+/// The job keeps its own mesh, here or on the machines that options name, unless --auto compares all.
 #[derive(clap::Args)]
 pub(crate) struct Plan {
     /// The job file, YAML; - is standard input. Its relative paths start at the current directory
@@ -24,14 +26,13 @@ pub(crate) struct Plan {
     /// Replace a value of the job file, such as train.learning_rate=3e-5
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_override)]
     set: Vec<(String, String)>,
-    /// Compare all meshes that the cores can form, fastest first according to the prediction; each of the options below
-    /// implies it
+    /// Compare all meshes that the cores can form, fastest first according to the prediction
     #[arg(long)]
     auto: bool,
-    /// Platform to compare meshes for, which this host need not have: neuron, cuda or cpu
+    /// Platform to plan for, which this host need not have: neuron, cuda or cpu
     #[arg(long)]
     platform: Option<String>,
-    /// Device to compare meshes for, which implies its platform: trn1, trn1n, inf2, trn2, trn2-lnc1, trn3, trn3-lnc1,
+    /// Device to plan for, which implies its platform: trn1, trn1n, inf2, trn2, trn2-lnc1, trn3, trn3-lnc1,
     /// h100, h200, a100-80, a100-40 or v100
     #[arg(long)]
     device: Option<String>,
@@ -45,9 +46,9 @@ pub(crate) struct Plan {
     /// Number of cores per host
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     cores: Option<u32>,
-    /// Also divide layers over hosts, and send states between stages from device to device, which no
-    /// job does yet
-    #[arg(long)]
+    /// Also compare meshes that divide layers over hosts, and send states between stages from device to
+    /// device, which no job does yet
+    #[arg(long, requires = "auto")]
     across_hosts: bool,
     /// Price per hour of all hosts together [default: that of the job's cores, unless the machines are
     /// others]
@@ -96,7 +97,7 @@ impl Plan {
         Ok(Exit::Done)
     }
 
-    /// The search, if any option asks for one.
+    /// The machines and meshes to plan for, if any option names them.
     fn search(&self) -> Option<v1::MeshSearch> {
         let search = v1::MeshSearch {
             platform: self.platform.clone().unwrap_or_default(),
@@ -107,8 +108,10 @@ impl Plan {
             price_per_hour: self.price_per_hour.unwrap_or_default(),
             across_hosts: self.across_hosts,
             rows: self.rows.unwrap_or_default(),
+            own_mesh: false,
         };
-        (self.auto || search != v1::MeshSearch::default()).then_some(search)
+        let is_asked = self.auto || search != v1::MeshSearch::default();
+        is_asked.then_some(v1::MeshSearch { own_mesh: !self.auto, ..search })
     }
 }
 
@@ -193,6 +196,12 @@ fn lines(plan: &v1::Plan) -> Vec<(&'static str, String)> {
     ];
     let is_offloaded = plan.host_bytes_per_core > 0;
     let between_hosts = ("between hosts", plan.network.clone());
-    let lines = lines.into_iter().chain(is_offloaded.then_some(on_host));
+    // That of the figures above, where other machines or several meshes were asked for.
+    let mesh = plan.meshes.first().map(|it| {
+        let axes = format!("data {}, tensor {}, pipeline {}", it.data, it.tensor, it.pipeline);
+        let others = if plan.meshes.len() > 1 { ", the first of those below" } else { "" };
+        ("mesh", format!("{axes}{others}"))
+    });
+    let lines = lines.into_iter().chain(is_offloaded.then_some(on_host)).chain(mesh);
     lines.chain((!plan.network.is_empty()).then_some(between_hosts)).collect()
 }

@@ -34,9 +34,28 @@ impl CompilerFlags {
     }
 }
 
+/// The number of instructions to which `NEURON_CC_FLAGS` set the compiler's limit, if they do.
+pub fn instruction_limit(flags: &str) -> Option<u64> {
+    const FLAG: &str = "--internal-max-instruction-limit";
+    let behind = &flags[flags.rfind(FLAG)? + FLAG.len()..];
+    let value = behind.strip_prefix(['=', ' '])?.trim_start();
+    value.split_whitespace().next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_limit_of_instructions_is_that_of_the_last_flag() {
+        let flag = "--internal-max-instruction-limit";
+        assert_eq!(instruction_limit(&format!("-O1 {flag}=20000000 --lnc=2")), Some(20_000_000));
+        assert_eq!(instruction_limit(&format!("{flag} 7")), Some(7));
+        assert_eq!(instruction_limit(&format!("{flag}=7 {flag}=8")), Some(8));
+        for none in ["", "-O1", &format!("{flag}=many"), flag] {
+            assert_eq!(instruction_limit(none), None, "{none}");
+        }
+    }
 
     #[test]
     fn flags_follow_the_version_and_the_logical_configuration() {

@@ -17,7 +17,7 @@ mod visible;
 
 pub use codes::{COMPILER, Cause, CompilerCode, Explanation, RUNTIME, RuntimeCode, explain};
 pub use cores::{CORE_KINDS, CoreKind, Generation, core_kind};
-pub use flags::{CompilerFlags, LEGACY_FLAGS};
+pub use flags::{CompilerFlags, LEGACY_FLAGS, instruction_limit};
 pub use installed::{InstalledCompiler, driver_version, package_version, runtime_version};
 pub use instances::{INSTANCES, Instance, instance};
 pub use limits::{

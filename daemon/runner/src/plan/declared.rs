@@ -2,9 +2,10 @@
 
 use traind_job_file::JobFile;
 use traind_xla::runtime::{RecordedStep, Recorder};
-use traind_xla::verify::neuron::{Finding, Limits};
+use traind_xla::verify::neuron::{Finding, Instructions, Limits};
 
-use super::{PlannedModel, neuron};
+use super::PlannedModel;
+use super::neuron::{self, Checked};
 use crate::error::RunResult;
 use crate::recipe::{embedding, gpu_options, mesh, step_config};
 use crate::state::{Pipeline, StateBytes};
@@ -25,6 +26,8 @@ pub(super) struct CheckedProgram<'a> {
     pub step: RecordedStep,
     /// Operations that Neuron's compiler computes in another type.
     pub warnings: Vec<Finding>,
+    /// Instructions of Neuron's compiler, of which longer programs have more; none for other platforms.
+    pub instructions: Instructions,
 }
 
 impl Declared {
@@ -61,10 +64,10 @@ impl Declared {
     pub(super) fn record(&self, shape: ProgramShape) -> RunResult<CheckedProgram<'_>> {
         let recorder = &self.recorders[self.programs.stage_of(&shape)];
         let step = self.programs.record(recorder, shape)?;
-        let warnings = match &self.neuron {
+        let Checked { warnings, instructions } = match &self.neuron {
             Some(limits) => neuron::check(limits, recorder, &step)?,
-            None => Vec::new(),
+            None => Checked::default(),
         };
-        Ok(CheckedProgram { recorder, step, warnings })
+        Ok(CheckedProgram { recorder, step, warnings, instructions })
     }
 }

@@ -4,7 +4,7 @@
 use traind_job_file::JobFile;
 use traind_models::Excerpts;
 use traind_xla::analysis::{Collective, MemoryProfile};
-use traind_xla::verify::neuron::{Finding, add_distinct};
+use traind_xla::verify::neuron::{Finding, Instructions, add_distinct};
 
 use super::PlannedModel;
 use super::declared::{CheckedProgram, Declared};
@@ -26,6 +26,7 @@ struct Recorded {
     profile: MemoryProfile,
     collectives: Vec<(Collective, u64)>,
     warnings: Vec<Finding>,
+    instructions: Instructions,
 }
 
 impl DeclaredExcerpts {
@@ -78,6 +79,7 @@ impl DeclaredExcerpts {
         let (mut input_bytes, mut kept_bytes) = (shortest.input_bytes, shortest.kept_bytes);
         let mut collectives = shortest.collectives.clone();
         let (mut profiles, mut warnings) = (Vec::new(), shortest.warnings);
+        let mut instructions = shortest.instructions.clone();
         for (longer, missing) in &self.longer {
             // A stage's own programs are those of its first chunk.
             let times = missing[shape.chunk.unwrap_or(0)] as u64;
@@ -89,6 +91,8 @@ impl DeclaredExcerpts {
                 }
                 input_bytes += times * (longer.input_bytes - shortest.input_bytes);
                 kept_bytes += times * (longer.kept_bytes - shortest.kept_bytes);
+                instructions =
+                    instructions.plus_growth(&shortest.instructions, &longer.instructions, times);
                 profiles.push((longer.profile, times));
                 add_distinct(&mut warnings, longer.warnings);
             }
@@ -99,19 +103,21 @@ impl DeclaredExcerpts {
             kept_bytes,
             collectives,
             warnings,
+            instructions,
         }))
     }
 }
 
 impl Recorded {
     fn of(declared: &Declared, shape: ProgramShape) -> RunResult<Recorded> {
-        let CheckedProgram { recorder, step, warnings } = declared.record(shape)?;
+        let CheckedProgram { recorder, step, warnings, instructions } = declared.record(shape)?;
         Ok(Recorded {
             input_bytes: step.input_bytes(),
             kept_bytes: step.kept_bytes(),
             profile: recorder.memory_profile(&step),
             collectives: counted(step.collectives()),
             warnings,
+            instructions,
         })
     }
 }

@@ -1,5 +1,7 @@
 //! Finds changes that make a job fit: one, of which those that cost least are tried first, or the
-//! mesh that a search puts first. With `auto_find_batch_size`, finds the batch size that fits.
+//! mesh that a search puts first. With `auto_find_batch_size`, finds the batch size that fits. For programs
+//! that are too large for a compiler, finds the largest batch, the longest rows and the fewest cores to divide
+//! layers that it takes.
 
 use std::time::{Duration, Instant};
 
@@ -38,11 +40,12 @@ impl Changed {
 }
 
 /// The changes that make the job fit: a single one, or those of the best mesh of its cores that fits. None
-/// where neither is found.
+/// where neither is found. `device`: that of the cores, as a search names it.
 pub(super) fn changes(
     job: &JobFile,
     planned: &PlannedModel,
     bytes_max: Option<u64>,
+    device: &str,
 ) -> Vec<Change> {
     let fits =
         |changed: &JobFile| memory::of(changed, planned).is_ok_and(|memory| memory.fits(bytes_max));
@@ -50,14 +53,79 @@ pub(super) fn changes(
     let mut single = candidates(job, planned.model.max_positions() as u32);
     match single.find(|changed| fits(&changed.job)) {
         Some(Changed { field, value, .. }) => vec![Change { field: field.to_owned(), value }],
-        None => mesh(job, planned, bytes_max).map_or_else(Vec::new, |it| differences(job, &it)),
+        None => {
+            let best = mesh(job, planned, bytes_max, device);
+            best.map_or_else(Vec::new, |best| differences(job, &best))
+        }
     }
 }
 
+/// A core that has `most` bytes, of which the job takes more, and what makes it fit.
+pub(super) fn misfit_words(bytes: u64, most: u64, changes: &[Change]) -> String {
+    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / (1_u64 << 30) as f64);
+    let remedy = match changes.is_empty() {
+        true => "no change and no mesh of its cores was found with which it fits".to_owned(),
+        false => format!("it fits with {}", words(changes)),
+    };
+    format!("a core would need {} and has {}; {remedy}", gib(bytes), gib(most))
+}
+
+/// Changes each of which makes the job's programs small enough, or those of a mesh that do together, as a
+/// message lists them.
+pub(super) fn smaller(
+    job: &JobFile,
+    planned: &PlannedModel,
+    bytes_max: Option<u64>,
+    device: &str,
+) -> Vec<String> {
+    let start = Instant::now();
+    let fits = |changed: &Changed| {
+        start.elapsed() < SEARCH_TIME
+            && memory::of(&changed.job, planned).is_ok_and(|memory| memory.fits(bytes_max))
+    };
+    let length = planned.positions(job).unwrap_or_default();
+    // Not every number of cores divides the layers.
+    let divided = divided_layers(job).chain(more_cores(job, planned)).find(|it| fits(it));
+    let of_rows = first_that_fits(fewer_rows(job), fits);
+    let of_lengths = first_that_fits(shorter_rows(job, length), fits);
+    let found = [divided, of_rows, of_lengths].into_iter().flatten();
+    let found: Vec<String> = found.map(|it| format!("{}: {}", it.field, it.value)).collect();
+    // A search takes as long again.
+    match found.is_empty() && start.elapsed() < SEARCH_TIME / 4 {
+        true => mesh(job, planned, bytes_max, device)
+            .map(|best| words(&differences(job, &best)))
+            .into_iter()
+            .collect(),
+        false => found,
+    }
+}
+
+/// "parallel.tensor: 2, train.gradient_checkpointing: true".
+fn words(changes: &[Change]) -> String {
+    let words = changes.iter().map(|it| format!("{}: {}", it.field, it.value));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the first of ever smaller jobs that fits, by halves.
+fn first_that_fits(
+    sizes: impl Iterator<Item = Changed>,
+    fits: impl Fn(&Changed) -> bool,
+) -> Option<Changed> {
+    let mut sizes: Vec<Changed> = sizes.collect();
+    let first = sizes.partition_point(|it| !fits(it));
+    (first < sizes.len()).then(|| sizes.swap_remove(first))
+}
+
 /// The job on the best mesh that fits.
-fn mesh(job: &JobFile, planned: &PlannedModel, bytes_max: Option<u64>) -> Option<JobFile> {
+fn mesh(
+    job: &JobFile,
+    planned: &PlannedModel,
+    bytes_max: Option<u64>,
+    device: &str,
+) -> Option<JobFile> {
     let end = Some(Instant::now() + SEARCH_TIME);
-    let wanted = MeshSearch { hosts: job.resources.hosts, ..MeshSearch::default() };
+    let (hosts, device) = (job.resources.hosts, device.to_owned());
+    let wanted = MeshSearch { hosts, device, ..MeshSearch::default() };
     let found = search(job, planned, &wanted, bytes_max, end).ok()?;
     found.meshes.first().is_some_and(|mesh| mesh.fits).then_some(found.job)
 }
@@ -125,11 +193,12 @@ pub(super) fn with_fitting_batch(
 /// The first changes keep the results the same; later ones change the batch size, by dividing layers
 /// over cores that would else see other rows or by fewer rows, the length of rows and the optimizer.
 fn candidates(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + '_ {
+    let length = job.data.block_size.or(job.row_length()).unwrap_or(positions).min(positions);
     let smaller = (job.train.optim == Optim::AdamwTorch).then(|| {
         Changed::of(job, "train.optim", Optim::Adafactor, |job| job.train.optim = Optim::Adafactor)
     });
-    let (divided, fewer) = (divided(job), with_fewer_rows(job));
-    with_less_state(job).chain(divided).chain(fewer).chain(shorter(job, positions)).chain(smaller)
+    let sizes = divided_layers(job).chain(fewer_rows(job)).chain(shorter_rows(job, length));
+    with_less_state(job).chain(sizes).chain(smaller)
 }
 
 /// Changes that keep the results: less of the state or of the activations on each core.
@@ -164,8 +233,8 @@ fn with_less_state(job: &JobFile) -> impl Iterator<Item = Changed> + '_ {
     of_shards.chain(gathered).chain(offloaded)
 }
 
-/// Layers that more cores share.
-fn divided(job: &JobFile) -> impl Iterator<Item = Changed> + '_ {
+/// More cores of those that would else see other rows share each layer.
+fn divided_layers(job: &JobFile) -> impl Iterator<Item = Changed> + '_ {
     let (hosts, cores) = (job.resources.hosts, job.resources.cores / job.parallel.pipeline.max(1));
     let divisors = (job.parallel.tensor + 1..=cores).filter(move |it| cores.is_multiple_of(*it));
     divisors.map(move |tensor| {
@@ -176,20 +245,38 @@ fn divided(job: &JobFile) -> impl Iterator<Item = Changed> + '_ {
     })
 }
 
-fn with_fewer_rows(job: &JobFile) -> impl Iterator<Item = Changed> + '_ {
+/// More NeuronCores than the job has share each layer, in numbers that AWS documents.
+fn more_cores<'a>(job: &'a JobFile, planned: &PlannedModel) -> impl Iterator<Item = Changed> + 'a {
+    let counts = planned.neuron.as_ref().map(|it| it.core.generation.documented_core_counts());
+    let (own, stages) = (job.resources.cores, job.parallel.pipeline.max(1));
+    let counts = counts.unwrap_or_default().iter().copied();
+    let more = counts.filter(move |it| *it > own && it.is_multiple_of(stages));
+    more.map(move |cores| {
+        let tensor = cores / stages;
+        let value = format!("{tensor} and resources.cores: {cores}");
+        Changed::of(job, "parallel.tensor", value, |job| {
+            job.resources.cores = cores;
+            job.parallel.tensor = tensor;
+            job.parallel.data = Some(job.resources.hosts);
+        })
+    })
+}
+
+fn fewer_rows(job: &JobFile) -> impl Iterator<Item = Changed> + '_ {
     halves(job.train.per_device_train_batch_size, 1).map(move |rows| {
         let set = |job: &mut JobFile| job.train.per_device_train_batch_size = rows;
         Changed::of(job, "train.per_device_train_batch_size", rows, set)
     })
 }
 
-/// Rows that are shorter than `positions`.
-fn shorter(job: &JobFile, positions: u32) -> impl Iterator<Item = Changed> + '_ {
-    let length = job.row_length().unwrap_or(positions).min(positions);
+fn shorter_rows(job: &JobFile, length: u32) -> impl Iterator<Item = Changed> + '_ {
     halves(length, MAX_LENGTH_MIN).map(move |length| match job.model.task {
         TaskName::Seq2SeqLm => Changed::of(job, "data.max_source_length", length, |job| {
             job.data.max_source_length = Some(length);
         }),
+        _ if job.data.block_size.is_some() => {
+            Changed::of(job, "data.block_size", length, |job| job.data.block_size = Some(length))
+        }
         _ => Changed::of(job, "data.max_length", length, |job| {
             job.data.max_length = Some(length);
         }),

@@ -10,9 +10,9 @@ use traind_xla::verify::neuron::{Finding, add_distinct};
 
 use super::PlannedModel;
 use super::declared::CheckedProgram;
-use super::groups;
 use super::program_figures::{ProgramFigures, counted};
 use super::stages::Stages;
+use super::{groups, neuron};
 use crate::data::lengths;
 use crate::error::RunResult;
 use crate::state::StateBytes;
@@ -60,10 +60,11 @@ impl Recordings {
     ) -> RunResult<Recordings> {
         let stages = Stages::whole(job, planned)?;
         Recordings::with_figures(job, planned, &stages, &|shape| {
-            let CheckedProgram { recorder, step, warnings } = stages.declared()?.record(shape)?;
+            let checked = stages.declared()?.record(shape)?;
+            let CheckedProgram { recorder, step, warnings, instructions } = checked;
             let (bytes, kept_bytes) = (measure(recorder, &step)?, step.kept_bytes());
             let collectives = counted(step.collectives());
-            Ok(ProgramFigures { bytes, kept_bytes, collectives, warnings })
+            Ok(ProgramFigures { bytes, kept_bytes, collectives, warnings, instructions })
         })
     }
 
@@ -79,7 +80,12 @@ impl Recordings {
         for (stage, count) in &stages.kinds {
             let (state, variables) = stages.state(*stage)?;
             optimizer_bytes_whole += count * state.slots_whole;
-            let steps = stage_steps(stages, &shapes, *stage, figures)?;
+            let figures = |shape: ProgramShape| -> RunResult<ProgramFigures> {
+                let found = figures(shape)?;
+                neuron::check_instructions(planned.neuron.as_ref(), &found.instructions)?;
+                Ok(found)
+            };
+            let steps = stage_steps(stages, &shapes, *stage, &figures)?;
             for step in &steps {
                 add_distinct(&mut warnings, step.warnings.iter().cloned());
                 let collectives = step.collectives.iter().map(|(collective, _)| collective);

@@ -28,6 +28,7 @@ mod stages;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
 use traind_job_file::commands::{
     CoreMemory, MeshSearch, Misfit, Parallelism, Plan, PlanAnswer, PlanRequest, PlanViolation,
@@ -55,6 +56,12 @@ pub(crate) use mpi::{MEASURE_MPI, measure as measure_mpi};
 
 /// Code of the warning about a search that names no device.
 const DEVICE_ASSUMED: &str = "DEVICE_ASSUMED";
+
+/// Code of the warning about a job whose own mesh does not fit on the machines that it is planned for.
+const DOES_NOT_FIT: &str = "DOES_NOT_FIT";
+
+/// Code of the warning about a search that planned some meshes alone.
+const SEARCH_ENDED: &str = "SEARCH_ENDED";
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {
@@ -89,18 +96,28 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
     let job = model::guide::with_planned_guide_width(request.job.clone(), request.may_fetch)?;
     let request = &PlanRequest { job, ..request.clone() };
     let search = search_of(request);
+    let device = search.as_ref().map_or(&request.device, |search| &search.device);
     let planned = PlannedModel::of_request(request, search.as_ref())?;
     planned.check(request)?;
     let guide = PlannedGuide::of_job(&request.job, request.may_fetch, !request.may_fetch)?;
     guide.iter().try_for_each(|guide| guide.check(request.bytes_per_core_max))?;
-    let fits = |memory: &CoreMemory| memory.fits(request.bytes_per_core_max);
-    let found = match &search {
-        Some(search) => {
-            let bytes_max = request.bytes_per_core_max;
-            Some(search::search(&request.job, &planned, search, bytes_max, None)?)
-        }
-        None => None,
+    // Changes that make a program small enough are those of this job.
+    let with_remedy = |error| {
+        let of_core = planned.neuron.as_ref().map(|limits| limits.core.memory_bytes);
+        let bytes_max = request.bytes_per_core_max.or(of_core);
+        neuron::with_remedy(error, || fitting::smaller(&request.job, &planned, bytes_max, device))
     };
+    let compare = |search| {
+        // The daemon ends a plan that takes longer than 40 seconds.
+        let end = Some(Instant::now() + search::COMPARING_TIME);
+        search::search(&request.job, &planned, search, request.bytes_per_core_max, end)
+    };
+    let found = search.as_ref().map(compare).transpose().map_err(with_remedy)?;
+    let bytes_per_core_max = match &found {
+        Some(found) => found.bytes_per_core_max,
+        None => request.bytes_per_core_max,
+    };
+    let fits = |memory: &CoreMemory| memory.fits(bytes_per_core_max);
     let job = &match &found {
         Some(found) => found.job.clone(),
         None if request.job.train.auto_find_batch_size => {
@@ -108,44 +125,39 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
         }
         None => request.job.clone(),
     };
-    let recordings = Recordings::of(job, &planned)?;
-    let misfit = match found.is_some() || fits(&recordings.memory) {
-        true => None,
-        false => {
-            Some(Misfit { changes: fitting::changes(job, &planned, request.bytes_per_core_max) })
-        }
-    };
+    let recordings = Recordings::of(job, &planned).map_err(with_remedy)?;
+    // A search puts first what fits.
+    let is_compared = search.as_ref().is_some_and(|search| !search.own_mesh);
+    let misfit = (!is_compared && !fits(&recordings.memory)).then(|| Misfit {
+        changes: fitting::changes(job, &planned, bytes_per_core_max, device),
+    });
     let effects = || -> RunResult<Parallelism> {
         let mut parallelism = effects::of(job, &planned, &recordings)?;
         parallelism.effects.extend(guide.iter().map(|it| it.effect(planned.model.as_ref())));
         Ok(parallelism)
     };
     let parallelism = request.with_effects.then(effects).transpose()?;
-    let Recordings { memory, optimizer_bytes_whole, warnings, .. } = recordings;
-    let model = &planned.model;
-    let parameters = model.parameters().iter().map(|spec| spec.shape.element_count() as u64).sum();
-    let saved_bytes = model::saved_bytes(model.as_ref());
-    // A merged model is float32.
-    let output_bytes = if job.peft.merge { 4 * parameters } else { saved_bytes };
-    let checkpoint_bytes = saved_bytes + optimizer_bytes_whole;
-    let optimizers = recipe::optimizers(&job.train, model.as_ref())?;
+    let mut warnings = warnings_of(job, search.as_ref(), &recordings.warnings);
+    let unfit = misfit.as_ref().zip(bytes_per_core_max).filter(|_| search.is_some());
+    warnings.extend(unfit.map(|(misfit, most)| does_not_fit(&recordings.memory, most, misfit)));
+    warnings.extend(found.as_ref().filter(|found| !found.is_whole).map(|_| search_ended()));
+    let model = planned.model.as_ref();
+    let disk = DiskBytes::of(job, model, recordings.optimizer_bytes_whole);
+    let optimizers = recipe::optimizers(&job.train, model)?;
     Ok(Plan {
         model_type: model.config().model_type()?.to_owned(),
-        parameters,
+        parameters: parameter_count(model),
         rows: job.train.per_device_train_batch_size,
         positions: planned.positions(job)?.into(),
-        parameter_groups: parameter_groups::of(&job.train, &optimizers, model.as_ref()),
-        checkpoint_bytes,
-        output_bytes,
-        disk_bytes: output_bytes + checkpoints(job) * checkpoint_bytes,
-        memory,
-        bytes_per_core_max: match &found {
-            Some(found) => found.bytes_per_core_max,
-            None => request.bytes_per_core_max,
-        },
+        parameter_groups: parameter_groups::of(&job.train, &optimizers, model),
+        checkpoint_bytes: disk.checkpoint,
+        output_bytes: disk.output,
+        disk_bytes: disk.output + checkpoints(job) * disk.checkpoint,
+        memory: recordings.memory,
+        bytes_per_core_max,
         misfit,
         parallelism,
-        warnings: warnings_of(job, search.as_ref(), &warnings),
+        warnings,
         job: request.job.parallel.auto.then(|| Box::new(model::guide::without_width(job.clone()))),
         processor: found.as_ref().and_then(|found| found.processor),
         network: found.as_ref().and_then(|found| found.network.clone()).unwrap_or_default(),
@@ -156,8 +168,11 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
 /// The search that was asked for, on the device of the request where it names none.
 fn search_of(request: &PlanRequest) -> Option<MeshSearch> {
     let mut search = request.search.clone();
-    if let Some(search) = search.as_mut().filter(|search| search.device.is_empty()) {
-        search.device.clone_from(&request.device);
+    if let Some(search) = &mut search {
+        if search.device.is_empty() {
+            search.device.clone_from(&request.device);
+        }
+        search.own_mesh &= !request.job.parallel.auto;
     }
     search
 }
@@ -178,6 +193,43 @@ fn warnings_of(
         message: format!("no device is named: times and memory are those of {device}"),
     });
     found.chain(assumed).collect()
+}
+
+fn does_not_fit(memory: &CoreMemory, most: u64, misfit: &Misfit) -> PlanWarning {
+    PlanWarning {
+        code: DOES_NOT_FIT.to_owned(),
+        message: fitting::misfit_words(memory.bytes_per_core, most, &misfit.changes),
+    }
+}
+
+fn search_ended() -> PlanWarning {
+    PlanWarning {
+        code: SEARCH_ENDED.to_owned(),
+        message: format!(
+            "meshes were compared for {} s, and those that take the longest were left out: compare again when the host is \
+             less busy",
+            search::COMPARING_TIME.as_secs()
+        ),
+    }
+}
+
+fn parameter_count(model: &Model) -> u64 {
+    model.parameters().iter().map(|spec| spec.shape.element_count() as u64).sum()
+}
+
+/// The bytes of files that a job writes.
+struct DiskBytes {
+    checkpoint: u64,
+    output: u64,
+}
+
+impl DiskBytes {
+    fn of(job: &JobFile, model: &Model, optimizer: u64) -> DiskBytes {
+        let saved = model::saved_bytes(model);
+        // A merged model is float32.
+        let output = if job.peft.merge { 4 * parameter_count(model) } else { saved };
+        DiskBytes { checkpoint: saved + optimizer, output }
+    }
 }
 
 /// The number of checkpoints at one time: those that are kept, and the one being written. Without a
@@ -213,7 +265,11 @@ impl PlannedModel {
             let per_host = search::cores_per_host(job, search.hosts)?;
             neuron::check_count(job, search, per_host)?;
         }
-        Ok(PlannedModel { neuron: neuron::limits(job, device, runtime), ..planned })
+        let neuron = neuron::limits(job, device, runtime).map(|limits| Limits {
+            instructions_max: request.instructions_max.unwrap_or(limits.instructions_max),
+            ..limits
+        });
+        Ok(PlannedModel { neuron, ..planned })
     }
 
     /// Refuses weights, a tokenizer, data and metrics that do not fit the job.

@@ -4,17 +4,26 @@ use std::path::Path;
 
 use traind_job_file::commands::MeshSearch;
 use traind_job_file::{JobFile, Platform};
-use traind_neuron::{CoreKind, Version, runtime_version};
+use traind_neuron::{Cause, CoreKind, Version, explain, runtime_version};
 use traind_xla::runtime::{RecordedStep, Recorder};
-use traind_xla::verify::neuron::{Finding, Limits, Report};
+use traind_xla::verify::neuron::{Finding, Instructions, Limits, Report};
 
 use super::devices::{self, neuron_core};
 use crate::error::{RunError, RunResult};
 
 /// Problems that a failure shows.
 const SHOWN: usize = 3;
-/// The planner compares what a job takes with the memory of a core in a finer way.
-const MEMORY: &str = "NCC_EOOM002";
+/// Faults that the planner finds itself: it compares what a job takes with the memory of a core in a finer way,
+/// and counts the instructions of layers that it does not record.
+const OF_PLANNER: [&str; 2] = ["NCC_EOOM002", "NCC_EXTP004"];
+
+/// The warnings and the size of a program that NeuronCores can run.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    /// Operations that the compiler computes in another type.
+    pub warnings: Vec<Finding>,
+    pub instructions: Instructions,
+}
 
 /// The limits of a job's programs on the device that `traind plan --device` names, or on the first one; `None` on
 /// other platforms. `runtime` is a version, or this host's. The error function is written in plain StableHLO there, so
@@ -76,15 +85,48 @@ pub(super) fn check_count(job: &JobFile, search: &MeshSearch, per_host: u32) -> 
     })
 }
 
-/// Refuses a program that NeuronCores cannot run. Returns the warnings of others.
+/// Refuses a program that NeuronCores cannot run, whatever it leaves out.
 pub(super) fn check(
     limits: &Limits,
     recorder: &Recorder,
     step: &RecordedStep,
-) -> RunResult<Vec<Finding>> {
-    let Report { findings, warnings, .. } = recorder.verify_for_neuron(step, limits);
-    let found: Vec<Finding> = findings.into_iter().filter(|it| it.code != MEMORY).collect();
-    let Some(first) = found.first() else { return Ok(warnings) };
+) -> RunResult<Checked> {
+    let Report { findings, warnings, instructions } = recorder.verify_for_neuron(step, limits);
+    let found = findings.into_iter().filter(|it| !OF_PLANNER.contains(&it.code));
+    refuse(limits, &found.collect::<Vec<_>>())?;
+    Ok(Checked { warnings, instructions })
+}
+
+/// Refuses a whole program with too many instructions.
+pub(super) fn check_instructions(
+    limits: Option<&Limits>,
+    instructions: &Instructions,
+) -> RunResult<()> {
+    let Some(limits) = limits else { return Ok(()) };
+    refuse(limits, instructions.check(limits.instructions_max).as_slice())
+}
+
+/// The error with the changes that make the programs of the job small enough, if their size is what it is about.
+pub(super) fn with_remedy(error: RunError, changes: impl FnOnce() -> Vec<String>) -> RunError {
+    match error {
+        RunError::Field { name, value, problem }
+            if explain(&problem).is_some_and(|it| it.cause == Cause::Size) =>
+        {
+            let changes = changes();
+            let remedy = match changes.is_empty() {
+                true => "no smaller batch, shorter rows or number of cores that share layers was found with which it \
+                         can"
+                    .to_owned(),
+                false => format!("it can with {}", changes.join(", or with ")),
+            };
+            RunError::Field { name, value, problem: format!("{problem}; {remedy}") }
+        }
+        other => other,
+    }
+}
+
+fn refuse(limits: &Limits, found: &[Finding]) -> RunResult<()> {
+    let Some(first) = found.first() else { return Ok(()) };
     let is_of_mesh = first.code.starts_with("NRT_") && first.code != "NRT_EXEC_OOB";
     let words: Vec<String> = found.iter().take(SHOWN).map(ToString::to_string).collect();
     let more = match found.len().saturating_sub(SHOWN) {
@@ -254,7 +296,7 @@ mod tests {
             Ok(())
         });
         let limits = Limits::of_core(traind_neuron::core_kind("NC_v3d").unwrap());
-        let found = super::check(&limits, &recorder, &step.unwrap()).unwrap();
+        let found = super::check(&limits, &recorder, &step.unwrap()).unwrap().warnings;
         let [warning] = &found[..] else { panic!("{found:?}") };
         assert_eq!(warning.code, "NCC_EVRF061");
         let message = warning.message();

@@ -2,7 +2,7 @@
 
 use traind_xla::analysis::Collective;
 use traind_xla::runtime::{RecordedStep, Recorder};
-use traind_xla::verify::neuron::Finding;
+use traind_xla::verify::neuron::{Finding, Instructions};
 
 use super::declared::{CheckedProgram, Declared};
 use crate::error::RunResult;
@@ -19,14 +19,16 @@ pub(super) struct ProgramFigures {
     pub collectives: Vec<(Collective, u64)>,
     /// Operations that Neuron's compiler computes in another type.
     pub warnings: Vec<Finding>,
+    /// Instructions of Neuron's compiler.
+    pub instructions: Instructions,
 }
 
 /// Estimates what a program takes that is recorded whole.
 pub(super) fn estimated(declared: &Declared, shape: ProgramShape) -> RunResult<ProgramFigures> {
-    let CheckedProgram { recorder, step, warnings } = declared.record(shape)?;
+    let CheckedProgram { recorder, step, warnings, instructions } = declared.record(shape)?;
     let (bytes, kept_bytes) = (estimated_bytes(recorder, &step), step.kept_bytes());
     let collectives = counted(step.collectives());
-    Ok(ProgramFigures { bytes, kept_bytes, collectives, warnings })
+    Ok(ProgramFigures { bytes, kept_bytes, collectives, warnings, instructions })
 }
 
 /// The bytes that a program takes besides variables, by its graph.

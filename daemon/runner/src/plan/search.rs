@@ -1,7 +1,7 @@
 //! The search for the best mesh of a job. It plans meshes in the order of the time that they take at
 //! least, until no further one can be among the best.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use traind_job_file::commands::{MeshPlan, MeshSearch, Processor};
@@ -20,6 +20,8 @@ const MESHES_MAX: usize = 16;
 /// The number of these that do not fit.
 const MISFITS_MAX: usize = 4;
 const CORES_MAX: u32 = 8192;
+/// The time after which no further meshes are planned: the best of those until then is the answer.
+pub(super) const COMPARING_TIME: Duration = Duration::from_secs(20);
 /// Meshes that are planned at one time. A number of threads here would make the answer depend on the host.
 const BATCH: usize = 16;
 
@@ -35,6 +37,8 @@ pub(super) struct Found {
     pub processor: Option<Processor>,
     /// How the exchange between hosts of CPU devices was predicted.
     pub network: Option<String>,
+    /// Whether no mesh was left out for want of time.
+    pub is_whole: bool,
 }
 
 /// Compares the meshes of the job: those that fit come first, and of these the fastest. Fails where the
@@ -64,7 +68,11 @@ pub(super) fn search(
     let layers = planned.model.num_layers() as u32;
     let compiles = compiler.is_some();
     let comparison = Comparison { planned, machine, bytes_max, compiles, end };
-    let mut found = comparison.plans(candidates(job, per_host, layers), job)?;
+    let jobs = match search.own_mesh {
+        true => vec![job.clone()],
+        false => candidates(job, per_host, layers),
+    };
+    let (mut found, is_whole) = comparison.plans(jobs, job)?;
     if let Some(compiler) = compiler {
         compiled::measure(&mut found, planned, &compiler, bytes_max);
     }
@@ -73,7 +81,7 @@ pub(super) fn search(
     let meshes = shortest(found.into_iter().map(|(_, plan)| plan));
     let network = (is_cpu && hosts > 1)
         .then(|| devices::network_words(search.mpi.as_ref(), &search.mpi_problem));
-    Ok(Found { job: first, meshes, bytes_per_core_max: bytes_max, processor, network })
+    Ok(Found { job: first, meshes, bytes_per_core_max: bytes_max, processor, network, is_whole })
 }
 
 /// The job and the machine that meshes are compared for.
@@ -98,8 +106,12 @@ struct Draft {
 
 impl Comparison<'_> {
     /// Plans the meshes that may be among the best, and a few that do not fit: the fastest, or those
-    /// that need the least memory if none fits.
-    fn plans(&self, jobs: Vec<JobFile>, job: &JobFile) -> RunResult<Vec<(JobFile, MeshPlan)>> {
+    /// that need the least memory if none fits. Returns false besides where the time ended before.
+    fn plans(
+        &self,
+        jobs: Vec<JobFile>,
+        job: &JobFile,
+    ) -> RunResult<(Vec<(JobFile, MeshPlan)>, bool)> {
         let drafts: Vec<_> = jobs.into_par_iter().map(|job| self.draft(job)).collect();
         let (drafts, mut refused): (Vec<_>, Vec<_>) = drafts.into_iter().partition(Result::is_ok);
         let mut drafts: Vec<Draft> = drafts.into_iter().flatten().collect();
@@ -111,10 +123,11 @@ impl Comparison<'_> {
             misfits.sort_by_key(|it| it.variable_bytes);
             misfits_max = BATCH;
         }
-        let mut found = Vec::new();
+        let (mut found, mut is_whole) = (Vec::new(), true);
         let misfits = misfits.chunks(misfits_max).take(1);
         for batch in misfits.chain(fitting.chunks(BATCH)) {
-            if self.end.is_some_and(|end| Instant::now() > end) {
+            if !found.is_empty() && self.end.is_some_and(|end| Instant::now() > end) {
+                is_whole = false;
                 break;
             }
             let wanted = |draft: &&Draft| self.may_be_best(draft, &found);
@@ -137,7 +150,7 @@ impl Comparison<'_> {
                 .find_map(Result::err)
                 .unwrap_or_else(|| no_division(job)));
         }
-        Ok(found)
+        Ok((found, is_whole))
     }
 
     fn draft(&self, job: JobFile) -> RunResult<Draft> {

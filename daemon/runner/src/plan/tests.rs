@@ -1,3 +1,5 @@
+mod machines;
+
 use serde_json::json;
 use traind_job_file::commands::Change;
 
@@ -36,6 +38,7 @@ fn planned(
         bytes_per_core_max,
         may_fetch: true,
         device,
+        instructions_max: None,
         with_effects,
         search: None,
     };
@@ -452,6 +455,7 @@ fn parallel_settings_have_effects() {
             bytes_per_core_max: None,
             may_fetch: true,
             device: String::new(),
+            instructions_max: None,
             with_effects: true,
             search: None,
         };

@@ -17,6 +17,7 @@ use traind_job_file::commands::{
     MeshSearch, MpiCost, Plan, PlanAnswer, PlanRequest, PlanViolation, Processor,
 };
 use traind_job_file::{DataFiles, Engine, JobFile, Platform};
+use traind_neuron::instruction_limit;
 
 use crate::access::account::Account;
 use crate::host::admits_any_count;
@@ -113,6 +114,9 @@ impl Planner {
             bytes_per_core_max,
             may_fetch,
             device: device.to_owned(),
+            instructions_max: instruction_limit(
+                &std::env::var("NEURON_CC_FLAGS").unwrap_or_default(),
+            ),
             with_effects,
             search,
         };

@@ -38,7 +38,11 @@ pub enum PlanError {
         .said.is_empty().then(String::new).unwrap_or_else(|| format!(": {}", .said))
     )]
     Died { signal: i32, said: String },
-    #[error("the planner took longer than {} s", .0.as_secs())]
+    #[error(
+        "the planner took longer than {} s: try again when the host is less busy, or name the mesh in place of comparing \
+         all (without --auto or `parallel: auto`)",
+        .0.as_secs()
+    )]
     Timeout(Duration),
     #[error("parse the plan: {0}")]
     Answer(#[from] serde_json::Error),

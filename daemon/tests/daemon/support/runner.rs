@@ -42,7 +42,7 @@ say() { cat "$frames/$1" >> "$run_dir/events.log"; }
 say_steps() { step=$1; while [ "$step" -le "$2" ]; do say "step-$step"; step=$((step + 1)); done; }
 run_dir=$1
 if [ "$1" = plan ]; then
-  cat > /dev/null
+  request=$(cat)
   [ -e "$frames/plan.sh" ] && . "$frames/plan.sh"
   cat "$(dirname "$0")/plan.json" 2> /dev/null; exit
 fi

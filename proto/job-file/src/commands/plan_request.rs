@@ -21,10 +21,13 @@ pub struct PlanRequest {
     /// The kind of NeuronCores that the job's programs are for; empty for the first one in the table of devices.
     #[serde(default)]
     pub device: String,
+    /// The number of instructions to which the flags of Neuron's compiler set its limit, if they do.
+    #[serde(default)]
+    pub instructions_max: Option<u64>,
     /// Whether the plan has the effects of the parallel settings.
     #[serde(default)]
     pub with_effects: bool,
-    /// Compares all meshes instead of planning the job's own.
+    /// Plans the job for other machines, or compares all meshes.
     #[serde(default)]
     pub search: Option<MeshSearch>,
 }
@@ -35,6 +38,9 @@ pub struct MeshSearch {
     /// A device of the planner's table; empty for the platform's first one.
     #[serde(default)]
     pub device: String,
+    /// Whether the job's own mesh alone is planned for the machines, in place of all that its cores can form.
+    #[serde(default)]
+    pub own_mesh: bool,
     /// The version of Neuron's runtime that programs are for, such as `2.34`; empty for this host's.
     #[serde(default)]
     pub neuron_runtime: String,

@@ -5,6 +5,7 @@
 
 mod collectives;
 mod indices;
+mod instructions;
 mod integers;
 mod operations;
 mod program;
@@ -14,6 +15,8 @@ mod size;
 use std::fmt;
 
 use traind_neuron::{CoreKind, INSTRUCTIONS_MAX};
+
+pub use instructions::Instructions;
 
 use crate::stablehlo::Origin;
 use program::{Instruction, Module};
@@ -113,8 +116,8 @@ pub struct Report {
     /// Operations that the compiler computes in another type than the program says, with the same results: of each
     /// problem the first.
     pub warnings: Vec<Finding>,
-    /// An estimate of the compiler's instructions, within a factor of a few.
-    pub instructions: u64,
+    /// An estimate of the compiler's instructions.
+    pub instructions: Instructions,
 }
 
 /// A problem of one operation: a code, and what is wrong.
@@ -125,6 +128,7 @@ pub fn check(text: &str, limits: &Limits, origins: &[Origin]) -> Report {
     let module = Module::parse(text);
     let ranges = range::ranges(&module);
     let (mut findings, mut warnings) = (Vec::new(), Vec::new());
+    let mut instructions = Instructions::default();
     for instruction in &module.instructions {
         let of_integers = integers::check(instruction);
         let is_exact = of_integers.as_ref().is_some_and(|problem| {
@@ -143,10 +147,11 @@ pub fn check(text: &str, limits: &Limits, origins: &[Origin]) -> Report {
             .chain(collectives::check(instruction, module.replicas))
             .chain(size::check(instruction));
         findings.extend(problems.map(|problem| located(problem, instruction, origins)));
+        instructions.add(instruction, located(("", String::new()), instruction, origins));
     }
     findings.extend(collectives::check_program(&module, limits));
-    let instructions = size::instructions(&module);
-    findings.extend(size::check_program(&module, instructions, limits));
+    findings.extend(instructions.check(limits.instructions_max));
+    findings.extend(size::check_program(&module, limits));
     Report { findings, warnings, instructions }
 }
 

@@ -37,6 +37,7 @@ fn check(files: &[(&str, &str)], edit: impl Fn(&mut Value), expect: Option<(&str
         bytes_per_core_max: None,
         may_fetch: true,
         device: String::new(),
+        instructions_max: None,
         with_effects: false,
         search: None,
     };

@@ -48,6 +48,7 @@ fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) 
         across_hosts,
         rows,
         neuron_runtime,
+        own_mesh,
     } = asked;
     let hosts = hosts.max(1);
     let platform = match platform_of(&device).filter(|_| platform.is_empty()) {
@@ -66,6 +67,7 @@ fn mesh_search(asked: v1::MeshSearch, overrides: &mut BTreeMap<String, String>) 
     }
     let meshes = MeshSearch {
         device,
+        own_mesh,
         neuron_runtime,
         hosts,
         across_hosts,

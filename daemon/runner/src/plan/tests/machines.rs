@@ -1,0 +1,124 @@
+//! Plans for machines that are not here: the job's own mesh or all of them, and programs that are too large there.
+
+use serde_json::{Value, json};
+use traind_job_file::commands::MeshSearch;
+
+use super::*;
+
+/// Plans a job for the cores of a device.
+fn planned_for(device: &str, own_mesh: bool, edit: impl Fn(&mut Value)) -> RunResult<Plan> {
+    planned_with(device, own_mesh, None, edit)
+}
+
+fn planned_with(
+    device: &str,
+    own_mesh: bool,
+    instructions_max: Option<u64>,
+    edit: impl Fn(&mut Value),
+) -> RunResult<Plan> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("config.json"), CONFIG).unwrap();
+    let mut job = json!({
+        "name": "planned",
+        "model": {"name_or_path": folder.path(), "task": "sequence-classification", "num_labels": 3},
+        "data": {"train": "/train.csv"},
+        "train": {"per_device_train_batch_size": 8},
+        "resources": {"platform": "neuron", "cores": 4},
+        "output_dir": "/out",
+    });
+    edit(&mut job);
+    let device = device.to_owned();
+    plan(&PlanRequest {
+        job: serde_json::from_value(job).unwrap(),
+        bytes_per_core_max: None,
+        may_fetch: true,
+        device: String::new(),
+        instructions_max,
+        with_effects: false,
+        search: Some(MeshSearch { device, own_mesh, ..MeshSearch::default() }),
+    })
+}
+
+fn axes(plan: &Plan) -> Vec<[u32; 3]> {
+    plan.meshes.iter().map(|it| [it.data, it.tensor, it.pipeline]).collect()
+}
+
+#[test]
+fn a_job_keeps_its_own_mesh_unless_all_are_compared() {
+    let on_two = |job: &mut Value| job["parallel"] = json!({"tensor": 2});
+    let own = planned_for("trn2", true, on_two).unwrap();
+    assert_eq!(axes(&own), [[2, 2, 1]]);
+    let mebibytes = own.bytes_per_core_max.unwrap().div_ceil(1 << 20);
+    assert_eq!(mebibytes, 24 << 10, "the memory of the device");
+    assert!(own.meshes[0].step_seconds > 0.0 && own.warnings.is_empty(), "{own:?}");
+    let compared = planned_for("trn2", false, on_two).unwrap();
+    assert!(axes(&compared).len() > 1 && axes(&compared).contains(&[4, 1, 1]), "{compared:?}");
+    // A job that leaves the choice to the planner has none of its own.
+    let any = planned_for("trn2", true, |job| job["parallel"] = json!({"auto": true})).unwrap();
+    assert!(axes(&any).len() > 1, "{any:?}");
+}
+
+#[test]
+fn a_mesh_that_does_not_fit_there_has_a_warning_with_what_fits() {
+    let large = |job: &mut Value| {
+        job["model"]["config_overrides"] =
+            json!({"hidden_size": 8192, "num_attention_heads": 64, "intermediate_size": 32768});
+    };
+    let plan = planned_for("trn1", true, large).unwrap();
+    assert!(!plan.meshes[0].fits);
+    let [warning] = &plan.warnings[..] else { panic!("{:?}", plan.warnings) };
+    assert_eq!(warning.code, "DOES_NOT_FIT");
+    let change = words(&plan.misfit.unwrap());
+    assert!(
+        warning.message.ends_with(&format!("it fits with {}", change.join(", "))),
+        "{warning:?}"
+    );
+}
+
+/// Of 24 equal layers, two or three are recorded, and the instructions of all are counted.
+#[test]
+fn programs_with_too_many_instructions_name_operation_and_sizes_that_fit() {
+    let of_limit = |instructions_max, layers: u32, cores: u32, changes: Value| {
+        planned_with("trn1", true, instructions_max, |job| {
+            job["model"]["config_overrides"] = json!({
+                "hidden_size": 4096, "num_attention_heads": 32, "intermediate_size": 16384,
+                "num_hidden_layers": layers,
+            });
+            job["train"]["per_device_train_batch_size"] = 64.into();
+            job["train"]["gradient_checkpointing"] = true.into();
+            job["resources"]["cores"] = cores.into();
+            for (section, keys) in changes.as_object().unwrap() {
+                for (key, value) in keys.as_object().unwrap() {
+                    job[section][key] = value.clone();
+                }
+            }
+        })
+    };
+    let of = |layers, cores, changes| of_limit(None, layers, cores, changes);
+    let problem = |cores, changes: Value| match of(24, cores, changes) {
+        Err(RunError::Field { problem, .. }) => problem,
+        other => panic!("{other:?}"),
+    };
+    let found = problem(8, json!({}));
+    for part in [
+        "NCC_EXTP004",
+        "instructions, of at most 5000000",
+        "dot_general in ",
+        ".*",
+        "; it can with ",
+    ] {
+        assert!(found.contains(part), "{found}");
+    }
+    let (_, advice) = found.split_once("parallel.tensor: ").unwrap();
+    let digits: String = advice.chars().take_while(char::is_ascii_digit).collect();
+    let tensor: u32 = digits.parse().unwrap();
+    let advised = of(24, 8, json!({"parallel": {"tensor": tensor, "data": 8 / tensor}})).unwrap();
+    assert!(advised.meshes[0].fits, "{advised:?}");
+    // One core alone has nothing to divide layers over.
+    let alone = problem(1, json!({}));
+    assert!(alone.contains("parallel.tensor: 8 and resources.cores: 8"), "{alone}");
+    assert!(of(2, 8, json!({})).is_ok(), "two of these layers are few");
+    assert!(of(24, 8, json!({"train": {"per_device_train_batch_size": 8}})).is_ok());
+    // An operator may raise the limit.
+    assert!(of_limit(Some(1 << 30), 24, 8, json!({})).is_ok());
+}
