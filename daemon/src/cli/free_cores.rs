@@ -1,5 +1,5 @@
-//! NeuronCores that no job and no other process has, for commands that run without a daemon. The runtime gives a process
-//! the cores that its environment names, and fails where another process has one of them.
+//! NeuronCores that no job and no other process has, for commands that run without a daemon. The runtime gives a
+//! process the cores that its environment names, and fails where another process has one of them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -64,7 +64,8 @@ fn held_by_jobs(cores: &[v1::Core]) -> Held {
     cores.iter().filter_map(|core| Some((core.host_core, holder(core)?))).collect()
 }
 
-/// The cores of processes: those that the environment of a process names, or all of its devices where it cannot be read.
+/// The cores of processes: those that the environment of a process names, or all of its devices where it
+/// cannot be read.
 fn held_by_processes(users: &CoreUsers, proc: &Path) -> Held {
     let mut held = Held::new();
     for DeviceUser { pid, command, cores } in &users.users {
@@ -94,8 +95,8 @@ fn candidates(given: Option<&str>, total: u32) -> Vec<u32> {
     given.unwrap_or_else(|| (0..total).collect())
 }
 
-/// Chooses neighbours that begin at a multiple of their number, as collectives need. The last ones that are free, since a
-/// daemon gives jobs the first ones.
+/// Chooses neighbours that begin at a multiple of their number, as collectives need: the last ones that are
+/// free, since a daemon gives jobs the first ones.
 fn choose(candidates: &[u32], count: u32, held: &Held) -> anyhow::Result<Vec<u32>> {
     let windows = candidates.windows(count as usize);
     let aligned = windows.filter(|it| (it[0] - candidates[0]).is_multiple_of(count));

@@ -113,10 +113,8 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
         search::search(&request.job, &planned, search, request.bytes_per_core_max, end)
     };
     let found = search.as_ref().map(compare).transpose().map_err(with_remedy)?;
-    let bytes_per_core_max = match &found {
-        Some(found) => found.bytes_per_core_max,
-        None => request.bytes_per_core_max,
-    };
+    let bytes_per_core_max =
+        found.as_ref().map_or(request.bytes_per_core_max, |found| found.bytes_per_core_max);
     let fits = |memory: &CoreMemory| memory.fits(bytes_per_core_max);
     let job = &match &found {
         Some(found) => found.job.clone(),
@@ -128,9 +126,8 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
     let recordings = Recordings::of(job, &planned).map_err(with_remedy)?;
     // A search puts first what fits.
     let is_compared = search.as_ref().is_some_and(|search| !search.own_mesh);
-    let misfit = (!is_compared && !fits(&recordings.memory)).then(|| Misfit {
-        changes: fitting::changes(job, &planned, bytes_per_core_max, device),
-    });
+    let misfit = (!is_compared && !fits(&recordings.memory))
+        .then(|| Misfit { changes: fitting::changes(job, &planned, bytes_per_core_max, device) });
     let effects = || -> RunResult<Parallelism> {
         let mut parallelism = effects::of(job, &planned, &recordings)?;
         parallelism.effects.extend(guide.iter().map(|it| it.effect(planned.model.as_ref())));

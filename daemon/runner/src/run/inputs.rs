@@ -147,6 +147,8 @@ fn reader(
     let processor = Processor::open(folder, job, journal, limit, positions)?;
     let max_length = processor.text().max_length().unwrap_or(limit).min(limit);
     Ok((processor, max_length))
+}
+
 /// The reading of rows by the task and its tokenizer.
 struct Tokenized<'a> {
     task: &'a dyn JobTask,

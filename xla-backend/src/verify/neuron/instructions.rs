@@ -70,11 +70,13 @@ impl Instructions {
     }
 }
 
-/// "decoder.layers.*.mlp" for the seventh layer's "decoder.layers.6.mlp".
+/// "decoder.layers.*.mlp" for the seventh layer's "decoder.layers.6.mlp", and "layer*" for "layer6".
 fn without_numbers(scope: &str) -> String {
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
-    let parts = scope.split('.').map(|part| if is_number(part) { "*" } else { part });
-    parts.collect::<Vec<_>>().join(".")
+    let of_part = |part: &str| {
+        let name = part.trim_end_matches(|it: char| it.is_ascii_digit());
+        if name.len() == part.len() { part.to_owned() } else { format!("{name}*") }
+    };
+    scope.split('.').map(of_part).collect::<Vec<_>>().join(".")
 }
 
 /// One for each tile of a dot, and one for each tile of the result of another operation that is not a view.
@@ -137,6 +139,7 @@ mod tests {
                       (dot_general of matmul in layers.*.mlp)";
         assert_eq!(found, expect);
         assert_eq!(without_numbers("model.layers.12.mlp"), "model.layers.*.mlp");
+        assert_eq!(without_numbers("layer12.mlp"), "layer*.mlp");
         assert_eq!(without_numbers(""), "");
     }
 }

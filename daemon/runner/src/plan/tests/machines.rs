@@ -75,7 +75,7 @@ fn a_mesh_that_does_not_fit_there_has_a_warning_with_what_fits() {
     );
 }
 
-/// Of 24 equal layers, two or three are recorded, and the instructions of all are counted.
+/// Two or three of 24 equal layers are recorded, and the instructions of all are counted.
 #[test]
 fn programs_with_too_many_instructions_name_operation_and_sizes_that_fit() {
     let of_limit = |instructions_max, layers: u32, cores: u32, changes: Value| {
@@ -104,7 +104,7 @@ fn programs_with_too_many_instructions_name_operation_and_sizes_that_fit() {
         "NCC_EXTP004",
         "instructions, of at most 5000000",
         "dot_general in ",
-        ".*",
+        "layer*",
         "; it can with ",
     ] {
         assert!(found.contains(part), "{found}");
