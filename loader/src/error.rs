@@ -73,6 +73,11 @@ pub enum Error {
          elsewhere, or name texts and labels in a file", .file.display()
     )]
     MisplacedText { file: PathBuf },
+    #[error(
+        "{}: its name is not UTF-8, and so no pattern, class or path in a row can name it: rename it",
+        .file.display()
+    )]
+    NameNotUtf8 { file: PathBuf },
     #[error("{}: no split {split:?}; it has {available}", .folder.display())]
     NoSplit { folder: PathBuf, split: String, available: String },
     #[error("{}: unknown data format; known file names end in {known}", .file.display())]
@@ -88,13 +93,13 @@ pub enum Error {
     NoRowsLeft { files: String, rows: u64, why: String },
     #[error("{rows} rows: at most {max} fit one data set")]
     TooManyRows { rows: u64, max: u64 },
-    #[error("{}: no column {column:?}; it has {available}", .file.display())]
-    MissingColumn { file: PathBuf, column: String, available: String },
+    #[error("{}: no {}; it has {available}", .file.display(), named(.columns))]
+    MissingColumns { file: PathBuf, columns: Vec<String>, available: String },
     #[error(
-        "{}: no column {column:?}, which {} has: files of these formats must have the same columns; \
-         add it, or leave it out of all files with data.columns.drop", .file.display(), .other.display()
+        "{}: no {}, which {} has: files of these formats must have the same columns; add what is missing, or leave it \
+         out of all files with data.columns.drop", .file.display(), named(.columns), .other.display()
     )]
-    ColumnOfOthers { file: PathBuf, column: String, other: PathBuf },
+    ColumnsOfOthers { file: PathBuf, columns: Vec<String>, other: PathBuf },
     #[error("{}: no column of texts; it has {available}, which is read as labels", .file.display())]
     NoTexts { file: PathBuf, available: String },
     #[error("{}: {count} columns are named {column:?}", .file.display())]
@@ -241,6 +246,20 @@ impl Error {
         Self::BadTemplate { file: file.to_path_buf(), message: problem.to_string() }
     }
 
+    /// Adds the columns of another error about the same file, where both are about columns that it lacks.
+    pub(crate) fn add_column(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::MissingColumns { columns, .. }, Self::MissingColumns { columns: more, .. }) => {
+                columns.extend_from_slice(more);
+            }
+            (
+                Self::ColumnsOfOthers { columns, other, .. },
+                Self::ColumnsOfOthers { columns: more, other: same, .. },
+            ) if other == same => columns.extend_from_slice(more),
+            _ => {}
+        }
+    }
+
     /// The file the error is about, if it is about one.
     pub fn file(&self) -> Option<&Path> {
         match self.subject() {
@@ -281,13 +300,14 @@ impl Error {
             | Self::NoSplit { folder: file, .. }
             | Self::IsFolder { file, .. }
             | Self::NotAFile { file }
+            | Self::NameNotUtf8 { file }
             | Self::MisplacedImage { file }
             | Self::MisplacedText { file }
             | Self::UnknownFormat { file, .. }
             | Self::EmptyFile { file }
-            | Self::MissingColumn { file, .. }
+            | Self::MissingColumns { file, .. }
             | Self::NoTexts { file, .. }
-            | Self::ColumnOfOthers { file, .. }
+            | Self::ColumnsOfOthers { file, .. }
             | Self::DuplicateColumn { file, .. }
             | Self::Encoding { file, .. }
             | Self::BadFile { file, .. }
@@ -350,13 +370,14 @@ impl Error {
             | Self::NoSplit { folder: file, .. }
             | Self::IsFolder { file, .. }
             | Self::NotAFile { file }
+            | Self::NameNotUtf8 { file }
             | Self::MisplacedImage { file }
             | Self::MisplacedText { file }
             | Self::UnknownFormat { file, .. }
             | Self::EmptyFile { file }
-            | Self::MissingColumn { file, .. }
+            | Self::MissingColumns { file, .. }
             | Self::NoTexts { file, .. }
-            | Self::ColumnOfOthers { file, .. }
+            | Self::ColumnsOfOthers { file, .. }
             | Self::DuplicateColumn { file, .. }
             | Self::Encoding { file, .. }
             | Self::BadFile { file, .. }
@@ -394,6 +415,12 @@ enum Subject<'error> {
     File(&'error Path),
     /// The options, or all files together.
     Job,
+}
+
+/// Columns by their names.
+fn named(columns: &[String]) -> String {
+    let names: Vec<String> = columns.iter().map(|name| format!("{name:?}")).collect();
+    format!("{} {}", if names.len() == 1 { "column" } else { "columns" }, names.join(", "))
 }
 
 /// The path of an image in an error.

@@ -186,7 +186,8 @@ impl Generate {
             _ => None,
         };
         let answer = answer_of(command, "generate", &request, &mut interrupts).await;
-        let GeneratedTexts { texts, .. } = answer.map_err(|error| self.about(error))?;
+        let GeneratedTexts { texts, warnings, .. } = answer.map_err(|error| self.about(error))?;
+        warnings.iter().for_each(|warning| eprintln!("warning: {}", printable(warning)));
         drop(scratch);
         Ok(texts)
     }
@@ -195,11 +196,8 @@ impl Generate {
     fn about(&self, error: anyhow::Error) -> anyhow::Error {
         let message = error.to_string();
         let of_key = |key: &String| {
-            // The most tokens of a text follow from those to generate.
-            let of_length = (key == "max_new_tokens").then_some("max_length");
-            let mut keys = [Some(key.as_str()), of_length].into_iter().flatten();
-            let problem = keys.find_map(|key| message.split_once(&format!(".json: {key}: ")));
-            Some(format!("{}: {}", option(key), problem?.1))
+            let (_, problem) = message.split_once(&format!(".json: {key}: "))?;
+            Some(format!("{}: {problem}", option(key)))
         };
         let about = self.settings().keys().find_map(of_key);
         // A job has this key, and a command has none.
@@ -289,7 +287,7 @@ mod tests {
         let problem = "expected a number above 0, found -1.0";
         let message = format!("/m/generation_config.json: temperature: {problem}");
         check(&["--temperature=-1"], &message, &format!("--temperature: {problem}"));
-        let length = "/m/config.json: max_length: texts of 503 tokens";
+        let length = "/m/config.json: max_new_tokens: texts of 503 tokens";
         check(&["--max-new-tokens", "500"], length, "--max-new-tokens: texts of 503 tokens");
         // The file's own values are the file's.
         check(&["--top-k", "3"], &message, &message);

@@ -143,7 +143,7 @@ async fn run(
     let (out, err) = tokio::join!(beginning(out, ANSWER_BYTES_MAX), end(err, MESSAGE_BYTES_MAX));
     let status = child.wait().await?;
     match serde_json::from_slice(&out?) {
-        Ok(GenerateAnswer::Texts(GeneratedTexts { step, texts })) if status.success() => {
+        Ok(GenerateAnswer::Texts(GeneratedTexts { step, texts, .. })) if status.success() => {
             Ok(v1::GeneratedTexts { step, texts: texts.into_iter().map(message).collect() })
         }
         Ok(GenerateAnswer::Refusal(refusal)) => Err(GenerationError::Refused {

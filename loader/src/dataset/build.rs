@@ -126,7 +126,7 @@ impl<'source> Builder<'source> {
             let rows: Vec<Row<'_>> = pieces.iter().flat_map(of_piece).collect();
             let encode = |row: &Row<'_>| {
                 let lack = task.lack(row);
-                let examples = match (lack, making) {
+                let examples = match (&lack, making) {
                     (Some(Lack { is_left_out: true, .. }), _) => Ok(Vec::new()),
                     (_, Making::Examples) => preprocessor.encode(row, context),
                     (_, Making::Outlines) => preprocessor.outline(row, context),
@@ -177,7 +177,7 @@ impl<'source> Builder<'source> {
         let source_row = self.files.number(row.file(), row.records.row(row.record))?;
         if let Some(lack) = lack {
             let file = row.source.file_of_row(row.part, row.records.row(row.record));
-            self.lacking.add(source_row, lack, file);
+            self.lacking.add(source_row, &lack, file);
         }
         if let Some(cause) = cause {
             self.left_out.add(source_row, cause);

@@ -44,12 +44,18 @@ impl LeftOutRows {
     /// Why none of `rows` rows is left: each cause with its number of rows, unless it is the only one.
     pub(super) fn why_all(&self, rows: u64, lacking: &LackingRows) -> String {
         let mut causes = vec![
-            (self.too_long.rows, LeftOut::TooLong.problem()),
-            (self.no_target.rows, LeftOut::NoTarget.problem()),
-            (self.no_turns.rows, LeftOut::NoTurns.problem()),
+            (self.too_long.rows, LeftOut::TooLong.problem().to_owned()),
+            (self.no_target.rows, LeftOut::NoTarget.problem().to_owned()),
+            (self.no_turns.rows, LeftOut::NoTurns.problem().to_owned()),
         ];
         let others = rows - causes.iter().map(|(count, _)| count).sum::<u64>();
-        causes.push((others.max(lacking.left_out), "no text"));
+        let without_text = others.max(lacking.left_out);
+        let no_text = match &lacking.first {
+            Some((_, column)) if without_text == 1 => format!("no text in column {column:?}"),
+            Some((_, column)) => format!("no text in a column such as {column:?}"),
+            None => "no text".to_owned(),
+        };
+        causes.push((without_text, no_text));
         causes.retain(|(count, _)| *count > 0);
         match causes.as_slice() {
             [(1, problem)] => format!("it has {problem}"),

@@ -77,10 +77,12 @@ pub fn prepare(options: &DatasetOptions, tokenizer: &dyn TextTokenizer) -> Resul
     prepare_watched(options, tokenizer, &mut |_| true)
 }
 
-/// Opens files as [`prepare`] does, and returns its error where they lack columns of the task or have no rows. Reads
-/// headers and first rows, and JSON as a whole for its keys.
-pub fn check_files(mixture: &Mixture, task: &TaskSpec) -> Result<()> {
-    Sources::check(mixture, task)
+/// Opens files as [`prepare`] does, and returns its error where they lack columns of the task or have no rows, and
+/// where a first row cannot become an example, whatever the tokenizer is. `has_template`: whether the task has the
+/// model's chat template and special tokens, without which nothing is known of conversations. Else returns the task as
+/// it reads files with these columns. Reads headers and first rows, and JSON as a whole for its keys.
+pub fn check_files(mixture: &Mixture, task: &TaskSpec, has_template: bool) -> Result<TaskSpec> {
+    Sources::check(mixture, task, has_template)
 }
 
 /// The same for sets that take long: calls `watch` with the number of rows tokenized, every few

@@ -125,11 +125,13 @@ impl SourceFile {
             (0, _) if may_lack => Ok(()),
             (0, Some(other)) => {
                 let other = other.path.name.clone();
-                Err(Error::ColumnOfOthers { file, column: name, other })
+                Err(Error::ColumnsOfOthers { file, columns: vec![name], other })
             }
-            (0, None) => {
-                Err(Error::MissingColumn { file, column: name, available: self.available() })
-            }
+            (0, None) => Err(Error::MissingColumns {
+                file,
+                columns: vec![name],
+                available: self.available(),
+            }),
             (count, _) => Err(Error::DuplicateColumn { file, column: name, count }),
         }
     }

@@ -162,18 +162,39 @@ impl Source {
         self.parts().into_iter().any(|part| self.read(part, &column, &mut enough).is_err())
     }
 
-    /// Checks that every file has each column exactly once, or lacks one that its format lets it
-    /// lack.
-    pub fn require_columns(&self, columns: &[&str]) -> Result<()> {
-        let pairs =
-            self.files.iter().flat_map(|file| columns.iter().map(move |name| (file, *name)));
-        pairs.into_iter().try_for_each(|(file, name)| {
-            file.require_column(
-                name,
-                self.files.iter().find(|other| other.has(name)),
-                &self.files[0],
-            )
+    /// The first rows with the part that they are from; None where there is none that can be read.
+    pub(crate) fn first_rows(&self, columns: &[&str]) -> Option<(Part, Records)> {
+        self.parts().into_iter().find_map(|part| {
+            let mut first = None;
+            let mut keep = |records: Records| match records.is_empty() {
+                true => Ok(()),
+                false => {
+                    first = Some(records);
+                    Err(Error::Abandoned)
+                }
+            };
+            // That reading was abandoned is no failure, and of another one the run says more.
+            let _ = self.read(part, columns, &mut keep);
+            first.map(|records| (part, records))
         })
+    }
+
+    /// Checks that every file has each column exactly once, or lacks one that its format lets it
+    /// lack. The error names all columns that a file lacks.
+    pub fn require_columns(&self, columns: &[&str]) -> Result<()> {
+        for file in &self.files {
+            let mut lacked = None;
+            for name in columns {
+                let other = self.files.iter().find(|other| other.has(name));
+                match (file.require_column(name, other, &self.files[0]), &mut lacked) {
+                    (Ok(()), _) => {}
+                    (Err(error), None) => lacked = Some(error),
+                    (Err(error), Some(first)) => first.add_column(&error),
+                }
+            }
+            lacked.map_or(Ok(()), Err)?;
+        }
+        Ok(())
     }
 
     /// All parts, in data set order.

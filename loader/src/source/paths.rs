@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 /// The names of the splits of a folder that `DatasetDict.save_to_disk` wrote.
 const SPLITS_FILE: &str = "dataset_dict.json";
 
+/// Characters of globs.
+const WILDCARDS: [char; 3] = ['*', '?', '['];
+
 /// The names of the data files of a folder that `Dataset.save_to_disk` wrote.
 const STATE_FILE: &str = "state.json";
 
@@ -61,7 +64,7 @@ fn objects(pattern: &str, _files: &Files) -> Result<Vec<DataPath>> {
 
 fn local(pattern: &str, split: &str) -> Result<Vec<PathBuf>> {
     let path = Path::new(pattern);
-    let is_glob = pattern.contains(['*', '?', '[']);
+    let is_glob = pattern.contains(WILDCARDS);
     match (path.is_dir(), is_glob && !path.exists()) {
         (true, _) => folder_files(path, split),
         (_, true) => matching_files(pattern),
@@ -69,7 +72,7 @@ fn local(pattern: &str, split: &str) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// The files that a glob matches, sorted by path; none is an error.
+/// The files that a glob matches, sorted by path; none is an error, and so is one that only its name keeps out.
 pub fn matching_files(pattern: &str) -> Result<Vec<PathBuf>> {
     let paths = glob::glob(pattern).map_err(|error| Error::BadGlob {
         pattern: pattern.to_owned(),
@@ -82,11 +85,50 @@ pub fn matching_files(pattern: &str) -> Result<Vec<PathBuf>> {
     })?;
     files.retain(|path| path.is_file());
     files.sort();
+    if let Some(file) = named_otherwise(pattern) {
+        return Err(Error::NameNotUtf8 { file });
+    }
     match files.is_empty() {
         true => Err(Error::NoMatch { pattern: pattern.to_owned() }),
         false => Ok(files),
     }
 }
+
+/// A file that a glob passes over, whatever it is, since its path is not UTF-8.
+fn named_otherwise(pattern: &str) -> Option<PathBuf> {
+    let glob = glob::Pattern::new(pattern).ok()?;
+    let parts: Vec<Component<'_>> = Path::new(pattern).components().collect();
+    let is_plain = |part: &&Component<'_>| !part.as_os_str().to_string_lossy().contains(WILDCARDS);
+    let base: PathBuf = parts.iter().take_while(is_plain).collect();
+    let depth = match pattern.contains("**") {
+        true => usize::MAX,
+        false => parts.len() - base.components().count(),
+    };
+    let base = if base.as_os_str().is_empty() { Path::new(".") } else { &base };
+    let mut folders = vec![(base.to_owned(), depth)];
+    while let Some((folder, depth)) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_folder && depth > 1 {
+                folders.push((path, depth - 1));
+            } else if path.to_str().is_none() && path.is_file() {
+                let name = path.strip_prefix("./").unwrap_or(&path).to_string_lossy();
+                if glob.matches_with(&name, AS_PATHS) {
+                    return Some(path);
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Wildcards match no separator, as where paths are listed.
+const AS_PATHS: glob::MatchOptions = glob::MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: false,
+};
 
 fn folder_files(folder: &Path, split: &str) -> Result<Vec<PathBuf>> {
     let splits = folder.join(SPLITS_FILE);

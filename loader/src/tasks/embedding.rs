@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{Example, Preprocessor, SetContext, first_among, label_names, row_labels, text_arrays};
 use crate::batch::{ArraySpec, Padding};
 use crate::error::{Error, LabelProblem, Result};
-use crate::labels::{LabelScale, LabelSpec, Labels, RowLabel};
+use crate::labels::{LabelKind, LabelScale, LabelSpec, Labels, RowLabel};
 use crate::source::Row;
 use crate::tokenize::Encoded;
 
@@ -78,6 +78,14 @@ impl Embedding {
             task.label = self.label.as_ref().and_then(|label| label.read_from(column));
         }
         task
+    }
+
+    /// Returns true where rows have a label of one number.
+    pub fn has_score(&self) -> bool {
+        let is_one = |label: &EmbeddingLabel| {
+            matches!(label.spec.kind, LabelKind::Regression { num_labels: 1 })
+        };
+        self.label.as_ref().is_some_and(is_one)
     }
 
     /// The columns of texts of a set.

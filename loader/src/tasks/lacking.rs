@@ -1,20 +1,23 @@
 //! Texts that a row needs and lacks. Such rows are counted and reported, so that none is trained on as
 //! an empty text in silence.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     Cpo, Dpo, Kto, QuestionAnswering, Reward, Seq2SeqLm, SequenceClassification, Sft, TaskSpec,
+    TextColumn,
 };
 use crate::layouts::Layouts;
 use crate::source::{Row, Value};
 
 /// A text that a row lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lack<'a> {
-    pub(crate) column: &'a str,
+    /// The column, with the field of a struct behind a period.
+    pub(crate) column: Cow<'a, str>,
     /// Whether the row makes no example, rather than one of an empty text.
     pub(crate) is_left_out: bool,
 }
@@ -33,11 +36,11 @@ pub(crate) struct LackingRows {
 
 impl LackingRows {
     /// Counts a row, which is `file` where each file is a row.
-    pub(crate) fn add(&mut self, source_row: u32, lack: Lack<'_>, file: Option<&Path>) {
+    pub(crate) fn add(&mut self, source_row: u32, lack: &Lack<'_>, file: Option<&Path>) {
         self.rows += 1;
         self.left_out += u64::from(lack.is_left_out);
         if self.first.is_none() {
-            self.first = Some((source_row, lack.column.to_owned()));
+            self.first = Some((source_row, lack.column.clone().into_owned()));
             self.file = file.map(Path::to_owned);
         }
     }
@@ -46,8 +49,8 @@ impl LackingRows {
 impl TaskSpec {
     /// The first text that a row needs and lacks.
     pub(crate) fn lack<'a>(&'a self, row: &Row<'_>) -> Option<Lack<'a>> {
-        let kept = |column| Lack { column, is_left_out: false };
-        let left_out = |column| Lack { column, is_left_out: true };
+        let kept = |column: &'a str| Lack { column: column.into(), is_left_out: false };
+        let left_out = |column: &'a str| Lack { column: column.into(), is_left_out: true };
         match self {
             Self::SequenceClassification(task) => {
                 texts_of(task).find(|column| is_empty(row, column)).map(kept)
@@ -57,7 +60,9 @@ impl TaskSpec {
             }
             Self::MaskedLm(task) => is_null(row, &task.text).then(|| kept(&task.text)),
             Self::CausalLm(task) => is_null(row, &task.text).then(|| kept(&task.text)),
-            Self::Seq2SeqLm(task) => column_without_text(task, row).map(left_out),
+            Self::Seq2SeqLm(task) => {
+                column_without_text(task, row).map(|column| Lack { column, is_left_out: true })
+            }
             Self::Sft(task) => lack_of_sft(task, row),
             Self::Dpo(task) => column_without_answer(task, row).map(left_out),
             Self::Reward(Reward { pairs, .. }) | Self::Cpo(Cpo { pairs, .. }) => {
@@ -99,13 +104,13 @@ fn texts_of(task: &SequenceClassification) -> impl Iterator<Item = &str> {
     [Some(task.text.as_str()), task.text_pair.as_deref()].into_iter().flatten()
 }
 
-fn column_without_text<'a>(task: &'a Seq2SeqLm, row: &Row<'_>) -> Option<&'a str> {
+fn column_without_text<'a>(task: &'a Seq2SeqLm, row: &Row<'_>) -> Option<Cow<'a, str>> {
     let columns = [Some(&task.source), task.target.as_ref()].into_iter().flatten();
     let mut without = columns.filter(|text| match &text.field {
         Some(_) => is_null(row, &text.column) || text.text(row).is_ok_and(str::is_empty),
         None => is_empty(row, &text.column),
     });
-    without.next().map(|text| text.column.as_str())
+    without.next().map(TextColumn::name)
 }
 
 /// An empty text, unlike a missing one, ends as any other, which is its only token.
@@ -118,11 +123,11 @@ fn lack_of_sft<'a>(task: &'a Sft, row: &Row<'_>) -> Option<Lack<'a>> {
         None => vec![task.text.as_str()],
     };
     if let Some(column) = needed.into_iter().find(|column| has_no_message(row, column)) {
-        return Some(Lack { column, is_left_out: true });
+        return Some(Lack { column: column.into(), is_left_out: true });
     }
     let is_text = task.layouts.is_none() && !has(&task.prompt) && !has(&task.messages);
     (is_text && is_empty(row, &task.text))
-        .then_some(Lack { column: &task.text, is_left_out: false })
+        .then(|| Lack { column: task.text.as_str().into(), is_left_out: false })
 }
 
 /// A row with a text that is missing would be no pair.
@@ -130,8 +135,8 @@ fn lack_of_texts<'a>(texts: &'a [String], row: &Row<'_>) -> Option<Lack<'a>> {
     let find = |lacks: fn(&Row<'_>, &str) -> bool| {
         texts.iter().map(String::as_str).find(|column| lacks(row, column))
     };
-    let missing = find(is_null).map(|column| Lack { column, is_left_out: true });
-    missing.or_else(|| find(is_empty).map(|column| Lack { column, is_left_out: false }))
+    let lack = |is_left_out| move |column: &'a str| Lack { column: column.into(), is_left_out };
+    find(is_null).map(lack(true)).or_else(|| find(is_empty).map(lack(false)))
 }
 
 /// A prompt may be missing where both answers are conversations, which then begin with it.
@@ -177,7 +182,7 @@ impl Layouts {
 #[cfg(test)]
 mod tests {
     use super::super::tests::prepared;
-    use super::super::{CausalLm, DecoderStart, TextColumn};
+    use super::super::{CausalLm, DecoderStart};
     use super::*;
     use crate::layouts::{Encoding, PromptFormat, PromptStyle, RowFields, RowFormat, RowLayout};
 
@@ -251,7 +256,7 @@ mod tests {
         assert!(error.starts_with(&format!("a.jsonl: {expect}")), "{error}");
         let rows = [rows[0], r#"{"prompt": "the"}"#].join("\n");
         let error = prepared(&task, &rows, 512).unwrap_err();
-        assert!(error.ends_with("; 1 has no text"), "{error}");
+        assert!(error.ends_with(r#"; 1 has no text in column "completion""#), "{error}");
     }
 
     #[test]
@@ -329,6 +334,28 @@ mod tests {
         let rows = [r#"{"source": "the", "target": "file"}"#, r#"{"source": "the", "target": ""}"#];
         let about = "1 row has no text, left out; a.jsonl, row 1, column \"target\"";
         check(&task, &rows, 1, Some(about));
+        let field = |language: &str| TextColumn {
+            column: "translation".to_owned(),
+            field: Some(language.to_owned()),
+        };
+        let TaskSpec::Seq2SeqLm(columns) = task else { unreachable!("made above") };
+        let task = TaskSpec::Seq2SeqLm(Seq2SeqLm {
+            source: field("en"),
+            target: Some(field("de")),
+            ..columns
+        });
+        let rows = [
+            r#"{"translation": {"en": "the", "de": "file"}}"#,
+            r#"{"translation": {"en": "the"}}"#,
+            r#"{"translation": {"en": "the", "de": null}}"#,
+            r#"{"translation": {"de": "file"}}"#,
+            r#"{"translation": null}"#,
+        ];
+        let about = "4 rows have no text, left out; a.jsonl, row 1, column \"translation.de\"";
+        check(&task, &rows, 1, Some(about));
+        let error = prepared(&task, &rows[1..3].join("\n"), 512).unwrap_err();
+        let expect = "they have no text in a column such as \"translation.de\"";
+        assert!(error.ends_with(expect), "{error}");
         let task = TaskSpec::CausalLm(CausalLm { text: "text".to_owned(), block_size: 2 });
         let rows = [r#"{"text": "the file"}"#, r#"{"id": 1}"#, r#"{"text": ""}"#];
         let about = "1 row has no text, read as empty texts; a.jsonl, row 1, column \"text\"";

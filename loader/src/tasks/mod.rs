@@ -6,6 +6,7 @@ mod causal_lm;
 mod cpo;
 mod dpo;
 mod embedding;
+mod first_row;
 mod image_classification;
 mod kto;
 mod lacking;
@@ -194,6 +195,11 @@ impl TaskSpec {
             label.column = found.to_owned();
         }
         task
+    }
+
+    /// The sequences that a model reads of a row, each as a row of its own, of files whose columns are known.
+    pub fn sequences_per_row(&self) -> usize {
+        self.preprocessor().sequences_per_row()
     }
 
     /// The columns the task reads, each once.

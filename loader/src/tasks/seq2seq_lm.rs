@@ -2,6 +2,8 @@
 //!
 //! The decoder reads the labels shifted right by one, behind its start token.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::{Example, Preprocessor, SetContext, text_arrays};
@@ -47,13 +49,19 @@ pub enum DecoderStart {
 }
 
 impl TextColumn {
+    /// The name of the column, with that of the field behind a period.
+    pub(super) fn name(&self) -> Cow<'_, str> {
+        match &self.field {
+            Some(field) => format!("{}.{field}", self.column).into(),
+            None => self.column.as_str().into(),
+        }
+    }
+
+    /// The text of a row; a missing one is empty.
     pub(super) fn text<'row>(&self, row: &Row<'row>) -> Result<&'row str> {
         let Some(field) = &self.field else { return row.text_or_empty(&self.column) };
-        let not_text = |found| Error::NotText {
-            at: row.location(),
-            column: format!("{}.{field}", self.column),
-            found,
-        };
+        let not_text =
+            |found| Error::NotText { at: row.location(), column: self.name().into_owned(), found };
         let Value::Struct(fields) = row.cell(&self.column) else {
             return Err(not_text(row.cell(&self.column).kind()));
         };
@@ -62,9 +70,9 @@ impl TextColumn {
         let named = |wanted: &str| fields.iter().find(|(name, _)| name == wanted);
         match named(field).or_else(|| named(language)) {
             Some((_, Value::Text(text))) => Ok(text),
-            Some((_, Value::Null)) => Ok(""),
+            // Lines of JSON leave out what Parquet has as null.
+            Some((_, Value::Null)) | None => Ok(""),
             Some((_, other)) => Err(not_text(other.kind())),
-            None => Err(not_text("nothing")),
         }
     }
 }

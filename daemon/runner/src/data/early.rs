@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use traind_job_file::{DataFiles, JobFile};
-use traind_loader::{Error as LoaderError, Files, Source, data_format, matching_files};
+use traind_job_file::{DataFiles, JobFile, ModelSource};
+use traind_loader::{
+    ChatProblem, Error as LoaderError, Files, TaskSpec, data_format, matching_files,
+};
+use traind_models::ModelConfig;
 
 use super::mixture::Sets;
 use super::{check_encoding, columns, field, format_options, path_text, reads_train};
@@ -17,6 +20,10 @@ const FILES_MAX: usize = 64;
 const JSON_BYTES_MAX: u64 = 32 << 20;
 /// The most entries of a folder that is listed.
 const ENTRIES_MAX: usize = 20_000;
+/// The most tokens of a row in any job.
+const LENGTH_MAX: u32 = 1 << 20;
+/// The role of the token that ends texts.
+const EOS_TOKEN: &str = "eos_token";
 
 /// Keys of `data` that name a column.
 const COLUMN_KEYS: [&str; 19] = [
@@ -41,56 +48,120 @@ const COLUMN_KEYS: [&str; 19] = [
     "margin",
 ];
 
-/// The columns of the training files, if these are quickly found and without settings of their own. Files that cannot
-/// be read have none: the run says why.
-pub(crate) fn train_columns(job: &JobFile) -> Option<Vec<String>> {
-    let train = job.data.train.as_ref().filter(|train| train.sets.is_empty())?;
-    if !is_quick(train) {
-        return None;
+/// The splits whose files are quickly looked at, each with the task as it reads them.
+#[derive(Debug, Default)]
+pub(crate) struct EarlySplits {
+    pub train: Option<TaskSpec>,
+    pub validation: Option<TaskSpec>,
+    pub test: Option<TaskSpec>,
+}
+
+impl EarlySplits {
+    /// The rows of evaluations during training.
+    pub(crate) fn evaluated(&self, job: &JobFile) -> Option<&TaskSpec> {
+        match job.data.validation_split {
+            Some(_) => self.train.as_ref(),
+            None => self.validation.as_ref(),
+        }
     }
-    let given = Files { patterns: patterns(train), ..files(job, "train") };
-    Source::open(&given).ok().map(|source| source.columns().to_vec())
 }
 
 /// Fails where files that are quickly looked at have faults on which the run would fail: an unknown format, missing
-/// columns, no rows. Files that are elsewhere, or not there yet, are left to the run.
-pub(crate) fn check_files(job: &JobFile, task: &dyn JobTask) -> RunResult<()> {
+/// columns, no rows, and first rows that no tokenizer could make an example of. Files that are elsewhere, or not there
+/// yet, are left to the run.
+pub(crate) fn check_files(
+    job: &JobFile,
+    task: &dyn JobTask,
+    config: &ModelConfig,
+) -> RunResult<EarlySplits> {
     check_encoding(job)?;
     let train = job.data.train.as_ref().filter(|_| reads_train(job));
     let validation = job.data.validation.as_ref().filter(|_| job.evaluates());
-    let splits = [("train", train), ("validation", validation), ("test", job.data.test.as_ref())];
-    for (split, files) in splits {
-        let Some(files) = files.filter(|files| is_quick(files)) else { continue };
-        let check = |labelled| check_split(job, task, (split, files), labelled);
-        match check(true) {
+    let has_tokenizer = has_tokenizer(job, config);
+    let early = |split, files: Option<&DataFiles>| {
+        let Some(files) = files.filter(|files| is_quick(files)) else { return Ok(None) };
+        let early = EarlySplit { job, split, files, has_tokenizer };
+        match early.check(task, true) {
             // Rows to predict need no labels.
-            Err(_) if split == "test" && job.train.do_predict => check(false)?,
-            checked => checked?,
+            Err(_) if split == "test" && job.train.do_predict => early.check(task, false),
+            checked => checked,
         }
-    }
-    Ok(())
+    };
+    Ok(EarlySplits {
+        train: early("train", train)?,
+        validation: early("validation", validation)?,
+        test: early("test", job.data.test.as_ref())?,
+    })
 }
 
-fn check_split(
-    job: &JobFile,
-    task: &dyn JobTask,
-    (split, given): (&'static str, &DataFiles),
-    labelled: bool,
-) -> RunResult<()> {
-    let evaluated = split != "train" || job.data.validation_split.is_some();
-    let reading =
-        Reading { encoder: None, labelled, evaluated, files: Some(given), max_length: u32::MAX };
-    // Settings that cannot be read are the run's to report.
-    let Ok(task) = task.task_spec(&reading) else { return Ok(()) };
-    let sets = Sets { job, downloads: None, split, files: files(job, split) };
-    let mixture = sets.mixture(given)?;
-    match traind_loader::check_files(&mixture, &task) {
-        Err(error) if is_of_content(&error) => {
-            let problem = with_key(job, &error);
-            Err(RunError::Field { name: field(split), value: String::new(), problem })
+/// Returns true where the files of the tokenizer, which name special tokens and the chat template, are those of the
+/// run.
+fn has_tokenizer(job: &JobFile, config: &ModelConfig) -> bool {
+    let ModelSource::Folder(_) = job.model.name_or_path else { return false };
+    let adds_end = job.model.add_special_tokens.roles().any(|(role, _)| role == EOS_TOKEN);
+    let exists = |name: &&str| config.path().with_file_name(*name).exists();
+    !adds_end && ["tokenizer_config.json", "tokenizer.json"].iter().any(exists)
+}
+
+/// A split that is quickly looked at.
+struct EarlySplit<'a> {
+    job: &'a JobFile,
+    split: &'static str,
+    files: &'a DataFiles,
+    has_tokenizer: bool,
+}
+
+impl EarlySplit<'_> {
+    /// Returns the task as it reads the files; None where the run has to find out more.
+    fn check(&self, task: &dyn JobTask, labelled: bool) -> RunResult<Option<TaskSpec>> {
+        let &EarlySplit { job, split, files: given, has_tokenizer } = self;
+        let evaluated = split != "train" || job.data.validation_split.is_some();
+        let max_length = LENGTH_MAX;
+        let reading =
+            Reading { encoder: None, labelled, evaluated, files: Some(given), max_length };
+        let task = match task.task_spec(&reading) {
+            Ok(task) => task,
+            Err(
+                error @ (RunError::Field { .. } | RunError::Data(LoaderError::BadOption { .. })),
+            ) => {
+                return Err(error);
+            }
+            Err(RunError::Data(error @ LoaderError::BadTemplate { .. })) if has_tokenizer => {
+                return Err(refused(job, split, &error));
+            }
+            // Files that cannot be read are the run's to report.
+            Err(_) => return Ok(None),
+        };
+        let sets = Sets { job, downloads: None, split, files: files(job, split) };
+        let mixture = sets.mixture(given)?;
+        match traind_loader::check_files(&mixture, &task, has_tokenizer) {
+            Ok(task) => Ok(Some(task)),
+            Err(error) if is_of_content(&error) => Err(refused(job, split, &error)),
+            Err(error @ LoaderError::BadOption { .. }) => Err(error.into()),
+            Err(_) => Ok(None),
         }
-        Err(error @ LoaderError::BadOption { .. }) => Err(error.into()),
-        _ => Ok(()),
+    }
+}
+
+/// An error about a split as one of the job file.
+fn refused(job: &JobFile, split: &str, error: &LoaderError) -> RunError {
+    let (name, problem) = (of_error(job, split, error), with_keys(job, error));
+    RunError::Field { name, value: String::new(), problem }
+}
+
+/// The field of the job file for an error about a split.
+fn of_error(job: &JobFile, split: &str, error: &LoaderError) -> &'static str {
+    let is_of_template = match error {
+        LoaderError::BadTemplate { .. } => true,
+        LoaderError::Chat { problem, .. } => {
+            matches!(**problem, ChatProblem::NoTemplate | ChatProblem::Template { .. })
+        }
+        _ => false,
+    };
+    match (is_of_template, &job.data.chat_template) {
+        (true, Some(_)) => "data.chat_template",
+        (true, None) => "model.name_or_path",
+        (false, _) => field(split),
     }
 }
 
@@ -107,13 +178,17 @@ fn is_of_content(error: &LoaderError) -> bool {
     )
 }
 
-/// The error, with the key of the job file that names the column that is missing.
-fn with_key(job: &JobFile, error: &LoaderError) -> String {
-    let LoaderError::MissingColumn { column, .. } = error else { return error.to_string() };
+/// The error, with the keys of the job file that name the columns that are missing.
+fn with_keys(job: &JobFile, error: &LoaderError) -> String {
+    let LoaderError::MissingColumns { columns, .. } = error else { return error.to_string() };
     let data = serde_json::to_value(&job.data).unwrap_or_default();
-    match COLUMN_KEYS.iter().find(|key| data[**key] == **column) {
-        Some(key) => format!("{error} (data.{key} names the column)"),
-        None => error.to_string(),
+    let key = |column: &String| COLUMN_KEYS.iter().find(|key| data[**key] == **column);
+    let keys: Vec<String> =
+        columns.iter().filter_map(key).map(|key| format!("data.{key}")).collect();
+    match keys.as_slice() {
+        [] => error.to_string(),
+        [key] => format!("{error} ({key} names the column)"),
+        keys => format!("{error} ({} name the columns)", keys.join(", ")),
     }
 }
 
@@ -125,10 +200,6 @@ fn files(job: &JobFile, split: &str) -> Files {
         format: format_options(job),
         ..Files::from_iter([])
     }
-}
-
-fn patterns(files: &DataFiles) -> Vec<String> {
-    files.patterns.iter().map(|path| path_text(path)).collect()
 }
 
 /// Returns true for a few files on this host, those of JSON small.

@@ -19,9 +19,11 @@ use crate::tasks::JobTask;
 
 /// Refuses job files that ask for rows longer than the model's `positions`.
 pub(crate) fn check(job: &JobFile, positions: u32) -> RunResult<()> {
+    let has_targets = job.model.task == TaskName::Seq2SeqLm;
     let fields = [
         ("data.max_length", job.data.max_length),
         ("data.max_source_length", job.data.max_source_length),
+        ("data.max_target_length", has_targets.then_some(job.data.max_target_length)),
         ("data.block_size", job.data.block_size),
     ];
     for (name, length) in fields {
@@ -71,12 +73,22 @@ pub(crate) fn ladder(
     positions: u32,
 ) -> RunResult<LengthLadder> {
     let longest = task.block_size(max_length).unwrap_or(max_length);
+    padded_ladder(job, ("rows", longest), positions)
+}
+
+/// The lengths that `what` of up to `longest` tokens are padded to.
+fn padded_ladder(
+    job: &JobFile,
+    (what, longest): (&str, u32),
+    positions: u32,
+) -> RunResult<LengthLadder> {
     let ladder = LengthLadder::new(longest, job.data.pad_to_max_length)?;
     let Some(multiple) = job.data.pad_to_multiple_of else { return Ok(ladder) };
     let padded = ladder.padded_to_multiple_of(multiple)?;
     if padded.longest() > positions {
+        let longest = ladder.longest();
         let problem =
-            format!("rows of {} would be padded beyond {positions} positions", ladder.longest());
+            format!("{what} of {longest} tokens would be padded beyond {positions} positions");
         let (name, value) = ("data.pad_to_multiple_of", multiple.to_string());
         return Err(RunError::Field { name, value, problem });
     }
@@ -90,9 +102,7 @@ pub(crate) fn target_ladder(
     positions: u32,
 ) -> RunResult<Option<LengthLadder>> {
     let Some(length) = task.max_target_length() else { return Ok(None) };
-    let ladder = LengthLadder::new(length.min(positions), job.data.pad_to_max_length)?;
-    let multiple = job.data.pad_to_multiple_of.unwrap_or(1);
-    Ok(Some(ladder.padded_to_multiple_of(multiple)?))
+    padded_ladder(job, ("targets", length), positions).map(Some)
 }
 
 /// The sampler for batches of a set.

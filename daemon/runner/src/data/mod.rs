@@ -27,7 +27,7 @@ use crate::error::{RunError, RunResult};
 use crate::recipe::rows;
 use crate::reporting::{Downloads, Journal, StepGates, Stop};
 use crate::tasks::{JobTask, Questions, Reading};
-pub(crate) use early::{check_files, train_columns};
+pub(crate) use early::{EarlySplits, check_files};
 use later::LaterRows;
 pub(crate) use length_budget::{Passes, length_budget};
 use mixture::Sets;
@@ -81,16 +81,7 @@ impl Splits {
     /// Fails if rows to evaluate or predict on have other sequences than `planned`: all programs read as many.
     pub(crate) fn check_sequences(&self, planned: usize) -> RunResult<()> {
         for Split { name, set, .. } in self.validation.iter().chain(&self.test) {
-            let found = set.sequences_per_row();
-            if found != planned {
-                let problem = format!(
-                    "rows have {}, and those that are trained on have {planned}; \
-                     data.texts names the columns to read of all files",
-                    counted(found, "text")
-                );
-                let value = set.text_columns().join(", ");
-                return Err(RunError::Field { name: field(name), value, problem });
-            }
+            check_sequences(name, set.text_columns(), set.sequences_per_row(), planned)?;
         }
         Ok(())
     }
@@ -315,6 +306,24 @@ fn has_no_label(error: &RunError) -> bool {
         | LabelProblem::NotOfModel { label, .. } => label == "-1",
         _ => false,
     }
+}
+
+/// Fails if rows of a split have other sequences, in the columns `texts`, than `planned`.
+pub(crate) fn check_sequences(
+    split: &str,
+    texts: &[String],
+    found: usize,
+    planned: usize,
+) -> RunResult<()> {
+    if found == planned {
+        return Ok(());
+    }
+    let problem = format!(
+        "rows have {}, and those that are trained on have {planned}; \
+         data.texts names the columns to read of all files",
+        counted(found, "text")
+    );
+    Err(RunError::Field { name: field(split), value: texts.join(", "), problem })
 }
 
 /// The field of the job file for a split's files.

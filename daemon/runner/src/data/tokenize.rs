@@ -1,16 +1,11 @@
 //! Tokenizes one split, which may take hours, and reports progress and result.
 
-use std::time::{Duration, Instant};
-
 use traind_loader::{OpenSet, Prepared, SetStats, TextTokenizer, TokenizedSet};
 use traind_wording::counted;
 
 use super::report;
 use crate::error::RunResult;
-use crate::reporting::{Journal, Stop};
-
-/// The time between two lines about the rows that were tokenized so far.
-const REPORT_EVERY: Duration = Duration::from_secs(30);
+use crate::reporting::{Journal, RowsSoFar, Stop};
 
 /// Tokenizes a split until the run is to stop.
 #[derive(Clone, Debug)]
@@ -29,16 +24,10 @@ impl Tokenizing {
         tokenizer: &dyn TextTokenizer,
         is_wanted: impl Fn() -> bool,
     ) -> RunResult<Prepared> {
-        let mut reported = Instant::now();
+        let mut so_far = RowsSoFar::new(&self.journal);
         let mut watch = |rows: u64| {
-            if reported.elapsed() >= REPORT_EVERY {
-                reported = Instant::now();
-                let message = format!("{} data: {} tokenized", self.split, counted(rows, "row"));
-                if self.journal.info(message).is_err() {
-                    return false;
-                }
-            }
-            self.stop.reason().is_none() && is_wanted()
+            let line = || format!("{} data: {} tokenized", self.split, counted(rows, "row"));
+            so_far.report(line).is_ok() && self.stop.reason().is_none() && is_wanted()
         };
         let prepared = open.prepare(tokenizer, &mut watch)?;
         if let Some(about) = prepared.set.about_rows_without_text() {

@@ -90,9 +90,19 @@ impl Generator {
         } else if length <= prompt {
             format!("texts of {length} tokens, and the prompt has {prompt}")
         } else {
+            if let Some(found) = self.settings.unfeasible(prompt, self.positions) {
+                found.refuse(&self.settings)?;
+            }
             return Ok(length);
         };
-        Err(self.settings.error("max_length", problem))
+        Err(self.settings.error(self.settings.length_key(), problem))
+    }
+
+    /// A warning that texts behind prompts of `prompt` tokens are not as long as the model's settings demand.
+    pub(crate) fn warning(&self, prompt: usize) -> Option<String> {
+        let prompt = if self.has_source { 1 } else { prompt };
+        let found = self.settings.unfeasible(prompt, self.positions)?;
+        Some(found.warning(&self.settings))
     }
 
     /// Generates the texts of a batch on all data shards, without their prompts. The target positions

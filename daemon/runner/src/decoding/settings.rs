@@ -35,6 +35,18 @@ pub(crate) struct GenerationSettings {
     /// Present where tokens are drawn rather than chosen (`do_sample`).
     pub sampling: Option<Sampling>,
     path: PathBuf,
+    /// The keys that are set above those of the model.
+    given: Vec<String>,
+}
+
+/// A text whose least length is beyond its greatest.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Unfeasible {
+    /// The setting of the least length.
+    key: &'static str,
+    problem: String,
+    /// Whether that setting is one above those of the model.
+    is_given: bool,
 }
 
 /// When a beam search ends (`early_stopping`).
@@ -77,7 +89,8 @@ impl GenerationSettings {
             Err(source) => return Err(RunError::Output { action: "read", path, source }),
         };
         keys.extend(overrides.clone());
-        Keys { path, keys }.resolve()
+        let given = overrides.keys().cloned().collect();
+        Ok(GenerationSettings { given, ..Keys { path, keys }.resolve()? })
     }
 
     /// The most tokens that a text of the decoder may have, its `prompt` tokens among them. The
@@ -90,6 +103,36 @@ impl GenerationSettings {
         }
     }
 
+    /// The setting that says how long texts are.
+    pub(crate) fn length_key(&self) -> &'static str {
+        match (self.max_new_tokens, self.max_length) {
+            (None, Some(_)) => "max_length",
+            _ => "max_new_tokens",
+        }
+    }
+
+    /// Finds that a text cannot be as long as the settings demand. It is written up to its greatest length, as in
+    /// transformers, where the demand is the model's own.
+    pub(crate) fn unfeasible(&self, prompt: usize, positions: usize) -> Option<Unfeasible> {
+        let length = self.max_length(prompt, positions);
+        let least = [
+            ("min_new_tokens", prompt + self.min_new_tokens, prompt),
+            ("min_length", self.min_length, 0),
+        ];
+        let (key, least, before) = least.into_iter().find(|(_, least, _)| *least > length)?;
+        let limit = match (self.max_new_tokens, self.max_length) {
+            (None, None) => format!("{NEW_TOKENS} new ones are the default of max_new_tokens"),
+            _ => format!("{} ends them at {}", self.length_key(), length - before),
+        };
+        let problem = format!(
+            "texts of at least {} tokens, and {limit}: lower {key}, or set {} to more",
+            least - before,
+            self.length_key()
+        );
+        let is_given = self.given.iter().any(|given| given == key);
+        Some(Unfeasible { key, problem, is_given })
+    }
+
     /// The token that the decoder of an encoder-decoder model reads first.
     pub(crate) fn decoder_start(&self) -> RunResult<u32> {
         let problem = "expected the token that the decoder reads first, found none";
@@ -100,6 +143,21 @@ impl GenerationSettings {
     /// An error about `key`.
     pub(crate) fn error(&self, key: &str, problem: String) -> RunError {
         error(&self.path, key, problem)
+    }
+}
+
+impl Unfeasible {
+    /// Refuses what is set above the model's own settings.
+    pub(crate) fn refuse(&self, settings: &GenerationSettings) -> RunResult<()> {
+        match self.is_given {
+            true => Err(settings.error(self.key, self.problem.clone())),
+            false => Ok(()),
+        }
+    }
+
+    /// A warning about the model's own settings.
+    pub(crate) fn warning(&self, settings: &GenerationSettings) -> String {
+        format!("{}: {}: {}", settings.path.display(), self.key, self.problem)
     }
 }
 
@@ -169,6 +227,7 @@ impl Keys {
             eos_token_ids,
             sampling,
             path: self.path,
+            given: Vec::new(),
         })
     }
 
@@ -282,6 +341,36 @@ mod tests {
         assert_eq!(length(json!({"max_length": 30}), 5), 30);
         assert_eq!(length(json!({"max_length": 30, "max_new_tokens": 4}), 5), 9);
         assert_eq!(settings(json!({})).unwrap().max_length(5, 16), 16);
+    }
+
+    #[test]
+    fn a_given_length_that_no_text_can_have_is_refused_and_one_of_the_model_is_not() {
+        let check = |keys: Value, given: &[&str], expect: Option<Result<(), &str>>| {
+            let given = given.iter().map(|key| (*key).to_owned()).collect();
+            let settings = GenerationSettings { given, ..settings(keys).unwrap() };
+            let found = settings.unfeasible(3, 40);
+            let refused = found.as_ref().map(|found| found.refuse(&settings));
+            match (refused, expect) {
+                (None, None) | (Some(Ok(())), Some(Ok(()))) => {}
+                (Some(Err(error)), Some(Err(expect))) => {
+                    assert!(error.to_string().ends_with(expect), "{error}");
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        check(json!({"min_new_tokens": 4, "max_new_tokens": 4}), &["min_new_tokens"], None);
+        check(json!({"min_length": 30, "max_length": 30}), &["min_length"], None);
+        let both = json!({"min_new_tokens": 5, "max_new_tokens": 4});
+        let expect = "min_new_tokens: texts of at least 5 tokens, and max_new_tokens ends them at 4: lower \
+                      min_new_tokens, or set max_new_tokens to more";
+        check(both.clone(), &["min_new_tokens"], Some(Err(expect)));
+        check(both, &["max_new_tokens"], Some(Ok(())));
+        let expect = "min_length: texts of at least 9 tokens, and max_length ends them at 8: lower min_length, or set \
+                      max_length to more";
+        check(json!({"min_length": 9, "max_length": 8}), &["min_length"], Some(Err(expect)));
+        let expect = "texts of at least 21 tokens, and 20 new ones are the default of max_new_tokens: lower \
+                      min_new_tokens, or set max_new_tokens to more";
+        check(json!({"min_new_tokens": 21}), &["min_new_tokens"], Some(Err(expect)));
     }
 
     #[test]

@@ -114,6 +114,7 @@ fn of_data(error: &LoaderError) -> &'static str {
         LoaderError::Io { source, .. } => of_read(source),
         LoaderError::IsFolder { .. }
         | LoaderError::NotAFile { .. }
+        | LoaderError::NameNotUtf8 { .. }
         | LoaderError::MisplacedImage { .. }
         | LoaderError::MisplacedText { .. }
         | LoaderError::Cache(CacheError::Io { .. }) => reasons::FILE_UNREADABLE,
@@ -122,9 +123,9 @@ fn of_data(error: &LoaderError) -> &'static str {
         LoaderError::EmptyFile { .. }
         | LoaderError::NoRows { .. }
         | LoaderError::NoRowsLeft { .. } => reasons::DATA_EMPTY,
-        LoaderError::MissingColumn { .. }
+        LoaderError::MissingColumns { .. }
         | LoaderError::NoTexts { .. }
-        | LoaderError::ColumnOfOthers { .. }
+        | LoaderError::ColumnsOfOthers { .. }
         | LoaderError::DuplicateColumn { .. } => reasons::COLUMN_NOT_FOUND,
         LoaderError::FieldCount { .. }
         | LoaderError::RowTooLong { .. }

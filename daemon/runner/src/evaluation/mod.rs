@@ -23,20 +23,21 @@ use traind_loader::{
 };
 use traind_proto::v1::event::Kind;
 use traind_proto::v1::{Evaluated, Phase};
+use traind_wording::counted;
 use traind_xla::runtime::Fetched;
 
 use gathering::Gathering;
-pub(crate) use writing::TextWriter;
+pub(crate) use writing::{TextWriter, check_generation};
 
 use crate::data::Split;
 use crate::data::lengths::{self, RowLadders};
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
-use crate::reporting::Reporter;
+use crate::reporting::{Reporter, RowsSoFar};
 use crate::session::Session;
 use crate::step::{Program, ProgramShape};
-use crate::tasks::{JobTask, Outputs, Scored};
+use crate::tasks::{JobTask, KnownRows, Outputs, Scored};
 
 /// The channel on which the first host sends metrics.
 const METRICS: &str = "metrics";
@@ -253,6 +254,9 @@ impl Evaluator {
         session: &mut Session,
         mut read: impl FnMut(&HostBatch, Option<&Fetched>) -> RunResult<()> + Send,
     ) -> RunResult<()> {
+        let (mut so_far, mut done) = (RowsSoFar::new(&self.reporter.journal), 0);
+        let (name, total, is_first) =
+            (self.split.name, self.split.set.len(), self.hosts.is_first());
         let batches = self.sampler.run(0, self.sampler.batches_per_epoch() as u64);
         let uploader = session.eval_uploader(self.program());
         let upload = move |host| RunResult::Ok(uploader.upload(host, |_| Ok(Vec::new()))?);
@@ -264,7 +268,15 @@ impl Evaluator {
                 let launch = session.launch_evaluation(self.program(), &batch)?;
                 Ok((batch.host, launch))
             },
-            |(batch, launch)| read(&batch, launch.fetch()?.as_ref()),
+            |(batch, launch)| {
+                read(&batch, launch.fetch()?.as_ref())?;
+                done += batch.scheduled.plan.rows.len();
+                // The first of several hosts reports the rows of all.
+                if !is_first {
+                    return Ok(());
+                }
+                so_far.report(|| format!("{name} data: {done} of {} done", counted(total, "row")))
+            },
         )
     }
 
@@ -272,7 +284,7 @@ impl Evaluator {
     pub(crate) fn metric_names(&self, prefix: &str) -> Metrics {
         let mut metrics = match self.loss_only {
             true => Metrics::new(),
-            false => self.task.metric_names(self.labels.len()),
+            false => self.task.metric_names(&KnownRows::of_set(&self.split.set, self.labels.len())),
         };
         metrics.insert("loss".to_owned(), 0.0);
         self.prefixed(metrics, 1.0, prefix)

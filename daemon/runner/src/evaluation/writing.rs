@@ -1,14 +1,16 @@
 //! Generates the texts of a split's rows, as `Seq2SeqTrainer` does with `predict_with_generate`.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use prost::Message;
-use serde_json::Value;
-use traind_job_file::JobFile;
+use serde_json::{Map, Value};
+use traind_job_file::{JobFile, Train};
 use traind_loader::{
     ArrayValues, BatchAxis, BatchSizes, Collator, CoreBatch, GatherInOrder, HostBatch,
     HuggingFaceTokenizer, Prefetched, Prefetcher, Sampler, TokenizedSet,
 };
+use traind_models::{Error as ModelError, Model};
 use traind_xla::DType;
 
 use super::collected::Collected;
@@ -46,27 +48,19 @@ impl TextWriter {
         tokenizer: Arc<HuggingFaceTokenizer>,
         pad_token_id: u32,
     ) -> RunResult<Option<TextWriter>> {
-        let train = &job.train;
-        if !train.predict_with_generate || train.prediction_loss_only {
+        let Some(Writing { generator, step, start, length }) =
+            Writing::of_job(job, &open.model, &open.folder)?
+        else {
             return Ok(None);
-        }
-        let given = [
-            ("max_length", train.generation_max_length),
-            ("num_beams", train.generation_num_beams),
-        ];
-        let given = given.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-        let mut overrides = train.generation_config.given();
-        overrides.extend(given.map(|(name, value)| (name, Value::from(value))));
-        let model = &open.model;
-        let settings = GenerationSettings::of_model(model.config(), &open.folder, &overrides)?;
-        let start = settings.decoder_start()?;
-        let dtype = recipe::compute_dtype(train);
-        let step = GenerateStep::new(Arc::clone(model), dtype, settings.num_beams)?;
-        let generator = Generator::new(settings, &step, train.seed)?;
-        let length = generator.slots(1)?;
-        let slots = length.next_multiple_of(SLOTS_STEP).min(model.max_positions());
+        };
+        let slots = length.next_multiple_of(SLOTS_STEP).min(open.model.max_positions());
         let start_tokens = usize::from(pad_token_id != start);
         Ok(Some(TextWriter { generator, step, tokenizer, slots, pad_token_id, start_tokens }))
+    }
+
+    /// A warning that texts are not as long as the model's own settings demand.
+    pub(crate) fn warning(&self) -> Option<String> {
+        self.generator.warning(1)
     }
 
     /// The passes that generate, without their caches.
@@ -147,6 +141,82 @@ impl TextWriter {
     }
 }
 
+/// Fails where the settings of a job's texts cannot work with its model, whose folder has `generation_config.json`.
+pub(crate) fn check_generation(job: &JobFile, model: &Arc<Model>, folder: &Path) -> RunResult<()> {
+    Writing::of_job(job, model, folder).map(drop)
+}
+
+/// The settings of texts by the job and the model's folder.
+struct Writing {
+    generator: Generator,
+    step: GenerateStep,
+    /// The token that a text begins with.
+    start: u32,
+    /// The most tokens of a text.
+    length: usize,
+}
+
+impl Writing {
+    /// Returns `None` where the job does not generate.
+    fn of_job(job: &JobFile, model: &Arc<Model>, folder: &Path) -> RunResult<Option<Writing>> {
+        let train = &job.train;
+        if !train.predict_with_generate || train.prediction_loss_only {
+            return Ok(None);
+        }
+        let given = given(train);
+        let read = || -> RunResult<Writing> {
+            let settings = GenerationSettings::of_model(model.config(), folder, &given)?;
+            let start = settings.decoder_start()?;
+            let dtype = recipe::compute_dtype(train);
+            let step = GenerateStep::new(Arc::clone(model), dtype, settings.num_beams)?;
+            let generator = Generator::new(settings, &step, train.seed)?;
+            let length = generator.slots(1)?;
+            Ok(Writing { generator, step, start, length })
+        };
+        read().map(Some).map_err(|error| of_field(error, &given))
+    }
+}
+
+/// The settings that a job gives, by the names of `generation_config.json`.
+fn given(train: &Train) -> Map<String, Value> {
+    let own =
+        [("max_length", train.generation_max_length), ("num_beams", train.generation_num_beams)];
+    let own = own.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into())));
+    train.generation_config.given().into_iter().chain(own).collect()
+}
+
+/// The fields of a job file that give settings of generation, by the names of `generation_config.json`.
+const FIELDS: [(&str, &str); 16] = [
+    ("max_length", "train.generation_max_length"),
+    ("num_beams", "train.generation_num_beams"),
+    ("early_stopping", "train.generation_config.early_stopping"),
+    ("length_penalty", "train.generation_config.length_penalty"),
+    ("no_repeat_ngram_size", "train.generation_config.no_repeat_ngram_size"),
+    ("repetition_penalty", "train.generation_config.repetition_penalty"),
+    ("min_length", "train.generation_config.min_length"),
+    ("min_new_tokens", "train.generation_config.min_new_tokens"),
+    ("max_new_tokens", "train.generation_config.max_new_tokens"),
+    ("do_sample", "train.generation_config.do_sample"),
+    ("temperature", "train.generation_config.temperature"),
+    ("top_k", "train.generation_config.top_k"),
+    ("top_p", "train.generation_config.top_p"),
+    ("forced_bos_token_id", "train.generation_config.forced_bos_token_id"),
+    ("suppress_tokens", "train.generation_config.suppress_tokens"),
+    ("begin_suppress_tokens", "train.generation_config.begin_suppress_tokens"),
+];
+
+/// An error about a setting that the job gives names its field in place of the model's file.
+fn of_field(error: RunError, given: &Map<String, Value>) -> RunError {
+    match error {
+        RunError::Model(ModelError::Config { key, problem, .. }) if given.contains_key(&key) => {
+            let field = FIELDS.iter().find(|(name, _)| *name == key);
+            let name = field.map_or("train.generation_config", |(_, field)| field);
+            RunError::Field { name, value: given[&key].to_string(), problem }
+        }
+        error => error,
+    }
+}
+
 /// The tokens of one shard's texts, as hosts send them.
 #[derive(Clone, PartialEq, Message)]
 struct GeneratedTexts {
@@ -176,4 +246,25 @@ fn shard_rows(batch: &CoreBatch, numbers: Vec<u64>) -> RunResult<ShardRows> {
     };
     let (input_ids, attention_mask) = (values("input_ids")?, values("attention_mask")?);
     Ok(ShardRows { input_ids, attention_mask, numbers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: &str = "{name: a, model: {name_or_path: ./a, task: seq2seq-lm}, output_dir: out, data: {train: a.csv}, \
+                       train: {predict_with_generate: true, generation_max_length: 9, generation_num_beams: 2}}";
+
+    #[test]
+    fn every_setting_of_generation_has_a_field() {
+        let train = JobFile::parse(JOB, Path::new("/")).unwrap().job.train;
+        let own = serde_json::to_value(&train.generation_config).unwrap();
+        let own = own.as_object().unwrap().keys().cloned();
+        let mut settings: Vec<String> =
+            own.chain(given(&train).into_iter().map(|it| it.0)).collect();
+        let mut fields: Vec<&str> = FIELDS.iter().map(|(name, _)| *name).collect();
+        settings.sort_unstable();
+        fields.sort_unstable();
+        assert_eq!(settings, fields);
+    }
 }

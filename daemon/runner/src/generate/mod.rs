@@ -67,6 +67,7 @@ fn generate(request: &GenerateRequest) -> anyhow::Result<GeneratedTexts> {
     let Ready { step, opened, settings, tokenizer, prompts } = read(request)?;
     let mut loaded = load(request, opened, settings.num_beams)?;
     let generator = Generator::new(settings, &loaded.step, request.seed)?;
+    let warnings = prompts.iter().find_map(|prompt| generator.warning(prompt.len()));
     let (sizes, rows) = batch(&generator, &loaded, &prompts)?;
     loaded.prepare(sizes)?;
     let generated = generator.generate(&mut loaded, sizes, &[rows])?;
@@ -75,7 +76,8 @@ fn generate(request: &GenerateRequest) -> anyhow::Result<GeneratedTexts> {
         let text = tokenizer.decode(&tokens).context("decode the tokens")?;
         Ok(GeneratedText { prompt: prompt.clone(), text, tokens })
     });
-    Ok(GeneratedTexts { step, texts: texts.collect::<anyhow::Result<_>>()? })
+    let texts = texts.collect::<anyhow::Result<_>>()?;
+    Ok(GeneratedTexts { step, texts, warnings: warnings.into_iter().collect() })
 }
 
 /// All that the files of a folder determine.

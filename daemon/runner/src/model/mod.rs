@@ -451,10 +451,12 @@ pub(crate) fn check_packing(job: &JobFile, model: &Model) -> RunResult<()> {
 /// The id of the job's own token at the end of texts.
 fn eos_token_id(job: &JobFile, processor: &Processor) -> RunResult<Option<u32>> {
     let Some(token) = &job.data.eos_token else { return Ok(None) };
-    let id = processor.token_id(token).ok_or_else(|| RunError::Field {
-        name: "data.eos_token",
-        value: token.clone(),
-        problem: "the tokenizer has no such token".to_owned(),
-    })?;
+    let id = processor.token_id(token).ok_or_else(|| no_such_token("data.eos_token", token))?;
     Ok(Some(id))
+}
+
+/// The error for a token of the job file that the tokenizer lacks.
+pub(crate) fn no_such_token(name: &'static str, token: &str) -> RunError {
+    let problem = "the tokenizer has no such token".to_owned();
+    RunError::Field { name, value: token.to_owned(), problem }
 }

@@ -49,7 +49,7 @@ use crate::step::Readout;
 use crate::tasks::{self, JobTask};
 use guide::PlannedGuide;
 use memory::Recordings;
-use refusals::{metrics, texts, vocabulary, weights};
+use refusals::{generation, metrics, texts, vocabulary, weights};
 use traind_xla::verify::neuron::{Finding, Limits};
 
 pub(crate) use mpi::{MEASURE_MPI, measure as measure_mpi};
@@ -269,17 +269,12 @@ impl PlannedModel {
         Ok(PlannedModel { neuron, ..planned })
     }
 
-    /// Refuses weights, a tokenizer, data and metrics that do not fit the job.
+    /// Refuses weights, a tokenizer, settings and data that do not fit the job.
     fn check(&self, request: &PlanRequest) -> RunResult<()> {
-        let (job, model, task) = (&request.job, self.model.as_ref(), self.task.as_ref());
+        let (job, model) = (&request.job, self.model.as_ref());
         weights::check(job, model, !request.may_fetch)?;
         vocabulary::check(job, model)?;
-        texts::check(job, task)?;
-        // Files that another job writes may become others.
-        if job.resources.after.is_none() {
-            data::check_files(job, task)?;
-        }
-        metrics::check(job, task, &self.classes(job)?)
+        self.check_settings(job)
     }
 
     /// Labels that only the data determine do not matter.
@@ -316,6 +311,22 @@ impl PlannedModel {
             true => Ok(vec![self.model.config().num_labels()?]),
             false => Ok(vec![2, 3]),
         }
+    }
+
+    /// Finds settings that do not fit the model or the files of the data.
+    fn check_settings(&self, job: &JobFile) -> RunResult<()> {
+        let (model, task) = (&self.model, self.task.as_ref());
+        let positions = model.max_positions() as u32;
+        lengths::check(job, positions)?;
+        lengths::target_ladder(job, task, positions)?;
+        generation::check(job, model)?;
+        // Files that another job writes may become others.
+        let splits = match job.resources.after {
+            None => data::check_files(job, task, model.config())?,
+            Some(_) => data::EarlySplits::default(),
+        };
+        texts::check(job, task, &splits)?;
+        metrics::check(job, task, &self.classes(job)?, splits.evaluated(job))
     }
 
     /// The length of the job's longest row.

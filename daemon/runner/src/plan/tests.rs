@@ -69,7 +69,8 @@ fn files_with_other_numbers_of_texts_than_the_loss_takes_are_refused() {
     check("embedding", json!({ "loss": "cosent" }), None);
     let passages = "the loss compares the passages of a row";
     check("reranker", json!({ "loss": "list_net" }), Some(passages));
-    check("reranker", json!({ "loss": "list_net", "list_size": 4 }), None);
+    let lists = Some("column \"answer\": expected a list of texts, found text");
+    check("reranker", json!({ "loss": "list_net", "list_size": 4 }), lists);
     check("reranker", json!({}), None);
     std::fs::remove_file(&file).unwrap();
     check("embedding", json!({ "loss": "triplet" }), None);

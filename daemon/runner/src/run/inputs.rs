@@ -97,6 +97,9 @@ impl Inputs {
             Some(tokenizer) => TextWriter::of_job(job, &open, tokenizer, pad_token_id)?,
             None => None,
         };
+        if let Some(warning) = writer.as_ref().and_then(TextWriter::warning) {
+            journal.warn("MIN_LENGTH_CUT", warning)?;
+        }
         let set = Arc::clone(&splits.planned()?.set);
         let sequences = checked_sequences(job, &open, &splits, &set)?;
         let texts = set.texts_of_sets().into_iter().map(<[String]>::len);
@@ -206,7 +209,7 @@ fn checked_sequences(
     let sequences = evaluated.unwrap_or(set).sequences_per_row();
     splits.check_sequences(sequences)?;
     if let Some(split) = splits.validation.as_ref().filter(|_| job.mixes_batches()) {
-        open.task.check_evaluated_rows(&split.set)?;
+        open.task.check_evaluated_texts(split.set.text_columns())?;
     }
     Ok(sequences)
 }

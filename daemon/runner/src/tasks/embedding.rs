@@ -9,7 +9,7 @@ use traind_loader::{
 use traind_models::{Model, ModelConfig, OutputKind, Task, registry, sentence};
 use traind_wording::counted_as;
 
-use super::{JobTask, Outputs, Reading, Scored};
+use super::{JobTask, KnownRows, Outputs, Reading, Scored};
 use crate::error::{RunError, RunResult};
 use crate::metrics::{Embedded, Metrics, retrieval, similarity, triplets};
 use crate::output::{Predictions, number_lists};
@@ -127,6 +127,20 @@ impl Embedding {
         })
     }
 
+    /// Fails where a prompt is that of no column of texts.
+    fn check_prompts(&self, columns: &[&String]) -> RunResult<()> {
+        let of_no_column = |(column, _): &(&str, &String)| !columns.iter().any(|it| it == column);
+        let Some((column, _)) = self.job.data.prompts.iter().find(of_no_column) else {
+            return Ok(());
+        };
+        let columns: Vec<&str> = columns.iter().map(|column| column.as_str()).collect();
+        Err(RunError::Field {
+            name: "data.prompts",
+            value: columns.join(", "),
+            problem: format!("{column} is not one of these columns of texts"),
+        })
+    }
+
     fn embedded<'a>(&self, scored: &Scored<'a>) -> Embedded<'a> {
         let rows = scored.outputs.rows.iter().map(|row| row.values.as_slice());
         Embedded { rows: rows.collect(), texts: scored.set.sequences_per_row() }
@@ -170,30 +184,22 @@ impl JobTask for Embedding {
 
     /// Fails where rows have fewer or more texts than the loss takes.
     fn check_rows(&self, set: &TokenizedSet) -> RunResult<()> {
-        let columns = set.text_columns();
-        let refused = |name, problem: String| {
-            Err(RunError::Field { name, value: columns.join(", "), problem })
-        };
-        let of_sets = set.texts_of_sets();
-        if of_sets.is_empty() && !self.job.only_predicts() {
-            self.check_texts(columns)?;
+        let (of_sets, columns) = (set.texts_of_sets(), set.text_columns());
+        if of_sets.is_empty() {
+            return self.check_texts(columns);
         }
-        let of_sets: Vec<&String> = of_sets.into_iter().flatten().chain(columns).collect();
-        let of_no_column = |(column, _): &(&str, &String)| !of_sets.iter().any(|it| it == column);
-        match self.job.data.prompts.iter().find(of_no_column) {
-            Some((column, _)) => {
-                refused("data.prompts", format!("{column} is not one of these columns of texts"))
-            }
-            None => Ok(()),
-        }
+        self.check_prompts(&of_sets.into_iter().flatten().chain(columns).collect::<Vec<_>>())
     }
 
     fn check_texts(&self, columns: &[String]) -> RunResult<()> {
-        self.check_count(columns, "the rows have")
+        if !self.job.only_predicts() {
+            self.check_count(columns, "the rows have")?;
+        }
+        self.check_prompts(&columns.iter().collect::<Vec<_>>())
     }
 
-    fn check_evaluated_rows(&self, set: &TokenizedSet) -> RunResult<()> {
-        self.check_count(set.text_columns(), "the rows that embedding.loss evaluates have")
+    fn check_evaluated_texts(&self, columns: &[String]) -> RunResult<()> {
+        self.check_count(columns, "the rows that embedding.loss evaluates have")
     }
 
     fn readout(&self) -> Readout {
@@ -217,12 +223,23 @@ impl JobTask for Embedding {
         Ok(metrics)
     }
 
-    fn metric_names(&self, _classes: usize) -> Metrics {
+    fn metric_names(&self, rows: &KnownRows<'_>) -> Metrics {
         let vector = [1.0, 0.0, 1.0];
         let embedded = Embedded { rows: vec![&vector], texts: 3 };
-        let mut metrics = retrieval(&embedded, &[vec![vec![0], vec![1], vec![2]]]);
-        metrics.extend(triplets(&embedded));
-        metrics.extend(similarity(&embedded, &[1.0]));
+        let (texts, has_score) = (rows.sequences, rows.has_score);
+        let mut metrics = Metrics::new();
+        if texts == Some(1) {
+            return metrics;
+        }
+        if texts.is_none_or(|texts| texts == 2) && has_score != Some(false) {
+            metrics.extend(similarity(&embedded, &[1.0]));
+        }
+        if texts != Some(2) || has_score != Some(true) {
+            metrics.extend(retrieval(&embedded, &[vec![vec![0], vec![1], vec![2]]]));
+        }
+        if texts != Some(2) {
+            metrics.extend(triplets(&embedded));
+        }
         metrics
     }
 

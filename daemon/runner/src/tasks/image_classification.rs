@@ -8,7 +8,7 @@ use traind_loader::{Augmentation, ImageProcessor, LabelEncoder, TaskSpec};
 use traind_models::{ModelConfig, PixelNormalization};
 
 use super::sequence_classification::SequenceClassification;
-use super::{JobTask, Reading, Scored};
+use super::{JobTask, KnownRows, Reading, Scored};
 use crate::error::{RunError, RunResult};
 use crate::metrics::Metrics;
 use crate::output::Predictions;
@@ -101,8 +101,8 @@ impl JobTask for ImageClassification {
         self.classification.metrics(scored)
     }
 
-    fn metric_names(&self, classes: usize) -> Metrics {
-        self.classification.metric_names(classes)
+    fn metric_names(&self, rows: &KnownRows<'_>) -> Metrics {
+        self.classification.metric_names(rows)
     }
 
     fn write_report(&self, folder: &Path, scored: &Scored<'_>) -> RunResult<()> {

@@ -25,7 +25,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use traind_job_file::{DataFiles, JobFile, TaskName};
-use traind_loader::{Augmentation, LabelEncoder, Masking, TaskSpec, TextTokenizer, TokenizedSet};
+use traind_loader::{
+    Augmentation, LabelEncoder, Labels, Masking, TaskSpec, TextTokenizer, TokenizedSet,
+};
 use traind_models::ModelConfig;
 use traind_models::sentence::ModelFiles;
 
@@ -82,8 +84,9 @@ pub(crate) trait JobTask: Send + Sync {
         Ok(())
     }
 
-    /// Fails where rows that are evaluated by a loss of their own lack what it needs.
-    fn check_evaluated_rows(&self, _set: &TokenizedSet) -> RunResult<()> {
+    /// Fails where the columns of texts of rows that are evaluated by a loss of their own are fewer or more than it
+    /// takes.
+    fn check_evaluated_texts(&self, _columns: &[String]) -> RunResult<()> {
         Ok(())
     }
 
@@ -129,8 +132,9 @@ pub(crate) trait JobTask: Send + Sync {
         Ok(self.output_metrics(scored.outputs))
     }
 
-    /// The names that [`JobTask::metrics`] returns, with arbitrary values.
-    fn metric_names(&self, _classes: usize) -> Metrics {
+    /// The names that [`JobTask::metrics`] returns, with arbitrary values; all that it may return where `rows` leave it
+    /// open.
+    fn metric_names(&self, _rows: &KnownRows<'_>) -> Metrics {
         self.output_metrics(&Outputs::default())
     }
 
@@ -176,6 +180,41 @@ pub(crate) struct Reading<'a> {
     pub files: Option<&'a DataFiles>,
     /// The largest number of tokens in a row.
     pub max_length: u32,
+}
+
+/// The rows of an evaluation, as far as they are known before it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct KnownRows<'a> {
+    /// The number of classes.
+    pub classes: usize,
+    /// The sequences of a row.
+    pub sequences: Option<usize>,
+    /// Whether the label of a row is one number.
+    pub has_score: Option<bool>,
+    /// The labels.
+    pub labels: Option<&'a Labels>,
+}
+
+impl<'a> KnownRows<'a> {
+    /// Describes a split that is read.
+    pub(crate) fn of_set(set: &'a TokenizedSet, classes: usize) -> KnownRows<'a> {
+        let labels = set.labels();
+        KnownRows {
+            classes,
+            sequences: Some(set.sequences_per_row()),
+            has_score: Some(matches!(labels, Labels::Numbers { width: 1, .. })),
+            labels: Some(labels),
+        }
+    }
+
+    /// Describes files whose columns are known.
+    pub(crate) fn of_files(spec: &TaskSpec, classes: usize) -> KnownRows<'a> {
+        let has_score = match spec {
+            TaskSpec::Embedding(task) => Some(task.has_score()),
+            _ => None,
+        };
+        KnownRows { classes, sequences: Some(spec.sequences_per_row()), has_score, labels: None }
+    }
 }
 
 /// An evaluated split.

@@ -9,7 +9,7 @@ use traind_models::ModelConfig;
 use traind_models::tasks::ProblemType;
 use traind_models::tasks::preference::Metric;
 
-use super::{JobTask, Outputs, Reading, language_model, layouts};
+use super::{JobTask, KnownRows, Outputs, Reading, language_model, layouts};
 use crate::error::RunResult;
 use crate::metrics::Metrics;
 use crate::recipe::step_metrics;
@@ -97,7 +97,7 @@ impl JobTask for Preference {
         metrics.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    fn metric_names(&self, _classes: usize) -> Metrics {
+    fn metric_names(&self, _rows: &KnownRows<'_>) -> Metrics {
         step_metrics(&self.job).iter().map(|metric| (metric.name.to_owned(), 0.0)).collect()
     }
 

@@ -12,7 +12,7 @@ use traind_loader::squad::{
 use traind_loader::{LabelEncoder, TaskSpec, TokenizedSet};
 use traind_models::ModelConfig;
 
-use super::{JobTask, Reading, Scored};
+use super::{JobTask, KnownRows, Reading, Scored};
 use crate::error::RunResult;
 use crate::metrics::{self, Metrics, argmax};
 use crate::output::{self, Predictions, failed};
@@ -111,7 +111,7 @@ impl JobTask for QuestionAnswering {
         Ok(metrics::squad(&squad::score(pairs, version_2), version_2))
     }
 
-    fn metric_names(&self, _classes: usize) -> Metrics {
+    fn metric_names(&self, _rows: &KnownRows<'_>) -> Metrics {
         metrics::squad(&SquadScores::default(), self.data.version_2_with_negative)
     }
 

@@ -7,7 +7,7 @@ use traind_models::ModelConfig;
 use traind_models::tasks::preference::Metric;
 
 use super::masked_lm::MaskedLm;
-use super::{JobTask, Outputs, Reading};
+use super::{JobTask, KnownRows, Outputs, Reading};
 use crate::error::RunResult;
 use crate::metrics::Metrics;
 use crate::recipe::{step_metrics, token_generator};
@@ -62,12 +62,12 @@ impl JobTask for ReplacedTokenDetection {
         };
         let means: Vec<f64> = (0..columns).map(mean).collect();
         let found = Metric::values(step_metrics(&self.job), &means);
-        let mut metrics = self.metric_names(0);
+        let mut metrics = self.metric_names(&KnownRows::default());
         metrics.extend(found.map(|(name, value)| (name.to_owned(), value)));
         metrics
     }
 
-    fn metric_names(&self, _classes: usize) -> Metrics {
+    fn metric_names(&self, _rows: &KnownRows<'_>) -> Metrics {
         step_metrics(&self.job).iter().map(|metric| (metric.name.to_owned(), 0.0)).collect()
     }
 

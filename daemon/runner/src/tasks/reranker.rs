@@ -13,7 +13,7 @@ use traind_models::cross_encoder::ScoreActivation;
 use traind_models::sentence::ModelFiles;
 
 use super::sequence_classification::confusion;
-use super::{JobTask, Reading, Scored, labels};
+use super::{JobTask, KnownRows, Reading, Scored, labels};
 use crate::error::{RunError, RunResult};
 use crate::metrics::{self, ConfusionMatrix, Metrics, Ranked, argmax};
 use crate::output::{Predictions, number_lists};
@@ -201,13 +201,23 @@ impl JobTask for Reranker {
         })
     }
 
-    fn metric_names(&self, classes: usize) -> Metrics {
+    fn metric_names(&self, rows: &KnownRows<'_>) -> Metrics {
         if self.classes.is_some() {
-            return ConfusionMatrix::new(classes).metrics();
+            return ConfusionMatrix::new(rows.classes).metrics();
         }
-        let mut names = metrics::relevance(&[], &[]);
-        names.extend(metrics::correlation(&[1.0], &[1.0]));
-        names.extend(metrics::reranking(&[]));
+        let mut names = Metrics::new();
+        if rows.sequences != Some(1) {
+            names.extend(metrics::reranking(&[]));
+        }
+        if rows.sequences.is_none_or(|passages| passages == 1) {
+            match rows.labels {
+                Some(Labels::Numbers { values, .. }) => names.extend(of_pairs(&[], values)),
+                _ => {
+                    names.extend(metrics::relevance(&[], &[]));
+                    names.extend(metrics::correlation(&[1.0], &[1.0]));
+                }
+            }
+        }
         names
     }
 

@@ -7,7 +7,7 @@ use traind_job_file::{Data, JobFile};
 use traind_loader::{DecoderStart, TaskSpec, TextColumn};
 use traind_models::ModelConfig;
 
-use super::{BatchShare, JobTask, Outputs, Reading, Scored, Texts, language_model};
+use super::{BatchShare, JobTask, KnownRows, Outputs, Reading, Scored, Texts, language_model};
 use crate::error::RunResult;
 use crate::metrics::{Metrics, bleu, rouge};
 use crate::output::Predictions;
@@ -84,7 +84,7 @@ impl JobTask for Seq2SeqLm {
         metrics
     }
 
-    fn metric_names(&self, _classes: usize) -> Metrics {
+    fn metric_names(&self, _rows: &KnownRows<'_>) -> Metrics {
         let texts = self.writes.then(Texts::default);
         self.output_metrics(&Outputs { texts, ..Outputs::default() })
     }

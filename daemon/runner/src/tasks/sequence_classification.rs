@@ -11,7 +11,7 @@ use traind_loader::{LabelEncoder, LabelKind, LabelSpec, Labels, TaskSpec};
 use traind_models::ModelConfig;
 use traind_models::tasks::ProblemType;
 
-use super::{JobTask, Outputs, Reading, Scored, labels};
+use super::{JobTask, KnownRows, Outputs, Reading, Scored, labels};
 use crate::error::RunResult;
 use crate::metrics::{self, ConfusionMatrix, Metrics, argmax};
 use crate::output::{self, Predictions, charts, failed, number_lists, text_lists};
@@ -128,7 +128,8 @@ impl JobTask for SequenceClassification {
         })
     }
 
-    fn metric_names(&self, classes: usize) -> Metrics {
+    fn metric_names(&self, rows: &KnownRows<'_>) -> Metrics {
+        let classes = rows.classes;
         match self.problem_type {
             ProblemType::Regression => metrics::regression(1, &[], &[]),
             ProblemType::SingleLabel => ConfusionMatrix::new(classes).metrics(),

@@ -6,7 +6,7 @@ use traind_job_file::{Data, JobFile};
 use traind_loader::{LabelEncoder, LabelKind, LabelSpec, TaskSpec};
 use traind_models::ModelConfig;
 
-use super::{JobTask, Reading, Scored, labels};
+use super::{JobTask, KnownRows, Reading, Scored, labels};
 use crate::error::RunResult;
 use crate::metrics::{self, ConfusionMatrix, Metrics};
 use crate::output::{Predictions, charts, number_lists, text_lists};
@@ -62,7 +62,7 @@ impl JobTask for TokenClassification {
         Ok(metrics::entities(&sentences.collect::<RunResult<Vec<_>>>()?))
     }
 
-    fn metric_names(&self, _classes: usize) -> Metrics {
+    fn metric_names(&self, _rows: &KnownRows<'_>) -> Metrics {
         metrics::entities(&[])
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{Mixing, Mixture, SplitRange};
 use crate::error::{Error, Result};
-use crate::source::Source;
+use crate::source::{Row, Source};
 use crate::tasks::TaskSpec;
 
 /// The opened files of all sets.
@@ -40,17 +40,24 @@ impl Sources {
         Ok((Self { parts, mixture: mixture.clone(), counts }, task))
     }
 
-    /// Opens the files as [`Self::open`] does, and finds files without any row. Reads no more than the first rows.
-    pub(in crate::dataset) fn check(mixture: &Mixture, task: &TaskSpec) -> Result<()> {
-        let (parts, _) = open_parts(mixture, task)?;
-        match parts.iter().any(|part| part.source.may_have_rows()) {
-            true => Ok(()),
-            false => {
-                let files = parts.iter().flat_map(|part| part.source.files());
-                let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
-                Err(Error::NoRows { files: files.join(", ") })
-            }
+    /// Opens the files as [`Self::open`] does, and finds files without any row and first rows that cannot become an
+    /// example. Reads no more than the first rows.
+    pub(in crate::dataset) fn check(
+        mixture: &Mixture,
+        task: &TaskSpec,
+        has_template: bool,
+    ) -> Result<TaskSpec> {
+        let (parts, task) = open_parts(mixture, task)?;
+        if !parts.iter().any(|part| part.source.may_have_rows()) {
+            let files = parts.iter().flat_map(|part| part.source.files());
+            let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
+            return Err(Error::NoRows { files: files.join(", ") });
         }
+        if task.checks_rows(has_template) {
+            let whole = parts.iter().filter(|part| part.range.is_whole());
+            whole.into_iter().try_for_each(|part| part.check_first_row(&task))?;
+        }
+        Ok(task)
     }
 
     /// The only source, where all its rows are read in order.
@@ -146,6 +153,14 @@ fn numbered(
 }
 
 impl SourcePart {
+    /// Checks the first row. Files whose first rows cannot be read have none to check.
+    fn check_first_row(&self, task: &TaskSpec) -> Result<()> {
+        let columns = task.columns_of_set(self.set, self.source.columns());
+        let Some((part, records)) = self.source.first_rows(&columns) else { return Ok(()) };
+        let (source, set, first_file) = (&self.source, self.set, self.first_file);
+        task.check_row(&Row { source, set, first_file, part, records: &records, record: 0 })
+    }
+
     /// The number of rows of each of its files.
     fn count(&self) -> Result<Vec<u64>> {
         let mut counts = vec![0; self.source.files().len()];

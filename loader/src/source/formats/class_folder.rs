@@ -2,6 +2,7 @@
 //! `image`, which holds paths, and `label`; or of texts, one in each file, as scikit-learn's `load_files`, in the
 //! columns `text` and `label`. Classes and files are in the order of their names.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -33,11 +34,22 @@ enum Cause {
     DeadLink,
     LinkedFolder,
     Special,
+    /// A row, but for its name, which is not UTF-8 as all texts are.
+    NamedOtherwise,
+    /// The folder of a class, but for its name.
+    ClassNamedOtherwise,
 }
 
 impl Cause {
-    const ALL: [Self; 5] =
-        [Self::OtherFile, Self::Hidden, Self::DeadLink, Self::LinkedFolder, Self::Special];
+    const ALL: [Self; 7] = [
+        Self::OtherFile,
+        Self::Hidden,
+        Self::DeadLink,
+        Self::LinkedFolder,
+        Self::Special,
+        Self::NamedOtherwise,
+        Self::ClassNamedOtherwise,
+    ];
 
     /// The cause of what is neither a file that is read nor a folder, which may have misplaced ones.
     fn of(path: &Path) -> Option<Self> {
@@ -63,8 +75,21 @@ impl Cause {
             Self::Special => {
                 counted_as(count, "pipe, socket or device", "pipes, sockets and devices")
             }
+            Self::NamedOtherwise => {
+                counted_as(count, "file whose name is not UTF-8", "files whose names are not UTF-8")
+            }
+            Self::ClassNamedOtherwise => counted_as(
+                count,
+                "folder whose name is not UTF-8",
+                "folders whose names are not UTF-8",
+            ),
         };
         counted.to_string()
+    }
+
+    /// Returns true where a new name makes a row of it.
+    fn is_of_name(self) -> bool {
+        matches!(self, Self::NamedOtherwise | Self::ClassNamedOtherwise)
     }
 }
 
@@ -119,9 +144,11 @@ pub(in crate::source) fn open(
     folder: &Path,
     options: &FormatOptions,
 ) -> Result<Option<Box<dyn DataFile>>> {
+    let mut renamed = None;
     for content in [Content::Images, Content::Texts] {
         let found = ClassFolder::list(folder, content, options.encoding)?;
         if found.files.is_empty() {
+            renamed = renamed.or_else(|| found.named_otherwise());
             continue;
         }
         return match misplaced(folder, content, 0)? {
@@ -130,7 +157,7 @@ pub(in crate::source) fn open(
             None => Ok(Some(Box::new(found))),
         };
     }
-    Ok(None)
+    renamed.map_or(Ok(None), |file| Err(Error::NameNotUtf8 { file }))
 }
 
 /// The texts of a folder of texts; none of another folder.
@@ -148,6 +175,13 @@ impl ClassFolder {
         let (classes, files, others) = (Vec::new(), Vec::new(), Vec::new());
         let mut found = Self { folder, content, encoding, classes, files, others };
         for class in names(&found.folder, is_folder)? {
+            let class = match class.into_string() {
+                Ok(class) => class,
+                Err(other) => {
+                    found.others.push((other.into(), Cause::ClassNamedOtherwise));
+                    continue;
+                }
+            };
             let folder = found.folder.join(&class);
             let of_class = |file| Path::new(&class).join(file);
             let files = entries(&folder, |path| is_row(path, content))?;
@@ -157,7 +191,9 @@ impl ClassFolder {
                     Some((of_class(name.clone()), Cause::of(&folder.join(name))?))
                 }),
             );
-            let files: Vec<PathBuf> = files.into_iter().map(of_class).collect();
+            let (files, otherwise): (Vec<_>, Vec<_>) =
+                files.into_iter().map(of_class).partition(|path| path.to_str().is_some());
+            found.others.extend(otherwise.into_iter().map(|path| (path, Cause::NamedOtherwise)));
             if files.is_empty() {
                 continue;
             }
@@ -166,6 +202,12 @@ impl ClassFolder {
             found.classes.push(class);
         }
         Ok(found)
+    }
+
+    /// The first file that has no row because of its name.
+    fn named_otherwise(&self) -> Option<PathBuf> {
+        let is_file = |(_, cause): &&(PathBuf, Cause)| *cause == Cause::NamedOtherwise;
+        self.others.iter().find(is_file).map(|(path, _)| self.folder.join(path))
     }
 
     fn paths(&self) -> impl Iterator<Item = PathBuf> {
@@ -200,18 +242,18 @@ fn is_hidden(path: &Path) -> bool {
 }
 
 /// The names in a folder of what is neither hidden nor refused, sorted.
-fn names(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<String>> {
+fn names(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<OsString>> {
     entries(folder, |path| !is_hidden(path) && is_wanted(path))
 }
 
 /// The names in a folder of what is wanted, sorted.
-fn entries(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<String>> {
+fn entries(folder: &Path, is_wanted: impl Fn(&Path) -> bool) -> Result<Vec<OsString>> {
     let entries = fs::read_dir(folder).map_err(Error::io(folder, "list"))?;
     let mut names = Vec::new();
     for entry in entries {
         let entry = entry.map_err(Error::io(folder, "list"))?;
         if is_wanted(&entry.path()) {
-            names.push(entry.file_name().to_string_lossy().into_owned());
+            names.push(entry.file_name());
         }
     }
     names.sort();
@@ -249,12 +291,13 @@ impl DataFile for ClassFolder {
             let paths: Vec<String> = others.map(|(path, _)| path.display().to_string()).collect();
             let named = paths.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
             let more = if paths.len() > NAMED_MAX { ", …" } else { "" };
+            let why = match cause.is_of_name() {
+                true => "which texts cannot have: rename them".to_owned(),
+                false => format!("where only {}", self.content.files()),
+            };
             (!paths.is_empty()).then(|| {
-                format!(
-                    "left out {} in folders of classes ({named}{more}), where only {}",
-                    cause.counted(paths.len()),
-                    self.content.files()
-                )
+                let left_out = cause.counted(paths.len());
+                format!("left out {left_out} in folders of classes ({named}{more}), {why}")
             })
         };
         Cause::ALL.iter().filter_map(warning).collect()

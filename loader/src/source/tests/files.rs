@@ -1,5 +1,9 @@
 //! Names of files, of any format, and files without usable rows.
 
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, TimestampMillisecondArray};
@@ -52,9 +56,13 @@ fn more_rows_than_are_handed_on_at_once_keep_their_numbers() {
 fn a_file_that_cannot_be_used_says_why() {
     check_error("a.csv", "", "a.csv: the file is empty");
     check_error("a.parquet", "", "a.parquet: the file is empty");
-    check_error("a.csv", "id,words\n", "a.csv: no column \"text\"; it has id, words");
+    check_error("a.csv", "id,words\n", "a.csv: no columns \"text\", \"label\"; it has id, words");
     check_error("a.csv", "text,label,text\n", "a.csv: 2 columns are named \"text\"");
-    check_error("a.jsonl", "{\"words\": 1}", "a.jsonl: no column \"text\"; it has words");
+    check_error(
+        "a.jsonl",
+        "{\"words\": 1}",
+        "a.jsonl: no columns \"text\", \"label\"; it has words",
+    );
     check_error(
         "a.xlsx",
         "x",
@@ -125,6 +133,49 @@ fn a_folder_has_a_folder_of_texts_for_each_class() {
     folder.write("data/negative/far/2.txt", "below a class");
     let error = folder.shown(&read(FormatOptions::default()).unwrap_err());
     assert!(error.starts_with("data/negative/far/2.txt: a text below the folder"), "{error}");
+}
+
+/// Paths in rows are texts, and so a name that is not UTF-8 is counted or refused, never passed over.
+#[test]
+fn names_that_are_not_utf_8_are_counted_in_folders_and_refused_by_globs() {
+    let folder = DataFolder::new();
+    let other = |folder: PathBuf, name: &[u8], content: &str| {
+        let path = folder.join(OsStr::from_bytes(name));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    };
+    let opened = |name: &str| open(&[&folder.path(name).display().to_string()]);
+    for (data, name) in [("images", "1.png"), ("texts", "1.txt")] {
+        folder.write(&format!("{data}/a/{name}"), "one");
+        let end = name.split_once('.').unwrap().1;
+        other(folder.path(data).join("a"), &[b"\xff.", end.as_bytes()].concat(), "two");
+        other(folder.path(data), &[b"\xfe/3.", end.as_bytes()].concat(), "three");
+        let opened = opened(data).unwrap();
+        assert_eq!(opened.rows(), Some(1));
+        let left_out: Vec<String> = opened.left_out().map(|(_, warning)| warning).collect();
+        let counted =
+            |what: &str| left_out.iter().any(|it| it.starts_with(&format!("left out 1 {what}")));
+        assert!(
+            counted(&format!(
+                "file whose name is not UTF-8 in folders of classes (a/\u{fffd}.{end}), which"
+            )),
+            "{left_out:?}"
+        );
+        assert!(counted("folder whose name is not UTF-8"), "{left_out:?}");
+    }
+    other(folder.path("lone/a"), b"\xff.txt", "no other row");
+    let error = folder.shown(&opened("lone").err().unwrap());
+    assert!(error.starts_with("lone/a/\u{fffd}.txt: its name is not UTF-8"), "{error}");
+    folder.write("globs/x/a.csv", "text\na\n");
+    other(folder.path("globs/x"), b"\xff.jsonl", "");
+    opened("globs/x/*.csv").unwrap();
+    other(folder.path("globs/x"), b"\xff.csv", "text\nb\n");
+    for pattern in ["globs/x/*.csv", "globs/*/?.csv", "globs/**/*.csv"] {
+        let error = folder.shown(&opened(pattern).err().unwrap());
+        assert!(error.starts_with("globs/x/\u{fffd}.csv: its name is not UTF-8"), "{error}");
+    }
+    opened("globs/x/a*.csv").unwrap();
+    opened("globs/*.csv").err().unwrap();
 }
 
 /// Links to files are read, as by `datasets`; what is left out is counted by its cause, and nothing waits for a pipe.

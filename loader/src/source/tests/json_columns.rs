@@ -93,7 +93,7 @@ fn files_of_tables_may_lack_only_columns_of_the_first() {
     ];
     assert_eq!(rows, expect);
     let error = read(&[&part, &whole], &columns).unwrap_err();
-    let remedy = "files of these formats must have the same columns; add it, or leave it out of all \
+    let remedy = "files of these formats must have the same columns; add what is missing, or leave it out of all \
         files with data.columns.drop";
     let expect = format!("b.parquet: no column \"text\", which a.parquet has: {remedy}");
     assert_eq!(folder.shown(&error), expect);

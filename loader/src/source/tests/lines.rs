@@ -31,7 +31,8 @@ fn csv_fields_are_apart_by_the_delimiter_that_is_given() {
     let rows = read_as(format, &[&file], &["text", "label"]).unwrap();
     let row = |row, line, words, label| (row, Some(line), vec![text(words), text(label)]);
     assert_eq!(rows, [row(0, 2, "a, b", "1"), row(1, 3, "c;d", "2")]);
-    let expect = "a.csv: no column \"text\"; it has \"text;label\" (is data.delimiter right?)";
+    let expect =
+        "a.csv: no columns \"text\", \"label\"; it has \"text;label\" (is data.delimiter right?)";
     check_error("a.csv", "text;label\na;1\n", expect);
 }
 

@@ -213,6 +213,25 @@ fn check_generation_config(train: &Train, problems: &mut Problems) {
         let description = "cannot be combined with train.generation_max_length: remove one";
         problems.violation(&join(PATH, "max_new_tokens"), description);
     }
+    // A text begins with the decoder's start token, which counts in lengths.
+    let longest = [
+        (
+            join(PATH, "max_new_tokens"),
+            config.max_new_tokens.map(|tokens| tokens.saturating_add(1)),
+        ),
+        ("train.generation_max_length".to_owned(), train.generation_max_length),
+    ];
+    let least = [
+        ("min_new_tokens", config.min_new_tokens.map(|tokens| tokens.saturating_add(1))),
+        ("min_length", config.min_length),
+    ];
+    for (key, least) in least {
+        for (limit, longest) in &longest {
+            if least.zip(*longest).is_some_and(|(least, longest)| least > longest) {
+                problems.violation(&join(PATH, key), format!("is more than {limit} allows"));
+            }
+        }
+    }
 }
 
 fn check_sft(job: &JobFile, problems: &mut Problems) {

@@ -72,6 +72,9 @@ pub struct GeneratedTexts {
     pub step: u64,
     /// The texts, in the order of their prompts.
     pub texts: Vec<GeneratedText>,
+    /// Settings of the model that do not go together.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// The text that was generated for a prompt.

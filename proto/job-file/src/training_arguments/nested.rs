@@ -200,7 +200,7 @@ const SIMILARITY_MIN: f64 = 0.7;
 pub struct Misspelling {
     /// The path, such as `deepspeed.zero_optimization.stage`.
     pub path: String,
-    /// What is wrong, behind the path.
+    /// The problem, behind the path.
     pub problem: String,
 }
 

@@ -662,6 +662,23 @@ fn keys_of_texts_to_write() {
             "predict_with_generate: true, generation_max_length: 9, ",
             "max_new_tokens: cannot be combined with train.generation_max_length: remove one",
         ),
+        ("min_new_tokens: 4, max_new_tokens: 4", writes, ""),
+        (
+            "min_new_tokens: 5, max_new_tokens: 4",
+            writes,
+            "min_new_tokens: is more than train.generation_config.max_new_tokens allows",
+        ),
+        ("min_length: 5, max_new_tokens: 4", writes, ""),
+        (
+            "min_length: 6, max_new_tokens: 4",
+            writes,
+            "min_length: is more than train.generation_config.max_new_tokens allows",
+        ),
+        (
+            "min_new_tokens: 9",
+            "predict_with_generate: true, generation_max_length: 9, ",
+            "min_new_tokens: is more than train.generation_max_length allows",
+        ),
     ] {
         let expect = match problem {
             "" => String::new(),

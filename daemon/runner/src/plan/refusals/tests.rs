@@ -41,7 +41,8 @@ fn check(files: &[(&str, &str)], edit: impl Fn(&mut Value), expect: Option<(&str
         with_effects: false,
         search: None,
     };
-    let found = plan(&request).err().map(|error| crate::plan::violation(&error).unwrap());
+    let violation = |error| crate::plan::violation(&error).unwrap_or_else(|| panic!("{error}"));
+    let found = plan(&request).err().map(violation);
     match (&found, expect) {
         (None, None) => {}
         (Some(found), Some((field, words))) if found.field == field => {
@@ -50,6 +51,30 @@ fn check(files: &[(&str, &str)], edit: impl Fn(&mut Value), expect: Option<(&str
         _ => panic!("{found:?}, expected {expect:?}"),
     }
 }
+
+/// A decoder, and its tokenizer without a token that ends texts.
+const DECODER: [(&str, &str); 3] = [
+    (
+        "config.json",
+        r#"{"model_type": "gpt2", "vocab_size": 20, "n_positions": 16, "n_embd": 8, "n_layer": 1, "n_head": 1}"#,
+    ),
+    (
+        "tokenizer.json",
+        r#"{"version": "1.0", "truncation": null, "padding": null, "normalizer": null, "pre_tokenizer": null,
+            "post_processor": null, "decoder": null, "added_tokens": [{"id": 1, "content": "<end>", "single_word": false,
+            "lstrip": false, "rstrip": false, "normalized": false, "special": true}],
+            "model": {"type": "WordLevel", "unk_token": "<unk>", "vocab": {"a": 0, "<unk>": 2}}}"#,
+    ),
+    ("tokenizer_config.json", "{}"),
+];
+
+/// An encoder-decoder model of 16 positions.
+const SUMMARIZER: (&str, &str) = (
+    "config.json",
+    r#"{"model_type": "bart", "vocab_size": 20, "d_model": 8, "encoder_layers": 1, "decoder_layers": 1,
+        "encoder_attention_heads": 1, "decoder_attention_heads": 1, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8,
+        "decoder_start_token_id": 2, "max_position_embeddings": 16}"#,
+);
 
 const ROWS: (&str, &str) = ("train.csv", "text,label\na,0\nb,1\n");
 
@@ -134,4 +159,138 @@ fn vocabularies_larger_than_the_embedding_are_found() {
     };
     let words = "the embedding 12 rows";
     check(&larger, given, Some(("model.config_overrides", words)));
+}
+
+#[test]
+fn texts_that_nothing_ends_are_found_in_the_first_row() {
+    let pairs = r#"{"prompt": "a", "chosen": "a", "rejected": "b", "completion": "a", "label": true, "text": "a"}"#;
+    let chats = r#"{"messages": [{"role": "user", "content": "a"}]}"#;
+    let of_task = |task: &'static str, rows: &'static str, edit: fn(&mut Value)| {
+        move |expect: Option<(&str, &str)>| {
+            let files = [&DECODER[..], &[("train.jsonl", rows)]].concat();
+            let edit = |job: &mut Value| {
+                job["model"]["task"] = task.into();
+                job["data"] = json!({"train": "train.jsonl", "max_length": 8});
+                edit(job);
+            };
+            check(&files, edit, expect);
+        }
+    };
+    let required =
+        Some(("data.eos_token", "is required, since tokenizer_config.json names no token"));
+    for task in ["sft", "dpo", "reward", "kto", "cpo", "orpo"] {
+        of_task(task, pairs, |_| {})(required);
+        of_task(task, pairs, |job| job["data"]["eos_token"] = "<end>".into())(None);
+        of_task(task, pairs, |job| job["resources"]["after"] = "other".into())(None);
+        let new = |job: &mut Value| {
+            job["model"]["add_special_tokens"] = json!({"eos_token": "<new>"});
+        };
+        of_task(task, pairs, new)(None);
+    }
+    let none = |job: &mut Value| job["data"]["eos_token"] = "<none>".into();
+    of_task("sft", pairs, none)(Some(("data.eos_token", "the tokenizer has no such token")));
+    let expect = Some(("model.name_or_path", "the tokenizer has no chat template"));
+    of_task("sft", chats, |_| {})(expect);
+    let named = |job: &mut Value| job["data"]["chat_template"] = "chatml".into();
+    of_task("sft", chats, named)(None);
+    let missing = |job: &mut Value| job["data"]["chat_template"] = "none.jinja".into();
+    of_task("sft", chats, missing)(Some(("data.chat_template", "there is neither a file nor")));
+    let failing =
+        |job: &mut Value| job["data"]["chat_template"] = "{{ raise_exception('no') }}".into();
+    of_task("sft", chats, failing)(Some(("data.chat_template", "the chat template fails")));
+    // A row that is left out is no fault.
+    of_task("sft", r#"{"prompt": "a", "completion": null}"#, |_| {})(None);
+}
+
+#[test]
+fn all_columns_that_a_file_lacks_are_named_at_once() {
+    let others = |job: &mut Value| {
+        job["data"]["text"] = "body".into();
+        job["data"]["label"] = "stars".into();
+    };
+    let words = r#"no columns "body", "stars"; it has text, label (data.text, data.label name the columns)"#;
+    check(&[ROWS], others, Some(("data.train", words)));
+}
+
+#[test]
+fn lengths_beyond_the_positions_of_the_model_are_found() {
+    let length =
+        |key: &'static str, value: u32| move |job: &mut Value| job["data"][key] = value.into();
+    check(&[ROWS], length("max_length", 16), None);
+    let expect = Some(("data.max_length", "the model has 16 positions"));
+    check(&[ROWS], length("max_length", 17), expect);
+    let texts = [SUMMARIZER, ("train.csv", "source,target\na,b\n")];
+    let writes = |data: Value, train: Value| {
+        move |job: &mut Value| {
+            job["model"]["task"] = "seq2seq-lm".into();
+            job["data"] =
+                json!({"train": "train.csv", "max_source_length": 16, "max_target_length": 16});
+            job["train"] = json!({"predict_with_generate": true, "generation_max_length": 16});
+            job["data"].as_object_mut().unwrap().extend(data.as_object().unwrap().clone());
+            job["train"].as_object_mut().unwrap().extend(train.as_object().unwrap().clone());
+        }
+    };
+    check(&texts, writes(json!({}), json!({})), None);
+    for key in ["max_source_length", "max_target_length"] {
+        let field = format!("data.{key}");
+        let expect = Some((field.as_str(), "the model has 16 positions"));
+        check(&texts, writes(json!({key: 17}), json!({})), expect);
+    }
+    let multiple = Some(("data.pad_to_multiple_of", "rows of 16 tokens would be padded beyond 16"));
+    check(&texts, writes(json!({"pad_to_multiple_of": 5}), json!({})), multiple);
+    let multiple = Some(("data.pad_to_multiple_of", "targets of 16 tokens would be padded"));
+    let data = json!({"pad_to_multiple_of": 5, "max_source_length": 10});
+    check(&texts, writes(data, json!({})), multiple);
+    let field = "train.generation_max_length";
+    let expect = Some((field, "texts of 17 tokens, and the model has 16 positions"));
+    check(&texts, writes(json!({}), json!({"generation_max_length": 17})), expect);
+    let least = json!({"generation_max_length": null, "generation_config": {"min_new_tokens": 18}});
+    let field = "train.generation_config.min_new_tokens";
+    check(&texts, writes(json!({}), least), Some((field, "texts of at least 18 tokens")));
+}
+
+#[test]
+fn evaluations_with_other_numbers_of_texts_and_their_metrics_are_found() {
+    let pairs = ("train.csv", "anchor,positive\na,b\n");
+    let triplets = ("other.csv", "anchor,positive,negative\na,b,c\n");
+    let scored = ("other.csv", "anchor,positive,label\na,b,0.5\n");
+    let embeds = |data: Value, metric: &'static str| {
+        move |job: &mut Value| {
+            job["model"]["task"] = "embedding".into();
+            job["train"] = json!({"eval_strategy": "epoch", "metric_for_best_model": metric});
+            job["data"].as_object_mut().unwrap().extend(data.as_object().unwrap().clone());
+        }
+    };
+    let validated = || json!({"validation": "other.csv"});
+    let words = "rows have 3 texts, and those that are trained on have 2";
+    check(&[pairs, triplets], embeds(validated(), "loss"), Some(("data.validation", words)));
+    let tested = json!({"validation": "train.csv", "test": "other.csv"});
+    check(&[pairs, triplets], embeds(tested, "loss"), Some(("data.test", words)));
+    let (field, words) = ("train.metric_for_best_model", "evaluations compute");
+    let split = || json!({"validation_split": 0.5});
+    check(&[pairs], embeds(split(), "cosine_ndcg@10"), None);
+    for metric in ["cosine_accuracy", "spearman_cosine"] {
+        check(&[pairs], embeds(split(), metric), Some((field, words)));
+    }
+    check(&[pairs, scored], embeds(validated(), "spearman_cosine"), None);
+    check(&[pairs, scored], embeds(validated(), "cosine_ndcg@10"), Some((field, words)));
+    let own = [("train.csv", triplets.1)];
+    check(&own, embeds(split(), "cosine_accuracy"), None);
+    let prompts = json!({"validation_split": 0.5, "prompts": {"query": "q: "}});
+    check(&[pairs], embeds(prompts, "loss"), Some(("data.prompts", "query is not one of these")));
+}
+
+#[test]
+fn first_rows_of_other_types_are_found() {
+    let rows = [("train.jsonl", "{\"text\": 7, \"label\": 0}\n{\"text\": \"b\", \"label\": 1}\n")];
+    let of_rows = |job: &mut Value| job["data"]["train"] = "train.jsonl".into();
+    let words = "row 0 (line 1), column \"text\": expected text, found an integer";
+    check(&rows, of_rows, Some(("data.train", words)));
+    let of_words = |job: &mut Value| {
+        of_rows(job);
+        job["model"]["task"] = "token-classification".into();
+    };
+    let tags = [("train.jsonl", "{\"tokens\": \"a b\", \"labels\": [\"O\", \"O\"]}\n")];
+    let words = "column \"tokens\": expected a list of texts, found text";
+    check(&tags, of_words, Some(("data.train", words)));
 }

@@ -1,29 +1,45 @@
-//! Refuses training files whose rows have other numbers of texts than the loss takes, before a run waits for cores.
+//! Refuses files whose rows have other numbers of texts than the loss takes, or than other splits, before a run waits
+//! for cores.
 
-use traind_job_file::{JobFile, TaskName};
+use traind_job_file::JobFile;
 use traind_loader::TaskSpec;
 
-use crate::data::train_columns;
+use crate::data::{EarlySplits, check_sequences};
 use crate::error::RunResult;
-use crate::tasks::{JobTask, Reading};
+use crate::tasks::JobTask;
 
 /// Checks the columns of texts of files that are found quickly.
-pub(in crate::plan) fn check(job: &JobFile, task: &dyn JobTask) -> RunResult<()> {
-    let is_of_texts = matches!(job.model.task, TaskName::Embedding | TaskName::Reranker);
-    if !is_of_texts || !job.train.do_train {
-        return Ok(());
+pub(in crate::plan) fn check(
+    job: &JobFile,
+    task: &dyn JobTask,
+    splits: &EarlySplits,
+) -> RunResult<()> {
+    if let Some(texts) = splits.train.as_ref().filter(|_| job.train.do_train).and_then(texts) {
+        task.check_texts(texts)?;
     }
-    let Some(available) = train_columns(job) else { return Ok(()) };
-    let reading = Reading {
-        encoder: None,
-        labelled: true,
-        evaluated: false,
-        files: job.data.train.as_ref(),
-        max_length: 0,
+    let evaluated = splits.validation.as_ref().filter(|_| job.mixes_batches());
+    if let Some(texts) = evaluated.and_then(texts) {
+        task.check_evaluated_texts(texts)?;
+    }
+    let others = [("validation", &splits.validation), ("test", &splits.test)];
+    // Where sets have different numbers, those of evaluations are their own.
+    let first = match job.train.do_train && !job.mixes_batches() {
+        true => splits.train.as_ref(),
+        false => splits.validation.as_ref().or(splits.test.as_ref()),
     };
-    match task.task_spec(&reading)?.for_columns(&available) {
-        TaskSpec::Embedding(found) if found.sets.is_empty() => task.check_texts(&found.texts),
-        TaskSpec::Reranker(found) => task.check_texts(&found.texts),
-        _ => Ok(()),
+    let Some(planned) = first.map(TaskSpec::sequences_per_row) else { return Ok(()) };
+    for (split, spec) in others {
+        let Some(spec) = spec else { continue };
+        check_sequences(split, texts(spec).unwrap_or_default(), spec.sequences_per_row(), planned)?;
+    }
+    Ok(())
+}
+
+/// The columns of texts to embed or to score; None where sets have columns of their own, and for other tasks.
+fn texts(spec: &TaskSpec) -> Option<&[String]> {
+    match spec {
+        TaskSpec::Embedding(found) if found.sets.is_empty() => Some(&found.texts),
+        TaskSpec::Reranker(found) => Some(&found.texts),
+        _ => None,
     }
 }

@@ -100,9 +100,9 @@ impl CsvFile {
     fn places(&self, header: &[String], columns: &[&str]) -> Result<Vec<usize>> {
         let place = |column: &&str| {
             let place = header.iter().position(|name| name == column);
-            place.ok_or_else(|| Error::MissingColumn {
+            place.ok_or_else(|| Error::MissingColumns {
                 file: self.path.clone(),
-                column: (*column).to_owned(),
+                columns: vec![(*column).to_owned()],
                 available: header.join(", "),
             })
         };
