@@ -237,7 +237,8 @@ fn lengths_beyond_the_positions_of_the_model_are_found() {
         check(&texts, writes(json!({key: 17}), json!({})), expect);
     }
     let multiple = Some(("data.pad_to_multiple_of", "rows of 16 tokens would be padded beyond 16"));
-    check(&texts, writes(json!({"pad_to_multiple_of": 5}), json!({})), multiple);
+    let data = json!({"pad_to_multiple_of": 5, "max_target_length": 5});
+    check(&texts, writes(data, json!({})), multiple);
     let multiple = Some(("data.pad_to_multiple_of", "targets of 16 tokens would be padded"));
     let data = json!({"pad_to_multiple_of": 5, "max_source_length": 10});
     check(&texts, writes(data, json!({})), multiple);
