@@ -153,7 +153,7 @@ impl Access {
         let required = required(path);
         let role = self.users.get(&user).copied().or(self.default_role);
         match role.map(|role| role_max.map_or(role, |role_max| role.min(role_max))) {
-            Some(role) if role >= required => Ok(Caller { user, role, account: None, token: None }),
+            Some(role) if role >= required => Ok(Caller::new(user, role)),
             role => Err(Denied { user, role, required }),
         }
     }
@@ -187,9 +187,15 @@ pub(crate) struct Caller {
     pub account: Option<Account>,
     /// Id of the token that identified them, if one did.
     pub token: Option<String>,
+    /// Whether calls may start processes for them. One without an account would start them as the daemon.
+    pub may_start: bool,
 }
 
 impl Caller {
+    fn new(user: String, role: Role) -> Caller {
+        Caller { user, role, account: None, token: None, may_start: true }
+    }
+
     /// The role that admitted the caller: the user's own, capped by the token.
     pub(crate) fn role(&self) -> Role {
         self.role
@@ -197,7 +203,7 @@ impl Caller {
 
     #[cfg(test)]
     pub(crate) fn example() -> Caller {
-        Caller { user: "ann".into(), role: Role::Submitter, account: None, token: None }
+        Caller::new("ann".into(), Role::Submitter)
     }
 
     /// The user whose jobs the caller sees; `None` for all users.

@@ -9,6 +9,7 @@ use axum::response::sse::{self, KeepAlive, Sse};
 use futures_util::{Stream, StreamExt, stream};
 use serde::Deserialize;
 use serde_json::json;
+use tonic::Code;
 use traind_proto::v1;
 
 use super::failure::Failure;
@@ -126,19 +127,15 @@ fn message(event: v1::Event) -> sse::Event {
 
 /// `POST /api/jobs/ID/cancel`
 pub(super) async fn cancel(State(site): State<Site>, Path(id): Path<String>, user: User) -> Answer {
-    let caller = user.authorize(&site, "/traind.v1.Jobs/CancelJob")?;
-    let cancelled = site.daemon.cancel(&id, &caller).await;
-    let event = Event {
-        call: "/traind.v1.Jobs/CancelJob".to_owned(),
-        user: caller.user.clone(),
-        role: caller.role().to_string(),
-        origin: "web page".to_owned(),
-        token: caller.token.clone().unwrap_or_default(),
-        subject: id,
-        outcome: if cancelled.is_ok() { "Ok" } else { "Failed" }.to_owned(),
-        ..Event::default()
-    };
-    let daemon = site.daemon.clone();
+    let call = "/traind.v1.Jobs/CancelJob";
+    let event = user.event(call, &id);
+    let cancelled = async {
+        let caller = user.authorize(&site, call)?;
+        Ok::<_, Failure>(site.daemon.cancel(&id, &caller).await?)
+    }
+    .await;
+    let outcome = cancelled.as_ref().map_or_else(|failure| failure.outcome, |_| Code::Ok);
+    let (daemon, event) = (site.daemon.clone(), Event { outcome: format!("{outcome:?}"), ..event });
     // A panic was reported.
     let _ = tokio::task::spawn_blocking(move || daemon.audit(event)).await;
     Ok(Json(views::job(&present(&site.daemon, cancelled?))))

@@ -12,23 +12,25 @@ use crate::control::error::Error;
 #[derive(Debug)]
 pub(super) struct Failure {
     code: StatusCode,
+    /// The code that the RPC would have.
+    pub(super) outcome: Code,
     message: String,
 }
 
 impl Failure {
     pub(super) fn unauthenticated() -> Failure {
         let message = "run `traind web` and open the URL that it prints".to_owned();
-        Failure { code: StatusCode::UNAUTHORIZED, message }
+        Failure { code: StatusCode::UNAUTHORIZED, outcome: Code::Unauthenticated, message }
     }
 
     pub(super) fn planning() -> Failure {
         let message = "two of your plans are still being made; wait for one of them".to_owned();
-        Failure { code: StatusCode::TOO_MANY_REQUESTS, message }
+        Failure { code: StatusCode::TOO_MANY_REQUESTS, outcome: Code::ResourceExhausted, message }
     }
 
     pub(super) fn busy() -> Failure {
         let message = "too many of your pages follow jobs; close some".to_owned();
-        Failure { code: StatusCode::TOO_MANY_REQUESTS, message }
+        Failure { code: StatusCode::TOO_MANY_REQUESTS, outcome: Code::ResourceExhausted, message }
     }
 }
 
@@ -57,7 +59,8 @@ impl From<Error> for Failure {
         let violations = status.get_details_bad_request().map(|it| it.field_violations);
         let line = |it: FieldViolation| format!("\n{}: {}", it.field, it.description);
         let lines = violations.into_iter().flatten().map(line);
-        Failure { code, message: status.message().to_owned() + &lines.collect::<String>() }
+        let message = status.message().to_owned() + &lines.collect::<String>();
+        Failure { code, outcome: status.code(), message }
     }
 }
 

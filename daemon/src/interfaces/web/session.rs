@@ -13,8 +13,10 @@ use serde_json::{Value, json};
 use super::Site;
 use super::failure::Failure;
 use crate::access::Caller;
+use crate::access::audit::Event;
 use crate::control::error::Error;
 use crate::interfaces::http::bearer_secret;
+use crate::interfaces::server::guard::rights;
 
 #[derive(Deserialize)]
 pub(super) struct Key {
@@ -35,6 +37,19 @@ pub(super) async fn log_in(
 pub(super) struct User(Caller);
 
 impl User {
+    /// Begins the line of the audit log for what the user does by the page.
+    pub(super) fn event(&self, call: &str, subject: &str) -> Event {
+        Event {
+            call: call.to_owned(),
+            user: self.0.user.clone(),
+            role: self.0.role().to_string(),
+            origin: "web page".to_owned(),
+            token: self.0.token.clone().unwrap_or_default(),
+            subject: subject.to_owned(),
+            ..Event::default()
+        }
+    }
+
     /// Returns the user as a caller of the RPC `call`, if they may make it: the page can do nothing
     /// that the RPC would refuse.
     pub(super) fn authorize(self, site: &Site, call: &str) -> Result<Caller, Failure> {
@@ -43,6 +58,8 @@ impl User {
         let admitted = site.daemon.settings.access.now().admit(user.clone(), role_max, call);
         let mut caller = admitted.map_err(Error::from)?;
         (caller.account, caller.token) = (self.0.account, self.0.token);
+        caller.may_start = self.0.may_start;
+        rights::refuse_start(&caller, call)?;
         Ok(caller)
     }
 }

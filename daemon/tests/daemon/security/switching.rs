@@ -8,12 +8,14 @@ use std::process::{Command, Stdio};
 
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use serde_json::json;
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 use traind_proto::v1::jobs_client::JobsClient;
 use traind_proto::v1::{self, CreateJobRequest, Job, JobState};
 
 use crate::security::network::{ACCESS, Networked, own_admin_too, own_user_too};
+use crate::services::web::Browser;
 use crate::support::host::{Cgroups, Host, try_connect, until, until_file};
 use crate::support::runner;
 
@@ -434,7 +436,8 @@ async fn callers_from_the_network_without_an_account_look_but_start_nothing() {
         return;
     }
     let access = own_admin_too(ACCESS) + "accounts: {vic: nobody}\n";
-    let network = Networked::prepared(WRITES_CREDENTIALS, &access, &["--tokens"]).await;
+    let options = ["--tokens", "--web-address=127.0.0.1:0"];
+    let network = Networked::prepared(WRITES_CREDENTIALS, &access, &options).await;
     let host = &network.host;
     assert!(host.log().contains("without an account cannot submit jobs"), "{}", host.log());
     fs::write(host.path("job.yaml"), host.request("sues", 1).job_file).unwrap();
@@ -447,5 +450,16 @@ async fn callers_from_the_network_without_an_account_look_but_start_nothing() {
         }
         let (done, said) = network.remote(&["ls"], &token);
         assert!(done, "{said}");
+        // Neither by the web page, whose sessions have no account either.
+        let (done, login) = network.remote(&["web"], &token);
+        assert!(done, "{login}");
+        // Behind it is a remark about the address.
+        let login = login.lines().find(|line| line.contains("/#/login/")).unwrap();
+        let browser = Browser::with_address(host, login).await;
+        assert_eq!(browser.get("/api/overview").await.status, 200);
+        let form = json!({"job_file": host.request("sues", 1).job_file, "base_dir": host.path("")});
+        let answer = browser.post("/api/plan", &form).await;
+        assert_eq!(answer.status, 403, "{}", answer.body);
+        assert!(answer.body.contains("`accounts`"), "{}", answer.body);
     }
 }

@@ -53,7 +53,7 @@ impl Browser {
         request(&self.address, method, path, &headers).await
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         let session = format!("Bearer {}", self.session);
         let headers = [("authorization", session.as_str()), ("content-type", "application/json")];
         request_with(&self.address, "POST", path, &headers, &body.to_string()).await
@@ -204,6 +204,10 @@ async fn a_session_has_its_users_permissions() {
     let answer = browser.send("POST", "/api/jobs/any/cancel", &[]).await;
     assert_eq!(answer.status, 403);
     assert!(answer.body.contains("requires the role submitter"), "{}", answer.body);
+    // What was refused is in the audit log, too.
+    let log = std::fs::read_to_string(host.path("state/audit/audit-000000000001.jsonl")).unwrap();
+    let last = log.lines().last().unwrap();
+    assert!(last.contains("web page") && last.contains("PermissionDenied"), "{log}");
     let form = json!({"job_file": "", "base_dir": "/"});
     assert_eq!(browser.post("/api/plan", &form).await.status, 403);
 }

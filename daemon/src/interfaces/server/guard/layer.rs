@@ -16,7 +16,7 @@ use super::audited::Audited;
 use super::body::{observed, take_until};
 use super::rights;
 use crate::access::Caller;
-use crate::access::account::{Account, UserNames};
+use crate::access::account::UserNames;
 use crate::access::audit::changes;
 use crate::access::tokens::Bearer;
 use crate::control::daemon::Daemon;
@@ -37,14 +37,7 @@ const CALLS_MAX: usize = 4096;
 const HANDLED_MAX: usize = 64;
 /// How long a call may wait before it is handled, from its arrival.
 const WAIT_MAX: Duration = Duration::from_millis(30);
-/// Calls that start processes for their caller: they may take long.
-const LONG: [&str; 5] = [
-    "/traind.v1.Jobs/CreateJob",
-    "/traind.v1.Jobs/ForkJob",
-    "/traind.v1.Jobs/AdoptRun",
-    "/traind.v1.Jobs/PlanJob",
-    GENERATES,
-];
+/// Most of those that start processes, which may take long.
 const LONG_HANDLED_MAX: usize = 16;
 /// Most of them of one user.
 const LONG_OF_USER_MAX: usize = 4;
@@ -130,28 +123,19 @@ impl Guard {
         if let Some(what) = info.refused(&user) {
             return Err(Error::Busy { what });
         }
-        let mut caller = settings.access.now().admit(user, role_max, request.uri().path())?;
-        caller.token = token_id;
-        caller.account = settings.run_as.account(match info.peer {
+        let (access, path) = (settings.access.now(), request.uri().path());
+        let mut caller = access.admit(user, role_max, path)?;
+        let account = match info.peer {
             Peer::User(account) => Some(account),
-            Peer::Network { .. } => self.account_from_network(&caller, request.uri().path())?,
-        });
+            Peer::Network { .. } => access.account_of(&caller.user)?,
+        };
+        caller.may_start = account.is_some() || settings.run_as != RunAs::Submitter;
+        (caller.token, caller.account) = (token_id, settings.run_as.account(account));
+        rights::refuse_start(&caller, path)?;
         let busy = |what| move || Error::Busy { what };
         let of_user = self.of_users.take(&caller.user).ok_or_else(busy("calls of one user"))?;
         let of_all = self.calls.clone().try_acquire_owned().ok().ok_or_else(busy("calls"))?;
         Ok((caller, CallPermits { _of_user: of_user, _of_all: of_all }, late))
-    }
-
-    /// The account that runs the jobs of a caller from the network. Where jobs run as their submitters,
-    /// a caller without one may start nothing: it would run as the daemon, which can switch users.
-    fn account_from_network(&self, caller: &Caller, path: &str) -> Result<Option<Account>, Error> {
-        let settings = &self.daemon.settings;
-        let account = settings.access.now().account_of(&caller.user)?;
-        let starts_processes = LONG.contains(&path);
-        if account.is_none() && starts_processes && settings.run_as == RunAs::Submitter {
-            return Err(Error::NoAccount { user: caller.user.clone() });
-        }
-        Ok(account)
     }
 
     /// Begins the line of the audit log for a call that may change something. Strangers get none, since they
@@ -225,7 +209,7 @@ where
             request.extensions_mut().insert(audited.note.clone());
         }
         let path = request.uri().path().to_owned();
-        let long_of = LONG.contains(&path.as_str()).then(|| caller.user.clone());
+        let long_of = rights::STARTING.contains(&path.as_str()).then(|| caller.user.clone());
         let revoked = self.guard.metrics.streams(&path).then(|| {
             let revoked = rights::revoked(self.guard.daemon.clone(), caller.clone(), path);
             async { Status::from(revoked.await) }
