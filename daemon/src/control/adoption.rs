@@ -32,6 +32,9 @@ use crate::settings::Settings;
 /// The size of the largest `run.json` that is read: a submission is not longer either.
 const SPEC_BYTES_MAX: u64 = 4 << 20;
 
+/// The most runs of one user that are followed at a time: each is read several times a second.
+const FOLLOWED_MAX: usize = 500;
+
 /// Far above what a run reaches; later attempts are counted from it.
 const ATTEMPT_MAX: u32 = 1_000_000;
 
@@ -66,6 +69,7 @@ impl Daemon {
             return Ok((job, false));
         }
         let new = job(&run, caller, settings)?;
+        refuse_too_many(store, &new.owner, FOLLOWED_MAX)?;
         let run_dir = self.run_dir(&new.id);
         run_dir.link(&run.folder, run.owner.uid).map_err(Error::Link)?;
         let claim = || claim::claim(&run_dir.claim(run.spec.attempt), &Claim::Adopted);
@@ -126,6 +130,16 @@ fn follower(store: &Store, settings: &Settings, run: &Found) -> Result<Option<Jo
         job.is_adopted() && linked().as_deref() == Some(run.folder.as_path())
     };
     Ok(unfinished.into_iter().find(follows).map(|job| (*job).clone()))
+}
+
+/// Refuses another run of a user of whom so many are followed.
+fn refuse_too_many(store: &Store, owner: &str, max: usize) -> Result<(), Error> {
+    let unfinished = store.unfinished()?;
+    let of_owner = unfinished.iter().filter(|job| job.is_adopted() && job.owner == owner);
+    match of_owner.count() < max {
+        true => Ok(()),
+        false => Err(Error::Followed { owner: owner.to_owned(), max }),
+    }
 }
 
 /// The job that follows `run`. Its `run.json` is its user's file, and must be within the limits of a
@@ -269,6 +283,27 @@ fn refused(description: String) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_runs_of_one_user_that_are_followed_are_limited() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("traind.db")).unwrap();
+        let adopt = |id: &str, owner: &str| {
+            let (engine, output_dir) = (ADOPTED.to_owned(), format!("/out/{id}"));
+            let (id, owner) = (id.to_owned(), owner.to_owned());
+            let new = NewJob { id, owner, engine, output_dir, ..NewJob::default() };
+            store.adopt(&new, 1, None).unwrap();
+        };
+        adopt("a", "ann");
+        adopt("b", "ann");
+        adopt("c", "bob");
+        refuse_too_many(&store, "ann", 3).unwrap();
+        refuse_too_many(&store, "bob", 2).unwrap();
+        let error = refuse_too_many(&store, "ann", 2).unwrap_err().to_string();
+        assert!(error.starts_with("2 runs of ann are followed"), "{error}");
+        store.settle("a", crate::jobs::state::Outcome::Completed, None).unwrap();
+        refuse_too_many(&store, "ann", 2).unwrap();
+    }
 
     /// The resolved job that a runner wrote is a job file again.
     #[test]

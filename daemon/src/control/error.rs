@@ -88,6 +88,8 @@ pub enum Error {
         folder = .folder.display()
     )]
     ForeignRun { folder: PathBuf, owner: String },
+    #[error("{max} runs of {owner} are followed, and no more can be; wait until one has ended")]
+    Followed { owner: String, max: usize },
     #[error("read the host's log: {0}")]
     HostLog(traind_proto::event_log::EventLogError),
     #[error("link the run folder: {0}")]

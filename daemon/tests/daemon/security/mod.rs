@@ -3,6 +3,7 @@
 pub(crate) mod access;
 mod audit;
 mod confinement;
+mod long_texts;
 pub(crate) mod matrix;
 pub(crate) mod network;
 mod secrets;

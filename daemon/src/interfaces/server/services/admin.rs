@@ -19,6 +19,7 @@ use crate::jobs::store::Removable;
 use crate::settings::Retention;
 
 const PERIOD: Duration = Duration::from_millis(100);
+const REASON_CHARACTERS_MAX: usize = 500;
 
 pub(crate) struct Admin {
     daemon: Arc<Daemon>,
@@ -39,7 +40,14 @@ impl admin_server::Admin for Admin {
         request: Request<DrainRequest>,
     ) -> Result<Response<Self::DrainStream>, Status> {
         let by = peer::caller(&request)?.user;
-        let reason = match request.into_inner().reason {
+        let reason = request.into_inner().reason;
+        let length = reason.chars().count();
+        if length > REASON_CHARACTERS_MAX {
+            let description =
+                format!("has {length} characters; at most {REASON_CHARACTERS_MAX} are allowed");
+            return Err(Error::Request { field: "reason", description }.into());
+        }
+        let reason = match reason {
             reason if reason.is_empty() => format!("drained by {by}"),
             reason => format!("drained by {by}: {reason}"),
         };
