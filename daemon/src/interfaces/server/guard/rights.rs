@@ -1,5 +1,5 @@
-//! What callers may beyond their role. Ends streams whose caller loses the permission: the token is revoked or expires,
-//! or the access file no longer grants the role.
+//! Rights of callers besides their role. Ends streams whose caller loses the permission: the token is revoked or
+//! expires, or the access file no longer grants the role.
 
 use std::sync::Arc;
 
