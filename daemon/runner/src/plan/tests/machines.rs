@@ -84,7 +84,7 @@ fn programs_with_too_many_instructions_name_operation_and_sizes_that_fit() {
                 "hidden_size": 4096, "num_attention_heads": 32, "intermediate_size": 16384,
                 "num_hidden_layers": layers,
             });
-            job["train"]["per_device_train_batch_size"] = 64.into();
+            job["train"]["per_device_train_batch_size"] = 24.into();
             job["train"]["gradient_checkpointing"] = true.into();
             job["resources"]["cores"] = cores.into();
             for (section, keys) in changes.as_object().unwrap() {
