@@ -84,8 +84,8 @@ impl Collator {
         batches.map(move |batch| Ok(self.collate(batch)?))
     }
 
-    /// The arrays of the cores for one batch. Fails where the rows cannot be read from the disk. A batch with more masked
-    /// tokens than it was planned for has all of its tokens predicted.
+    /// The arrays of the cores for one batch. Fails where the rows cannot be read from the disk. A batch with more
+    /// masked tokens than it was planned for has all of its tokens predicted.
     pub fn collate(&self, mut scheduled: ScheduledBatch) -> Result<HostBatch> {
         let plan = &scheduled.plan;
         let longest = plan.rows.iter().map(|&row| self.set.positions(row as usize)).max();

@@ -287,7 +287,7 @@ impl TokenizedSet {
         VectorSizes { rows: self.len(), texts: self.sequences_per_row(), width }
     }
 
-    /// The same set, whose batches have the vectors of its texts beside them, as `guide_vectors`. Parts of it have none.
+    /// The same set, whose batches have the vectors of its texts beside them, as `guide_vectors`. Parts have none.
     pub fn with_vectors(&self, vectors: TextVectors) -> Self {
         Self { vectors: Some(vectors.into()), ..self.clone() }
     }

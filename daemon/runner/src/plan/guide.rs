@@ -23,8 +23,8 @@ pub(super) struct PlannedGuide {
 }
 
 impl PlannedGuide {
-    /// The guide of a job, if rows of the job need one. Fails where its weights do not fit its config. `must_exist`: its
-    /// folder has weights.
+    /// The guide of a job, if rows of the job need one. Fails where its weights do not fit its config. `must_exist`:
+    /// its folder has weights.
     pub(super) fn of_job(
         job: &JobFile,
         may_fetch: bool,

@@ -1,5 +1,5 @@
-//! The vectors of the model that guides a loss of embeddings. They are computed once, on the cores and before these have
-//! the trained model, and stand in the run folder, so that a run that resumes reads the same ones.
+//! The vectors of the model that guides a loss of embeddings. They are computed once, on the cores and before these
+//! have the trained model, and stand in the run folder, so that a run that resumes reads the same ones.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ struct Guide {
 }
 
 impl Guide {
-    /// Tokenizes the rows of `job`, whose texts are cut to at most `max_length` tokens, as those of the trained model are.
+    /// Tokenizes the rows of `job`, whose texts are cut to at most `max_length` tokens, as those of the trained model.
     fn open(
         context: &Context,
         mut job: JobFile,
@@ -172,8 +172,8 @@ impl Vectors {
     }
 }
 
-/// The row of `trained` that each row of `guided` is: all, or those of the sets whose loss has a guide. Fails where they
-/// are not the same rows of the files.
+/// The row of `trained` that each row of `guided` is: all, or those of the sets whose loss has a guide. Fails where
+/// they are not the same rows of the files.
 fn rows_of(trained: &TokenizedSet, guided: &TokenizedSet, job: &JobFile) -> RunResult<Vec<usize>> {
     let by_sets = !trained.texts_of_sets().is_empty();
     let has_guide: Vec<bool> =

@@ -1,5 +1,5 @@
-//! The vectors that another model has of the texts of a set, in a file: they are read row by row, so that memory does not
-//! grow with the texts.
+//! The vectors that another model has of the texts of a set, in a file: they are read row by row, so that memory does
+//! not grow with the texts.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -81,8 +81,8 @@ impl TextVectors {
 }
 
 impl TextVectorsWriter {
-    /// Begins a file in a folder, which is made where it is missing, in place of an earlier one. Vectors are zeros until
-    /// they are put.
+    /// Begins a file in a folder, which is made where it is missing, in place of an earlier one. Vectors are zeros
+    /// until they are put.
     pub fn create(folder: &Path, sizes: VectorSizes) -> Result<Self> {
         let path = folder.join(VECTORS);
         let open = || {

@@ -10,8 +10,8 @@ impl JobFile {
         refusal(self).is_none()
     }
 
-    /// Returns whether cores of a stage may divide the positions between layers. What is known of each token besides its
-    /// state is of all positions.
+    /// Returns whether cores of a stage may divide the positions between layers. What is known of each token besides
+    /// its state is of all positions.
     pub fn divides_positions_of_stages(&self) -> bool {
         self.model.task != TaskName::ReplacedTokenDetection
     }

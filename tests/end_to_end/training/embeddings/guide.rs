@@ -52,7 +52,7 @@ async fn a_guide_decides_on_negatives_as_in_sentence_transformers() {
     }
 }
 
-/// Rows that are evaluated have the guide's vectors too, and a run that resumes goes on as one that was not interrupted.
+/// Rows that are evaluated have the guide's vectors too, and a run that resumes ends as one that was not interrupted.
 #[tokio::test]
 async fn guided_runs_are_evaluated_and_resumed_exactly() {
     let fixture = fixture("embeddings/runs.json");

@@ -51,8 +51,8 @@ pub(super) fn host_batch(
     })
 }
 
-/// The sums over a core's `rows` rows, beside each of them: of their weights, and of these times their tokens with a label,
-/// and times all of their tokens.
+/// The sums over a core's `rows` rows, beside each of them: of their weights, and of these times their tokens with a
+/// label, and times all of their tokens.
 fn batch_sums(arrays: &[BatchArray], rows: usize) -> BatchArray {
     let array = |name| arrays.iter().find(|array| array.name == name);
     let weight = |row: usize| match array(WEIGHTS).map(|array| &array.values) {

@@ -201,7 +201,7 @@ impl MaskedTokens {
         }
     }
 
-    /// Integers [B S] to [B M]. Those behind the last masked token are no token's, and nothing reads what becomes of them.
+    /// Integers [B S] to [B M]. Those behind the last masked token are no token's, and nothing reads their results.
     fn numbers(&self, x: &Tensor) -> Result<Tensor> {
         match self {
             MaskedTokens::At { places, .. } => Ok(x.take(places)?),

@@ -38,7 +38,7 @@ fn embeddings_of_other_sizes_are_trained_apart() {
     assert!(error.contains("differ in size, and cannot be tied"), "{error}");
 }
 
-/// The generator's vocabulary is computed for masked tokens alone, with two places left, and gives what it gives for all.
+/// The generator's vocabulary is computed for masked tokens alone, with two places left, and its losses are the same.
 #[test]
 fn masked_tokens_alone_are_predicted() {
     let mut fixture = Fixture::load(&folder_of(TIED), TASK);
