@@ -100,8 +100,8 @@ fn candidates(given: Option<&str>, total: u32) -> Vec<u32> {
 fn choose(candidates: &[u32], count: u32, held: &Held) -> anyhow::Result<Vec<u32>> {
     let windows = candidates.windows(count as usize);
     let aligned = windows.filter(|it| (it[0] - candidates[0]).is_multiple_of(count));
-    let free = aligned.filter(|it| it.iter().all(|core| !held.contains_key(core)));
-    let found = free.last().map(<[u32]>::to_vec);
+    let mut free = aligned.filter(|it| it.iter().all(|core| !held.contains_key(core)));
+    let found = free.next_back().map(<[u32]>::to_vec);
     ensure!(
         found.is_some() || !candidates.iter().any(|core| held.contains_key(core)),
         "no {} free, side by side: {}; wait for them, or use another platform",

@@ -45,9 +45,9 @@ impl Switch {
 /// Refuses a switch of this process's environment whose value is not understood.
 pub fn check_switches() -> Result<(), String> {
     let variables = std::env::vars_os();
-    let texts =
+    let mut texts =
         variables.map(|(name, value)| [name, value].map(|it| it.to_string_lossy().into_owned()));
-    texts.map(|[name, value]| check(&name, &value)).collect()
+    texts.try_for_each(|[name, value]| check(&name, &value))
 }
 
 fn check(name: &str, value: &str) -> Result<(), String> {

@@ -1,5 +1,7 @@
 //! The choices that `docs/models.md` lists: those that are declared.
 
+#![allow(clippy::unwrap_used)] // helpers of tests fail by panicking
+
 use std::path::Path;
 
 use traind_choices::{LabelsKind, Loss, Optim};

@@ -21,7 +21,7 @@ const GROUP_ROWS: usize = 16_384;
 /// A file that rows are written to one by one.
 pub(super) enum RowFile {
     Lines(BufWriter<File>),
-    Parquet(ParquetRows),
+    Parquet(Box<ParquetRows>),
 }
 
 /// Rows that are put together to row groups.
@@ -38,7 +38,8 @@ impl RowFile {
         let file = File::create(aside)?;
         Ok(match data_format(output) {
             Some("parquet") => {
-                RowFile::Parquet(ParquetRows { file: Some(file), writer: None, rows: Vec::new() })
+                let rows = ParquetRows { file: Some(file), writer: None, rows: Vec::new() };
+                RowFile::Parquet(Box::new(rows))
             }
             _ => RowFile::Lines(BufWriter::new(file)),
         })

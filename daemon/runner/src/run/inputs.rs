@@ -93,13 +93,7 @@ impl Inputs {
         let open = folder.build(job, task, splits.encoder.as_ref(), &processor)?;
         let open = open.with_reference(job, &downloads)?;
         check_model(job, &open, &mesh)?;
-        let writer = match processor.into_tokenizer() {
-            Some(tokenizer) => TextWriter::of_job(job, &open, tokenizer, pad_token_id)?,
-            None => None,
-        };
-        if let Some(warning) = writer.as_ref().and_then(TextWriter::warning) {
-            journal.warn("MIN_LENGTH_CUT", warning)?;
-        }
+        let writer = text_writer(job, &open, processor, pad_token_id, journal)?;
         let set = Arc::clone(&splits.planned()?.set);
         let sequences = checked_sequences(job, &open, &splits, &set)?;
         let texts = set.texts_of_sets().into_iter().map(<[String]>::len);
@@ -187,6 +181,22 @@ impl Tokenized<'_> {
         equality::check_data(&context.hosts, &splits)?;
         Ok(splits)
     }
+}
+
+/// The writer of generated texts, if the job generates any.
+fn text_writer(
+    job: &JobFile,
+    open: &OpenModel,
+    processor: Processor,
+    pad_token_id: u32,
+    journal: &Journal,
+) -> RunResult<Option<TextWriter>> {
+    let Some(tokenizer) = processor.into_tokenizer() else { return Ok(None) };
+    let writer = TextWriter::of_job(job, open, tokenizer, pad_token_id)?;
+    if let Some(warning) = writer.as_ref().and_then(TextWriter::warning) {
+        journal.warn("MIN_LENGTH_CUT", warning)?;
+    }
+    Ok(writer)
 }
 
 /// Refuses batches and cores that the model cannot have.

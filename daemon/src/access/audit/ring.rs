@@ -208,9 +208,9 @@ fn last_line(first: u64, path: &Path) -> io::Result<Option<Last>> {
     if whole < bytes.len() {
         append_to(path)?.set_len(whole as u64)?;
     }
-    let lines = bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let mut lines = bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let count = lines.clone().count() as u64;
-    let Some(last) = lines.last() else { return Ok(None) };
+    let Some(last) = lines.next_back() else { return Ok(None) };
     // A line that is no entry keeps its number, and verification finds it.
     let unknown = Last { number: (first + count).saturating_sub(1), hash: String::new() };
     let known = |entry: Entry| Last { number: entry.number, hash: entry.hash };

@@ -45,8 +45,8 @@ fn overlong(field: &FieldDescriptorProto) -> Option<Vec<u8>> {
         Type::String | Type::Bytes => delimited(field.number() as u32, text.as_bytes(), &mut bytes),
         Type::Message if field.type_name().ends_with("OverridesEntry") => {
             let mut entry = Vec::new();
-            delimited(1, text[..BYTES / 2].as_bytes(), &mut entry);
-            delimited(2, text[..BYTES / 2].as_bytes(), &mut entry);
+            delimited(1, &text.as_bytes()[..BYTES / 2], &mut entry);
+            delimited(2, &text.as_bytes()[..BYTES / 2], &mut entry);
             delimited(field.number() as u32, &entry, &mut bytes);
         }
         _ => return None,

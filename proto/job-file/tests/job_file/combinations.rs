@@ -887,12 +887,6 @@ fn groups_of_parameters_are_checked() {
     );
 }
 
-/// The declared losses for labels of a kind, as errors list them.
-fn losses_of(kind: LabelsKind) -> String {
-    let losses = Loss::ALL.iter().filter(|loss| loss.labels().contains(&kind));
-    losses.map(|loss| format!("`{loss}`")).collect::<Vec<_>>().join(", ")
-}
-
 #[test]
 fn losses_and_weights_fit_the_labels() {
     let said = |task: &str, model: &str, train: &str, expect: &str| {
@@ -902,31 +896,23 @@ fn losses_and_weights_fit_the_labels() {
     said(sequence, "", "loss: focal, loss_args: {gamma: 1}, class_weights: [1, 0.5]", "");
     said("causal-lm", "", "loss: focal, label_smoothing_factor: 0", "");
     said(sequence, ", problem_type: regression", "loss: smooth_l1, loss_args: {beta: 0.5}", "");
+    let unfit = |loss: &str, kind| {
+        let losses = Loss::ALL.iter().filter(|loss| loss.labels().contains(&kind));
+        let names: Vec<String> = losses.map(|loss| format!("`{loss}`")).collect();
+        format!("loss: is `{loss}`; these labels have {}", names.join(", "))
+    };
+    let [mse, l1] = ["mse", "l1"].map(|loss| unfit(loss, LabelsKind::Classes));
+    let focal = unfit("focal", LabelsKind::Numbers);
     for (task, model, train, expect) in [
-        (
-            sequence,
-            ", num_labels: 2",
-            "loss: mse",
-            &format!("loss: is `mse`; these labels have {}", losses_of(LabelsKind::Classes)),
-        ),
-        (
-            sequence,
-            ", num_labels: 1",
-            "loss: focal",
-            &format!("loss: is `focal`; these labels have {}", losses_of(LabelsKind::Numbers)),
-        ),
+        (sequence, ", num_labels: 2", "loss: mse", mse.as_str()),
+        (sequence, ", num_labels: 1", "loss: focal", focal.as_str()),
         (
             "question-answering",
             "",
             "loss: focal",
             "loss: applies to labels, not to question-answering",
         ),
-        (
-            "masked-lm",
-            "",
-            "loss: l1",
-            &format!("loss: is `l1`; these labels have {}", losses_of(LabelsKind::Classes)),
-        ),
+        ("masked-lm", "", "loss: l1", l1.as_str()),
         (sequence, "", "loss_args: {gamma: 1}", "loss_args: needs the `loss` that it is for"),
         (
             sequence,

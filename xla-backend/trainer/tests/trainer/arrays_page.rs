@@ -8,7 +8,7 @@ use std::{env, fs};
 use serde_json::Map;
 use traind_loader::ModelInputs;
 use traind_models::tasks::embedding::{
-    BatchHardTriplet, CosineSimilarity, Distance, EmbeddingLoss, Gist,
+    BatchHardTriplet, CosineSimilarity, Distance, EmbeddingLoss, Gist, GuideVectors,
 };
 use traind_models::tasks::preference::{Kto, Orpo, PreferenceObjective, Reward};
 use traind_models::tasks::replaced_tokens::ReplacedTokenDetection;
@@ -73,6 +73,7 @@ fn cases() -> Vec<Case> {
         contrasts_anchors: true,
         contrasts_positives: true,
         texts: 2,
+        guide: GuideVectors::OfLabels,
         guide_width: 8,
     };
     let triplets = BatchHardTriplet { distance: Distance::Euclidean, margin: 5.0 };

@@ -159,7 +159,8 @@ fn a_state_that_cannot_be_loaded_changes_nothing() {
     };
     let of_sgd = other(crate::trainer(2, "sgd"));
     let of_one_core = other(crate::trainer(1, "adamw_torch"));
-    let damage: [(&str, fn(&Path)); 5] = [
+    type Damage = fn(&Path);
+    let damage: [(&str, Damage); 5] = [
         ("cannot be loaded", |folder| std::fs::remove_file(folder.join("state.json")).unwrap()),
         ("open", |folder| std::fs::remove_file(folder.join("sums.safetensors")).unwrap()),
         ("is not a whole safetensors file", |folder| truncate(&folder.join("sums.safetensors"))),
