@@ -9,8 +9,8 @@ use crate::source::Row;
 use crate::tokenize::{Encoded, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions};
 
 impl TaskSpec {
-    /// Returns true where [`Self::check_row`] knows enough: rows of conversations need the chat template and the special
-    /// tokens, which `has_template` says were those of the model.
+    /// Returns true where [`Self::check_row`] knows enough: rows of conversations need the chat template and the
+    /// special tokens, which `has_template` says were those of the model.
     pub(crate) fn checks_rows(&self, has_template: bool) -> bool {
         match self {
             Self::Sft(_) | Self::Dpo(_) | Self::Reward(_) | Self::Cpo(_) | Self::Kto(_) => {

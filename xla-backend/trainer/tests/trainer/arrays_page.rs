@@ -1,5 +1,5 @@
-//! The page of the arrays of each task. `TRAIND_WRITE_DOCS=1 cargo test -p traind-trainer --test trainer` writes it anew;
-//! without that it is checked.
+//! The page of the arrays of each task. `TRAIND_WRITE_DOCS=1 cargo test -p traind-trainer --test trainer` writes it
+//! anew; without that it is checked.
 
 use std::path::Path;
 use std::sync::Arc;
