@@ -84,7 +84,7 @@ class Usage(unittest.TestCase):
         calls = [(script, option) for script in scripts() for option in options.findall(script.read_text())]
         self.assertGreater(len(calls), 10)
         with tempfile.TemporaryDirectory() as home, ThreadPoolExecutor() as pool:
-            for (script, option), result in pool.map(lambda call: (call, ran(*call, home)), calls):
+            for (script, option), result in pool.map(lambda call: (call, ran(call[0], [call[1]], home)), calls):
                 with self.subTest(script=script.relative_to(SCRIPTS), option=option):
                     self.assertEqual(result.returncode, 2, result.stderr)
                     self.assertIn(f"{option} needs a value", result.stderr)
