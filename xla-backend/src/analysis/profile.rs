@@ -76,7 +76,7 @@ fn repetitions(places: &[[usize; 2]], at: usize) -> [bool; 2] {
 }
 
 /// The places of the items of `shorter` in `longer`, which has others between them. Of the items that could be
-/// left out at a place, those are with which the most items behind are the same.
+/// left out at a place, those are with which the most items behind are the same; where all are, both end together.
 fn places(shorter: &[u64], longer: &[u64]) -> Option<Vec<usize>> {
     let mut surplus = longer.len().checked_sub(shorter.len())?;
     let (mut places, mut skipped) = (Vec::with_capacity(shorter.len()), 0);
@@ -88,8 +88,11 @@ fn places(shorter: &[u64], longer: &[u64]) -> Option<Vec<usize>> {
         if rest.is_empty() {
             return Some(places);
         }
-        let skips = (1..=surplus).map(|skip| (common(rest, &longer[at + skip..]), Reverse(skip)));
-        let (_, Reverse(skip)) = skips.max().filter(|(same, _)| *same > 0)?;
+        let skips = (1..=surplus).map(|skip| {
+            let same = common(rest, &longer[at + skip..]);
+            (same, same == rest.len() && skip == surplus, Reverse(skip))
+        });
+        let (_, _, Reverse(skip)) = skips.max().filter(|(same, ..)| *same > 0)?;
         skipped += skip;
         surplus -= skip;
     }
@@ -169,6 +172,9 @@ mod tests {
     fn items_are_found_between_others() {
         assert_eq!(places(&[1, 2, 3, 4], &[1, 2, 3, 2, 3, 4]), Some(vec![0, 1, 2, 5]));
         assert_eq!(places(&[1, 2, 3], &[1, 2, 3, 3]), Some(vec![0, 1, 2]));
+        // The last item is that at the end, and not the like one within what is repeated.
+        let repeated = [1, 5, 9, 7, 5, 9, 7, 9];
+        assert_eq!(places(&[1, 5, 9, 7, 9], &repeated), Some(vec![0, 1, 2, 3, 7]));
         assert_eq!(places(&[1, 2], &[2, 1]), None);
     }
 }
