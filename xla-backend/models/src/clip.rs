@@ -7,18 +7,15 @@ use crate::error::Result;
 
 /// PyTorch adds it to the norm before dividing by it.
 const EPSILON: f64 = 1e-6;
-/// The gradients whose squares are summed in one call: about as many as a layer has, so that they are still in a cache.
-const TOGETHER: usize = 8;
-
-/// The sum of the squares of all elements, f32. Where each core holds a shard of
-/// the gradients, the cores add up these sums.
+/// The sum of the squares of all elements, f32, in one call for each group of gradients. Where each core holds a shard
+/// of the gradients, the cores add up these sums.
 pub fn square_sum<'a>(
     trace: &Trace,
-    gradients: impl Iterator<Item = &'a Tensor>,
+    groups: impl Iterator<Item = Vec<&'a Tensor>>,
 ) -> Result<Tensor> {
     let mut total = trace.scalar(0.0, DType::F32)?;
-    for several in gradients.collect::<Vec<_>>().chunks(TOGETHER) {
-        total = total.add_sums_of_squares(several)?;
+    for gradients in groups {
+        total = total.add_sums_of_squares(&gradients)?;
     }
     Ok(total)
 }

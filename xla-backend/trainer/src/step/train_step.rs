@@ -214,15 +214,15 @@ impl TrainStep {
         at: &Recording<'_>,
         reduced: &[Gradient<'_>],
     ) -> Result<Tensor> {
-        let mut parts: BTreeMap<(Vec<Axis>, bool, usize), Vec<&Tensor>> = BTreeMap::new();
+        let mut parts: BTreeMap<(Vec<Axis>, bool, usize), Vec<&Gradient<'_>>> = BTreeMap::new();
         for gradient in reduced {
             let holders = (gradient.axes(), gradient.is_over_hosts(), gradient.copies());
-            parts.entry(holders).or_default().push(&gradient.value);
+            parts.entry(holders).or_default().push(gradient);
         }
         let whole = parts.remove(&(Vec::new(), false, 1)).unwrap_or_default();
-        let mut total = clip::square_sum(at.trace(), whole.into_iter())?;
+        let mut total = clip::square_sum(at.trace(), by_layer(&whole))?;
         for ((axes, is_over_hosts, copies), part) in parts {
-            let sum = clip::square_sum(at.trace(), part.into_iter())?;
+            let sum = clip::square_sum(at.trace(), by_layer(&part))?;
             let sum = match is_over_hosts {
                 true => sum.all_reduce_over(ReduceKind::Sum, &self.mesh, &axes)?,
                 false => sum.all_reduce(ReduceKind::Sum, &self.mesh.groups(&axes))?,
@@ -313,6 +313,12 @@ pub(super) fn accumulation(state: &TrainState) -> Result<&Accumulation> {
 
 pub(super) fn input(at: &Recording<'_>, name: &str) -> Result<Tensor> {
     at.input(name).cloned().ok_or_else(|| missing_input(name))
+}
+
+/// The values of each layer, so that programs of more layers repeat what those of fewer do.
+fn by_layer<'a>(gradients: &[&'a Gradient<'_>]) -> impl Iterator<Item = Vec<&'a Tensor>> {
+    let layers = gradients.chunk_by(|one, next| one.layer() == next.layer());
+    layers.map(|layer| layer.iter().map(|gradient| &gradient.value).collect())
 }
 
 fn missing_input(name: &str) -> Error {

@@ -13,7 +13,8 @@ fn check(scale: f32, max_norm: f32, expected: f32) {
     let parameter = |dims: &[usize]| trace.parameter("p", Shape::new(DType::F32, dims)).unwrap();
     let bound = parameter(&[]);
     let gradients = [parameter(&[2]), parameter(&[1])];
-    let norm = square_sum(&trace, gradients.iter()).unwrap().sqrt().unwrap();
+    let norm =
+        square_sum(&trace, std::iter::once(gradients.iter().collect())).unwrap().sqrt().unwrap();
     let factor = coefficient(&norm, &bound).unwrap();
     let clipped = gradients.map(|gradient| gradient.mul(&factor).unwrap());
     let outputs = [&norm, &clipped[0], &clipped[1]];

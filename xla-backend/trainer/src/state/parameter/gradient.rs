@@ -198,7 +198,7 @@ impl<'a> Gradient<'a> {
     }
 
     /// The number of the layer that alone reads the parameter.
-    pub(super) fn layer(&self) -> Option<usize> {
+    pub(crate) fn layer(&self) -> Option<usize> {
         self.training.layer
     }
 
