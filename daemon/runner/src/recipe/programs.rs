@@ -215,8 +215,10 @@ fn a_kernel_updates_the_copies_of_a_layer_together() {
         let job = Recorded::of_job_on(&sections, 1, true).unwrap();
         let found = job.collectives(Program::Train);
         let count = |operation: &str| found.iter().filter(|it| it.starts_with(operation)).count();
-        let scattered = [count("reduce_scatter "), count("all_gather ")];
-        assert_eq!(scattered, [SHARDED - 1, EMBEDDED], "{found:?}");
+        // One for each of two layers, and none for each of their matrices.
+        let sums = [count("shard_sums "), count("reduce_scatter ")];
+        assert_eq!(sums, [2, 0], "{found:?}");
+        assert_eq!(count("all_gather "), EMBEDDED, "{found:?}");
         assert_eq!([count("sum_together "), count("all_reduce ")], [SMALL, 3], "{found:?}");
         // Embeddings, and both matrices of each of two layers.
         let bytes = [1, 2, 2].map(|matrices| format!("sharded_adamw {}", matrices * 2048 * 16 * 4));

@@ -29,13 +29,17 @@ struct Sizes {
     target_positions: Option<usize>,
 }
 
-/// Refuses arrays that are not those of `specs`, or that cores cannot share. Inputs that are optional may be absent.
+/// The sums of a core's batch by which the losses of replaced tokens are means. They follow from the other arrays.
+pub(super) const SUMS: &str = "batch_sums";
+
+/// Refuses arrays that are not those of `specs`, or that cores cannot share. Inputs that are optional, or that follow
+/// from others, may be absent.
 pub(super) fn check(specs: &[InputSpec], arrays: &[BatchArray], shares: RowShares) -> Result<()> {
     check_names(specs, arrays)?;
     let mut sizes = Sizes::default();
     for spec in specs {
         let Some(array) = arrays.iter().find(|array| array.name == spec.name) else {
-            if spec.role == InputRole::Optional {
+            if spec.role == InputRole::Optional || spec.name == SUMS {
                 continue;
             }
             return Err(Error::NoSuchInput { name: spec.name.to_owned(), dtype: spec.dtype });

@@ -7,13 +7,11 @@ use traind_loader::{
 };
 use traind_models::{InputDim, InputSpec, Model};
 
-use super::arrays::{self, RowShares};
+use super::arrays::{self, RowShares, SUMS};
 use crate::error::Result;
 
 /// The weight of each row in the loss.
 const WEIGHTS: &str = "sample_weights";
-/// The sums of a core's batch by which the losses of replaced tokens are means.
-const SUMS: &str = "batch_sums";
 
 /// Divides a batch among the cores, whose arrays are those of `specs`.
 pub(super) fn host_batch(

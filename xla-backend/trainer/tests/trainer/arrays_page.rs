@@ -248,6 +248,10 @@ impl Case {
             "padded_length" => "the positions that the loss is taken over, S for all",
             "desirable" => "1 where the completion is desirable",
             "sampling_seeds" => "the seed by which tokens of a row are drawn",
+            "batch_sums" => {
+                "the sums over the rows of a core, in each of them: of their weights, and of these times \
+                 their masked tokens and times all of their tokens; computed where the array is absent"
+            }
             "sample_weights" => "the weight of each row in the loss; 1 where the array is absent",
             name => panic!("the page does not say what {name} is: add it here"),
         };
