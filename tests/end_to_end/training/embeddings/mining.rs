@@ -55,7 +55,7 @@ async fn vectors_are_written_as_safetensors() {
     check("embed", "lacking.jsonl", &["--safetensors"], "1 row has no text");
     check("embed", "pairs.jsonl", &["-o", "new/a", "--max-length", "99999"], "--max-length is ");
     check("embed", "pairs.jsonl", &["-o", "new/a", "--cores", "65536"], "--cores 65536: ");
-    check("mine", "pairs.jsonl", &["-o", "nodir/x"], "there is no folder nodir");
+    check("mine", "pairs.jsonl", &["-o", "nodir/x.jsonl"], "there is no folder nodir");
     let mut left = names("");
     left.sort();
     assert_eq!(left, ["lacking.jsonl", "model", "own", "pairs-vectors", "pairs.jsonl"]);
