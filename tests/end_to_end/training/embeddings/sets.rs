@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use tonic_types::StatusExt;
 use traind_tests::{Draft, Host};
 
 use super::super::sft::{fixture, lines, set_all};
@@ -97,9 +98,9 @@ async fn rows_to_evaluate_have_as_many_texts_as_the_loss_of_evaluations_takes() 
         .set("data.validation", "dev.jsonl")
         .set("embedding.loss", "triplet")
         .set("train.eval_strategy", "epoch");
-    let history = host.run(&draft).await;
-    let failure = history.job.failure.unwrap();
-    assert_eq!(failure.field.as_deref(), Some("data.texts"), "{failure:?}");
+    let refused = host.create(&draft).await.unwrap_err().get_error_details();
+    let violation = &refused.bad_request().unwrap().field_violations[0];
+    assert_eq!(violation.field, "data.texts");
     let expect = "the rows that embedding.loss evaluates have 2 columns of texts, and the loss triplet does not take";
-    assert!(failure.message.contains(expect), "{failure:?}");
+    assert!(violation.description.contains(expect), "{violation:?}");
 }
