@@ -31,7 +31,7 @@ pub struct FewRows {
 }
 
 impl FewRows {
-    /// Those rows of the table that [`fill`] makes of the same arguments, of `length` rows.
+    /// The rows that are there of the table of `length` rows that [`fill`] makes of the same arguments.
     pub fn of(length: usize, width: usize, rows: &[f32], numbers: &[i32], first: i32) -> FewRows {
         assert!(width > 0, "the table has no columns");
         assert_eq!(rows.len(), numbers.len() * width, "rows have other widths");

@@ -32,8 +32,8 @@ impl Default for Sets {
 
 impl Trainer {
     /// Adds a set that starts from `parameters`, which are in the order of [`Trainer::parameters`], and selects it.
-    /// Of these, only trained ones belong to a set: frozen ones and the reference are those of all sets. Returns the
-    /// set's number; the one that the trainer was made with is 0.
+    /// Only trained ones belong to a set: frozen ones and the reference are those of all sets. Returns the number of
+    /// the set; the one that the trainer was made with is 0.
     pub fn add_set(&mut self, parameters: Vec<HostArray>) -> Result<usize> {
         let parameters = self.session.trained_of_saved(parameters)?;
         let start = TrainedStart { parameters, ..TrainedStart::default() };
