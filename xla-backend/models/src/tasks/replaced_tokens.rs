@@ -32,7 +32,7 @@ const COLUMNS: usize = 9;
 
 /// The sums of a core's batch by which losses are means, f32[B, 3], the same beside each row: of the rows' weights, of
 /// these times their masked tokens, and of these times all of their tokens.
-const BATCH_SUMS: &str = "batch_sums";
+pub const BATCH_SUMS: &str = "batch_sums";
 
 /// The input of these sums. A batch without them is whole; a micro-batch has those of the batch that it is a part of.
 pub(crate) fn batch_sums_input() -> InputSpec {

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use traind_loader::{ArrayValues, BatchArray};
+use traind_models::tasks::replaced_tokens::BATCH_SUMS;
 use traind_models::{InputDim, InputRole, InputSpec, InputValues};
 use traind_xla::DType;
 
@@ -29,9 +30,6 @@ struct Sizes {
     target_positions: Option<usize>,
 }
 
-/// The sums of a core's batch by which the losses of replaced tokens are means. They follow from the other arrays.
-pub(super) const SUMS: &str = "batch_sums";
-
 /// Refuses arrays that are not those of `specs`, or that cores cannot share. Inputs that are optional, or that follow
 /// from others, may be absent.
 pub(super) fn check(specs: &[InputSpec], arrays: &[BatchArray], shares: RowShares) -> Result<()> {
@@ -39,7 +37,7 @@ pub(super) fn check(specs: &[InputSpec], arrays: &[BatchArray], shares: RowShare
     let mut sizes = Sizes::default();
     for spec in specs {
         let Some(array) = arrays.iter().find(|array| array.name == spec.name) else {
-            if spec.role == InputRole::Optional || spec.name == SUMS {
+            if spec.role == InputRole::Optional || spec.name == BATCH_SUMS {
                 continue;
             }
             return Err(Error::NoSuchInput { name: spec.name.to_owned(), dtype: spec.dtype });

@@ -5,9 +5,10 @@ use std::time::Duration;
 use traind_loader::{
     ArrayValues, BatchArray, BatchAxis, BatchPlan, BatchSizes, CoreBatch, HostBatch, ScheduledBatch,
 };
+use traind_models::tasks::replaced_tokens::BATCH_SUMS;
 use traind_models::{InputDim, InputSpec, Model};
 
-use super::arrays::{self, RowShares, SUMS};
+use super::arrays::{self, RowShares};
 use crate::error::Result;
 
 /// The weight of each row in the loss.
@@ -30,8 +31,8 @@ pub(super) fn host_batch(
         dims: vec![of_core],
         values: ArrayValues::F32(vec![1.0; of_core]),
     });
-    let has_sums = model.inputs().iter().any(|spec| spec.name == SUMS)
-        && !arrays.iter().any(|array| array.name == SUMS);
+    let has_sums = model.inputs().iter().any(|spec| spec.name == BATCH_SUMS)
+        && !arrays.iter().any(|array| array.name == BATCH_SUMS);
     let core = |shard| {
         let own = arrays.iter().map(|array| part(array, shard, shards));
         let mut own: Vec<BatchArray> = own.chain(weights.clone()).collect();
@@ -67,7 +68,11 @@ fn batch_sums(arrays: &[BatchArray], rows: usize) -> BatchArray {
     };
     let weights: f32 = (0..rows).map(weight).sum();
     let sums = [weights, count("labels", |it| it >= 0), count("attention_mask", |it| it > 0)];
-    BatchArray { name: SUMS, dims: vec![rows, 3], values: ArrayValues::F32(sums.repeat(rows)) }
+    BatchArray {
+        name: BATCH_SUMS,
+        dims: vec![rows, 3],
+        values: ArrayValues::F32(sums.repeat(rows)),
+    }
 }
 
 /// The sizes of a batch on each core, by the arrays that have them.
