@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use anyhow::ensure;
-use traind_neuron::{is_core_range, parse_core_ranges};
+use traind_neuron::{VISIBLE_CORES, core_ranges, is_core_range, parse_core_ranges};
 use traind_proto::v1;
 use traind_wording::counted;
 
@@ -14,7 +14,6 @@ use super::Global;
 use super::connect::client;
 use crate::host::discovery::{CoreUsers, DeviceUser, NeuronPaths, neuron_core_users};
 
-const VISIBLE_CORES: &str = "NEURON_RT_VISIBLE_CORES";
 /// Holders that a message names.
 const NAMED_MAX: usize = 8;
 
@@ -38,9 +37,7 @@ pub(super) async fn variables(
     held.extend(held_by_jobs(&of_daemon));
     let given = std::env::var(VISIBLE_CORES).ok();
     let cores = choose(&candidates(given.as_deref(), total), count, &held)?;
-    let (Some(first), Some(last)) = (cores.first(), cores.last()) else { return Ok(None) };
-    let range = if first == last { first.to_string() } else { format!("{first}-{last}") };
-    Ok(Some((VISIBLE_CORES, range.into())))
+    Ok((!cores.is_empty()).then(|| (VISIBLE_CORES, core_ranges(&cores).into())))
 }
 
 /// The NeuronCores of this host's daemon; none where no daemon answers, or it has others.

@@ -5,15 +5,13 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use traind_neuron::{CoreKind, Generation, is_core_range, parse_core_ranges};
+use traind_neuron::{CoreKind, Generation, VISIBLE_CORES, is_core_range, parse_core_ranges};
 use traind_proto::v1::DeviceFigures;
 
 use crate::host::discovery::{self, DevicePaths, Discovery, DiscoveryError, Faults, FoundCore};
 
 /// The number of physical cores of a logical one.
 const LOGICAL_CONFIG: &str = "NEURON_LOGICAL_NC_CONFIG";
-/// The cores of which the daemon schedules the first ones: numbers of cores count from the first of them.
-pub(super) const VISIBLE_CORES: &str = "NEURON_RT_VISIBLE_CORES";
 
 /// A platform's cores on this host.
 #[derive(Clone)]

@@ -25,4 +25,4 @@ pub use limits::{
     TOP_K_MAX, replica_groups_max,
 };
 pub use versions::{API_WINDOWS, ApiWindow, CLIENT_API, Version, api_problem, driver_problem};
-pub use visible::{is_core_range, parse_core_ranges};
+pub use visible::{VISIBLE_CORES, core_ranges, is_core_range, parse_core_ranges};

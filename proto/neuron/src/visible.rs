@@ -1,5 +1,8 @@
 //! `NEURON_RT_VISIBLE_CORES`, which selects the cores of a process.
 
+/// The cores of a process. The daemon schedules the first ones of its own: numbers of cores count from the first.
+pub const VISIBLE_CORES: &str = "NEURON_RT_VISIBLE_CORES";
+
 /// Parses "0-3" or "0-1,4".
 pub fn parse_core_ranges(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
@@ -9,6 +12,16 @@ pub fn parse_core_ranges(text: &str) -> Option<Vec<u32>> {
         numbers.extend(first..=last.min(first.saturating_add(1024)));
     }
     Some(numbers)
+}
+
+/// Formats ascending cores as "0-3", or "0-1,4" with a gap.
+pub fn core_ranges(cores: &[u32]) -> String {
+    let runs = cores.chunk_by(|left, right| left + 1 == *right);
+    let texts = runs.map(|run| match run {
+        [only] => only.to_string(),
+        _ => format!("{}-{}", run[0], run[run.len() - 1]),
+    });
+    texts.collect::<Vec<_>>().join(",")
 }
 
 /// Whether the runtime takes these cores: it takes a range without gaps.

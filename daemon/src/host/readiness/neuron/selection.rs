@@ -1,8 +1,8 @@
 //! Whether the environment selects cores that the host has, as the runtime and the daemon read it.
 
-use traind_neuron::Generation;
+use traind_neuron::{Generation, VISIBLE_CORES};
 
-use crate::host::cores::{VISIBLE_CORES, visible_problem};
+use crate::host::cores::visible_problem;
 use crate::host::readiness::{Check, HostFiles};
 
 const NUM_CORES: &str = "NEURON_RT_NUM_CORES";

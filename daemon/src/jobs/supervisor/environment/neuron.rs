@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use traind_neuron::{
-    CLIENT_API, CompilerFlags, Generation, InstalledCompiler, ROOT_COMM_PORT, Version,
-    parse_core_ranges,
+    CLIENT_API, CompilerFlags, Generation, InstalledCompiler, ROOT_COMM_PORT, VISIBLE_CORES,
+    Version, core_ranges, parse_core_ranges,
 };
 
 /// Limit on a step, since a collective waits for ever if one of its cores is lost.
@@ -16,7 +16,6 @@ const INSPECT: &str = "NEURON_RT_INSPECT_ENABLE";
 const INSPECT_PREFIX: &str = "NEURON_RT_INSPECT_";
 /// The folder of that profile, in the run folder, where runners start.
 const PROFILE_FOLDER: &str = "neuron-profile";
-const VISIBLE_CORES: &str = "NEURON_RT_VISIBLE_CORES";
 
 type Assigned = Vec<(&'static str, OsString)>;
 
@@ -34,7 +33,7 @@ impl Selection {
         let given = given.and_then(parse_core_ranges).unwrap_or_default();
         let visible = cores.iter().map(|core| given.get(*core as usize).copied().unwrap_or(*core));
         let visible: Vec<u32> = visible.collect();
-        let text = ranges(&visible);
+        let text = core_ranges(&visible);
         match visible.windows(2).all(|pair| pair[0] + 1 == pair[1]) {
             true => Selection::Contiguous(text),
             false => Selection::Scattered(text),
@@ -122,16 +121,6 @@ pub(in crate::jobs::supervisor) fn compile_environment(device: &str, cores: usiz
         ("NEURON_RT_NUM_CORES", cores.to_string().into()),
     ];
     target.into_iter().chain(others).collect()
-}
-
-/// Formats ascending cores as "0-3", or "0-1,4" with a gap.
-fn ranges(cores: &[u32]) -> String {
-    let runs = cores.chunk_by(|left, right| left + 1 == *right);
-    let texts = runs.map(|run| match run {
-        [only] => only.to_string(),
-        _ => format!("{}-{}", run[0], run[run.len() - 1]),
-    });
-    texts.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
