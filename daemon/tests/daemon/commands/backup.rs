@@ -72,7 +72,7 @@ async fn queue_history_tokens_and_roles_are_restored_on_another_host() {
     assert!(other.cli(&["get", &late.id]).status.code() == Some(1));
     let used = other.cli(&["restore", kept.to_str().unwrap(), "--state-dir", "state"]);
     assert!(String::from_utf8_lossy(&used.stderr).contains("stop it first"), "{used:?}");
-    other.stop_daemon();
+    other.stop_daemon().await;
     let used = other.cli(&["restore", kept.to_str().unwrap(), "--state-dir", "state"]);
     assert!(String::from_utf8_lossy(&used.stderr).contains("is not empty"), "{used:?}");
 }

@@ -234,8 +234,9 @@ fn a_closed_output_is_no_error() {
 #[test]
 fn ctrl_z_stops_the_runner_of_a_command_with_it() {
     let host = Host::new(1, "");
-    let script =
-        "#!/bin/sh\ncat > /dev/null\necho $$ > started.part\nmv started.part started\nsleep 600\n";
+    // A shell that waits for its child to become another program is in a state that no signal ends, so it becomes that
+    // program itself.
+    let script = "#!/bin/sh\ncat > /dev/null\necho $$ > started.part\nmv started.part started\nexec sleep 600\n";
     std::fs::write(host.path("sleeps"), script).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     std::fs::set_permissions(host.path("sleeps"), mode).unwrap();

@@ -113,7 +113,7 @@ async fn a_job_without_a_folder_is_not_run_again_and_restarts_are_counted() {
 async fn a_job_missing_from_the_store_is_found() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let job = host.submit("first", 1).await;
-    host.stop_daemon();
+    host.stop_daemon().await;
     let store = rusqlite::Connection::open(host.path("state/traind.db")).unwrap();
     store.execute_batch("DELETE FROM events; DELETE FROM jobs").unwrap();
     drop(store);

@@ -46,7 +46,7 @@ async fn old_jobs_are_removed_and_those_that_others_need_are_not() {
 
     fs::write(host.run_dir(&later).join("go"), "").unwrap();
     host.until_state(&later, JobState::Completed).await;
-    host.stop_daemon();
+    host.stop_daemon().await;
     host.options.push("--keep-jobs=1".to_owned());
     host.start().await;
     let start = Instant::now();

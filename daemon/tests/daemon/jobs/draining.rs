@@ -43,7 +43,7 @@ async fn sigterm_drains_with_on_sigterm_drain() {
     let mut host = Host::started_with(1, TWO_SITTINGS, &["--on-sigterm", "drain"]).await;
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
-    assert_eq!(host.stop_daemon(), Some(0));
+    assert_eq!(host.stop_daemon().await, Some(0));
     assert!(runner::pids(&host.run_dir(&job.id)).is_empty());
     host.start().await;
     assert_eq!(host.until_state(&job.id, JobState::Completed).await.attempt, 2);
@@ -145,7 +145,7 @@ async fn an_interrupted_drain_is_not_reported_as_complete() {
     let mut admin = v1::admin_client::AdminClient::new(host.channel().await);
     let mut left = admin.drain(v1::DrainRequest::default()).await.unwrap().into_inner();
     assert_eq!(left.message().await.unwrap(), Some(v1::DrainResponse { running: 1 }));
-    assert_eq!(host.stop_daemon(), Some(0));
+    assert_eq!(host.stop_daemon().await, Some(0));
     assert_eq!(left.message().await.unwrap_err().code(), tonic::Code::Unavailable);
     assert!(host.log().contains("stopped; jobs keep running"), "{}", host.log());
 }

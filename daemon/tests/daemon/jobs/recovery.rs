@@ -175,7 +175,7 @@ async fn sigterm_stops_the_daemon_and_no_job() {
     let job = host.submit("first", 1).await;
     host.until_state(&job.id, JobState::Running).await;
     let before = runner::pids(&host.run_dir(&job.id));
-    assert_eq!(host.stop_daemon(), Some(0), "{}", host.log());
+    assert_eq!(host.stop_daemon().await, Some(0), "{}", host.log());
     assert!(!host.socket().exists());
     assert_eq!(runner::pids(&host.run_dir(&job.id)), before);
     host.start().await;
@@ -190,7 +190,7 @@ async fn a_watch_ends_with_an_error_when_the_daemon_stops() {
     let request = traind_proto::v1::WatchJobRequest { job_id: job.id, from_sequence: 0 };
     let mut stream = host.jobs().await.watch_job(request).await.unwrap().into_inner();
     stream.message().await.unwrap();
-    assert_eq!(host.stop_daemon(), Some(0), "{}", host.log());
+    assert_eq!(host.stop_daemon().await, Some(0), "{}", host.log());
     let status = loop {
         match stream.message().await {
             Ok(event) => assert!(event.is_some(), "the stream ended without an error"),

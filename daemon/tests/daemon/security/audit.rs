@@ -73,7 +73,7 @@ async fn entries_say_who_did_what_without_secrets_and_tampering_is_found() {
     let stdout = String::from_utf8_lossy(&verified.stdout);
     assert!(stdout.contains("intact up to entry 4"), "{verified:?}");
 
-    host.stop_daemon();
+    host.stop_daemon().await;
     fs::write(&path, text.replacen("NotFound", "Ok", 1)).unwrap();
     host.start().await;
     let verified = host.cli(&["audit", "--verify"]);

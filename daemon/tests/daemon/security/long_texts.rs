@@ -74,7 +74,7 @@ async fn overlong_texts_in_any_field_get_answers_and_do_not_fill_the_log() {
         let expected = [Code::InvalidArgument, Code::NotFound, Code::FailedPrecondition];
         assert!(expected.contains(&status.code()), "{path} with {field}: {status:?}");
     }
-    host.stop_daemon();
+    host.stop_daemon().await;
     let log = host.log();
     let longest = log.lines().map(str::len).max().unwrap_or_default();
     assert!(longest < LINE_BYTES_MAX, "a line of {longest} bytes");

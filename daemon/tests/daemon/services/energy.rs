@@ -48,7 +48,7 @@ async fn a_job_has_its_share_of_the_cpus_energy() {
     let reported = answer_as_runner(&host, &job.id, CoreUsage::default());
     until("the runner knows the energy of its job", || reported.joules() == Some(10.0)).await;
     // A daemon that leaves a job stores its energy, and the next one continues.
-    host.stop_daemon();
+    host.stop_daemon().await;
     host.start().await;
     let job = host.until(&job.id, |job| job.energy_joules.is_some()).await;
     assert_eq!((job.state(), job.energy_joules), (JobState::Running, Some(10.0)));

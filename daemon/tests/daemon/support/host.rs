@@ -136,12 +136,12 @@ impl Host {
         daemon.wait().unwrap();
     }
 
-    /// Stops the daemon with SIGTERM. Returns the exit code.
-    pub(crate) fn stop_daemon(&mut self) -> Option<i32> {
-        let mut daemon = self.daemon.take().unwrap();
-        let pid = rustix::process::Pid::from_child(&daemon);
+    /// Stops the daemon with SIGTERM. Returns the exit code. The test's connections end meanwhile, for which the daemon
+    /// waits some seconds.
+    pub(crate) async fn stop_daemon(&mut self) -> Option<i32> {
+        let pid = rustix::process::Pid::from_child(self.daemon.as_ref().unwrap());
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        daemon.wait().unwrap().code()
+        self.daemon_end().await
     }
 
     /// Sends SIGHUP to the daemon.
