@@ -227,12 +227,12 @@ fn labels_of_completions_are_true_or_false() {
         });
         Ok::<_, traind_loader::Error>(set(&rows, task, folder.path())?.labels().clone())
     };
-    for (label, expect) in [(json!(true), 1.0), (json!(0), 0.0), (json!("False"), 0.0)] {
+    for (label, expect) in [(json!(true), 1.0), (json!(0), 0.0), (json!("FALSE"), 0.0)] {
         let values = vec![expect];
         assert_eq!(labels_of(label).unwrap(), Labels::Numbers { width: 1, values });
     }
     let error = labels_of(json!("good")).unwrap_err().to_string();
-    for part in ["rows.jsonl, row 0", "\"label\": must be true for a desirable", "found text"] {
+    for part in ["rows.jsonl, row 0", "\"label\": must be true for a desirable", "found \"good\""] {
         assert!(error.contains(part), "{error}");
     }
 }

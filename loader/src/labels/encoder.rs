@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::one_hot::LabelFormat;
 use super::raw::RawLabel;
 use crate::error::{Error, LabelProblem, Result};
+use crate::source::truth_of_text;
 
 /// Most classes: more are taken for a mistake (a wrong column, say) and not for the size of a
 /// classifier.
@@ -114,8 +115,7 @@ impl LabelEncoder {
         }
         let integers: Option<BTreeSet<i64>> = labels.clone().map(RawLabel::integer).collect();
         let Some(integers) = integers else {
-            let names: BTreeSet<String> = labels.map(RawLabel::to_string).collect();
-            return Self::named(names);
+            return Self::named(distinct_names(labels));
         };
         match num_labels.or_else(|| count_of_ids(&integers)) {
             Some(count) => {
@@ -239,6 +239,19 @@ impl LabelEncoder {
     }
 }
 
+/// The names in their order. In a column of truth values, each is one class however files write it, and false comes
+/// first.
+fn distinct_names<'raw>(labels: impl Iterator<Item = &'raw RawLabel>) -> Vec<String> {
+    let mut names: Vec<&RawLabel> = labels.collect();
+    names.sort_by_cached_key(|label| label.to_string());
+    if names.iter().all(|label| label.truth().is_some()) {
+        names.sort_by_key(|label| label.truth());
+        names.dedup_by_key(|label| label.truth());
+    }
+    names.dedup();
+    names.into_iter().map(RawLabel::to_string).collect()
+}
+
 /// The id of each name in lower case that only one name has.
 fn ids_in_lower_case(names: &[String]) -> HashMap<String, u32> {
     let mut ids: HashMap<String, Option<u32>> = HashMap::new();
@@ -259,7 +272,7 @@ pub(super) struct Lookup<'encoder> {
 
 impl Lookup<'_> {
     pub(super) fn id(&self, label: &RawLabel) -> Result<i32, LabelProblem> {
-        let integer = label.integer();
+        let integer = label.integer().or_else(|| self.number_of_truth(label));
         let id = match (&self.encoder.rule, integer) {
             (Rule::Integers, _) => self.integer_id(integer.ok_or_else(|| not_a_class(label))?)?,
             (Rule::NamesOrIds, _) => match integer {
@@ -278,7 +291,26 @@ impl Lookup<'_> {
     }
 
     fn find(&self, name: &str) -> Option<u32> {
-        self.ids.get(name).or_else(|| self.ids_in_any_case.get(&name.to_lowercase())).copied()
+        let exact = self.ids.get(name);
+        let found = exact.or_else(|| self.ids_in_any_case.get(&name.to_lowercase())).copied();
+        found.or_else(|| self.id_of_truth(name))
+    }
+
+    /// The id of the truth value that a name is, where a class is the same in another spelling.
+    fn id_of_truth(&self, name: &str) -> Option<u32> {
+        let truth = truth_of_text(name)?;
+        let ids = self.ids.iter().filter(|(known, _)| truth_of_text(known) == Some(truth));
+        ids.map(|(_, id)| *id).min()
+    }
+
+    /// The number of the truth value that a text is, where classes are numbers, as those of booleans are.
+    fn number_of_truth(&self, label: &RawLabel) -> Option<i64> {
+        let number = label.truth()?;
+        let is_class = match self.encoder.rule {
+            Rule::Integers | Rule::NamesOrIds => true,
+            _ => self.ids.contains_key(number.to_string().as_str()),
+        };
+        (is_class && !self.knows(label)).then_some(number)
     }
 
     /// Whether the name of a class counts, and not its number or its truth.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::IGNORED_LABEL;
 use crate::error::LabelProblem;
-use crate::source::Value;
+use crate::source::{Value, truth_of_text};
 
 /// Missing values as Python, NumPy and pandas write them into text.
 const MISSING_IN_PYTHON: [&str; 4] = ["nan", "NaN", "None", "<NA>"];
@@ -44,6 +44,14 @@ impl RawLabel {
                 Self::Integer(integer) => Some(integer),
                 Self::Text(_) => None,
             },
+        }
+    }
+
+    /// The number of the truth value that a text is in a file without types.
+    pub(super) fn truth(&self) -> Option<i64> {
+        match self {
+            Self::Integer(_) => None,
+            Self::Text(text) => truth_of_text(text).map(i64::from),
         }
     }
 
@@ -115,7 +123,10 @@ pub(super) fn number(value: &Value) -> Result<f32, LabelProblem> {
         Value::Int(integer) => Some(*integer as f32),
         Value::Float(float) => Some(*float as f32),
         Value::Bool(flag) => Some(f32::from(u8::from(*flag))),
-        Value::Text(text) => text.trim().parse().ok(),
+        Value::Text(text) => {
+            let truth = || truth_of_text(text).map(|flag| f32::from(u8::from(flag)));
+            text.trim().parse().ok().or_else(truth)
+        }
         Value::Bytes(_) | Value::List(_) | Value::Struct(_) => None,
     };
     let found = || match value {

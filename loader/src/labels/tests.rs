@@ -367,3 +367,30 @@ fn space_around_integers_does_not_make_them_names() {
     check(infer(None), &texts(&[" 1", "0 ", " 2.0"]), &[1, 0, 2], &names);
     check(infer(None), &texts(&[" b", "b"]), &[0, 1], &[" b", "b"]);
 }
+
+/// pandas reads them as booleans, in whichever of its spellings they stand.
+#[test]
+fn truth_values_in_files_of_text_are_booleans() {
+    let (truths, names) = (texts(&["TRUE", "false", "True"]), ["false", "TRUE"]);
+    check(infer(None), &truths, &[1, 0, 1], &names);
+    let (_, encoder) = encode(infer(None), &truths).unwrap();
+    let learned = LabelKind::Encoder(encoder.unwrap());
+    check(learned.clone(), &texts(&["FALSE", "true"]), &[0, 1], &names);
+    check(learned, &[Value::Bool(true), Value::Bool(false)], &[1, 0], &names);
+    let (_, encoder) = encode(infer(None), &[Value::Bool(true), Value::Bool(false)]).unwrap();
+    let of_booleans = LabelKind::Encoder(encoder.unwrap());
+    check(of_booleans, &texts(&["False", "TRUE"]), &[0, 1], &["LABEL_0", "LABEL_1"]);
+    check(mapped(&[("1", "spam"), ("0", "ham")]), &texts(&["TRUE"]), &[0], &["spam", "ham"]);
+    check(mapped(&[("true", "spam"), ("no", "ham")]), &texts(&["TRUE"]), &[0], &["spam", "ham"]);
+    // Among other names they are names.
+    check(infer(None), &texts(&["TRUE", "True", "maybe"]), &[0, 1, 2], &["TRUE", "True", "maybe"]);
+    let one = LabelKind::Regression { num_labels: 1 };
+    let (labels, _) = encode(one, &texts(&["True", "FALSE", " true"])).unwrap();
+    assert_eq!(labels, Labels::Numbers { width: 1, values: vec![1.0, 0.0, 1.0] });
+    let truth = |text: &str| Value::Text(text.to_owned()).truth();
+    assert_eq!(
+        ["1", "1.0", " TRUE", "0", "False"].map(truth),
+        [1, 1, 1, 0, 0].map(|it| Some(it == 1))
+    );
+    assert_eq!(["2", "yes", "", "nan"].map(truth), [None; 4]);
+}

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 pub use columns::{CastType, Columns};
 pub use fetch::FetchContext;
+pub(crate) use records::truth_of_text;
 pub use records::{Records, Value};
 pub(crate) use row::{ImageCell, Row, image_of};
 

@@ -37,6 +37,21 @@ impl Value {
         }
     }
 
+    /// The truth value that the cell is, or stands for in a format without types: 0 or 1, or a text that pandas
+    /// reads as a boolean.
+    pub(crate) fn truth(&self) -> Option<bool> {
+        match self {
+            Self::Bool(flag) => Some(*flag),
+            Self::Int(number @ 0..=1) => Some(*number == 1),
+            Self::Float(number) if *number == 0.0 || *number == 1.0 => Some(*number == 1.0),
+            Self::Text(text) => {
+                let number = || text.trim().parse().ok().map(Self::Float);
+                truth_of_text(text).or_else(|| number()?.truth())
+            }
+            _ => None,
+        }
+    }
+
     /// The type of the value, as errors name it.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -49,6 +64,15 @@ impl Value {
             Self::List(_) => "a list",
             Self::Struct(_) => "a struct",
         }
+    }
+}
+
+/// The truth value that a text is by the rules of pandas' `read_csv`, with or without space around it.
+pub(crate) fn truth_of_text(text: &str) -> Option<bool> {
+    match text.trim() {
+        "true" | "True" | "TRUE" => Some(true),
+        "false" | "False" | "FALSE" => Some(false),
+        _ => None,
     }
 }
 

@@ -46,22 +46,14 @@ impl Kto {
     /// Whether the completion of a row is desirable.
     fn is_desirable(&self, row: &Row<'_>) -> Result<bool> {
         let cell = row.cell(&self.label);
-        let flag = match cell {
-            Value::Bool(flag) => Some(*flag),
-            Value::Int(number @ 0..=1) => Some(*number == 1),
-            Value::Float(number) if *number == 0.0 || *number == 1.0 => Some(*number == 1.0),
-            Value::Text(text) => match text.trim() {
-                "true" | "True" | "1" => Some(true),
-                "false" | "False" | "0" => Some(false),
-                _ => None,
-            },
-            _ => None,
-        };
-        flag.ok_or_else(|| {
+        cell.truth().ok_or_else(|| {
+            let found = match cell {
+                Value::Text(text) => format!("{text:?}"),
+                other => other.kind().to_owned(),
+            };
             let message = format!(
-                "column {:?}: must be true for a desirable completion or false, found {}",
-                self.label,
-                cell.kind()
+                "column {:?}: must be true for a desirable completion or false, found {found}",
+                self.label
             );
             Error::BadRow { at: row.location(), message }
         })
