@@ -22,7 +22,7 @@ const DELIMITERS: [char; 3] = [';', '\t', '|'];
 pub fn head(name: &str, bytes: &[u8]) -> Result<Option<Head>, serde_json::Error> {
     let name = name.to_lowercase();
     let (encoding, text) = decoded(bytes);
-    let text = text.trim_start_matches('\u{feff}');
+    let text = text.trim_start_matches('\u{feff}').trim_start_matches(['\r', '\n']);
     let line = text.lines().next().unwrap_or_default();
     let mut head = Head::default();
     head.settings.extend(encoding.map(|encoding| ("encoding", encoding.to_owned())));

@@ -7,6 +7,9 @@ use super::encoding::{Encoding, looks_like};
 use super::{ROW_BYTES_MAX, open_decoded};
 use crate::error::{Error, Location, Result};
 
+/// The bytes before a text in UTF-8 that say so.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
 pub(super) struct Line {
     /// Its row, and its number from 1.
     pub at: Location,
@@ -45,7 +48,14 @@ pub(super) fn some_lines(
 ) -> Result<impl Iterator<Item = Result<Line>>> {
     let mut reader = BufReader::with_capacity(1 << 16, open_decoded(path, encoding)?);
     let path = path.to_path_buf();
-    let lines = std::iter::from_fn(move || next_line(&mut reader).transpose()).zip(1u64..);
+    let mut is_first = true;
+    let lines = std::iter::from_fn(move || {
+        let line = next_line(&mut reader).transpose();
+        // Of a file with a byte order mark, which may stand in a line of its own.
+        let is_first = std::mem::take(&mut is_first);
+        line.map(|line| line.map(|line| if is_first { without_mark(line) } else { line }))
+    });
+    let lines = lines.zip(1u64..);
     let counts = move |line: &[u8]| blank == Blank::Kept || !line.trim_ascii().is_empty();
     let lines = lines.filter(move |(line, _)| line.as_ref().map_or(true, |line| counts(line)));
     let lines = lines.zip(0u64..);
@@ -66,13 +76,17 @@ fn next_line(reader: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
     }
 }
 
-fn checked(mut bytes: Vec<u8>, at: Location) -> Result<Line> {
+fn without_mark(mut line: Vec<u8>) -> Vec<u8> {
+    // A line that is cut stays too long.
+    if line.starts_with(BYTE_ORDER_MARK) && line.len() as u64 <= ROW_BYTES_MAX {
+        line.drain(..BYTE_ORDER_MARK.len());
+    }
+    line
+}
+
+fn checked(bytes: Vec<u8>, at: Location) -> Result<Line> {
     if bytes.len() as u64 > ROW_BYTES_MAX {
         return Err(Error::RowTooLong { at, max: ROW_BYTES_MAX });
-    }
-    // A byte order mark may precede the first row only.
-    if at.row == 0 && bytes.starts_with(b"\xEF\xBB\xBF") {
-        bytes.drain(..3);
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Line { at, text }),

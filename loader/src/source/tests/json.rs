@@ -11,6 +11,9 @@ fn jsonl_rows_are_objects_a_line() {
         "\u{feff}{\"text\": \"a\\n\\u00e9\", \"label\": \"1\"}\n\n{\"label\": \"2\", \"text\": \"b\", \"x\": [1]}",
         &[(1, "a\né", "1"), (3, "b", "2")],
     );
+    // The mark precedes the first line, whether that is a row or not.
+    let row = "\u{feff}\n{\"text\": \"a\", \"label\": \"1\"}\n";
+    check_text_rows("a.jsonl", row, &[(2, "a", "1")]);
     let folder = DataFolder::new();
     let file = folder.write("a.ndjson", r#"{"a": null, "b": [1, 2.5, true], "c": {"d": "e"}}"#);
     let list = Value::List(vec![Value::Int(1), Value::Float(2.5), Value::Bool(true)]);

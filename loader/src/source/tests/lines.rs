@@ -17,6 +17,7 @@ fn csv_fields_may_hold_delimiters_quotes_and_line_breaks() {
         &[(2, "a, b", "1"), (3, "say \"hi\"", "2"), (4, "two\nlines", "3"), (6, "end", "4")],
     );
     check_text_rows("a.csv", "\u{feff}text,label\n\nété 日本,1\n", &[(3, "été 日本", "1")]);
+    check_text_rows("a.csv", "\u{feff}\ntext,label\na,1\n", &[(3, "a", "1")]);
     check_text_rows("a.csv", "text,label\n5\" disk,1\n", &[(2, "5\" disk", "1")]);
     check_text_rows("a.tsv", "text\tlabel\na, b\t1\n", &[(2, "a, b", "1")]);
     check_text_rows("A.CSV", "text,label\nx,1\n", &[(2, "x", "1")]);

@@ -7,8 +7,7 @@ use super::{CsvFile, OnBadLines};
 use crate::error::{Error, Location, Result};
 use crate::source::formats::ROW_BYTES_MAX;
 use crate::source::formats::encoding::looks_like;
-
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+use crate::source::formats::lines::BYTE_ORDER_MARK;
 
 /// The rows of a file behind its header.
 pub(super) struct Rows<'file> {
