@@ -155,6 +155,8 @@ fn deepspeeds_stages_are_parts_of_fsdp() {
             "offload_optimizer: state is offloaded to host memory, not to disks",
         ),
         ("{optimizer: {type: AdamW}}", "train.deepspeed.optimizer: is not read"),
+        ("{optimizer: {type: Lion, params: {lr: auto}}}", "train.deepspeed.optimizer: is not read"),
+        ("{scheduler: {type: OneCycle}}", "train.deepspeed.scheduler: is not read"),
         (
             "{zero_optimization: 2}",
             "zero_optimization: must be a mapping such as {stage: 2}, not 2",
@@ -189,6 +191,31 @@ fn deepspeeds_stages_are_parts_of_fsdp() {
     let said =
         warnings.iter().any(|it| it.contains("zero_optimization.of_tomorrow: has no effect"));
     assert!(said, "{warnings:?}");
+}
+
+/// The stock files of transformers have `auto` for all of them.
+#[test]
+fn optimizers_and_schedules_of_deepspeed_may_be_those_of_the_trainer() {
+    let config = "{optimizer: {type: AdamW, params: {lr: auto, betas: auto, eps: auto, weight_decay: auto}}, \
+                  scheduler: {type: WarmupLR, params: {warmup_min_lr: auto, warmup_max_lr: auto, \
+                  warmup_num_steps: auto}}}";
+    let given = "learning_rate: 0.001, adam_beta2: 0.98, weight_decay: 0.1";
+    let (job, warnings) = resolved(&format!("{given}, deepspeed: {config}"));
+    let train = &job["train"];
+    assert_eq!((&train["learning_rate"], &train["adam_beta2"]), (&0.001.into(), &0.98.into()));
+    assert_eq!((&train["optim"], &train["weight_decay"]), (&"adamw_torch".into(), &0.1.into()));
+    assert_eq!(train["lr_scheduler_type"], "constant_with_warmup");
+    assert!(warnings.iter().any(|it| it.contains("rises in a line")), "{warnings:?}");
+    let config = "{optimizer: {type: Adam, params: {lr: 0.002, betas: [0.8, 0.9]}}, scheduler: \
+                  {type: WarmupDecayLR, params: {warmup_num_steps: 7, warmup_type: linear}}}";
+    let (job, warnings) = resolved(&format!("deepspeed: {config}"));
+    let train = &job["train"];
+    assert_eq!((&train["learning_rate"], &train["adam_beta1"]), (&0.002.into(), &0.8.into()));
+    assert_eq!(
+        (&train["warmup_steps"], &train["lr_scheduler_type"]),
+        (&7.into(), &"linear".into())
+    );
+    assert!(!warnings.iter().any(|it| it.contains("rises in a line")), "{warnings:?}");
 }
 
 #[test]

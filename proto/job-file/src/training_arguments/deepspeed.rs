@@ -15,6 +15,7 @@ const A_FILE: &str =
     "is a file, which is not read; give its content as a mapping, or use parallel.fsdp";
 const OFFLOADED_PARAMETERS: &str = "parameters stay on the cores, of which more take smaller shards; \
     of the state in host memory, offload_optimizer is read";
+const NOT_READ: &str = "is not read; use the keys of `train`";
 const ON_DISK: &str = "state is offloaded to host memory, not to disks; use `device: cpu`";
 
 /// Keys of DeepSpeed that are keys of `train`.
@@ -79,15 +80,101 @@ fn read_deepspeed(root: &mut Node, config: &[Entry], problems: &mut Problems) {
                     imply(root, "train", field, Value::Bool(true), &path, problems);
                 }
             }
-            ("optimizer" | "scheduler", _) => {
-                problems.violation(&path, "is not read; use the keys of `train`");
-            }
+            ("optimizer", Value::Map(entries)) => read_optimizer(root, entries, &path, problems),
+            ("scheduler", Value::Map(entries)) => read_scheduler(root, entries, &path, problems),
+            ("optimizer" | "scheduler", _) => problems.violation(&path, NOT_READ),
             (_, value) => match number {
                 Some(field) => imply(root, "train", field, value.clone(), &path, problems),
                 None => problems.warning(FIELD_UNUSED, &path, "has no effect"),
             },
         }
     }
+}
+
+/// AdamW with the values of `train`, or with some of its own. Without `lr`, DeepSpeed would take another one.
+fn read_optimizer(root: &mut Node, entries: &[Entry], path: &str, problems: &mut Problems) {
+    let params = params(entries);
+    let is_adamw = text(entries, "type")
+        .is_some_and(|name| ["adam", "adamw"].contains(&name.to_ascii_lowercase().as_str()));
+    let is_known = |Entry { key, node, .. }: &Entry| match key.as_str() {
+        "lr" | "eps" | "weight_decay" => is_auto(node) || number(node).is_some(),
+        "betas" => is_auto(node) || betas(node).is_some(),
+        "adam_w_mode" | "bias_correction" => node.value == Value::Bool(true),
+        "torch_adam" => matches!(node.value, Value::Bool(_)),
+        _ => false,
+    };
+    if !is_adamw || entry(params, "lr").is_none() || !params.iter().all(is_known) {
+        return problems.violation(path, NOT_READ);
+    }
+    imply(root, "train", "optim", Value::Text("adamw_torch".to_owned()), path, problems);
+    let [lr, eps, decay] = ["lr", "eps", "weight_decay"].map(|key| (key, entry(params, key)));
+    let fields = [(lr, "learning_rate"), (eps, "adam_epsilon"), (decay, "weight_decay")];
+    for ((key, node), field) in fields {
+        if let Some(value) = node.and_then(number) {
+            imply(root, "train", field, value.clone(), &join(path, key), problems);
+        }
+    }
+    let [first, second] =
+        entry(params, "betas").and_then(betas).map_or([None, None], |it| it.map(Some));
+    for (value, field) in [(first, "adam_beta1"), (second, "adam_beta2")] {
+        if let Some(value) = value {
+            imply(root, "train", field, value.clone(), &join(path, "betas"), problems);
+        }
+    }
+}
+
+/// A schedule with the values of `train`, or with some of its own, which takes the place of `lr_scheduler_type`.
+fn read_scheduler(root: &mut Node, entries: &[Entry], path: &str, problems: &mut Problems) {
+    let params = params(entries);
+    let schedule = match text(entries, "type") {
+        Some("WarmupLR") => Some("constant_with_warmup"),
+        Some("WarmupDecayLR") => Some("linear"),
+        Some("WarmupCosineLR") => Some("cosine"),
+        _ => None,
+    };
+    let is_known = |Entry { key, node, .. }: &Entry| match key.as_str() {
+        "warmup_max_lr" | "warmup_num_steps" => is_auto(node) || number(node).is_some(),
+        "warmup_min_lr" => is_auto(node) || matches!(node.value, Value::Integer(0)),
+        "total_num_steps" => is_auto(node),
+        "warmup_type" => {
+            matches!(&node.value, Value::Text(kind) if kind == "log" || kind == "linear")
+        }
+        _ => false,
+    };
+    let Some(schedule) = schedule.filter(|_| params.iter().all(is_known)) else {
+        return problems.violation(path, NOT_READ);
+    };
+    imply(root, "train", "lr_scheduler_type", Value::Text(schedule.to_owned()), path, problems);
+    for (key, field) in [("warmup_max_lr", "learning_rate"), ("warmup_num_steps", "warmup_steps")] {
+        if let Some(value) = entry(params, key).and_then(number) {
+            imply(root, "train", field, value.clone(), &join(path, key), problems);
+        }
+    }
+    if text(params, "warmup_type") != Some("linear") {
+        let path = join(path, "warmup_type");
+        problems.warning(FIELD_UNUSED, &path, "has no effect: the rate rises in a line");
+    }
+}
+
+fn params(entries: &[Entry]) -> &[Entry] {
+    match entry(entries, "params").map(|node| &node.value) {
+        Some(Value::Map(params)) => params,
+        _ => &[],
+    }
+}
+
+fn is_auto(node: &Node) -> bool {
+    matches!(&node.value, Value::Text(text) if text == "auto")
+}
+
+fn number(node: &Node) -> Option<&Value> {
+    Some(&node.value).filter(|value| matches!(value, Value::Integer(_) | Value::Float(_)))
+}
+
+fn betas(node: &Node) -> Option<[&Value; 2]> {
+    let Value::List(items) = &node.value else { return None };
+    let [first, second] = items.as_slice() else { return None };
+    Some([number(first)?, number(second)?])
 }
 
 /// The stages of ZeRO: nothing, the optimizer's state, also gradients, also parameters.
