@@ -142,7 +142,7 @@ pub fn wanted(task: &str, names: &[String]) -> &'static [&'static str] {
     }
 }
 
-/// The task that a model's configuration names, by its architecture.
+/// The task that a model's configuration names, by its architecture, or where that has no head by its type.
 pub fn task_of_model(config: &Value) -> Option<&'static str> {
     const HEADS: [(&str, &str); 8] = [
         ("ForSequenceClassification", "sequence-classification"),
@@ -154,8 +154,37 @@ pub fn task_of_model(config: &Value) -> Option<&'static str> {
         ("ForConditionalGeneration", SEQ2SEQ),
         ("ForImageClassification", "image-classification"),
     ];
-    let architecture = config["architectures"][0].as_str()?;
-    HEADS.iter().find(|(head, _)| architecture.ends_with(head)).map(|(_, task)| *task)
+    // Types whose models without a head have one task, or one before others.
+    const TYPES: [(&str, &[&str]); 3] = [
+        (SEQ2SEQ, &["t5", "mt5", "bart", "mbart"]),
+        ("image-classification", &["vit", "deit"]),
+        (
+            "causal-lm",
+            &[
+                "gpt2",
+                "llama",
+                "mistral",
+                "qwen2",
+                "qwen3",
+                "gemma",
+                "gemma2",
+                "gemma3_text",
+                "phi3",
+                "smollm3",
+                "olmo2",
+                "olmo3",
+                "granite",
+            ],
+        ),
+    ];
+    let architecture = config["architectures"][0].as_str().unwrap_or_default();
+    let of_head = HEADS.iter().find(|(head, _)| architecture.ends_with(head));
+    let of_type = || {
+        let is_whole = !architecture.ends_with("EncoderModel");
+        let model_type = config["model_type"].as_str().filter(|_| is_whole)?;
+        TYPES.iter().find(|(_, types)| types.contains(&model_type)).map(|(task, _)| *task)
+    };
+    of_head.map(|(_, task)| *task).or_else(of_type)
 }
 
 #[cfg(test)]
@@ -212,5 +241,23 @@ mod tests {
         check("id,conversations", Some("sft"), &[("messages", "conversations")]);
         check("text", None, &[("text", "text")]);
         check("a,b", None, &[]);
+    }
+
+    #[test]
+    fn models_without_a_head_have_the_task_of_their_type() {
+        let task = |config: &str| task_of_model(&serde_json::from_str(config).unwrap());
+        for model_type in ["t5", "mt5", "bart", "mbart"] {
+            assert_eq!(task(&format!(r#"{{"model_type": "{model_type}"}}"#)), Some(SEQ2SEQ));
+        }
+        assert_eq!(task(r#"{"model_type": "t5", "architectures": ["T5Model"]}"#), Some(SEQ2SEQ));
+        assert_eq!(task(r#"{"model_type": "t5", "architectures": ["T5EncoderModel"]}"#), None);
+        let classifier =
+            r#"{"model_type": "llama", "architectures": ["LlamaForSequenceClassification"]}"#;
+        assert_eq!(task(classifier), Some("sequence-classification"));
+        assert_eq!(task(r#"{"model_type": "llama"}"#), Some("causal-lm"));
+        assert_eq!(task(r#"{"model_type": "vit"}"#), Some("image-classification"));
+        // Encoders have many tasks, which the data decide.
+        assert_eq!(task(r#"{"model_type": "bert", "architectures": null}"#), None);
+        assert_eq!(task("null"), None);
     }
 }
