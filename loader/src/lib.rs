@@ -133,7 +133,7 @@ pub use source::{
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
     Answer, CausalLm, Cpo, DecoderStart, Dpo, EmbeddedSet, Embedding, EmbeddingLabel,
-    ImageClassification, Kto, MaskedLm, NO_PASSAGE, PackingStrategy, PassageLabels,
+    ImageClassification, Kto, LabelCount, MaskedLm, NO_PASSAGE, PackingStrategy, PassageLabels,
     QuestionAnswering, Reranker, RerankerLabel, Reward, Seq2SeqLm, SequenceClassification, Sft,
     TaskSpec, TextColumn, TokenClassification, Tokenized,
 };

@@ -55,9 +55,22 @@ pub struct EmbeddingLabel {
     pub is_required: bool,
     /// The scale of its numbers. Sets of a mixture have their own.
     pub scale: LabelScale,
+    /// The count of its numbers, where that follows from the columns of texts.
+    #[serde(skip)]
+    pub count: LabelCount,
     /// A description of the label's numbers with the settings that their count follows from, for errors.
     #[serde(skip)]
     pub numbers: &'static str,
+}
+
+/// The numbers of a label, where its kind is one of numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LabelCount {
+    /// As many as the kind says.
+    #[default]
+    OfKind,
+    /// One for each text but the first two, and at least one: the margins of negatives.
+    OfNegatives,
 }
 
 impl Embedding {
@@ -65,6 +78,7 @@ impl Embedding {
     pub(super) fn for_columns(&self, available: &[String]) -> Self {
         let (texts, column) = texts_and_label(&self.texts, &self.label_column, available);
         let label = self.label.as_ref().and_then(|label| label.read_from(column));
+        let label = label.map(|label| label.beside(texts.len()));
         Self { texts, label, ..self.clone() }
     }
 
@@ -75,7 +89,9 @@ impl Embedding {
         let (texts, column) = texts_and_label(&own.texts, &self.label_column, available);
         own.texts = texts;
         if own.has_label && !self.sets[..set].iter().any(|set| set.has_label) {
-            task.label = self.label.as_ref().and_then(|label| label.read_from(column));
+            let label = self.label.as_ref().and_then(|label| label.read_from(column));
+            let texts = task.sets[set].texts.len();
+            task.label = label.map(|label| label.beside(texts));
         }
         task
     }
@@ -177,6 +193,15 @@ pub(super) fn texts_and_label<'a>(
 }
 
 impl EmbeddingLabel {
+    /// The label of rows with `texts` texts.
+    fn beside(mut self, texts: usize) -> Self {
+        if self.count == LabelCount::OfNegatives {
+            let num_labels = texts.saturating_sub(2).max(1) as u32;
+            self.spec.kind = LabelKind::Regression { num_labels };
+        }
+        self
+    }
+
     /// The label in the column that files have; none where they may lack it and do.
     fn read_from(&self, column: Option<&str>) -> Option<Self> {
         let column = match (column, self.is_required) {
@@ -267,6 +292,7 @@ mod tests {
             spec: LabelSpec { column: column.to_owned(), kind, weight: None },
             is_required,
             scale: LabelScale::Any,
+            count: LabelCount::OfKind,
             numbers: "numbers of a test",
         })
     }
@@ -323,6 +349,19 @@ mod tests {
         // Files without a label that the loss needs are refused where they are read.
         check_columns(task(&[], label("label", true)), &["a", "b"], &["a", "b", "label"]);
         check_columns(task(&["a"], label("similar", true)), &["a", "label"], &["a", "similar"]);
+    }
+
+    /// As in sentence-transformers, whose columns have no names.
+    #[test]
+    fn margins_are_as_many_as_the_columns_of_negatives() {
+        let mut margins = label("label", true).unwrap();
+        margins.count = LabelCount::OfNegatives;
+        let row = r#"{"q": "the", "p": "the", "n1": "the", "n2": "the", "label": [0.5, 1.0]}"#;
+        let set = set(&task(&[], Some(margins.clone())), &[row]);
+        assert_eq!(*set.labels(), Labels::Numbers { width: 2, values: vec![0.5, 1.0] });
+        let row = r#"{"q": "the", "p": "the", "label": 0.5}"#;
+        let set = self::set(&task(&[], Some(margins)), &[row]);
+        assert_eq!(*set.labels(), Labels::Numbers { width: 1, values: vec![0.5] });
     }
 
     fn set(task: &TaskSpec, rows: &[&str]) -> Arc<TokenizedSet> {

@@ -31,7 +31,7 @@ pub use causal_lm::CausalLm;
 pub use cpo::Cpo;
 pub use dpo::Dpo;
 pub(crate) use dpo::completion_labels;
-pub use embedding::{EmbeddedSet, Embedding, EmbeddingLabel};
+pub use embedding::{EmbeddedSet, Embedding, EmbeddingLabel, LabelCount};
 pub use image_classification::ImageClassification;
 pub(crate) use kto::Continuations;
 pub use kto::Kto;

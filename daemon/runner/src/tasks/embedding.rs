@@ -4,7 +4,8 @@ use std::path::Path;
 
 use traind_job_file::{self as settings, EmbeddingLoss, JobFile};
 use traind_loader::{
-    EmbeddedSet, EmbeddingLabel, LabelEncoder, LabelKind, LabelSpec, Labels, TaskSpec, TokenizedSet,
+    EmbeddedSet, EmbeddingLabel, LabelCount, LabelEncoder, LabelKind, LabelSpec, Labels, TaskSpec,
+    TokenizedSet,
 };
 use traind_models::{Model, ModelConfig, OutputKind, Task, registry, sentence};
 use traind_wording::counted_as;
@@ -103,10 +104,12 @@ impl Embedding {
             Some(numbers) => LabelKind::Regression { num_labels: numbers as u32 },
         };
         let spec = LabelSpec { column: self.job.data.label.clone(), kind, weight: None };
+        let has_margins = settings.loss == EmbeddingLoss::MarginMse;
         EmbeddingLabel {
             spec,
             is_required,
             scale: rows::text_scale(settings.loss),
+            count: if has_margins { LabelCount::OfNegatives } else { LabelCount::OfKind },
             numbers: description(settings),
         }
     }
@@ -284,7 +287,9 @@ fn description(settings: &settings::Embedding) -> &'static str {
         EmbeddingLoss::Mse => {
             "a teacher's embedding, as long as the model's own, which embedding.dense_out_features changes"
         }
-        EmbeddingLoss::MarginMse => "a margin for each negative in data.texts",
+        EmbeddingLoss::MarginMse => {
+            "a margin for each negative: for each column of texts but the first two, which data.texts names"
+        }
         _ => "a score",
     }
 }
