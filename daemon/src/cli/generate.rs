@@ -142,6 +142,7 @@ impl Generate {
             // Others have details, which the command's end prints.
             if about.to_string() == status.message() { status.into() } else { about }
         })?;
+        generated.warnings.iter().for_each(|it| eprintln!("warning: {}", printable(it)));
         eprintln!("after {}:", counted(generated.step, "step"));
         let texts = generated.texts.into_iter();
         Ok(texts

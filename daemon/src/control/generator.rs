@@ -143,15 +143,18 @@ async fn run(
     let (out, err) = tokio::join!(beginning(out, ANSWER_BYTES_MAX), end(err, MESSAGE_BYTES_MAX));
     let status = child.wait().await?;
     match serde_json::from_slice(&out?) {
-        Ok(GenerateAnswer::Texts(GeneratedTexts { step, texts, .. })) if status.success() => {
-            Ok(v1::GeneratedTexts { step, texts: texts.into_iter().map(message).collect() })
-        }
+        Ok(GenerateAnswer::Texts(answer)) if status.success() => Ok(generated(answer)),
         Ok(GenerateAnswer::Refusal(refusal)) => Err(GenerationError::Refused {
             reason: known_reason(&refusal.reason),
             message: refusal.message,
         }),
         _ => Err(died(status, &err?)),
     }
+}
+
+fn generated(answer: GeneratedTexts) -> v1::GeneratedTexts {
+    let GeneratedTexts { step, texts, warnings } = answer;
+    v1::GeneratedTexts { step, texts: texts.into_iter().map(message).collect(), warnings }
 }
 
 fn message(text: GeneratedText) -> v1::GeneratedText {
@@ -228,6 +231,15 @@ mod tests {
         assert_eq!(read("max_new_tokens", "1025").unwrap_err(), expect);
         assert!(read("num_beams", "-1").unwrap_err().contains("up to 16"));
         assert!(read("top_p", "x").unwrap_err().contains("is not JSON"));
+    }
+
+    #[test]
+    fn warnings_of_the_generator_are_handed_on() {
+        let text = GeneratedText { prompt: "a".to_owned(), text: "b".to_owned(), tokens: vec![1] };
+        let warnings = vec!["min_length is above max_length".to_owned()];
+        let answer = GeneratedTexts { step: 3, texts: vec![text], warnings: warnings.clone() };
+        let found = generated(answer);
+        assert_eq!((found.step, found.texts.len(), found.warnings), (3, 1, warnings));
     }
 
     #[test]
