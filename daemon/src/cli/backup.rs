@@ -7,10 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use traind_wording::counted;
 
+use super::endings;
 use super::exit::Exit;
 use super::runner_command::Interrupts;
 use crate::jobs::backup::back_up;
 use crate::paths;
+
+/// The content of the file.
+const BACKUPS: &str = "backups are archives of tar, compressed by zstd";
 
 /// Back up the job store, records and logs to a file, while the daemon runs
 #[derive(clap::Args)]
@@ -28,6 +32,7 @@ pub(crate) struct Backup {
 
 impl Backup {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
+        endings::refuse_others(&self.file, BACKUPS, &["zst"])?;
         let state_dir = self.state_dir.or_else(paths::state_dir);
         let state_dir = state_dir.context("no state folder: HOME is not set; set --state-dir")?;
         let (mut interrupts, stop) = (Interrupts::watch()?, Arc::new(AtomicBool::new(false)));

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use traind_job_file::commands::{ConvertWeightsAnswer, ConvertWeightsRequest};
 
+use super::endings;
 use super::exit::Exit;
 use super::runner_command::{Interrupts, answer_of};
 use super::scratch::NewFolder;
@@ -14,6 +15,9 @@ use super::serve::runner_beside_this_program;
 
 /// Bytes of a file of weights, as `save_pretrained` divides them.
 const SHARD_BYTES_MAX: u64 = 50_000_000_000;
+
+/// The content of what is written.
+const FOLDERS: &str = "a model is a folder of files";
 
 /// Convert a GGUF file to a model folder that jobs and transformers read
 ///
@@ -34,6 +38,7 @@ impl ConvertWeights {
     pub(crate) async fn run(self) -> anyhow::Result<Exit> {
         ensure!(self.file.is_file(), "there is no file {}", self.file.display());
         let out = self.out.clone().map_or_else(|| default_folder(&self.file), Ok)?;
+        endings::refuse_others(&out, FOLDERS, &[])?;
         let max_shard_bytes = SHARD_BYTES_MAX;
         let request = ConvertWeightsRequest { file: self.file, out: out.clone(), max_shard_bytes };
         let runner = self.runner.map_or_else(runner_beside_this_program, Ok)?;

@@ -87,6 +87,9 @@ mod tests {
         for name in ["job", "job.yaml", "job.v2", "job.YML", "run.job"] {
             job(name).unwrap();
         }
+        let folder = |name: &str| refuse_others(Path::new(name), "a model is a folder", &[]);
+        folder("out/SmolLM2-1.7B").unwrap();
+        folder("model.safetensors").unwrap_err();
         let error = job("job.json").unwrap_err().to_string();
         assert_eq!(
             error,
