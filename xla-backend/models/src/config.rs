@@ -30,6 +30,8 @@ pub struct ModelConfig {
     /// The rows of the stored embeddings, where the model has more.
     stored_vocab_size: Option<usize>,
     token_generator: Option<TokenGenerator>,
+    /// The positions of the longest row that is asked for; 0 where none is.
+    longest_row: usize,
 }
 
 /// How pixels from 0 to 255 become numbers near zero, by the keys of `preprocessor_config.json`:
@@ -77,6 +79,7 @@ impl ModelConfig {
             sentence_modules: SentenceModules::default(),
             stored_vocab_size: None,
             token_generator: None,
+            longest_row: 0,
         }
     }
 
@@ -155,6 +158,20 @@ impl ModelConfig {
         &self.sentence_modules
     }
 
+    /// Asks for rows of `positions` positions, to which a model without a table of positions has no limit.
+    pub fn ask_for_row(&mut self, positions: usize) {
+        self.longest_row = positions;
+    }
+
+    /// `max_position_embeddings` of a model that computes positions, or more where longer rows are asked for: as in
+    /// transformers, nothing depends on it. Dynamic rotary embeddings do.
+    pub(crate) fn computed_positions_or(&self, default: usize) -> Result<usize> {
+        let positions = self.size_or("max_position_embeddings", default)?;
+        let rope = ["rope_scaling", "rope_parameters"].iter().filter_map(|key| self.keys.get(*key));
+        let is_dynamic = rope.into_iter().any(has_dynamic);
+        Ok(if is_dynamic { positions } else { positions.max(self.longest_row) })
+    }
+
     /// Sets the generator of a model that detects the tokens which it replaces.
     pub fn set_token_generator(&mut self, generator: TokenGenerator) {
         self.token_generator = Some(generator);
@@ -209,6 +226,15 @@ impl ModelConfig {
     /// An error about `key` of this file.
     pub fn error(&self, key: &str, problem: impl Into<String>) -> Error {
         Error::Config { path: self.path.clone(), key: key.to_owned(), problem: problem.into() }
+    }
+}
+
+/// Whether settings of rotary embeddings, of all layers or of each kind, are dynamic.
+fn has_dynamic(settings: &Value) -> bool {
+    match settings {
+        Value::String(kind) => kind == "dynamic",
+        Value::Object(settings) => settings.values().any(has_dynamic),
+        _ => false,
     }
 }
 

@@ -141,6 +141,35 @@ mod tests {
         }
     }
 
+    /// As with transformers, which compares rows with a table alone.
+    #[test]
+    fn rows_may_be_longer_than_the_positions_that_no_table_has() {
+        let positions = |model_type: &str, task: Task, keys: serde_json::Value| {
+            let mut config = serde_json::json!({
+                "model_type": model_type, "max_position_embeddings": 16, "vocab_size": 12,
+                "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1,
+                "intermediate_size": 8,
+            });
+            let own = config.as_object_mut().unwrap();
+            own.extend(keys.as_object().unwrap().clone());
+            let mut config = ModelConfig::new("config.json", own.clone());
+            config.ask_for_row(20);
+            max_positions(&config, task).unwrap()
+        };
+        let decoder = |keys| positions("llama", Task::CausalLm, keys);
+        assert_eq!(decoder(serde_json::json!({})), 20);
+        assert_eq!(decoder(serde_json::json!({"max_position_embeddings": 32})), 32);
+        let dynamic = serde_json::json!({"rope_type": "dynamic", "factor": 2.0});
+        assert_eq!(decoder(serde_json::json!({"rope_scaling": dynamic})), 16);
+        let encoders = [("bert", 16), ("modernbert", 20), ("nomic_bert", 20), ("deberta-v2", 20)];
+        for (model_type, expect) in encoders {
+            let distances = serde_json::json!({
+                "relative_attention": true, "pos_att_type": "c2p", "position_biased_input": false,
+            });
+            assert_eq!(positions(model_type, Task::MaskedLm, distances), expect, "{model_type}");
+        }
+    }
+
     #[test]
     fn the_comparisons_know_every_family() {
         let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -17,12 +17,12 @@ const OF_MODEL: [&str; 5] =
 
 /// The job with the length of the vectors of its guide, if it has one.
 pub(crate) fn with_guide_width(job: JobFile, downloads: &Downloads) -> RunResult<JobFile> {
-    with_width(job, |own| Ok(ModelFolder::open(&own.model, downloads)?.config))
+    with_width(job, |own| Ok(ModelFolder::open(own, downloads)?.config))
 }
 
 /// The same for a plan, which writes nothing.
 pub(crate) fn with_planned_guide_width(job: JobFile, may_fetch: bool) -> RunResult<JobFile> {
-    with_width(job, |own| config(&own.model, may_fetch))
+    with_width(job, |own| config(own, may_fetch))
 }
 
 /// The job as a job file has it.

@@ -48,13 +48,15 @@ pub(crate) struct ModelFolder {
 }
 
 impl ModelFolder {
-    pub(crate) fn open(section: &ModelSection, downloads: &Downloads) -> RunResult<ModelFolder> {
+    pub(crate) fn open(job: &JobFile, downloads: &Downloads) -> RunResult<ModelFolder> {
+        let section = &job.model;
         let request = |id: &str| request(section, id);
         let path = folder_of(FIELD, &section.name_or_path, request, downloads)?;
         let vocabulary = Vocabulary::of_run(section, path, downloads.run_dir())?;
         let config = ModelConfig::load(&vocabulary.folder, &section.config_overrides)?;
         let config = vocabulary.settle(section, with_labels(config, section))?;
-        let config = generator::settle(section, config, downloads)?;
+        let mut config = generator::settle(section, config, downloads)?;
+        ask_for_rows(job, &mut config);
         Ok(ModelFolder { path: vocabulary.folder, config })
     }
 
@@ -344,12 +346,21 @@ impl std::fmt::Debug for OpenModel {
 }
 
 /// Returns the model's config for a plan, which reads nothing else and writes nothing.
-pub(crate) fn config(section: &ModelSection, may_fetch: bool) -> RunResult<ModelConfig> {
+pub(crate) fn config(job: &JobFile, may_fetch: bool) -> RunResult<ModelConfig> {
+    let section = &job.model;
     let request = |id: &str| request(section, id);
     let (source, overrides) = (&section.name_or_path, &section.config_overrides);
     let config = config_of(FIELD, source, request, overrides, may_fetch)?;
     let config = vocabulary::planned(section, with_labels(config, section))?;
-    generator::planned(section, config, may_fetch)
+    let mut config = generator::planned(section, config, may_fetch)?;
+    ask_for_rows(job, &mut config);
+    Ok(config)
+}
+
+/// Asks for the longest rows that the job names, which are beyond the positions of some models.
+fn ask_for_rows(job: &JobFile, config: &mut ModelConfig) {
+    let asked = job.data.max_length.max(job.data.block_size);
+    config.ask_for_row(asked.unwrap_or_default() as usize);
 }
 
 /// Returns the config of the model that `field` of the job file names. Writes nothing.

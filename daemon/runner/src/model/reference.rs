@@ -13,7 +13,7 @@ use traind_job_file::{JobFile, ModelSource};
 use traind_models::{Model, ModelConfig, ParameterSpec, registry, weights};
 use traind_xla::runtime::HostArray;
 
-use super::{all_loaded, config_of, folder_of, shown};
+use super::{all_loaded, ask_for_rows, config_of, folder_of, shown};
 use crate::error::{RunError, RunResult};
 use crate::recipe;
 use crate::reporting::Downloads;
@@ -35,7 +35,8 @@ impl NamedReference {
     ) -> RunResult<Option<NamedReference>> {
         let Some((field, source)) = job.reference_model() else { return Ok(None) };
         let folder = folder_of(field, source, request, downloads)?;
-        let config = ModelConfig::load(&folder, &job.model.config_overrides)?;
+        let mut config = ModelConfig::load(&folder, &job.model.config_overrides)?;
+        ask_for_rows(job, &mut config);
         let model = build(job, (field, source), config, policy)?;
         Ok(Some(NamedReference { folder, model }))
     }
@@ -51,7 +52,8 @@ impl NamedReference {
 pub(crate) fn check_reference(job: &JobFile, policy: &Model, may_fetch: bool) -> RunResult<()> {
     let Some((field, source)) = job.reference_model() else { return Ok(()) };
     let overrides = &job.model.config_overrides;
-    let config = config_of(field, source, request, overrides, may_fetch)?;
+    let mut config = config_of(field, source, request, overrides, may_fetch)?;
+    ask_for_rows(job, &mut config);
     build(job, (field, source), config, policy).map(drop)
 }
 

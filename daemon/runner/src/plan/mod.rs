@@ -279,7 +279,7 @@ impl PlannedModel {
 
     /// Labels that only the data determine do not matter.
     fn of_job(job: &JobFile, may_fetch: bool) -> RunResult<PlannedModel> {
-        let mut config = model::config(&job.model, may_fetch)?;
+        let mut config = model::config(job, may_fetch)?;
         let task = tasks::of_job(job, &config)?;
         if let (None, Some(map)) = (job.model.num_labels, &job.data.label_map) {
             let classes: BTreeSet<_> = map.iter().map(|(_, class)| class).collect();

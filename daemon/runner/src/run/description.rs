@@ -52,7 +52,7 @@ fn prepare(job: &JobFile, cache_dir: &Path, folder: &Path, journal: &Journal) ->
     let locks = EntryLocks::default();
     let (cache_dir, folder) = (cache_dir.to_owned(), folder.to_owned());
     let downloads = Downloads::new(cache_dir.clone(), folder, locks, reporter, stop.clone());
-    let model = ModelFolder::open(&job.model, &downloads)?;
+    let model = ModelFolder::open(job, &downloads)?;
     let positions = model.max_positions(&job.model)?;
     lengths::check(job, positions)?;
     let task = tasks::of_job(job, &model.config)?;

@@ -58,7 +58,7 @@ impl Inputs {
     /// The most tokens that a row of the context's job has.
     pub(super) fn length_max(context: &Context) -> RunResult<u32> {
         let (job, journal) = (&context.spec.job, &context.reporter.journal);
-        let folder = ModelFolder::open(&job.model, &context.downloads())?;
+        let folder = ModelFolder::open(job, &context.downloads())?;
         let task = tasks::of_job(job, &folder.config)?;
         Ok(reader(job, &folder, task.as_ref(), journal)?.1)
     }
@@ -72,7 +72,7 @@ impl Inputs {
     ) -> RunResult<Inputs> {
         let (job, journal) = (&context.spec.job, &context.reporter.journal);
         let downloads = context.downloads();
-        let folder = ModelFolder::open(&job.model, &downloads)?;
+        let folder = ModelFolder::open(job, &downloads)?;
         let positions = folder.max_positions(&job.model)?;
         lengths::check(job, positions)?;
         let task = tasks::of_job(job, &folder.config)?;

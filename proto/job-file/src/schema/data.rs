@@ -212,7 +212,9 @@ section! {
         whole_word_mask: bool = false;
         /// Maximum length of a row in tokens, including special tokens; longer ones are truncated.
         /// Defaults to the model's maximum, but 384 for question answering and at most 1024 for sft
-        /// and preferences. For seq2seq-lm, use `max_source_length` and `max_target_length`.
+        /// and preferences. Models without a table of positions, such as rotary ones and DeBERTa, may read
+        /// more than their `max_position_embeddings`. For seq2seq-lm, use `max_source_length` and
+        /// `max_target_length`.
         max_length: Option<u32> = None, in 1.0..=1_048_576.0;
         /// Pad all rows to `max_length` (sources and targets to theirs), for one program of each
         /// kind instead of one per length.

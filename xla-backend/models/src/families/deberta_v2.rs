@@ -87,7 +87,7 @@ fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
         pad_token_id: config.token_id_or("pad_token_id", vocab_size, 0)?,
         positions: match config.bool_or("position_biased_input", true)? {
             true => Positions::FromZero { rows, sinusoidal: false },
-            false => Positions::Absent { longest_row: rows },
+            false => Positions::Absent { longest_row: config.computed_positions_or(512)? },
         },
         type_vocab_size: (segments > 0).then_some(segments),
         is_decoder: false,

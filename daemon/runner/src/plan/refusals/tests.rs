@@ -295,3 +295,16 @@ fn first_rows_of_other_types_are_found() {
     let words = "column \"tokens\": expected a list of texts, found text";
     check(&tags, of_words, Some(("data.train", words)));
 }
+
+/// Only a table of positions ends.
+#[test]
+fn rows_may_be_longer_than_the_positions_of_rotary_models() {
+    let config = r#"{"model_type": "llama", "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 1, "intermediate_size": 8, "max_position_embeddings": 16}"#;
+    let files = [("config.json", config), ("train.csv", "text\na b\n")];
+    let reads = |job: &mut Value| {
+        job["model"]["task"] = "causal-lm".into();
+        job["data"]["block_size"] = 24.into();
+    };
+    check(&files, reads, None);
+}

@@ -199,8 +199,7 @@ pub(super) fn resolve_capped(config: &ModelConfig, defaults: &Defaults) -> Resul
         vocab_size,
         hidden_size,
         intermediate_size: config.size_or("intermediate_size", defaults.intermediate_size)?,
-        max_position_embeddings: config
-            .size_or("max_position_embeddings", defaults.max_position_embeddings)?,
+        max_position_embeddings: config.computed_positions_or(defaults.max_position_embeddings)?,
         hidden_act: Activation::from_config(config, "hidden_act", defaults.hidden_act)?,
         mlp_bias: false,
         fused_projections: false,

@@ -76,7 +76,7 @@ impl ModernBertConfig {
             intermediate_size: config.size_or("intermediate_size", 1152)?,
             num_attention_heads,
             hidden_activation: Activation::from_config(config, "hidden_activation", "gelu")?,
-            max_position_embeddings: config.size_or("max_position_embeddings", 8192)?,
+            max_position_embeddings: config.computed_positions_or(8192)?,
             initializer_range: config.positive_or("initializer_range", 0.02)?,
             initializer_cutoff_factor: cutoff_factor(config)?,
             norm_eps: config.positive_or("norm_eps", 1e-5)?,

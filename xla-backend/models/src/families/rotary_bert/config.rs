@@ -64,7 +64,7 @@ impl RotaryBertConfig {
             mlp_dropout: if family.drops_features { hidden_dropout } else { 0.0 },
             attention_dropout: config.dropout_or("attention_probs_dropout_prob", 0.0)?,
             max_position_embeddings: config
-                .size_or("max_position_embeddings", defaults.max_position_embeddings)?,
+                .computed_positions_or(defaults.max_position_embeddings)?,
             type_vocab_size: match config.keys().contains_key("type_vocab_size") {
                 true => config.size_above_zero("type_vocab_size")?,
                 false => Some(defaults.type_vocab_size),
