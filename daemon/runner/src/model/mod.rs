@@ -199,7 +199,9 @@ impl OpenModel {
             report.initialized.retain(|name| !saved.contains(&name.as_str()));
         }
         self.report(journal, &report, start)?;
-        self.report_trained(journal)?;
+        if job.train.do_train {
+            self.report_trained(journal)?;
+        }
         for (entry, name, alias) in frozen_by_tie(self.model.as_ref(), &job.train.freeze) {
             let message = format!(
                 "train.freeze: {entry} also freezes {name}, which is {alias} too: the model ties them"
