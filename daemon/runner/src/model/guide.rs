@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use traind_job_file::{JobFile, ModelSource};
 use traind_models::{ModelConfig, Task, registry};
 
-use super::{ModelFolder, config};
+use super::{ModelFolder, config, of_kind};
 use crate::error::{RunError, RunResult};
 use crate::reporting::Downloads;
 use crate::tasks::{self, embedding_width};
@@ -120,7 +120,7 @@ pub(crate) fn named(error: RunError) -> RunError {
             RunError::Field { name: GUIDE, value, problem }
         }
         RunError::Hub { field: MODEL, source } => RunError::Hub { field: GUIDE, source },
-        error => error,
+        error => of_kind(GUIDE, error),
     }
 }
 

@@ -365,6 +365,16 @@ fn ask_for_rows(job: &JobFile, config: &mut ModelConfig) {
     config.ask_for_row(asked.unwrap_or_default() as usize);
 }
 
+/// An error about the kind of a model, which has no file of its own, names the field that names the model.
+fn of_kind(field: &'static str, error: RunError) -> RunError {
+    match error {
+        RunError::Model(
+            error @ (ModelError::UnsupportedTask { .. } | ModelError::UnknownModelType { .. }),
+        ) => RunError::Field { name: field, value: String::new(), problem: error.to_string() },
+        error => error,
+    }
+}
+
 /// Returns the config of the model that `field` of the job file names. Writes nothing.
 fn config_of(
     field: &'static str,

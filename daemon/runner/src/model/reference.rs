@@ -13,7 +13,7 @@ use traind_job_file::{JobFile, ModelSource};
 use traind_models::{Model, ModelConfig, ParameterSpec, registry, weights};
 use traind_xla::runtime::HostArray;
 
-use super::{all_loaded, ask_for_rows, config_of, folder_of, shown};
+use super::{all_loaded, ask_for_rows, config_of, folder_of, of_kind, shown};
 use crate::error::{RunError, RunResult};
 use crate::recipe;
 use crate::reporting::Downloads;
@@ -68,7 +68,8 @@ fn build(
     config: ModelConfig,
     policy: &Model,
 ) -> RunResult<Arc<Model>> {
-    let model = registry::build(config, recipe::task(&job.model)?)?;
+    let model = registry::build(config, recipe::task(&job.model)?);
+    let model = model.map_err(|error| of_kind(field, error.into()))?;
     let Some(difference) = difference(policy, &model) else { return Ok(model.into()) };
     Err(RunError::Field {
         name: field,
