@@ -133,11 +133,12 @@ pub use source::{
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
     Answer, CausalLm, Cpo, DecoderStart, Dpo, EmbeddedSet, Embedding, EmbeddingLabel,
-    ImageClassification, Kto, LabelCount, MaskedLm, NO_PASSAGE, PackingStrategy, PassageLabels,
-    QuestionAnswering, Reranker, RerankerLabel, Reward, Seq2SeqLm, SequenceClassification, Sft,
-    TaskSpec, TextColumn, TokenClassification, Tokenized,
+    ImageClassification, KnownTokenizer, Kto, LabelCount, MaskedLm, NO_PASSAGE, PackingStrategy,
+    PassageLabels, QuestionAnswering, Reranker, RerankerLabel, Reward, Seq2SeqLm,
+    SequenceClassification, Sft, TaskSpec, TextColumn, TokenClassification, Tokenized,
 };
 pub use tokenize::{
     Encoded, ExtendedTokenizer, HuggingFaceTokenizer, ModelInputs, NewTokens, NoTokenizer,
     PaddingSide, SpannedEncoding, TextTokenizer, TokenSpan, TokenizerOptions, WindowOptions,
+    model_max_length,
 };

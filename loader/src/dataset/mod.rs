@@ -39,7 +39,7 @@ pub use set::{FileRows, TokenizedSet};
 use crate::error::Error;
 use crate::error::Result;
 use crate::source::Files;
-use crate::tasks::TaskSpec;
+use crate::tasks::{KnownTokenizer, TaskSpec};
 use crate::tokenize::TextTokenizer;
 
 /// The set to prepare.
@@ -77,12 +77,12 @@ pub fn prepare(options: &DatasetOptions, tokenizer: &dyn TextTokenizer) -> Resul
     prepare_watched(options, tokenizer, &mut |_| true)
 }
 
-/// Opens files as [`prepare`] does, and returns its error where they lack columns of the task or have no rows, and
-/// where a first row cannot become an example, whatever the tokenizer is. `has_template`: whether the task has the
-/// model's chat template and special tokens, without which nothing is known of conversations. Else returns the task as
-/// it reads files with these columns. Reads headers and first rows, and JSON as a whole for its keys.
-pub fn check_files(mixture: &Mixture, task: &TaskSpec, has_template: bool) -> Result<TaskSpec> {
-    Sources::check(mixture, task, has_template)
+/// Opens files as [`prepare`] does, and returns its error where they lack columns of the task, have no rows, or none
+/// with its texts, and where one of the first rows cannot become an example, as far as that is `known` of the
+/// tokenizer. Else returns the task as it reads files with these columns. Reads headers and first rows, and JSON as a
+/// whole for its keys.
+pub fn check_files(mixture: &Mixture, task: &TaskSpec, known: KnownTokenizer) -> Result<TaskSpec> {
+    Sources::check(mixture, task, known)
 }
 
 /// The same for sets that take long: calls `watch` with the number of rows tokenized, every few

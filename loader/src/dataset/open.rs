@@ -43,8 +43,13 @@ impl OpenSet {
         tokenizer: &dyn TextTokenizer,
     ) -> Result<Self> {
         let opened = Instant::now();
-        options.task.preprocessor().check(tokenizer)?;
-        let (sources, task) = Sources::open(mixture, &options.task)?;
+        // Settings are at fault before files are; rows of tokens need fewer of them.
+        let checked = options.task.preprocessor().check(tokenizer);
+        let (sources, task) = match Sources::open(mixture, &options.task) {
+            Ok(opened) => opened,
+            Err(error) => return Err(checked.err().unwrap_or(error)),
+        };
+        task.preprocessor().check(tokenizer)?;
         let options = DatasetOptions { task, ..options.clone() };
         let entry = Entry::of(&sources, &options, tokenizer)?;
         let lookup = entry.as_ref().map(|it| it.cache.load(&sources, &options.files.fetch.locks));

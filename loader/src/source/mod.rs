@@ -163,21 +163,25 @@ impl Source {
         self.parts().into_iter().any(|part| self.read(part, &column, &mut enough).is_err())
     }
 
-    /// The first rows with the part that they are from; None where there is none that can be read.
-    pub(crate) fn first_rows(&self, columns: &[&str]) -> Option<(Part, Records)> {
-        self.parts().into_iter().find_map(|part| {
-            let mut first = None;
-            let mut keep = |records: Records| match records.is_empty() {
-                true => Ok(()),
-                false => {
-                    first = Some(records);
-                    Err(Error::Abandoned)
-                }
+    /// Hands the rows to `take`, some at a time, with the part that they are from, until it returns false. Returns
+    /// false where rows before that cannot be read.
+    pub(crate) fn read_until(
+        &self,
+        columns: &[&str],
+        mut take: impl FnMut(Part, &Records) -> bool,
+    ) -> bool {
+        let mut wants_more = true;
+        for part in self.parts() {
+            let mut hand = |records: Records| {
+                wants_more = take(part, &records);
+                if wants_more { Ok(()) } else { Err(Error::Abandoned) }
             };
-            // That reading was abandoned is no failure, and of another one the run says more.
-            let _ = self.read(part, columns, &mut keep);
-            first.map(|records| (part, records))
-        })
+            let read = self.read(part, columns, &mut hand);
+            if !wants_more || read.is_err() {
+                return !wants_more;
+            }
+        }
+        true
     }
 
     /// Checks that every file has each column exactly once, or lacks one that its format lets it

@@ -32,6 +32,7 @@ pub use cpo::Cpo;
 pub use dpo::Dpo;
 pub(crate) use dpo::completion_labels;
 pub use embedding::{EmbeddedSet, Embedding, EmbeddingLabel, LabelCount};
+pub use first_row::KnownTokenizer;
 pub use image_classification::ImageClassification;
 pub(crate) use kto::Continuations;
 pub use kto::Kto;

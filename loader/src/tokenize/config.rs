@@ -27,6 +27,11 @@ const CLASSES_WITH_SEGMENTS: &[&str] = &[
 /// transformers writes 1e30 for "no limit"; no position table is this long.
 const MODEL_MAX_LENGTH_LIMIT: f64 = 1e6;
 
+/// The longest row of the tokenizer in a folder, where its settings say it and can be read.
+pub fn model_max_length(folder: &Path) -> Option<u32> {
+    TokenizerConfig::read(&folder.join("tokenizer_config.json")).ok()?.max_length()
+}
+
 /// A special token is written as text or as an object with `content`.
 #[derive(Default, Deserialize)]
 pub(super) struct TokenizerConfig {

@@ -15,6 +15,7 @@ mod settings;
 mod tests;
 mod vocabulary_files;
 
+pub use config::model_max_length;
 pub use hugging_face::{HuggingFaceTokenizer, TokenizerOptions};
 pub use new_tokens::{ExtendedTokenizer, NewTokens};
 pub use no_tokenizer::NoTokenizer;

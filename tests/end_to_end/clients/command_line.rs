@@ -61,7 +61,8 @@ async fn a_watched_job_that_completes_exits_with_0() {
 async fn a_watched_job_that_fails_exits_with_3() {
     let host = Host::started(2).await;
     let draft = folder(&host, "job");
-    fs::write(draft.path("train.csv"), "text,label\ncat,animal\nrock,mineral\n").unwrap();
+    let first = "cat,animal\n".repeat(40);
+    fs::write(draft.path("train.csv"), format!("text,label\n{first}rock,mineral\n")).unwrap();
     let output = host.cli(draft.folder(), &["submit", "job.yaml", "--watch"]);
     assert_eq!(output.code, Some(3), "{}", output.stderr);
     for words in ["LABEL_INVALID", "train.csv", "mineral"] {

@@ -14,7 +14,9 @@ const SECRET: &[u8] = b"the secret of the hook";
 
 /// A job that fails at once, since the label map lacks a label.
 fn failing(host: &Host, name: &str) -> Draft {
-    let draft = Draft::new(host, name).write("train.csv", "text,label\nrock,mineral\n");
+    // The first rows would refuse the job.
+    let rows = format!("text,label\n{}rock,mineral\n", "cat,animal\n".repeat(40));
+    let draft = Draft::new(host, name).write("train.csv", &rows);
     draft.write("key", [SECRET, b"\n"].concat())
 }
 

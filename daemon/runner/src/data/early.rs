@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use traind_job_file::{DataFiles, JobFile, ModelSource};
 use traind_loader::{
-    ChatProblem, Error as LoaderError, Files, TaskSpec, data_format, matching_files,
+    ChatProblem, Error as LoaderError, Files, KnownTokenizer, TaskSpec, data_format,
+    matching_files, model_max_length,
 };
-use traind_models::ModelConfig;
+use traind_models::{Model, ModelConfig};
 
+use super::lengths;
 use super::mixture::Sets;
 use super::{check_encoding, columns, field, format_options, path_text, reads_train};
 use crate::error::{RunError, RunResult};
@@ -72,15 +74,15 @@ impl EarlySplits {
 pub(crate) fn check_files(
     job: &JobFile,
     task: &dyn JobTask,
-    config: &ModelConfig,
+    model: &Model,
 ) -> RunResult<EarlySplits> {
     check_encoding(job)?;
     let train = job.data.train.as_ref().filter(|_| reads_train(job));
     let validation = job.data.validation.as_ref().filter(|_| job.evaluates());
-    let has_tokenizer = has_tokenizer(job, config);
+    let known = known_tokenizer(job, task, model);
     let early = |split, files: Option<&DataFiles>| {
         let Some(files) = files.filter(|files| is_quick(files)) else { return Ok(None) };
-        let early = EarlySplit { job, split, files, has_tokenizer };
+        let early = EarlySplit { job, split, files, known };
         match early.check(task, true) {
             // Rows to predict need no labels.
             Err(_) if split == "test" && job.train.do_predict => early.check(task, false),
@@ -92,6 +94,17 @@ pub(crate) fn check_files(
         validation: early("validation", validation)?,
         test: early("test", job.data.test.as_ref())?,
     })
+}
+
+/// Returns the facts about the tokenizer that bear on rows.
+fn known_tokenizer(job: &JobFile, task: &dyn JobTask, model: &Model) -> KnownTokenizer {
+    let config = model.config();
+    let has_template = has_tokenizer(job, config);
+    let limit = lengths::limit(job, task, model.max_positions() as u32);
+    let folder = config.path().parent().filter(|_| has_template);
+    let own = || folder.and_then(model_max_length);
+    let max_length = job.row_length().or_else(own).map_or(limit, |length| length.min(limit));
+    KnownTokenizer { has_template, max_length: Some(max_length) }
 }
 
 /// Returns true where the files of the tokenizer, which name special tokens and the chat template, are those of the
@@ -108,15 +121,15 @@ struct EarlySplit<'a> {
     job: &'a JobFile,
     split: &'static str,
     files: &'a DataFiles,
-    has_tokenizer: bool,
+    known: KnownTokenizer,
 }
 
 impl EarlySplit<'_> {
     /// Returns the task as it reads the files; None where the run has to find out more.
     fn check(&self, task: &dyn JobTask, labelled: bool) -> RunResult<Option<TaskSpec>> {
-        let &EarlySplit { job, split, files: given, has_tokenizer } = self;
+        let &EarlySplit { job, split, files: given, known } = self;
         let evaluated = split != "train" || job.data.validation_split.is_some();
-        let max_length = LENGTH_MAX;
+        let max_length = known.max_length.unwrap_or(LENGTH_MAX);
         let reading =
             Reading { encoder: None, labelled, evaluated, files: Some(given), max_length };
         let task = match task.task_spec(&reading) {
@@ -126,7 +139,7 @@ impl EarlySplit<'_> {
             ) => {
                 return Err(error);
             }
-            Err(RunError::Data(error @ LoaderError::BadTemplate { .. })) if has_tokenizer => {
+            Err(RunError::Data(error @ LoaderError::BadTemplate { .. })) if known.has_template => {
                 return Err(refused(job, split, &error));
             }
             // Files that cannot be read are the run's to report.
@@ -134,7 +147,7 @@ impl EarlySplit<'_> {
         };
         let sets = Sets { job, downloads: None, split, files: files(job, split) };
         let mixture = sets.mixture(given)?;
-        match traind_loader::check_files(&mixture, &task, has_tokenizer) {
+        match traind_loader::check_files(&mixture, &task, known) {
             Ok(task) => Ok(Some(task)),
             Err(error) if is_of_content(&error) => Err(refused(job, split, &error)),
             Err(error @ LoaderError::BadOption { .. }) => Err(error.into()),

@@ -322,7 +322,7 @@ impl PlannedModel {
         generation::check(job, model)?;
         // Files that another job writes may become others.
         let splits = match job.resources.after {
-            None => data::check_files(job, task, model.config())?,
+            None => data::check_files(job, task, model)?,
             Some(_) => data::EarlySplits::default(),
         };
         texts::check(job, task, &splits)?;

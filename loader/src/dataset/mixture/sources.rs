@@ -2,10 +2,14 @@
 
 use std::path::Path;
 
+use super::super::left_out::LeftOutRows;
 use super::{Mixing, Mixture, SplitRange};
 use crate::error::{Error, Result};
 use crate::source::{Row, Source};
-use crate::tasks::TaskSpec;
+use crate::tasks::{KnownTokenizer, LackingRows, TaskSpec};
+
+/// The most rows without a text that are read to find one that has its texts.
+const LACKING_ROWS_MAX: u64 = 100_000;
 
 /// The opened files of all sets.
 pub(in crate::dataset) struct Sources {
@@ -40,24 +44,40 @@ impl Sources {
         Ok((Self { parts, mixture: mixture.clone(), counts }, task))
     }
 
-    /// Opens the files as [`Self::open`] does, and finds files without any row and first rows that cannot become an
-    /// example. Reads no more than the first rows.
+    /// Opens the files as [`Self::open`] does, and finds files without any row, or with none that has its texts, and
+    /// first rows that cannot become an example. Reads no more than the first rows that have theirs.
     pub(in crate::dataset) fn check(
         mixture: &Mixture,
         task: &TaskSpec,
-        has_template: bool,
+        known: KnownTokenizer,
     ) -> Result<TaskSpec> {
         let (parts, task) = open_parts(mixture, task)?;
-        if !parts.iter().any(|part| part.source.may_have_rows()) {
+        let files = || {
             let files = parts.iter().flat_map(|part| part.source.files());
-            let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
-            return Err(Error::NoRows { files: files.join(", ") });
+            files.map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+        };
+        if !parts.iter().any(|part| part.source.may_have_rows()) {
+            return Err(Error::NoRows { files: files() });
         }
-        if task.checks_rows(has_template) {
-            let whole = parts.iter().filter(|part| part.range.is_whole());
-            whole.into_iter().try_for_each(|part| part.check_first_row(&task))?;
+        if task.rows_to_check(known) == 0 {
+            return Ok(task);
         }
-        Ok(task)
+        task.check_settings(known)?;
+        let (mut lacking, mut rows) = (LackingRows::default(), Some(0));
+        for part in &parts {
+            let left_out = match part.range.is_whole() {
+                true => part.check_first_rows(&task, known, &mut lacking)?,
+                false => None,
+            };
+            rows = rows.zip(left_out).map(|(rows, left_out)| rows + left_out);
+        }
+        match rows {
+            Some(rows) if rows > 0 => {
+                let why = LeftOutRows::default().why_all(rows, &lacking);
+                Err(Error::NoRowsLeft { files: files(), rows, why })
+            }
+            _ => Ok(task),
+        }
     }
 
     /// The only source, where all its rows are read in order.
@@ -153,12 +173,39 @@ fn numbered(
 }
 
 impl SourcePart {
-    /// Checks the first row. Files whose first rows cannot be read have none to check.
-    fn check_first_row(&self, task: &TaskSpec) -> Result<()> {
+    /// Checks the first rows behind those that lack a text. Returns the number of rows where all lack one; None where
+    /// some have theirs, or where rows cannot be read, of which the run says more.
+    fn check_first_rows(
+        &self,
+        task: &TaskSpec,
+        known: KnownTokenizer,
+        lacking: &mut LackingRows,
+    ) -> Result<Option<u64>> {
         let columns = task.columns_of_set(self.set, self.source.columns());
-        let Some((part, records)) = self.source.first_rows(&columns) else { return Ok(()) };
         let (source, set, first_file) = (&self.source, self.set, self.first_file);
-        task.check_row(&Row { source, set, first_file, part, records: &records, record: 0 })
+        let names = |column: &str| {
+            let others = std::iter::repeat_n(None, first_file);
+            others.chain(source.class_names(column)).collect()
+        };
+        let (mut rows, mut checked) = (0, None);
+        let are_all_read = source.read_until(&columns, |part, records| {
+            let row = |record| Row { source, set, first_file, part, records, record };
+            for record in 0..records.len() {
+                let lack = task.lack_of_row(&row(record)).filter(|_| rows < LACKING_ROWS_MAX);
+                let Some(lack) = lack else {
+                    let first = (record..records.len()).take(task.rows_to_check(known));
+                    checked = Some(task.check_rows(first.map(row), known, names));
+                    return false;
+                };
+                lacking.add(rows as u32, &lack, None);
+                rows += 1;
+            }
+            true
+        });
+        match checked {
+            Some(checked) => checked.map(|()| None),
+            None => Ok(are_all_read.then_some(rows)),
+        }
     }
 
     /// The number of rows of each of its files.

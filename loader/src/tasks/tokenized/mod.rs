@@ -15,7 +15,7 @@ use super::{
     token_target_arrays,
 };
 use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::labels::{IGNORED_LABEL, LabelSpec, Labels, RowLabel, TokenLabel};
 use crate::layouts::Tokens;
 use crate::source::Row;
@@ -140,7 +140,11 @@ impl Preprocessor for Tokenized {
     }
 
     fn check(&self, tokenizer: &dyn TextTokenizer) -> Result<()> {
-        self.task.preprocessor().check(tokenizer)
+        match &*self.task {
+            // Contexts are windows already, and conversations rendered.
+            TaskSpec::QuestionAnswering(_) | TaskSpec::Sft(_) => Ok(()),
+            task => task.preprocessor().check(tokenizer),
+        }
     }
 
     fn labels(&self) -> Option<&LabelSpec> {
@@ -241,6 +245,13 @@ impl Tokenized {
         let completion_only = task.completion_only_loss.unwrap_or(self.has_completions);
         let labels = match tokens.targets(LABELS)? {
             Some(labels) => labels,
+            None if task.assistant_only_loss && tokens.numbers(ASSISTANT_MASKS)?.is_none() => {
+                let message = format!(
+                    "data.assistant_only_loss needs the column {ASSISTANT_MASKS:?} or {LABELS:?} of \
+                     rows that are tokens"
+                );
+                return Err(Error::BadRow { at: row.location(), message });
+            }
             None => unmasked(&tokens, completion_only)?,
         };
         Ok(Tokens { input_ids: tokens.ids().to_vec(), labels })

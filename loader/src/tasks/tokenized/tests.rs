@@ -283,6 +283,20 @@ fn masks_of_completions() {
     check(Some(false), &beside_texts, [5, 6, 7]);
 }
 
+/// Without a mask, all tokens would count.
+#[test]
+fn the_tokens_of_the_assistant_need_a_mask() {
+    let TaskSpec::Sft(mut task) = sft(8) else { panic!() };
+    task.assistant_only_loss = true;
+    let task = TaskSpec::Sft(task);
+    let masked = r#"{"input_ids": [5, 6], "assistant_masks": [0, 1]}"#;
+    let set = prepared(&task, masked, MAX_LENGTH).unwrap();
+    assert_eq!(set.token_labels(0).unwrap(), Some(vec![-100, 6]));
+    let error = prepared(&task, r#"{"input_ids": [5, 6]}"#, MAX_LENGTH).unwrap_err();
+    let expect = "data.assistant_only_loss needs the column \"assistant_masks\" or \"labels\"";
+    assert!(error.contains(expect), "{error}");
+}
+
 #[test]
 fn pairs() {
     let rows = [json!({"prompt": "the file", "chosen": " was a list", "rejected": " is"})];

@@ -198,8 +198,13 @@ fn texts_that_nothing_ends_are_found_in_the_first_row() {
     let failing =
         |job: &mut Value| job["data"]["chat_template"] = "{{ raise_exception('no') }}".into();
     of_task("sft", chats, failing)(Some(("data.chat_template", "the chat template fails")));
-    // A row that is left out is no fault.
-    of_task("sft", r#"{"prompt": "a", "completion": null}"#, |_| {})(None);
+    // A row that is left out is no fault, and a file of such rows is one.
+    let lacking = r#"{"prompt": "a", "completion": null}"#;
+    of_task("sft", lacking, |_| {})(Some(("data.train", "the only row was left out")));
+    let ended = |job: &mut Value| job["data"]["eos_token"] = "<end>".into();
+    let rows =
+        "{\"prompt\": \"a\", \"completion\": null}\n{\"prompt\": \"a\", \"completion\": \"b\"}";
+    of_task("sft", rows, ended)(None);
 }
 
 #[test]
@@ -307,4 +312,65 @@ fn rows_may_be_longer_than_the_positions_of_rotary_models() {
         job["data"]["block_size"] = 24.into();
     };
     check(&files, reads, None);
+}
+
+#[test]
+fn labels_images_and_languages_of_first_rows_are_found() {
+    let rows = [("train.csv", "text,label\na,0.5\nb,x\n")];
+    let words = "row 1 (line 3), column \"label\": \"x\" is not a number to regress on";
+    let of_numbers = |job: &mut Value| job["model"]["num_labels"] = 1.into();
+    check(&rows, of_numbers, Some(("data.train", words)));
+    let texts = r#"{"translation": {"en": "a", "de": "b"}}"#;
+    let translates = |job: &mut Value| {
+        job["model"]["task"] = "seq2seq-lm".into();
+        let languages = json!({"source_lang": "en", "target_lang": "fr"});
+        job["data"] = json!({"train": "train.jsonl", "source": "translation",
+            "target": "translation", "max_source_length": 16, "max_target_length": 16});
+        job["data"].as_object_mut().unwrap().extend(languages.as_object().unwrap().clone());
+    };
+    let words = "the only row was left out: it has no text in column \"translation.fr\"";
+    check(&[SUMMARIZER, ("train.jsonl", texts)], translates, Some(("data.train", words)));
+    let some = [r#"{"translation": {"en": "a", "fr": "b"}}"#, texts].join("\n");
+    check(&[SUMMARIZER, ("train.jsonl", &some)], translates, None);
+    let classifies = |job: &mut Value| {
+        job["model"]["task"] = "image-classification".into();
+        job["data"] = json!({"train": "train.jsonl"});
+    };
+    let images = [
+        (
+            "config.json",
+            r#"{"model_type": "vit", "hidden_size": 8, "num_hidden_layers": 1,
+                "num_attention_heads": 1, "intermediate_size": 8, "image_size": 4, "patch_size": 2}"#,
+        ),
+        ("preprocessor_config.json", r#"{"size": {"height": 4, "width": 4}}"#),
+        ("train.jsonl", r#"{"image": "none.png", "label": 0}"#),
+    ];
+    check(&images, classifies, Some(("data.train", "none.png")));
+}
+
+/// Tokens are windows already, and texts are cut into windows.
+#[test]
+fn strides_and_lengths_beyond_the_windows_of_contexts_are_found() {
+    let answers = |data: Value| {
+        move |job: &mut Value| {
+            job["model"]["task"] = "question-answering".into();
+            job["data"] = json!({"train": "train.jsonl"});
+            job["data"].as_object_mut().unwrap().extend(data.as_object().unwrap().clone());
+        }
+    };
+    let texts =
+        r#"{"question": "a", "context": "b", "answers": {"text": ["b"], "answer_start": [0]}}"#;
+    let texts = [("train.jsonl", texts)];
+    let expect = Some(("data.doc_stride", "128 must be below max_length 16"));
+    check(&texts, answers(json!({})), expect);
+    let expect = Some(("data.doc_stride", "8 must be below max_length 8"));
+    check(&texts, answers(json!({"doc_stride": 8, "max_length": 8})), expect);
+    check(&texts, answers(json!({"doc_stride": 8})), None);
+    let tokens = |count: usize| {
+        let ids = vec![1; count];
+        json!({"input_ids": ids, "start_positions": 0, "end_positions": 1}).to_string()
+    };
+    check(&[("train.jsonl", &tokens(16))], answers(json!({})), None);
+    let words = "has 17 tokens, and rows may have 16 (data.max_length)";
+    check(&[("train.jsonl", &tokens(17))], answers(json!({})), Some(("data.train", words)));
 }
