@@ -5,6 +5,7 @@ use traind_job_file::{JobFile, ModelSource};
 use traind_models::{Model, Role, weights};
 use traind_wording::counted;
 
+use super::refusals::weights as stored;
 use super::{PlannedModel, memory};
 use crate::error::{RunError, RunResult};
 use crate::model::guide::{jobs_of_guide, named};
@@ -49,7 +50,9 @@ impl PlannedGuide {
         own.resources.cores = job.resources.cores;
         let planned = PlannedModel::of_job(&own, may_fetch)?;
         let model = planned.model.as_ref();
-        if let (ModelSource::Folder(folder), true) = (&own.model.name_or_path, must_exist) {
+        if let ModelSource::Folder(folder) = &own.model.name_or_path
+            && (must_exist || stored::exist(folder))
+        {
             weights::check(folder, model, |_| true)?;
         }
         Ok(PlannedGuide {

@@ -189,7 +189,7 @@ fn warnings_of(
         code: DEVICE_ASSUMED.to_owned(),
         message: format!("no device is named: times and memory are those of {device}"),
     });
-    found.chain(assumed).collect()
+    found.chain(assumed).chain(weights::warnings(job)).collect()
 }
 
 fn does_not_fit(memory: &CoreMemory, most: u64, misfit: &Misfit) -> PlanWarning {

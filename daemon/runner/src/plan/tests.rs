@@ -23,7 +23,8 @@ fn planned(
     let mut job = json!({
         "name": "planned",
         "model": {
-            "name_or_path": folder.path(), "task": "sequence-classification", "num_labels": 3
+            "name_or_path": folder.path(), "task": "sequence-classification", "num_labels": 3,
+            "from_config": true
         },
         "data": {"train": "/train.csv"},
         "train": {"per_device_train_batch_size": 8},
@@ -43,6 +44,18 @@ fn planned(
         search: None,
     };
     plan(&request)
+}
+
+/// A plan needs none, and a job does.
+#[test]
+fn models_without_weights_have_a_warning() {
+    assert_eq!(plan_of(None, |_| {}).warnings, []);
+    let plan = plan_of(None, |job| job["model"]["from_config"] = false.into());
+    let [warning] = &plan.warnings[..] else { panic!("{:?}", plan.warnings) };
+    assert_eq!(warning.code, "NO_WEIGHTS");
+    for words in ["model.name_or_path: ", "has no model.safetensors", "model.from_config: true"] {
+        assert!(warning.message.contains(words), "{}", warning.message);
+    }
 }
 
 /// The header is enough; rows that are not there yet are left to the run.

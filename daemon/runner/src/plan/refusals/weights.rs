@@ -9,7 +9,10 @@ use traind_proto::reasons;
 use traind_proto::v1::Failure;
 
 use crate::error::{RunError, RunResult};
-use traind_job_file::commands::PlanViolation;
+use traind_job_file::commands::{PlanViolation, PlanWarning};
+
+/// Code of the warning about a model without weights.
+const NO_WEIGHTS: &str = "NO_WEIGHTS";
 
 /// Reasons of failures that lie in the folder of a model.
 const OF_FOLDERS: [&str; 7] = [
@@ -24,10 +27,7 @@ const OF_FOLDERS: [&str; 7] = [
 
 /// Checks the headers of the weights that a job starts from. `must_exist`: a plan alone needs only configs.
 pub(in crate::plan) fn check(job: &JobFile, model: &Model, must_exist: bool) -> RunResult<()> {
-    let has_weights = |folder: &Path| {
-        let names = ["model.safetensors", "model.safetensors.index.json"];
-        must_exist || names.iter().any(|name| folder.join(name).exists())
-    };
+    let has_weights = |folder: &Path| must_exist || exist(folder);
     if let ModelSource::Folder(folder) = &job.model.name_or_path
         && !job.model.from_config
         && has_weights(folder)
@@ -49,6 +49,35 @@ pub(in crate::plan) fn check(job: &JobFile, model: &Model, must_exist: bool) -> 
         }
         _ => Ok(()),
     }
+}
+
+/// Whether a model's folder has weights.
+pub(in crate::plan) fn exist(folder: &Path) -> bool {
+    ["model.safetensors", "model.safetensors.index.json"]
+        .iter()
+        .any(|name| folder.join(name).exists())
+}
+
+/// The warnings about models without weights, which a plan does not need and a job does.
+pub(in crate::plan) fn warnings(job: &JobFile) -> impl Iterator<Item = PlanWarning> {
+    let is_drawn = |field: &str| job.model.from_config && field.starts_with("model.");
+    let lacking = job.models().filter_map(move |(field, source)| match source {
+        ModelSource::Folder(folder) if !is_drawn(field) && !exist(folder) => Some((field, folder)),
+        _ => None,
+    });
+    lacking.map(|(field, folder)| {
+        let remedy = match field {
+            "model.name_or_path" => "; model.from_config: true trains from random weights",
+            _ => "",
+        };
+        PlanWarning {
+            code: NO_WEIGHTS.to_owned(),
+            message: format!(
+                "{field}: {} has no model.safetensors, and the job is refused until it has{remedy}",
+                folder.display()
+            ),
+        }
+    })
 }
 
 /// Returns whether the size of the head does not depend on the data.

@@ -20,7 +20,10 @@ fn planned_with(
     std::fs::write(folder.path().join("config.json"), CONFIG).unwrap();
     let mut job = json!({
         "name": "planned",
-        "model": {"name_or_path": folder.path(), "task": "sequence-classification", "num_labels": 3},
+        "model": {
+            "name_or_path": folder.path(), "task": "sequence-classification", "num_labels": 3,
+            "from_config": true
+        },
         "data": {"train": "/train.csv"},
         "train": {"per_device_train_batch_size": 8},
         "resources": {"platform": "neuron", "cores": 4},
