@@ -79,9 +79,10 @@ impl Splits {
     }
 
     /// Fails if rows to evaluate or predict on have other sequences than `planned`: all programs read as many.
-    pub(crate) fn check_sequences(&self, planned: usize) -> RunResult<()> {
+    pub(crate) fn check_sequences(&self, task: TaskName, planned: usize) -> RunResult<()> {
         for Split { name, set, .. } in self.validation.iter().chain(&self.test) {
-            check_sequences(name, set.text_columns(), set.sequences_per_row(), planned)?;
+            let found = set.sequences_per_row();
+            check_sequences(task, name, set.text_columns(), (found, planned))?;
         }
         Ok(())
     }
@@ -308,20 +309,21 @@ fn has_no_label(error: &RunError) -> bool {
     }
 }
 
-/// Fails if rows of a split have other sequences, in the columns `texts`, than `planned`.
+/// Fails if rows of a split have other sequences, in the columns `texts`, than planned.
 pub(crate) fn check_sequences(
+    task: TaskName,
     split: &str,
     texts: &[String],
-    found: usize,
-    planned: usize,
+    (found, planned): (usize, usize),
 ) -> RunResult<()> {
     if found == planned {
         return Ok(());
     }
+    let sequence = if task == TaskName::Reranker { "passage" } else { "text" };
     let problem = format!(
-        "rows have {}, and those that are trained on have {planned}; \
-         data.texts names the columns to read of all files",
-        counted(found, "text")
+        "rows have {}, and those that are trained on have {planned}; all splits need as many: data.texts names the \
+         columns to read of all files",
+        counted(found, sequence)
     );
     Err(RunError::Field { name: field(split), value: texts.join(", "), problem })
 }

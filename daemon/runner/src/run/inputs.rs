@@ -217,7 +217,7 @@ fn checked_sequences(
     let evaluated = splits.validation.as_ref().or(splits.test.as_ref());
     let evaluated = evaluated.filter(|_| job.mixes_batches()).map(|split| split.set.as_ref());
     let sequences = evaluated.unwrap_or(set).sequences_per_row();
-    splits.check_sequences(sequences)?;
+    splits.check_sequences(job.model.task, sequences)?;
     if let Some(split) = splits.validation.as_ref().filter(|_| job.mixes_batches()) {
         open.task.check_evaluated_texts(split.set.text_columns())?;
     }

@@ -374,3 +374,22 @@ fn strides_and_lengths_beyond_the_windows_of_contexts_are_found() {
     let words = "has 17 tokens, and rows may have 16 (data.max_length)";
     check(&[("train.jsonl", &tokens(17))], answers(json!({})), Some(("data.train", words)));
 }
+
+/// Programs of evaluations read as many passages as those of training.
+#[test]
+fn rows_with_other_numbers_of_passages_are_found() {
+    let pairs = ("train.csv", "query,passage,label\na,b,1\n");
+    let lists = ("other.csv", "query,positive,negative\na,b,c\n");
+    let ranks = |texts: Value| {
+        move |job: &mut Value| {
+            job["model"]["task"] = "reranker".into();
+            job["data"]["validation"] = "other.csv".into();
+            job["data"]["texts"] = texts.clone();
+        }
+    };
+    let words =
+        "rows have 2 passages, and those that are trained on have 1; all splits need as many";
+    check(&[pairs, lists], ranks(json!([])), Some(("data.validation", words)));
+    let lists = ("other.csv", "query,passage,other,label\na,b,c,1\n");
+    check(&[pairs, lists], ranks(json!(["query", "passage"])), None);
+}

@@ -30,7 +30,8 @@ pub(in crate::plan) fn check(
     let Some(planned) = first.map(TaskSpec::sequences_per_row) else { return Ok(()) };
     for (split, spec) in others {
         let Some(spec) = spec else { continue };
-        check_sequences(split, texts(spec).unwrap_or_default(), spec.sequences_per_row(), planned)?;
+        let found = spec.sequences_per_row();
+        check_sequences(job.model.task, split, texts(spec).unwrap_or_default(), (found, planned))?;
     }
     Ok(())
 }
