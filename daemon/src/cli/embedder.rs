@@ -140,7 +140,8 @@ pub(in crate::cli) fn check_cores(platform: &str, cores: Option<NonZeroU32>) -> 
 
 /// A message about the job with the options that its settings are given by.
 pub(super) fn of_options(message: &str) -> String {
-    let message = message.replace(" of the job file names ", " is ");
+    let message =
+        message.replace(" of the job file names ", " is ").replace(" of the job file", "");
     OPTIONS.iter().fold(message, |message, (field, option)| message.replace(field, option))
 }
 

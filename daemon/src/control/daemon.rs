@@ -189,7 +189,7 @@ impl Daemon {
                 admission::fit_batch(&plan, &mut new, &mut job)?;
                 admission::warn_of_programs(&plan, &mut new);
             }
-            Err(error @ PlanError::Violation { .. }) => return Err(error.into()),
+            Err(error @ PlanError::Violations(_)) => return Err(error.into()),
             Err(error) if job.parallel.auto => return Err(error.into()),
             // What ends the planner would end the runner, or it takes more than anyone could check.
             Err(error @ (PlanError::Died { .. } | PlanError::Timeout(_))) => {

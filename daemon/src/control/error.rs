@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use traind_job_file::commands::{Change, Plan};
+use traind_job_file::commands::{Change, Plan, PlanViolation};
 use traind_job_file::{Engine, TaskName};
 use traind_wording::counted;
 
@@ -150,8 +150,10 @@ pub enum Error {
 impl From<PlanError> for Error {
     fn from(error: PlanError) -> Error {
         match error {
-            PlanError::Violation { field, description } => {
-                Error::JobFile { violations: vec![FieldViolation { field, description }] }
+            PlanError::Violations(found) => {
+                let violation =
+                    |PlanViolation { field, description }| FieldViolation { field, description };
+                Error::JobFile { violations: found.into_iter().map(violation).collect() }
             }
             error => Error::Plan(error),
         }

@@ -89,6 +89,7 @@ pub(crate) fn check_files(
             checked => checked,
         }
     };
+    // A setting that is wrong for one split is wrong for the others.
     Ok(EarlySplits {
         train: early("train", train)?,
         validation: early("validation", validation)?,

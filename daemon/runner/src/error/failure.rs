@@ -50,6 +50,7 @@ impl RunError {
             | RunError::Bucket { field, .. } => {
                 failure.field = Some((*field).to_owned());
             }
+            RunError::Several(errors) => errors.iter().take(1).for_each(|it| it.locate(failure)),
             RunError::Publish { .. } => failure.field = Some("train.push_to_hub".to_owned()),
             RunError::NotFinite { step, .. } => failure.step = Some(*step),
             RunError::OutputOccupied(conflict) => {

@@ -23,6 +23,15 @@ pub(crate) use explained::explained;
 
 pub(crate) type RunResult<T> = Result<T, RunError>;
 
+/// The value of a field behind its name, in errors.
+pub(crate) fn of_value(value: &str) -> String {
+    match (value, value.parse::<f64>()) {
+        ("", _) => String::new(),
+        (number, Ok(_)) => format!(" is {number}"),
+        (text, Err(_)) => format!(" names {text:?}"),
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RunError {
     #[error(transparent)]
@@ -34,8 +43,12 @@ pub(crate) enum RunError {
     #[error(transparent)]
     Device(#[from] XlaError),
 
-    #[error("{name} of the job file names {value:?}: {problem}")]
+    #[error("{name} of the job file{}: {problem}", of_value(value))]
     Field { name: &'static str, value: String, problem: String },
+
+    /// Faults of a job that were found together: at least one.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<RunError>),
 
     /// `field` of the job file names the repository.
     #[error("{source}")]

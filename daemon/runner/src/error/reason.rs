@@ -24,6 +24,7 @@ pub(super) fn of_run(error: &RunError) -> &'static str {
         RunError::Device(error) => of_device(error),
         RunError::Sampling(_) => reasons::DATA_EMPTY,
         RunError::Field { .. } => reasons::JOB_FILE_INVALID,
+        RunError::Several(errors) => errors.first().map_or(reasons::INTERNAL, of_run),
         RunError::Bucket { source, .. } => match &*source.problem {
             BucketProblem::Io { source, .. } => of_write(source),
             _ => reasons::BUCKET_FAILED,

@@ -138,7 +138,9 @@ mod tests {
                 (reason.as_str(), field.as_deref()),
                 (reasons::JOB_FILE_INVALID, Some(expect))
             );
-            assert!(message.starts_with(&format!("{expect} of the job file names ")), "{message}");
+            // A number is a value, and no name.
+            let verb = if expect == "parallel.pipeline" { "is" } else { "names" };
+            assert!(message.starts_with(&format!("{expect} of the job file {verb} ")), "{message}");
         }
     }
 

@@ -41,7 +41,7 @@ use traind_proto::reasons;
 use traind_proto::v1::Failure;
 
 use crate::data::{self, lengths};
-use crate::error::{RunError, RunResult};
+use crate::error::{RunError, RunResult, of_value};
 use crate::model;
 use crate::own_output::answer_request;
 use crate::recipe;
@@ -67,11 +67,27 @@ const SEARCH_ENDED: &str = "SEARCH_ENDED";
 pub(crate) fn answer() -> anyhow::Result<()> {
     answer_request(|request: &PlanRequest| match plan(request) {
         Ok(plan) => Ok(PlanAnswer::Plan(Box::new(plan))),
-        Err(error) => {
-            let found = violation(&error).or_else(|| weights::violation(&request.job, &error));
-            Ok(PlanAnswer::Violation(found.ok_or(error)?))
-        }
+        Err(error) => Ok(PlanAnswer::Violations(violations(&request.job, error)?)),
     })
+}
+
+/// The violations that an error reports; one that is none where it reports none.
+fn violations(job: &JobFile, error: RunError) -> RunResult<Vec<PlanViolation>> {
+    let errors = match error {
+        RunError::Several(errors) => errors,
+        error => vec![error],
+    };
+    let (mut found, mut other) = (Vec::new(), None);
+    for error in errors {
+        match violation(&error).or_else(|| weights::violation(job, &error)) {
+            Some(violation) => found.push(violation),
+            None => other = other.or(Some(error)),
+        }
+    }
+    match other.filter(|_| found.is_empty()) {
+        Some(error) => Err(error),
+        None => Ok(found),
+    }
 }
 
 /// The violation that an error reports, if it is one of the job file. Its description follows the name of the field.
@@ -79,14 +95,15 @@ fn violation(error: &RunError) -> Option<PlanViolation> {
     if let RunError::Field { name, value, problem } = error {
         let description = match value.as_str() {
             "" => problem.clone(),
-            value => format!("names {value:?}: {problem}"),
+            value => format!("{}: {problem}", of_value(value).trim_start()),
         };
         return Some(PlanViolation { field: (*name).to_owned(), description });
     }
     let Failure { reason, message, field, .. } = error.failure();
     match field {
         Some(field) if reason == reasons::JOB_FILE_INVALID => {
-            Some(PlanViolation { field, description: message })
+            let description = message.strip_prefix(&format!("{field}: ")).unwrap_or(&message);
+            Some(PlanViolation { description: description.to_owned(), field })
         }
         _ => None,
     }
@@ -239,6 +256,25 @@ fn checkpoints(job: &JobFile) -> u64 {
     }
 }
 
+/// Faults of a job that do not depend on each other.
+#[derive(Default)]
+struct Faults(Vec<RunError>);
+
+impl Faults {
+    /// Keeps a fault, or returns what was checked.
+    fn add<T>(&mut self, checked: RunResult<T>) -> Option<T> {
+        checked.map_err(|error| self.0.push(error)).ok()
+    }
+
+    fn result(mut self) -> RunResult<()> {
+        match self.0.len() {
+            0 => Ok(()),
+            1 => Err(self.0.remove(0)),
+            _ => Err(RunError::Several(self.0)),
+        }
+    }
+}
+
 /// The model of a job, by its config alone.
 pub(crate) struct PlannedModel {
     model: Arc<Model>,
@@ -272,9 +308,11 @@ impl PlannedModel {
     /// Refuses weights, a tokenizer, settings and data that do not fit the job.
     fn check(&self, request: &PlanRequest) -> RunResult<()> {
         let (job, model) = (&request.job, self.model.as_ref());
-        weights::check(job, model, !request.may_fetch)?;
-        vocabulary::check(job, model)?;
-        self.check_settings(job)
+        let mut faults = Faults::default();
+        faults.add(weights::check(job, model, !request.may_fetch));
+        faults.add(vocabulary::check(job, model));
+        self.check_settings(job, &mut faults);
+        faults.result()
     }
 
     /// Labels that only the data determine do not matter.
@@ -314,19 +352,24 @@ impl PlannedModel {
     }
 
     /// Finds settings that do not fit the model or the files of the data.
-    fn check_settings(&self, job: &JobFile) -> RunResult<()> {
+    fn check_settings(&self, job: &JobFile, faults: &mut Faults) {
         let (model, task) = (&self.model, self.task.as_ref());
         let positions = model.max_positions() as u32;
-        lengths::check(job, positions)?;
-        lengths::target_ladder(job, task, positions)?;
-        generation::check(job, model)?;
+        let fits = faults.add(lengths::check(job, positions)).is_some();
+        if fits {
+            faults.add(lengths::target_ladder(job, task, positions));
+        }
+        faults.add(generation::check(job, model));
         // Files that another job writes may become others.
         let splits = match job.resources.after {
-            None => data::check_files(job, task, model)?,
-            Some(_) => data::EarlySplits::default(),
+            None => data::check_files(job, task, model),
+            Some(_) => Ok(data::EarlySplits::default()),
         };
-        texts::check(job, task, &splits)?;
-        metrics::check(job, task, &self.classes(job)?, splits.evaluated(job))
+        let Some(splits) = faults.add(splits) else { return };
+        let rows = splits.evaluated(job);
+        faults.add(texts::check(job, task, &splits));
+        let classes = faults.add(self.classes(job));
+        faults.add(classes.map_or(Ok(()), |classes| metrics::check(job, task, &classes, rows)));
     }
 
     /// The length of the job's longest row.

@@ -13,9 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
-use traind_job_file::commands::{
-    MeshSearch, MpiCost, Plan, PlanAnswer, PlanRequest, PlanViolation, Processor,
-};
+use traind_job_file::commands::{MeshSearch, MpiCost, Plan, PlanAnswer, PlanRequest, Processor};
 use traind_job_file::{DataFiles, Engine, JobFile, Platform};
 use traind_neuron::instruction_limit;
 
@@ -137,9 +135,7 @@ impl Planner {
             // The limit of this host, whatever the planner repeats; that of other machines is their device's.
             PlanAnswer::Plan(plan) if !is_elsewhere => Plan { bytes_per_core_max, ..*plan },
             PlanAnswer::Plan(plan) => *plan,
-            PlanAnswer::Violation(PlanViolation { field, description }) => {
-                return Err(PlanError::Violation { field, description });
-            }
+            PlanAnswer::Violations(violations) => return Err(PlanError::Violations(violations)),
         };
         if let Some(processor) = plan.processor {
             self.measured().entry(account).or_default().processor = Some(processor);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use traind_job_file::commands::PlanViolation;
 
 use crate::access::account::Account;
 
@@ -28,8 +29,8 @@ pub enum PlanError {
     #[error("start the planner: {0}")]
     Start(io::Error),
     /// The model's config rules out a key of the job file.
-    #[error("{field}: {description}")]
-    Violation { field: String, description: String },
+    #[error("{}", .0.iter().map(|it| format!("{}: {}", it.field, it.description)).collect::<Vec<_>>().join("; "))]
+    Violations(Vec<PlanViolation>),
     #[error("{0}")]
     Refused(String),
     /// A signal ended the planner, as when it runs out of the memory that it may take.

@@ -73,7 +73,7 @@ async fn a_job_that_one_change_does_not_fit_is_refused_with_a_mesh() {
 #[tokio::test]
 async fn a_key_that_the_model_rules_out_is_an_error_at_submission() {
     let violation = json!({"field": "parallel.tensor", "description": "3 does not divide 4 heads"});
-    let host = host_whose_planner_answers(&json!({"violation": violation})).await;
+    let host = host_whose_planner_answers(&json!({"violations": [violation]})).await;
     let refused = host.create(host.request("planned", 1)).await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
     let details = refused.get_error_details();

@@ -12,7 +12,7 @@ pub enum PlanAnswer {
     /// The plan.
     Plan(Box<Plan>),
     /// The job cannot be planned as it is.
-    Violation(PlanViolation),
+    Violations(Vec<PlanViolation>),
 }
 
 /// A key of the job file that the model's config rules out.

@@ -41,8 +41,9 @@ fn check(files: &[(&str, &str)], edit: impl Fn(&mut Value), expect: Option<(&str
         with_effects: false,
         search: None,
     };
-    let violation = |error| crate::plan::violation(&error).unwrap_or_else(|| panic!("{error}"));
-    let found = plan(&request).err().map(violation);
+    let found = plan(&request)
+        .err()
+        .map(|error| crate::plan::violations(&request.job, error).unwrap().remove(0));
     match (&found, expect) {
         (None, None) => {}
         (Some(found), Some((field, words))) if found.field == field => {
@@ -301,19 +302,6 @@ fn first_rows_of_other_types_are_found() {
     check(&tags, of_words, Some(("data.train", words)));
 }
 
-/// Only a table of positions ends.
-#[test]
-fn rows_may_be_longer_than_the_positions_of_rotary_models() {
-    let config = r#"{"model_type": "llama", "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1,
-        "num_attention_heads": 1, "intermediate_size": 8, "max_position_embeddings": 16}"#;
-    let files = [("config.json", config), ("train.csv", "text\na b\n")];
-    let reads = |job: &mut Value| {
-        job["model"]["task"] = "causal-lm".into();
-        job["data"]["block_size"] = 24.into();
-    };
-    check(&files, reads, None);
-}
-
 #[test]
 fn labels_images_and_languages_of_first_rows_are_found() {
     let rows = [("train.csv", "text,label\na,0.5\nb,x\n")];
@@ -375,6 +363,19 @@ fn strides_and_lengths_beyond_the_windows_of_contexts_are_found() {
     check(&[("train.jsonl", &tokens(17))], answers(json!({})), Some(("data.train", words)));
 }
 
+/// Only a table of positions ends.
+#[test]
+fn rows_may_be_longer_than_the_positions_of_rotary_models() {
+    let config = r#"{"model_type": "llama", "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1,
+        "num_attention_heads": 1, "intermediate_size": 8, "max_position_embeddings": 16}"#;
+    let files = [("config.json", config), ("train.csv", "text\na b\n")];
+    let reads = |job: &mut Value| {
+        job["model"]["task"] = "causal-lm".into();
+        job["data"]["block_size"] = 24.into();
+    };
+    check(&files, reads, None);
+}
+
 /// Programs of evaluations read as many passages as those of training.
 #[test]
 fn rows_with_other_numbers_of_passages_are_found() {
@@ -392,4 +393,32 @@ fn rows_with_other_numbers_of_passages_are_found() {
     check(&[pairs, lists], ranks(json!([])), Some(("data.validation", words)));
     let lists = ("other.csv", "query,passage,other,label\na,b,c,1\n");
     check(&[pairs, lists], ranks(json!(["query", "passage"])), None);
+}
+
+/// Who corrects one need not submit again to be told of the next.
+#[test]
+fn faults_that_do_not_depend_on_each_other_are_found_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("config.json"), CONFIG).unwrap();
+    fs::write(path("train.csv"), "body,label\na,0\n").unwrap();
+    let job = json!({
+        "name": "planned",
+        "model": {"name_or_path": folder.path(), "task": "sequence-classification", "num_labels": 2},
+        "data": {"train": path("train.csv"), "max_length": 17},
+        "output_dir": "/out",
+    });
+    let request = PlanRequest {
+        job: serde_json::from_value(job).unwrap(),
+        bytes_per_core_max: None,
+        may_fetch: true,
+        device: String::new(),
+        instructions_max: None,
+        with_effects: false,
+        search: None,
+    };
+    let found = crate::plan::violations(&request.job, plan(&request).unwrap_err()).unwrap();
+    let fields: Vec<&str> = found.iter().map(|it| it.field.as_str()).collect();
+    assert_eq!(fields, ["data.max_length", "data.train"]);
+    assert_eq!(found[0].description, "is 17: the model has 16 positions");
 }
