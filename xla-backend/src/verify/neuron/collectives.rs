@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::program::{Instruction, Module};
+use super::program::{Form, Module};
 use super::{Finding, Limits, Problem};
 
 const COLLECTIVES: &[&str] = &["all_reduce", "all_gather", "reduce_scatter", "all_to_all"];
@@ -10,15 +10,15 @@ const COLLECTIVES: &[&str] = &["all_reduce", "all_gather", "reduce_scatter", "al
 const LOAD: &str = "NRT_INVALID";
 const COUNT: &str = "NRT_LOAD_NOT_ENOUGH_NC";
 
-pub(super) fn check(instruction: &Instruction, replicas: usize) -> Option<Problem> {
-    match instruction.name() {
+pub(super) fn check(form: &Form, replicas: usize) -> Option<Problem> {
+    match form.name() {
         "collective_permute" => {
-            let pairs = instruction.integers("source_target_pairs").unwrap_or_default();
+            let pairs = form.integers("source_target_pairs").unwrap_or_default();
             let problem = "a permutation of cores that is no closed ring of all of them";
             (!is_ring(&pairs, replicas)).then(|| (LOAD, problem.to_owned()))
         }
         name if COLLECTIVES.contains(&name) => {
-            let groups = instruction.integers("replica_groups").unwrap_or_default();
+            let groups = form.integers("replica_groups").unwrap_or_default();
             let mut present = BTreeSet::new();
             let again = groups.iter().flatten().find(|core| !present.insert(**core));
             let again = again.map(|core| format!("the core {core} takes part in two groups"));
@@ -52,10 +52,10 @@ fn is_ring(pairs: &[Vec<i64>], replicas: usize) -> bool {
 pub(super) fn check_program(module: &Module, limits: &Limits) -> Vec<Finding> {
     let mut findings = Vec::new();
     let sets: BTreeSet<Vec<Vec<i64>>> = module
-        .instructions
+        .forms
         .iter()
-        .filter(|instruction| COLLECTIVES.contains(&instruction.name()))
-        .filter_map(|instruction| instruction.integers("replica_groups"))
+        .filter(|form| COLLECTIVES.contains(&form.name()))
+        .filter_map(|form| form.integers("replica_groups"))
         .filter(|groups| groups.iter().any(|group| group.len() > 1))
         .collect();
     if sets.len() > limits.replica_groups_max {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Finding;
-use super::program::{Instruction, Type};
+use super::program::{Form, Type};
 
 /// Rows of the tensor engine's tiles, which are the partitions of its memory, and their columns.
 const TILE: [u64; 2] = [128, 512];
@@ -25,9 +25,8 @@ struct Place {
 }
 
 impl Instructions {
-    /// Adds those of an operation at the place of `finding`.
-    pub(super) fn add(&mut self, instruction: &Instruction, finding: Finding) {
-        let count = of_instruction(instruction);
+    /// Adds so many at the place of `finding`.
+    pub(super) fn add(&mut self, count: u64, finding: Finding) {
         if count > 0 {
             let Finding { scope, recorded, operation, .. } = finding;
             let place = Place { scope: without_numbers(&scope), recorded, operation };
@@ -80,19 +79,19 @@ fn without_numbers(scope: &str) -> String {
 }
 
 /// One for each tile of a dot, and one for each tile of the result of another operation that is not a view.
-fn of_instruction(instruction: &Instruction) -> u64 {
+pub(super) fn of_form(form: &Form) -> u64 {
     let tiles =
         |rows: u64, columns: u64| rows.div_ceil(TILE[0]).saturating_mul(columns.div_ceil(TILE[1]));
-    let result = instruction.result();
-    match instruction.name() {
+    let result = form.result();
+    match form.name() {
         "constant" | "reshape" | "iota" | "broadcast_in_dim" | "optimization_barrier" => 0,
         "dot_general" | "dot" | "convolution" => {
-            let depth = depth(instruction);
+            let depth = depth(form);
             tiles(1, result.elements() / TILE[0].min(result.elements()).max(1))
                 .saturating_mul(depth.div_ceil(TILE[0]))
         }
         _ => {
-            let operands = instruction.operand_types.iter().map(Type::elements);
+            let operands = form.operand_types.iter().map(Type::elements);
             let elements = operands.max().unwrap_or(0).max(result.elements());
             tiles(1, elements / TILE[0].min(elements).max(1)).max(1)
         }
@@ -100,9 +99,9 @@ fn of_instruction(instruction: &Instruction) -> u64 {
 }
 
 /// The number of products of an element of a dot's result.
-fn depth(instruction: &Instruction) -> u64 {
-    let axes = instruction.integers("contracting_dims").unwrap_or_default();
-    let Some(lhs) = instruction.operand_types.first() else { return 1 };
+fn depth(form: &Form) -> u64 {
+    let axes = form.integers("contracting_dims").unwrap_or_default();
+    let Some(lhs) = form.operand_types.first() else { return 1 };
     let dim = |axis: &i64| lhs.dims.get(usize::try_from(*axis).ok()?);
     axes.iter().take(1).flatten().filter_map(dim).product()
 }

@@ -12,6 +12,7 @@ mod program;
 mod range;
 mod size;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use traind_neuron::{CoreKind, INSTRUCTIONS_MAX};
@@ -19,7 +20,8 @@ use traind_neuron::{CoreKind, INSTRUCTIONS_MAX};
 pub use instructions::Instructions;
 
 use crate::stablehlo::Origin;
-use program::{Instruction, Module};
+use indices::Indexed;
+use program::{Form, Instruction, Module};
 
 /// The limits of programs for a core and an SDK.
 #[derive(Clone, Debug)]
@@ -123,36 +125,82 @@ pub struct Report {
 /// A problem of one operation: a code, and what is wrong.
 type Problem = (&'static str, String);
 
+/// The checks of a form, which are those of all operations that have it.
+struct CheckedForm {
+    problems: Vec<Problem>,
+    of_integers: Option<Problem>,
+    /// Problems that come behind those of indices, whose values decide.
+    later_problems: Vec<Problem>,
+    indexed: Indexed,
+    instructions: u64,
+}
+
+impl CheckedForm {
+    fn of(form: &Form, limits: &Limits, replicas: usize) -> CheckedForm {
+        CheckedForm {
+            problems: operations::check(form, limits),
+            of_integers: integers::check(form),
+            later_problems: collectives::check(form, replicas)
+                .into_iter()
+                .chain(size::check(form))
+                .collect(),
+            indexed: indices::indexed(form),
+            instructions: instructions::of_form(form),
+        }
+    }
+}
+
 /// Checks the text of a module. `origins`, by ascending value, may be empty.
 pub fn check(text: &str, limits: &Limits, origins: &[Origin]) -> Report {
     let module = Module::parse(text);
     let ranges = range::ranges(&module);
+    let of_form = |form| CheckedForm::of(form, limits, module.replicas);
+    let forms: Vec<CheckedForm> = module.forms.iter().map(of_form).collect();
     let (mut findings, mut warnings) = (Vec::new(), Vec::new());
-    let mut instructions = Instructions::default();
+    // By origin and form, which many operations share.
+    let mut counts = BTreeMap::new();
     for instruction in &module.instructions {
-        let of_integers = integers::check(instruction);
+        let (form, checked) = (&module.forms[instruction.form], &forms[instruction.form]);
+        let of_integers = checked.of_integers.clone();
         let is_exact = of_integers.as_ref().is_some_and(|problem| {
-            integers::are_exact(problem, instruction, &ranges, module.replicas)
+            integers::are_exact(problem, instruction, form, &ranges, module.replicas)
         });
         let (refused, exact) = if is_exact { (None, of_integers) } else { (of_integers, None) };
+        let place = place_of(instruction, origins);
+        let origin = place.map(|place| &origins[place]);
         let warning = exact.map(|(code, problem)| {
             let problem = format!("{problem}, whose numbers float32 holds");
-            located((code, problem), instruction, origins)
+            located((code, problem), form, origin)
         });
         add_distinct(&mut warnings, warning);
-        let problems = operations::check(instruction, limits)
-            .into_iter()
-            .chain(refused)
-            .chain(indices::check(instruction, &ranges))
-            .chain(collectives::check(instruction, module.replicas))
-            .chain(size::check(instruction));
-        findings.extend(problems.map(|problem| located(problem, instruction, origins)));
-        instructions.add(instruction, located(("", String::new()), instruction, origins));
+        let of_values =
+            refused.into_iter().chain(indices::check(instruction, &checked.indexed, &ranges));
+        let problems = checked.problems.iter().cloned().chain(of_values);
+        let problems = problems.chain(checked.later_problems.iter().cloned());
+        findings.extend(problems.map(|problem| located(problem, form, origin)));
+        let count = counts.entry((place, instruction.form)).or_insert(0_u64);
+        *count = count.saturating_add(checked.instructions);
     }
+    let instructions = instructions_at(&module, origins, counts);
     findings.extend(collectives::check_program(&module, limits));
     findings.extend(instructions.check(limits.instructions_max));
     findings.extend(size::check_program(&module, limits));
     Report { findings, warnings, instructions }
+}
+
+/// The instructions of a module by the places of origins and forms.
+fn instructions_at(
+    module: &Module,
+    origins: &[Origin],
+    counts: BTreeMap<(Option<usize>, usize), u64>,
+) -> Instructions {
+    let mut instructions = Instructions::default();
+    for ((place, form), count) in counts {
+        let origin = place.map(|place| &origins[place]);
+        let finding = located(("", String::new()), &module.forms[form], origin);
+        instructions.add(count, finding);
+    }
+    instructions
 }
 
 /// Returns the operation and the layer of a program that the error of a compiler is about: by the code if the checks
@@ -171,18 +219,23 @@ pub fn locate(
     let named = error.split_once("Operation ")?.1.split([' ', '\n']).next()?;
     let named = named.strip_prefix("stablehlo.").unwrap_or(named);
     let module = Module::parse(text);
-    let instruction = module.instructions.iter().find(|it| it.name() == named)?;
-    Some(located(("", String::new()), instruction, origins).place())
+    let is_named = |it: &&Instruction| module.forms[it.form].name() == named;
+    let instruction = module.instructions.iter().find(is_named)?;
+    let origin = place_of(instruction, origins).map(|place| &origins[place]);
+    Some(located(("", String::new()), &module.forms[instruction.form], origin).place())
 }
 
-fn located((code, problem): Problem, instruction: &Instruction, origins: &[Origin]) -> Finding {
-    let number = instruction.number.unwrap_or(usize::MAX);
-    let after = origins.partition_point(|origin| origin.first_value <= number);
-    let origin = after.checked_sub(1).map(|index| &origins[index]);
+/// The place of an operation's origin.
+fn place_of(instruction: &Instruction, origins: &[Origin]) -> Option<usize> {
+    let number = instruction.number().unwrap_or(usize::MAX);
+    origins.partition_point(|origin| origin.first_value <= number).checked_sub(1)
+}
+
+fn located((code, problem): Problem, form: &Form, origin: Option<&Origin>) -> Finding {
     Finding {
         code,
         problem,
-        operation: instruction.name().to_owned(),
+        operation: form.name().to_owned(),
         scope: origin.map(|origin| origin.scope.clone()).unwrap_or_default(),
         recorded: origin.map(|origin| origin.operation.to_owned()).unwrap_or_default(),
     }

@@ -2,7 +2,7 @@
 
 use traind_neuron::{Generation, TOP_K_MAX};
 
-use super::program::{Instruction, Type};
+use super::program::{Form, Type};
 use super::{Limits, Problem};
 
 /// Custom calls that the compiler knows, of which those of `AWS` begin with it.
@@ -58,19 +58,19 @@ const REFUSED: &[(&str, &str)] = &[
     ("fft", "fft"),
 ];
 
-pub(super) fn check(instruction: &Instruction, limits: &Limits) -> Vec<Problem> {
-    let mut problems: Vec<Problem> = of_operation(instruction, limits).into_iter().collect();
-    let types = instruction.operand_types.iter().chain(&instruction.results);
+pub(super) fn check(form: &Form, limits: &Limits) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = of_operation(form, limits).into_iter().collect();
+    let types = form.operand_types.iter().chain(&form.results);
     problems.extend(types.filter_map(|it| of_type(it, limits.core.generation)).take(1));
     problems
 }
 
-fn of_operation(instruction: &Instruction, limits: &Limits) -> Option<Problem> {
-    let name = instruction.name();
+fn of_operation(form: &Form, limits: &Limits) -> Option<Problem> {
+    let name = form.name();
     if let Some((_, what)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
         return Some(("NCC_EUOC002", format!("the compiler supports no {what}")));
     }
-    let has = |text: &str| instruction.attributes.contains(text);
+    let has = |text: &str| form.attributes.contains(text);
     match name {
         name if name.starts_with("dynamic_") && !STATIC.contains(&name) => {
             Some(("NCC_EMOD025", format!("{name}, whose shape depends on values")))
@@ -83,23 +83,16 @@ fn of_operation(instruction: &Instruction, limits: &Limits) -> Option<Problem> {
             let target = limits.core.generation.target();
             Some(("NCC_EVRF029", format!("{target} does not support this sort")))
         }
-        "reduce" if instruction.results.len() > 1 => {
+        "reduce" if form.results.len() > 1 => {
             Some(("NCC_EVRF001", "a reduction of several tensors at once".to_owned()))
         }
         "rng_bit_generator" if !has("DEFAULT") => {
             Some(("NCC_EVRF006", "a random generator other than the default one".to_owned()))
         }
-        "reduce_window" if is_dilated(instruction, "base_dilations", "window_dilations") => {
-            Some(("NCC_EVRF017", "a dilated reduce_window".to_owned()))
-        }
-        "convolution" if is_dilated(instruction, "lhs_dilation", "lhs_dilate") => {
-            Some(("NCC_EVRF010", "a convolution whose input is dilated".to_owned()))
-        }
-        "convolution" if is_dilated(instruction, "rhs_dilation", "rhs_dilate") => {
-            Some(("NCC_EVRF011", "a convolution whose kernel is dilated".to_owned()))
-        }
-        "custom_call" => custom_call(instruction),
-        "chlo.top_k" => top_k(instruction),
+        "reduce_window" => reduce_window(form),
+        "convolution" => convolution(form),
+        "custom_call" => custom_call(form),
+        "chlo.top_k" => top_k(form),
         name if name.starts_with("chlo.") && !limits.accepts_chlo => {
             Some(("NCC_EVRF001", format!("{name} is not of the dialect stablehlo")))
         }
@@ -107,15 +100,42 @@ fn of_operation(instruction: &Instruction, limits: &Limits) -> Option<Problem> {
     }
 }
 
-fn is_dilated(instruction: &Instruction, name: &str, short: &str) -> bool {
-    [name, short].iter().any(|name| {
-        let found = instruction.integers(name).unwrap_or_default();
-        found.iter().flatten().any(|dilation| *dilation > 1)
-    })
+fn reduce_window(form: &Form) -> Option<Problem> {
+    match () {
+        () if exceeds_one(form, &["base_dilations"]) => {
+            Some(("NCC_EVRF017", "a reduce_window whose input is dilated".to_owned()))
+        }
+        () if exceeds_one(form, &["window_dilations"]) => {
+            Some(("NCC_EVRF018", "a reduce_window whose windows are dilated".to_owned()))
+        }
+        () if form.results.len() > 1 => {
+            Some(("NCC_EVRF019", "a reduce_window of several tensors at once".to_owned()))
+        }
+        () => None,
+    }
 }
 
-fn custom_call(instruction: &Instruction) -> Option<Problem> {
-    let target = instruction.attributes.split('@').nth(1).unwrap_or_default();
+fn convolution(form: &Form) -> Option<Problem> {
+    let is_input_dilated = exceeds_one(form, &["lhs_dilation", "lhs_dilate"]);
+    match () {
+        () if is_input_dilated && exceeds_one(form, &["rhs_dilation", "rhs_dilate"]) => {
+            Some(("NCC_EVRF010", "a convolution whose input and kernel are dilated".to_owned()))
+        }
+        () if is_input_dilated && exceeds_one(form, &["window_strides", "stride"]) => {
+            Some(("NCC_EVRF011", "a convolution with strides and a dilated input".to_owned()))
+        }
+        () => None,
+    }
+}
+
+/// Whether an attribute has a number above 1 under one of its names.
+fn exceeds_one(form: &Form, names: &[&str]) -> bool {
+    let numbers = names.iter().filter_map(|name| form.integers(name));
+    numbers.flatten().flatten().any(|number| number > 1)
+}
+
+fn custom_call(form: &Form) -> Option<Problem> {
+    let target = form.attributes.split('@').nth(1).unwrap_or_default();
     let target = target.trim_start_matches('"');
     let end = target.find(['(', '"']).unwrap_or(target.len());
     let target = &target[..end];
@@ -128,11 +148,11 @@ fn custom_call(instruction: &Instruction) -> Option<Problem> {
     (!is_known).then(|| ("NCC_EHCA005", format!("the custom call {target} is unknown")))
 }
 
-fn top_k(instruction: &Instruction) -> Option<Problem> {
-    if instruction.operand_types.first().is_some_and(Type::is_integer) {
+fn top_k(form: &Form) -> Option<Problem> {
+    if form.operand_types.first().is_some_and(Type::is_integer) {
         return Some(("NCC_EVRF013", "top_k of integers".to_owned()));
     }
-    let k = instruction.result().dims.last().copied().unwrap_or(0);
+    let k = form.result().dims.last().copied().unwrap_or(0);
     (k > TOP_K_MAX).then(|| ("NCC_EVRF014", format!("top_k of {k} elements")))
 }
 
@@ -148,8 +168,11 @@ fn of_type(found: &Type, target: Generation) -> Option<Problem> {
         _ if element.starts_with("f4") || element.starts_with("f6") || element == "f64" => {
             Some(("NCC_ESPP004", format!("the type {element}")))
         }
+        "f8E4M3FN" if target != Generation::Trainium3 => {
+            Some(("NCC_EVRF051", format!("{element} needs trn3 or newer")))
+        }
         _ if element.starts_with("f8") && is_old(target) => {
-            Some(("NCC_EVRF051", format!("{element} needs trn2 or newer")))
+            Some(("NCC_ESPP047", format!("{element} needs trn2 or newer")))
         }
         _ if element.starts_with("f8") || is_integer || TYPES.contains(&element) => None,
         _ => Some(("NCC_ESPP004", format!("the type {element}"))),

@@ -2,6 +2,8 @@
 //!
 //! Only straight-line functions are read in full; of regions, the operations are seen, not their values. Values of
 //! functions besides the main one have the function's number in their names, as in `%3@1`.
+//!
+//! Layers repeat operations that differ in the names of values alone, so each [`Form`] is read and checked once.
 
 use std::collections::HashMap;
 
@@ -38,18 +40,67 @@ impl Type {
 /// One operation of a function.
 #[derive(Clone, Debug)]
 pub(super) struct Instruction {
+    /// The place of its form among those of the module.
+    pub form: usize,
+    /// The name of its results, empty if it has none.
+    pub name: String,
+    pub operands: Vec<String>,
+}
+
+impl Instruction {
     /// The number in the name of its first result, if it is a number.
-    pub number: Option<usize>,
+    pub(super) fn number(&self) -> Option<usize> {
+        self.name.trim_start_matches('%').parse().ok()
+    }
+}
+
+/// All of an operation but the names of values.
+#[derive(Clone, Debug)]
+pub(super) struct Form {
     /// The name with its dialect: `stablehlo.add`.
     pub op: String,
-    pub operands: Vec<String>,
     pub operand_types: Vec<Type>,
     pub results: Vec<Type>,
     /// All that is between the operands and the types, with regions.
     pub attributes: String,
+    has_name: bool,
+    /// The number of operands, without the values of regions.
+    operands: usize,
 }
 
-impl Instruction {
+impl Form {
+    /// Reads the text of an operation, whose values have no names besides `%`.
+    fn of(text: &str) -> Form {
+        // Calls without results have no name.
+        let (names, body) = match text.starts_with('%') {
+            true => text.split_once('=').unwrap_or((text, "")),
+            false => ("", text),
+        };
+        let body = body.trim();
+        let op = body.trim_start_matches('"');
+        let end = op.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_'));
+        let op = &op[..end.unwrap_or(op.len())];
+        let (before, signature) = split_signature(body);
+        let (from, to) = match signature.split_once("->") {
+            Some((from, to)) => (types(from), types(to)),
+            None => (types(signature), types(signature)),
+        };
+        let region = before.find("({").unwrap_or(before.len());
+        let operands = before[..region].matches('%').count();
+        let operand_types = match from.len() {
+            1 if operands > 1 => vec![from[0].clone(); operands],
+            _ => from,
+        };
+        Form {
+            op: op.to_owned(),
+            operand_types,
+            results: to,
+            attributes: before.to_owned(),
+            has_name: !names.is_empty(),
+            operands,
+        }
+    }
+
     /// The name without the dialect `stablehlo`.
     pub(super) fn name(&self) -> &str {
         self.op.strip_prefix("stablehlo.").unwrap_or(&self.op)
@@ -111,6 +162,13 @@ fn rows(text: &str) -> Vec<Vec<i64>> {
     rows
 }
 
+/// The text of an operation, of which some lines may be missing.
+#[derive(Debug)]
+enum Text {
+    Whole(usize),
+    Beginning,
+}
+
 /// The functions of a module.
 #[derive(Debug, Default)]
 pub(super) struct Module {
@@ -120,15 +178,16 @@ pub(super) struct Module {
     pub results: Vec<Type>,
     /// The arguments of all functions by name.
     pub parameters: Vec<(String, Type)>,
+    pub forms: Vec<Form>,
     pub instructions: Vec<Instruction>,
-    /// The instruction of each value, by its name without `#0`.
-    pub producers: HashMap<String, usize>,
+    /// The forms of texts without the names of values.
+    texts: HashMap<String, Text>,
 }
 
 impl Module {
     pub(super) fn parse(text: &str) -> Module {
         let mut module = Module { replicas: replicas(text), ..Module::default() };
-        let (mut pending, mut functions) = (String::new(), 0);
+        let (mut pending, mut names, mut functions) = (String::new(), Vec::new(), 0);
         for line in text.lines() {
             let trimmed = line.trim();
             match () {
@@ -138,18 +197,54 @@ impl Module {
                     continue;
                 }
                 _ if pending.is_empty() && !begins_operation(trimmed) => continue,
-                _ => pending.push_str(trimmed),
+                _ => take_names(trimmed, &mut pending, &mut names),
             }
             // A region continues over several lines.
-            match is_balanced(&pending) {
-                true => module.read_instruction(&std::mem::take(&mut pending), functions),
-                false => pending.push(' '),
+            match module.form_of(&pending, false) {
+                Some(form) => {
+                    module.add(form, &names, functions);
+                    pending.clear();
+                    names.clear();
+                }
+                None => pending.push(' '),
             }
         }
-        if !pending.is_empty() {
-            module.read_instruction(&pending, functions);
+        if let Some(form) = module.form_of(pending.trim_end(), true) {
+            module.add(form, &names, functions);
         }
         module
+    }
+
+    /// The place of the form that a text has, if it `ends` or its brackets are closed.
+    fn form_of(&mut self, text: &str, ends: bool) -> Option<usize> {
+        match self.texts.get(text) {
+            Some(Text::Whole(form)) => return Some(*form),
+            Some(Text::Beginning) if !ends => return None,
+            _ => {}
+        }
+        let is_whole = if ends { !text.is_empty() } else { is_balanced(text) };
+        let known = match is_whole {
+            true => Text::Whole(self.forms.len()),
+            false => Text::Beginning,
+        };
+        self.texts.insert(text.to_owned(), known);
+        if !is_whole {
+            return None;
+        }
+        self.forms.push(Form::of(text));
+        Some(self.forms.len() - 1)
+    }
+
+    /// Adds an operation with these values in the function of this number, from 1 on.
+    fn add(&mut self, form: usize, names: &[&str], function: usize) {
+        let Form { has_name, operands, .. } = self.forms[form];
+        let (own, others) = names.split_at(usize::from(has_name));
+        let named = |name: &&str| named((*name).to_owned(), function);
+        self.instructions.push(Instruction {
+            form,
+            name: own.first().map(named).unwrap_or_default(),
+            operands: others.iter().take(operands).map(named).collect(),
+        });
     }
 
     fn read_signature(&mut self, line: &str, function: usize) {
@@ -160,43 +255,6 @@ impl Module {
         if function == 0 || line.contains("@main(") {
             (self.arguments, self.results) = (found, types(results));
         }
-    }
-
-    /// Reads an operation of the function of this number, from 1 on.
-    fn read_instruction(&mut self, text: &str, function: usize) {
-        // Calls without results have no name.
-        let (names, body) = match text.starts_with('%') {
-            true => text.split_once('=').unwrap_or((text, "")),
-            false => ("", text),
-        };
-        let name = names.trim().split(':').next().unwrap_or_default().trim();
-        let body = body.trim();
-        let op = body.trim_start_matches('"');
-        let end = op.find(|c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '_'));
-        let op = &op[..end.unwrap_or(op.len())];
-        let (before, signature) = split_signature(body);
-        let (from, to) = match signature.split_once("->") {
-            Some((from, to)) => (types(from), types(to)),
-            None => (types(signature), types(signature)),
-        };
-        let region = before.find("({").unwrap_or(before.len());
-        let operands: Vec<String> =
-            values(&before[..region]).into_iter().map(|name| named(name, function)).collect();
-        let operand_types = match from.len() {
-            1 if operands.len() > 1 => vec![from[0].clone(); operands.len()],
-            _ => from,
-        };
-        if !name.is_empty() {
-            self.producers.insert(named(name.to_owned(), function), self.instructions.len());
-        }
-        self.instructions.push(Instruction {
-            number: name.trim_start_matches('%').parse().ok(),
-            op: op.to_owned(),
-            operands,
-            operand_types,
-            results: to,
-            attributes: before.to_owned(),
-        });
     }
 }
 
@@ -264,13 +322,22 @@ fn split_signature(text: &str) -> (&str, &str) {
 
 /// The names of values in a text.
 fn values(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
+    let (mut rest, mut names) = (String::new(), Vec::new());
+    take_names(text, &mut rest, &mut names);
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// Splits a text into the names of its values and the rest, in which each of them is a `%`.
+fn take_names<'a>(text: &'a str, rest: &mut String, names: &mut Vec<&'a str>) {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || [b'#', b'_'].contains(byte);
+    let mut begin = 0;
     for (at, _) in text.match_indices('%') {
-        let behind = &text[at + 1..];
-        let end = behind.find(|c: char| !(c.is_ascii_alphanumeric() || c == '#' || c == '_'));
-        found.push(format!("%{}", &behind[..end.unwrap_or(behind.len())]));
+        rest.push_str(&text[begin..=at]);
+        let length = text.as_bytes()[at + 1..].iter().take_while(|byte| is_name(byte)).count();
+        begin = at + 1 + length;
+        names.push(&text[at..begin]);
     }
-    found
+    rest.push_str(&text[begin..]);
 }
 
 /// The tensor types in a text.
@@ -327,15 +394,40 @@ module @step attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 4 : 
 }"#;
         let module = Module::parse(text);
         assert_eq!((module.replicas, module.arguments.len(), module.results.len()), (4, 2, 1));
-        let names: Vec<&str> = module.instructions.iter().map(Instruction::name).collect();
+        let names: Vec<&str> = module.forms.iter().map(Form::name).collect();
         assert_eq!(names, ["constant", "add", "all_reduce", "optimization_barrier"]);
-        let reduce = &module.instructions[2];
+        let reduce = &module.forms[2];
         assert_eq!(reduce.integers("replica_groups"), Some(vec![vec![0, 1], vec![2, 3]]));
-        assert_eq!(reduce.operands, ["%1"]);
+        assert_eq!(module.instructions[2].operands, ["%1"]);
         assert!(reduce.attributes.contains("stablehlo.add"));
-        assert_eq!(module.instructions[1].operand_types.len(), 2);
-        assert_eq!(module.instructions[3].results[1].element, "ui32");
-        assert_eq!(module.instructions[module.producers["%3"]].number, Some(3));
+        assert_eq!(module.forms[1].operand_types.len(), 2);
+        assert_eq!(module.forms[3].results[1].element, "ui32");
+        assert_eq!(
+            (&*module.instructions[3].name, module.instructions[3].number()),
+            ("%3", Some(3))
+        );
+    }
+
+    /// Operations that differ in the names of their values alone, over one line and over several.
+    #[test]
+    fn forms_are_read_once() {
+        let operations = |first: usize| {
+            let [add, sum] = [first, first + 1].map(|number| format!("%{number}"));
+            format!(
+                "{add} = stablehlo.add %arg0, %arg{first} : tensor<4xf32>\n\
+                 {sum} = \"stablehlo.all_reduce\"({add}) <{{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}}> ({{\n\
+                 ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n\
+                 %c = stablehlo.add %a, %b : tensor<f32>\nstablehlo.return %c : tensor<f32>\n\
+                 }}) : (tensor<4xf32>) -> tensor<4xf32>\n"
+            )
+        };
+        let module = Module::parse(&[0, 2, 4].map(operations).concat());
+        assert_eq!((module.forms.len(), module.instructions.len()), (2, 6));
+        let [.., add, sum] = &module.instructions[..] else { panic!("{module:?}") };
+        assert_eq!((&*add.name, add.form), ("%4", 0));
+        assert_eq!(add.operands, ["%arg0", "%arg4"]);
+        assert_eq!((&*sum.name, sum.form), ("%5", 1));
+        assert_eq!(sum.operands, ["%4"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::program::{Instruction, Module, Type};
+use super::program::{Form, Instruction, Module, Type};
 
 /// Both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,27 +58,29 @@ pub(super) fn ranges(module: &Module) -> Ranges {
             ranges.insert(name.clone(), range);
         }
     }
-    let mut names: Vec<(&String, usize)> =
-        module.producers.iter().map(|(name, &index)| (name, index)).collect();
-    names.sort_by_key(|(_, index)| *index);
-    for (name, index) in names {
-        let instruction = &module.instructions[index];
-        let Some(whole) = Range::of_type(&instruction.result()) else { continue };
-        let range = of_instruction(instruction, &ranges).map_or(whole, |it| it.wrapped(whole));
+    let of_types: Vec<Option<Range>> =
+        module.forms.iter().map(|form| form.results.first().and_then(Range::of_type)).collect();
+    for instruction in module.instructions.iter().filter(|it| !it.name.is_empty()) {
+        let (form, name) = (&module.forms[instruction.form], &instruction.name);
+        let Some(whole) = of_types[instruction.form] else { continue };
+        let range =
+            of_instruction(instruction, form, &ranges).map_or(whole, |it| it.wrapped(whole));
         ranges.insert(name.clone(), range);
-        ranges.insert(format!("{name}#0"), range);
+        if form.results.len() > 1 {
+            ranges.insert(format!("{name}#0"), range);
+        }
     }
     ranges
 }
 
-fn of_instruction(instruction: &Instruction, ranges: &Ranges) -> Option<Range> {
+fn of_instruction(instruction: &Instruction, form: &Form, ranges: &Ranges) -> Option<Range> {
     let operand = |index: usize| ranges.get(instruction.operands.get(index)?).copied();
     let both = || Some((operand(0)?, operand(1)?));
-    match instruction.name() {
-        "constant" => constant(&instruction.attributes),
+    match form.name() {
+        "constant" => constant(&form.attributes),
         "iota" => {
-            let axis = instruction.integers("dim")?.first()?.first().copied()?;
-            let length = *instruction.result().dims.get(usize::try_from(axis).ok()?)?;
+            let axis = form.integers("dim")?.first()?.first().copied()?;
+            let length = *form.result().dims.get(usize::try_from(axis).ok()?)?;
             Some(Range { is_constant: true, ..Range::new(0, i128::from(length.max(1)) - 1) })
         }
         "broadcast_in_dim"
@@ -93,8 +95,8 @@ fn of_instruction(instruction: &Instruction, ranges: &Ranges) -> Option<Range> {
         | "gather"
         | "dynamic_slice" => operand(0),
         // With the start.
-        "reduce" if has_region(instruction, "maximum") => of_two("maximum", both()?),
-        "reduce" if has_region(instruction, "minimum") => of_two("minimum", both()?),
+        "reduce" if has_region(form, "maximum") => of_two("maximum", both()?),
+        "reduce" if has_region(form, "minimum") => of_two("minimum", both()?),
         "concatenate" => {
             let all = (0..instruction.operands.len()).map(operand);
             all.collect::<Option<Vec<_>>>()?.into_iter().reduce(Range::join)
@@ -138,12 +140,12 @@ fn of_two(name: &str, (a, b): (Range, Range)) -> Option<Range> {
 }
 
 /// Whether a reduction combines by this operation alone.
-fn has_region(instruction: &Instruction, op: &str) -> bool {
-    let mut ops = instruction.attributes.match_indices("stablehlo.").map(|(at, dialect)| {
-        let behind = &instruction.attributes[at + dialect.len()..];
+fn has_region(form: &Form, op: &str) -> bool {
+    let mut ops = form.attributes.match_indices("stablehlo.").map(|(at, dialect)| {
+        let behind = &form.attributes[at + dialect.len()..];
         behind.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or_default()
     });
-    instruction.attributes.contains(&format!("stablehlo.{op}"))
+    form.attributes.contains(&format!("stablehlo.{op}"))
         && ops.all(|found| [op, "reduce", "return"].contains(&found))
 }
 

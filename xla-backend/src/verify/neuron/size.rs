@@ -2,11 +2,11 @@
 
 use traind_neuron::OUTPUT_BYTES_MAX;
 
-use super::program::{Instruction, Module, Type};
+use super::program::{Form, Module, Type};
 use super::{Finding, Limits, Problem};
 
-pub(super) fn check(instruction: &Instruction) -> Option<Problem> {
-    let bytes = instruction.results.iter().map(Type::bytes).max().unwrap_or(0);
+pub(super) fn check(form: &Form) -> Option<Problem> {
+    let bytes = form.results.iter().map(Type::bytes).max().unwrap_or(0);
     (bytes > OUTPUT_BYTES_MAX).then(|| {
         ("NCC_EVRF024", format!("a result of {:.1} GiB, of at most 4", bytes as f64 / GIB))
     })
