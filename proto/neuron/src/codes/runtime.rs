@@ -93,7 +93,7 @@ pub const RUNTIME: &[RuntimeCode] = &[
     of(1004, "EXEC_COMPLETED_WITH_ERR", Hardware, "a core reported an error", AGAIN),
     of(1005, "EXEC_NC_BUSY", Busy, "another program runs on the core", AGAIN),
     of(1006, "EXEC_OOB", Indices, "a program read or wrote outside of a tensor", REPORT),
-    of(1100, "EXEC_COLL_PENDING", Busy, "a collective has not ended", AGAIN),
+    of(1100, "COLL_PENDING", Busy, "a collective has not ended", AGAIN),
     of(1200, "EXEC_HW_ERR_COLLECTIVES", Hardware, "a collective failed", REPLACE),
     of(1201, "EXEC_HW_ERR_HBM_UE", Hardware, "the memory of a device failed", REPLACE),
     of(1202, "EXEC_HW_ERR_NC_UE", Hardware, "the memory of a core failed", REPLACE),

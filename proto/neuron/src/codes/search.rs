@@ -231,6 +231,16 @@ mod tests {
     }
 
     #[test]
+    fn codes_without_a_prefix_are_found_by_their_texts() {
+        for (mark, code) in WITHOUT_PREFIX {
+            check(
+                &format!("RunNeuronCCImpl: failed\n{mark} in a line"),
+                Some((code.code, code.cause)),
+            );
+        }
+    }
+
+    #[test]
     fn only_what_a_program_is_makes_a_refusal() {
         let is_refusal = |text: &str| explain(text).unwrap().is_refusal();
         assert!(is_refusal("[NCC_EOOM002] x") && is_refusal("[NCC_EVRF029] Operation sort"));

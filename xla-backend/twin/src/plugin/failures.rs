@@ -105,7 +105,7 @@ mod tests {
         (1004, "EXEC_COMPLETED_WITH_ERR", "reported an error", "restart the job", true),
         (1005, "EXEC_NC_BUSY", "another program", "restart the job", true),
         (1006, "EXEC_OOB", "outside of a tensor", "report it", false),
-        (1100, "EXEC_COLL_PENDING", "a collective has not ended", "restart the job", true),
+        (1100, "COLL_PENDING", "a collective has not ended", "restart the job", true),
         (1200, "EXEC_HW_ERR_COLLECTIVES", "a collective failed", "replace the instance", true),
         (1201, "EXEC_HW_ERR_HBM_UE", "memory of a device", "replace the instance", true),
         (1202, "EXEC_HW_ERR_NC_UE", "memory of a core", "replace the instance", true),
