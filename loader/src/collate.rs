@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 
 use crate::batch::{
-    ArraySpec, BatchAxis, CoreBatch, Padding, RowData, TargetPadding, masked_arrays, packed_arrays,
+    ArraySpec, BatchAxis, CoreBatch, Padding, RowData, TargetPadding, batch_sums, masked_arrays,
+    packed_arrays,
 };
 use crate::dataset::{Continuation, TokenizedSet};
 use crate::error::{Error, Result};
@@ -258,10 +259,7 @@ impl Collator {
 
 /// Puts the sums over a core's rows beside each of them.
 fn put_batch_sums(slots: &mut [Option<RowData<'_>>]) {
-    let mut sums = [0.0; 3];
-    for row in slots.iter().flatten() {
-        sums.iter_mut().zip(row.terms()).for_each(|(sum, term)| *sum += term);
-    }
+    let sums = batch_sums(slots.iter().flatten().map(RowData::terms));
     slots.iter_mut().flatten().for_each(|row| row.batch_sums = sums);
 }
 

@@ -96,7 +96,10 @@ mod testing;
 mod token_row;
 mod tokenize;
 
-pub use batch::{ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo, Padding};
+pub use batch::{
+    ArrayValues, BatchArray, BatchAxis, BatchSizes, CoreBatch, PadTo, Padding, batch_sums,
+    batch_terms,
+};
 pub use chat::{ChatOptions, ChatTemplate, RenderedChat, bos_token, eos_token, named_templates};
 pub use collate::{Collator, HostBatch};
 pub use dataset::{

@@ -9,6 +9,7 @@ mod padding;
 mod row;
 mod sizes;
 mod spec;
+mod sums;
 
 use std::ops::Range;
 
@@ -18,6 +19,7 @@ pub(crate) use row::{RowData, Target, TargetPadding};
 pub use sizes::{BatchAxis, BatchSizes};
 pub(crate) use sizes::{POSITIONS, ROWS, TARGET_POSITIONS, fixed};
 pub(crate) use spec::ArraySpec;
+pub use sums::{batch_sums, batch_terms};
 
 /// The arrays of one core in one batch.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::batch_terms;
 use crate::labels::{IGNORED_LABEL, Labels, MultiLabels};
 
 /// One row of a batch, read and masked.
@@ -60,9 +61,8 @@ pub(crate) struct TargetPadding {
 impl RowData<'_> {
     /// Its terms in [`Self::batch_sums`].
     pub(crate) fn terms(&self) -> [f32; 3] {
-        let masked = self.token_targets.iter().flatten().filter(|target| **target >= 0).count();
-        let tokens = self.attention().into_iter().filter(|attended| *attended > 0).count();
-        [1.0, masked as f32, tokens as f32].map(|count| count * self.weight)
+        let targets = self.token_targets.as_deref().unwrap_or_default();
+        batch_terms(self.weight, targets, &self.attention())
     }
 
     /// The segment of each token.

@@ -59,8 +59,9 @@ impl Inputs {
     pub(super) fn length_max(context: &Context) -> RunResult<u32> {
         let (job, journal) = (&context.spec.job, &context.reporter.journal);
         let folder = ModelFolder::open(job, &context.downloads())?;
-        let task = tasks::of_job(job, &folder.config)?;
-        Ok(reader(job, &folder, task.as_ref(), journal)?.1)
+        let (positions, task) =
+            (folder.max_positions(&job.model)?, tasks::of_job(job, &folder.config)?);
+        Ok(reader(job, &folder, task.as_ref(), positions, journal)?.1)
     }
 
     /// Reads the inputs of a run that continues from `resumed`, if that is given.
@@ -76,7 +77,7 @@ impl Inputs {
         let positions = folder.max_positions(&job.model)?;
         lengths::check(job, positions)?;
         let task = tasks::of_job(job, &folder.config)?;
-        let (processor, max_length) = reader(job, &folder, task.as_ref(), journal)?;
+        let (processor, max_length) = reader(job, &folder, task.as_ref(), positions, journal)?;
         let tokenizer = processor.text();
         let ladders = ladders(job, task.as_ref(), max_length, positions)?;
         let (config, resumed_from) = (sampler(job, &mesh), resumed.as_ref());
@@ -132,14 +133,14 @@ impl Inputs {
     }
 }
 
-/// The processor of a job's rows, with the most tokens that it leaves of one.
+/// The processor of a job's rows, with the most tokens that it leaves of one for a model with so many positions.
 fn reader(
     job: &JobFile,
     folder: &ModelFolder,
     task: &dyn JobTask,
+    positions: u32,
     journal: &Journal,
 ) -> RunResult<(Processor, u32)> {
-    let positions = folder.max_positions(&job.model)?;
     let limit = lengths::limit(job, task, positions);
     let processor = Processor::open(folder, job, journal, limit, positions)?;
     let max_length = processor.text().max_length().unwrap_or(limit).min(limit);

@@ -29,6 +29,22 @@ impl Session {
         self.each_stage(|state, device| state.start_trained(device, start)).map(drop)
     }
 
+    /// Puts other trained values on the cores with the sums of a step that has begun, or leaves those that are there
+    /// where a core fails.
+    pub(crate) fn replace_trained(
+        &mut self,
+        start: &TrainedStart,
+        sums: Option<&StepSums>,
+    ) -> Result<()> {
+        let former = self.put_aside()?;
+        let started = self.start_trained(start);
+        let placed = started.and_then(|()| sums.map_or(Ok(()), |sums| self.set_step_sums(sums)));
+        if placed.is_err() {
+            self.put_back(former)?;
+        }
+        placed
+    }
+
     /// Takes the trained values, without which no program runs until others are there.
     pub(crate) fn put_aside(&mut self) -> Result<TrainedValues> {
         let stages = self.each_stage(|state, device| {

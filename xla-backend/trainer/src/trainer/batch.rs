@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use traind_loader::{
-    ArrayValues, BatchArray, BatchAxis, BatchPlan, BatchSizes, CoreBatch, HostBatch, ScheduledBatch,
+    ArrayValues, BatchArray, BatchAxis, BatchPlan, BatchSizes, CoreBatch, HostBatch,
+    ScheduledBatch, batch_sums, batch_terms,
 };
 use traind_models::tasks::replaced_tokens::BATCH_SUMS;
 use traind_models::{InputDim, InputSpec, Model};
@@ -36,7 +37,7 @@ pub(super) fn host_batch(
     let core = |shard| {
         let own = arrays.iter().map(|array| part(array, shard, shards));
         let mut own: Vec<BatchArray> = own.chain(weights.clone()).collect();
-        own.extend(has_sums.then(|| batch_sums(&own, of_core)));
+        own.extend(has_sums.then(|| sums_of(&own, of_core)));
         let padded_length = sizes.get(BatchAxis::Positions);
         CoreBatch { sizes, arrays: own, padded_length, spans: Vec::new() }
     };
@@ -50,28 +51,26 @@ pub(super) fn host_batch(
     })
 }
 
-/// The sums over a core's `rows` rows, beside each of them: of their weights, and of these times their tokens with a
-/// label, and times all of their tokens.
-fn batch_sums(arrays: &[BatchArray], rows: usize) -> BatchArray {
-    let array = |name| arrays.iter().find(|array| array.name == name);
-    let weight = |row: usize| match array(WEIGHTS).map(|array| &array.values) {
+/// The loader's sums over a core's `rows` rows, beside each of them.
+fn sums_of(arrays: &[BatchArray], rows: usize) -> BatchArray {
+    let values = |name| arrays.iter().find(|array| array.name == name).map(|array| &array.values);
+    let weight = |row: usize| match values(WEIGHTS) {
         Some(ArrayValues::F32(weights)) => weights[row],
         _ => 1.0,
     };
-    let count = |name, is_counted: fn(i32) -> bool| match array(name).map(|array| &array.values) {
+    let of_row = |name, row: usize| match values(name) {
         Some(ArrayValues::S32(values)) => {
-            let of_row = values.chunks((values.len() / rows.max(1)).max(1)).enumerate();
-            let counted = |values: &[i32]| values.iter().filter(|it| is_counted(**it)).count();
-            of_row.map(|(row, values)| weight(row) * counted(values) as f32).sum()
+            let length = values.len() / rows;
+            &values[row * length..(row + 1) * length]
         }
-        _ => 0.0,
+        _ => &[],
     };
-    let weights: f32 = (0..rows).map(weight).sum();
-    let sums = [weights, count("labels", |it| it >= 0), count("attention_mask", |it| it > 0)];
+    let terms =
+        |row| batch_terms(weight(row), of_row("labels", row), of_row("attention_mask", row));
     BatchArray {
         name: BATCH_SUMS,
         dims: vec![rows, 3],
-        values: ArrayValues::F32(sums.repeat(rows)),
+        values: ArrayValues::F32(batch_sums((0..rows).map(terms)).repeat(rows)),
     }
 }
 

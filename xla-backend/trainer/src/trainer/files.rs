@@ -29,7 +29,7 @@ const SUMS: &str = "sums";
 struct StoredState {
     /// The steps so far.
     steps: u64,
-    /// The rows since then.
+    /// The row numbers that batches have taken since then.
     rows: usize,
     /// The steps whose update was skipped.
     skipped: u64,
@@ -75,11 +75,11 @@ impl Trainer {
     }
 
     /// Continues the set in training where one was saved, with as many cores or others. A step that had begun needs
-    /// the same mesh. All of the state is read and checked before any of it takes the place of what the trainer has.
+    /// the same mesh. What the trainer has stays on the cores, beside what takes its place, until all of the state is
+    /// there, and a state that cannot be loaded changes nothing.
     pub fn load(&mut self, folder: &Path) -> Result<()> {
         let ReadState { place, trained, sums } = self.read_state(folder)?;
-        self.session.start_trained(&trained)?;
-        sums.map_or(Ok(()), |sums| self.session.set_step_sums(&sums))?;
+        self.session.replace_trained(&trained, sums.as_ref())?;
         self.place = place;
         Ok(())
     }
@@ -203,4 +203,76 @@ fn load_error(folder: &Path, problem: impl ToString) -> Error {
 
 fn save_error(folder: &Path, problem: impl ToString) -> Error {
     Error::SaveState { folder: folder.to_owned(), problem: problem.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use traind_loader::{ArrayValues, BatchArray, ModelInputs};
+
+    use super::*;
+    use crate::session::open_plugin;
+    use crate::state::StartValues;
+    use crate::step::{StepConfig, fixture};
+
+    /// A trainer on a CPU device whose parameters are all `value`.
+    fn trainer(value: f32) -> Trainer {
+        let (model, config) = (fixture::model(), StepConfig::default());
+        let plugin = traind_pjrt::installed_plugin("cpu").unwrap();
+        let cores = open_plugin(&plugin, "cpu", 1, config.mesh.mesh().unwrap()).unwrap();
+        let array = |spec: &ParameterSpec| {
+            let values = vec![value; spec.shape.element_count()];
+            HostArray::from_f32(&spec.shape.dims, &values).unwrap()
+        };
+        let parameters = model.parameters().iter().map(array).collect();
+        let inputs =
+            ModelInputs { token_type_ids: false, attention_mask: true, position_ids: false };
+        let start = StartValues { parameters, ..StartValues::default() };
+        Trainer::new(cores, Arc::clone(&model), inputs, &config, &start).unwrap()
+    }
+
+    fn add_batch(trainer: &mut Trainer, word: i32) {
+        let array = |name, dims: &[usize], values: Vec<i32>| BatchArray {
+            name,
+            dims: dims.to_vec(),
+            values: ArrayValues::S32(values),
+        };
+        let arrays = [
+            array("input_ids", &[1, 2], vec![2, word]),
+            array("attention_mask", &[1, 2], vec![1, 1]),
+            array("labels", &[1], vec![1]),
+        ];
+        trainer.add_batch(&arrays).unwrap();
+    }
+
+    /// A core that fails when it has some of another state: the last parameter, or the last sums, do not arrive.
+    #[test]
+    fn a_state_that_arrives_in_part_is_taken_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut saved = trainer(0.02);
+        add_batch(&mut saved, 5);
+        saved.save(folder.path()).unwrap();
+        let mut trainer = trainer(0.01);
+        add_batch(&mut trainer, 7);
+        let state = |trainer: &Trainer| {
+            let slots = trainer.session.saved_slots().unwrap();
+            let slots: Vec<(String, HostArray)> = whole(slots).unwrap();
+            (trainer.parameters().unwrap(), slots, trainer.session.step_sums().unwrap())
+        };
+        let before = state(&trainer);
+        let ReadState { mut trained, sums, .. } = trainer.read_state(folder.path()).unwrap();
+        let sums = sums.unwrap();
+        let (name, array) = trained.parameters.pop_last().unwrap();
+        let error = trainer.session.replace_trained(&trained, Some(&sums)).unwrap_err();
+        assert!(error.to_string().contains(&name), "{error}");
+        assert!(state(&trainer) == before);
+        trained.parameters.insert(name, array);
+        let mut fewer = sums.clone();
+        fewer.pop_last();
+        trainer.session.replace_trained(&trained, Some(&fewer)).unwrap_err();
+        assert!(state(&trainer) == before);
+        trainer.session.replace_trained(&trained, Some(&sums)).unwrap();
+        assert!(state(&trainer) == state(&saved) && state(&trainer) != before);
+    }
 }

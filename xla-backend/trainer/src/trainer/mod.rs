@@ -53,7 +53,8 @@ struct Inputs {
 struct Place {
     /// The steps so far.
     steps: u64,
-    /// The rows since the last of them.
+    /// The row numbers that batches have taken since the last of them. Random bits depend on a row's number, and no two
+    /// rows of a step have the same.
     rows: usize,
     /// The steps whose update was skipped, since their gradients were not finite (`fp16`).
     skipped: u64,
@@ -150,7 +151,7 @@ impl Trainer {
     pub fn add_batch(&mut self, arrays: &[BatchArray]) -> Result<()> {
         let uploaded = self.inputs.upload(arrays, self.place)?;
         self.session.launch_batch(&uploaded)?.wait()?;
-        self.place.rows += uploaded.rows();
+        self.place.rows += self.inputs.row_numbers(&uploaded);
         Ok(())
     }
 
@@ -206,6 +207,15 @@ impl Trainer {
 }
 
 impl Inputs {
+    /// The row numbers that a batch takes. The numbers of a core begin where those of the core before end when it has
+    /// all rows that it has room for, however few it has.
+    fn row_numbers(&self, batch: &UploadedBatch) -> usize {
+        match self.shares.shards {
+            1 => batch.rows(),
+            shards => shards * self.shares.rows_max,
+        }
+    }
+
     /// Uploads a batch of the step at `place`.
     fn upload(&self, arrays: &[BatchArray], place: Place) -> Result<UploadedBatch> {
         let shared = |row: usize| {

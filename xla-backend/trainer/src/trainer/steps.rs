@@ -20,7 +20,7 @@ struct Steps<'a, S, R> {
     next: Place,
     /// The place that the cores have reached.
     reached: Place,
-    /// The rows of the batch that is being launched.
+    /// The row numbers of the batch that is being launched.
     launching: usize,
     results: Vec<StepResults>,
     /// The steps whose update was skipped.
@@ -84,8 +84,8 @@ where
         let Some(arrays) = self.batches.pop_front() else { return Ok(None) };
         let (step, is_last) = (self.next.steps, self.batches.is_empty());
         let inputs = self.inputs.upload(&arrays, self.next)?;
-        self.launching = inputs.rows();
-        self.next.rows += inputs.rows();
+        self.launching = self.inputs.row_numbers(&inputs);
+        self.next.rows += self.launching;
         if is_last {
             self.next = Place { steps: step + 1, rows: 0, ..self.next };
         }

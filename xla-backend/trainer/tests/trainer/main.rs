@@ -10,7 +10,7 @@ mod refused;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::Map;
+use serde_json::{Map, Value};
 use traind_loader::{ArrayValues, BatchArray};
 use traind_models::optimizers::GroupSettings;
 use traind_models::tuning::{Lora, PeftBias, TargetModules, add_lora};
@@ -29,7 +29,12 @@ fn folder() -> PathBuf {
 }
 
 fn model() -> (Arc<Model>, Vec<HostArray>) {
-    let config = ModelConfig::load(&folder(), &Map::new()).unwrap();
+    model_with(&Map::new())
+}
+
+/// The same with other settings of its config.
+fn model_with(overrides: &Map<String, Value>) -> (Arc<Model>, Vec<HostArray>) {
+    let config = ModelConfig::load(&folder(), overrides).unwrap();
     let model: Arc<Model> = registry::build(config, Task::SequenceClassification).unwrap().into();
     let parameters = weights::load(&folder(), model.as_ref(), 1).unwrap().arrays;
     (model, parameters)
@@ -181,6 +186,44 @@ fn rows_count_by_their_weights() {
     let (found, expect) = (weighted.update(0.1).unwrap(), fewer.update(0.1).unwrap());
     assert!((found.loss - expect.loss).abs() < 1e-6, "{found:?}, {expect:?}");
     assert!((found.grad_norm - expect.grad_norm).abs() < 1e-5, "{found:?}, {expect:?}");
+}
+
+/// Each of the rows that several batches have on two cores, with room for more, has dropout of its own: the losses of
+/// equal rows differ.
+#[test]
+fn rows_of_small_batches_have_random_bits_of_their_own() {
+    let dropout = Map::from_iter([("hidden_dropout_prob".to_owned(), 0.5.into())]);
+    let (model, parameters) = model_with(&dropout);
+    let mesh = MeshConfig { data: 2, ..MeshConfig::default() };
+    let state = StateConfig { rows_per_core: 2, ..StateConfig::default() };
+    let config = StepConfig { mesh, state, ..StepConfig::default() };
+    let mut trainer = trainer_of((model, parameters.clone()), config);
+    let (batches, cores) = (4, 2);
+    let mut losses = Vec::new();
+    for counted in 0..batches * cores {
+        let start = StartValues { parameters: parameters.clone(), ..StartValues::default() };
+        trainer.start(&start, 0).unwrap();
+        let steps = (0..batches).map(|place| {
+            let weight = |core: usize| f32::from(u8::from(place * cores + core == counted));
+            let mut arrays = batch(&[ROWS[0]; 2]);
+            let values = ArrayValues::F32((0..cores).map(weight).collect());
+            arrays.push(BatchArray { name: "sample_weights", dims: vec![cores], values });
+            arrays
+        });
+        // The loop numbers rows as single calls do.
+        match counted % 2 {
+            0 => steps.for_each(|arrays| trainer.add_batch(&arrays).unwrap()),
+            _ => {
+                let results = trainer.train([steps.collect()], |_| 0.0).unwrap();
+                losses.push(results[0].loss);
+                continue;
+            }
+        }
+        losses.push(trainer.update(0.0).unwrap().loss);
+    }
+    for (place, loss) in losses.iter().enumerate() {
+        assert!(!losses[..place].contains(loss), "{losses:?}");
+    }
 }
 
 /// A forward pass has the loss of a step, and changes nothing.
