@@ -1,6 +1,10 @@
 //! Masked and causal language models.
 
+use std::path::Path;
+
+use tonic_types::StatusExt;
 use traind_tests::Host;
+use traind_tests::model::Weights;
 
 use super::{TaskJob, architecture, assert_pipeline_tag, rows, train};
 
@@ -85,6 +89,48 @@ async fn a_generator_and_the_discriminator_of_its_tokens_learn_together() {
         let (found, expect) = (found[&name], metrics[&name]);
         assert!((found - expect).abs() <= 1e-5 * expect.abs(), "{name}: {found}, {expect}");
     }
+    check_adapters(&host, output.folder()).await;
+}
+
+/// Adapters of the two models in `pretrained` stand in a folder each, and a job continues from them. A new generator
+/// has no weights to be adapted.
+async fn check_adapters(host: &Host, pretrained: &Path) {
+    let draft = |name: &str, model: &Path| {
+        replaced()
+            .draft(host, name)
+            .set("model.name_or_path", model.display())
+            .set("data.pad_to_multiple_of", 8)
+            .set("train.max_steps", 1)
+    };
+    let adapted = draft("adapted", pretrained).set("peft.method", "lora");
+    host.complete(&adapted).await;
+    let output = adapted.output("out");
+    for (folder, base) in
+        [("", pretrained.to_owned()), ("generator/", pretrained.join("generator"))]
+    {
+        let config = output.json(&format!("{folder}adapter_config.json"));
+        assert_eq!(config["base_model_name_or_path"], base.display().to_string());
+        let tensors = Weights::read(output.folder().join(folder).join("adapter_model.safetensors"));
+        let names = tensors.header;
+        let names = names.as_object().unwrap().keys().filter(|name| *name != "__metadata__");
+        assert!(names.clone().count() > 0);
+        assert!(
+            names.clone().all(|name| name.starts_with("base_model.model.electra.")),
+            "{folder}"
+        );
+    }
+    let again = draft("continued", pretrained)
+        .set("peft.method", "lora")
+        .set("peft.adapter_name_or_path", output.folder().display())
+        .set("peft.merge", true);
+    host.complete(&again).await;
+    assert!(again.path("out/generator/model.safetensors").exists());
+
+    let new = replaced().draft(host, "new").set("peft.method", "lora");
+    let error = host.create(&new).await.unwrap_err();
+    let violations = error.get_error_details();
+    let violations = &violations.bad_request().unwrap().field_violations;
+    assert_eq!(violations[0].field, "peft.method", "{violations:?}");
 }
 
 /// Texts are concatenated, so that every block is full and no row is padded.

@@ -11,7 +11,7 @@ use crate::error::RunResult;
 use crate::reporting::Downloads;
 
 const FIELD: &str = "model.generator";
-const FOLDER: &str = "generator";
+pub(super) const FOLDER: &str = "generator";
 
 /// Adds the generator's config to that of the model, if the generator has a folder.
 pub(super) fn settle(

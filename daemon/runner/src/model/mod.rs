@@ -142,8 +142,10 @@ impl ModelFolder {
         check_packing(job, &model)?;
         tune(&mut model, job, model_task)?;
         model.check_vocabulary(processor.text().vocab_size() as usize)?;
+        let beside = || self.path.join(generator::FOLDER).display().to_string();
         Ok(OpenModel {
             base: shown(&section.name_or_path),
+            generator_base: section.generator.as_ref().map_or_else(beside, shown),
             folder: self.path,
             model: model.into(),
             reference: None,
@@ -165,6 +167,8 @@ pub(crate) struct OpenModel {
     pub reference: Option<NamedReference>,
     /// The model's folder or hub id, as the job file has it.
     base: String,
+    /// The same of the generator that is trained with it, where there is one.
+    generator_base: String,
     model_task: Task,
     pub task: Arc<dyn JobTask>,
     /// The inputs that the tokenizer provides.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use traind_job_file::JobFile;
-use traind_models::tuning::{merged, save_adapter};
+use traind_models::tuning::{merged, save_adapter, save_adapter_with_generator};
 use traind_models::weights::{self, ArrayOf, ArrayParts, PartFiles};
 use traind_models::{Error as ModelError, Model, ModelConfig, ParameterSpec};
 use traind_xla::runtime::HostArray;
@@ -58,7 +58,12 @@ impl OpenModel {
         folder: &Path,
         saved: &SavedParameters,
     ) -> RunResult<Vec<String>> {
-        self.save_by(weights::save_from, folder, saved)
+        let model = self.model.as_ref();
+        if model.adapters().is_empty() {
+            return self.save_whole(weights::save_from, folder, saved);
+        }
+        let arrays = saved.arrays(model)?;
+        Ok(save_adapter(folder, model, self.model_task, &self.base, &arrays)?)
     }
 
     /// The same for the job's output, in which modules beside the model have files of their own.
@@ -67,21 +72,21 @@ impl OpenModel {
         folder: &Path,
         saved: &SavedParameters,
     ) -> RunResult<Vec<String>> {
-        self.save_by(weights::save_with_modules, folder, saved)
+        let model = self.model.as_ref();
+        if model.adapters().is_empty() {
+            return self.save_whole(weights::save_with_modules, folder, saved);
+        }
+        let (arrays, bases) = (saved.arrays(model)?, [&*self.base, &*self.generator_base]);
+        Ok(save_adapter_with_generator(folder, model, self.model_task, bases, &arrays)?)
     }
 
-    fn save_by(
+    fn save_whole(
         &self,
         save: SaveModel,
         folder: &Path,
         saved: &SavedParameters,
     ) -> RunResult<Vec<String>> {
-        let model = self.model.as_ref();
-        if !model.adapters().is_empty() {
-            let arrays = saved.arrays(model)?;
-            return Ok(save_adapter(folder, model, self.model_task, &self.base, &arrays)?);
-        }
-        let (config, specs) = (model.config(), model.parameters());
+        let (config, specs) = (self.model.config(), self.model.parameters());
         let array = |place: usize| saved.array(&specs[place].name);
         Ok(save(folder, config, specs, &array, self.max_shard_bytes)?)
     }
@@ -95,7 +100,8 @@ impl OpenModel {
     ) -> RunResult<Vec<String>> {
         let arrays = self.complete(job, saved.arrays(self.model.as_ref())?)?;
         let (specs, arrays) = merged(self.model.as_ref(), &arrays)?;
-        let config = self.model.config();
-        Ok(weights::save(folder, config, &specs, &arrays, self.max_shard_bytes)?)
+        let (config, array) =
+            (self.model.config(), |place: usize| Ok(Cow::Borrowed(&arrays[place])));
+        Ok(weights::save_with_modules(folder, config, &specs, &array, self.max_shard_bytes)?)
     }
 }

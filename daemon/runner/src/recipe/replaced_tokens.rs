@@ -22,5 +22,6 @@ pub(crate) fn token_generator(
         num_hidden_layers: settings.generator_layers,
         tie_embeddings: settings.tie_embeddings,
         temperature: settings.temperature,
+        is_new: false,
     }
 }

@@ -74,7 +74,9 @@ pub(super) fn save(
 
 /// Copies the tokenizer to the generator too, where there is one, and returns the names of the files.
 fn copy_to_generator(folder: &Path, open: &OpenModel) -> RunResult<Vec<String>> {
-    let Some(generator) = open.model.generator_folder() else { return Ok(Vec::new()) };
+    // With adapters of the discriminator alone, there is no such folder.
+    let generator = open.model.generator_folder().filter(|name| folder.join(name).is_dir());
+    let Some(generator) = generator else { return Ok(Vec::new()) };
     output::copy_tokenizer(&open.folder, &folder.join(generator))?;
     Ok(output::copied_names(&open.folder).map(|name| format!("{generator}/{name}")).collect())
 }

@@ -35,15 +35,19 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
             "is 0 as generator_weight is: nothing is learned",
         );
     }
-    check_training(job, problems);
+    check_adapters(job, problems);
 }
 
-fn check_training(job: &JobFile, problems: &mut Problems) {
-    let task = job.model.task;
-    if job.peft.method.is_some() {
-        problems.violation(
-            "peft.method",
-            format!("is not supported for {task}, which trains two whole models"),
-        );
+/// Refuses adapters of embeddings: PEFT saves those of each model by itself.
+fn check_adapters(job: &JobFile, problems: &mut Problems) {
+    let (peft, task) = (&job.peft, job.model.task);
+    let keys = [
+        ("trainable_token_indices", peft.trainable_token_indices.is_some()),
+        ("ensure_weight_tying", peft.ensure_weight_tying),
+    ];
+    for (key, _) in keys.iter().filter(|(_, is_given)| *is_given) {
+        let description =
+            format!("is not supported for {task}, whose two models read one embedding");
+        problems.violation(&join("peft", key), description);
     }
 }

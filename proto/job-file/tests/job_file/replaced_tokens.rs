@@ -41,8 +41,14 @@ fn keys_of_replaced_tokens() {
         ),
         (
             "",
-            "peft: {method: lora}",
-            "line 3: peft.method: is not supported for replaced-token-detection, which trains two whole models",
+            "peft: {method: lora, use_dora: true, modules_to_save: [discriminator_predictions]}",
+            "",
+        ),
+        (
+            "",
+            "peft: {method: lora, trainable_token_indices: [3]}",
+            "line 3: peft.trainable_token_indices: is not supported for replaced-token-detection, whose two models \
+             read one embedding",
         ),
         (
             "",

@@ -21,6 +21,8 @@ pub struct TokenGenerator {
     pub tie_embeddings: Option<bool>,
     /// The divisor of the logits by which tokens are drawn.
     pub temperature: f64,
+    /// Whether it has no folder, and so no weights, before training.
+    pub is_new: bool,
 }
 
 /// The sizes of ELECTRA-base and -large.
@@ -32,6 +34,7 @@ impl Default for TokenGenerator {
             num_hidden_layers: 1.0,
             tie_embeddings: None,
             temperature: 1.0,
+            is_new: false,
         }
     }
 }
@@ -48,7 +51,8 @@ impl TokenGenerator {
         check_equal(&config, model, "model_type", |config| config.model_type().map(str::to_owned))?;
         check_equal(&config, model, "vocab_size", |config| config.size("vocab_size"))?;
         config.set("architectures", vec![ARCHITECTURE]);
-        Ok(TokenGenerator { config: Some(Box::new(config)), ..self.clone() })
+        let is_new = self.is_new || self.config.is_none();
+        Ok(TokenGenerator { config: Some(Box::new(config)), is_new, ..self.clone() })
     }
 
     /// The config of a generator with a share of the sizes of `model`, by the rule of ELECTRA's own code: heads have

@@ -16,7 +16,10 @@ mod token_rows;
 
 pub use traind_choices::PeftBias;
 
-pub use adapter_files::{check_adapter, load_adapter, load_lora, put_adapter, save_adapter};
+pub use adapter_files::{
+    check_adapter, load_adapter, load_lora, load_lora_of, put_adapter, save_adapter,
+    save_adapter_with_generator,
+};
 pub use adapters::Adapters;
 pub(crate) use adapters::{Applied, LayerParts};
 pub use dtype::store_frozen_as;

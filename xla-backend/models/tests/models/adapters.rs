@@ -8,9 +8,10 @@ use safetensors::SafeTensors;
 use serde_json::{Map, Value};
 use traind_models::tuning::{
     Lora, PeftBias, TargetModules, TokenIndices, add_lora, load_adapter, load_lora, merged,
-    put_adapter, save_adapter,
+    put_adapter, save_adapter, save_adapter_with_generator,
 };
 use traind_models::{Model, ModelConfig, Task, registry, weights};
+use traind_xla::runtime::HostArray;
 use traind_xla::{DType, Trace};
 
 use crate::fixture::{Fixture, folder_of};
@@ -195,6 +196,41 @@ fn saved_adapters_are_those_that_peft_saves() {
         save_adapter(saved.path(), model, *task, "base", &arrays).unwrap();
         check_tensors(saved.path(), &folder_of(folder));
         check_config(saved.path(), &folder_of(folder));
+    }
+}
+
+/// The adapters of a generator and of the discriminator of its tokens compute, and are saved, as those that PEFT makes
+/// of each by itself.
+#[test]
+fn adapters_of_two_models_are_those_of_each() {
+    let (base, task) =
+        (folder_of("electra-replaced-token-detection"), Task::ReplacedTokenDetection);
+    for folder in ["lora-electra-pair", "lora-electra-pair-dora"].map(folder_of) {
+        let fixture = Fixture::adapted(&folder, &base, task);
+        check_fixture(&fixture, false);
+        let model = &*fixture.model;
+        let saved = tempfile::tempdir().unwrap();
+        let arrays = load_adapter(&folder, model).unwrap();
+        save_adapter_with_generator(saved.path(), model, task, ["base", "other"], &arrays).unwrap();
+        for (part, base) in [("", "base"), ("generator", "other")] {
+            let (ours, theirs) = (saved.path().join(part), folder.join(part));
+            check_tensors(&ours, &theirs);
+            check_config(&ours, &theirs);
+            let config = std::fs::read_to_string(ours.join("adapter_config.json")).unwrap();
+            assert!(
+                config.contains(&format!("\"base_model_name_or_path\": \"{base}\"")),
+                "{config}"
+            );
+        }
+        // A checkpoint has one file of both.
+        let checkpoint = tempfile::tempdir().unwrap();
+        save_adapter(checkpoint.path(), model, task, "base", &arrays).unwrap();
+        let bytes = |arrays: &[HostArray]| -> Vec<Vec<u8>> {
+            arrays.iter().map(|array| array.bytes().to_vec()).collect()
+        };
+        for folder in [&checkpoint, &saved] {
+            assert_eq!(bytes(&load_adapter(folder.path(), model).unwrap()), bytes(&arrays));
+        }
     }
 }
 

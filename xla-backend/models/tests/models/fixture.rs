@@ -76,9 +76,9 @@ impl Fixture {
 
     /// The model of the folder `base` with the adapters and the answers of `folder`.
     pub(crate) fn adapted(folder: &Path, base: &Path, task: Task) -> Fixture {
-        let config = ModelConfig::load(base, &Map::new()).unwrap();
-        let mut model = registry::build(config, task).unwrap();
-        tuning::add_lora(&mut model, &tuning::load_lora(folder).unwrap()).unwrap();
+        let mut model = registry::build(config_of(base, task), task).unwrap();
+        let lora = tuning::load_lora_of(folder, &model).unwrap();
+        tuning::add_lora(&mut model, &lora).unwrap();
         let mut fixture = Fixture::with_answers(base, folder, model);
         let adapters = tuning::load_adapter(folder, &fixture.model).unwrap();
         tuning::put_adapter(&fixture.model, &mut fixture.weights, adapters);
