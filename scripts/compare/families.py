@@ -15,6 +15,7 @@ FAMILIES = {
     "xlm-roberta": ENCODER_TASKS,
     "xlm-roberta-xl": ENCODER_TASKS,
     "modernbert": ENCODER_TASKS,
+    "eurobert": ["sequence-classification", "token-classification", "masked-lm"],
     "electra": ENCODER_TASKS,
     "mpnet": ENCODER_TASKS,
     # Transformers has no classes of these that answer questions.

@@ -83,7 +83,7 @@ ADAPTER_GROUPS = [
 ADAPTERS = {"peft": {"method": "lora", "target_modules": "all-linear", "lora_dropout": DROPOUT, "use_dora": True}}
 ENCODER_DROPOUT = ["hidden_dropout_prob", "attention_probs_dropout_prob"]
 DECODERS = ["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "smollm3", "granite", "olmo2"]
-DECODERS += ["olmo3"]
+DECODERS += ["olmo3", "eurobert"]
 DROPOUT_KEYS = {
     "distilbert": ["dropout", "attention_dropout"],
     "modernbert": ["embedding_dropout", "attention_dropout", "mlp_dropout", "classifier_dropout"],

@@ -31,6 +31,8 @@ CASES = {
     ("roberta", "masked-lm"): [{"r": 4, "bias": "lora_only"}],
     # Nor for ModernBERT.
     ("modernbert", "masked-lm"): [{"r": 4, "target_modules": ["Wqkv"]}, {"r": 4, "target_modules": "all-linear"}],
+    # Nor for EuroBERT.
+    ("eurobert", "sequence-classification"): [{"r": 4, "target_modules": ["q_proj", "v_proj"]}],
     ("gpt2", "causal-lm"): [{"r": 4}, {"r": 4, "target_modules": "all-linear", "use_dora": True}],
     ("llama", "causal-lm"): [{"r": 4, "target_modules": "all-linear"}, {"r": 4, "use_dora": True}],
     ("mistral", "sequence-classification"): [{"r": 4, "lora_alpha": 32}],

@@ -51,8 +51,9 @@ DROPOUT = {
     "modernbert": ["embedding_dropout", "attention_dropout", "mlp_dropout", "classifier_dropout"],
     "albert": ["hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout_prob"],
 }
-# Decoders have no dropout unless asked for.
+# These have the sizes of decoders, and no dropout unless asked for.
 DECODERS = {
+    "eurobert": transformers.EuroBertConfig,
     "llama": transformers.LlamaConfig,
     "mistral": transformers.MistralConfig,
     "qwen2": transformers.Qwen2Config,

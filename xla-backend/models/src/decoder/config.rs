@@ -33,6 +33,8 @@ pub(crate) struct DecoderConfig {
     pub rotaries: Vec<Option<Rotary>>,
     /// The positions that a token of each layer sees, itself among them; `None` for all.
     pub windows: Vec<Option<usize>>,
+    /// Whether a token sees none of those behind it. Without, layers have no windows.
+    pub is_causal: bool,
     pub logits: LogitsTransform,
     pub initializer_range: f64,
     pub pad_token_id: Option<usize>,

@@ -1,6 +1,6 @@
 //! The decoder of Llama and of the families that descend from it: word embeddings,
 //! then layers of rotary attention and a gated feed-forward network, each behind a
-//! root-mean-square norm.
+//! root-mean-square norm. An encoder may have the same layers.
 //!
 //! B rows, S positions, H `hidden_size`, I `intermediate_size`.
 
@@ -68,9 +68,12 @@ impl Body for Decoder {
         PREFIX
     }
 
-    /// `input_ids` and `attention_mask`; where several texts share a row, `position_ids`. Each
+    /// `input_ids` and `attention_mask`; where several texts may share a row, `position_ids`. Each
     /// s32[B, S].
     fn inputs(&self) -> Vec<InputSpec> {
+        if !self.config.is_causal {
+            return InputSpec::of_tokens(self.vocab_size(), None);
+        }
         InputSpec::of_texts(self.vocab_size(), None, self.max_positions())
     }
 
@@ -98,13 +101,14 @@ impl Body for Decoder {
     ) -> Result<HiddenStates> {
         let (present, position_ids) =
             (batch.get("attention_mask")?, batch.optional("position_ids"));
-        let DecoderConfig { rotaries, windows, .. } = &self.config;
+        let DecoderConfig { rotaries, windows, is_causal, .. } = &self.config;
         let tables = ByKind::new(&rotaries[layers.clone()], |rotary| {
             let table = |rotary: &Rotary| rotary.table(cx, present.dims()[1], position_ids);
             rotary.as_ref().map(table).transpose()
         })?;
         let masks = ByKind::new(&windows[layers.clone()], |window| {
-            within_texts(Window::Causal(*window).mask(cx, present)?, position_ids)
+            let window = if *is_causal { Window::Causal(*window) } else { Window::All };
+            within_texts(window.mask(cx, present)?, position_ids)
         })?;
         let x = cx.layers("layer", layers, states.last, |cx, index, x| {
             let (mask, table) = (masks.get(&windows[index]), tables.get(&rotaries[index]));
@@ -118,7 +122,7 @@ impl Body for Decoder {
     }
 
     fn is_generative(&self) -> bool {
-        true
+        self.config.is_causal
     }
 
     fn is_tensor_parallel(&self) -> bool {

@@ -8,6 +8,7 @@ pub(crate) mod decoders;
 pub(crate) mod distilbert;
 pub(crate) mod electra;
 mod encoder_family;
+pub(crate) mod eurobert;
 pub(crate) mod gpt2;
 pub(crate) mod gte;
 mod layer_types;

@@ -1,6 +1,6 @@
 //! Masked language modeling, and causal language modeling of encoders that are
 //! decoders: a dense layer, an activation and a norm, then the product with the
-//! word embeddings, to which the decoder is usually tied.
+//! word embeddings, to which the decoder is usually tied. The decoder may also stand alone.
 
 use traind_xla::Tensor;
 
@@ -44,7 +44,7 @@ pub(crate) struct MaskedLmSizes {
 
 #[derive(Debug)]
 pub(crate) struct MaskedLmHead {
-    transform: Transform,
+    transform: Option<Transform>,
     decoder: Linear,
     embedding_size: usize,
     vocab_size: usize,
@@ -79,12 +79,23 @@ impl MaskedLmHead {
             true => tied_decoder(root, names, sizes),
             false => own_decoder(root, names, sizes),
         };
+        let transform = Some(transform);
         Ok(MaskedLmHead { transform, decoder, embedding_size, vocab_size, predicts })
+    }
+
+    /// The head that is its decoder alone.
+    pub(crate) fn of_decoder(
+        decoder: Linear,
+        hidden_size: usize,
+        vocab_size: usize,
+    ) -> MaskedLmHead {
+        let (embedding_size, predicts) = (hidden_size, Predicts::Itself);
+        MaskedLmHead { transform: None, decoder, embedding_size, vocab_size, predicts }
     }
 
     /// `hidden_states` f32[N, H] to f32[N, V].
     pub(crate) fn logits(&self, cx: &Forward<'_>, hidden_states: &Tensor) -> Result<Logits> {
-        let x = self.transform.forward(cx, hidden_states)?;
+        let x = Transform::forward_optional(self.transform.as_ref(), cx, hidden_states)?;
         vocabulary_logits(cx, &self.decoder, &x, self.vocab_size)
     }
 }
@@ -149,6 +160,7 @@ impl Head for MaskedLmHead {
 
     fn forward_flops(&self, lengths: Lengths) -> f64 {
         let decoder = flops::dot(self.embedding_size as f64, self.vocab_size as f64);
-        lengths.positions as f64 * (self.transform.forward_flops() + decoder)
+        let transform = self.transform.as_ref().map_or(0.0, Transform::forward_flops);
+        lengths.positions as f64 * (transform + decoder)
     }
 }

@@ -1,5 +1,5 @@
 //! Sequence classification from the first token or the mean of all: a dense layer with its activation,
-//! and a linear layer, with dropout before each.
+//! and a linear layer, with dropout before each. The mean may also be that of the tokens' logits.
 
 use traind_xla::{DType, Tensor};
 
@@ -16,6 +16,8 @@ pub(crate) enum Pooling {
     First,
     /// The mean of the tokens that are not padding.
     Mean,
+    /// The mean of their logits.
+    MeanOfLogits,
 }
 
 #[derive(Debug)]
@@ -38,27 +40,37 @@ impl Head for PooledClassifier {
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
-        let pooled = self.pooling.of(hidden_states, batch)?;
+        let is_late = self.pooling == Pooling::MeanOfLogits;
+        let pooled = match is_late {
+            true => hidden_states.clone(),
+            false => self.pooling.of(hidden_states, batch)?,
+        };
         let pooled = dropout(cx, &pooled, self.input_dropout)?;
         let pooled = dropout(cx, &self.transform.forward(cx, &pooled)?, self.dropout)?;
         let logits = self.classifier.forward(cx, &pooled)?.convert(DType::F32)?;
+        let logits = if is_late { self.pooling.of(&logits, batch)? } else { logits };
         let loss = self.task.loss(&logits, batch)?;
         Ok(Output { logits: logits.into(), loss })
     }
 
-    fn forward_flops(&self, _lengths: Lengths) -> f64 {
+    fn forward_flops(&self, lengths: Lengths) -> f64 {
         let width = self.transform.widths[1] as f64;
-        self.transform.forward_flops() + flops::dot(width, self.task.num_labels as f64)
+        let vector =
+            self.transform.forward_flops() + flops::dot(width, self.task.num_labels as f64);
+        match self.pooling {
+            Pooling::First | Pooling::Mean => vector,
+            Pooling::MeanOfLogits => lengths.positions as f64 * vector,
+        }
     }
 }
 
 impl Pooling {
-    /// [B S, H] to [B, H].
+    /// [B S, N] to [B, N].
     fn of(self, hidden_states: &Tensor, batch: &Batch) -> Result<Tensor> {
         let states = by_row(hidden_states, batch)?;
         match self {
             Pooling::First => Ok(states.slice(1, 0, 1)?.squeeze(1)?),
-            Pooling::Mean => {
+            Pooling::Mean | Pooling::MeanOfLogits => {
                 let present = batch.get("attention_mask")?.convert(DType::F32)?;
                 let sum = states.mul(&present.unsqueeze(2)?)?.sum(&[1])?;
                 Ok(sum.div(&present.sum_keep(&[1])?)?)

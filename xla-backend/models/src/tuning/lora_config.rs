@@ -50,9 +50,8 @@ impl Lora {
             "deberta-v2" => &["query_proj", "value_proj"],
             "distilbert" => &["q_lin", "v_lin"],
             "gpt2" => &["c_attn"],
-            "llama" | "mistral" | "gemma" | "gemma2" | "gemma3_text" | "qwen2" | "qwen3" => {
-                &["q_proj", "v_proj"]
-            }
+            "llama" | "mistral" | "eurobert" | "gemma" | "gemma2" | "gemma3_text" | "qwen2"
+            | "qwen3" => &["q_proj", "v_proj"],
             "phi3" => &["qkv_proj"],
             "modernbert" => &["Wqkv"],
             "t5" | "mt5" => &["q", "v"],

@@ -43,6 +43,7 @@ fn stages_in_a_row_are_the_model() {
         ("bert-masked-lm", Task::MaskedLm),
         ("roberta-sequence-classification", Task::SequenceClassification),
         ("modernbert-more-masked-lm", Task::MaskedLm),
+        ("eurobert-tied-masked-lm", Task::MaskedLm),
         ("electra-masked-lm", Task::MaskedLm),
         ("mpnet-masked-lm", Task::MaskedLm),
         ("xlm-roberta-xl-masked-lm", Task::MaskedLm),

@@ -29,6 +29,8 @@ const SHARED: &[(&str, Task, usize, bool)] = &[
     ("modernbert-masked-lm", Task::MaskedLm, 2, true),
     ("modernbert-more-sequence-classification", Task::SequenceClassification, 2, true),
     ("modernbert-question-answering", Task::QuestionAnswering, 2, false),
+    ("eurobert-tied-masked-lm", Task::MaskedLm, 2, true),
+    ("eurobert-sequence-classification", Task::SequenceClassification, 4, true),
     ("electra-masked-lm", Task::MaskedLm, 2, true),
     ("electra-sequence-classification", Task::SequenceClassification, 2, false),
     ("electra-replaced-token-detection", Task::ReplacedTokenDetection, 2, true),

@@ -114,7 +114,7 @@ macro_rules! decoder_keys {
         ]
     };
 }
-pub(super) use decoder_keys;
+pub(in crate::families) use decoder_keys;
 
 /// `sliding_window`, the positions that a token of a layer with a window sees; null has no window.
 pub(super) fn sliding_window(
@@ -145,7 +145,7 @@ pub(super) fn qwen_windows(config: &ModelConfig, layers: usize) -> Result<Vec<Op
 
 /// The values of keys that a `config.json` lacks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Defaults {
+pub(in crate::families) struct Defaults {
     pub vocab_size: usize,
     pub hidden_size: usize,
     pub intermediate_size: usize,
@@ -163,7 +163,7 @@ pub(super) struct Defaults {
     pub tie_word_embeddings: bool,
 }
 
-pub(super) const LLAMA: Defaults = Defaults {
+pub(in crate::families) const LLAMA: Defaults = Defaults {
     vocab_size: 32_000,
     hidden_size: 4096,
     intermediate_size: 11_008,
@@ -180,7 +180,10 @@ pub(super) const LLAMA: Defaults = Defaults {
 };
 
 /// Resolves the keys of `LlamaConfig`, from which the other families differ in a few.
-pub(super) fn resolve_llama(config: &ModelConfig, defaults: &Defaults) -> Result<DecoderConfig> {
+pub(in crate::families) fn resolve_llama(
+    config: &ModelConfig,
+    defaults: &Defaults,
+) -> Result<DecoderConfig> {
     refuse_soft_caps(config, &["attn_logit_softcapping", "final_logit_softcapping"])?;
     resolve_capped(config, defaults)
 }
@@ -215,6 +218,7 @@ pub(super) fn resolve_capped(config: &ModelConfig, defaults: &Defaults) -> Resul
         residual_scale: None,
         norms: NormPlacement::Before,
         windows: vec![None; layers],
+        is_causal: true,
         logits: LogitsTransform::default(),
         initializer_range: config.positive_or("initializer_range", 0.02)?,
         pad_token_id,
@@ -265,7 +269,10 @@ fn resolve_attention(
 }
 
 /// Sets the biases of all projections of attention as `attention_bias` has it.
-pub(super) fn set_attention_bias(config: &ModelConfig, decoder: &mut DecoderConfig) -> Result<()> {
+pub(in crate::families) fn set_attention_bias(
+    config: &ModelConfig,
+    decoder: &mut DecoderConfig,
+) -> Result<()> {
     let bias = config.bool_or("attention_bias", false)?;
     decoder.attention.input_bias = bias;
     decoder.attention.output_bias = bias;

@@ -13,3 +13,5 @@ pub(crate) mod phi3;
 pub(crate) mod qwen2;
 pub(crate) mod qwen3;
 pub(crate) mod smollm3;
+
+pub(super) use family::{Defaults, LLAMA, decoder_keys, resolve_llama, set_attention_bias};
