@@ -96,7 +96,7 @@ impl Chunks {
         let scalar = || trace.scalar(0.0, DType::U32);
         let random = Random::new(&scalar()?, &scalar()?, &scalar()?)?.with_rows(1);
         let positions = model.max_positions().min(2);
-        let lengths = Lengths { positions, target_positions: positions };
+        let lengths = Lengths { target_positions: positions, ..Lengths::of(positions) };
         let layers = self.layers(chunk).start;
         let drawn = (&random, has_noise);
         untrained_states(&trace, model, 1, lengths, layers, Some(drawn))?;

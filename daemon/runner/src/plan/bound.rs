@@ -50,7 +50,7 @@ impl Machine {
         let positions = planned.positions(job)? as usize;
         let target_positions = target_positions(job) as usize;
         let rows = job.train.per_device_train_batch_size as usize;
-        let lengths = Lengths { positions, target_positions };
+        let lengths = Lengths { positions, target_positions, masked_positions: 0 };
         let states = pipeline.chunks.state_shapes(planned.model.as_ref(), rows, lengths, 1)?;
         // An encoder's layers have the states of sources, a decoder's those of targets.
         let elements = states.iter().map(|shape| shape.element_count()).min().unwrap_or(0);

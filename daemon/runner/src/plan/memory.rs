@@ -158,12 +158,7 @@ fn stage_memory(state: &StateBytes, variables: u64, temporary: u64) -> CoreMemor
 /// The programs of the job for its longest rows.
 fn shapes(job: &JobFile, programs: &JobPrograms, positions: u32) -> Vec<ProgramShape> {
     let train = &job.train;
-    let targets = target_positions(job);
-    let sizes = |rows: u32| {
-        let sizes = BatchSizes::of_rows(rows as usize).with(BatchAxis::Positions, positions);
-        let sizes = sizes.with(BatchAxis::TargetPositions, targets);
-        lengths::masked_share(job).map_or(sizes, |share| share.with_sizes(sizes))
-    };
+    let sizes = |rows: u32| batch_sizes(job, rows, positions);
     let mut shapes = Vec::new();
     if train.do_train {
         shapes = programs.step_programs().shapes([sizes(train.per_device_train_batch_size)]);
@@ -173,6 +168,13 @@ fn shapes(job: &JobFile, programs: &JobPrograms, positions: u32) -> Vec<ProgramS
         shapes.push(ProgramShape::of_batch(Program::Evaluate, sizes));
     }
     shapes
+}
+
+/// The sizes of a core's batch of the job's longest rows.
+pub(super) fn batch_sizes(job: &JobFile, rows: u32, positions: u32) -> BatchSizes {
+    let sizes = BatchSizes::of_rows(rows as usize).with(BatchAxis::Positions, positions);
+    let sizes = sizes.with(BatchAxis::TargetPositions, target_positions(job));
+    lengths::masked_share(job).map_or(sizes, |share| share.with_sizes(sizes))
 }
 
 /// The length of the job's longest target; 0 where rows have none.

@@ -4,6 +4,7 @@
 
 use traind_job_file::commands::{CoreMemory, MeshPlan};
 use traind_job_file::{JobFile, Train};
+use traind_loader::BatchAxis;
 use traind_models::Lengths;
 use traind_xla::analysis::Collective;
 use traind_xla::graph::Participants;
@@ -11,7 +12,7 @@ use traind_xla::mesh::{Axis, Coordinates, Mesh};
 
 use super::PlannedModel;
 use super::devices::Core;
-use super::memory::{Recordings, Traffic as StageTraffic, target_positions};
+use super::memory::{Recordings, Traffic as StageTraffic, batch_sizes};
 use crate::error::RunResult;
 use crate::progress::Timetable;
 use crate::recipe::{self, mesh};
@@ -85,9 +86,11 @@ impl Machine {
         pipeline: &Pipeline,
     ) -> RunResult<f64> {
         let (train, parallel) = (&job.train, &job.parallel);
+        let sizes = batch_sizes(job, train.per_device_train_batch_size, planned.positions(job)?);
         let lengths = Lengths {
-            positions: planned.positions(job)? as usize,
-            target_positions: target_positions(job) as usize,
+            positions: sizes.get(BatchAxis::Positions),
+            target_positions: sizes.get(BatchAxis::TargetPositions),
+            masked_positions: sizes.get(BatchAxis::MaskedPositions),
         };
         let rows = train.per_device_train_batch_size * train.gradient_accumulation_steps;
         let rows = rows as usize * job.sequences_per_row();

@@ -269,12 +269,14 @@ pub struct Lengths {
     pub positions: usize,
     /// 0 where the model reads one sequence.
     pub target_positions: usize,
+    /// The masked tokens of a row that a generator alone predicts, on average over a batch; 0 where it predicts all.
+    pub masked_positions: usize,
 }
 
 impl Lengths {
     /// Lengths for a model that reads one sequence.
     pub fn of(positions: usize) -> Lengths {
-        Lengths { positions, target_positions: 0 }
+        Lengths { positions, target_positions: 0, masked_positions: 0 }
     }
 }
 

@@ -2,7 +2,10 @@
 //! has what is not a dot: a few per cent at these sizes.
 
 use serde_json::{Value, json};
-use traind_models::{Batch, Forward, Lengths, ModelConfig, ParameterTensors, Task, registry};
+use traind_models::{
+    Batch, Forward, Lengths, MASKED_SLOTS, MASKED_TOKENS, ModelConfig, ParameterTensors, Task,
+    registry,
+};
 use traind_xla::{DType, Shape, Trace};
 
 use crate::support::Program;
@@ -11,6 +14,11 @@ const ROWS: usize = 3;
 const POSITIONS: usize = 40;
 
 fn check(keys: Value, task: Task) {
+    check_lengths(keys, task, &[], Lengths::of(POSITIONS));
+}
+
+/// The same of batches with `more` arrays of integers.
+fn check_lengths(keys: Value, task: Task, more: &[(&str, &[usize])], lengths: Lengths) {
     let config = ModelConfig::new("config.json", keys.as_object().unwrap().clone());
     let model = registry::build(config, task).unwrap();
     let trace = Trace::new();
@@ -18,6 +26,9 @@ fn check(keys: Value, task: Task) {
     let mut batch = Batch::new();
     for name in ["input_ids", "attention_mask"] {
         batch.insert(name, parameter(name, Shape::new(DType::S32, [ROWS, POSITIONS])));
+    }
+    for (name, dims) in more {
+        batch.insert(name, parameter(name, Shape::new(DType::S32, *dims)));
     }
     let specs = model.parameters();
     let tensors = specs.iter().map(|s| (&s.name, parameter(&s.name, s.shape.clone())));
@@ -32,7 +43,7 @@ fn check(keys: Value, task: Task) {
     };
     let logits = model.forward(&cx, &batch).unwrap().logits.values;
     let counted = Program::compile_plain(&trace, &[&logits]).flops();
-    let ratio = counted / model.forward_flops(ROWS, Lengths::of(POSITIONS));
+    let ratio = counted / model.forward_flops(ROWS, lengths);
     assert!((1.0..1.1).contains(&ratio), "{keys} {task:?}: {ratio}");
 }
 
@@ -59,4 +70,23 @@ fn a_forward_pass_has_the_operations_that_xla_counts() {
     });
     check(gpt2.clone(), Task::CausalLm);
     check(gpt2, Task::SequenceClassification);
+}
+
+/// The vocabulary of a generator is counted for the tokens that it predicts.
+#[test]
+fn masked_tokens_alone_are_counted_with_the_vocabulary() {
+    const MASKED: usize = 8;
+    let electra = json!({
+        "model_type": "electra", "vocab_size": 1000, "embedding_size": 64, "hidden_size": 128,
+        "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 384,
+    });
+    let tokens = [ROWS, POSITIONS];
+    let more: [(&str, &[usize]); 4] = [
+        ("labels", &tokens),
+        ("sampling_seeds", &[ROWS]),
+        (MASKED_TOKENS, &[ROWS, MASKED]),
+        (MASKED_SLOTS, &tokens),
+    ];
+    let lengths = Lengths { masked_positions: MASKED, ..Lengths::of(POSITIONS) };
+    check_lengths(electra, Task::ReplacedTokenDetection, &more, lengths);
 }

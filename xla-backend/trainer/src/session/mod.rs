@@ -145,16 +145,20 @@ impl<D: ProgramDevice> Session<D> {
 
     fn install(&mut self, shape: &ProgramShape, compiled: CompiledProgram<StepOf<D>>) {
         let sizes = &shape.sizes;
-        let lengths = Lengths {
-            positions: sizes.get(BatchAxis::Positions),
-            target_positions: sizes.get(BatchAxis::TargetPositions),
-        };
+        let positions = sizes.get(BatchAxis::Positions);
         let pass = &self.programs.train.forward;
         let rows = sizes.rows() * pass.layout.sequences();
         let chunks = self.programs.pipeline.chunks.count() as f64;
         let computed = match sizes.get(BatchAxis::PackedPositions) {
             0 => 1.0,
-            packed => packed as f64 / lengths.positions.max(1) as f64,
+            packed => packed as f64 / positions.max(1) as f64,
+        };
+        // Masked tokens are as many, whether layers compute padding or not.
+        let masked = sizes.get(BatchAxis::MaskedPositions) as f64 / computed;
+        let lengths = Lengths {
+            positions,
+            target_positions: sizes.get(BatchAxis::TargetPositions),
+            masked_positions: masked.round() as usize,
         };
         let forward = computed * pass.model.forward_flops(rows, lengths) / chunks;
         let of_reference = if pass.reference.is_some() { forward } else { 0.0 };

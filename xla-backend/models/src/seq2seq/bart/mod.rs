@@ -173,7 +173,7 @@ impl Stacks for Bart {
     }
 
     fn forward_flops(&self, lengths: Lengths) -> f64 {
-        let Lengths { positions, target_positions } = lengths;
+        let Lengths { positions, target_positions, .. } = lengths;
         let width = self.config.d_model;
         let attention = |queries, keys| flops::attention(queries, keys, width, width);
         let feed_forward = |stack: &StackConfig, positions: usize| {

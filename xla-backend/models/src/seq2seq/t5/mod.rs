@@ -120,7 +120,7 @@ impl Stacks for T5 {
     }
 
     fn forward_flops(&self, lengths: Lengths) -> f64 {
-        let Lengths { positions, target_positions } = lengths;
+        let Lengths { positions, target_positions, .. } = lengths;
         let attention = |queries, keys| self.config.attention_flops(queries, keys);
         let decoder = attention(target_positions, target_positions)
             + attention(target_positions, positions)
