@@ -11,7 +11,7 @@ use super::serve::runner_beside_this_program;
 use crate::control::planner::mpi;
 use crate::host::readiness::{self, Check, Finding, HostFiles};
 use crate::jobs::cluster::{kubernetes_checks, slurm_checks};
-use crate::jobs::doctor::{self, StoppedState};
+use crate::jobs::doctor::{self, Downgrade, StoppedState};
 use crate::paths;
 
 /// Check, rebuild or downgrade the job store of a stopped daemon, or check that the host is ready for a platform
@@ -136,9 +136,14 @@ fn rebuild(state: &StoppedState) -> anyhow::Result<Exit> {
 }
 
 fn downgrade(state: &StoppedState, version: Option<usize>) -> anyhow::Result<Exit> {
-    let (downgraded, kept) = doctor::downgrade(state, version)?;
+    let (path, done) = (state.store_path(), doctor::downgrade(state, version)?);
+    let Downgrade::Done { downgraded, kept } = done else {
+        let Downgrade::NotNeeded { version } = done else { return Ok(Exit::Done) };
+        println!("{} has version {version} already", path.display());
+        return Ok(Exit::Done);
+    };
     let version = downgraded.version;
-    println!("took {} back to version {version}", state.store_path().display());
+    println!("took {} back to version {version}", path.display());
     println!("kept the newer store as {}", kept.display());
     for dropped in &downgraded.dropped {
         println!(

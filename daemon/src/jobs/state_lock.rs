@@ -6,6 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
+
 use crate::host::process::Stat;
 
 /// How long to wait for a lock whose holder is dead. A launcher that a killed daemon had just
@@ -32,6 +34,8 @@ impl StateLock {
         let io_error = |source| LockError::Io { path: path.to_owned(), source };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        // The holder's number is written to no other file.
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
         let mut file = options.open(path).map_err(io_error)?;
         let start = Instant::now();
         loop {

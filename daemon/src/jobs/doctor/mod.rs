@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use crate::jobs::lost_store;
 use crate::jobs::record;
 use crate::jobs::state_lock::{LockError, StateLock};
-use crate::jobs::store::{Store, StoreError, is_blank};
+use crate::jobs::store::{self, Store, StoreError, is_blank, store_version};
 
-pub(crate) use downgrade::downgrade;
+pub(crate) use downgrade::{Downgrade, downgrade};
 pub(crate) use rebuild::rebuild;
 
 /// The store's file in a state folder.
@@ -27,6 +27,11 @@ pub(crate) enum DoctorError {
     Running(LockError),
     #[error("there is no state folder {path}; set it with --state-dir", path = .0.display())]
     NoStateDir(PathBuf),
+    #[error(
+        "{path} belongs to another account, which could not use what this one writes: run this command as that account, \
+         as with sudo -u '#{owner}'", path = .path.display()
+    )]
+    Foreign { path: PathBuf, owner: u32 },
     #[error(transparent)]
     Lock(LockError),
     #[error(transparent)]
@@ -46,6 +51,10 @@ impl StoppedState {
         if !state_dir.is_dir() {
             return Err(DoctorError::NoStateDir(state_dir.to_owned()));
         }
+        let path = state_dir.join(STORE);
+        if let Some(owner) = files::foreign_owner(&path) {
+            return Err(DoctorError::Foreign { path, owner });
+        }
         let lock = StateLock::acquire(&state_dir.join(LOCK)).map_err(|error| match error {
             LockError::Held { .. } => DoctorError::Running(error),
             error => DoctorError::Lock(error),
@@ -57,20 +66,35 @@ impl StoppedState {
         self.state_dir.join(STORE)
     }
 
-    /// Checks the store. Returns the problems found.
+    /// Checks the store, and does not migrate it. Returns the problems found.
     pub(crate) fn check(&self) -> Result<Vec<String>, DoctorError> {
         if is_blank(&self.store_path()) {
             return Ok(vec![format!("{} is missing or empty", self.store_path().display())]);
         }
-        match Store::open(&self.store_path()) {
-            Ok(store) => {
-                let mut found = store.integrity()?;
-                found.extend(lost_store::problems(&self.state_dir, &store)?);
-                Ok(found)
-            }
-            Err(StoreError::Corrupt { detail, .. }) => Ok(vec![detail]),
-            Err(error) => Err(error.into()),
+        match self.examine() {
+            Err(DoctorError::Store(StoreError::Corrupt { detail, .. })) => Ok(vec![detail]),
+            examined => examined,
         }
+    }
+
+    /// Examines the store, and of one of an earlier version a copy: opening a store migrates it.
+    fn examine(&self) -> Result<Vec<String>, DoctorError> {
+        let (path, copy) = (self.store_path(), self.state_dir.join("traind.db.checked"));
+        files::remove_store(&copy)?;
+        if store::version_of(&path)? >= store_version() {
+            return self.problems(&path);
+        }
+        let copied = store::snapshot(&path, &copy).map_err(DoctorError::Store);
+        let found = copied.and_then(|_| self.problems(&copy));
+        files::remove_store(&copy)?;
+        found
+    }
+
+    fn problems(&self, path: &Path) -> Result<Vec<String>, DoctorError> {
+        let store = Store::open(path)?;
+        let mut found = store.integrity()?;
+        found.extend(lost_store::problems(&self.state_dir, &store)?);
+        Ok(found)
     }
 
     /// Ids of the jobs that have folders.

@@ -191,6 +191,32 @@ pub(crate) fn snapshot(path: &Path, copy: &Path) -> Result<Vec<String>, StoreErr
     list().map_err(StoreError::sqlite("list the ids"))
 }
 
+/// The version of the store at `path`, whose integrity is checked and which is not changed.
+pub(crate) fn version_of(path: &Path) -> Result<usize, StoreError> {
+    // The last connection to close removes the log, and must be able to write.
+    let existing = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let store = Connection::open_with_flags(path, existing).map_err(StoreError::sqlite("open"))?;
+    store.busy_timeout(BUSY_TIMEOUT_AT_START).map_err(StoreError::sqlite("configure"))?;
+    check(&store, path)?;
+    schema::user_version(&store)
+}
+
+/// Makes the store at `path` one file, without a write-ahead log, until it is opened again. Fails while another
+/// program has it open.
+pub(crate) fn end_log(path: &Path) -> Result<(), StoreError> {
+    let end = || -> rusqlite::Result<()> {
+        let store = Connection::open(path)?;
+        store.busy_timeout(BUSY_TIMEOUT)?;
+        store.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
+        let locked = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+        match store.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0))?.as_str() {
+            "delete" => Ok(()),
+            _ => Err(rusqlite::Error::SqliteFailure(locked, None)),
+        }
+    };
+    end().map_err(StoreError::sqlite("end the log"))
+}
+
 /// Whether there is no store at `path`. An existing store is never empty.
 pub(crate) fn is_blank(path: &Path) -> bool {
     match path.metadata() {

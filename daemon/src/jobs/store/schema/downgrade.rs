@@ -3,8 +3,10 @@
 //! Migrations only add tables, columns and indexes, so that the columns that both versions have are all that
 //! the earlier one knew.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags};
 
 use super::{MIGRATIONS, user_version};
@@ -57,7 +59,9 @@ fn copy_tables(
 ) -> rusqlite::Result<Vec<Dropped>> {
     // Rows are copied table by table, and refer to rows of others.
     older.pragma_update(None, "foreign_keys", false)?;
-    older.execute("ATTACH ?1 AS newer", [path.to_string_lossy()])?;
+    // As bytes: SQLite would take a path with other characters for that of a new store.
+    let path = ToSqlOutput::Borrowed(ValueRef::Text(path.as_os_str().as_bytes()));
+    older.execute("ATTACH ?1 AS newer", [path])?;
     let transaction = older.transaction()?;
     for migration in &MIGRATIONS[..version] {
         transaction.execute_batch(migration)?;
