@@ -62,6 +62,9 @@ pub(crate) struct FairShares {
     /// Whether jobs on cores that another group lent are preempted when that group needs them.
     #[serde(default = "yes")]
     pub preempt: bool,
+    /// Shortest time for which a job keeps cores that another group lent.
+    #[serde(default = "five")]
+    loan_minutes: u32,
 }
 
 impl FairShares {
@@ -71,6 +74,10 @@ impl FairShares {
 
     pub(crate) fn half_life(self) -> Duration {
         Duration::from_secs(u64::from(self.half_life_hours()) * 3600)
+    }
+
+    pub(crate) fn loan(self) -> Duration {
+        Duration::from_secs(u64::from(self.loan_minutes) * 60)
     }
 }
 
@@ -84,6 +91,10 @@ fn a_day() -> NonZeroU32 {
 
 fn yes() -> bool {
     true
+}
+
+fn five() -> u32 {
+    5
 }
 
 impl Sharing {
@@ -169,6 +180,7 @@ mod tests {
         let fair_shares = sharing.fair_shares.unwrap();
         assert_eq!(fair_shares.half_life(), Duration::from_secs(86_400));
         assert!(fair_shares.preempt);
+        assert_eq!(fair_shares.loan(), Duration::from_secs(300));
         assert_eq!(Sharing::default().group_of("ann"), None);
     }
 

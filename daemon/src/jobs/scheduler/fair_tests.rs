@@ -91,13 +91,20 @@ fn the_group_that_used_less_of_its_share_comes_first_within_a_priority() {
 #[test]
 fn borrowed_cores_are_given_back_to_the_group_that_lent_them() {
     let running = [
-        Active { since: 1, ..active("a", "ann", &[0, 1]) },
-        Active { since: 2, ..active("b", "bob", &[2, 3]) },
+        Active { since: 1 - HOUR, ..active("a", "ann", &[0, 1]) },
+        Active { since: 2 - HOUR, ..active("b", "bob", &[2, 3]) },
     ];
     let returned = "b returns borrowed cores to job c: the share of group speech is 2 cores";
     let needs = "c needs 2 cores, 0 of 4 free: a uses 2, b uses 2";
     let waiting = [pending("c", "cleo", 2)];
     check_fair(&[("ann", 9.0)], &running, &waiting, &[returned, needs]);
+    // A loan lasts for some minutes, and the one that began before is given back.
+    let mut recent = running.clone();
+    recent[1].since = 1 - 5 * MINUTE;
+    let other = returned.replacen('b', "a", 1);
+    check_fair(&[("ann", 9.0)], &recent, &waiting, &[&other, needs]);
+    recent[0].since = 1 - 5 * MINUTE;
+    check_fair(&[("ann", 9.0)], &recent, &waiting, &[needs]);
     // Of its own share, a group gives nothing.
     let own = [active("a", "ann", &[0, 1]), active("b", "cleo", &[2, 3])];
     let needs = "c needs 1 core, 0 of 4 free: a uses 2, b uses 2";
@@ -134,6 +141,8 @@ struct Client {
     present: fn(i64) -> bool,
     /// How much longer than the shortest jobs theirs are.
     length: i64,
+    /// Whether their jobs end at once; their cores are idle until the scheduler runs again.
+    fails: bool,
 }
 
 /// Simulates a host, with a fixed sequence of jobs in place of chance.
@@ -141,6 +150,8 @@ struct Simulation {
     sharing: Arc<Sharing>,
     cores: Vec<u32>,
     clients: Vec<Client>,
+    /// Time between two runs of the scheduler.
+    tick: i64,
     now: i64,
     jobs: usize,
     waiting: Vec<Pending>,
@@ -164,6 +175,7 @@ impl Simulation {
             sharing: Sharing::example(yaml),
             cores: (0..cores).collect(),
             clients,
+            tick: TICK,
             now: 0,
             jobs: 0,
             waiting: Vec::new(),
@@ -186,7 +198,7 @@ impl Simulation {
             self.submit();
             self.finish();
             self.schedule();
-            self.now += TICK;
+            self.now += self.tick;
         }
     }
 
@@ -199,7 +211,7 @@ impl Simulation {
                 let widths = if client.user.len() > 3 { [2, 1, 1, 4] } else { [1, 2, 1, 1] };
                 let job = pending(&format!("{:05}", self.jobs), client.user, widths[self.jobs % 4]);
                 self.submitted.insert(job.id.clone(), self.now);
-                let length = client.length * (1 + self.jobs as i64 * 7 % 5) * TICK;
+                let length = client.length * (1 + self.jobs as i64 * 7 % 5) * self.tick;
                 self.left.insert(job.id.clone(), length);
                 self.waiting.push(job);
                 self.jobs += 1;
@@ -213,7 +225,9 @@ impl Simulation {
         for Running { job, .. } in ended {
             let usage = self.usage.entry(job.owner.clone()).or_default();
             let half_life = self.sharing.fair_shares.unwrap().half_life();
-            *usage = usage.with_run(job.cores.len(), job.since, now, half_life);
+            let fails = |it: &Client| it.fails && it.user == job.owner;
+            let until = if self.clients.iter().any(fails) { job.since } else { now };
+            *usage = usage.with_ended_run(job.cores.len(), (job.since, until), half_life);
             let held = (now - job.since) * job.cores.len() as i64;
             *self.used.entry(job.owner.clone()).or_default() += held;
             let left = self.left.get_mut(&job.id).unwrap();
@@ -246,7 +260,7 @@ impl Simulation {
         for preemption in plan.preemptions {
             let victim = self.running.iter_mut().find(|it| it.job.id == preemption.id).unwrap();
             victim.job.stopping = true;
-            victim.end = victim.end.min(self.now + TICK);
+            victim.end = victim.end.min(self.now + self.tick);
             self.preemptions += 1;
         }
         for placement in plan.placements {
@@ -278,7 +292,7 @@ fair_shares: {half_life_hours: 6}
 const MEMBERS: [&[&str]; 3] = [&["ann", "anton"], &["bob"], &["cleo", "cem", "carl"]];
 
 fn client(user: &'static str) -> Client {
-    Client { user, present: |_| true, length: 1 }
+    Client { user, present: |_| true, length: 1, fails: false }
 }
 
 #[test]
@@ -309,7 +323,7 @@ fn groups_get_their_shares_over_a_day_of_ten_thousand_jobs() {
 fn idle_shares_are_lent_and_return_within_minutes() {
     let long = |user| Client { length: 24, ..client(user) };
     let mut clients: Vec<Client> = ["ann", "anton", "bob"].into_iter().map(long).collect();
-    clients.push(Client { user: "cleo", present: |hour| hour >= 9, length: 1 });
+    clients.push(Client { present: |hour| hour >= 9, ..client("cleo") });
     let mut host = Simulation::new(THREE_GROUPS, 32, clients);
     host.run(9 * HOUR);
     let lent = host.hours(&["ann", "anton", "bob"]);
@@ -322,4 +336,24 @@ fn idle_shares_are_lent_and_return_within_minutes() {
     let before = host.hours(&["bob"]);
     host.run(16 * HOUR);
     assert!(host.hours(&["bob"]) > before + 16.0, "those who borrowed go on");
+}
+
+/// Jobs of some seconds, by the thousand, beside those of an hour; and jobs that fail when they have just started,
+/// whose user has used nothing to speak of.
+#[test]
+fn thousands_of_small_or_failing_jobs_starve_nobody() {
+    for fails in [false, true] {
+        let large = Client { length: 240, ..client("cleo") };
+        let mut host = Simulation::new(
+            &format!("{TWO_GROUPS}fair_shares: {{}}"),
+            8,
+            vec![Client { fails, length: i64::from(!fails), ..client("ann") }, large],
+        );
+        host.tick = 5_000_000;
+        host.run(6 * HOUR);
+        let of_small = host.submitted.len();
+        assert!(of_small > 4_000, "{of_small} jobs");
+        let part = host.hours(&["cleo"]) / host.hours(&["ann", "cleo"]);
+        assert!((part - 0.5).abs() < 0.03, "those with large jobs get {part} (fails: {fails})");
+    }
 }

@@ -140,7 +140,7 @@ pub(crate) fn plan(rules: Rules<'_>, active: &[Active], pending: &[Pending], now
             }
             Err(Refusal { reason, blocks_others }) => {
                 if blocks_others && head.is_none() {
-                    plan.preemptions = state.victims(rules, job);
+                    plan.preemptions = state.victims(rules, job, now);
                     head = Some(state.head(rules, job, !plan.preemptions.is_empty(), now));
                 }
                 if blocks_others {
@@ -186,8 +186,8 @@ impl State {
         self.active.push(job);
     }
 
-    fn victims(&self, rules: Rules<'_>, head: &Pending) -> Vec<Preemption> {
-        preempt::victims(rules, (&self.active, self.running), &self.standing, head)
+    fn victims(&self, rules: Rules<'_>, head: &Pending, now: i64) -> Vec<Preemption> {
+        preempt::victims(rules, (&self.active, self.running), &self.standing, head, now)
     }
 
     /// Makes `job` the head of the queue, for which others may be preempted.

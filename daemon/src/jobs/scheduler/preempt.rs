@@ -21,6 +21,7 @@ pub(super) fn victims(
     (active, running): (&[Active], usize),
     standing: &Standing,
     head: &Pending,
+    now: i64,
 ) -> Vec<Preemption> {
     let remaining: Vec<&Active> = active.iter().filter(|job| !job.stopping).collect();
     if gang(rules, remaining.iter().copied(), head.cores).is_some() {
@@ -32,7 +33,7 @@ pub(super) fn victims(
     lower.sort_by_key(|job| (job.priority, Reverse(job.since)));
     lower.retain(|job| {
         // Called for all, since those of lower priority give back cores as well.
-        let gives_back = loans.as_mut().is_some_and(|loans| standing.gives_back(loans, job));
+        let gives_back = loans.as_mut().is_some_and(|loans| standing.gives_back(loans, job, now));
         gives_back || job.priority < head.priority
     });
     let fits_without = |victims: &[&Active]| {
@@ -71,7 +72,7 @@ mod tests {
         let rules = Rules { cores: &all, aligned: true, ..Rules::default() };
         let (id, name, owner) = ("head".into(), String::new(), String::new());
         let head = Pending { id, name, owner, cores, priority, max_run: None };
-        let victims = victims(rules, (active, active.len()), &Standing::default(), &head);
+        let victims = victims(rules, (active, active.len()), &Standing::default(), &head, 0);
         let ids: Vec<String> = victims.into_iter().map(|victim| victim.id).collect();
         assert_eq!(ids, expect);
     }

@@ -21,6 +21,8 @@ pub(super) struct Standing {
     groups: Vec<Group>,
     total_cores: usize,
     preempts: bool,
+    /// The shortest loan, in microseconds.
+    loan: i64,
 }
 
 #[derive(Clone, Debug)]
@@ -50,6 +52,7 @@ impl Standing {
             groups: groups.collect(),
             total_cores: rules.cores.len(),
             preempts: fair_shares.preempt,
+            loan: i64::try_from(fair_shares.loan().as_micros()).unwrap_or(i64::MAX),
             ..Standing::default()
         };
         for job in active {
@@ -154,10 +157,12 @@ impl Standing {
         (held + head.cores as usize <= due).then_some(Loans { group, due, surplus })
     }
 
-    /// Whether the cores of `job` are on loan to its group, whose surplus then shrinks.
-    pub(super) fn gives_back(&self, loans: &mut Loans, job: &Active) -> bool {
+    /// Whether the cores of `job` are on loan to its group, whose surplus then shrinks. A loan lasts for some time:
+    /// otherwise small jobs, one after the other, would end a large one whenever it has begun.
+    pub(super) fn gives_back(&self, loans: &mut Loans, job: &Active, now: i64) -> bool {
         let Some(group) = self.group_of_owner(&job.owner) else { return false };
-        if group == loans.group || loans.surplus[group] == 0 {
+        let is_recent = now.saturating_sub(job.since) < self.loan;
+        if group == loans.group || loans.surplus[group] == 0 || is_recent {
             return false;
         }
         loans.surplus[group] = loans.surplus[group].saturating_sub(job.cores.len());

@@ -4,6 +4,10 @@
 use std::f64::consts::LN_2;
 use std::time::Duration;
 
+/// The shortest time for which a run counts, in microseconds. The cores of one that ends at once are idle until the
+/// next one has started, which nobody else's core time has.
+const RUN_MICROS_MIN: i64 = 5_000_000;
+
 /// Core time as of some moment, in microseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
@@ -40,6 +44,16 @@ impl Usage {
         let time = until.max(self.as_of);
         let (before, run) = (self.at(time, half_life), run.at(time, half_life));
         Usage { core_seconds: before.core_seconds + run.core_seconds, as_of: time }
+    }
+
+    /// Adds a run that has ended.
+    pub(crate) fn with_ended_run(
+        self,
+        cores: usize,
+        (since, until): (i64, i64),
+        half_life: Duration,
+    ) -> Usage {
+        self.with_run(cores, since.min(until.saturating_sub(RUN_MICROS_MIN)), until, half_life)
     }
 }
 
@@ -82,6 +96,16 @@ mod tests {
         // Of infinitely long use, there is what the mean life holds.
         let mean_life = 3600.0 / LN_2;
         check(Usage::default().with_run(2, 0, 999 * HOUR, HALF_LIFE), 2.0 * mean_life, 999 * HOUR);
+    }
+
+    #[test]
+    fn a_run_that_ends_at_once_counts_for_some_seconds() {
+        let ended =
+            |micros: i64| Usage::default().with_ended_run(2, (HOUR - micros, HOUR), HALF_LIFE);
+        assert_eq!(ended(0), Usage::default().with_run(2, HOUR - 5_000_000, HOUR, HALF_LIFE));
+        assert_eq!(ended(0), ended(1_000_000));
+        let minute = Usage::default().with_run(2, HOUR - 60_000_000, HOUR, HALF_LIFE);
+        assert_eq!(ended(60_000_000), minute);
     }
 
     #[test]
