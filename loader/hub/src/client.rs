@@ -49,10 +49,10 @@ pub(crate) struct Client {
     redirected: Http,
 }
 
-/// Leaves out the token.
+/// Leaves out the token, and a password in the address.
 impl std::fmt::Debug for Client {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Client").field("endpoint", &self.endpoint.as_str()).finish()
+        formatter.debug_struct("Client").field("endpoint", &bare(&self.endpoint)).finish()
     }
 }
 
@@ -79,8 +79,9 @@ impl Client {
 
     /// A client of the hub at an address.
     pub(crate) fn at(endpoint: &str, timeout: Duration) -> Result<Client, Problem> {
+        // The address may have a password.
         let unreachable = |error: &dyn std::error::Error| Problem::Unreachable {
-            message: format!("{endpoint}: {error}"),
+            message: format!("its address in HF_ENDPOINT: {error}"),
         };
         let http = |policy| {
             let connect_timeout = CONNECT_TIMEOUT.min(timeout);
@@ -152,7 +153,7 @@ impl Client {
             let bytes = bytes.parse().ok().filter(|_| is_name).ok_or_else(corrupt)?;
             return Ok(FileInfo { etag, bytes });
         }
-        Err(Problem::Unreachable { message: format!("too many redirects at {url}") })
+        Err(Problem::Unreachable { message: format!("too many redirects at {}", bare(&url)) })
     }
 
     /// Requests the content of a file from byte `from`. The status says whether the server skips to
@@ -274,14 +275,29 @@ pub(crate) fn is_offline() -> bool {
     variable("HF_HUB_OFFLINE").is_some_and(|value| values.contains(&value.to_uppercase().as_str()))
 }
 
+/// Describes a request without an answer. Its address is without what may be secret.
 pub(crate) fn unreachable(error: reqwest::Error) -> Problem {
-    let mut message = error.to_string();
+    let address = error.url().map(bare);
+    let error = error.without_url();
+    let mut message = address.map_or_else(String::new, |address| format!("{address}: "));
+    message += &error.to_string();
     let mut next = std::error::Error::source(&error);
     while let Some(source) = next {
         message = format!("{message}: {source}");
         next = source.source();
     }
     Problem::Unreachable { message }
+}
+
+/// An address without user and password, and without a query, which may be the signature of a redirect.
+fn bare(url: &Url) -> String {
+    let mut url = url.clone();
+    // Both fail for addresses that can have neither.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.into()
 }
 
 fn redirect_target(from: &Url, response: &Response) -> Option<Url> {
@@ -333,6 +349,71 @@ mod tests {
         assert!(serving.join().unwrap().contains("authorization: bearer secret"));
         other.set_nonblocking(true).unwrap();
         assert_eq!(other.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+
+    /// Refuses every request. Returns the heads of those that arrive.
+    fn refusing() -> (String, std::sync::mpsc::Receiver<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (heads, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, mut head) = (stream.unwrap(), [0; 4096]);
+                let read = stream.read(&mut head).unwrap();
+                let answer = b"HTTP/1.1 407 no\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                stream.write_all(answer).unwrap();
+                heads.send(String::from_utf8_lossy(&head[..read]).to_lowercase()).unwrap();
+            }
+        });
+        (address, receiver)
+    }
+
+    /// The environment of a process is that of all its tests, so this test runs itself with variables for proxies.
+    #[test]
+    fn proxies_get_their_password_and_no_message_has_it() {
+        const HUB: &str = "TRAIND_TEST_HUB";
+        if let Some(hub) = variable(HUB) {
+            let client = Client::at(&hub, Duration::from_secs(20)).unwrap();
+            let problem = client.revision(&Repository::model("org/model"), "main").unwrap_err();
+            println!("PROBLEM {problem} {problem:?} {client:?}");
+            return;
+        }
+        let problem_of = |hub: &str, variables: &[(&str, &str)]| {
+            let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+            let name = "client::tests::proxies_get_their_password_and_no_message_has_it";
+            again.args(["--exact", name, "--nocapture"]).env(HUB, hub).env_remove("HF_TOKEN");
+            for name in ["http_proxy", "https_proxy", "all_proxy", "no_proxy"] {
+                again.env_remove(name).env_remove(name.to_uppercase());
+            }
+            let output = again.envs(variables.iter().copied()).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success() && text.contains("PROBLEM"), "{output:?}");
+            for secret in ["sesame", "YW5uOnNlc2FtZQ"] {
+                assert!(!text.contains(secret), "{text}");
+            }
+            text
+        };
+        let (proxy, asked) = refusing();
+        let (hub, direct) = refusing();
+        let proxy = format!("http://ann:sesame@{proxy}");
+        problem_of("http://hub.example", &[("http_proxy", &proxy)]);
+        let head = asked.recv().unwrap();
+        assert!(head.starts_with("get http://hub.example/api/models/org/model"), "{head}");
+        assert!(head.contains("proxy-authorization: basic"), "{head}");
+        for name in ["HTTPS_PROXY", "ALL_PROXY"] {
+            problem_of("https://hub.example", &[(name, &proxy)]);
+            assert!(asked.recv().unwrap().starts_with("connect hub.example:443"), "{name}");
+        }
+        // A proxy that is away, and an address that is none.
+        let away =
+            problem_of("http://hub.example", &[("http_proxy", "http://ann:sesame@127.0.0.1:1")]);
+        assert!(away.contains("http://hub.example/"), "{away}");
+        // Not through the proxy, and with a password for the hub itself.
+        let own = format!("http://ann:sesame@{hub}");
+        problem_of(&own, &[("http_proxy", &proxy), ("no_proxy", "127.0.0.1,hub.example")]);
+        assert!(direct.recv().unwrap().contains("authorization: basic"));
+        assert!(asked.try_recv().is_err(), "the proxy is not asked");
+        problem_of("http://ann:sesame@127.0.0.1:1", &[]);
     }
 
     #[test]

@@ -34,7 +34,9 @@ pub(super) async fn send(
     let bad = || NotifyError::Address(url.to_owned());
     let uri: Uri = url.parse().map_err(|_| bad())?;
     let host = uri.host().ok_or_else(bad)?.to_owned();
-    let authority = uri.authority().ok_or_else(bad)?.as_str().to_owned();
+    // Without a user and a password, which are of no use to the receiver's other programs.
+    let authority = uri.authority().ok_or_else(bad)?.as_str();
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_owned();
     let is_secure = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
     let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();

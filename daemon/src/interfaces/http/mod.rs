@@ -190,6 +190,21 @@ mod tests {
         }
     }
 
+    /// A proxy in front of the page connects from this host: its headers about the caller are anyone's words.
+    #[tokio::test]
+    async fn headers_of_proxies_replace_no_host() {
+        let mut router = guarded(Router::new().route("/", post(|| async { "served" })));
+        for host in ["localhost", "example.org"] {
+            let request = Request::post("/").header(header::HOST, host);
+            let request = request
+                .header("Forwarded", "for=127.0.0.1;host=localhost;proto=https")
+                .header("X-Forwarded-Host", "localhost")
+                .header("X-Forwarded-For", "127.0.0.1");
+            let served = router.call(request.body(Body::empty()).unwrap()).await.unwrap();
+            assert_eq!(served.status().is_success(), host == "localhost", "{host}");
+        }
+    }
+
     #[tokio::test]
     async fn a_public_address_is_refused() {
         let refused = bind("--metrics-address", "0.0.0.0:0".parse().unwrap()).await.unwrap_err();

@@ -333,6 +333,21 @@ async fn tokens_have_roles_and_wrong_ones_are_refused() {
     for wrong in ["", "traind_", &admin[..admin.len() - 1], &admin.replace("traind", "trained")] {
         assert_eq!(list(wrong).await.unwrap_err(), Code::Unauthenticated, "{wrong}");
     }
+    // A proxy's words about the caller are anyone's.
+    for own in [None, Some(&viewer)] {
+        let mut request = Request::new(v1::ListTokensRequest {});
+        for name in ["x-forwarded-user", "x-remote-user", "x-forwarded-client-cert", "forwarded"] {
+            request.metadata_mut().insert(name, "ann".parse().unwrap());
+        }
+        if let Some(own) = own {
+            request
+                .metadata_mut()
+                .insert("authorization", format!("Bearer {own}").parse().unwrap());
+        }
+        let refused = TokensClient::new(channel.clone()).list_tokens(request).await.unwrap_err();
+        let expect = if own.is_some() { Code::PermissionDenied } else { Code::Unauthenticated };
+        assert_eq!(refused.code(), expect);
+    }
 }
 
 /// A stream of cores as a bearer of `secret`, after its first reading.

@@ -21,7 +21,7 @@ use super::{ClusterError, Report, Submission};
 
 const PROGRAM: &str = "kubectl";
 /// Variables of the daemon that `kubectl` and its credential plugins need.
-const PASSED: [&str; 11] = [
+const PASSED: [&str; 13] = [
     "AWS_CONFIG_FILE",
     "AWS_PROFILE",
     "AWS_REGION",
@@ -33,6 +33,8 @@ const PASSED: [&str; 11] = [
     "KUBERNETES_SERVICE_HOST",
     "KUBERNETES_SERVICE_PORT",
     "NO_PROXY",
+    "https_proxy",
+    "no_proxy",
 ];
 const EXISTS: &str = "AlreadyExists";
 const ABSENT: &str = "NotFound";

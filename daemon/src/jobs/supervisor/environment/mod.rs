@@ -117,11 +117,13 @@ const SECRETS: &[&str] = &[
 ];
 /// Passed to jobs that use any of these.
 const FOR_NETWORK: &[&str] = &[
+    "ALL_PROXY",
     "HTTPS_PROXY",
     "HTTP_PROXY",
     "NO_PROXY",
     "SSL_CERT_DIR",
     "SSL_CERT_FILE",
+    "all_proxy",
     "http_proxy",
     "https_proxy",
     "no_proxy",
@@ -262,11 +264,13 @@ pub(crate) fn measuring_environment(
     })
 }
 
-/// Whether the variable contains credentials. The URL of a proxy or of MLflow's server may have a user
-/// and a password in front of an `@`.
+/// Whether the variable contains credentials. The URL of a proxy, which needs no scheme, or of a server may have a
+/// user and a password in front of an `@`.
 pub(super) fn is_secret(name: &OsStr, value: &OsStr) -> bool {
-    let is_url = is_among(name, FOR_NETWORK) || name == MLFLOW_SERVER;
-    is_among(name, SECRETS) || (is_url && value.as_encoded_bytes().contains(&b'@'))
+    let value = value.to_string_lossy();
+    let is_of_server = [FOR_OBJECTS, FOR_HUB, FOR_MLFLOW].iter().any(|names| is_among(name, names));
+    let is_url = is_among(name, FOR_NETWORK) || (is_of_server && value.contains("://"));
+    is_among(name, SECRETS) || (is_url && value.contains('@'))
 }
 
 fn is_among(name: &OsStr, names: &[&str]) -> bool {

@@ -217,4 +217,10 @@ fn secrets_are_among_the_variables_for_jobs() {
     assert!(!is_secret("https_proxy", "http://proxy:3128"));
     assert!(is_secret(MLFLOW_SERVER, "https://ann:secret@mlflow"));
     assert!(!is_secret(MLFLOW_SERVER, "https://mlflow"));
+    for name in ["HF_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"] {
+        assert!(is_secret(name, "https://ann:secret@mirror.example"), "{name}");
+        assert!(!is_secret(name, "https://mirror.example"), "{name}");
+    }
+    assert!(is_secret("ALL_PROXY", "ann:secret@proxy:3128"));
+    assert!(!is_secret("AWS_ROLE_SESSION_NAME", "ann@example.org"));
 }
