@@ -37,6 +37,8 @@ pub(crate) struct Settings {
     pub cgroup: Option<PathBuf>,
     /// Most cores that the jobs of one user may hold at a time.
     pub cores_per_user: Option<u32>,
+    /// Most jobs that one user may have in clusters at a time.
+    pub cluster_jobs_per_user: usize,
     /// The access rules.
     pub access: LiveAccess,
     /// Folders and URLs that jobs may read and write.
@@ -246,6 +248,7 @@ impl Settings {
             restart_delay: Duration::from_secs(1),
             cgroup: None,
             cores_per_user: None,
+            cluster_jobs_per_user: 100,
             access: LiveAccess::fixed(Access::open([])),
             roots: Roots::default(),
             memory_per_job: None,

@@ -1,8 +1,11 @@
 //! Runs the scheduler whenever something has changed, and carries out its decisions.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use traind_wording::counted;
 
 use super::daemon::Daemon;
 use super::disk_usage;
@@ -15,7 +18,7 @@ use super::retention;
 use crate::access::sharing::Sharing;
 use crate::clock;
 use crate::jobs::scheduler::{
-    self, Active, Pending, Placement, Plan, Preemption, Rules, Usage, Waiting,
+    self, Active, Pending, Placement, Plan, Preemption, Reason, Rules, Usage, Waiting,
 };
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
@@ -167,8 +170,9 @@ pub(super) fn decide(
     let (Plan { mut placements, waiting: queued, preemptions }, queue) = plan(&free);
     let wants_tested =
         free.len() < healthy.len() && plan(&healthy).0.placements.len() > placements.len();
-    placements.extend(handed_over(&in_clusters));
-    waiting.extend(queued);
+    let (handed_over, held_back) = hand_over(&in_clusters, settings.cluster_jobs_per_user);
+    placements.extend(handed_over);
+    waiting.extend(queued.into_iter().chain(held_back));
     // Most jobs wait for the same reason as before.
     let reasons: HashMap<&str, &str> =
         known.iter().map(|job| (job.id.as_str(), job.waiting_reason.as_str())).collect();
@@ -178,10 +182,30 @@ pub(super) fn decide(
     Ok(Decision { unfinished: ids, placements, preemptions, waiting, queue, wants_tested, next })
 }
 
-/// Jobs that a cluster places. They take no cores of this host, and wait in the cluster's own queue.
-fn handed_over(jobs: &[Arc<Job>]) -> impl Iterator<Item = Placement> {
-    let pending = jobs.iter().filter(|job| job.state == JobState::Pending && !job.is_adopted());
-    pending.map(|job| Placement { id: job.id.clone(), cores: Vec::new() })
+/// Divides the jobs that a cluster places into those that it gets and those that wait here. They take no cores of this
+/// host, and wait in the cluster's own queue; but the cluster is asked about each of them every few seconds, by a program
+/// of its own, so that a user has at most `per_user` there.
+fn hand_over(jobs: &[Arc<Job>], per_user: usize) -> (Vec<Placement>, Vec<Waiting>) {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    let of_clusters = || jobs.iter().filter(|job| !job.is_adopted());
+    for job in of_clusters().filter(|job| job.state != JobState::Pending) {
+        *counts.entry(&job.owner).or_default() += 1;
+    }
+    let mut pending: Vec<_> = of_clusters().filter(|job| job.state == JobState::Pending).collect();
+    pending.sort_by_key(|job| Reverse(job.priority));
+    let (mut placements, mut waiting) = (Vec::new(), Vec::new());
+    for job in pending {
+        let (id, count) = (job.id.clone(), counts.entry(&job.owner).or_default());
+        if *count < per_user {
+            *count += 1;
+            placements.push(Placement { id, cores: Vec::new() });
+            continue;
+        }
+        let jobs = counted(per_user, "job");
+        let reason = format!("{} has {jobs} in clusters, as many as a user may have", job.owner);
+        waiting.push(Waiting { id, reason: Reason::lasting(reason) });
+    }
+    (placements, waiting)
 }
 
 /// The core time of users, running jobs included, in seconds; `None` without fair shares.
@@ -286,6 +310,43 @@ mod tests {
         }
         store.wait(&decision.waiting).unwrap();
         decision
+    }
+
+    #[test]
+    fn a_user_has_a_bounded_number_of_jobs_in_clusters() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("traind.db")).unwrap();
+        let settings = Settings { cluster_jobs_per_user: 3, ..Settings::example() };
+        for number in 0..1000 {
+            let owner = if number < 998 { "ann" } else { "bob" };
+            let new = NewJob {
+                id: format!("job-{number:04}"),
+                owner: owner.into(),
+                output_dir: format!("/out/{number}"),
+                engine: if number % 2 == 0 { "slurm" } else { "kubernetes" }.into(),
+                priority: i64::from(number == 997),
+                ..NewJob::default()
+            };
+            store.create(&new).unwrap();
+        }
+        let mut started: Vec<Vec<String>> = Vec::new();
+        for _ in 0..3 {
+            let decision =
+                decide(&store, &settings, &HashSet::new(), &Withheld::default()).unwrap();
+            let ids = decision.placements.iter().map(|it| it.id.clone()).collect();
+            started.push(ids);
+            for Placement { id, .. } in &decision.placements {
+                store.place(id, &[]).unwrap();
+            }
+            store.wait(&decision.waiting).unwrap();
+            if started.len() == 2 {
+                store.settle("job-0001", Outcome::Completed, None).unwrap();
+            }
+        }
+        let expect = ["job-0997", "job-0000", "job-0001", "job-0998", "job-0999"];
+        assert_eq!(started, [expect.to_vec(), vec![], vec!["job-0002"]]);
+        let reason = store.get("job-0003").unwrap().waiting_reason;
+        assert_eq!(reason, "ann has 3 jobs in clusters, as many as a user may have");
     }
 
     #[test]

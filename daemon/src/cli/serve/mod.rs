@@ -6,7 +6,7 @@ mod options;
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,6 +75,9 @@ pub(crate) struct Serve {
     /// Maximum number of cores that one user's jobs may hold at a time [default: no limit]
     #[arg(long, value_name = "N")]
     cores_per_user: Option<NonZeroU32>,
+    /// Maximum number of jobs that one user may have in clusters at a time, waiting there or running
+    #[arg(long, value_name = "N", default_value = "100")]
+    cluster_jobs_per_user: NonZeroUsize,
     /// Seconds that a runner may take to exit after a stop signal
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     grace_period: u64,
@@ -244,6 +247,7 @@ impl Serve {
             socket_group: self.socket_group.as_deref().map(group_id).transpose()?,
             network,
             cores_per_user: self.cores_per_user.map(NonZeroU32::get),
+            cluster_jobs_per_user: self.cluster_jobs_per_user.get(),
             web_address: None,
             test_step_gates: self.test_step_gates,
             test_keep_priority: self.test_keep_priority,

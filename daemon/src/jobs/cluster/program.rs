@@ -18,6 +18,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The most that a program may print. The user of a job chooses the server that `kubectl` calls, and comments that
 /// Slurm repeats.
 const OUTPUT_BYTES_MAX: u64 = 16 << 20;
+/// The most of it that a message has.
+const ERRORS_BYTES_MAX: usize = 8 << 10;
 /// Variables of the daemon that the programs need.
 const PASSED: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SLURM_CONF", "TZ", "USER"];
 
@@ -67,7 +69,8 @@ impl<'a> Call<'a> {
                 }
                 Ok(())
             };
-            let ((), output, errors) = tokio::try_join!(feed, read(output), read(errors))?;
+            let ((), output, mut errors) = tokio::try_join!(feed, read(output), read(errors))?;
+            errors.truncate(errors.floor_char_boundary(ERRORS_BYTES_MAX));
             let success = child.wait().await?.success();
             Ok(Answer { success, output, errors })
         };
@@ -128,6 +131,13 @@ mod tests {
         assert!(error.is_transient());
         let answer = Call::new("echo", None).arg("7").run().await.unwrap();
         assert_eq!((answer.success, answer.output.as_str()), (true, "7"));
+    }
+
+    #[tokio::test]
+    async fn long_errors_are_cut() {
+        let script = "printf 'é%.0s' $(seq 9000) >&2";
+        let answer = Call::new("sh", None).arg("-c").arg(script).run().await.unwrap();
+        assert_eq!(answer.errors.len(), ERRORS_BYTES_MAX);
     }
 
     /// More than a pipe holds, in both directions at once.

@@ -1,9 +1,13 @@
 //! Changes to jobs that a cluster places.
 
+use super::runner_events::clip;
 use super::{Job, Store, StoreError};
 use crate::clock;
 use crate::jobs::cluster::ClusterJob;
 use crate::jobs::state::{JobState, Transition};
+
+/// The longest list of a job's hosts.
+const HOSTS_BYTES_MAX: usize = 64 << 10;
 
 impl Store {
     /// Stores the job that a cluster made of an attempt.
@@ -34,6 +38,7 @@ impl Store {
             if draft.job.host_names.is_empty() {
                 draft.job.place_time = Some(clock::now());
                 draft.job.host_names = hosts.to_owned();
+                clip(&mut draft.job.host_names, HOSTS_BYTES_MAX);
             }
             Ok(())
         })
@@ -55,5 +60,38 @@ impl Store {
             draft.job.finished = finished;
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::state::Outcome;
+    use crate::jobs::store::NewJob;
+    use traind_proto::v1;
+
+    /// A user can make a cluster say megabytes of a job, or another cluster answer.
+    #[test]
+    fn long_words_of_a_cluster_are_cut() {
+        const WORDS_MAX: usize = 128 << 10;
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("traind.db")).unwrap();
+        store
+            .create(&NewJob { id: "a".into(), engine: "slurm".into(), ..NewJob::default() })
+            .unwrap();
+        store.place("a", &[]).unwrap();
+        let long = "é".repeat(4 << 20);
+        let waits = store.wait_in_cluster("a", &long).unwrap();
+        assert_eq!(store.wait_in_cluster("a", &long).unwrap().last_sequence, waits.last_sequence);
+        store.begin_in_cluster("a", &long).unwrap();
+        store.restart_in_cluster("a", 1, &long).unwrap();
+        let failure = v1::Failure { message: long.clone(), host: Some(long), ..Default::default() };
+        let job = store.settle("a", Outcome::Failed, Some(failure)).unwrap();
+        let failure = job.failure.unwrap();
+        let words = [&waits.waiting_reason, &job.host_names, &failure.message];
+        assert!(words.iter().all(|it| it.len() <= WORDS_MAX), "{:?}", words.map(String::len));
+        let events = store.events(job.number, 1, 100).unwrap();
+        let bytes: usize = events.iter().map(prost::Message::encoded_len).sum();
+        assert!(bytes < WORDS_MAX, "{bytes} bytes in {} events", events.len());
     }
 }

@@ -128,13 +128,16 @@ impl Draft<'_> {
 fn limited(mut finished: v1::Finished) -> v1::Finished {
     limit(&mut finished.metrics, STEP_METRICS_MAX);
     clip(&mut finished.output_dir, TEXT_BYTES_MAX);
-    if let Some(failure) = &mut finished.failure {
-        clip(&mut failure.message, MESSAGE_BYTES_MAX);
-        clip(&mut failure.reason, TEXT_BYTES_MAX);
-        let v1::Failure { field, file, tensor, host, .. } = failure;
-        [field, file, tensor, host].into_iter().flatten().for_each(|it| clip(it, TEXT_BYTES_MAX));
-    }
+    finished.failure.iter_mut().for_each(limit_failure);
     finished
+}
+
+/// Bounds a failure, whose words may be those of a runner or of a cluster.
+pub(super) fn limit_failure(failure: &mut v1::Failure) {
+    clip(&mut failure.message, MESSAGE_BYTES_MAX);
+    clip(&mut failure.reason, TEXT_BYTES_MAX);
+    let v1::Failure { field, file, tensor, host, .. } = failure;
+    [field, file, tensor, host].into_iter().flatten().for_each(|it| clip(it, TEXT_BYTES_MAX));
 }
 
 fn limit(metrics: &mut BTreeMap<String, f64>, most: usize) {
@@ -144,7 +147,14 @@ fn limit(metrics: &mut BTreeMap<String, f64>, most: usize) {
     }
 }
 
-fn clip(text: &mut String, bytes_max: usize) {
+/// The beginning of a reason, which may be a cluster's words.
+pub(super) fn limited_text(text: &str) -> String {
+    let mut text = text.to_owned();
+    clip(&mut text, TEXT_BYTES_MAX);
+    text
+}
+
+pub(super) fn clip(text: &mut String, bytes_max: usize) {
     if text.len() > bytes_max {
         let end = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at));
         text.truncate(end.unwrap_or_default());

@@ -12,6 +12,7 @@ use traind_proto::v1::{self, event::Kind};
 use super::folders::refuse_shared_output;
 use super::job::{Job, NewJob, SUMMARY, to_json};
 use super::outbox;
+use super::runner_events::{limit_failure, limited_text};
 use super::{Store, StoreError};
 use crate::clock;
 use crate::jobs::scheduler::Waiting;
@@ -198,9 +199,10 @@ impl Store {
         &self,
         id: &str,
         outcome: Outcome,
-        failure: Option<v1::Failure>,
+        mut failure: Option<v1::Failure>,
         time: i64,
     ) -> Result<Job, StoreError> {
+        failure.iter_mut().for_each(limit_failure);
         self.edit(id, |draft| {
             let reason = failure.as_ref().map(summary).unwrap_or_default();
             draft.job.failure = failure;
@@ -310,7 +312,7 @@ impl Draft<'_> {
         self.append(Kind::StateChanged(v1::StateChanged {
             from: wire::job_state(from).into(),
             to: wire::job_state(to).into(),
-            reason: reason.to_owned(),
+            reason: limited_text(reason),
         }))?;
         self.notify(Some(from), reason)
     }
@@ -359,8 +361,13 @@ impl Draft<'_> {
     }
 
     fn wait(&mut self, reason: &str) -> Result<(), StoreError> {
-        self.job.waiting_reason = reason.to_owned();
-        self.append(Kind::Waiting(v1::Waiting { reason: reason.to_owned() }))
+        let limited = limited_text(reason);
+        // Those who wait compare whole reasons.
+        if limited.len() < reason.len() && self.job.waiting_reason == limited {
+            return Ok(());
+        }
+        self.job.waiting_reason.clone_from(&limited);
+        self.append(Kind::Waiting(v1::Waiting { reason: limited }))
     }
 
     pub(super) fn append(&mut self, kind: Kind) -> Result<(), StoreError> {

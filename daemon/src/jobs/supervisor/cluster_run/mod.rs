@@ -1,5 +1,6 @@
 //! A job in a cluster: asks about it every few seconds, and stops it.
 
+mod changes;
 mod suspicion;
 mod watch;
 
@@ -7,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::access::account::Account;
 use crate::jobs::cluster::{ClusterError, ClusterJob, Condition, End, Report};
+
+use changes::Changes;
 
 pub(super) use suspicion::suspicion;
 
@@ -29,14 +32,29 @@ pub(in crate::jobs::supervisor) struct ClusterRun {
     has_finished: bool,
     /// Why the cluster could not be asked the last time; empty if it answered.
     trouble: String,
+    /// Changes that are stored as events.
+    changes: Changes,
+    /// The report differs from what is stored.
+    is_unreported: bool,
 }
 
 impl ClusterRun {
     pub(super) fn new(job: ClusterJob, account: Option<Account>) -> ClusterRun {
         let (report, asked, since) = (None, None, None);
         let (changed, has_finished) = (Instant::now(), false);
-        let trouble = String::new();
-        ClusterRun { job, account, report, asked, changed, since, has_finished, trouble }
+        let (trouble, changes) = (String::new(), Changes::new(Instant::now()));
+        ClusterRun {
+            job,
+            account,
+            report,
+            asked,
+            changed,
+            since,
+            has_finished,
+            trouble,
+            changes,
+            is_unreported: false,
+        }
     }
 
     /// Asks the cluster, if it is time to. Returns the report if it differs from the one before.
@@ -61,11 +79,14 @@ impl ClusterRun {
         ) {
             self.since = None;
         }
-        if !had_trouble && before.is_some_and(|before| is_same(&before, &report)) {
+        let is_known = !had_trouble && !self.is_unreported;
+        if is_known && before.is_some_and(|before| is_same(&before, &report)) {
             return Ok(None);
         }
         self.changed = now;
-        Ok(Some(report))
+        // Others are reported when the cluster is asked again.
+        self.is_unreported = !self.has_ended() && !self.changes.permit(now);
+        Ok((!self.is_unreported).then_some(report))
     }
 
     /// When it began to run; `None` while it waits.

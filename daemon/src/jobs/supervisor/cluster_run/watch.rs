@@ -1,5 +1,7 @@
 //! Carries a cluster's reports about a job over into the store.
 
+use std::time::Instant;
+
 use super::ClusterRun;
 use crate::clock;
 use crate::jobs::cluster::{ClusterError, Condition, EndKind, Report};
@@ -48,6 +50,9 @@ impl ClusterRun {
     ) -> Result<Option<Job>, StoreError> {
         let trouble = error.to_string();
         if self.trouble == trouble {
+            return Ok(None);
+        }
+        if !self.changes.permit(Instant::now()) {
             return Ok(None);
         }
         tracing::warn!(job = job.id, %error, "ask the cluster; will ask again");
