@@ -1,10 +1,19 @@
-//! Wall-clock time as stored: microseconds since 1970.
+//! Times as stored: microseconds since 1970 by the wall clock, and running time, which no clock that is set changes.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use prost_types::Timestamp;
 
 const MICROS: i64 = 1_000_000;
+
+/// A moment, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// Since 1970, by the wall clock, for what is shown and compared with other stored times.
+    pub wall: i64,
+    /// For how long the host has run: see `jobs::store::running_time`.
+    pub running: i64,
+}
 
 /// The time now.
 pub(crate) fn now() -> i64 {

@@ -16,7 +16,7 @@ use super::preparer;
 use super::queue::Queue;
 use super::retention;
 use crate::access::sharing::Sharing;
-use crate::clock;
+use crate::clock::Moment;
 use crate::jobs::scheduler::{
     self, Active, Pending, Placement, Plan, Preemption, Reason, Rules, Usage, Waiting,
 };
@@ -27,7 +27,7 @@ use crate::settings::Settings;
 
 /// Delay before a failing store is used again.
 const RETRY: Duration = Duration::from_secs(1);
-/// Longest wait between two runs, in case the clock was set.
+/// Longest wait between two runs, in case the clock was set, and shortest between two notes of the running time.
 const IDLE: Duration = Duration::from_secs(60);
 /// The rest after a run, as a multiple of its duration, and the longest one.
 const RESTS_PER_RUN: u32 = 4;
@@ -58,7 +58,7 @@ pub(crate) async fn start(daemon: &Arc<Daemon>) -> Result<(), StoreError> {
 /// Schedules until the daemon closes. A run looks at every waiting job, so the rest after it grows with the
 /// queue, and all that happens meanwhile shares the next one.
 async fn run(daemon: Arc<Daemon>) {
-    let (mut next, mut rest) = (IDLE, Duration::ZERO);
+    let (mut next, mut rest, mut noted) = (IDLE, Duration::ZERO, Instant::now());
     loop {
         tokio::select! {
             () = daemon.closing.cancelled() => return,
@@ -75,6 +75,12 @@ async fn run(daemon: Arc<Daemon>) {
             RETRY
         });
         rest = (since.elapsed() * RESTS_PER_RUN).min(REST_MAX);
+        if noted.elapsed() >= IDLE {
+            noted = since;
+            if let Err(error) = daemon.store.run(Store::note_running_time).await {
+                tracing::warn!(%error, "note for how long the host has run");
+            }
+        }
     }
 }
 
@@ -150,7 +156,7 @@ pub(super) fn decide(
     preempted: &HashSet<String>,
     withheld: &Withheld,
 ) -> Result<Decision, StoreError> {
-    let (mut unfinished, now) = (store.unfinished()?, clock::now());
+    let (mut unfinished, now) = (store.unfinished()?, store.moment());
     let known = unfinished.clone();
     let ids = known.iter().map(|job| job.id.clone()).collect();
     let platform = &settings.host.platform;
@@ -177,7 +183,7 @@ pub(super) fn decide(
     let reasons: HashMap<&str, &str> =
         known.iter().map(|job| (job.id.as_str(), job.waiting_reason.as_str())).collect();
     waiting.retain(|waiting| reasons.get(waiting.id.as_str()) != Some(&&*waiting.reason.lasting));
-    let until = |then: i64| Duration::from_micros(then.saturating_sub(now).unsigned_abs());
+    let until = |then: i64| Duration::from_micros(then.saturating_sub(now.wall).unsigned_abs());
     let next = next.map_or(IDLE, until).min(IDLE);
     Ok(Decision { unfinished: ids, placements, preemptions, waiting, queue, wants_tested, next })
 }
@@ -213,17 +219,17 @@ pub(super) fn usage(
     store: &Store,
     sharing: &Sharing,
     unfinished: &[Arc<Job>],
-    now: i64,
+    now: Moment,
 ) -> Result<Option<HashMap<String, f64>>, StoreError> {
     let Some(fair_shares) = sharing.fair_shares else { return Ok(None) };
     let half_life = fair_shares.half_life();
     let mut usage = store.usage()?;
     for job in unfinished.iter().filter(|job| job.state.is_active()) {
         let of_owner = usage.entry(job.owner.clone()).or_default();
-        let since = job.place_time.unwrap_or(now);
-        *of_owner = of_owner.with_run(job.cores.len(), since, now, half_life);
+        let since = now.wall.saturating_sub(job.held(now));
+        *of_owner = of_owner.with_run(job.cores.len(), since, now.wall, half_life);
     }
-    let now = |usage: Usage| usage.at(now, half_life).core_seconds;
+    let now = |usage: Usage| usage.at(now.wall, half_life).core_seconds;
     Ok(Some(usage.into_iter().map(|(user, usage)| (user, now(usage))).collect()))
 }
 
@@ -234,14 +240,14 @@ fn plan(
     (sharing, usage): (&Arc<Sharing>, Option<&HashMap<String, f64>>),
     preempted: &HashSet<String>,
     cores: &[u32],
-    now: i64,
+    now: Moment,
 ) -> (Plan, Queue) {
     let (pending, active): (Vec<&Job>, Vec<&Job>) =
         unfinished.iter().map(Arc::as_ref).partition(|job| job.state == JobState::Pending);
     // A runner that exceeds its time limit still has its grace period.
     let grace = micros(settings.grace_period);
     let expected = active.iter().map(|job| expected_end(job, now)).collect();
-    let as_active = |job| as_active(job, grace, preempted);
+    let as_active = |job| as_active(job, grace, preempted, now);
     let active: Vec<Active> = active.into_iter().map(as_active).collect();
     let pending: Vec<Pending> = pending.into_iter().map(|job| as_pending(job, grace)).collect();
     let rules = Rules {
@@ -252,27 +258,27 @@ fn plan(
         sharing: Some(sharing),
         usage,
     };
-    let plan = scheduler::plan(rules, &active, &pending, now);
-    let queue = Queue::new(rules, &active, expected, &pending, &plan, now);
+    let plan = scheduler::plan(rules, &active, &pending, now.wall);
+    let queue = Queue::new(rules, &active, expected, &pending, &plan, now.wall);
     (plan, queue)
 }
 
 /// The expected end of the job: its runner's estimate, or its deadline if that is earlier.
-fn expected_end(job: &Job, now: i64) -> Option<i64> {
+fn expected_end(job: &Job, now: Moment) -> Option<i64> {
     let left = job.progress.as_ref().map(|step| step.eta_seconds).filter(|eta| eta.is_finite());
-    let end = left.map(|seconds| now.saturating_add((seconds.max(0.0) * 1e6) as i64));
-    end.into_iter().chain(job.deadline()).min()
+    let end = left.map(|seconds| now.wall.saturating_add((seconds.max(0.0) * 1e6) as i64));
+    end.into_iter().chain(job.deadline(now)).min()
 }
 
-fn as_active(job: &Job, grace: i64, preempted: &HashSet<String>) -> Active {
+fn as_active(job: &Job, grace: i64, preempted: &HashSet<String>, now: Moment) -> Active {
     Active {
         id: job.id.clone(),
         name: job.name.clone(),
         owner: job.owner.clone(),
         cores: job.cores.clone(),
-        end: job.deadline().map(|deadline| deadline.saturating_add(grace)),
+        end: job.deadline(now).map(|deadline| deadline.saturating_add(grace)),
         priority: job.priority,
-        since: job.place_time.unwrap_or_default(),
+        since: now.wall.saturating_sub(job.held(now)),
         stopping: job.state == JobState::Cancelling || preempted.contains(&job.id),
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::clock::Moment;
 use crate::jobs::scheduler::{Reason, Waiting};
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
@@ -26,7 +27,7 @@ pub(super) fn withhold_blocked_jobs(
     store: &Store,
     unfinished: &mut Vec<Arc<Job>>,
     platform: &str,
-    now: i64,
+    now: Moment,
 ) -> Result<(Vec<Waiting>, Option<i64>), StoreError> {
     let states = store.predecessors(unfinished)?;
     let (mut waiting, mut next) = (Vec::new(), None);
@@ -36,8 +37,9 @@ pub(super) fn withhold_blocked_jobs(
             ready.push(job);
             continue;
         }
-        let times = [Some(job.not_before), job.wait_deadline()].into_iter().flatten();
-        next = times.filter(|time| *time > now).chain(next).min();
+        let end = job.wait_left(now).map(|left| now.wall.saturating_add(left));
+        let times = [Some(job.not_before), end].into_iter().flatten();
+        next = times.filter(|time| *time > now.wall).chain(next).min();
         let after = job.after.as_ref().and_then(|id| Some((id.as_str(), *states.get(id)?)));
         match eligibility(&job, after, platform, now) {
             Eligibility::Ready => ready.push(job),
@@ -49,7 +51,7 @@ pub(super) fn withhold_blocked_jobs(
             Eligibility::Never(reason) => {
                 store.cancel(&job.id, &reason)?;
                 // Jobs that come after this one may change, too.
-                next = Some(now);
+                next = Some(now.wall);
             }
         }
     }
@@ -62,9 +64,9 @@ fn eligibility(
     job: &Job,
     after: Option<(&str, JobState)>,
     platform: &str,
-    now: i64,
+    now: Moment,
 ) -> Eligibility {
-    if job.wait_deadline().is_some_and(|deadline| deadline <= now) {
+    if job.wait_left(now).is_some_and(|left| left <= 0) {
         let seconds = job.max_wait_seconds.unwrap_or_default();
         return Eligibility::Never(format!(
             "waited longer than {seconds} s (resources.max_wait_seconds)"
@@ -79,7 +81,9 @@ fn eligibility(
                 "requests {wanted}, and this daemon schedules {platform} cores"
             )))
         }
-        Some((_, JobState::Completed)) | None if is_delayed(job, now) => Eligibility::Blocked(None),
+        Some((_, JobState::Completed)) | None if is_delayed(job, now.wall) => {
+            Eligibility::Blocked(None)
+        }
         Some((_, JobState::Completed)) | None => Eligibility::Ready,
         Some((id, state)) if state.is_terminal() => {
             Eligibility::Never(format!("job {id}, which must complete first, is {state}"))
@@ -100,12 +104,41 @@ fn is_delayed(job: &Job, now: i64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock;
     use crate::jobs::store::NewJob;
 
     const NOW: i64 = 1_000_000_000;
 
     fn check(job: &Job, after: Option<(&str, JobState)>, expect: Eligibility) {
-        assert_eq!(eligibility(job, after, "cpu", NOW), expect);
+        let now = Moment { wall: NOW, running: 0 };
+        assert_eq!(eligibility(job, after, "cpu", now), expect);
+    }
+
+    /// A clock that was set a year ahead cancels nothing, and one that was set back lets nothing wait longer.
+    #[test]
+    fn a_wait_ends_by_the_time_that_has_passed() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("traind.db")).unwrap();
+        let new = NewJob {
+            id: "a".into(),
+            platform: "cpu".into(),
+            max_wait_seconds: Some(60),
+            create_time: clock::now(),
+            ..NewJob::default()
+        };
+        let job = store.create(&new).unwrap();
+        let at = |wall: i64, seconds: i64| {
+            let running = job.wait_since.unwrap() + seconds * 1_000_000;
+            eligibility(&job, None, "cpu", Moment { wall, running })
+        };
+        for wall in [0, NOW, i64::MAX] {
+            assert_eq!(at(wall, 59), Eligibility::Ready);
+            let reason = "waited longer than 60 s (resources.max_wait_seconds)".to_owned();
+            assert_eq!(at(wall, 60), Eligibility::Never(reason));
+        }
+        let began = Job { start_time: Some(0), ..job.clone() };
+        let late = Moment { wall: NOW, running: i64::MAX };
+        assert_eq!(eligibility(&began, None, "cpu", late), Eligibility::Ready);
     }
 
     #[test]

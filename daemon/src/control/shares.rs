@@ -9,7 +9,6 @@ use super::daemon::Daemon;
 use super::dispatch::usage;
 use super::error::Error;
 use crate::access::sharing::{Group, Sharing};
-use crate::clock;
 use crate::jobs::scheduler::due_cores;
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
@@ -33,7 +32,7 @@ fn shares(
 ) -> Result<ListSharesResponse, StoreError> {
     let mut jobs = store.unfinished()?;
     jobs.retain(|job| !job.is_elsewhere());
-    let usage = usage(store, sharing, &jobs, clock::now())?;
+    let usage = usage(store, sharing, &jobs, store.moment())?;
     let users = users(&jobs, usage.as_ref());
     let is_fair = usage.is_some();
     Ok(ListSharesResponse {

@@ -45,13 +45,15 @@ impl Identity {
     }
 }
 
-fn uptime() -> Option<Duration> {
+/// Time since the machine booted.
+pub(crate) fn uptime() -> Option<Duration> {
     let text = fs::read_to_string("/proc/uptime").ok()?;
     let seconds = text.split_ascii_whitespace().next()?.parse().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
-fn boot_id() -> io::Result<String> {
+/// A name of this boot of the machine.
+pub(crate) fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 

@@ -10,9 +10,11 @@ use crate::clock;
 impl Draft<'_> {
     /// Adds the time for which the run that ends held the cores.
     pub(super) fn bill(&mut self) -> Result<(), StoreError> {
-        let until = if self.is_past { self.last_report()? } else { Some(clock::now()) };
+        let until = if self.is_past { self.last_report()? } else { Some(self.now.wall) };
         let Some((until, since)) = until.zip(self.job.place_time) else { return Ok(()) };
-        // The clock may have been set back.
+        // What is restored has the times of its log. The clock may have been set since a run that ends now began.
+        let since =
+            if self.is_past { since } else { until.saturating_sub(self.job.held(self.now)) };
         self.job.billed_seconds += until.saturating_sub(since).max(0) as f64 / 1e6;
         match self.job.cores.len() {
             // A cluster's cores are none of this host's.

@@ -2,7 +2,6 @@
 
 use super::runner_events::clip;
 use super::{Job, Store, StoreError};
-use crate::clock;
 use crate::jobs::cluster::ClusterJob;
 use crate::jobs::state::{JobState, Transition};
 
@@ -36,7 +35,7 @@ impl Store {
                 draft.job.waiting_reason.clear();
             }
             if draft.job.host_names.is_empty() {
-                draft.job.place_time = Some(clock::now());
+                draft.hold_from(Some(draft.now.wall));
                 draft.job.host_names = hosts.to_owned();
                 clip(&mut draft.job.host_names, HOSTS_BYTES_MAX);
             }

@@ -11,6 +11,7 @@ use traind_job_file::commands::PlanWarning;
 use traind_proto::v1;
 
 use crate::access::account::Account;
+use crate::clock::Moment;
 use crate::jobs::cluster::{Cluster, ClusterJob};
 use crate::jobs::state::JobState;
 use crate::notification::Receiver;
@@ -62,6 +63,9 @@ pub(crate) struct Job {
     pub after: Option<String>,
     /// When the newest attempt got its cores.
     pub place_time: Option<i64>,
+    /// The running time at its submission, and at the placement of its newest attempt, in microseconds.
+    pub wait_since: Option<i64>,
+    pub hold_since: Option<i64>,
     /// How long earlier runs held the job's cores.
     pub billed_seconds: f64,
     /// The energy of all runs, if the host reports it.
@@ -166,18 +170,24 @@ impl From<PlanWarning> for JobWarning {
 /// The columns that [`Job::from_row`] reads, without the two long texts.
 pub(super) const SUMMARY: &str = "number, id, name, owner, request_id, state, waiting_reason, cancel_reason, \
      create_time, start_time, end_time, platform, core_count, cores, output_dir, base_dir, \
-     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, billed_seconds, energy_joules, price_per_hour, on_demand_price_per_hour, receivers, max_restarts, restarts, postponed, hindered, not_before, run_as, parent, engine, hosts, cluster, cluster_restarts, host_names, host_failures, last_sequence, log_offset, progress, metrics, finished, failure, \
+     warnings, attempt, priority, max_run_seconds, max_wait_seconds, after, place_time, wait_since, hold_since, billed_seconds, energy_joules, price_per_hour, on_demand_price_per_hour, receivers, max_restarts, restarts, postponed, hindered, not_before, run_as, parent, engine, hosts, cluster, cluster_restarts, host_names, host_failures, last_sequence, log_offset, progress, metrics, finished, failure, \
      '' AS job_file, '' AS resolved";
 
 /// The columns that [`Job::from_row`] reads.
 pub(super) const FULL: &str = "*";
 
 impl Job {
-    /// When the job is cancelled if no runner has started, in microseconds since 1970.
-    pub(crate) fn wait_deadline(&self) -> Option<i64> {
+    /// Microseconds until the job is cancelled if no runner has started.
+    pub(crate) fn wait_left(&self, now: Moment) -> Option<i64> {
         let began = self.start_time.is_some();
         let seconds = i64::try_from(self.max_wait_seconds.filter(|_| !began)?).ok()?;
-        Some(self.create_time.saturating_add(seconds.saturating_mul(1_000_000)))
+        let waited = now.running.saturating_sub(self.wait_since.unwrap_or(now.running));
+        Some(seconds.saturating_mul(1_000_000).saturating_sub(waited))
+    }
+
+    /// Microseconds for which the current attempt has held its cores.
+    pub(crate) fn held(&self, now: Moment) -> i64 {
+        now.running.saturating_sub(self.hold_since.unwrap_or(now.running)).max(0)
     }
 
     /// The cluster that places it; `None` if this host's daemon does.
@@ -214,9 +224,11 @@ impl Job {
     }
 
     /// When the current attempt must end, in microseconds since 1970.
-    pub(crate) fn deadline(&self) -> Option<i64> {
+    pub(crate) fn deadline(&self, now: Moment) -> Option<i64> {
         let seconds = i64::try_from(self.max_run_seconds?).ok()?;
-        Some(self.place_time?.saturating_add(seconds.saturating_mul(1_000_000)))
+        self.place_time?;
+        let left = seconds.saturating_mul(1_000_000).saturating_sub(self.held(now));
+        Some(now.wall.saturating_add(left))
     }
 
     pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Job> {
@@ -251,6 +263,8 @@ impl Job {
             max_wait_seconds: row.get("max_wait_seconds")?,
             after: row.get("after")?,
             place_time: row.get("place_time")?,
+            wait_since: row.get("wait_since")?,
+            hold_since: row.get("hold_since")?,
             billed_seconds: row.get("billed_seconds")?,
             energy_joules: row.get("energy_joules")?,
             price_per_hour: row.get("price_per_hour")?,

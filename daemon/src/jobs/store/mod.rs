@@ -17,6 +17,7 @@ mod preparation;
 mod read;
 mod removal;
 mod runner_events;
+mod running_time;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,7 @@ pub(crate) use schema::downgrade::{Downgraded, downgrade, store_version};
 pub(crate) use write::Restart;
 
 use bulletin::Bulletin;
+use running_time::RunningTime;
 use tokio::sync::Notify;
 use unfinished::Unfinished;
 
@@ -83,6 +85,7 @@ struct Inner {
     outbox: Notify,
     /// The half-life of core time in fair shares.
     half_life_seconds: AtomicU64,
+    running_time: RunningTime,
 }
 
 impl Store {
@@ -98,6 +101,7 @@ impl Store {
         writer.busy_timeout(BUSY_TIMEOUT_AT_START).map_err(StoreError::sqlite("configure"))?;
         check(&writer, path)?;
         schema::migrate(&mut writer)?;
+        let running_time = RunningTime::open(&writer)?;
         writer.busy_timeout(BUSY_TIMEOUT).map_err(StoreError::sqlite("configure"))?;
         let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let reader = connect(path, read_only)?;
@@ -110,6 +114,7 @@ impl Store {
             receivers: OnceLock::new(),
             outbox: Notify::new(),
             half_life_seconds: AtomicU64::new(HALF_LIFE_SECONDS_DEFAULT),
+            running_time,
         };
         Ok(Store { inner: Arc::new(inner) })
     }

@@ -8,6 +8,7 @@ use traind_proto::v1::{
 
 use super::{NewJob, Parent, Resolved, Restart, Store, StoreError};
 use crate::access::account::Account;
+use crate::clock::Moment;
 use crate::jobs::scheduler::{Reason, Waiting};
 use crate::jobs::state::{JobState, Outcome};
 use crate::notification::{Receiver, Way};
@@ -209,7 +210,8 @@ fn a_restarted_job_counts_restarts_and_keeps_its_history() {
     store.place("a", &[0, 1]).unwrap();
     let placed = store.get("a").unwrap();
     assert_eq!((placed.priority, placed.max_run_seconds), (3, Some(60)));
-    assert_eq!(placed.deadline(), placed.place_time.map(|time| time + 60_000_000));
+    let at_start = Moment { wall: 7, running: placed.hold_since.unwrap() };
+    assert_eq!(placed.deadline(at_start), Some(60_000_007));
     let started = event(Kind::Started(Started::default()));
     let before = store.record("a", vec![started], 100).unwrap();
     let again = Restart {

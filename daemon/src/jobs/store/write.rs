@@ -14,7 +14,7 @@ use super::job::{Job, NewJob, SUMMARY, to_json};
 use super::outbox;
 use super::runner_events::{limit_failure, limited_text};
 use super::{Store, StoreError};
-use crate::clock;
+use crate::clock::{self, Moment};
 use crate::jobs::scheduler::Waiting;
 use crate::jobs::state::{JobState, Outcome, Transition};
 use crate::jobs::wire;
@@ -56,7 +56,7 @@ impl Store {
             let mut draft = self.begin(transaction, new)?;
             draft.place(&[], attempt)?;
             draft.job.start_time = began;
-            draft.job.place_time = began.or(draft.job.place_time);
+            draft.hold_from(began);
             draft.save()
         })
     }
@@ -67,7 +67,8 @@ impl Store {
         new: &NewJob,
     ) -> Result<Draft<'a>, StoreError> {
         refuse_shared_output(connection, new)?;
-        insert(connection, new).map_err(StoreError::sqlite("insert a job"))?;
+        let wait_since = running_at(self.moment(), new.create_time);
+        insert(connection, new, wait_since).map_err(StoreError::sqlite("insert a job"))?;
         let mut draft = self.draft(connection, &new.id)?;
         draft.append(Kind::StateChanged(v1::StateChanged {
             from: v1::JobState::Unspecified.into(),
@@ -99,7 +100,7 @@ impl Store {
             let began = began.map(|time| time.max(draft.job.create_time));
             draft.job.start_time = draft.job.start_time.or(began);
             draft.place(cores, attempt)?;
-            draft.job.place_time = began.or(draft.job.place_time);
+            draft.hold_from(began);
             Ok(())
         })
     }
@@ -232,6 +233,7 @@ impl Store {
             operators,
             is_past: self.inner.is_draft,
             half_life: self.half_life(),
+            now: self.moment(),
         })
     }
 
@@ -280,6 +282,12 @@ pub(super) struct Draft<'a> {
     pub(super) is_past: bool,
     /// The half-life of core time in fair shares.
     pub(super) half_life: Duration,
+    pub(super) now: Moment,
+}
+
+/// The running time at an earlier moment, in microseconds since 1970.
+fn running_at(now: Moment, time: i64) -> i64 {
+    now.running.saturating_sub(now.wall.saturating_sub(time).max(0))
 }
 
 fn load(connection: &Connection, id: &str) -> Result<Job, StoreError> {
@@ -327,9 +335,16 @@ impl Draft<'_> {
         self.job.cores = cores.to_vec();
         self.job.attempt = attempt;
         self.job.host_names.clear();
-        self.job.place_time = Some(clock::now());
+        self.hold_from(Some(self.now.wall));
         self.job.finished = None;
         Ok(())
+    }
+
+    /// Counts the attempt from a time, in microseconds since 1970, if that is known.
+    pub(super) fn hold_from(&mut self, time: Option<i64>) {
+        let Some(time) = time else { return };
+        self.job.place_time = Some(time);
+        self.job.hold_since = Some(running_at(self.now, time));
     }
 
     /// Requeues the job with a delay. A cancelling job ends instead.
@@ -393,7 +408,7 @@ impl Draft<'_> {
 fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
     let sql = "UPDATE jobs SET state = :state, waiting_reason = :waiting_reason, cancel_reason = :cancel_reason,
             start_time = :start_time, end_time = :end_time, cores = :cores, attempt = :attempt,
-            place_time = :place_time, billed_seconds = :billed_seconds, energy_joules = :energy_joules,
+            place_time = :place_time, hold_since = :hold_since, billed_seconds = :billed_seconds, energy_joules = :energy_joules,
             restarts = :restarts, postponed = :postponed, hindered = :hindered, not_before = :not_before, cluster = :cluster,
             cluster_restarts = :cluster_restarts, host_names = :host_names, host_failures = :host_failures,
             last_sequence = :last_sequence, log_offset = :log_offset, progress = :progress,
@@ -409,6 +424,7 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
         ":cores": to_json(&job.cores)?,
         ":attempt": job.attempt,
         ":place_time": job.place_time,
+        ":hold_since": job.hold_since,
         ":billed_seconds": job.billed_seconds,
         ":energy_joules": job.energy_joules,
         ":restarts": job.restarts,
@@ -428,10 +444,10 @@ fn update(connection: &Connection, job: &Job) -> rusqlite::Result<usize> {
     })
 }
 
-fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
-    let sql = "INSERT INTO jobs (id, name, owner, run_as, request_id, request_digest, state, create_time,
+fn insert(connection: &Connection, new: &NewJob, wait_since: i64) -> rusqlite::Result<usize> {
+    let sql = "INSERT INTO jobs (id, name, owner, run_as, request_id, request_digest, state, create_time, wait_since,
             platform, core_count, priority, max_run_seconds, max_wait_seconds, after, max_restarts, output_dir, job_file, base_dir, resolved, warnings, parent, price_per_hour, engine, hosts, receivers, on_demand_price_per_hour)
-        VALUES (:id, :name, :owner, :run_as, :request_id, :request_digest, :state, :create_time,
+        VALUES (:id, :name, :owner, :run_as, :request_id, :request_digest, :state, :create_time, :wait_since,
             :platform, :core_count, :priority, :max_run_seconds, :max_wait_seconds, :after, :max_restarts, :output_dir, :job_file, :base_dir, :resolved, :warnings, :parent, :price_per_hour, :engine, :hosts, :receivers, :on_demand_price_per_hour)";
     connection.prepare_cached(sql)?.execute(named_params! {
         ":id": new.id,
@@ -442,6 +458,7 @@ fn insert(connection: &Connection, new: &NewJob) -> rusqlite::Result<usize> {
         ":request_digest": new.request_digest,
         ":state": JobState::Pending.name(),
         ":create_time": new.create_time,
+        ":wait_since": wait_since,
         ":platform": new.platform,
         ":core_count": new.core_count,
         ":priority": new.priority,

@@ -399,10 +399,12 @@ async fn setting_the_clock_ends_no_job() {
     let mut host = Host::started(1, WAITS_FOR_GO).await;
     let job = host.submit_with("first", "cores: 1, max_run_seconds: 600").await;
     host.until_state(&job.id, JobState::Running).await;
+    let waits = host.submit_with("second", "cores: 1, max_wait_seconds: 600").await;
     host.kill_daemon();
     let store = rusqlite::Connection::open(host.path("state/traind.db")).unwrap();
-    let earlier = "UPDATE jobs SET place_time = place_time - 3600 * 1000000";
-    assert_eq!(store.execute(earlier, []).unwrap(), 1);
+    let earlier = "UPDATE jobs SET place_time = place_time - 3600 * 1000000,
+        create_time = create_time - 3600 * 1000000";
+    assert_eq!(store.execute(earlier, []).unwrap(), 2);
     drop(store);
     host.start().await;
     // A runner that exceeded its time limit would be stopped before its next event is stored.
@@ -413,4 +415,5 @@ async fn setting_the_clock_ends_no_job() {
     host.until(&job.id, |job| job.progress.as_ref().is_some_and(|step| step.step == 21)).await;
     fs::write(host.run_dir(&job.id).join("go"), "").unwrap();
     host.until_state(&job.id, JobState::Completed).await;
+    host.until_state(&waits.id, JobState::Running).await;
 }

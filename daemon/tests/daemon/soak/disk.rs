@@ -16,7 +16,7 @@ async fn a_full_disk_loses_no_acknowledged_job() {
         let mut host = Host::new(1, STOPS_WHEN_ASKED);
         // From a few pages of the write-ahead log beyond the schema to some hundred, in blocks of 1 KiB. The log is
         // checkpointed before it exceeds 4 MiB.
-        let blocks = 256 + 97 * round % 3800;
+        let blocks = 320 + 97 * round % 3800;
         let serve = host.serve();
         let mut limited = Command::new("sh");
         // An ignored SIGXFSZ turns a write past the limit into an error.

@@ -183,6 +183,16 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (engine, host)
     ) STRICT;
 ",
+    "
+    ALTER TABLE jobs ADD COLUMN wait_since INTEGER; -- microseconds of running time, see running_time.rs
+    ALTER TABLE jobs ADD COLUMN hold_since INTEGER; -- likewise, of the newest attempt
+    CREATE TABLE running_time (                     -- one row
+        only    INTEGER PRIMARY KEY,
+        micros  INTEGER NOT NULL,
+        boot_id TEXT NOT NULL,
+        uptime  INTEGER NOT NULL                    -- of that boot at `micros`, in microseconds
+    ) STRICT;
+",
 ];
 
 /// Migrates the store to the newest version, each step in its own transaction.

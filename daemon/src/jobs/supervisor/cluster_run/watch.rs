@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use super::ClusterRun;
-use crate::clock;
 use crate::jobs::cluster::{ClusterError, Condition, EndKind, Report};
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Job, Store, StoreError};
@@ -19,7 +18,7 @@ impl ClusterRun {
             self.has_finished = true;
             self.hurry();
         }
-        if self.waits_too_long(job) {
+        if self.waits_too_long(store, job) {
             let seconds = job.max_wait_seconds.unwrap_or_default();
             let reason = format!("waited longer than {seconds} s (resources.max_wait_seconds)");
             let id = job.id.clone();
@@ -63,10 +62,10 @@ impl ClusterRun {
     }
 
     /// Whether the job has no hosts although its time to wait for the first ones is over.
-    fn waits_too_long(&self, job: &Job) -> bool {
+    fn waits_too_long(&self, store: &Store, job: &Job) -> bool {
         job.state == JobState::Starting
             && self.is_waiting()
-            && job.wait_deadline().is_some_and(|deadline| deadline <= clock::now())
+            && job.wait_left(store.moment()).is_some_and(|left| left <= 0)
     }
 }
 
