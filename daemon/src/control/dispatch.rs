@@ -189,8 +189,8 @@ pub(super) fn decide(
 }
 
 /// Divides the jobs that a cluster places into those that it gets and those that wait here. They take no cores of this
-/// host, and wait in the cluster's own queue; but the cluster is asked about each of them every few seconds, by a program
-/// of its own, so that a user has at most `per_user` there.
+/// host, and wait in the cluster's own queue; but the cluster is asked about each of them every few seconds, by a
+/// program of its own, so that a user has at most `per_user` there.
 fn hand_over(jobs: &[Arc<Job>], per_user: usize) -> (Vec<Placement>, Vec<Waiting>) {
     let mut counts: HashMap<&str, usize> = HashMap::new();
     let of_clusters = || jobs.iter().filter(|job| !job.is_adopted());

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Map, Value as Json};
+use traind_durable::read_description;
 
 use super::Augmentation;
 use super::pixels::{Pixels, Region};
@@ -44,7 +45,7 @@ impl ImageProcessor {
     /// Opens the image processor of a model folder.
     pub fn open(folder: &Path) -> Result<Self> {
         let file = folder.join(FILE_NAME);
-        let bytes = std::fs::read(&file).map_err(Error::io(&file, "read"))?;
+        let bytes = read_description(&file).map_err(Error::io(&file, "read"))?;
         let keys = serde_json::from_slice(&bytes);
         let keys = keys.map_err(|error| Error::bad_processor(&file, error))?;
         Self::of_keys(&Keys { keys }).map_err(|problem| Error::bad_processor(&file, problem))

@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
+use traind_durable::read_description;
 
 use super::Files;
 use super::data_path::{DataPath, SCHEME};
@@ -169,6 +170,6 @@ fn dataset_files(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn read_json<T: for<'json> Deserialize<'json>>(file: &Path) -> Result<T> {
-    let bytes = std::fs::read(file).map_err(Error::io(file, "read"))?;
+    let bytes = read_description(file).map_err(Error::io(file, "read"))?;
     serde_json::from_slice(&bytes).map_err(|error| Error::bad_file(file, "JSON", error))
 }

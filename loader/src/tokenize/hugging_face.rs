@@ -11,6 +11,7 @@ use tokenizers::{
     Encoding, PostProcessor, PostProcessorWrapper, Tokenizer, TruncationDirection,
     TruncationParams, TruncationStrategy,
 };
+use traind_durable::read_description;
 
 use super::classes::{self, Class, NamedClass};
 use super::config::{TokenizerConfig, cls_token_id, mask_token_id, pad_token_id};
@@ -69,7 +70,7 @@ impl HuggingFaceTokenizer {
         let file = folder.join("tokenizer.json");
         let settings = Settings::read(folder)?;
         let config = TokenizerConfig::read(&folder.join("tokenizer_config.json"))?;
-        let source = match std::fs::read(&file) {
+        let source = match read_description(&file) {
             Ok(bytes) => {
                 let content = serde_json::from_slice(&bytes);
                 let content = content.map_err(|error| Error::bad_tokenizer(&file, error))?;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json, json};
 use tokenizers::{AddedToken, Tokenizer};
+use traind_durable::read_description;
 
 use super::setting_files::read_settings;
 use crate::error::{Error, Result};
@@ -41,7 +42,7 @@ impl ExtendedTokenizer {
     pub fn new(folder: &Path, tokens: &NewTokens) -> Result<Self> {
         let file = folder.join(TOKENIZER);
         let bad = |message: &str| Error::bad_tokenizer(&file, message);
-        let bytes = match std::fs::read(&file) {
+        let bytes = match read_description(&file) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(bad("tokens can be added to a tokenizer.json alone; save the \

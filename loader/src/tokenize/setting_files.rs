@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
+use traind_durable::read_description;
 
 use crate::error::{Error, Result};
 
@@ -25,7 +26,7 @@ impl ModelSettings {
 
 /// The content of a JSON file; the default if there is no such file.
 pub(crate) fn read_settings<T: DeserializeOwned + Default>(file: &Path) -> Result<T> {
-    match std::fs::read(file) {
+    match read_description(file) {
         Ok(bytes) => {
             serde_json::from_slice(&bytes).map_err(|error| Error::bad_tokenizer(file, error))
         }

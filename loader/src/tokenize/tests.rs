@@ -64,6 +64,24 @@ fn the_largest_id_that_a_file_can_name_takes_neither_memory_nor_a_panic() {
     assert_eq!(tokenizer.encode("huge", None).unwrap().input_ids[1], u32::MAX);
 }
 
+/// A sparse file has a terabyte, and takes no room on a disk.
+#[test]
+fn sparse_files_of_a_tokenizer_are_not_read() {
+    for name in ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt"]
+    {
+        let folder = DataFolder::new();
+        let json = std::fs::read(fixture("wordpiece/tokenizer.json")).unwrap();
+        if name != "vocab.txt" {
+            folder.write("tokenizer.json", json);
+        }
+        folder.write("config.json", r#"{"model_type": "bert"}"#);
+        let path = folder.write(name, "");
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        let error = open(&folder.path(""), None).map(drop).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("268435456 bytes"), "{error}");
+    }
+}
+
 #[test]
 fn truncation_side_is_honoured() {
     let folder = DataFolder::new();

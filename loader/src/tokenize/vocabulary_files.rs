@@ -2,10 +2,11 @@
 //! read as the model of a `tokenizer.json`, around which the tokenizer's class makes the rest.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value as Json, json};
+use traind_durable::read_description;
 
 use super::classes::{Class, NamedClass};
 use super::setting_files::read_settings;
@@ -29,7 +30,7 @@ pub(super) fn read(folder: &Path, settings: &Settings) -> Result<VocabularyFiles
     } else if vocabulary.exists() && merges.exists() {
         (vocabulary, byte_level_bpe(vocabulary, merges)?)
     } else {
-        let error = std::io::Error::new(ErrorKind::NotFound, missing(folder));
+        let error = io::Error::new(ErrorKind::NotFound, missing(folder));
         return Err(Error::io(&folder.join("tokenizer.json"), "read the tokenizer")(error));
     };
     let class = class(settings, file == words);
@@ -77,5 +78,8 @@ fn byte_level_bpe(file: &Path, merges: &Path) -> Result<Json> {
 }
 
 fn read_text(file: &Path) -> Result<String> {
-    std::fs::read_to_string(file).map_err(Error::io(file, "read the tokenizer"))
+    let text = read_description(file).and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
+    });
+    text.map_err(Error::io(file, "read the tokenizer"))
 }

@@ -12,7 +12,7 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-pub use regular::{open_regular, read_regular};
+pub use regular::{open_regular, read_description, read_regular};
 
 /// The suffix of a file that is not complete yet.
 const ASIDE: &str = ".part";

@@ -20,12 +20,25 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 
 /// Reads a regular file of at most `bytes_max` bytes.
 pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    open_regular(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut content)?;
-    match content.len() as u64 > bytes_max {
-        true => Err(invalid(format!("it has more than {bytes_max} bytes"))),
-        false => Ok(content),
+    let (file, mut content) = (open_regular(path)?, Vec::new());
+    // A long file is not read in vain. A short one may grow meanwhile, and those of the kernel have no length.
+    if file.metadata()?.len() <= bytes_max {
+        file.take(bytes_max.saturating_add(1)).read_to_end(&mut content)?;
+        if content.len() as u64 <= bytes_max {
+            return Ok(content);
+        }
     }
+    Err(invalid(format!("it has more than {bytes_max} bytes")))
+}
+
+/// The longest file that describes a model: configs, indexes of weights, vocabularies. The largest published ones have
+/// some tens of megabytes.
+const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
+
+/// Reads a file that describes a model or data, of which a folder may have any number of bytes: a sparse file takes no
+/// room on a disk, and all memory.
+pub fn read_description(path: &Path) -> io::Result<Vec<u8>> {
+    read_regular(path, DESCRIPTION_BYTES_MAX)
 }
 
 fn check(found: &fs::Metadata) -> io::Result<()> {

@@ -6,6 +6,7 @@ mod generator;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use traind_durable::read_description;
 
 use crate::config_aliases;
 use crate::error::{Error, Result};
@@ -58,7 +59,7 @@ impl ModelConfig {
     /// Reads `config.json` of a model folder and lays `overrides` over it.
     pub fn load(folder: &Path, overrides: &Map<String, Value>) -> Result<ModelConfig> {
         let path = folder.join(FILE_NAME);
-        let text = std::fs::read(&path).map_err(|source| Error::Io {
+        let text = read_description(&path).map_err(|source| Error::Io {
             action: "read",
             path: path.clone(),
             source,

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 pub use traind_choices::{DenseActivation, PoolingMode};
+use traind_durable::read_description;
 
 use crate::error::{Error, Result};
 pub(crate) use dense::module_of;
@@ -241,7 +242,7 @@ fn content(value: &Value) -> Vec<u8> {
 
 /// The content of a JSON file; none where there is no such file.
 pub(crate) fn read(path: &Path) -> Result<Option<Value>> {
-    let text = match std::fs::read(path) {
+    let text = match read_description(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(Error::Io { action: "read", path: path.to_owned(), source }),

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use traind_durable::read_description;
 use traind_models::ModelConfig;
 
 use crate::error::{RunError, RunResult};
@@ -77,7 +78,7 @@ impl GenerationSettings {
         overrides: &Map<String, Value>,
     ) -> RunResult<GenerationSettings> {
         let path = folder.join(FILE_NAME);
-        let (path, mut keys) = match std::fs::read(&path) {
+        let (path, mut keys) = match read_description(&path) {
             Ok(text) => {
                 let keys = serde_json::from_slice(&text)
                     .map_err(|source| traind_models::Error::Json { path: path.clone(), source })?;

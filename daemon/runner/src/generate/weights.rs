@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
+use traind_durable::read_description;
 use traind_hub::{ModelRequest, cached_model};
 use traind_job_file::{JobFile, ModelSource};
 use traind_loader::{HuggingFaceTokenizer, TextTokenizer, TokenizerOptions};
@@ -90,7 +91,7 @@ fn with_adapters(folder: &Path, model: Model, mut arrays: Vec<HostArray>) -> Run
 fn named_base(folder: &Path) -> RunResult<ModelSource> {
     let path = folder.join(ADAPTER_CONFIG);
     let read = |source| ModelError::Io { action: "read", path: path.clone(), source };
-    let text = std::fs::read(&path).map_err(read)?;
+    let text = read_description(&path).map_err(read)?;
     let keys: Map<String, Value> = serde_json::from_slice(&text)
         .map_err(|source| ModelError::Json { path: path.clone(), source })?;
     let base = keys.get(BASE).and_then(Value::as_str).map(str::to_owned);

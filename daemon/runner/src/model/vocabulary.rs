@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use traind_durable::read_description;
 use traind_hub::GENERATION_CONFIG;
 use traind_job_file::Model as ModelSection;
 use traind_loader::{ExtendedTokenizer, NewTokens};
@@ -147,7 +148,7 @@ fn link(folder: &Path, own: &Path, tokenizer: &ExtendedTokenizer) -> RunResult<(
 /// The settings of generation with the tokens that have a role, if the folder has such settings that can
 /// be read.
 fn generation_config(folder: &Path, tokenizer: &ExtendedTokenizer) -> Option<String> {
-    let text = fs::read(folder.join(GENERATION_CONFIG)).ok()?;
+    let text = read_description(&folder.join(GENERATION_CONFIG)).ok()?;
     let mut keys: Map<String, Value> = serde_json::from_slice(&text).ok()?;
     keys.extend(role_ids(tokenizer).map(|(key, id)| (key, id.into())));
     serde_json::to_string_pretty(&keys).ok()

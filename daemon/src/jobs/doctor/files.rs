@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::DoctorError;
 use crate::clock;
 
-/// What SQLite appends to the name of a store for its other files.
+/// Ends of the names of a store's files, as SQLite makes them.
 const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// Moves a store to a new name beside it, which it returns.

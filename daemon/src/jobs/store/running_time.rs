@@ -51,7 +51,8 @@ fn continued(noted: Option<&Noted>, now: &Boot) -> i64 {
 }
 
 impl RunningTime {
-    /// Continues the running time of a store. Jobs of an earlier version, which knew the wall clock only, get times by it.
+    /// Continues the running time of a store. Jobs of an earlier version, which knew the wall clock only, get times by
+    /// it.
     pub(super) fn open(writer: &Connection) -> Result<RunningTime, StoreError> {
         let open = || {
             let sql = "SELECT micros, boot_id, uptime FROM running_time";

@@ -20,7 +20,7 @@ const MAGIC: [&[u8]; 2] = [b"\x1f\x8b", b"\x28\xb5\x2f\xfd"];
 const TEXT_BYTES: u64 = 1 << 30;
 /// A larger one may become this many times as large. Text becomes 3 to 20 times as large, and nothing by gzip more
 /// than 1,032 times.
-const GROWTH_MAX: u64 = 200;
+pub(super) const GROWTH_MAX: u64 = 200;
 
 /// The end of a name that text beginning with `start` should have had.
 pub(super) fn missing_end(start: &[u8]) -> Option<&'static str> {
@@ -36,15 +36,23 @@ pub(super) fn without_compression(name: &str) -> &str {
 
 /// The most bytes that data of a compressed size may become.
 pub(super) fn bytes_max(size: u64) -> u64 {
-    size.saturating_mul(GROWTH_MAX).max(TEXT_BYTES)
+    grown(size, TEXT_BYTES)
+}
+
+fn grown(size: u64, text_bytes: u64) -> u64 {
+    size.saturating_mul(GROWTH_MAX).max(text_bytes)
 }
 
 /// Opens a file and decompresses it where its name says so.
 pub(super) fn open_text(path: &Path) -> Result<Box<dyn Read>> {
+    open_within(path, TEXT_BYTES)
+}
+
+fn open_within(path: &Path, text_bytes: u64) -> Result<Box<dyn Read>> {
     let file = File::open(path).map_err(Error::io(path, "open"))?;
     let name = path.to_string_lossy().to_lowercase();
     let size = file.metadata().map_err(Error::io(path, "open"))?.len();
-    let bytes_left = bytes_max(size);
+    let bytes_left = grown(size, text_bytes);
     Ok(match COMPRESSIONS.iter().position(|end| name.ends_with(end)) {
         Some(0) => {
             Box::new(Bounded { reader: MultiGzDecoder::new(BufReader::new(file)), bytes_left })
@@ -98,5 +106,24 @@ mod tests {
         assert_eq!(read(1 << 20).unwrap(), 1 << 20);
         let error = read((1 << 20) - 1).unwrap_err().to_string();
         assert!(error.contains("decompresses to more than 200 times its size"), "{error}");
+    }
+
+    /// Whole files of each compression that is read, which become a little more than may be.
+    #[test]
+    fn bombs_of_all_compressions_are_refused() {
+        let folder = crate::testing::DataFolder::new();
+        const MOST: u64 = 4 << 20;
+        let zstd = zstd::stream::encode_all(io::repeat(b'\n').take(MOST + 1), 1).unwrap();
+        // One member after the other.
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+        gzip.write_all(&vec![b'\n'; 1 << 20]).unwrap();
+        let gzip = gzip.finish().unwrap().repeat(5);
+        for (name, bomb) in [("a.txt.zst", zstd), ("a.txt.gz", gzip)] {
+            let path = folder.write(name, bomb);
+            assert!(bytes_max(0) > 100 * MOST);
+            let text = open_within(Path::new(&path), MOST).unwrap();
+            let error = io::copy(&mut { text }, &mut io::sink()).unwrap_err().to_string();
+            assert!(error.contains("decompresses to more than 200 times"), "{name}: {error}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 
+use super::compression::GROWTH_MAX;
 use super::thrift;
 
 /// Pages up to this size pass, whatever the file states about its columns: writers aim at 1 MiB.
@@ -25,11 +26,13 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// No page is longer than the longest column of a row group.
+    /// No page is longer than the longest column of a row group, or grows to more than text does: a file may state any
+    /// size of its columns, too.
     pub(super) fn new(file: File, metadata: &ParquetMetaData) -> Pages {
         let columns = metadata.row_groups().iter().flat_map(|group| group.columns());
-        let longest = columns.filter_map(|column| u64::try_from(column.uncompressed_size()).ok());
-        Pages { file, page_bytes_max: longest.fold(PAGE_BYTES, u64::max) }
+        let stated = columns.filter_map(|column| u64::try_from(column.uncompressed_size()).ok());
+        let longest = stated.max().unwrap_or(0).min(file.len().saturating_mul(GROWTH_MAX));
+        Pages { file, page_bytes_max: longest.max(PAGE_BYTES) }
     }
 }
 
@@ -45,9 +48,14 @@ impl ChunkReader for Pages {
     /// The reader asks for this at the header of each page.
     fn get_read(&self, start: u64) -> Result<Self::T> {
         let mut reader = self.file.get_read(start)?;
-        match unpacked_bytes(reader.fill_buf()?) {
+        let header = reader.fill_buf()?;
+        match unpacked_bytes(header) {
             Some(bytes) if bytes > self.page_bytes_max => {
                 Err(ParquetError::General(format!("a page of {bytes} bytes at byte {start}")))
+            }
+            // The reader takes the fields in any order and form, but writers have one.
+            None if !header.is_empty() => {
+                Err(ParquetError::General(format!("the head of a page at byte {start}")))
             }
             _ => Ok(reader),
         }
@@ -69,7 +77,7 @@ pub(super) fn dictionary_bytes(file: &File, start: u64) -> Option<u64> {
     (kind == DICTIONARY_PAGE).then_some(bytes)
 }
 
-/// The second field of a page's header; the first is its type. The reader refuses what is no header.
+/// The second field of a page's header; the first is its type.
 fn unpacked_bytes(header: &[u8]) -> Option<u64> {
     kind_and_bytes(header).map(|(_, bytes)| bytes)
 }
@@ -91,7 +99,45 @@ fn i32_field(bytes: &mut impl Iterator<Item = u8>) -> Option<i32> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+
     use super::*;
+    use crate::testing::DataFolder;
+
+    /// The reader would allocate two gigabytes for a page that has 23 bytes, however its head says so.
+    #[test]
+    fn a_page_that_claims_to_be_huge_is_refused() {
+        let column = arrow_array::StringArray::from(vec!["text"; 3]);
+        let batch =
+            arrow_array::RecordBatch::try_from_iter([("text", Arc::new(column) as _)]).unwrap();
+        let mut good = Vec::new();
+        let mut writer =
+            parquet::arrow::ArrowWriter::try_new(&mut good, batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+        let folder = DataFolder::new();
+        let path = folder.write("a.parquet", good);
+        let metadata = ArrowReaderMetadata::load(&File::open(&path).unwrap(), Default::default());
+        let metadata = metadata.unwrap();
+        let head = |bytes: &[u8]| {
+            let path = folder.write("head", bytes);
+            let pages = Pages::new(File::open(path).unwrap(), metadata.metadata());
+            pages.get_read(0).map(drop).map_err(|error| error.to_string())
+        };
+        assert_eq!(head(&[0x15, 0x04, 0x15, 0x10, 0x15, 0x10]), Ok(()));
+        assert_eq!(head(&[]), Ok(()), "the reader says that the file ends");
+        let refused = |bytes: &[u8], expect: &str| {
+            let error = head(bytes).unwrap_err();
+            assert!(error.contains(expect), "{error}");
+        };
+        let huge = [0xfe, 0xff, 0xff, 0xff, 0x0f];
+        refused(&[&[0x15, 0x04, 0x15], &huge[..]].concat(), "a page of 2147483647 bytes");
+        // The second field with its number, and before the first one.
+        refused(&[&[0x15, 0x04, 0x05, 0x04], &huge[..]].concat(), "the head of a page at byte 0");
+        refused(&[&[0x25], &huge[..], &[0x05, 0x02, 0x04]].concat(), "the head of a page");
+    }
 
     #[test]
     fn the_length_of_a_page_is_in_its_header() {

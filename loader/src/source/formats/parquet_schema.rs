@@ -10,6 +10,8 @@ use super::thrift;
 /// The deepest schema that is read.
 pub(super) const DEPTH_MAX: usize = 64;
 
+/// The longest footer. The memory for one is several times as large, and a sparse file has room for any.
+const FOOTER_BYTES_MAX: u64 = 256 << 20;
 const MAGIC: &[u8; 4] = b"PAR1";
 /// The length of the footer and the magic, at the end of a file.
 const END_BYTES: u64 = 8;
@@ -43,6 +45,11 @@ pub(super) fn depth(file: &File) -> io::Result<Option<usize>> {
     file.read_exact_at(&mut end, at)?;
     let (size, magic) = end.split_at(4);
     let size = u64::from(u32::from_le_bytes([size[0], size[1], size[2], size[3]]));
+    if size > FOOTER_BYTES_MAX && size <= at {
+        return Err(io::Error::other(format!(
+            "its footer has {size} bytes, of {FOOTER_BYTES_MAX}"
+        )));
+    }
     let Some(start) = at.checked_sub(size).filter(|_| magic == MAGIC) else { return Ok(None) };
     let mut footer = vec![0; size as usize];
     file.read_exact_at(&mut footer, start)?;

@@ -13,6 +13,11 @@ const MAGIC: &[u8; 4] = b"GGUF";
 const VERSIONS: [u32; 2] = [2, 3];
 const ALIGNMENT: u64 = 32;
 const DIMENSIONS_MAX: u32 = 4;
+/// The longest header, and the most items in it. The largest vocabularies have 256 thousand tokens, each with a score
+/// and a type, and twice as many merges. Otherwise a sparse file would fill the memory: an item takes more of it than
+/// one byte of a file.
+const HEADER_BYTES_MAX: u64 = 256 << 20;
+const ITEMS_MAX: u64 = 1 << 22;
 const STRING: u32 = 8;
 const ARRAY: u32 = 9;
 
@@ -153,6 +158,7 @@ struct Cursor {
     file: BufReader<File>,
     place: u64,
     size: u64,
+    items_left: u64,
 }
 
 impl Cursor {
@@ -160,7 +166,8 @@ impl Cursor {
         let io = |source| Error::Io { action: "open", path: path.to_owned(), source };
         let file = File::open(path).map_err(io)?;
         let size = file.metadata().map_err(io)?.len();
-        Ok(Cursor { path: path.to_owned(), file: BufReader::new(file), place: 0, size })
+        let (path, file) = (path.to_owned(), BufReader::new(file));
+        Ok(Cursor { path, file, place: 0, size, items_left: ITEMS_MAX })
     }
 
     fn bad(&self, problem: String) -> Error {
@@ -170,6 +177,10 @@ impl Cursor {
     fn bytes(&mut self, count: u64) -> Result<Vec<u8>> {
         if count > self.size - self.place {
             return Err(self.bad(format!("it ends within its header, at byte {}", self.size)));
+        }
+        if count > HEADER_BYTES_MAX.saturating_sub(self.place) {
+            let most = HEADER_BYTES_MAX >> 20;
+            return Err(self.bad(format!("its header is longer than {most} MiB")));
         }
         let mut bytes = vec![0; count as usize];
         self.file.read_exact(&mut bytes).map_err(|source| Error::Io {
@@ -202,6 +213,10 @@ impl Cursor {
                 self.bad(format!("its header has {count} items, more than it has room for"))
             );
         }
+        let Some(left) = self.items_left.checked_sub(count) else {
+            return Err(self.bad(format!("its header has more than {ITEMS_MAX} items")));
+        };
+        self.items_left = left;
         Ok(count)
     }
 

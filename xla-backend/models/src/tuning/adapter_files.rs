@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use traind_choices::PeftBias;
+use traind_durable::read_description;
 use traind_xla::runtime::HostArray;
 
 use super::adapter_keys;
@@ -289,7 +290,7 @@ pub fn load_lora(folder: &Path) -> Result<Lora> {
         return Err(Error::PickledAdapters { path: pickled });
     }
     let path = folder.join(CONFIG);
-    let text = std::fs::read(&path).map_err(|source| Error::Io {
+    let text = read_description(&path).map_err(|source| Error::Io {
         action: "read",
         path: path.clone(),
         source,

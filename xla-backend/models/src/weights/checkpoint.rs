@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use traind_durable::read_description;
 
 use super::SafetensorsFile;
 use super::modules::{folder_of, module_of};
@@ -78,7 +79,7 @@ impl Checkpoint {
 }
 
 fn open_shards(folder: &Path, index: &Path) -> Result<Vec<SafetensorsFile>> {
-    let text = std::fs::read(index).map_err(|source| Error::Io {
+    let text = read_description(index).map_err(|source| Error::Io {
         action: "read",
         path: index.to_owned(),
         source,

@@ -80,6 +80,26 @@ fn damaged_files_are_refused_with_their_name() {
     check(b"", "it ends within its header, at byte 0");
     let version = [&good[..4], &[9], &good[5..]].concat();
     check(&version, "it is GGUF of version 9, and 2 and 3 are read");
+    // Of a terabyte, without a byte on the disk.
+    let sparse = |header: &[u8], expect: &str| {
+        std::fs::write(&path, header).unwrap();
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+        let out = tempfile::tempdir().unwrap();
+        let error = gguf::convert(&path, out.path(), u64::MAX).map(drop).unwrap_err().to_string();
+        assert_eq!(error, format!("{}: {expect}", path.display()));
+    };
+    let counts = |tensors: u64, values: u64| {
+        [&b"GGUF\x03\0\0\0"[..], &tensors.to_le_bytes(), &values.to_le_bytes()].concat()
+    };
+    let value = |kind: u32, rest: &[u8]| {
+        let key = [&1_u64.to_le_bytes()[..], b"k"].concat();
+        [&counts(0, 1)[..], &key, &kind.to_le_bytes(), rest].concat()
+    };
+    let of_bytes = [&0_u32.to_le_bytes()[..], &(1_u64 << 39).to_le_bytes()].concat();
+    sparse(&counts(1 << 30, 0), "its header has more than 4194304 items");
+    sparse(&counts(0, 1 << 30), "its header has more than 4194304 items");
+    sparse(&value(9, &of_bytes), "its header has more than 4194304 items");
+    sparse(&value(8, &(1_u64 << 39).to_le_bytes()), "its header is longer than 256 MiB");
     for length in (0..good.len()).step_by(97) {
         assert!(convert(&good[..length]).is_err(), "{length}");
     }

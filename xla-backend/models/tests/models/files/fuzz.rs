@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use traind_fuzz::{Format, Outcome, cases, fuzz};
-use traind_models::Error;
-use traind_models::weights::SafetensorsFile;
+use traind_models::weights::{Checkpoint, SafetensorsFile};
+use traind_models::{Error, ModelConfig};
 
 const WORDS: [&[u8]; 12] = [
     b"\"",
@@ -63,6 +63,28 @@ fn outcome(path: &Path) -> Outcome {
 fn damaged_safetensors_are_read_or_refused() {
     let cases = cases(5_000);
     fuzz(&Format { file: "a.safetensors", good: good(), words: &WORDS, cases }, outcome);
+}
+
+/// A sparse file has a terabyte, and takes no room on a disk.
+#[test]
+fn sparse_files_that_describe_a_model_are_not_read() {
+    let folder = traind_fuzz::folder();
+    let sparse = |name: &str| {
+        let file = std::fs::File::create(folder.path().join(name)).unwrap();
+        file.set_len(1 << 40).unwrap();
+    };
+    let check = |error: Error, name: &str| {
+        let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        assert!(
+            error.to_string().contains(name) && why.contains("268435456 bytes"),
+            "{error}: {why}"
+        );
+    };
+    sparse("config.json");
+    let config = ModelConfig::load(folder.path(), &Default::default());
+    check(config.unwrap_err(), "config.json");
+    sparse("model.safetensors.index.json");
+    check(Checkpoint::open(folder.path()).unwrap_err(), "model.safetensors.index.json");
 }
 
 /// A file of a few bytes must not have megabytes allocated for it, whatever it says.
