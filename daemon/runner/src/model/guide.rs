@@ -17,12 +17,13 @@ const OF_MODEL: [&str; 5] =
 
 /// The job with the length of the vectors of its guide, if it has one.
 pub(crate) fn with_guide_width(job: JobFile, downloads: &Downloads) -> RunResult<JobFile> {
-    with_width(job, |own| Ok(ModelFolder::open(own, downloads)?.config))
+    let config = config_of(&job, |own| Ok(ModelFolder::open(own, downloads)?.config))?;
+    with_width_of(job, config)
 }
 
-/// The same for a plan, which writes nothing.
-pub(crate) fn with_planned_guide_width(job: JobFile, may_fetch: bool) -> RunResult<JobFile> {
-    with_width(job, |own| config(own, may_fetch))
+/// The config of the job's guide, if it has one, for a plan, which writes nothing.
+pub(crate) fn planned_config(job: &JobFile, may_fetch: bool) -> RunResult<Option<ModelConfig>> {
+    config_of(job, |own| config(own, may_fetch))
 }
 
 /// The job as a job file has it.
@@ -31,14 +32,26 @@ pub(crate) fn without_width(mut job: JobFile) -> JobFile {
     job
 }
 
-fn with_width(
-    mut job: JobFile,
-    config: impl FnOnce(&JobFile) -> RunResult<ModelConfig>,
-) -> RunResult<JobFile> {
-    let Some((_, guide)) = job.guide_model() else { return Ok(job) };
-    let own = job_of(&job, guide, Value::Object(Map::new()), false)?;
-    job.embedding.guide_width = Some(config(&own).and_then(|it| width(&own, it)).map_err(named)?);
+/// The config that `read` finds for the job's guide.
+fn config_of(
+    job: &JobFile,
+    read: impl FnOnce(&JobFile) -> RunResult<ModelConfig>,
+) -> RunResult<Option<ModelConfig>> {
+    let Some((_, guide)) = job.guide_model() else { return Ok(None) };
+    read(&job_of_config(job, guide)?).map(Some).map_err(named)
+}
+
+/// The job with the length of the vectors of a guide with this config.
+pub(crate) fn with_width_of(mut job: JobFile, config: Option<ModelConfig>) -> RunResult<JobFile> {
+    let Some(((_, guide), config)) = job.guide_model().zip(config) else { return Ok(job) };
+    let own = job_of_config(&job, guide)?;
+    job.embedding.guide_width = Some(width(&own, config).map_err(named)?);
     Ok(job)
+}
+
+/// The job of a guide that embeds nothing.
+fn job_of_config(job: &JobFile, guide: &ModelSource) -> RunResult<JobFile> {
+    job_of(job, guide, Value::Object(Map::new()), false)
 }
 
 /// The numbers of a vector of the guide whose job is `own`.

@@ -2,7 +2,7 @@
 
 use traind_job_file::commands::{Effect, SavedBytes};
 use traind_job_file::{JobFile, ModelSource};
-use traind_models::{Model, Role, weights};
+use traind_models::{Model, ModelConfig, Role, weights};
 use traind_wording::counted;
 
 use super::refusals::weights as stored;
@@ -24,34 +24,34 @@ pub(super) struct PlannedGuide {
 }
 
 impl PlannedGuide {
-    /// The guide of a job, if rows of the job need one. Fails where its weights do not fit its config. `must_exist`:
-    /// its folder has weights.
+    /// The guide of a job with this config, if rows of the job need one. Fails where its weights do not fit its config.
+    /// Its folder must have weights unless the plan may fetch them.
     pub(super) fn of_job(
         job: &JobFile,
+        config: Option<ModelConfig>,
         may_fetch: bool,
-        must_exist: bool,
     ) -> RunResult<Option<PlannedGuide>> {
-        match jobs_of_guide(job)?.into_iter().next() {
-            Some(own) => PlannedGuide::of(own, job, may_fetch, must_exist).map(Some).map_err(named),
-            None => Ok(None),
-        }
+        let own = jobs_of_guide(job)?.into_iter().next();
+        let guide = own.zip(config);
+        let planned = |(own, config)| PlannedGuide::of(own, config, job, may_fetch).map_err(named);
+        guide.map(planned).transpose()
     }
 
     fn of(
         mut own: JobFile,
+        config: ModelConfig,
         job: &JobFile,
         may_fetch: bool,
-        must_exist: bool,
     ) -> RunResult<PlannedGuide> {
         // Programs that compute vectors are those of test data.
         own.data.test =
             own.data.train.take().or_else(|| own.data.validation.take()).or(own.data.test);
         own.train.do_train = false;
         own.resources.cores = job.resources.cores;
-        let planned = PlannedModel::of_job(&own, may_fetch)?;
+        let planned = PlannedModel::of_config(&own, config, may_fetch)?;
         let model = planned.model.as_ref();
         if let ModelSource::Folder(folder) = &own.model.name_or_path
-            && (must_exist || stored::exist(folder))
+            && (!may_fetch || stored::exist(folder))
         {
             weights::check(folder, model, |_| true)?;
         }

@@ -28,7 +28,7 @@ mod stages;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use traind_job_file::commands::{
     CoreMemory, MeshSearch, Misfit, Parallelism, Plan, PlanAnswer, PlanRequest, PlanViolation,
@@ -36,7 +36,7 @@ use traind_job_file::commands::{
 };
 use traind_job_file::{JobFile, SaveStrategy, TaskName};
 use traind_loader::ModelInputs;
-use traind_models::{Model, registry};
+use traind_models::{Model, ModelConfig, registry};
 use traind_proto::reasons;
 use traind_proto::v1::Failure;
 
@@ -110,13 +110,19 @@ fn violation(error: &RunError) -> Option<PlanViolation> {
 }
 
 fn plan(request: &PlanRequest) -> RunResult<Plan> {
-    let job = model::guide::with_planned_guide_width(request.job.clone(), request.may_fetch)?;
+    plan_within(request, search::COMPARING_TIME)
+}
+
+/// Plans a job, and begins to plan no further meshes of a search after `comparing_time`.
+fn plan_within(request: &PlanRequest, comparing_time: Duration) -> RunResult<Plan> {
+    let guide_config = model::guide::planned_config(&request.job, request.may_fetch)?;
+    let job = model::guide::with_width_of(request.job.clone(), guide_config.clone())?;
     let request = &PlanRequest { job, ..request.clone() };
     let search = search_of(request);
     let device = search.as_ref().map_or(&request.device, |search| &search.device);
     let planned = PlannedModel::of_request(request, search.as_ref())?;
     planned.check(request)?;
-    let guide = PlannedGuide::of_job(&request.job, request.may_fetch, !request.may_fetch)?;
+    let guide = PlannedGuide::of_job(&request.job, guide_config, request.may_fetch)?;
     guide.iter().try_for_each(|guide| guide.check(request.bytes_per_core_max))?;
     // Changes that make a program small enough are those of this job.
     let with_remedy = |error| {
@@ -125,8 +131,7 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
         neuron::with_remedy(error, || fitting::smaller(&request.job, &planned, bytes_max, device))
     };
     let compare = |search| {
-        // The daemon ends a plan that takes longer than 40 seconds.
-        let end = Some(Instant::now() + search::COMPARING_TIME);
+        let end = Some(Instant::now() + comparing_time);
         search::search(&request.job, &planned, search, request.bytes_per_core_max, end)
     };
     let found = search.as_ref().map(compare).transpose().map_err(with_remedy)?;
@@ -145,16 +150,14 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
     let is_compared = search.as_ref().is_some_and(|search| !search.own_mesh);
     let misfit = (!is_compared && !fits(&recordings.memory))
         .then(|| Misfit { changes: fitting::changes(job, &planned, bytes_per_core_max, device) });
-    let effects = || -> RunResult<Parallelism> {
-        let mut parallelism = effects::of(job, &planned, &recordings)?;
-        parallelism.effects.extend(guide.iter().map(|it| it.effect(planned.model.as_ref())));
-        Ok(parallelism)
-    };
+    let effects = || effects_of(job, &planned, &recordings, guide.as_ref());
     let parallelism = request.with_effects.then(effects).transpose()?;
     let mut warnings = warnings_of(job, search.as_ref(), &recordings.warnings);
     let unfit = misfit.as_ref().zip(bytes_per_core_max).filter(|_| search.is_some());
     warnings.extend(unfit.map(|(misfit, most)| does_not_fit(&recordings.memory, most, misfit)));
-    warnings.extend(found.as_ref().filter(|found| !found.is_whole).map(|_| search_ended()));
+    warnings.extend(
+        found.as_ref().filter(|found| !found.is_whole).map(|_| search_ended(comparing_time)),
+    );
     let model = planned.model.as_ref();
     let disk = DiskBytes::of(job, model, recordings.optimizer_bytes_whole);
     let optimizers = recipe::optimizers(&job.train, model)?;
@@ -177,6 +180,18 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
         network: found.as_ref().and_then(|found| found.network.clone()).unwrap_or_default(),
         meshes: found.map(|found| found.meshes).unwrap_or_default(),
     })
+}
+
+/// The effects of the parallel settings, and that of the guide.
+fn effects_of(
+    job: &JobFile,
+    planned: &PlannedModel,
+    recordings: &Recordings,
+    guide: Option<&PlannedGuide>,
+) -> RunResult<Parallelism> {
+    let mut parallelism = effects::of(job, planned, recordings)?;
+    parallelism.effects.extend(guide.map(|guide| guide.effect(planned.model.as_ref())));
+    Ok(parallelism)
 }
 
 /// The search that was asked for, on the device of the request where it names none.
@@ -216,13 +231,13 @@ fn does_not_fit(memory: &CoreMemory, most: u64, misfit: &Misfit) -> PlanWarning 
     }
 }
 
-fn search_ended() -> PlanWarning {
+fn search_ended(comparing_time: Duration) -> PlanWarning {
     PlanWarning {
         code: SEARCH_ENDED.to_owned(),
         message: format!(
             "meshes were compared for {} s, and those that take the longest were left out: compare again when the host is \
              less busy",
-            search::COMPARING_TIME.as_secs()
+            comparing_time.as_secs()
         ),
     }
 }
@@ -315,9 +330,16 @@ impl PlannedModel {
         faults.result()
     }
 
-    /// Labels that only the data determine do not matter.
     fn of_job(job: &JobFile, may_fetch: bool) -> RunResult<PlannedModel> {
-        let mut config = model::config(job, may_fetch)?;
+        PlannedModel::of_config(job, model::config(job, may_fetch)?, may_fetch)
+    }
+
+    /// The same by a config that was read before. Labels that only the data determine do not matter.
+    fn of_config(
+        job: &JobFile,
+        mut config: ModelConfig,
+        may_fetch: bool,
+    ) -> RunResult<PlannedModel> {
         let task = tasks::of_job(job, &config)?;
         if let (None, Some(map)) = (job.model.num_labels, &job.data.label_map) {
             let classes: BTreeSet<_> = map.iter().map(|(_, class)| class).collect();

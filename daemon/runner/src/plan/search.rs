@@ -20,7 +20,8 @@ const MESHES_MAX: usize = 16;
 /// The number of these that do not fit.
 const MISFITS_MAX: usize = 4;
 const CORES_MAX: u32 = 8192;
-/// The time after which no further meshes are planned: the best of those until then is the answer.
+/// The time after which no further meshes are planned: the best of those until then is the answer. The daemon ends a
+/// plan that takes longer than 40 seconds.
 pub(super) const COMPARING_TIME: Duration = Duration::from_secs(20);
 /// Meshes that are planned at one time. A number of threads here would make the answer depend on the host.
 const BATCH: usize = 16;
@@ -126,12 +127,13 @@ impl Comparison<'_> {
         let (mut found, mut is_whole) = (Vec::new(), true);
         let misfits = misfits.chunks(misfits_max).take(1);
         for batch in misfits.chain(fitting.chunks(BATCH)) {
-            if !found.is_empty() && self.end.is_some_and(|end| Instant::now() > end) {
+            let wanted = |draft: &&Draft| self.may_be_best(draft, &found);
+            let batch: Vec<&Draft> = batch.iter().filter(wanted).collect();
+            let is_over = self.end.is_some_and(|end| Instant::now() >= end);
+            if is_over && !found.is_empty() && !batch.is_empty() {
                 is_whole = false;
                 break;
             }
-            let wanted = |draft: &&Draft| self.may_be_best(draft, &found);
-            let batch: Vec<&Draft> = batch.iter().filter(wanted).collect();
             let plan = |draft: &&Draft| {
                 let plan = self.machine.plan(&draft.job, self.planned, self.bytes_max)?;
                 Ok((draft.job.clone(), plan))
@@ -259,6 +261,23 @@ mod tests {
         let mut found = vec![plan(1.0, 9, false), plan(3.0, 2, false), plan(2.0, 7, false)];
         rank(&mut found);
         assert_eq!(order(&found), [2, 7, 9]);
+    }
+
+    /// The first meshes are planned however late it is.
+    #[test]
+    fn a_search_whose_time_is_over_answers_with_what_it_has() {
+        let job = job("resources: {cores: 4, platform: cuda}\ntrain: {bf16: true}");
+        let planned = planned(&job);
+        let on = MeshSearch { device: "h100".to_owned(), ..MeshSearch::default() };
+        let over = Some(Instant::now());
+        let found = search(&job, &planned, &on, None, over).unwrap();
+        assert!(!found.is_whole && !found.meshes.is_empty());
+        let whole = search(&job, &planned, &on, None, None).unwrap();
+        let seconds = |found: &Found| found.meshes[0].step_seconds;
+        assert!(whole.is_whole && seconds(&whole) <= seconds(&found));
+        // Nothing is left out where there is one mesh.
+        let own = MeshSearch { own_mesh: true, ..on };
+        assert!(search(&job, &planned, &own, None, over).unwrap().is_whole);
     }
 
     #[test]

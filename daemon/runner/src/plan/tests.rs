@@ -18,6 +18,15 @@ fn planned(
     bytes_per_core_max: Option<u64>,
     edit: impl Fn(&mut serde_json::Value),
 ) -> RunResult<Plan> {
+    let (_folder, request) = requested(bytes_per_core_max, edit);
+    plan(&request)
+}
+
+/// The request to plan a job that `edit` has changed, with the folder of its model.
+fn requested(
+    bytes_per_core_max: Option<u64>,
+    edit: impl Fn(&mut serde_json::Value),
+) -> (tempfile::TempDir, PlanRequest) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.json"), CONFIG).unwrap();
     let mut job = json!({
@@ -43,7 +52,30 @@ fn planned(
         with_effects,
         search: None,
     };
-    plan(&request)
+    (folder, request)
+}
+
+/// One of the first meshes does not fit, so that others may be among the best.
+#[test]
+fn a_comparison_that_ends_early_has_a_warning() {
+    let (_folder, mut request) = requested(None, |job| {
+        job["resources"] = json!({ "cores": 8, "platform": "cuda" });
+    });
+    let search = MeshSearch { device: "h100".to_owned(), ..MeshSearch::default() };
+    request.search = Some(search);
+    let plan_for = |request: &PlanRequest, seconds| {
+        let plan = plan_within(request, Duration::from_secs(seconds)).unwrap();
+        let warnings = plan.warnings.iter().filter(|warning| warning.code == SEARCH_ENDED);
+        (warnings.map(|warning| warning.message.clone()).collect::<Vec<_>>(), plan.meshes)
+    };
+    let (warnings, meshes) = plan_for(&request, 3600);
+    assert_eq!(warnings, Vec::<String>::new());
+    let largest = meshes.iter().map(|mesh| mesh.memory.bytes_per_core).max().unwrap();
+    request.bytes_per_core_max = Some(largest - 1);
+    let (warnings, meshes) = plan_for(&request, 0);
+    let [message] = &warnings[..] else { panic!("{warnings:?}") };
+    assert!(message.contains("for 0 s") && message.contains("left out"), "{message}");
+    assert!(!meshes.is_empty());
 }
 
 /// A plan needs none, and a job does.
@@ -448,41 +480,30 @@ fn a_job_that_no_single_change_fits_gets_the_changes_of_a_mesh() {
     assert!(taken.misfit.is_none(), "what is advised fits: {:?}", words(&misfit));
 }
 
+/// The effects of the parallel settings of a job on eight cores.
+fn effects_of_settings(parallel: &serde_json::Value, checkpointing: bool) -> serde_json::Value {
+    let (_folder, request) = requested(None, |job| {
+        job["train"]["gradient_checkpointing"] = checkpointing.into();
+        job["resources"]["cores"] = 8.into();
+        job["parallel"] = parallel.clone();
+    });
+    let request = PlanRequest { with_effects: true, ..request };
+    serde_json::to_value(plan(&request).unwrap().parallelism.unwrap()).unwrap()
+}
+
+/// The effects of settings of all axes.
+fn effects_of_all_axes() -> serde_json::Value {
+    let parallel = json!({
+        "data": 2, "tensor": 2, "sequence_parallel": true, "pipeline": 2, "microbatches": 4,
+        "placement": "PDT", "fsdp": "shard_optimizer", "offload": ["activations", "optimizer"],
+    });
+    effects_of_settings(&parallel, true)
+}
+
 /// Each setting of the mesh has an effect, with the memory that the job without it would take more.
 #[test]
 fn parallel_settings_have_effects() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("config.json"), CONFIG).unwrap();
-    let effects = |parallel: serde_json::Value, checkpointing: bool| {
-        let job = json!({
-            "name": "planned",
-            "model": {"name_or_path": folder.path(), "task": "sequence-classification", "num_labels": 3},
-            "data": {"train": "/train.csv"},
-            "train": {"per_device_train_batch_size": 8, "gradient_checkpointing": checkpointing},
-            "resources": {"cores": 8},
-            "parallel": parallel,
-            "output_dir": "/out",
-        });
-        let job: JobFile = serde_json::from_value(job).unwrap();
-        let request = PlanRequest {
-            job,
-            bytes_per_core_max: None,
-            may_fetch: true,
-            device: String::new(),
-            instructions_max: None,
-            with_effects: true,
-            search: None,
-        };
-        serde_json::to_value(plan(&request).unwrap().parallelism.unwrap()).unwrap()
-    };
-    let found = effects(
-        json!({
-            "data": 2, "tensor": 2, "sequence_parallel": true, "pipeline": 2, "microbatches": 4,
-            "placement": "PDT", "fsdp": "shard_optimizer",
-            "offload": ["activations", "optimizer"],
-        }),
-        true,
-    );
+    let found = effects_of_all_axes();
     let effect = |setting: &str| {
         let all = found["effects"].as_array().unwrap();
         let effect = all.iter().find(|effect| effect["setting"] == setting);
@@ -511,6 +532,17 @@ fn parallel_settings_have_effects() {
     );
     let rows = effect("parallel.data: 2")["effect"].as_str().unwrap().to_owned();
     assert!(rows.contains("2 x 8 rows are the 16 rows of a step"), "{rows}");
+
+    let plain = effects_of_settings(&json!({"data": 8}), false);
+    let settings: Vec<_> =
+        plain["effects"].as_array().unwrap().iter().map(|effect| &effect["setting"]).collect();
+    assert_eq!(settings, ["resources.cores: 8", "parallel.placement: cluster", "parallel.data: 8"]);
+    assert_eq!(plain["stages"], json!([]));
+}
+
+#[test]
+fn a_plan_shows_the_places_of_cores_and_the_passes_of_stages() {
+    let found = effects_of_all_axes();
     let place = |core: usize| {
         let place = &found["places"][core];
         ["data", "pipeline", "tensor"].map(|axis| place[axis].as_u64().unwrap())
@@ -519,10 +551,4 @@ fn parallel_settings_have_effects() {
     let passes = |stage: usize| found["stages"][stage]["passes"].clone();
     assert_eq!(passes(0), json!(["F0", "F1", "B0", "F2", "B1", "F3", "B2", "B3"]));
     assert_eq!(passes(1), json!(["B0", "B1", "B2", "B3"]));
-
-    let plain = effects(json!({"data": 8}), false);
-    let settings: Vec<_> =
-        plain["effects"].as_array().unwrap().iter().map(|effect| &effect["setting"]).collect();
-    assert_eq!(settings, ["resources.cores: 8", "parallel.placement: cluster", "parallel.data: 8"]);
-    assert_eq!(plain["stages"], json!([]));
 }
