@@ -93,3 +93,46 @@ impl Drop for Stranger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Future, poll_fn};
+    use std::pin::{Pin, pin};
+    use std::task::Poll;
+
+    use super::*;
+
+    async fn is_ready(future: &mut Pin<&mut impl Future>) -> bool {
+        poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_ready())).await
+    }
+
+    #[tokio::test]
+    async fn nobody_enters_until_displaced_connections_have_closed() {
+        let strangers = Strangers::new(1);
+        let mut none = pin!(strangers.settled());
+        assert!(is_ready(&mut none).await, "nobody is displaced");
+        let [first, second, last] = [(); 3].map(|()| strangers.enter());
+        let is_displaced = |stranger: &Stranger| stranger.displaced.is_cancelled();
+        assert_eq!([&first, &second, &last].map(is_displaced), [true, true, false]);
+        let mut settled = pin!(strangers.settled());
+        assert!(!is_ready(&mut settled).await);
+        // One that is admitted while it is displaced still has to close.
+        first.leave();
+        drop(first);
+        assert!(!is_ready(&mut settled).await);
+        drop(second);
+        assert!(is_ready(&mut settled).await);
+        drop(last);
+        let mut none = pin!(strangers.settled());
+        assert!(is_ready(&mut none).await, "nobody was displaced");
+    }
+
+    /// The wait ends by its limit.
+    #[tokio::test]
+    async fn a_connection_that_does_not_close_keeps_nobody_out() {
+        let strangers = Strangers::new(1);
+        let [first, _second] = [(); 2].map(|()| strangers.enter());
+        strangers.settled().await;
+        assert!(first.displaced.is_cancelled());
+    }
+}

@@ -88,6 +88,7 @@ async fn serve_seats(
     let router = guarded(router);
     let accepting = async {
         loop {
+            seats.settled().await;
             match listener.accept().await {
                 Ok((stream, _)) => {
                     let seat = Arc::new(seats.enter());

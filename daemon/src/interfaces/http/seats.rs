@@ -30,6 +30,11 @@ impl Seats {
         Seats { strangers: Strangers::new(strangers_max), known }
     }
 
+    /// Waits until connections that made room have closed.
+    pub(super) async fn settled(&self) {
+        self.strangers.settled().await;
+    }
+
     /// Seats a new connection, and displaces the oldest stranger if there are too many.
     pub(super) fn enter(&self) -> Seat {
         let (stranger, all_known) = (self.strangers.enter(), self.known.clone());
