@@ -4,6 +4,7 @@
 
 mod combinations;
 mod data;
+mod embedded_texts;
 mod embedding_sets;
 mod hosts;
 mod keys;
@@ -43,6 +44,7 @@ fn lines<T: ToString>(problems: &[T]) -> String {
 }
 
 /// Parses and compares all that is said: violations, or else warnings.
+#[track_caller]
 fn check(keys: &str, expect: &str) {
     let said = match parse(keys) {
         Ok(parsed) => lines(&parsed.warnings),
