@@ -1,8 +1,13 @@
 //! Programs for NeuronCores compute the same as others, with indices that stay inside and without `chlo`.
 
+use std::process::{Command, Stdio};
+
 use traind_neuron::core_kind;
+use traind_xla::kernels::GpuOptions;
+use traind_xla::mesh::Mesh;
+use traind_xla::runtime::Recorder;
 use traind_xla::verify::neuron::{Limits, check};
-use traind_xla::{DType, Shape, Tensor, Trace};
+use traind_xla::{DType, Error, Shape, Tensor, Trace};
 
 use crate::evaluator::Compiled;
 
@@ -128,4 +133,28 @@ fn integers_by_parts_are_exact() {
     assert_eq!(found[6], expect(|a, b| u32::from(a >= b)));
     assert_eq!(found[7], expect(|a, b| u32::from(a == b)));
     assert_eq!(found[8], expect(|a, b| u32::from(a != b)));
+}
+
+/// Donation is switched off in the environment of a process, so the test runs itself in another one too.
+#[test]
+fn results_replace_arguments_unless_that_is_switched_off() {
+    const SWITCH: &str = "TRAIND_NEURON_DONATION";
+    let replaces = |platform: &str| {
+        let mesh = Mesh::data_parallel(1).unwrap();
+        let mut recorder = Recorder::expected(mesh, platform, GpuOptions::default());
+        let count = recorder.declare("count", Shape::scalar(DType::F32));
+        let step = recorder.record(&[], |recording| -> Result<(), Error> {
+            let next = recording.read(count)?.add_scalar(1.0)?;
+            recording.assign(count, &next)
+        });
+        recorder.lower(&step.unwrap()).text.contains("tf.aliasing_output")
+    };
+    let is_off = std::env::var_os(SWITCH).is_some();
+    assert_eq!((replaces("neuron"), replaces("cpu")), (!is_off, true));
+    if !is_off {
+        let name = "neuron_forms::results_replace_arguments_unless_that_is_switched_off";
+        let mut own = Command::new(std::env::current_exe().unwrap());
+        own.args(["--exact", name]).env(SWITCH, "off").stdout(Stdio::null());
+        assert!(own.status().unwrap().success());
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use traind_neuron::Version;
+use traind_neuron::{INSTANCES, Version};
 
 /// The variable with options as `NAME=VALUE`, separated by commas, or with `@` and the path of a file that has them, so
 /// that they can change between processes.
@@ -103,17 +103,21 @@ pub enum Donation {
     Refused,
 }
 
-impl FromStr for Donation {
-    type Err = String;
+impl Donation {
+    const VALUES: &[(&str, Donation)] = &[
+        ("works", Donation::Works),
+        ("ignored", Donation::Ignored),
+        ("garbage", Donation::Garbage),
+        ("refused", Donation::Refused),
+    ];
+}
 
-    fn from_str(text: &str) -> Result<Donation, String> {
-        match text {
-            "works" => Ok(Donation::Works),
-            "ignored" => Ok(Donation::Ignored),
-            "garbage" => Ok(Donation::Garbage),
-            "refused" => Ok(Donation::Refused),
-            _ => Err(format!("{text} is not works, ignored, garbage or refused")),
-        }
+impl FromStr for Donation {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Donation, ()> {
+        let found = Donation::VALUES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, value)| *value).ok_or(())
     }
 }
 
@@ -130,16 +134,17 @@ pub enum NextSdk {
     Strict,
 }
 
-impl FromStr for NextSdk {
-    type Err = String;
+impl NextSdk {
+    const VALUES: &[(&str, NextSdk)] =
+        &[("no", NextSdk::No), ("serves", NextSdk::Serves), ("strict", NextSdk::Strict)];
+}
 
-    fn from_str(text: &str) -> Result<NextSdk, String> {
-        match text {
-            "no" => Ok(NextSdk::No),
-            "serves" => Ok(NextSdk::Serves),
-            "strict" => Ok(NextSdk::Strict),
-            _ => Err(format!("{text} is not no, serves or strict")),
-        }
+impl FromStr for NextSdk {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<NextSdk, ()> {
+        let found = NextSdk::VALUES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, value)| *value).ok_or(())
     }
 }
 
@@ -160,6 +165,26 @@ fn descriptions() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 impl Options {
+    /// The names of all options with their defaults.
+    pub fn described() -> impl Iterator<Item = (&'static str, &'static str)> {
+        descriptions()
+    }
+
+    /// The values that an option may have; none of those that have a number or a text.
+    pub fn values(name: &str) -> Vec<&'static str> {
+        match name {
+            "instance" => INSTANCES.iter().map(|instance| instance.name).collect(),
+            "donation" => Donation::VALUES.iter().map(|(name, _)| *name).collect(),
+            "next_sdk" => NextSdk::VALUES.iter().map(|(name, _)| *name).collect(),
+            _ => {
+                let switches = ["false", "true"];
+                let default = descriptions().find(|(option, _)| *option == name);
+                let is_switch = default.is_some_and(|(_, value)| switches.contains(&value));
+                if is_switch { switches.to_vec() } else { Vec::new() }
+            }
+        }
+    }
+
     /// The versions of plugin and compiler: those of SDK 2.32, or assumed ones of the next.
     pub(crate) fn versions(&self) -> Versions {
         match self.next_sdk {
@@ -201,7 +226,10 @@ impl FromStr for Options {
 }
 
 fn parsed<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
-    value.parse().map_err(|_| format!("the twin's option {name} is not {value}"))
+    value.parse().map_err(|_| match &Options::values(name)[..] {
+        [] => format!("the twin's option {name} is not {value}"),
+        values => format!("the twin's option {name} is not {value}, but {}", values.join(" or ")),
+    })
 }
 
 #[cfg(test)]
@@ -228,6 +256,9 @@ mod tests {
         assert_eq!(described, Options::NAMES);
         for (name, value) in descriptions() {
             assert_eq!(Options::empty().set(name, value), Ok(()), "{name}");
+            let values = Options::values(name);
+            assert!(values.is_empty() || values.contains(&value), "{name}");
+            values.iter().for_each(|value| Options::empty().set(name, value).unwrap());
         }
     }
 }

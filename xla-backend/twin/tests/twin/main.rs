@@ -10,6 +10,8 @@ mod families;
 mod hosts;
 mod installed;
 mod jobs;
+mod options;
+mod places;
 mod product;
 mod script;
 mod tools;

@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::{Command, Output};
 
+use traind_neuron::{INSTANCES, Instance};
+
 use crate::installed::{self, PROGRAM};
 
 fn compile(program: &str, arguments: &[&str]) -> (Output, tempfile::TempDir) {
@@ -46,21 +48,22 @@ fn the_compiler_refuses_with_codes_and_statuses() {
 
 #[tokio::test]
 async fn the_daemon_finds_the_cores_of_all_instances() {
-    let one = || ("NEURON_LOGICAL_NC_CONFIG".to_owned(), "1".to_owned());
-    for (instance, is_physical, cores, device) in [
-        ("trn1.32xlarge", false, 32, "Trainium1"),
-        ("inf2.48xlarge", false, 24, "Inferentia2"),
-        ("trn2.48xlarge", false, 64, "Trainium2"),
-        ("trn2.3xlarge", true, 8, "Trainium2"),
-        ("trn3", false, 16, "Trainium3"),
-    ] {
-        let mut host = installed::stopped_host(cores, instance, "");
-        let mut variables = installed::environment(&host, &format!("instance={instance}"));
-        variables.extend(is_physical.then(one));
-        host.set_environment(variables);
-        host.start().await;
-        let found = host.cores().await;
-        assert_eq!(found.len() as u32, cores, "{instance}");
-        assert!(found.iter().all(|core| core.device.contains(device)), "{found:?}");
+    for Instance { name, generation, .. } in INSTANCES {
+        let configs = [1, 2].into_iter().filter(|config| generation.core_kind(*config).is_some());
+        for config in configs {
+            let instance = traind_neuron::instance(name).unwrap();
+            let cores = instance.cores(config);
+            let mut host = installed::stopped_host(cores, name, "");
+            let mut variables = installed::environment(&host, &format!("instance={name}"));
+            let is_default = config == generation.default_logical_config();
+            let named = || ("NEURON_LOGICAL_NC_CONFIG".to_owned(), config.to_string());
+            variables.extend((!is_default).then(named));
+            host.set_environment(variables);
+            host.start().await;
+            let found = host.cores().await;
+            assert_eq!(found.len() as u32, cores, "{name} with {config}");
+            let device = format!("{generation:?}");
+            assert!(found.iter().all(|core| core.device.contains(&device)), "{found:?}");
+        }
     }
 }
