@@ -139,7 +139,8 @@ mod tests {
                 (reasons::JOB_FILE_INVALID, Some(expect))
             );
             // A number is a value, and no name.
-            let verb = if expect == "parallel.pipeline" { "is" } else { "names" };
+            let is_number = matches!(expect, "parallel.pipeline" | "parallel.tensor");
+            let verb = if is_number { "is" } else { "names" };
             assert!(message.starts_with(&format!("{expect} of the job file {verb} ")), "{message}");
         }
     }
