@@ -1,5 +1,6 @@
 //! Losses by name, with weights of rows and classes.
 
+use tonic_types::StatusExt;
 use traind_tests::{Draft, Host};
 
 /// A job on rows with weights, some of which are 0.
@@ -71,8 +72,10 @@ async fn a_row_without_a_weight_is_named() {
         .write("train.csv", "text,label,w\na cat,animal,1\na pear,fruit,-2\na saw,tool,1\n")
         .set("data.weight", "w")
         .set("data.validation", "train.csv");
-    let failure = host.run(&draft).await.job.failure.unwrap();
+    let details = host.create(&draft).await.unwrap_err().get_error_details();
+    let violation = &details.bad_request().unwrap().field_violations[0];
     let expect = "column \"w\": expected a weight, a number of at least 0, found -2";
-    assert!(failure.message.contains(expect), "{}", failure.message);
-    assert!(failure.message.contains("train.csv, row 1 (line 3)"), "{}", failure.message);
+    assert_eq!(violation.field, "data.train");
+    assert!(violation.description.contains(expect), "{violation:?}");
+    assert!(violation.description.contains("train.csv, row 1 (line 3)"), "{violation:?}");
 }
