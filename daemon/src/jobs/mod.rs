@@ -10,6 +10,7 @@ pub(crate) mod doctor;
 #[cfg(test)]
 mod formats;
 pub(crate) mod history;
+mod limits;
 pub(crate) mod lost_store;
 pub(crate) mod record;
 pub(crate) mod reserve;

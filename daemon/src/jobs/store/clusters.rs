@@ -1,8 +1,8 @@
 //! Changes to jobs that a cluster places.
 
-use super::runner_events::clip;
 use super::{Job, Store, StoreError};
 use crate::jobs::cluster::ClusterJob;
+use crate::jobs::limits::clip;
 use crate::jobs::state::{JobState, Transition};
 
 /// The longest list of a job's hosts.

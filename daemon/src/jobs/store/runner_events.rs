@@ -9,6 +9,7 @@ use traind_proto::v1::{self, event::Kind};
 use super::StoreError;
 use super::write::Draft;
 use crate::clock;
+use crate::jobs::limits::{TEXT_BYTES_MAX, clip, limit_failure};
 use crate::jobs::state::{JobState, Transition};
 
 /// The most metrics of a job, and the longest name of one. A runner's events may be its user's words.
@@ -18,10 +19,6 @@ const METRIC_NAMES_BYTES_MAX: usize = 64 << 10;
 
 /// The most metrics of a step that a job shows as its progress.
 const STEP_METRICS_MAX: usize = 100;
-
-/// The longest message of a failure, and the longest other text of one.
-const MESSAGE_BYTES_MAX: usize = 16 << 10;
-const TEXT_BYTES_MAX: usize = 4096;
 
 /// The most splits of a job whose statistics are kept.
 const SPLITS_MAX: usize = 100;
@@ -132,31 +129,9 @@ fn limited(mut finished: v1::Finished) -> v1::Finished {
     finished
 }
 
-/// Bounds a failure, whose words may be those of a runner or of a cluster.
-pub(super) fn limit_failure(failure: &mut v1::Failure) {
-    clip(&mut failure.message, MESSAGE_BYTES_MAX);
-    clip(&mut failure.reason, TEXT_BYTES_MAX);
-    let v1::Failure { field, file, tensor, host, .. } = failure;
-    [field, file, tensor, host].into_iter().flatten().for_each(|it| clip(it, TEXT_BYTES_MAX));
-}
-
 fn limit(metrics: &mut BTreeMap<String, f64>, most: usize) {
     metrics.retain(|name, _| name.len() <= METRIC_NAME_BYTES_MAX);
     while metrics.len() > most {
         metrics.pop_last();
-    }
-}
-
-/// The beginning of a reason, which may be a cluster's words.
-pub(super) fn limited_text(text: &str) -> String {
-    let mut text = text.to_owned();
-    clip(&mut text, TEXT_BYTES_MAX);
-    text
-}
-
-pub(super) fn clip(text: &mut String, bytes_max: usize) {
-    if text.len() > bytes_max {
-        let end = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or_default());
     }
 }
