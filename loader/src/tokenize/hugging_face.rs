@@ -2,9 +2,11 @@
 //! `AutoTokenizer(...)(text, text_pair, truncation=True, max_length=N)` calls it: truncation and
 //! padding settings that lie in the file are overridden.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tokenizers::utils::truncation::truncate_encodings;
 use tokenizers::{
@@ -60,6 +62,8 @@ pub struct HuggingFaceTokenizer {
     /// The hash of all that makes the tokenizer.
     content_hash: String,
     truncation_side: Option<String>,
+    /// The tokenizer whose tokens of a text are the text, where there is one.
+    first: Option<Arc<HuggingFaceTokenizer>>,
     fingerprint: String,
 }
 
@@ -116,6 +120,7 @@ impl HuggingFaceTokenizer {
             post_processor,
             content_hash,
             truncation_side: config.truncation_side.clone(),
+            first: None,
             fingerprint: String::new(),
             truncation_direction,
             of_words: classes::of_words(class, &tokenizer, &settings),
@@ -129,6 +134,19 @@ impl HuggingFaceTokenizer {
         built.set_target_language()?;
         built.set_max_length(max_length)?;
         Ok(built)
+    }
+
+    /// Reads of each text what `first` leaves of it: its tokens, without the special ones, as text.
+    pub fn behind(mut self, first: Arc<HuggingFaceTokenizer>) -> Result<Self> {
+        self.first = Some(first);
+        self.set_max_length(self.max_length)?;
+        Ok(self)
+    }
+
+    /// Returns whether both have the same tokens with the same ids.
+    pub fn has_vocabulary_of(&self, other: &HuggingFaceTokenizer) -> bool {
+        let vocabulary = |of: &HuggingFaceTokenizer| of.tokenizer.get_vocab(true);
+        vocabulary(self) == vocabulary(other)
     }
 
     /// Cuts rows to at most `limit` tokens, special tokens included.
@@ -147,6 +165,9 @@ impl HuggingFaceTokenizer {
         let around = around.map_err(|error| Error::bad_tokenizer(&self.file, error))?;
         let around = blake3::hash(&around).to_hex();
         self.fingerprint = format!("{hash} {max_length:?} {side:?} {around}");
+        if let Some(first) = &self.first {
+            self.fingerprint = format!("{} behind {}", self.fingerprint, first.fingerprint);
+        }
         self.check_max_length()
     }
 
@@ -164,6 +185,14 @@ impl HuggingFaceTokenizer {
 
     fn added_tokens(&self, is_pair: bool) -> usize {
         self.post_processor.as_ref().map_or(0, |post| post.added_tokens(is_pair))
+    }
+
+    /// The part of a text that the first tokenizer leaves.
+    fn left_of<'a>(&self, text: &'a str) -> Result<Cow<'a, str>, TokenizeProblem> {
+        match &self.first {
+            None => Ok(Cow::Borrowed(text)),
+            Some(first) => first.decode(&first.encode(text, None)?.input_ids).map(Cow::Owned),
+        }
     }
 
     fn try_encode(&self, text: &str, text_pair: Option<&str>) -> Result<Encoded, TokenizeProblem> {
@@ -308,7 +337,8 @@ impl From<tokenizers::Error> for TokenizeProblem {
 
 impl TextTokenizer for HuggingFaceTokenizer {
     fn encode(&self, text: &str, text_pair: Option<&str>) -> Result<Encoded, TokenizeProblem> {
-        self.guarded(|| self.try_encode(text, text_pair))
+        let (text, pair) = (self.left_of(text)?, text_pair.map(|it| self.left_of(it)).transpose()?);
+        self.guarded(|| self.try_encode(&text, pair.as_deref()))
     }
 
     fn encode_text(&self, text: &str, truncate: bool) -> Result<SpannedEncoding, TokenizeProblem> {

@@ -35,6 +35,13 @@ impl Processor {
         Ok(Processor { tokenizer: Some(Arc::new(tokenizer)) })
     }
 
+    /// The same for texts of which `first` leaves its tokens.
+    pub(crate) fn behind(self, first: Arc<HuggingFaceTokenizer>) -> RunResult<Processor> {
+        let own = self.tokenizer.and_then(Arc::into_inner);
+        let tokenizer = own.map(|tokenizer| tokenizer.behind(first)).transpose()?;
+        Ok(Processor { tokenizer: tokenizer.map(Arc::new) })
+    }
+
     /// The tokenizer, of rows that are texts.
     pub(crate) fn into_tokenizer(self) -> Option<Arc<HuggingFaceTokenizer>> {
         self.tokenizer

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use traind_job_file::JobFile;
-use traind_loader::{Error as LoaderError, TextVectors, TextVectorsWriter, TokenizedSet};
+use traind_loader::{
+    Error as LoaderError, HuggingFaceTokenizer, TextVectors, TextVectorsWriter, TokenizedSet,
+};
 use traind_wording::counted;
 use traind_xla::runtime::LocalCores;
 
@@ -15,6 +17,7 @@ use super::inputs::{Beginning, Inputs};
 use crate::data::Split;
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
+use crate::model::Processor;
 use crate::model::guide::{jobs_of_guide, named, with_guide_width};
 use crate::output::failed;
 use crate::recipe;
@@ -55,6 +58,8 @@ struct Guide {
 
 impl Guide {
     /// Tokenizes the rows of `job`, whose texts are cut to at most `max_length` tokens, as those of the trained model.
+    /// A guide with another vocabulary, or with shorter texts, reads what the trained model's tokens are as text, as
+    /// that of `GISTEmbedLoss`.
     fn open(
         context: &Context,
         mut job: JobFile,
@@ -76,9 +81,11 @@ impl Guide {
         };
         own.spec.job = job;
         let mesh = recipe::mesh(&own.spec.job)?;
-        let limit = Inputs::length_max(&own)?.min(max_length);
+        let (processor, own_length) = Inputs::processor(&own)?;
+        let first = trained_tokenizer(context, processor, own_length < max_length)?;
+        let limit = if first.is_some() { own_length } else { own_length.min(max_length) };
         own.spec.job.data.max_length = Some(limit);
-        let inputs = Inputs::read(&own, mesh, None, Beginning::AllRows)?;
+        let inputs = Inputs::read_behind(first, &own, mesh, None, Beginning::AllRows)?;
         Ok(Guide { context: own, inputs })
     }
 
@@ -141,6 +148,21 @@ impl Guide {
         let seconds = began.elapsed().as_secs_f64();
         Ok(journal.info(format!("The guide has embedded {texts} in {seconds:.1} s"))?)
     }
+}
+
+/// The tokenizer of the trained model, where the guide reads its tokens as text: where that of the guide, which `guide`
+/// has, is another one, or the guide has `shorter` texts.
+fn trained_tokenizer(
+    context: &Context,
+    guide: Processor,
+    shorter: bool,
+) -> RunResult<Option<Arc<HuggingFaceTokenizer>>> {
+    let (trained, _) = Inputs::processor(context)?;
+    let tokenizers = trained.into_tokenizer().zip(guide.into_tokenizer());
+    let differs = |guide: &HuggingFaceTokenizer, trained: &HuggingFaceTokenizer| {
+        shorter || !guide.has_vocabulary_of(trained)
+    };
+    Ok(tokenizers.filter(|(trained, guide)| differs(guide, trained)).map(|(trained, _)| trained))
 }
 
 /// The vectors of a split.

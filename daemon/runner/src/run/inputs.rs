@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use traind_job_file::JobFile;
 use traind_loader::{
-    Augmentation, Collator, Masking, Padding, PaddingSide, Sampler, SamplerConfig, TextTokenizer,
-    TokenizedSet,
+    Augmentation, Collator, HuggingFaceTokenizer, Masking, Padding, PaddingSide, Sampler,
+    SamplerConfig, TextTokenizer, TokenizedSet,
 };
 use traind_xla::mesh::{Axis, Mesh};
 
@@ -55,17 +55,28 @@ pub(super) enum Beginning {
 }
 
 impl Inputs {
-    /// The most tokens that a row of the context's job has.
-    pub(super) fn length_max(context: &Context) -> RunResult<u32> {
+    /// The processor of the context's job, and the most tokens that a row has.
+    pub(super) fn processor(context: &Context) -> RunResult<(Processor, u32)> {
         let (job, journal) = (&context.spec.job, &context.reporter.journal);
         let folder = ModelFolder::open(job, &context.downloads())?;
         let (positions, task) =
             (folder.max_positions(&job.model)?, tasks::of_job(job, &folder.config)?);
-        Ok(reader(job, &folder, task.as_ref(), positions, journal)?.1)
+        reader(job, &folder, task.as_ref(), positions, None, journal)
     }
 
     /// Reads the inputs of a run that continues from `resumed`, if that is given.
     pub(super) fn read(
+        context: &Context,
+        mesh: Mesh,
+        resumed: Option<Resumed>,
+        beginning: Beginning,
+    ) -> RunResult<Inputs> {
+        Inputs::read_behind(None, context, mesh, resumed, beginning)
+    }
+
+    /// The same for texts of which `first`, if that is given, leaves its tokens.
+    pub(super) fn read_behind(
+        first: Option<Arc<HuggingFaceTokenizer>>,
         context: &Context,
         mesh: Mesh,
         resumed: Option<Resumed>,
@@ -77,7 +88,8 @@ impl Inputs {
         let positions = folder.max_positions(&job.model)?;
         lengths::check(job, positions)?;
         let task = tasks::of_job(job, &folder.config)?;
-        let (processor, max_length) = reader(job, &folder, task.as_ref(), positions, journal)?;
+        let (processor, max_length) =
+            reader(job, &folder, task.as_ref(), positions, first, journal)?;
         let tokenizer = processor.text();
         let ladders = ladders(job, task.as_ref(), max_length, positions)?;
         let (config, resumed_from) = (sampler(job, &mesh), resumed.as_ref());
@@ -133,17 +145,22 @@ impl Inputs {
     }
 }
 
-/// The processor of a job's rows, with the most tokens that it leaves of one for a model with so many positions.
+/// The processor of a job's rows, with the most tokens that it leaves of one for a model with so many positions. It
+/// reads what `first`, if that is given, leaves of a text.
 fn reader(
     job: &JobFile,
     folder: &ModelFolder,
     task: &dyn JobTask,
     positions: u32,
+    first: Option<Arc<HuggingFaceTokenizer>>,
     journal: &Journal,
 ) -> RunResult<(Processor, u32)> {
     let limit = lengths::limit(job, task, positions);
-    let processor = Processor::open(folder, job, journal, limit, positions)?;
+    let mut processor = Processor::open(folder, job, journal, limit, positions)?;
     let max_length = processor.text().max_length().unwrap_or(limit).min(limit);
+    if let Some(first) = first {
+        processor = processor.behind(first)?;
+    }
     Ok((processor, max_length))
 }
 

@@ -54,10 +54,21 @@ fn write_guide(folder: &Path, fixture: &Value) {
     write_embedder(folder, "distilbert-masked-lm", fixture);
 }
 
+/// The same guide with a tokenizer of letters, of which it reads other numbers.
+fn write_guide_of_letters(folder: &Path, fixture: &Value) {
+    write_guide(folder, fixture);
+    copy_files("embeddings/letters", folder);
+    write_length(folder, &fixture["letters_max"]);
+}
+
 fn write_embedder(folder: &Path, model: &str, fixture: &Value) {
     model::write_fixture(folder, model);
     copy_files("embeddings/tokenizer", folder);
-    let length = json!({"max_seq_length": fixture["max_length"], "do_lower_case": false});
+    write_length(folder, &fixture["max_length"]);
+}
+
+fn write_length(folder: &Path, length: &Value) {
+    let length = json!({"max_seq_length": length, "do_lower_case": false});
     fs::write(folder.join("sentence_bert_config.json"), length.to_string()).unwrap();
 }
 
