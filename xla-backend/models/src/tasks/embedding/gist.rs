@@ -91,14 +91,15 @@ impl EmbeddingLoss for Gist {
             compare(positive, &all[1])?;
         }
         all[2..].iter().try_for_each(|negatives| compare(anchor, negatives))?;
-        let empty = texts.empty_slots()?.unsqueeze(0)?;
-        let scores = scores
-            .iter()
-            .map(|scores| Ok(scores.mul_scalar(1.0 / self.temperature)?.add(&empty)?));
+        let scores = scores.iter().map(|scores| Ok(scores.mul_scalar(1.0 / self.temperature)?));
         let scores = scores.collect::<Result<Vec<_>>>()?;
-        let all_scores = empty.trace().concatenate(&scores.iter().collect::<Vec<_>>(), 1)?;
-        let similarity = Similarity::CosSim.of_pairs(&anchor.embeddings, &positive.embeddings)?;
-        let of_positive = similarity.mul_scalar(1.0 / self.temperature)?;
+        // Of the same scores, so that the gradient of a row without negatives is exactly 0: Adam makes a whole step of
+        // what rounding leaves of it.
+        let of_positive = is_own.select(&scores[0], &none)?.sum(&[1])?;
+        let empty = texts.empty_slots()?.unsqueeze(0)?;
+        let counted = scores.iter().map(|scores| Ok(scores.add(&empty)?));
+        let counted = counted.collect::<Result<Vec<_>>>()?;
+        let all_scores = empty.trace().concatenate(&counted.iter().collect::<Vec<_>>(), 1)?;
         texts.sum(&all_scores.logsumexp(1)?.sub(&of_positive)?)
     }
 }
