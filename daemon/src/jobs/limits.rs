@@ -23,8 +23,5 @@ pub(super) fn limited_text(text: &str) -> String {
 
 /// Leaves the beginning of a text.
 pub(super) fn clip(text: &mut String, bytes_max: usize) {
-    if text.len() > bytes_max {
-        let end = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or_default());
-    }
+    text.truncate(text.floor_char_boundary(bytes_max));
 }

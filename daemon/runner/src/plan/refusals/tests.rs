@@ -10,6 +10,18 @@ use crate::plan::plan;
 const CONFIG: &str = r#"{"model_type": "bert", "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1,
     "num_attention_heads": 1, "intermediate_size": 8, "max_position_embeddings": 16, "type_vocab_size": 2}"#;
 
+fn request(job: Value) -> PlanRequest {
+    PlanRequest {
+        job: serde_json::from_value(job).unwrap(),
+        bytes_per_core_max: None,
+        may_fetch: true,
+        device: String::new(),
+        instructions_max: None,
+        with_effects: false,
+        search: None,
+    }
+}
+
 /// Plans a job in a folder with `files`, and compares the refusal, of which `expect` has the field and some words.
 fn check(files: &[(&str, &str)], edit: impl Fn(&mut Value), expect: Option<(&str, &str)>) {
     let folder = tempfile::tempdir().unwrap();
@@ -32,15 +44,7 @@ fn check(files: &[(&str, &str)], edit: impl Fn(&mut Value), expect: Option<(&str
             job["data"][split] = json!(path(name));
         }
     }
-    let request = PlanRequest {
-        job: serde_json::from_value(job).unwrap(),
-        bytes_per_core_max: None,
-        may_fetch: true,
-        device: String::new(),
-        instructions_max: None,
-        with_effects: false,
-        search: None,
-    };
+    let request = request(job);
     let found = plan(&request)
         .err()
         .map(|error| crate::plan::violations(&request.job, error).unwrap().remove(0));
@@ -408,15 +412,7 @@ fn faults_that_do_not_depend_on_each_other_are_found_together() {
         "data": {"train": path("train.csv"), "max_length": 17},
         "output_dir": "/out",
     });
-    let request = PlanRequest {
-        job: serde_json::from_value(job).unwrap(),
-        bytes_per_core_max: None,
-        may_fetch: true,
-        device: String::new(),
-        instructions_max: None,
-        with_effects: false,
-        search: None,
-    };
+    let request = request(job);
     let found = crate::plan::violations(&request.job, plan(&request).unwrap_err()).unwrap();
     let fields: Vec<&str> = found.iter().map(|it| it.field.as_str()).collect();
     assert_eq!(fields, ["data.max_length", "data.train"]);
