@@ -126,7 +126,7 @@ pub use masking::{Masking, Replacements};
 pub use prefetch::{PrefetchError, Prefetched, Prefetcher};
 pub use sampler::{
     BatchPlan, EpochPlan, GatherInOrder, MaskedShare, Sampler, SamplerConfig, SamplerError,
-    SamplingStrategy, ScheduledBatch, SetBatches, SetMixing,
+    SamplingStrategy, ScheduledBatch, SetBatches, SetMixing, SizedBatch,
 };
 pub use source::{
     CastType, Columns, CsvOptions, Delimiter, Encoding, FetchContext, Files, FormatOptions,

@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 pub use gather::GatherInOrder;
 pub use masked::MaskedShare;
+pub use packed::SizedBatch;
 pub use plan::{BatchPlan, EpochPlan, ScheduledBatch};
 pub use sets::{SetBatches, SetMixing};
 

@@ -10,6 +10,15 @@ const BATCHES: usize = 512;
 /// The most epochs of those batches.
 const EPOCHS_MAX: u64 = 64;
 
+/// The sizes of a batch, and how much of it is no padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizedBatch {
+    /// The sizes of its arrays.
+    pub sizes: BatchSizes,
+    /// The tokens of the core with the most, divided by its rows.
+    pub tokens_per_row: u32,
+}
+
 impl Sampler {
     /// The same rows in the same batches, of which layers compute the tokens alone. The numbers of tokens are fitted to
     /// batches of any run on these rows within `budget`; a batch with more than any of those takes the next length of
@@ -35,15 +44,19 @@ impl Sampler {
         self.packed.is_some()
     }
 
-    /// The sizes of all batches in an epoch of any run on these rows.
-    pub fn sizes_of_epoch(&self) -> Vec<BatchSizes> {
+    /// All batches in an epoch of any run on these rows.
+    pub fn batches_of_epoch(&self) -> Vec<SizedBatch> {
         let order = self.any_order();
-        self.cut(&order).into_iter().map(|rows| self.sizes(rows)).collect()
+        self.cut(&order).into_iter().map(|rows| self.sized(rows)).collect()
     }
 
-    /// The sizes of all batches of [`Self::sampled_rows`].
-    pub fn sizes_of_sample(&self) -> Vec<BatchSizes> {
-        self.sample().iter().map(|rows| self.sizes(rows)).collect()
+    /// All batches of [`Self::sampled_rows`].
+    pub fn batches_of_sample(&self) -> Vec<SizedBatch> {
+        self.sample().iter().map(|rows| self.sized(rows)).collect()
+    }
+
+    fn sized(&self, rows: &[u32]) -> SizedBatch {
+        SizedBatch { sizes: self.sizes(rows), tokens_per_row: self.share_of_row(rows) }
     }
 
     /// The sampler `one_length` with numbers of tokens that are fitted to `batches`, a part of those that `budget` is

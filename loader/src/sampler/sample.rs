@@ -21,7 +21,8 @@ impl Sampler {
 
     /// The sizes of the sampled batches, without repetition.
     pub fn sampled_sizes(&self) -> Vec<BatchSizes> {
-        let mut sizes = self.sizes_of_sample();
+        let batches = self.batches_of_sample().into_iter();
+        let mut sizes: Vec<BatchSizes> = batches.map(|batch| batch.sizes).collect();
         sizes.sort_unstable();
         sizes.dedup();
         sizes

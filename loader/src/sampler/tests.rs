@@ -299,5 +299,5 @@ fn random_batches_without_padding_have_fewer_tokens_than_any_padded_ones() {
     let sampled = padded.packed_to_sample(LengthBudget::of(3)).unwrap();
     let ratio = tokens(&sampled) as f64 / tokens(&packed) as f64;
     assert!((0.9..1.1).contains(&ratio), "{ratio}");
-    assert_eq!(sampled.sizes_of_sample().len(), 64);
+    assert_eq!(sampled.batches_of_sample().len(), 64);
 }

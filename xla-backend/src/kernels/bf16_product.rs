@@ -1,7 +1,7 @@
 //! Products of matrices that are rounded to bfloat16.
 
 use traind_kernels::bf16::{Addend, is_supported, multiply};
-use traind_kernels::matrix::{Matrix, MatrixMut};
+use traind_kernels::matrix::{Matrix, MatrixMut, without_end};
 use traind_pjrt::{Kernel, KernelCall, KernelError};
 
 /// a and b, and a bias [N] if there is one, to op(a) op(b) + bias [M, N], where op transposes the
@@ -26,7 +26,8 @@ impl Kernel for Bf16Product {
             (false, _) => (call.result(0)?, Addend::Bias(call.operand(2)?)),
         };
         let dims = [lhs.rows(), rhs.columns()];
-        multiply(MatrixMut::new(to, dims, dims[1]), lhs, rhs, addend);
+        let to = MatrixMut::new(to, dims, dims[1]);
+        without_end(to, lhs, rhs, accumulates, |to, lhs, rhs| multiply(to, lhs, rhs, addend));
         Ok(())
     }
 }

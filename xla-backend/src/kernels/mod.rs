@@ -22,6 +22,8 @@ mod sharded_adamw;
 mod sums;
 mod table_of_rows;
 
+use std::thread::available_parallelism;
+
 use traind_kernels::are_supported;
 use traind_mpi::{Collective, HostCollective, World};
 use traind_pjrt::{Client, DeferredKernel, Kernel};
@@ -81,6 +83,17 @@ pub fn expected_kernels(platform: &str, options: GpuOptions) -> Kernels {
         CUDA if options.cudnn_attention => Kernels::CudnnAttention,
         _ => Kernels::None,
     }
+}
+
+/// Whether programs for so many CPU devices on this host multiply by kernels in all layouts.
+pub fn products_are_kernels(cores: usize) -> bool {
+    expected_kernels(IN_HOST_MEMORY, GpuOptions::default()) == Kernels::Own
+        && are_all_processors(cores)
+}
+
+/// Whether so many cores are all processors of the host. Where they are fewer, XLA uses the others for its products.
+pub(crate) fn are_all_processors(cores: usize) -> bool {
+    cores >= available_parallelism().map_or(1, usize::from)
 }
 
 /// Lets programs for `client` exchange data with the other hosts of `mesh` where they do so by MPI. Fails if MPI is

@@ -1,6 +1,6 @@
 //! Products of two matrices.
 
-use traind_kernels::matrix::{Matrix, MatrixMut, multiply, multiply_with_bias};
+use traind_kernels::matrix::{Matrix, MatrixMut, multiply, multiply_with_bias, without_end};
 use traind_pjrt::{Kernel, KernelCall, KernelError};
 
 use super::KernelUse;
@@ -30,7 +30,8 @@ impl Kernel for Product {
         let [lhs, rhs] = factors(call, usize::from(accumulates))?;
         let to = if accumulates { call.updated(0, 0)? } else { call.result(0)? };
         let dims = [lhs.rows(), rhs.columns()];
-        multiply(MatrixMut::new(to, dims, dims[1]), lhs, rhs, accumulates);
+        let to = MatrixMut::new(to, dims, dims[1]);
+        without_end(to, lhs, rhs, accumulates, |to, lhs, rhs| multiply(to, lhs, rhs, accumulates));
         Ok(())
     }
 }
@@ -41,7 +42,8 @@ impl Kernel for BiasedProduct {
     fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
         let ([lhs, rhs], bias) = (factors(call, 0)?, call.operand(2)?);
         let dims = [lhs.rows(), rhs.columns()];
-        multiply_with_bias(MatrixMut::new(call.result(0)?, dims, dims[1]), lhs, rhs, bias);
+        let to = MatrixMut::new(call.result(0)?, dims, dims[1]);
+        without_end(to, lhs, rhs, false, |to, lhs, rhs| multiply_with_bias(to, lhs, rhs, bias));
         Ok(())
     }
 }

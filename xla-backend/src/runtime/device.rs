@@ -1,7 +1,6 @@
 //! Variables, steps and their execution.
 
 use std::collections::HashMap;
-use std::thread::available_parallelism;
 use std::time::Instant;
 
 use traind_pjrt::{Buffer, ExecuteOptions};
@@ -17,7 +16,7 @@ use super::variable::Variable;
 use super::{Compiler, ExecutableCache, HostArray, Pending};
 use crate::error::{Error, Result};
 use crate::graph::Shape;
-use crate::kernels::{GpuOptions, enable_kernels};
+use crate::kernels::{GpuOptions, are_all_processors, enable_kernels};
 
 /// Runs recorded steps on the cores of this process.
 #[derive(Debug)]
@@ -43,7 +42,7 @@ impl LazyDevice {
         let (platform, kernels) = (client.platform_name(), enable_kernels(client, options));
         let mut recorder = Recorder::new(cores.mesh().clone(), platform, options, kernels);
         recorder.suit(cores.traits());
-        if cores.len() >= available_parallelism().map_or(1, usize::from) {
+        if are_all_processors(cores.len()) {
             recorder.multiply_by_kernel();
         }
         LazyDevice {

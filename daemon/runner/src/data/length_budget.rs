@@ -7,8 +7,9 @@
 use std::collections::BTreeSet;
 
 use traind_job_file::{JobFile, Platform};
-use traind_loader::{BatchAxis, BatchSizes, LengthBudget};
+use traind_loader::{BatchAxis, LengthBudget, SizedBatch};
 use traind_models::{Lengths, Model, flops};
+use traind_xla::kernels::products_are_kernels;
 
 /// The most lengths of a job that names no bound.
 const LENGTHS_MAX: usize = 12;
@@ -91,24 +92,94 @@ pub(crate) fn length_budget(job: &JobFile, model: &Model, passes: Passes) -> Len
 /// layer move between packed and padded rows, whose memory traffic takes 2 % of the time of a token's products with 384
 /// hidden elements.
 const PADDED_POSITION: f64 = 0.02;
-/// The same for each packed token.
-const PACKED_TOKEN: f64 = 0.04;
+/// The same for each slot of packed rows.
+const PACKED_SLOT: f64 = 0.04;
 
-/// The cost of batches of `sizes`: tokens of one row in each, where attention and a program for each size count as many
-/// tokens as take as long. Kernels compute the scores of padded queries, but none of padded keys.
-pub(super) fn computed_tokens(model: &Model, sizes: &[BatchSizes], budget: LengthBudget) -> f64 {
+/// The cost of a slot behind the last token of packed rows, in tokens: where all products are kernels, they leave it
+/// out, and norms, activations and sums compute it.
+const EMPTY_SLOT: f64 = 0.15;
+/// The same where XLA computes the products but for the gradients of weights.
+const EMPTY_SLOT_OF_XLA: f64 = 0.7;
+
+/// The cost of a slot behind the last token of packed rows in the programs of a job for CPUs on this host. Several
+/// hosts have to agree on the sizes of their programs, and may have other processors.
+pub(super) fn empty_slot(job: &JobFile) -> f64 {
+    let is_alone = job.resources.hosts == 1;
+    match is_alone && products_are_kernels(job.resources.cores as usize) {
+        true => EMPTY_SLOT,
+        false => EMPTY_SLOT_OF_XLA,
+    }
+}
+
+/// The budget for numbers of packed slots, of which each saves slots that cost `empty_slot`.
+pub(super) fn budget_of_slots(budget: LengthBudget, empty_slot: f64) -> LengthBudget {
+    let tokens_per_length = (budget.tokens_per_length as f64 / empty_slot) as u64;
+    LengthBudget { tokens_per_length, ..budget }
+}
+
+/// The cost of `batches`: tokens of one row in each, where attention and a program for each size count as many tokens
+/// as take as long. Kernels compute the scores of padded queries, but none of padded keys.
+pub(super) fn computed_tokens(
+    model: &Model,
+    batches: &[SizedBatch],
+    empty_slot: f64,
+    budget: LengthBudget,
+) -> f64 {
     let forward = |positions| model.forward_flops(1, Lengths::of(positions));
     let token = (forward(2) - forward(1)).max(f64::MIN_POSITIVE);
-    let cost = |sizes: &BatchSizes| {
+    let cost = |batch: &SizedBatch| {
+        let SizedBatch { sizes, tokens_per_row } = batch;
         let positions = sizes.get(BatchAxis::Positions).max(1);
         let attention = (forward(positions) - forward(1)) / token - (positions - 1) as f64;
-        let (positions, tokens) = (positions as f64, sizes.tokens_per_row() as f64);
-        let packing = match sizes.get(BatchAxis::PackedPositions) {
-            0 => 0.0,
-            packed => PADDED_POSITION * positions + PACKED_TOKEN * packed as f64,
-        };
-        attention * tokens / positions + tokens + packing
+        let (positions, used) = (positions as f64, f64::from(*tokens_per_row));
+        match sizes.get(BatchAxis::PackedPositions) {
+            0 => attention + positions,
+            slots => {
+                let slots = slots as f64;
+                let packing = PADDED_POSITION * positions + PACKED_SLOT * slots;
+                attention * used / positions + used + empty_slot * (slots - used).max(0.0) + packing
+            }
+        }
     };
-    let programs = sizes.iter().collect::<BTreeSet<_>>().len();
-    sizes.iter().map(cost).sum::<f64>() + budget.tokens_per_length as f64 * programs as f64
+    let programs = batches.iter().map(|batch| batch.sizes).collect::<BTreeSet<_>>().len();
+    batches.iter().map(cost).sum::<f64>() + budget.tokens_per_length as f64 * programs as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use traind_loader::BatchSizes;
+    use traind_models::{ModelConfig, Task, registry};
+
+    use super::*;
+
+    fn batch(positions: u32, packed: u32, tokens_per_row: u32) -> SizedBatch {
+        let sizes = BatchSizes::of_rows(8).with(BatchAxis::Positions, positions);
+        SizedBatch { sizes: sizes.with(BatchAxis::PackedPositions, packed), tokens_per_row }
+    }
+
+    /// Batches of 10 and 20 tokens a row: in padded rows of two lengths, or in one or two numbers of slots.
+    #[test]
+    fn empty_slots_cost_what_programs_compute_of_them() {
+        let config = json!({
+            "model_type": "bert", "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2,
+            "num_attention_heads": 4, "intermediate_size": 256,
+        });
+        let config = ModelConfig::new("config.json", config.as_object().unwrap().clone());
+        let model = registry::build(config, Task::SequenceClassification).unwrap();
+        let budget = LengthBudget { lengths_max: 12, tokens_per_length: 50 };
+        let cost = |batches: [SizedBatch; 2], slot| {
+            computed_tokens(&model, &[batches; 16].concat(), slot, budget)
+        };
+        let padded = [batch(14, 0, 10), batch(28, 0, 20)];
+        let two = [batch(28, 10, 10), batch(28, 20, 20)];
+        let one = [batch(28, 20, 10), batch(28, 20, 20)];
+        let [kernels, xla] = [EMPTY_SLOT, EMPTY_SLOT_OF_XLA].map(|slot| {
+            assert_eq!(cost(padded, slot), cost(padded, 1.0));
+            assert!(cost(two, slot) < cost(padded, slot));
+            (cost(two, slot) - cost(one, slot), budget_of_slots(budget, slot).tokens_per_length)
+        });
+        assert!(kernels.0 > 0.0 && xla.0 < 0.0, "{kernels:?} {xla:?}");
+        assert_eq!([kernels.1, xla.1], [333, 71]);
+    }
 }

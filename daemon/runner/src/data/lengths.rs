@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use traind_job_file::{BatchSampler, JobFile, Platform, TaskName};
 use traind_loader::{
-    BatchAxis, BatchSizes, HuggingFaceTokenizer, Labels, LengthBudget, LengthLadder, MaskedShare,
-    PadTo, Padding, PaddingSide, Sampler, SamplerConfig, TextTokenizer, TokenizedSet,
+    BatchAxis, HuggingFaceTokenizer, Labels, LengthBudget, LengthLadder, MaskedShare, PadTo,
+    Padding, PaddingSide, Sampler, SamplerConfig, SizedBatch, TextTokenizer, TokenizedSet,
 };
 use traind_models::Model;
 use traind_wording::counted;
 
-use super::length_budget::computed_tokens;
+use super::length_budget::{budget_of_slots, computed_tokens, empty_slot};
 use crate::error::{RunError, RunResult};
 use crate::recipe::embedding::SetObjectives;
 use crate::recipe::rows;
@@ -263,11 +263,13 @@ pub(crate) fn fit_cheapest(
     if !may_pack(job, model, padding) {
         return Ok(padded);
     }
-    let (packed, sizes): (_, fn(&Sampler) -> Vec<BatchSizes>) = match to_sample {
-        true => (sampler.packed_to_sample(budget)?, Sampler::sizes_of_sample),
-        false => (sampler.packed(budget)?, Sampler::sizes_of_epoch),
+    let slot = empty_slot(job);
+    let slots = budget_of_slots(budget, slot);
+    let (packed, batches): (_, fn(&Sampler) -> Vec<SizedBatch>) = match to_sample {
+        true => (sampler.packed_to_sample(slots)?, Sampler::batches_of_sample),
+        false => (sampler.packed(slots)?, Sampler::batches_of_epoch),
     };
-    let cost = |sampler: &Sampler| computed_tokens(model, &sizes(sampler), budget);
+    let cost = |sampler: &Sampler| computed_tokens(model, &batches(sampler), slot, budget);
     Ok(if cost(&packed) < cost(&padded) { packed } else { padded })
 }
 

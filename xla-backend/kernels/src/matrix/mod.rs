@@ -1,5 +1,6 @@
 //! Products of float32 matrices, which may be transposed or parts of larger ones.
 
+mod end;
 #[cfg(target_arch = "x86_64")]
 mod few_rows;
 #[cfg(target_arch = "x86_64")]
@@ -10,6 +11,8 @@ use gemm_common::Parallelism;
 #[cfg(target_arch = "x86_64")]
 use crate::dispatch::Level;
 use crate::sum::add;
+
+pub use end::without_end;
 
 /// A matrix in a slice: element (i, j) is at `i * row_stride + j * column_stride`.
 #[derive(Clone, Copy, Debug)]
