@@ -1,21 +1,57 @@
 //! Jobs on CPUs whose layers compute no padding.
 
-use traind_tests::{Draft, Host};
+use serde_json::json;
+use traind_tests::{Draft, Host, data};
 
-/// Losses and norms of gradients, with dropout, of a job whose batches are padded to one length, and of the same job
-/// without padding in its layers.
+/// The most words of a row.
+const WORDS_MAX: usize = 40;
+
 #[tokio::test]
 async fn a_job_without_padding_trains_as_with_padding() {
     let host = Host::started(2).await;
+    check(&host, |name| Draft::new(&host, name).with_long_rows()).await;
+}
+
+#[tokio::test]
+async fn words_are_labelled_without_padding_as_with_padding() {
+    let host = Host::started(2).await;
+    let rows = |seed, count| -> String {
+        let labelled = |(text, class): (String, &str)| {
+            let words: Vec<&str> = text.split(' ').collect();
+            let labels: Vec<&str> = words.iter().map(|word| label(word, class)).collect();
+            format!("{}\n", json!({"tokens": words, "labels": labels}))
+        };
+        data::rows(seed, count, WORDS_MAX).into_iter().map(labelled).collect()
+    };
+    let files = "{train: train.jsonl, validation: validation.jsonl}";
+    check(&host, |name| {
+        Draft::new(&host, name)
+            .of_task("token-classification", "bert-masked-lm", files)
+            .write("train.jsonl", rows(1, 96))
+            .write("validation.jsonl", rows(2, 31))
+    })
+    .await;
+}
+
+fn label<'a>(word: &str, class: &'a str) -> &'a str {
+    if data::other_words().contains(&word) { "O" } else { class }
+}
+
+/// Compares losses and norms of gradients, with dropout, of a job whose batches are padded to one length with those of
+/// the same job without padding in its layers.
+async fn check(host: &Host, draft: impl Fn(&str) -> Draft) {
     let mut states = Vec::new();
     for (name, is_padded, cores) in
         [("padded", true, 1), ("packed", false, 1), ("on_two", false, 2)]
     {
-        let mut draft = Draft::new(&host, name).with_long_rows().set("resources.cores", cores);
+        let mut draft = draft(name).set("resources.cores", cores);
         if is_padded {
             draft = draft.set("data.padded_lengths_max", 1);
         }
-        let draft = draft.set("train.per_device_train_batch_size", 16 / cores);
+        // The loss of labelled words is a mean over batches, which have to be the same, too.
+        let draft = ["train.per_device_train_batch_size", "train.per_device_eval_batch_size"]
+            .into_iter()
+            .fold(draft, |draft, key| draft.set(key, 16 / cores));
         let history = host.complete(&draft).await;
         let is_packed =
             history.log_messages().iter().any(|log| log.contains("without its padding"));

@@ -287,13 +287,18 @@ pub(crate) struct Fits {
 fn may_pack(job: &JobFile, model: &Model, padding: Padding) -> bool {
     job.resources.platform == Platform::Cpu
         && model.packs_tokens()
-        && job.model.task == TaskName::SequenceClassification
+        && is_blind_to_padding(job.model.task)
         && job.parallel.tensor.max(1) * job.parallel.pipeline.max(1) == 1
         && job.data.padded_lengths_max.is_none()
         && !pads_to_given(job)
         && !padding.is_attended
         // The head reads the first position of each row, which has to be a token.
         && padding.side == PaddingSide::Right
+}
+
+/// Whether a task's head reads no padding, whose states are zeros then: that of questions compares all positions.
+fn is_blind_to_padding(task: TaskName) -> bool {
+    matches!(task, TaskName::SequenceClassification | TaskName::TokenClassification)
 }
 
 fn pads_to_given(job: &JobFile) -> bool {
