@@ -49,23 +49,28 @@ impl EmbeddingLoss for MultipleNegativesRanking {
     }
 
     fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
-        let scores = self.scores(texts)?;
-        let (query, positive) = (&texts.columns[0], &texts.columns[1]);
-        let positive = self.similarity.of_pairs(query, positive)?.mul_scalar(self.scale)?;
+        let Scores { positive, directions } = self.scores(texts)?;
         let log_sum = match self.per_direction {
-            true => mean_of(&scores)?,
+            true => mean_of(&directions)?,
             false => {
-                let all: Vec<&Tensor> = scores.iter().collect();
-                query.trace().concatenate(&all, 1)?.logsumexp(1)?
+                let all: Vec<&Tensor> = directions.iter().collect();
+                positive.trace().concatenate(&all, 1)?.logsumexp(1)?
             }
         };
         texts.sum(&log_sum.sub(&positive)?)
     }
 }
 
+/// The scores of this core's rows.
+struct Scores {
+    /// The scores of anchors and their positives, f32[n].
+    positive: Tensor,
+    /// The scores of each direction, f32[n, _].
+    directions: Vec<Tensor>,
+}
+
 impl MultipleNegativesRanking {
-    /// The scores of each direction, for each of this core's rows: f32[n, _].
-    fn scores(&self, texts: &EmbeddedTexts<'_>) -> Result<Vec<Tensor>> {
+    fn scores(&self, texts: &EmbeddedTexts<'_>) -> Result<Scores> {
         let (query, positive, trace) =
             (&texts.columns[0], &texts.columns[1], texts.columns[0].trace());
         let gather = |column: &Tensor| texts.peers.gather(column);
@@ -75,8 +80,15 @@ impl MultipleNegativesRanking {
         let empty = texts.empty_slots()?;
         let [own, all] = [query.dims()[0], empty.dims()[0]];
         let empty_docs = repeated(&empty.unsqueeze(0)?, count)?;
-        let excluded = |count| repeated(&never(&texts.peers.own(query, own, all)?)?, count);
-        let mut scores = vec![self.score(query, &docs)?.add(&empty_docs)?];
+        let is_own = texts.peers.own(query, own, all)?;
+        let excluded = |count| repeated(&never(&is_own)?, count);
+        let of_docs = self.score(query, &docs)?;
+        // Of the same scores, so that the gradient of a row without negatives is exactly 0: Adam makes a whole step of
+        // what rounding leaves of it.
+        let of_positives = of_docs.slice(1, 0, all)?;
+        let none = of_positives.stop_gradient()?.mul_scalar(0.0)?;
+        let positive_score = is_own.select(&of_positives, &none)?.sum(&[1])?;
+        let mut scores = vec![of_docs.add(&empty_docs)?];
         let Directions { query_to_query, doc_to_query, doc_to_doc } = self.directions;
         if query_to_query || doc_to_query {
             let (queries, empty) = (gather(query)?, empty.unsqueeze(0)?);
@@ -92,7 +104,7 @@ impl MultipleNegativesRanking {
             let others = self.score(positive, &docs)?.add(&excluded(count)?)?;
             scores.push(others.add(&empty_docs)?);
         }
-        Ok(scores)
+        Ok(Scores { positive: positive_score, directions: scores })
     }
 
     fn score(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {

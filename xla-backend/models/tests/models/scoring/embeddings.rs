@@ -273,6 +273,33 @@ fn losses_do_not_depend_on_the_number_of_cores() {
     check(&fixture, &cases, 2);
 }
 
+/// Adam makes a whole step of a gradient that rounding leaves.
+#[test]
+fn a_row_without_negatives_has_no_gradient() {
+    let fixture = fixture();
+    let is_alone = |case: &&Value| {
+        let loss = case["options"]["loss"].as_str().unwrap();
+        let is_joint = case["options"]["directions"].is_null();
+        ["multiple_negatives_ranking", "gist"].contains(&loss) && case["texts"] == 2 && is_joint
+    };
+    let cases = fixture["cases"].as_array().unwrap().iter().filter(is_alone).cloned();
+    let cases: Vec<Value> = cases.collect();
+    let count = fixture["rows"].as_u64().unwrap() as usize;
+    let rows: Vec<Rows> = (0..count).map(|row| Rows::of(&fixture, row..row + 1)).collect();
+    let program = traced(&cases, &rows[0], 1);
+    for rows in &rows {
+        let results = program.run(&rows.arguments(0));
+        for (case, outputs) in cases.iter().zip(results.chunks(3)) {
+            let gradient = outputs[0].to_f32().unwrap();
+            assert!(
+                gradient.iter().all(|value| *value == 0.0),
+                "{}: {gradient:?}",
+                case["options"]
+            );
+        }
+    }
+}
+
 /// Checks the vectors of a model by each pooling, and those scaled to the length 1.
 fn check_pooled(case: &Value) {
     let name = case["model"].as_str().unwrap();
