@@ -52,7 +52,7 @@ use traind_proto::v1::Outcome;
 // Modules of the runner name those of the trainer as `crate::step` and the like.
 use traind_trainer::{session, state, step};
 
-use error::{RunError, explained};
+use error::{RunError, explained, leave_out_earlier_lines};
 use hosts::{Hosts, MeetingPlace};
 use remote::Remote;
 use reporting::{Activity, Journal, Reporter, Stop, print_line};
@@ -163,6 +163,7 @@ fn run_job(path: &Path) -> anyhow::Result<Outcome> {
         true => run::standalone::read(path)?,
         false => (RunSpec::read(path).context("read run spec")?, path.to_owned()),
     };
+    leave_out_earlier_lines();
     let placement = hosts::placement_of(&spec.job)?;
     hosts::apply_environment(&spec, placement.as_ref())?;
     let stop = Stop::default();

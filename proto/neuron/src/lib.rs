@@ -12,6 +12,7 @@ mod flags;
 mod installed;
 mod instances;
 mod limits;
+mod log;
 mod versions;
 mod visible;
 
@@ -24,5 +25,9 @@ pub use limits::{
     ELEMENT_INDEX_EXACT_MAX, INSTRUCTIONS_MAX, OUTPUT_BYTES_MAX, ROOT_COMM_PORT, ROOT_COMM_PORTS,
     TOP_K_MAX, replica_groups_max,
 };
-pub use versions::{API_WINDOWS, ApiWindow, CLIENT_API, Version, api_problem, driver_problem};
+pub use log::LogPlace;
+pub use versions::{
+    API_WINDOWS, ApiWindow, CLIENT_API, Version, api_problem, compiler_problem, device_problem,
+    driver_problem,
+};
 pub use visible::{VISIBLE_CORES, core_ranges, is_core_range, parse_core_ranges};

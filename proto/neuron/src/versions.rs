@@ -1,6 +1,9 @@
 //! Versions of the SDK's parts, and which of them fit together.
 
+use std::cmp::Ordering;
 use std::fmt;
+
+use crate::Generation;
 
 /// The first two numbers of a version, which say what fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,6 +96,44 @@ pub fn driver_problem(driver: Version, runtime: Version) -> Option<String> {
     })
 }
 
+/// Compilers and runtimes of one SDK each, by the first versions: of SDK 2.30, 2.31 and 2.32.
+const SDKS: &[(Version, Version)] = &[
+    (Version::new(2, 25), Version::new(2, 32)),
+    (Version::new(2, 26), Version::new(2, 33)),
+    (Version::new(2, 27), Version::new(2, 34)),
+];
+
+/// Explains that a compiler and a runtime are of different SDKs: runtimes from SDK 2.30 on compare the format of
+/// programs.
+pub fn compiler_problem(compiler: Version, runtime: Version) -> Option<String> {
+    let compilers = SDKS.iter().filter(|(first, _)| compiler >= *first).count();
+    let runtimes = SDKS.iter().filter(|(_, first)| runtime >= *first).count();
+    let package = match compilers.cmp(&runtimes) {
+        Ordering::Equal => return None,
+        Ordering::Less => "neuronx-cc",
+        Ordering::Greater => "aws-neuronx-runtime-lib",
+    };
+    Some(format!(
+        "neuronx-cc {compiler} and the runtime {runtime} are of different SDKs, and a runtime may refuse another one's \
+         programs (NRT 10): update {package}"
+    ))
+}
+
+/// Drivers from the second version on serve a device from that generation on.
+const OF_DEVICES: &[(Generation, Version)] = &[(Generation::Trainium2, Version::new(2, 22))];
+
+/// Explains why a driver does not serve a device.
+pub fn device_problem(device: Generation, driver: Version) -> Option<String> {
+    let needs =
+        OF_DEVICES.iter().find(|(generation, needs)| *generation == device && driver < *needs);
+    needs.map(|(_, needs)| {
+        format!(
+            "{device:?} needs the driver {needs} or newer: update aws-neuronx-dkms, then \
+             `modprobe -r neuron; modprobe neuron`"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +168,25 @@ mod tests {
         assert!(problem(29, 32).unwrap().contains("runtime 2.33 or newer"));
         assert_eq!(problem(30, 34), None);
         assert_eq!(problem(26, 31), None);
+    }
+
+    #[test]
+    fn compilers_and_runtimes_are_of_one_sdk() {
+        let problem = |compiler: u32, runtime: u32| {
+            compiler_problem(Version::new(2, compiler), Version::new(2, runtime))
+        };
+        for (compiler, runtime) in [(25, 32), (26, 33), (27, 34), (28, 35), (24, 31)] {
+            assert_eq!(problem(compiler, runtime), None, "{compiler} {runtime}");
+        }
+        assert!(problem(27, 33).unwrap().contains("update aws-neuronx-runtime-lib"));
+        assert!(problem(25, 34).unwrap().contains("update neuronx-cc"));
+    }
+
+    #[test]
+    fn newer_devices_need_newer_drivers() {
+        let (old, new) = (Version::new(2, 21), Version::new(2, 22));
+        assert!(device_problem(Generation::Trainium2, old).unwrap().contains("driver 2.22"));
+        assert_eq!(device_problem(Generation::Trainium2, new), None);
+        assert_eq!(device_problem(Generation::Trainium1, old), None);
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use traind_neuron::{Generation, InstalledCompiler};
+use traind_neuron::{Generation, InstalledCompiler, LogPlace};
 use traind_pjrt::{CompileOptions, Executable};
 
 use super::platform::with_platform_options;
@@ -109,12 +109,13 @@ impl Compiler {
         match self.on_disk(key) {
             Some(executable) => Ok((executable, ExecutableSource::Disk)),
             None => {
+                let log = LogPlace::of_stderr();
                 let compiled = refusals::compile_once(self.disk.as_ref(), key, || {
                     self.compile_and_store(program, key)
                 });
                 let kind = self.cores.device(0).kind();
-                let compiled = compiled.map_err(|error| refusals::located(error, program, kind));
-                Ok((compiled?, ExecutableSource::Compiled))
+                let located = |error| refusals::located(error, program, kind, log.as_ref());
+                Ok((compiled.map_err(located)?, ExecutableSource::Compiled))
             }
         }
     }

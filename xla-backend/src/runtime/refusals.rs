@@ -1,6 +1,7 @@
 //! Programs that Neuron's compiler refuses. A compile takes minutes, and one with the same key would fail again: it is
 //! refused at once, until compiler, flags or program change.
 
+use traind_neuron::LogPlace;
 use traind_pjrt::Error as PjrtError;
 
 use super::ExecutableCache;
@@ -36,16 +37,34 @@ pub(super) fn compile_once<T>(
     compiled
 }
 
-/// The error with the layer and the operation at fault, where the program shows them. `kind`: that of its cores.
-pub(super) fn located(error: Error, program: &Program, kind: &str) -> Error {
+/// The error with the layer and the operation at fault, where the program shows them. `kind`: that of its cores; `log`:
+/// where the compiler began to write.
+pub(super) fn located(
+    error: Error,
+    program: &Program,
+    kind: &str,
+    log: Option<&LogPlace>,
+) -> Error {
     let Some(core) = traind_neuron::core_kind(kind) else { return error };
     match error {
         Error::Pjrt(PjrtError::Plugin { call: COMPILE, code, message }) => {
+            let message = with_code(message, log);
             let place = locate(&message, &program.text, &program.origins, core);
             let place = place.map(|place| format!("\nAt fault is {place}")).unwrap_or_default();
             PjrtError::Plugin { call: COMPILE, code, message: message + &place }.into()
         }
         other => other,
+    }
+}
+
+/// The message of a compiler, with the line of the log that has the code if the message has none.
+fn with_code(message: String, log: Option<&LogPlace>) -> String {
+    if traind_neuron::explain(&message).is_some_and(|it| !it.code.is_empty()) {
+        return message;
+    }
+    match log.and_then(LogPlace::explained) {
+        Some((_, line)) => format!("{message}\n{line}"),
+        None => message,
     }
 }
 

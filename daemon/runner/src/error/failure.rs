@@ -10,7 +10,7 @@ use traind_proto::error_chain::{causes, error_chain};
 use traind_proto::reasons;
 use traind_proto::v1::Failure;
 
-use super::{RunError, reason};
+use super::{RunError, log, reason};
 
 impl RunError {
     /// Whether work that takes long was given up, as after a request to stop.
@@ -26,10 +26,11 @@ impl RunError {
             ..Failure::default()
         };
         if self.is_of_device()
-            && let Some(meaning) = traind_neuron::explain(&failure.message)
+            && let Some((meaning, line)) = log::explained(&failure.message)
         {
             failure.reason = reason::of_neuron(&failure.reason, meaning.cause).to_owned();
-            failure.message = format!("{meaning}\n{}", failure.message);
+            let line = line.map(|line| format!("\n{line}")).unwrap_or_default();
+            failure.message = format!("{meaning}\n{}{line}", failure.message);
         }
         self.locate(&mut failure);
         failure

@@ -6,6 +6,7 @@
 
 mod explained;
 mod failure;
+mod log;
 mod reason;
 mod trainer;
 
@@ -20,6 +21,7 @@ use traind_rendezvous::{LaunchError, RendezvousError};
 use traind_xla::{DType, Error as XlaError};
 
 pub(crate) use explained::explained;
+pub(crate) use log::leave_out_earlier_lines;
 
 pub(crate) type RunResult<T> = Result<T, RunError>;
 

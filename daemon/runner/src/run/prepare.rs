@@ -21,7 +21,7 @@ use super::observer::observer;
 use super::{Context, equality, guide, neuron_traits};
 use crate::checkpoint::{self, CheckpointSource, Recipe, Resumed};
 use crate::data::{Passes, Split, length_budget};
-use crate::error::{RunError, RunResult};
+use crate::error::{RunError, RunResult, leave_out_earlier_lines};
 use crate::evaluation::{Batching, EvaluatedSplit, Evaluator};
 use crate::model::{NamedReference, OpenModel};
 use crate::progress::{BestRule, Timetable};
@@ -63,6 +63,7 @@ pub(super) fn prepare(context: &Context) -> RunResult<(Session, Prepared)> {
             cores.join().map_err(|panic| RunError::Panicked(panic_message(panic.as_ref())))??;
         record_traits(context, cores.traits())?;
         if context.spec.job.resources.platform == Platform::Neuron {
+            leave_out_earlier_lines();
             neuron_traits::keep(&context.spec.cache_dir, cores.traits());
         }
         guide::embed(context, &cores, &mut inputs)?;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use traind_neuron::{ROOT_COMM_PORT, ROOT_COMM_PORTS};
 use traind_wording::counted;
 
-use super::{Check, HostFiles, limits};
+use super::{Check, Finding, HostFiles, limits};
 use crate::host::discovery::TimeoutReader;
 
 const LIBRARIES: &str = "/opt/aws/neuron/lib";
@@ -22,6 +22,9 @@ const COMPILER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// `library`: the plugin, if it is installed.
 pub(super) fn checks(files: &HostFiles, plugin: Check, library_path: Option<&Path>) -> Vec<Check> {
+    let compiler = compiler(files);
+    let of_compiler =
+        version_in(&compiler).and_then(|version| versions::compiler_and_runtime(files, version));
     let checks = [
         driver(files),
         versions::driver_and_runtime(files),
@@ -31,12 +34,13 @@ pub(super) fn checks(files: &HostFiles, plugin: Check, library_path: Option<&Pat
         library(files, "libncfw.so.2", "aws-neuronx-runtime-lib"),
         tool(files, "neuron-ls"),
         tool(files, "neuron-monitor"),
-        compiler(files),
+        compiler,
         plugin,
     ];
     let advice = [fabric(files), huge_pages(files), reserved_ports(files), limits::locked_memory()];
     let of_versions = [versions::plugin(library_path), versions::logical_cores(files)];
-    let of_environment = of_versions.into_iter().flatten().chain(selection::checks(files));
+    let of_versions = of_compiler.into_iter().chain(of_versions.into_iter().flatten());
+    let of_environment = of_versions.chain(selection::checks(files));
     checks.into_iter().chain(of_environment).chain(advice).collect()
 }
 
@@ -123,6 +127,16 @@ fn compiler_at(name: &'static str, program: &Path) -> Check {
     }
 }
 
+/// The version that a compiler which runs said.
+fn version_in(compiler: &Check) -> Option<&str> {
+    match &compiler.finding {
+        Finding::Present(found) | Finding::Advice { found, .. } => {
+            found.rsplit_once(", ").map(|(_, version)| version)
+        }
+        Finding::Missing { .. } => None,
+    }
+}
+
 /// The last line that the compiler prints for `--version`.
 fn compiler_version(program: &Path) -> Result<String, String> {
     let mut command = Command::new(program);
@@ -190,7 +204,6 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::host::readiness::Finding;
 
     #[test]
     fn requirements_are_met_one_by_one() {
@@ -239,6 +252,7 @@ mod tests {
         let (_folder, check) = compiler("#!/bin/sh\necho NeuronX Compiler version 2.27.5334\n");
         let Finding::Present(found) = &check.finding else { panic!("{check:?}") };
         assert!(found.ends_with(", NeuronX Compiler version 2.27.5334"), "{found}");
+        assert_eq!(version_in(&check), Some("NeuronX Compiler version 2.27.5334"));
         for broken in ["#!/bin/sh\nexit 1\n", "#!/nowhere/python\n"] {
             let (_folder, check) = compiler(broken);
             assert!(check.is_missing(), "{check:?}");

@@ -65,6 +65,12 @@ pub(super) const TEXTS: &[(&str, Cause, &str)] = &[
         Busy,
         "a host did not connect: check that all hosts reach the port of NEURON_RT_ROOT_COMM_ID",
     ),
+    (
+        "Permission denied: '/tmp/",
+        Setup,
+        "the plugin compiles in a folder below /tmp, which jobs of a daemon with --allow-root cannot open: make the \
+         folder that the error names, below /tmp, and start the daemon with a further --allow-root for it",
+    ),
     // The beginning of all errors of compiles, and so the last.
     (
         "RunNeuronCCImpl",

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use traind_neuron::{
-    CLIENT_API, Generation, Version, api_problem, driver_problem, driver_version, package_version,
-    runtime_version,
+    CLIENT_API, Generation, Version, api_problem, compiler_problem, device_problem, driver_problem,
+    driver_version, package_version, runtime_version,
 };
 
 use crate::host::readiness::{Check, HostFiles};
@@ -21,10 +21,24 @@ pub(super) fn driver_and_runtime(files: &HostFiles) -> Check {
             "the driver 2.29 needs the runtime 2.33 or newer, and the runtime 2.32 a driver above 2.26",
         );
     };
-    match driver_problem(driver, runtime) {
+    let device = Generation::of_device(&files.read(DEVICE).unwrap_or_default());
+    let of_device = || device.and_then(|device| device_problem(device, driver));
+    match driver_problem(driver, runtime).or_else(of_device) {
         Some(problem) => Check::missing(NAME, format!("{driver} and {runtime}"), problem),
         None => Check::present(NAME, format!("{driver} and {runtime}")),
     }
+}
+
+/// Whether compiler and runtime are of one SDK. `None` where one of their versions is not known. `compiler`: what it
+/// says of itself.
+pub(super) fn compiler_and_runtime(files: &HostFiles, compiler: &str) -> Option<Check> {
+    const NAME: &str = "compiler and runtime";
+    let (compiler, runtime) = (Version::parse(compiler)?, runtime_version(files.root())?);
+    let found = format!("{compiler} and {runtime}");
+    Some(match compiler_problem(compiler, runtime) {
+        Some(problem) => Check::advice(NAME, found, problem),
+        None => Check::present(NAME, found),
+    })
 }
 
 /// Whether the plugin serves the version of the PJRT C API that traind uses. `None` without a plugin.
@@ -104,6 +118,36 @@ mod tests {
         };
         assert!(check("2.21.37.0").is_missing());
         assert_eq!(check("2.30.2").finding, Finding::Present("2.30 and 2.34".to_owned()));
+
+        let files = HostFiles::new(root.path());
+        let of = |compiler: &str| compiler_and_runtime(&files, compiler);
+        let same = of("NeuronX Compiler version 2.27.5334").unwrap();
+        assert_eq!(same.finding, Finding::Present("2.27 and 2.34".to_owned()));
+        let Finding::Advice { remedy, .. } =
+            of("NeuronX Compiler version 2.26.6360").unwrap().finding
+        else {
+            panic!()
+        };
+        assert!(remedy.contains("NRT 10") && remedy.contains("update neuronx-cc"), "{remedy}");
+        assert_eq!(of("unknown"), None);
+        assert_eq!(compiler_and_runtime(&HostFiles::new(Path::new("/nowhere")), "2.27"), None);
+    }
+
+    #[test]
+    fn a_driver_that_does_not_know_the_device_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path.trim_start_matches('/'));
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("sys/module/neuron/version", "2.21.37.0\n");
+        let runtime = "Package: aws-neuronx-runtime-lib\nVersion: 2.31.1\n";
+        write("var/lib/dpkg/status", runtime);
+        let is_missing = || driver_and_runtime(&HostFiles::new(root.path())).is_missing();
+        assert!(!is_missing());
+        write(DEVICE, "Trainium2\n");
+        assert!(is_missing());
     }
 
     #[test]
