@@ -201,11 +201,26 @@ def held_cores(contact):
 
 
 def index_outside(contact):
-    """Reads by each operation at an index behind the end of a tensor: `clamped`, or the error."""
+    """Reads and writes by each operation at an index behind the end of a tensor: `clamped`, `dropped`, or the error."""
     return {
         operation: contact.probe(1, index_outside=operation)["index_outside"]
-        for operation in ("gather", "dynamic_slice")
+        for operation in ("gather", "dynamic_slice", "dynamic_update_slice", "scatter")
     }
+
+
+def work_folder(contact):
+    """The folder in which the plugin gives programs to the compiler: that of TMPDIR, or torch's below /tmp."""
+    user = os.environ.get("USER", "root")
+    with tempfile.TemporaryDirectory(prefix="traind-work-") as folder:
+        folders = {"tmpdir": Path(folder), "tmp": Path("/tmp") / user / "neuroncc_compile_workdir"}
+        before = {name: changed(path) for name, path in folders.items()}
+        contact.collective_problem(1, TMPDIR=folder)
+        return {name: changed(path) != before[name] for name, path in folders.items()}
+
+
+def changed(path):
+    """The time of the last change of a folder; None without it."""
+    return path.stat().st_mtime_ns if path.is_dir() else None
 
 
 def profile(contact):
@@ -270,6 +285,7 @@ PARTS = [
     held_cores,
     core_counts,
     index_outside,
+    work_folder,
     refusals,
     monitor,
     profile,
@@ -303,6 +319,10 @@ def options(report):
         "runtime": part.get("versions", {}).get("runtime"),
         "dispatch_us": None if not client else round(1e6 * client["execute_seconds"]),
         "next_sdk": next_sdk(client) if client else None,
+        "errors": errors_of(part.get("held_cores")),
+        "work_folder": next((name for name, is_used in part.get("work_folder", {}).items() if is_used), None),
+        "kind": client["devices"][0]["kind"] if client else None,
+        "extensions": bool(client["extensions"]) if client else None,
         "failure": code.group() if code else None,
     }
 
@@ -314,6 +334,13 @@ def milliseconds(seconds):
 def compiles_without_cores(held):
     """Whether a second process compiles for cores that another has; None if that was not tried."""
     return held["busy"] is not None and held["compile_without_cores"] is None if held else None
+
+
+def errors_of(held):
+    """Whether the plugin's errors have the texts of the runtime, or say no more than that something failed."""
+    if not held or not held["busy"]:
+        return None
+    return "brief" if "num_devices" in held["busy"] else "whole"
 
 
 def any_count(client, counts):

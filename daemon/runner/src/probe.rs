@@ -26,7 +26,7 @@ struct Request {
     /// Keep the devices until standard input ends, and try nothing.
     #[serde(default)]
     hold: bool,
-    /// Execute this operation of [`INDEXED`] with an index outside of its tensor, and try nothing else: a core may be
+    /// Execute [this operation](indexed) with an index outside of its tensor, and try nothing else: a core may be
     /// of no use afterwards.
     #[serde(default)]
     index_outside: Option<String>,
@@ -38,26 +38,52 @@ const SUM: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %y : tensor<4xf32>
 }";
 
-/// Operations that read a tensor at an index.
-const INDEXED: [(&str, &str); 2] = [
-    (
-        "gather",
-        "func.func @main(%arg0: tensor<4xf32>, %arg1: tensor<1x1xi32>) -> tensor<1xf32> {
-  %y = \"stablehlo.gather\"(%arg0, %arg1) <{dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], \
-          start_index_map = [0], index_vector_dim = 1>, slice_sizes = array<i64: 1>}> : \
-          (tensor<4xf32>, tensor<1x1xi32>) -> tensor<1xf32>
-  return %y : tensor<1xf32>
-}",
-    ),
-    (
-        "dynamic_slice",
-        "func.func @main(%arg0: tensor<4xf32>, %arg1: tensor<1x1xi32>) -> tensor<1xf32> {
-  %s = stablehlo.reshape %arg1 : (tensor<1x1xi32>) -> tensor<i32>
-  %y = stablehlo.dynamic_slice %arg0, %s, sizes = [1] : (tensor<4xf32>, tensor<i32>) -> tensor<1xf32>
-  return %y : tensor<1xf32>
-}",
-    ),
-];
+/// A program that reads the tensor of [`VALUES`] at the index, or writes another number there. `None` for other
+/// operations.
+fn indexed(operation: &str) -> Option<String> {
+    const START: &str = "%s = stablehlo.reshape %arg1 : (tensor<1x1xi32>) -> tensor<i32>\n  ";
+    const OTHER: &str = "%z = stablehlo.constant dense<-1.0> : tensor<1xf32>\n  ";
+    const REGION: &str = "({\n  ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n    \
+                          %c = stablehlo.add %a, %b : tensor<f32>\n    stablehlo.return %c : tensor<f32>\n  })";
+    let (body, result) = match operation {
+        "gather" => (
+            "%y = \"stablehlo.gather\"(%arg0, %arg1) <{dimension_numbers = \
+             #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, \
+             slice_sizes = array<i64: 1>}> : \
+             (tensor<4xf32>, tensor<1x1xi32>) -> tensor<1xf32>"
+                .to_owned(),
+            "1",
+        ),
+        "dynamic_slice" => (
+            format!(
+                "{START}%y = stablehlo.dynamic_slice %arg0, %s, sizes = [1] : \
+                 (tensor<4xf32>, tensor<i32>) -> tensor<1xf32>"
+            ),
+            "1",
+        ),
+        "dynamic_update_slice" => (
+            format!(
+                "{START}{OTHER}%y = stablehlo.dynamic_update_slice %arg0, %z, %s : \
+                 (tensor<4xf32>, tensor<1xf32>, tensor<i32>) -> tensor<4xf32>"
+            ),
+            "4",
+        ),
+        "scatter" => (
+            format!(
+                "{OTHER}%y = \"stablehlo.scatter\"(%arg0, %arg1, %z) <{{scatter_dimension_numbers = \
+                 #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], \
+                 index_vector_dim = 1>}}> {REGION} : (tensor<4xf32>, tensor<1x1xi32>, tensor<1xf32>) -> tensor<4xf32>"
+            ),
+            "4",
+        ),
+        _ => return None,
+    };
+    Some(format!(
+        "func.func @main(%arg0: tensor<4xf32>, %arg1: tensor<1x1xi32>) -> tensor<{result}xf32> {{\n  {body}\n  \
+         return %y : tensor<{result}xf32>\n}}"
+    ))
+}
+
 const VALUES: [f32; 4] = [1.0, 2.0, 3.0, 4.0];
 /// Executions of which the median is taken.
 const EXECUTIONS: usize = 21;
@@ -178,18 +204,25 @@ fn execute_seconds(client: &Client, sum: &Executable) -> anyhow::Result<f64> {
     Ok(seconds[EXECUTIONS / 2])
 }
 
-/// Says whether an operation's read behind the end of a tensor is `clamped` to it, or else its result.
+/// Says whether an operation behind the end of a tensor is `clamped` to it or `dropped`, or else its result.
 fn index_words(client: &Client, operation: &str) -> anyhow::Result<String> {
-    let program = INDEXED.iter().find(|(name, _)| *name == operation);
-    let (_, program) = program.context("find the operation")?;
+    let program = indexed(operation).context("find the operation")?;
     let executable = client.compile(program, &CompileOptions::default())?;
     let device = executable.devices().next().context("find the program's device")?;
     let values = client.buffer_from_slice(&VALUES, &[VALUES.len()], &device)?;
     let index = client.buffer_from_slice(&[VALUES.len() as i32 + 3], &[1, 1], &device)?;
     let outputs = executable.execute(&[[&values, &index]], &ExecuteOptions::default())?;
     let found = first_result(&outputs)?;
-    let is_clamped = found == VALUES[VALUES.len() - 1..];
-    Ok(if is_clamped { "clamped".to_owned() } else { format!("reads {found:?}") })
+    let last = VALUES.len() - 1;
+    let is_clamped = match found.len() {
+        1 => found == VALUES[last..],
+        _ => found[..last] == VALUES[..last] && found[last] != VALUES[last],
+    };
+    Ok(match () {
+        () if is_clamped => "clamped".to_owned(),
+        () if found == VALUES => "dropped".to_owned(),
+        () => format!("results in {found:?}"),
+    })
 }
 
 fn first_result(outputs: &[DeviceOutputs]) -> anyhow::Result<Vec<f32>> {

@@ -58,9 +58,9 @@ pub use device::{Device, DeviceMemoryStats};
 pub use dtype::{DType, Element, Shape};
 pub use error::{Error, ErrorCode, Result};
 pub use event::Event;
-/// The names of the entries of the function table in order, with the sizes of their arguments: for a plugin that checks
-/// them.
-pub use ffi::TABLE as FUNCTION_TABLE;
+/// The names of the entries of the function table in order, with the sizes of their arguments, and those of structures
+/// that arguments point to: for a plugin that checks them.
+pub use ffi::{STRUCTURES, TABLE as FUNCTION_TABLE};
 pub use installed::{cache_dir, installed_folder, installed_plugin, plugin_variable};
 pub use kernel::{
     CALL_NUMBER, DeferredCall, DeferredKernel, Kernel, KernelCall, KernelError, KernelTime,

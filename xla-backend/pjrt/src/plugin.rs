@@ -148,7 +148,7 @@ impl Plugin {
     /// Lets programs for `platform`, whose devices work in host memory, call `K` by its name.
     /// False where the plugin takes no custom calls. XLA drops registrations that it does
     /// not like without an error: [`crate::Capabilities::custom_calls`] says whether they work.
-    pub(crate) fn register_kernel<K: Kernel>(&self, platform: &str) -> Result<bool> {
+    pub fn register_kernel<K: Kernel>(&self, platform: &str) -> Result<bool> {
         self.register_handler(K::NAME, kernel::handler::<K>, platform)
     }
 

@@ -13,6 +13,8 @@ use crate::{Machine, Options};
 
 /// The programs of jobs, which alone fail with an injected code.
 const STEP: &str = "module @step ";
+/// The runtime's name of an index outside of a tensor.
+const OUTSIDE: &str = "NRT_EXEC_OOB";
 /// The exit status of refused programs, and of wrong arguments.
 const REFUSED: u8 = 70;
 const USAGE: u8 = 2;
@@ -33,6 +35,7 @@ const FLAGS: &[&str] = &[
     "--distribution-strategy",
     "--hbm-scratchpad-page-size",
     "--internal-max-instruction-limit",
+    "--implicit-integer-downcast",
     "--compile_workdir",
 ];
 const SWITCHES: &[&str] = &[
@@ -88,26 +91,43 @@ impl Arguments {
             return Err(format!("neuronx-cc: error: invalid choice: '{command}'"));
         }
         let mut found = Arguments::default();
-        for argument in rest {
-            let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
-            match name {
-                "--output" => found.output = value.into(),
-                "--logfile" => found.logfile = Some(value.into()),
-                "--compile_workdir" => found.work_folder = Some(value.into()),
-                "--target" => found.target = value.to_owned(),
-                "--lnc" => found.lnc = value.parse().ok(),
-                "--implicit-integer-downcast" => found.downcast = Some(value.to_owned()),
-                "--internal-max-instruction-limit" => found.instructions_max = value.parse().ok(),
-                _ if FLAGS.contains(&name)
-                    || SWITCHES.contains(&name)
-                    || name.starts_with("-O") => {}
-                _ if name.starts_with('-') => {
-                    return Err(format!("neuronx-cc: error: unrecognized arguments: {argument}"));
-                }
-                _ => found.program = argument.into(),
-            }
+        let mut rest = rest.iter().map(String::as_str);
+        while let Some(argument) = rest.next() {
+            let (name, value) = match argument.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None if FLAGS.contains(&argument) => (argument, rest.next()),
+                None => (argument, None),
+            };
+            found.take(name, value, argument)?;
         }
         Ok(found)
+    }
+
+    /// Takes an argument with its value, which stands behind `=` or by itself.
+    fn take(&mut self, name: &str, value: Option<&str>, whole: &str) -> Result<(), String> {
+        let missing = || format!("neuronx-cc: error: argument {name}: expected one argument");
+        let value = match FLAGS.contains(&name) {
+            true => value.filter(|it| !it.is_empty()).ok_or_else(missing)?,
+            false => value.unwrap_or_default(),
+        };
+        let number = || {
+            value.parse::<u64>().map_err(|_| format!("neuronx-cc: error: argument {name}: {value}"))
+        };
+        match name {
+            "--output" => self.output = value.into(),
+            "--logfile" => self.logfile = Some(value.into()),
+            "--compile_workdir" => self.work_folder = Some(value.into()),
+            "--target" => self.target = value.to_owned(),
+            "--lnc" => self.lnc = Some(number()? as u32),
+            "--implicit-integer-downcast" => self.downcast = Some(value.to_owned()),
+            "--internal-max-instruction-limit" => self.instructions_max = Some(number()?),
+            _ if FLAGS.contains(&name) || SWITCHES.contains(&name) || name.starts_with("-O") => {}
+            _ if name.starts_with('-') => {
+                return Err(format!("neuronx-cc: error: unrecognized arguments: {whole}"));
+            }
+            _ => self.program = whole.into(),
+        }
+        Ok(())
     }
 
     #[allow(clippy::print_stdout, reason = "the compiler's interface")]
@@ -126,7 +146,10 @@ impl Arguments {
         if !options.compile_code.is_empty() && text.contains(STEP) {
             return Err(injected(&options.compile_code));
         }
-        let report = check(&text, &self.limits(&options)?, &[]);
+        let (limits, other_config) = self.limits(&options)?;
+        let mut report = check(&text, &limits, &[]);
+        // The compiler does not see them, and the plugin compares them while the program runs.
+        report.findings.retain(|finding| finding.code != OUTSIDE);
         if let Some(refused) = report.warnings.first().filter(|_| !self.downcasts(&options)) {
             return Err(format!("[ERROR] [{}] {refused}", refused.code));
         }
@@ -140,7 +163,8 @@ impl Arguments {
             return Err(format!("[ERROR] [{}] {finding}", finding.code));
         }
         // What the runtime refuses when it loads the file.
-        let lines = at_load.iter().map(|finding| format!("{finding}\n"));
+        let lines = at_load.iter().map(ToString::to_string).chain(other_config);
+        let lines = lines.map(|line| line + "\n");
         write(&self.output, &lines.collect::<String>())
     }
 
@@ -152,7 +176,8 @@ impl Arguments {
         }
     }
 
-    fn limits(&self, options: &Options) -> Result<Limits, String> {
+    /// The limits of programs, and the runtime's words about cores of another size than its own.
+    fn limits(&self, options: &Options) -> Result<(Limits, Option<String>), String> {
         let generation = Generation::of_device(&self.target)
             .ok_or_else(|| format!("neuronx-cc: error: invalid target '{}'", self.target))?;
         let config = self.lnc.unwrap_or(generation.default_logical_config());
@@ -160,21 +185,23 @@ impl Arguments {
             format!("[ERROR] [NCC_EARG001] --lnc={config} is not supported by {}", self.target)
         })?;
         let machine = Machine::of_environment(options)?;
-        if machine.kind != core {
-            return Err(format!(
-                "[ERROR] [NCC_EARG001] --lnc={config} differs from NEURON_LOGICAL_NC_CONFIG={}",
-                machine.kind.logical_config
-            ));
-        }
+        let other_config = (machine.kind != core).then(|| {
+            let own = machine.kind.logical_config;
+            format!(
+                "NRT_LOAD_NOT_ENOUGH_NC status=9: compiled for {} with --lnc={config}, and the cores have {own}",
+                self.target
+            )
+        });
         let counts = if options.any_count { &[][..] } else { generation.documented_core_counts() };
         let of_core = Limits::of_core(core);
-        Ok(Limits {
+        let limits = Limits {
             replica_groups_max: traind_neuron::replica_groups_max(Some(options.runtime()?)),
             instructions_max: self.instructions_max.unwrap_or(of_core.instructions_max),
             accepts_chlo: options.chlo,
             core_counts: counts.to_vec(),
             ..of_core
-        })
+        };
+        Ok((limits, other_config))
     }
 }
 

@@ -11,6 +11,42 @@ use serde_json::{Value, json};
 use crate::machine::holders;
 use crate::{Machine, Options};
 
+/// The counters of executions of a core, by the driver's sources.
+const STATUSES: [&str; 24] = [
+    "success",
+    "failure",
+    "timeout",
+    "exec_bad_input",
+    "hw_error",
+    "execute_completed_with_error",
+    "execute_completed_with_num_error",
+    "generic_error",
+    "resource_error",
+    "resource_nc_error",
+    "execute_failed_to_queue",
+    "invalid_error",
+    "unsupported_neff_version",
+    "oob_error",
+    "hw_collectives_error",
+    "hw_hbm_ue_error",
+    "hw_nc_ue_error",
+    "hw_dma_abort_error",
+    "execute_sw_nq_overflow",
+    "execute_sw_semaphore_error",
+    "execute_sw_event_error",
+    "execute_sw_psum_collision",
+    "execute_sw_sequencer_fatal",
+    "hw_repairable_hbm_ue_error",
+];
+/// Counters of a device.
+const HARDWARE: [&str; 5] = [
+    "mem_ecc_corrected",
+    "mem_ecc_uncorrected",
+    "mem_ecc_repairable_uncorrected",
+    "sram_ecc_corrected",
+    "sram_ecc_uncorrected",
+];
+
 /// The output of `neuron-ls -j`. `locks`: the folder in which processes hold cores.
 pub fn neuron_ls(machine: &Machine, locks: Option<&Path>) -> Value {
     let per_device = machine.cores_per_device();
@@ -54,6 +90,7 @@ pub fn neuron_monitor(machine: &Machine) -> Value {
         }}],
         "instance_info": {"instance_type": machine.instance.name},
         "neuron_hardware_info": {
+            "neuroncore_version": machine.kind.kind.trim_start_matches("NC_"),
             "neuron_device_type": machine.instance.generation.device_name().to_lowercase(),
             "neuron_device_count": machine.instance.devices,
             "neuron_device_memory_size": machine.instance.memory_bytes,
@@ -81,19 +118,23 @@ pub fn write_sysfs(machine: &Machine, driver: &str, root: &Path) -> io::Result<(
         }
         write(&device.join("info/architecture/device_name"), generation.device_name())?;
         write(&device.join("info/serial_number"), "00000000000000ff")?;
-        for counter in
-            ["mem_ecc_uncorrected", "sram_ecc_uncorrected", "mem_ecc_repairable_uncorrected"]
-        {
+        write(&device.join("info/architecture/instance_type"), machine.instance.name)?;
+        for counter in HARDWARE {
             write(&device.join("stats/hardware").join(counter), "0")?;
+        }
+        if generation.default_logical_config() == 2 {
+            let health = device.join("stats/hardware/health_status");
+            write(&health.join("unhealthy_components"), "0")?;
+            write(&health.join("healthcheck_heartbeat"), "1")?;
         }
         for core in 0..generation.physical_cores() {
             let stats = device.join(format!("neuron_core{core}/stats"));
             write(&stats.join("memory_usage/device_mem/total"), "0")?;
-            write(&stats.join("other_info/nc_time_in_use/total"), "0")?;
-            for status in
-                ["success", "failure", "timeout", "hw_error", "oob_error", "resource_error"]
-            {
-                write(&stats.join(format!("status/{status}/total")), "0")?;
+            for counter in ["nc_time_in_use", "inference_count", "flop_count"] {
+                write(&stats.join("other_info").join(counter).join("total"), "0")?;
+            }
+            for status in STATUSES {
+                write(&stats.join("status").join(status).join("total"), "0")?;
             }
         }
     }

@@ -200,6 +200,14 @@ api_table! {
     PJRT_LoadedExecutable_GetDeviceAssignment;
 }
 
+/// Structures that arguments point to, with their sizes.
+pub const STRUCTURES: [(&str, usize); 4] = [
+    ("PJRT_Buffer_MemoryLayout", <MemoryLayout as CStruct>::STRUCT_SIZE),
+    ("PJRT_Buffer_MemoryLayout_Tiled", <TiledLayout as CStruct>::STRUCT_SIZE),
+    ("PJRT_Program", <Program as CStruct>::STRUCT_SIZE),
+    ("PJRT_ExecuteOptions", <ExecuteOptionsStruct as CStruct>::STRUCT_SIZE),
+];
+
 impl Api {
     /// Copies the plugin's table, as much of it as there is.
     ///

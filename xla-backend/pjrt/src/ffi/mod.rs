@@ -22,8 +22,8 @@ mod queries;
 mod read;
 mod topology;
 
-pub use api::TABLE;
 pub(crate) use api::{Api, Args};
+pub use api::{STRUCTURES, TABLE};
 pub(crate) use buffer::*;
 pub(crate) use client::*;
 pub(crate) use core::*;

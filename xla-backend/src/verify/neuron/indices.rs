@@ -1,7 +1,7 @@
 //! Indices that may be outside of a tensor. Elsewhere a gather clamps and a scatter drops them; NeuronCores fail.
 
 use super::Problem;
-use super::program::{Form, Instruction};
+use super::program::{Form, Instruction, Module};
 use super::range::Ranges;
 
 const OUTSIDE: &str = "NRT_EXEC_OOB";
@@ -13,6 +13,38 @@ pub(super) struct Indexed {
     constant: &'static str,
     /// The place of each operand, with the greatest index that it may have.
     operands: Vec<(usize, u64)>,
+}
+
+/// An index of an operation, and the greatest that is inside of its tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexBound {
+    /// The name of the operation's first result.
+    pub user: String,
+    /// The name of the index or of the tensor of indices.
+    pub index: String,
+    /// Its type, such as `tensor<2xi32>`.
+    pub kind: String,
+    /// The greatest index whose element, or slice, is inside.
+    pub greatest: u64,
+}
+
+/// The indices of the operations of a module, in their order: for a device that compares them while it computes.
+pub fn index_bounds(text: &str) -> Vec<IndexBound> {
+    let module = Module::parse(text);
+    let of_forms: Vec<Indexed> = module.forms.iter().map(indexed).collect();
+    let bounds = |instruction: &Instruction| -> Vec<IndexBound> {
+        let types = &module.forms[instruction.form].operand_types;
+        let bound = |(operand, greatest): &(usize, u64)| {
+            Some(IndexBound {
+                user: instruction.name.clone(),
+                index: instruction.operands.get(*operand)?.clone(),
+                kind: types.get(*operand)?.to_string(),
+                greatest: *greatest,
+            })
+        };
+        of_forms[instruction.form].operands.iter().filter_map(bound).collect()
+    };
+    module.instructions.iter().flat_map(bounds).collect()
 }
 
 pub(super) fn check(

@@ -17,6 +17,7 @@ use std::fmt;
 
 use traind_neuron::{CoreKind, INSTRUCTIONS_MAX};
 
+pub use indices::{IndexBound, index_bounds};
 pub use instructions::Instructions;
 
 use crate::stablehlo::Origin;

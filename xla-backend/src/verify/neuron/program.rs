@@ -6,6 +6,7 @@
 //! Layers repeat operations that differ in the names of values alone, so each [`Form`] is read and checked once.
 
 use std::collections::HashMap;
+use std::fmt;
 
 /// The type of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -34,6 +35,14 @@ impl Type {
     pub(super) fn is_integer(&self) -> bool {
         let digits = self.element.trim_start_matches("ui").trim_start_matches('i');
         digits.parse::<u32>().is_ok()
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("tensor<")?;
+        self.dims.iter().try_for_each(|dim| write!(f, "{dim}x"))?;
+        write!(f, "{}>", self.element)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use super::execution;
 use super::failures::{injected, note_loaded};
 use super::processes::{self, Processes};
 use super::records::*;
-use super::table::{inner, place};
+use super::table::{INNER_PLUGIN, inner, place};
+use super::{serialized, structures};
 use crate::machine::hold;
 use crate::{Machine, Options};
 
@@ -39,8 +40,13 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     let options = STARTED.get().map(|it| it.options.clone()).unwrap_or_default();
     let (version, rounding) = (options.versions().plugin, rounding_seed());
     let Options { inexact, donation, .. } = options;
-    format!("{version} (twin, inexact={inexact}, donation={donation:?}, rounding={rounding:?})")
+    format!(
+        "{version} (twin that compares indices, inexact={inexact}, donation={donation:?}, rounding={rounding:?})"
+    )
 });
+/// The error of a client whose runtime has said why.
+const NO_DEVICES: &str = "PJRT_Client_Create: error condition nullptr != (args)->client->Error(): Init: error \
+                          condition !(num_devices > 0):";
 const REGISTER: &str = "NEURON_FORCE_PJRT_PLUGIN_REGISTRATION";
 
 /// The facts that a client found when it was made.
@@ -54,6 +60,16 @@ pub(super) struct Started {
     pub processes: Processes,
     /// Locks of the cores.
     _held: Vec<File>,
+}
+
+impl Started {
+    /// The kind of the cores as the plugin names it.
+    fn kind(&self) -> &str {
+        match self.options.kind.as_str() {
+            "" => self.machine.kind.kind,
+            kind => kind,
+        }
+    }
 }
 
 pub(super) static STARTED: OnceLock<Started> = OnceLock::new();
@@ -72,6 +88,10 @@ pub(super) unsafe fn call(index: usize, name: &str, args: *mut c_void) -> *mut c
         return errors::unimplemented(name);
     }
     // SAFETY: as above.
+    if let Some(error) = unsafe { structures::of_wrong_size(name, args) } {
+        return error;
+    }
+    // SAFETY: as above.
     if let Some(answer) = unsafe { processes::answer(name, args, pass_on) } {
         return answer;
     }
@@ -85,7 +105,7 @@ pub(super) unsafe fn call(index: usize, name: &str, args: *mut c_void) -> *mut c
             "PJRT_Client_PlatformName" => with_text(args, pass_on, "neuron"),
             "PJRT_Client_PlatformVersion" => with_text(args, pass_on, &VERSION),
             "PJRT_DeviceDescription_Kind" => {
-                with_text(args, pass_on, STARTED.get().map_or("", |it| it.machine.kind.kind))
+                with_text(args, pass_on, STARTED.get().map_or("", Started::kind))
             }
             "PJRT_Device_LocalHardwareId" => hardware_id(args, pass_on),
             "PJRT_Device_AddressableMemories" => memories(args, pass_on),
@@ -97,9 +117,10 @@ pub(super) unsafe fn call(index: usize, name: &str, args: *mut c_void) -> *mut c
             }
             "PJRT_Device_MemoryStats" => memory_stats(args),
             "PJRT_Client_Compile" => compile(args).unwrap_or_else(pass_on),
+            "PJRT_Executable_Serialize" => serialized::stamp(args, pass_on),
             "PJRT_Executable_DeserializeAndLoad" => {
                 note_loaded();
-                pass_on()
+                serialized::load(args, pass_on)
             }
             "PJRT_LoadedExecutable_Execute" if STARTED.get().is_some_and(|it| !it.has_cores) => {
                 errors::new(INTERNAL, "nrt_execute failed: NRT_UNINITIALIZED status=13")
@@ -177,7 +198,9 @@ fn start() -> Result<usize, (c_int, String)> {
     let invalid = |text: String| (INVALID_ARGUMENT, text);
     let options = Options::of_environment().map_err(invalid)?;
     check_version(options.version_2).map_err(invalid)?;
-    check_driver(&options.driver, options.runtime().map_err(invalid)?).map_err(invalid)?;
+    let of_runtime = |text: String| errors::logged(&options, text, NO_DEVICES);
+    let driver = check_driver(&options.driver, options.runtime().map_err(invalid)?);
+    driver.map_err(|text| invalid(of_runtime(text)))?;
     let machine = Machine::of_environment(&options).map_err(invalid)?;
     let [visible, count] =
         ["NEURON_RT_VISIBLE_CORES", "NEURON_RT_NUM_CORES"].map(|name| std::env::var(name).ok());
@@ -187,14 +210,21 @@ fn start() -> Result<usize, (c_int, String)> {
     let has_cores = !(options.compiles_without_cores && is_registered);
     let folder = std::env::var_os("TRAIND_TWIN_LOCKS").map(PathBuf::from).filter(|_| has_cores);
     let held = folder.map(|folder| hold(&folder, &cores, machine.kind)).transpose();
-    let held = held.map_err(|text| (RESOURCE_EXHAUSTED, text))?.unwrap_or_default();
+    let held = held.map_err(|text| (RESOURCE_EXHAUSTED, of_runtime(text)))?.unwrap_or_default();
     let processes = Processes::of_environment(cores.len()).map_err(invalid)?;
     let met = processes.meet(Duration::from_millis(options.meet_ms));
-    met.map_err(|text| (INTERNAL, text))?;
+    met.map_err(|text| (INTERNAL, of_runtime(text)))?;
     let count = processes.total();
     write_profile().map_err(|error| (INTERNAL, error.to_string()))?;
+    register_indices().map_err(|text| (INTERNAL, text))?;
     let _ = STARTED.set(Started { options, machine, cores, has_cores, processes, _held: held });
     Ok(count)
+}
+
+/// Lets programs compare their indices.
+fn register_indices() -> Result<(), String> {
+    let path = std::env::var_os(INNER_PLUGIN).unwrap_or_default();
+    super::indices::register(Path::new(&path))
 }
 
 /// Writes a file where the runtime writes its profile, if it is to.

@@ -3,13 +3,17 @@
 
 use std::ffi::c_void;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::behaviour::STARTED;
 use super::errors::{self, INTERNAL};
 use super::failures::note_program;
 use super::records::Compile;
+use crate::Options;
+use crate::indices::with_compared_indices;
+use crate::options::{Errors, WorkFolder};
 use crate::rewriting::rewritten;
 
 /// Runs the compiler from `PATH` as the plugin does. `None` if it accepts the program.
@@ -28,10 +32,12 @@ pub(super) unsafe fn compile(args: *mut c_void) -> Option<*mut c_void> {
     let options = STARTED.get().map(|started| &started.options)?;
     let code = String::from_utf8_lossy(code);
     note_program(&code);
-    let changed = match rewritten(&code, options, rounding_seed()) {
-        Ok(changed) => changed?.into_bytes().leak(),
+    let rewritten = match rewritten(&code, options, rounding_seed()) {
+        Ok(changed) => changed,
         Err(text) => return Some(errors::new(INTERNAL, &text)),
     };
+    let compared = with_compared_indices(rewritten.as_deref().unwrap_or(&code));
+    let changed = compared.or(rewritten)?.into_bytes().leak();
     // SAFETY: the promise above; the changed program lives as long as the process.
     unsafe {
         let args = &mut *args.cast::<Compile>();
@@ -51,13 +57,32 @@ pub(super) fn rounding_seed() -> Option<u32> {
     is_on.then(|| seed.unwrap_or_default())
 }
 
-fn run_compiler(code: &[u8]) -> Result<(), String> {
+/// A new folder for a program and what the compiler makes of it.
+fn work_folder(options: &Options) -> Result<PathBuf, String> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let started = STARTED.get().ok_or("nrt status=13: not initialized")?;
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let folder = std::env::temp_dir().join(format!("neuronxcc-{}-{number}", std::process::id()));
+    let parent = match options.work_folder {
+        WorkFolder::TmpDir => std::env::temp_dir(),
+        WorkFolder::Tmp => {
+            let user = std::env::var("USER").unwrap_or_else(|_| "root".to_owned());
+            PathBuf::from(format!("/tmp/{user}/neuroncc_compile_workdir"))
+        }
+    };
+    let folder = parent.join(format!("neuronxcc-{}-{number}", std::process::id()));
+    match std::fs::create_dir_all(&folder) {
+        Ok(()) => Ok(folder),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(format!(
+            "RunNeuronCCImpl: PermissionError: [Errno 13] Permission denied: '{}'",
+            folder.display()
+        )),
+        Err(error) => Err(format!("RunNeuronCCImpl: {}: {error}", folder.display())),
+    }
+}
+
+fn run_compiler(code: &[u8]) -> Result<(), String> {
+    let started = STARTED.get().ok_or("nrt status=13: not initialized")?;
+    let folder = work_folder(&started.options)?;
     let text = |error: std::io::Error| format!("RunNeuronCCImpl: {}: {error}", folder.display());
-    std::fs::create_dir_all(&folder).map_err(text)?;
     let [program, neff] = ["file.code", "file.neff"].map(|name| folder.join(name));
     std::fs::write(&program, code).map_err(text)?;
     let mut arguments = vec![
@@ -79,20 +104,35 @@ fn run_compiler(code: &[u8]) -> Result<(), String> {
     let loaded = std::fs::read_to_string(&neff);
     let _ = std::fs::remove_dir_all(&folder);
     if !output.status.success() {
-        return Err(format!(
-            "RunNeuronCCImpl: error condition error != 0: <class 'subprocess.CalledProcessError'>: Command \
-             '['neuronx-cc', '{}']' {}.\n{}",
-            arguments.join("', '"),
-            ended(output.status),
-            String::from_utf8_lossy(&output.stderr)
-        ));
+        return Err(not_compiled(&started.options, &arguments, &output));
     }
     let loaded = loaded.map_err(|error| format!("nrt_load failed: {}: {error}", neff.display()))?;
     let spans_cores = text_of(code, "mhlo.num_replicas = ") > 1;
     if spans_cores && std::env::var_os("NEURON_RT_ROOT_COMM_ID").is_none() {
         return Err("NRT_INVALID: NEURON_RT_ROOT_COMM_ID is not set".to_owned());
     }
-    if loaded.is_empty() { Ok(()) } else { Err(format!("nrt_load failed: {loaded}")) }
+    if loaded.is_empty() {
+        return Ok(());
+    }
+    let brief = "PJRT_Client_Compile: error condition error != 0:";
+    Err(errors::logged(&started.options, format!("nrt_load failed: {loaded}"), brief))
+}
+
+/// The error of the compiler, which has written its own words to standard error.
+#[allow(clippy::print_stderr, clippy::disallowed_methods, reason = "as the real compiler does")]
+fn not_compiled(options: &Options, arguments: &[String], output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr);
+    eprint!("{said}");
+    let command = format!(
+        "RunNeuronCCImpl: error condition error != 0: <class 'subprocess.CalledProcessError'>: Command \
+         '['neuronx-cc', '{}']' {}.",
+        arguments.join("', '"),
+        ended(output.status),
+    );
+    match options.errors {
+        Errors::Whole => format!("{command}\n{said}"),
+        Errors::Brief => command,
+    }
 }
 
 /// How a process ended, as Python's `subprocess` words it.

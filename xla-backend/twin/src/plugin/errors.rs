@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use crate::Options;
+use crate::options::Errors;
+
 /// Codes of PJRT.
 pub(super) const INVALID_ARGUMENT: c_int = 3;
 pub(super) const RESOURCE_EXHAUSTED: c_int = 8;
@@ -25,9 +28,27 @@ pub(super) fn new(code: c_int, text: &str) -> *mut c_void {
     address
 }
 
+/// Writes a text of the runtime to standard error, and returns what the plugin's error says: the text, or as much as
+/// `brief` tells.
+#[allow(clippy::print_stderr, clippy::disallowed_methods, reason = "as the real runtime does")]
+pub(super) fn logged(options: &Options, text: String, brief: &str) -> String {
+    let line = text.strip_prefix("NRT:").unwrap_or(&text);
+    eprintln!("{0}:{0} ERROR  NRT:{line}", std::process::id());
+    match options.errors {
+        Errors::Whole => text,
+        Errors::Brief => brief.to_owned(),
+    }
+}
+
 /// Answers as the real plugin: the message is the function's name.
 pub(super) fn unimplemented(name: &str) -> *mut c_void {
     new(UNIMPLEMENTED, name)
+}
+
+/// The error about a structure whose size is not the one of the plugin's header.
+pub(super) fn wrong_size(name: &str) -> *mut c_void {
+    let text = format!("[{name}] wrapper: error condition !(args->struct_size == ss):");
+    new(INVALID_ARGUMENT, &text)
 }
 
 pub(super) fn is_own(error: *const c_void) -> bool {

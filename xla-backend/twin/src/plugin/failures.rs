@@ -7,12 +7,14 @@ use std::time::Duration;
 use traind_neuron::RUNTIME;
 
 use super::behaviour::{STARTED, Started};
-use super::errors::{self, INTERNAL, RESOURCE_EXHAUSTED};
+use super::errors::{self, INTERNAL, RESOURCE_EXHAUSTED, logged};
 
 /// Executions since the first step of a job was compiled or loaded: those before try the device.
 static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
 static HAS_STEP: AtomicBool = AtomicBool::new(false);
 const TIMEOUT: &str = "NEURON_RT_EXEC_TIMEOUT";
+/// The plugin's error of an execution, where the runtime's text is not in it.
+const FAILED: &str = "PJRT_LoadedExecutable_Execute: error condition error != 0:";
 /// The runtime's default.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
@@ -39,17 +41,27 @@ pub(super) fn injected() -> Option<*mut c_void> {
     let core = core_name(started);
     if number == options.hang_at {
         std::thread::sleep(time_limit());
-        return Some(errors::new(INTERNAL, &late(started, time_limit())));
+        return Some(errors::new(INTERNAL, &logged(options, late(started, time_limit()), FAILED)));
     }
     if number == options.memory_full_at {
         let text =
             format!("Failed to allocate 4.000GB (alignment: none, usage: tensors) on {core}");
-        return Some(errors::new(RESOURCE_EXHAUSTED, &text));
+        return Some(errors::new(RESOURCE_EXHAUSTED, &logged(options, text, FAILED)));
     }
     if options.fail_status == 0 || number != options.fail_at {
         return None;
     }
-    Some(errors::new(INTERNAL, &failed(&core, options.fail_status)))
+    Some(errors::new(INTERNAL, &logged(options, failed(&core, options.fail_status), FAILED)))
+}
+
+/// The error of an execution that read or wrote outside of a tensor, on a core of this place in the process.
+pub(super) fn out_of_bounds(started: &Started, place: usize) -> String {
+    const OUT_OF_BOUNDS: u32 = 1006;
+    let text = format!(
+        "{}: failed to run scatter/gather (indirect memory copy via vector DGE), due to out-of-bound access",
+        failed(&name_of(started, place), OUT_OF_BOUNDS)
+    );
+    logged(&started.options, text, FAILED)
 }
 
 /// The text about an execution that ended with a status.
@@ -74,7 +86,12 @@ pub(super) fn late(started: &Started, limit: Duration) -> String {
 
 /// The last core of the process, as the runtime names it.
 fn core_name(started: &Started) -> String {
-    let core = started.cores.last().copied().unwrap_or_default();
+    name_of(started, started.cores.len().saturating_sub(1))
+}
+
+/// The core of a place in the process, as the runtime names it.
+fn name_of(started: &Started, place: usize) -> String {
+    let core = started.cores.get(place).copied().unwrap_or_default();
     let per_device = started.machine.cores_per_device().max(1);
     format!("ND {}:NC {}", core / per_device, core % per_device)
 }

@@ -122,7 +122,7 @@ impl SubjectList {
 pub(super) struct Execute {
     head: Head,
     pub executable: *mut c_void,
-    options: *mut c_void,
+    pub options: *const c_void,
     pub arguments: *const *const *mut c_void,
     pub devices: usize,
     /// Arguments of each device.
@@ -132,12 +132,19 @@ pub(super) struct Execute {
     device: *mut c_void,
 }
 
+/// A layout, in which another structure begins.
+#[repr(C)]
+pub(super) struct Layout {
+    head: Head,
+    pub tiled: Head,
+}
+
 /// A copy of a buffer to the host. Without `data`, it is asked for the size.
 #[repr(C)]
 pub(super) struct ToHost {
     head: Head,
     buffer: *mut c_void,
-    layout: *mut c_void,
+    pub layout: *mut c_void,
     pub data: *mut c_void,
     pub size: usize,
     pub event: *mut c_void,
@@ -196,6 +203,25 @@ impl FromHost {
             buffer: null,
         }
     }
+}
+
+/// The bytes of an executable, which live until `deleter` takes `owner`.
+#[repr(C)]
+pub(super) struct Serialize {
+    head: Head,
+    executable: *mut c_void,
+    pub bytes: *const u8,
+    pub size: usize,
+    pub owner: *mut c_void,
+    pub deleter: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+#[repr(C)]
+pub(super) struct Deserialize {
+    head: Head,
+    client: *mut c_void,
+    pub bytes: *const u8,
+    pub size: usize,
 }
 
 #[repr(C)]

@@ -8,7 +8,7 @@ use libloading::Library;
 use traind_pjrt::FUNCTION_TABLE;
 
 use super::behaviour;
-use super::errors::{self, INVALID_ARGUMENT};
+use super::errors;
 use crate::Options;
 use crate::options::NextSdk;
 
@@ -47,6 +47,28 @@ struct LargerTable {
     more: [Option<Entry>; FUNCTIONS_OF_NEXT],
 }
 
+/// The head of an extension, by which a client finds the one that it needs.
+#[repr(C)]
+struct Extension {
+    struct_size: usize,
+    kind: c_int,
+    next: *mut c_void,
+}
+
+/// The kinds of extensions that the plugin may have, by their numbers in the header: profiler, stream, layouts.
+const EXTENSIONS: [c_int; 3] = [1, 3, 4];
+
+/// A chain of extensions without functions, for which a client may look.
+fn extensions() -> *mut c_void {
+    let mut next = std::ptr::null_mut();
+    for kind in EXTENSIONS.into_iter().rev() {
+        let extension = Extension { struct_size: size_of::<Extension>(), kind, next };
+        // It lives as long as the table.
+        next = std::ptr::from_mut(Box::leak(Box::new(extension))).cast();
+    }
+    next
+}
+
 /// The minor version of the C API that the plugin of the next SDK is built with, and how many functions it has that
 /// the binding does not know: assumed.
 const MINOR_OF_NEXT: c_int = 113;
@@ -59,7 +81,7 @@ static OWN: OnceLock<LargerTable> = OnceLock::new();
 static IS_STRICT: AtomicBool = AtomicBool::new(false);
 
 /// The variable with the path of the plugin that the twin wraps.
-const INNER_PLUGIN: &str = "TRAIND_TWIN_PLUGIN";
+pub(super) const INNER_PLUGIN: &str = "TRAIND_TWIN_PLUGIN";
 /// The flags that traind sets for programs for CPUs by an override, which a wrapped plugin does not get. Programs are
 /// not optimized: that takes more than half of the time of compiling, and times of the twin mean nothing.
 const INNER_FLAGS: &str = "--xla_cpu_multi_thread_eigen=false --xla_cpu_use_xnnpack=false \
@@ -86,7 +108,11 @@ fn own() -> Option<&'static LargerTable> {
             ..inner
         };
         // A wrong option is an error of the client.
-        let next = Options::of_environment().map(|it| it.next_sdk).unwrap_or_default();
+        let options = Options::of_environment().unwrap_or_default();
+        if options.extensions {
+            table.extension_start = extensions();
+        }
+        let next = options.next_sdk;
         if next != NextSdk::No {
             table.struct_size = size_of::<LargerTable>();
             table.version.minor = MINOR_OF_NEXT;
@@ -149,8 +175,7 @@ unsafe extern "C" fn checked<const INDEX: usize>(args: *mut c_void) -> *mut c_vo
     // SAFETY: every argument begins with its size.
     let given = unsafe { args.cast::<usize>().read() };
     if size.is_some_and(|size| size != given) {
-        let text = format!("[{name}] wrapper: error condition !(args->struct_size == ss):");
-        return errors::new(INVALID_ARGUMENT, &text);
+        return errors::wrong_size(name);
     }
     // SAFETY: the caller passes the arguments of this entry.
     unsafe { behaviour::call(INDEX, name, args) }

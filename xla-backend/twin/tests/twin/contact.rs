@@ -94,7 +94,7 @@ async fn a_brief_report_is_complete_and_finds_the_options_of_the_twin() {
     let busy = report["held_cores"]["found"]["busy"].as_str().unwrap();
     assert!(busy.contains("not available - Requested:lnc0-lnc0"), "{busy}");
     assert_eq!(report["processors"]["found"]["chlo"], true);
-    for operation in ["gather", "dynamic_slice"] {
+    for operation in ["gather", "dynamic_slice", "dynamic_update_slice", "scatter"] {
         let found = report["index_outside"]["found"][operation].as_str().unwrap();
         assert!(found.contains("NRT_EXEC_OOB"), "{operation}: {found}");
     }
@@ -112,6 +112,10 @@ async fn a_brief_report_is_complete_and_finds_the_options_of_the_twin() {
         ("driver", json!("2.30.2.0")),
         ("runtime", json!("2.34.10")),
         ("next_sdk", json!("no")),
+        ("errors", json!("whole")),
+        ("work_folder", json!("tmpdir")),
+        ("kind", json!("NC_v2")),
+        ("extensions", json!(false)),
         ("failure", Value::Null),
     ] {
         assert_eq!(found[name], value, "{name}: {found}");
@@ -144,6 +148,10 @@ async fn each_option_is_found() {
         ("runtime=2.33.10", "runtime", json!("2.33.10")),
         ("next_sdk=serves", "next_sdk", json!("serves")),
         ("next_sdk=strict", "next_sdk", json!("strict")),
+        ("errors=brief", "errors", json!("brief")),
+        ("work_folder=tmp", "work_folder", json!("tmp")),
+        ("kind=NC_v9", "kind", json!("NC_v9")),
+        ("extensions=true", "extensions", json!(true)),
         ("fail_status=1006,fail_at=2", "failure", json!("NRT 1006")),
         ("hang_at=2", "failure", json!("NRT 5")),
         ("memory_full_at=1", "failure", json!("NRT 4")),

@@ -94,6 +94,34 @@ async fn a_refused_program_is_not_compiled_again() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// The texts of runtime and compiler are on standard error alone, which is the log of the runner.
+#[tokio::test]
+async fn codes_of_the_log_explain_errors_without_one() {
+    let host = installed::cold_host(1, INSTANCE, "").await;
+    // Before the program is in the cache.
+    let parts =
+        ["NCC_EUOC002", "does not support", "At fault is dot_general of dot_general in embeddings"];
+    check(&host, "errors=brief,compile_code=EUOC002", "COMPILE_FAILED", 1, &parts).await;
+    let core = "on ND 0:NC 0: ";
+    let parts = ["NRT 1202 (EXEC_HW_ERR_NC_UE)", core, "replace the instance", "status=1202"];
+    check(&host, "errors=brief,fail_status=1202", "DEVICE_FAILED", 2, &parts).await;
+    let parts = ["driver", "aws-neuronx-dkms", "num_devices"];
+    check(&host, "errors=brief,driver=2.26.5.0", "PLUGIN_INVALID", 1, &parts).await;
+}
+
+/// The sandbox has no `/tmp`, where the plugin may compile whatever `TMPDIR` is.
+#[tokio::test]
+async fn a_plugin_that_compiles_below_tmp_is_explained_in_the_sandbox() {
+    let mut host = Host::cold(1);
+    installed::install(&mut host, INSTANCE, "");
+    for root in installed::folders(&host) {
+        host.add_options(&["--allow-root", root.to_str().unwrap()]);
+    }
+    host.start().await;
+    let parts = ["below /tmp", "a further --allow-root", "neuroncc_compile_workdir"];
+    check(&host, "work_folder=tmp", "COMPILE_FAILED", 1, &parts).await;
+}
+
 #[tokio::test]
 async fn a_step_that_waits_for_ever_ends_by_the_runtimes_limit() {
     let mut host = installed::stopped_host(1, INSTANCE, "hang_at=2");

@@ -36,6 +36,11 @@ fn few_steps(draft: Draft) -> Draft {
     draft.set("train.max_steps", 3).set("train.do_eval", true)
 }
 
+/// A row for each core.
+fn one_row(draft: Draft) -> Draft {
+    draft.set("train.per_device_train_batch_size", 1)
+}
+
 fn bert(host: &Host, name: &str) -> Draft {
     let dropout =
         "{num_hidden_layers: 1, hidden_dropout_prob: 0.1, attention_probs_dropout_prob: 0.1}";
@@ -154,9 +159,10 @@ macro_rules! core_counts {
             #[tokio::test]
             #[ignore = "takes minutes"]
             async fn $test() {
-                let one_row: Make =
-                    |host, name| bert(host, name).set("train.per_device_train_batch_size", 1);
-                let jobs = [("bert", one_row), ("gpt2", gpt2 as Make), ("vit", vit)];
+                let [bert, t5]: [Make; 2] =
+                    [|host, name| one_row(bert(host, name)), |host, name| one_row(t5(host, name))];
+                let jobs: [(&str, Make); 5] =
+                    [("bert", bert), ("gpt2", gpt2), ("llama", llama_lora), ("t5", t5), ("vit", vit)];
                 check($cores, $instance, &[""], &jobs).await;
             }
         )*
@@ -164,7 +170,7 @@ macro_rules! core_counts {
 }
 
 core_counts! {
-    two_cores_of_trn1_train_as_on_cpu_devices: 2 of "trn1.2xlarge",
+    two_cores_of_trn1_train_as_on_cpu_devices: 2 of "trn1.32xlarge",
     eight_cores_of_trn1_train_as_on_cpu_devices: 8 of "trn1.32xlarge",
     thirty_two_cores_of_trn1_train_as_on_cpu_devices: 32 of "trn1.32xlarge",
     four_cores_of_trn2_train_as_on_cpu_devices: 4 of "trn2.48xlarge",
@@ -204,6 +210,10 @@ options! {
         "compiles_without_cores=true",
         "next_sdk=serves",
         "next_sdk=strict",
+        "extensions=true",
+        "work_folder=tmp",
+        "kind=NC_v9",
+        "errors=brief",
     ],
     all_families_train_with_each_option_of_time_and_host: &[
         "init_ms=500,compile_ms=50",

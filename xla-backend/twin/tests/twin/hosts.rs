@@ -54,22 +54,26 @@ async fn check(parallel: &str, evaluates: bool) {
     Runners::start_with(&host, &expected, &text, 1, plain).completed().await;
 
     let found = Draft::new(&host, "neuron");
-    let coordinator = format!("127.0.0.1:{}", two_free_ports());
-    let variables = installed::environment(&host, "instance=trn1.32xlarge");
     let text = of_job(job_file(&found, "neuron", 2, parallel));
-    let mut runners = Runners::start_with(&host, &found, &text, 2, |rank, command| {
-        command.envs(variables.clone()).env("TRAIND_COORDINATOR", &coordinator);
-        command.env("NEURON_RT_VISIBLE_CORES", ["0-1", "2-3"][rank]);
-        // The other process may compile for longer than the runtime's own limit.
-        command.env("NEURON_RT_EXEC_TIMEOUT", "600");
-        true
-    });
-    runners.completed().await;
+    start_on_twin(&host, &found, &text).completed().await;
     let [expected, found] = [&expected, &found].map(|draft| draft.output("out").trainer_state());
     let keys = ["loss", "grad_norm", "eval_loss", "eval_accuracy"];
     for key in &keys[..if evaluates { keys.len() } else { 2 }] {
         assert_close(&expected.series(key), &found.series(key));
     }
+}
+
+/// Starts the runners of a job on two cores each of two hosts.
+fn start_on_twin(host: &Host, draft: &Draft, job_file: &str) -> Runners {
+    let coordinator = format!("127.0.0.1:{}", two_free_ports());
+    let variables = installed::environment(host, "instance=trn1.32xlarge");
+    Runners::start_with(host, draft, job_file, 2, |rank, command| {
+        command.envs(variables.clone()).env("TRAIND_COORDINATOR", &coordinator);
+        command.env("NEURON_RT_VISIBLE_CORES", ["0-1", "2-3"][rank]);
+        // The other process may compile for longer than the runtime's own limit.
+        command.env("NEURON_RT_EXEC_TIMEOUT", "600");
+        true
+    })
 }
 
 #[tokio::test]
@@ -86,6 +90,25 @@ async fn two_hosts_on_meshes_train_as_one_cpu_host() {
     for parallel in ["{}", "{fsdp: full_shard}", "{tensor: 2, fsdp: shard_optimizer}"] {
         check(parallel, true).await;
     }
+}
+
+/// The process of a host is killed between two steps: the other's next one does not wait for it until the limit of a
+/// step. `scripts/soak/neuron` runs it.
+#[tokio::test]
+#[ignore = "takes long"]
+async fn the_loss_of_a_process_ends_the_other() {
+    let host = installed::stopped_host(4, "trn1.32xlarge", "");
+    let draft = Draft::new(&host, "tiny");
+    let gate = host.gate("tiny", 2);
+    let text = job_file(&draft, "neuron", 2, "{}").replace(EVALUATION, "do_eval: false");
+    let mut runners = start_on_twin(&host, &draft, &text);
+    traind_tests::until("both processes have made two steps", || gate.is_reached()).await;
+    runners.kill(1);
+    gate.open();
+    assert!(!runners.ended_on(0).await.success());
+    let failure = runners.finished(0).failure.unwrap();
+    assert!(failure.message.contains("NRT 1206 (NETWORK_PROXY_FAILURE)"), "{failure:?}");
+    assert!(failure.message.contains("check EFA"), "{failure:?}");
 }
 
 /// Another program has the port of the collectives.

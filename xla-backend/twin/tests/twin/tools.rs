@@ -23,7 +23,9 @@ const GOOD: &str = "func.func public @main(%arg0: tensor<4xf32>) -> (tensor<4xf3
 
 #[test]
 fn the_compiler_prints_and_writes_as_the_real_one() {
-    let (output, folder) = compile(GOOD, &["--target=trn1", "-O1"]);
+    // Values stand behind `=` or by themselves.
+    let (output, folder) =
+        compile(GOOD, &["--target=trn1", "-O1", "--verbose", "error", "--native-int64"]);
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8(output.stdout).unwrap(), ".\nCompiler status PASS\n");
     assert!(folder.path().join("file.neff").is_file());
@@ -38,12 +40,25 @@ fn the_compiler_refuses_with_codes_and_statuses() {
         (GOOD, &["--target=trn1", "--lnc=2"], 70, "[NCC_EARG001]"),
         (GOOD, &["--target=trn1", "--fast"], 2, "unrecognized arguments: --fast"),
         (GOOD, &["--target=p5"], 70, "invalid target"),
+        (GOOD, &["--target=trn1", "--lnc=many"], 2, "argument --lnc"),
+        (GOOD, &["--target=trn1", "--verbose"], 2, "--verbose: expected one argument"),
     ] {
         let (output, _folder) = compile(program, arguments);
         let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(status), "{errors}");
         assert!(errors.contains(text), "{errors}");
     }
+}
+
+/// The file says for which cores it is, and the runtime refuses to load it on others.
+#[test]
+fn programs_for_cores_of_another_size_are_compiled_and_not_loaded() {
+    let (output, folder) = compile(GOOD, &["--target=trn2", "--lnc=1"]);
+    assert!(output.status.success(), "{output:?}");
+    let loaded = fs::read_to_string(folder.path().join("file.neff")).unwrap();
+    assert!(loaded.contains("NRT_LOAD_NOT_ENOUGH_NC") && loaded.contains("--lnc=1"), "{loaded}");
+    let (_output, folder) = compile(GOOD, &["--target=trn1"]);
+    assert_eq!(fs::read_to_string(folder.path().join("file.neff")).unwrap(), "");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Indices from data and from constants, clamped and not.
 
-use super::{GATHER, SCATTER, clean, refused, region};
+use super::super::index_bounds;
+use super::{GATHER, SCATTER, clean, module, refused, region};
 
 const OUTSIDE: &str = "NRT_EXEC_OOB";
 /// Indices between 0 and 7, by the name of `%c`.
@@ -73,4 +74,20 @@ fn a_maximum_has_its_start() {
     };
     clean(&start(7));
     refused(OUTSIDE, &start(8));
+}
+
+#[test]
+fn the_indices_of_a_program_have_their_bounds() {
+    let text =
+        module(&format!("{}\n    {}\n    {}", gather("%arg1"), scatter("%arg1"), slice("%arg2")));
+    let found = index_bounds(&text);
+    let found: Vec<_> =
+        found.iter().map(|it| (&*it.user, &*it.index, &*it.kind, it.greatest)).collect();
+    let expected = [
+        ("%g", "%arg1", "tensor<2xi32>", 7),
+        ("%s", "%arg1", "tensor<2xi32>", 7),
+        ("%d", "%arg2", "tensor<ui32>", 6),
+        ("%d", "%z", "tensor<ui32>", 0),
+    ];
+    assert_eq!(found, expected);
 }

@@ -1,14 +1,18 @@
 //! Options: behaviour that no public fact decides, and failures to inject. `options.txt` describes them for users.
 
+mod values;
+
 use std::str::FromStr;
 
 use traind_neuron::{INSTANCES, Version};
+
+pub(crate) use values::{Donation, Errors, NextSdk, WorkFolder};
 
 /// The variable with options as `NAME=VALUE`, separated by commas, or with `@` and the path of a file that has them, so
 /// that they can change between processes.
 const VARIABLE: &str = "TRAIND_TWIN_OPTIONS";
 /// A line for each option: its name, its default and its meaning.
-const DESCRIPTIONS: &str = include_str!("../options.txt");
+const DESCRIPTIONS: &str = include_str!("../../options.txt");
 
 macro_rules! options {
     ($($(#[doc = $doc:literal])+ $name:ident: $kind:ty,)+) => {
@@ -81,71 +85,20 @@ options! {
     meet_ms: u64,
     /// A code with which the compiler refuses the programs of jobs, without `NCC_`; empty for none.
     compile_code: String,
+    /// Where the texts of compiler and runtime are.
+    errors: Errors,
+    /// The folder in which the plugin gives programs to the compiler.
+    work_folder: WorkFolder,
+    /// The kind of the cores as the plugin names it; empty for that of the instance.
+    kind: String,
+    /// Whether the plugin has extensions, though none for custom calls.
+    extensions: bool,
 }
 
 /// Versions of an SDK's parts.
 pub(crate) struct Versions {
     pub plugin: &'static str,
     pub compiler: &'static str,
-}
-
-/// The fates of donated arguments in a plugin, all of which users reported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Donation {
-    /// Results replace arguments.
-    #[default]
-    Works,
-    /// Arguments stay.
-    Ignored,
-    /// Results that replace arguments are wrong.
-    Garbage,
-    /// The compiler refuses programs that read an argument after its replacement.
-    Refused,
-}
-
-impl Donation {
-    const VALUES: &[(&str, Donation)] = &[
-        ("works", Donation::Works),
-        ("ignored", Donation::Ignored),
-        ("garbage", Donation::Garbage),
-        ("refused", Donation::Refused),
-    ];
-}
-
-impl FromStr for Donation {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Donation, ()> {
-        let found = Donation::VALUES.iter().find(|(name, _)| *name == text);
-        found.map(|(_, value)| *value).ok_or(())
-    }
-}
-
-/// The SDK after 2.32, as far as AWS announces it: its compiler refuses integer operations that are computed in
-/// float32, unless a flag asks for that. Nothing is public about the sizes of arguments in its plugin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NextSdk {
-    /// SDK 2.32.
-    #[default]
-    No,
-    /// The plugin has more functions, and takes arguments of the version that the client asks for.
-    Serves,
-    /// The plugin also compares sizes with those of its own version.
-    Strict,
-}
-
-impl NextSdk {
-    const VALUES: &[(&str, NextSdk)] =
-        &[("no", NextSdk::No), ("serves", NextSdk::Serves), ("strict", NextSdk::Strict)];
-}
-
-impl FromStr for NextSdk {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<NextSdk, ()> {
-        let found = NextSdk::VALUES.iter().find(|(name, _)| *name == text);
-        found.map(|(_, value)| *value).ok_or(())
-    }
 }
 
 impl Default for Options {
@@ -174,8 +127,10 @@ impl Options {
     pub fn values(name: &str) -> Vec<&'static str> {
         match name {
             "instance" => INSTANCES.iter().map(|instance| instance.name).collect(),
-            "donation" => Donation::VALUES.iter().map(|(name, _)| *name).collect(),
-            "next_sdk" => NextSdk::VALUES.iter().map(|(name, _)| *name).collect(),
+            "donation" => Donation::names(),
+            "next_sdk" => NextSdk::names(),
+            "errors" => Errors::names(),
+            "work_folder" => WorkFolder::names(),
             _ => {
                 let switches = ["false", "true"];
                 let default = descriptions().find(|(option, _)| *option == name);
