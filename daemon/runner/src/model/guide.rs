@@ -15,43 +15,51 @@ const MODEL: &str = "model.name_or_path";
 const OF_MODEL: [&str; 5] =
     ["max_length", "pad_to_max_length", "pad_to_multiple_of", "padded_lengths_max", "weight"];
 
-/// The job with the length of the vectors of its guide, if it has one.
-pub(crate) fn with_guide_width(job: JobFile, downloads: &Downloads) -> RunResult<JobFile> {
-    let config = config_of(&job, |own| Ok(ModelFolder::open(own, downloads)?.config))?;
-    with_width_of(job, config)
+/// The config of a guide.
+pub(crate) struct GuideConfig {
+    pub config: ModelConfig,
+    /// The numbers of a vector.
+    width: u32,
 }
 
-/// The config of the job's guide, if it has one, for a plan, which writes nothing.
-pub(crate) fn planned_config(job: &JobFile, may_fetch: bool) -> RunResult<Option<ModelConfig>> {
-    config_of(job, |own| config(own, may_fetch))
+impl GuideConfig {
+    /// Opens the guide of a job, if it has one.
+    pub(crate) fn open(job: &JobFile, downloads: &Downloads) -> RunResult<Option<GuideConfig>> {
+        GuideConfig::read(job, |own| Ok(ModelFolder::open(own, downloads)?.config))
+    }
+
+    /// The same for a plan, which writes nothing.
+    pub(crate) fn planned(job: &JobFile, may_fetch: bool) -> RunResult<Option<GuideConfig>> {
+        GuideConfig::read(job, |own| config(own, may_fetch))
+    }
+
+    fn read(
+        job: &JobFile,
+        read: impl FnOnce(&JobFile) -> RunResult<ModelConfig>,
+    ) -> RunResult<Option<GuideConfig>> {
+        let Some((_, guide)) = job.guide_model() else { return Ok(None) };
+        // Neither config nor width depends on rows.
+        let own = job_of(job, guide, Value::Object(Map::new()), false)?;
+        let found = read(&own).and_then(|config| {
+            let width = width(&own, config.clone())?;
+            Ok(GuideConfig { config, width })
+        });
+        found.map(Some).map_err(named)
+    }
+}
+
+/// The job with the length of the vectors of its guide, if it has one.
+pub(crate) fn with_width(mut job: JobFile, guide: Option<&GuideConfig>) -> JobFile {
+    if let Some(guide) = guide {
+        job.embedding.guide_width = Some(guide.width);
+    }
+    job
 }
 
 /// The job as a job file has it.
 pub(crate) fn without_width(mut job: JobFile) -> JobFile {
     job.embedding.guide_width.take_if(|_| job.embedding.guide.is_some());
     job
-}
-
-/// The config that `read` finds for the job's guide.
-fn config_of(
-    job: &JobFile,
-    read: impl FnOnce(&JobFile) -> RunResult<ModelConfig>,
-) -> RunResult<Option<ModelConfig>> {
-    let Some((_, guide)) = job.guide_model() else { return Ok(None) };
-    read(&job_of_config(job, guide)?).map(Some).map_err(named)
-}
-
-/// The job with the length of the vectors of a guide with this config.
-pub(crate) fn with_width_of(mut job: JobFile, config: Option<ModelConfig>) -> RunResult<JobFile> {
-    let Some(((_, guide), config)) = job.guide_model().zip(config) else { return Ok(job) };
-    let own = job_of_config(&job, guide)?;
-    job.embedding.guide_width = Some(width(&own, config).map_err(named)?);
-    Ok(job)
-}
-
-/// The job of a guide that embeds nothing.
-fn job_of_config(job: &JobFile, guide: &ModelSource) -> RunResult<JobFile> {
-    job_of(job, guide, Value::Object(Map::new()), false)
 }
 
 /// The numbers of a vector of the guide whose job is `own`.

@@ -53,10 +53,9 @@ impl ModelFolder {
         let request = |id: &str| request(section, id);
         let path = folder_of(FIELD, &section.name_or_path, request, downloads)?;
         let vocabulary = Vocabulary::of_run(section, path, downloads.run_dir())?;
-        let config = ModelConfig::load(&vocabulary.folder, &section.config_overrides)?;
+        let config = load_config(job, &vocabulary.folder)?;
         let config = vocabulary.settle(section, with_labels(config, section))?;
-        let mut config = generator::settle(section, config, downloads)?;
-        ask_for_rows(job, &mut config);
+        let config = generator::settle(section, config, downloads)?;
         Ok(ModelFolder { path: vocabulary.folder, config })
     }
 
@@ -355,18 +354,33 @@ impl std::fmt::Debug for OpenModel {
 pub(crate) fn config(job: &JobFile, may_fetch: bool) -> RunResult<ModelConfig> {
     let section = &job.model;
     let request = |id: &str| request(section, id);
-    let (source, overrides) = (&section.name_or_path, &section.config_overrides);
-    let config = config_of(FIELD, source, request, overrides, may_fetch)?;
+    let config = planned_config(job, FIELD, &section.name_or_path, request, may_fetch)?;
     let config = vocabulary::planned(section, with_labels(config, section))?;
-    let mut config = generator::planned(section, config, may_fetch)?;
-    ask_for_rows(job, &mut config);
-    Ok(config)
+    generator::planned(section, config, may_fetch)
+}
+
+/// The config in the folder of a job's model or reference, with the overrides of the job.
+fn load_config(job: &JobFile, folder: &Path) -> RunResult<ModelConfig> {
+    Ok(with_rows(job, ModelConfig::load(folder, &job.model.config_overrides)?))
+}
+
+/// The same for a plan, of the model that `field` names.
+fn planned_config(
+    job: &JobFile,
+    field: &'static str,
+    source: &ModelSource,
+    request: impl FnOnce(&str) -> ModelRequest,
+    may_fetch: bool,
+) -> RunResult<ModelConfig> {
+    let overrides = &job.model.config_overrides;
+    Ok(with_rows(job, config_of(field, source, request, overrides, may_fetch)?))
 }
 
 /// Asks for the longest rows that the job names, which are beyond the positions of some models.
-fn ask_for_rows(job: &JobFile, config: &mut ModelConfig) {
+fn with_rows(job: &JobFile, mut config: ModelConfig) -> ModelConfig {
     let asked = job.data.max_length.max(job.data.block_size);
     config.ask_for_row(asked.unwrap_or_default() as usize);
+    config
 }
 
 /// An error about the kind of a model, which has no file of its own, names the field that names the model.

@@ -13,7 +13,7 @@ use traind_job_file::{JobFile, ModelSource};
 use traind_models::{Model, ModelConfig, ParameterSpec, registry, weights};
 use traind_xla::runtime::HostArray;
 
-use super::{all_loaded, ask_for_rows, config_of, folder_of, of_kind, shown};
+use super::{all_loaded, folder_of, load_config, of_kind, planned_config, shown};
 use crate::error::{RunError, RunResult};
 use crate::recipe;
 use crate::reporting::Downloads;
@@ -35,9 +35,7 @@ impl NamedReference {
     ) -> RunResult<Option<NamedReference>> {
         let Some((field, source)) = job.reference_model() else { return Ok(None) };
         let folder = folder_of(field, source, request, downloads)?;
-        let mut config = ModelConfig::load(&folder, &job.model.config_overrides)?;
-        ask_for_rows(job, &mut config);
-        let model = build(job, (field, source), config, policy)?;
+        let model = build(job, field, source, load_config(job, &folder)?, policy)?;
         Ok(Some(NamedReference { folder, model }))
     }
 
@@ -51,10 +49,8 @@ impl NamedReference {
 /// Refuses a reference that does not fit `policy`, by its config alone. Writes nothing.
 pub(crate) fn check_reference(job: &JobFile, policy: &Model, may_fetch: bool) -> RunResult<()> {
     let Some((field, source)) = job.reference_model() else { return Ok(()) };
-    let overrides = &job.model.config_overrides;
-    let mut config = config_of(field, source, request, overrides, may_fetch)?;
-    ask_for_rows(job, &mut config);
-    build(job, (field, source), config, policy).map(drop)
+    let config = planned_config(job, field, source, request, may_fetch)?;
+    build(job, field, source, config, policy).map(drop)
 }
 
 /// The request for a reference of the hub, of the main branch.
@@ -64,7 +60,8 @@ fn request(id: &str) -> ModelRequest {
 
 fn build(
     job: &JobFile,
-    (field, source): (&'static str, &ModelSource),
+    field: &'static str,
+    source: &ModelSource,
     config: ModelConfig,
     policy: &Model,
 ) -> RunResult<Arc<Model>> {

@@ -5,10 +5,9 @@ use traind_job_file::{JobFile, ModelSource};
 use traind_models::{Model, ModelConfig, Role, weights};
 use traind_wording::counted;
 
-use super::refusals::weights as stored;
 use super::{PlannedModel, memory};
 use crate::error::{RunError, RunResult};
-use crate::model::guide::{jobs_of_guide, named};
+use crate::model::guide::{GuideConfig, jobs_of_guide, named};
 use crate::model::shown;
 
 const FIELD: &str = "embedding.guide";
@@ -24,17 +23,18 @@ pub(super) struct PlannedGuide {
 }
 
 impl PlannedGuide {
-    /// The guide of a job with this config, if rows of the job need one. Fails where its weights do not fit its config.
+    /// The guide of a job, if rows of the job need one. Fails where its weights do not fit its config.
     /// Its folder must have weights unless the plan may fetch them.
     pub(super) fn of_job(
         job: &JobFile,
-        config: Option<ModelConfig>,
+        guide: Option<GuideConfig>,
         may_fetch: bool,
     ) -> RunResult<Option<PlannedGuide>> {
         let own = jobs_of_guide(job)?.into_iter().next();
-        let guide = own.zip(config);
-        let planned = |(own, config)| PlannedGuide::of(own, config, job, may_fetch).map_err(named);
-        guide.map(planned).transpose()
+        let planned = |(own, guide): (JobFile, GuideConfig)| {
+            PlannedGuide::of(own, guide.config, job, may_fetch).map_err(named)
+        };
+        own.zip(guide).map(planned).transpose()
     }
 
     fn of(
@@ -51,7 +51,7 @@ impl PlannedGuide {
         let planned = PlannedModel::of_config(&own, config, may_fetch)?;
         let model = planned.model.as_ref();
         if let ModelSource::Folder(folder) = &own.model.name_or_path
-            && (!may_fetch || stored::exist(folder))
+            && (!may_fetch || weights::exist(folder))
         {
             weights::check(folder, model, |_| true)?;
         }

@@ -43,6 +43,7 @@ use traind_proto::v1::Failure;
 use crate::data::{self, lengths};
 use crate::error::{RunError, RunResult, of_value};
 use crate::model;
+use crate::model::guide::{GuideConfig, with_width, without_width};
 use crate::own_output::answer_request;
 use crate::recipe;
 use crate::step::Readout;
@@ -115,14 +116,14 @@ fn plan(request: &PlanRequest) -> RunResult<Plan> {
 
 /// Plans a job, and begins to plan no further meshes of a search after `comparing_time`.
 fn plan_within(request: &PlanRequest, comparing_time: Duration) -> RunResult<Plan> {
-    let guide_config = model::guide::planned_config(&request.job, request.may_fetch)?;
-    let job = model::guide::with_width_of(request.job.clone(), guide_config.clone())?;
+    let guide = GuideConfig::planned(&request.job, request.may_fetch)?;
+    let job = with_width(request.job.clone(), guide.as_ref());
     let request = &PlanRequest { job, ..request.clone() };
     let search = search_of(request);
     let device = search.as_ref().map_or(&request.device, |search| &search.device);
     let planned = PlannedModel::of_request(request, search.as_ref())?;
     planned.check(request)?;
-    let guide = PlannedGuide::of_job(&request.job, guide_config, request.may_fetch)?;
+    let guide = PlannedGuide::of_job(&request.job, guide, request.may_fetch)?;
     guide.iter().try_for_each(|guide| guide.check(request.bytes_per_core_max))?;
     // Changes that make a program small enough are those of this job.
     let with_remedy = |error| {
@@ -175,7 +176,7 @@ fn plan_within(request: &PlanRequest, comparing_time: Duration) -> RunResult<Pla
         misfit,
         parallelism,
         warnings,
-        job: request.job.parallel.auto.then(|| Box::new(model::guide::without_width(job.clone()))),
+        job: request.job.parallel.auto.then(|| Box::new(without_width(job.clone()))),
         processor: found.as_ref().and_then(|found| found.processor),
         network: found.as_ref().and_then(|found| found.network.clone()).unwrap_or_default(),
         meshes: found.map(|found| found.meshes).unwrap_or_default(),

@@ -18,7 +18,7 @@ use crate::data::Split;
 use crate::error::{RunError, RunResult};
 use crate::hosts::Hosts;
 use crate::model::Processor;
-use crate::model::guide::{jobs_of_guide, named, with_guide_width};
+use crate::model::guide::{GuideConfig, jobs_of_guide, named, with_width};
 use crate::output::failed;
 use crate::recipe;
 use crate::reporting::{Journal, Reporter};
@@ -30,7 +30,8 @@ const FOLDER: &str = "guide";
 /// The context of a run that knows the length of its guide's vectors.
 pub(super) fn known(context: &Context) -> RunResult<Context> {
     let mut context = context.clone();
-    context.spec.job = with_guide_width(context.spec.job.clone(), &context.downloads())?;
+    let guide = GuideConfig::open(&context.spec.job, &context.downloads())?;
+    context.spec.job = with_width(context.spec.job.clone(), guide.as_ref());
     Ok(context)
 }
 

@@ -18,6 +18,11 @@ pub(super) const INDEX: &str = "model.safetensors.index.json";
 /// PyTorch's pickles can run code when they are read, so none is.
 const PICKLED: &str = "pytorch_model.bin";
 
+/// Whether a model folder has weights that [`Checkpoint::open`] reads.
+pub fn exist(folder: &Path) -> bool {
+    [SINGLE, INDEX].iter().any(|name| folder.join(name).exists())
+}
+
 /// The weight files of a model folder, which are read one tensor at a time.
 #[derive(Debug)]
 pub struct Checkpoint {

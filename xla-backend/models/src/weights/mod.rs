@@ -21,7 +21,7 @@ use traind_xla::runtime::HostArray;
 
 pub(crate) use check::check_tensor;
 pub use check::{check, is_of_head};
-pub use checkpoint::Checkpoint;
+pub use checkpoint::{Checkpoint, exist};
 pub(crate) use dtype::as_f32;
 pub use file::SafetensorsFile;
 pub use init::{initial, initialize};

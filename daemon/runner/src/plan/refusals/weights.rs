@@ -27,7 +27,7 @@ const OF_FOLDERS: [&str; 7] = [
 
 /// Checks the headers of the weights that a job starts from. `must_exist`: a plan alone needs only configs.
 pub(in crate::plan) fn check(job: &JobFile, model: &Model, must_exist: bool) -> RunResult<()> {
-    let has_weights = |folder: &Path| must_exist || exist(folder);
+    let has_weights = |folder: &Path| must_exist || weights::exist(folder);
     if let ModelSource::Folder(folder) = &job.model.name_or_path
         && !job.model.from_config
         && has_weights(folder)
@@ -51,18 +51,13 @@ pub(in crate::plan) fn check(job: &JobFile, model: &Model, must_exist: bool) -> 
     }
 }
 
-/// Whether a model's folder has weights.
-pub(in crate::plan) fn exist(folder: &Path) -> bool {
-    ["model.safetensors", "model.safetensors.index.json"]
-        .iter()
-        .any(|name| folder.join(name).exists())
-}
-
 /// The warnings about models without weights, which a plan does not need and a job does.
 pub(in crate::plan) fn warnings(job: &JobFile) -> impl Iterator<Item = PlanWarning> {
     let is_drawn = |field: &str| job.model.from_config && field.starts_with("model.");
     let lacking = job.models().filter_map(move |(field, source)| match source {
-        ModelSource::Folder(folder) if !is_drawn(field) && !exist(folder) => Some((field, folder)),
+        ModelSource::Folder(folder) if !is_drawn(field) && !weights::exist(folder) => {
+            Some((field, folder))
+        }
         _ => None,
     });
     lacking.map(|(field, folder)| {
