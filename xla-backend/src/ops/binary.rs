@@ -1,6 +1,6 @@
 //! Arithmetic and bitwise operations on two operands, broadcast together.
 
-use super::broadcast::broadcast_together;
+use super::broadcast::methods_of_two;
 use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
@@ -24,26 +24,8 @@ enum Binary {
     ShiftRightLogical,
 }
 
-macro_rules! methods {
-    ($($(#[$doc:meta])* $method:ident, $scalar:ident => $kind:ident;)*) => {
-        impl Tensor {
-            $(
-                $(#[$doc])*
-                pub fn $method(&self, other: &Tensor) -> Result<Tensor> {
-                    let (a, b) = broadcast_together(Binary::$kind.name(), self, other)?;
-                    a.apply(Binary::$kind, &[&b])
-                }
-
-                /// Applies the operation with one number on the right.
-                pub fn $scalar(&self, other: f64) -> Result<Tensor> {
-                    self.$method(&self.trace().full(other, self.shape().clone())?)
-                }
-            )*
-        }
-    };
-}
-
-methods! {
+methods_of_two! {
+    Binary:
     /// Adds elements.
     add, add_scalar => Add;
     /// Subtracts the elements of `other`.

@@ -44,6 +44,29 @@ pub(super) fn broadcast_together(op: &str, a: &Tensor, b: &Tensor) -> Result<(Te
     Ok((a.broadcast_to(&dims)?, b.broadcast_to(&dims)?))
 }
 
+/// Declares a method of [`Tensor`] for each of some kinds of an operation on two operands, which are broadcast
+/// together, and one for a number on the right.
+macro_rules! methods_of_two {
+    ($operation:ident: $($(#[$doc:meta])* $method:ident, $scalar:ident => $kind:ident;)*) => {
+        impl Tensor {
+            $(
+                $(#[$doc])*
+                pub fn $method(&self, other: &Tensor) -> Result<Tensor> {
+                    let name = $operation::$kind.name();
+                    let (a, b) = $crate::ops::broadcast::broadcast_together(name, self, other)?;
+                    a.apply($operation::$kind, &[&b])
+                }
+
+                #[doc = concat!("[`Tensor::", stringify!($method), "`] with one number on the right.")]
+                pub fn $scalar(&self, other: f64) -> Result<Tensor> {
+                    self.$method(&self.trace().full(other, self.shape().clone())?)
+                }
+            )*
+        }
+    };
+}
+pub(super) use methods_of_two;
+
 /// NumPy's rule: aligned at the last axis, each pair equal or one of them 1.
 fn common_dims(a: &[usize], b: &[usize]) -> Option<Dims> {
     let rank = a.len().max(b.len());

@@ -1,6 +1,6 @@
 //! Comparisons, which give pred.
 
-use super::broadcast::broadcast_together;
+use super::broadcast::methods_of_two;
 use super::{Backward, Lower, Op, Operation, Problem, ResultStorage, operands};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
@@ -17,26 +17,8 @@ enum Compare {
     Ge,
 }
 
-macro_rules! methods {
-    ($($(#[$doc:meta])* $method:ident, $scalar:ident => $kind:ident;)*) => {
-        impl Tensor {
-            $(
-                $(#[$doc])*
-                pub fn $method(&self, other: &Tensor) -> Result<Tensor> {
-                    let (a, b) = broadcast_together(Compare::$kind.name(), self, other)?;
-                    a.apply(Compare::$kind, &[&b])
-                }
-
-                /// Compares with one number on the right.
-                pub fn $scalar(&self, other: f64) -> Result<Tensor> {
-                    self.$method(&self.trace().full(other, self.shape().clone())?)
-                }
-            )*
-        }
-    };
-}
-
-methods! {
+methods_of_two! {
+    Compare:
     /// A pred: true where elements are equal.
     eq, eq_scalar => Eq;
     /// A pred: true where elements differ, and for NaN.

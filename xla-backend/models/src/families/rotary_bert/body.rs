@@ -5,12 +5,12 @@ use std::ops::Range;
 use traind_xla::{DType, Tensor};
 
 use super::config::RotaryBertConfig;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::families::rotary_attention::{RotaryAttention, RotaryAttentionConfig};
 use crate::flops;
 use crate::layers::{
-    AttentionMask, Embedding, GatedMlp, GatedMlpConfig, LayerNorm, RotaryTable, Window, dropout,
-    flatten_tokens, with_noise,
+    AttentionMask, Embedding, GatedMlp, GatedMlpConfig, LayerNorm, RotaryTable, Window,
+    check_positions, dropout, flatten_tokens, with_noise,
 };
 use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
@@ -59,10 +59,7 @@ impl Body for RotaryBert {
 
     fn embeddings(&self, cx: &Forward<'_>, batch: &Batch) -> Result<HiddenStates> {
         let ids = batch.get("input_ids")?;
-        let (positions, max_positions) = (ids.dims()[1], self.max_positions());
-        if positions > max_positions {
-            return Err(Error::TooManyPositions { positions, max_positions });
-        }
+        check_positions(ids.dims()[1], self.max_positions())?;
         let mut sum = with_noise(cx, &self.words.forward(cx, ids)?)?;
         if let Some(segments) = &self.segments {
             sum = sum.add(&match batch.optional("token_type_ids") {
