@@ -388,7 +388,7 @@ fn a_template_needs_the_token_that_ends_its_texts() {
     }
 }
 
-/// Such rows are as many as their causes say, and the length of rows is blamed for those alone that are too long.
+/// Rows without an example are as many as their causes say, and only those that are too long count as too long.
 #[test]
 fn rows_that_make_no_example_are_counted_by_cause() {
     let laid_out = |encoding| layouts(layout(RowFormat::Conversation, "conversations"), encoding);

@@ -244,12 +244,14 @@ mod tests {
     use prost_types::FileDescriptorSet;
 
     /// The messages of a job, each with the fields that the view leaves out.
-    const MESSAGES: [(&str, &[&str]); 5] = [
+    const MESSAGES: [(&str, &[&str]); 7] = [
         ("Job", &["request_id"]),
         ("Parent", &[]),
         ("Failure", &["transient"]),
         ("Step", &["time"]),
         ("DataPrepared", &["cache_hit", "seconds"]),
+        ("TokenLengths", &[]),
+        ("ClassCount", &[]),
     ];
 
     /// A field that is added to the wire is shown, or stands in the list.

@@ -142,7 +142,17 @@ fn deepspeeds_stages_are_parts_of_fsdp() {
     assert_eq!(warnings.len(), 5, "{warnings:?}");
     let (job, _) = resolved("max_grad_norm: 2, deepspeed: {gradient_clipping: 0.5}");
     assert_eq!(job["train"]["max_grad_norm"], 2.0, "the Trainer's own argument comes first");
+    let config =
+        "deepspeed: {bfloat16: {enabled: true}, zero_optimization: {stage: 2, of_tomorrow: 1}}";
+    let (job, warnings) = resolved(config);
+    assert_eq!(job["train"]["bf16"], true);
+    let said =
+        warnings.iter().any(|it| it.contains("zero_optimization.of_tomorrow: has no effect"));
+    assert!(said, "{warnings:?}");
+}
 
+#[test]
+fn settings_of_deepspeed_that_would_be_lost_are_refused() {
     for (config, expect) in [
         ("zero2.json", "train.deepspeed: is a file"),
         ("{zero_optimization: {stage: 4}}", "zero_optimization.stage: must be 0, 1, 2 or 3"),
@@ -184,13 +194,6 @@ fn deepspeeds_stages_are_parts_of_fsdp() {
     }
     let refused = parse("fsdp_config: {fsdp_offload_parms: true}").unwrap_err();
     assert!(refused[0].contains("did you mean `fsdp_offload_params`?"), "{refused:?}");
-    let config =
-        "deepspeed: {bfloat16: {enabled: true}, zero_optimization: {stage: 2, of_tomorrow: 1}}";
-    let (job, warnings) = resolved(config);
-    assert_eq!(job["train"]["bf16"], true);
-    let said =
-        warnings.iter().any(|it| it.contains("zero_optimization.of_tomorrow: has no effect"));
-    assert!(said, "{warnings:?}");
 }
 
 /// The stock files of transformers have `auto` for all of them.

@@ -61,9 +61,13 @@ fn plain_files_are_sets_too() {
     assert!(sets.len() == 2 && sets.iter().all(|(set, _)| *set == job.embedding));
 }
 
+fn check_all(cases: impl IntoIterator<Item = (String, &'static str)>) {
+    cases.into_iter().for_each(|(keys, expect)| check(&keys, expect));
+}
+
 #[test]
-fn sets_that_do_not_fit_are_refused() {
-    for (keys, expect) in [
+fn sets_that_do_not_fit_their_loss_are_refused() {
+    check_all([
         (
             sets("[{path: a.jsonl, loss: triplet, loss_args: {scale: 2}}]", ""),
             "line 2: data.train[0].loss_args.scale: does not apply to the loss `triplet`",
@@ -97,6 +101,12 @@ fn sets_that_do_not_fit_are_refused() {
             sets("[{path: a.jsonl, loss: cosent}]", "embedding: {guide: org/name}"),
             "line 3: embedding.guide: does not apply to the loss `multiple_negatives_ranking`",
         ),
+    ]);
+}
+
+#[test]
+fn sets_that_do_not_fit_each_other_or_the_mixing_are_refused() {
+    check_all([
         (
             sets("[a.jsonl, {path: b.jsonl, loss: batch_hard_triplet}]", ""),
             "line 2: data.train: has the loss `batch_hard_triplet`, whose labels are classes, beside others; all \
@@ -132,7 +142,5 @@ fn sets_that_do_not_fit_are_refused() {
              line 1: data.train[0]: has `texts`, `loss` or `loss_args`, which apply to embedding, not to \
              sequence-classification",
         ),
-    ] {
-        check(&keys, expect);
-    }
+    ]);
 }
