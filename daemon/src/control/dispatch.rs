@@ -167,7 +167,7 @@ pub(super) fn decide(
     let sharing = settings.access.now().sharing();
     let usage = usage(store, &sharing, &here, now)?;
     let plan =
-        |cores: &[u32]| plan(&here, settings, (&sharing, usage.as_ref()), preempted, cores, now);
+        |cores: &[u32]| plan(&here, settings, &sharing, usage.as_ref(), preempted, cores, now);
     let all = &settings.host.cores;
     let but = |core: &u32| !withheld.fenced.contains(core);
     let healthy: Vec<u32> = all.iter().copied().filter(but).collect();
@@ -237,7 +237,8 @@ pub(super) fn usage(
 fn plan(
     unfinished: &[Arc<Job>],
     settings: &Settings,
-    (sharing, usage): (&Arc<Sharing>, Option<&HashMap<String, f64>>),
+    sharing: &Arc<Sharing>,
+    usage: Option<&HashMap<String, f64>>,
     preempted: &HashSet<String>,
     cores: &[u32],
     now: Moment,

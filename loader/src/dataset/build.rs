@@ -64,7 +64,7 @@ pub(super) fn build(
     std::thread::scope(|scope| {
         let (sender, chunks) = sync_channel(CHUNKS_READY);
         scope.spawn(|| read_ahead(sources, task, sender));
-        builder.take_all(chunks, (task, making), &context, watch)
+        builder.take_all(chunks, task, making, &context, watch)
     })?;
     builder.finish(task, context.labels.as_ref())
 }
@@ -108,14 +108,15 @@ impl<'source> Builder<'source> {
             left_out: LeftOutRows::default(),
             folder: folder.to_path_buf(),
             bytes_at_check: 0,
-            packer: packing.map(Packer::new),
+            packer: packing.map(|(strategy, length)| Packer::new(strategy, length)),
         })
     }
 
     fn take_all(
         &mut self,
         chunks: Receiver<Chunk>,
-        (task, making): (&TaskSpec, Making),
+        task: &TaskSpec,
+        making: Making,
         context: &SetContext<'_>,
         watch: &mut dyn FnMut(u64) -> bool,
     ) -> Result<()> {

@@ -17,7 +17,7 @@ pub(super) struct Packer {
 }
 
 impl Packer {
-    pub(super) fn new((strategy, length): (PackingStrategy, u32)) -> Packer {
+    pub(super) fn new(strategy: PackingStrategy, length: u32) -> Packer {
         Packer { strategy, length, waiting: Vec::new() }
     }
 
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn packed(strategy: PackingStrategy) -> Vec<(u32, Vec<u32>, Vec<u8>)> {
-        let mut packer = Packer::new((strategy, 4));
+        let mut packer = Packer::new(strategy, 4);
         let texts: [&[u32]; 4] = [&[1, 2, 3, 4], &[6, 7], &[8, 9, 10], &[11]];
         for (row, ids) in (0..).zip(texts) {
             let targets = ids.iter().map(|&id| id as i32).collect();

@@ -89,7 +89,8 @@ impl PromptFormat {
         &self,
         layout: &RowLayout,
         texts: &RowTexts<'_>,
-        (bos_token, max_length): (Option<&str>, u32),
+        bos_token: Option<&str>,
+        max_length: u32,
         train_on_inputs: bool,
     ) -> Result<Tokens> {
         let fields = &layout.fields;

@@ -129,8 +129,9 @@ impl Layouts {
             (RowFormat::Completion, _) => texts::completion(layout, texts, max_length),
             (RowFormat::Pretokenized, _) => Ok(vec![texts::pretokenized(texts)?]),
             (RowFormat::Alpaca, Encoding::Instructions { prompts, train_on_inputs }) => {
-                let fields = (self.bos_token.as_deref(), max_length);
-                prompts.encode(layout, texts, fields, *train_on_inputs).map(|row| vec![row])
+                let bos_token = self.bos_token.as_deref();
+                let row = prompts.encode(layout, texts, bos_token, max_length, *train_on_inputs)?;
+                Ok(vec![row])
             }
             (_, Encoding::Turns(rule)) => {
                 Ok(vec![rule.encode(layout, texts, &layout.conversation(texts)?)?])

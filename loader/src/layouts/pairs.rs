@@ -59,7 +59,7 @@ impl Layouts {
             Encoding::Pieces(rule) => {
                 let answers = answers.into_iter().map(|(_, answer)| answer).collect();
                 let bos_token = self.bos_token.as_deref();
-                rule.answered(layout, texts, bos_token, (prompt, answers), max_length)
+                rule.answered(layout, texts, bos_token, prompt, answers, max_length)
             }
             Encoding::Template | Encoding::Turns(_) => {
                 let ids = |column: &str, answer: Option<&Turn>| -> Result<Vec<u32>> {

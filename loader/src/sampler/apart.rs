@@ -38,14 +38,14 @@ impl RowTexts {
         while made.len() < order.len() {
             let full = (made.len() + batch).min(order.len());
             let mut seen: HashSet<u64> = HashSet::new();
-            self.take(order, &mut next, (head, full), &mut made, |texts| {
+            self.take(order, &mut next, head, full, &mut made, |texts| {
                 let is_new = texts.iter().all(|text| !seen.contains(text));
                 if is_new {
                     seen.extend(texts);
                 }
                 is_new
             });
-            self.take(order, &mut next, (head, full), &mut made, |_| true);
+            self.take(order, &mut next, head, full, &mut made, |_| true);
         }
         made
     }
@@ -55,7 +55,8 @@ impl RowTexts {
         &self,
         order: &[u32],
         next: &mut [usize],
-        (head, full): (usize, usize),
+        head: usize,
+        full: usize,
         made: &mut Vec<u32>,
         mut fits: impl FnMut(&[u64]) -> bool,
     ) {

@@ -76,7 +76,7 @@ pub(crate) fn apply(root: &mut Node, problems: &mut Problems) {
     }
     for (section, old, new, meaning) in ALIASES {
         if let Some(entries) = section_of(root, section) {
-            rename(entries, section, (old, new), meaning, problems);
+            rename(entries, section, old, new, meaning, problems);
         }
     }
 }
@@ -124,7 +124,8 @@ fn drop_unused(
 fn rename(
     entries: &mut Vec<Entry>,
     section: &str,
-    (old, new): (&str, &str),
+    old: &str,
+    new: &str,
     meaning: &Meaning,
     problems: &mut Problems,
 ) {

@@ -63,7 +63,7 @@ impl Operation for DynamicSlice {
 impl Lower for DynamicSlice {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let last = inputs[0].shape.dims[self.axis] - self.size;
-        let starts = starts(emitter, &inputs[1], (self.axis, last), result.rank());
+        let starts = starts(emitter, &inputs[1], self.axis, last, result.rank());
         let operands: Vec<&Value> = [&inputs[0]].into_iter().chain(&starts).collect();
         let sizes = format!("sizes = {}", list(&result.dims));
         emitter.typed("dynamic_slice", &operands, &sizes, result)
@@ -99,7 +99,7 @@ impl Operation for DynamicPlace {
 impl Lower for DynamicPlace {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value {
         let last = self.size - inputs[0].shape.dims[self.axis];
-        let starts = starts(emitter, &inputs[1], (self.axis, last), result.rank());
+        let starts = starts(emitter, &inputs[1], self.axis, last, result.rank());
         let zeros = emitter.splat(0.0, result);
         let operands: Vec<&Value> = [&zeros, &inputs[0]].into_iter().chain(&starts).collect();
         emitter.typed("dynamic_update_slice", &operands, "", result)
@@ -125,7 +125,8 @@ fn resized(x: &Shape, axis: usize, size: usize) -> Shape {
 fn starts(
     emitter: &mut Emitter,
     start: &Value,
-    (axis, last): (usize, usize),
+    axis: usize,
+    last: usize,
     rank: usize,
 ) -> Vec<Value> {
     let start = match emitter.fails_outside() {

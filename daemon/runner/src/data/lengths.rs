@@ -73,13 +73,14 @@ pub(crate) fn ladder(
     positions: u32,
 ) -> RunResult<LengthLadder> {
     let longest = task.block_size(max_length).unwrap_or(max_length);
-    padded_ladder(job, ("rows", longest), positions)
+    padded_ladder(job, "rows", longest, positions)
 }
 
 /// The lengths that `what` of up to `longest` tokens are padded to.
 fn padded_ladder(
     job: &JobFile,
-    (what, longest): (&str, u32),
+    what: &str,
+    longest: u32,
     positions: u32,
 ) -> RunResult<LengthLadder> {
     let ladder = LengthLadder::new(longest, job.data.pad_to_max_length)?;
@@ -102,7 +103,7 @@ pub(crate) fn target_ladder(
     positions: u32,
 ) -> RunResult<Option<LengthLadder>> {
     let Some(length) = task.max_target_length() else { return Ok(None) };
-    padded_ladder(job, ("targets", length), positions).map(Some)
+    padded_ladder(job, "targets", length, positions).map(Some)
 }
 
 /// The sampler for batches of a set.

@@ -82,7 +82,7 @@ impl Splits {
     pub(crate) fn check_sequences(&self, task: TaskName, planned: usize) -> RunResult<()> {
         for Split { name, set, .. } in self.validation.iter().chain(&self.test) {
             let found = set.sequences_per_row();
-            check_sequences(task, name, set.text_columns(), (found, planned))?;
+            check_sequences(task, name, set.text_columns(), found, planned)?;
         }
         Ok(())
     }
@@ -314,7 +314,8 @@ pub(crate) fn check_sequences(
     task: TaskName,
     split: &str,
     texts: &[String],
-    (found, planned): (usize, usize),
+    found: usize,
+    planned: usize,
 ) -> RunResult<()> {
     if found == planned {
         return Ok(());

@@ -138,7 +138,8 @@ impl RunnerService {
 /// Sends a profile once it is recorded, unless training ends before.
 async fn send_profile(
     recording: oneshot::Receiver<Recording>,
-    (job, cores): (String, Vec<u32>),
+    job: String,
+    cores: Vec<u32>,
     to: mpsc::Sender<Result<ProfilePiece, Status>>,
 ) {
     let recording = tokio::select! {
@@ -219,8 +220,8 @@ impl Runner for RunnerService {
         let recording =
             requested.map_err(|refusal| Status::failed_precondition(refusal.to_string()))?;
         let (sender, receiver) = mpsc::channel(1);
-        let job = (self.job_name.clone(), self.cores.clone());
-        tokio::spawn(send_profile(recording, job, sender));
+        let (job, cores) = (self.job_name.clone(), self.cores.clone());
+        tokio::spawn(send_profile(recording, job, cores, sender));
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
 

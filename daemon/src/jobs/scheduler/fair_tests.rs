@@ -227,7 +227,7 @@ impl Simulation {
             let half_life = self.sharing.fair_shares.unwrap().half_life();
             let fails = |it: &Client| it.fails && it.user == job.owner;
             let until = if self.clients.iter().any(fails) { job.since } else { now };
-            *usage = usage.with_ended_run(job.cores.len(), (job.since, until), half_life);
+            *usage = usage.with_ended_run(job.cores.len(), job.since, until, half_life);
             let held = (now - job.since) * job.cores.len() as i64;
             *self.used.entry(job.owner.clone()).or_default() += held;
             let left = self.left.get_mut(&job.id).unwrap();

@@ -187,7 +187,7 @@ impl State {
     }
 
     fn victims(&self, rules: Rules<'_>, head: &Pending, now: i64) -> Vec<Preemption> {
-        preempt::victims(rules, (&self.active, self.running), &self.standing, head, now)
+        preempt::victims(rules, &self.active, self.running, &self.standing, head, now)
     }
 
     /// Makes `job` the head of the queue, for which others may be preempted.

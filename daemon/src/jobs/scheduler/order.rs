@@ -42,9 +42,16 @@ impl<'a> Order<'a> {
 
 /// Jobs of one priority at a time.
 pub(super) struct FairOrder<'a> {
-    /// Jobs by priority, each with the number of its user and of its submission.
-    tiers: BTreeMap<i64, Vec<(usize, usize, &'a Pending)>>,
+    /// Jobs by priority.
+    tiers: BTreeMap<i64, Vec<Numbered<'a>>>,
     tier: Tier<'a>,
+}
+
+/// A job with the number of its user and of its submission.
+struct Numbered<'a> {
+    user: usize,
+    submission: usize,
+    job: &'a Pending,
 }
 
 /// The place of a group or user: how much it has used, then its first submission.
@@ -96,7 +103,7 @@ impl<'a> FairOrder<'a> {
         let mut tiers: BTreeMap<i64, Vec<_>> = BTreeMap::new();
         for (submission, job) in pending.iter().enumerate() {
             let user = standing.user(rules, &job.owner);
-            tiers.entry(job.priority).or_default().push((user, submission, job));
+            tiers.entry(job.priority).or_default().push(Numbered { user, submission, job });
         }
         FairOrder { tiers, tier: Tier::default() }
     }
@@ -113,9 +120,9 @@ impl<'a> FairOrder<'a> {
 }
 
 impl<'a> Tier<'a> {
-    fn new(all: Vec<(usize, usize, &'a Pending)>, standing: &Standing) -> Tier<'a> {
+    fn new(all: Vec<Numbered<'a>>, standing: &Standing) -> Tier<'a> {
         let mut tier = Tier::default();
-        for (user, submission, job) in all {
+        for Numbered { user, submission, job } in all {
             tier.jobs.entry(user).or_default().push_back((submission, job));
         }
         let users: Vec<usize> = tier.jobs.keys().copied().collect();

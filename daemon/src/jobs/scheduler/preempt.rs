@@ -18,7 +18,8 @@ pub(crate) struct Preemption {
 /// are stopping already. Only the first `running` of `active` can stop: the others start now.
 pub(super) fn victims(
     rules: Rules<'_>,
-    (active, running): (&[Active], usize),
+    active: &[Active],
+    running: usize,
     standing: &Standing,
     head: &Pending,
     now: i64,
@@ -72,7 +73,7 @@ mod tests {
         let rules = Rules { cores: &all, aligned: true, ..Rules::default() };
         let (id, name, owner) = ("head".into(), String::new(), String::new());
         let head = Pending { id, name, owner, cores, priority, max_run: None };
-        let victims = victims(rules, (active, active.len()), &Standing::default(), &head, 0);
+        let victims = victims(rules, active, active.len(), &Standing::default(), &head, 0);
         let ids: Vec<String> = victims.into_iter().map(|victim| victim.id).collect();
         assert_eq!(ids, expect);
     }

@@ -50,7 +50,8 @@ impl Usage {
     pub(crate) fn with_ended_run(
         self,
         cores: usize,
-        (since, until): (i64, i64),
+        since: i64,
+        until: i64,
         half_life: Duration,
     ) -> Usage {
         self.with_run(cores, since.min(until.saturating_sub(RUN_MICROS_MIN)), until, half_life)
@@ -101,7 +102,7 @@ mod tests {
     #[test]
     fn a_run_that_ends_at_once_counts_for_some_seconds() {
         let ended =
-            |micros: i64| Usage::default().with_ended_run(2, (HOUR - micros, HOUR), HALF_LIFE);
+            |micros: i64| Usage::default().with_ended_run(2, HOUR - micros, HOUR, HALF_LIFE);
         assert_eq!(ended(0), Usage::default().with_run(2, HOUR - 5_000_000, HOUR, HALF_LIFE));
         assert_eq!(ended(0), ended(1_000_000));
         let minute = Usage::default().with_run(2, HOUR - 60_000_000, HOUR, HALF_LIFE);

@@ -20,8 +20,8 @@ impl Draft<'_> {
             // A cluster's cores are none of this host's.
             0 => Ok(()),
             cores => {
-                let (user, run) = (&self.job.owner, (since, until));
-                usage::add_run(self.connection, user, cores, run, self.half_life)
+                let (user, half_life) = (&self.job.owner, self.half_life);
+                usage::add_run(self.connection, user, cores, since, until, half_life)
             }
         }
     }

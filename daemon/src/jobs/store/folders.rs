@@ -85,6 +85,27 @@ impl Store {
     }
 }
 
+/// An unfinished job that writes to a folder.
+struct Occupant {
+    id: String,
+    /// Absent where another version wrote a state that this one does not know.
+    state: Option<JobState>,
+    output_dir: String,
+    checkpoint_dir: Option<String>,
+}
+
+impl Occupant {
+    fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Occupant> {
+        let state: String = row.get("state")?;
+        Ok(Occupant {
+            id: row.get("id")?,
+            state: state.parse().ok(),
+            output_dir: row.get("output_dir")?,
+            checkpoint_dir: row.get("checkpoint_dir")?,
+        })
+    }
+}
+
 /// Refuses folders that another unfinished job writes to: that of its output and that of its
 /// checkpoints. The control plane has compared their places on the disk before.
 pub(super) fn refuse_shared_output(
@@ -94,17 +115,14 @@ pub(super) fn refuse_shared_output(
     let resolved: serde_json::Value = serde_json::from_str(&new.resolved).unwrap_or_default();
     let own = resolved.get("checkpoint_dir").and_then(serde_json::Value::as_str);
     let folders = [("output_dir", Some(new.output_dir.as_str())), ("checkpoint_dir", own)];
-    let read = |row: &rusqlite::Row<'_>| {
-        let state: String = row.get(2)?;
-        Ok((row.get(1)?, state.parse().ok(), row.get(3)?, row.get(4)?))
-    };
     let find = || {
         let mut statement = connection.prepare_cached(SHARED_SQL)?;
-        statement.query_row(params![new.output_dir, own], read).optional()
+        statement.query_row(params![new.output_dir, own], Occupant::read).optional()
     };
-    let found: Option<(String, Option<JobState>, String, Option<String>)> =
-        find().map_err(StoreError::sqlite("look up the output folder"))?;
-    let Some((id, Some(state), output_dir, checkpoint_dir)) = found else { return Ok(()) };
+    let found = find().map_err(StoreError::sqlite("look up the output folder"))?;
+    let Some(Occupant { id, state: Some(state), output_dir, checkpoint_dir }) = found else {
+        return Ok(());
+    };
     let theirs = [Some(output_dir.as_str()), checkpoint_dir.as_deref()];
     let shared =
         folders.into_iter().find(|(_, folder)| folder.is_some() && theirs.contains(folder));

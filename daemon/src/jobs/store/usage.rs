@@ -41,7 +41,8 @@ pub(super) fn add_run(
     connection: &Connection,
     user: &str,
     cores: usize,
-    (since, until): (i64, i64),
+    since: i64,
+    until: i64,
     half_life: Duration,
 ) -> Result<(), StoreError> {
     let add = || {
@@ -51,7 +52,7 @@ pub(super) fn add_run(
             |row: &rusqlite::Row<'_>| Ok(Usage { core_seconds: row.get(0)?, as_of: row.get(1)? });
         let before = known.query_row([user], read).optional()?.unwrap_or_default();
         let before = before.not_after(clock::now());
-        let Usage { core_seconds, as_of } = before.with_ended_run(cores, (since, until), half_life);
+        let Usage { core_seconds, as_of } = before.with_ended_run(cores, since, until, half_life);
         let sql = "INSERT OR REPLACE INTO usage (user, core_seconds, as_of) VALUES (?1, ?2, ?3)";
         connection.prepare_cached(sql)?.execute(params![user, core_seconds, as_of])
     };

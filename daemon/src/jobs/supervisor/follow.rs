@@ -218,8 +218,8 @@ impl Follower {
         }
         let status = runner_status(self.run_dir.socket(), self.energy_joules()).await;
         let step = self.job.progress.as_ref().map_or(0, |progress| progress.step);
-        let logged = (self.job.log_offset, step);
-        self.overdue = self.heartbeat.observe(Instant::now(), logged, status.as_ref());
+        let (now, offset) = (Instant::now(), self.job.log_offset);
+        self.overdue = self.heartbeat.observe(now, offset, step, status.as_ref());
         if let Some(hung) = &mut self.overdue {
             hung.message.push_str(&format!(" on cores {:?}", self.job.cores));
             tracing::warn!(job = self.job.id, hung.message, "hung");

@@ -57,7 +57,8 @@ impl Heartbeat {
     pub(super) fn observe(
         &mut self,
         now: Instant,
-        (log_offset, logged_step): (u64, u64),
+        log_offset: u64,
+        logged_step: u64,
         status: Option<&RunnerStatus>,
     ) -> Option<v1::Failure> {
         let step = self.progress.step.max(logged_step);
@@ -117,7 +118,7 @@ mod tests {
         let mut heartbeat = Heartbeat::new(LIMIT, start);
         let hung = answers.iter().find_map(|(second, answer)| {
             let now = start + Duration::from_secs(*second);
-            let failure = heartbeat.observe(now, (10, 0), answer.as_ref())?;
+            let failure = heartbeat.observe(now, 10, 0, answer.as_ref())?;
             Some((*second, failure.message))
         });
         assert_eq!(hung.as_ref().map(|(second, text)| (*second, text.as_str())), expect);
@@ -165,7 +166,7 @@ mod tests {
         let mut heartbeat = Heartbeat::new(LIMIT, start);
         for offset in 0..1000 {
             let now = start + Duration::from_secs(30 * offset);
-            assert!(heartbeat.observe(now, (offset, 0), fetches().as_ref()).is_none());
+            assert!(heartbeat.observe(now, offset, 0, fetches().as_ref()).is_none());
         }
     }
 

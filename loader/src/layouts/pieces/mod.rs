@@ -199,7 +199,8 @@ impl PieceRule {
         layout: &RowLayout,
         texts: &RowTexts<'_>,
         bos_token: Option<&str>,
-        (prompt, answers): (Vec<Turn>, Vec<Turn>),
+        prompt: Vec<Turn>,
+        answers: Vec<Turn>,
         max_length: u32,
     ) -> Result<Option<Answered>> {
         let pieces = self.pieces(layout, texts, bos_token)?;

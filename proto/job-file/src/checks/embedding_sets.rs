@@ -22,7 +22,7 @@ pub(super) fn check(job: &JobFile, problems: &mut Problems) {
     }
     let sets = job.embedding_sets();
     for (place, (settings, texts)) in sets.iter().enumerate() {
-        check_set(job, &format!("data.train[{place}]"), (settings, texts), problems);
+        check_set(job, &format!("data.train[{place}]"), settings, texts, problems);
     }
     for (place, set) in job.data.train.iter().flat_map(|files| &files.sets).enumerate() {
         let (path, loss) =
@@ -99,7 +99,8 @@ fn check_mixing(job: &JobFile, problems: &mut Problems) {
 fn check_set(
     job: &JobFile,
     path: &str,
-    (settings, texts): (&Embedding, &[String]),
+    settings: &Embedding,
+    texts: &[String],
     problems: &mut Problems,
 ) {
     let loss = settings.loss;

@@ -214,14 +214,13 @@ impl TrainStep {
         at: &Recording<'_>,
         reduced: &[Gradient<'_>],
     ) -> Result<Tensor> {
-        let mut parts: BTreeMap<(Vec<Axis>, bool, usize), Vec<&Gradient<'_>>> = BTreeMap::new();
+        let mut parts: BTreeMap<Holders, Vec<&Gradient<'_>>> = BTreeMap::new();
         for gradient in reduced {
-            let holders = (gradient.axes(), gradient.is_over_hosts(), gradient.copies());
-            parts.entry(holders).or_default().push(gradient);
+            parts.entry(Holders::of(gradient)).or_default().push(gradient);
         }
-        let whole = parts.remove(&(Vec::new(), false, 1)).unwrap_or_default();
+        let whole = parts.remove(&Holders::WHOLE).unwrap_or_default();
         let mut total = clip::square_sum(at.trace(), by_layer(&whole))?;
-        for ((axes, is_over_hosts, copies), part) in parts {
+        for (Holders { axes, is_over_hosts, copies }, part) in parts {
             let sum = clip::square_sum(at.trace(), by_layer(&part))?;
             let sum = match is_over_hosts {
                 true => sum.all_reduce_over(ReduceKind::Sum, &self.mesh, &axes)?,
@@ -241,6 +240,30 @@ impl TrainStep {
             |value: &Tensor| value.all_reduce_over(ReduceKind::Sum, &self.mesh, &[Axis::Data]);
         let metrics = sums.metrics.as_ref().map(all_reduce).transpose()?;
         Ok(LossSums { loss: all_reduce(&sums.loss)?, weight: all_reduce(&sums.weight)?, metrics })
+    }
+}
+
+/// The cores that hold the parts of a gradient.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Holders {
+    /// The axes along which cores of a host have different parts.
+    axes: Vec<Axis>,
+    /// Whether those of other hosts have different parts too.
+    is_over_hosts: bool,
+    /// The number of cores along these axes that have the same part.
+    copies: usize,
+}
+
+impl Holders {
+    /// Each core holds the whole gradient, and counts it once.
+    const WHOLE: Holders = Holders { axes: Vec::new(), is_over_hosts: false, copies: 1 };
+
+    fn of(gradient: &Gradient<'_>) -> Holders {
+        Holders {
+            axes: gradient.axes(),
+            is_over_hosts: gradient.is_over_hosts(),
+            copies: gradient.copies(),
+        }
     }
 }
 

@@ -31,7 +31,8 @@ pub(in crate::plan) fn check(
     for (split, spec) in others {
         let Some(spec) = spec else { continue };
         let found = spec.sequences_per_row();
-        check_sequences(job.model.task, split, texts(spec).unwrap_or_default(), (found, planned))?;
+        let columns = texts(spec).unwrap_or_default();
+        check_sequences(job.model.task, split, columns, found, planned)?;
     }
     Ok(())
 }

@@ -82,7 +82,7 @@ pub(super) fn read(rows: Rows, settings: &Map<String, Value>, draft: &mut Draft)
         let mut entries = Vec::new();
         for entry in given {
             if check_keys(key, entry, draft) {
-                entries.extend(self::entry((key, path), entry, (rows, is_shared), is_given, draft));
+                entries.extend(self::entry(key, path, entry, rows, is_shared, is_given, draft));
             }
         }
         splits.push(Split { path, key, entries, is_given });
@@ -103,9 +103,11 @@ fn share_column(settings: &Map<String, Value>) -> bool {
 ///
 /// Texts of all sets are in one column if `is_shared`.
 fn entry(
-    (key, path): (&str, &str),
+    key: &str,
+    path: &str,
     entry: &Value,
-    (rows, is_shared): (Rows, bool),
+    rows: Rows,
+    is_shared: bool,
     is_given: bool,
     draft: &mut Draft,
 ) -> Option<Entry> {

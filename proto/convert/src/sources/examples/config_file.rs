@@ -130,7 +130,7 @@ pub(super) fn read(
     }
     for section in SECTIONS {
         for (key, value) in settings.get(section).and_then(Value::as_object).into_iter().flatten() {
-            add_known(options, known, (section, key), value, draft);
+            add_known(options, known, section, key, value, draft);
         }
     }
     check_file(options, draft);
@@ -158,7 +158,8 @@ fn unknown_type(found: &str) -> String {
 fn add_known(
     options: &mut Map<String, Value>,
     known: &[&str],
-    (section, key): (&str, &str),
+    section: &str,
+    key: &str,
     value: &Value,
     draft: &mut Draft,
 ) {
