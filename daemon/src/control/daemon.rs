@@ -24,7 +24,7 @@ use super::folders_in_use::FoldersInUse;
 use super::fork;
 use super::generator::Generator;
 use super::holds::Holds;
-use super::planner::{PlanError, Planner, Search};
+use super::planner::{PlanError, PlannedJob, Planner, Search};
 use super::preparer::Preparer;
 use super::queue::SharedQueue;
 use crate::access::Caller;
@@ -174,14 +174,14 @@ impl Daemon {
         admission::resolve_after(store, &mut new)?;
         fork::find_parent(store, &mut new, &job)?;
         let search = Search::of_auto(&job);
-        match self.planner.plan(
-            settings,
-            &job,
-            new.run_as,
-            search.is_some(),
-            false,
-            search.as_ref(),
-        ) {
+        let planned = PlannedJob {
+            job: &job,
+            account: new.run_as,
+            may_fetch: search.is_some(),
+            with_effects: false,
+            search: search.as_ref(),
+        };
+        match self.planner.plan(settings, planned) {
             Ok(plan) => {
                 admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
                 admission::refuse_full_disk(self, &new.owner, plan.disk_bytes)?;
@@ -268,8 +268,14 @@ impl Daemon {
             search.meshes.plugin = self.settings.compiling_plugin(&job, new.run_as);
             search
         });
-        let plan =
-            self.planner.plan(&self.settings, &job, new.run_as, true, true, search.as_ref())?;
+        let planned = PlannedJob {
+            job: &job,
+            account: new.run_as,
+            may_fetch: true,
+            with_effects: true,
+            search: search.as_ref(),
+        };
+        let plan = self.planner.plan(&self.settings, planned)?;
         if is_here {
             admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
         }

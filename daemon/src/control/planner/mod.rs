@@ -64,6 +64,19 @@ impl Search {
     }
 }
 
+/// A job to plan.
+#[derive(Clone, Copy)]
+pub(crate) struct PlannedJob<'a> {
+    pub job: &'a JobFile,
+    /// The account whose rights the planner has.
+    pub account: Option<Account>,
+    /// Whether the planner may ask the hub for the configuration of a model there.
+    pub may_fetch: bool,
+    /// Whether the plan says what the job's parallel settings do.
+    pub with_effects: bool,
+    pub search: Option<&'a Search>,
+}
+
 /// The measures of this host.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measured {
@@ -80,18 +93,13 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    /// Plans `job`. Blocks while the planner runs, which includes requests to the hub if it
-    /// `may_fetch` the configuration of a model there. With `with_effects`, the plan says what the job's
-    /// parallel settings do.
+    /// Plans a job. Blocks while the planner runs, which includes its requests to the hub.
     pub(crate) fn plan(
         &self,
         settings: &Settings,
-        job: &JobFile,
-        account: Option<Account>,
-        may_fetch: bool,
-        with_effects: bool,
-        search: Option<&Search>,
+        planned: PlannedJob<'_>,
     ) -> Result<Plan, PlanError> {
+        let PlannedJob { job, account, may_fetch, with_effects, search } = planned;
         let bytes_per_core_max = match search {
             Some(search) if search.is_elsewhere => None,
             // A cluster's hosts may have more memory than this one.
