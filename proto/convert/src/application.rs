@@ -10,7 +10,7 @@ use traind_job_file::{
 
 use crate::draft::Draft;
 use crate::rule::{Rule, Table, ValueProblem, is_field, keys, nearest, train_keys, unknown};
-use crate::shared::{Keys, TABLES};
+use crate::shared::{Keys, TABLES, plain_of};
 use crate::values::{is_flag, is_off, plain, shown};
 
 /// Keys of all tools that are on or off, where the job file has another value or none.
@@ -114,7 +114,7 @@ const FORMER: Table = &[
 ];
 
 fn training_argument_of(tables: &[Table], key: &str, value: &Value, draft: &mut Draft) {
-    let value = if MAPPINGS.contains(&key) { mapping(value) } else { plain(value) };
+    let value = if MAPPINGS.contains(&key) { mapping(value) } else { plain_of(key, value) };
     // Switched off, these say nothing.
     let says_nothing =
         ["adafactor", "warmup_ratio", "group_by_length", "fsdp"].contains(&key) && is_off(&value);

@@ -24,6 +24,31 @@ pub(crate) fn is_text(path: &str) -> bool {
     TABLES.texts.contains(path)
 }
 
+/// Keys of example scripts, hyperparameters and TrainingArguments whose values are texts.
+static TEXT_KEYS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
+    let ScriptArguments { model, data, seq2seq_lm, image_classification } = &TABLES.arguments;
+    let rules = [model, data, seq2seq_lm, image_classification, &TABLES.hyperparameters];
+    let fields = rules.into_iter().flat_map(|rules| &rules.fields);
+    let of_fields = fields.filter(|(_, path)| is_text(path)).map(|(key, _)| key.as_str());
+    let paths = TABLES.texts.iter().map(String::as_str);
+    let of_train = paths.clone().filter_map(|path| path.strip_prefix("train."));
+    let own = TABLES.text_arguments.iter().map(String::as_str);
+    of_fields.chain(of_train).chain(paths).chain(own).collect()
+});
+
+/// A word as the value of a key: `True`, `3`, `5e-5`, else text. Of a key whose values are texts, `007` is one too.
+pub(crate) fn parse_of(key: &str, word: &str) -> Value {
+    match parse(word) {
+        Value::Number(_) | Value::Bool(_) if TEXT_KEYS.contains(key) => word.into(),
+        value => value,
+    }
+}
+
+/// The value of a key that a program may have as text.
+pub(crate) fn plain_of(key: &str, value: &Value) -> Value {
+    value.as_str().map_or_else(|| value.clone(), |word| parse_of(key, word))
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tables {
@@ -51,6 +76,8 @@ pub(crate) struct Tables {
     pub(crate) channels: BTreeMap<String, Vec<String>>,
     /// Short names of data sets on the hub, with their ids.
     pub(crate) data_sets: BTreeMap<String, String>,
+    /// Arguments of scripts whose values are texts, such as names of columns, and that are read by themselves.
+    pub(crate) text_arguments: BTreeSet<String>,
     /// Fields of the job file whose values are texts.
     pub(crate) texts: BTreeSet<String>,
     /// GLUE's tasks, with their columns of text and the number of labels.

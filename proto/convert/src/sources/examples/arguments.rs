@@ -42,10 +42,6 @@ impl Arguments<'_> {
         self.0.get(key).and_then(Value::as_f64)
     }
 
-    pub(super) fn count(&self, key: &str) -> Option<u64> {
-        self.0.get(key).and_then(Value::as_u64)
-    }
-
     pub(super) fn text(&self, key: &str) -> Option<String> {
         self.0.get(key).filter(|value| !value.is_null()).map(shown)
     }

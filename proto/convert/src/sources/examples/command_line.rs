@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Files, other_tools, script_of};
 use crate::Refused;
-use crate::values::parse;
+use crate::shared::parse_of;
 
 const NEGATION: &str = "no_";
 /// An argument of its own, and no negation.
@@ -106,15 +106,16 @@ pub(super) fn pairs(words: &[String]) -> Map<String, Value> {
             word.strip_prefix("--").or_else(|| word.strip_prefix('-').filter(|_| is_name(word)));
         match name {
             None => {
-                if let Some((_, values)) = &mut open {
-                    values.push(parse(word));
+                if let Some((name, values)) = &mut open {
+                    values.push(parse_of(name, word));
                 }
             }
             Some(name) => {
                 found.extend(open.take().map(close));
-                let (name, value) =
-                    name.split_once('=').map_or((name, None), |(n, v)| (n, Some(parse(v))));
-                open = Some((name.replace('-', "_"), value.into_iter().collect()));
+                let (name, word) = name.split_once('=').map_or((name, None), |(n, v)| (n, Some(v)));
+                let name = name.replace('-', "_");
+                let value = word.map(|word| parse_of(&name, word));
+                open = Some((name, value.into_iter().collect()));
             }
         }
     }

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::Arguments;
 use crate::draft::Draft;
+use crate::values::shown;
 
 /// Argument and the field whose rows it limits.
 const LIMITS: [(&str, &str); 3] = [
@@ -20,7 +21,11 @@ pub(super) fn read(task: &str, arguments: &Arguments, draft: &mut Draft) {
     let takes_rows =
         matches!(task, "sequence-classification" | "token-classification" | "seq2seq-lm");
     for (key, path) in LIMITS {
-        let Some(limit) = arguments.count(key).filter(|limit| *limit > 0) else { continue };
+        let Some(given) = arguments.0.get(key).filter(|given| !given.is_null()) else { continue };
+        let Some(limit) = given.as_u64().filter(|limit| *limit > 0) else {
+            draft.refuse(key, format!("must be a number of rows from 1, not {}", shown(given)));
+            continue;
+        };
         match draft.get(path) {
             _ if !takes_rows => draft.refuse(key, ROWS),
             Some(_) => {

@@ -235,6 +235,12 @@ fn data(script: &Script, arguments: &Arguments, draft: &mut Draft) {
         glue::read(&task, arguments, draft);
     } else if let Some(name) = arguments.text("dataset_name") {
         data_set(&name, arguments, draft);
+    } else if script.task != "token-classification" && arguments.is_on("task_name") {
+        let (name, task) = (script.name, arguments.text("task_name").unwrap_or_default());
+        let advice = format!(
+            "{name} has no such argument, and does not read the data of {task}; leave it out"
+        );
+        draft.refuse("task_name", advice);
     }
     split(script.task, arguments, draft);
 }

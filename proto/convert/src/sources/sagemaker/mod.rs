@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use crate::application::apply;
 use crate::draft::Draft;
 use crate::rule::{Table, is_field};
-use crate::shared::{Keys, TABLES};
+use crate::shared::{Keys, TABLES, plain_of};
 use crate::sources::examples::{self, Script};
-use crate::values::{is_off, plain, shown};
+use crate::values::{is_off, shown};
 use channels::Channels;
 
 const CONTAINER: &str = "it says where SageMaker's container has its folders";
@@ -27,7 +27,7 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     let inner = settings.get("hyperparameters").or_else(|| settings.get("HyperParameters"));
     let given = inner.and_then(Value::as_object).unwrap_or(settings);
     // Null says nothing, and the service hands values over as JSON in text.
-    let read = |(key, value): (&String, &Value)| (key.clone(), plain(&unquoted(value)));
+    let read = |(key, value): (&String, &Value)| (key.clone(), plain_of(key, &unquoted(value)));
     let parameters: Map<String, Value> =
         given.iter().filter(|(_, value)| !value.is_null()).map(read).collect();
     let is_whole = inner.is_some();

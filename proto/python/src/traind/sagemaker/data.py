@@ -35,6 +35,8 @@ def read(given: Mapping[str, Any], task: str | None, script: str | None, draft: 
     if name is not None and is_classifier and script in (None, "run_glue"):
         _glue(str(name).lower(), given, draft)
     elif name is not None and task != "token-classification" and "dataset_name" not in given:
+        if script is not None:
+            _refuse("task_name", f"{script} has no such argument, and does not read the data of {name}; leave it out")
         _refuse("task_name", "names data of a script that is not known; name the files in fit(), and their columns")
     elif "dataset_name" in given:
         for path in _splits(given):
@@ -63,9 +65,11 @@ def read_splits(given: Mapping[str, Any], task: str | None, script: str | None, 
 
 def _limit(name: str, path: str, given: Mapping[str, Any], task: str | None, draft: Draft) -> None:
     """Limits the rows of a split, where the script takes the first rows as they are in the files."""
-    count = _number(name, given, 0)
-    if count <= 0:
+    count = given.get(name)
+    if count is None:
         return
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise TypeError(f"hyperparameters[{name!r}] is a number of rows from 1, not {count!r}")
     if task in ("sequence-classification", "token-classification", "seq2seq-lm"):
         if path in draft:
             draft[path] = [{"path": draft[path], "limit": count}]

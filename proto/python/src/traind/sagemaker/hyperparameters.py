@@ -10,7 +10,7 @@ from typing import Any
 from traind.errors import UnsupportedArgument
 from traind.sagemaker import data, distribution
 from traind.sagemaker.draft import Draft
-from traind.sagemaker.tables import TEXTS, Rule, hyperparameters_of
+from traind.sagemaker.tables import TEXT_ARGUMENTS, TEXTS, Rule, hyperparameters_of
 from traind.sagemaker.values import CHANGES, is_off, parsed
 
 _CHANNEL = re.compile(r"/opt/ml/input/data/([^/]+)/?(.*)")
@@ -47,7 +47,12 @@ def values(hyperparameters: Mapping[str, Any]) -> dict[str, Any]:
     for name in hyperparameters:
         if not isinstance(name, str):
             raise TypeError(f"hyperparameters[{name!r}]: a hyperparameter has a name such as 'epochs'")
-    found = {name: parsed(value) for name, value in hyperparameters.items()}
+    read = {name: parsed(value) for name, value in hyperparameters.items()}
+    # Names of columns are texts, whatever they look like.
+    found = {
+        name: hyperparameters[name] if name in TEXT_ARGUMENTS and value is not None else value
+        for name, value in read.items()
+    }
     return {name: value for name, value in found.items() if value is not None}
 
 

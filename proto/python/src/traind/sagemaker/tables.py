@@ -32,6 +32,8 @@ GLUE: dict[str, tuple[list[str], int]] = _TABLES["glue"]
 SUMMARIES: dict[str, list[str]] = _TABLES["summaries"]
 #: Fields of the job file whose values are texts, whatever they look like.
 TEXTS: frozenset[str] = frozenset(_TABLES["texts"])
+#: Arguments of scripts whose values are texts, and that are read by themselves.
+TEXT_ARGUMENTS: frozenset[str] = frozenset(_TABLES["text_arguments"])
 
 
 class Rule(NamedTuple):
