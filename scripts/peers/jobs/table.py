@@ -1,6 +1,6 @@
 """All habits by name."""
 
-from tables import adapters, chats, encoders, images, layouts, preferences, sequences
+from tables import adapters, chats, encoders, images, layouts, preferences, sentences, sequences
 
 TABLES = {
     "sft": chats,
@@ -10,5 +10,6 @@ TABLES = {
     "seq2seq": sequences,
     "encoder": encoders,
     "image": images,
+    "sentence": sentences,
 }
 CASES = {f"{kind}-{name}": case for kind, table in TABLES.items() for name, case in table.CASES.items()}

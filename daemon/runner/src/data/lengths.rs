@@ -6,7 +6,8 @@ use std::sync::Arc;
 use traind_job_file::{BatchSampler, JobFile, Platform, TaskName};
 use traind_loader::{
     BatchAxis, HuggingFaceTokenizer, Labels, LengthBudget, LengthLadder, MaskedShare, PadTo,
-    Padding, PaddingSide, Sampler, SamplerConfig, SizedBatch, TextTokenizer, TokenizedSet,
+    Padding, PaddingSide, Sampler, SamplerConfig, SetMixing, SizedBatch, TextTokenizer,
+    TokenizedSet,
 };
 use traind_models::Model;
 use traind_wording::counted;
@@ -149,18 +150,23 @@ pub(crate) fn train_sampler(
     Ok(sampler.without_duplicates(texts.into())?)
 }
 
-/// The sampler whose batches have rows of one set each, where the job mixes batches.
+/// The sampler whose batches have rows of one set each, where the job mixes batches, or the sizes of its only set.
 pub(crate) fn of_sets(
     job: &JobFile,
     sampler: Sampler,
     set: &TokenizedSet,
     sets: &SetObjectives,
 ) -> RunResult<Sampler> {
-    let Some(mixing) = rows::set_mixing(job.data.mixing) else { return Ok(sampler) };
-    match job.mixes_batches() && !sets.batches().is_empty() {
-        true => Ok(sampler.in_sets(set.sets_of_rows().into(), sets.batches(), mixing)?),
-        false => Ok(sampler),
+    let batches = sets.batches();
+    if batches.is_empty() {
+        return Ok(sampler);
     }
+    let (of_rows, mixing) = match rows::set_mixing(job.data.mixing).filter(|_| job.mixes_batches())
+    {
+        Some(mixing) => (set.sets_of_rows(), mixing),
+        None => (vec![0; set.len()], SetMixing::Proportional),
+    };
+    Ok(sampler.in_sets(of_rows.into(), batches, mixing)?)
 }
 
 /// The masked tokens that a generator alone predicts; `None` where it predicts all, since stages, cores or hosts divide

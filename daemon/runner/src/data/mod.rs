@@ -78,7 +78,7 @@ impl Splits {
         splits.into_iter().flatten().find(|split| split.name == name)
     }
 
-    /// Fails if rows to evaluate or predict on have other sequences than `planned`: all programs read as many.
+    /// Fails if rows to evaluate or predict on have other sequences than `planned`: the programs for both read as many.
     pub(crate) fn check_sequences(&self, task: TaskName, planned: usize) -> RunResult<()> {
         for Split { name, set, .. } in self.validation.iter().chain(&self.test) {
             let found = set.sequences_per_row();
@@ -309,7 +309,7 @@ fn has_no_label(error: &RunError) -> bool {
     }
 }
 
-/// Fails if rows of a split have other sequences, in the columns `texts`, than planned.
+/// Fails if rows of an evaluated split have other sequences, in the columns `texts`, than planned.
 pub(crate) fn check_sequences(
     task: TaskName,
     split: &str,
@@ -322,8 +322,8 @@ pub(crate) fn check_sequences(
     }
     let sequence = if task == TaskName::Reranker { "passage" } else { "text" };
     let problem = format!(
-        "rows have {}, and those that are trained on have {planned}; all splits need as many: data.texts names the \
-         columns to read of all files",
+        "rows have {}, and those of data.validation have {planned}; all splits that are evaluated need as many: data.texts \
+         names the columns to read of all files",
         counted(found, sequence)
     );
     Err(RunError::Field { name: field(split), value: texts.join(", "), problem })

@@ -62,7 +62,10 @@ pub(crate) fn objective_with_sets(
     let mut objective = objective(job, texts, width)?;
     if let Some(objective) = objective.as_mut().filter(|_| sets.differ) {
         for (settings, texts) in &sets.distinct {
-            let loss = of_settings(settings, *texts, width)?.loss;
+            let loss = match job.model.task {
+                TaskName::Reranker => reranker::objective(job, *texts).loss,
+                _ => of_settings(settings, *texts, width)?.loss,
+            };
             let loss = loss.ok_or_else(|| does_not_take(settings, *texts))?;
             objective.of_sets.push(SetObjective { loss, texts: *texts });
         }
@@ -70,7 +73,7 @@ pub(crate) fn objective_with_sets(
     Ok(objective)
 }
 
-/// The objectives of the sets that are trained on, where each batch has rows of one of them.
+/// The objectives of the sets that are trained on, where each batch has rows of one of them, or of all rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SetObjectives {
     /// The settings, each with the number of texts of a row.
@@ -103,6 +106,19 @@ impl SetObjectives {
         found
     }
 
+    /// Returns the objective of a job whose rows all have `texts` texts, and that evaluates rows of `evaluated` texts;
+    /// none where it evaluates as many.
+    pub(crate) fn of_rows(job: &JobFile, texts: usize, evaluated: usize) -> SetObjectives {
+        match texts == evaluated {
+            true => SetObjectives::default(),
+            false => SetObjectives {
+                distinct: vec![(job.embedding.clone(), texts)],
+                of_sets: vec![0],
+                differ: true,
+            },
+        }
+    }
+
     /// The sizes of the batches of each set.
     pub(crate) fn batches(&self) -> Vec<SetBatches> {
         let batches = |place: &usize| match self.differ {
@@ -115,7 +131,7 @@ impl SetObjectives {
         self.of_sets.iter().map(batches).collect()
     }
 
-    /// Fails where a loss does not take as many texts as its rows have.
+    /// Fails where the loss of a set does not take as many texts as its rows have.
     pub(crate) fn check(&self) -> RunResult<()> {
         let is_wrong = |(settings, texts): &&(Embedding, usize)| !settings.loss.takes(*texts);
         match self.distinct.iter().find(is_wrong) {

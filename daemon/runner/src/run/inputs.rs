@@ -109,9 +109,7 @@ impl Inputs {
         let writer = text_writer(job, &open, processor, pad_token_id, journal)?;
         let set = Arc::clone(&splits.planned()?.set);
         let sequences = checked_sequences(job, &open, &splits, &set)?;
-        let texts = set.texts_of_sets().into_iter().map(<[String]>::len);
-        let sets = SetObjectives::of_job(job, texts, sequences);
-        sets.check()?;
+        let sets = set_objectives(job, &set, sequences)?;
         let sampler = lengths::train_sampler(job, config, &set, &ladders)?;
         let sampler = lengths::of_sets(job, sampler, &set, &sets)?;
         let timetable = first_rows::timetable(job, &sampler, resumed_from)?;
@@ -223,8 +221,7 @@ fn check_model(job: &JobFile, open: &OpenModel, mesh: &Mesh) -> RunResult<()> {
     Ok(open.model.check_tensor_parallel(mesh.size(Axis::Tensor))?)
 }
 
-/// Refuses rows that the task cannot have. Returns the sequences of each: where sets have different numbers, those of
-/// evaluations are their own.
+/// Refuses rows that the task cannot have. Returns the sequences of each that is evaluated, or of all where none is.
 fn checked_sequences(
     job: &JobFile,
     open: &OpenModel,
@@ -233,13 +230,24 @@ fn checked_sequences(
 ) -> RunResult<usize> {
     open.task.check_rows(set)?;
     let evaluated = splits.validation.as_ref().or(splits.test.as_ref());
-    let evaluated = evaluated.filter(|_| job.mixes_batches()).map(|split| split.set.as_ref());
-    let sequences = evaluated.unwrap_or(set).sequences_per_row();
+    let evaluated = evaluated.map_or(set, |split| split.set.as_ref());
+    let sequences = evaluated.sequences_per_row();
     splits.check_sequences(job.model.task, sequences)?;
-    if let Some(split) = splits.validation.as_ref().filter(|_| job.mixes_batches()) {
+    if let Some(split) = splits.validation.as_ref().filter(|_| job.train.do_train) {
         open.task.check_evaluated_texts(split.set.text_columns())?;
     }
     Ok(sequences)
+}
+
+/// The objectives of the sets of a job that evaluates rows of `evaluated` sequences.
+fn set_objectives(job: &JobFile, set: &TokenizedSet, evaluated: usize) -> RunResult<SetObjectives> {
+    if !job.mixes_batches() {
+        return Ok(SetObjectives::of_rows(job, set.sequences_per_row(), evaluated));
+    }
+    let texts = set.texts_of_sets().into_iter().map(<[String]>::len);
+    let sets = SetObjectives::of_job(job, texts, evaluated);
+    sets.check()?;
+    Ok(sets)
 }
 
 /// The lengths that rows and their targets may be padded to.

@@ -96,6 +96,28 @@ impl Reranker {
         metrics::reranking(&queries.collect::<Vec<_>>())
     }
 
+    /// Fails where rows have fewer or more passages than the loss takes. The loss is computed if `has_loss`.
+    fn check_columns(&self, columns: &[String], has_loss: bool) -> RunResult<()> {
+        let loss = self.job.reranker.loss;
+        let passages = match self.job.reranker.list_size {
+            Some(size) if columns.len() == 2 => size as usize,
+            _ => columns.len().saturating_sub(1),
+        };
+        let problem = match (columns.len(), loss) {
+            (0 | 1, _) => "the rows need a column of queries and one of passages",
+            (_, RerankerLoss::CrossEntropy) if passages > 1 => {
+                "the loss takes pairs of texts; name two columns"
+            }
+            _ if loss.compares_passages() && passages < 2 && has_loss => {
+                "the loss compares the passages of a row; name several columns of them, or set \
+                 reranker.list_size where one column has lists"
+            }
+            _ => return Ok(()),
+        };
+        let value = columns.join(", ");
+        Err(RunError::Field { name: "data.texts", value, problem: problem.to_owned() })
+    }
+
     /// The passages that a row has, without what stands for those that its list lacks.
     fn passages(&self, set: &TokenizedSet, row: usize) -> RunResult<usize> {
         let sequences = set.sequences(row)?;
@@ -164,24 +186,11 @@ impl JobTask for Reranker {
     }
 
     fn check_texts(&self, columns: &[String]) -> RunResult<()> {
-        let loss = self.job.reranker.loss;
-        let passages = match self.job.reranker.list_size {
-            Some(size) if columns.len() == 2 => size as usize,
-            _ => columns.len().saturating_sub(1),
-        };
-        let problem = match (columns.len(), loss) {
-            (0 | 1, _) => "the rows need a column of queries and one of passages",
-            (_, RerankerLoss::CrossEntropy) if passages > 1 => {
-                "the loss takes pairs of texts; name two columns"
-            }
-            _ if loss.compares_passages() && passages < 2 && self.job.train.do_train => {
-                "the loss compares the passages of a row; name several columns of them, or set \
-                 reranker.list_size where one column has lists"
-            }
-            _ => return Ok(()),
-        };
-        let value = columns.join(", ");
-        Err(RunError::Field { name: "data.texts", value, problem: problem.to_owned() })
+        self.check_columns(columns, self.job.train.do_train)
+    }
+
+    fn check_evaluated_texts(&self, columns: &[String]) -> RunResult<()> {
+        self.check_columns(columns, true)
     }
 
     /// Only this loss is a mean over the pairs of passages of a batch.

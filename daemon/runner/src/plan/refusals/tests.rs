@@ -273,8 +273,8 @@ fn evaluations_with_other_numbers_of_texts_and_their_metrics_are_found() {
         }
     };
     let validated = || json!({"validation": "other.csv"});
-    let words = "rows have 3 texts, and those that are trained on have 2";
-    check(&[pairs, triplets], embeds(validated(), "loss"), Some(("data.validation", words)));
+    check(&[pairs, triplets], embeds(validated(), "loss"), None);
+    let words = "rows have 3 texts, and those of data.validation have 2";
     let tested = json!({"validation": "train.csv", "test": "other.csv"});
     check(&[pairs, triplets], embeds(tested, "loss"), Some(("data.test", words)));
     let (field, words) = ("train.metric_for_best_model", "evaluations compute");
@@ -380,23 +380,26 @@ fn rows_may_be_longer_than_the_positions_of_rotary_models() {
     check(&files, reads, None);
 }
 
-/// Programs of evaluations read as many passages as those of training.
+/// Programs of evaluations read as many passages as those of predictions, but others than those of training.
 #[test]
 fn rows_with_other_numbers_of_passages_are_found() {
-    let pairs = ("train.csv", "query,passage,label\na,b,1\n");
-    let lists = ("other.csv", "query,positive,negative\na,b,c\n");
-    let ranks = |texts: Value| {
+    let pairs = "query,passage,label\na,b,1\n";
+    let lists = "query,positive,negative\na,b,c\n";
+    let files = [("train.csv", pairs), ("pairs.csv", pairs), ("lists.csv", lists)];
+    let ranks = |loss: &'static str, test: Option<&'static str>| {
         move |job: &mut Value| {
             job["model"]["task"] = "reranker".into();
-            job["data"]["validation"] = "other.csv".into();
-            job["data"]["texts"] = texts.clone();
+            job["reranker"] = json!({"loss": loss});
+            job["data"]["validation"] = "lists.csv".into();
+            if let Some(test) = test {
+                job["data"]["test"] = test.into();
+            }
         }
     };
-    let words =
-        "rows have 2 passages, and those that are trained on have 1; all splits need as many";
-    check(&[pairs, lists], ranks(json!([])), Some(("data.validation", words)));
-    let lists = ("other.csv", "query,passage,other,label\na,b,c,1\n");
-    check(&[pairs, lists], ranks(json!(["query", "passage"])), None);
+    check(&files, ranks("binary_cross_entropy", None), None);
+    check(&files, ranks("binary_cross_entropy", Some("lists.csv")), None);
+    let words = "rows have 1 passage, and those of data.validation have 2; all splits that are evaluated need as many";
+    check(&files, ranks("binary_cross_entropy", Some("pairs.csv")), Some(("data.test", words)));
 }
 
 /// Who corrects one need not submit again to be told of the next.

@@ -1,5 +1,5 @@
-//! Refuses files whose rows have other numbers of texts than the loss takes, or than other splits, before a run waits
-//! for cores.
+//! Refuses files whose rows have other numbers of texts than the loss takes, or than other splits that are evaluated,
+//! before a run waits for cores.
 
 use traind_job_file::JobFile;
 use traind_loader::TaskSpec;
@@ -17,24 +17,13 @@ pub(in crate::plan) fn check(
     if let Some(texts) = splits.train.as_ref().filter(|_| job.train.do_train).and_then(texts) {
         task.check_texts(texts)?;
     }
-    let evaluated = splits.validation.as_ref().filter(|_| job.mixes_batches());
+    let evaluated = splits.validation.as_ref().filter(|_| job.train.do_train);
     if let Some(texts) = evaluated.and_then(texts) {
         task.check_evaluated_texts(texts)?;
     }
-    let others = [("validation", &splits.validation), ("test", &splits.test)];
-    // Where sets have different numbers, those of evaluations are their own.
-    let first = match job.train.do_train && !job.mixes_batches() {
-        true => splits.train.as_ref(),
-        false => splits.validation.as_ref().or(splits.test.as_ref()),
-    };
-    let Some(planned) = first.map(TaskSpec::sequences_per_row) else { return Ok(()) };
-    for (split, spec) in others {
-        let Some(spec) = spec else { continue };
-        let found = spec.sequences_per_row();
-        let columns = texts(spec).unwrap_or_default();
-        check_sequences(job.model.task, split, columns, found, planned)?;
-    }
-    Ok(())
+    let (Some(validation), Some(test)) = (&splits.validation, &splits.test) else { return Ok(()) };
+    let [planned, found] = [validation, test].map(TaskSpec::sequences_per_row);
+    check_sequences(job.model.task, "test", texts(test).unwrap_or_default(), found, planned)
 }
 
 /// The columns of texts to embed or to score; None where sets have columns of their own, and for other tasks.

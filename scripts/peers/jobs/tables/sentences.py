@@ -1,0 +1,42 @@
+"""Jobs as users of sentence-transformers run them: evaluations whose rows have other numbers of texts than those that are
+trained on."""
+
+from sentences import COLUMNS, PASSAGES, labelled
+
+from tables.base import of
+
+BY_STEPS = {"eval_strategy": "steps", "eval_steps": 2}
+MARGINS = {"loss": "margin_mse", "similarity": "cos_sim"}
+
+
+def rows(columns, count, label=None, seed=71):
+    return labelled(columns, label)(count, seed)
+
+
+def embedding(trained, evaluated, label=(None, None), **section):
+    """Rows with these numbers of texts."""
+    train = rows(COLUMNS[:trained], 14, label[0])
+    section = {"loss": "multiple_negatives_ranking", **section}
+    return of(
+        "embedding", train, "bert", evaluated=rows(COLUMNS[:evaluated], 7, label[1]), embedding=section, train=BY_STEPS
+    )
+
+
+def reranker(trained, evaluated, label, **section):
+    train = rows(PASSAGES[:trained], 14, label[0])
+    return of(
+        "reranker", train, "bert", spec={"labels": 1}, evaluated=rows(PASSAGES[:evaluated], 7, label[1]),
+        reranker=section, train=BY_STEPS,
+    )  # fmt: skip
+
+
+CASES = {
+    "pairs-evaluated-by-triplets": embedding(2, 3),
+    "triplets-evaluated-by-pairs": embedding(3, 2),
+    "many-evaluated-by-pairs-in-parts": embedding(4, 2, mini_batch_size=2),
+    "triplets-evaluated-by-pairs-on-two-cores": embedding(3, 2),
+    "margins-of-one-evaluated-by-margins-of-two": embedding(3, 4, ("margin", "margins"), **MARGINS),
+    "reranked-by-margins-of-two-evaluated-by-one": reranker(4, 3, ("margins", "margin"), loss="margin_mse"),
+    "reranked-by-margins-of-one-evaluated-by-two": reranker(3, 4, ("margin", "margins"), loss="margin_mse"),
+}
+CASES["triplets-evaluated-by-pairs-on-two-cores"].job["resources"] = {"cores": 2}
