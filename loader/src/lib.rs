@@ -103,8 +103,8 @@ pub use batch::{
 pub use chat::{ChatOptions, ChatTemplate, RenderedChat, bos_token, eos_token, named_templates};
 pub use collate::{Collator, HostBatch};
 pub use dataset::{
-    DatasetOptions, FileRows, MixedSet, Mixing, Mixture, OpenSet, Prepared, SplitPart, SplitRange,
-    TextVectors, TextVectorsWriter, TokenizedSet, VectorSizes, check_files, prepare,
+    Checked, DatasetOptions, FileRows, MixedSet, Mixing, Mixture, OpenSet, Prepared, SplitPart,
+    SplitRange, TextVectors, TextVectorsWriter, TokenizedSet, VectorSizes, check_files, prepare,
     prepare_watched,
 };
 pub use error::{

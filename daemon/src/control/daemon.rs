@@ -15,10 +15,10 @@ use traind_job_file::JobFile;
 use traind_job_file::commands::Plan;
 use traind_proto::v1;
 
-use super::admission::{self, Submission};
+use super::admission::{self, Admitted, Submission};
 use super::board::Board;
 use super::disk_usage::DiskUsage;
-use super::error::Error;
+use super::error::{Error, FieldViolation};
 use super::fences::Fences;
 use super::folders_in_use::FoldersInUse;
 use super::fork;
@@ -28,6 +28,7 @@ use super::planner::{PlanError, PlannedJob, Planner, Search};
 use super::preparer::Preparer;
 use super::queue::SharedQueue;
 use crate::access::Caller;
+use crate::access::account::Account;
 use crate::access::audit::AuditLog;
 use crate::access::logins::Logins;
 use crate::access::tokens::Tokens;
@@ -168,7 +169,10 @@ impl Daemon {
         if let Some(job) = admission::repeated(store, submission)? {
             return Ok(job);
         }
-        let (mut new, mut job) = admission::admit(submission, settings)?;
+        let Admitted { mut new, mut job, missing } = admission::admit(submission, settings)?;
+        if !missing.is_empty() {
+            return Err(self.with_planned(missing, &job, new.run_as));
+        }
         admission::check_machine(&job, settings)?;
         admission::refuse_beyond_group(&job, &new.owner, settings)?;
         admission::resolve_after(store, &mut new)?;
@@ -189,7 +193,9 @@ impl Daemon {
                 admission::fit_batch(&plan, &mut new, &mut job)?;
                 admission::warn_of_programs(&plan, &mut new);
             }
-            Err(error @ PlanError::Violations(_)) => return Err(error.into()),
+            Err(error @ PlanError::Violations(_)) => {
+                return Err(admission::with_occupied(error.into(), &job, new.run_as));
+            }
             Err(error) if job.parallel.auto => return Err(error.into()),
             // What ends the planner would end the runner, or it takes more than anyone could check.
             Err(error @ (PlanError::Died { .. } | PlanError::Timeout(_))) => {
@@ -215,6 +221,26 @@ impl Daemon {
             tracing::warn!(job = job.id, %error, "write the job's record");
         }
         Ok(job)
+    }
+
+    /// The violations of missing files, and those that the planner finds in the rest of the job.
+    fn with_planned(
+        &self,
+        missing: Vec<FieldViolation>,
+        job: &JobFile,
+        account: Option<Account>,
+    ) -> Error {
+        let mut violations = missing;
+        let rest = admission::without_missing(job, &violations);
+        let plan = |job| {
+            let planned =
+                PlannedJob { job, account, may_fetch: false, with_effects: false, search: None };
+            self.planner.plan(&self.settings, planned)
+        };
+        if let Some(Err(PlanError::Violations(found))) = rest.as_ref().map(plan) {
+            violations.extend(found.into_iter().map(FieldViolation::from));
+        }
+        Error::JobFile { violations }
     }
 
     /// Stores a job, unless its folders are in use. The checkpoint that it resumes from is held until it ends.
@@ -256,7 +282,10 @@ impl Daemon {
         submission: &Submission,
         search: Option<&Search>,
     ) -> Result<Plan, Error> {
-        let (new, job) = admission::admit(submission, &self.settings)?;
+        let Admitted { new, job, missing } = admission::admit(submission, &self.settings)?;
+        if !missing.is_empty() {
+            return Err(self.with_planned(missing, &job, new.run_as));
+        }
         let is_here = !search.is_some_and(|search| search.is_elsewhere);
         if is_here {
             admission::check_machine(&job, &self.settings)?;

@@ -147,13 +147,17 @@ pub enum Error {
     Random(std::io::Error),
 }
 
+impl From<PlanViolation> for FieldViolation {
+    fn from(PlanViolation { field, description }: PlanViolation) -> FieldViolation {
+        FieldViolation { field, description }
+    }
+}
+
 impl From<PlanError> for Error {
     fn from(error: PlanError) -> Error {
         match error {
             PlanError::Violations(found) => {
-                let violation =
-                    |PlanViolation { field, description }| FieldViolation { field, description };
-                Error::JobFile { violations: found.into_iter().map(violation).collect() }
+                Error::JobFile { violations: found.into_iter().map(FieldViolation::from).collect() }
             }
             error => Error::Plan(error),
         }

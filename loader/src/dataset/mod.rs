@@ -31,7 +31,7 @@ use std::time::Duration;
 pub use array::{TextVectors, TextVectorsWriter, VectorSizes};
 pub(crate) use continuations::Continuation;
 use mixture::Sources;
-pub use mixture::{MixedSet, Mixing, Mixture, SplitPart, SplitRange};
+pub use mixture::{Checked, MixedSet, Mixing, Mixture, SplitPart, SplitRange};
 pub use open::OpenSet;
 pub use set::{FileRows, TokenizedSet};
 
@@ -78,11 +78,16 @@ pub fn prepare(options: &DatasetOptions, tokenizer: &dyn TextTokenizer) -> Resul
 }
 
 /// Opens files as [`prepare`] does, and returns its error where they lack columns of the task, have no rows, or none
-/// with its texts, and where one of the first rows cannot become an example, as far as that is `known` of the
-/// tokenizer. Else returns the task as it reads files with these columns. Reads headers and first rows, and JSON as a
-/// whole for its keys.
-pub fn check_files(mixture: &Mixture, task: &TaskSpec, known: KnownTokenizer) -> Result<TaskSpec> {
-    Sources::check(mixture, task, known)
+/// with its texts, and where a row cannot become an example, as far as that is `known` of the tokenizer. Reads all rows
+/// of small files, and of others headers and first rows, and JSON as a whole for its keys. With `has_rule`, the task
+/// has the rule of labels, or these files make it, so that classes without an id are found.
+pub fn check_files(
+    mixture: &Mixture,
+    task: &TaskSpec,
+    known: KnownTokenizer,
+    has_rule: bool,
+) -> Result<Checked> {
+    Sources::check(mixture, task, known, has_rule)
 }
 
 /// The same for sets that take long: calls `watch` with the number of rows tokenized, every few

@@ -146,7 +146,7 @@ pub(crate) enum RowLabel {
 }
 
 /// The label of a token's word, by its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TokenLabel {
     pub(crate) number: u32,
     /// Whether it is not the first token of its word: a label `B-X` means `I-X` here.

@@ -163,13 +163,13 @@ impl Source {
         self.parts().into_iter().any(|part| self.read(part, &column, &mut enough).is_err())
     }
 
-    /// Hands the rows to `take`, some at a time, with the part that they are from, until it returns false. Returns
-    /// false where rows before that cannot be read.
+    /// Hands the rows to `take`, some at a time, with the part that they are from, until it returns false. Fails where
+    /// rows before that cannot be read.
     pub(crate) fn read_until(
         &self,
         columns: &[&str],
         mut take: impl FnMut(Part, &Records) -> bool,
-    ) -> bool {
+    ) -> Result<()> {
         let mut wants_more = true;
         for part in self.parts() {
             let mut hand = |records: Records| {
@@ -177,11 +177,12 @@ impl Source {
                 if wants_more { Ok(()) } else { Err(Error::Abandoned) }
             };
             let read = self.read(part, columns, &mut hand);
-            if !wants_more || read.is_err() {
-                return !wants_more;
+            if !wants_more {
+                return Ok(());
             }
+            read?;
         }
-        true
+        Ok(())
     }
 
     /// Checks that every file has each column exactly once, or lacks one that its format lets it

@@ -1,19 +1,22 @@
-//! Finds in the first rows, and without a tokenizer, what keeps rows from becoming examples: columns of other types,
+//! Finds before a run, and without a tokenizer, what keeps rows from becoming examples: columns of other types,
 //! labels that are none, images that are missing, rows of tokens that are too long, a token that ends texts which
 //! nothing names, a chat template that is missing or fails.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{Lack, SetContext, TaskSpec};
+use super::{Lack, TaskSpec};
 use crate::error::{Result, TokenizeProblem};
-use crate::labels::LabelReader;
 use crate::source::Row;
 use crate::tokenize::{Encoded, SpannedEncoding, TextTokenizer, TokenSpan, WindowOptions};
 
 /// The first rows that are checked: enough to find a fault of a column, and few enough to render as conversations.
-const ROWS: usize = 16;
+const ROWS: u64 = 16;
 /// The same of images, which are decoded.
-const IMAGES: usize = 2;
+const IMAGES: u64 = 2;
+/// The rows of small files that are checked.
+const ROWS_OF_SMALL: u64 = 1 << 16;
+/// The same of conversations, which take the time of their template.
+const CONVERSATIONS_OF_SMALL: u64 = 256;
 
 /// The facts about a model's tokenizer that are known before a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,16 +28,19 @@ pub struct KnownTokenizer {
 }
 
 impl TaskSpec {
-    /// Returns the number of first rows that [`Self::check_rows`] can check. Rows of conversations need the chat
-    /// template and the special tokens of the model.
-    pub(crate) fn rows_to_check(&self, known: KnownTokenizer) -> usize {
+    /// Returns the number of rows that can be checked quickly, without their tokens. Rows of conversations need the
+    /// chat template and the special tokens of the model.
+    pub(crate) fn rows_to_check(&self, known: KnownTokenizer, are_small: bool) -> u64 {
         match self {
-            Self::Sft(_) | Self::Dpo(_) | Self::Reward(_) | Self::Cpo(_) | Self::Kto(_)
-                if !known.has_template =>
-            {
-                0
+            Self::Sft(_) | Self::Dpo(_) | Self::Reward(_) | Self::Cpo(_) | Self::Kto(_) => {
+                match (known.has_template, are_small) {
+                    (false, _) => 0,
+                    (true, true) => CONVERSATIONS_OF_SMALL,
+                    (true, false) => ROWS,
+                }
             }
             Self::ImageClassification(_) => IMAGES,
+            _ if are_small => ROWS_OF_SMALL,
             _ => ROWS,
         }
     }
@@ -44,34 +50,20 @@ impl TaskSpec {
         self.preprocessor().check(&WholeTexts::of(known))
     }
 
-    /// Fails where a row cannot become an example, whatever the tokenizer is. A row that would be left out is none
-    /// that fails. `class_names` are those of a column in each file.
-    pub(crate) fn check_rows<'row>(
-        &self,
-        mut rows: impl Iterator<Item = Row<'row>>,
-        known: KnownTokenizer,
-        class_names: impl Fn(&str) -> Vec<Option<Vec<String>>>,
-    ) -> Result<()> {
-        let (preprocessor, tokenizer) = (self.preprocessor(), &WholeTexts::of(known));
-        let labels = preprocessor.labels();
-        let labels = labels.map(|spec| LabelReader::new(spec, class_names(&spec.column)));
-        let context = SetContext { tokenizer, labels };
-        rows.try_for_each(|row| {
-            if self.lack_of_row(&row).is_some() {
-                return Ok(());
-            }
-            context.labels.as_ref().map_or(Ok(None), |labels| labels.read_weight(&row))?;
-            preprocessor.encode(&row, &context).map(drop)
-        })
-    }
-
     /// The text that a row lacks, if it is left out for that.
     pub(crate) fn lack_of_row<'a>(&'a self, row: &Row<'_>) -> Option<Lack<'a>> {
         self.lack(row).filter(|lack| lack.is_left_out)
     }
 }
 
-/// Makes one token of each text, which stands for equal texts alone.
+impl KnownTokenizer {
+    /// A tokenizer for rows of which nothing but the faults matter.
+    pub(crate) fn tokenizer(self) -> impl TextTokenizer {
+        WholeTexts::of(self)
+    }
+}
+
+/// Makes one token of each text, or word, which stands for equal ones alone.
 struct WholeTexts {
     max_length: Option<u32>,
 }
@@ -83,13 +75,19 @@ impl WholeTexts {
 }
 
 fn whole(text: &str) -> SpannedEncoding {
+    let encoded = Encoded::of_one_text(vec![id_of(text)]);
+    SpannedEncoding { encoded, spans: vec![span_of(text)] }
+}
+
+fn id_of(text: &str) -> u32 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     // Labels are signed.
-    let id = (hasher.finish() >> 33) as u32;
-    let end = text.chars().count() as u32;
-    let span = TokenSpan { sequence: Some(0), word: Some(0), start: 0, end };
-    SpannedEncoding { encoded: Encoded::of_one_text(vec![id]), spans: vec![span] }
+    (hasher.finish() >> 33) as u32
+}
+
+fn span_of(text: &str) -> TokenSpan {
+    TokenSpan { sequence: Some(0), word: Some(0), start: 0, end: text.chars().count() as u32 }
 }
 
 impl TextTokenizer for WholeTexts {
@@ -110,7 +108,14 @@ impl TextTokenizer for WholeTexts {
     }
 
     fn encode_words(&self, words: &[&str]) -> Result<SpannedEncoding, TokenizeProblem> {
-        Ok(whole(&words.join(" ")))
+        // Without words there are special tokens.
+        if words.is_empty() {
+            return Ok(whole(""));
+        }
+        let ids = words.iter().map(|text| id_of(text)).collect();
+        let span = |(text, word): (&&str, u32)| TokenSpan { word: Some(word), ..span_of(text) };
+        let spans = words.iter().zip(0..).map(span).collect();
+        Ok(SpannedEncoding { encoded: Encoded::of_one_text(ids), spans })
     }
 
     fn encode_windows(

@@ -45,6 +45,26 @@ async fn every_bad_input_gives_one_clear_error() {
     host.complete(&Draft::new(&host, "good")).await;
 }
 
+/// A user who corrects one fault need not submit again to be told of the next.
+#[tokio::test]
+async fn faults_of_paths_and_those_of_data_are_refused_together() {
+    let host = Host::started(2).await;
+    let draft = |name: &str| Draft::new(&host, name).set("data.text", "body");
+    let missing =
+        draft("missing").set("data.validation", "absent.csv").set("output_dir", "train.csv/out");
+    let occupied = draft("occupied").set("output_dir", "model");
+    let expect = [
+        (missing, &["data.validation: ", "output_dir: ", "data.train: "][..]),
+        (occupied, &["data.train: ", "output_dir: "]),
+    ];
+    for (draft, fields) in expect {
+        let text = refusal(&host.create(&draft).await.unwrap_err()).text;
+        let found: Vec<&str> = text.lines().skip(1).collect();
+        assert!(found.iter().zip(fields).all(|(line, field)| line.starts_with(field)), "{text}");
+        assert_eq!(found.len(), fields.len(), "{text}");
+    }
+}
+
 /// Submits the invalid job and waits for its end.
 async fn submit(host: &Host, case: &Case) -> Report {
     let draft = (case.spoil)(Draft::new(host, &case.name.replace(' ', "-")));

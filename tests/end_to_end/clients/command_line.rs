@@ -61,11 +61,10 @@ async fn a_watched_job_that_completes_exits_with_0() {
 async fn a_watched_job_that_fails_exits_with_3() {
     let host = Host::started(2).await;
     let draft = folder(&host, "job");
-    let first = "cat,animal\n".repeat(40);
-    fs::write(draft.path("train.csv"), format!("text,label\n{first}rock,mineral\n")).unwrap();
+    fs::remove_file(draft.path("model/tokenizer.json")).unwrap();
     let output = host.cli(draft.folder(), &["submit", "job.yaml", "--watch"]);
     assert_eq!(output.code, Some(3), "{}", output.stderr);
-    for words in ["LABEL_INVALID", "train.csv", "mineral"] {
+    for words in ["FILE_NOT_FOUND", "tokenizer.json"] {
         assert!(output.stderr.contains(words), "{words} in {}", output.stderr);
     }
     assert_eq!(host.cli(draft.folder(), &["watch", "tiny"]).code, Some(3));

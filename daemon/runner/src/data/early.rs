@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use traind_job_file::{DataFiles, JobFile, ModelSource};
 use traind_loader::{
-    ChatProblem, Error as LoaderError, Files, KnownTokenizer, TaskSpec, data_format,
-    matching_files, model_max_length,
+    ChatProblem, Checked, Error as LoaderError, Files, KnownTokenizer, LabelEncoder, TaskSpec,
+    data_format, matching_files, model_max_length,
 };
 use traind_models::{Model, ModelConfig};
 
@@ -68,9 +68,17 @@ impl EarlySplits {
     }
 }
 
+/// The rule of labels that the splits before have, in the order in which the run reads them.
+enum EarlyRule {
+    /// None where no split makes one.
+    Known(Option<LabelEncoder>),
+    /// A split makes it that is not read before the run.
+    OfRun,
+}
+
 /// Fails where files that are quickly looked at have faults on which the run would fail: an unknown format, missing
-/// columns, no rows, and first rows that no tokenizer could make an example of. Files that are elsewhere, or not there
-/// yet, are left to the run.
+/// columns, no rows, and rows that no tokenizer could make an example of: the first ones, or all of small files. Files
+/// that are elsewhere, or not there yet, are left to the run.
 pub(crate) fn check_files(
     job: &JobFile,
     task: &dyn JobTask,
@@ -80,14 +88,25 @@ pub(crate) fn check_files(
     let train = job.data.train.as_ref().filter(|_| reads_train(job));
     let validation = job.data.validation.as_ref().filter(|_| job.evaluates());
     let known = known_tokenizer(job, task, model);
-    let early = |split, files: Option<&DataFiles>| {
-        let Some(files) = files.filter(|files| is_quick(files)) else { return Ok(None) };
+    let mut rule = EarlyRule::Known(None);
+    let mut early = |split, files: Option<&DataFiles>| {
+        let Some(files) = files else { return Ok::<_, RunError>(None) };
         let early = EarlySplit { job, split, files, known };
-        match early.check(task, true) {
-            // Rows to predict need no labels.
-            Err(_) if split == "test" && job.train.do_predict => early.check(task, false),
-            checked => checked,
+        let checked = match is_quick(files) {
+            false => None,
+            true => match early.check(task, true, &rule) {
+                // Rows to predict need no labels.
+                Err(_) if split == "test" && job.train.do_predict => {
+                    early.check(task, false, &rule)?
+                }
+                checked => checked?,
+            },
+        };
+        if let EarlyRule::Known(None) = rule {
+            let found = checked.as_ref().and_then(|checked| checked.rule.clone());
+            rule = found.map_or(EarlyRule::OfRun, EarlyRule::Known);
         }
+        Ok(checked.map(|checked| checked.task))
     };
     // A setting that is wrong for one split is wrong for the others.
     Ok(EarlySplits {
@@ -126,13 +145,21 @@ struct EarlySplit<'a> {
 }
 
 impl EarlySplit<'_> {
-    /// Returns the task as it reads the files; None where the run has to find out more.
-    fn check(&self, task: &dyn JobTask, labelled: bool) -> RunResult<Option<TaskSpec>> {
+    /// Returns the task as it reads the files, with its rule; None where the run has to find out more.
+    fn check(
+        &self,
+        task: &dyn JobTask,
+        labelled: bool,
+        rule: &EarlyRule,
+    ) -> RunResult<Option<Checked>> {
         let &EarlySplit { job, split, files: given, known } = self;
         let evaluated = split != "train" || job.data.validation_split.is_some();
         let max_length = known.max_length.unwrap_or(LENGTH_MAX);
-        let reading =
-            Reading { encoder: None, labelled, evaluated, files: Some(given), max_length };
+        let (encoder, has_rule) = match rule {
+            EarlyRule::Known(encoder) => (encoder.as_ref(), true),
+            EarlyRule::OfRun => (None, false),
+        };
+        let reading = Reading { encoder, labelled, evaluated, files: Some(given), max_length };
         let task = match task.task_spec(&reading) {
             Ok(task) => task,
             Err(
@@ -148,8 +175,8 @@ impl EarlySplit<'_> {
         };
         let sets = Sets { job, downloads: None, split, files: files(job, split) };
         let mixture = sets.mixture(given)?;
-        match traind_loader::check_files(&mixture, &task, known) {
-            Ok(task) => Ok(Some(task)),
+        match traind_loader::check_files(&mixture, &task, known, has_rule) {
+            Ok(checked) => Ok(Some(checked)),
             Err(error) if is_of_content(&error) => Err(refused(job, split, &error)),
             Err(error @ LoaderError::BadOption { .. }) => Err(error.into()),
             Err(_) => Ok(None),

@@ -131,6 +131,25 @@ pub(super) fn missing_files(job: &JobFile, account: Option<Account>) -> Vec<Fiel
     missing
 }
 
+/// The job without the data that is missing, of which all else can be planned; None where the planner would read a path
+/// that is missing or no file.
+pub(crate) fn without_missing(job: &JobFile, missing: &[FieldViolation]) -> Option<JobFile> {
+    let mut rest = job.clone();
+    for FieldViolation { field, .. } in missing {
+        match field.as_str() {
+            "data.train" => rest.data.train = None,
+            "data.validation" => rest.data.validation = None,
+            "data.test" => rest.data.test = None,
+            CHAT_TEMPLATE => return None,
+            field if job.weight_folders().any(|(of_weights, _)| of_weights == field) => {
+                return None;
+            }
+            _ => {}
+        }
+    }
+    Some(rest)
+}
+
 /// Explains why a folder cannot be created or written. Only the runner can check a bucket.
 fn unwritable(folder: &Path, user: &Reader) -> Option<String> {
     if DataFiles::is_url(folder) {

@@ -13,8 +13,9 @@ use std::path::Path;
 
 use traind_job_file::{Engine, JobFile, Parsed, Violation};
 
+pub(crate) use files::without_missing;
 pub(crate) use machine::check_machine;
-pub(crate) use occupied::refuse_occupied;
+pub(crate) use occupied::{refuse_occupied, with_occupied};
 pub(crate) use planned::{choose_mesh, fit_batch, refuse_misfit, warn_of_programs};
 pub(crate) use quotas::{refuse_beyond_group, refuse_full_disk, refuse_full_queue};
 pub(crate) use request::{Submission, repeated};
@@ -29,11 +30,17 @@ use crate::notification::receivers_of;
 use crate::settings::{Prices, Settings};
 use files::{missing_files, outside};
 
-/// Checks that the job can run on this host. An error lists all violations.
-pub(crate) fn admit(
-    submission: &Submission,
-    settings: &Settings,
-) -> Result<(NewJob, JobFile), Error> {
+/// A job whose file is valid, and whose paths may be looked up.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub new: NewJob,
+    pub job: JobFile,
+    /// Files that are missing or not accessible.
+    pub missing: Vec<FieldViolation>,
+}
+
+/// Checks that the job file is valid, and looks up its paths. An error lists all violations.
+pub(crate) fn admit(submission: &Submission, settings: &Settings) -> Result<Admitted, Error> {
     let base_dir = Path::new(&submission.base_dir);
     let parsed =
         JobFile::parse_with_overrides(&submission.job_file, &submission.overrides, base_dir);
@@ -45,7 +52,7 @@ pub(crate) fn admit(
     // First, so that paths outside the allowed folders are not even looked up.
     refuse(outside(&job, &settings.roots))?;
     let missing = with_rights_of(submission.account, || missing_files(&job, submission.account));
-    refuse(missing.map_err(Error::Switch)?)?;
+    let missing = missing.map_err(Error::Switch)?;
     let prices = match job.resources.engine {
         Engine::Local => settings.prices.of(job.resources.cores, settings.host.core_count()),
         _ => Prices::default(),
@@ -60,7 +67,7 @@ pub(crate) fn admit(
     let on_demand = prices.on_demand_per_hour.filter(|_| !is_priced);
     let warnings = warnings.into_iter().map(warning).collect();
     let new = new_job(submission, &job, warnings, on_demand)?;
-    Ok((new, job))
+    Ok(Admitted { new, job, missing })
 }
 
 fn refuse(violations: Vec<FieldViolation>) -> Result<(), Error> {

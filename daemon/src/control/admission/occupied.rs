@@ -16,6 +16,17 @@ pub(crate) fn refuse_occupied(job: &JobFile, account: Option<Account>) -> Result
     super::refuse(found.into_iter().collect())
 }
 
+/// The error of a job file, with the violation of folders that are in use if they are.
+pub(crate) fn with_occupied(error: Error, job: &JobFile, account: Option<Account>) -> Error {
+    match (error, refuse_occupied(job, account)) {
+        (Error::JobFile { mut violations }, Err(Error::JobFile { violations: occupied })) => {
+            violations.extend(occupied);
+            Error::JobFile { violations }
+        }
+        (error, _) => error,
+    }
+}
+
 fn found(intent: &Intent) -> Option<FieldViolation> {
     let violation = |field: &str, description: String| {
         Some(FieldViolation { field: field.to_owned(), description })

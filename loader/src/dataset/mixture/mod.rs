@@ -1,6 +1,8 @@
 //! Several sets of rows as one: parts of splits, limits, and the order that their rows are mixed in.
 
+mod check;
 mod order;
+mod part;
 mod pcg;
 mod reader;
 mod slice;
@@ -13,6 +15,7 @@ use serde::Serialize;
 pub use order::Mixing;
 pub(super) use reader::{Piece, read_ahead};
 pub use slice::{SplitPart, SplitRange};
+pub use sources::Checked;
 pub(super) use sources::Sources;
 
 use crate::source::{Columns, Files, FormatOptions};

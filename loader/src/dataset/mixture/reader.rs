@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::order::Order;
-use super::sources::SourcePart;
+use super::part::SourcePart;
 use super::{Mixing, Sources};
 use crate::error::{Error, Result};
 use crate::source::{Part, Records};

@@ -3,13 +3,25 @@
 use std::path::Path;
 
 use super::super::left_out::LeftOutRows;
-use super::{Mixing, Mixture, SplitRange};
+use super::check::RowsCheck;
+use super::part::SourcePart;
+use super::{Mixing, Mixture};
 use crate::error::{Error, Result};
-use crate::source::{Row, Source};
-use crate::tasks::{KnownTokenizer, LackingRows, TaskSpec};
+use crate::labels::{LabelEncoder, LabelReader};
+use crate::source::Source;
+use crate::tasks::{KnownTokenizer, SetContext, TaskSpec};
 
-/// The most rows without a text that are read to find one that has its texts.
-const LACKING_ROWS_MAX: u64 = 100_000;
+/// The most bytes of all files of a split whose rows are all checked.
+const CHECKED_BYTES_MAX: u64 = 16 << 20;
+
+/// The facts about a split that its files show before a run.
+#[derive(Debug)]
+pub struct Checked {
+    /// The task as it reads the files.
+    pub task: TaskSpec,
+    /// The rule of labels, itself none where they are no classes, of which all rows were checked.
+    pub rule: Option<Option<LabelEncoder>>,
+}
 
 /// The opened files of all sets.
 pub(in crate::dataset) struct Sources {
@@ -17,15 +29,6 @@ pub(in crate::dataset) struct Sources {
     pub(super) mixture: Mixture,
     /// The number of rows of each file, in order, where the order of rows depends on it.
     pub(in crate::dataset) counts: Option<Vec<u64>>,
-}
-
-/// The opened files of a part of a set.
-pub(in crate::dataset) struct SourcePart {
-    pub(in crate::dataset) source: Source,
-    pub(in crate::dataset) set: usize,
-    /// The number of its first file among those of all parts.
-    pub(in crate::dataset) first_file: usize,
-    pub(super) range: SplitRange,
 }
 
 impl Sources {
@@ -45,12 +48,14 @@ impl Sources {
     }
 
     /// Opens the files as [`Self::open`] does, and finds files without any row, or with none that has its texts, and
-    /// first rows that cannot become an example. Reads no more than the first rows that have theirs.
+    /// rows that cannot become an example. Reads all rows of small files, and of others no more than the first rows
+    /// that have their texts.
     pub(in crate::dataset) fn check(
         mixture: &Mixture,
         task: &TaskSpec,
         known: KnownTokenizer,
-    ) -> Result<TaskSpec> {
+        has_rule: bool,
+    ) -> Result<Checked> {
         let (parts, task) = open_parts(mixture, task)?;
         let files = || {
             let files = parts.iter().flat_map(|part| part.source.files());
@@ -59,25 +64,31 @@ impl Sources {
         if !parts.iter().any(|part| part.source.may_have_rows()) {
             return Err(Error::NoRows { files: files() });
         }
-        if task.rows_to_check(known) == 0 {
-            return Ok(task);
+        let are_small = mixture.mixing == Mixing::Concatenate && are_small(&parts);
+        let rows_max = task.rows_to_check(known, are_small);
+        if rows_max == 0 {
+            return Ok(Checked { task, rule: None });
         }
         task.check_settings(known)?;
-        let (mut lacking, mut rows) = (LackingRows::default(), Some(0));
+        let tokenizer = known.tokenizer();
+        let context = SetContext { tokenizer: &tokenizer, labels: label_reader(&task, &parts) };
+        let mut check = RowsCheck::new(&task, &context, rows_max);
+        let mut set_before = None;
         for part in &parts {
-            let left_out = match part.range.is_whole() {
-                true => part.check_first_rows(&task, known, &mut lacking)?,
-                false => None,
-            };
-            rows = rows.zip(left_out).map(|(rows, left_out)| rows + left_out);
-        }
-        match rows {
-            Some(rows) if rows > 0 => {
-                let why = LeftOutRows::default().why_all(rows, &lacking);
-                Err(Error::NoRowsLeft { files: files(), rows, why })
+            let limit = mixture.sets[part.set].limit;
+            let is_first = set_before.replace(part.set) != Some(part.set);
+            match part.range.is_whole() && (is_first || limit.is_none()) {
+                true => check.part(part, limit)?,
+                false => check.pass_over(),
             }
-            _ => Ok(task),
         }
+        if let Some(rows) = check.without_texts.filter(|rows| *rows > 0) {
+            let why = LeftOutRows::default().why_all(rows, &check.lacking);
+            return Err(Error::NoRowsLeft { files: files(), rows, why });
+        }
+        let rule = if has_rule { check.settle()? } else { None };
+        drop(context);
+        Ok(Checked { task, rule })
     }
 
     /// The only source, where all its rows are read in order.
@@ -164,66 +175,24 @@ fn open_parts(mixture: &Mixture, task: &TaskSpec) -> Result<(Vec<SourcePart>, Ta
     Ok((parts, task))
 }
 
+/// The reader of the labels of all rows.
+fn label_reader<'task>(task: &'task TaskSpec, parts: &[SourcePart]) -> Option<LabelReader<'task>> {
+    let spec = task.preprocessor().labels()?;
+    let names = parts.iter().flat_map(|part| part.source.class_names(&spec.column));
+    Some(LabelReader::new(spec, names.collect()))
+}
+
+/// Returns true for files of which all rows are read quickly.
+fn are_small(parts: &[SourcePart]) -> bool {
+    let files = parts.iter().flat_map(|part| part.source.local_files());
+    let sizes = files.map(|file| file.metadata().map_or(u64::MAX, |found| found.len()));
+    sizes.fold(0, u64::saturating_add) <= CHECKED_BYTES_MAX
+}
+
 /// Warnings about files of a part, each with the number of its file among those of all parts.
 fn numbered(
     part: &SourcePart,
     warnings: impl Iterator<Item = (usize, String)>,
 ) -> Vec<(u32, String)> {
     warnings.map(|(file, warning)| ((part.first_file + file) as u32, warning)).collect()
-}
-
-impl SourcePart {
-    /// Checks the first rows behind those that lack a text. Returns the number of rows where all lack one; None where
-    /// some have theirs, or where rows cannot be read, of which the run says more.
-    fn check_first_rows(
-        &self,
-        task: &TaskSpec,
-        known: KnownTokenizer,
-        lacking: &mut LackingRows,
-    ) -> Result<Option<u64>> {
-        let columns = task.columns_of_set(self.set, self.source.columns());
-        let (source, set, first_file) = (&self.source, self.set, self.first_file);
-        let names = |column: &str| {
-            let others = std::iter::repeat_n(None, first_file);
-            others.chain(source.class_names(column)).collect()
-        };
-        let (mut rows, mut checked) = (0, None);
-        let are_all_read = source.read_until(&columns, |part, records| {
-            let row = |record| Row { source, set, first_file, part, records, record };
-            for record in 0..records.len() {
-                let lack = task.lack_of_row(&row(record)).filter(|_| rows < LACKING_ROWS_MAX);
-                let Some(lack) = lack else {
-                    let first = (record..records.len()).take(task.rows_to_check(known));
-                    checked = Some(task.check_rows(first.map(row), known, names));
-                    return false;
-                };
-                lacking.add(rows as u32, &lack, None);
-                rows += 1;
-            }
-            true
-        });
-        match checked {
-            Some(checked) => checked.map(|()| None),
-            None => Ok(are_all_read.then_some(rows)),
-        }
-    }
-
-    /// The number of rows of each of its files.
-    fn count(&self) -> Result<Vec<u64>> {
-        let mut counts = vec![0; self.source.files().len()];
-        let column: Vec<&str> = self.source.columns().iter().map(String::as_str).take(1).collect();
-        for part in self.source.parts() {
-            counts[part.file] += self.source.read(part, &column, &mut |_| Ok(()))?;
-        }
-        Ok(counts)
-    }
-
-    /// The rows of the part that are read, first and one behind the last. `counts` are the rows of all
-    /// files where they are known.
-    pub(super) fn rows(&self, counts: Option<&[u64]>) -> Result<(u64, u64)> {
-        let files = self.first_file..self.first_file + self.source.files().len();
-        let count = counts.map(|counts| counts[files].iter().sum());
-        // An open end is beyond all rows.
-        self.range.rows(count.unwrap_or(i64::MAX as u64))
-    }
 }

@@ -156,13 +156,13 @@ async fn a_daemon_is_operated_as_its_page_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failure_is_looked_into_as_its_page_says() {
     let walk = Walk::new(Host::started(1).await, "docs/troubleshooting.md", &[]);
-    let job = walk.fail("cast", ("data.columns", "{cast: {label: int64}}")).await;
-    assert_eq!(job.failure.unwrap().reason, "COLUMN_TYPE_INVALID");
+    let job = walk.fail("hot", ("train.learning_rate", "1e30")).await;
+    assert_eq!(job.failure.unwrap().reason, "LOSS_NOT_FINITE");
     let commands = walk.commands();
     assert_eq!(commands.len(), 3, "{commands:?}");
     for command in commands {
         let shown = walk.run(&command).stdout;
-        assert!(shown.contains("COLUMN_TYPE_INVALID"), "{command}\n{shown}");
+        assert!(shown.contains("LOSS_NOT_FINITE"), "{command}\n{shown}");
     }
 }
 

@@ -110,7 +110,9 @@ fn data_that_a_run_could_not_read_are_found() {
     check(&files, other("train", "rows/*.csv"), Some(("data.train", "which")));
     let dropped = |job: &mut Value| job["data"]["columns"] = json!({"drop": ["label"]});
     check(&[ROWS], dropped, Some(("data.train", r#"no column "label"; it has text"#)));
-    check(&[("c/x/a.txt", "b")], other("train", "c"), None);
+    check(&[("c/x/a.txt", "b"), ("c/y/a.txt", "b")], other("train", "c"), None);
+    let words = "has the one label \"x\" in all rows";
+    check(&[("c/x/a.txt", "b")], other("train", "c"), Some(("data.train", words)));
     check(&[("c/a.txt", "b")], other("train", "c"), Some(("data.train", "is a folder")));
 }
 
@@ -365,6 +367,39 @@ fn strides_and_lengths_beyond_the_windows_of_contexts_are_found() {
     check(&[("train.jsonl", &tokens(16))], answers(json!({})), None);
     let words = "has 17 tokens, and rows may have 16 (data.max_length)";
     check(&[("train.jsonl", &tokens(17))], answers(json!({})), Some(("data.train", words)));
+}
+
+/// All rows of small files are read, and no more of them than the run reads.
+#[test]
+fn faults_of_later_rows_are_found() {
+    let rows = |last: &str| format!("text,label\n{}{last}\n", "a,cat\nb,dog\n".repeat(20));
+    let check = |last: &str, keys: Value, expect| {
+        let files = [("train.csv", &rows(last)[..]), ("other.csv", &rows("c,fox"))];
+        let edit = |job: &mut Value| {
+            for (section, keys) in keys.as_object().unwrap() {
+                job[section].as_object_mut().unwrap().extend(keys.as_object().unwrap().clone());
+            }
+        };
+        check(&files, edit, expect);
+    };
+    let of_train = |words| Some(("data.train", words));
+    check("c,dog", json!({}), None);
+    let two = json!({"model": {"num_labels": 2}});
+    let of_model = Some(("model.num_labels", "num_labels is 2, but there are 3 labels"));
+    check("c,fox", two.clone(), of_model);
+    check("c,dog,1", two, of_train("row 40 (line 42): 3 fields"));
+    let map = json!({"label_map": {"cat": "cat", "dog": "dog"}});
+    check("c,fox", json!({"data": map.clone()}), of_train("row 40 (line 42), column \"label\": "));
+    let mut limited = map;
+    limited["max_samples"] = 40.into();
+    check("c,fox", json!({"data": limited}), None);
+    let cast = json!({"data": {"columns": {"cast": {"text": "int64"}}}});
+    check("c,dog", cast, of_train("row 0 (line 2), column \"text\": \"a\" cannot be cast"));
+    // Classes are those that were trained.
+    let evaluated = json!({"data": {"validation": "other.csv"}});
+    let words = "row 40 (line 42), column \"label\": ";
+    check("c,dog", evaluated.clone(), Some(("data.validation", words)));
+    check("c,fox", evaluated, None);
 }
 
 /// Only a table of positions ends.

@@ -1,0 +1,188 @@
+//! Checks rows before a run, without their tokens: each by itself, and the labels of all together where all are read.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use super::part::SourcePart;
+use crate::error::{Location, Result};
+use crate::labels::{LabelEncoder, LabelLists, LabelReader, RowLabel, TokenLabel};
+use crate::source::Row;
+use crate::tasks::{LackingRows, Preprocessor, SetContext, TaskSpec};
+
+/// The most rows without a text that are read to find one that has its texts.
+const LACKING_ROWS_MAX: u64 = 100_000;
+
+/// The rows of a split as far as they are checked.
+pub(super) struct RowsCheck<'a> {
+    task: &'a TaskSpec,
+    preprocessor: &'a dyn Preprocessor,
+    context: &'a SetContext<'a>,
+    /// The rows to check of each part behind the first ones that lack a text.
+    rows_max: u64,
+    labels: SeenLabels,
+    /// The rows that lack a text.
+    pub(super) lacking: LackingRows,
+    /// The rows up to the first that has its texts; None where one has.
+    pub(super) without_texts: Option<u64>,
+    /// Whether all rows were checked.
+    is_whole: bool,
+}
+
+/// The rows that were read of a part.
+struct PartRows {
+    /// The rows that the run may still read.
+    left: u64,
+    lacking: u64,
+    checked: u64,
+}
+
+impl<'a> RowsCheck<'a> {
+    pub(super) fn new(task: &'a TaskSpec, context: &'a SetContext<'a>, rows_max: u64) -> Self {
+        Self {
+            task,
+            preprocessor: task.preprocessor(),
+            context,
+            rows_max,
+            labels: SeenLabels::default(),
+            lacking: LackingRows::default(),
+            without_texts: Some(0),
+            is_whole: true,
+        }
+    }
+
+    /// Leaves out rows that the run may not read.
+    pub(super) fn pass_over(&mut self) {
+        (self.without_texts, self.is_whole) = (None, false);
+    }
+
+    /// Checks the rows of a part, at most the first `limit`.
+    pub(super) fn part(&mut self, part: &SourcePart, limit: Option<u64>) -> Result<()> {
+        let columns = self.task.columns_of_set(part.set, part.source.columns());
+        let mut rows = PartRows { left: limit.unwrap_or(u64::MAX), lacking: 0, checked: 0 };
+        let (mut failed, mut ends) = (None, false);
+        let read = part.source.read_until(&columns, |place, records| {
+            for record in 0..records.len() {
+                let row = Row {
+                    source: &part.source,
+                    set: part.set,
+                    first_file: part.first_file,
+                    part: place,
+                    records,
+                    record,
+                };
+                match self.row(&row, &mut rows) {
+                    Ok(ControlFlow::Continue(())) => {}
+                    Ok(ControlFlow::Break(())) => ends = true,
+                    Err(error) => failed = Some(error),
+                }
+                if ends || failed.is_some() {
+                    return false;
+                }
+            }
+            true
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if ends {
+            (self.without_texts, self.is_whole) = (None, false);
+        }
+        read
+    }
+
+    /// Checks a row, unless enough were checked.
+    fn row(&mut self, row: &Row<'_>, rows: &mut PartRows) -> Result<ControlFlow<()>> {
+        if rows.left == 0 || rows.checked >= self.rows_max || rows.lacking >= LACKING_ROWS_MAX {
+            return Ok(ControlFlow::Break(()));
+        }
+        rows.left -= 1;
+        if let Some(lack) = self.task.lack_of_row(row) {
+            rows.lacking += 1;
+            rows.checked += u64::from(rows.checked > 0);
+            if let Some(without_texts) = &mut self.without_texts {
+                self.lacking.add(*without_texts as u32, &lack, None);
+                *without_texts += 1;
+            }
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.without_texts = None;
+        rows.checked += 1;
+        let context = self.context;
+        let labels = context.labels.as_ref();
+        labels.map_or(Ok(None), |labels| labels.read_weight(row))?;
+        for example in self.preprocessor.encode(row, context)? {
+            if let Some(label) = example.label {
+                self.labels.push(label, || row.location());
+            }
+        }
+        labels.map_or(Ok(()), LabelReader::check_count)?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Returns the rule of the labels of all rows, or fails where a label has no id; None where not all rows were
+    /// checked.
+    pub(super) fn settle(self) -> Result<Option<LabelRule>> {
+        match (&self.context.labels, self.is_whole && self.without_texts.is_none()) {
+            (_, false) => Ok(None),
+            (None, true) => Ok(Some(None)),
+            (Some(reader), true) => {
+                let rule = self.labels.settle(reader);
+                rule.map(Some).map_err(|error| self.task.about_classes(error))
+            }
+        }
+    }
+}
+
+/// The rule by which labels become ids; None where they are no classes.
+pub(super) type LabelRule = Option<LabelEncoder>;
+
+/// The labels so far.
+#[derive(Default)]
+struct SeenLabels {
+    /// Each class with the place where it is first.
+    classes: Vec<(TokenLabel, Location)>,
+    known: HashSet<TokenLabel>,
+    /// The lists of rows, with their places.
+    lists: LabelLists,
+    places: Vec<Location>,
+}
+
+impl SeenLabels {
+    fn push(&mut self, label: RowLabel, at: impl Fn() -> Location) {
+        match label {
+            RowLabel::Class(number) => self.class(TokenLabel { number, continues: false }, at),
+            RowLabel::Tokens(tokens) => {
+                tokens.into_iter().flatten().for_each(|label| self.class(label, &at));
+            }
+            RowLabel::Many(numbers, are_flags) => {
+                self.lists.push(&numbers, are_flags);
+                self.places.push(at());
+                for number in numbers {
+                    self.class(TokenLabel { number, continues: false }, &at);
+                }
+            }
+            RowLabel::Numbers(_) | RowLabel::TokenIds(_) | RowLabel::Span(..) => {}
+        }
+    }
+
+    fn class(&mut self, label: TokenLabel, at: impl Fn() -> Location) {
+        if self.known.insert(label) {
+            self.classes.push((label, at()));
+        }
+    }
+
+    /// Fails where a label has no id by the rule of all of them.
+    fn settle(&self, reader: &LabelReader<'_>) -> Result<LabelRule> {
+        if !self.places.is_empty() {
+            let at = |row: u64, problem| reader.error(self.places[row as usize].clone(), problem);
+            if let Some((encoder, _)) = reader.one_hot(&self.lists, at)? {
+                return Ok(Some(encoder));
+            }
+        }
+        let (encoder, ids) = reader.rule()?;
+        for (label, at) in &self.classes {
+            ids.of(*label).map_err(|problem| reader.error(at.clone(), problem))?;
+        }
+        Ok(encoder)
+    }
+}
