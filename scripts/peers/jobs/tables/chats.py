@@ -211,3 +211,22 @@ CASES |= {
     "scaled-positions-of-yarn": scaled("qwen2", rope_type="yarn", factor=4.0, original_max_position_embeddings=128),
     "answers-in-parts": sft(TWO_ANSWERS, data=OURS),
 }
+
+
+def beyond(family="llama", **config):
+    """Rows that are longer than the model's positions, which nothing but a table of them ends."""
+    return sft(LONG, family=family, data={"max_length": 64}, spec={"config": {"max_position_embeddings": 12, **config}})
+
+
+ROTARY = ["mistral", "qwen3", "gemma", "gemma2", "gemma3_text", "phi3", "smollm3", "granite", "olmo2", "olmo3"]
+CASES |= {f"beyond-the-positions-of-{family.replace('_', '-')}": beyond(family) for family in ["llama", *ROTARY]}
+YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 8}
+FACTORS = {"long_factor": [1.5, 2.0, 3.0, 4.0], "short_factor": [1.0, 1.1, 1.2, 1.3]}
+LONG_ROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "original_max_position_embeddings": 8, **FACTORS}
+CASES |= {
+    "beyond-the-positions-of-yarn": beyond("qwen2", rope_parameters=YARN),
+    "beyond-the-positions-of-longrope": beyond("phi3", rope_parameters=LONG_ROPE),
+    "beyond-the-positions-packed": sft(
+        LONG + TALKS, data=PACKED, family="qwen3", spec={"config": {"max_position_embeddings": 12}}
+    ),
+}

@@ -123,3 +123,11 @@ CASES = {
     ),
     "resumed-evaluated": classes(evaluated=EVALUATED, train=BEST, more={"resume": 4}),
 }
+
+WITHOUT_A_TABLE = ["modernbert", "nomic_bert", "gte", "deberta-v2"]
+CASES |= {
+    f"beyond-the-positions-of-{family.replace('_', '-')}": classes(
+        family=family, data={"max_length": 40}, spec={"config": {"max_position_embeddings": 6}}
+    )
+    for family in WITHOUT_A_TABLE
+}
