@@ -21,6 +21,7 @@ FAMILIES = {
     # Transformers has no classes of these that answer questions.
     "nomic_bert": ["sequence-classification", "token-classification", "masked-lm"],
     "gte": ["sequence-classification", "token-classification", "masked-lm"],
+    "jina_embeddings_v3": ENCODER_TASKS,
     "albert": ENCODER_TASKS,
     "deberta-v2": ENCODER_TASKS,
     "gpt2": DECODER_TASKS,

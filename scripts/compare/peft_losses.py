@@ -51,6 +51,7 @@ CASES = {
         {"r": 4, "target_modules": "all-linear", "use_dora": True},
     ],
     ("gte", "sequence-classification"): [{"r": 4, "target_modules": ["q_proj", "k_proj", "v_proj", "gate_proj"]}],
+    ("jina_embeddings_v3", "masked-lm"): [{"r": 4, "target_modules": ["q_proj", "v_proj"]}],
     ("t5", "seq2seq-lm"): [{"r": 4}, {"r": 4, "target_modules": "all-linear", "use_dora": True}],
     ("mt5", "seq2seq-lm"): [{"r": 4, "target_modules": ["q", "wo"], "use_rslora": True}],
     ("bart", "seq2seq-lm"): [{"r": 4, "bias": "all"}],

@@ -200,6 +200,7 @@ ENCODERS = {
     # Whatever the padding token, positions are counted from 2.
     "nomic_bert": (transformers.NomicBertConfig, 2, lambda tokenizer: 0),
     "gte": (transformers.GteConfig, 1, lambda tokenizer: 0),
+    "jina_embeddings_v3": (transformers.JinaEmbeddingsV3Config, 1, lambda tokenizer: 0),
     "mpnet": (without_segments(transformers.MPNetConfig), 1, lambda tokenizer: 2),
     "albert": (partial(transformers.AlbertConfig, embedding_size=32), 2, lambda tokenizer: 0),
     # The settings of the third version, with fewer buckets.

@@ -7,8 +7,8 @@ use crate::families::decoders::{
     gemma, gemma2, gemma3, granite, llama, mistral, olmo2, olmo3, phi3, qwen2, qwen3, smollm3,
 };
 use crate::families::{
-    albert, bart, bert, deberta_v2, distilbert, electra, eurobert, gpt2, gte, modernbert, mpnet,
-    nomic_bert, roberta, t5, vit, xlm_roberta_xl,
+    albert, bart, bert, deberta_v2, distilbert, electra, eurobert, gpt2, gte, jina_embeddings_v3,
+    modernbert, mpnet, nomic_bert, roberta, t5, vit, xlm_roberta_xl,
 };
 pub use crate::family::{Family, FamilyModel, tasks};
 use crate::model::Model;
@@ -27,6 +27,7 @@ pub const FAMILIES: &[&dyn Family] = &[
     &mpnet::FAMILY,
     &nomic_bert::FAMILY,
     &gte::FAMILY,
+    &jina_embeddings_v3::FAMILY,
     &albert::FAMILY,
     &deberta_v2::FAMILY,
     &gpt2::FAMILY,

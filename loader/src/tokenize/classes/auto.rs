@@ -16,6 +16,7 @@ const OF_TYPES: &[(&str, &str)] = &[
     ("gemma", "GemmaTokenizer"),
     ("gpt2", "GPT2Tokenizer"),
     ("gte", "XLMRobertaTokenizer"),
+    ("jina_embeddings_v3", "XLMRobertaTokenizer"),
     ("mbart", "MBartTokenizer"),
     ("mistral", "TokenizersBackend"),
     ("modernbert", "TokenizersBackend"),

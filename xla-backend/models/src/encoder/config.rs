@@ -1,15 +1,20 @@
 //! The differences between the encoders of families: names and settings.
 
-use crate::layers::{Activation, AttentionConfig, Buckets, DisentangledConfig, LayerNorm, Linear};
+use crate::layers::{
+    Activation, AttentionConfig, Buckets, DisentangledConfig, LayerNorm, Linear, ProjectionNames,
+    Rotary,
+};
 use crate::parameters::{Dimension, ParameterPath};
 
-/// Names of the parts: of the encoder itself, of its list of layers or of groups of them, and of what is in a layer.
+/// Names of the parts: of the encoder itself, of the norm of its embeddings, of its list of layers or of groups of
+/// them, and of what is in a layer.
 #[derive(Debug)]
 pub(crate) struct EncoderNames {
     pub prefix: &'static str,
+    pub embedding_norm: &'static str,
     pub layers: &'static str,
-    /// Names of the projections to queries, keys and values.
-    pub projections: [&'static str; 3],
+    /// Names of the projections to queries, keys and values, which attention by distances has apart.
+    pub projections: ProjectionNames,
     pub attention_output: &'static str,
     /// The norm behind the attention, or before it, see [`EncoderConfig::last_norm`].
     pub attention_norm: &'static str,
@@ -51,6 +56,8 @@ pub(crate) struct EncoderConfig {
     /// The name of the norm behind the last layer, where layers normalize before their parts and not after them. Such
     /// families do not normalize embeddings.
     pub last_norm: Option<&'static str>,
+    /// The angles by which queries and keys turn with their positions, where they do.
+    pub rotary: Option<Rotary>,
 }
 
 /// The table of a bias by distance, which all layers read.

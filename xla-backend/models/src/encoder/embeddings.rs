@@ -5,14 +5,14 @@
 
 use traind_xla::{DType, Tensor};
 
-use super::{EncoderConfig, Positions};
+use super::{EncoderConfig, EncoderNames, Positions};
 use crate::error::Result;
 use crate::layers::{
     Embedding, LayerNorm, OffsetPositionEmbedding, PositionEmbedding, dropout, flatten_tokens,
     with_noise,
 };
 use crate::model::{Batch, Forward};
-use crate::parameters::{Dimension, Init, ParameterPath};
+use crate::parameters::{Dimension, Init, ParameterPath, Stage};
 
 #[derive(Clone, Debug)]
 pub(super) struct Embeddings {
@@ -34,8 +34,13 @@ enum Added {
 }
 
 impl Embeddings {
-    pub(super) fn new(mut path: ParameterPath<'_>, config: &EncoderConfig) -> Embeddings {
+    pub(super) fn new(
+        encoder: &mut ParameterPath<'_>,
+        names: &EncoderNames,
+        config: &EncoderConfig,
+    ) -> Embeddings {
         let (width, std) = (config.embedding_size, config.std());
+        let mut path = encoder.at("embeddings").in_stage(Stage::Embeddings);
         let (vocabulary, padding_id) =
             (Dimension::vocabulary(config.vocab_size), config.pad_token_id);
         let words = path.at("word_embeddings");
@@ -45,8 +50,10 @@ impl Embeddings {
             Added::Segments(Embedding::new(path.at("token_type_embeddings"), rows, width, std))
         });
         let has_norm = config.last_norm.is_none();
-        let norm =
-            has_norm.then(|| LayerNorm::new(path.at("LayerNorm"), width, config.layer_norm_eps));
+        let norm = has_norm.then(|| {
+            let path = encoder.at(names.embedding_norm).in_stage(Stage::Embeddings);
+            LayerNorm::new(path, width, config.layer_norm_eps)
+        });
         let is_disentangled = config.disentangled.is_some();
         let added = if is_disentangled { [positions, segments] } else { [segments, positions] };
         let added = added.into_iter().flatten().collect();

@@ -3,10 +3,12 @@
 
 use traind_xla::Tensor;
 
+use super::rotary_attention::RotaryAttention;
 use super::{EncoderConfig, EncoderNames};
 use crate::error::Result;
 use crate::layers::{
-    Activation, Attention, AttentionMask, DisentangledAttention, LayerNorm, Linear, Residual,
+    Activation, Attention, AttentionMask, DisentangledAttention, LayerNorm, Linear,
+    ProjectionNames, Residual, RotaryTable,
 };
 use crate::model::Forward;
 use crate::parameters::{Dimension, ParameterPath};
@@ -26,6 +28,16 @@ pub(super) struct Layer {
 enum SelfAttention {
     Plain(Box<Attention>),
     Disentangled(Box<DisentangledAttention>),
+    Rotary(Box<RotaryAttention>),
+}
+
+/// The tables of positions that attention reads, where its scores depend on them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PositionTables<'a> {
+    /// The angles by which queries and keys turn.
+    pub angles: Option<&'a RotaryTable>,
+    /// The vectors of distances.
+    pub distances: Option<&'a Tensor>,
 }
 
 impl Layer {
@@ -61,25 +73,20 @@ impl Layer {
         }
     }
 
-    /// `x` [B S, H] to [B S, H], by the vectors of `distances` where scores depend on them.
+    /// `x` [B S, H] to [B S, H].
     pub(super) fn forward(
         &self,
         cx: &Forward<'_>,
         x: &Tensor,
         mask: &AttentionMask,
-        distances: Option<&Tensor>,
+        positions: PositionTables<'_>,
     ) -> Result<Tensor> {
         let [attention_norm, output_norm] = match &self.input_norms {
             Some([attention_norm, output_norm]) => [Some(attention_norm), Some(output_norm)],
             None => [None, None],
         };
         let input = normalized(cx, attention_norm, x)?;
-        let attended = match &self.attention {
-            SelfAttention::Plain(attention) => attention.forward(cx, &input, mask)?,
-            SelfAttention::Disentangled(attention) => {
-                attention.forward(cx, &input, mask, distances)?
-            }
-        };
+        let attended = self.attention.forward(cx, &input, mask, positions)?;
         let x = self.attention_output.forward(cx, &attended, x)?;
         let input = normalized(cx, output_norm, &x)?;
         let inner = self.intermediate.forward(cx, &cx.fan_out(&input)?)?;
@@ -99,14 +106,35 @@ impl SelfAttention {
         names: &EncoderNames,
         config: &EncoderConfig,
     ) -> SelfAttention {
-        let contents = Attention::new(path, names.projections, &config.attention);
-        match config.disentangled {
-            None => SelfAttention::Plain(Box::new(contents)),
-            Some(terms) => {
-                let sizes = &config.attention;
+        let sizes = &config.attention;
+        match (names.projections, config.disentangled) {
+            (ProjectionNames::Apart(apart), None) if config.rotary.is_none() => {
+                SelfAttention::Plain(Box::new(Attention::new(path, apart, sizes)))
+            }
+            (ProjectionNames::Apart(apart), Some(terms)) => {
+                let contents = Attention::new(path, apart, sizes);
                 let attention = DisentangledAttention::new(path, contents, sizes, terms);
                 SelfAttention::Disentangled(Box::new(attention))
             }
+            (names, _) => {
+                SelfAttention::Rotary(Box::new(RotaryAttention::new(path, names, config)))
+            }
+        }
+    }
+
+    fn forward(
+        &self,
+        cx: &Forward<'_>,
+        x: &Tensor,
+        mask: &AttentionMask,
+        positions: PositionTables<'_>,
+    ) -> Result<Tensor> {
+        match self {
+            SelfAttention::Plain(attention) => attention.forward(cx, x, mask),
+            SelfAttention::Disentangled(attention) => {
+                attention.forward(cx, x, mask, positions.distances)
+            }
+            SelfAttention::Rotary(attention) => attention.forward(cx, x, mask, positions.angles),
         }
     }
 }

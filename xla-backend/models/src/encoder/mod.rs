@@ -1,7 +1,8 @@
 //! The encoder of BERT and of the families that descend from it: embeddings,
 //! then layers that normalize after each sum. Families differ in the names of its parts, in how positions
 //! are counted, in where dropout stands, in whether layers share parameters, in whether scores depend on
-//! distances, and in whether layers normalize before their parts instead.
+//! distances, in whether queries and keys turn with their positions, and in whether layers normalize before their parts
+//! instead.
 //!
 //! B rows, S positions, H `hidden_size`, I `intermediate_size`.
 
@@ -9,6 +10,7 @@ mod config;
 mod distances;
 mod embeddings;
 mod layer;
+mod rotary_attention;
 
 use std::ops::Range;
 
@@ -18,12 +20,12 @@ pub(crate) use config::{EncoderConfig, EncoderNames, PositionBiasTable, Position
 
 use crate::error::Result;
 use crate::flops;
-use crate::layers::{AttentionMask, LayerNorm, Linear, PackedTokens, PositionBias, Window};
+use crate::layers::{AttentionMask, LayerNorm, Linear, PackedTokens, PositionBias, Rotary, Window};
 use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{ParameterPath, Stage};
 use distances::DistanceTable;
 use embeddings::Embeddings;
-use layer::Layer;
+use layer::{Layer, PositionTables};
 
 #[derive(Debug)]
 pub(crate) struct Encoder {
@@ -53,8 +55,7 @@ impl Encoder {
         config: EncoderConfig,
     ) -> Encoder {
         let mut path = root.at(names.prefix);
-        let embeddings =
-            Embeddings::new(path.at("embeddings").in_stage(Stage::Embeddings), &config);
+        let embeddings = Embeddings::new(&mut path, names, &config);
         Encoder::with_embeddings(root, names, config, embeddings)
     }
 
@@ -186,15 +187,19 @@ impl Body for Encoder {
         batch: &Batch,
     ) -> Result<HiddenStates> {
         let packed = PackedTokens::of(cx, batch)?;
-        let mask = self.mask(cx, batch.get("attention_mask")?)?.of_packed(packed.as_ref());
+        let present = batch.get("attention_mask")?;
+        let mask = self.mask(cx, present)?.of_packed(packed.as_ref());
+        let table = |rotary: &Rotary| rotary.table(cx, present.dims()[1], None);
+        let angles = self.config.rotary.as_ref().map(table).transpose()?;
         let distances = self.distances.as_ref().map(|table| table.forward(cx)).transpose()?;
+        let positions = PositionTables { angles: angles.as_ref(), distances: distances.as_ref() };
         let cx = packed.as_ref().map_or(*cx, |packed| packed.context(cx));
         let x = match &packed {
             Some(packed) => packed.pack(&states.last)?,
             None => states.last,
         };
         let x = cx.layers("layer", layers, x, |cx, index, x| {
-            self.layers[self.order[index]].forward(cx, x, &mask, distances.as_ref())
+            self.layers[self.order[index]].forward(cx, x, &mask, positions)
         })?;
         Ok(HiddenStates::of(match &packed {
             Some(packed) => packed.pad(&x)?,

@@ -7,7 +7,7 @@ use crate::config::ModelConfig;
 use crate::encoder::{EncoderConfig, EncoderNames, Positions, SharedLayers};
 use crate::error::Result;
 use crate::heads::MaskedLmNames;
-use crate::layers::{Activation, AttentionConfig};
+use crate::layers::{Activation, AttentionConfig, ProjectionNames};
 
 /// The keys of an ALBERT `config.json` that bear on its computation.
 const KEYS: &[&str] = &[
@@ -38,8 +38,13 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
     keys: KEYS,
     encoder: EncoderNames {
         prefix: "albert",
+        embedding_norm: "embeddings.LayerNorm",
         layers: "encoder.albert_layer_groups",
-        projections: ["attention.query", "attention.key", "attention.value"],
+        projections: ProjectionNames::Apart([
+            "attention.query",
+            "attention.key",
+            "attention.value",
+        ]),
         attention_output: "attention.dense",
         attention_norm: "attention.LayerNorm",
         intermediate: "ffn",
@@ -108,6 +113,7 @@ fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
         attention,
         disentangled: None,
         last_norm: None,
+        rotary: None,
     })
 }
 

@@ -5,7 +5,7 @@ use crate::config::ModelConfig;
 use crate::encoder::{EncoderConfig, EncoderNames, Positions};
 use crate::error::Result;
 use crate::heads::MaskedLmNames;
-use crate::layers::{Activation, AttentionConfig};
+use crate::layers::{Activation, AttentionConfig, ProjectionNames};
 
 /// The keys of a BERT `config.json` that bear on its computation.
 pub(super) const KEYS: &[&str] = &[
@@ -64,8 +64,13 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
 pub(super) const fn encoder_names(prefix: &'static str) -> EncoderNames {
     EncoderNames {
         prefix,
+        embedding_norm: "embeddings.LayerNorm",
         layers: "encoder.layer",
-        projections: ["attention.self.query", "attention.self.key", "attention.self.value"],
+        projections: ProjectionNames::Apart([
+            "attention.self.query",
+            "attention.self.key",
+            "attention.self.value",
+        ]),
         attention_output: "attention.output.dense",
         attention_norm: "attention.output.LayerNorm",
         intermediate: "intermediate.dense",
@@ -112,6 +117,7 @@ pub(super) fn resolve_encoder(
         attention,
         disentangled: None,
         last_norm: None,
+        rotary: None,
     })
 }
 

@@ -7,7 +7,7 @@ use crate::config::ModelConfig;
 use crate::encoder::{EncoderConfig, EncoderNames, Positions};
 use crate::error::Result;
 use crate::heads::MaskedLmNames;
-use crate::layers::{Activation, AttentionConfig, DisentangledConfig, Distances};
+use crate::layers::{Activation, AttentionConfig, DisentangledConfig, Distances, ProjectionNames};
 
 /// The keys of a DeBERTa `config.json` that bear on its computation.
 #[rustfmt::skip]
@@ -25,11 +25,11 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
     class: "DebertaV2",
     keys: KEYS,
     encoder: EncoderNames {
-        projections: [
+        projections: ProjectionNames::Apart([
             "attention.self.query_proj",
             "attention.self.key_proj",
             "attention.self.value_proj",
-        ],
+        ]),
         ..bert::encoder_names("deberta")
     },
     pooled_classifier: ["pooler.dense", "classifier"],
@@ -96,6 +96,7 @@ fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
         attention,
         disentangled: Some(disentangled),
         last_norm: None,
+        rotary: None,
     })
 }
 

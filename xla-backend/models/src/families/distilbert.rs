@@ -6,7 +6,7 @@ use crate::config::ModelConfig;
 use crate::encoder::{EncoderConfig, EncoderNames, Positions};
 use crate::error::Result;
 use crate::heads::MaskedLmNames;
-use crate::layers::{Activation, AttentionConfig};
+use crate::layers::{Activation, AttentionConfig, ProjectionNames};
 
 /// The keys of a DistilBERT `config.json` that bear on its computation.
 const KEYS: &[&str] = &[
@@ -33,8 +33,13 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
     keys: KEYS,
     encoder: EncoderNames {
         prefix: "distilbert",
+        embedding_norm: "embeddings.LayerNorm",
         layers: "transformer.layer",
-        projections: ["attention.q_lin", "attention.k_lin", "attention.v_lin"],
+        projections: ProjectionNames::Apart([
+            "attention.q_lin",
+            "attention.k_lin",
+            "attention.v_lin",
+        ]),
         attention_output: "attention.out_lin",
         attention_norm: "sa_layer_norm",
         intermediate: "ffn.lin1",
@@ -101,5 +106,6 @@ fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
         attention,
         disentangled: None,
         last_norm: None,
+        rotary: None,
     })
 }

@@ -11,6 +11,7 @@ mod encoder_family;
 pub(crate) mod eurobert;
 pub(crate) mod gpt2;
 pub(crate) mod gte;
+pub(crate) mod jina_embeddings_v3;
 mod layer_types;
 pub(crate) mod modernbert;
 pub(crate) mod mpnet;

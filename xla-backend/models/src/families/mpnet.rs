@@ -7,7 +7,7 @@ use crate::config::ModelConfig;
 use crate::encoder::{EncoderConfig, EncoderNames, PositionBiasTable, Positions};
 use crate::error::Result;
 use crate::heads::MaskedLmNames;
-use crate::layers::{Activation, Buckets, Direction};
+use crate::layers::{Activation, Buckets, Direction, ProjectionNames};
 
 /// The keys of an MPNet `config.json` that bear on its computation.
 const KEYS: &[&str] = &[
@@ -32,8 +32,13 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
     keys: KEYS,
     encoder: EncoderNames {
         prefix: "mpnet",
+        embedding_norm: "embeddings.LayerNorm",
         layers: "encoder.layer",
-        projections: ["attention.attn.q", "attention.attn.k", "attention.attn.v"],
+        projections: ProjectionNames::Apart([
+            "attention.attn.q",
+            "attention.attn.k",
+            "attention.attn.v",
+        ]),
         attention_output: "attention.attn.o",
         attention_norm: "attention.LayerNorm",
         intermediate: "intermediate.dense",

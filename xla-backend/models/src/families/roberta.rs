@@ -27,15 +27,7 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
     causal_lm: Some("ForCausalLM"),
     resolve: |config| {
         let encoder = resolve_encoder(config)?;
-        let classifier_dropout = bert::classifier_dropout(config, &encoder)?;
-        let heads = HeadConfig {
-            pooled_input_dropout: classifier_dropout,
-            pooled_activation: Activation::Tanh,
-            pooled_dropout: classifier_dropout,
-            token_dropout: classifier_dropout,
-            span_dropout: 0.0,
-            masked_lm_activation: Activation::Gelu,
-        };
+        let heads = heads(config, &encoder)?;
         Ok(FamilyConfig { encoder, heads })
     },
 };
@@ -43,6 +35,19 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
 /// XLM-RoBERTa has RoBERTa's modules under another name.
 pub(crate) const XLM_FAMILY: EncoderFamily =
     EncoderFamily { model_type: "xlm-roberta", class: "XLMRoberta", ..FAMILY };
+
+/// The dropout rates and activations of the heads.
+pub(super) fn heads(config: &ModelConfig, encoder: &EncoderConfig) -> Result<HeadConfig> {
+    let classifier_dropout = bert::classifier_dropout(config, encoder)?;
+    Ok(HeadConfig {
+        pooled_input_dropout: classifier_dropout,
+        pooled_activation: Activation::Tanh,
+        pooled_dropout: classifier_dropout,
+        token_dropout: classifier_dropout,
+        span_dropout: 0.0,
+        masked_lm_activation: Activation::Gelu,
+    })
+}
 
 /// BERT's, but for its positions, which need a padding id.
 fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {

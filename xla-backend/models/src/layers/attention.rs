@@ -7,7 +7,7 @@ use traind_xla::ops::{AttentionSpec, DotDims, LONG_ROW};
 use traind_xla::{DType, Tensor};
 
 use super::dropout::dropout_of_heads;
-use super::{AttentionMask, Linear};
+use super::{AttentionMask, Linear, RotaryTable};
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::model::Forward;
@@ -146,28 +146,45 @@ impl Heads {
 /// [B S, H] to [B S, H], of all heads or of those that this core has.
 pub(crate) fn attend(
     cx: &Forward<'_>,
-    [query, key, value]: [&Tensor; 3],
+    states: [&Tensor; 3],
     mask: &AttentionMask,
     heads: &Heads,
 ) -> Result<Tensor> {
-    let Some(packed) = mask.packed() else {
-        return attend_padded(cx, [query, key, value], mask, heads);
-    };
-    let [query, key, value] = [packed.pad(query)?, packed.pad(key)?, packed.pad(value)?];
-    let cx = &packed.context_of_rows(cx);
-    packed.pack(&attend_padded(cx, [&query, &key, &value], mask, heads)?)
+    in_rows(cx, states, mask, |cx, [query, key, value]| {
+        let split = |x: &Tensor| heads.split(cx, x, mask.rows());
+        let [key, value] = cx.with_cached([split(key)?, split(value)?])?;
+        attend_heads(cx, [&split(query)?, &key, &value], mask, heads)
+    })
 }
 
-/// The same of tokens in padded rows.
-fn attend_padded(
+/// Attention of tokens to themselves, whose queries and keys turn with their positions: queries, keys and values
+/// [B S, H] to [B S, H], of all heads or of those that this core has.
+pub(crate) fn attend_turned(
     cx: &Forward<'_>,
-    [query, key, value]: [&Tensor; 3],
+    states: [&Tensor; 3],
     mask: &AttentionMask,
     heads: &Heads,
+    table: &RotaryTable,
 ) -> Result<Tensor> {
-    let split = |x: &Tensor| heads.split(cx, x, mask.rows());
-    let [key, value] = cx.with_cached([split(key)?, split(value)?])?;
-    attend_heads(cx, [&split(query)?, &key, &value], mask, heads)
+    in_rows(cx, states, mask, |cx, [query, key, value]| {
+        let split = |x: &Tensor| heads.split(cx, x, mask.rows());
+        let turned = |x: &Tensor| -> Result<Tensor> {
+            Ok(table.rotate(&split(x)?)?.convert(cx.compute_dtype())?)
+        };
+        attend_heads(cx, [&turned(query)?, &turned(key)?, &split(value)?], mask, heads)
+    })
+}
+
+/// The result of `attend` for queries, keys and values in padded rows, packed if these are.
+fn in_rows(
+    cx: &Forward<'_>,
+    states: [&Tensor; 3],
+    mask: &AttentionMask,
+    attend: impl FnOnce(&Forward<'_>, [&Tensor; 3]) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let Some(packed) = mask.packed() else { return attend(cx, states) };
+    let [query, key, value] = states.map(|x| packed.pad(x));
+    packed.pack(&attend(&packed.context_of_rows(cx), [&query?, &key?, &value?])?)
 }
 
 /// Queries [B, S, N, D], keys and values [B, T, K, D] to [B S, N D], where K divides N:

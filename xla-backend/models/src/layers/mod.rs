@@ -24,8 +24,8 @@ mod rotary;
 
 pub use activation::Activation;
 pub(crate) use attention::{
-    Attention, AttentionConfig, Heads, attend, attend_heads, capped, check_heads, split_heads,
-    states_of,
+    Attention, AttentionConfig, Heads, attend, attend_heads, attend_turned, capped, check_heads,
+    split_heads, states_of,
 };
 pub(crate) use attention_mask::{AttentionMask, Window, within_texts};
 pub(crate) use by_kind::ByKind;

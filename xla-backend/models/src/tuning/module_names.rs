@@ -1,6 +1,6 @@
 //! The names of modules in transformers, by which PEFT finds them, where files have others: in version 5, layers of
-//! ViT, Nomic BERT and GTE are named otherwise in memory than in the weights of their folders, which keep their names,
-//! and what is one matrix in files can be several modules.
+//! ViT, Nomic BERT, GTE and Jina Embeddings are named otherwise in memory than in the weights of their folders, which
+//! keep their names, and what is one matrix in files can be several modules.
 
 /// Parts of paths as weight files have them, and as modules have them.
 type Renamed = [(&'static str, &'static str)];
@@ -35,6 +35,15 @@ const GTE: &Renamed = &[
     ("lm_head.norm.", "lm_head.layer_norm."),
 ];
 
+const JINA_EMBEDDINGS: &Renamed = &[
+    (".emb_ln.", ".embeddings.LayerNorm."),
+    (".encoder.layers.", ".layers."),
+    (".mixer.out_proj.", ".self_attn.o_proj."),
+    (".mixer.", ".self_attn."),
+    (".norm1.", ".post_attention_layernorm."),
+    (".norm2.", ".post_mlp_layernorm."),
+];
+
 /// The last part of the path of a matrix in files, and the modules that have its rows, in equal runs.
 type Joined = [(&'static str, &'static [&'static str])];
 
@@ -55,6 +64,7 @@ impl ModuleNames {
             "gte" => {
                 (GTE, &[("qkv_proj", PROJECTIONS), ("up_gate_proj", &["up_proj", "gate_proj"])])
             }
+            "jina_embeddings_v3" => (JINA_EMBEDDINGS, &[("Wqkv", PROJECTIONS)]),
             _ => (&[], &[]),
         };
         ModuleNames { renamed, joined }

@@ -68,6 +68,8 @@ const ADAPTERS: &[(&str, &str, Task)] = &[
     ("lora-nomic-bert-dora", "nomic-bert-masked-lm", Task::MaskedLm),
     ("lora-gte", "gte-token-classification", Task::TokenClassification),
     ("lora-gte-dora", "gte-sequence-classification", Task::SequenceClassification),
+    ("lora-jina", "jina-embeddings-v3-question-answering", Task::QuestionAnswering),
+    ("lora-jina-dora", "jina-embeddings-v3-masked-lm", Task::MaskedLm),
 ];
 
 fn entry(folder: &str) -> (&'static str, &'static str, Task) {
@@ -120,7 +122,7 @@ fn adapters_of_encoders_compute_what_peft_computes() {
 /// Layers that share a matrix have adapters of their own.
 #[test]
 fn adapters_of_joined_layers_compute_what_peft_computes() {
-    ["nomic-bert", "gte"].into_iter().for_each(check_models);
+    ["nomic-bert", "gte", "jina"].into_iter().for_each(check_models);
 }
 
 #[test]

@@ -87,6 +87,10 @@ pub(crate) const FIXTURES: &[(&str, Task)] = &[
     ("gte-sequence-classification", Task::SequenceClassification),
     ("gte-token-classification", Task::TokenClassification),
     ("gte-masked-lm", Task::MaskedLm),
+    ("jina-embeddings-v3-sequence-classification", Task::SequenceClassification),
+    ("jina-embeddings-v3-token-classification", Task::TokenClassification),
+    ("jina-embeddings-v3-question-answering", Task::QuestionAnswering),
+    ("jina-embeddings-v3-masked-lm", Task::MaskedLm),
     ("albert-sequence-classification", Task::SequenceClassification),
     ("albert-token-classification", Task::TokenClassification),
     ("albert-question-answering", Task::QuestionAnswering),
@@ -219,6 +223,7 @@ families! {
     mpnet_is_that_of_transformers: "mpnet",
     nomic_bert_is_that_of_transformers: "nomic_bert",
     gte_is_that_of_transformers: "gte",
+    jina_embeddings_v3_is_that_of_transformers: "jina_embeddings_v3",
     albert_is_that_of_transformers: "albert",
     deberta_v2_is_that_of_transformers: "deberta-v2",
     gpt2_is_that_of_transformers: "gpt2",
@@ -266,8 +271,12 @@ fn operations_without_kernels_are_those_of_transformers() {
 
 /// Families with the parameters of another one, which `initial.json` has alone, and those whose fixtures
 /// have another name.
-const DRAWN_AS: &[(&str, &str)] =
-    &[("xlm-roberta", "roberta"), ("nomic_bert", "nomic-bert"), ("gemma3_text", "gemma3")];
+const DRAWN_AS: &[(&str, &str)] = &[
+    ("xlm-roberta", "roberta"),
+    ("nomic_bert", "nomic-bert"),
+    ("jina_embeddings_v3", "jina-embeddings-v3"),
+    ("gemma3_text", "gemma3"),
+];
 
 #[test]
 fn every_model_of_the_registry_has_fixtures() {

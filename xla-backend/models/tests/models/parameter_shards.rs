@@ -31,6 +31,7 @@ const SHARDED: &[(&str, Task, usize, usize, bool)] = &[
     ("albert-grouped-masked-lm", Task::MaskedLm, 2, 2, false),
     ("modernbert-masked-lm", Task::MaskedLm, 2, 2, false),
     ("eurobert-masked-lm", Task::MaskedLm, 2, 2, true),
+    ("jina-embeddings-v3-masked-lm", Task::MaskedLm, 2, 2, true),
     ("llama-causal-lm", Task::CausalLm, 2, 2, true),
     ("t5-seq2seq-lm", Task::Seq2SeqLm, 3, 1, false),
     ("deit-image-classification", Task::ImageClassification, 2, 1, false),

@@ -48,6 +48,7 @@ fn stages_in_a_row_are_the_model() {
         ("mpnet-masked-lm", Task::MaskedLm),
         ("xlm-roberta-xl-masked-lm", Task::MaskedLm),
         ("nomic-bert-masked-lm", Task::MaskedLm),
+        ("jina-embeddings-v3-masked-lm", Task::MaskedLm),
         ("albert-grouped-masked-lm", Task::MaskedLm),
         ("deberta-v2-masked-lm", Task::MaskedLm),
         ("gpt2-causal-lm", Task::CausalLm),

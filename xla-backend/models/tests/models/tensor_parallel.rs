@@ -37,6 +37,7 @@ const SHARED: &[(&str, Task, usize, bool)] = &[
     ("xlm-roberta-xl-masked-lm", Task::MaskedLm, 2, true),
     ("nomic-bert-masked-lm", Task::MaskedLm, 2, true),
     ("gte-sequence-classification", Task::SequenceClassification, 2, true),
+    ("jina-embeddings-v3-masked-lm", Task::MaskedLm, 2, true),
     ("mpnet-masked-lm", Task::MaskedLm, 2, true),
     ("mpnet-sequence-classification", Task::SequenceClassification, 2, false),
     ("albert-grouped-masked-lm", Task::MaskedLm, 2, true),

@@ -63,6 +63,7 @@ fn families() -> Vec<(&'static str, &'static str, Value)> {
         ("mpnet", "token-classification", json!({})),
         ("nomic_bert", "masked-lm", with(bert(), json!({"head_dim": 16}))),
         ("gte", "token-classification", with(bert(), json!({"pad_token_id": 1}))),
+        ("jina_embeddings_v3", "question-answering", with(bert(), json!({"pad_token_id": 1}))),
         ("albert", "masked-lm", with(bert(), json!({"embedding_size": 32}))),
         (
             "deberta-v2",
@@ -305,7 +306,7 @@ const KINDS: &[&[&str]] = &[
         "mpnet",
         "albert",
     ],
-    &["modernbert", "nomic_bert", "gte", "eurobert"],
+    &["modernbert", "nomic_bert", "gte", "jina_embeddings_v3", "eurobert"],
     &["deberta-v2"],
     &["llama", "gpt2", "mistral", "qwen2", "qwen3", "gemma", "phi3"],
     &["gemma3_text", "gemma2", "smollm3", "granite", "olmo2", "olmo3"],

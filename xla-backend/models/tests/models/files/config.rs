@@ -189,7 +189,7 @@ fn unknown_families_and_tasks_list_the_known() {
     check_error(
         json!({"model_type": "xlnet"}),
         "config.json: model_type xlnet is unknown, known are bert, distilbert, roberta, \
-         xlm-roberta, xlm-roberta-xl, modernbert, eurobert, electra, mpnet, nomic_bert, gte, \
+         xlm-roberta, xlm-roberta-xl, modernbert, eurobert, electra, mpnet, nomic_bert, gte, jina_embeddings_v3, \
          albert, deberta-v2, gpt2, llama, mistral, qwen2, qwen3, gemma, gemma2, \
          gemma3_text, phi3, smollm3, granite, olmo2, olmo3, t5, mt5, bart, mbart, vit, deit",
     );
