@@ -73,8 +73,8 @@ pub(super) fn check_count(job: &JobFile, search: &MeshSearch, per_host: u32) -> 
         name: "resources.cores",
         value: per_host.to_string(),
         problem: format!(
-            "is no number of {} cores for which AWS documents collectives: {}; with \
-             TRAIND_NEURON_ANY_CORE_COUNT=1 in its environment, the daemon admits other powers of two",
+            "AWS documents collectives of {} for {} cores alone; with TRAIND_NEURON_ANY_CORE_COUNT=1 in its \
+             environment, the daemon admits other powers of two",
             if devices::is_named(&search.device) {
                 search.device.as_str()
             } else {
@@ -280,7 +280,7 @@ mod tests {
         // Its cores are those of trn1.
         let search = MeshSearch { device: "inf2".to_owned(), ..MeshSearch::default() };
         let error = super::check_count(&job(Platform::Neuron), &search, 3).unwrap_err().to_string();
-        assert!(error.contains("no number of inf2 cores"), "{error}");
+        assert!(error.contains("collectives of inf2 for"), "{error}");
     }
 
     /// Two sums of integers that the program bounds.
