@@ -104,6 +104,10 @@ pub fn neuron_monitor(machine: &Machine) -> Value {
 pub fn write_sysfs(machine: &Machine, driver: &str, root: &Path) -> io::Result<()> {
     let generation = machine.instance.generation;
     write(&root.join("version"), driver)?;
+    // All cores have the same ones, of which none changes.
+    for status in STATUSES {
+        write(&root.join("status").join(status).join("total"), "0")?;
+    }
     for index in 0..machine.instance.devices {
         let device = root.join(format!("neuron{index}"));
         let connected = machine.instance.connected_to(index).into_iter();
@@ -133,9 +137,10 @@ pub fn write_sysfs(machine: &Machine, driver: &str, root: &Path) -> io::Result<(
             for counter in ["nc_time_in_use", "inference_count", "flop_count"] {
                 write(&stats.join("other_info").join(counter).join("total"), "0")?;
             }
-            for status in STATUSES {
-                write(&stats.join("status").join(status).join("total"), "0")?;
-            }
+            let link = stats.join("status");
+            // That of an earlier call.
+            let _ = fs::remove_file(&link);
+            symlink("../../../status", link)?;
         }
     }
     Ok(())

@@ -77,7 +77,7 @@ values! {
 
     /// The folder in which the plugin gives programs to the compiler.
     WorkFolder {
-        /// The folder that `TMPDIR` names.
+        /// The folder of `TMPDIR`.
         TmpDir = "tmpdir",
         /// The user's below `/tmp`, as torch's wrapper has it whatever `TMPDIR` is.
         Tmp = "tmp",
