@@ -92,7 +92,10 @@ pub fn save_adapter_with_generator(
     arrays: &[HostArray],
 ) -> Result<Vec<String>> {
     let [base_model, base_generator] = base_models;
-    let mut files = save_part(Part::Model, folder, model, task, base_model, arrays)?;
+    // The settings of a model alone are as they were given, whatever its layers are called.
+    let has_generator = model.parameters().iter().any(|spec| Part::Generator.has(&spec.name));
+    let part = if has_generator { Part::Model } else { Part::All };
+    let mut files = save_part(part, folder, model, task, base_model, arrays)?;
     if saved(model).any(|spec| Part::Generator.has(&spec.name)) {
         let own = folder.join(GENERATOR);
         let failed = |source| Error::Io { action: "create", path: own.clone(), source };

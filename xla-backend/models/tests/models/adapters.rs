@@ -201,6 +201,12 @@ fn saved_adapters_are_those_that_peft_saves() {
         save_adapter(saved.path(), model, *task, "base", &arrays).unwrap();
         check_tensors(saved.path(), &folder_of(folder));
         check_config(saved.path(), &folder_of(folder));
+        // The output of a job, also of one without a generator.
+        let output = tempfile::tempdir().unwrap();
+        let bases = ["base", "other"];
+        save_adapter_with_generator(output.path(), model, *task, bases, &arrays).unwrap();
+        check_tensors(output.path(), &folder_of(folder));
+        check_config(output.path(), &folder_of(folder));
     }
 }
 
