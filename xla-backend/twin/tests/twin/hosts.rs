@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
+use traind_proto::reasons;
 use traind_tests::{Draft, Host, Runners};
 
 use crate::families::{CPU_VARIABLES, assert_close};
@@ -93,7 +94,7 @@ async fn two_hosts_on_meshes_train_as_one_cpu_host() {
 }
 
 /// The process of a host is killed between two steps: the other's next one does not wait for it until the limit of a
-/// step. `scripts/soak/neuron` runs it.
+/// step, and its failure names the lost host. `scripts/soak/neuron` runs it.
 #[tokio::test]
 #[ignore = "takes long"]
 async fn the_loss_of_a_process_ends_the_other() {
@@ -107,8 +108,12 @@ async fn the_loss_of_a_process_ends_the_other() {
     gate.open();
     assert!(!runners.ended_on(0).await.success());
     let failure = runners.finished(0).failure.unwrap();
-    assert!(failure.message.contains("NRT 1206 (NETWORK_PROXY_FAILURE)"), "{failure:?}");
-    assert!(failure.message.contains("check EFA"), "{failure:?}");
+    assert_eq!(
+        (failure.reason.as_str(), failure.host.as_deref()),
+        (reasons::HOST_LOST, Some("node1"))
+    );
+    assert!(failure.transient, "{failure:?}");
+    assert!(failure.message.contains("host 1 (node1, cores 0 to 1)"), "{failure:?}");
 }
 
 /// Another program has the port of the collectives.
