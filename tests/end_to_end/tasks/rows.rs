@@ -20,12 +20,17 @@ pub(crate) fn lines(seed: u64, count: usize) -> String {
 
 /// Rows of words in which each word of a class is an entity.
 pub(crate) fn words(seed: u64, count: usize) -> String {
+    words_up_to(WORDS_MAX, seed, count)
+}
+
+/// The same with up to `words_max` words.
+pub(crate) fn words_up_to(words_max: usize, seed: u64, count: usize) -> String {
     let others: Vec<&str> = data::other_words().to_vec();
     let label = |word: &str, class: &str| match others.contains(&word) {
         true => "O".to_owned(),
         false => format!("B-{class}"),
     };
-    jsonl(texts(seed, count).map(|(text, class)| {
+    jsonl(data::rows(seed, count, words_max).into_iter().map(|(text, class)| {
         let words: Vec<&str> = text.split(' ').collect();
         let labels: Vec<String> = words.iter().map(|word| label(word, class)).collect();
         json!({"tokens": words, "labels": labels})

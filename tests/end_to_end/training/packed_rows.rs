@@ -1,7 +1,8 @@
 //! Jobs on CPUs whose layers compute no padding.
 
-use serde_json::json;
-use traind_tests::{Draft, Host, data};
+use traind_tests::{Draft, Host};
+
+use crate::tasks::rows::words_up_to;
 
 /// The most words of a row.
 const WORDS_MAX: usize = 40;
@@ -15,26 +16,14 @@ async fn a_job_without_padding_trains_as_with_padding() {
 #[tokio::test]
 async fn words_are_labelled_without_padding_as_with_padding() {
     let host = Host::started(2).await;
-    let rows = |seed, count| -> String {
-        let labelled = |(text, class): (String, &str)| {
-            let words: Vec<&str> = text.split(' ').collect();
-            let labels: Vec<&str> = words.iter().map(|word| label(word, class)).collect();
-            format!("{}\n", json!({"tokens": words, "labels": labels}))
-        };
-        data::rows(seed, count, WORDS_MAX).into_iter().map(labelled).collect()
-    };
     let files = "{train: train.jsonl, validation: validation.jsonl}";
     check(&host, |name| {
         Draft::new(&host, name)
             .of_task("token-classification", "bert-masked-lm", files)
-            .write("train.jsonl", rows(1, 96))
-            .write("validation.jsonl", rows(2, 31))
+            .write("train.jsonl", words_up_to(WORDS_MAX, 1, 96))
+            .write("validation.jsonl", words_up_to(WORDS_MAX, 2, 31))
     })
     .await;
-}
-
-fn label<'a>(word: &str, class: &'a str) -> &'a str {
-    if data::other_words().contains(&word) { "O" } else { class }
 }
 
 /// Compares losses and norms of gradients, with dropout, of a job whose batches are padded to one length with those of
