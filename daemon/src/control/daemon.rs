@@ -169,10 +169,7 @@ impl Daemon {
         if let Some(job) = admission::repeated(store, submission)? {
             return Ok(job);
         }
-        let Admitted { mut new, mut job, missing } = admission::admit(submission, settings)?;
-        if !missing.is_empty() {
-            return Err(self.with_planned(missing, &job, new.run_as));
-        }
+        let (mut new, mut job) = self.admitted(submission)?;
         admission::check_machine(&job, settings)?;
         admission::refuse_beyond_group(&job, &new.owner, settings)?;
         admission::resolve_after(store, &mut new)?;
@@ -221,6 +218,16 @@ impl Daemon {
             tracing::warn!(job = job.id, %error, "write the job's record");
         }
         Ok(job)
+    }
+
+    /// A job that can be submitted, with its file. Of one whose files are missing, the error also has what the planner
+    /// finds in the rest.
+    fn admitted(&self, submission: &Submission) -> Result<(NewJob, JobFile), Error> {
+        let Admitted { new, job, missing } = admission::admit(submission, &self.settings)?;
+        match missing.is_empty() {
+            true => Ok((new, job)),
+            false => Err(self.with_planned(missing, &job, new.run_as)),
+        }
     }
 
     /// The violations of missing files, and those that the planner finds in the rest of the job.
@@ -282,10 +289,7 @@ impl Daemon {
         submission: &Submission,
         search: Option<&Search>,
     ) -> Result<Plan, Error> {
-        let Admitted { new, job, missing } = admission::admit(submission, &self.settings)?;
-        if !missing.is_empty() {
-            return Err(self.with_planned(missing, &job, new.run_as));
-        }
+        let (new, job) = self.admitted(submission)?;
         let is_here = !search.is_some_and(|search| search.is_elsewhere);
         if is_here {
             admission::check_machine(&job, &self.settings)?;
