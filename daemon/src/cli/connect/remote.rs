@@ -16,7 +16,7 @@ pub(crate) const TOKEN: &str = "TRAIND_TOKEN";
 #[derive(clap::Args, Clone, Default)]
 pub(crate) struct Remote {
     /// Connect to a daemon on the network instead of the socket
-    #[arg(long, global = true, env = "TRAIND_ADDRESS", value_name = "HOST:PORT")]
+    #[arg(long, global = true, env = "TRAIND_ADDRESS", value_name = "HOST:PORT", value_parser = address)]
     pub(crate) address: Option<String>,
     /// Certificate authorities of that daemon, PEM [default: the system's]
     #[arg(long, global = true, env = "TRAIND_CA", value_name = "FILE")]
@@ -30,6 +30,15 @@ pub(crate) struct Remote {
     /// File that contains the token [default: the token in $TRAIND_TOKEN]
     #[arg(long, global = true, env = "TRAIND_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
+}
+
+/// Checks the form of an address; names are resolved when it is used.
+fn address(text: &str) -> Result<String, String> {
+    let port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
+    match text.rsplit_once(':') {
+        Some((host, after)) if !host.is_empty() && !host.contains('/') && port(after) => Ok(text.to_owned()),
+        _ => Err("must be HOST:PORT, such as trn1.example.com:7443; --socket (TRAIND_SOCKET) takes a path".to_owned()),
+    }
 }
 
 impl Remote {
@@ -62,5 +71,29 @@ impl Remote {
             header.context("the token contains invalid characters")?;
         header.set_sensitive(true);
         Ok(Some(header))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn addresses_have_a_host_and_a_port() {
+        for known in ["localhost:7443", "10.0.0.7:1", "[::1]:7443", "trn1.example.com:65535"] {
+            assert_eq!(address(known).as_deref(), Ok(known));
+        }
+        let others = [
+            "unix:/run/traind/socket",
+            "https://trn1:7443",
+            "trn1",
+            "trn1:",
+            ":7443",
+            "trn1:0",
+            "trn1:70000",
+        ];
+        for other in others {
+            assert!(address(other).is_err_and(|error| error.contains("TRAIND_SOCKET")), "{other}");
+        }
     }
 }
