@@ -9,9 +9,9 @@ const MICROS: i64 = 1_000_000;
 /// A moment, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// Since 1970, by the wall clock, for what is shown and compared with other stored times.
+    /// The time since 1970 by the wall clock, which is shown and compared with other stored times.
     pub wall: i64,
-    /// For how long the host has run: see `jobs::store::running_time`.
+    /// The time for which the host has run: see `jobs::store::running_time`.
     pub running: i64,
 }
 

@@ -35,15 +35,15 @@ pub(crate) struct Settings {
     pub restart_delay: Duration,
     /// Control group below which every job gets its own, if there is one.
     pub cgroup: Option<PathBuf>,
-    /// Most cores that the jobs of one user may hold at a time.
+    /// The most cores that the jobs of one user may hold at a time.
     pub cores_per_user: Option<u32>,
-    /// Most jobs that one user may have in clusters at a time.
+    /// The most jobs that one user may have in clusters at a time.
     pub cluster_jobs_per_user: usize,
     /// The access rules.
     pub access: LiveAccess,
     /// Folders and URLs that jobs may read and write.
     pub roots: Roots,
-    /// Most memory of a job, in bytes.
+    /// The most memory of a job, in bytes.
     pub memory_per_job: Option<u64>,
     /// Memory of a core, in bytes, if the operator set it.
     pub memory_per_core: Option<u64>,

@@ -140,7 +140,7 @@ pub(crate) fn web_client() -> Result<Arc<ClientConfig>, TlsError> {
     Ok(Arc::new(builder.with_no_client_auth()))
 }
 
-/// Named explicitly: with two providers in the dependency graph, the implicit one panics.
+/// The provider of cryptography, named explicitly: with two in the dependency graph, the implicit one panics.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }

@@ -72,7 +72,7 @@ impl Collator {
         &self.set
     }
 
-    /// The same for a set that is equal but for rows whose tokens were not known.
+    /// Replaces the set by one that is equal but for rows whose tokens were not known.
     pub fn with_set(self, set: Arc<TokenizedSet>) -> Self {
         Self { set, ..self }
     }

@@ -22,7 +22,7 @@ impl SplitMix64 {
         Self { state: epoch_hash.wrapping_add(row) }
     }
 
-    /// Uniform in `0.0..1.0`.
+    /// Draws a number uniformly from `0.0..1.0`.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -34,7 +34,7 @@ impl SplitMix64 {
         mixed ^ (mixed >> 31)
     }
 
-    /// Uniform in `0..bound` without bias (Lemire 2019); `bound` must not be 0.
+    /// Draws a number uniformly from `0..bound`, without bias (Lemire 2019); `bound` must not be 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let rejected = bound.wrapping_neg() % bound;
         loop {

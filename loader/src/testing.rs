@@ -72,7 +72,7 @@ pub(crate) fn arrow_file(columns: &[(&str, ArrayRef)], rows_per_batch: usize) ->
     writer.into_inner().unwrap()
 }
 
-/// The same as a stream.
+/// An Arrow IPC stream, `rows_per_batch` rows a batch.
 pub(crate) fn arrow_stream(columns: &[(&str, ArrayRef)], rows_per_batch: usize) -> Vec<u8> {
     let batches = batches(columns, rows_per_batch);
     let mut writer = StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();

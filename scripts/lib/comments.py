@@ -4,7 +4,8 @@
 usage: comments.py [FOLDER]     checks the tracked files of a repository, by default the current folder's
 
 Documentation of an item begins with a verb or with a noun phrase that defines it, so that it reads as a sentence in a
-list of items. A first line that begins with one of OPENINGS is a fragment of the sentence that its writer thought of.
+list of items. A first line that begins with one of OPENINGS is a fragment of the sentence that its writer thought of,
+or says nothing without the item before.
 """
 
 import re
@@ -18,7 +19,9 @@ SUFFIXES = (".rs", ".py", ".js", ".proto")
 #: A comment that stands alone on its line; `#!` and Rust's `#[...]` are none.
 COMMENT = re.compile(r"\s*(//[/!]?|#(?![!\[]))(?P<text>.*)")
 DOCUMENTATION = re.compile(r"\s*//[/!]\s*(?P<text>.*)")
-OPENINGS = re.compile(r"(What|Of|That of|Those of|Such a|The same, but)\b")
+OPENINGS = re.compile(
+    r"(What|Of|That of|Those of|Such a|The same(?=[,.]| (of|for|with|where|as|in|from|on|at|without)\b))\b"
+)
 #: Addresses cannot be broken.
 ADDRESS = re.compile(r"https?://\S{60}")
 

@@ -28,10 +28,15 @@ class Comments(unittest.TestCase):
         self.assertEqual(problems("a.py", f"# https://{'a' * 120}\n"), [])
 
     def test_documentation_begins_with_a_verb_or_a_noun(self):
-        for opening in ("What", "Of", "That of", "Those of"):
-            found = problems("a.rs", f"/// {opening} the last step.\npub fn a() {{}}\n")
+        for opening in ("What", "Of", "That of", "Those of", "The same"):
+            found = problems("a.rs", f"/// {opening} of the last step.\npub fn a() {{}}\n")
             self.assertEqual(found, [f"a.rs:1: documentation begins with `{opening}`; begin with a verb or a noun"])
-        for text in ("/// The last step.\n", "/// A step.\n/// Of those, one.\n", "// Of the last step.\n"):
+        for text in (
+            "/// The last step.\n",
+            "/// The same step.\n",
+            "/// A step.\n/// Of those, one.\n",
+            "// Of the last step.\n",
+        ):
             self.assertEqual(problems("a.rs", text), [])
 
 

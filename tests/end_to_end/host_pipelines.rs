@@ -32,7 +32,8 @@ const CLASSIFIER: Job = Job {
     train: "{fp16: true, do_predict: true, adam_epsilon: 1.0e-3",
 };
 
-/// The same with matrices that are large enough to be sharded, those of the tied embeddings among them.
+/// A language model like [`TIED`] with matrices that are large enough to be sharded, those of the tied embeddings among
+/// them.
 const SHARDED: Job = Job {
     cores: 8,
     model: "{n_layer: 4, n_head: 4, n_inner: 2050, vocab_size: 1030, resid_pdrop: 0.1}",
@@ -40,7 +41,7 @@ const SHARDED: Job = Job {
 };
 
 struct Job {
-    /// On all hosts.
+    /// The cores on all hosts.
     cores: usize,
     task: &'static str,
     fixture: &'static str,
@@ -86,7 +87,7 @@ output_dir: out
 struct Run {
     draft: Draft,
     losses: Vec<f64>,
-    /// As they are written: without a value where `fp16` skips a step.
+    /// The gradients' norms as they are written: without a value where `fp16` skips a step.
     grad_norms: Vec<String>,
     eval_losses: Vec<f64>,
     weights: Vec<f32>,

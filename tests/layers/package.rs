@@ -18,7 +18,7 @@ pub(crate) struct Import {
     pub file: String,
     /// The module that owns what is imported, though others may pass it on.
     pub to: Module,
-    /// As it is written.
+    /// The import's path as it is written.
     pub path: String,
 }
 

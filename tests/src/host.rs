@@ -50,7 +50,7 @@ impl Host {
         Host::started_with(cores, &[]).await
     }
 
-    /// The same with more options for the daemon.
+    /// A host with `cores` cores and a running daemon that has more options.
     pub async fn started_with(cores: u32, options: &[&str]) -> Host {
         let mut host = Host::prepared(cores);
         host.options = options.iter().map(|option| (*option).to_owned()).collect();

@@ -12,7 +12,7 @@ pub struct Request {
     pub path: String,
     /// Still percent-encoded.
     pub query: String,
-    /// By lower-case names.
+    /// The headers by their names in lower case.
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
 }
@@ -32,7 +32,7 @@ struct Faults {
     /// The number of responses still to be cut off.
     cuts: Mutex<usize>,
     stalls: Mutex<bool>,
-    /// Signalled when `stalls` changes.
+    /// The condition that is signalled when `stalls` changes.
     changed: Condvar,
 }
 

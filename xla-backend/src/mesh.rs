@@ -63,7 +63,7 @@ pub struct Mesh {
     grid: HostGrid,
     /// This host's number.
     host: usize,
-    /// On this host.
+    /// The cores of the `data` axis on this host.
     data: usize,
     tensor: usize,
     pipeline: usize,

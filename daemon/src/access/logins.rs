@@ -13,9 +13,9 @@ use crate::access::Caller;
 use crate::hex::hex;
 
 const KEY_LIFETIME: Duration = Duration::from_secs(60);
-/// Measured from the last request.
+/// The lifetime of a session, measured from its last request.
 const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// Most keys, and most sessions. A new one evicts the least recently used of the user with the most.
+/// The most keys, and most sessions. A new one evicts the least recently used of the user with the most.
 const SECRETS_MAX: usize = 1024;
 
 #[derive(Default)]

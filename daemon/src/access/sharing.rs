@@ -38,15 +38,15 @@ pub(crate) struct Group {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupLimits {
-    /// Most cores that its jobs hold at a time.
+    /// The most cores that its jobs hold at a time.
     pub cores: Option<u32>,
-    /// Most of its jobs that hold cores at a time.
+    /// The most of its jobs that hold cores at a time.
     pub running_jobs: Option<u32>,
-    /// Most of its jobs that wait at a time.
+    /// The most of its jobs that wait at a time.
     pub queued_jobs: Option<u32>,
-    /// Most disk space of its jobs' folders, in GiB.
+    /// The most disk space of its jobs' folders, in GiB.
     pub disk_gib: Option<u32>,
-    /// Most space of each member's own cache, in GiB.
+    /// The most space of each member's own cache, in GiB.
     pub cache_gib: Option<u32>,
     /// Highest priority of its jobs.
     pub priority_max: Option<i64>,
@@ -62,7 +62,7 @@ pub(crate) struct FairShares {
     /// Whether jobs on cores that another group lent are preempted when that group needs them.
     #[serde(default = "yes")]
     pub preempt: bool,
-    /// Shortest time for which a job keeps cores that another group lent.
+    /// The shortest time for which a job keeps cores that another group lent.
     #[serde(default = "five")]
     loan_minutes: u32,
 }

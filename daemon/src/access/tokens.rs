@@ -84,7 +84,7 @@ pub(crate) struct Tokens {
 #[derive(Debug)]
 struct LiveToken {
     token: Token,
-    /// Cancelled when the token is revoked.
+    /// A token that is cancelled when the access token is revoked.
     revoked: CancellationToken,
 }
 

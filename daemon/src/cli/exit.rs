@@ -6,7 +6,7 @@ use traind_proto::v1::JobState;
 
 use crate::jobs::supervisor::{EXIT_IO_ERROR, EXIT_NOT_STARTED};
 
-/// Documented, since scripts distinguish a failed job from a failed command by the code.
+/// The exit codes, which are documented since scripts distinguish a failed job from a failed command by them.
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    done; a followed job completed
@@ -28,7 +28,7 @@ pub(crate) enum Exit {
     JobFailed,
     JobCancelled,
     Detached,
-    /// Only of the launcher: the disk of the run folder fails.
+    /// The disk of the run folder fails; of the launcher alone.
     DiskFailed,
     /// The host cannot execute the runner: a code of the launcher alone.
     NotStarted,

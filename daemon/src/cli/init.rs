@@ -14,7 +14,7 @@ use super::endings::{self, JOB_FILE_ENDINGS, JOB_FILES};
 use super::exit::Exit;
 use super::submit::is_standard;
 
-/// Most bytes that are read of a data file.
+/// The most bytes that are read of a data file.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
 
 /// Write a job file from a model, a data file and a few questions

@@ -70,7 +70,7 @@ pub(crate) struct Mine {
     /// Least difference of a negative's cosine from that of the positive
     #[arg(long, value_name = "COSINE", value_parser = finite::<f32>)]
     absolute_margin: Option<f32>,
-    /// The same as a share of the positive's cosine
+    /// Least difference of a negative's cosine from that of the positive, as a share of the latter
     #[arg(long, value_name = "SHARE", value_parser = finite::<f32>)]
     relative_margin: Option<f32>,
     /// Which candidates become negatives: the nearest ones, or some at random

@@ -70,7 +70,7 @@ use exit::Exit;
 use runner_command::Interrupted;
 use show::failure;
 
-/// Most I/O events that are handled before the kernel is polled again.
+/// The most I/O events that are handled before the kernel is polled again.
 const IO_EVENTS_MAX: usize = 64;
 
 /// Trains Hugging Face models on this host's NeuronCores, GPUs or CPU cores.

@@ -51,8 +51,8 @@ impl Interrupts {
         self.next_with(None).await
     }
 
-    /// The same where a process group of its own works for the command. Ctrl-Z stops it with the command, and both
-    /// continue together.
+    /// Waits for a signal that ends the command, for which `group` works. Ctrl-Z stops the group with the command, and
+    /// both continue together.
     async fn next_with(&mut self, group: Option<Pid>) -> Interrupted {
         let send = |signal| group.map(|group| kill_process_group(group, signal));
         loop {
@@ -115,7 +115,7 @@ pub(super) async fn answer_of<T: DeserializeOwned>(
     }
 }
 
-/// The same for a thread that may block, and without watching for signals.
+/// Runs a command of the runner on a thread that may block, without watching for signals.
 pub(super) fn blocking_answer_of<T: DeserializeOwned>(
     runner: Command,
     command: &str,

@@ -185,7 +185,8 @@ mod tests {
         assert!(!path.join("file").exists());
     }
 
-    /// As after `kill -9`, at once. Another command's folder, or a new one, which may not be locked yet, stays.
+    /// A folder that a killed command left is removed at once. Another command's folder, or a new one, which may not be
+    /// locked yet, stays.
     #[test]
     fn folders_of_commands_that_were_killed_are_removed_by_the_next_one() {
         let folder = tempfile::tempdir().unwrap();

@@ -103,7 +103,7 @@ fn size_of_all(folders: Folders) -> u64 {
 
 /// Files that were measured.
 struct Seen {
-    /// By device and inode: a folder may be below another, and a file have two names.
+    /// The files that were counted, by device and inode: a folder may be below another, and a file have two names.
     files: HashSet<(u64, u64)>,
     /// How many more are looked at.
     left: usize,

@@ -27,7 +27,7 @@ use crate::settings::Settings;
 
 /// Delay before a failing store is used again.
 const RETRY: Duration = Duration::from_secs(1);
-/// Longest wait between two runs, in case the clock was set, and shortest between two notes of the running time.
+/// The longest wait between two runs, in case the clock was set, and shortest between two notes of the running time.
 const IDLE: Duration = Duration::from_secs(60);
 /// The rest after a run, as a multiple of its duration, and the longest one.
 const RESTS_PER_RUN: u32 = 4;

@@ -24,7 +24,7 @@ use crate::settings::Settings;
 const AHEAD_MAX: usize = 2;
 /// Delay before a host on which a runner starts is looked at again.
 const POLL: Duration = Duration::from_secs(1);
-/// Longest wait between two looks at the queue.
+/// The longest wait between two looks at the queue.
 const IDLE: Duration = Duration::from_secs(60);
 const FAILED: &str = "PREPARATION_FAILED";
 

@@ -19,9 +19,10 @@ const PERIOD: Duration = Duration::from_secs(600);
 /// Jobs that are looked at in one go.
 const PAGE: usize = 1000;
 const DAY_MICROS: i64 = 24 * 3600 * 1_000_000;
-/// By how much the wall clock may be ahead of what has passed since the last look.
+/// The time by which the wall clock may be ahead of what has passed since the last look.
 const AHEAD_MAX: i64 = 3600 * 1_000_000;
-/// For how long no job is removed for its age after the wall clock was set forward, which may have been a mistake.
+/// The time for which no job is removed for its age after the wall clock was set forward, which may have been a
+/// mistake.
 const DOUBT: Duration = Duration::from_secs(24 * 3600);
 
 /// Some jobs that were removed, or would be.

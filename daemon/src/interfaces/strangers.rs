@@ -22,9 +22,9 @@ pub(super) struct Strangers {
 #[derive(Debug, Default)]
 struct Seated {
     next: u64,
-    /// By the order of arrival.
+    /// The connections in the order of their arrival.
     connections: BTreeMap<u64, CancellationToken>,
-    /// Displaced ones that have not closed yet.
+    /// The number of displaced connections that have not closed yet.
     closing: usize,
 }
 

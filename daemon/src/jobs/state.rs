@@ -90,7 +90,7 @@ impl JobState {
         }
     }
 
-    /// Ended: no transition leads away from here.
+    /// Whether the job has ended: no transition leads away from here.
     pub fn is_terminal(self) -> bool {
         matches!(self, JobState::Completed | JobState::Failed | JobState::Cancelled)
     }

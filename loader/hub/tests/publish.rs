@@ -12,7 +12,7 @@ use traind_hub::{Commit, CommitFile, Error, Problem, Publisher};
 use traind_tests::repositories::{FOREIGN, PART_BYTES, Repositories, TOKEN};
 
 const ID: &str = "ann/tiny";
-/// More parts than are sent at one time.
+/// The parts of the upload, more than are sent at one time.
 const PARTS: usize = 5;
 const ATTEMPTS_MAX: usize = 50;
 

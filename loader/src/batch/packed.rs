@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// The padded place that each packed token comes from, s32[B, Q], with B S behind the last token; and the packed token
 /// that stands at each padded place, s32[B, S], with B Q where that is padding.
 const PACKED: [&str; 2] = ["packed_tokens", "padded_tokens"];
-/// The same of masked tokens, s32[B, M] and s32[B, S].
+/// The places of masked tokens, s32[B, M], and the masked token at each place, s32[B, S].
 const MASKED: [&str; 2] = ["masked_tokens", "masked_slots"];
 
 /// The arrays for rows whose tokens stand at `spans`; none where the sizes leave no padding out. Fails where the rows

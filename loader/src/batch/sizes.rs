@@ -95,7 +95,7 @@ impl fmt::Display for BatchSizes {
 pub(crate) enum ArraySize {
     /// A size of the batch.
     Axis(BatchAxis),
-    /// The same in every batch.
+    /// A size that is the same in every batch.
     Fixed(usize),
 }
 

@@ -90,8 +90,8 @@ pub fn check_files(
     Sources::check(mixture, task, known, has_rule)
 }
 
-/// The same for sets that take long: calls `watch` with the number of rows tokenized, every few
-/// thousand rows. It returns false to stop with [`Error::Abandoned`].
+/// Prepares a set that takes long: calls `watch` with the number of rows tokenized, every few thousand rows. It returns
+/// false to stop with [`Error::Abandoned`].
 pub fn prepare_watched(
     options: &DatasetOptions,
     tokenizer: &dyn TextTokenizer,

@@ -36,7 +36,7 @@ impl OpenSet {
         Self::open_mixture(options, &options.files.clone().into(), tokenizer)
     }
 
-    /// The same of several sets, in place of the files of `options`.
+    /// Opens the files of several sets, in place of those of `options`.
     pub fn open_mixture(
         options: &DatasetOptions,
         mixture: &Mixture,

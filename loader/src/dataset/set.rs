@@ -270,7 +270,7 @@ impl TokenizedSet {
         Tokens::read(&self.tokens.labels, self.rows.span(row))
     }
 
-    /// The same of a row's target, where that is a sequence of its own.
+    /// The targets of the tokens of a row's target, where that is a sequence of its own.
     pub(crate) fn target_token_labels(&self, row: usize) -> Result<Option<Vec<i32>>> {
         Tokens::read(&self.tokens.labels, self.rows.target_span(row))
     }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 const PREFIX: &str = ".unfinished-";
 
-/// Locked while folders are created and removed, so that no new one counts as abandoned.
+/// The file that is locked while folders are created and removed, so that no new one counts as abandoned.
 const LOCK: &str = ".lock";
 
 /// A folder that is locked as long as its writer lives, and removed when it is dropped.

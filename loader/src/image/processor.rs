@@ -35,9 +35,9 @@ pub struct ImageProcessor {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resize {
-    /// To a height and a width.
+    /// Resizes to a height and a width.
     To([usize; 2]),
-    /// To a length of the shorter edge; the other one follows.
+    /// Resizes the shorter edge to a length; the other one follows.
     ShortestEdge(usize),
 }
 

@@ -9,8 +9,7 @@ use super::raw::RawLabel;
 use crate::error::{Error, LabelProblem, Result};
 use crate::source::truth_of_text;
 
-/// Most classes: more are taken for a mistake (a wrong column, say) and not for the size of a
-/// classifier.
+/// The most classes: more are taken for a mistake (a wrong column, say) and not for the size of a classifier.
 pub(super) const CLASSES_MAX: usize = 1 << 16;
 
 /// The names that an error lists at most.

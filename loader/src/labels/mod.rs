@@ -134,12 +134,12 @@ impl LabelKind {
 pub(crate) enum RowLabel {
     Class(u32),
     Numbers(Vec<f32>),
-    /// For each token the number of its word's label, or None.
+    /// The number of the label of each token's word, or None.
     Tokens(Vec<Option<TokenLabel>>),
     /// The numbers of the labels of a list, and whether they can only say of each class whether it
     /// applies.
     Many(Vec<u32>, bool),
-    /// For each token its target, or [`IGNORED_LABEL`].
+    /// The target of each token, or [`IGNORED_LABEL`].
     TokenIds(Vec<i32>),
     /// The first and the last token of an answer.
     Span(i32, i32),

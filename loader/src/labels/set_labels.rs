@@ -65,7 +65,7 @@ impl MultiLabels {
         hot
     }
 
-    /// The same for all rows, end to end.
+    /// The flags of [`hot`](Self::hot) for all rows, end to end.
     pub fn all_hot(&self) -> Vec<f32> {
         (0..self.ends.len()).flat_map(|row| self.hot(row)).collect()
     }

@@ -360,7 +360,7 @@ fn a_label_map_may_have_numbers_their_names_or_texts_of_booleans() {
     check(mapped(&[("1", "spam"), ("0", "ham")]), &flags, &[0, 1], &["spam", "ham"]);
 }
 
-/// As pandas reads CSV files with a space behind each comma.
+/// Integers may have space around them, as pandas reads CSV files with a space behind each comma.
 #[test]
 fn space_around_integers_does_not_make_them_names() {
     let names = ["LABEL_0", "LABEL_1", "LABEL_2"];

@@ -97,7 +97,7 @@ impl RowLayout {
         self.required_of(texts.row)
     }
 
-    /// The same of a row whose texts are not read yet.
+    /// The column that a row cannot do without, for a row whose texts are not read yet.
     pub(crate) fn required_of(&self, row: &Row<'_>) -> &str {
         self.required_among(|column| row.find(column).is_some())
     }
@@ -107,7 +107,7 @@ impl RowLayout {
         (self.format == RowFormat::Alpaca).then_some(self.fields.output.as_str())
     }
 
-    /// The same of files that have a column.
+    /// The column that no row can do without, for files of whose columns `has` knows.
     fn required_among(&self, has: impl Fn(&str) -> bool) -> &str {
         match self.format {
             RowFormat::Alpaca => &self.fields.instruction,

@@ -16,7 +16,7 @@ const INPUT: &str = "{input}";
 pub struct PromptFormat {
     /// The system's text of rows with an input.
     pub system_prompt: String,
-    /// The same of rows without one.
+    /// The system's text of rows without an input.
     pub system_no_input_prompt: String,
     /// Around the system's text: `{system}`.
     pub system_format: String,

@@ -25,7 +25,7 @@ pub struct TurnRule {
     pub train_on_inputs: bool,
     /// The turns whose end-of-text token is a target.
     pub train_on_eos: TrainOn,
-    /// The same of the tokens that end turns.
+    /// The turns whose end-of-turn token is a target.
     pub train_on_eot: TrainOn,
     /// The tokens that end turns; the one that ends texts where none are given.
     pub eot_tokens: Option<Vec<String>>,

@@ -21,7 +21,7 @@ impl LengthBudget {
         Self { lengths_max, tokens_per_length: 0 }
     }
 
-    /// The same for a part of the batches.
+    /// Scales the tokens that each length has to save to `batches` of `of_batches` batches.
     pub(crate) fn for_part(self, batches: usize, of_batches: usize) -> Self {
         let tokens =
             u128::from(self.tokens_per_length) * batches as u128 / of_batches.max(1) as u128;

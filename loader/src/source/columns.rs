@@ -10,9 +10,9 @@ use crate::error::{Error, Result};
 pub struct Columns {
     /// Pairs of a name in the file and the name that is used from then on.
     pub rename: Vec<(String, String)>,
-    /// Left out, by the new names.
+    /// The columns to leave out, by their new names.
     pub drop: Vec<String>,
-    /// Converted, by the new names.
+    /// The columns to convert, by their new names.
     pub cast: Vec<(String, CastType)>,
 }
 

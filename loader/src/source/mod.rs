@@ -92,7 +92,7 @@ pub struct Source {
 pub struct Part {
     /// Index into [`Source::files`].
     pub file: usize,
-    /// Which piece of that file.
+    /// The piece of that file.
     pub index: usize,
 }
 

@@ -66,7 +66,7 @@ pub struct EmbeddingLabel {
 /// The numbers of a label, where its kind is one of numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LabelCount {
-    /// As many as the kind says.
+    /// The number that the label's kind has.
     #[default]
     OfKind,
     /// One for each text but the first two, and at least one: the margins of negatives.
@@ -82,7 +82,7 @@ impl Embedding {
         Self { texts, label, ..self.clone() }
     }
 
-    /// The same with the columns of texts of one of several sets. The first one with labels names their column.
+    /// The task with the columns of texts of one of several sets. The first one with labels names their column.
     pub(super) fn for_columns_of_set(&self, set: usize, available: &[String]) -> Self {
         let mut task = self.clone();
         let Some(own) = task.sets.get_mut(set) else { return task };
@@ -351,7 +351,7 @@ mod tests {
         check_columns(task(&["a"], label("similar", true)), &["a", "label"], &["a", "similar"]);
     }
 
-    /// As in sentence-transformers, whose columns have no names.
+    /// The columns of negatives are counted as in sentence-transformers, whose columns have no names.
     #[test]
     fn margins_are_as_many_as_the_columns_of_negatives() {
         let mut margins = label("label", true).unwrap();

@@ -11,11 +11,11 @@ use crate::tokenize::{Encoded, SpannedEncoding, TextTokenizer, TokenSpan, Window
 
 /// The first rows that are checked: enough to find a fault of a column, and few enough to render as conversations.
 const ROWS: u64 = 16;
-/// The same of images, which are decoded.
+/// The first rows of images that are checked, few because they are decoded.
 const IMAGES: u64 = 2;
 /// The rows of small files that are checked.
 const ROWS_OF_SMALL: u64 = 1 << 16;
-/// The same of conversations, which take the time of their template.
+/// The rows of small files of conversations that are checked, few because templates take time.
 const CONVERSATIONS_OF_SMALL: u64 = 256;
 
 /// The facts about a model's tokenizer that are known before a run.

@@ -24,7 +24,7 @@ pub struct ImageClassification {
     pub image: String,
     /// The column of classes; None for rows to predict.
     pub label: Option<LabelSpec>,
-    /// Applied to each batch, so that a prepared set serves all processors.
+    /// The processor, which is applied to each batch, so that a prepared set serves all of them.
     #[serde(skip)]
     pub processor: ImageProcessor,
 }

@@ -68,7 +68,7 @@ impl Kto {
         Ok(answered.and_then(|Answered { prompt, mut wholes }| Some([prompt, wholes.pop()?])))
     }
 
-    /// The same of the columns of prompts and completions.
+    /// The tokens of a row of the columns of prompts and completions.
     fn columns_sequence(&self, texts: &RowTexts<'_>) -> Result<[Vec<u32>; 2]> {
         let (row, column) = (texts.row, &self.pairs.prompt);
         match (row.cell(column), row.cell(&self.completion)) {

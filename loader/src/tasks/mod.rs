@@ -143,8 +143,7 @@ impl TaskSpec {
         tokenized.unwrap_or_else(|| self.with_usual_labels(available))
     }
 
-    /// The same where the files with the columns `available` are those of one of several sets, which may have
-    /// columns of their own.
+    /// The task for the files of one of several sets, which may have columns of their own: `available`.
     pub(crate) fn for_columns_of_set(&self, set: usize, available: &[String]) -> Self {
         match self {
             Self::Embedding(task) => Self::Embedding(task.for_columns_of_set(set, available)),
@@ -181,7 +180,7 @@ impl TaskSpec {
         }
     }
 
-    /// The same with the column of labels that files have, where they lack the one that is named.
+    /// The task with the column of labels that files have, where they lack the one that is named.
     fn with_usual_labels(&self, available: &[String]) -> Self {
         let mut task = self.clone();
         let (label, usual) = match &mut task {
@@ -222,7 +221,7 @@ impl TaskSpec {
         self.columns_of_set(0, available)
     }
 
-    /// The same of the files of one of several sets.
+    /// The columns that the task reads of the files of one of several sets.
     pub(crate) fn columns_of_set(&self, set: usize, available: &[String]) -> Vec<&str> {
         let mut columns = self.preprocessor().columns_of_set(set, available);
         columns.extend(self.weight());
@@ -242,7 +241,7 @@ pub(crate) trait Preprocessor: Sync {
         self.columns()
     }
 
-    /// The same of the files of one of several sets, whose layouts may differ.
+    /// The columns to read of the files of one of several sets, whose layouts may differ.
     fn columns_of_set(&self, _set: usize, available: &[String]) -> Vec<&str> {
         self.columns_among(available)
     }

@@ -51,7 +51,8 @@ pub enum PassageLabels {
     Each,
     /// The margin of the first passage over each of the others, or a number for each, of which margins are made.
     Margins,
-    /// The same as `Each`, of columns that need not be labelled: the first of several passages is relevant.
+    /// A label for each passage, as `Each`, of columns that need not be labelled: the first of several passages is
+    /// relevant.
     FirstOf(usize),
 }
 

@@ -229,7 +229,7 @@ impl Sft {
         Ok((texts.encode(prompt)?.input_ids, whole))
     }
 
-    /// The same of conversations.
+    /// The tokens of a conversation's prompt, and of prompt and completion.
     fn chat_completion(
         &self,
         texts: &RowTexts<'_>,

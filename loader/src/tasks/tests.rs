@@ -189,7 +189,7 @@ fn several_classes_may_apply_to_a_row() {
     check_error(&task(kind), good.trim(), &row("[\"d\"]"), &format!("{at} {unseen}"));
 }
 
-/// As `datasets` maps them for transformers' `multi_label_classification`.
+/// Labels may be flags, as `datasets` maps them for transformers' `multi_label_classification`.
 #[test]
 fn a_row_may_have_one_number_a_class() {
     let task = |num_labels, format| {
@@ -263,7 +263,7 @@ fn a_file_of_blank_lines_has_no_rows() {
     );
 }
 
-/// With the Trainer, whose collator asks the tokenizer which tokens are special.
+/// The masks are those of the Trainer, whose collator asks the tokenizer which tokens are special.
 #[test]
 fn special_tokens_of_a_text_are_not_masked() {
     let task = TaskSpec::MaskedLm(MaskedLm { text: "text".to_owned(), block_size: None });

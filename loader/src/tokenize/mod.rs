@@ -41,7 +41,7 @@ pub trait TextTokenizer: Send + Sync {
     /// Token ids of a text, special tokens added, cut to `max_length`.
     fn encode_up_to(&self, text: &str, max_length: u32) -> Result<Encoded, TokenizeProblem>;
 
-    /// The same for a text to write, which may have special tokens of its own: those of its language.
+    /// Token ids of a text to write, which may have special tokens of its own: those of its language.
     fn encode_target(&self, text: &str, max_length: u32) -> Result<Encoded, TokenizeProblem> {
         self.encode_up_to(text, max_length)
     }
@@ -95,9 +95,9 @@ pub trait TextTokenizer: Send + Sync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PaddingSide {
-    /// Before the first token.
+    /// Padding stands before the first token.
     Left,
-    /// Behind the last token.
+    /// Padding stands behind the last token.
     #[default]
     Right,
 }

@@ -25,12 +25,12 @@ spelled! {
         /// Alignment by optimal transport: as `sigmoid`, between the margins of the model and of the
         /// reference of equal rank among the pairs (Melnyk et al., 2024).
         Aot = "aot",
-        /// The same between chosen and rejected completions of equal rank.
+        /// Alignment by optimal transport as in `aot`, between chosen and rejected completions of equal rank.
         AotUnpaired = "aot_unpaired",
         /// Anchored preference optimization, for completions better than the model's: 1 - σ(β c) + σ(β r)
         /// (D'Oosterlinck et al., 2024).
         ApoZero = "apo_zero",
-        /// The same for completions that are worse: σ(β c) + 1 - σ(β m).
+        /// Anchored preference optimization, for completions worse than the model's: σ(β c) + 1 - σ(β m).
         ApoDown = "apo_down",
         /// A discovered mixture of logistic and exponential loss (Lu et al., 2024).
         Discopop = "discopop",

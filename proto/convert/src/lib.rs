@@ -72,8 +72,8 @@ pub fn convert(
     convert_with(source, text, fields, &|_| None)
 }
 
-/// The same where `read` returns the text of a file that the settings refer to: LLaMA-Factory's
-/// `dataset_info.json`, and DeepSpeed's JSON.
+/// Converts settings that refer to other files, whose texts `read` returns: LLaMA-Factory's `dataset_info.json`, and
+/// DeepSpeed's JSON.
 pub fn convert_with(
     source: Option<Source>,
     text: &str,
@@ -138,7 +138,7 @@ pub fn convert_script(script: &str, fields: &[(String, String)]) -> Result<Conve
     convert_script_with(script, fields, &|_| None)
 }
 
-/// The same where `read` returns the text of a file, as for `convert_command`.
+/// Converts a shell script whose command refers to files, whose texts `read` returns, as for `convert_command`.
 pub fn convert_script_with(
     script: &str,
     fields: &[(String, String)],

@@ -149,7 +149,7 @@ fn expected(before: Before, job: Job) -> &'static str {
     }
 }
 
-/// The same with `overwrite_output_dir`.
+/// The problem that a job with `overwrite_output_dir` is expected to have, in one word.
 fn expected_of_overwriting(before: Before, job: Job) -> &'static str {
     match (before, job) {
         (Before::Adapter, Job::Full | Job::Merged | Job::Best) => "adapter",

@@ -9,7 +9,7 @@ use traind_neuron::{
     ROOT_COMM_PORTS, RUNTIME, Version, explain, replica_groups_max,
 };
 
-/// Without line ends.
+/// The page, without line ends.
 fn document() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/neuron.md");
     std::fs::read_to_string(path).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")

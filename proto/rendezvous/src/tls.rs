@@ -112,7 +112,7 @@ pub(crate) fn server_name() -> Result<ServerName<'static>> {
     ServerName::try_from(NAME).map_err(tls_error)
 }
 
-/// Named explicitly: with two providers in the dependency graph, the implicit one panics.
+/// The provider of cryptography, named explicitly: with two in the dependency graph, the implicit one panics.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }

@@ -10,7 +10,7 @@ use crate::v1::Event;
 /// Bytes in front of the payload.
 pub(super) const HEADER_BYTES: usize = 12;
 
-/// Largest payload. A length above it is damage, not an event.
+/// The largest payload. A length above it is damage, not an event.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
 
 /// The content of the bytes at an offset.

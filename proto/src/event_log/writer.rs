@@ -71,8 +71,8 @@ impl EventLogWriter {
         Ok(event)
     }
 
-    /// The same without waiting for the disk: the event can be read, but may be lost if the machine
-    /// crashes before the next `sync`.
+    /// Appends an event without waiting for the disk: it can be read, but may be lost if the machine crashes before the
+    /// next `sync`.
     pub fn write(&mut self, kind: event::Kind) -> Result<Event, EventLogError> {
         let event = Event {
             sequence: self.next_sequence,

@@ -9,7 +9,7 @@ use crate::tasks::{image_draft, other_jobs};
 use crate::training::{packed_draft, pairs_draft, with_reference};
 
 const STEPS: u64 = 60;
-/// Neither a multiple of the steps of an epoch nor of `logging_steps`.
+/// The steps between checkpoints, neither a multiple of the steps of an epoch nor of `logging_steps`.
 const SAVE_STEPS: u64 = 11;
 
 /// A job with dropout, rows grouped by length, two batches per step except the last of an epoch, and
@@ -122,7 +122,8 @@ async fn a_killed_run_in_a_pipeline_ends_with_the_same_bits() {
     check_killed_runs_equal(&host, in_stages, &[13]).await;
 }
 
-/// Among them masks that are redrawn every epoch, blocks of text and windows of contexts.
+/// Every task resumes with the same bits, also with masks that are redrawn every epoch, blocks of text and windows of
+/// contexts.
 #[tokio::test]
 async fn a_killed_run_of_every_other_task_ends_with_the_same_bits() {
     let host = Host::started(1).await;

@@ -28,7 +28,7 @@ const SERIES: &[&str] = &[
     "grpc_server_handling_seconds_bucket{le=\"+Inf\"} > 0",
 ];
 
-/// Killed at the end of the test.
+/// A Prometheus that is killed at the end of the test.
 struct Prometheus {
     process: Child,
     address: String,

@@ -34,7 +34,7 @@ impl Hosts {
         self.job_of(name, |draft| job_file(draft, 2).replace(change[0], change[1]))
     }
 
-    /// The same from the job file that `write` returns.
+    /// A job with paths and output as those of `job`, from the job file that `write` returns.
     fn job_of(&self, name: &str, write: impl Fn(&Draft) -> String) -> (Draft, String) {
         let draft = Draft::new(&self.hosts[0], name);
         let at = |name: &str| draft.path(name).display().to_string();
@@ -50,7 +50,7 @@ impl Hosts {
         self.start_with(job, |_, _| {})
     }
 
-    /// The same with commands that `change` changes or replaces.
+    /// Starts the runners of both hosts with commands that `change` changes or replaces.
     fn start_with(
         &self,
         (draft, job): &(Draft, String),

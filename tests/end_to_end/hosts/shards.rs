@@ -19,7 +19,7 @@ fn start(host: &Host, draft: &Draft, hosts: usize, fsdp: &str) -> Runners {
     Runners::start(host, draft, &job, hosts)
 }
 
-/// The same from a checkpoint.
+/// Starts the runners of the sharded job from a checkpoint.
 fn resume(host: &Host, draft: &Draft, hosts: usize, from: &Path) -> Runners {
     let from = format!("\ntrain:\n  resume_from_checkpoint: {}\n", from.display());
     let job = sharded(draft, hosts, "{fsdp: full_shard}").replacen("\ntrain:\n", &from, 1);

@@ -23,7 +23,7 @@ pub(crate) fn words(seed: u64, count: usize) -> String {
     words_up_to(WORDS_MAX, seed, count)
 }
 
-/// The same with up to `words_max` words.
+/// Rows of up to `words_max` words in which each word of a class is an entity.
 pub(crate) fn words_up_to(words_max: usize, seed: u64, count: usize) -> String {
     let others: Vec<&str> = data::other_words().to_vec();
     let label = |word: &str, class: &str| match others.contains(&word) {

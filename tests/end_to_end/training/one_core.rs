@@ -4,7 +4,7 @@ use traind_tests::model::Weights;
 use traind_tests::{Draft, Host};
 
 pub(super) const STEPS: usize = 6;
-/// As families call them.
+/// The biases of keys as families call them.
 const KEY_BIASES: [&str; 3] = ["key.bias", "c_attn.bias", "k_lin.bias"];
 
 /// A task, the fixture of its model, its data, and settings of a model with four heads, dropout and

@@ -34,7 +34,7 @@ fn elements(bencher: &mut Criterion, name: &str, count: usize, mut run: impl FnM
     group.finish();
 }
 
-/// More elements than a cache holds, as in a step.
+/// Times updates of more elements than a cache holds, as in a step.
 fn updates(bencher: &mut Criterion) {
     let count = 30_522 * HIDDEN;
     let [mut parameter, mut copy, mut exp_avg, gradient] = [0; 4].map(|_| numbers(count));

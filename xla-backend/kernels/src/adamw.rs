@@ -37,7 +37,7 @@ pub fn update(
     update_copies(&mut [parameter], exp_avg, exp_avg_sq, gradient, at);
 }
 
-/// The same of a parameter with several copies, which are equal before and after: the first one is read.
+/// Updates a parameter with several copies, which are equal before and after: the first one is read.
 pub fn update_copies(
     copies: &mut [&mut [f32]],
     exp_avg: &mut [f32],
@@ -50,7 +50,7 @@ pub fn update_copies(
     update_part(copies, [exp_avg, exp_avg_sq], 0..count, Some(gradient), at);
 }
 
-/// The same of a table by a gradient of few rows, of which all others are zeros.
+/// Updates a table with several copies by a gradient of few rows, of which all others are zeros.
 pub fn update_copies_by_rows(
     copies: &mut [&mut [f32]],
     exp_avg: &mut [f32],

@@ -17,7 +17,7 @@ const BLOCK_ROWS: usize = 64;
 pub struct Norm<'a> {
     /// [H]
     pub weight: &'a [f32],
-    /// Added to the variance, or to the mean square.
+    /// The number that is added to the variance, or to the mean square.
     pub epsilon: f32,
     /// Whether the mean is subtracted: layer norm.
     pub is_centered: bool,
@@ -37,7 +37,7 @@ pub struct DropoutOfRows<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Operands<'a> {
     pub x: &'a [f32],
-    /// Added to `x` after dropout.
+    /// The tensor that is added to `x` after dropout.
     pub residual: Option<&'a [f32]>,
     pub bias: Option<&'a [f32]>,
 }

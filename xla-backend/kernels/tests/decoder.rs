@@ -30,7 +30,7 @@ fn value(activation: Activation, x: f64) -> f64 {
     }
 }
 
-/// By central differences.
+/// The slope of the activation at `x` by central differences.
 fn slope(activation: Activation, x: f64) -> f64 {
     const STEP: f64 = 1e-4;
     (value(activation, x + STEP) - value(activation, x - STEP)) / (2.0 * STEP)

@@ -169,7 +169,7 @@ fn a_gradient_of_few_rows_is_that_of_a_whole_table_to_the_bit() {
     }
 }
 
-/// Every NaN alike.
+/// The bits of numbers, with the same ones for every NaN.
 fn bits(x: &[f32]) -> Vec<u32> {
     x.iter().map(|x| if x.is_nan() { u32::MAX } else { x.to_bits() }).collect()
 }

@@ -162,7 +162,7 @@ fn a_row_with_nan_or_infinity_spoils_no_other() {
     }
 }
 
-/// Dropping is choosing, not multiplying by zero.
+/// Dropped elements are replaced, not multiplied by zero.
 #[test]
 fn what_is_dropped_counts_nothing() {
     let mut case = NormCase::random(&mut Numbers(2));

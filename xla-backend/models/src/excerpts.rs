@@ -11,10 +11,10 @@ use crate::parameters::{ParameterSpec, Stage};
 /// The layers that remain of a run of equal ones: the first, the last and, in the longer excerpt, one
 /// between them.
 const KEPT: usize = 2;
-/// The same where the first trained layer has no backward pass for its input, so that one between the first
-/// and the last remains in the shortest excerpt too.
+/// The layers that remain where the first trained layer has no backward pass for its input: one between the first and
+/// the last is in the shortest excerpt too.
 const KEPT_BESIDE_FROZEN: usize = 3;
-/// The same where parameters arrive one layer ahead: the first and the last layer run beside another one.
+/// The layers that remain where parameters arrive one layer ahead: the first and the last layer run beside another one.
 const KEPT_OF_SHARDED: usize = 3;
 
 /// Excerpts of the chunks of a model.

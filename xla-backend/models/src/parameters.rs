@@ -367,7 +367,7 @@ impl<'a> ParameterPath<'a> {
         }
     }
 
-    /// The same for an alias that `stage` reads.
+    /// Says that `alias`, which `stage` reads, is the declared parameter `name`.
     pub fn tie_in(&mut self, name: &str, alias: &str, stage: Stage) {
         self.at("").in_stage(stage).tie(name, alias);
     }

@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// As with transformers, which compares rows with a table alone.
+    /// Rows may be longer than the positions of a model without a table, as with transformers.
     #[test]
     fn rows_may_be_longer_than_the_positions_that_no_table_has() {
         let positions = |model_type: &str, task: Task, keys: serde_json::Value| {

@@ -28,7 +28,7 @@ pub(crate) struct Totals(Mutex<Counts>);
 struct Counts {
     /// `busy` without the reductions under way.
     ended: Statistics,
-    /// Since when at least one reduction is under way.
+    /// The time since which at least one reduction is under way.
     busy_since: Option<Instant>,
 }
 

@@ -17,7 +17,7 @@ fn start(library: &Path) -> Error {
     World::start(library, Process { rank: 0, size: 1, group: 0, pmi: None }, 1).unwrap_err()
 }
 
-/// In one test, because a process starts MPI once.
+/// All refusals are in one test, because a process starts MPI once.
 #[test]
 fn libraries_that_are_not_of_the_abi_are_refused_by_name() {
     let absent = start(Path::new("/absent/libmpi_abi.so.1"));

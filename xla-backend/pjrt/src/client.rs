@@ -111,7 +111,8 @@ impl Client {
         }
     }
 
-    /// The same for a kernel whose results arrive later.
+    /// Lets the programs of this client call `K`, a kernel whose results arrive later, as
+    /// [`register_kernel`](Self::register_kernel) does for others.
     pub fn register_deferred_kernel<K: DeferredKernel>(&self) -> Result<bool> {
         match self.platform_name() {
             HOST_MEMORY => self.plugin().register_deferred_kernel::<K>(HOST_MEMORY),

@@ -19,7 +19,7 @@ pub fn flush_to_zero() {
     }
 }
 
-/// The same.
+/// Lets the calling thread's instructions take such numbers for zero, by a bit of the floating-point control register.
 #[cfg(target_arch = "aarch64")]
 pub fn flush_to_zero() {
     const FLUSH: u64 = 1 << 24;

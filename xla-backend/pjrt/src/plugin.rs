@@ -152,7 +152,8 @@ impl Plugin {
         self.register_handler(K::NAME, kernel::handler::<K>, platform)
     }
 
-    /// The same for a kernel whose results arrive later.
+    /// Lets programs for `platform` call `K`, a kernel whose results arrive later, as
+    /// [`register_kernel`](Self::register_kernel) does for others.
     pub(crate) fn register_deferred_kernel<K: DeferredKernel>(
         &self,
         platform: &str,

@@ -111,7 +111,7 @@ impl<'a> Values<'a> {
         found
     }
 
-    /// The same for nodes that do the same: by operation, shape, and the operations that compute the inputs.
+    /// A hash that nodes share which do the same: of operation, shape, and the operations that compute the inputs.
     fn operation(&self, index: usize) -> u64 {
         let mut hasher = DefaultHasher::new();
         let (node, inputs) = (self.nodes[index].0, &self.nodes[index].0.inputs);

@@ -16,7 +16,7 @@ pub struct MemoryProfile {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Site {
-    /// The same for operations that do the same.
+    /// A hash that operations share which do the same.
     pub operation: u64,
     pub alive: u64,
 }

@@ -32,7 +32,7 @@ impl Tensor {
         self.product_with_bias(weight, 1, bias)
     }
 
-    /// The same with the weight transposed: `x[…, in] · weight[in, out]`, plus `bias[out]`.
+    /// A linear layer with the weight transposed: `x[…, in] · weight[in, out]`, plus `bias[out]`.
     pub fn linear_transposed(&self, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
         self.product_with_bias(weight, 0, bias)
     }

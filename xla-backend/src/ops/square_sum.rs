@@ -84,7 +84,7 @@ impl Composite for SquareSum {
         Ok(Shape::scalar(x.dtype.accumulator()))
     }
 
-    /// Summed axis by axis.
+    /// Writes the sum axis by axis.
     fn expand(&self, inputs: &[Tensor]) -> Result<Tensor> {
         let x = inputs[0].widen()?.in_rows()?;
         let mut sums = x.mul(&x)?;

@@ -187,7 +187,7 @@ impl LocalCores {
         self.upload_to(self.device(core).into(), array)
     }
 
-    /// The same to a memory that the core reaches.
+    /// Copies an array to a memory that a local core reaches; returns when the array may be dropped.
     pub(super) fn upload_to(&self, to: BufferPlacement<'_>, array: &HostArray) -> Result<Buffer> {
         let shape = array.shape();
         let dtype = pjrt_dtype(shape.dtype);

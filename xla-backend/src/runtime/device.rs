@@ -55,7 +55,7 @@ impl LazyDevice {
         }
     }
 
-    /// The same with programs that XLA compiles as a whole.
+    /// Makes this a device whose programs XLA compiles as a whole.
     pub fn without_kernels(mut self) -> LazyDevice {
         self.recorder_mut().disable_kernels();
         self
@@ -196,7 +196,8 @@ impl LazyDevice {
         self.mark_step_with(key, &inputs)
     }
 
-    /// The same with inputs `[local core][input]` that others keep.
+    /// Replays the prepared step `key` as [`mark_step`](Self::mark_step) does, with inputs `[local core][input]` that
+    /// others keep.
     pub fn mark_step_with(&mut self, key: &str, inputs: &[Vec<&Buffer>]) -> Result<Pending> {
         let start = Instant::now();
         self.launches += 1;

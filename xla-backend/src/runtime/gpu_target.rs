@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// A kind of GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GpuTarget {
-    /// As the driver names it.
+    /// The name that the driver gives the GPU.
     kind: &'static str,
     compute_capability: u32,
     /// Whether the capability has instructions of this GPU alone, as `sm_90a`.

@@ -1,4 +1,4 @@
-//! Where the parts of a program come from.
+//! The places in a model that the parts of a program come from.
 
 use super::Value;
 use crate::graph::{Graph, Node, Op};
@@ -40,7 +40,7 @@ impl KernelSite {
 pub struct Origin {
     /// The number of the first value that it lowers to.
     pub first_value: usize,
-    /// Dotted, as of a layer; empty outside of all.
+    /// The scope in which it was recorded, dotted, as of a layer; empty outside of all.
     pub scope: String,
     /// The name of the operation that was recorded.
     pub operation: &'static str,

@@ -22,7 +22,7 @@ pub(crate) fn device(rank: usize) -> LazyDevice {
     device_in(HostGrid::of_data(HOSTS), rank)
 }
 
-/// The same in a grid of hosts.
+/// This host's devices in a grid of hosts.
 pub(crate) fn device_in(grid: HostGrid, rank: usize) -> LazyDevice {
     let mesh = Mesh::data_parallel(DEVICES).unwrap().on_grid(grid, rank).unwrap();
     LazyDevice::new(

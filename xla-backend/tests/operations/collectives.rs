@@ -78,7 +78,7 @@ fn several_tensors_are_added_in_one_collective() {
     }
 }
 
-/// On each replica its part, two numbers of rows and these rows, of two elements each.
+/// The values of each replica: its part, two numbers of rows and these rows, of two elements each.
 const ROWS: [&[f64]; 4] = [
     &[0.0, 3.0, 15.0, 1.0, 2.0, 3.0, 4.0],
     &[0.0, 8.0, 8.0, 10.0, 20.0, 30.0, 40.0],

@@ -64,7 +64,7 @@ fn cleared_values_are_zeros_that_no_two_values_share() {
     assert!(cleared.iter().all(|it| it.trace().graph().node(it.node()).op.name() == "select"));
 }
 
-/// From tables of the error function.
+/// The values of `erf` are those of tables of the error function.
 #[test]
 fn erf_is_accurate_in_both_precisions() {
     let inputs = [-3.0, -0.5, 0.0, 0.1, 1.0, 2.0, 6.0];
@@ -81,7 +81,7 @@ fn erf_is_accurate_in_both_precisions() {
     assert_near(&values(|t| vector(t, DType::F32, &inputs).erf()), &expected, 2e-7);
 }
 
-/// From PyTorch 2.9: `gelu` and `gelu(approximate="tanh")` in float64.
+/// The values of `gelu` and `gelu(approximate="tanh")` are those of PyTorch 2.9 in float64.
 #[test]
 fn gelu_equals_pytorch() {
     let inputs = [-2.0, -0.3, 0.0, 0.7, 3.0];
@@ -239,7 +239,7 @@ fn softmax_survives_large_numbers() {
     assert_near(&values(|t| x(t).logsumexp(0)), &[1e4 - log], 1e-6);
 }
 
-/// From PyTorch 2.9: `layer_norm([1, 2, 4], weight [1, 2, 3], bias [0, 1, 2])`.
+/// The values are PyTorch 2.9's of `layer_norm([1, 2, 4], weight [1, 2, 3], bias [0, 1, 2])`.
 #[test]
 fn layer_norm_equals_pytorch() {
     let got = values(|t| {

@@ -97,7 +97,7 @@ fn in_blocks(case: Case, trace: &Trace, x: &[Tensor]) -> Result<Tensor> {
     x[0].attention(&x[1], &x[2], visible, spec, Some(&case.random(trace)?))
 }
 
-/// As layers compute short rows.
+/// Computes attention in one piece, as layers compute short rows.
 fn at_once(case: Case, trace: &Trace, x: &[Tensor]) -> Result<Tensor> {
     let positions = case.positions;
     let split = |x: &Tensor, heads: usize| {

@@ -188,7 +188,7 @@ pub enum Error {
         found: f64,
     },
 
-    /// Not one value for each thing that needs one.
+    /// The number of values differs from that of the things that need one.
     #[error("{what}: given {found}, and {expected} are needed")]
     Count {
         /// The values.

@@ -40,7 +40,7 @@ enum Targets {
     Beside,
     /// The tokens of completions, behind prompts of one token.
     Completions,
-    /// The same, with an input that is 1 for every other row.
+    /// The tokens of completions, with an input that is 1 for every other row.
     Desirable,
     /// The original tokens of masked ones, in rows of one sequence with a seed each.
     Masked,

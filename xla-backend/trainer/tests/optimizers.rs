@@ -163,7 +163,8 @@ fn muon_and_groups_are_the_same_on_cores_that_have_parts_of_matrices() {
     check(Trained::All, &muon(groups), &meshes);
 }
 
-/// The same of adapters, whose second matrices have a rate of their own, as LoRA+ has it, on stages too.
+/// Adapters whose second matrices have a rate of their own, as LoRA+ has it, are updated alike on meshes, on stages
+/// too.
 #[test]
 fn muon_and_groups_are_the_same_for_adapters_on_meshes() {
     let momentum = Some(("sgd".to_owned(), settings(&[("momentum", 0.9)])));

@@ -6,7 +6,7 @@ use super::list;
 use super::manifest::Manifest;
 use crate::error::{RunError, RunResult};
 
-/// Most readings of a folder whose checkpoints the job replaces meanwhile.
+/// The most readings of a folder whose checkpoints the job replaces meanwhile.
 const READINGS_MAX: usize = 16;
 
 /// Returns the steps and the folder of a job's newest complete checkpoint in `folder`, or of the one after `step`

@@ -54,7 +54,7 @@ use writer::{CheckpointWriter, Target, Writing, remove_folder};
 pub(crate) struct Checkpoints {
     job: JobFile,
     reporter: Reporter,
-    /// On the first host, and on all that hold a part of what is saved.
+    /// The writer of checkpoints, on the first host and on all that hold a part of what is saved.
     writer: Option<CheckpointWriter>,
     recipe: Recipe,
     /// The newest from which a run can resume.

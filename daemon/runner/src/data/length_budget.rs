@@ -92,13 +92,14 @@ pub(crate) fn length_budget(job: &JobFile, model: &Model, passes: Passes) -> Len
 /// layer move between packed and padded rows, whose memory traffic takes 2 % of the time of a token's products with 384
 /// hidden elements.
 const PADDED_POSITION: f64 = 0.02;
-/// The same for each slot of packed rows.
+/// The cost of packing for each slot of packed rows, in tokens.
 const PACKED_SLOT: f64 = 0.04;
 
 /// The cost of a slot behind the last token of packed rows, in tokens: where all products are kernels, they leave it
 /// out, and norms, activations and sums compute it.
 const EMPTY_SLOT: f64 = 0.15;
-/// The same where XLA computes the products but for the gradients of weights.
+/// The cost of a slot behind the last token, in tokens, where XLA computes the products but for the gradients of
+/// weights.
 const EMPTY_SLOT_OF_XLA: f64 = 0.7;
 
 /// The cost of a slot behind the last token of packed rows in the programs of a job for CPUs on this host. Several

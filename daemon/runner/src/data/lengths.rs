@@ -246,7 +246,7 @@ pub(crate) fn fit(job: &JobFile, sampler: Sampler, budget: LengthBudget) -> RunR
     }
 }
 
-/// The same by a sample of the batches.
+/// Fits the padded lengths to a sample of the sampler's batches.
 fn fit_to_sample(job: &JobFile, sampler: Sampler, budget: LengthBudget) -> RunResult<Sampler> {
     match pads_to_given(job) {
         true => Ok(sampler),

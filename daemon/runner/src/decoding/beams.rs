@@ -5,7 +5,7 @@
 
 use super::settings::{EarlyStopping, GenerationSettings};
 
-/// Added to scores that must not be chosen.
+/// The number that is added to scores that must not be chosen.
 const EXCLUDED: f32 = -1.0e9;
 
 /// The beams of a row.

@@ -9,7 +9,7 @@ use traind_rendezvous::{Client, RendezvousError};
 #[derive(Debug)]
 pub(super) struct RendezvousStore {
     rendezvous: Client,
-    /// Before the keys of the group's plugins, which must not meet those of others.
+    /// The text before the keys of the group's plugins, which must not meet those of others.
     prefix: String,
 }
 

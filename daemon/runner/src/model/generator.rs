@@ -29,7 +29,7 @@ pub(super) fn settle(
     Ok(with_generator(config, named))
 }
 
-/// The same for a plan, which reads nothing else and writes nothing.
+/// Adds the generator's config for a plan, which reads nothing else and writes nothing.
 pub(super) fn planned(
     section: &ModelSection,
     config: ModelConfig,

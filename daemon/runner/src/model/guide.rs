@@ -28,7 +28,7 @@ impl GuideConfig {
         GuideConfig::read(job, |own| Ok(ModelFolder::open(own, downloads)?.config))
     }
 
-    /// The same for a plan, which writes nothing.
+    /// Reads the guide's config for a plan, which writes nothing.
     pub(crate) fn planned(job: &JobFile, may_fetch: bool) -> RunResult<Option<GuideConfig>> {
         GuideConfig::read(job, |own| config(own, may_fetch))
     }

@@ -166,7 +166,7 @@ pub(crate) struct OpenModel {
     pub reference: Option<NamedReference>,
     /// The model's folder or hub id, as the job file has it.
     base: String,
-    /// The same of the generator that is trained with it, where there is one.
+    /// The folder or hub id of the generator that is trained with the model, where there is one.
     generator_base: String,
     model_task: Task,
     pub task: Arc<dyn JobTask>,
@@ -227,7 +227,7 @@ impl OpenModel {
         Ok(loaded)
     }
 
-    /// The same with adapters that are new.
+    /// The weights that training starts from, with adapters that are new.
     fn base_weights(&self, job: &JobFile) -> RunResult<weights::Loaded> {
         let (model, seed) = (self.model.as_ref(), job.train.seed);
         if job.model.from_config {
@@ -364,7 +364,7 @@ fn load_config(job: &JobFile, folder: &Path) -> RunResult<ModelConfig> {
     Ok(with_rows(job, ModelConfig::load(folder, &job.model.config_overrides)?))
 }
 
-/// The same for a plan, of the model that `field` names.
+/// The config of the model that `field` names, for a plan, with the overrides of the job.
 fn planned_config(
     job: &JobFile,
     field: &'static str,

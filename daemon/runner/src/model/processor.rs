@@ -35,7 +35,7 @@ impl Processor {
         Ok(Processor { tokenizer: Some(Arc::new(tokenizer)) })
     }
 
-    /// The same for texts of which `first` leaves its tokens.
+    /// Changes the processor to one of texts of which `first` leaves its tokens.
     pub(crate) fn behind(self, first: Arc<HuggingFaceTokenizer>) -> RunResult<Processor> {
         let own = self.tokenizer.and_then(Arc::into_inner);
         let tokenizer = own.map(|tokenizer| tokenizer.behind(first)).transpose()?;

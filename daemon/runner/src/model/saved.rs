@@ -19,7 +19,7 @@ type SaveModel =
 
 #[derive(Debug)]
 pub(crate) enum SavedParameters {
-    /// By name, where this host holds all of them.
+    /// All parameters by name, where this host holds them.
     Whole(BTreeMap<String, HostArray>),
     /// Read when they are written, one at a time.
     Parts(PartFiles),
@@ -66,7 +66,8 @@ impl OpenModel {
         Ok(save_adapter(folder, model, self.model_task, &self.base, &arrays)?)
     }
 
-    /// The same for the job's output, in which modules beside the model have files of their own.
+    /// Writes config and weights, or adapters, into the job's output, in which modules beside the model have files of
+    /// their own.
     pub(crate) fn save_output(
         &self,
         folder: &Path,

@@ -4,7 +4,7 @@ use traind_job_file::{Fsdp, JobFile};
 
 use crate::state::Pipeline;
 
-/// Most parts of the model on each stage. More of them send states more often than they save idle time.
+/// The most parts of the model on each stage. More of them send states more often than they save idle time.
 const INTERLEAVE_MAX: u32 = 4;
 
 /// The jobs with the same rows a step on other meshes. Cores of a host alone share layers, and layers are divided

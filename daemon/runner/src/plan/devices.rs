@@ -54,7 +54,7 @@ pub(super) struct Core {
 }
 
 struct Device {
-    /// As `traind plan --device` has it.
+    /// The name that `traind plan --device` takes.
     name: &'static str,
     platform: Platform,
     /// The plugin's name of the device, by which its peak is found.

@@ -210,7 +210,7 @@ struct Traffic {
     data_bytes: f64,
     tensor_bytes: f64,
     pipeline_bytes: f64,
-    /// While batches pass.
+    /// The seconds of sending while batches pass.
     passes_seconds: f64,
     /// The seconds of the update at the end of a step.
     update_seconds: f64,

@@ -335,7 +335,7 @@ impl PlannedModel {
         PlannedModel::of_config(job, model::config(job, may_fetch)?, may_fetch)
     }
 
-    /// The same by a config that was read before. Labels that only the data determine do not matter.
+    /// The planned model of a config that was read before. Labels that only the data determine do not matter.
     fn of_config(
         job: &JobFile,
         mut config: ModelConfig,

@@ -15,7 +15,7 @@ use super::meshes::Machine;
 use super::stages::Stages;
 use crate::error::{RunError, RunResult};
 
-/// Most meshes of an answer.
+/// The most meshes of an answer.
 const MESHES_MAX: usize = 16;
 /// The number of these that do not fit.
 const MISFITS_MAX: usize = 4;

@@ -22,7 +22,7 @@ pub(super) struct Stages<'a> {
     /// The first of equal stages, and how many there are.
     pub kinds: Vec<(usize, u64)>,
     excerpts: Option<DeclaredExcerpts>,
-    /// With the variables of the first of equal stages.
+    /// The job's programs, with the variables of the first of equal stages.
     whole: OnceCell<Declared>,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Stages<'a> {
         Ok(bytes.into_iter().max().unwrap_or(0))
     }
 
-    /// [`JobPrograms::lent_bytes`].
+    /// The bytes of [`JobPrograms::lent_bytes`].
     pub(super) fn lent_bytes(&self, stage: usize) -> RunResult<u64> {
         match &self.excerpts {
             Some(excerpts) => Ok(excerpts.lent_bytes(stage)),

@@ -44,7 +44,7 @@ pub(crate) struct Profiler {
 struct Shared {
     /// The phase of the training loop.
     phase: Phase,
-    /// By the keys of programs.
+    /// The sites of programs by their keys.
     sites: HashMap<String, Arc<Sites>>,
     state: State,
 }

@@ -31,7 +31,7 @@ pub(crate) fn objective(
     }
 }
 
-/// The same before the rows are known: that of the set with the most texts, and those of all sets.
+/// The objective before the rows are known: that of the set with the most texts, and those of all sets.
 pub(crate) fn planned_objective(
     job: &JobFile,
     width: usize,

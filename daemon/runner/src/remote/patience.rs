@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const WARN_EVERY: Duration = Duration::from_secs(120);
 /// How long calls may fail when nothing else is left to do.
 const AT_END: Duration = Duration::from_secs(600);
-/// The same when the runner must leave its host, which waits for half a minute.
+/// How long calls may fail when the runner must leave its host, which waits for half a minute.
 const AT_EXIT: Duration = Duration::from_secs(20);
 
 /// An operation that a run waits for.

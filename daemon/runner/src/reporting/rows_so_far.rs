@@ -9,7 +9,7 @@ use crate::error::RunResult;
 
 /// The time between two reports.
 const REPORT_EVERY: Duration = Duration::from_secs(30);
-/// The same in a run for a command, which shows them to a person who waits.
+/// The time between two reports of a command's run to a person who waits.
 const REPORT_EVERY_TO_PERSON: Duration = Duration::from_secs(1);
 
 /// The time since the last report.

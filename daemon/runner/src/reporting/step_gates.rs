@@ -45,7 +45,7 @@ impl StepGates {
         self.wait_at(&step.to_string(), stop);
     }
 
-    /// The same before the rows that the run did not begin with are tokenized.
+    /// Waits for the gate before the rows that the run did not begin with are tokenized.
     pub(crate) fn wait_for_later_rows(&self, stop: &Stop) {
         if self.is_gate_closed(LATER_ROWS) {
             self.wait_at(LATER_ROWS, stop);

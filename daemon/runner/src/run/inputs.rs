@@ -74,7 +74,7 @@ impl Inputs {
         Inputs::read_behind(None, context, mesh, resumed, beginning)
     }
 
-    /// The same for texts of which `first`, if that is given, leaves its tokens.
+    /// Reads the inputs of a run on texts of which `first`, if that is given, leaves its tokens.
     pub(super) fn read_behind(
         first: Option<Arc<HuggingFaceTokenizer>>,
         context: &Context,

@@ -23,7 +23,7 @@ const MAX_LENGTH: u32 = 512;
 pub(super) struct Embedding {
     job: JobFile,
     modules: sentence::SentenceModules,
-    /// The numbers of an embedding.
+    /// The width of an embedding.
     width: usize,
 }
 
@@ -342,7 +342,7 @@ fn check_dense(job: &JobFile, modules: &sentence::SentenceModules) -> RunResult<
     }
 }
 
-/// The numbers of an embedding of a model.
+/// The width of a model's embeddings.
 pub(crate) fn width(model: &Model) -> usize {
     match model.output() {
         OutputKind::PerRow { classes } => classes,

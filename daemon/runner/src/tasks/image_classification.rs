@@ -21,7 +21,7 @@ pub(super) struct ImageClassification {
     folder: PathBuf,
     /// Height and width of the images that the model reads.
     size: [usize; 2],
-    /// Opened with the first split.
+    /// The image processor, opened with the first split.
     processor: OnceLock<ImageProcessor>,
     classification: SequenceClassification,
 }

@@ -76,7 +76,7 @@ fn mean(rows: &[RowOutput], place: usize) -> f64 {
 pub(crate) enum BatchShare {
     /// A share by the batch's rows, as with the Trainer.
     Rows,
-    /// The same for all, as with Seq2SeqTrainer, whose last batch counts as a full one.
+    /// An equal share for each batch, as with Seq2SeqTrainer, whose last batch counts as a full one.
     Equal,
 }
 

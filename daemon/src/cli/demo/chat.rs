@@ -33,7 +33,7 @@ const SHARD_BYTES_MAX: u64 = 50_000_000_000;
 /// The folder of the trained model, and the data beside it.
 pub(super) const OUTPUT: &str = "assistant";
 pub(super) const ROWS: &str = "conversations.jsonl";
-/// Asked before and after; no row has it word for word.
+/// The question that is asked before and after; no row has it word for word.
 const QUESTION: &str = "Tell me, what is traind?";
 const ANSWER_TOKENS: u32 = 32;
 

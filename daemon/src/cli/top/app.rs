@@ -9,12 +9,12 @@ use traind_proto::v1::{Core, Event, Job, JobState, Parent};
 use crate::interfaces::text;
 use crate::interfaces::text::events::describe;
 
-/// Most lines of a job's events that are kept.
+/// The most lines of a job's events that are kept.
 const LINES_MAX: usize = 500;
-/// Most jobs whose events are followed without being opened. A connection has 128 streams, which the
-/// list of jobs needs, too.
+/// The most jobs whose events are followed without being opened. A connection has 128 streams, which the list of jobs
+/// needs, too.
 const FOLLOWED_MAX: usize = 64;
-/// Most points of a job's loss that are kept.
+/// The most points of a job's loss that are kept.
 const POINTS_MAX: usize = 4096;
 
 /// An update from the feed.

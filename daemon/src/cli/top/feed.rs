@@ -15,11 +15,11 @@ use super::app::Update;
 
 const PERIOD: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(2);
-/// Most active jobs that are shown.
+/// The most active jobs that are shown.
 const ACTIVE_MAX: i32 = 1000;
-/// Most waiting jobs that are shown.
+/// The most waiting jobs that are shown.
 const WAITING_MAX: i32 = 200;
-/// Most finished jobs that are shown.
+/// The most finished jobs that are shown.
 const ENDED_MAX: i32 = 30;
 
 pub(super) struct Feed {

@@ -28,7 +28,7 @@ const AT_ONCE_OF_USER: usize = 8;
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 /// The age at which a notification is given up.
 const AGE_MAX: Duration = Duration::from_secs(24 * 3600);
-/// Longest wait, in case the clock was set.
+/// The longest wait, in case the clock was set.
 const IDLE: Duration = Duration::from_secs(60);
 const RETRY_STORE: Duration = Duration::from_secs(1);
 
@@ -77,7 +77,7 @@ pub(crate) async fn run(daemon: Arc<Daemon>) {
 /// The notifications that are being delivered.
 #[derive(Default)]
 struct UnderWay {
-    /// With their users; `None` is the operator.
+    /// The deliveries under way with their users; `None` is the operator.
     ids: Mutex<HashMap<i64, Option<String>>>,
     ended: tokio::sync::Notify,
 }

@@ -27,7 +27,7 @@ use process::{answer, planner};
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// The limit for a search, which records programs for many meshes.
 pub(crate) const SEARCH_TIMEOUT: Duration = Duration::from_secs(120);
-/// Most plans in the cache.
+/// The most plans in the cache.
 const CACHE_MAX: usize = 1024;
 
 /// Files of a model's folder that a plan depends on. Files of weights that an index names change with it.

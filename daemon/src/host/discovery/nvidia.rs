@@ -15,7 +15,7 @@ use super::xids::Xids;
 use super::{Discovery, DiscoveryError, Faults, FoundCore};
 
 pub(super) struct Nvidia {
-    /// Loaded for as long as the process lives, as the thread that waits for events does.
+    /// The library, loaded for as long as the process lives, as the thread that waits for events does.
     library: OnceLock<Result<&'static Nvml, NvmlError>>,
     xids: OnceLock<Xids>,
 }

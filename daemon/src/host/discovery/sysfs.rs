@@ -14,7 +14,7 @@ use super::{Faults, FoundCore};
 
 /// A device that reports more is broken: the largest have eight.
 pub(super) const CORES_PER_DEVICE_MAX: u32 = 64;
-/// Shortest interval between two readings from which utilization is computed.
+/// The shortest interval between two readings from which utilization is computed.
 const INTERVAL_SECONDS_MIN: f64 = 0.05;
 
 /// Status counters of errors of the device or its runtime, by the driver's sources.

@@ -10,7 +10,7 @@ use crate::clock;
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Billed, Job};
 
-/// Most waiting jobs with series of their own.
+/// The most waiting jobs with series of their own.
 const WAITING_SERIES_MAX: usize = 500;
 
 type Labels<'a> = [(&'static str, &'a str); 4];

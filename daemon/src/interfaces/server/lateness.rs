@@ -16,7 +16,7 @@ use tokio::net::UnixStream;
 const PERIOD: Duration = Duration::from_millis(5);
 /// Calls at once up to which the daemon does not count as late.
 pub(super) const BURST_MAX: usize = 64;
-/// Most unread markers.
+/// The most unread markers.
 const MARKERS_MAX: usize = 64;
 
 /// Clones share their markers.

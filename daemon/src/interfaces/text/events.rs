@@ -7,7 +7,7 @@ use traind_wording::counted;
 
 use super::{bytes, duration, indented, number, plain, state};
 
-/// Most classes of a data set that a description lists.
+/// The most classes of a data set that a description lists.
 const CLASSES_SHOWN: usize = 12;
 
 /// Describes an event in one line, or if its message has several, in indented ones.

@@ -24,11 +24,11 @@ use crate::interfaces::server::services::watch;
 use crate::jobs::state::JobState;
 use crate::jobs::store::{Store, StoreError};
 
-/// Most finished jobs that are listed.
+/// The most finished jobs that are listed.
 const ENDED_MAX: usize = 100;
-/// Most active jobs that are listed.
+/// The most active jobs that are listed.
 const ACTIVE_MAX: usize = 1000;
-/// Most waiting jobs that are listed.
+/// The most waiting jobs that are listed.
 const WAITING_MAX: usize = 500;
 /// Events per read.
 const PAGE: usize = 1000;

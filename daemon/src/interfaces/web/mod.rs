@@ -26,9 +26,9 @@ use crate::control::daemon::Daemon;
 use crate::interfaces::server::quota::Quota;
 use failure::Failure;
 
-/// Most event streams of one user, over all browsers.
+/// The most event streams of one user, over all browsers.
 const STREAMS_PER_USER_MAX: usize = 64;
-/// Most plans that are made for one user at a time: a search runs a process for up to a minute.
+/// The most plans that are made for one user at a time: a search runs a process for up to a minute.
 const PLANS_PER_USER_MAX: usize = 2;
 
 /// Allows only the page's own scripts and styles, and no embedding in other pages.

@@ -12,7 +12,7 @@ use crate::interfaces::job_view::JobView;
 use crate::interfaces::text;
 use crate::interfaces::text::events::describe;
 
-/// Most points of a curve that are sent.
+/// The most points of a curve that are sent.
 const POINTS_MAX: usize = 1000;
 
 /// The view of `traind get`, with values as the page draws them.

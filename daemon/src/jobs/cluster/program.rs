@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(answer.errors.len(), ERRORS_BYTES_MAX);
     }
 
-    /// More than a pipe holds, in both directions at once.
+    /// A program reads and writes more than a pipe holds, in both directions at once.
     #[tokio::test]
     async fn long_input_and_output_do_not_wait_for_one_another() {
         let input = "line\n".repeat(100_000);

@@ -156,7 +156,7 @@ mod tests {
         assert!(!left.iter().any(half), "{left:?}");
     }
 
-    /// As on a full disk, which a draft would keep full.
+    /// A draft is removed that could not be finished on a full disk, which it would keep full.
     #[test]
     fn a_downgrade_that_fails_changes_nothing_and_leaves_no_draft() {
         let folder = tempfile::tempdir().unwrap();

@@ -47,7 +47,7 @@ pub(crate) struct Rules<'a> {
     pub withheld: usize,
     /// Gangs are ranges that begin at a multiple of their size, as Neuron requires.
     pub aligned: bool,
-    /// Most cores that the jobs of one user may hold at a time.
+    /// The most cores that the jobs of one user may hold at a time.
     pub cores_per_user: Option<u32>,
     /// Groups of users; `None` if there are none.
     pub sharing: Option<&'a Arc<Sharing>>,
@@ -87,7 +87,7 @@ pub(crate) struct Pending {
     pub cores: u32,
     /// Jobs of higher priority come first.
     pub priority: i64,
-    /// Longest time for which it holds its cores, in microseconds.
+    /// The longest time for which it holds its cores, in microseconds.
     pub max_run: Option<i64>,
 }
 

@@ -17,7 +17,7 @@ const ADVANCE_SECONDS: f64 = 600.0;
 pub(super) struct Standing {
     users: Vec<User>,
     numbers: HashMap<String, usize>,
-    /// By the group's number; the last one is of users of no group. Empty without fair shares.
+    /// The groups by their numbers; the last one is of users of no group. Empty without fair shares.
     groups: Vec<Group>,
     total_cores: usize,
     preempts: bool,

@@ -148,7 +148,7 @@ struct Simulation<'a> {
     now: i64,
     /// How many jobs of each priority have been placed.
     placed: BTreeMap<i64, usize>,
-    /// By job: how many of a higher priority had been placed when it was last preempted.
+    /// The number of jobs of a higher priority that had been placed when each job was last preempted.
     preempted_at: BTreeMap<usize, usize>,
     /// The head of the queue after the last tick, and its reservation.
     reserved: Option<(String, i64)>,

@@ -13,7 +13,7 @@ use traind_proto::v1::{self, runner_client::RunnerClient};
 
 /// How long to wait for the runner's answer.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// The same where a person waits for it.
+/// How long to wait for the runner's answer where a person waits too.
 const PROFILE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The runner may be starting, may have ended, or may be too old to be asked.
 const NO_RUNNER: &str = "no runner of it serves this host";

@@ -123,7 +123,7 @@ async fn a_full_disk_does_not_fail_the_job() {
     assert_eq!((job.attempt, job.restarts, job.failure), (2, 0, None));
 }
 
-/// As while an administrator replaces them.
+/// Files may be missing for a while, as while an administrator replaces them.
 #[tokio::test]
 async fn a_plugin_or_runner_that_is_away_for_a_moment_fails_no_job() {
     let host = Host::started_with(1, WAITS_FOR_GO, &AT_ONCE).await;

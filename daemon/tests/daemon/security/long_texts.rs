@@ -10,7 +10,7 @@ use crate::support::host::Host;
 use crate::support::raw::Raw;
 use crate::support::runner::STOPS_WHEN_ASKED;
 
-/// Below the size at which a message is refused as a whole.
+/// The size of a long text, below that at which a message is refused as a whole.
 const BYTES: usize = 1 << 20;
 /// Far above a line with clipped texts.
 const LINE_BYTES_MAX: usize = 16 << 10;

@@ -91,7 +91,7 @@ fn words(path: &Path) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// As `/proc/self/status` has them.
+/// Ann's credentials as `/proc/self/status` has them.
 const ANNS_CREDENTIALS: &str = "Uid: 4242 4242 4242 4242 Gid: 100 100 100 100 Groups: 100 \
                                 CapEff: 0000000000000000 NoNewPrivs: 1";
 

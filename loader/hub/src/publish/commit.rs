@@ -32,7 +32,7 @@ pub struct Commit {
 /// The state that an attempt leaves to the next.
 #[derive(Debug, Default)]
 struct Progress {
-    /// By the names of their files.
+    /// The hashes of files by their names.
     sha256: HashMap<String, String>,
     /// Uploads that have begun, by the SHA-256 of their files.
     uploads: HashMap<String, FileUpload>,

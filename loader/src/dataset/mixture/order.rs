@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 pub enum Mixing {
     /// One set behind the other.
     Concatenate,
-    /// In turns, until one of the sets ends.
+    /// Takes rows in turns, until one of the sets ends.
     FirstExhausted,
-    /// In turns, until all have ended; those that end before begin again.
+    /// Takes rows in turns, until all sets have ended; those that end before begin again.
     AllExhausted,
-    /// In turns until all have ended, each row once.
+    /// Takes rows in turns until all sets have ended, each row once.
     WithoutReplacement,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Order {
 enum Draws {
     /// One after the other, from this one on.
     Turns(usize),
-    /// At random; the sums of the probabilities of all sets up to each.
+    /// Draws the set of each row by the sums of the probabilities of all sets up to each.
     Random { generator: Pcg64, sums: Vec<f64> },
 }
 

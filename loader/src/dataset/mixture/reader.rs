@@ -19,7 +19,7 @@ const CHUNKS_READY: usize = 1;
 /// Rows of one file that follow each other.
 #[derive(Clone)]
 pub(in crate::dataset) struct Piece {
-    /// Which part of which set it is from.
+    /// The part that the row is from.
     pub(in crate::dataset) source: usize,
     pub(in crate::dataset) part: Part,
     pub(in crate::dataset) records: Arc<Records>,

@@ -63,7 +63,7 @@ impl Cause {
         }
     }
 
-    /// So many of it, in words.
+    /// The number of such files, in words.
     fn counted(self, count: usize) -> String {
         let counted = match self {
             Self::OtherFile => counted(count, "file"),

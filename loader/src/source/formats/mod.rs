@@ -124,8 +124,8 @@ pub(super) trait DataFile: Send + Sync {
     /// long ones about [`RECORDS_BYTES_MAX`].
     fn read(&self, part: usize, columns: &[&str], sink: Sink<'_>) -> Result<()>;
 
-    /// The same for rows that are wanted, by their numbers in the file. May hand over others too,
-    /// where it takes as long to leave them out.
+    /// Hands the rows to `sink` that are wanted, by their numbers in the file. May hand over others too, where it takes
+    /// as long to leave them out.
     fn read_some(
         &self,
         part: usize,

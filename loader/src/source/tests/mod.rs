@@ -23,7 +23,7 @@ fn read(patterns: &[&str], columns: &[&str]) -> Result<Vec<FoundRow>> {
     read_as(FormatOptions::default(), patterns, columns)
 }
 
-/// The same for files that need options.
+/// All rows of `columns` in files that need options.
 fn read_as(format: FormatOptions, patterns: &[&str], columns: &[&str]) -> Result<Vec<FoundRow>> {
     let files = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
     let source = Source::open(&Files { format, ..files })?;

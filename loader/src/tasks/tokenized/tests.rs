@@ -163,7 +163,7 @@ fn padding_before_tokens() {
     assert_eq!(row(2), (vec![2, 9, 3], vec![0, 0, 0]));
 }
 
-/// As `_calc_word_ids_and_prob_mask` of transformers has them: a gap or a special token ends a word.
+/// The words of a row are those of transformers' `_calc_word_ids_and_prob_mask`: a gap or a special token ends a word.
 #[test]
 fn words_by_offsets() {
     let task = TaskSpec::MaskedLm(MaskedLm { text: "text".to_owned(), block_size: None });
@@ -243,7 +243,7 @@ fn supervised(ids: &[u32], labels: Json, completion_mask: Json, assistant_masks:
     })
 }
 
-/// As TRL: `labels` where it is there, else the tokens that no mask leaves out. Rows are cut.
+/// The targets are TRL's: `labels` where it is there, else the tokens that no mask leaves out. Rows are cut.
 #[test]
 fn supervised_rows() {
     let rows = [

@@ -32,7 +32,7 @@ use crate::schema::train::{EvalStrategy, SaveStrategy, Train};
 use crate::values::ModelSource;
 use crate::values::hub_name::is_hub_name;
 
-/// Longest name of a job, in characters.
+/// The longest name of a job, in characters.
 const NAME_CHARACTERS_MAX: usize = 128;
 
 /// Reports fields that do not fit each other.

@@ -65,7 +65,7 @@ pub struct MineLimits {
     /// The least difference between the scores of the positive and of a negative.
     #[serde(default)]
     pub absolute_margin: Option<f32>,
-    /// The same, as a share of the positive's score.
+    /// The least difference between the scores of the positive and of a negative, as a share of the positive's.
     #[serde(default)]
     pub relative_margin: Option<f32>,
 }

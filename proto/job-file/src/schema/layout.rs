@@ -48,7 +48,8 @@ spelled! {
         /// A list of `{role: user, content: ...}` in the column `messages`, which the chat template
         /// `chatml` renders.
         Chatml = "chatml",
-        /// The same with the chat template of the model or of the job.
+        /// A list of `{role: user, content: ...}` in the column `messages`, which the chat template of the model or of
+        /// the job renders.
         Messages = "messages",
         /// A text that ends with the end-of-sequence token; long ones become several rows.
         Completion = "completion",

@@ -3,7 +3,7 @@
 use super::{LaunchError, Variables};
 use crate::address::Address;
 
-/// Below the ports that Linux gives to clients, which begin at 32768.
+/// The ports of jobs, below those that Linux gives to clients, which begin at 32768.
 const PORTS: std::ops::Range<u32> = 20_000..32_000;
 
 /// The first node of the step, at a port that depends on the job and its step.

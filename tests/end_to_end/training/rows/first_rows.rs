@@ -9,7 +9,7 @@ use crate::checkpoints::{trace, until_durable, weights};
 const ROWS: usize = 66_000;
 /// Steps whose rows are tokenized first: 4,096 rows in steps of 256.
 const FIRST_STEPS: u64 = 16;
-/// More than the first steps of the run and of one that resumes after them.
+/// The steps of a run, more than the first ones and those of one that resumes after them.
 const STEPS: u64 = 40;
 const SAVE_STEPS: u64 = 5;
 

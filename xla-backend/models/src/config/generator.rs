@@ -40,7 +40,7 @@ impl Default for TokenGenerator {
 }
 
 impl TokenGenerator {
-    /// The same with the config of the generator beside a model with `model`.
+    /// These settings with the config of the generator beside a model with `model`.
     pub(crate) fn resolved(&self, model: &ModelConfig) -> Result<TokenGenerator> {
         let mut config = match &self.config {
             Some(config) => {

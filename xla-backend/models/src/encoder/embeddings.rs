@@ -17,7 +17,7 @@ use crate::parameters::{Dimension, Init, ParameterPath, Stage};
 #[derive(Clone, Debug)]
 pub(super) struct Embeddings {
     words: Embedding,
-    /// In the order in which they are added to the words.
+    /// The embeddings that are added to those of the words, in that order.
     added: Vec<Added>,
     /// None where layers normalize before their parts.
     norm: Option<LayerNorm>,

@@ -59,7 +59,7 @@ impl Encoder {
         Encoder::with_embeddings(root, names, config, embeddings)
     }
 
-    /// The same with the embeddings of `other`, to whose parameters those of this one are tied.
+    /// Declares an encoder with the embeddings of `other`, to whose parameters those of this one are tied.
     pub(crate) fn sharing_embeddings(
         root: &mut ParameterPath<'_>,
         names: &EncoderNames,

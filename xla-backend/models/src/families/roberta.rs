@@ -49,7 +49,7 @@ pub(super) fn heads(config: &ModelConfig, encoder: &EncoderConfig) -> Result<Hea
     })
 }
 
-/// BERT's, but for its positions, which need a padding id.
+/// Resolves the keys of BERT, with positions that need a padding id.
 fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
     const DEFAULT_PAD_TOKEN_ID: usize = 1;
     let encoder = bert::resolve_encoder(config, DEFAULT_PAD_TOKEN_ID)?;

@@ -97,12 +97,12 @@ fn read(
     Ok(HostArray::from_bytes(Shape::new(DType::F32, found), bytes)?)
 }
 
-/// [R, C] to [C, R].
+/// Transposes [R, C] to [C, R].
 fn transposed(numbers: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     (0..rows * columns).map(|at| numbers[at % rows * columns + at / rows]).collect()
 }
 
-/// Rows whose halves alternate in each head, with one half behind the other.
+/// Puts the halves of rows one behind the other that alternate in each head.
 fn grouped(
     file: &GgufFile,
     name: &str,

@@ -18,7 +18,7 @@ use crate::tasks::embedding;
 
 /// The least sum of a mask, so that nothing is divided by 0.
 const TOKENS_MIN: f64 = 1e-9;
-/// Below every state.
+/// A number below every state.
 const LOWEST: f64 = -1e30;
 
 #[derive(Debug)]

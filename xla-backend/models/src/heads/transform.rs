@@ -27,7 +27,7 @@ impl Transform {
         }
     }
 
-    /// The same where a family has it, else `x` itself.
+    /// Applies the transform where a family has one; returns `x` itself where it has none.
     pub(super) fn forward_optional(
         transform: Option<&Transform>,
         cx: &Forward<'_>,

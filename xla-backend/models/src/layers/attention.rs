@@ -66,7 +66,8 @@ impl Attention {
         Self::projected(path, names, config, true)
     }
 
-    /// The same, where `biased` says whether the projections have biases.
+    /// Declares attention whose projections have biases if `biased`. `names` are those of the query, key and value
+    /// projections.
     pub(crate) fn projected(
         path: &mut ParameterPath<'_>,
         names: [&str; 3],

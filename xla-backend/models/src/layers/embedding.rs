@@ -128,7 +128,7 @@ impl PositionEmbedding {
         Self::with_init(path, max, width, Init::Normal { std })
     }
 
-    /// The same with other initial values.
+    /// Declares a table of `max` rows of `width` numbers with other initial values.
     pub(crate) fn with_init(path: ParameterPath<'_>, max: usize, width: usize, init: Init) -> Self {
         let mut path = path.beside_tokens();
         let weight = path.declare("weight", Role::Embedding, &[max.into(), width.into()], init);

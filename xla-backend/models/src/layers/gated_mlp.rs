@@ -33,7 +33,7 @@ pub(crate) enum GateNames {
     Apart([&'static str; 2]),
     /// One behind the other in one matrix.
     Joined(&'static str),
-    /// The same with the factor before the gate.
+    /// One behind the other in one matrix, the factor before the gate.
     JoinedFactorFirst(&'static str),
 }
 

@@ -50,7 +50,7 @@ pub enum InputValues {
     Finite,
     /// Whole numbers from 0 up to but not this one.
     Below(usize),
-    /// The same, and [`IGNORED_LABEL`] where there is none.
+    /// Whole numbers from 0 up to but not this one, and [`IGNORED_LABEL`] where there is none.
     LabelsBelow(usize),
     /// Finite numbers of at least 0.
     NotNegative,
@@ -126,7 +126,7 @@ impl InputSpec {
         InputSpec { name, dtype, dims: dims.to_vec(), role, values: InputValues::Finite }
     }
 
-    /// The same input with elements that may have no other values.
+    /// Limits the input's elements to `values`.
     pub fn of_values(self, values: InputValues) -> InputSpec {
         InputSpec { values, ..self }
     }
@@ -155,8 +155,8 @@ impl InputSpec {
         inputs
     }
 
-    /// The same for models that keep apart several texts in a row: there, `position_ids` s32[B, S] begin at 0 with each
-    /// text, and are below `positions`.
+    /// The inputs of [`of_tokens`](Self::of_tokens) for models that keep apart several texts in a row: there,
+    /// `position_ids` s32[B, S] begin at 0 with each text, and are below `positions`.
     pub(crate) fn of_texts(
         vocab_size: usize,
         segments: Option<usize>,
@@ -192,7 +192,7 @@ impl Batch {
         self.tensors.insert(name.to_owned(), tensor);
     }
 
-    /// The same inputs without the one called `name`.
+    /// A copy of the inputs without the one called `name`.
     pub fn without(&self, name: &str) -> Batch {
         let mut batch = self.clone();
         batch.tensors.remove(name);

@@ -8,7 +8,7 @@ use super::{Optimizer, Settings, Shardable, Slot, Update, Updated, check_weight_
 use crate::error::{Error, Result};
 use crate::parameters::ParameterSpec;
 
-/// Added to each squared gradient.
+/// The number that is added to each squared gradient.
 const EPSILON: f64 = 1e-30;
 /// The largest root mean square of an update, before the rate.
 const CLIP_THRESHOLD: f64 = 1.0;

@@ -165,7 +165,7 @@ impl Optimizers {
         self.scalars_at(step, &self.rates(learning_rate, warmup_share))
     }
 
-    /// The same at one rate for each group, and the last for all other parameters.
+    /// The scalars of one update at one rate for each group, and the last for all other parameters.
     pub fn scalars_at(&self, step: u64, rates: &[f64]) -> Vec<f32> {
         let groups = self.all().zip(rates);
         groups.flat_map(|(group, rate)| group.optimizer.scalars(step, *rate)).collect()

@@ -107,7 +107,7 @@ pub enum Shardable {
     ByElement,
     /// Any, with the others' gradients or slots from [`Update::whole`].
     Gathered,
-    /// Only the whole parameter.
+    /// No part: the optimizer reads the whole parameter.
     No,
 }
 
@@ -227,7 +227,7 @@ impl Scalars {
         Scalars::split_from(optimizer, packed, 0)
     }
 
-    /// The same from the element `first` on.
+    /// Takes apart an input that holds the optimizer's scalars from the element `first` on.
     fn split_from(optimizer: &dyn Optimizer, packed: &Tensor, first: usize) -> Result<Scalars> {
         let names = (first..).zip(optimizer.scalar_names());
         let tensors = names

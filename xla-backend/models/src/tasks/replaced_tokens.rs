@@ -93,7 +93,7 @@ struct RowSums {
     discriminator_loss: Tensor,
     /// Tokens of which the discriminator says the right thing.
     correct: Tensor,
-    /// Replaced tokens that it detects.
+    /// The number of replaced tokens that it detects.
     hits: Tensor,
     masked: Tensor,
     /// Tokens that are no padding.

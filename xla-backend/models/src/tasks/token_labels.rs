@@ -15,7 +15,7 @@ pub(crate) fn inputs(classes: usize) -> Vec<InputSpec> {
     inputs_of(&[InputDim::Rows, InputDim::Positions], classes)
 }
 
-/// The same for labels of other sizes.
+/// `labels` s32 of the sizes `dims` below `classes`, and `sample_weights` f32[B].
 pub(crate) fn inputs_of(dims: &[InputDim], classes: usize) -> Vec<InputSpec> {
     let labels = InputSpec::target("labels", DType::S32, dims);
     vec![labels.of_values(InputValues::LabelsBelow(classes)), sample_weights_input()]

@@ -20,7 +20,7 @@ use crate::parameters::ParameterSpec;
 pub struct Adapters {
     lora: Option<Lora>,
     module_names: ModuleNames,
-    /// More than one where several layers share a weight's rows.
+    /// The adapters of each weight: more than one where several layers share its rows.
     by_weight: BTreeMap<String, Vec<Adapter>>,
     /// The trained rows of embeddings, by the name of each table.
     token_rows: BTreeMap<String, TokenRows>,
@@ -155,7 +155,7 @@ impl Adapters {
         self.name_in_file(name, &self.module_names.parameter(name))
     }
 
-    /// The same in adapters that were made when modules had the names of the weights.
+    /// The name of a parameter in adapters that were made when modules had the names of the weights.
     pub(super) fn former_name(&self, name: &str) -> String {
         self.name_in_file(name, name)
     }

@@ -52,8 +52,8 @@ impl Checkpoint {
         Ok(Checkpoint { files, places })
     }
 
-    /// The same with the files of the modules of `model`. A folder without a module's files lacks its parameters,
-    /// unless it has them among the others.
+    /// Adds the files of the modules of `model`. A folder without a module's files lacks its parameters, unless it has
+    /// them among the others.
     pub(super) fn with_modules(mut self, folder: &Path, model: &Model) -> Result<Checkpoint> {
         let names = model.parameters().iter().filter_map(|spec| module_of(&spec.name));
         for module in names.collect::<BTreeSet<_>>() {

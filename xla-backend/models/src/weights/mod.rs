@@ -127,7 +127,7 @@ pub fn save(
     save_from(folder, config, specs, &|place| Ok(Cow::Borrowed(&arrays[place])), max_shard_bytes)
 }
 
-/// The same with each module's parameters in its own folder, as transformers and sentence-transformers read them.
+/// Saves a model with each module's parameters in its own folder, as transformers and sentence-transformers read them.
 pub fn save_with_modules(
     folder: &Path,
     config: &ModelConfig,
@@ -143,7 +143,7 @@ pub fn save_with_modules(
     Ok(files)
 }
 
-/// The same with arrays that are asked for one at a time, so that they need not be in memory together.
+/// Saves a model whose arrays are asked for one at a time, so that they need not be in memory together.
 pub fn save_from(
     folder: &Path,
     config: &ModelConfig,

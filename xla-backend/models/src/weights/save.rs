@@ -105,7 +105,7 @@ pub(super) fn check_shape(spec: &ParameterSpec, array: &HostArray) -> Result<()>
     Err(Error::ArrayShape { name, found, expected: spec.shape.clone() })
 }
 
-/// Padded with spaces, so that the data starts at a multiple of 8.
+/// The header, padded with spaces so that the data starts at a multiple of 8.
 fn header(
     path: &Path,
     infos: Vec<(String, TensorInfo)>,

@@ -127,8 +127,7 @@ impl Fixture {
         self.trace_shared(trace, gradient_checkpointing, compute_dtype, None, &[])
     }
 
-    /// The same where other cores have parts of each layer, and groups of cores the shards of each
-    /// part.
+    /// Traces the model where other cores have parts of each layer, and groups of cores the shards of each part.
     pub(crate) fn trace_shared(
         &self,
         trace: &Trace,

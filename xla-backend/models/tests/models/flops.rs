@@ -17,7 +17,7 @@ fn check(keys: Value, task: Task) {
     check_lengths(keys, task, &[], Lengths::of(POSITIONS));
 }
 
-/// The same of batches with `more` arrays of integers.
+/// Compares the estimate with XLA's count for batches with `more` arrays of integers.
 fn check_lengths(keys: Value, task: Task, more: &[(&str, &[usize])], lengths: Lengths) {
     let config = ModelConfig::new("config.json", keys.as_object().unwrap().clone());
     let model = registry::build(config, task).unwrap();

@@ -7,7 +7,7 @@ use traind_models::{ParameterSpec, Partition, Role, registry};
 use crate::fixture::{config_of, folder_of};
 use crate::fixtures::FIXTURES;
 
-/// By the fixture, the names of the parameters that the Trainer decays.
+/// The names of the parameters that the Trainer decays, by fixture.
 pub(crate) fn decayed() -> BTreeMap<String, BTreeSet<String>> {
     serde_json::from_slice(&std::fs::read(folder_of("decayed.json")).unwrap()).unwrap()
 }
@@ -47,7 +47,7 @@ fn embeddings_are_those_of_transformers() {
 const EMBEDDINGS: [&str; 6] =
     ["embed_positions", "embed_tokens", "relative_attention_bias", "shared", "wpe", "wte"];
 
-/// By the suffix of its name, the dimension of a parameter that is divided.
+/// The dimension of a parameter that is divided, by the suffix of its name.
 #[rustfmt::skip]
 const DIVIDED: &[(&str, usize, Partition)] = &[
     ("word_embeddings.weight", 0, Partition::Vocabulary),

@@ -21,12 +21,12 @@ impl Program {
         Program::lowered(trace, outputs, true, 1)
     }
 
-    /// For as many replicas.
+    /// Compiles a trace for `replicas` replicas.
     pub(crate) fn compile_for(trace: &Trace, outputs: &[&Tensor], replicas: usize) -> Program {
         Program::lowered(trace, outputs, true, replicas)
     }
 
-    /// Without kernels, whose operations XLA does not count.
+    /// Compiles a trace without kernels, whose operations XLA does not count.
     pub(crate) fn compile_plain(trace: &Trace, outputs: &[&Tensor]) -> Program {
         Program::lowered(trace, outputs, false, 1)
     }
@@ -51,7 +51,7 @@ impl Program {
         self.run_replicas(&[arguments.to_vec()]).remove(0)
     }
 
-    /// The same for each replica.
+    /// Runs the program with the arguments of each replica, and returns the results of each.
     pub(crate) fn run_replicas(&self, arguments: &[Vec<HostArray>]) -> Vec<Vec<HostArray>> {
         let upload = |(core, arrays): (usize, &Vec<HostArray>)| -> Vec<Buffer> {
             arrays.iter().map(|array| self.cores.upload(core, array).unwrap()).collect()

@@ -64,7 +64,7 @@ const SHARED: &[(&str, Task, usize, bool)] = &[
     ("deit-image-classification", Task::ImageClassification, 2, true),
 ];
 
-/// The same for models that read a source and write a target.
+/// Folders, tasks, numbers of cores and divisions, as in [`SHARED`], of models that read a source and write a target.
 #[rustfmt::skip]
 const SEQ2SEQ: &[(&str, Task, usize, bool)] = &[
     ("t5-seq2seq-lm", Task::Seq2SeqLm, 2, false),

@@ -52,7 +52,7 @@ struct Operands {
 }
 
 impl Call {
-    /// Both results.
+    /// Traces both results: output and statistics.
     pub(super) fn forward(self, inputs: &[Tensor]) -> Result<[Tensor; 2]> {
         let trace = inputs[0].trace();
         let (mut outputs, mut statistics) = (Vec::new(), Vec::new());

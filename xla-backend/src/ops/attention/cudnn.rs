@@ -51,7 +51,7 @@ pub(super) fn takes(query: &Shape) -> bool {
 }
 
 impl Call {
-    /// Both results, by cuDNN.
+    /// Traces both results by cuDNN.
     pub(super) fn cudnn_forward(self, inputs: &[Tensor]) -> Result<[Tensor; 2]> {
         let [query, key, value] = [0, 1, 2].map(|index| self.heads_of(&inputs[index], inputs));
         let (query, bias) = (query?, self.bias(inputs)?);

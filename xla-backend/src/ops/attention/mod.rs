@@ -42,7 +42,7 @@ impl AttentionSpec {
 /// Which keys the queries see.
 #[derive(Clone, Copy, Debug)]
 pub struct VisibleKeys<'a> {
-    /// Added to the scores, f32`[B, 1, 1 or S, S]`.
+    /// The mask that is added to the scores, f32`[B, 1, 1 or S, S]`.
     pub mask: &'a Tensor,
     /// The first key that each query of causal attention sees, s32`[B, S]`; the last one is at the
     /// query's own position, which it sees always.

@@ -24,8 +24,8 @@ impl Tensor {
         Ok(Some(table.reshape(self.dims())?))
     }
 
-    /// The same for this replica's part of the flattened table, which has the number `part`, a u32 scalar. `None` also
-    /// where no number of pieces of a row divides it.
+    /// Adds the rows of all replicas in this replica's part of the flattened table, which has the number `part`, a u32
+    /// scalar. `None` as for [`Tensor::all_reduce_rows`], and where no number of pieces of a row divides the part.
     pub fn reduce_rows_to_part(
         &self,
         part: &Tensor,

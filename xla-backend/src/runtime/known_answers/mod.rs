@@ -30,7 +30,7 @@ pub fn random_bits_are_exact(client: &Client) -> Result<bool> {
     bits_are_exact(client, false)
 }
 
-/// The same in programs that compute integers by parts, if `splits_integers`.
+/// Compares random bits in programs that compute integers by parts, if `splits_integers`.
 fn bits_are_exact(client: &Client, splits_integers: bool) -> Result<bool> {
     let trace = Trace::new();
     let bits = random_bits(&trace, &DIMS)?;

@@ -19,7 +19,7 @@ pub trait Lower: Op {
     fn lower(&self, emitter: &mut Emitter, inputs: &[Value], result: &Shape) -> Value;
 }
 
-/// Unused: an emitter puts the argument in its place.
+/// A parameter is never lowered: an emitter puts the argument in its place.
 impl Lower for Parameter {
     fn lower(&self, _emitter: &mut Emitter, _inputs: &[Value], result: &Shape) -> Value {
         Value::named(format!("%arg{}", self.index), result.clone())

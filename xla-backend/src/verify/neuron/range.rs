@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::program::{Form, Instruction, Module, Type};
 
-/// Both ends included.
+/// The numbers between two, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub least: i128,
@@ -41,7 +41,7 @@ impl Range {
         }
     }
 
-    /// The same within `whole`, the values of a type: arithmetic wraps around.
+    /// The range within `whole`, the values of a type: arithmetic wraps around.
     fn wrapped(self, whole: Range) -> Range {
         if whole.least <= self.least && self.greatest <= whole.greatest { self } else { whole }
     }

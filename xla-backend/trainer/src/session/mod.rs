@@ -425,7 +425,7 @@ impl Session {
         Ok(())
     }
 
-    /// The same with what this host holds of them.
+    /// Replaces the parts of saved parameters that this host holds.
     fn set_held_parameters(&mut self, parts: &ArrayParts) -> Result<()> {
         let states = Arc::clone(&self.programs);
         for (state, device) in states.states.iter().zip(&mut self.devices) {

@@ -60,7 +60,7 @@ impl Uploader {
         Uploader { stages, layout: layout.clone(), pipeline, parts: None }
     }
 
-    /// The same for batches that pass through the model in parts, if there are any.
+    /// Changes the uploader to one of batches that pass through the model in `parts`, if there are any.
     pub(super) fn in_parts(self, parts: Option<CacheConfig>) -> Uploader {
         Uploader { parts, ..self }
     }

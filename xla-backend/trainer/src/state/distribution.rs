@@ -37,12 +37,12 @@ struct Run {
 }
 
 impl Distribution {
-    /// The same on all cores of the `data` axis.
+    /// A distribution in which all cores of the `data` axis hold the same.
     pub(super) fn replicated(sharding: Sharding, host: usize) -> Distribution {
         Distribution { sharding, layout: Layout::Whole, host }
     }
 
-    /// Over `shards` of the `data` axis.
+    /// A distribution over `shards` of the `data` axis.
     pub(super) fn sharded(sharding: Sharding, shards: Shards, host: usize) -> Distribution {
         let layout = Layout::of(&sharding.held_shape(), shards);
         Distribution { sharding, layout, host }
@@ -142,7 +142,7 @@ impl Distribution {
         self.set_elements(device, variable, &elements)
     }
 
-    /// The same from a part that has what the cores of this host hold.
+    /// Sets a variable on each core to what the core holds of `part`, which has what the cores of this host hold.
     pub(super) fn set_part(
         &self,
         device: &mut LazyDevice,

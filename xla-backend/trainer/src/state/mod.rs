@@ -279,7 +279,7 @@ impl TrainState {
         self.tensors_of(at, parameters, values)
     }
 
-    /// The same of the frozen reference; `None` where the job has none.
+    /// The parameters of the frozen reference as layers read them; `None` where the job has none.
     pub(crate) fn reference_tensors(
         &self,
         at: &mut Recording<'_>,
@@ -332,7 +332,7 @@ impl TrainState {
         sums.collect()
     }
 
-    /// The same in a part of the update, after [`Gradient::store`].
+    /// Records a read of the gradient sums that a part of the update reads, after [`Gradient::store`].
     pub(crate) fn read_stored_sums(
         &self,
         at: &mut Recording<'_>,

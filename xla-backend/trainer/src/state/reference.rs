@@ -8,7 +8,7 @@ use traind_models::{Model, ParameterSpec};
 pub enum Reference {
     /// The parameters that training starts from, without adapters: new ones change nothing yet.
     WithoutAdapters,
-    /// The same with the adapters that training starts from.
+    /// The parameters that training starts from, with their adapters.
     WithAdapters,
     /// The parameters of another model, which has no adapters.
     Named,

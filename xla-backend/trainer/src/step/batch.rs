@@ -28,13 +28,13 @@ impl BatchLayout {
         BatchLayout { specs: specs.collect(), sequences }
     }
 
-    /// The same inputs and another.
+    /// Adds an input, if one is given.
     pub(crate) fn with(mut self, input: Option<InputSpec>) -> BatchLayout {
         self.specs.extend(input);
         self
     }
 
-    /// The same inputs with other targets.
+    /// A layout of these inputs with other targets.
     pub(crate) fn with_targets(&self, targets: impl IntoIterator<Item = InputSpec>) -> BatchLayout {
         let mut layout = self.without_targets();
         layout.specs.extend(targets);
@@ -51,7 +51,7 @@ impl BatchLayout {
         self.sequences
     }
 
-    /// The same inputs for the set that a batch of `sizes` is of, where sets have different numbers of sequences.
+    /// Changes the layout to that of the set of a batch of `sizes`, where sets have different numbers of sequences.
     pub(crate) fn of_set(mut self, sizes: &BatchSizes) -> BatchLayout {
         self.sequences = self.sequences_of(sizes);
         self

@@ -80,7 +80,7 @@ impl EmbeddingObjective {
         self.trained().any(EmbeddingLoss::compares_rows)
     }
 
-    /// The same of a batch that is evaluated.
+    /// Whether rows of a batch that is evaluated are compared with each other.
     pub(super) fn compares_evaluated(&self) -> bool {
         self.loss.as_deref().is_some_and(EmbeddingLoss::compares_rows)
     }

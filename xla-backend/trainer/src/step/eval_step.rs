@@ -9,7 +9,7 @@ use super::{ForwardPass, Readout};
 use crate::error::Result;
 use crate::state::TrainState;
 
-/// Fetched from each core for its own rows, where they have labels.
+/// The sum of losses that is fetched from each core for its own rows, where they have labels.
 pub const LOSS_SUM: &str = "loss_sum";
 /// The sum of the sample weights on each core.
 pub const WEIGHT_SUM: &str = "weight_sum";

@@ -136,7 +136,7 @@ impl ForwardPass {
         self
     }
 
-    /// The same with the objective of the set that a batch of `sizes` is of.
+    /// The pass with the objective of the set that a batch of `sizes` is of.
     pub(super) fn of_set(&self, sizes: &BatchSizes) -> ForwardPass {
         let mut pass = self.clone();
         let place = sizes.get(BatchAxis::Objective).checked_sub(1);

@@ -31,7 +31,7 @@ pub struct JobPrograms {
     pub train: TrainStep,
     /// The evaluation of rows with labels.
     pub evaluate: EvalStep,
-    /// The same of rows without labels.
+    /// The evaluation of rows without labels.
     pub predict: EvalStep,
     /// Present where the job generates texts.
     pub generate: Option<GenerateStep>,
@@ -68,7 +68,7 @@ impl JobPrograms {
         Ok(programs)
     }
 
-    /// The same for stages that may have other layers and fewer parameters than the config's.
+    /// Declares the variables of stages that may have other layers and fewer parameters than the config's.
     pub fn declare_stages<'a>(
         config: &StepConfig,
         model: &Arc<Model>,

@@ -11,7 +11,7 @@ pub(super) struct StepsInFlight<L, R> {
 
 /// A step whose last program was launched.
 pub(super) struct LaunchedStep<L, R> {
-    /// Counted from 1.
+    /// The number of the step, counted from 1.
     pub step: u64,
     /// Programs of its batches that may still run.
     pub batches: VecDeque<L>,

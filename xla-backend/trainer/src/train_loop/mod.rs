@@ -46,7 +46,7 @@ pub trait Conductor<D: LoopDevice> {
         false
     }
 
-    /// Does it, while no step is in flight.
+    /// Does what is due between two steps, while none is in flight.
     fn pause(&mut self, _device: &mut D) -> Result<(), Self::Error> {
         Ok(())
     }
@@ -84,14 +84,14 @@ pub struct LoopBatch<B, R> {
 pub struct Update {
     /// The rate of parameters that have no group of their own.
     pub learning_rate: f64,
-    /// f32, in the order of the optimizers' scalars.
+    /// The scalars, f32, in the order of the optimizers.
     pub scalars: HostArray,
 }
 
 /// A step whose results were read back.
 #[derive(Debug)]
 pub struct EndedStep<R> {
-    /// Counted from 1.
+    /// The number of the step, counted from 1.
     pub step: u64,
     /// The results, the same on every core.
     pub results: StepResults,

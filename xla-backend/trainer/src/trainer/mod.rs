@@ -87,7 +87,8 @@ impl Trainer {
         Trainer::of_devices(devices, model, inputs, config, start)
     }
 
-    /// The same on devices that the caller made, one for each stage of the mesh.
+    /// Puts `model` on devices that the caller made, one for each stage of the mesh, as [`new`](Self::new) does on
+    /// cores.
     pub fn of_devices(
         mut devices: Vec<LazyDevice>,
         model: Arc<Model>,
@@ -166,7 +167,8 @@ impl Trainer {
         self.update_at(&self.inputs.optimizers.rates(learning_rate, 1.0))
     }
 
-    /// The same at a rate for each group of parameters in the config's order, followed by that of all others.
+    /// Updates the parameters at a rate for each group of parameters in the config's order, followed by that of all
+    /// others.
     pub fn update_at(&mut self, rates: &[f64]) -> Result<StepResults> {
         let Place { steps, rows, skipped } = self.place;
         if rows == 0 {

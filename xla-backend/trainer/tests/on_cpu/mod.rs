@@ -19,7 +19,7 @@ pub(crate) fn trainer(
     try_trainer(model, parameters, config).unwrap()
 }
 
-/// The same, or the error of a config that does not fit.
+/// A trainer of a model that starts with `parameters`, or the error of a config that does not fit.
 pub(crate) fn try_trainer(
     model: Arc<Model>,
     parameters: Vec<HostArray>,

@@ -32,7 +32,7 @@ fn model() -> (Arc<Model>, Vec<HostArray>) {
     model_with(&Map::new())
 }
 
-/// The same with other settings of its config.
+/// The model with other settings of its config, and its values.
 fn model_with(overrides: &Map<String, Value>) -> (Arc<Model>, Vec<HostArray>) {
     let config = ModelConfig::load(&folder(), overrides).unwrap();
     let model: Arc<Model> = registry::build(config, Task::SequenceClassification).unwrap().into();

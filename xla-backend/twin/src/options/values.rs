@@ -69,9 +69,9 @@ values! {
 
     /// The places of the texts of compiler and runtime, about which nothing is public besides some logs.
     Errors {
-        /// On standard error, and in the plugin's errors.
+        /// Prints errors on standard error, and in the plugin's errors.
         Whole = "whole",
-        /// On standard error alone: the plugin's errors say that something failed.
+        /// Prints errors on standard error alone: the plugin's say that something failed.
         Brief = "brief",
     }
 

@@ -90,7 +90,7 @@ fn errors_of_commands_have_code_core_meaning_and_remedy() {
     assert!(old.stderr.contains("libneuronxla 3.0 or newer"), "{old:?}");
 }
 
-/// Before a daemon starts, and before a command opens a core.
+/// Switches are checked before a daemon starts, and before a command opens a core.
 #[test]
 fn values_of_switches_that_are_not_understood_are_refused() {
     let mut host = Host::cold(1);

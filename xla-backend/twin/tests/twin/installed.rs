@@ -36,12 +36,12 @@ pub(crate) async fn host(cores: u32, instance: &str, options: &str) -> Host {
     set_up(Host::prepared(cores), instance, options).await
 }
 
-/// The same without compiled programs.
+/// A host with cores of the twin and a running daemon, without compiled programs.
 pub(crate) async fn cold_host(cores: u32, instance: &str, options: &str) -> Host {
     set_up(Host::cold(cores), instance, options).await
 }
 
-/// The same without a running daemon.
+/// A host with cores of the twin, without a running daemon.
 pub(crate) fn stopped_host(cores: u32, instance: &str, options: &str) -> Host {
     let mut host = Host::prepared(cores);
     install(&mut host, instance, options);

@@ -71,7 +71,7 @@ fn the_scripts_help_has_all_options() {
     assert!(output.stdout.starts_with("usage: scripts/twin/run JOB.yaml"), "{output:?}");
 }
 
-/// Before anything is built or started.
+/// The script refuses options before anything is built or started.
 #[test]
 fn each_wrong_call_of_the_script_names_the_mistake_and_has_the_usage() {
     let host = Host::cold(1);

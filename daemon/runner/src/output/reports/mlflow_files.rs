@@ -35,7 +35,7 @@ pub(super) struct MlflowFiles {
     folder: PathBuf,
     id: String,
     name: String,
-    /// In milliseconds since 1970.
+    /// The start of the run, in milliseconds since 1970.
     start: u128,
     status: Status,
 }

@@ -584,7 +584,7 @@ fn a_real_model_compiles_for_gpus() {
     assert!(sharded.0 < recomputed.0 / 2, "{sharded:?} {recomputed:?}");
 }
 
-/// By gather of weights that runs beside other operations, the products that run meanwhile.
+/// The products that run while weights are gathered, for each gather that runs beside other operations.
 fn products_beside_gathers(instructions: &[Instruction]) -> Vec<usize> {
     let (mut open, mut found): (Vec<(&str, usize)>, Vec<usize>) = Default::default();
     for it in instructions {

@@ -14,7 +14,7 @@ use crate::interfaces::text;
 
 const WIDE: usize = 76;
 const NARROW: usize = 19;
-/// Most cores that are shown with their jobs.
+/// The most cores that are shown with their jobs.
 const WIDE_CORES_MAX: usize = 16;
 
 /// The height of the cores on a screen of `width`, including the line below them.

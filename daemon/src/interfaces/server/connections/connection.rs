@@ -32,7 +32,7 @@ pub(crate) enum Peer {
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionInfo {
     pub(crate) peer: Peer,
-    /// Dropped with the connection.
+    /// The connection's seat, which is dropped with it.
     seat: Weak<Seat>,
     /// How long the first call waited for the connection to be accepted.
     delay: Arc<Mutex<Duration>>,

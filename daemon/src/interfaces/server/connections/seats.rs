@@ -15,9 +15,9 @@ use crate::interfaces::server::quota::{Permit, Quota};
 use crate::interfaces::strangers::{Stranger, Strangers};
 use crate::settings::Limits;
 
-/// Most connections whose calls are served.
+/// The most connections whose calls are served.
 const SERVED_MAX: usize = 4096;
-/// Most other connections.
+/// The most other connections.
 const UNSERVED_MAX: usize = 12_288;
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -37,7 +37,7 @@ pub(super) struct Seat {
     of_users: Quota,
     /// The user that the connection counts for; that of its first call if there is none.
     user: Option<String>,
-    /// Until there are permits.
+    /// The connection as a stranger's, until there are permits.
     unserved: Stranger,
     taken: Mutex<Option<(OwnedSemaphorePermit, Permit)>>,
 }

@@ -32,7 +32,7 @@ where
 }
 
 struct TakeUntil<E> {
-    /// Dropped with its producer when the body is ended early.
+    /// The answer's body, dropped with its producer when it is ended early.
     body: Option<Body>,
     end: Pin<Box<E>>,
 }

@@ -30,16 +30,15 @@ use crate::interfaces::server::lateness::Lateness;
 use crate::interfaces::server::quota::{Permit, Quota, Turn, Turns};
 use crate::settings::RunAs;
 
-/// Most concurrent calls, including streams.
+/// The most concurrent calls, including streams.
 const CALLS_MAX: usize = 4096;
-/// Most calls that are handled concurrently: more would only slow each other down. A stream counts
-/// until it begins.
+/// The most calls that are handled concurrently: more would only slow each other down. A stream counts until it begins.
 const HANDLED_MAX: usize = 64;
 /// How long a call may wait before it is handled, from its arrival.
 const WAIT_MAX: Duration = Duration::from_millis(30);
-/// Most of those that start processes, which may take long.
+/// The most calls that start processes, which may take long.
 const LONG_HANDLED_MAX: usize = 16;
-/// Most of them of one user.
+/// The most calls of one user that start processes.
 const LONG_OF_USER_MAX: usize = 4;
 /// The call that may compare meshes.
 const SEARCHES: &str = "/traind.v1.Jobs/PlanJob";

@@ -118,14 +118,14 @@ impl v1::cores_server::Cores for Cores {
 
 /// The cores of a call, for the audit log.
 fn subject(cores: &[u32]) -> String {
-    /// More are not written.
+    /// The most cores that are written.
     const CORES_MAX: usize = 64;
     format!("cores {:?}", &cores[..cores.len().min(CORES_MAX)])
 }
 
 /// The cores and hosts of a call, for the audit log.
 fn subject_with_hosts(cores: &[u32], hosts: &[String]) -> String {
-    /// More are not written.
+    /// The most hosts that are written.
     const HOSTS_MAX: usize = 16;
     match hosts {
         [] => subject(cores),

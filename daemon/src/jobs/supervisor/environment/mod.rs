@@ -53,7 +53,7 @@ const WITHHELD: &[&str] = &[
 const PASSED_PREFIXES: &[&str] =
     &["CUDA_", "FI_", "MALLOC_", "NCCL_", "NEURON_", "TF_CPP_", "TRAIND_", "UCX_"];
 
-/// Passed only to jobs that use object stores.
+/// The variables that are passed only to jobs that use object stores.
 const FOR_OBJECTS: &[&str] = &[
     "AWS_ACCESS_KEY_ID",
     "AWS_ALLOW_HTTP",
@@ -75,7 +75,7 @@ const FOR_OBJECTS: &[&str] = &[
     "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
 ];
-/// Passed only to jobs that read from the hub or commit to it.
+/// The variables that are passed only to jobs that read from the hub or commit to it.
 const FOR_HUB: &[&str] = &[
     "HF_ENDPOINT",
     "HF_HOME",
@@ -84,7 +84,7 @@ const FOR_HUB: &[&str] = &[
     "HF_HUB_OFFLINE",
     "HF_TOKEN",
 ];
-/// Passed only to jobs that report to MLflow.
+/// The variables that are passed only to jobs that report to MLflow.
 const FOR_MLFLOW: &[&str] = &[
     "MLFLOW_EXPERIMENT_NAME",
     MLFLOW_SERVER,
@@ -93,7 +93,7 @@ const FOR_MLFLOW: &[&str] = &[
     "MLFLOW_TRACKING_USERNAME",
 ];
 const MLFLOW_SERVER: &str = "MLFLOW_TRACKING_URI";
-/// Passed to every planner.
+/// The variables that are passed to every planner.
 const FOR_PLAN: &[&str] = &[
     "HOME",
     "HF_HOME",
@@ -103,7 +103,7 @@ const FOR_PLAN: &[&str] = &[
     "PATH",
     "TRAIND_KERNELS",
 ];
-/// Passed to a measurement of MPI: where the library is, and where it may keep files.
+/// The variables that are passed to a measurement of MPI: where the library is, and where it may keep files.
 const FOR_MPI: &[&str] = &["TMPDIR", "TRAIND_CACHE_DIR", "TRAIND_PLUGIN_MPI", "XDG_CACHE_HOME"];
 /// Variables for object stores, the hub and MLflow that contain secrets.
 const SECRETS: &[&str] = &[
@@ -115,7 +115,7 @@ const SECRETS: &[&str] = &[
     "MLFLOW_TRACKING_TOKEN",
     "MLFLOW_TRACKING_USERNAME",
 ];
-/// Passed to jobs that use any of these.
+/// The variables that are passed to jobs that use any of these.
 const FOR_NETWORK: &[&str] = &[
     "ALL_PROXY",
     "HTTPS_PROXY",

@@ -60,7 +60,7 @@ enum State {
     QuoteInQuotes,
     /// Behind a carriage return that ends a record.
     AfterReturn,
-    /// The same in a line that is no record.
+    /// Behind a carriage return that ends a line that is no record.
     AfterSkippedReturn,
     InComment,
     InCommentLine,

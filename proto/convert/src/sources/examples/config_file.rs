@@ -185,7 +185,7 @@ fn add(options: &mut Map<String, Value>, key: &str, value: &Value) {
     }
 }
 
-/// DeepSpeed's own file is another one.
+/// Refuses DeepSpeed's own file, which is another one.
 fn check_file(options: &mut Map<String, Value>, draft: &mut Draft) {
     let key = "deepspeed_config_file";
     if options.get(key).is_some_and(|value| !is_off(value)) {

@@ -30,7 +30,7 @@ const HUB: [(&str, &str); 6] = [
     ("open_platypus", "garage-bAInd/Open-Platypus"),
     ("codealpaca", "sahil2801/CodeAlpaca-20k"),
 ];
-/// The same of conversations.
+/// Name and id of sets on the hub, whose rows are conversations.
 const HUB_CHATS: [(&str, &str); 3] = [
     ("lima", "llamafactory/lima"),
     ("slimorca", "Open-Orca/SlimOrca"),

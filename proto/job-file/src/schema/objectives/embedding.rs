@@ -86,7 +86,7 @@ spelled! {
         Triplet = "triplet",
         /// Distances of pairs that belong together, and margins of others (text, text, 1 or 0).
         Contrastive = "contrastive",
-        /// The same of the hard pairs of a batch alone.
+        /// Contrastive loss of the hard pairs of a batch alone (text, text, 1 or 0).
         OnlineContrastive = "online_contrastive",
         /// Margin between the farthest text of the same class and the nearest of another (text,
         /// class).

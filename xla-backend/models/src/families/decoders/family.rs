@@ -188,7 +188,7 @@ pub(in crate::families) fn resolve_llama(
     resolve_capped(config, defaults)
 }
 
-/// The same of families that may have soft caps.
+/// Resolves the keys of families that may have soft caps.
 pub(super) fn resolve_capped(config: &ModelConfig, defaults: &Defaults) -> Result<DecoderConfig> {
     let layers = config.size_or("num_hidden_layers", defaults.num_hidden_layers)?;
     let vocab_size = config.size_or("vocab_size", defaults.vocab_size)?;

@@ -61,7 +61,8 @@ impl Distance {
         }
     }
 
-    /// The same as `torch.nn.functional.pairwise_distance` has it, which no difference is 0 for.
+    /// The distance of `torch.nn.functional.pairwise_distance`, for which no difference is 0, of the rows with the same
+    /// number, f32[n].
     pub(super) fn of_shifted_pairs(self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         match self {
             Distance::Cosine => self.of_pairs(a, b),

@@ -55,7 +55,7 @@ pub enum RowLabels {
     None,
     /// A class, s32.
     Class,
-    /// As many numbers, f32.
+    /// This many numbers, f32.
     Numbers(usize),
 }
 

@@ -8,7 +8,7 @@ use super::{Distance, EmbeddedTexts, EmbeddingLoss, RowLabels};
 use crate::error::Result;
 use crate::model::LossSum;
 
-/// More than any distance.
+/// A number above every distance.
 const FAR: f64 = 1e30;
 
 /// Pairs with the label 1, which should be close, or 0, which should be apart by a margin. Pairs of one label count

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::model::{Batch, LossSum};
 use crate::tasks::sample_weights::{sample_weights, weighted};
 
-/// Added to scores that do not count, for the exponential of which float32 has 0.
+/// The number that is added to scores that do not count, for the exponential of which float32 has 0.
 const NEVER: f64 = -1e30;
 
 /// The embeddings of a core's rows.

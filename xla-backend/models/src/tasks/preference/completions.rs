@@ -40,7 +40,8 @@ impl Completions {
         Ok(Completions { labels, counted, weights, lengths, predicted })
     }
 
-    /// The same with labels for the tokens of prompts too, which weigh nothing in the log-probabilities of completions.
+    /// The completions of labels that prompts have too, whose tokens weigh nothing in the log-probabilities of
+    /// completions.
     pub(super) fn with_prompts(logits: &Logits, batch: &Batch) -> Result<Completions> {
         let completions = Completions::new(logits, batch, None)?;
         let (ids, mask) = (batch.get("input_ids")?, batch.get("attention_mask")?);
@@ -76,7 +77,7 @@ impl Completions {
         Ok(values.div(&by_pair(&self.lengths)?)?)
     }
 
-    /// The same, divided by the numbers of tokens that are behind another one.
+    /// Values of the completions [P, 2], divided by their numbers of tokens that are behind another one.
     pub(super) fn means_of_predicted(&self, values: &Tensor) -> Result<Tensor> {
         Ok(values.div(&by_pair(&self.predicted)?)?)
     }

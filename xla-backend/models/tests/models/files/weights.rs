@@ -249,7 +249,7 @@ fn a_folder_without_weights_is_an_error() {
     check_error(weights::load(pickled.path(), &model(), 0), "weights_only=True");
 }
 
-/// As with transformers' `ignore_mismatched_sizes`.
+/// Weights of other sizes are drawn anew, as with transformers' `ignore_mismatched_sizes`.
 #[test]
 fn weights_of_other_shapes_are_drawn_where_asked() {
     let mut config = ModelConfig::load(Path::new(FIXTURE), &Map::new()).unwrap();

@@ -18,7 +18,7 @@ pub(super) type CoreTensors = Vec<Vec<Buffer>>;
 pub(super) enum Message {
     /// The tensors that a pass reads, on the cores of its stage.
     Near(Pass, CoreTensors),
-    /// The same as the bytes of a stage on another host.
+    /// The tensors that a pass reads, as bytes from a stage on another host.
     Far(Pass, Vec<u8>),
     /// Another stage of this host has failed.
     Failed,

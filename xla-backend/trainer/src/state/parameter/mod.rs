@@ -139,7 +139,7 @@ impl ParameterState {
         is_shard.then(|| self.distribution.divided_shape())
     }
 
-    /// The same with what this host holds of the value.
+    /// Sets the parameter to a value of which `part` is what this host holds.
     pub(crate) fn set_part(&self, device: &mut LazyDevice, part: &ArrayPart) -> Result<()> {
         self.distribution.set_part(device, self.value, part)
     }

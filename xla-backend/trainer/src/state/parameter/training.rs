@@ -17,7 +17,7 @@ pub(super) struct Training {
     /// The distribution of the reduced gradient, and of what the optimizer updates.
     pub(super) distribution: Distribution,
     pub(super) slots: Vec<HeldSlot>,
-    /// f32, where a step takes several programs.
+    /// The sum of gradients, f32, where a step takes several programs.
     pub(super) gradient_sum: Option<Variable>,
     /// Whether the gradient is a sum over the cores of the `tensor` axis too.
     pub(super) adds_tensor_cores: bool,

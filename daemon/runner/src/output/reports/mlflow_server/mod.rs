@@ -25,7 +25,7 @@ pub(super) use client::ServerAccess;
 const EXPERIMENT: &str = "Default";
 /// How long the end of a completed job waits for the server.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(30);
-/// The same for a run that ends otherwise.
+/// How long the end of a run that did not complete waits for the server.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(60);

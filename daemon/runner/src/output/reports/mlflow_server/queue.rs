@@ -42,9 +42,9 @@ struct State {
     /// The number of metrics that were left out.
     left_out: usize,
     end: Option<&'static str>,
-    /// The run does not wait any longer.
+    /// Whether the run does not wait any longer.
     is_abandoned: bool,
-    /// Nothing is sent any more.
+    /// Whether nothing is sent any more.
     is_closed: bool,
 }
 
