@@ -6,14 +6,10 @@ Exits with 1 where they differ by more than the limits in steps.py.
 """
 
 import json
-import sys
-import tempfile
-from pathlib import Path
 
 import both
 import families
-import sft_losses
-from both import peers
+import trl
 
 import steps  # found by both
 
@@ -42,40 +38,6 @@ CASES = [
     ("llama", "implicit", [SHORT | OTHER | loss for loss in LOSSES]),
 ]  # fmt: skip
 DPO_KEYS = ["beta", "loss_type", "loss_weights", "label_smoothing", "ld_alpha", "use_weighting", "f_divergence_type"]
-
-
-def main():
-    parser = both.parser(__doc__, batch=4)
-    parser.add_argument("--dpo", nargs="*", default=[], help="families to compare; all where none is named")
-    options = parser.parse_args()
-    chosen = [case for case in CASES if not options.dpo or case[0] in options.dpo]
-    results = [compare(options, *case) for case in chosen]
-    print(f"(largest relative differences; limits: {steps.LIMIT_FIRST} at the first step, {steps.LIMIT} later)")
-    sys.exit(1 if any(results) else 0)
-
-
-def compare(options, family, kind, cases):
-    """Prints a line for each case; returns whether anything is wrong."""
-    wrong = False
-    with tempfile.TemporaryDirectory(prefix="compare.") as scratch:
-        scratch = Path(scratch)
-        texts, rows, model = scratch / "texts.jsonl", scratch / "train.jsonl", scratch / "model"
-        reference, adapters = scratch / "reference.json", scratch / "adapters"
-        peers(options, "task_rows.py", "causal-lm", options.data / "train.parquet", texts)
-        write_rows(kind, texts, rows)
-        peers(options, "random_model.py", family, "causal-lm", options.model, model)
-        sft_losses.add_template(model)
-        given = map(json.dumps, cases)
-        amounts = [STEPS, options.batch, LEARNING_RATE]
-        peers(options, "trl_trainer.py", "dpo", model, rows, reference, adapters, *amounts, *given)
-        for number, (case, history) in enumerate(zip(cases, json.loads(reference.read_text()), strict=True)):
-            output = scratch / f"output-{number}"
-            ours = run_traind(options, model, rows, output, case, adapters, number)
-            pairs = steps.pair(history, ours)
-            complaints = steps.complaints(pairs, STEPS) + metric_complaints(history, ours)
-            steps.report(f"{family}, {kind}", "TRL", case, pairs, complaints)
-            wrong = wrong or bool(complaints)
-    return wrong
 
 
 def metric_complaints(reference, ours):
@@ -134,5 +96,7 @@ def run_traind(options, model, rows, output, case, adapters, number):
     )
 
 
+TRAINER = trl.Trainer("dpo", LEARNING_RATE, STEPS, write_rows, run_traind, metric_complaints)
+
 if __name__ == "__main__":
-    both.run(main)
+    both.run(lambda: TRAINER.main(__doc__, CASES))

@@ -17,6 +17,7 @@ import both
 import dpo_losses
 import families
 import sft_losses
+import trl
 from both import peers
 
 import service  # found by both
@@ -174,7 +175,7 @@ def inputs(options, family, task, folder, shape):
     peers(options, "random_model.py", family, of_texts, options.model, model, shape)
     if task in families.CHAT_TASKS:
         WRITE_ROWS[task]("messages", rows, rows)
-        sft_losses.add_template(model)
+        trl.add_template(model)
     return rows, model
 
 

@@ -5,28 +5,14 @@ Exits with 1 where they differ by more than the limits in steps.py.
 """
 
 import json
-import sys
-import tempfile
-from pathlib import Path
 
 import both
 import families
-from both import peers
-
-import steps  # found by both
+import trl
 
 LEARNING_RATE = 2e-3
 STEPS = 20
 ROWS = 400
-EOS_TOKEN = "[SEP]"
-CHAT_TEMPLATE = """{%- for message in messages %}
-    {%- if message.role == 'assistant' %}
-        {%- generation %}{{ message.content + eos_token }}{% endgeneration %}
-    {%- else %}
-        {{- '[CLS]' + message.content + eos_token }}
-    {%- endif %}
-{%- endfor %}
-"""
 
 BFD = {"max_length": 96, "packing": True}
 WRAPPED = {"max_length": 64, "packing": True, "packing_strategy": "wrapped"}
@@ -43,40 +29,6 @@ CASES = [
     ("gemma3_text", "messages", [BFD]),
     ("smollm3", "messages", [BFD]),
 ]
-
-
-def main():
-    parser = both.parser(__doc__, batch=4)
-    parser.add_argument("--sft", nargs="*", default=[], help="families to compare; all where none is named")
-    options = parser.parse_args()
-    chosen = [case for case in CASES if not options.sft or case[0] in options.sft]
-    results = [compare(options, *case) for case in chosen]
-    print(f"(largest relative differences; limits: {steps.LIMIT_FIRST} at the first step, {steps.LIMIT} later)")
-    sys.exit(1 if any(results) else 0)
-
-
-def compare(options, family, kind, cases):
-    """Prints a line for each case; returns whether anything is wrong."""
-    wrong = False
-    with tempfile.TemporaryDirectory(prefix="compare.") as scratch:
-        scratch = Path(scratch)
-        texts, rows, model = scratch / "texts.jsonl", scratch / "train.jsonl", scratch / "model"
-        reference, adapters = scratch / "reference.json", scratch / "adapters"
-        peers(options, "task_rows.py", "causal-lm", options.data / "train.parquet", texts)
-        write_rows(kind, texts, rows)
-        peers(options, "random_model.py", family, "causal-lm", options.model, model)
-        add_template(model)
-        given = map(json.dumps, cases)
-        amounts = [STEPS, options.batch, LEARNING_RATE]
-        peers(options, "trl_trainer.py", "sft", model, rows, reference, adapters, *amounts, *given)
-        for number, (case, history) in enumerate(zip(cases, json.loads(reference.read_text()), strict=True)):
-            output = scratch / f"output-{number}"
-            ours = run_traind(options, model, rows, output, case, adapters / str(number))
-            pairs = steps.pair(history, ours)
-            complaints = steps.complaints(pairs, STEPS)
-            steps.report(f"{family}, {kind}", "TRL", case, pairs, complaints)
-            wrong = wrong or bool(complaints)
-    return wrong
 
 
 def write_rows(kind, texts, rows):
@@ -102,21 +54,17 @@ def prompt(words):
 ROW = {"messages": messages, "prompts": prompt, "texts": lambda words: {"text": " ".join(words[:40])}}
 
 
-def add_template(model):
-    (model / "chat_template.jinja").write_text(CHAT_TEMPLATE)
-    settings = model / "tokenizer_config.json"
-    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"eos_token": EOS_TOKEN}))
-
-
-def run_traind(options, model, rows, output, case, adapter):
+def run_traind(options, model, rows, output, case, adapters, number):
     settings = {name: value for name, value in case.items() if name != "peft"}
     data = {"train": str(rows), **settings}
     section = families.model_section("sft", model)
-    peft = {"method": "lora", "adapter_name_or_path": str(adapter)} if "peft" in case else {}
+    peft = {"method": "lora", "adapter_name_or_path": str(adapters / str(number))} if "peft" in case else {}
     return both.run_traind(
         options, "sft-losses", section, data, LEARNING_RATE, STEPS, output, sections={"peft": peft}, save_strategy="no"
     )
 
 
+TRAINER = trl.Trainer("sft", LEARNING_RATE, STEPS, write_rows, run_traind)
+
 if __name__ == "__main__":
-    both.run(main)
+    both.run(lambda: TRAINER.main(__doc__, CASES))
