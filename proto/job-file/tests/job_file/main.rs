@@ -8,9 +8,13 @@ mod embedded_texts;
 mod embedding_sets;
 mod hosts;
 mod keys;
+mod preferences;
 mod replaced_tokens;
+mod scored_passages;
+mod training;
 mod values;
 mod whole;
+mod written_texts;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -52,4 +56,9 @@ fn check(keys: &str, expect: &str) {
     };
     let expect: Vec<_> = expect.trim().lines().map(str::trim).collect();
     assert_eq!(said, expect.join("\n"), "for\n{keys}");
+}
+
+/// A job of a task, with more keys of the model and more sections.
+fn of_task(task: &str, model: &str, more: &str) -> String {
+    format!("model: {{name_or_path: ./bert, task: {task}{model}}}\n{more}")
 }
