@@ -26,7 +26,6 @@ mod splits;
 pub use data_sets::DataFile;
 pub use error::{Error, Problem, Result};
 pub use fetch::{Hub, Notice};
-pub use model_files::{GENERATION_CONFIG, PREPROCESSOR_CONFIG, TOKENIZER_FILES};
 pub use models::{ModelRequest, cached_model, model_config};
 pub use publish::{Commit, CommitFile, Keep, Publisher};
 pub use repository::{Kind, Repository};

@@ -3,43 +3,16 @@
 use std::path::Path;
 
 use serde_json::Value;
+use traind_choices::{COMPANION_FILES, PREPROCESSOR_CONFIG, SENTENCE_FILES, file_of_dense};
 
 use super::Problem;
 use super::client::Revision;
-
-/// Files that may belong to a tokenizer.
-pub const TOKENIZER_FILES: &[&str] = &[
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "chat_template.jinja",
-    "additional_chat_templates/tool_use.jinja",
-];
-
-/// Files that sentence-transformers has beside a model that embeds texts.
-const SENTENCE_FILES: [&str; 4] = [
-    "modules.json",
-    "1_Pooling/config.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-];
 
 pub(crate) const CONFIG: &str = "config.json";
 /// Any of them makes a tokenizer, or else an image processor.
 const PROCESSORS: [&str; 4] = ["tokenizer.json", "vocab.txt", "vocab.json", PREPROCESSOR_CONFIG];
 const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
-/// How the model writes texts, where it does.
-pub const GENERATION_CONFIG: &str = "generation_config.json";
-
-/// How images become inputs of the model, where it reads images.
-pub const PREPROCESSOR_CONFIG: &str = "preprocessor_config.json";
 
 /// Returns the files to fetch first: settings, tokenizer or image processor, and the weights or their index.
 pub(crate) fn listed(revision: &Revision, with_weights: bool) -> Result<Vec<&str>, Problem> {
@@ -56,20 +29,11 @@ pub(crate) fn listed(revision: &Revision, with_weights: bool) -> Result<Vec<&str
             false => Problem::NoFile { file: WEIGHTS },
         });
     }
-    let others = TOKENIZER_FILES.iter().copied();
-    let others =
-        others.chain([GENERATION_CONFIG, PREPROCESSOR_CONFIG]).chain(SENTENCE_FILES).chain(weights);
-    let dense =
-        revision.files.iter().map(String::as_str).filter(|name| is_of_dense(name, with_weights));
+    let others = COMPANION_FILES.into_iter().chain(SENTENCE_FILES).chain(weights);
+    let is_wanted = |file: &str| file == CONFIG || file == WEIGHTS && with_weights;
+    let is_of_dense = |name: &&str| file_of_dense(name).is_some_and(is_wanted);
+    let dense = revision.files.iter().map(String::as_str).filter(is_of_dense);
     Ok([CONFIG].into_iter().chain(others.filter(|name| has(name))).chain(dense).collect())
-}
-
-/// Whether a file is one of a linear layer behind the pooling, in a folder like `2_Dense`.
-fn is_of_dense(name: &str, with_weights: bool) -> bool {
-    let Some((folder, file)) = name.split_once('/') else { return false };
-    let number = folder.strip_suffix("_Dense").unwrap_or_default();
-    let is_number = (1..=3).contains(&number.len()) && number.bytes().all(|it| it.is_ascii_digit());
-    is_number && (file == CONFIG || file == WEIGHTS && with_weights)
 }
 
 /// Returns the weight files that the index of a snapshot names.

@@ -1,4 +1,5 @@
-//! Losses, optimizers, learning-rate schedules and other choices by name, with the settings of each.
+//! Losses, optimizers, learning-rate schedules and other choices by name, with the settings of each; and the names of
+//! files in model folders.
 //!
 //! Two packages that do not know each other read these lists: the job file checks names and settings against them, and
 //! the models declare a module for each entry. So an entry is one line here and one file there:
@@ -19,6 +20,7 @@ mod embeddings;
 mod fsdp;
 mod losses;
 mod lr_schedules;
+mod model_files;
 mod optimizers;
 mod preferences;
 mod range;
@@ -30,6 +32,9 @@ pub use embeddings::{DenseActivation, PoolingMode};
 pub use fsdp::Fsdp;
 pub use losses::{LabelsKind, Loss};
 pub use lr_schedules::LrSchedulerType;
+pub use model_files::{
+    COMPANION_FILES, GENERATION_CONFIG, PREPROCESSOR_CONFIG, SENTENCE_FILES, file_of_dense,
+};
 pub use optimizers::Optim;
 pub use preferences::DpoLoss;
 pub use range::Range;

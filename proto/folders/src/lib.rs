@@ -31,7 +31,7 @@ pub use holds::{held_steps, hold, release};
 pub use identity::{FolderKey, Identity, Relation};
 pub use intent::{Intent, Origin, Writes};
 pub use lock::{FolderLock, Holder, holder};
-pub use names::{COPIED_FILES, MODEL_CARD, is_adapter, is_model};
+pub use names::{MODEL_CARD, is_adapter, is_model};
 pub use place::{Place, objection};
 pub use problem::Problem;
 pub use record::{Claim, Record};

@@ -1,34 +1,12 @@
 //! The names of the files that a run writes at the top of its output folder.
 
-/// The files that a run copies from the model's folder: tokenizer, image processor and settings of generation.
-pub const COPIED_FILES: [&str; 13] = [
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "chat_template.jinja",
-    "additional_chat_templates/tool_use.jinja",
-    "generation_config.json",
-    "preprocessor_config.json",
-];
+use traind_choices::{COMPANION_FILES, SENTENCE_FILES, file_of_dense};
 
 /// The model card. One that traind did not write is left as it is.
 pub const MODEL_CARD: &str = "README.md";
 
 pub(crate) const ADAPTER_CONFIG: &str = "adapter_config.json";
 const ADAPTER_FILES: [&str; 2] = [ADAPTER_CONFIG, "adapter_model.safetensors"];
-/// Files that sentence-transformers reads beside a model that embeds texts.
-const SENTENCE_FILES: [&str; 4] = [
-    "modules.json",
-    "1_Pooling/config.json",
-    "sentence_bert_config.json",
-    "config_sentence_transformers.json",
-];
 /// Files of a linear layer behind the pooling, in folders like `2_Dense`.
 const DENSE_FILES: [&str; 2] = ["config.json", "model.safetensors"];
 const STATE_FILES: [&str; 2] = ["trainer_state.json", "loss_curve.svg"];
@@ -68,7 +46,7 @@ pub(crate) fn is_result(name: &str) -> bool {
 
 /// Returns true for the copied files.
 pub(crate) fn is_copied(name: &str) -> bool {
-    COPIED_FILES.contains(&name)
+    COMPANION_FILES.contains(&name)
 }
 
 /// Returns true for any file that a run may write into its output folder.
@@ -79,16 +57,8 @@ pub(crate) fn is_written(name: &str) -> bool {
         || is_result(name)
         || is_copied(name)
         || SENTENCE_FILES.contains(&name)
-        || is_of_dense(name)
+        || file_of_dense(name).is_some_and(|file| DENSE_FILES.contains(&file))
         || name == MODEL_CARD
-}
-
-/// Returns true for a file of a folder whose name is a number and `_Dense`.
-fn is_of_dense(name: &str) -> bool {
-    let Some((folder, file)) = name.split_once('/') else { return false };
-    let number = folder.strip_suffix("_Dense").unwrap_or_default();
-    let is_number = (1..=3).contains(&number.len()) && number.bytes().all(|it| it.is_ascii_digit());
-    is_number && DENSE_FILES.contains(&file)
 }
 
 /// Returns true for a file that a checkpoint may consist of, complete or not.

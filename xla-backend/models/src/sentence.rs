@@ -23,8 +23,6 @@ pub(crate) const MODULES: &str = "modules.json";
 pub(crate) const TRANSFORMER: &str = "sentence_bert_config.json";
 pub(crate) const SETTINGS: &str = "config_sentence_transformers.json";
 const POOLING: &str = "1_Pooling/config.json";
-/// The names of the files that a model that embeds has beside its own.
-pub const SENTENCE_FILES: [&str; 4] = [MODULES, POOLING, TRANSFORMER, SETTINGS];
 
 /// Contents of files beside their names.
 pub type ModelFiles = Vec<(Cow<'static, str>, Vec<u8>)>;
@@ -310,7 +308,7 @@ mod tests {
             assert_eq!(rest, (true, false, Some(256)));
             assert_eq!(found.prompts["query"], "q: ");
             let files = found.files(8, 64);
-            assert!(files.iter().map(|(name, _)| name.as_ref()).eq(SENTENCE_FILES));
+            assert!(files.iter().map(|(name, _)| name.as_ref()).eq(traind_choices::SENTENCE_FILES));
             let texts: Vec<String> =
                 files.iter().map(|(_, text)| String::from_utf8(text.clone()).unwrap()).collect();
             let files =

@@ -7,8 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use traind_choices::GENERATION_CONFIG;
 use traind_durable::read_description;
-use traind_hub::GENERATION_CONFIG;
 use traind_job_file::Model as ModelSection;
 use traind_loader::{ExtendedTokenizer, NewTokens};
 use traind_models::{Model, ModelConfig, Partition};

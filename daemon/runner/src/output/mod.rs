@@ -21,8 +21,8 @@ pub(crate) use predictions::{Predictions, number_lists, text_lists};
 pub(crate) use reports::Reports;
 pub(crate) use trainer_state::{LogEntry, TrainerState};
 
+use traind_choices::COMPANION_FILES;
 use traind_durable::Replacement;
-use traind_hub::{GENERATION_CONFIG, PREPROCESSOR_CONFIG, TOKENIZER_FILES};
 
 use crate::error::{RunError, RunResult};
 
@@ -53,18 +53,13 @@ pub(crate) fn create_folder(folder: &Path) -> RunResult<()> {
 /// The file of a model folder that has its chat template.
 const CHAT_TEMPLATE: &str = "chat_template.jinja";
 
-/// The files that are copied from a model folder as they are.
-fn copied_files() -> impl Iterator<Item = &'static str> {
-    TOKENIZER_FILES.iter().copied().chain([GENERATION_CONFIG, PREPROCESSOR_CONFIG])
-}
-
 /// Copies the files of the tokenizer, of the image processor and of generation from the model folder, unless `to` is
 /// that folder. [`sync_folder`] makes them durable.
 pub(crate) fn copy_tokenizer(from: &Path, to: &Path) -> RunResult<()> {
     if is_same_folder(from, to)? {
         return Ok(());
     }
-    for name in copied_files() {
+    for name in COMPANION_FILES {
         let source = from.join(name);
         if source.exists() {
             let content = std::fs::read(&source).map_err(failed("read", &source))?;
@@ -80,7 +75,7 @@ pub(crate) fn copy_tokenizer(from: &Path, to: &Path) -> RunResult<()> {
 
 /// The names of the files that [`copy_tokenizer`] copies from a folder.
 pub(crate) fn copied_names(from: &Path) -> impl Iterator<Item = &'static str> {
-    copied_files().filter(|name| from.join(name).exists())
+    COMPANION_FILES.into_iter().filter(|name| from.join(name).exists())
 }
 
 /// Writes the chat template that the job chose, in place of the model's own.
@@ -90,7 +85,7 @@ pub(crate) fn write_chat_template(to: &Path, template: Option<String>) -> RunRes
 
 /// The size of the files that [`copy_tokenizer`] copies.
 pub(crate) fn tokenizer_bytes(from: &Path) -> u64 {
-    let sizes = copied_files().map(|name| std::fs::metadata(from.join(name)));
+    let sizes = COMPANION_FILES.into_iter().map(|name| std::fs::metadata(from.join(name)));
     sizes.flatten().map(|metadata| metadata.len()).sum()
 }
 

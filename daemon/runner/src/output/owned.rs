@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use traind_folders::{
-    COPIED_FILES, Identity, Intent, MODEL_CARD, Record, Writes, is_adapter, is_model,
-};
+use traind_choices::COMPANION_FILES;
+use traind_folders::{Identity, Intent, MODEL_CARD, Record, Writes, is_adapter, is_model};
 
 use super::{failed, sync_folder};
 use crate::error::RunResult;
@@ -34,7 +33,7 @@ pub(crate) fn settle(
     has_card: bool,
     copied_from: &Path,
 ) -> RunResult<()> {
-    let copied = COPIED_FILES.into_iter().filter(|name| copied_from.join(name).exists());
+    let copied = COMPANION_FILES.into_iter().filter(|name| copied_from.join(name).exists());
     let copied = copied.filter(|_| !is_same_folder(copied_from, folder).unwrap_or(true));
     let others = copied.chain(STATE).chain(has_card.then_some(MODEL_CARD)).map(str::to_owned);
     let names = written.iter().cloned().chain(others);
@@ -77,13 +76,10 @@ fn remove_superseded(folder: &Path, intent: &Intent, written: &[String]) -> RunR
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use traind_folders::Claim;
     use traind_job_file::JobFile;
 
     use super::*;
-    use crate::output::copied_files;
 
     const WHOLE: [&str; 4] = [
         "config.json",
@@ -92,12 +88,6 @@ mod tests {
         "model.safetensors.index.json",
     ];
     const ADAPTER: [&str; 2] = ["adapter_config.json", "adapter_model.safetensors"];
-
-    #[test]
-    fn the_names_of_copied_files_are_known_to_the_daemon() {
-        let known: BTreeSet<&str> = COPIED_FILES.into_iter().collect();
-        assert_eq!(copied_files().collect::<BTreeSet<_>>(), known);
-    }
 
     /// Files that are there before the job, those that it or an earlier job wrote, and what the job writes.
     fn check(before: &[&str], recorded: &[&str], rest: &str, written: &[&str], left: &[&str]) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use traind_hub::GENERATION_CONFIG;
+use traind_choices::GENERATION_CONFIG;
 use traind_job_file::{JobFile, ModelSource};
 use traind_models::Model;
 
