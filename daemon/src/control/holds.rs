@@ -33,7 +33,7 @@ impl Holds {
         job: &JobFile,
         account: Option<Account>,
     ) -> Result<(), Error> {
-        let Some((path, folder, step)) = held(job) else { return Ok(()) };
+        let Some(Resumed { path, folder, step }) = Resumed::of(job) else { return Ok(()) };
         let place = || {
             // The folders of others are theirs.
             let is_noted = Record::read(folder).is_ok_and(|record| record.is_some());
@@ -59,7 +59,7 @@ impl Holds {
         for job in store.unfinished()?.into_iter().filter(|job| job.parent.is_some()) {
             let job = store.get(&job.id)?;
             let Ok(resolved) = serde_json::from_str::<JobFile>(&job.resolved) else { continue };
-            if let Some((_, folder, _)) = held(&resolved) {
+            if let Some(Resumed { folder, .. }) = Resumed::of(&resolved) {
                 let held = Held { folder: folder.to_owned(), account: job.run_as };
                 self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(job.id, held);
             }
@@ -101,9 +101,19 @@ impl Holds {
     }
 }
 
-/// The checkpoint that a job resumes from, its folder and its step, if they are on this host.
-fn held(job: &JobFile) -> Option<(&Path, &Path, u64)> {
-    let Some(ResumeFrom::Folder(path)) = &job.train.resume_from_checkpoint else { return None };
-    let folder = path.parent().filter(|folder| folder.is_absolute())?;
-    Some((path, folder, step_of_checkpoint(path)?))
+/// The checkpoint on this host that a job resumes from.
+struct Resumed<'a> {
+    path: &'a Path,
+    /// The folder that has the checkpoint.
+    folder: &'a Path,
+    step: u64,
+}
+
+impl Resumed<'_> {
+    /// The checkpoint that a job names, if it is on this host.
+    fn of(job: &JobFile) -> Option<Resumed<'_>> {
+        let Some(ResumeFrom::Folder(path)) = &job.train.resume_from_checkpoint else { return None };
+        let folder = path.parent().filter(|folder| folder.is_absolute())?;
+        Some(Resumed { path, folder, step: step_of_checkpoint(path)? })
+    }
 }

@@ -142,15 +142,30 @@ impl Norm<'_> {
     }
 }
 
-impl DropoutOfRows<'_> {
-    /// The keys of row `row` of `rows`, and the number of its first place.
+/// The random bits of a row.
+#[derive(Clone, Copy)]
+struct RowBits {
+    /// The number of the row's first place.
+    first: u32,
+    keys: [u32; 2],
+}
+
+impl RowBits {
     #[inline(always)]
-    fn of_row(&self, row: usize, rows: usize) -> (u32, [u32; 2]) {
+    fn at(self, column: usize) -> u32 {
+        bits(self.first.wrapping_add(column as u32), self.keys)
+    }
+}
+
+impl DropoutOfRows<'_> {
+    /// The random bits of row `row` of `rows`.
+    #[inline(always)]
+    fn of_row(&self, row: usize, rows: usize) -> RowBits {
         let blocks = self.keys.len() / 2;
         let rows_of_block = (rows / blocks).max(1);
         let (block, place) = (row / rows_of_block, row % rows_of_block);
         let keys = [self.keys[block], self.keys[blocks + block]];
-        ((place as u32).wrapping_mul(PLACE_STRIDE), keys)
+        RowBits { first: (place as u32).wrapping_mul(PLACE_STRIDE), keys }
     }
 }
 
@@ -170,18 +185,13 @@ fn sum_of(x: &[f32], term: impl Fn(f32) -> f32) -> f32 {
 
 /// `to = residual + x` after dropout.
 #[inline(always)]
-fn add_row(
-    to: &mut [f32],
-    x: &[f32],
-    residual: &[f32],
-    dropout: Option<(Dropout, (u32, [u32; 2]))>,
-) {
+fn add_row(to: &mut [f32], x: &[f32], residual: &[f32], dropout: Option<(Dropout, RowBits)>) {
     let pairs = to.iter_mut().zip(x.iter().zip(residual));
     match dropout {
         None => pairs.for_each(|(to, (x, residual))| *to = x + residual),
-        Some((dropout, (first, keys))) => {
+        Some((dropout, bits)) => {
             for (column, (to, (x, residual))) in pairs.enumerate() {
-                let factor = dropout.factor(bits(first.wrapping_add(column as u32), keys));
+                let factor = dropout.factor(bits.at(column));
                 // What is dropped is 0, be it infinite.
                 *to = if factor == 0.0 { *residual } else { x.mul_add(factor, *residual) };
             }
@@ -250,11 +260,10 @@ vectorized! {
                 *to = (x - mean).mul_add(-along, slope) * factor;
             }
             if let (Some(dropped), Some(dropout)) = (&mut dropped, norm.dropout) {
-                let (first, keys) = dropout.of_row(block.first + row, block.all);
+                let bits = dropout.of_row(block.first + row, block.all);
                 let pairs = dropped[of_row].iter_mut().zip(to.iter()).enumerate();
                 for (column, (dropped, to)) in pairs {
-                    let bits = bits(first.wrapping_add(column as u32), keys);
-                    let factor = dropout.dropout.factor(bits);
+                    let factor = dropout.dropout.factor(bits.at(column));
                     *dropped = if factor == 0.0 { 0.0 } else { to * factor };
                 }
             }

@@ -108,7 +108,7 @@ fn products_of_several_blocks_are_those_of_f64() {
     }
 }
 
-/// Over several blocks of each size, with rows that are not contiguous.
+/// Products of several blocks of each size are added, with rows that are not contiguous.
 #[test]
 fn a_product_is_added_to_what_the_result_holds() {
     if !can_run() {
@@ -158,7 +158,7 @@ fn nan_and_infinities_spoil_their_rows_alone() {
     }
 }
 
-/// Rounded to the nearest: beyond the largest bfloat16 number lies infinity.
+/// Numbers are rounded to the nearest one: beyond the largest bfloat16 number lies infinity.
 #[test]
 fn the_largest_floats_round_to_infinity() {
     if !can_run() {

@@ -1,6 +1,6 @@
 //! The collectives of a program.
 
-use super::needed;
+use super::{Needed, needed};
 use crate::graph::Participants;
 use crate::mesh::{Axis, Mesh};
 use crate::stablehlo::Output;
@@ -46,8 +46,8 @@ impl Collective {
 
 /// Returns the collectives in which more than one replica takes part, in the order of the graph.
 pub(crate) fn collectives(graph: &Graph, outputs: &[Output]) -> Vec<Collective> {
-    let nodes = needed(graph, outputs).into_iter().filter(|(_, is_needed)| *is_needed);
-    let collectives = nodes.filter_map(|(node, _)| {
+    let nodes = needed(graph, outputs).into_iter().filter(|it| it.is_needed);
+    let collectives = nodes.filter_map(|Needed { node, .. }| {
         let participants = node.op.participants().filter(|it| it.group_size() > 1)?;
         let inputs = node.inputs.iter().map(|&input| graph.node(input).shape.clone());
         let bytes = node.op.exchanged_bytes(&inputs.collect::<Vec<_>>(), &node.shape);

@@ -17,7 +17,7 @@ pub(crate) fn kept(graph: &Graph, boundary: NodeId, outputs: &[Output]) -> Vec<N
     let mut kept = Vec::new();
     // In reverse order, so that the readers of a node come before it.
     for index in (0..nodes.len()).rev() {
-        let node = nodes[index].0;
+        let node = nodes[index].node;
         let is_first = index < boundary.index() || is_result_of_earlier(node, boundary);
         if is_read[index] && is_first && written[index] {
             kept.push(NodeId(index as u32));

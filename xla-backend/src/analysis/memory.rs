@@ -7,8 +7,8 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::needed;
 use super::profile::{MemoryProfile, Site};
+use super::{Needed, needed};
 use crate::graph::{DType, NodeId, ResultStorage, Shape};
 use crate::kernels::Kernels;
 use crate::stablehlo::Output;
@@ -65,7 +65,7 @@ pub(crate) fn profile(
 
 /// The values of a program, by node.
 struct Values<'a> {
-    nodes: Vec<(&'a Node, bool)>,
+    nodes: Vec<Needed<'a>>,
     /// Whether a value is written to memory of its own.
     written: Vec<bool>,
     /// The operand whose memory a value takes over.
@@ -114,8 +114,9 @@ impl<'a> Values<'a> {
     /// A hash that nodes share which do the same: of operation, shape, and the operations that compute the inputs.
     fn operation(&self, index: usize) -> u64 {
         let mut hasher = DefaultHasher::new();
-        let (node, inputs) = (self.nodes[index].0, &self.nodes[index].0.inputs);
-        for node in std::iter::once(node).chain(inputs.iter().map(|it| self.nodes[it.index()].0)) {
+        let node = self.nodes[index].node;
+        let inputs = node.inputs.iter().map(|it| self.nodes[it.index()].node);
+        for node in std::iter::once(node).chain(inputs) {
             (node.op.name(), &node.shape).hash(&mut hasher);
         }
         hasher.finish()
@@ -123,7 +124,7 @@ impl<'a> Values<'a> {
 
     /// The bytes that a node allocates, each with the position of its last reader.
     fn allocated(&self, index: usize, ends: &[usize]) -> impl Iterator<Item = (u64, usize)> {
-        let node = self.nodes[index].0;
+        let node = self.nodes[index].node;
         let bytes = self.bytes(&node.shape);
         let is_new = self.written[index] && self.replaced[index].is_none();
         let is_value = is_new && !self.elsewhere.contains(&index);
@@ -139,13 +140,13 @@ impl<'a> Values<'a> {
 
     /// The bytes that a node takes only while it runs.
     fn workspace(&self, index: usize) -> u64 {
-        let node = self.nodes[index].0;
+        let node = self.nodes[index].node;
         node.op.workspace(&self.operands(node), self.assumptions.kernels) as u64
     }
 
     /// The shapes of a node's operands.
     fn operands(&self, node: &Node) -> Vec<Shape> {
-        let shape = |input: &NodeId| self.nodes[input.index()].0.shape.clone();
+        let shape = |input: &NodeId| self.nodes[input.index()].node.shape.clone();
         node.inputs.iter().map(shape).collect()
     }
 
@@ -160,7 +161,7 @@ impl<'a> Values<'a> {
     /// The needed nodes in the order in which they run: that of the graph, but for those of [`early`].
     fn order(&self) -> Vec<usize> {
         let mut order: Vec<usize> =
-            (0..self.nodes.len()).filter(|&index| self.nodes[index].1).collect();
+            (0..self.nodes.len()).filter(|&index| self.nodes[index].is_needed).collect();
         order.sort_by_key(|&index| (self.ready[index], index));
         order
     }
@@ -171,7 +172,7 @@ impl<'a> Values<'a> {
         let mut ends = vec![0; self.nodes.len()];
         for (position, &index) in order.iter().enumerate().rev() {
             let at = if self.written[index] { position } else { ends[index].max(position) };
-            for input in &self.nodes[index].0.inputs {
+            for input in &self.nodes[index].node.inputs {
                 let end = &mut ends[input.index()];
                 *end = (*end).max(at);
             }
@@ -184,15 +185,13 @@ impl<'a> Values<'a> {
 }
 
 /// Returns by index which results are in memory of their own.
-pub(super) fn written(nodes: &[(&Node, bool)]) -> Vec<bool> {
-    let mut written: Vec<bool> =
-        nodes.iter().map(|(node, _)| is_written(node.op.storage())).collect();
-    for (reader, _) in nodes.iter().filter(|(node, is_needed)| *is_needed && node.op.reads_memory())
-    {
-        for input in &reader.inputs {
+pub(super) fn written(nodes: &[Needed<'_>]) -> Vec<bool> {
+    let mut written: Vec<bool> = nodes.iter().map(|it| is_written(it.node.op.storage())).collect();
+    for reader in nodes.iter().filter(|it| it.is_needed && it.node.op.reads_memory()) {
+        for input in &reader.node.inputs {
             let read = behind_views(nodes, input.index());
             // Arguments are in memory already.
-            written[read] |= !nodes[read].0.inputs.is_empty();
+            written[read] |= !nodes[read].node.inputs.is_empty();
         }
     }
     written
@@ -205,7 +204,7 @@ fn is_written(storage: ResultStorage) -> bool {
 
 /// Returns by index which nodes run as soon as their inputs exist: those that free memory, and the results
 /// of transient scopes, which other cores send ahead of their readers.
-fn early(graph: &Graph, nodes: &[(&Node, bool)]) -> Vec<bool> {
+fn early(graph: &Graph, nodes: &[Needed<'_>]) -> Vec<bool> {
     let frees = |node: &Node| {
         node.op.storage() == ResultStorage::WrittenWithOperand || shrinks(nodes, node)
     };
@@ -213,9 +212,9 @@ fn early(graph: &Graph, nodes: &[(&Node, bool)]) -> Vec<bool> {
 }
 
 /// Returns by index the node after which each one runs: itself, or the last of its inputs.
-fn ready(nodes: &[(&Node, bool)], written: &[bool], early: &[bool]) -> Vec<usize> {
+fn ready(nodes: &[Needed<'_>], written: &[bool], early: &[bool]) -> Vec<usize> {
     let mut ready: Vec<usize> = Vec::with_capacity(nodes.len());
-    for (index, (node, _)) in nodes.iter().enumerate() {
+    for (index, Needed { node, .. }) in nodes.iter().enumerate() {
         let inputs = node.inputs.iter().map(|input| ready[input.index()]).max();
         ready.push(match written[index] && !early[index] {
             true => index,
@@ -226,16 +225,16 @@ fn ready(nodes: &[(&Node, bool)], written: &[bool], early: &[bool]) -> Vec<usize
 }
 
 /// Whether a node is a collective whose result takes no more memory than its operand.
-fn shrinks(nodes: &[(&Node, bool)], node: &Node) -> bool {
-    let fits = |input: usize| node.shape.size_bytes() <= nodes[input].0.shape.size_bytes();
+fn shrinks(nodes: &[Needed<'_>], node: &Node) -> bool {
+    let fits = |input: usize| node.shape.size_bytes() <= nodes[input].node.shape.size_bytes();
     node.op.participants().is_some() && node.inputs.iter().all(|input| fits(input.index()))
 }
 
 /// Returns by index the operand whose memory a value takes over, if that has any.
-fn replaced(nodes: &[(&Node, bool)], written: &[bool]) -> Vec<Option<usize>> {
+fn replaced(nodes: &[Needed<'_>], written: &[bool]) -> Vec<Option<usize>> {
     let in_memory =
-        |index: &usize| written[*index] || nodes[*index].0.op.parameter_index().is_some();
-    let operand = |(node, _): &(&Node, bool)| match node.op.storage() {
+        |index: &usize| written[*index] || nodes[*index].node.op.parameter_index().is_some();
+    let operand = |Needed { node, .. }: &Needed<'_>| match node.op.storage() {
         ResultStorage::InPlace => {
             Some(behind_views(nodes, node.inputs[0].index())).filter(in_memory)
         }
@@ -245,15 +244,15 @@ fn replaced(nodes: &[(&Node, bool)], written: &[bool]) -> Vec<Option<usize>> {
 }
 
 /// The node whose memory a value is in.
-fn memory_of(nodes: &[(&Node, bool)], replaced: &[Option<usize>], index: usize) -> usize {
+fn memory_of(nodes: &[Needed<'_>], replaced: &[Option<usize>], index: usize) -> usize {
     let index = behind_views(nodes, index);
     replaced[index].map_or(index, |operand| memory_of(nodes, replaced, operand))
 }
 
 /// The node whose bytes a view shows.
-fn behind_views(nodes: &[(&Node, bool)], mut index: usize) -> usize {
-    while nodes[index].0.op.storage() == ResultStorage::View {
-        index = nodes[index].0.inputs[0].index();
+fn behind_views(nodes: &[Needed<'_>], mut index: usize) -> usize {
+    while nodes[index].node.op.storage() == ResultStorage::View {
+        index = nodes[index].node.inputs[0].index();
     }
     index
 }

@@ -18,17 +18,26 @@ pub(crate) use memory::{Assumptions, memory, profile};
 pub use profile::MemoryProfile;
 pub use sent_bytes::SentBytes;
 
-/// The nodes of `graph`, each with whether `outputs` depend on it: lowering drops the others.
-fn needed<'a>(graph: &'a Graph, outputs: &[Output]) -> Vec<(&'a Node, bool)> {
-    let mut nodes: Vec<(&Node, bool)> = graph.nodes().map(|(_, node)| (node, false)).collect();
+/// A node of a graph with some outputs.
+#[derive(Clone, Copy)]
+struct Needed<'a> {
+    node: &'a Node,
+    /// Whether outputs depend on it: lowering drops the others.
+    is_needed: bool,
+}
+
+/// The nodes of `graph`, of which `outputs` may depend on some alone.
+fn needed<'a>(graph: &'a Graph, outputs: &[Output]) -> Vec<Needed<'a>> {
+    let nodes = graph.nodes().map(|(_, node)| Needed { node, is_needed: false });
+    let mut nodes: Vec<Needed<'_>> = nodes.collect();
     for output in outputs {
-        nodes[output.node.index()].1 = true;
+        nodes[output.node.index()].is_needed = true;
     }
     // In reverse order, so that the readers of a node come before it.
     for index in (0..nodes.len()).rev() {
-        let (node, is_needed) = nodes[index];
+        let Needed { node, is_needed } = nodes[index];
         if is_needed {
-            node.inputs.iter().for_each(|input| nodes[input.index()].1 = true);
+            node.inputs.iter().for_each(|input| nodes[input.index()].is_needed = true);
         }
     }
     nodes

@@ -7,7 +7,7 @@ use crate::graph::{DType, Shape};
 use crate::kernels::{ColumnSums as ColumnSumsKernel, KernelUse};
 use crate::tensor::Tensor;
 
-/// A matrix [M, N] to [N].
+/// Sums a matrix [M, N] to [N].
 #[derive(Debug)]
 struct ColumnSums;
 

@@ -41,18 +41,6 @@ impl Tensor {
     }
 }
 
-impl Slice {
-    /// The padding that puts each element of a slice back in its place.
-    fn padding(&self, from: &[usize], part: &[usize]) -> (Dims, Dims, Dims) {
-        let interior: Dims = self.strides.iter().map(|stride| stride - 1).collect();
-        let high = (0..from.len()).map(|axis| {
-            let span = part[axis] + part[axis].saturating_sub(1) * interior[axis];
-            from[axis] - self.starts[axis] - span
-        });
-        (self.starts.clone(), high.collect(), interior)
-    }
-}
-
 impl Op for Slice {
     fn name(&self) -> &'static str {
         "slice"
@@ -82,9 +70,16 @@ impl Op for Slice {
 }
 
 impl Operation for Slice {
+    /// Pads the cotangent, so that each element is back in its place.
     fn gradient(&self, at: &Backward<'_>) -> Result<Vec<Option<Tensor>>> {
-        let (low, high, interior) = self.padding(at.inputs[0].dims(), at.output.dims());
-        Ok(vec![Some(at.cotangent.pad_all(&low, &high, &interior, 0.0)?)])
+        let (whole, part) = (at.inputs[0].dims(), at.output.dims());
+        let interior: Dims = self.strides.iter().map(|stride| stride - 1).collect();
+        let behind = |axis: usize| {
+            let span = part[axis] + part[axis].saturating_sub(1) * interior[axis];
+            whole[axis] - self.starts[axis] - span
+        };
+        let high: Dims = (0..whole.len()).map(behind).collect();
+        Ok(vec![Some(at.cotangent.pad_all(&self.starts, &high, &interior, 0.0)?)])
     }
 }
 

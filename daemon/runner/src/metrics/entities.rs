@@ -6,8 +6,11 @@ use std::collections::HashSet;
 use super::Metrics;
 use super::averages::{ClassCounts, plain, ratio};
 
-/// The labels and the predictions for a sentence's tokens.
-pub(crate) type Sentence<'a> = (Vec<&'a str>, Vec<&'a str>);
+/// The tokens of a sentence.
+pub(crate) struct Sentence<'a> {
+    pub labels: Vec<&'a str>,
+    pub predictions: Vec<&'a str>,
+}
 
 /// The label of a token outside of all entities.
 const OUTSIDE: Tag<'static> = Tag { mark: 'O', kind: "_" };
@@ -17,7 +20,7 @@ const OUTSIDE: Tag<'static> = Tag { mark: 'O', kind: "_" };
 pub(crate) fn entities(sentences: &[Sentence<'_>]) -> Metrics {
     let mut counts = ClassCounts::default();
     let (mut right, mut tokens) = (0.0, 0.0);
-    for (labels, predictions) in sentences {
+    for Sentence { labels, predictions } in sentences {
         let (true_spans, found_spans) = (spans(labels), spans(predictions));
         counts.support += true_spans.len() as u64;
         counts.predicted += found_spans.len() as u64;
@@ -28,6 +31,14 @@ pub(crate) fn entities(sentences: &[Sentence<'_>]) -> Metrics {
     let mut metrics = plain(counts);
     metrics.insert("accuracy".to_owned(), ratio(right, tokens));
     metrics
+}
+
+/// An entity in a sentence.
+#[derive(PartialEq, Eq, Hash)]
+struct Span<'a> {
+    kind: &'a str,
+    first: usize,
+    last: usize,
 }
 
 /// A label such as `B-LOC`: the mark `B` and the kind `LOC`.
@@ -67,14 +78,14 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// Returns kind, first and last token of each entity.
-fn spans<'a>(labels: &[&'a str]) -> HashSet<(&'a str, usize, usize)> {
+/// Returns the entities of a sentence with these labels.
+fn spans<'a>(labels: &[&'a str]) -> HashSet<Span<'a>> {
     let tags = labels.iter().map(|label| Tag::of(label)).chain([OUTSIDE]);
     let mut spans = HashSet::new();
     let (mut previous, mut first) = (OUTSIDE, 0);
     for (index, tag) in tags.enumerate() {
         if previous.ends_before(tag) {
-            spans.insert((previous.kind, first, index - 1));
+            spans.insert(Span { kind: previous.kind, first, last: index - 1 });
         }
         if tag.begins_after(previous) {
             first = index;

@@ -21,7 +21,7 @@ mod tests;
 pub(crate) use bleu::bleu;
 pub(crate) use classification::{ConfusionMatrix, argmax};
 pub(crate) use embedding::{Embedded, retrieval, similarity, triplets};
-pub(crate) use entities::entities;
+pub(crate) use entities::{Sentence, entities};
 pub(crate) use multi_label::multi_label;
 pub(crate) use regression::regression;
 pub(crate) use reranking::{Ranked, correlation, relevance, reranking};

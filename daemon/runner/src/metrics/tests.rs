@@ -3,7 +3,6 @@
 
 use serde::Deserialize;
 
-use super::entities::Sentence;
 use super::*;
 
 #[derive(Deserialize)]
@@ -157,8 +156,9 @@ fn entities_equal_seqeval() {
     }
     for (case, expect) in fixture().entities.iter().enumerate() {
         let pairs = expect.labels.iter().zip(&expect.predictions);
-        let sentences: Vec<Sentence<'_>> =
-            pairs.map(|(labels, found)| (texts(labels), texts(found))).collect();
+        let sentences: Vec<Sentence<'_>> = pairs
+            .map(|(labels, found)| Sentence { labels: texts(labels), predictions: texts(found) })
+            .collect();
         check("entities", case, &entities(&sentences), &expect.metrics);
     }
 }

@@ -20,7 +20,7 @@ use traind_job_file::{JobFile, Model as ModelSection, ModelSource, TaskName};
 use traind_loader::{
     HuggingFaceTokenizer, LabelEncoder, ModelInputs, TextTokenizer, TokenizerOptions,
 };
-use traind_models::tuning::{frozen_by_tie, load_adapter, put_adapter};
+use traind_models::tuning::{FrozenByTie, frozen_by_tie, load_adapter, put_adapter};
 use traind_models::{Error as ModelError, Model, ModelConfig, Task, registry, weights};
 use traind_proto::v1::ModelLoaded;
 use traind_proto::v1::event::Kind;
@@ -205,9 +205,10 @@ impl OpenModel {
         if job.train.do_train {
             self.report_trained(journal)?;
         }
-        for (entry, name, alias) in frozen_by_tie(self.model.as_ref(), &job.train.freeze) {
+        for frozen in frozen_by_tie(self.model.as_ref(), &job.train.freeze) {
+            let FrozenByTie { entry, parameter, alias } = frozen;
             let message = format!(
-                "train.freeze: {entry} also freezes {name}, which is {alias} too: the model ties them"
+                "train.freeze: {entry} also freezes {parameter}, which is {alias} too: the model ties them"
             );
             journal.warn("FROZEN_TIED", message)?;
         }

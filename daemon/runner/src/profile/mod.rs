@@ -10,6 +10,7 @@ mod timeline;
 mod trace;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -308,10 +309,10 @@ impl Recording {
         self.end - self.start
     }
 
-    /// The phases with their starts and ends.
-    fn phase_times(&self) -> impl Iterator<Item = (Phase, Instant, Instant)> {
+    /// The phases, each with its time.
+    fn phase_times(&self) -> impl Iterator<Item = (Phase, Range<Instant>)> {
         let ends = self.phases.iter().skip(1).map(|(_, start)| *start).chain([self.end]);
-        self.phases.iter().zip(ends).map(|((phase, start), end)| (*phase, *start, end))
+        self.phases.iter().zip(ends).map(|((phase, start), end)| (*phase, *start..end))
     }
 }
 

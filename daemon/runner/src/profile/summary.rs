@@ -46,8 +46,9 @@ pub(crate) fn summary(recording: &Recording, cores: &[u32]) -> Profile {
 
 fn phases(recording: &Recording) -> Vec<ProfiledPhase> {
     let mut sums: BTreeMap<&'static str, Duration> = BTreeMap::new();
-    for (phase, start, end) in recording.phase_times() {
-        *sums.entry(phase_name(phase)).or_default() += end.saturating_duration_since(start);
+    for (phase, time) in recording.phase_times() {
+        *sums.entry(phase_name(phase)).or_default() +=
+            time.end.saturating_duration_since(time.start);
     }
     let phase = |(name, time): (&str, Duration)| ProfiledPhase {
         name: name.to_owned(),

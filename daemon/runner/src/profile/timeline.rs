@@ -2,6 +2,7 @@
 //! the plugin's own code.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::{ProgramRun, Recording};
@@ -132,17 +133,18 @@ fn with_pauses(kernels: Vec<Part>, programs: &[ProgramRun]) -> Vec<Part> {
         let mut until = run.start;
         let mut layer = String::new();
         while let Some(kernel) = rest.next_if(|kernel| kernel.start < run.end) {
-            parts.extend(pause((until, kernel.start), &kernel.layer, &kernel.operation));
+            parts.extend(pause(until..kernel.start, &kernel.layer, &kernel.operation));
             until = until.max(kernel.end);
             layer.clone_from(&kernel.layer);
             parts.push(kernel);
         }
-        parts.extend(pause((until, run.end), &layer, END));
+        parts.extend(pause(until..run.end, &layer, END));
     }
     parts
 }
 
-fn pause((start, end): (Instant, Instant), layer: &str, before: &str) -> Option<Part> {
+fn pause(time: Range<Instant>, layer: &str, before: &str) -> Option<Part> {
+    let Range { start, end } = time;
     let share = end.saturating_duration_since(start);
     (share >= PAUSE_MIN).then(|| Part {
         layer: layer.to_owned(),

@@ -4,6 +4,7 @@
 //! <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Instant;
 
 use serde_json::{Map, Value, json};
@@ -46,17 +47,29 @@ struct Trace {
     events: Vec<Value>,
 }
 
+/// A thread of a process, by the numbers that the trace gives them.
+#[derive(Clone, Copy)]
+struct Track {
+    process: u64,
+    thread: u64,
+}
+
+/// A thread of the host.
+fn of_host(thread: u64) -> Track {
+    Track { process: HOST, thread }
+}
+
 impl Trace {
     fn write_host(&mut self, recording: &Recording) {
         self.name_process(HOST, "host");
         self.name_thread(HOST, STEPS, "steps");
         let starts = [recording.start].into_iter().chain(recording.steps.iter().map(|it| it.1));
         for (start, (step, end)) in starts.zip(&recording.steps) {
-            self.write((HOST, STEPS), &format!("step {step}"), (start, *end), Map::new());
+            self.write(of_host(STEPS), &format!("step {step}"), start..*end, Map::new());
         }
         self.name_thread(HOST, PHASES, "training loop");
-        for (phase, start, end) in recording.phase_times() {
-            self.write((HOST, PHASES), phase_name(phase), (start, end), Map::new());
+        for (phase, time) in recording.phase_times() {
+            self.write(of_host(PHASES), phase_name(phase), time, Map::new());
         }
         let mut tracks: BTreeMap<&str, u64> = BTreeMap::new();
         for span in &recording.spans {
@@ -65,7 +78,7 @@ impl Trace {
             if thread == next {
                 self.name_thread(HOST, thread, span.track);
             }
-            self.write((HOST, thread), span.name, (span.start, span.end), Map::new());
+            self.write(of_host(thread), span.name, span.start..span.end, Map::new());
         }
     }
 
@@ -74,7 +87,8 @@ impl Trace {
         self.name_process(process, &format!("core {number}"));
         self.name_thread(process, PROGRAMS, "programs");
         for run in &timeline.programs {
-            self.write((process, PROGRAMS), &run.program, (run.start, run.end), Map::new());
+            let track = Track { process, thread: PROGRAMS };
+            self.write(track, &run.program, run.start..run.end, Map::new());
         }
         let mut threads: BTreeMap<u32, u64> = BTreeMap::new();
         for part in &timeline.parts {
@@ -84,7 +98,7 @@ impl Trace {
                 Some(_) => *threads.entry(part.thread).or_insert(next),
             };
             let (name, details) = described(part);
-            self.write((process, thread), &name, (part.start, part.end), details);
+            self.write(Track { process, thread }, &name, part.start..part.end, details);
         }
         if !timeline.parts.is_empty() {
             self.name_thread(process, PLUGIN, "code of the plugin");
@@ -115,9 +129,9 @@ impl Trace {
 
     fn write(
         &mut self,
-        (process, thread): (u64, u64),
+        track: Track,
         name: &str,
-        (start, end): (Instant, Instant),
+        time: Range<Instant>,
         details: Map<String, Value>,
     ) {
         let microseconds =
@@ -125,10 +139,10 @@ impl Trace {
         self.events.push(json!({
             "ph": "X",
             "name": name,
-            "pid": process,
-            "tid": thread,
-            "ts": microseconds(self.start, start),
-            "dur": microseconds(start, end),
+            "pid": track.process,
+            "tid": track.thread,
+            "ts": microseconds(self.start, time.start),
+            "dur": microseconds(time.start, time.end),
             "args": details,
         }));
     }

@@ -8,7 +8,7 @@ use traind_models::ModelConfig;
 
 use super::{JobTask, KnownRows, Reading, Scored, labels};
 use crate::error::RunResult;
-use crate::metrics::{self, ConfusionMatrix, Metrics};
+use crate::metrics::{self, ConfusionMatrix, Metrics, Sentence};
 use crate::output::{Predictions, charts, number_lists, text_lists};
 use crate::step::Readout;
 
@@ -57,7 +57,9 @@ impl JobTask for TokenClassification {
         let sentences = scored.outputs.rows.iter().enumerate().map(|(row, output)| {
             let labels = set.token_labels(row)?.unwrap_or_default();
             let tokens = labels.iter().zip(&output.classes).filter(|(label, _)| **label >= 0);
-            Ok(tokens.map(|(&label, &class)| (name(label), name(class))).unzip())
+            let (labels, predictions) =
+                tokens.map(|(&label, &class)| (name(label), name(class))).unzip();
+            Ok(Sentence { labels, predictions })
         });
         Ok(metrics::entities(&sentences.collect::<RunResult<Vec<_>>>()?))
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -73,37 +73,37 @@ pub(crate) fn users(program: &Path) -> Result<CoreUsers, NeuronLsError> {
 }
 
 fn output_of(program: &Path) -> Result<Vec<u8>, NeuronLsError> {
-    let (status, output, errors) = run(program, TIMEOUT)
+    let Output { status, stdout, stderr } = run(program, TIMEOUT)
         .map_err(|source| NeuronLsError::Run { program: program.to_owned(), source })?;
     if !status.success() {
-        let errors = String::from_utf8_lossy(&errors);
+        let errors = String::from_utf8_lossy(&stderr);
         let last = errors.lines().rfind(|line| !line.trim().is_empty());
         let message = last.unwrap_or("without an error message").to_owned();
         return Err(NeuronLsError::Failed { message, status });
     }
-    Ok(output)
+    Ok(stdout)
 }
 
-/// Returns the exit status, standard output and standard error.
-fn run(program: &Path, timeout: Duration) -> io::Result<(ExitStatus, Vec<u8>, Vec<u8>)> {
+/// Runs the program, which must write something or end within `timeout`.
+fn run(program: &Path, timeout: Duration) -> io::Result<Output> {
     let mut command = Command::new(program);
     command.arg("-j").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn()?;
-    let (mut output, mut errors) = (Vec::new(), Vec::new());
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let (output, errors) = (child.stdout.take(), child.stderr.take());
     let read = (|| {
-        if let Some(pipe) = stdout {
-            TimeoutReader::new(pipe, timeout).take(OUTPUT_BYTES_MAX).read_to_end(&mut output)?;
+        if let Some(pipe) = output {
+            TimeoutReader::new(pipe, timeout).take(OUTPUT_BYTES_MAX).read_to_end(&mut stdout)?;
         }
-        let stderr = stderr.map(|pipe| TimeoutReader::new(pipe, timeout).take(OUTPUT_BYTES_MAX));
-        errors = end_blocking(stderr, ERRORS_BYTES_MAX)?;
+        let errors = errors.map(|pipe| TimeoutReader::new(pipe, timeout).take(OUTPUT_BYTES_MAX));
+        stderr = end_blocking(errors, ERRORS_BYTES_MAX)?;
         Ok::<_, io::Error>(())
     })();
     if read.is_err() {
         let _ = child.kill();
     }
     let status = child.wait()?;
-    read.map(|()| (status, output, errors))
+    read.map(|()| Output { status, stdout, stderr })
 }
 
 fn devices(json: &[u8]) -> serde_json::Result<Vec<Device>> {

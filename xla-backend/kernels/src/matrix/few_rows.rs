@@ -4,8 +4,8 @@
 //!
 //! M rows, N columns of the result, K depth.
 
-use super::Layout;
 use super::tile::{Operand, TILE, Target, write_tile};
+use super::{Layout, Matrix, MatrixMut};
 use crate::scratch::with_panels;
 use crate::vector::{LANES, load, store, transposed_floats};
 
@@ -32,14 +32,11 @@ pub(super) fn takes(lhs: Layout, rhs: Layout) -> bool {
 
 /// `to = lhs rhs`, or with `accumulate` added to what is there.
 #[target_feature(enable = "avx512f")]
-pub(super) fn multiply(
-    (to, to_layout): (&mut [f32], Layout),
-    (lhs, left): (&[f32], Layout),
-    (rhs, right): (&[f32], Layout),
-    accumulate: bool,
-) {
-    let lhs = Operand { elements: lhs, strides: [left.row_stride, left.column_stride] };
-    let rhs = Operand { elements: rhs, strides: [right.column_stride, right.row_stride] };
+pub(super) fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, accumulate: bool) {
+    let MatrixMut { elements: to, layout: to_layout } = to;
+    let (left, right) = (lhs.layout, rhs.layout);
+    let lhs = Operand { elements: lhs.elements, strides: [left.row_stride, left.column_stride] };
+    let rhs = Operand { elements: rhs.elements, strides: [right.column_stride, right.row_stride] };
     let [rows, depth] = [equal_parts(left.rows, BLOCK_ROWS), equal_parts(left.columns, DEPTH)];
     for start in (0..left.columns).step_by(depth) {
         for row in (0..left.rows).step_by(rows) {

@@ -98,8 +98,6 @@ pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, accumulate:
     );
     #[cfg(target_arch = "x86_64")]
     if Level::of_processor() == Level::Avx512 && few_rows::takes(lhs.layout, rhs.layout) {
-        let (to, lhs, rhs) =
-            ((to.elements, to.layout), (lhs.elements, lhs.layout), (rhs.elements, rhs.layout));
         #[allow(unsafe_code, reason = "the call into code for instructions that not all have")]
         // SAFETY: the processor was asked for these instructions.
         return unsafe { few_rows::multiply(to, lhs, rhs, accumulate) };

@@ -28,17 +28,27 @@ pub fn freeze(model: &mut Model, entries: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The parameters that an entry freezes only because they are tied to one that it names: the entry, the
-/// parameter, and the name that it also has.
+/// A parameter that an entry freezes only because it is tied to one that the entry names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrozenByTie<'a> {
+    /// The entry.
+    pub entry: &'a str,
+    /// The name of the parameter.
+    pub parameter: &'a str,
+    /// The name that the parameter has too, which the entry names.
+    pub alias: &'a str,
+}
+
+/// The parameters that `entries` freeze only because they are tied to one that an entry names.
 pub fn frozen_by_tie<'a>(
     model: &'a Model,
     entries: &'a [String],
-) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
+) -> impl Iterator<Item = FrozenByTie<'a>> {
     entries.iter().flat_map(move |entry| {
         let others = model.parameters().iter().filter(|spec| !has_run(&spec.name, entry));
         others.filter_map(move |spec| {
             let alias = spec.tied.iter().find(|name| has_run(name, entry))?;
-            Some((entry.as_str(), spec.name.as_str(), alias.as_str()))
+            Some(FrozenByTie { entry, parameter: &spec.name, alias })
         })
     })
 }
@@ -83,7 +93,8 @@ mod tests {
         let entries = ["encoder", "shared"].map(str::to_owned);
         freeze(&mut model, &entries).unwrap();
         let found: Vec<_> = frozen_by_tie(&model, &entries).collect();
-        assert_eq!(found, [("encoder", "shared.weight", "encoder.embed_tokens.weight")]);
+        let (entry, parameter) = ("encoder", "shared.weight");
+        assert_eq!(found, [FrozenByTie { entry, parameter, alias: "encoder.embed_tokens.weight" }]);
         assert!(
             model.parameters().iter().all(|spec| spec.name != "shared.weight" || !spec.trainable)
         );

@@ -10,7 +10,7 @@ use super::adapters::{Adapter, Adapters, magnitude_name};
 use super::lora_config::Lora;
 use super::module_names::ModuleNames;
 use super::targets::{Target, targets};
-use super::token_rows::token_rows;
+use super::token_rows::{AddedRows, token_rows};
 use super::{beginnings, nearest};
 use crate::error::{Error, Result};
 use crate::model::Model;
@@ -37,7 +37,7 @@ pub fn add_lora(model: &mut Model, lora: &Lora) -> Result<()> {
         added.extend(parameters);
     }
     if let Some(tokens) = &lora.trainable_token_indices {
-        for (table, rows, spec) in token_rows(&frozen, module_names, tokens)? {
+        for AddedRows { table, rows, spec } in token_rows(&frozen, module_names, tokens)? {
             adapters.insert_token_rows(table, rows);
             added.push(spec);
         }

@@ -23,7 +23,7 @@ pub use adapter_files::{
 pub use adapters::Adapters;
 pub(crate) use adapters::{Applied, LayerParts};
 pub use dtype::store_frozen_as;
-pub use freeze::{freeze, frozen_by_tie};
+pub use freeze::{FrozenByTie, freeze, frozen_by_tie};
 pub use lora::add_lora;
 pub use lora_config::{Lora, TargetModules};
 pub use merge::{initialize_adapters, merged};

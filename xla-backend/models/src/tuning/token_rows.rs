@@ -47,12 +47,21 @@ impl TokenRows {
     }
 }
 
-/// The trained rows of each table, by its name, with the parameters that hold them.
+/// Trained rows that are added to a model.
+pub(super) struct AddedRows {
+    /// The name of their table.
+    pub table: String,
+    pub rows: TokenRows,
+    /// The parameter that holds them.
+    pub spec: ParameterSpec,
+}
+
+/// The trained rows of each table.
 pub(super) fn token_rows(
     specs: &[ParameterSpec],
     module_names: ModuleNames,
     tokens: &TokenIndices,
-) -> Result<Vec<(String, TokenRows, ParameterSpec)>> {
+) -> Result<Vec<AddedRows>> {
     let tables = match tokens {
         TokenIndices::OfEmbedding(indices) => vec![(input_embedding(specs)?, indices)],
         TokenIndices::OfModules(modules) => tables(specs, module_names, modules)?,
@@ -72,7 +81,7 @@ pub(super) fn token_rows(
             stages: table.stages.clone(),
             tied: Vec::new(),
         };
-        Ok((table.name.clone(), rows, spec))
+        Ok(AddedRows { table: table.name.clone(), rows, spec })
     });
     rows.collect()
 }

@@ -24,7 +24,7 @@ use crate::graph::DType;
 use crate::tensor::{Tensor, Trace};
 use dropout_keys::DropoutKeys;
 
-/// Set the two keys apart: the first digits of π and of e.
+/// The salts that set the two keys apart: the first digits of π and of e.
 const KEY_SALTS: [u32; 2] = [0x243f_6a88, 0xb7e1_5162];
 
 /// The source of a trace's random bits. Each draw is a site of its own,
@@ -36,7 +36,7 @@ pub struct Random {
     rows: Option<usize>,
     /// The contribution of seed and step to each key.
     keys: [Tensor; 2],
-    /// Shared by all clones.
+    /// The number of the next draw, shared by all clones.
     site: Rc<Cell<u32>>,
     /// The blocks of each row that this core has, where other cores have others.
     blocks: Option<Blocks>,
@@ -60,14 +60,14 @@ struct RowsOfKeys {
     rows: usize,
     /// Blocks of a row that this core has.
     blocks: usize,
-    /// All of them.
+    /// All blocks of a row.
     blocks_of_row: usize,
 }
 
 /// Some of the blocks of a row, one behind the other.
 #[derive(Clone, Debug)]
 struct Blocks {
-    /// A u32 scalar.
+    /// The number of the first block, a u32 scalar.
     first: Tensor,
     /// The number of blocks of the whole row.
     count: usize,

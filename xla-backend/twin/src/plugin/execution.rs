@@ -11,7 +11,7 @@ use super::errors::{self, INTERNAL};
 use super::failures::time_limit;
 use super::processes::{self, Processes};
 use super::records::{
-    Execute, FromHost, Subject, SubjectList, SubjectNumber, SubjectPointer, ToHost,
+    BufferShape, Execute, FromHost, Subject, SubjectList, SubjectNumber, SubjectPointer, ToHost,
 };
 use super::table::{inner, place};
 
@@ -174,7 +174,8 @@ unsafe fn buffers(
             call("PJRT_Buffer_ToHostBuffer", (&raw mut size).cast())?;
             let own = data.get(start..start + size.size).ok_or_else(other_arguments)?;
             let client = CLIENT.load(Ordering::Relaxed);
-            let shape = (kind.number, dims.items.cast(), dims.count);
+            let (kind, dims, rank) = (kind.number, dims.items.cast(), dims.count);
+            let shape = BufferShape { kind, dims, rank };
             let mut args = FromHost::of(client, device, own.as_ptr().cast(), shape);
             call("PJRT_Client_BufferFromHostBuffer", (&raw mut args).cast())?;
             wait(args.done)?;

@@ -177,14 +177,21 @@ pub(super) struct FromHost {
     pub buffer: *mut c_void,
 }
 
+/// The type and the dimensions of a buffer.
+pub(super) struct BufferShape {
+    pub kind: c_int,
+    pub dims: *const i64,
+    pub rank: usize,
+}
+
 impl FromHost {
-    /// `shape`: type and dimensions.
     pub(super) fn of(
         client: *mut c_void,
         device: *mut c_void,
         data: *const c_void,
-        (kind, dims, rank): (c_int, *const i64, usize),
+        shape: BufferShape,
     ) -> FromHost {
+        let BufferShape { kind, dims, rank } = shape;
         let null = std::ptr::null_mut();
         FromHost {
             head: [size_of::<FromHost>(), 0],

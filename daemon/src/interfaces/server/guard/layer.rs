@@ -64,6 +64,14 @@ pub(crate) struct Guarded<S> {
     inner: S,
 }
 
+/// A call that its caller may make.
+struct Admitted {
+    caller: Caller,
+    permits: CallPermits,
+    /// The time that it has waited since it arrived.
+    late: Duration,
+}
+
 /// The permits of a call in progress.
 struct CallPermits {
     _of_user: Permit,
@@ -114,7 +122,7 @@ impl Guard {
         }
     }
 
-    fn admit(&self, request: &Request<Body>) -> Result<(Caller, CallPermits, Duration), Error> {
+    fn admit(&self, request: &Request<Body>) -> Result<Admitted, Error> {
         let info = request.extensions().get::<ConnectionInfo>().ok_or(Error::Unauthenticated)?;
         let late = self.lateness.of_call().max(info.take_delay());
         let settings = &self.daemon.settings;
@@ -134,7 +142,8 @@ impl Guard {
         let busy = |what| move || Error::Busy { what };
         let of_user = self.of_users.take(&caller.user).ok_or_else(busy("calls of one user"))?;
         let of_all = self.calls.clone().try_acquire_owned().ok().ok_or_else(busy("calls"))?;
-        Ok((caller, CallPermits { _of_user: of_user, _of_all: of_all }, late))
+        let permits = CallPermits { _of_user: of_user, _of_all: of_all };
+        Ok(Admitted { caller, permits, late })
     }
 
     /// Begins the line of the audit log for a call that may change something. Strangers get none, since they
@@ -196,7 +205,7 @@ where
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let mut audited = self.guard.audited(&request);
-        let (caller, permits, late) = match self.guard.admit(&request) {
+        let Admitted { caller, permits, late } = match self.guard.admit(&request) {
             Ok(admitted) => admitted,
             Err(error) => {
                 let response = Status::from(error).into_http();
