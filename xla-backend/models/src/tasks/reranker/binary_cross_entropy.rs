@@ -1,11 +1,9 @@
 //! The relevance of each passage by itself, as `BinaryCrossEntropyLoss` has it.
 
-use std::ops::RangeInclusive;
-
+use super::PassagesLoss;
 use super::passages::Passages;
 use crate::error::Result;
 use crate::model::LossSum;
-use crate::tasks::embedding::{EmbeddedTexts, EmbeddingLoss, RowLabels};
 use crate::tasks::softplus::softplus;
 
 /// Passages with a label of 0 to 1; the loss is their mean.
@@ -17,22 +15,13 @@ pub struct BinaryCrossEntropy {
     pub pos_weight: f64,
 }
 
-impl EmbeddingLoss for BinaryCrossEntropy {
-    fn texts(&self) -> RangeInclusive<usize> {
-        self.passages..=self.passages
+impl PassagesLoss for BinaryCrossEntropy {
+    fn passages(&self) -> usize {
+        self.passages
     }
 
-    fn labels(&self) -> RowLabels {
-        RowLabels::Numbers(self.passages)
-    }
-
-    fn compares_rows(&self) -> bool {
-        false
-    }
-
-    fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
-        let passages = Passages::of(texts)?;
-        let Passages { scores, labels, .. } = &passages;
+    fn loss_of(&self, passages: &Passages<'_>) -> Result<LossSum> {
+        let Passages { scores, labels, .. } = passages;
         let relevant = labels.mul_scalar(self.pos_weight)?.mul(&softplus(&scores.neg()?)?)?;
         let irrelevant = labels.one_minus()?.mul(&softplus(scores)?)?;
         passages.mean(&relevant.add(&irrelevant)?)

@@ -4,14 +4,14 @@
 //! passages i and j, f32[n, K, K].
 
 use std::f64::consts::LN_2;
-use std::ops::RangeInclusive;
 
 use traind_xla::{DType, Tensor};
 
+use super::PassagesLoss;
 use super::passages::Passages;
 use crate::error::Result;
 use crate::model::LossSum;
-use crate::tasks::embedding::{EmbeddedTexts, EmbeddingLoss, RowLabels, never};
+use crate::tasks::embedding::never;
 use crate::tasks::softplus::softplus;
 
 /// Pairs of passages of which the first should have the higher score; the loss is their mean over the batch.
@@ -49,43 +49,38 @@ pub enum Weighting {
     },
 }
 
-impl EmbeddingLoss for Lambda {
-    fn texts(&self) -> RangeInclusive<usize> {
-        self.passages..=self.passages
-    }
-
-    fn labels(&self) -> RowLabels {
-        RowLabels::Numbers(self.passages)
+impl PassagesLoss for Lambda {
+    fn passages(&self) -> usize {
+        self.passages
     }
 
     fn compares_rows(&self) -> bool {
         true
     }
 
-    fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
-        let passages = Passages::of(texts)?;
+    fn loss_of(&self, passages: &Passages<'_>) -> Result<LossSum> {
         let counts = passages.counts()?;
         let missing = never(&counts.le_scalar(0.0)?)?;
         let ranks = ranks(&passages.scores.add(&missing)?)?;
-        let gains = self.gains(&passages, &missing)?;
-        let pairs = self.pairs(&passages, &ranks)?;
+        let gains = self.gains(passages, &missing)?;
+        let pairs = self.pairs(passages, &ranks)?;
         let differences = first(&passages.scores)?.sub(&second(&passages.scores)?)?;
         // log sigmoid(x) is the softplus of -x, negated.
         let losses = softplus(&differences.mul_scalar(-self.sigma)?)?;
         let losses = losses.mul(&self.weights(&gains, &ranks)?)?.mul(&pairs)?.sum(&[0, 1, 2])?;
         let losses = if self.is_binary { losses.mul_scalar(1.0 / LN_2)? } else { losses };
-        let count = texts.of_all(&pairs.sum(&[0, 1, 2])?)?.maximum_scalar(1.0)?;
-        let rows = texts.of_all(&texts.weights.sum(&[0])?)?;
+        let count = passages.texts.of_all(&pairs.sum(&[0, 1, 2])?)?.maximum_scalar(1.0)?;
+        let rows = passages.texts.of_all(&passages.texts.weights.sum(&[0])?)?;
         Ok(LossSum {
             loss_sum: losses.div(&count)?.mul(&rows)?,
-            weight_sum: texts.weights.sum(&[0])?,
+            weight_sum: passages.texts.weights.sum(&[0])?,
         })
     }
 }
 
 impl Lambda {
     /// The gain of each passage as a part of the best that its list can have, f32[n, K].
-    fn gains(&self, passages: &Passages, missing: &Tensor) -> Result<Tensor> {
+    fn gains(&self, passages: &Passages<'_>, missing: &Tensor) -> Result<Tensor> {
         let gains =
             passages.labels.maximum_scalar(0.0)?.mul_scalar(LN_2)?.exp()?.add_scalar(-1.0)?;
         let ranks = ranks(&passages.labels.add(missing)?)?;
@@ -101,7 +96,7 @@ impl Lambda {
     }
 
     /// 1 for each pair that counts: of passages that both are there, of which the first has the higher label.
-    fn pairs(&self, passages: &Passages, ranks: &Tensor) -> Result<Tensor> {
+    fn pairs(&self, passages: &Passages<'_>, ranks: &Tensor) -> Result<Tensor> {
         let counts = passages.counts()?;
         let both = first(&counts)?.mul(&second(&counts)?)?;
         let is_first = self.is_first(ranks)?;

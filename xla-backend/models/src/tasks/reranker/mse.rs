@@ -1,11 +1,9 @@
 //! The squared error of scores, as `MSELoss` has it.
 
-use std::ops::RangeInclusive;
-
+use super::PassagesLoss;
 use super::passages::Passages;
 use crate::error::Result;
 use crate::model::LossSum;
-use crate::tasks::embedding::{EmbeddedTexts, EmbeddingLoss, RowLabels};
 
 /// Passages with the score that they should have; the loss is their mean.
 #[derive(Clone, Debug)]
@@ -14,21 +12,12 @@ pub struct Mse {
     pub passages: usize,
 }
 
-impl EmbeddingLoss for Mse {
-    fn texts(&self) -> RangeInclusive<usize> {
-        self.passages..=self.passages
+impl PassagesLoss for Mse {
+    fn passages(&self) -> usize {
+        self.passages
     }
 
-    fn labels(&self) -> RowLabels {
-        RowLabels::Numbers(self.passages)
-    }
-
-    fn compares_rows(&self) -> bool {
-        false
-    }
-
-    fn loss(&self, texts: &EmbeddedTexts<'_>) -> Result<LossSum> {
-        let passages = Passages::of(texts)?;
+    fn loss_of(&self, passages: &Passages<'_>) -> Result<LossSum> {
         let error = passages.scores.sub(&passages.labels)?;
         passages.mean(&error.mul(&error)?)
     }

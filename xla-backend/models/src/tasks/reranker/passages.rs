@@ -8,7 +8,8 @@ use crate::model::LossSum;
 use crate::tasks::embedding::EmbeddedTexts;
 
 /// The passages of a core's rows.
-pub(super) struct Passages {
+pub(crate) struct Passages<'a> {
+    pub texts: &'a EmbeddedTexts<'a>,
     /// f32[n, K].
     pub scores: Tensor,
     /// f32[n, K], 0 for a passage that a list lacks.
@@ -17,15 +18,15 @@ pub(super) struct Passages {
     pub weights: Tensor,
 }
 
-impl Passages {
-    pub(super) fn of(texts: &EmbeddedTexts<'_>) -> Result<Passages> {
+impl<'a> Passages<'a> {
+    pub(super) fn of(texts: &'a EmbeddedTexts<'a>) -> Result<Passages<'a>> {
         let scores = scores(texts)?;
         let labels = texts.numbers()?.reshape(scores.dims())?;
         let has_passage = labels.gt_scalar(NO_PASSAGE)?;
         let zeros = labels.mul_scalar(0.0)?;
         let labels = has_passage.select(&labels, &zeros)?;
         let weights = has_passage.convert(DType::F32)?.mul(&texts.weights.unsqueeze(1)?)?;
-        Ok(Passages { scores, labels, weights })
+        Ok(Passages { texts, scores, labels, weights })
     }
 
     /// 1 for each passage of a row that counts, f32[n, K].
