@@ -1,5 +1,5 @@
 //! Step gates: a job waits after a step, or before it tokenizes later rows, until the test opens its gate. See the
-//! runner's `control/step_gates.rs`.
+//! runner's `reporting/step_gates.rs`.
 
 use std::fmt::Display;
 use std::fs;

@@ -42,7 +42,7 @@ pub(crate) struct Account {
 #[derive(Debug)]
 pub(crate) struct Entry {
     account: Account,
-    /// Absent for a user id without an entry.
+    /// The user's name; absent for a user id without an entry.
     name: Option<String>,
     home: OsString,
     groups: Vec<rustix::process::Gid>,

@@ -6,7 +6,7 @@ use traind_proto::v1::JobState;
 
 use crate::jobs::supervisor::{EXIT_IO_ERROR, EXIT_NOT_STARTED};
 
-/// The exit codes, which are documented since scripts distinguish a failed job from a failed command by them.
+/// The exit codes as help shows them: scripts distinguish a failed job from a failed command by the code.
 pub(crate) const HELP: &str = "\
 Exit codes:
   0    done; a followed job completed

@@ -33,7 +33,7 @@ struct Seated {
 pub(super) struct Stranger {
     strangers: Strangers,
     number: u64,
-    /// Cancelled when another stranger takes the place.
+    /// A token that is cancelled when another stranger takes the place.
     pub(super) displaced: CancellationToken,
 }
 

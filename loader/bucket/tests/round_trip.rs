@@ -10,7 +10,7 @@ use std::time::Duration;
 use traind_bucket::{Bucket, Error, Lease, Location, Object, Problem, Taken, Timing, Upload};
 use traind_tests::bucket::Bucket as Server;
 
-/// Two parts and a rest.
+/// The size of an object, of two parts and a rest.
 const BYTES: usize = (16 << 20) + 5;
 
 /// The client reads its settings from the environment, which is that of a process: so each case is a

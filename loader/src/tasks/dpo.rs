@@ -71,7 +71,7 @@ impl Preprocessor for Dpo {
         self.layouts.as_ref().map_or(Ok(()), |layouts| layouts.check(tokenizer))
     }
 
-    /// A row whose prompt alone fills `max_length` makes no example.
+    /// Encodes a row. One whose prompt alone fills `max_length` makes no example.
     fn encode(&self, row: &Row<'_>, context: &SetContext<'_>) -> Result<Vec<Example>> {
         let pair = self.pair(&self.row_texts(row, context))?;
         Ok(pair.and_then(|pair| self.example(pair)).into_iter().collect())

@@ -15,9 +15,9 @@ pub struct WatchSettings {
     pub silence_max: Duration,
     /// The longest time without a connection, once there was one.
     pub absence_max: Duration,
-    /// A host falls behind when it takes longer than this,
+    /// The time without progress after which a host that others wait for may have fallen behind.
     pub delay_max: Duration,
-    /// and longer than as many median steps.
+    /// The number of median steps that this time must be longer than, too.
     pub delay_steps: f64,
 }
 

@@ -371,7 +371,8 @@ fn replaced_tokens_in_stages() {
     check_stages(&detected(), &[([2, 1, 2], 1), ([1, 1, 2], 2)]);
 }
 
-/// In four stages with other rows on other cores, and in two that have two parts of the model each and divide layers.
+/// Texts are embedded in four stages with other rows on other cores, and in two that have two parts of the model each
+/// and divide layers.
 #[test]
 fn texts_in_stages() {
     check_stages(&ranked(None), &[([2, 1, 4], 1), ([1, 2, 2], 2)]);

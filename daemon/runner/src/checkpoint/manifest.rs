@@ -19,7 +19,7 @@ pub(crate) struct Manifest {
     /// The job that wrote the checkpoint.
     pub job_id: String,
     pub step: u64,
-    /// Sorted by name.
+    /// The files, sorted by name.
     files: Vec<FileEntry>,
     /// The checksum of this manifest with an empty checksum.
     blake3: String,

@@ -132,7 +132,7 @@ fn group_optims(train: &Train) -> Vec<(String, String)> {
     train.param_groups.iter().filter_map(optim).collect()
 }
 
-/// Enough of a hash to distinguish it.
+/// Returns enough of a hash to distinguish it.
 fn short_hash(hash: Option<&String>) -> String {
     hash.map_or_else(|| "unknown".to_owned(), |hash| hash.chars().take(12).collect())
 }

@@ -35,7 +35,7 @@ pub(super) fn observer(reporter: &Reporter, run_dir: &Path) -> Arc<dyn Observer>
 }
 
 impl Warnings {
-    /// Records those of a program that no other program had.
+    /// Records the findings of a program that no other program had.
     fn record(&self, found: &[Finding], journal: &Journal) -> RunResult<()> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = known.len();

@@ -16,7 +16,7 @@ use super::restart::{backoff, blamed, elsewhere, first_line};
 use crate::clock;
 use crate::jobs::store::{Job, Restart};
 
-/// Takes more than an hour with the longest delays between them.
+/// The most retries, which take more than an hour with the longest delays between them.
 const RETRIES_MAX: u32 = 20;
 
 /// Errors of a host that is out of processes, memory or file descriptors.

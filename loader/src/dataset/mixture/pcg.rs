@@ -25,7 +25,7 @@ impl Pcg64 {
         generator
     }
 
-    /// Uniform in `0.0..1.0`, in steps of 2⁻⁵³.
+    /// Draws a number uniformly from `0.0..1.0`, in steps of 2⁻⁵³.
     pub(super) fn unit(&mut self) -> f64 {
         self.step();
         let folded = (self.state >> 64) as u64 ^ self.state as u64;
@@ -62,7 +62,7 @@ fn pool_of(seed: u64) -> [u32; POOL] {
     pool
 }
 
-/// `SeedSequence.generate_state(4, uint64)`.
+/// Returns the words of `SeedSequence.generate_state(4, uint64)`.
 fn generated_words(pool: [u32; POOL]) -> [u64; 4] {
     let mut constant = 0x8B51_F9DD;
     let mut words = [0; 8];

@@ -53,7 +53,7 @@ fn check_shards_of_hosts(job: &JobFile, problems: &mut Problems) {
 
 /// The sizes of the axes over all hosts.
 struct Axes {
-    /// `None` for all that the others leave.
+    /// The size of the axis `data`; `None` for all cores that the others leave.
     data: Option<u64>,
     tensor: u64,
     pipeline: u64,

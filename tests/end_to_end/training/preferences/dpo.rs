@@ -9,7 +9,7 @@ use traind_tests::{Draft, Host};
 
 use crate::training::sft::{draft, fixture, lines, repository, set_all};
 
-/// Relative to the value and 1: at the first step, whose weights are the same, and later.
+/// The largest differences, relative to the value and 1: at the first step, whose weights are the same, and later.
 const LIMIT_FIRST: f64 = 1e-5;
 const LIMIT: f64 = 1e-4;
 

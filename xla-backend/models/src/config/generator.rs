@@ -11,7 +11,7 @@ const ARCHITECTURE: &str = "ElectraForMaskedLM";
 /// The generator of replaced tokens, and how it shares them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenGenerator {
-    /// Its own config, in the folder with its weights. None of a generator that has the sizes below.
+    /// Its own config, in the folder with its weights; `None` for a generator that has the sizes below.
     pub config: Option<Box<ModelConfig>>,
     /// The share of the model's hidden size that it has.
     pub hidden_size: f64,

@@ -71,8 +71,8 @@ pub(crate) const FAMILY: EncoderFamily = EncoderFamily {
     },
 };
 
-/// BERT's without segments. The padding id is 1 whatever the config says, and so are the numbers of
-/// buckets and of positions that they reach.
+/// Resolves the keys of BERT without segments. The padding id is 1 whatever the config says, and the numbers of buckets
+/// and of positions that they reach are fixed too.
 fn resolve_encoder(config: &ModelConfig) -> Result<EncoderConfig> {
     const PADDING_ID: usize = 1;
     const BUCKETS: Buckets = Buckets { direction: Direction::Both, count: 32, distance_max: 128 };

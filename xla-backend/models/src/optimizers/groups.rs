@@ -50,7 +50,7 @@ pub struct GroupSettings {
     pub pattern: String,
     /// The multiple of the step's learning rate.
     pub rate: f64,
-    /// Decays all of its parameters. Without it the job's weight decay applies to those that it does elsewhere.
+    /// The weight decay of all of its parameters. Without it, the job's applies to those that are decayed elsewhere.
     pub weight_decay: Option<f64>,
     /// The name of its optimizer with the settings of its own, if it has another than the job.
     pub optim: Option<(String, Settings)>,
@@ -66,7 +66,7 @@ pub struct Optimizers {
 
 /// The parameters that are updated alike.
 struct Group {
-    /// Absent where it has those that no other group has.
+    /// The names of its parameters; absent for those that no other group has.
     pattern: Option<Pattern>,
     name: String,
     optimizer: Box<dyn Optimizer>,

@@ -64,7 +64,7 @@ impl Optimizer for Lion {
     }
 }
 
-/// 1, -1 or 0; NaN stays NaN.
+/// Returns 1, -1 or 0 for each element; NaN stays NaN.
 fn sign(value: &Tensor) -> Result<Tensor> {
     let one = value.trace().scalar(1.0, value.dtype())?.broadcast_to(value.dims())?;
     let negative = value.lt_scalar(0.0)?.select(&one.neg()?, value)?;

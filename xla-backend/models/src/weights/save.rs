@@ -1,6 +1,5 @@
-//! Writing what `from_pretrained` loads: `config.json` and weights.
-//! Each file appears whole or not at all; for its name to outlive a crash, the caller syncs
-//! the folder when all are there.
+//! Writes what `from_pretrained` loads: `config.json` and weights. Each file appears whole or not at all; for its name
+//! to outlive a crash, the caller syncs the folder when all are there.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

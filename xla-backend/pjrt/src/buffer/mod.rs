@@ -85,7 +85,7 @@ impl Buffer {
         Ok(self.handle.query::<BufferIsDeletedArgs>()?.is_deleted)
     }
 
-    /// Ready when the contents are. Fails at once for a deleted buffer.
+    /// An event that is ready when the contents are. Fails at once for a deleted buffer.
     pub fn ready_event(&self) -> Result<Event> {
         let args = self.live_query::<BufferReadyEventArgs>()?;
         // SAFETY: the plugin gave us this event to own.
