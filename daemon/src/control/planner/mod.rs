@@ -100,18 +100,18 @@ impl Planner {
         planned: PlannedJob<'_>,
     ) -> Result<Plan, PlanError> {
         let PlannedJob { job, account, may_fetch, with_effects, search } = planned;
-        let bytes_per_core_max = match search {
-            Some(search) if search.is_elsewhere => None,
+        let is_elsewhere = search.is_some_and(|search| search.is_elsewhere);
+        let bytes_per_core_max = match is_elsewhere {
+            true => None,
             // A cluster's hosts may have more memory than this one.
-            _ if job.resources.engine != Engine::Local => settings.memory_per_core,
-            _ => bytes_per_core_max(settings, job.resources.cores),
+            false if job.resources.engine != Engine::Local => settings.memory_per_core,
+            false => bytes_per_core_max(settings, job.resources.cores),
         };
         let meshes = search.map(|search| &search.meshes);
         let key = key(job, bytes_per_core_max, account, (with_effects, meshes))?;
         if let Some(plan) = self.answers().get(&key) {
             return Ok(plan.clone());
         }
-        let is_elsewhere = search.is_some_and(|search| search.is_elsewhere);
         let device = if is_elsewhere { "" } else { own_device(settings, job) };
         let search = meshes.map(|search| self.with_measures(settings, job, account, search));
         let is_lasting = search.as_ref().is_none_or(|search| search.mpi_problem.is_empty());
@@ -149,13 +149,18 @@ impl Planner {
             self.measured().entry(account).or_default().processor = Some(processor);
         }
         if is_lasting {
-            let mut answers = self.answers();
-            if answers.len() >= CACHE_MAX {
-                answers.clear();
-            }
-            answers.insert(key, plan.clone());
+            self.keep(key, &plan);
         }
         Ok(plan)
+    }
+
+    /// Caches a plan.
+    fn keep(&self, key: [u8; 32], plan: &Plan) {
+        let mut answers = self.answers();
+        if answers.len() >= CACHE_MAX {
+            answers.clear();
+        }
+        answers.insert(key, plan.clone());
     }
 
     /// The search with what was measured before, and the cost of MPI if the job's hosts need it.

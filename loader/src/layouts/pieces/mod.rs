@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::tokenize::{SpannedEncoding, TextTokenizer};
 use encoder::Pieces;
 use template::TurnTemplate;
+use thoughts::Thoughts;
 
 const FIELD: &str = "data.template";
 const OBSERVATION: &str = "observation";
@@ -152,28 +153,12 @@ impl PieceRule {
     ) -> Result<Vec<Exchange>> {
         let thoughts = pieces.template.thoughts.as_ref();
         if let Some(thoughts) = thoughts {
-            let last = turns.len() - 2;
-            for (place, turn) in turns.iter_mut().enumerate().filter(|(place, _)| place % 2 == 1) {
-                let is_earlier = place < last;
-                if !self.enable_thinking || (self.mask_history && is_earlier) {
-                    thoughts.remove(turn);
-                }
-            }
+            self.remove_thoughts(thoughts, &mut turns);
         }
         let mut encoded = pieces.turns(&self.system(pieces, system), &turns)?;
         if let Some(thoughts) = thoughts {
             let empty = pieces.encode(&thoughts.empty())?;
-            let first = if self.mask_history { turns.len() - 2 } else { 0 };
-            for place in (first..turns.len()).step_by(2) {
-                if thoughts.are_absent_in(&turns[place + 1]) {
-                    match self.enable_thinking {
-                        true => {
-                            encoded[place + 1].splice(0..0, empty.iter().copied()).for_each(drop)
-                        }
-                        false => encoded[place].extend(&empty),
-                    }
-                }
-            }
+            self.add_absent_thoughts(thoughts, &empty, &turns, &mut encoded);
         }
         let mut encoded = encoded.into_iter();
         let mut exchanges = Vec::new();
@@ -181,6 +166,38 @@ impl PieceRule {
             exchanges.push(Exchange { question, answer });
         }
         Ok(exchanges)
+    }
+
+    /// Removes the thoughts of answers that are to have none.
+    fn remove_thoughts(&self, thoughts: &Thoughts, turns: &mut [Turn]) {
+        let last = turns.len() - 2;
+        for (place, turn) in turns.iter_mut().enumerate().filter(|(place, _)| place % 2 == 1) {
+            let is_earlier = place < last;
+            if !self.enable_thinking || (self.mask_history && is_earlier) {
+                thoughts.remove(turn);
+            }
+        }
+    }
+
+    /// Adds the tokens `empty` of no thoughts to answers without thoughts, or where the model is not to think, to the
+    /// questions before them.
+    fn add_absent_thoughts(
+        &self,
+        thoughts: &Thoughts,
+        empty: &[u32],
+        turns: &[Turn],
+        encoded: &mut [Vec<u32>],
+    ) {
+        let first = if self.mask_history { turns.len() - 2 } else { 0 };
+        for place in (first..turns.len()).step_by(2) {
+            if !thoughts.are_absent_in(&turns[place + 1]) {
+                continue;
+            }
+            match self.enable_thinking {
+                true => encoded[place + 1].splice(0..0, empty.iter().copied()).for_each(drop),
+                false => encoded[place].extend(empty),
+            }
+        }
     }
 
     fn system(&self, pieces: &Pieces<'_>, system: String) -> String {

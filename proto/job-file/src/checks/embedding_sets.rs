@@ -103,10 +103,9 @@ fn check_set(
     texts: &[String],
     problems: &mut Problems,
 ) {
-    let loss = settings.loss;
     let has_own = *settings != job.embedding;
     if !texts.is_empty() && (has_own || *texts != job.data.texts[..]) {
-        check_count(path, loss, texts.len(), problems);
+        check_count(path, settings.loss, texts.len(), problems);
     }
     if let Some(twice) = texts
         .iter()
@@ -115,9 +114,19 @@ fn check_set(
     {
         problems.violation(path, format!("column `{}` has two meanings", twice.1));
     }
-    if !has_own {
-        return;
+    if has_own {
+        check_own_objective(path, settings, texts, problems);
     }
+}
+
+/// Reports settings of a set's own loss that do not fit each other, or the columns of `texts`.
+fn check_own_objective(
+    path: &str,
+    settings: &Embedding,
+    texts: &[String],
+    problems: &mut Problems,
+) {
+    let loss = settings.loss;
     let has_labels = loss == EmbeddingLoss::Gist && !settings.has_guide();
     let wrong = [
         (
