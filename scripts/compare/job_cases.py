@@ -49,6 +49,8 @@ def draw(daemon, folder):
     job["train"] |= {"learning_rate": 0.0, "max_steps": 1, "save_strategy": "no", "load_best_model_at_end": False}
     # Schedules with a least rate need a higher one.
     job["train"] |= {"eval_strategy": "no", "lr_scheduler_type": "constant", "lr_scheduler_kwargs": {}}
+    for key in ["early_stopping_patience", "early_stopping_threshold", "metric_for_best_model", "greater_is_better"]:
+        job["train"].pop(key, None)
     try:
         daemon.run(job)
     except service.JobFailed:

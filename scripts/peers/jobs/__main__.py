@@ -87,8 +87,11 @@ def check(case, folder):
     found = list(check.complaints(case, folder))
     write_json(folder / "differences.json", found)
     theirs, ours = (json.loads((folder / name).read_text()) for name in ["trainer.json", "ours.json"])
-    verdict = "differs" if found else "refused" if case.refusal else "equal"
-    print(f"{folder.name:{NAME}} {check.summary(theirs):{LOSSES}} {check.summary(ours):{LOSSES}} {verdict}")
+    is_refused = case.refusal or case.may_fail and "error" in ours
+    verdict = "differs" if found else "refused" if is_refused else "equal"
+    print(
+        f"{folder.name:{NAME}} {check.summary(theirs):{LOSSES}} {check.summary(ours):{LOSSES}} {verdict} {case.about}"
+    )
     for line in found[:6]:
         print(f"    {line[:400]}")
     sys.stdout.flush()

@@ -21,6 +21,10 @@ class Case:
     resume: int = 0
     # Words of the error with which traind refuses the job.
     refusal: str = ""
+    # Both may refuse it, each with words of its own.
+    may_fail: bool = False
+    # Beside the name of the case in a report.
+    about: str = ""
     # The largest difference of losses, where rounding decides more than usual.
     limit: float = 1e-4
     # Limit of the first step's loss.

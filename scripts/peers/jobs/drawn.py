@@ -52,6 +52,8 @@ def decoder(choose, families=DECODERS):
         config |= choose.some(0.4, final_logit_softcapping=[5.0], attn_logit_softcapping=[3.0])
     if family in ("llama", "mistral", "qwen3", "smollm3"):
         config |= choose.some(0.3, head_dim=[4, 16])
+    # More rows than the tokenizer has tokens, in numbers that nothing divides.
+    config |= choose.some(0.15, vocab_size=[277, 311])
     if family in ("llama", "granite"):
         config |= choose.some(0.3, attention_bias=[True], mlp_bias=[True])
     if family in ("qwen3", "olmo2", "olmo3", "smollm3"):
@@ -70,7 +72,8 @@ def decoder(choose, families=DECODERS):
 def arguments(choose, rows, evaluated, smoothing=True):
     """Arguments of training that do not exclude each other."""
     train = choose.some(
-        0.25, weight_decay=[0.1, 0.01], max_grad_norm=[0.0, 0.1], adam_beta1=[0.8], adam_beta2=[0.95],
+        # The largest shows which weights it reaches.
+        0.25, weight_decay=[0.1, 0.01, 30.0], max_grad_norm=[0.0, 0.1], adam_beta1=[0.8], adam_beta2=[0.95],
         warmup_steps=[2, 0.4], logging_first_step=[True], gradient_checkpointing=[True],
         **({"label_smoothing_factor": [0.1, 0.3]} if smoothing else {}),
     )  # fmt: skip
@@ -87,6 +90,8 @@ def arguments(choose, rows, evaluated, smoothing=True):
         train |= {"max_steps": None, "num_train_epochs": choose.choice([1, 1.5, 2])}
     else:
         train["max_steps"] = choose.choice([3, 6])
+    if choose.random() < 0.1:
+        train |= choose.choice([{"logging_strategy": "epoch"}, {"logging_steps": 0.4}])
     if evaluated:
         train |= evaluations(choose)
     elif choose.random() < 0.2:
@@ -106,12 +111,20 @@ def schedule(choose):
             {"lr_scheduler_type": "polynomial", "lr_scheduler_kwargs": {"power": 2.0}},
             {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr": 1e-4}},
             {"lr_scheduler_type": "cosine_with_restarts", "lr_scheduler_kwargs": {"num_cycles": 2}},
+            {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr_rate": 0.2, "num_cycles": 0.7}},
+            {"lr_scheduler_type": "polynomial", "lr_scheduler_kwargs": {"lr_end": 1e-5}},
+            {"lr_scheduler_type": "inverse_sqrt", "lr_scheduler_kwargs": {"timescale": 3}},
+            {"lr_scheduler_type": "warmup_stable_decay", "lr_scheduler_kwargs": stable_decay(choose)},
         ]
     )
 
 
+def stable_decay(choose):
+    return {"num_decay_steps": choose.choice([1, 2])} | choose.some(0.4, min_lr_ratio=[0.1])
+
+
 def evaluations(choose):
-    """Evaluations, and perhaps checkpoints in their rhythm."""
+    """Evaluations, and perhaps checkpoints in their rhythm, which end a training early."""
     every = choose.choice([1, 2, 3])
     train = {"eval_strategy": "steps", "eval_steps": every, "per_device_eval_batch_size": choose.choice([2, 4, 8])}
     if choose.random() < 0.3:
@@ -119,7 +132,21 @@ def evaluations(choose):
     if choose.random() < 0.4:
         saved = {"save_strategy": train["eval_strategy"], "save_steps": every}
         train |= saved | choose.some(0.5, save_total_limit=[1, 2, 3], load_best_model_at_end=[True])
-    return train | choose.some(0.2, eval_on_start=[True])
+        if "load_best_model_at_end" in train:
+            train |= choose.some(0.4, early_stopping_patience=[1, 2], greater_is_better=[True, False])
+            train |= choose.some(0.2, early_stopping_threshold=[0.01]) if "early_stopping_patience" in train else {}
+        elif choose.random() < 0.2:
+            train |= {"save_strategy": "best", "metric_for_best_model": "loss"} | choose.some(
+                0.5, save_only_model=[True]
+            )
+    if choose.random() < 0.1:
+        train |= {"lr_scheduler_type": "reduce_lr_on_plateau", "lr_scheduler_kwargs": {"patience": 0, "factor": 0.5}}
+        train.pop("warmup_steps", None)
+    train |= choose.some(0.2, eval_on_start=[True], eval_accumulation_steps=[1])
+    if train["eval_strategy"] == "steps" and "load_best_model_at_end" not in train:
+        # Where it leaves no evaluation, traind evaluates in the end.
+        train |= choose.some(0.2, eval_delay=[1, 2])
+    return train
 
 
 def lora(choose, family):
@@ -250,8 +277,10 @@ def preferences(choose, task, family, config, kind, section, rows_of=texts.compa
     train = arguments(choose, rows, held, smoothing=False)
     peft = lora(choose, family) if choose.random() < 0.3 else {}
     peft.pop("bias", None)
+    # Of rows without a token to train on, whose loss is no number, TRL's experimental trainers make all weights NaN.
+    lengths = [64, 96] if task in ("orpo", "cpo") else [32, 64]
     return of(
-        task, rows, family, spec={"config": config}, data={"max_length": choose.choice([32, 64])}, evaluated=held,
+        task, rows, family, spec={"config": config}, data={"max_length": choose.choice(lengths)}, evaluated=held,
         train=train, peft=peft, **{task: section},
     )  # fmt: skip
 
@@ -313,24 +342,13 @@ def image(choose):
 
 
 def encoder(choose):
-    family = choose.choice(["bert", "distilbert", "roberta", "xlm-roberta"])
-    if family == "distilbert":
-        config = choose.some(
-            0.3, n_layers=[1, 3], hidden_dim=[24], activation=["gelu", "relu"], sinusoidal_pos_embds=[True]
-        )
-    else:
-        config = choose.some(
-            0.3,
-            num_hidden_layers=[1, 3],
-            intermediate_size=[24],
-            hidden_act=ACTIVATIONS,
-            layer_norm_eps=[1e-5],
-            num_attention_heads=[1, 4],
-            tie_word_embeddings=[False],
-        )
+    family = choose.choice(ENCODERS)
+    config = encoder_config(choose, family)
     held = choose.random() < 0.5
     count, seed = choose.randint(10, 22), choose.randrange(1000)
     task, make, given = choose.choice(ENCODED)
+    if task == "question-answering" and family in WITHOUT_ANSWERS:
+        task, make, given = ENCODED[0]
     if task == "token-classification" and family == "roberta":
         # Whose words have spaces before them, and whose words are what the file says.
         kind = choose.choice(["RobertaTokenizer", "PreTrainedTokenizerFast"])
@@ -344,6 +362,43 @@ def encoder(choose):
         train.pop("gradient_accumulation_steps", None)
     given = {key: value for key, value in given.items() if key != "spec"}
     return of(task, rows, family, evaluated=evaluated, spec=spec, train=train, resources=cores(choose), **given)
+
+
+# The first four are those of most jobs.
+USUAL_ENCODERS = ["bert", "distilbert", "roberta", "xlm-roberta"]
+ENCODERS = [
+    *USUAL_ENCODERS, *USUAL_ENCODERS, "electra", "mpnet", "albert", "xlm-roberta-xl", "deberta-v2", "modernbert", "nomic_bert",
+    "gte", "jina_embeddings_v3", "eurobert",
+]  # fmt: skip
+WITHOUT_ANSWERS = ["nomic_bert", "gte", "eurobert"]
+
+
+def encoder_config(choose, family):
+    """Changes of an encoder's config."""
+    sizes = choose.some(0.3, num_hidden_layers=[1, 3], intermediate_size=[24]) | choose.some(
+        0.15, vocab_size=[277, 311]
+    )
+    if family == "distilbert":
+        return choose.some(
+            0.3, n_layers=[1, 3], hidden_dim=[24], activation=["gelu", "relu"], sinusoidal_pos_embds=[True],
+            tie_word_embeddings=[False],
+        )  # fmt: skip
+    if family == "eurobert":
+        return sizes | choose.some(0.3, rms_norm_eps=[1e-4], hidden_act=ACTIVATIONS, tie_word_embeddings=[True, False])
+    if family == "modernbert":
+        return sizes | choose.some(0.3, hidden_activation=ACTIVATIONS, norm_eps=[1e-6], tie_word_embeddings=[False])
+    sizes |= choose.some(0.3, layer_norm_eps=[1e-6], num_attention_heads=[1, 4])
+    if family in ("nomic_bert", "gte", "jina_embeddings_v3"):
+        return sizes
+    if family == "albert":
+        sizes |= choose.some(0.3, num_hidden_groups=[1], embedding_size=[8])
+    if family == "electra":
+        sizes |= choose.some(0.3, embedding_size=[16])
+    if family == "deberta-v2":
+        sizes |= choose.some(
+            0.4, pos_att_type=[["c2p"], ["p2c"], []], share_att_key=[False], position_biased_input=[True]
+        )
+    return sizes | choose.some(0.3, hidden_act=ACTIVATIONS, tie_word_embeddings=[False])
 
 
 MANY = {"num_labels": 4, "problem_type": "multi_label_classification"}

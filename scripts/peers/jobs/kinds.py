@@ -1,6 +1,8 @@
 """The kinds of random jobs."""
 
+import chats
 import drawn as of
+import files
 import sentences
 
 # Scores of attention that are as large as these amplify rounding: the peer's own losses in float64 are as far away.
@@ -21,6 +23,9 @@ KINDS = {
     "encoder": of.encoder,
     "embedding": sentences.embedding,
     "reranker": sentences.reranker,
+    "table": files.table,
+    "mixture": files.mixture,
+    "chat": chats.chat,
 }
 
 

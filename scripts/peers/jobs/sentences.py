@@ -1,5 +1,6 @@
 """Random jobs of embeddings and rerankers, which sentence-transformers trains too."""
 
+import functools
 import random
 
 import texts
@@ -63,12 +64,12 @@ def labelled(columns, label):
     return make
 
 
-def listed(count, seed):
-    """Queries with lists of passages, at least one of which is relevant."""
+def listed(count, seed, most=1):
+    """Queries with lists of passages, at least one of which is relevant; labels up to `most`."""
     choose, rows = random.Random(seed), []
     for _ in range(count):
         passages = [texts.odd(choose, 5) for _ in range(choose.randint(2, 4))]
-        labels = [1.0, *(float(choose.randrange(3)) for _ in passages[1:])]
+        labels = [1.0, *(choose.randrange(most + 1) / choose.choice([1, most]) for _ in passages[1:])]
         rows.append({"query": texts.odd(choose, 4), "docs": passages, "labels": labels})
     return rows
 
@@ -82,6 +83,13 @@ def model(choose):
         0.3, num_hidden_layers=[1, 3], intermediate_size=[24], hidden_act=ACTIVATIONS, layer_norm_eps=[1e-5],
         num_attention_heads=[1, 4],
     )  # fmt: skip
+
+
+def of_whole_batches(rows, train, resources):
+    """The rows without those of a short batch, if batches are accumulated: in sentence-transformers, such rows weigh
+    more. See docs/compatibility.md."""
+    batch = train["per_device_train_batch_size"] * resources.get("cores", 1)
+    return rows[: max(1, len(rows) // batch) * batch] if "gradient_accumulation_steps" in train else rows
 
 
 def embedding(choose):
@@ -103,9 +111,10 @@ def embedding(choose):
             section |= choose.some(0.5, dense_activation_function=["identity", "relu"])
         elif choose.random() < 0.2:
             section |= {"matryoshka_dims": [WIDTH, 8], "matryoshka_weights": [1.0, 0.5]}
+    resources = cores(choose)
     return of(
-        "embedding", rows, family, spec={"config": config}, data={"max_length": choose.choice([8, 24])}, train=train,
-        evaluated=held, embedding=section, resources=cores(choose),
+        "embedding", of_whole_batches(rows, train, resources), family, spec={"config": config},
+        data={"max_length": choose.choice([8, 24])}, train=train, evaluated=held, embedding=section, resources=resources,
     )  # fmt: skip
 
 
@@ -140,7 +149,7 @@ def reranker(choose):
     family, config = model(choose)
     loss, label = choose.choice(RERANKERS)
     columns = {"margin": 3, "margins": 4}.get(label, 2)
-    make = listed if label == "list" else labelled(PASSAGES[:columns], label)
+    make = functools.partial(listed, most=2) if label == "list" else labelled(PASSAGES[:columns], label)
     rows, held = make(choose.randint(8, 16), choose.randrange(1000)), evaluation_rows(choose, make)
     section = {"loss": loss} | ({"list_size": 4} if label == "list" else {})
     if loss == "binary_cross_entropy":
@@ -148,8 +157,10 @@ def reranker(choose):
     if loss == "lambda":
         schemes = ["none", "ndcg_loss1", "ndcg_loss2", "lambda_rank"]
         section |= choose.some(0.4, weighting_scheme=schemes, k=[2], sigma=[0.5], reduction_log=["natural"])
+    train, resources = arguments(choose, rows, held, smoothing=False), cores(choose)
+    rows = of_whole_batches(rows, train, resources)
     return of(
         "reranker", rows, family, spec={"config": config, "labels": CLASSES if label == "class" else 1},
-        data={"max_length": choose.choice([12, 32])}, train=arguments(choose, rows, held, smoothing=False),
-        evaluated=held, reranker=section, resources=cores(choose),
+        data={"max_length": choose.choice([12, 32])}, train=train, evaluated=held, reranker=section,
+        resources=resources,
     )  # fmt: skip

@@ -178,11 +178,11 @@ def adapted(model, task, section, drawn):
 
 
 def loss_of(job):
-    """The Trainer counts the labels of all batches of a step; encoder-decoders and models for classification take no
-    notice of that."""
+    """The Trainer counts the labels of all batches of a step; encoder-decoders, models for classification and most masked
+    language models take no notice of that."""
     train, section = job["train"], job["model"]
     plain = train.get("gradient_accumulation_steps", 1) == 1 or train.get("label_smoothing_factor")
-    if plain or not (section["task"].endswith("-classification") or section["task"] == "seq2seq-lm"):
+    if plain or not section["task"].endswith(("-classification", "seq2seq-lm", "masked-lm")):
         return None
 
     def mean_over_labels(outputs, labels, num_items_in_batch):
