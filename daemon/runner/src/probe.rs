@@ -1,6 +1,8 @@
 //! `traind-runner probe`: what a plugin and its devices can do, as JSON, without a job. Reads a [`Request`] from
 //! standard input.
 
+mod programs;
+
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
 use std::path::PathBuf;
@@ -13,6 +15,7 @@ use traind_pjrt::{Client, CompileOptions, DeviceOutputs, Executable, ExecuteOpti
 use traind_xla::runtime::{DeviceTraits, donation_outcome, random_bits_are_exact};
 
 use crate::session::client_options;
+use programs::{CHLO, SUM, collective, indexed};
 
 #[derive(Deserialize)]
 struct Request {
@@ -32,86 +35,10 @@ struct Request {
     index_outside: Option<String>,
 }
 
-/// A program to be compiled.
-const SUM: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %y = stablehlo.add %x, %x : tensor<4xf32>
-  return %y : tensor<4xf32>
-}";
-
-/// A program that reads the tensor of [`VALUES`] at the index, or writes another number there. `None` for other
-/// operations.
-fn indexed(operation: &str) -> Option<String> {
-    const START: &str = "%s = stablehlo.reshape %arg1 : (tensor<1x1xi32>) -> tensor<i32>\n  ";
-    const OTHER: &str = "%z = stablehlo.constant dense<-1.0> : tensor<1xf32>\n  ";
-    const REGION: &str = "({\n  ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n    \
-                          %c = stablehlo.add %a, %b : tensor<f32>\n    stablehlo.return %c : tensor<f32>\n  })";
-    let (body, result) = match operation {
-        "gather" => (
-            "%y = \"stablehlo.gather\"(%arg0, %arg1) <{dimension_numbers = \
-             #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, \
-             slice_sizes = array<i64: 1>}> : \
-             (tensor<4xf32>, tensor<1x1xi32>) -> tensor<1xf32>"
-                .to_owned(),
-            "1",
-        ),
-        "dynamic_slice" => (
-            format!(
-                "{START}%y = stablehlo.dynamic_slice %arg0, %s, sizes = [1] : \
-                 (tensor<4xf32>, tensor<i32>) -> tensor<1xf32>"
-            ),
-            "1",
-        ),
-        "dynamic_update_slice" => (
-            format!(
-                "{START}{OTHER}%y = stablehlo.dynamic_update_slice %arg0, %z, %s : \
-                 (tensor<4xf32>, tensor<1xf32>, tensor<i32>) -> tensor<4xf32>"
-            ),
-            "4",
-        ),
-        "scatter" => (
-            format!(
-                "{OTHER}%y = \"stablehlo.scatter\"(%arg0, %arg1, %z) <{{scatter_dimension_numbers = \
-                 #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], \
-                 index_vector_dim = 1>}}> {REGION} : (tensor<4xf32>, tensor<1x1xi32>, tensor<1xf32>) -> tensor<4xf32>"
-            ),
-            "4",
-        ),
-        _ => return None,
-    };
-    Some(format!(
-        "func.func @main(%arg0: tensor<4xf32>, %arg1: tensor<1x1xi32>) -> tensor<{result}xf32> {{\n  {body}\n  \
-         return %y : tensor<{result}xf32>\n}}"
-    ))
-}
-
+/// The numbers that programs read.
 const VALUES: [f32; 4] = [1.0, 2.0, 3.0, 4.0];
 /// Executions of which the median is taken.
 const EXECUTIONS: usize = 21;
-
-/// An operation of the dialect `chlo`, which not every compiler reads.
-const CHLO: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %y = chlo.erf %x : tensor<4xf32> -> tensor<4xf32>
-  return %y : tensor<4xf32>
-}";
-
-/// A sum over all of `cores`.
-fn collective(cores: usize) -> String {
-    let all: Vec<String> = (0..cores).map(|core| core.to_string()).collect();
-    format!(
-        "module @collective attributes {{mhlo.num_replicas = {cores} : i32}} {{
-  func.func public @main(%arg0: tensor<4xf32>) -> (tensor<4xf32>) {{
-    %0 = \"stablehlo.all_reduce\"(%arg0) <{{replica_groups = dense<[[{}]]> : tensor<1x{cores}xi64>}}> ({{
-    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
-      %s = stablehlo.add %a, %b : tensor<f32>
-      stablehlo.return %s : tensor<f32>
-    }}) : (tensor<4xf32>) -> tensor<4xf32>
-    return %0 : tensor<4xf32>
-  }}
-}}
-",
-        all.join(", ")
-    )
-}
 
 /// Answers the request on standard input.
 pub(crate) fn answer() -> anyhow::Result<()> {

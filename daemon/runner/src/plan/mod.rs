@@ -139,13 +139,7 @@ fn plan_within(request: &PlanRequest, comparing_time: Duration) -> RunResult<Pla
     let bytes_per_core_max =
         found.as_ref().map_or(request.bytes_per_core_max, |found| found.bytes_per_core_max);
     let fits = |memory: &CoreMemory| memory.fits(bytes_per_core_max);
-    let job = &match &found {
-        Some(found) => found.job.clone(),
-        None if request.job.train.auto_find_batch_size => {
-            fitting::with_fitting_batch(&request.job, &planned, fits)?
-        }
-        None => request.job.clone(),
-    };
+    let job = &planned_job(&request.job, &planned, found.as_ref(), fits)?;
     let recordings = Recordings::of(job, &planned).map_err(with_remedy)?;
     // A search puts first what fits.
     let is_compared = search.as_ref().is_some_and(|search| !search.own_mesh);
@@ -181,6 +175,21 @@ fn plan_within(request: &PlanRequest, comparing_time: Duration) -> RunResult<Pla
         network: found.as_ref().and_then(|found| found.network.clone()).unwrap_or_default(),
         meshes: found.map(|found| found.meshes).unwrap_or_default(),
     })
+}
+
+/// The job as it is planned: with the mesh that a search has found, or else with a batch that fits, if it may be
+/// smaller.
+fn planned_job(
+    job: &JobFile,
+    planned: &PlannedModel,
+    found: Option<&search::Found>,
+    fits: impl Fn(&CoreMemory) -> bool,
+) -> RunResult<JobFile> {
+    match found {
+        Some(found) => Ok(found.job.clone()),
+        None if job.train.auto_find_batch_size => fitting::with_fitting_batch(job, planned, fits),
+        None => Ok(job.clone()),
+    }
 }
 
 /// The effects of the parallel settings, and that of the guide.
