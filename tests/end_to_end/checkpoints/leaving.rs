@@ -1,7 +1,7 @@
 //! A drained runner saves a checkpoint before it exits; a cancelled one does not.
 
 use traind_proto::v1::JobState;
-use traind_tests::{Draft, Host};
+use traind_tests::{Draft, Gate, History, Host};
 
 use super::{checkpoints, trace, weights};
 
@@ -10,6 +10,17 @@ const STOP_STEP: u64 = 21;
 
 fn draft(host: &Host, name: &str) -> Draft {
     Draft::new(host, name).set("train.max_steps", STEPS).set("train.save_steps", 100_000)
+}
+
+/// Follows a drained job to its end after a restart of the daemon, with its gate open.
+async fn resumed(host: &mut Host, id: &str, gate: Gate) -> History {
+    host.wait_for_end().await;
+    gate.open();
+    host.start().await;
+    let history = host.watch(id).await;
+    assert_eq!(history.job.state(), JobState::Completed, "{}", host.runner_log(id));
+    assert_eq!(history.resumed()[0].step, STOP_STEP);
+    history
 }
 
 #[tokio::test]
@@ -25,12 +36,7 @@ async fn a_drained_job_resumes_where_it_stopped() {
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     assert_eq!(checkpoints(&drained.output("out")), [STOP_STEP]);
 
-    host.wait_for_end().await;
-    gate.open();
-    host.start().await;
-    let history = host.watch(&job.id).await;
-    assert_eq!(history.job.state(), JobState::Completed, "{}", host.runner_log(&job.id));
-    assert_eq!(history.resumed()[0].step, STOP_STEP);
+    let history = resumed(&mut host, &job.id, gate).await;
     // No step was repeated.
     let steps: Vec<u64> = history.steps().iter().map(|step| step.step).collect();
     assert_eq!(steps, (1..=STEPS).collect::<Vec<_>>());
@@ -74,12 +80,7 @@ async fn a_drained_job_that_saves_only_models_resumes_from_a_whole_checkpoint() 
     };
     assert_eq!([20, STOP_STEP].map(resumes), [[false; 2], [true; 2]]);
 
-    host.wait_for_end().await;
-    gate.open();
-    host.start().await;
-    let history = host.watch(&job.id).await;
-    assert_eq!(history.job.state(), JobState::Completed, "{}", host.runner_log(&job.id));
-    assert_eq!(history.resumed()[0].step, STOP_STEP);
+    resumed(&mut host, &job.id, gate).await;
     let (whole, drained) = (whole.output("out"), drained.output("out"));
     assert_eq!(weights(drained.folder()), weights(whole.folder()));
 }

@@ -95,24 +95,7 @@ impl Guide {
         // The cores need nothing of training.
         own.spec.job.train.do_train = false;
         let start = inputs.start_values(&own)?;
-        let mut missing = Vec::new();
-        let splits = &inputs.splits;
-        for split in [&splits.train, &splits.validation, &splits.test].into_iter().flatten() {
-            let Some(of_model) = trained.splits.named_mut(split.name) else { continue };
-            let rows = rows_of(&of_model.set, &split.set, &context.spec.job)?;
-            let width = context.spec.job.embedding.guide_width.unwrap_or(1) as usize;
-            let vectors = Vectors {
-                folder: own.run_dir.join(split.name),
-                identity: identity(&start, &split.set)?,
-                set: Arc::clone(&of_model.set),
-                rows,
-                width,
-            };
-            match vectors.open() {
-                Some(found) => of_model.set = Arc::new(of_model.set.with_vectors(found)),
-                None => missing.push((split.clone(), vectors)),
-            }
-        }
+        let missing = open_vectors(&own, &inputs, &start, &context.spec.job, trained)?;
         if missing.is_empty() {
             return Ok(());
         }
@@ -149,6 +132,34 @@ impl Guide {
         let seconds = began.elapsed().as_secs_f64();
         Ok(journal.info(format!("The guide has embedded {texts} in {seconds:.1} s"))?)
     }
+}
+
+/// Gives the splits of the trained model their vectors. Returns the splits of the guide whose vectors are still to be
+/// computed.
+fn open_vectors(
+    own: &Context,
+    inputs: &Inputs,
+    start: &StartValues,
+    job: &JobFile,
+    trained: &mut Inputs,
+) -> RunResult<Vec<(Split, Vectors)>> {
+    let mut missing = Vec::new();
+    let splits = &inputs.splits;
+    for split in [&splits.train, &splits.validation, &splits.test].into_iter().flatten() {
+        let Some(of_model) = trained.splits.named_mut(split.name) else { continue };
+        let vectors = Vectors {
+            folder: own.run_dir.join(split.name),
+            identity: identity(start, &split.set)?,
+            set: Arc::clone(&of_model.set),
+            rows: rows_of(&of_model.set, &split.set, job)?,
+            width: job.embedding.guide_width.unwrap_or(1) as usize,
+        };
+        match vectors.open() {
+            Some(found) => of_model.set = Arc::new(of_model.set.with_vectors(found)),
+            None => missing.push((split.clone(), vectors)),
+        }
+    }
+    Ok(missing)
 }
 
 /// The tokenizer of the trained model, where the guide reads its tokens as text: where that of the guide, which `guide`
