@@ -77,7 +77,7 @@ impl Embedding {
         }
     }
 
-    /// The first row for every place: what ids of zero would look up, [H].
+    /// The first row for every place: what ids of zero would look up, `[H]`.
     pub fn first_row(&self, cx: &Forward<'_>) -> Result<Tensor> {
         Ok(cx.parameter(&self.weight)?.slice(0, 0, 1)?.squeeze(0)?)
     }

@@ -157,7 +157,7 @@ impl Model {
         self.head.as_language_model().filter(|_| self.body.is_generative())
     }
 
-    /// Traces the logits of the token behind the last one of each row, f32[R, V]. `last` s32[R] is the
+    /// Traces the logits of the token behind the last one of each row, f32[R, V]. `last` s32`[R]` is the
     /// place of that one among the row's positions; without it, the pass has one position.
     pub fn next_token_logits(
         &self,

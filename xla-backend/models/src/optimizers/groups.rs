@@ -171,7 +171,7 @@ impl Optimizers {
         groups.flat_map(|(group, rate)| group.optimizer.scalars(step, *rate)).collect()
     }
 
-    /// Takes apart one input f32[n] with [`Optimizers::scalars`]: those of each group, by its number.
+    /// Takes apart one input f32`[n]` with [`Optimizers::scalars`]: those of each group, by its number.
     pub fn split(&self, packed: &Tensor) -> Result<Vec<Scalars>> {
         let mut first = 0;
         let scalars = self.all().map(|group| {

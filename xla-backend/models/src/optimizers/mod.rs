@@ -187,17 +187,17 @@ pub struct Update<'a> {
 
 impl Update<'_> {
     /// The whole tensor that `part` is this core's part of, distributed as the parameter is.
-    fn whole(&self, part: &Tensor) -> Result<Tensor> {
+    pub fn whole(&self, part: &Tensor) -> Result<Tensor> {
         self.parts.map_or_else(|| Ok(part.clone()), |parts| parts.whole(part))
     }
 
     /// This core's part of a whole tensor.
-    fn part(&self, whole: &Tensor) -> Result<Tensor> {
+    pub fn part(&self, whole: &Tensor) -> Result<Tensor> {
         self.parts.map_or_else(|| Ok(whole.clone()), |parts| parts.part(whole))
     }
 
     /// The gradient times its factor.
-    fn scaled_gradient(&self) -> Result<Tensor> {
+    pub fn scaled_gradient(&self) -> Result<Tensor> {
         match self.factor {
             Some(factor) => Ok(self.gradient.mul(factor)?),
             None => Ok(self.gradient.clone()),
@@ -221,7 +221,7 @@ pub struct Scalars {
 }
 
 impl Scalars {
-    /// Takes apart one input f32[n] that holds [`Optimizer::scalars`]: one
+    /// Takes apart one input f32`[n]` that holds [`Optimizer::scalars`]: one
     /// buffer a step, since handing over many small ones costs time.
     pub fn split(optimizer: &dyn Optimizer, packed: &Tensor) -> Result<Scalars> {
         Scalars::split_from(optimizer, packed, 0)

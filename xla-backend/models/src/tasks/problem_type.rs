@@ -10,9 +10,9 @@ const PROBLEM_TYPE: &str = "problem_type";
 /// Transformers' `problem_type`, which chooses the loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProblemType {
-    /// Cross entropy of labels s32[B].
+    /// Cross entropy of labels s32`[B]`.
     SingleLabel,
-    /// Squared error of labels f32[B] where there is one label, else f32[B, C].
+    /// Squared error of labels f32`[B]` where there is one label, else f32[B, C].
     Regression,
     /// Binary cross entropy of labels f32[B, C], zero or one.
     MultiLabel,

@@ -34,7 +34,7 @@ impl SequenceClassification {
         Ok(task)
     }
 
-    /// `labels`, and `sample_weights` f32[B]: what each row counts for, one where absent.
+    /// `labels`, and `sample_weights` f32`[B]`: what each row counts for, one where absent.
     pub fn inputs(&self) -> Vec<InputSpec> {
         let one_per_label = [InputDim::Rows, InputDim::Size(self.num_labels)];
         let (dtype, values) = match self.problem_type {

@@ -90,7 +90,7 @@ impl BatchLayout {
         inputs.chain(packed).collect()
     }
 
-    /// The arrays of one core, in the order of [`BatchLayout::step_inputs`].
+    /// The arrays of one core, in the order of the inputs of a step.
     pub fn arrays(&self, batch: &CoreBatch) -> Result<Vec<HostArray>> {
         let inputs = self.specs.iter().map(|spec| (spec.name, spec.dtype));
         let packed = packed_widths(&batch.sizes).into_iter().map(|(name, _)| (name, DType::S32));

@@ -114,7 +114,7 @@ impl GenerateStep {
         self.caches(None).map(|variable| recorder.shape(variable).size_bytes() as u64).sum()
     }
 
-    /// The inputs of a pass, in the order in which [`super::super::generation`] gives them.
+    /// The inputs of a pass, in the order in which [`Session`](crate::session::Session) is given them.
     pub fn inputs(&self, program: Program, sizes: &BatchSizes) -> Vec<StepInput> {
         let (rows, positions) = (sizes.rows(), sizes.get(BatchAxis::Positions));
         let texts = rows * self.beams;

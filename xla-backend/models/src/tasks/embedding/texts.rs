@@ -14,11 +14,11 @@ const NEVER: f64 = -1e30;
 pub struct EmbeddedTexts<'a> {
     /// The embeddings of each column of texts, f32[n, D].
     pub columns: Vec<Tensor>,
-    /// s32[n], f32[n] or f32[n, W].
+    /// The labels, s32`[n]`, f32`[n]` or f32[n, W].
     pub labels: Option<Tensor>,
     /// The guide's vectors of each column of texts, f32[n, G].
     pub guide: Option<Vec<Tensor>>,
-    /// The weight of each row, f32[n]: 0 for an empty slot.
+    /// The weight of each row, f32`[n]`: 0 for an empty slot.
     pub weights: Tensor,
     pub(super) peers: &'a Peers,
 }

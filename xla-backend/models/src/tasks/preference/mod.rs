@@ -87,12 +87,12 @@ pub struct Preferences {
     pub loss: LossSum,
     /// Columns of values of each row, f32[P, M].
     pub metrics: Tensor,
-    /// The weights of the rows, f32[P].
+    /// The weights of the rows, f32`[P]`.
     pub weights: Tensor,
 }
 
 impl Preferences {
-    /// The sums of the metrics over the rows, f32[M].
+    /// The sums of the metrics over the rows, f32`[M]`.
     pub fn metric_sums(&self) -> Result<Tensor> {
         Ok(self.metrics.mul(&self.weights.unsqueeze(1)?)?.sum(&[0])?)
     }

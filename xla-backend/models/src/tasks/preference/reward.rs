@@ -14,8 +14,8 @@ use crate::error::Result;
 use crate::tasks::sample_weights::weighted;
 use crate::tasks::softplus::softplus;
 
-/// The objective, under the names of TRL's RewardConfig. The batch's `labels` f32[2P] are the margins by which rewards
-/// must differ, each twice.
+/// The objective, under the names of TRL's RewardConfig. The batch's `labels` f32`[2P]` are the margins by which
+/// rewards must differ, each twice.
 #[derive(Clone, Debug)]
 pub struct Reward {
     /// The weight of the squared sum of a pair's rewards (Eisenstein et al., 2023).
