@@ -4,6 +4,7 @@
 //!
 //! Imports `vectors`.
 
+use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -62,13 +63,18 @@ pub(crate) fn embedded(folder: &Path, job: &Value) -> anyhow::Result<Embedded> {
     let runner = std::env::current_exe().context("find this program")?;
     let mut command = Command::new(runner);
     command.env(PARENT_VARIABLE, std::process::id().to_string());
-    let ended = command.arg(&path).stdin(Stdio::null()).output().context("run a job")?;
+    // A file, in which the run finds what compiler and runtime said.
+    let log = folder.join("run.log");
+    let said = File::create(&log).with_context(|| format!("write {}", log.display()))?;
+    command.arg(&path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+    let status = command.status().context("run a job")?;
     let Told { warnings, failure } = told(&output.join("run/events.log"));
-    if !ended.status.success() {
-        let said = String::from_utf8_lossy(&ended.stderr);
+    if !status.success() {
+        let said = std::fs::read(&log).unwrap_or_default();
         // Of a process that was killed, what it said last is no reason.
-        let killed = ended.status.signal().map(death);
-        bail!("{}", failure.or(killed).unwrap_or_else(|| said_last(&said)));
+        let killed = status.signal().map(death);
+        let last = || said_last(&String::from_utf8_lossy(&said));
+        bail!("{}", failure.or(killed).unwrap_or_else(last));
     }
     Ok(Embedded { predictions: output.join("predictions.parquet"), warnings })
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::daemon_end::read_request;
+use crate::error::leave_out_earlier_lines;
 
 /// Answers the request on standard input, both as JSON.
 pub(crate) fn answer_request<Request: DeserializeOwned, Answer: Serialize>(
@@ -27,6 +28,7 @@ fn answer_read<Request, Answer: Serialize>(
     read: impl FnOnce() -> anyhow::Result<Request>,
     answer: impl FnOnce(&Request) -> anyhow::Result<Answer>,
 ) -> anyhow::Result<()> {
+    leave_out_earlier_lines();
     let mut out = own_output().context("open the standard output")?;
     serde_json::to_writer(&mut out, &answer(&read()?)?).context("write the answer")
 }

@@ -219,14 +219,19 @@ fn row(core: &v1::Core) -> Vec<String> {
     }
     row.resize(COLUMNS - 3, String::new());
     row.push(core.figures.as_ref().map(driver_statistics).unwrap_or_default());
-    row.push(core.test.as_ref().map(tested).unwrap_or_default());
+    row.push(tested(core));
     row.push(core.fence.as_ref().map(fence).unwrap_or_default());
     row
 }
 
-/// How a core answered, and how long ago.
-fn tested(test: &v1::CoreTest) -> String {
-    format!("{} {} ago", outcome(test), age(test.time.as_ref()))
+/// How a core answered, and how long ago; "now" while it is tested.
+fn tested(core: &v1::Core) -> String {
+    let answered =
+        |test: &v1::CoreTest| format!("{} {} ago", outcome(test), age(test.time.as_ref()));
+    match core.being_tested {
+        true => "now".to_owned(),
+        false => core.test.as_ref().map(answered).unwrap_or_default(),
+    }
 }
 
 /// Describes for how long a core has been fenced, and why.

@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 use traind_job_file::commands::{EmbedAnswer, EmbedRequest, VectorsForm};
 
 use super::Global;
-use super::embedder::{Embedder, of_options};
+use super::embedder::{Asked, Embedder, of_options};
 use super::endings;
 use super::exit::Exit;
 use super::progress::Progress;
-use super::runner_command::{Interrupts, answer_of};
+use super::runner_command::Interrupts;
 use super::scratch::{NewFolder, Scratch};
 use super::serve::runner_beside_this_program;
 use super::submit::{is_standard, utf8_path};
@@ -76,14 +76,14 @@ impl Embed {
         let job = self.job();
         self.embedder.check(&job, &folder)?;
         self.embedder.check_plugin()?;
-        let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
-        let runner = self.embedder.runner(runner, &global).await?;
+        let program = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
         let mut interrupts = Interrupts::watch()?;
         let new = NewFolder::create(&folder)?;
         let scratch = Scratch::create(&folder, "embed")?;
         let request =
             EmbedRequest { job, scratch: scratch.path().to_owned(), output: output.clone(), form };
-        let answer = answer_of(runner, "embed", &request, &mut interrupts);
+        let asked = Asked { global: &global, program: &program, scratch: &scratch };
+        let answer = self.embedder.answer_of(asked, "embed", &request, &mut interrupts);
         let progress = Progress::of_runs(scratch.path(), &[("", "")]);
         let answer = progress.shown_during(answer).await;
         let EmbedAnswer { warnings } =

@@ -1,16 +1,21 @@
 //! Options of commands that embed texts by a job, and the part of the job that they make.
 
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use traind_job_file::JobFile;
 use traind_wording::{counted, counted_as};
 
+use super::Global;
+use super::free_cores::with_free_cores;
+use super::runner_command::{Interrupts, answer_of};
+use super::scratch::Scratch;
 use super::submit::working_directory;
-use super::{Global, free_cores};
 use crate::host::Host;
 use crate::host::discovery::{DevicePaths, NeuronPaths};
 use crate::host::plugins::plugin;
@@ -42,6 +47,13 @@ pub(super) struct Embedder {
     cores: Option<NonZeroU32>,
 }
 
+/// The runner's program that is asked, the daemon that may have its cores, and the folder of its runs.
+pub(super) struct Asked<'a> {
+    pub global: &'a Global,
+    pub program: &'a Path,
+    pub scratch: &'a Scratch,
+}
+
 impl Embedder {
     fn core_count(&self) -> u32 {
         let all = || std::thread::available_parallelism().map_or(1, usize::from) as u32;
@@ -49,19 +61,25 @@ impl Embedder {
         self.cores.map_or_else(default, NonZeroU32::get)
     }
 
-    /// The runner, on cores that nobody else has.
-    pub(super) async fn runner(
+    /// Runs a command of the runner's with a request, on cores that nobody else has. Its runs are in `scratch`.
+    pub(super) async fn answer_of<T: DeserializeOwned>(
         &self,
-        program: PathBuf,
-        global: &Global,
-    ) -> anyhow::Result<Command> {
-        let mut runner = Command::new(program);
-        if self.platform == "neuron" {
-            // Flags of another platform would abort the plugin.
-            runner.env_remove("XLA_FLAGS");
-            runner.envs(free_cores::variables(global, self.core_count()).await?);
+        Asked { global, program, scratch }: Asked<'_>,
+        command: &str,
+        request: &impl Serialize,
+        interrupts: &mut Interrupts,
+    ) -> anyhow::Result<T> {
+        if self.platform != "neuron" {
+            return answer_of(Command::new(program), command, request, interrupts).await;
         }
-        Ok(runner)
+        with_free_cores(global, self.core_count(), interrupts, async |cores, interrupts| {
+            let mut runner = Command::new(program);
+            // Flags of another platform would abort the plugin.
+            runner.env_remove("XLA_FLAGS").envs(cores);
+            scratch.clear()?;
+            answer_of(runner, command, request, interrupts).await
+        })
+        .await
     }
 
     /// A job that embeds `data` with a model and trains nothing.

@@ -1,6 +1,6 @@
 //! `traind generate`: runs the runner on this host, without a daemon, or asks the daemon for texts of a job's model.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
@@ -11,12 +11,13 @@ use traind_job_file::commands::{GenerateRequest, GenerateSource, GeneratedText, 
 use traind_proto::v1;
 use traind_wording::counted;
 
+use super::Global;
 use super::connect::client;
 use super::exit::Exit;
 use super::finite::finite;
+use super::free_cores::with_free_cores;
 use super::runner_command::{Interrupts, answer_of};
 use super::serve::runner_beside_this_program;
-use super::{Global, free_cores};
 use crate::host::plugins::plugin;
 use crate::interfaces::text::printable;
 use crate::jobs::supervisor::environment::neuron_standalone_environment;
@@ -176,21 +177,32 @@ impl Generate {
             cache_dir,
         };
         let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
-        let mut command = Command::new(std::path::absolute(runner)?);
+        let runner = std::path::absolute(runner)?;
         let mut interrupts = Interrupts::watch()?;
-        let scratch = match self.platform.as_str() {
-            "neuron" => {
-                command.envs(neuron_standalone_environment(&request.cache_dir, self.seed));
-                command.envs(free_cores::variables(global, 1).await?);
-                Some(compiler_folder(&mut command)?)
-            }
-            _ => None,
+        let answer = match self.platform.as_str() {
+            "neuron" => self.on_neuron_cores(global, &runner, &request, &mut interrupts).await,
+            _ => answer_of(Command::new(runner), "generate", &request, &mut interrupts).await,
         };
-        let answer = answer_of(command, "generate", &request, &mut interrupts).await;
         let GeneratedTexts { texts, warnings, .. } = answer.map_err(|error| self.about(error))?;
         warnings.iter().for_each(|warning| eprintln!("warning: {}", printable(warning)));
-        drop(scratch);
         Ok(texts)
+    }
+
+    /// Generates on a core that nobody else has.
+    async fn on_neuron_cores(
+        &self,
+        global: &Global,
+        runner: &Path,
+        request: &GenerateRequest,
+        interrupts: &mut Interrupts,
+    ) -> anyhow::Result<GeneratedTexts> {
+        with_free_cores(global, 1, interrupts, async |cores, interrupts| {
+            let mut command = Command::new(runner);
+            command.envs(neuron_standalone_environment(&request.cache_dir, self.seed)).envs(cores);
+            let _scratch = compiler_folder(&mut command)?;
+            answer_of(command, "generate", request, interrupts).await
+        })
+        .await
     }
 
     /// An error about a setting that an option gives names the option in place of the model's file.

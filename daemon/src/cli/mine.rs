@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, ensure};
 use serde::de::DeserializeOwned;
@@ -11,12 +10,12 @@ use traind_job_file::commands::{MineAnswer, MineLimits, MineRequest};
 use traind_wording::{counted, counted_as};
 
 use super::Global;
-use super::embedder::{Embedder, of_options};
+use super::embedder::{Asked, Embedder, of_options};
 use super::endings;
 use super::exit::Exit;
 use super::finite::finite;
 use super::progress::Progress;
-use super::runner_command::{Interrupts, answer_of};
+use super::runner_command::Interrupts;
 use super::scratch::Scratch;
 use super::serve::runner_beside_this_program;
 use super::submit::{is_standard, utf8_path};
@@ -118,13 +117,13 @@ impl Mine {
         checked["data"]["test"] = json!(self.file);
         self.embedder.check(&checked, Path::new("mine"))?;
         self.embedder.check_plugin()?;
-        let runner = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
-        let runner = self.embedder.runner(runner, &global).await?;
+        let program = self.runner.clone().map_or_else(runner_beside_this_program, Ok)?;
         let mut interrupts = Interrupts::watch()?;
         if self.output.as_deref().is_some_and(is_standard) {
             let scratch = Scratch::create(&std::env::temp_dir(), "mine")?;
             let file = scratch.path().join("negatives");
-            let answer = self.find(runner, &file, &scratch, &mut interrupts).await?;
+            let asked = Asked { global: &global, program: &program, scratch: &scratch };
+            let answer = self.find(asked, &file, &mut interrupts).await?;
             let mut rows = File::open(&file).context("open the rows that were found")?;
             std::io::copy(&mut rows, &mut std::io::stdout()).context("write to standard output")?;
             lines_of(&answer, "-").iter().for_each(|line| eprintln!("{line}"));
@@ -133,7 +132,8 @@ impl Mine {
         let output = self.output.clone().map_or_else(|| default_output(&self.file), Ok)?;
         ensure!(!output.exists(), "{} exists already: name another file", output.display());
         let scratch = Scratch::create(output.parent().unwrap_or(Path::new("")), "mine")?;
-        let answer = self.find(runner, &output, &scratch, &mut interrupts).await?;
+        let asked = Asked { global: &global, program: &program, scratch: &scratch };
+        let answer = self.find(asked, &output, &mut interrupts).await?;
         let written = output.display().to_string();
         lines_of(&answer, &written).iter().for_each(|line| println!("{line}"));
         Ok(Exit::Done)
@@ -141,13 +141,13 @@ impl Mine {
 
     async fn find(
         &self,
-        runner: Command,
+        asked: Asked<'_>,
         output: &Path,
-        scratch: &Scratch,
         interrupts: &mut Interrupts,
     ) -> anyhow::Result<MineAnswer> {
+        let scratch = asked.scratch;
         let request = self.request(output, scratch.path())?;
-        let answer = answer_of(runner, "mine", &request, interrupts);
+        let answer = self.embedder.answer_of(asked, "mine", &request, interrupts);
         let runs = [("texts", "texts: "), ("queries", "queries: ")];
         let answer = Progress::of_runs(scratch.path(), &runs).shown_during(answer).await;
         answer.map_err(|error| scratch.about(error, &self.file, of_options))

@@ -1,7 +1,8 @@
 //! Commands of the runner that answer a request. They end when the user interrupts the command that asks.
 
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output, Stdio};
 
@@ -101,9 +102,9 @@ pub(super) async fn answer_of<T: DeserializeOwned>(
 ) -> anyhow::Result<T> {
     // The terminal's Ctrl-C and Ctrl-Z reach this process alone, which passes them on to the group.
     std::os::unix::process::CommandExt::process_group(&mut runner, 0);
-    let (child, request) = start(runner, command, request)?;
-    let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-    let mut exchange = std::pin::pin!(exchange(child, request));
+    let started = start(runner, command, request)?;
+    let group = started.child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    let mut exchange = std::pin::pin!(exchange(started));
     tokio::select! {
         output = &mut exchange => read(&output?),
         interrupted = interrupts.next_with(group) => {
@@ -121,33 +122,43 @@ pub(super) fn blocking_answer_of<T: DeserializeOwned>(
     command: &str,
     request: &impl Serialize,
 ) -> anyhow::Result<T> {
-    let output = Handle::current().block_on(async {
-        let (child, request) = start(runner, command, request)?;
-        exchange(child, request).await
-    })?;
+    let output =
+        Handle::current().block_on(async { exchange(start(runner, command, request)?).await })?;
     read(&output)
 }
 
-/// Starts the runner. Returns it with its request, which is not written yet.
-fn start(
-    mut runner: Command,
-    command: &str,
-    request: &impl Serialize,
-) -> anyhow::Result<(Child, Vec<u8>)> {
+/// A runner with its request, which is not written yet.
+struct Started {
+    child: Child,
+    request: Vec<u8>,
+    /// The file of its messages, in which it finds what Neuron's compiler and runtime said. Without one they are piped.
+    said: Option<File>,
+}
+
+fn start(mut runner: Command, command: &str, request: &impl Serialize) -> anyhow::Result<Started> {
     let request = serde_json::to_vec(request).context("write the request")?;
     let program = runner.get_program().to_owned();
     runner.arg(command).env(PARENT_VARIABLE, std::process::id().to_string());
-    runner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let said = tempfile::tempfile().ok();
+    let messages = said.as_ref().and_then(|said| said.try_clone().ok());
+    let messages = messages.map_or_else(Stdio::piped, Stdio::from);
+    runner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(messages);
     let child = tokio::process::Command::from(runner).spawn();
-    Ok((child.with_context(|| format!("start {}", program.display()))?, request))
+    let child = child.with_context(|| format!("start {}", program.display()))?;
+    Ok(Started { child, request, said })
 }
 
-async fn exchange(mut child: Child, request: Vec<u8>) -> anyhow::Result<Output> {
+async fn exchange(Started { mut child, request, said }: Started) -> anyhow::Result<Output> {
     if let Some(mut input) = child.stdin.take() {
         // A runner that ends early says why.
         let _: io::Result<()> = input.write_all(&request).await;
     }
-    child.wait_with_output().await.context("wait for the runner")
+    let mut output = child.wait_with_output().await.context("wait for the runner")?;
+    if let Some(mut said) = said {
+        let read = said.rewind().and_then(|()| said.read_to_end(&mut output.stderr));
+        read.context("read the runner's messages")?;
+    }
+    Ok(output)
 }
 
 fn read<T: DeserializeOwned>(output: &Output) -> anyhow::Result<T> {

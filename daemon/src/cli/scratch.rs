@@ -95,6 +95,18 @@ impl Scratch {
         &self.path
     }
 
+    /// Removes the files in the folder.
+    pub(super) fn clear(&self) -> anyhow::Result<()> {
+        let clear = || {
+            for entry in fs::read_dir(&self.path)? {
+                let path = entry?.path();
+                if path.is_dir() { fs::remove_dir_all(&path)? } else { fs::remove_file(&path)? }
+            }
+            io::Result::Ok(())
+        };
+        clear().with_context(|| format!("clear {}", self.path.display()))
+    }
+
     /// An error that names `output` in place of files in this folder, in the words of the command's options.
     pub(super) fn about(
         &self,

@@ -44,6 +44,7 @@ impl Board {
                 cores
             }
         };
+        let tested = fences.tests.cores();
         // Not part of the reading: who returns a core sees that at once.
         for core in cores.iter_mut().filter(|core| core.host.is_empty()) {
             core.fence = fences.of(core.core).map(|fence| v1::Fence {
@@ -51,6 +52,7 @@ impl Board {
                 reason: fence.reason,
             });
             core.test = fences.tests.of(core.core);
+            core.being_tested = tested.contains(&core.core);
         }
         Ok(cores)
     }

@@ -6,13 +6,15 @@ use traind_proto::error_chain::error_chain;
 use traind_trainer::Error as TrainerError;
 use traind_xla::Error as XlaError;
 
-use super::RunError;
+use super::{RunError, log};
 
-/// The error with its causes, behind the code, core, meaning and remedy of a device's error.
+/// The error with its causes, behind the code, core, meaning and remedy of a device's error. Where that has no code,
+/// the line of standard error which has one follows.
 pub(crate) fn explained(error: &anyhow::Error) -> String {
     let message = error_chain(error.as_ref());
-    match traind_neuron::explain(&message).filter(|_| is_of_device(error)) {
-        Some(meaning) => format!("{meaning}\n{message}"),
+    match log::explained(&message).filter(|_| is_of_device(error)) {
+        Some((meaning, Some(line))) => format!("{meaning}\n{message}\n{line}"),
+        Some((meaning, None)) => format!("{meaning}\n{message}"),
         None => message,
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct CoreView {
     fence: Option<FenceView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     test: Option<TestView>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    being_tested: bool,
 }
 
 /// A test of a core.
@@ -106,6 +108,7 @@ impl From<&v1::Core> for CoreView {
                 reason: fence.reason.clone(),
             }),
             test: core.test.as_ref().map(TestView::from),
+            being_tested: core.being_tested,
         }
     }
 }

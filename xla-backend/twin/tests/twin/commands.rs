@@ -2,7 +2,8 @@
 //! jobs are.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
 
 use traind_tests::{CommandOutput, Draft, Host};
 
@@ -18,10 +19,26 @@ const COMMANDS: [&[&str]; 3] = [
 ];
 
 fn run(host: &Host, arguments: &[&str], options: &str) -> CommandOutput {
+    CommandOutput::of(command(host, arguments, options).output().unwrap())
+}
+
+fn command(host: &Host, arguments: &[&str], options: &str) -> Command {
     let mut command = host.traind();
     command.args(arguments).arg("--platform=neuron").current_dir(host.path(""));
     command.envs(installed::environment(host, &format!("instance={INSTANCE},{options}")));
-    CommandOutput::of(command.output().unwrap())
+    command
+}
+
+/// Starts a command, and waits until it says `part`.
+fn started(host: &Host, arguments: &[&str], part: &str) -> Child {
+    let mut command = command(host, arguments, "");
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut said, mut line) = (BufReader::new(child.stderr.as_mut().unwrap()), String::new());
+    while !line.contains(part) {
+        line.clear();
+        assert_ne!(said.read_line(&mut line).unwrap(), 0, "{arguments:?} ended");
+    }
+    child
 }
 
 fn write_files(host: &Host) {
@@ -33,11 +50,16 @@ fn write_files(host: &Host) {
 
 /// A process with a core, which the twin's tools list.
 fn hold(host: &Host, core: u32) -> File {
+    hold_as(host, core, std::process::id())
+}
+
+/// The same of a process with this number, which they list as long as it lives.
+fn hold_as(host: &Host, core: u32, process: u32) -> File {
     let locks = host.path("twin/locks");
     fs::create_dir_all(&locks).unwrap();
     let mut lock = File::create(locks.join(format!("core{core}"))).unwrap();
     lock.lock().unwrap();
-    write!(lock, "{}", std::process::id()).unwrap();
+    write!(lock, "{process}").unwrap();
     lock
 }
 
@@ -69,6 +91,48 @@ async fn commands_take_cores_that_are_free_and_name_the_holders_of_others() {
     host.watch(&job.id).await;
 }
 
+/// An admin tests the cores between jobs. A command waits for them, and no process of the test is left behind.
+#[tokio::test]
+async fn commands_wait_while_the_daemon_tests_the_cores() {
+    let mut host = Host::cold(2);
+    installed::install(&mut host, INSTANCE, "compile_ms=3600000");
+    host.add_options(&["--test-cores-every=0"]);
+    host.start().await;
+    write_files(&host);
+    let compiling = host.path("twin/locks/compiling");
+    for command in COMMANDS {
+        let mut test = host.traind();
+        let mut test = test.args(["cores", "test"]).stdout(Stdio::null()).spawn().unwrap();
+        let compiler = || fs::read_to_string(&compiling).ok()?.parse::<u32>().ok();
+        traind_tests::until("the test compiles", || compiler().is_some()).await;
+        let compiler = compiler().unwrap();
+        fs::remove_file(&compiling).unwrap();
+        let mut waiting = started(&host, command, "cores 0-1 are tested by the daemon: waiting");
+        let cores = host.cli(&host.path(""), &["cores"]);
+        assert!(cores.stdout.contains(" now"), "{cores:?}");
+        // It ends with the command that wants it.
+        test.kill().unwrap();
+        test.wait().unwrap();
+        assert!(waiting.wait().unwrap().success(), "{command:?}");
+        traind_tests::until("the compiler ends", || !traind_tests::alive(compiler)).await;
+        let _ = fs::remove_file(&compiling);
+    }
+}
+
+/// A process that no tool lists takes the core between the choice and the start.
+#[test]
+fn commands_choose_again_where_another_process_was_faster() {
+    let mut host = Host::cold(1);
+    installed::install(&mut host, INSTANCE, "");
+    write_files(&host);
+    for command in COMMANDS {
+        let core = hold_as(&host, 1, u32::MAX);
+        let mut child = started(&host, command, "has taken core 1: choosing again");
+        drop(core);
+        assert!(child.wait().unwrap().success(), "{command:?}");
+    }
+}
+
 /// Nobody says which cores are free: neither a tool nor a daemon.
 #[test]
 fn errors_of_commands_have_code_core_meaning_and_remedy() {
@@ -77,13 +141,14 @@ fn errors_of_commands_have_code_core_meaning_and_remedy() {
     write_files(&host);
     fs::remove_file(host.path("twin/bin/neuron-ls")).unwrap();
     let _other = hold(&host, 0);
-    for command in COMMANDS {
-        let output = run(&host, command, "");
+    // The runtime's words are in the plugin's error, or on standard error alone.
+    for (command, options) in COMMANDS.into_iter().flat_map(|it| [(it, ""), (it, "errors=brief")]) {
+        let output = run(&host, command, options);
         assert_eq!(output.code, Some(1), "{output:?}");
         for part in
             ["NRT 4 (RESOURCE) on lnc0-lnc0: ", "end the other process", "Requested:lnc0-lnc0"]
         {
-            assert!(output.stderr.contains(part), "{command:?}: {output:?}");
+            assert!(output.stderr.contains(part), "{command:?} with {options}: {output:?}");
         }
     }
     let old = run(&host, COMMANDS[0], "version_2=true");

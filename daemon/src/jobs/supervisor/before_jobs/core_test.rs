@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use traind_job_file::Platform;
@@ -22,12 +23,12 @@ use crate::settings::Settings;
 
 /// The longest time of a test. Neuron's compiler takes minutes for its programs.
 const TIMEOUT: Duration = Duration::from_secs(120);
-const NEURON_TIMEOUT: Duration = Duration::from_secs(900);
+pub(crate) const NEURON_TIMEOUT: Duration = Duration::from_secs(900);
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// How much of what a failed process wrote is quoted.
 const SAID_BYTES_MAX: usize = 4096;
 /// Marks the processes of tests as none of a job.
-const MARK: &str = "core-test";
+pub(crate) const MARK: &str = "core-test";
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CoreTestError {
@@ -61,6 +62,7 @@ pub(crate) async fn test_cores(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true);
     let request = TestCoresRequest {
         platform: settings.host.platform.clone(),
@@ -71,8 +73,28 @@ pub(crate) async fn test_cores(
     request.push(b'\n');
     let timeout = if platform == Platform::Neuron { NEURON_TIMEOUT } else { TIMEOUT };
     let mut child = command.spawn()?;
+    let mut group = Group::of(&child);
     let answered = tokio::time::timeout(timeout, ask(&mut child, &request, cores.len())).await;
-    answered.unwrap_or(Err(CoreTestError::Timeout(timeout)))
+    let answered = answered.unwrap_or(Err(CoreTestError::Timeout(timeout)));
+    if answered.is_ok() {
+        group.0.take();
+    }
+    answered
+}
+
+/// The processes of a test, such as Neuron's compiler, which end with one that does not answer.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Group {
+        Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.0.map(|group| kill_process_group(group, Signal::KILL));
+    }
 }
 
 /// The folder in which a test runs, since Neuron's compiler leaves files in the current one.
