@@ -36,6 +36,7 @@ class Contact:
         self.programs = {name: program(name, folder) for name in ("traind", "traind-runner")}
         self.plugin = os.environ.get("TRAIND_PLUGIN_NEURON", "")
         self.cpu_plugin = arguments.cpu_plugin
+        self.cache_dir = arguments.cache_dir
         self.tools = Path(arguments.tools)
         self.sysfs = Path(arguments.sysfs)
         self.libraries = Path(arguments.libraries)
@@ -44,10 +45,9 @@ class Contact:
         if compiler_version() >= FIRST_WITH_INTEGER_FLAGS:
             os.environ.setdefault("NEURON_CC_FLAGS", FLAGS + INTEGER_FLAGS)
 
-    def probe(self, cores, platform="neuron", plugin=None, index_outside=None, **variables):
-        """The findings of `traind-runner probe`, with variables of the runtime."""
-        request = {"platform": platform, "plugin": plugin or self.plugin, "cores": cores}
-        request |= {"index_outside": index_outside}
+    def probe(self, cores, platform="neuron", plugin=None, ask=None, **variables):
+        """The findings of `traind-runner probe`, of all that it tries or of what is asked, with variables of the runtime."""
+        request = {"platform": platform, "plugin": plugin or self.plugin, "cores": cores, **(ask or {})}
         environment = os.environ | needed(cores) | variables
         done = run([self.programs["traind-runner"], "probe"], json.dumps(request), environment)
         return json.loads(done.stdout)
@@ -94,6 +94,9 @@ class Contact:
         own = {"TRAIND_CACHE_DIR": f"{folder}/cache", "TRAIND_KERNELS": "off"}
         of_platform = needed(cores) if platform == "neuron" else {}
         run([self.programs["traind-runner"], job], "", os.environ | plugins | own | of_platform, folder)
+
+    def run(self, command):
+        return run(command, "", os.environ | {"TRAIND_PYTHON": os.environ.get("TRAIND_PYTHON", sys.executable)})
 
     def core_counts(self):
         """Numbers of cores that one device has, besides one."""
@@ -203,9 +206,18 @@ def held_cores(contact):
 def index_outside(contact):
     """Reads and writes by each operation at an index behind the end of a tensor: `clamped`, `dropped`, or the error."""
     return {
-        operation: contact.probe(1, index_outside=operation)["index_outside"]
+        operation: contact.probe(1, ask={"index_outside": operation})["index_outside"]
         for operation in ("gather", "dynamic_slice", "dynamic_update_slice", "scatter")
     }
+
+
+def null_events(contact):
+    """The outcome of an execution that asks for no events of completion: `works`, `leaks`, or the error."""
+    try:
+        return contact.probe(1, ask={"without_events": True})["without_events"]
+    except RuntimeError as error:
+        # It may end the process.
+        return str(error)
 
 
 def work_folder(contact):
@@ -272,6 +284,11 @@ def doctor(contact):
     return done.stdout.splitlines()
 
 
+def quickstart(contact):
+    """Steps of the quickstart's job, with its model and texts, beside CPU devices."""
+    return training.quickstart(contact)
+
+
 def jobs(contact):
     """Jobs of a few families beside CPU devices, on several cores, and resumed."""
     return training.train(contact)
@@ -282,9 +299,11 @@ PARTS = [
     instance,
     client,
     jobs,
+    quickstart,
     held_cores,
     core_counts,
     index_outside,
+    null_events,
     work_folder,
     refusals,
     monitor,
@@ -320,6 +339,7 @@ def options(report):
         "dispatch_us": None if not client else round(1e6 * client["execute_seconds"]),
         "next_sdk": next_sdk(client) if client else None,
         "errors": errors_of(part.get("held_cores")),
+        "null_events": null_events_of(part.get("null_events")),
         "work_folder": next((name for name, is_used in part.get("work_folder", {}).items() if is_used), None),
         "kind": client["devices"][0]["kind"] if client else None,
         "extensions": bool(client["extensions"]) if client else None,
@@ -341,6 +361,11 @@ def errors_of(held):
     if not held or not held["busy"]:
         return None
     return "brief" if "num_devices" in held["busy"] else "whole"
+
+
+def null_events_of(outcome):
+    """Whether executions without events work, leak or fail; None if that was not tried."""
+    return outcome if outcome in ("works", "leaks") else "error" if outcome else None
 
 
 def any_count(client, counts):
@@ -381,6 +406,7 @@ def main():
     parser.add_argument("--brief", action="store_true", help="one family and a few steps")
     parser.add_argument("--bin")
     parser.add_argument("--cpu-plugin")
+    parser.add_argument("--cache-dir", help="where the quickstart's model is or will be [default: traind's]")
     parser.add_argument("--tools", default="/opt/aws/neuron/bin")
     parser.add_argument("--sysfs", default="/sys/devices/virtual/neuron_device")
     parser.add_argument("--libraries", default="/opt/aws/neuron/lib", help="where the runtime is")

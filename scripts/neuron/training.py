@@ -2,6 +2,7 @@
 
 import json
 import struct
+import subprocess
 import tempfile
 import time
 import zlib
@@ -75,8 +76,40 @@ class Jobs:
         # JSON is YAML.
         (self.folder / f"{name}.yaml").write_text(json.dumps(job))
         self.contact.run_job(self.folder, f"{name}.yaml", platform, cores)
-        state = json.loads((self.folder / name / "trainer_state.json").read_text())
-        return [entry["loss"] for entry in state["log_history"] if "loss" in entry]
+        return logged_losses(self.folder / name)
+
+    def quickstart(self):
+        """Writes the quickstart's job with its model and texts. Returns what the texts are."""
+        demo = [self.contact.programs["traind"], "demo", "--no-train", "--cores", "1"]
+        demo += ["--output", str(self.folder / "quickstart")]
+        if self.contact.cache_dir:
+            demo += ["--cache-dir", str(self.contact.cache_dir)]
+        said = self.contact.run(demo).stderr.strip().splitlines()
+        return said[-1].rpartition(": ")[2] if said else None
+
+    def quickstart_losses(self, platform):
+        """The losses of the first steps of the quickstart's job on one core."""
+        folder, name = self.folder / "quickstart", f"quickstart-{platform}"
+        text = (folder / "job.yaml").read_text()
+        for line, other in [
+            ("platform: cpu", f"platform: {platform}"),
+            ("num_train_epochs: 2", f"max_steps: {self.steps}"),
+            ("eval_strategy: epoch", "do_eval: false"),
+            ("logging_steps: 10", "logging_steps: 1"),
+            ("output_dir: package-sections", f"output_dir: {name}"),
+        ]:
+            if line not in text:
+                raise RuntimeError(f"the quickstart's job has no {line}")
+            text = text.replace(line, other)
+        (folder / f"{name}.yaml").write_text(text)
+        self.contact.run_job(folder, f"{name}.yaml", platform, 1)
+        return logged_losses(folder / name)
+
+
+def logged_losses(output):
+    """The losses in the output folder of a job."""
+    state = json.loads((output / "trainer_state.json").read_text())
+    return [entry["loss"] for entry in state["log_history"] if "loss" in entry]
 
 
 def task(fixture):
@@ -209,12 +242,27 @@ def train(contact):
 
 
 def family(jobs, fixture):
-    losses = jobs.losses(f"{fixture}-neuron", fixture, "neuron")
-    found = {"losses": losses}
+    return beside(jobs, lambda platform: jobs.losses(f"{fixture}-{platform}", fixture, platform))
+
+
+def beside(jobs, losses):
+    """The losses on NeuronCores, beside those of CPU devices."""
+    found = {"losses": losses("neuron")}
     if jobs.contact.cpu_plugin:
-        found["cpu_losses"] = jobs.losses(f"{fixture}-cpu", fixture, "cpu")
-        found["difference"] = difference(losses, found["cpu_losses"])
+        found["cpu_losses"] = losses("cpu")
+        found["difference"] = difference(found["losses"], found["cpu_losses"])
     return found
+
+
+def quickstart(contact):
+    """The first steps of the quickstart's job; of a fixture where its model cannot be had."""
+    with tempfile.TemporaryDirectory(prefix="traind-contact-") as folder:
+        jobs = Jobs(contact, folder)
+        try:
+            texts = jobs.quickstart()
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            return {"model": FIRST, "why": str(error), **family(jobs, FIRST)}
+        return {"model": "the quickstart's", "texts": texts, **beside(jobs, jobs.quickstart_losses)}
 
 
 def resume(jobs, whole):

@@ -2,6 +2,7 @@
 //! standard input.
 
 mod programs;
+mod without_events;
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
@@ -11,11 +12,15 @@ use std::time::Instant;
 use anyhow::Context as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use traind_pjrt::{Client, CompileOptions, DeviceOutputs, Executable, ExecuteOptions, Plugin};
+use traind_pjrt::{
+    Client, CompileOptions, CreateOptions, DeviceOutputs, Executable, ExecuteOptions, Plugin,
+    Topology,
+};
+use traind_wording::counted;
 use traind_xla::runtime::{DeviceTraits, donation_outcome, random_bits_are_exact};
 
 use crate::session::client_options;
-use programs::{CHLO, SUM, collective, indexed};
+use programs::{CHLO, INTEGER_DOT, ODD, ROOT, SUM, collective, indexed};
 
 #[derive(Deserialize)]
 struct Request {
@@ -33,6 +38,10 @@ struct Request {
     /// of no use afterwards.
     #[serde(default)]
     index_outside: Option<String>,
+    /// Execute a program without asking for events of completion, and try nothing else: not every plugin may survive
+    /// that.
+    #[serde(default)]
+    without_events: bool,
 }
 
 /// The numbers that programs read.
@@ -78,6 +87,9 @@ fn report(request: &Request) -> anyhow::Result<Value> {
         let words = index_words(&client, operation).unwrap_or_else(|error| error.to_string());
         return Ok(json!({"index_outside": words}));
     }
+    if request.without_events {
+        return Ok(json!({"without_events": without_events::answer(&client)?}));
+    }
     let start = Instant::now();
     let sum = client.compile(SUM, &CompileOptions::default())?;
     let compile_seconds = start.elapsed().as_secs_f64();
@@ -105,12 +117,14 @@ fn report(request: &Request) -> anyhow::Result<Value> {
         "device_memory_stats": found.device_memory_stats,
         "custom_calls": found.custom_calls,
         "donation_of_reports": donation_words(&client),
+        "integer_dot": integer_dot_words(&client),
         "chlo": client.compile(CHLO, &CompileOptions::default()).is_ok(),
         "random_bits_are_exact": random_bits_are_exact(&client)?,
         "splits_integers": traits.splits_integers,
         "keeps_arguments": traits.keeps_arguments,
         "stablehlo": plugin.stablehlo_current_version()?,
         "extensions": plugin.extension_kinds(),
+        "topology": topology_words(plugin),
         "execute_seconds": execute_seconds(&client, &sum)?,
         "client_seconds": client_seconds,
         "compile_seconds": compile_seconds,
@@ -129,6 +143,31 @@ fn execute_seconds(client: &Client, sum: &Executable) -> anyhow::Result<f64> {
     }
     seconds.sort_by(f64::total_cmp);
     Ok(seconds[EXECUTIONS / 2])
+}
+
+/// The number of devices that the plugin could compile for without a client, or its error.
+fn topology_words(plugin: Plugin) -> String {
+    match Topology::new(plugin, &CreateOptions::new()) {
+        Ok(topology) => counted(topology.devices().len(), "device").to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Says whether a dot of integers is `exact` or `rounded`, or else its error.
+fn integer_dot_words(client: &Client) -> String {
+    let result = || -> anyhow::Result<Vec<i32>> {
+        let dot = client.compile(INTEGER_DOT, &CompileOptions::default())?;
+        let device = dot.devices().next().context("find the program's device")?;
+        let argument = client.buffer_from_slice(&[ROOT], &[1], &device)?;
+        let outputs = dot.execute(&[[&argument]], &ExecuteOptions::default())?;
+        let buffer = outputs.first().and_then(|outputs| outputs.buffers.first());
+        Ok(buffer.context("find the result")?.to_vec()?)
+    };
+    match result() {
+        Ok(found) if found == [ODD] => "exact".to_owned(),
+        Ok(_) => "rounded".to_owned(),
+        Err(error) => error.to_string(),
+    }
 }
 
 /// Says whether an operation behind the end of a tensor is `clamped` to it or `dropped`, or else its result.

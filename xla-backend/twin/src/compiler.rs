@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use traind_neuron::{COMPILER, Cause, Generation};
-use traind_xla::verify::neuron::{Finding, Limits, check};
+use traind_xla::verify::neuron::{DOWNCAST, Finding, Limits, check};
 
 use crate::options::NextSdk;
 use crate::{Machine, Options};
@@ -150,13 +150,17 @@ impl Arguments {
         let mut report = check(&text, &limits, &[]);
         // The compiler does not see them, and the plugin compares them while the program runs.
         report.findings.retain(|finding| finding.code != OUTSIDE);
-        if let Some(refused) = report.warnings.first().filter(|_| !self.downcasts(&options)) {
+        // It knows no ranges of numbers, by which the checks decide whether float32 holds them.
+        let is_downcast = |finding: &Finding| DOWNCAST.contains(&finding.code);
+        let (downcast, findings): (Vec<Finding>, Vec<Finding>) =
+            report.findings.into_iter().partition(is_downcast);
+        let downcast: Vec<Finding> = report.warnings.into_iter().chain(downcast).collect();
+        if let Some(refused) = downcast.first().filter(|_| !self.downcasts(&options)) {
             return Err(format!("[ERROR] [{}] {refused}", refused.code));
         }
-        for warning in &report.warnings {
+        for warning in &downcast {
             println!("[WARNING] [{}] {warning}", warning.code);
         }
-        let findings = report.findings;
         let (at_load, refused): (Vec<Finding>, Vec<Finding>) =
             findings.into_iter().partition(|finding| finding.code.starts_with("NRT_"));
         if let Some(finding) = refused.first() {

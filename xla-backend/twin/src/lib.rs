@@ -7,6 +7,7 @@
 //! `unsafe` appears in `plugin`, which exports and calls functions of the PJRT C API.
 
 mod compiler;
+mod downcast;
 mod indices;
 mod machine;
 mod options;

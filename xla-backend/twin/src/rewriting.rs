@@ -2,6 +2,7 @@
 //! work, stochastic rounding.
 
 use crate::Options;
+use crate::downcast::downcast;
 use crate::options::Donation;
 
 const ALIASING: &str = "tf.aliasing_output = ";
@@ -15,18 +16,19 @@ pub(crate) fn rewritten(
     options: &Options,
     rounding_seed: Option<u32>,
 ) -> Result<Option<String>, String> {
-    let mut changed = None;
+    let mut changed = downcast(program);
+    let now = |changed: &Option<String>| changed.clone().unwrap_or_else(|| program.to_owned());
     match options.donation {
         Donation::Works => {}
-        Donation::Ignored => changed = Some(without_aliases(program)),
-        Donation::Garbage => changed = Some(without_aliases(&with_garbage(program))),
+        Donation::Ignored => changed = Some(without_aliases(&now(&changed))),
+        Donation::Garbage => changed = Some(without_aliases(&with_garbage(&now(&changed)))),
         Donation::Refused => check_aliases(program)?,
     }
     if options.inexact {
-        changed = Some(in_float(changed.as_deref().unwrap_or(program)));
+        changed = Some(in_float(&now(&changed)));
     }
     if let Some(seed) = rounding_seed {
-        changed = Some(rounded(changed.as_deref().unwrap_or(program), seed));
+        changed = Some(rounded(&now(&changed), seed));
     }
     Ok(changed)
 }

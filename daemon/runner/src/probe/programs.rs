@@ -58,6 +58,16 @@ pub(super) const CHLO: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf3
   return %y : tensor<4xf32>
 }";
 
+/// A product of integers, which is [`ODD`] where it is exact, and another number in float32.
+pub(super) const INTEGER_DOT: &str = "func.func @main(%x: tensor<1xi32>) -> tensor<1x1xi32> {
+  %m = stablehlo.reshape %x : (tensor<1xi32>) -> tensor<1x1xi32>
+  %y = stablehlo.dot_general %m, %m, contracting_dims = [1] x [0] : (tensor<1x1xi32>, tensor<1x1xi32>) -> tensor<1x1xi32>
+  return %y : tensor<1x1xi32>
+}";
+/// The square of [`ROOT`], which is odd and larger than float32 counts.
+pub(super) const ODD: i32 = ROOT * ROOT;
+pub(super) const ROOT: i32 = 4097;
+
 /// A sum over all of `cores`.
 pub(super) fn collective(cores: usize) -> String {
     let all: Vec<String> = (0..cores).map(|core| core.to_string()).collect();

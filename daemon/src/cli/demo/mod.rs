@@ -62,6 +62,9 @@ pub(crate) struct Demo {
     /// Teach a small chat model (SmolLM2-135M-Instruct, converted from GGUF) with LoRA, and ask it before and after
     #[arg(long, conflicts_with = "rows")]
     chat: bool,
+    /// Write the texts and the job file, and train nothing
+    #[arg(long, conflicts_with = "chat")]
+    no_train: bool,
     /// Number of cores to train on [default: 2, or 1 on a host with a single core]
     #[arg(long, value_name = "N")]
     cores: Option<NonZeroU32>,
@@ -97,6 +100,10 @@ impl Demo {
         let job_file = job_file(&model, epochs, cores)?;
         let path = output.join(JOB_FILE);
         fs::write(&path, &job_file).with_context(|| format!("write {}", path.display()))?;
+        if self.no_train {
+            println!("job file  {}", path.display());
+            return Ok(Exit::Done);
+        }
         let daemon = PrivateDaemon::start(&cache_dir, cores, self.runner).await?;
         let exit = train(daemon, job_file, &output).await?;
         if exit == Exit::Done {

@@ -108,22 +108,26 @@ fn compiler(files: &HostFiles) -> Check {
 
 /// Executes the compiler once: its Python environment may be broken, or closed to this user.
 fn compiler_at(name: &'static str, program: &Path) -> Check {
-    let found = program.display();
     match compiler_version(program) {
         Err(error) => Check::missing(
             name,
-            format!("{found} does not run: {error}"),
+            format!("{} does not run: {error}", program.display()),
             "install the Python package neuronx-cc again, with its Python below /opt or /usr",
         ),
-        Ok(version) if program.starts_with("/home") || program.starts_with("/root") => {
-            Check::advice(
-                name,
-                format!("{found}, {version}"),
-                "the daemon's jobs cannot read a home folder with --allow-root, or as other users: \
+        Ok(version) => compiler_that_runs(name, program, &version),
+    }
+}
+
+fn compiler_that_runs(name: &'static str, program: &Path, version: &str) -> Check {
+    let found = format!("{}, {version}", program.display());
+    match program.starts_with("/home") || program.starts_with("/root") {
+        true => Check::advice(
+            name,
+            found,
+            "the daemon's jobs cannot read a home folder with --allow-root, or as other users: \
              install it in /opt",
-            )
-        }
-        Ok(version) => Check::present(name, format!("{found}, {version}")),
+        ),
+        false => Check::present(name, found),
     }
 }
 
@@ -257,6 +261,17 @@ mod tests {
             let (_folder, check) = compiler(broken);
             assert!(check.is_missing(), "{check:?}");
         }
+    }
+
+    #[test]
+    fn a_compiler_in_a_home_folder_is_to_be_moved() {
+        let of = |program: &str| compiler_that_runs("neuronx-cc", Path::new(program), "2.27");
+        for home in ["/home/a/venv/bin/neuronx-cc", "/root/venv/bin/neuronx-cc"] {
+            let Finding::Advice { remedy, .. } = of(home).finding else { panic!("{home}") };
+            assert!(remedy.contains("install it in /opt"), "{remedy}");
+        }
+        let elsewhere = of("/opt/venv/bin/neuronx-cc");
+        assert!(matches!(elsewhere.finding, Finding::Present(_)), "{elsewhere:?}");
     }
 
     #[test]

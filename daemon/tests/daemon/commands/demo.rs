@@ -54,6 +54,20 @@ fn the_demonstration_trains_and_leaves_the_model_alone() {
     assert_eq!(fs::read_dir(host.path("tmp")).unwrap().count(), 0, "the daemon's folder is left");
 }
 
+/// Other programs train its job.
+#[test]
+fn the_demonstration_writes_its_job_alone() {
+    let host = Host::new(1, "echo a job runs >&2; exit 1");
+    let ran = demo(&host).arg("--no-train").output().unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{}", String::from_utf8_lossy(&ran.stderr));
+    let job_file = host.path("traind-demo/job.yaml");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert_eq!(said, format!("job file  {}\n", job_file.display()));
+    assert!(fs::read_to_string(job_file).unwrap().contains("num_train_epochs: 2"));
+    assert_eq!((lines(&host, "train.csv"), lines(&host, "validation.csv")), (51, 1001));
+    assert!(!fs::exists(host.path("traind-demo/package-sections")).unwrap());
+}
+
 /// The runner answers questions beside running the job.
 #[test]
 fn the_chat_model_answers_before_and_after() {

@@ -53,21 +53,48 @@ impl Executable {
         L: AsRef<[B]>,
         B: Borrow<Buffer>,
     {
+        let launched = self.checked_launch(arguments, options, Completion::Events)?;
+        self.own_outputs(launched)
+    }
+
+    /// Starts the program without asking for events of completion, which not every plugin allows, and returns the
+    /// results of each device: to find out what a plugin does then. Everything else asks for them.
+    pub fn execute_without_events<L, B>(&self, arguments: &[L]) -> Result<Vec<Vec<Buffer>>>
+    where
+        L: AsRef<[B]>,
+        B: Borrow<Buffer>,
+    {
+        let launched =
+            self.checked_launch(arguments, &ExecuteOptions::default(), Completion::Unknown)?;
+        let devices = launched.outputs.into_iter().zip(&self.device_indices);
+        devices.map(|(buffers, &device)| self.own_buffers(buffers, device)).collect()
+    }
+
+    fn checked_launch<L, B>(
+        &self,
+        arguments: &[L],
+        options: &ExecuteOptions,
+        completion: Completion,
+    ) -> Result<Launched>
+    where
+        L: AsRef<[B]>,
+        B: Borrow<Buffer>,
+    {
         arguments::check(self, arguments)?;
-        let launched = self.launch(&pointer_lists(arguments), options).map_err(|error| {
+        self.launch(&pointer_lists(arguments), options, completion).map_err(|error| {
             if self.num_devices() > 1 {
                 // Only the first cause counts.
                 let _ = self.client.launch_failure.set(error.to_string());
             }
             arguments::find_deleted(arguments).unwrap_or(error)
-        })?;
-        self.own_outputs(launched)
+        })
     }
 
     fn launch(
         &self,
         argument_lists: &[Vec<*mut RawBuffer>],
         options: &ExecuteOptions,
+        completion: Completion,
     ) -> Result<Launched> {
         let num_devices = argument_lists.len();
         let mut launched = Launched {
@@ -90,7 +117,10 @@ impl Executable {
             num_devices,
             num_args: argument_lists.first().map_or(0, Vec::len),
             output_lists: outputs.as_ptr(),
-            device_complete_events: launched.events.as_mut_ptr(),
+            device_complete_events: match completion {
+                Completion::Events => launched.events.as_mut_ptr(),
+                Completion::Unknown => ptr::null_mut(),
+            },
             ..LoadedExecutableExecuteArgs::new()
         };
         // SAFETY: every list has the length that is given for it, all buffers are
@@ -142,6 +172,15 @@ impl Executable {
         let shapes = shapes.collect::<Result<_>>()?;
         Ok(self.output_shapes.get_or_init(|| shapes))
     }
+}
+
+/// How a launch says that its devices are done.
+#[derive(Clone, Copy)]
+enum Completion {
+    /// By an event of each device.
+    Events,
+    /// Not at all, besides by the readiness of its results.
+    Unknown,
 }
 
 struct Launched {

@@ -6,9 +6,9 @@ use super::Problem;
 use super::program::{Form, Instruction, Type};
 use super::range::Ranges;
 
-/// The operations that the compiler computes in float32 as long as `--implicit-integer-downcast=all` is set, as traind
-/// does.
-const DOWNCAST: [&str; 4] = ["NCC_EVRF035", "NCC_EVRF060", "NCC_EVRF061", "NCC_EVRF063"];
+/// The codes of operations that the compiler computes in float32 as long as `--implicit-integer-downcast=all` is set,
+/// as traind does.
+pub const DOWNCAST: [&str; 4] = ["NCC_EVRF035", "NCC_EVRF060", "NCC_EVRF061", "NCC_EVRF063"];
 
 pub(super) fn check(form: &Form) -> Option<Problem> {
     let has_integers = form.operand_types.first().is_some_and(Type::is_integer);

@@ -19,6 +19,7 @@ use traind_neuron::{CoreKind, INSTRUCTIONS_MAX};
 
 pub use indices::{IndexBound, index_bounds};
 pub use instructions::Instructions;
+pub use integers::DOWNCAST;
 
 use crate::stablehlo::Origin;
 use indices::Indexed;

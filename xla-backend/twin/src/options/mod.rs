@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use traind_neuron::{INSTANCES, Version};
 
-pub(crate) use values::{Donation, Errors, NextSdk, WorkFolder};
+pub(crate) use values::{Donation, Errors, NextSdk, NullEvents, WorkFolder};
 
 /// The variable with options as `NAME=VALUE`, separated by commas, or with `@` and the path of a file that has them, so
 /// that they can change between processes.
@@ -91,6 +91,8 @@ options! {
     work_folder: WorkFolder,
     /// The kind of the cores as the plugin names it; empty for that of the instance.
     kind: String,
+    /// The fate of an execution that asks for no events of completion.
+    null_events: NullEvents,
     /// Whether the plugin has extensions, though none for custom calls.
     extensions: bool,
 }
@@ -130,6 +132,7 @@ impl Options {
             "donation" => Donation::names(),
             "next_sdk" => NextSdk::names(),
             "errors" => Errors::names(),
+            "null_events" => NullEvents::names(),
             "work_folder" => WorkFolder::names(),
             _ => {
                 let switches = ["false", "true"];

@@ -75,6 +75,16 @@ values! {
         Brief = "brief",
     }
 
+    /// The fate of an execution that asks for no events of completion.
+    NullEvents {
+        /// The plugin refuses it.
+        Error = "error",
+        /// It is executed.
+        Works = "works",
+        /// It is executed, and what it needed for the events is never freed.
+        Leaks = "leaks",
+    }
+
     /// The folder in which the plugin gives programs to the compiler.
     WorkFolder {
         /// The folder of `TMPDIR`.

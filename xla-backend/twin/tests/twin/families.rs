@@ -214,6 +214,8 @@ options! {
         "work_folder=tmp",
         "kind=NC_v9",
         "errors=brief",
+        "null_events=works",
+        "null_events=leaks",
     ],
     all_families_train_with_each_option_of_time_and_host: &[
         "init_ms=500,compile_ms=50",

@@ -116,28 +116,41 @@ async fn the_loss_of_a_process_ends_the_other() {
     assert!(failure.message.contains("host 1 (node1, cores 0 to 1)"), "{failure:?}");
 }
 
-/// Another program has the port of the collectives.
+/// Another program has the port of the collectives, of several processes and of one.
 #[test]
 fn a_process_that_meets_no_other_is_explained() {
+    let several =
+        [("NEURON_PJRT_PROCESSES_NUM_DEVICES", "2,2"), ("NEURON_PJRT_PROCESS_INDEX", "0")];
+    for (variables, is_of_one) in [(&several[..], false), (&[], true)] {
+        let text = answer_with_port_taken(variables, is_of_one);
+        assert!(text.contains("Timeout waiting for incoming connection"), "{text}");
+        let meaning = traind_neuron::explain(&text).unwrap();
+        assert!(meaning.meaning.contains("NEURON_RT_ROOT_COMM_ID"), "{meaning}");
+    }
+}
+
+/// The words of `traind-runner probe` about a collective, in its answer or its error.
+fn answer_with_port_taken(variables: &[(&str, &str)], only_collective: bool) -> String {
     let mut host = Host::cold(1);
     installed::install(&mut host, "trn1.2xlarge", "");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let runner = traind_tests::traind().with_file_name("traind-runner");
     let mut probe = Command::new(runner);
     probe.arg("probe").envs(installed::environment(&host, "instance=trn1.2xlarge,meet_ms=20"));
-    probe.envs([
-        ("NEURON_INTERNAL_PJRT_C_API_VERSION", "0.81"),
-        ("NEURON_PJRT_PROCESSES_NUM_DEVICES", "2,2"),
-        ("NEURON_PJRT_PROCESS_INDEX", "0"),
-    ]);
+    // The compiler leaves its log there.
+    probe.current_dir(host.path(""));
+    probe.env("NEURON_INTERNAL_PJRT_C_API_VERSION", "0.81").envs(variables.iter().copied());
     probe.env("NEURON_RT_ROOT_COMM_ID", taken.local_addr().unwrap().to_string());
     probe.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut probe = probe.spawn().unwrap();
-    let request = json!({"platform": "neuron", "plugin": installed::plugin(), "cores": 2});
+    let request = json!({
+        "platform": "neuron",
+        "plugin": installed::plugin(),
+        "cores": 2,
+        "only_collective": only_collective,
+    });
     probe.stdin.take().unwrap().write_all(request.to_string().as_bytes()).unwrap();
     let output = probe.wait_with_output().unwrap();
-    let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("Timeout waiting for incoming connection"), "{text}");
-    let meaning = traind_neuron::explain(&text).unwrap();
-    assert!(meaning.meaning.contains("NEURON_RT_ROOT_COMM_ID"), "{meaning}");
+    let said = if only_collective { output.stdout } else { output.stderr };
+    String::from_utf8(said).unwrap()
 }

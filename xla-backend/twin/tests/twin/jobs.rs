@@ -1,5 +1,7 @@
 //! Ways around what devices cannot do, and texts that are generated without a daemon.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use traind_proto::v1::{CompileSource, JobState};
@@ -35,6 +37,51 @@ async fn devices_that_do_less_train_the_same() {
     assert_equal(&losses(&expected), &losses(&history));
     let found = ["INTEGERS_INEXACT", "DONATION_OFF"].map(|code| history.warnings(code).len());
     assert_eq!(found, [1, 1], "{:?}", history.job.warnings);
+}
+
+/// The cache has executables under the right names that another version of the plugin wrote, which a plugin may not
+/// tell: they are refused, compiled anew, and replaced.
+#[tokio::test]
+async fn executables_of_another_version_are_compiled_anew() {
+    let host = installed::cold_host(1, "trn1.2xlarge", "").await;
+    let run = async |name: &str| {
+        let job = Draft::new(&host, name)
+            .set("resources.platform", "neuron")
+            .set("train.max_steps", 3)
+            .set("train.do_eval", false)
+            .set("model.config_overrides", "{num_hidden_layers: 1}");
+        let history = host.complete(&job).await;
+        let sources: Vec<_> = history.compiled().iter().map(|it| it.source()).collect();
+        let losses: Vec<f64> = history.steps().iter().map(|step| step.loss).collect();
+        (sources, losses)
+    };
+    let (_, losses) = run("first").await;
+    let stamped = give_other_versions(&host.path("cache/executables"));
+    assert!(stamped > 0);
+    let (sources, again) = run("again").await;
+    assert_eq!(sources, vec![CompileSource::Compiled; stamped]);
+    assert_eq!(again, losses);
+    let (sources, last) = run("last").await;
+    assert_eq!(sources, vec![CompileSource::Disk; stamped]);
+    assert_eq!(last, losses);
+}
+
+/// Gives whole executables the version of another plugin. Returns their number.
+fn give_other_versions(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let executables = entries.filter(|path| path.extension().is_some_and(|it| it == "xla"));
+    let give = |path: PathBuf| {
+        let content = fs::read(&path).unwrap();
+        let executable = &content[blake3::OUT_LEN..];
+        let (line, rest) =
+            executable.split_at(executable.iter().position(|it| *it == b'\n').unwrap());
+        let other = String::from_utf8(line.to_vec()).unwrap().replace("5356", "3854");
+        assert_ne!(other.as_bytes(), line);
+        let executable = [other.as_bytes(), rest].concat();
+        let whole = [&blake3::hash(&executable).as_bytes()[..], &executable].concat();
+        fs::write(&path, whole).unwrap();
+    };
+    executables.map(give).count()
 }
 
 /// Its programs are compiled while another job has the core, and not again when it starts.
@@ -81,14 +128,14 @@ async fn generate_reads_its_answer_among_the_compilers_dots() {
     command.args(["generate", "--platform=neuron", "--max-new-tokens=2", "--output=json"]);
     // The compiler leaves its files elsewhere, and flags for GPUs do not reach the plugin.
     let current = host.path("current");
-    std::fs::create_dir(&current).unwrap();
+    fs::create_dir(&current).unwrap();
     command.current_dir(&current).env("XLA_FLAGS", "--xla_gpu_deterministic_ops=true");
     command.arg("../model").arg("a").envs(installed::environment(&host, "instance=trn1.2xlarge"));
     let output = CommandOutput::of(command.output().unwrap());
     assert_eq!(output.code, Some(0), "{output:?}");
     let texts: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(texts[0]["tokens"].as_array().unwrap().len(), 2, "{texts}");
-    assert_eq!(std::fs::read_dir(current).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(current).unwrap().count(), 0);
 }
 
 /// Rounds float32 to bfloat16 up or down by the job's seed: near the losses of the nearest, and the same bits again.

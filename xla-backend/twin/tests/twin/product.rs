@@ -78,22 +78,42 @@ async fn plans_are_for_numbers_of_cores_and_platforms_that_exist() {
     }
 }
 
-/// Shown by `traind cores`, killed with its runner, then drained with the daemon: the bits are those of an undisturbed
-/// job.
 #[tokio::test]
 async fn a_killed_and_drained_job_ends_with_the_same_bits() {
-    let mut host = installed::host(1, "trn1.2xlarge", "").await;
-    let whole = draft(&host, "whole");
+    check_disturbed(1, "trn1.2xlarge", "Trainium1").await;
+}
+
+/// The same on several cores: `scripts/soak/neuron` runs it.
+#[tokio::test]
+#[ignore = "takes minutes"]
+async fn killed_and_drained_jobs_on_several_cores_end_with_the_same_bits() {
+    let of_trn1 = [2, 8, 32].map(|cores| (cores, "trn1.32xlarge", "Trainium1"));
+    for (cores, instance, device) in of_trn1.into_iter().chain([(4, "trn2.48xlarge", "Trainium2")])
+    {
+        check_disturbed(cores, instance, device).await;
+    }
+}
+
+/// Runs a job that is shown by `traind cores`, killed with its runner, then drained with the daemon: its bits are those
+/// of an undisturbed job.
+async fn check_disturbed(count: u32, instance: &str, device: &str) {
+    let mut host = installed::host(count, instance, "").await;
+    let of_count = |name: &str| {
+        draft(&host, name)
+            .set("resources.cores", count)
+            .set("train.per_device_train_batch_size", (8 / count).max(1))
+    };
+    let whole = of_count("whole");
     host.complete(&whole).await;
 
-    let disturbed = draft(&host, "disturbed").set("resources.max_restarts", 1);
+    let disturbed = of_count("disturbed").set("resources.max_restarts", 1);
     let killed = host.gate("disturbed", 3);
     let drained = host.gate("disturbed", 5);
     let job = host.create(&disturbed).await.unwrap();
     host.until_at(&job.id, &killed).await;
     let cores = host.cli(disturbed.folder(), &["cores"]);
     assert_eq!(cores.code, Some(0), "{cores:?}");
-    assert!(cores.stdout.contains("Trainium1") && cores.stdout.contains(&job.id), "{cores:?}");
+    assert!(cores.stdout.contains(device) && cores.stdout.contains(&job.id), "{cores:?}");
     assert_top_shows(&host, &job.id);
     let saved = disturbed.path("out/checkpoint-2/manifest.json");
     traind_tests::until("the checkpoint is whole", || saved.exists()).await;
