@@ -5,13 +5,16 @@
 //!
 //! B rows, S positions, N heads of queries, K of keys and values, D head size.
 
+mod block;
+mod scores;
+
 use std::ops::Range;
 
-use crate::dispatch::vectorized;
-use crate::hash::{Dropout, PLACE_STRIDE, bits};
-use crate::math::{LANES, exp, largest_of, sum_lanes};
-use crate::matrix::{Matrix, MatrixMut, multiply};
+use crate::hash::Dropout;
+use crate::matrix::multiply;
 use crate::scratch::with_scratch;
+use block::{Block, Head, columns};
+use scores::{BackwardRows, Rows, first_key, score_slopes, shares};
 
 /// The scores of a block of queries take at most about so many floats: half of a small
 /// level-2 cache, of which the backward pass has two such blocks.
@@ -161,141 +164,6 @@ impl Dims {
     }
 }
 
-/// The length of a row of scores in scratch memory.
-fn columns(keys: usize) -> usize {
-    keys.next_multiple_of(LANES)
-}
-
-/// One head of one row.
-#[derive(Clone, Copy)]
-struct Head {
-    dims: Dims,
-    row: usize,
-    head: usize,
-}
-
-impl Head {
-    fn index(&self) -> usize {
-        self.row * self.dims.heads + self.head
-    }
-
-    fn statistics(&self) -> Range<usize> {
-        let len = 2 * self.dims.positions;
-        self.index() * len..(self.index() + 1) * len
-    }
-}
-
-/// Consecutive queries of one head, and the keys that any of them sees.
-struct Block {
-    head: Head,
-    queries: Range<usize>,
-    keys: Range<usize>,
-}
-
-impl Block {
-    /// The offset of its first query in [B S, N D].
-    fn offset(&self) -> usize {
-        let (dims, head) = (&self.head.dims, &self.head);
-        let token = head.row * dims.positions + self.queries.start;
-        token * dims.hidden() + head.head * dims.head_size
-    }
-
-    /// The offset of its first key in [B S, K D].
-    fn key_offset(&self) -> usize {
-        let (dims, head) = (&self.head.dims, &self.head);
-        let token = head.row * dims.positions + self.keys.start;
-        token * dims.key_hidden() + head.head * dims.key_heads / dims.heads * dims.head_size
-    }
-
-    fn queries_of<'a>(&self, of: &'a [f32]) -> Matrix<'a> {
-        let dims = &self.head.dims;
-        let shape = [self.queries.len(), dims.head_size];
-        Matrix::new(&of[self.offset()..], shape, dims.hidden())
-    }
-
-    fn queries_mut<'a>(&self, of: &'a mut [f32]) -> MatrixMut<'a> {
-        let dims = &self.head.dims;
-        let shape = [self.queries.len(), dims.head_size];
-        MatrixMut::new(&mut of[self.offset()..], shape, dims.hidden())
-    }
-
-    fn keys_of<'a>(&self, of: &'a [f32]) -> Matrix<'a> {
-        let dims = &self.head.dims;
-        let shape = [self.keys.len(), dims.head_size];
-        Matrix::new(&of[self.key_offset()..], shape, dims.key_hidden())
-    }
-
-    fn keys_mut<'a>(&self, of: &'a mut [f32]) -> MatrixMut<'a> {
-        let dims = &self.head.dims;
-        let shape = [self.keys.len(), dims.head_size];
-        MatrixMut::new(&mut of[self.key_offset()..], shape, dims.key_hidden())
-    }
-
-    /// The scores of its queries in scratch memory.
-    fn matrix<'a>(&self, scores: &'a [f32]) -> Matrix<'a> {
-        Matrix::new(scores, [self.queries.len(), self.keys.len()], columns(self.keys.len()))
-    }
-
-    fn matrix_mut<'a>(&self, scores: &'a mut [f32]) -> MatrixMut<'a> {
-        MatrixMut::new(scores, [self.queries.len(), self.keys.len()], columns(self.keys.len()))
-    }
-
-    /// The number of elements of scratch memory.
-    fn elements(&self) -> usize {
-        self.queries.len() * columns(self.keys.len())
-    }
-}
-
-/// The operands that the passes over rows of scores need.
-struct Rows<'a> {
-    dims: Dims,
-    queries: Range<usize>,
-    keys: Range<usize>,
-    scale: f32,
-    /// The mask of the block's first query, and the distance to the next one's.
-    mask: &'a [f32],
-    mask_stride: usize,
-    /// The first visible keys of the block's queries.
-    starts: Option<&'a [i32]>,
-    dropout: Option<(Dropout, [u32; 2])>,
-}
-
-impl Rows<'_> {
-    fn columns(&self) -> usize {
-        columns(self.keys.len())
-    }
-
-    /// The keys that a query of the block sees, counted from the block's first.
-    fn visible(&self, row: usize) -> Range<usize> {
-        match self.starts {
-            None => 0..self.keys.len(),
-            Some(starts) => {
-                let query = self.queries.start + row;
-                let start = first_key(starts[row], query).max(self.keys.start);
-                start - self.keys.start..query + 1 - self.keys.start
-            }
-        }
-    }
-
-    /// The number that dropout gives to a query and the block's first key.
-    fn place(&self, row: usize) -> u32 {
-        let query = (self.queries.start + row) as u32;
-        query.wrapping_mul(PLACE_STRIDE).wrapping_add(self.keys.start as u32)
-    }
-}
-
-/// A query sees at least the key at its own position.
-fn first_key(start: i32, query: usize) -> usize {
-    usize::try_from(start).unwrap_or(0).min(query)
-}
-
-struct BackwardRows<'a> {
-    largest: &'a [f32],
-    sums: &'a [f32],
-    output: &'a [f32],
-    cotangent: &'a [f32],
-}
-
 impl<'a> Operands<'a> {
     fn check(&self) -> Dims {
         let dims = self.dims;
@@ -385,101 +253,4 @@ impl<'a> Operands<'a> {
             }),
         }
     }
-}
-
-/// Scales scores, adds the mask, and replaces those that are hidden or fill up the row by what
-/// counts nothing.
-#[inline(always)]
-fn mask_row(at: &Rows<'_>, row: usize, scores: &mut [f32]) {
-    let visible = at.visible(row);
-    let mask = &at.mask[row * at.mask_stride..][at.keys.clone()];
-    for (score, &mask) in scores[visible.clone()].iter_mut().zip(&mask[visible.clone()]) {
-        *score = *score * at.scale + mask;
-    }
-    scores[..visible.start].fill(f32::NEG_INFINITY);
-    scores[visible.end..].fill(f32::NEG_INFINITY);
-}
-
-vectorized! {
-    /// Turns products into shares after dropout, in place, and returns the statistics of each row.
-    fn shares(at: &Rows<'_>, scores: &mut [f32], largest: &mut [f32], sums: &mut [f32]) {
-        for (row, scores) in scores.chunks_exact_mut(at.columns()).enumerate() {
-            mask_row(at, row, scores);
-            let most = largest_of(scores);
-            let mut lanes = [0f32; LANES];
-            for chunk in scores.chunks_exact_mut(LANES) {
-                for lane in 0..LANES {
-                    chunk[lane] = exp(chunk[lane] - most);
-                    lanes[lane] += chunk[lane];
-                }
-            }
-            let sum = sum_lanes(lanes);
-            (largest[row], sums[row]) = (most, sum);
-            let share = 1.0 / sum;
-            match at.dropout {
-                None => scores.iter_mut().for_each(|score| *score *= share),
-                Some((dropout, keys)) => {
-                    let start = at.place(row);
-                    for (column, score) in scores.iter_mut().enumerate() {
-                        let bits = bits(start.wrapping_add(column as u32), keys);
-                        *score = *score * share * dropout.factor(bits);
-                    }
-                }
-            }
-        }
-    }
-
-    /// From products to shares after dropout, in place, and from the shares' cotangents to
-    /// the products', in place.
-    fn score_slopes(
-        at: &Rows<'_>,
-        pass: &BackwardRows<'_>,
-        scores: &mut [f32],
-        slopes: &mut [f32],
-    ) {
-        let (head_size, hidden) = (at.dims.head_size, at.dims.hidden());
-        let rows = scores.chunks_exact_mut(at.columns()).zip(slopes.chunks_exact_mut(at.columns()));
-        for (row, (scores, slopes)) in rows.enumerate() {
-            mask_row(at, row, scores);
-            slopes[at.keys.len()..].fill(0.0);
-            // The sum of each share times its cotangent: what the output is made of.
-            let output = &pass.output[row * hidden..][..head_size];
-            let cotangent = &pass.cotangent[row * hidden..][..head_size];
-            let along = dot(output, cotangent);
-            let (most, share) = (pass.largest[row], 1.0 / pass.sums[row]);
-            let pairs = scores.iter_mut().zip(slopes.iter_mut());
-            match at.dropout {
-                None => {
-                    for (score, slope) in pairs {
-                        let part = exp(*score - most) * share;
-                        *score = part;
-                        *slope = part * (*slope - along) * at.scale;
-                    }
-                }
-                Some((dropout, keys)) => {
-                    let start = at.place(row);
-                    for (column, (score, slope)) in pairs.enumerate() {
-                        let bits = bits(start.wrapping_add(column as u32), keys);
-                        let factor = dropout.factor(bits);
-                        let part = exp(*score - most) * share;
-                        *score = part * factor;
-                        *slope = part * (*slope * factor - along) * at.scale;
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    let mut lanes = [0f32; LANES];
-    let whole = a.len() / LANES * LANES;
-    for (a, b) in a[..whole].chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
-        for lane in 0..LANES {
-            lanes[lane] = a[lane].mul_add(b[lane], lanes[lane]);
-        }
-    }
-    let rest: f32 = a[whole..].iter().zip(&b[whole..]).map(|(a, b)| a * b).sum();
-    sum_lanes(lanes) + rest
 }
