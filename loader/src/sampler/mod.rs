@@ -333,8 +333,14 @@ impl Sampler {
 
     /// The sizes of a batch of `rows`.
     fn sizes(&self, rows: &[u32]) -> BatchSizes {
+        let share = if self.is_packed() { self.share_of_row(rows) } else { 0 };
+        self.sizes_of_share(rows, share)
+    }
+
+    /// The same where the tokens of the core with the most are known, divided by its rows.
+    fn sizes_of_share(&self, rows: &[u32], share_of_row: u32) -> BatchSizes {
         let sizes = BatchSizes::of_rows(self.config.batch_per_core);
-        let sizes = sizes.with(BatchAxis::PackedPositions, self.packed_positions(rows));
+        let sizes = sizes.with(BatchAxis::PackedPositions, self.packed_positions(share_of_row));
         let sizes = self.sets.iter().fold(sizes, |sizes, sets| sets.with_sizes(sizes, rows));
         let sizes =
             self.axes.iter().fold(sizes, |sizes, axis| sizes.with(axis.axis, axis.padded(rows)));

@@ -17,6 +17,8 @@ pub struct SizedBatch {
     pub sizes: BatchSizes,
     /// The tokens of the core with the most, divided by its rows.
     pub tokens_per_row: u32,
+    /// The pairs of tokens that share a row, on the core with the most, divided by its rows.
+    pub pairs_per_row: u64,
 }
 
 impl Sampler {
@@ -56,7 +58,13 @@ impl Sampler {
     }
 
     fn sized(&self, rows: &[u32]) -> SizedBatch {
-        SizedBatch { sizes: self.sizes(rows), tokens_per_row: self.share_of_row(rows) }
+        let tokens_per_row = self.share_of_row(rows);
+        let pairs_per_row = self.most_of_core(rows, |length| length * length);
+        SizedBatch {
+            sizes: self.sizes_of_share(rows, tokens_per_row),
+            tokens_per_row,
+            pairs_per_row,
+        }
     }
 
     /// The sampler `one_length` with numbers of tokens that are fitted to `batches`, a part of those that `budget` is
@@ -73,21 +81,24 @@ impl Sampler {
         Ok(Self { packed: Some(ladder), ..one_length })
     }
 
-    /// The size of the packed positions in a batch of `rows`; 0 where layers compute padding.
-    pub(super) fn packed_positions(&self, rows: &[u32]) -> u32 {
-        let Some(ladder) = &self.packed else { return 0 };
-        let share = self.share_of_row(rows);
+    /// The size of the packed positions in a batch of which a row's share is so many tokens; 0 where layers compute
+    /// padding.
+    pub(super) fn packed_positions(&self, share_of_row: u32) -> u32 {
         // A share is at most the longest row, which has a rung.
-        ladder.rung(share).unwrap_or(share)
+        self.packed.as_ref().map_or(0, |ladder| ladder.rung(share_of_row).unwrap_or(share_of_row))
     }
 
     /// The tokens of the core with the most, divided by its rows, and at least 1.
-    fn share_of_row(&self, rows: &[u32]) -> u32 {
+    pub(super) fn share_of_row(&self, rows: &[u32]) -> u32 {
+        self.most_of_core(rows, |length| length).max(1) as u32
+    }
+
+    /// The sum over the rows of the core with the most by a function of their lengths, divided by their number.
+    fn most_of_core(&self, rows: &[u32], of_length: impl Fn(u64) -> u64) -> u64 {
         let per_core = self.config.batch_per_core;
-        let tokens = |rows: &[u32]| -> u64 {
-            rows.iter().map(|&row| u64::from(self.lengths()[row as usize])).sum()
+        let sum = |rows: &[u32]| -> u64 {
+            rows.iter().map(|&row| of_length(u64::from(self.lengths()[row as usize]))).sum()
         };
-        let most = rows.chunks(per_core).map(tokens).max().unwrap_or(0);
-        most.div_ceil(per_core as u64).max(1) as u32
+        rows.chunks(per_core).map(sum).max().unwrap_or(0).div_ceil(per_core as u64)
     }
 }

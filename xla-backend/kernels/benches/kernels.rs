@@ -182,6 +182,7 @@ fn attentions(bencher: &mut Criterion) {
         value: &value,
         mask: &mask,
         starts: None,
+        tokens: None,
         scale: 0.2,
         dropout: Some((Dropout::new(0.1), &keys)),
     };

@@ -36,7 +36,7 @@ mod scratch;
 mod vector;
 
 /// The version of the kernels' interface, which compiled programs depend on.
-pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-5");
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "-6");
 
 /// Whether this processor has the instructions that make the kernels fast: fused
 /// multiply-add on vectors.

@@ -195,6 +195,7 @@ impl Case {
             value,
             mask: &self.mask,
             starts: self.starts.as_deref(),
+            tokens: None,
             scale: SCALE,
             dropout: self.dropout.map(|dropout| (dropout, &self.keys[..])),
         }

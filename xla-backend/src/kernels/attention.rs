@@ -1,14 +1,14 @@
 //! Attention of all heads, forward and backward.
 //!
-//! B rows, S positions, N heads of queries, K of keys and values, D head size.
+//! B rows, S positions, T tokens (B S in padded rows), N heads of queries, K of keys and values, D head size.
 
 use traind_kernels::attention::{self, Cotangent, Dims, Operands};
 use traind_kernels::hash::Dropout;
 use traind_pjrt::{Kernel, KernelCall, KernelError};
 
-/// Queries [B S, N D], keys and values [B S, K D], mask [B, 1, 1 or S, S], in causal attention first
-/// keys [B, S] and, with dropout, random keys [2, B, N] to the output [B S, N D] and statistics
-/// [B, N, 2, S].
+/// Queries [T, N D], keys and values [T, K D], mask [B, 1, 1 or S, S], in causal attention first keys [B, S], of packed
+/// rows the token of each place [B S] and the place of each token [T] and, with dropout, random keys [2, B, N] to the
+/// output [T, N D] and statistics [B, N, 2, S].
 pub(crate) struct AttentionForward;
 
 /// The same operands, then output, statistics and cotangent, to three gradients.
@@ -18,7 +18,7 @@ impl Kernel for AttentionForward {
     const NAME: &'static str = "traind.attention";
 
     fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
-        let operands = operands(call)?;
+        let (operands, _) = operands(call)?;
         attention::forward(&operands, call.result(0)?, call.result(1)?);
         Ok(())
     }
@@ -28,9 +28,7 @@ impl Kernel for AttentionBackward {
     const NAME: &'static str = "traind.attention_backward";
 
     fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
-        let operands = operands(call)?;
-        let first =
-            4 + usize::from(operands.starts.is_some()) + usize::from(operands.dropout.is_some());
+        let (operands, first) = operands(call)?;
         let at = Cotangent {
             output: call.operand(first)?,
             statistics: call.operand(first + 1)?,
@@ -41,7 +39,8 @@ impl Kernel for AttentionBackward {
     }
 }
 
-fn operands<'a>(call: &KernelCall<'a>) -> Result<Operands<'a>, KernelError> {
+/// The operands of both passes, and the number of the first operand behind them.
+fn operands<'a>(call: &KernelCall<'a>) -> Result<(Operands<'a>, usize), KernelError> {
     let mask_dims = call.operand_dims(3)?;
     let [rows, 1, mask_queries, positions] = mask_dims[..] else {
         return Err(format!("the mask has dimensions {mask_dims:?}").into());
@@ -49,29 +48,37 @@ fn operands<'a>(call: &KernelCall<'a>) -> Result<Operands<'a>, KernelError> {
     let heads = usize::try_from(call.attribute::<i64>("heads")?).unwrap_or(0).max(1);
     let [hidden, key_hidden] = [width(call, 0)?, width(call, 1)?];
     let head_size = (hidden / heads).max(1);
-    let starts = match call.attribute::<i64>("causal")? {
-        0 => None,
-        _ => Some(call.operand(4)?),
-    };
     let rate = call.attribute::<f64>("dropout")?;
-    let dropout = match rate > 0.0 {
-        true => {
-            let keys = call.operand(if starts.is_some() { 5 } else { 4 })?;
-            Some((Dropout::new(rate), keys))
-        }
-        false => None,
+    let [is_causal, is_packed] =
+        [call.attribute::<i64>("causal")? != 0, call.attribute::<i64>("packed")? != 0];
+    let mut next = 4;
+    let mut skip = |count: usize| {
+        next += count;
+        next - count
     };
-    let key_heads = key_hidden / head_size;
-    Ok(Operands {
-        dims: Dims { rows, positions, heads, key_heads, head_size, mask_queries },
+    let starts = if is_causal { Some(call.operand(skip(1))?) } else { None };
+    let tokens = if is_packed { Some(call.operand(skip(2))?) } else { None };
+    let dropout =
+        if rate > 0.0 { Some((Dropout::new(rate), call.operand(skip(1))?)) } else { None };
+    let operands = Operands {
+        dims: Dims {
+            rows,
+            positions,
+            heads,
+            key_heads: key_hidden / head_size,
+            head_size,
+            mask_queries,
+        },
         query: call.operand(0)?,
         key: call.operand(1)?,
         value: call.operand(2)?,
         mask: call.operand(3)?,
         starts,
+        tokens,
         scale: call.attribute::<f64>("scale")? as f32,
         dropout,
-    })
+    };
+    Ok((operands, next))
 }
 
 /// Returns the width of an operand's rows.

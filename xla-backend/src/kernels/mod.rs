@@ -28,6 +28,7 @@ use traind_kernels::are_supported;
 use traind_mpi::{Collective, HostCollective, World};
 use traind_pjrt::{Client, DeferredKernel, Kernel};
 
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::mesh::Mesh;
 
@@ -89,6 +90,13 @@ pub fn expected_kernels(platform: &str, options: GpuOptions) -> Kernels {
 pub fn products_are_kernels(cores: usize) -> bool {
     expected_kernels(IN_HOST_MEMORY, GpuOptions::default()) == Kernels::Own
         && are_all_processors(cores)
+}
+
+/// Whether programs for CPU devices on this host that multiply in `dtype` compute attention of packed rows by kernels.
+pub fn attends_packed_rows(dtype: DType) -> bool {
+    let is_f32 =
+        dtype == DType::F32 || dtype == DType::BF16 && traind_kernels::bf16::is_supported();
+    is_f32 && expected_kernels(IN_HOST_MEMORY, GpuOptions::default()) == Kernels::Own
 }
 
 /// Whether so many cores are all processors of the host. Where they are fewer, XLA uses the others for its products.

@@ -56,7 +56,7 @@ pub use crate::graph::{Op, Participants, Problem, ResultStorage};
 pub use crate::stablehlo::Lower;
 pub use crate::tensor::{Backward, Operation};
 pub use adamw::{AdamWScalars, AdamWUpdate};
-pub use attention::{AttentionSpec, LONG_ROW, VisibleKeys};
+pub use attention::{AttentionSpec, LONG_ROW, PackedRows, VisibleKeys};
 pub use collectives::{ReduceKind, ShardGroups};
 pub use dot_general::DotDims;
 pub use gated::Gate;

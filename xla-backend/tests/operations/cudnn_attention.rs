@@ -59,7 +59,7 @@ fn program(case: &Value, is_causal: bool, dtype: DType) -> String {
         .map(|(name, heads)| states(name, heads));
     let mask = parameter("mask", DType::F32, &[rows, 1, 1, positions]);
     let starts = is_causal.then(|| parameter("starts", DType::S32, &[rows, positions]));
-    let visible = VisibleKeys { mask: &mask, starts: starts.as_ref() };
+    let visible = VisibleKeys { mask: &mask, starts: starts.as_ref(), packed: None };
     let spec = AttentionSpec { num_heads, scale: SCALE, dropout: 0.0 };
     let output = query.attention(&key, &value, visible, spec, None).unwrap();
     let loss = output.convert(DType::F32).unwrap().sum(&[0, 1]).unwrap();

@@ -5,8 +5,8 @@
 use traind_xla::autodiff::gradients;
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::{
-    AdamWScalars, AdamWUpdate, AttentionSpec, DotDims, Gate, Random, ReduceKind, ShardGroups,
-    ShardHolders, VisibleKeys,
+    AdamWScalars, AdamWUpdate, AttentionSpec, DotDims, Gate, PackedRows, Random, ReduceKind,
+    ShardGroups, ShardHolders, VisibleKeys,
 };
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
@@ -54,6 +54,8 @@ const fn on_two(
 
 const ATTENTION: &[Input] = &[any(&[6, 4]), any(&[6, 4]), any(&[6, 4])];
 const GROUPED_ATTENTION: &[Input] = &[any(&[6, 4]), any(&[6, 2]), any(&[6, 2])];
+/// Two rows of two and of three tokens, and a slot behind them.
+const PACKED_ATTENTION: &[Input] = &[any(&[6, 4]), any(&[6, 2]), any(&[6, 2])];
 const ONE: &[Input] = &[any(&[2, 3])];
 const TWO: &[Input] = &[any(&[2, 3]), any(&[2, 3])];
 
@@ -91,14 +93,29 @@ pub(crate) const TABLE: &[Row] = &[
         let random = Random::new(&scalar(1.0)?, &scalar(2.0)?, &scalar(0.0)?)?;
         let spec = AttentionSpec { num_heads: 2, scale: 0.7, dropout: 0.3 };
         let mask = t.constant(DType::F32, &[2, 1, 1, 3], &[0.0, -1.0, 0.0, 0.5, 0.0, -9.0])?;
-        x[0].attention(&x[1], &x[2], VisibleKeys { mask: &mask, starts: None }, spec, Some(&random))
+        x[0].attention(
+            &x[1],
+            &x[2],
+            VisibleKeys { mask: &mask, starts: None, packed: None },
+            spec,
+            Some(&random),
+        )
     }),
     row("attention", GROUPED_ATTENTION, |t, x| {
         let spec = AttentionSpec { num_heads: 2, scale: 0.7, dropout: 0.0 };
         let mask = t.full(0.0, Shape::new(DType::F32, [2, 1, 1, 3]))?;
         let starts = t.constant(DType::S32, &[2, 3], &[0.0, -4.0, 1.0, 0.0, 1.0, 2.0])?;
-        let visible = VisibleKeys { mask: &mask, starts: Some(&starts) };
+        let visible = VisibleKeys { mask: &mask, starts: Some(&starts), packed: None };
         x[0].attention(&x[1], &x[2], visible, spec, None)
+    }),
+    row("attention", PACKED_ATTENTION, |t, x| {
+        let spec = AttentionSpec { num_heads: 2, scale: 0.7, dropout: 0.0 };
+        let numbers = |numbers: &[f64]| t.constant(DType::S32, &[numbers.len()], numbers);
+        let mask = t.constant(DType::F32, &[2, 1, 1, 3], &[0.0, 0.5, -9e9, 0.0, -0.5, 0.0])?;
+        let tokens = numbers(&[0.0, 1.0, 6.0, 2.0, 3.0, 4.0])?;
+        let places = numbers(&[0.0, 1.0, 3.0, 4.0, 5.0, 6.0])?;
+        let packed = Some(PackedRows { tokens: &tokens, places: &places });
+        x[0].attention(&x[1], &x[2], VisibleKeys { mask: &mask, starts: None, packed }, spec, None)
     }),
     row("attention_gradient", ATTENTION, |t, x| {
         let spec = AttentionSpec { num_heads: 2, scale: 0.7, dropout: 0.0 };
@@ -107,7 +124,7 @@ pub(crate) const TABLE: &[Row] = &[
         let attended = fixed.attention(
             &fixed,
             &fixed,
-            VisibleKeys { mask: &mask, starts: None },
+            VisibleKeys { mask: &mask, starts: None, packed: None },
             spec,
             None,
         )?;

@@ -4,8 +4,8 @@ use traind_xla::autodiff::gradients;
 use traind_xla::kernels::Kernels;
 use traind_xla::mesh::{Axis, Mesh};
 use traind_xla::ops::{
-    AdamWUpdate, AttentionSpec, DotDims, Gate, Random, ReduceKind, ShardGroups, ShardHolders,
-    VisibleKeys,
+    AdamWUpdate, AttentionSpec, DotDims, Gate, PackedRows, Random, ReduceKind, ShardGroups,
+    ShardHolders, VisibleKeys,
 };
 use traind_xla::{DType, Result, Shape, Tensor, Trace};
 
@@ -72,7 +72,7 @@ fn attention(dims: [usize; 3], heads: usize, dropout: f64, causal: bool) {
         let mask: Numbers = (0..rows * queries * positions).map(hidden).collect();
         let mask = trace.constant(DType::F32, &[rows, 1, queries, positions], &mask)?;
         let spec = AttentionSpec { num_heads: heads, scale: 0.4, dropout };
-        let visible = VisibleKeys { mask: &mask, starts: None };
+        let visible = VisibleKeys { mask: &mask, starts: None, packed: None };
         x[0].attention(&x[1], &x[2], visible, spec, Some(&random))
     });
 }
@@ -112,10 +112,41 @@ fn causal_attention_to_keys_that_heads_share() {
         };
         let starts: Numbers = (0..2 * POSITIONS).map(start).collect();
         let starts = trace.constant(DType::S32, &[2, POSITIONS], &starts)?;
-        let visible = VisibleKeys { mask: &mask, starts: Some(&starts) };
+        let visible = VisibleKeys { mask: &mask, starts: Some(&starts), packed: None };
         let spec = AttentionSpec { num_heads: 4, scale: 0.4, dropout: 0.2 };
         x[0].attention(&x[1], &x[2], visible, spec, Some(&random))
     });
+}
+
+/// Rows of four and no tokens and one of three, two slots more than there are tokens, and keys that heads share.
+#[test]
+fn attention_of_packed_rows() {
+    const PLACES: usize = 3 * 5;
+    let none = PLACES as f64;
+    let places = [0.0, 1.0, 2.0, 3.0, 10.0, 11.0, 12.0, none, none];
+    for is_causal in [false, true] {
+        check(&ATTENTION, &[&[9, 16], &[9, 8], &[9, 8]], |trace, x| {
+            let scalar = |n: f64| trace.scalar(n, DType::U32);
+            let random = Random::new(&scalar(5.0)?, &scalar(9.0)?, &scalar(3.0)?)?.with_rows(3);
+            let mut tokens = vec![9.0; PLACES];
+            for (token, place) in places.iter().enumerate().filter(|(_, place)| **place < none) {
+                tokens[*place as usize] = token as f64;
+            }
+            let hidden = |place: usize| if tokens[place] < 9.0 { 0.0 } else { f64::from(f32::MIN) };
+            let mask: Numbers = (0..PLACES).map(hidden).collect();
+            let mask = trace.constant(DType::F32, &[3, 1, 1, 5], &mask)?;
+            let tokens = trace.constant(DType::S32, &[PLACES], &tokens)?;
+            let places = trace.constant(DType::S32, &[9], &places)?;
+            let starts = trace.iota(DType::S32, &[3, 5], 1)?.sub_scalar(1.0)?;
+            let visible = VisibleKeys {
+                mask: &mask,
+                starts: is_causal.then_some(&starts),
+                packed: Some(PackedRows { tokens: &tokens, places: &places }),
+            };
+            let spec = AttentionSpec { num_heads: 4, scale: 0.4, dropout: 0.2 };
+            x[0].attention(&x[1], &x[2], visible, spec, Some(&random))
+        });
+    }
 }
 
 #[test]
@@ -236,7 +267,7 @@ fn some_heads_of_a_row_drop_the_same_shares() {
         let random = random.with_rows(2).in_blocks(&scalar(3.0)?, 5);
         let mask = trace.full(0.0, f32(&[2, 1, 1, 9]))?;
         let spec = AttentionSpec { num_heads: 2, scale: 0.4, dropout: 0.3 };
-        let visible = VisibleKeys { mask: &mask, starts: None };
+        let visible = VisibleKeys { mask: &mask, starts: None, packed: None };
         x[0].attention(&x[1], &x[2], visible, spec, Some(&random))
     });
 }

@@ -92,7 +92,8 @@ impl Case {
 fn in_blocks(case: Case, trace: &Trace, x: &[Tensor]) -> Result<Tensor> {
     let mask = case.padding(trace)?;
     let starts = case.starts(trace)?;
-    let visible = VisibleKeys { mask: &mask, starts: case.is_causal.then_some(&starts) };
+    let visible =
+        VisibleKeys { mask: &mask, starts: case.is_causal.then_some(&starts), packed: None };
     let spec = AttentionSpec { num_heads: HEADS, scale: SCALE, dropout: case.dropout };
     x[0].attention(&x[1], &x[2], visible, spec, Some(&case.random(trace)?))
 }

@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 use traind_job_file::{JobFile, Platform};
 use traind_loader::{BatchAxis, LengthBudget, SizedBatch};
 use traind_models::{Lengths, Model, flops};
-use traind_xla::kernels::products_are_kernels;
+use traind_xla::kernels::{attends_packed_rows, products_are_kernels};
+
+use crate::recipe::compute_dtype;
 
 /// The most lengths of a job that names no bound.
 const LENGTHS_MAX: usize = 12;
@@ -88,12 +90,29 @@ pub(crate) fn length_budget(job: &JobFile, model: &Model, passes: Passes) -> Len
     }
 }
 
-/// The cost of packing for each padded position, in tokens: embeddings and attention see it, and the states of each
-/// layer move between packed and padded rows, whose memory traffic takes 2 % of the time of a token's products with 384
-/// hidden elements.
-const PADDED_POSITION: f64 = 0.02;
-/// The cost of packing for each slot of packed rows, in tokens.
-const PACKED_SLOT: f64 = 0.04;
+/// The costs of packed rows besides the work of their tokens, in tokens.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packing {
+    /// The cost of each padded position.
+    padded_position: f64,
+    /// The cost of each slot.
+    slot: f64,
+    /// The cost of a slot behind the last token, besides.
+    empty_slot: f64,
+    /// Whether attention computes only the pairs of tokens that share a row.
+    attends_packed: bool,
+}
+
+/// The cost of a padded position where attention reads packed tokens: embeddings see it, and the states of the first
+/// and the last layer move between packed and padded rows.
+const PADDED_POSITION: f64 = 0.01;
+/// The cost of a padded position where the states of each layer move four times, whose memory traffic takes 2 % of the
+/// time of a token's products with 384 hidden elements.
+const PADDED_POSITION_OF_LAYERS: f64 = 0.02;
+/// The cost of a slot of packed rows in these moves.
+const SLOT: f64 = 0.01;
+/// The cost of a slot where the states of each layer move.
+const SLOT_OF_LAYERS: f64 = 0.04;
 
 /// The cost of a slot behind the last token of packed rows, in tokens: where all products are kernels, they leave it
 /// out, and norms, activations and sums compute it.
@@ -102,20 +121,33 @@ const EMPTY_SLOT: f64 = 0.15;
 /// weights.
 const EMPTY_SLOT_OF_XLA: f64 = 0.7;
 
-/// The cost of a slot behind the last token of packed rows in the programs of a job for CPUs on this host. Several
-/// hosts have to agree on the sizes of their programs, and may have other processors.
-pub(super) fn empty_slot(job: &JobFile) -> f64 {
-    let is_alone = job.resources.hosts == 1;
-    match is_alone && products_are_kernels(job.resources.cores as usize) {
-        true => EMPTY_SLOT,
-        false => EMPTY_SLOT_OF_XLA,
+impl Packing {
+    /// The costs in the programs of a job for CPUs on this host. Several hosts have to agree on the sizes of their
+    /// programs, and may have other processors.
+    pub(super) fn of(job: &JobFile, model: &Model) -> Packing {
+        let is_alone = job.resources.hosts == 1;
+        let attends_packed = is_alone
+            && model.attends_packed_tokens()
+            && attends_packed_rows(compute_dtype(&job.train));
+        let has_products = is_alone && products_are_kernels(job.resources.cores as usize);
+        Packing::by_kernels(attends_packed, has_products)
     }
-}
 
-/// The budget for numbers of packed slots, of which each saves slots that cost `empty_slot`.
-pub(super) fn budget_of_slots(budget: LengthBudget, empty_slot: f64) -> LengthBudget {
-    let tokens_per_length = (budget.tokens_per_length as f64 / empty_slot) as u64;
-    LengthBudget { tokens_per_length, ..budget }
+    /// The costs where kernels read packed tokens, or leave empty slots out of products.
+    fn by_kernels(attends_packed: bool, has_products: bool) -> Packing {
+        let [padded_position, slot] = match attends_packed {
+            true => [PADDED_POSITION, SLOT],
+            false => [PADDED_POSITION_OF_LAYERS, SLOT_OF_LAYERS],
+        };
+        let empty_slot = if has_products { EMPTY_SLOT } else { EMPTY_SLOT_OF_XLA };
+        Packing { padded_position, slot, empty_slot, attends_packed }
+    }
+
+    /// The budget for numbers of packed slots, of which each saves slots that cost less than tokens.
+    pub(super) fn budget_of_slots(&self, budget: LengthBudget) -> LengthBudget {
+        let tokens_per_length = (budget.tokens_per_length as f64 / self.empty_slot) as u64;
+        LengthBudget { tokens_per_length, ..budget }
+    }
 }
 
 /// The cost of `batches`: tokens of one row in each, where attention and a program for each size count as many tokens
@@ -123,13 +155,13 @@ pub(super) fn budget_of_slots(budget: LengthBudget, empty_slot: f64) -> LengthBu
 pub(super) fn computed_tokens(
     model: &Model,
     batches: &[SizedBatch],
-    empty_slot: f64,
+    packing: &Packing,
     budget: LengthBudget,
 ) -> f64 {
     let forward = |positions| model.forward_flops(1, Lengths::of(positions));
     let token = (forward(2) - forward(1)).max(f64::MIN_POSITIVE);
     let cost = |batch: &SizedBatch| {
-        let SizedBatch { sizes, tokens_per_row } = batch;
+        let SizedBatch { sizes, tokens_per_row, pairs_per_row } = batch;
         let positions = sizes.get(BatchAxis::Positions).max(1);
         let attention = (forward(positions) - forward(1)) / token - (positions - 1) as f64;
         let (positions, used) = (positions as f64, f64::from(*tokens_per_row));
@@ -137,8 +169,13 @@ pub(super) fn computed_tokens(
             0 => attention + positions,
             slots => {
                 let slots = slots as f64;
-                let packing = PADDED_POSITION * positions + PACKED_SLOT * slots;
-                attention * used / positions + used + empty_slot * (slots - used).max(0.0) + packing
+                let pairs = match packing.attends_packed {
+                    true => *pairs_per_row as f64,
+                    false => used * positions,
+                };
+                let empty = packing.empty_slot * (slots - used).max(0.0);
+                let moves = packing.padded_position * positions + packing.slot * slots;
+                attention * pairs / (positions * positions) + used + empty + moves
             }
         }
     };
@@ -154,33 +191,55 @@ mod tests {
 
     use super::*;
 
+    /// A batch of rows that are equally long.
     fn batch(positions: u32, packed: u32, tokens_per_row: u32) -> SizedBatch {
         let sizes = BatchSizes::of_rows(8).with(BatchAxis::Positions, positions);
-        SizedBatch { sizes: sizes.with(BatchAxis::PackedPositions, packed), tokens_per_row }
+        let sizes = sizes.with(BatchAxis::PackedPositions, packed);
+        SizedBatch { sizes, tokens_per_row, pairs_per_row: u64::from(tokens_per_row).pow(2) }
     }
 
-    /// Batches of 10 and 20 tokens a row: in padded rows of two lengths, or in one or two numbers of slots.
-    #[test]
-    fn empty_slots_cost_what_programs_compute_of_them() {
+    fn model() -> Model {
         let config = json!({
             "model_type": "bert", "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2,
             "num_attention_heads": 4, "intermediate_size": 256,
         });
         let config = ModelConfig::new("config.json", config.as_object().unwrap().clone());
-        let model = registry::build(config, Task::SequenceClassification).unwrap();
+        registry::build(config, Task::SequenceClassification).unwrap()
+    }
+
+    /// The cost of each two batches, sixteen times.
+    fn cost(batches: [SizedBatch; 2], packing: &Packing) -> f64 {
         let budget = LengthBudget { lengths_max: 12, tokens_per_length: 50 };
-        let cost = |batches: [SizedBatch; 2], slot| {
-            computed_tokens(&model, &[batches; 16].concat(), slot, budget)
-        };
+        computed_tokens(&model(), &[batches; 16].concat(), packing, budget)
+    }
+
+    /// Batches of 10 and 20 tokens a row: in padded rows of two lengths, or in one or two numbers of slots.
+    #[test]
+    fn empty_slots_cost_what_programs_compute_of_them() {
         let padded = [batch(14, 0, 10), batch(28, 0, 20)];
         let two = [batch(28, 10, 10), batch(28, 20, 20)];
         let one = [batch(28, 20, 10), batch(28, 20, 20)];
-        let [kernels, xla] = [EMPTY_SLOT, EMPTY_SLOT_OF_XLA].map(|slot| {
-            assert_eq!(cost(padded, slot), cost(padded, 1.0));
-            assert!(cost(two, slot) < cost(padded, slot));
-            (cost(two, slot) - cost(one, slot), budget_of_slots(budget, slot).tokens_per_length)
+        let budget = LengthBudget { lengths_max: 12, tokens_per_length: 50 };
+        let [kernels, xla] = [true, false].map(|has_products| {
+            let packing = Packing::by_kernels(true, has_products);
+            assert!(cost(two, &packing) < cost(padded, &packing));
+            let slots = packing.budget_of_slots(budget).tokens_per_length;
+            (cost(two, &packing) - cost(one, &packing), slots)
         });
         assert!(kernels.0 > 0.0 && xla.0 < 0.0, "{kernels:?} {xla:?}");
         assert_eq!([kernels.1, xla.1], [333, 71]);
+    }
+
+    /// Rows of 10 tokens beside one of 400, all of which attention pads where no kernel reads them packed.
+    #[test]
+    fn a_long_row_costs_its_own_pairs_where_attention_reads_packed_tokens() {
+        let [packed, padded] = [40, 0].map(|slots| {
+            let pairs_per_row = (7 * 10 * 10 + 400 * 400) / 8;
+            [SizedBatch { pairs_per_row, ..batch(400, slots, 59) }; 2]
+        });
+        let [by_kernel, by_layer] =
+            [true, false].map(|attends_packed| Packing::by_kernels(attends_packed, true));
+        assert_eq!(cost(padded, &by_kernel), cost(padded, &by_layer));
+        assert!(cost(packed, &by_kernel) < 0.95 * cost(packed, &by_layer));
     }
 }

@@ -12,7 +12,7 @@ use traind_loader::{
 use traind_models::Model;
 use traind_wording::counted;
 
-use super::length_budget::{budget_of_slots, computed_tokens, empty_slot};
+use super::length_budget::{Packing, computed_tokens};
 use crate::error::{RunError, RunResult};
 use crate::recipe::embedding::SetObjectives;
 use crate::recipe::rows;
@@ -270,13 +270,13 @@ pub(crate) fn fit_cheapest(
     if !may_pack(job, model, padding) {
         return Ok(padded);
     }
-    let slot = empty_slot(job);
-    let slots = budget_of_slots(budget, slot);
+    let packing = Packing::of(job, model);
+    let slots = packing.budget_of_slots(budget);
     let (packed, batches): (_, fn(&Sampler) -> Vec<SizedBatch>) = match to_sample {
         true => (sampler.packed_to_sample(slots)?, Sampler::batches_of_sample),
         false => (sampler.packed(slots)?, Sampler::batches_of_epoch),
     };
-    let cost = |sampler: &Sampler| computed_tokens(model, &batches(sampler), slot, budget);
+    let cost = |sampler: &Sampler| computed_tokens(model, &batches(sampler), &packing, budget);
     Ok(if cost(&packed) < cost(&padded) { packed } else { padded })
 }
 

@@ -1,9 +1,10 @@
 //! Multi-head attention, forward and backward, a head and a block of queries at a time:
 //! scores live in scratch memory that stays in the cache, and nothing of S × S is kept.
 //! Where queries see no keys behind their own position, those are not computed, and neither are keys at either end of
-//! a row that the mask hides from all its queries: padding.
+//! a row that the mask hides from all its queries: padding. Rows may also be packed, one behind the other without their
+//! padding, which then is not computed at all.
 //!
-//! B rows, S positions, N heads of queries, K of keys and values, D head size.
+//! B rows, S positions, T tokens (B S in padded rows), N heads of queries, K of keys and values, D head size.
 
 mod block;
 mod scores;
@@ -13,7 +14,7 @@ use std::ops::Range;
 use crate::hash::Dropout;
 use crate::matrix::multiply;
 use crate::scratch::with_scratch;
-use block::{Block, Head, columns};
+use block::{Block, Head, Span, columns};
 use scores::{BackwardRows, Rows, first_key, score_slopes, shares};
 
 /// The scores of a block of queries take at most about so many floats: half of a small
@@ -38,8 +39,8 @@ pub struct Dims {
     pub mask_queries: usize,
 }
 
-/// Operands of both passes. Queries are [B S, N D], keys and values [B S, K D], the mask that is
-/// added to scores [B, 1 or S, S].
+/// Operands of both passes. Queries are [T, N D], keys and values [T, K D], the mask that is added to
+/// scores [B, 1 or S, S]. Mask, first keys and dropout count positions, whether rows are padded or packed.
 #[derive(Clone, Copy, Debug)]
 pub struct Operands<'a> {
     pub dims: Dims,
@@ -50,6 +51,9 @@ pub struct Operands<'a> {
     /// The first key that each query of causal attention sees, [B, S]; the last is at the query's
     /// own position.
     pub starts: Option<&'a [i32]>,
+    /// Where rows are packed, the place of each position's token among the T, [B, S]; T and more where there is none.
+    /// The tokens of a row stand one behind the other, and those of the rows in their order.
+    pub tokens: Option<&'a [i32]>,
     /// Multiplies scores before the mask is added.
     pub scale: f32,
     /// Dropout of the shares, and the two keys of each head, [2, B, N].
@@ -57,18 +61,23 @@ pub struct Operands<'a> {
 }
 
 /// Statistics that the backward pass needs of the forward pass: per query the largest score and the
-/// sum of exponentials of what the others are below it, [B, N, 2, S].
+/// sum of exponentials of what the others are below it, [B, N, 2, S], and zeros where packed rows have no token.
 pub fn statistics_len(dims: &Dims) -> usize {
     dims.rows * dims.heads * 2 * dims.positions
 }
 
-/// `output` [B S, N D] and [`statistics_len`] `statistics`.
+/// `output` [T, N D], with zeros behind and between packed rows, and [`statistics_len`] `statistics`.
 pub fn forward(operands: &Operands<'_>, output: &mut [f32], statistics: &mut [f32]) {
     let dims = operands.check();
     assert_eq!(output.len(), operands.query.len());
     assert_eq!(statistics.len(), statistics_len(&dims));
-    with_scratch::<1>(operands.block_elements(), |[scores]| {
-        for head in dims.heads() {
+    let spans = operands.spans();
+    clear_between(&spans, output, dims.hidden());
+    if operands.tokens.is_some() {
+        statistics.fill(0.0);
+    }
+    with_scratch::<1>(operands.block_elements(&spans), |[scores]| {
+        for head in dims.heads(&spans) {
             let statistics = &mut statistics[head.statistics()];
             let (largest, sums) = statistics.split_at_mut(dims.positions);
             for block in operands.blocks(head) {
@@ -96,7 +105,7 @@ pub struct Cotangent<'a> {
     pub cotangent: &'a [f32],
 }
 
-/// Gradients of queries, keys and values, in their shapes.
+/// Gradients of queries, keys and values, in their shapes, with zeros behind and between packed rows.
 pub fn backward(operands: &Operands<'_>, at: &Cotangent<'_>, gradients: [&mut [f32]; 3]) {
     let dims = operands.check();
     let [to_query, to_key, to_value] = gradients;
@@ -105,14 +114,18 @@ pub fn backward(operands: &Operands<'_>, at: &Cotangent<'_>, gradients: [&mut [f
     }
     assert_eq!([to_key.len(), to_value.len()], [operands.key.len(); 2]);
     assert_eq!(at.statistics.len(), statistics_len(&dims));
-    let hides_keys = (0..dims.rows).any(|row| operands.attended(row).len() < dims.positions);
+    let spans = operands.spans();
+    let hides_keys = spans.iter().any(|span| operands.attended(span).len() < span.len);
     let begins_at_zero = hides_keys || operands.starts.is_some() || dims.key_heads < dims.heads;
-    if begins_at_zero {
-        to_key.fill(0.0);
-        to_value.fill(0.0);
+    clear_between(&spans, to_query, dims.hidden());
+    for gradient in [&mut *to_key, &mut *to_value] {
+        match begins_at_zero {
+            true => gradient.fill(0.0),
+            false => clear_between(&spans, gradient, dims.key_hidden()),
+        }
     }
-    with_scratch::<2>(operands.block_elements(), |[scores, slopes]| {
-        for head in dims.heads() {
+    with_scratch::<2>(operands.block_elements(&spans), |[scores, slopes]| {
+        for head in dims.heads(&spans) {
             let (largest, sums) = at.statistics[head.statistics()].split_at(dims.positions);
             for block in operands.blocks(head) {
                 let (scores, slopes) =
@@ -129,7 +142,7 @@ pub fn backward(operands: &Operands<'_>, at: &Cotangent<'_>, gradients: [&mut [f
                 };
                 score_slopes(&operands.row_arguments(&block), &pass, scores, slopes);
                 let (shares, slopes) = (block.matrix(scores), block.matrix(slopes));
-                let adds = begins_at_zero || block.queries.start > 0;
+                let adds = begins_at_zero || block.queries.start > head.span.positions().start;
                 multiply(block.keys_mut(to_value), shares.transposed(), cotangent, adds);
                 let queries = block.queries_of(operands.query);
                 multiply(block.keys_mut(to_key), slopes.transposed(), queries, adds);
@@ -137,6 +150,16 @@ pub fn backward(operands: &Operands<'_>, at: &Cotangent<'_>, gradients: [&mut [f
             }
         }
     });
+}
+
+/// Writes zeros into rows of `to` that belong to no token.
+fn clear_between(spans: &[Span], to: &mut [f32], width: usize) {
+    let mut end = 0;
+    for span in spans {
+        to[end * width..span.token * width].fill(0.0);
+        end = span.token + span.len;
+    }
+    to[end * width..].fill(0.0);
 }
 
 impl Dims {
@@ -150,50 +173,70 @@ impl Dims {
         self.key_heads * self.head_size
     }
 
-    /// Queries of a block, of at most `most`.
-    fn block_rows(&self, most: usize) -> usize {
-        let rows = (BLOCK_ELEMENTS / columns(self.positions).max(1)).clamp(BLOCK_ROWS_MIN, most);
-        // Blocks of one size: 96 positions are two of 48, not one of 64 and one of 32.
-        let blocks = self.positions.div_ceil(rows).max(1);
-        self.positions.div_ceil(blocks).max(1)
-    }
-
-    fn heads(self) -> impl Iterator<Item = Head> {
-        let all = (0..self.rows).flat_map(move |row| (0..self.heads).map(move |head| (row, head)));
-        all.map(move |(row, head)| Head { dims: self, row, head })
+    fn heads(self, spans: &[Span]) -> impl Iterator<Item = Head> {
+        spans
+            .iter()
+            .flat_map(move |&span| (0..self.heads).map(move |head| Head { dims: self, span, head }))
     }
 }
 
 impl<'a> Operands<'a> {
     fn check(&self) -> Dims {
         let dims = self.dims;
-        let tokens = dims.rows * dims.positions;
+        let positions = dims.rows * dims.positions;
+        let tokens = match self.tokens {
+            Some(_) => self.query.len() / dims.hidden().max(1),
+            None => positions,
+        };
         assert!(dims.key_heads > 0 && dims.heads.is_multiple_of(dims.key_heads));
         assert_eq!(self.query.len(), tokens * dims.hidden());
         assert_eq!([self.key.len(), self.value.len()], [tokens * dims.key_hidden(); 2]);
         assert!(dims.mask_queries == 1 || dims.mask_queries == dims.positions);
         assert_eq!(self.mask.len(), dims.rows * dims.mask_queries * dims.positions);
-        assert!(self.starts.is_none_or(|starts| starts.len() == tokens));
+        for by_position in [self.starts, self.tokens].into_iter().flatten() {
+            assert_eq!(by_position.len(), positions);
+        }
         if let Some((_, keys)) = self.dropout {
             assert_eq!(keys.len(), 2 * dims.rows * dims.heads);
         }
         dims
     }
 
-    fn block_rows(&self) -> usize {
-        self.dims.block_rows(if self.starts.is_some() { CAUSAL_ROWS_MAX } else { usize::MAX })
+    /// The tokens of each row.
+    fn spans(&self) -> Vec<Span> {
+        let Dims { rows, positions, .. } = self.dims;
+        let Some(tokens) = self.tokens else {
+            return (0..rows).map(|row| Span::of_padded(row, positions)).collect();
+        };
+        let count = self.query.len() / self.dims.hidden().max(1);
+        let mut end = 0;
+        let packed = tokens.chunks(positions.max(1)).enumerate().map(|(row, tokens)| {
+            let span = Span::of_packed(row, tokens, count, end);
+            end = span.token + span.len;
+            span
+        });
+        packed.collect()
+    }
+
+    /// The queries of a block in a row of `len` tokens.
+    fn block_rows(&self, len: usize) -> usize {
+        let most = if self.starts.is_some() { CAUSAL_ROWS_MAX } else { usize::MAX };
+        let rows = (BLOCK_ELEMENTS / columns(len).max(1)).clamp(BLOCK_ROWS_MIN, most);
+        // Blocks of one size: 96 positions are two of 48, not one of 64 and one of 32.
+        let blocks = len.div_ceil(rows).max(1);
+        len.div_ceil(blocks).max(1)
     }
 
     /// The number of elements of scratch memory for any block.
-    fn block_elements(&self) -> usize {
-        self.block_rows() * columns(self.dims.positions)
+    fn block_elements(&self, spans: &[Span]) -> usize {
+        let of_row = |span: &Span| self.block_rows(span.len) * columns(span.len);
+        spans.iter().map(of_row).max().unwrap_or(0)
     }
 
     fn blocks(&self, head: Head) -> impl Iterator<Item = Block> {
-        let (rows, positions) = (self.block_rows(), self.dims.positions);
-        let firsts = (0..positions).step_by(rows);
-        firsts.map(move |first| {
-            let queries = first..positions.min(first + rows);
+        let (rows, positions) = (self.block_rows(head.span.len), head.span.positions());
+        positions.clone().step_by(rows).map(move |first| {
+            let queries = first..positions.end.min(first + rows);
             Block { head, keys: self.keys(head, &queries), queries }
         })
     }
@@ -201,31 +244,31 @@ impl<'a> Operands<'a> {
     /// The keys that any of some queries sees.
     fn keys(&self, head: Head, queries: &Range<usize>) -> Range<usize> {
         match self.starts_of(head, queries) {
-            None => self.attended(head.row),
+            None => self.attended(&head.span),
             Some(starts) => {
                 let firsts = starts.iter().map(|&start| first_key(start, queries.start));
-                firsts.min().unwrap_or(0)..queries.end
+                firsts.min().unwrap_or(0).max(head.span.positions().start)..queries.end
             }
         }
     }
 
     /// The keys of a row from the first to the last that its queries see; all where each has a mask of its own, or the
     /// row has nothing but hidden keys.
-    fn attended(&self, row: usize) -> Range<usize> {
-        let positions = self.dims.positions;
+    fn attended(&self, span: &Span) -> Range<usize> {
+        let positions = span.positions();
         if self.dims.mask_queries > 1 || self.starts.is_some() {
-            return 0..positions;
+            return positions;
         }
-        let mask = &self.mask[row * positions..][..positions];
+        let mask = &self.mask[span.row * self.dims.positions..][positions.clone()];
         let is_seen = |mask: &f32| *mask > HIDDEN || mask.is_nan();
         match (mask.iter().position(is_seen), mask.iter().rposition(is_seen)) {
-            (Some(first), Some(last)) => first..last + 1,
-            _ => 0..positions,
+            (Some(first), Some(last)) => positions.start + first..positions.start + last + 1,
+            _ => positions,
         }
     }
 
     fn starts_of(&self, head: Head, queries: &Range<usize>) -> Option<&'a [i32]> {
-        let of_row = &self.starts?[head.row * self.dims.positions..];
+        let of_row = &self.starts?[head.span.row * self.dims.positions..];
         Some(&of_row[queries.clone()])
     }
 
@@ -237,7 +280,7 @@ impl<'a> Operands<'a> {
 
     fn row_arguments(&self, block: &Block) -> Rows<'a> {
         let (dims, head) = (self.dims, &block.head);
-        let mask = &self.mask[head.row * dims.mask_queries * dims.positions..];
+        let mask = &self.mask[head.span.row * dims.mask_queries * dims.positions..];
         let shared = dims.mask_queries == 1;
         Rows {
             dims,

@@ -218,6 +218,10 @@ impl Body for Encoder {
         self.config.disentangled.is_none()
     }
 
+    fn attends_packed_tokens(&self) -> bool {
+        self.packs_tokens() && self.position_bias.is_none()
+    }
+
     fn is_tensor_parallel(&self) -> bool {
         true
     }

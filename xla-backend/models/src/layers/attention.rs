@@ -3,7 +3,7 @@
 //!
 //! B rows, S queries, T keys, H hidden, N heads, D head size (H = N D).
 
-use traind_xla::ops::{AttentionSpec, DotDims, LONG_ROW};
+use traind_xla::ops::{AttentionSpec, DotDims, LONG_ROW, VisibleKeys};
 use traind_xla::{DType, Tensor};
 
 use super::dropout::dropout_of_heads;
@@ -151,6 +151,11 @@ pub(crate) fn attend(
     mask: &AttentionMask,
     heads: &Heads,
 ) -> Result<Tensor> {
+    if heads.score_cap.is_none()
+        && let Some((packed, visible)) = mask.visible_packed_keys(cx)
+    {
+        return attend_at_once(&packed.context_of_rows(cx), states, visible, heads);
+    }
     in_rows(cx, states, mask, |cx, [query, key, value]| {
         let split = |x: &Tensor| heads.split(cx, x, mask.rows());
         let [key, value] = cx.with_cached([split(key)?, split(value)?])?;
@@ -167,13 +172,37 @@ pub(crate) fn attend_turned(
     heads: &Heads,
     table: &RotaryTable,
 ) -> Result<Tensor> {
+    let turned = |table: &RotaryTable, x: &Tensor, rows: usize| -> Result<Tensor> {
+        Ok(table.rotate(&heads.split(cx, x, rows)?)?.convert(cx.compute_dtype())?)
+    };
+    if heads.score_cap.is_none()
+        && let Some((packed, visible)) = mask.visible_packed_keys(cx)
+    {
+        let (table, [query, key, value]) = (table.of_tokens(&packed.positions()?)?, states);
+        // As if they were one row.
+        let turned = |x: &Tensor| join_heads(&turned(&table, x, 1)?);
+        let states = [&turned(query)?, &turned(key)?, value];
+        return attend_at_once(&packed.context_of_rows(cx), states, visible, heads);
+    }
     in_rows(cx, states, mask, |cx, [query, key, value]| {
-        let split = |x: &Tensor| heads.split(cx, x, mask.rows());
-        let turned = |x: &Tensor| -> Result<Tensor> {
-            Ok(table.rotate(&split(x)?)?.convert(cx.compute_dtype())?)
-        };
-        attend_heads(cx, [&turned(query)?, &turned(key)?, &split(value)?], mask, heads)
+        let rows = mask.rows();
+        let [query, key] = [query, key].map(|x| turned(table, x, rows));
+        attend_heads(cx, [&query?, &key?, &heads.split(cx, value, rows)?], mask, heads)
     })
+}
+
+/// Attention as one operation: queries [T, N D], keys and values [T, K D] to [T, N D].
+fn attend_at_once(
+    cx: &Forward<'_>,
+    [query, key, value]: [&Tensor; 3],
+    visible: VisibleKeys<'_>,
+    heads: &Heads,
+) -> Result<Tensor> {
+    let num_heads = heads.num_heads / cx.core_count();
+    let dropout = if cx.random.is_some() { heads.dropout } else { 0.0 };
+    let spec = AttentionSpec { num_heads, scale: heads.scale, dropout };
+    let random = cx.random_of_heads(num_heads)?;
+    Ok(query.attention(key, value, visible, spec, random.as_ref())?)
 }
 
 /// The result of `attend` for queries, keys and values in padded rows, packed if these are.
@@ -206,9 +235,8 @@ pub(crate) fn attend_heads(
     let is_one = key.dims()[1] == positions && (has_kernel || positions >= LONG_ROW);
     let is_one = is_one && heads.score_cap.is_none();
     if let Some(visible) = mask.visible_keys().filter(|_| is_one) {
-        let random = cx.random_of_heads(num_heads)?;
         let [query, key, value] = [query, key, value].map(join_heads);
-        return Ok(query?.attention(&key?, &value?, visible, spec, random.as_ref())?);
+        return attend_at_once(cx, [&query?, &key?, &value?], visible, heads);
     }
     let scores = scores(query, key)?.convert(DType::F32)?.mul_scalar(heads.scale)?;
     let scores = heads.score_cap.map_or_else(|| Ok(scores.clone()), |cap| capped(&scores, cap))?;

@@ -3,7 +3,7 @@
 //!
 //! B rows, S queries, T keys, N heads.
 
-use traind_xla::ops::VisibleKeys;
+use traind_xla::ops::{PackedRows, VisibleKeys};
 use traind_xla::{DType, Shape, Tensor};
 
 use super::PackedTokens;
@@ -97,7 +97,17 @@ impl AttentionMask {
     /// None where attention as one operation cannot have the mask: learned scores have gradients.
     pub(super) fn visible_keys(&self) -> Option<VisibleKeys<'_>> {
         let Visible { mask, starts } = self.visible.as_ref()?;
-        Some(VisibleKeys { mask, starts: starts.as_ref() })
+        Some(VisibleKeys { mask, starts: starts.as_ref(), packed: None })
+    }
+
+    /// The same for packed queries and keys; none where these have to be padded, because no kernel reads them.
+    pub(super) fn visible_packed_keys(
+        &self,
+        cx: &Forward<'_>,
+    ) -> Option<(&PackedTokens, VisibleKeys<'_>)> {
+        let (packed, visible) = (self.packed.as_ref()?, self.visible_keys()?);
+        let visible = VisibleKeys { packed: Some(packed.rows()), ..visible };
+        PackedRows::has_kernel(cx.trace.kernels(), cx.compute_dtype()).then_some((packed, visible))
     }
 }
 

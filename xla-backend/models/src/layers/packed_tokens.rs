@@ -1,9 +1,9 @@
-//! Layers over the tokens of a batch without its padding: the rows stand one behind the other, and only attention sees
-//! them padded, each with its own keys.
+//! Layers over the tokens of a batch without its padding: the rows stand one behind the other, and only attention knows
+//! which tokens are those of a row. Where no kernel reads them so, they are padded for it.
 //!
 //! B rows, S positions of a padded row, Q slots of a packed one, H hidden.
 
-use traind_xla::ops::Random;
+use traind_xla::ops::{PackedRows, Random};
 use traind_xla::{DType, Tensor};
 
 use crate::error::Result;
@@ -16,6 +16,8 @@ pub(crate) struct PackedTokens {
     places: Tensor,
     /// The packed token of each padded place, s32[B S].
     tokens: Tensor,
+    /// B and S.
+    padded: [usize; 2],
     /// Draws the bits of padded rows; none where dropout is off.
     random_of_rows: Option<Random>,
     /// Draws the same bits for packed tokens.
@@ -31,19 +33,33 @@ impl PackedTokens {
             return Ok(None);
         };
         let flat = |x: &Tensor| x.reshape(&[x.shape().element_count()]);
-        let padded = tokens.dims();
+        let padded = [0, 1].map(|axis| tokens.dims()[axis]);
         let (places, tokens) = (flat(places)?, flat(tokens)?);
-        let number = |axis| flat(&cx.trace.iota(DType::U32, padded, axis)?)?.take(&places);
-        let random_of_tokens = match cx.random {
-            Some(random) => Some(random.of_tokens(&number(0)?, &number(1)?)),
-            None => None,
-        };
-        Ok(Some(PackedTokens {
-            places,
-            tokens,
-            random_of_rows: cx.random.cloned(),
-            random_of_tokens,
-        }))
+        let random_of_rows = cx.random.cloned();
+        let mut packed =
+            PackedTokens { places, tokens, padded, random_of_rows, random_of_tokens: None };
+        if let Some(random) = cx.random {
+            let [rows, positions] = [0, 1].map(|axis| packed.number(DType::U32, axis));
+            packed.random_of_tokens = Some(random.of_tokens(&rows?, &positions?));
+        }
+        Ok(Some(packed))
+    }
+
+    /// The row of each token, or its position there, [B Q]; any in slots behind the last token.
+    fn number(&self, dtype: DType, axis: usize) -> Result<Tensor> {
+        let [rows, positions] = self.padded;
+        let numbers = self.places.trace().iota(dtype, &self.padded, axis)?;
+        Ok(numbers.reshape(&[rows * positions])?.take(&self.places)?)
+    }
+
+    /// The position of each token in its row, s32[B Q]; any in slots behind the last token.
+    pub(super) fn positions(&self) -> Result<Tensor> {
+        self.number(DType::S32, 1)
+    }
+
+    /// The places for attention that reads packed tokens.
+    pub(super) fn rows(&self) -> PackedRows<'_> {
+        PackedRows { tokens: &self.tokens, places: &self.places }
     }
 
     /// The context of layers over packed tokens.
@@ -51,7 +67,7 @@ impl PackedTokens {
         Forward { random: self.random_of_tokens.as_ref(), ..*cx }
     }
 
-    /// The context of attention, which sees padded rows.
+    /// The context of attention, which drops the shares of padded rows.
     pub(super) fn context_of_rows<'a>(&'a self, cx: &Forward<'a>) -> Forward<'a> {
         Forward { random: self.random_of_rows.as_ref(), ..*cx }
     }

@@ -30,7 +30,7 @@ pub(crate) struct LongRotary {
 }
 
 /// Cosines and sines, f32[S, R / 2] each: of every position, of the position of each row's token, or
-/// f32[B S, R / 2] of the positions of all tokens.
+/// f32[T, R / 2] of the positions of all tokens.
 #[derive(Clone, Debug)]
 pub(crate) struct RotaryTable {
     cos: Tensor,
@@ -85,6 +85,11 @@ impl Rotary {
 }
 
 impl RotaryTable {
+    /// The table of tokens at `positions` s32[T] of their rows, from that of every position.
+    pub(super) fn of_tokens(&self, positions: &Tensor) -> Result<RotaryTable> {
+        Ok(RotaryTable { cos: self.cos.take(positions)?, sin: self.sin.take(positions)? })
+    }
+
     /// Turns the first R coordinates of each head of `x` [B, S, N, D], in float32.
     pub(crate) fn rotate(&self, x: &Tensor) -> Result<Tensor> {
         let &[rows, positions, heads, size] = x.dims() else { return Ok(x.clone()) };

@@ -61,6 +61,11 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
         false
     }
 
+    /// [`super::Model::attends_packed_tokens`].
+    fn attends_packed_tokens(&self) -> bool {
+        self.packs_tokens()
+    }
+
     fn vocab_size(&self) -> usize;
 
     fn max_positions(&self) -> usize;

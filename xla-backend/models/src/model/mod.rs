@@ -183,6 +183,12 @@ impl Model {
         self.body.packs_tokens()
     }
 
+    /// Whether packed tokens also attend to each other without padding, where a platform has
+    /// [a kernel](traind_xla::ops::PackedRows::has_kernel). Learned scores are those of padded rows.
+    pub fn attends_packed_tokens(&self) -> bool {
+        self.body.attends_packed_tokens()
+    }
+
     /// The rows of the token embedding: every token id is below it.
     pub fn vocab_size(&self) -> usize {
         self.body.vocab_size()

@@ -417,7 +417,7 @@ mod tests {
     /// The call, as it is defined, with what is around it gives what attention is.
     fn check(is_causal: bool, keys: usize) {
         let spec = AttentionSpec { num_heads: HEADS, scale: 0.4, dropout: 0.0 };
-        let (trace, call) = (Trace::new(), Call { spec, is_causal });
+        let (trace, call) = (Trace::new(), Call { spec, is_causal, is_packed: false });
         let mut inputs = operands(&trace, call, keys);
         let plain = call.forward(&inputs).unwrap();
         let fused = call.cudnn_forward(&inputs).unwrap();

@@ -2,10 +2,11 @@
 //! softmax, dropout, weighted values. Scores and softmax are float32 whatever the operands
 //! are.
 //!
-//! B rows, S positions, N heads of queries, K of keys and values, D head size.
+//! B rows, S positions, T tokens (B S in padded rows), N heads of queries, K of keys and values, D head size.
 
 mod block;
 mod cudnn;
+mod packed;
 
 use super::composite::Composite;
 use super::{Backward, Problem, Random, ResultStorage};
@@ -39,6 +40,22 @@ impl AttentionSpec {
     }
 }
 
+/// Where the tokens of rows stand that are packed: one row behind the other, without padding.
+#[derive(Clone, Copy, Debug)]
+pub struct PackedRows<'a> {
+    /// The token of each place in padded rows, s32`[B S]`; T where there is none.
+    pub tokens: &'a Tensor,
+    /// The place of each token in padded rows, s32`[T]`; B S behind the last token.
+    pub places: &'a Tensor,
+}
+
+impl PackedRows<'_> {
+    /// Whether one of `kernels` computes attention of packed queries of type `dtype` without their padding.
+    pub fn has_kernel(kernels: Kernels, dtype: DType) -> bool {
+        kernels == Kernels::Own && dtype == DType::F32
+    }
+}
+
 /// Which keys the queries see.
 #[derive(Clone, Copy, Debug)]
 pub struct VisibleKeys<'a> {
@@ -47,6 +64,9 @@ pub struct VisibleKeys<'a> {
     /// The first key that each query of causal attention sees, s32`[B, S]`; the last one is at the
     /// query's own position, which it sees always.
     pub starts: Option<&'a Tensor>,
+    /// Present where queries and keys are those of packed rows. Mask and starts count the positions of padded rows all
+    /// the same.
+    pub packed: Option<PackedRows<'a>>,
 }
 
 /// The settings of a recorded attention, and its operands besides queries, keys, values and mask.
@@ -54,12 +74,14 @@ pub struct VisibleKeys<'a> {
 struct Call {
     spec: AttentionSpec,
     is_causal: bool,
+    is_packed: bool,
 }
 
-/// Query [B S, N D], key and value [B S, K D], mask f32[B, 1, 1 or S, S], in causal attention the first
-/// visible keys s32[B, S] and, where shares are dropped, the keys of the random bits u32[2, B, N] give
-/// [B S, N D] and, as a second result, the statistics of each query's scores f32[B, N, 2, S]: the
-/// largest, and the sum of exponentials of how far the others are below it.
+/// Query [T, N D], key and value [T, K D], mask f32[B, 1, 1 or S, S], in causal attention the first visible keys
+/// s32[B, S], of packed rows the token of each place s32[B S] and the place of each token s32[T] and, where shares are
+/// dropped, the keys of the random bits u32[2, B, N] give [T, N D] and, as a second result, the statistics of each
+/// query's scores f32[B, N, 2, S]: the largest, and the sum of exponentials of how far the others are below it. They
+/// are of any value where packed rows have no token; the first result is zero where packed tokens have no place.
 #[derive(Clone, Copy, Debug)]
 struct Attention(Call);
 
@@ -69,8 +91,8 @@ struct Attention(Call);
 struct AttentionGradient(Call);
 
 impl Tensor {
-    /// Attention of these queries `[B S, N D]` to keys and values `[B S, K D]`, where K divides N:
-    /// each key serves N / K consecutive heads. With `random`, shares are dropped.
+    /// Attention of these queries `[T, N D]` to keys and values `[T, K D]`, where K divides N: each key serves N / K
+    /// consecutive heads. With `random`, shares are dropped: those of padded rows, also where rows are packed.
     pub fn attention(
         &self,
         key: &Tensor,
@@ -79,14 +101,16 @@ impl Tensor {
         spec: AttentionSpec,
         random: Option<&Random>,
     ) -> Result<Tensor> {
-        let VisibleKeys { mask, starts } = visible;
+        let VisibleKeys { mask, starts, packed } = visible;
         let random = random.filter(|_| spec.dropout > 0.0);
         let [rows, positions] = [0, 3].map(|axis| mask.dims().get(axis).copied().unwrap_or(0));
         let square = [rows, spec.num_heads, positions, positions];
         let keys = random.map(|random| random.keys(&square)).transpose()?;
         let dropout = if keys.is_some() { spec.dropout } else { 0.0 };
-        let call = Call { spec: AttentionSpec { dropout, ..spec }, is_causal: starts.is_some() };
-        let operands = [Some(key), Some(value), Some(mask), starts, keys.as_ref()];
+        let spec = AttentionSpec { dropout, ..spec };
+        let call = Call { spec, is_causal: starts.is_some(), is_packed: packed.is_some() };
+        let [tokens, places] = [packed.map(|it| it.tokens), packed.map(|it| it.places)];
+        let operands = [Some(key), Some(value), Some(mask), starts, tokens, places, keys.as_ref()];
         let operands: Vec<&Tensor> = operands.into_iter().flatten().collect();
         self.apply(Attention(call), &operands)
     }
@@ -108,9 +132,11 @@ impl Call {
             return Err("takes queries, keys, values and a mask".into());
         };
         self.check_heads([query, key, value])?;
+        let tokens = query.dims[0];
         let fits = match mask.dims[..] {
             [rows, 1, queries, positions] => {
-                (queries == 1 || queries == positions) && rows * positions == query.dims[0]
+                (queries == 1 || queries == positions)
+                    && (self.is_packed || rows * positions == tokens)
             }
             _ => false,
         };
@@ -118,12 +144,14 @@ impl Call {
             return Err("takes a mask f32[B, 1, 1 or S, S]".into());
         }
         let [rows, positions] = sizes(inputs);
-        let starts = self.is_causal.then(|| Shape::new(DType::S32, [rows, positions]));
+        let numbers = |dims: &[usize]| Shape::new(DType::S32, dims);
+        let starts = self.is_causal.then(|| numbers(&[rows, positions]));
+        let packed = self.is_packed.then(|| [numbers(&[rows * positions]), numbers(&[tokens])]);
         let keys = Shape::new(DType::U32, [2, rows, self.spec.num_heads]);
         let keys = (self.spec.dropout > 0.0).then_some(keys);
-        if !rest.iter().eq(starts.iter().chain(&keys)) {
-            return Err("takes first keys s32[B, S] where it is causal, and the keys of random \
-                        bits where shares are dropped"
+        if !rest.iter().eq(starts.iter().chain(packed.iter().flatten()).chain(&keys)) {
+            return Err("takes first keys s32[B, S] where it is causal, tokens s32[B S] and places s32[T] where rows \
+                        are packed, and the keys of random bits where shares are dropped"
                 .into());
         }
         Ok(())
@@ -132,10 +160,10 @@ impl Call {
     fn check_heads(self, [query, key, value]: [&Shape; 3]) -> Result<(), Problem> {
         let (&[tokens, hidden], &[key_tokens, key_hidden]) = (&query.dims[..], &key.dims[..])
         else {
-            return Err("takes queries [B S, N D]".into());
+            return Err("takes queries [T, N D]".into());
         };
         if key != value || key_tokens != tokens || query.dtype != key.dtype {
-            return Err("takes keys and values [B S, K D] of the queries' type".into());
+            return Err("takes keys and values [T, K D] of the queries' type".into());
         }
         let heads = self.spec.num_heads.max(1);
         if !query.dtype.is_float() || !hidden.is_multiple_of(heads) {
@@ -150,6 +178,9 @@ impl Call {
     }
 
     fn has_kernel(self, inputs: &[Shape], kernels: Kernels) -> bool {
+        if self.is_packed {
+            return PackedRows::has_kernel(kernels, inputs[0].dtype);
+        }
         let ([rows, positions], heads) = (sizes(inputs), self.spec.num_heads);
         let query = inputs[0].with_dims([rows, positions, heads, inputs[0].dims[1] / heads]);
         self.spec.has_kernel(kernels, &query)
@@ -162,7 +193,8 @@ impl Call {
     }
 
     fn operand_count(self) -> usize {
-        4 + usize::from(self.is_causal) + usize::from(self.spec.dropout > 0.0)
+        let packed = if self.is_packed { 2 } else { 0 };
+        4 + usize::from(self.is_causal) + packed + usize::from(self.spec.dropout > 0.0)
     }
 
     fn statistics_shape(self, inputs: &[Shape]) -> Shape {
@@ -177,13 +209,17 @@ impl Call {
         inputs: &[Shape],
         products: f64,
     ) -> Option<KernelUse> {
-        let flops = products * 2.0 * (inputs[0].element_count() * sizes(inputs)[1]) as f64;
+        let [rows, positions] = sizes(inputs);
+        // As if packed rows were equally long.
+        let keys = if self.is_packed { inputs[0].dims[0] / rows.max(1) } else { positions };
+        let flops = products * 2.0 * (inputs[0].element_count() * keys) as f64;
         let AttentionSpec { num_heads, scale, dropout } = self.spec;
         let attributes = format!(
-            "causal = {}, dropout = {}, heads = {}, scale = {}",
+            "causal = {}, dropout = {}, heads = {}, packed = {}, scale = {}",
             flag(self.is_causal),
             number(dropout),
             integer(num_heads),
+            flag(self.is_packed),
             number(scale)
         );
         let has_kernel = self.has_kernel(inputs, Kernels::Own);
@@ -214,9 +250,10 @@ impl Composite for Attention {
     }
 
     fn expand_all(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        match self.0.is_cudnn(inputs) {
-            true => Ok(self.0.cudnn_forward(inputs)?.into()),
-            false => Ok(self.0.forward(inputs)?.into()),
+        match self.0 {
+            call if call.is_packed => Ok(call.packed_forward(inputs)?.into()),
+            call if call.is_cudnn(inputs) => Ok(call.cudnn_forward(inputs)?.into()),
+            call => Ok(call.forward(inputs)?.into()),
         }
     }
 
@@ -281,9 +318,10 @@ impl Composite for AttentionGradient {
     }
 
     fn expand_all(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
-        match self.0.is_cudnn(inputs) {
-            true => self.0.cudnn_backward(inputs),
-            false => self.0.backward(inputs),
+        match self.0 {
+            call if call.is_packed => call.packed_backward(inputs),
+            call if call.is_cudnn(inputs) => call.cudnn_backward(inputs),
+            call => call.backward(inputs),
         }
     }
 

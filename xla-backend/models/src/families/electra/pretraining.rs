@@ -360,6 +360,10 @@ impl Body for Pretraining {
         self.generator.packs_tokens() && self.discriminator.packs_tokens()
     }
 
+    fn attends_packed_tokens(&self) -> bool {
+        self.generator.attends_packed_tokens() && self.discriminator.attends_packed_tokens()
+    }
+
     fn vocab_size(&self) -> usize {
         self.discriminator.vocab_size()
     }
