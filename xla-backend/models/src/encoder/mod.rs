@@ -20,7 +20,9 @@ pub(crate) use config::{EncoderConfig, EncoderNames, PositionBiasTable, Position
 
 use crate::error::Result;
 use crate::flops;
-use crate::layers::{AttentionMask, LayerNorm, Linear, PackedTokens, PositionBias, Rotary, Window};
+use crate::layers::{
+    AttentionMask, LayerNorm, Linear, PositionBias, Rotary, Window, without_padding,
+};
 use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{ParameterPath, Stage};
 use distances::DistanceTable;
@@ -186,25 +188,18 @@ impl Body for Encoder {
         states: HiddenStates,
         batch: &Batch,
     ) -> Result<HiddenStates> {
-        let packed = PackedTokens::of(cx, batch)?;
         let present = batch.get("attention_mask")?;
-        let mask = self.mask(cx, present)?.of_packed(packed.as_ref());
         let table = |rotary: &Rotary| rotary.table(cx, present.dims()[1], None);
         let angles = self.config.rotary.as_ref().map(table).transpose()?;
         let distances = self.distances.as_ref().map(|table| table.forward(cx)).transpose()?;
         let positions = PositionTables { angles: angles.as_ref(), distances: distances.as_ref() };
-        let cx = packed.as_ref().map_or(*cx, |packed| packed.context(cx));
-        let x = match &packed {
-            Some(packed) => packed.pack(&states.last)?,
-            None => states.last,
-        };
-        let x = cx.layers("layer", layers, x, |cx, index, x| {
-            self.layers[self.order[index]].forward(cx, x, &mask, positions)
+        let x = without_padding(cx, batch, &states.last, |cx, packed, x| {
+            let mask = self.mask(cx, present)?.of_packed(packed);
+            cx.layers("layer", layers, x, |cx, index, x| {
+                self.layers[self.order[index]].forward(cx, x, &mask, positions)
+            })
         })?;
-        Ok(HiddenStates::of(match &packed {
-            Some(packed) => packed.pad(&x)?,
-            None => x,
-        }))
+        Ok(HiddenStates::of(x))
     }
 
     fn finish(&self, cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {

@@ -6,7 +6,7 @@ use traind_xla::Tensor;
 use crate::error::Result;
 use crate::layers::{
     AttentionMask, HeadCounts, Heads, Linear, ProjectionNames, Projections, RotaryTable,
-    attend_heads, split_heads,
+    attend_turned,
 };
 use crate::model::Forward;
 use crate::parameters::{Init, ParameterPath};
@@ -27,7 +27,6 @@ pub(super) struct RotaryAttentionConfig {
 pub(super) struct RotaryAttention {
     projections: Projections,
     heads: Heads,
-    head_size: usize,
     output: Linear,
 }
 
@@ -46,7 +45,7 @@ impl RotaryAttention {
         let output = Linear::with_bias_if(has_biases, output, width, hidden_size, of_output);
         let (scale, dropout) = ((head_size as f64).powf(-0.5), config.dropout);
         let heads = Heads { num_heads, scale, score_cap: None, dropout };
-        RotaryAttention { projections, heads, head_size, output }
+        RotaryAttention { projections, heads, output }
     }
 
     /// `x` [B S, H] attends to itself.
@@ -58,12 +57,7 @@ impl RotaryAttention {
         table: &RotaryTable,
     ) -> Result<Tensor> {
         let [query, key, value] = self.projections.forward(cx, &cx.fan_out(x)?)?;
-        // This core's heads.
-        let split = |x: &Tensor| split_heads(x, mask.rows(), x.dims()[1] / self.head_size);
-        let turned = |x: &Tensor| -> Result<Tensor> {
-            Ok(table.rotate(&split(x)?)?.convert(cx.compute_dtype())?)
-        };
-        let states = [&turned(&query)?, &turned(&key)?, &split(&value)?];
-        self.output.forward(cx, &attend_heads(cx, states, mask, &self.heads)?)
+        let attended = attend_turned(cx, [&query, &key, &value], mask, &self.heads, table)?;
+        self.output.forward(cx, &attended)
     }
 }

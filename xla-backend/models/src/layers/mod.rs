@@ -38,7 +38,7 @@ pub(crate) use gated_mlp::{GateNames, GatedMlp, GatedMlpConfig};
 pub(crate) use layer_norm::LayerNorm;
 pub(crate) use linear::Linear;
 pub(crate) use offset_position_embedding::OffsetPositionEmbedding;
-pub(crate) use packed_tokens::PackedTokens;
+pub(crate) use packed_tokens::{PackedTokens, without_padding};
 pub(crate) use patch_embedding::{ImageSizes, PatchEmbedding};
 pub(crate) use position_bias::{Buckets, Direction, PositionBias};
 pub(crate) use projections::{HeadCounts, ProjectionNames, Projections};

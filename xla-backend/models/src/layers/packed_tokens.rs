@@ -24,9 +24,21 @@ pub(crate) struct PackedTokens {
     random_of_tokens: Option<Random>,
 }
 
+/// The result of `layers` over the states `x` [B S, H] of a batch's tokens. These are packed for them, [B Q, H], where
+/// the batch leaves its padding out; then padding has zeros in the result.
+pub(crate) fn without_padding(
+    cx: &Forward<'_>,
+    batch: &Batch,
+    x: &Tensor,
+    layers: impl FnOnce(&Forward<'_>, Option<&PackedTokens>, Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let Some(packed) = PackedTokens::of(cx, batch)? else { return layers(cx, None, x.clone()) };
+    packed.pad(&layers(&packed.context(cx), Some(&packed), packed.pack(x)?)?)
+}
+
 impl PackedTokens {
     /// The places in `batch`; `None` where its layers compute padding.
-    pub(crate) fn of(cx: &Forward<'_>, batch: &Batch) -> Result<Option<PackedTokens>> {
+    fn of(cx: &Forward<'_>, batch: &Batch) -> Result<Option<PackedTokens>> {
         let [Some(places), Some(tokens)] =
             [PACKED_TOKENS, PADDED_TOKENS].map(|name| batch.optional(name))
         else {
@@ -63,7 +75,7 @@ impl PackedTokens {
     }
 
     /// The context of layers over packed tokens.
-    pub(crate) fn context<'a>(&'a self, cx: &Forward<'a>) -> Forward<'a> {
+    fn context<'a>(&'a self, cx: &Forward<'a>) -> Forward<'a> {
         Forward { random: self.random_of_tokens.as_ref(), ..*cx }
     }
 
@@ -73,12 +85,12 @@ impl PackedTokens {
     }
 
     /// [B S, H] to [B Q, H]; slots behind the last token are zeros.
-    pub(crate) fn pack(&self, x: &Tensor) -> Result<Tensor> {
+    pub(super) fn pack(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.place_rows(&self.places, &self.tokens)?)
     }
 
     /// [B Q, H] to [B S, H], with zeros as padding.
-    pub(crate) fn pad(&self, x: &Tensor) -> Result<Tensor> {
+    pub(super) fn pad(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.place_rows(&self.tokens, &self.places)?)
     }
 }

@@ -11,7 +11,7 @@ use crate::families::rotary_attention::{RotaryAttention, RotaryAttentionConfig};
 use crate::flops;
 use crate::layers::{
     AttentionMask, ByKind, Embedding, GateNames, GatedMlp, GatedMlpConfig, LayerNorm, RotaryTable,
-    add_dropped, check_positions, dropout, flatten_tokens, with_noise,
+    add_dropped, check_positions, dropout, flatten_tokens, with_noise, without_padding,
 };
 use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
@@ -85,12 +85,20 @@ impl Body for ModernBert {
         let tables = ByKind::new(&rotaries[layers.clone()], |rotary| {
             rotary.table(cx, present.dims()[1], None)
         })?;
-        let masks = ByKind::new(&windows[layers.clone()], |window| window.mask(cx, present))?;
-        let x = cx.layers("layer", layers, states.last, |cx, index, x| {
-            let (mask, table) = (masks.get(&windows[index]), tables.get(&rotaries[index]));
-            self.layers[index].forward(cx, x, mask, table)
+        let x = without_padding(cx, batch, &states.last, |cx, packed, x| {
+            let masks = ByKind::new(&windows[layers.clone()], |window| {
+                Ok(window.mask(cx, present)?.of_packed(packed))
+            })?;
+            cx.layers("layer", layers, x, |cx, index, x| {
+                let (mask, table) = (masks.get(&windows[index]), tables.get(&rotaries[index]));
+                self.layers[index].forward(cx, x, mask, table)
+            })
         })?;
         Ok(HiddenStates::of(x))
+    }
+
+    fn packs_tokens(&self) -> bool {
+        true
     }
 
     fn finish(&self, cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {

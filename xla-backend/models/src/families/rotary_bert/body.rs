@@ -10,7 +10,7 @@ use crate::families::rotary_attention::{RotaryAttention, RotaryAttentionConfig};
 use crate::flops;
 use crate::layers::{
     AttentionMask, Embedding, GatedMlp, GatedMlpConfig, LayerNorm, RotaryTable, Window,
-    check_positions, dropout, flatten_tokens, with_noise,
+    check_positions, dropout, flatten_tokens, with_noise, without_padding,
 };
 use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
@@ -80,11 +80,17 @@ impl Body for RotaryBert {
     ) -> Result<HiddenStates> {
         let present = batch.get("attention_mask")?;
         let table = self.config.rotary.table(cx, present.dims()[1], None)?;
-        let mask = Window::All.mask(cx, present)?;
-        let x = cx.layers("layer", layers, states.last, |cx, index, x| {
-            self.layers[index].forward(cx, x, &mask, &table)
+        let x = without_padding(cx, batch, &states.last, |cx, packed, x| {
+            let mask = Window::All.mask(cx, present)?.of_packed(packed);
+            cx.layers("layer", layers, x, |cx, index, x| {
+                self.layers[index].forward(cx, x, &mask, &table)
+            })
         })?;
         Ok(HiddenStates::of(x))
+    }
+
+    fn packs_tokens(&self) -> bool {
+        true
     }
 
     fn is_tensor_parallel(&self) -> bool {

@@ -23,7 +23,9 @@ fn model(model_type: &str) -> Model {
     let keys: Map<_, _> = json!({
         "model_type": model_type, "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 2,
         "num_attention_heads": 2, "intermediate_size": 16, "initializer_range": 0.3,
-        "hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2,
+        "hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2, "pad_token_id": 0,
+        "attention_dropout": 0.2, "mlp_dropout": 0.2, "embedding_dropout": 0.2,
+        "local_attention": 2, "global_attn_every_n_layers": 2,
     })
     .as_object()
     .unwrap()
@@ -115,6 +117,16 @@ fn check(model_type: &str, cases: &[(Kernels, bool)]) {
 #[test]
 fn packed_tokens_give_the_logits_and_gradients_of_padded_rows() {
     check("bert", &[(Kernels::Own, false), (Kernels::Own, true), (Kernels::None, false)]);
-    // Its queries and keys turn with the positions of padded rows.
-    check("jina_embeddings_v3", &[(Kernels::Own, false)]);
+    // Its scores are learned, which no kernel computes.
+    check("mpnet", &[(Kernels::Own, false)]);
+}
+
+/// Queries and keys turn with the positions of padded rows.
+#[test]
+fn packed_tokens_turn_by_their_positions() {
+    for model_type in ["jina_embeddings_v3", "nomic_bert", "gte"] {
+        check(model_type, &[(Kernels::Own, false)]);
+    }
+    // A layer sees the neighbours of a token alone.
+    check("modernbert", &[(Kernels::Own, false), (Kernels::Own, true), (Kernels::None, false)]);
 }
