@@ -191,7 +191,7 @@ impl TokenizedSet {
     }
 
     /// Whether rows have several sequences, which stand one behind the other.
-    pub(crate) fn has_sequences(&self) -> bool {
+    pub fn has_sequences(&self) -> bool {
         !self.rows.sequence_lengths.is_empty()
     }
 

@@ -33,6 +33,7 @@ use crate::error::Result;
 use crate::length_ladder::{LengthBudget, LengthLadder};
 use apart::RowTexts;
 use axis::PaddedAxis;
+use packed::RowSequences;
 use sets::RowSets;
 use traind_wording::counted;
 
@@ -91,6 +92,8 @@ pub struct Sampler {
     sets: Option<RowSets>,
     /// The numbers of tokens that a row's share of a core's packed rows may have; `None` where layers compute padding.
     packed: Option<LengthLadder>,
+    /// The sequences of each row, where it has several.
+    sequences: Option<RowSequences>,
     /// The masked tokens of batches that predict these alone.
     masked: Option<MaskedShare>,
 }
@@ -115,8 +118,9 @@ impl Sampler {
             return Err(SamplerError::NothingLeft { rows, global_batch });
         }
         let axes = vec![PaddedAxis::new(BatchAxis::Positions, lengths, ladder)?];
-        let (texts, classes, sets, packed, masked) = (None, None, None, None, None);
-        Ok(Self { config, axes, texts, classes, sets, packed, masked })
+        let (texts, classes, sets) = (None, None, None);
+        let (packed, sequences, masked) = (None, None, None);
+        Ok(Self { config, axes, texts, classes, sets, packed, sequences, masked })
     }
 
     /// The same sampler for rows that also have `lengths` along another axis. Fails on a row
@@ -196,6 +200,11 @@ impl Sampler {
         let axes =
             axes.map(|(axis, of_rows)| PaddedAxis::new(axis.axis, of_rows, axis.ladder.clone()));
         Ok(Self { axes: axes.collect::<Result<_, _>>()?, ..self.clone() })
+    }
+
+    /// Whether each of its batches has rows of one set.
+    pub fn mixes_sets(&self) -> bool {
+        self.sets.is_some()
     }
 
     /// The settings it was built from.
@@ -337,7 +346,7 @@ impl Sampler {
         self.sizes_of_share(rows, share)
     }
 
-    /// The same where the tokens of the core with the most are known, divided by its rows.
+    /// The sizes of a batch with a known `share_of_row`: the tokens of the core with the most, divided by its rows.
     fn sizes_of_share(&self, rows: &[u32], share_of_row: u32) -> BatchSizes {
         let sizes = BatchSizes::of_rows(self.config.batch_per_core);
         let sizes = sizes.with(BatchAxis::PackedPositions, self.packed_positions(share_of_row));

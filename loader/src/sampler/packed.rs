@@ -1,6 +1,8 @@
 //! Batches whose layers compute no padding: the rows of a core stand one behind the other, and share their tokens.
 
-use super::Sampler;
+use std::sync::Arc;
+
+use super::{Sampler, SamplerError};
 use crate::batch::BatchSizes;
 use crate::error::Result;
 use crate::length_ladder::{LengthBudget, LengthLadder};
@@ -15,13 +17,38 @@ const EPOCHS_MAX: u64 = 64;
 pub struct SizedBatch {
     /// The sizes of its arrays.
     pub sizes: BatchSizes,
-    /// The tokens of the core with the most, divided by its rows.
+    /// The tokens of the core with the most, divided by its rows: by those of its arrays, as all sizes.
     pub tokens_per_row: u32,
-    /// The pairs of tokens that share a row, on the core with the most, divided by its rows.
+    /// The pairs of tokens that share a row, on the core with the most, divided by its rows. Sequences of a row of the
+    /// data count as if they were equally long.
     pub pairs_per_row: u64,
 }
 
+/// The tokens of rows that have several sequences, each of which takes a row of a batch's arrays.
+#[derive(Clone, Debug)]
+pub(super) struct RowSequences {
+    /// The tokens of all sequences of each row.
+    tokens: Arc<[u32]>,
+    /// The sequences of a row.
+    count: u64,
+}
+
 impl Sampler {
+    /// The same sampler for rows of `count` sequences, which have so many `tokens` together. It was made of the lengths
+    /// of the longest ones. Fails where a row has no number of tokens.
+    pub fn with_sequences(
+        mut self,
+        tokens: Arc<[u32]>,
+        count: usize,
+    ) -> Result<Self, SamplerError> {
+        let (found, rows) = (tokens.len(), self.rows());
+        if found != rows {
+            return Err(SamplerError::TooFewValues { found, rows });
+        }
+        self.sequences = Some(RowSequences { tokens, count: count.max(1) as u64 });
+        Ok(self)
+    }
+
     /// The same rows in the same batches, of which layers compute the tokens alone. The numbers of tokens are fitted to
     /// batches of any run on these rows within `budget`; a batch with more than any of those takes the next length of
     /// the present ladder. All rows are padded to one length outside the layers.
@@ -59,7 +86,8 @@ impl Sampler {
 
     fn sized(&self, rows: &[u32]) -> SizedBatch {
         let tokens_per_row = self.share_of_row(rows);
-        let pairs_per_row = self.most_of_core(rows, |length| length * length);
+        let sequences = self.sequences_per_row();
+        let pairs_per_row = self.most_of_core(rows, |tokens| tokens * tokens / sequences);
         SizedBatch {
             sizes: self.sizes_of_share(rows, tokens_per_row),
             tokens_per_row,
@@ -90,15 +118,21 @@ impl Sampler {
 
     /// The tokens of the core with the most, divided by its rows, and at least 1.
     pub(super) fn share_of_row(&self, rows: &[u32]) -> u32 {
-        self.most_of_core(rows, |length| length).max(1) as u32
+        self.most_of_core(rows, |tokens| tokens).max(1) as u32
     }
 
-    /// The sum over the rows of the core with the most by a function of their lengths, divided by their number.
-    fn most_of_core(&self, rows: &[u32], of_length: impl Fn(u64) -> u64) -> u64 {
+    /// The sum over the rows of the core with the most by a function of their tokens, divided by its arrays' rows.
+    fn most_of_core(&self, rows: &[u32], of_tokens: impl Fn(u64) -> u64) -> u64 {
         let per_core = self.config.batch_per_core;
+        let tokens = self.sequences.as_ref().map_or(self.lengths(), |it| &it.tokens[..]);
         let sum = |rows: &[u32]| -> u64 {
-            rows.iter().map(|&row| of_length(u64::from(self.lengths()[row as usize]))).sum()
+            rows.iter().map(|&row| of_tokens(u64::from(tokens[row as usize]))).sum()
         };
-        rows.chunks(per_core).map(sum).max().unwrap_or(0).div_ceil(per_core as u64)
+        let most = rows.chunks(per_core).map(sum).max().unwrap_or(0);
+        most.div_ceil(per_core as u64 * self.sequences_per_row())
+    }
+
+    fn sequences_per_row(&self) -> u64 {
+        self.sequences.as_ref().map_or(1, |sequences| sequences.count)
     }
 }

@@ -281,6 +281,25 @@ proptest! {
     }
 }
 
+/// A long sequence beside three short ones takes the slots of its tokens, not those of four long ones.
+#[test]
+fn sequences_of_a_row_share_its_tokens() {
+    let (longest, tokens) = ([40, 12, 9, 31], [64, 21, 20, 47]);
+    let padded = sampler(&longest, 1, 2, SamplingStrategy::Sequential, false);
+    let packed = padded.with_sequences(Arc::from(tokens), 4).unwrap();
+    let packed = packed.packed(LengthBudget::of(3)).unwrap();
+    // Of two rows with four sequences each.
+    let slots = [85u32.div_ceil(8), 67u32.div_ceil(8)];
+    let batches = packed.batches_of_epoch();
+    let found = batches.iter().map(|batch| batch.sizes.get(BatchAxis::PackedPositions) as u32);
+    assert_eq!(found.collect::<Vec<_>>(), slots);
+    let pairs = [(64 * 64 / 4 + 21 * 21 / 4u64).div_ceil(8), (100 + 47 * 47 / 4u64).div_ceil(8)];
+    assert_eq!(batches.iter().map(|batch| batch.pairs_per_row).collect::<Vec<_>>(), pairs);
+    assert_eq!(positions(&batches[1].sizes), 40);
+    let missing = sampler(&longest, 1, 2, SamplingStrategy::Random, false);
+    missing.with_sequences(Arc::from([1, 2, 3]), 4).unwrap_err();
+}
+
 #[test]
 fn random_batches_without_padding_have_fewer_tokens_than_any_padded_ones() {
     let lengths: Vec<u32> =

@@ -1,8 +1,9 @@
 //! Jobs on CPUs whose layers compute no padding.
 
-use traind_tests::{Draft, Host};
+use serde_json::json;
+use traind_tests::{Draft, Host, data};
 
-use crate::tasks::rows::words_up_to;
+use crate::tasks::rows::{jsonl, words_up_to};
 
 /// The most words of a row.
 const WORDS_MAX: usize = 40;
@@ -22,6 +23,28 @@ async fn words_are_labelled_without_padding_as_with_padding() {
             .of_task("token-classification", "bert-masked-lm", files)
             .write("train.jsonl", words_up_to(WORDS_MAX, 1, 96))
             .write("validation.jsonl", words_up_to(WORDS_MAX, 2, 31))
+    })
+    .await;
+}
+
+/// Short texts beside long ones, which padded batches make as long.
+#[tokio::test]
+async fn texts_are_embedded_without_padding_as_with_padding() {
+    let pairs =
+        |seed: u64, count: usize| {
+            let short = data::rows(seed, count, 4).into_iter();
+            let pairs = short.zip(data::rows(seed + 7, count, WORDS_MAX));
+            jsonl(pairs.map(
+                |((anchor, _), (positive, _))| json!({"anchor": anchor, "positive": positive}),
+            ))
+        };
+    let host = Host::started(2).await;
+    let files = "{train: train.jsonl, validation: validation.jsonl}";
+    check(&host, |name| {
+        Draft::new(&host, name)
+            .of_task("embedding", "bert-masked-lm", files)
+            .write("train.jsonl", pairs(1, 96))
+            .write("validation.jsonl", pairs(2, 31))
     })
     .await;
 }

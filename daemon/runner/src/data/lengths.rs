@@ -114,6 +114,7 @@ pub(crate) fn sampler(
     ladders: &RowLadders,
 ) -> RunResult<Sampler> {
     let sampler = Sampler::new(config, positions(set), ladders.rows.clone())?;
+    let sampler = with_sequences_of(sampler, set)?;
     match (&ladders.targets, set.target_lengths()) {
         (Some(ladder), Some(lengths)) => {
             Ok(sampler.with_axis(BatchAxis::TargetPositions, lengths, ladder.clone())?)
@@ -207,7 +208,15 @@ fn by_class(job: &JobFile, sampler: Sampler, set: &TokenizedSet) -> RunResult<Sa
 /// The same sampler for all rows of `set`, of which it knows only some lengths.
 pub(crate) fn with_lengths_of(sampler: &Sampler, set: &TokenizedSet) -> RunResult<Sampler> {
     let targets = set.target_lengths().map(Arc::from);
-    Ok(sampler.with_lengths([positions(set)].into_iter().chain(targets))?)
+    with_sequences_of(sampler.with_lengths([positions(set)].into_iter().chain(targets))?, set)
+}
+
+/// The same sampler, which knows the tokens of rows that have several texts.
+fn with_sequences_of(sampler: Sampler, set: &TokenizedSet) -> RunResult<Sampler> {
+    match set.has_sequences() {
+        true => Ok(sampler.with_sequences(set.lengths().into(), set.sequences_per_row())?),
+        false => Ok(sampler),
+    }
 }
 
 fn positions(set: &TokenizedSet) -> Arc<[u32]> {
@@ -267,7 +276,7 @@ pub(crate) fn fit_cheapest(
         true => fit_to_sample(job, sampler.clone(), budget)?,
         false => fit(job, sampler.clone(), budget)?,
     };
-    if !may_pack(job, model, padding) {
+    if sampler.mixes_sets() || !may_pack(job, model, padding) {
         return Ok(padded);
     }
     let packing = Packing::of(job, model);
@@ -289,12 +298,13 @@ pub(crate) struct Fits {
     pub padding: Padding,
 }
 
-/// Programs for CPUs may move tokens between padded and packed rows, unless cores share layers or batches, or the job
-/// file says what to pad to.
+/// Programs for CPUs may move tokens between padded and packed rows, unless cores share layers or batches, batches pass
+/// in parts, or the job file says what to pad to.
 fn may_pack(job: &JobFile, model: &Model, padding: Padding) -> bool {
     job.resources.platform == Platform::Cpu
         && model.packs_tokens()
         && is_blind_to_padding(job.model.task)
+        && job.embedding.mini_batch_size.is_none()
         && job.parallel.tensor.max(1) * job.parallel.pipeline.max(1) == 1
         && job.data.padded_lengths_max.is_none()
         && !pads_to_given(job)
@@ -305,7 +315,8 @@ fn may_pack(job: &JobFile, model: &Model, padding: Padding) -> bool {
 
 /// Whether a task's head reads no padding, whose states are zeros then: that of questions compares all positions.
 fn is_blind_to_padding(task: TaskName) -> bool {
-    matches!(task, TaskName::SequenceClassification | TaskName::TokenClassification)
+    use TaskName::{Embedding, Reranker, SequenceClassification, TokenClassification};
+    matches!(task, SequenceClassification | TokenClassification | Embedding | Reranker)
 }
 
 fn pads_to_given(job: &JobFile) -> bool {

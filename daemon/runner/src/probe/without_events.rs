@@ -1,4 +1,4 @@
-//! What a plugin does with an execution that asks for no events of completion: it refuses it, forgets to free the events,
+//! The outcome of an execution that asks for no events of completion: a plugin refuses it, forgets to free the events,
 //! or simply works.
 
 use std::fs;

@@ -100,7 +100,7 @@ impl AttentionMask {
         Some(VisibleKeys { mask, starts: starts.as_ref(), packed: None })
     }
 
-    /// The same for packed queries and keys; none where these have to be padded, because no kernel reads them.
+    /// The keys that packed queries see; none where these have to be padded, because no kernel reads them.
     pub(super) fn visible_packed_keys(
         &self,
         cx: &Forward<'_>,

@@ -53,7 +53,7 @@ fn hold(host: &Host, core: u32) -> File {
     hold_as(host, core, std::process::id())
 }
 
-/// The same of a process with this number, which they list as long as it lives.
+/// Holds a core as a process with this number, which they list as long as it lives.
 fn hold_as(host: &Host, core: u32, process: u32) -> File {
     let locks = host.path("twin/locks");
     fs::create_dir_all(&locks).unwrap();

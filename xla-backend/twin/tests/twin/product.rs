@@ -83,7 +83,7 @@ async fn a_killed_and_drained_job_ends_with_the_same_bits() {
     check_disturbed(1, "trn1.2xlarge", "Trainium1").await;
 }
 
-/// The same on several cores: `scripts/soak/neuron` runs it.
+/// Kills and drains jobs on several cores: `scripts/soak/neuron` runs it.
 #[tokio::test]
 #[ignore = "takes minutes"]
 async fn killed_and_drained_jobs_on_several_cores_end_with_the_same_bits() {
