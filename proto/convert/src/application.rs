@@ -91,6 +91,9 @@ const LAYERS: &str = "each layer is gathered by itself";
 /// Names of earlier versions, with today's.
 static RENAMED: Keys = LazyLock::new(|| TABLES.former.keys());
 
+/// Arguments of optimum-neuron's trainers.
+static NEURON: Keys = LazyLock::new(|| TABLES.neuron.keys());
+
 /// Names of earlier versions whose values differ from today's.
 const FORMER: Table = &[
     ("warmup_ratio", Rule::Changed("train.warmup_steps", ratio, "")),
@@ -130,7 +133,10 @@ fn training_argument_of(tables: &[Table], key: &str, value: &Value, draft: &mut 
     if key == "optim" {
         return optimizer(&value, draft);
     }
-    let former: [Table; 2] = [FORMER, &RENAMED];
+    let former: [Table; 3] = [FORMER, &RENAMED, &NEURON];
+    if NEURON.iter().any(|(name, _)| *name == key) {
+        draft.imply("resources.platform", "neuron");
+    }
     if former.iter().copied().flatten().any(|(name, _)| *name == key) {
         return apply(&former, key, &value, draft);
     }

@@ -115,6 +115,11 @@ impl Draft {
         self.fields.iter().find(|field| field.path == path).map(|field| &field.value)
     }
 
+    /// Whether the caller set a field.
+    pub(crate) fn is_given(&self, path: &str) -> bool {
+        self.fields[..self.given].iter().any(|field| field.path == path)
+    }
+
     /// Changes the value of a field that the source set; returns false for those of the caller.
     pub(crate) fn change(&mut self, path: &str, change: impl FnOnce(&Value) -> Value) -> bool {
         let found = self.fields[self.given..].iter_mut().find(|field| field.path == path);

@@ -12,6 +12,7 @@ pub mod guess_head;
 mod rule;
 mod shared;
 mod shell;
+mod shell_variables;
 mod sources;
 mod values;
 
@@ -85,8 +86,11 @@ pub fn convert_with(
             init MODEL FILE` writes its job file";
         return Err(Refused::because("", problem));
     }
-    let settings: Value =
-        serde_saphyr::from_str(text).map_err(|error| Refused::because("", describe(&error)))?;
+    let settings: Result<Value, _> = serde_saphyr::from_str(text);
+    if let (Ok(Value::String(_)) | Err(_), Some(problem)) = (&settings, program(text)) {
+        return Err(Refused::because("", problem));
+    }
+    let settings = settings.map_err(|error| Refused::because("", describe(&error)))?;
     let Value::Object(mut settings) = settings else {
         return Err(Refused::because(
             "",
@@ -103,18 +107,7 @@ pub fn convert_with(
         return Err(Refused::because("", unrecognized(&settings)));
     };
     let mut draft = Draft::new(fields)?;
-    let ships_files = matches!(source, Source::Axolotl | Source::LlamaFactory);
-    sources::deepspeed::resolve(&mut settings, ships_files, read, &mut draft);
-    match source {
-        Source::TrainingArguments => sources::training_arguments::read(&settings, &mut draft),
-        Source::Axolotl => sources::axolotl::read(&settings, &mut draft),
-        Source::LlamaFactory => {
-            let info = sources::llama_factory::info(&settings, read)?;
-            sources::llama_factory::read(&settings, info.as_ref(), &mut draft);
-        }
-        Source::SageMaker => sources::sagemaker::read(&settings, &mut draft),
-        Source::Trl => sources::trl::read(None, &settings, &mut draft),
-    }
+    sources::read(source, &mut settings, read, &mut draft)?;
     draft.finish(&header(title(source)))
 }
 
@@ -164,6 +157,26 @@ fn is_rows(text: &str) -> bool {
     is_object() && is_object()
 }
 
+/// Names a text that is a program in place of settings, and says what to do with it.
+fn program(text: &str) -> Option<&'static str> {
+    let is_import = |line: &str| {
+        line.starts_with("import ") || line.starts_with("from ") && line.contains(" import ")
+    };
+    Some(match () {
+        () if text.contains('\0') => {
+            "is no text: training_args.bin is Python's own format, which is not read; write \
+            training_args.to_json_string() to a file, and convert that"
+        }
+        () if text.lines().any(is_import) => {
+            "is Python, which is not run: convert the command line that runs an example script, as `traind \
+            convert -- python run_glue.py …`; for a script of your own, begin with `traind init MODEL DATA`, and for \
+            one of sentence-transformers with docs/examples/embeddings.yaml or docs/examples/reranker.yaml"
+        }
+        () if text.starts_with("#!") => "is a script: convert it by --from command",
+        () => return None,
+    })
+}
+
 fn describe(error: &serde_saphyr::Error) -> String {
     match error.without_snippet() {
         serde_saphyr::Error::MultipleDocuments { .. } => {
@@ -193,6 +206,10 @@ fn is_job(settings: &Map<String, Value>) -> bool {
 fn other_file(settings: &Map<String, Value>) -> Option<&'static str> {
     let has = |key: &str| settings.contains_key(key);
     Some(match () {
+        () if has("cells") && has("nbformat") => {
+            "is a notebook, whose Python is not run: traind.HuggingFace takes an estimator's arguments there \
+            (docs/python.md), and `traind convert` TrainingArguments as JSON"
+        }
         () if has("peft_type") => {
             "is a config of adapters: put r, lora_alpha and target_modules into section peft, or name its folder in \
             peft.adapter_name_or_path"
@@ -231,6 +248,10 @@ fn unrecognized(settings: &Map<String, Value>) -> String {
     }
 }
 
+/// Hyperparameters that the scripts of notebooks have, and no tool's files.
+const OF_NOTEBOOKS: [&str; 5] =
+    ["epochs", "train_batch_size", "eval_batch_size", "model_name", "model_id"];
+
 /// The tool that writes such keys.
 fn recognize(settings: &Map<String, Value>) -> Option<Source> {
     match tool_of(settings) {
@@ -240,6 +261,9 @@ fn recognize(settings: &Map<String, Value>) -> Option<Source> {
         Some(Tool::Trl) => return Some(Source::Trl),
         Some(Tool::Accelerate | Tool::Torchtune) => return None,
         None if is_job(settings) || other_file(settings).is_some() => return None,
+        None if OF_NOTEBOOKS.iter().any(|key| settings.contains_key(*key)) => {
+            return Some(Source::SageMaker);
+        }
         None => {}
     }
     let is_argument = |key: &String| {

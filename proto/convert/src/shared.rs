@@ -60,6 +60,8 @@ pub(crate) struct Tables {
     pub(crate) hyperparameters: Rules,
     /// Names that TrainingArguments had in earlier versions.
     pub(crate) former: Rules,
+    /// Arguments of optimum-neuron's trainers besides TrainingArguments.
+    pub(crate) neuron: Rules,
     /// Arguments of SageMaker's estimator.
     pub(crate) estimator: Rules,
     /// Arguments of its `fit`.
@@ -206,7 +208,7 @@ mod tests {
     use super::*;
     use crate::rule::is_field;
 
-    fn all() -> [(&'static str, &'static Rules); 10] {
+    fn all() -> [(&'static str, &'static Rules); 11] {
         let tables = &*TABLES;
         [
             ("model", &tables.arguments.model),
@@ -215,6 +217,7 @@ mod tests {
             ("image-classification", &tables.arguments.image_classification),
             ("hyperparameters", &tables.hyperparameters),
             ("former", &tables.former),
+            ("neuron", &tables.neuron),
             ("estimator", &tables.estimator),
             ("fit", &tables.fit),
             ("description", &tables.description),

@@ -69,7 +69,9 @@ class SharedCases(unittest.TestCase):
                     self.assertIn(case["refused"], str(caught.exception))
                     continue
                 found = HuggingFace(**case["arguments"]).job_file(case.get("inputs"))
-                found = {name: value for name, value in found.items() if name not in ("name", "output_dir")}
+                name = found.pop("name")
+                self.assertEqual(name, case.get("name", name))
+                del found["output_dir"]
                 self.assertEqual(found, case["job"])
 
     def test_every_script_of_the_table_trains_or_is_refused(self):

@@ -26,8 +26,7 @@ const FILES: &[(&str, Outcome)] = &[
     (
         "examples/classification_files.sh",
         Accepted(&[
-            ("data.text", "review_title"),
-            ("data.text_pair", "review_body"),
+            ("data.text", "review_body"),
             ("data.label", "stars"),
             ("train.metric_for_best_model", "f1"),
         ]),

@@ -681,3 +681,20 @@ fn a_switch_is_true_or_false() {
         check_refused(text(Source::Axolotl, &packed, &[]), &[("sample_packing", problem)]);
     }
 }
+
+/// The template of conversations was once lost.
+#[test]
+fn conversations_of_fastchat_have_their_template() {
+    let yaml = |entry: &str| {
+        format!(
+            "base_model: x/y\ndatasets:\n  - path: org/rows\n    type: sharegpt\n{entry}micro_batch_size: 1\n"
+        )
+    };
+    let convert = |yaml: &str| text(Source::Axolotl, yaml, &[]);
+    let chatml = convert(&yaml("    conversation: chatml\n")).unwrap();
+    check_fields("", &chatml.job_file, &[("data.chat_template", "chatml")]);
+    let plain = convert(&yaml("")).unwrap();
+    assert!(plain.notes.iter().any(|note| note.text.contains("vicuna_v1.1")), "{plain:?}");
+    let vicuna = convert(&yaml("    conversation: vicuna_v1.1\n"));
+    check_refused(vicuna, &[("datasets.conversation", "name one as chat_template")]);
+}

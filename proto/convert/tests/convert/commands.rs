@@ -4,7 +4,7 @@ use std::path::Path;
 
 use traind_convert::{convert_command, convert_script_with};
 
-use super::{check, check_refused, command};
+use super::{check, check_fields, check_refused, command};
 
 const RUN: &str = "--do_train --do_eval";
 
@@ -360,4 +360,74 @@ fn refusals_say_what_to_do() {
         let key = option.split(' ').next().unwrap_or_default();
         check(command(&format!("{line} --{option}")), &[("model.num_labels", "2")], &[key]);
     }
+}
+
+/// The file that a tool's command names is read with the values that follow it.
+#[test]
+fn commands_with_files_of_settings_are_read() {
+    let files = |path: &Path| {
+        match path.to_str()? {
+        "a.yml" => Some(
+            "base_model: x/y\ndatasets:\n  - path: org/rows\n    type: alpaca\nmicro_batch_size: 2\n\
+            learning_rate: 1e-5\n"
+                .to_owned(),
+        ),
+        "l.yaml" => Some(
+            "model_name_or_path: x/y\nstage: sft\nfinetuning_type: full\ndataset: alpaca_en_demo\ntemplate: llama3\n\
+            do_train: true\nlearning_rate: 1e-5\n"
+                .to_owned(),
+        ),
+        _ => None,
+    }
+    };
+    let converted = |command: &str| {
+        let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+        convert_command(&words, &[], &files)
+            .unwrap_or_else(|refused| panic!("{command}: {refused}"))
+    };
+    let check = |command: &str, expect: &[(&str, &str)]| {
+        check_fields(command, &converted(command).job_file, expect);
+    };
+    let axolotl =
+        "axolotl train a.yml --learning-rate 2e-5 --launcher torchrun -- --nproc_per_node=2";
+    let expect = [
+        ("train.learning_rate", "2e-5"),
+        ("train.per_device_train_batch_size", "2"),
+        ("resources.cores", "2"),
+    ];
+    check(axolotl, &expect);
+    let module = "accelerate launch --num_processes 4 -m axolotl.cli.train a.yml";
+    check(module, &[("resources.cores", "4"), ("train.learning_rate", "1e-5")]);
+    let factory = "FORCE_TORCHRUN=1 NPROC_PER_NODE=2 llamafactory-cli train l.yaml learning_rate=3e-5 logging_steps=1";
+    let expect = [
+        ("train.learning_rate", "3e-5"),
+        ("train.logging_steps", "1"),
+        ("resources.cores", "2"),
+        ("data.template", "llama3"),
+    ];
+    check(factory, &expect);
+    let options = "llamafactory-cli train --stage sft --model_name_or_path x/y --dataset alpaca_en_demo \
+        --template llama3 --do_train --finetuning_type full --output_dir o";
+    check(options, &[("data.template", "llama3"), ("output_dir", "/base/o")]);
+}
+
+/// The trainers of optimum-neuron have arguments of their own.
+#[test]
+fn arguments_for_trainium_are_fields() {
+    let command = "torchrun --nproc_per_node=32 run_clm.py --model_name_or_path x/y --train_file a.txt --do_train \
+        --zero_1 --tensor_parallel_size 8 --disable_sequence_parallel --output_dir o";
+    let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+    let expect = [
+        ("parallel.fsdp", "shard_optimizer"),
+        ("parallel.tensor", "8"),
+        ("resources.platform", "neuron"),
+    ];
+    check(convert_command(&words, &[], &|_| None), &expect, &["disable_sequence_parallel"]);
+}
+
+/// The script makes one text of several columns, which were once read as a pair.
+#[test]
+fn columns_that_a_script_joins_are_refused() {
+    let line = "run_classification.py --model_name_or_path x/y --train_file a.csv --do_train --text_column_names a,b";
+    check_refused(command(line), &[("text_column_names", "join them in a column of the file")]);
 }

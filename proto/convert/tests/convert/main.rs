@@ -111,6 +111,11 @@ fn what_is_no_settings_of_a_tool_is_said_so() {
         ("log_history: []\nmax_steps: 3", "a Trainer's state"),
         ("model_name_or_path: a/b\ntask_name: sst2\ndo_train: true", "-- python run_glue.py FILE"),
         ("a: 1\na: 2", "duplicate mapping key: a"),
+        ("cells: []\nnbformat: 4", "is a notebook"),
+        ("from transformers import Trainer\nprint(1)\n", "is Python, which is not run"),
+        ("import os\nx = {1: 2}\n", "is Python, which is not run"),
+        ("#!/bin/bash\nls\n", "--from command"),
+        ("PK\0\0", "training_args.to_json_string()"),
     ] {
         check_refused(convert(None, yaml, &[]), &[("", sentence)]);
     }

@@ -22,9 +22,9 @@ fn arguments_become_the_job_file_that_the_estimator_submits() {
         match (converted, case.get("job"), case.get("refused").and_then(Value::as_str)) {
             (Ok(converted), Some(expected), None) => {
                 let mut job: Value = serde_saphyr::from_str(&converted.job_file).unwrap();
-                for key in ["name", "output_dir"] {
-                    job.as_object_mut().unwrap().remove(key);
-                }
+                let [name, _] =
+                    ["name", "output_dir"].map(|key| job.as_object_mut().unwrap().remove(key));
+                assert!(case.get("name").is_none_or(|expected| Some(expected) == name.as_ref()));
                 assert_eq!(job, *expected, "{about}\n{}", converted.job_file);
             }
             (Err(refused), None, Some(sentence)) => {
@@ -55,6 +55,18 @@ fn a_notebooks_hyperparameters() {
     let mut given = GIVEN.to_vec();
     given.push(("model.num_labels", "2"));
     check(text(Source::SageMaker, settings, &given), &expect, &[]);
+}
+
+/// Names that no tool's files have, in a file that does not say whose it is.
+#[test]
+fn a_notebooks_hyperparameters_are_known_by_their_names() {
+    let settings =
+        r#"{"epochs": 1, "train_batch_size": 32, "model_name": "x/y", "learning_rate": 5e-5}"#;
+    let mut given = GIVEN.to_vec();
+    given.push(("model.num_labels", "2"));
+    let given: Vec<(String, String)> =
+        given.iter().map(|(path, value)| ((*path).to_owned(), (*value).to_owned())).collect();
+    check(convert(None, settings, &given), &[("train.num_train_epochs", "1")], &[]);
 }
 
 #[test]

@@ -44,3 +44,20 @@ fn scripts_without_a_training_command() {
     check_refused(convert_script("", &[]), &[("", "no example script")]);
     check_refused(convert_script("python train.py\n", &[]), &[("", "train.py is no example")]);
 }
+
+/// The command of the examples' own documentation.
+#[test]
+fn variables_that_a_script_sets_are_put_in() {
+    let script = "export TASK_NAME=mrpc\nLR=${1:-2e-5}\nARGS=\"--do_eval --seed 7\"\n\
+        python run_glue.py --task_name $TASK_NAME --model_name_or_path x/y --learning_rate $LR $ARGS \
+        --do_train --output_dir /tmp/$TASK_NAME/\n";
+    let expect = [
+        ("data.dataset_config_name", "mrpc"),
+        ("output_dir", "/tmp/mrpc"),
+        ("train.learning_rate", "2e-5"),
+        ("train.seed", "7"),
+    ];
+    check(convert_script(script, &[]), &expect, &["1", "TASK_NAME"]);
+    let script = format!("for seed in 1 2; do\npython {TRAIN} --seed $seed\ndone\n");
+    check_refused(convert_script(&script, &[]), &[("", "`$seed` has a variable of the shell")]);
+}

@@ -171,6 +171,9 @@ fn conversations(key: &str, entry: &Value, draft: &mut Draft) -> Option<Map<Stri
     if kind.format == "messages" || kind.format == "sharegpt" {
         layouts::messages(key, entry, &mut settings, draft);
     }
+    if kind.format == "sharegpt" {
+        layouts::template_of_fastchat(key, entry, draft);
+    }
     Some(settings)
 }
 

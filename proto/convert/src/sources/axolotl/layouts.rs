@@ -69,6 +69,26 @@ pub(super) fn messages(
     template(&format!("{key}."), entry, draft);
 }
 
+/// The template of conversations that FastChat rendered in earlier versions of axolotl.
+pub(super) fn template_of_fastchat(key: &str, entry: &Value, draft: &mut Draft) {
+    let given = |key: &str| entry.get(key).filter(|value| !is_off(value)).map(shown);
+    match given("conversation").as_deref() {
+        Some(name) if is_chat_template(name) => {
+            draft.set("data.chat_template", name.into(), "conversation");
+        }
+        Some(name) => draft.refuse(
+            &format!("{key}.conversation"),
+            format!("`{name}` is no chat template that is known here; name one as chat_template, and leave it out"),
+        ),
+        None if draft.get("data.chat_template").is_some() => {}
+        None => draft.note(
+            &format!("{key}.type"),
+            "sharegpt: the model's chat template renders conversations, where earlier versions of axolotl took \
+            Vicuna's prompts (vicuna_v1.1); data.chat_template names another",
+        ),
+    }
+}
+
 fn is_default(name: &str, value: &Value) -> bool {
     match name {
         "roles_to_train" => *value == json!(["assistant"]),

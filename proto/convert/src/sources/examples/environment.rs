@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::draft::Draft;
+use crate::shell_variables::assignment;
 use crate::values::{is_off, parse};
 
 /// Meaning of a variable.
@@ -82,14 +83,6 @@ const FAMILIES: &[(&str, Meaning)] = &[
 ];
 
 const UNKNOWN: &str = "not known here, and no Python runs that could read it";
-
-/// The name and value of a word such as `XLA_USE_BF16=1`.
-pub(super) fn assignment(word: &str) -> Option<(&str, &str)> {
-    let (name, value) = word.split_once('=')?;
-    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let is_name = begins && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    is_name.then_some((name, value))
-}
 
 fn meaning(name: &str) -> Meaning {
     let known = VARIABLES.iter().find(|(known, _)| *known == name);

@@ -1,6 +1,6 @@
 //! `max_train_samples` and its like: the first rows of a split.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Arguments;
 use crate::draft::Draft;
@@ -26,14 +26,27 @@ pub(super) fn read(task: &str, arguments: &Arguments, draft: &mut Draft) {
             draft.refuse(key, format!("must be a number of rows from 1, not {}", shown(given)));
             continue;
         };
+        let is_drawn = path == "data.train" && arguments.is_on("shuffle_train_dataset");
         match draft.get(path) {
-            _ if !takes_rows => draft.refuse(key, ROWS),
+            _ if !takes_rows || is_drawn => draft.refuse(key, ROWS),
             Some(_) => {
-                if !draft.change(path, |files| json!([{"path": files, "limit": limit}])) {
+                if !draft.change(path, |files| limited(files, limit)) {
                     draft.note(key, format!("dropped: {path} is given by itself"));
                 }
             }
             None => draft.note(key, format!("dropped: there is no {path} that it limits")),
         }
+    }
+}
+
+/// The files, or a set of them, with a limit.
+fn limited(files: &Value, limit: u64) -> Value {
+    match files.as_array().map(Vec::as_slice) {
+        Some([Value::Object(set)]) => {
+            let mut set = set.clone();
+            set.insert("limit".to_owned(), limit.into());
+            json!([set])
+        }
+        _ => json!([{"path": files, "limit": limit}]),
     }
 }

@@ -12,17 +12,18 @@ mod limits;
 mod other_tools;
 mod script;
 mod seq2seq;
+mod tool_files;
 mod trl;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::Refused;
 use crate::application::apply;
 use crate::draft::Draft;
 use crate::rule::{Rule, Table};
 use crate::shared::TABLES;
-use crate::sources::{deepspeed, hub};
+use crate::sources::{self, deepspeed, hub};
 use crate::values::shown;
+use crate::{Refused, Source};
 
 use command_line::CommandLine;
 use launcher::Launch;
@@ -45,6 +46,9 @@ pub(crate) struct Script {
 
 pub(crate) const LAUNCHED: &str = "set resources.engine to slurm or kubernetes, or start traind-runner on each \
     host as docs/hosts.md describes";
+/// The script that makes one text of several columns; others read two as a pair.
+const JOINING: &str = "run_classification";
+
 const FLAGS: Table = &[
     ("do_train", Rule::Own),
     ("do_eval", Rule::Own),
@@ -62,6 +66,11 @@ pub(crate) fn read(
         && let Some(command) = trl::read(words, files)?
     {
         return of_trl(command, files, draft);
+    }
+    if !command_line::runs_example(words)
+        && let Some(command) = tool_files::read(words, files)?
+    {
+        return of_tool(command, files, draft);
     }
     let mut line = command_line::read(words, files)?;
     let Some(script) = script_of(line.script) else {
@@ -113,6 +122,24 @@ fn of_trl(
     Ok(script.title)
 }
 
+/// Reads the command of a tool with a file of settings.
+fn of_tool(
+    command: tool_files::Command<'_>,
+    files: Files,
+    draft: &mut Draft,
+) -> Result<&'static str, Refused> {
+    command.set_started(draft);
+    let tool_files::Command { mut line, source, .. } = command;
+    launch(&line, files, draft)?;
+    sources::read(source, &mut line.arguments, files, draft)?;
+    environment::read(line.launcher, draft);
+    environment::launchers(line.launcher, draft);
+    Ok(match source {
+        Source::Axolotl => "axolotl",
+        _ => "LLaMA-Factory",
+    })
+}
+
 /// Reads the one command of a shell script that trains; returns its script's name.
 pub(crate) fn read_script(
     text: &str,
@@ -146,17 +173,20 @@ pub(crate) fn read_other(arguments: &Map<String, Value>, draft: &mut Draft) {
     let is_classifier = matches!(task.as_str(), "" | "sequence-classification");
     if let Some(name) = arguments.text("task_name").filter(|_| is_classifier) {
         glue::read(&name, &arguments, draft);
-    } else if arguments.is_on("task_name") && draft.get("data.train").is_none() {
+    } else if arguments.is_on("task_name")
+        && task != "token-classification"
+        && arguments.text("dataset_name").is_none()
+    {
         draft.refuse(
             "task_name",
-            "names data of a script that is not known; give data.train and its columns by --set",
+            "names data of a script that is not known; give data.train and its columns by --set, and leave it out",
         );
     }
     if let Some(name) = arguments.text("dataset_name") {
         data_set(&name, &arguments, draft);
     }
     split(&task, &arguments, draft);
-    given_columns(&task, &arguments, draft);
+    given_columns("", &task, &arguments, draft);
     if task == "seq2seq-lm" {
         seq2seq::read_given(&arguments, draft);
     }
@@ -172,7 +202,7 @@ impl Script {
         match self.task {
             "seq2seq-lm" => seq2seq::read(self.name, &arguments, draft),
             "image-classification" => images::read(&arguments, draft),
-            task => columns(task, &arguments, draft),
+            task => columns(self.name, task, &arguments, draft),
         }
         limits::read(self.task, &arguments, draft);
         for (path, value) in &TABLES.scripts[self.name].defaults {
@@ -252,12 +282,18 @@ fn data_set(name: &str, arguments: &Arguments, draft: &mut Draft) {
         }
         Err(_) => {}
         Ok(id) => {
-            draft.set("data.train", id.clone().into(), "dataset_name");
-            if arguments.evaluates() {
-                draft.set("data.validation", id.clone().into(), "dataset_name");
-            }
-            if arguments.is_on("do_predict") {
-                draft.set("data.test", id.into(), "dataset_name");
+            let of_split = |key: &str| match arguments.text(key) {
+                Some(split) => (json!([{"path": id, "split": split}]), key.to_owned()),
+                None => (id.as_str().into(), "dataset_name".to_owned()),
+            };
+            let splits = [
+                ("data.train", "train_split_name", true),
+                ("data.validation", "validation_split_name", arguments.evaluates()),
+                ("data.test", "test_split_name", arguments.is_on("do_predict")),
+            ];
+            for (path, key, _) in splits.into_iter().filter(|(_, _, is_read)| *is_read) {
+                let (files, key) = of_split(key);
+                draft.set(path, files, &key);
             }
         }
     }
@@ -278,8 +314,8 @@ fn split(task: &str, arguments: &Arguments, draft: &mut Draft) {
 }
 
 /// The columns that scripts look for, by their own names and defaults.
-fn columns(task: &str, arguments: &Arguments, draft: &mut Draft) {
-    given_columns(task, arguments, draft);
+fn columns(script: &str, task: &str, arguments: &Arguments, draft: &mut Draft) {
+    given_columns(script, task, arguments, draft);
     if task == "token-classification" {
         let tags = format!("{}_tags", arguments.text("task_name").unwrap_or("ner".to_owned()));
         draft.imply("data.tokens", "tokens");
@@ -289,8 +325,8 @@ fn columns(task: &str, arguments: &Arguments, draft: &mut Draft) {
     }
 }
 
-/// The columns that arguments name.
-fn given_columns(task: &str, arguments: &Arguments, draft: &mut Draft) {
+/// The columns that arguments name; `script` is empty for scripts of users.
+fn given_columns(script: &str, task: &str, arguments: &Arguments, draft: &mut Draft) {
     let is_of_tokens = task == "token-classification";
     if let Some(label) = arguments.text("label_column_name") {
         let path = if is_of_tokens { "data.labels" } else { "data.label" };
@@ -300,9 +336,14 @@ fn given_columns(task: &str, arguments: &Arguments, draft: &mut Draft) {
     let Some((key, names)) = keys.iter().find_map(|key| Some((key, arguments.text(key)?))) else {
         return;
     };
-    match is_of_tokens {
-        true => draft.set("data.tokens", names.into(), key),
-        false => text_columns(key, &names, draft),
+    if is_of_tokens {
+        draft.set("data.tokens", names.into(), key);
+    } else if script == JOINING && names.contains(',') {
+        let advice =
+            "joins the texts of the columns; join them in a column of the file, and name that one";
+        draft.refuse(key, format!("{script} {advice}"));
+    } else {
+        text_columns(key, &names, draft);
     }
 }
 

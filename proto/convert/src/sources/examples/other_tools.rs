@@ -11,7 +11,10 @@ pub(super) fn advice(words: &[String]) -> Option<String> {
     let file = words.iter().rev().find(|word| is_settings(word));
     let of_file = |tool: &str| {
         let file = file.map_or("FILE", String::as_str);
-        format!("runs {tool}: convert its file, by `traind convert {file} --output job.yaml`")
+        format!(
+            "runs {tool}: convert its file, by `traind convert {file} --output job.yaml`, with the values that \
+            follow it by --set"
+        )
     };
     Some(match () {
         () if names(&["axolotl", "axolotl.cli.train", "axolotl.cli.preprocess"]) => {
@@ -74,7 +77,8 @@ fn its(tool: Tool) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-fn is_settings(word: &str) -> bool {
+/// Whether a word is the file of a tool's settings.
+pub(super) fn is_settings(word: &str) -> bool {
     [".yaml", ".yml", ".json"].iter().any(|end| word.ends_with(end)) && !word.contains('=')
 }
 

@@ -7,11 +7,16 @@ use super::script_of;
 use crate::Refused;
 use crate::draft::Draft;
 use crate::shell::{self, Command};
+use crate::shell_variables::{self, Expanded, assignment};
 
 /// Returns the words of the command that runs an example script, or else any Python file. Several are
 /// refused, since a job trains once.
 pub(super) fn training_command(script: &str, draft: &mut Draft) -> Result<Vec<String>, Refused> {
-    let commands = shell::commands(script);
+    let Expanded { commands, defaults } = shell_variables::expand(shell::commands(script));
+    for (name, value) in defaults {
+        let text = format!("the script does not set it: its default {value} is taken");
+        draft.note(&name, text);
+    }
     let exported = exported(&commands);
     let (mut trains, mut others): (Vec<_>, Vec<_>) = commands.into_iter().partition(trains_example);
     // The trial run that compiles ahead is a command of its own, before the one that trains.
@@ -50,7 +55,7 @@ fn exported(commands: &[Command]) -> Vec<(usize, String)> {
         words.into_iter().map(|word| (command.line, word)).collect::<Vec<_>>()
     };
     let is_literal = |word: &str| {
-        environment::assignment(word).is_some_and(|(name, value)| {
+        assignment(word).is_some_and(|(name, value)| {
             !value.contains(['$', '`']) || environment::has_effect(name)
         })
     };

@@ -102,7 +102,7 @@ impl Channels {
                     continue;
                 }
             };
-            if draft.get(path).is_none() {
+            if !draft.is_given(path) {
                 channel.set(path, &key, draft);
             }
         }

@@ -17,6 +17,10 @@ const SHARDS: [&str; 2] = ["sharded_data_parallel_degree", "hybrid_shard_degree"
 const TENSOR: &str = "tensor_parallel_degree";
 const PRESCALED: &str = "prescaled_batch";
 
+/// Number of processes on each host, as a launcher's option, and as the service hands it to the container.
+const PROCESSES: &str = "processes_per_host";
+const PROCESSES_OF_MPI: &str = "sagemaker_mpi_num_of_processes_per_host";
+
 /// Entry of `distribution` for SageMaker's own libraries.
 const OWN_LIBRARIES: &str = "smdistributed";
 
@@ -32,7 +36,8 @@ pub(super) fn read(distribution: &Value, draft: &mut Draft) {
             let options = mapping(&key, options, draft);
             let known = &TABLES.distribution.launcher_options;
             if reads_as_enabled(&key, options, known, draft) {
-                processes(options.get("processes_per_host"), draft);
+                let of_launcher = options.get(PROCESSES);
+                processes(&format!("{key}.{PROCESSES}"), of_launcher, draft);
             }
         } else {
             let launchers = TABLES.distribution.launchers.iter();
@@ -93,7 +98,7 @@ pub(super) fn read_parameters(parameters: &Map<String, Value>, draft: &mut Draft
     if let Some(given) = parameters.get("mp_parameters").filter(|value| !is_off(value)) {
         model_parallel("mp_parameters", &parsed(given), draft);
     }
-    processes(parameters.get("sagemaker_mpi_num_of_processes_per_host"), draft);
+    processes(PROCESSES_OF_MPI, parameters.get(PROCESSES_OF_MPI), draft);
 }
 
 /// Reads the number of cores that share weights, once platform, cores and hosts are known.
@@ -200,9 +205,14 @@ fn sharded(key: &str, degree: &Value, draft: &mut Draft) {
     }
 }
 
-fn processes(number: Option<&Value>, draft: &mut Draft) {
-    if let Some(number) = number.map(plain).filter(|number| !is_off(number)) {
-        draft.set("resources.cores", number, "processes_per_host");
+fn processes(key: &str, number: Option<&Value>, draft: &mut Draft) {
+    let Some(number) = number.map(plain).filter(|number| !number.is_null()) else { return };
+    match number.as_u64() {
+        Some(1..) => draft.set("resources.cores", number, key),
+        _ => {
+            let found = shown(&number);
+            draft.refuse(key, format!("must be a number of processes from 1, not {found}"));
+        }
     }
 }
 

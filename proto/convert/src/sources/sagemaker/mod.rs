@@ -20,6 +20,9 @@ use channels::Channels;
 
 const CONTAINER: &str = "it says where SageMaker's container has its folders";
 
+/// The hyperparameter with which the service hands a job's name to the container.
+const JOB_NAME: &str = "sagemaker_job_name";
+
 /// Names that the scripts of notebooks have, and SageMaker's own.
 static HYPERPARAMETERS: Keys = LazyLock::new(|| TABLES.hyperparameters.keys());
 
@@ -37,8 +40,14 @@ pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     output(&parameters, draft);
     distribution::read_parameters(&parameters, draft);
     distribution::read(outer.get("distribution").unwrap_or(&Value::Null), draft);
-    buckets(&outer, draft);
+    buckets(&outer, &parameters, draft);
     let channels = Channels::of(&outer, draft);
+    // A field that is named by its path comes before what the instance has.
+    for path in ["resources.platform", "resources.cores"] {
+        if let Some(value) = parameters.get(path) {
+            draft.set(path, value.clone(), "");
+        }
+    }
     description::read(&outer, draft);
     distribution::shards(&parameters, &outer, draft);
     for (key, value) in &parameters {
@@ -133,12 +142,15 @@ fn rhythm(key: &str, value: &Value, draft: &mut Draft) {
     }
 }
 
-/// Reads where a training job's description has its name, its output and its checkpoints.
-fn buckets(outer: &Map<String, Value>, draft: &mut Draft) {
+/// Reads where a training job's description has its name, its output and its checkpoints. The name that the estimator's
+/// user chose is only the beginning of the job's.
+fn buckets(outer: &Map<String, Value>, parameters: &Map<String, Value>, draft: &mut Draft) {
     let text = |pointer: [&str; 2]| outer.get(pointer[0])?.get(pointer[1])?.as_str();
     let argument = |name: &str| outer.get(name).and_then(Value::as_str);
-    let names = ["TrainingJobName", "job_name", "base_job_name"];
-    let name = names.into_iter().find_map(|key| Some((key, argument(key)?)));
+    let named = |key: &'static str| Some((key, argument(key)?));
+    let of_service = || Some((JOB_NAME, parameters.get(JOB_NAME)?.as_str()?));
+    let name = named("TrainingJobName").or_else(|| named("job_name")).or_else(of_service);
+    let name = name.or_else(|| named("base_job_name"));
     if let (Some((key, name)), None) = (name, draft.get("name")) {
         draft.set("name", name.into(), key);
     }

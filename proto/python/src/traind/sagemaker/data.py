@@ -19,6 +19,8 @@ _LANGUAGE_MODELS = ("masked-lm", "causal-lm")
 _EVALUATED_PERCENTAGE = 5
 _EVALUATED_IMAGES = 0.15
 _TARGET_LENGTH = 128
+#: The script that makes one text of several columns; others read two as a pair.
+_JOINING = "run_classification"
 _COLUMNS = {"text_column": "data.source", "summary_column": "data.target"}
 
 
@@ -40,8 +42,12 @@ def read(given: Mapping[str, Any], task: str | None, script: str | None, draft: 
         _refuse("task_name", "names data of a script that is not known; name the files in fit(), and their columns")
     elif "dataset_name" in given:
         for path in _splits(given):
-            draft.set(path, _id(str(given["dataset_name"])), "hyperparameters['dataset_name']")
-    _given_columns(given, task, draft)
+            name = f"{path.partition('.')[2]}_split_name"
+            files: Any = _id(str(given["dataset_name"]))
+            if name in given:
+                files = [{"path": files, "split": str(given[name])}]
+            draft.set(path, files, "hyperparameters['dataset_name']")
+    _given_columns(given, task, script, draft)
     if task == "token-classification" and script is not None:
         draft.setdefault("data.tokens", "tokens")
         draft.setdefault("data.labels", f"{given.get('task_name', 'ner')}_tags")
@@ -70,9 +76,12 @@ def _limit(name: str, path: str, given: Mapping[str, Any], task: str | None, dra
         return
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise TypeError(f"hyperparameters[{name!r}] is a number of rows from 1, not {count!r}")
-    if task in ("sequence-classification", "token-classification", "seq2seq-lm"):
+    is_drawn = path == "data.train" and not is_off(given.get("shuffle_train_dataset"))
+    if task in ("sequence-classification", "token-classification", "seq2seq-lm") and not is_drawn:
         if path in draft:
-            draft[path] = [{"path": draft[path], "limit": count}]
+            files = draft[path]
+            is_set = isinstance(files, list) and len(files) == 1 and isinstance(files[0], Mapping)
+            draft[path] = [{**(files[0] if is_set else {"path": files}), "limit": count}]
         else:
             warnings.warn(f"the hyperparameter {name} has no effect: there is no {path} that it limits", stacklevel=5)
     else:
@@ -109,7 +118,7 @@ def _glue(name: str, given: Mapping[str, Any], draft: Draft) -> None:
     draft.set("model.num_labels", labels, where)
 
 
-def _given_columns(given: Mapping[str, Any], task: str | None, draft: Draft) -> None:
+def _given_columns(given: Mapping[str, Any], task: str | None, script: str | None, draft: Draft) -> None:
     of_tokens = task == "token-classification"
     if "label_column_name" in given and task != "image-classification":
         path = "data.labels" if of_tokens else "data.label"
@@ -122,6 +131,9 @@ def _given_columns(given: Mapping[str, Any], task: str | None, draft: Draft) -> 
             columns, paths = [str(given[name])], ["data.tokens"]
         else:
             paths = ["data.text", "data.text_pair"]
+        if script == _JOINING and len(columns) > 1:
+            advice = "joins the texts of the columns; join them in a column of the file, and name that one"
+            _refuse(name, f"{script} {advice}")
         if len(columns) > len(paths):
             _refuse(name, "a row has one text or two; name two columns, or join them in the file")
         for path, column in zip(paths, columns):

@@ -24,10 +24,9 @@ from traind.sagemaker.values import CHANGES, is_flag, is_off, parsed
 SHARDS = ("sharded_data_parallel_degree", "hybrid_shard_degree")
 
 
-def job_keys(distribution: Mapping[str, Any] | None) -> tuple[Draft, int | None]:
-    """The job file's values by field path, and the number of cores where the distribution says it."""
+def job_keys(distribution: Mapping[str, Any] | None) -> Draft:
+    """The job file's values by field path."""
     keys = Draft()
-    cores: int | None = None
     for name, options in _mapping("distribution", distribution or {}).items():
         where = f"distribution[{name!r}]"
         if name == "smdistributed":
@@ -35,11 +34,22 @@ def job_keys(distribution: Mapping[str, Any] | None) -> tuple[Draft, int | None]
         elif name in LAUNCHERS:
             options = _mapping(where, options)
             if _is_enabled(where, options, LAUNCHER_OPTIONS, stacklevel=5):
-                cores = parsed(options.get("processes_per_host", cores))
+                keys.merge(processes(f"{where}['processes_per_host']", options.get("processes_per_host")))
         else:
             advice = "jobs are data-parallel over their cores by themselves; leave it out"
             raise _unknown(where, name, [*LAUNCHERS, "smdistributed"], advice)
-    return keys, cores
+    return keys
+
+
+def processes(where: str, number: Any) -> Draft:
+    """The cores of a host, each of which SageMaker's launchers give a process."""
+    keys, number = Draft(), parsed(number)
+    if number is None:
+        return keys
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise UnsupportedArgument(where, f"must be a number of processes from 1, not {number!r}")
+    keys.set("resources.cores", number, where)
+    return keys
 
 
 def _smdistributed(libraries: Mapping[str, Any], keys: Draft) -> None:

@@ -113,9 +113,9 @@ class HuggingFace:
     def job_file(self, inputs_: Inputs = None, job_name: str | None = None) -> dict[str, Any]:
         """Returns the job file that `fit` submits."""
         arguments.check_kinds(job_name=(job_name, str))
-        name = job_name or self._new_name()
         channels = inputs.channels_of(inputs_)
         keys = hyperparameters.job_keys(self._hyperparameters, channels, self._task, self._script)
+        name = job_name or keys.get("name") or self._new_name()
         task = self._task or keys.get("model.task")
         keys.merge({"name": name, "output_dir": os.path.join(self._output_path, name)})
         keys.merge(self._model_keys())
@@ -125,9 +125,8 @@ class HuggingFace:
         if "data.train" not in keys:
             # Files that hyperparameters name are in channels that are no splits then.
             keys.merge(inputs.job_keys(channels, self._input_format))
-        parallel, processes = distribution.job_keys(self._distribution)
-        keys.merge(parallel)
-        keys.merge(self._resources(processes))
+        keys.merge(distribution.job_keys(self._distribution))
+        self._set_resources(keys)
         keys.merge(self._shards(keys))
         given = hyperparameters.values(self._hyperparameters)
         data.read_splits(given, task, self._script, keys)
@@ -200,18 +199,21 @@ class HuggingFace:
         cores, hosts = (keys.get(f"resources.{name}", 1) for name in ("cores", "hosts"))
         return distribution.shards(self._distribution, self._hyperparameters, cores, hosts)
 
-    def _resources(self, processes: int | None) -> dict[str, Any]:
-        keys: dict[str, Any] = {
-            "resources.platform": self._platform or self._instance.platform,
-            "resources.cores": self._cores or processes or self._instance.cores,
-        }
-        keys.update(self._hosts)
+    def _set_resources(self, keys: Draft) -> None:
+        for path, given, usual in [
+            ("resources.platform", self._platform, self._instance.platform),
+            ("resources.cores", self._cores, self._instance.cores),
+        ]:
+            if given is not None:
+                keys.set(path, given, path.rpartition(".")[2])
+            # Processes of a launcher and fields by their paths come before what an instance has.
+            keys.setdefault(path, usual)
+        keys.merge(self._hosts)
         if self._max_run is not None:
-            keys["resources.max_run_seconds"] = self._max_run
+            keys.merge({"resources.max_run_seconds": self._max_run})
         if self._max_wait is not None:
             # SageMaker's limit covers waiting and running.
-            keys["resources.max_wait_seconds"] = max(1, self._max_wait - (self._max_run or 0))
-        return keys
+            keys.merge({"resources.max_wait_seconds": max(1, self._max_wait - (self._max_run or 0))})
 
 
 def _model(model: StrPath | None) -> str | None:

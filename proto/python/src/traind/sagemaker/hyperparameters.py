@@ -14,6 +14,8 @@ from traind.sagemaker.tables import TEXT_ARGUMENTS, TEXTS, Rule, hyperparameters
 from traind.sagemaker.values import CHANGES, is_off, parsed
 
 _CHANNEL = re.compile(r"/opt/ml/input/data/([^/]+)/?(.*)")
+#: The number of MPI's processes on each host, as the service hands it to the container.
+_PROCESSES = "sagemaker_mpi_num_of_processes_per_host"
 _MODELS = ("model_name_or_path", "model_name", "model_id")
 
 
@@ -38,6 +40,7 @@ def job_keys(
         _check_tokenizer(given)
     if "mp_parameters" in given:
         draft.update(distribution.model_parallel("hyperparameters['mp_parameters']", given["mp_parameters"]))
+    draft.merge(distribution.processes(f"hyperparameters[{_PROCESSES!r}]", given.get(_PROCESSES)))
     data.read(given, task, script, draft)
     return draft
 
@@ -67,6 +70,8 @@ def _set(name: str, value: Any, task: str | None, draft: Draft) -> None:
         draft.set(rule.path, value, where)
     elif rule.kind == "changed":
         draft.set(rule.path, CHANGES[rule.detail](value), where)
+    elif rule.kind == "switches" and not is_off(value):
+        draft.set(rule.path, rule.detail, where)
     elif rule.kind == "dropped" and not is_off(value):
         warnings.warn(f"the hyperparameter {name} has no effect: {rule.detail}", stacklevel=5)
     elif rule.kind == "refused" and not is_off(value):

@@ -78,6 +78,8 @@ MODEL_PARALLEL = Rules(_TABLES["model_parallel"])
 HYPERPARAMETERS = Rules(_TABLES["hyperparameters"])
 #: Names that TrainingArguments had in earlier versions.
 _FORMER = Rules(_TABLES["former"])
+#: Arguments of optimum-neuron's trainers besides TrainingArguments.
+_NEURON = Rules(_TABLES["neuron"])
 #: Model and data arguments of the example scripts.
 _SCRIPTS = [Rules(_TABLES["arguments"][name]) for name in ("model", "data")]
 _OF_TASK = {name: Rules(_TABLES["arguments"][name]) for name in ("seq2seq-lm", "image-classification")}
@@ -86,4 +88,4 @@ _OF_TASK = {name: Rules(_TABLES["arguments"][name]) for name in ("seq2seq-lm", "
 def hyperparameters_of(task: str | None) -> Sequence[Rules]:
     """The tables of a task's hyperparameters, of which the first that has a name counts."""
     own = [_OF_TASK[task]] if task in _OF_TASK else []
-    return [HYPERPARAMETERS, *own, *_SCRIPTS, _FORMER]
+    return [HYPERPARAMETERS, *own, *_SCRIPTS, _FORMER, _NEURON]

@@ -1,7 +1,7 @@
 python run_classification.py \
   --model_name_or_path google-bert/bert-base-uncased \
   --train_file reviews/train.csv --validation_file reviews/dev.csv --test_file reviews/test.csv \
-  --text_column_names "review_title,review_body" \
+  --text_column_names "review_body" --text_column_delimiter " " \
   --label_column_name stars \
   --metric_name f1 \
   --shuffle_train_dataset --shuffle_seed 7 \

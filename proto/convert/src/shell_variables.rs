@@ -1,0 +1,202 @@
+//! Variables that a shell script sets to texts, put in the places where it uses them.
+//!
+//! Only what every run of the script has is put in: a variable that a loop, a branch or a command sets stays as it is
+//! written, and so does one that the script does not set, unless a default stands beside it.
+
+use std::collections::HashMap;
+
+use crate::shell::Command;
+
+/// The commands of a script with its variables in their places.
+pub(crate) struct Expanded {
+    pub commands: Vec<Command>,
+    /// Variables that the script does not set, with the defaults that were taken.
+    pub defaults: Vec<(String, String)>,
+}
+
+/// Puts the values of variables in their places.
+pub(crate) fn expand(commands: Vec<Command>) -> Expanded {
+    let mut variables = Variables::default();
+    let commands = commands.into_iter().map(|command| variables.read(command)).collect();
+    Expanded { commands, defaults: variables.defaults }
+}
+
+/// The name and value of a word such as `XLA_USE_BF16=1`.
+pub(crate) fn assignment(word: &str) -> Option<(&str, &str)> {
+    let (name, value) = word.split_once('=')?;
+    is_name(name).then_some((name, value))
+}
+
+/// The name and value of a word such as `OPTIONS+=" --fp16"`.
+fn addition(word: &str) -> Option<(&str, &str)> {
+    word.split_once("+=").filter(|(name, _)| is_name(name))
+}
+
+fn is_name(name: &str) -> bool {
+    let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    begins && name.chars().all(is_of_name)
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Whether a word is one variable and nothing else.
+fn is_reference(word: &str) -> bool {
+    let Some(name) = word.strip_prefix('$') else { return false };
+    match name.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
+        Some(inner) => !inner.contains(['$', '{', '}']),
+        None => name.chars().all(is_of_name),
+    }
+}
+
+/// Commands that declare the variables after them.
+const DECLARING: [&str; 5] = ["export", "declare", "readonly", "local", "typeset"];
+/// Commands that set the variables after them to values of the run.
+const SETTING: [&str; 5] = ["read", "unset", "getopts", "mapfile", "for"];
+
+#[derive(Default)]
+struct Variables {
+    /// Values by name; None where they depend on the run.
+    values: HashMap<String, Option<String>>,
+    /// Open loops, branches and functions.
+    depth: usize,
+    defaults: Vec<(String, String)>,
+}
+
+impl Variables {
+    fn read(&mut self, command: Command) -> Command {
+        let words: Vec<String> =
+            command.words.iter().flat_map(|word| self.expanded(word)).collect();
+        match words.first().map(String::as_str) {
+            Some("if" | "for" | "while" | "until" | "case" | "select" | "{") => self.depth += 1,
+            Some("fi" | "done" | "esac" | "}") => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        let is_keyword = |word: &&String| matches!(word.as_str(), "do" | "then" | "else" | "{");
+        let mut rest = words.iter().skip_while(is_keyword).peekable();
+        let first = rest.peek().map(|word| word.as_str()).unwrap_or_default();
+        if SETTING.contains(&first) {
+            self.values.extend(rest.skip(1).map(|name| (name.clone(), None)));
+        } else {
+            let declares = DECLARING.contains(&first);
+            let rest: Vec<&String> = rest.filter(|word| !declares || word.contains('=')).collect();
+            self.assign(&rest);
+        }
+        Command { words, ..command }
+    }
+
+    /// Sets the variables of a command that does nothing else.
+    fn assign(&mut self, words: &[&String]) {
+        let found = words.iter().map(|word| assignment(word).or_else(|| addition(word)));
+        let Some(found) = found.collect::<Option<Vec<_>>>() else { return };
+        for ((name, value), word) in found.into_iter().zip(words) {
+            // An empty value may be the beginning of an array.
+            let is_known = self.depth == 0 && addition(word).is_none() && !value.is_empty();
+            let is_text = !value.contains(['$', '`']);
+            let value = (is_known && is_text).then(|| value.to_owned());
+            self.values.insert(name.to_owned(), value);
+        }
+    }
+
+    /// A word as the shell would make it; as it is written where that depends on the run. A variable by itself that
+    /// holds several options is several words.
+    fn expanded(&mut self, word: &str) -> Vec<String> {
+        let Some(found) = self.text(word) else { return vec![word.to_owned()] };
+        match is_reference(word) && found.starts_with('-') {
+            true => found.split_whitespace().map(str::to_owned).collect(),
+            false => vec![found],
+        }
+    }
+
+    fn text(&mut self, word: &str) -> Option<String> {
+        if word.contains('`') {
+            return None;
+        }
+        let (mut made, mut rest) = (String::new(), word);
+        while let Some((before, after)) = rest.split_once('$') {
+            made.push_str(before);
+            let value;
+            (value, rest) = match after.strip_prefix('{') {
+                Some(braced) => {
+                    let (inner, rest) = braced.split_once('}')?;
+                    (self.value_of(inner)?, rest)
+                }
+                None => {
+                    let end = after.find(|c| !is_of_name(c)).unwrap_or(after.len());
+                    (self.value_of(&after[..end])?, &after[end..])
+                }
+            };
+            made.push_str(&value);
+        }
+        made.push_str(rest);
+        Some(made)
+    }
+
+    /// The value of `NAME`, or of `NAME:-DEFAULT`.
+    fn value_of(&mut self, reference: &str) -> Option<String> {
+        let end = reference.find(|c| !is_of_name(c)).unwrap_or(reference.len());
+        let (name, operator) = reference.split_at(end);
+        let default = [":-", ":=", "-", "="].iter().find_map(|it| operator.strip_prefix(it));
+        if name.is_empty() || !operator.is_empty() && default.is_none() {
+            return None;
+        }
+        match (self.values.get(name), default) {
+            (Some(known), _) => known.clone(),
+            (None, Some(default)) if !default.contains('$') => {
+                let taken = (name.to_owned(), default.to_owned());
+                if !self.defaults.contains(&taken) {
+                    self.defaults.push(taken);
+                }
+                Some(default.to_owned())
+            }
+            (None, _) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shell;
+
+    /// Checks the words of the script's last command.
+    #[track_caller]
+    fn check(script: &str, expect: &[&str]) {
+        let Expanded { commands, .. } = expand(shell::commands(script));
+        assert_eq!(commands.last().unwrap().words, expect, "{script}");
+    }
+
+    #[test]
+    fn values_that_every_run_has_are_put_in() {
+        check("export T=mrpc\na $T --out=/tmp/${T}/x", &["a", "mrpc", "--out=/tmp/mrpc/x"]);
+        check("A=1 B=\"b c\"\nX=$A.$B\na $X", &["a", "1.b c"]);
+        check("A='--x 1 --y'\na $A '${A}z'", &["a", "--x", "1", "--y", "--x 1 --yz"]);
+        check("A=1\nA=2\na $A", &["a", "2"]);
+        check("declare -x A=1; readonly B=2\na $A$B", &["a", "12"]);
+        check("a ${1:-b/c} ${L-3}", &["a", "b/c", "3"]);
+        check("L=${L:-3e-5}\na $L", &["a", "3e-5"]);
+    }
+
+    #[test]
+    fn what_depends_on_the_run_stays_as_it_is_written() {
+        check(
+            "a $A ${B} $1 $(date) `date` $((1+2))",
+            &["a", "$A", "${B}", "$1", "$(date)", "`date`", "$((1+2))"],
+        );
+        check("for s in 1 2; do\na $s", &["a", "$s"]);
+        check("A=1\nfor s in 1 2; do A=2; done\na $A", &["a", "$A"]);
+        check("if x; then\nA=1\nelse\nA=2\nfi\na $A", &["a", "$A"]);
+        check("A=1\nread A\na $A", &["a", "$A"]);
+        check("A=1\nA+=2\na $A", &["a", "$A"]);
+        check("A=$(date)\na $A", &["a", "$A"]);
+        check("A=( x )\na $A ${A[@]}", &["a", "$A", "${A[@]}"]);
+        check("A=1 b\na $A", &["a", "$A"]);
+    }
+
+    #[test]
+    fn defaults_that_are_taken_are_said() {
+        let Expanded { defaults, .. } = expand(shell::commands("A=1\na ${A:-2} ${B:-3}"));
+        assert_eq!(defaults, [("B".to_owned(), "3".to_owned())]);
+    }
+}
