@@ -151,6 +151,14 @@ impl TaskSpec {
         }
     }
 
+    /// The task for files whose values say what a row has: texts or lists of them.
+    pub(crate) fn for_values(&self, source: &Source) -> Result<Self> {
+        match self {
+            Self::Reranker(task) => Ok(Self::Reranker(task.for_values(source)?)),
+            _ => Ok(self.clone()),
+        }
+    }
+
     /// Fails where files have no column of texts to embed.
     pub(crate) fn check_texts(&self, set: usize, source: &Source) -> Result<()> {
         let texts = match self {

@@ -11,7 +11,7 @@ use super::{Example, Preprocessor, SetContext, row_labels, text_arrays};
 use crate::batch::{ArraySpec, Padding};
 use crate::error::{Error, LabelProblem, Result};
 use crate::labels::{LabelKind, LabelReader, LabelScale, LabelSpec, Labels, RowLabel};
-use crate::source::Row;
+use crate::source::{Row, Source, Value};
 use crate::tokenize::{Encoded, TextTokenizer};
 
 /// The label of a passage that a list lacks.
@@ -23,7 +23,7 @@ pub struct Reranker {
     /// The column of queries, and those of passages; none for all columns of the files but that of labels, in their
     /// order.
     pub texts: Vec<String>,
-    /// The most passages of a row whose second column has a list of them.
+    /// The most passages of a row whose second column has a list of them. Where it has a text, rows are pairs.
     pub list_size: Option<usize>,
     /// The label of a row, where rows have one.
     pub label: Option<RerankerLabel>,
@@ -63,6 +63,28 @@ impl Reranker {
         let task = Self { texts, ..self.clone() };
         let label = task.label.as_ref().map(|label| task.label_in(label, found));
         Self { label, ..task }
+    }
+
+    /// The same task for the files of `source`, whose columns it has: without lists where the first passage is a text.
+    pub(super) fn for_values(&self, source: &Source) -> Result<Self> {
+        let column = self.texts.get(1).filter(|_| !self.has_columns());
+        let Some(column) = column.filter(|column| source.columns().contains(column)) else {
+            return Ok(self.clone());
+        };
+        let mut is_text = false;
+        source.read_until(&[column], |_, records| {
+            let mut values = (0..records.len()).map(|row| records.cell(column, row));
+            let first = values.find(|value| !matches!(value, Value::Null));
+            is_text = matches!(first, Some(Value::Text(_)));
+            first.is_none()
+        })?;
+        if !is_text {
+            return Ok(self.clone());
+        }
+        let task = Self { list_size: None, ..self.clone() };
+        let label = task.label.as_ref();
+        let label = label.map(|label| task.label_in(label, Some(&label.spec.column)));
+        Ok(Self { label, ..task })
     }
 
     /// `label` in the column `found`, with as many numbers as rows have passages.
@@ -289,6 +311,26 @@ mod tests {
         check(
             r#"{"q": "the", "docs": ["a"], "label": ["x"]}"#,
             r#""label": "x" is not a number to regress on"#,
+        );
+    }
+
+    /// The passages of pairs to train on beside lists to evaluate, which have a size.
+    #[test]
+    fn a_text_in_place_of_a_list_is_the_only_passage() {
+        let lists = task(&["q", "docs"], Some(3), Some(PassageLabels::Each));
+        let rows = [
+            r#"{"q": "the", "docs": null, "label": 0}"#,
+            r#"{"q": "the", "docs": "file", "label": 1}"#,
+            r#"{"q": "the", "docs": "the", "label": 0}"#,
+        ];
+        // A row without a text is left out.
+        check_labels(&lists, &rows, 1, &[1.0, 0.0]);
+        let bad = r#"{"q": "the", "docs": ["file"], "label": 1}"#;
+        check_error(
+            &lists,
+            rows[1],
+            bad,
+            " (line 2), column \"docs\": expected text, found a list",
         );
     }
 

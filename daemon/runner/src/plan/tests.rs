@@ -114,7 +114,7 @@ fn files_with_other_numbers_of_texts_than_the_loss_takes_are_refused() {
     check("embedding", json!({ "loss": "cosent" }), None);
     let passages = "the loss compares the passages of a row";
     check("reranker", json!({ "loss": "list_net" }), Some(passages));
-    let lists = Some("column \"answer\": expected a list of texts, found text");
+    let lists = Some("the second column has texts, not lists of them");
     check("reranker", json!({ "loss": "list_net", "list_size": 4 }), lists);
     check("reranker", json!({}), None);
     std::fs::remove_file(&file).unwrap();

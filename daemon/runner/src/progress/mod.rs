@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use traind_job_file::{InputTokens, JobFile};
+use traind_job_file::{InputTokens, JobFile, SaveStrategy};
 
 use crate::evaluation::Evaluation;
 use crate::metrics::Metrics;
@@ -132,7 +132,8 @@ impl Progress {
         let best_folder =
             |step: u64| checkpoint_folder(&self.checkpoint_dir, step).display().to_string();
         TrainerState {
-            best_global_step: self.best.step,
+            // The Trainer's is the step of a checkpoint.
+            best_global_step: self.best.step.filter(|_| train.save_strategy != SaveStrategy::No),
             best_metric: self.best.metric,
             best_model_checkpoint: self.best.checkpoint.map(best_folder),
             epoch: timetable.epoch(self.steps),

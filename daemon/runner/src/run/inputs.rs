@@ -234,7 +234,8 @@ fn checked_sequences(
     let sequences = evaluated.sequences_per_row();
     splits.check_sequences(job.model.task, sequences)?;
     if let Some(split) = splits.validation.as_ref().filter(|_| job.train.do_train) {
-        open.task.check_evaluated_texts(split.set.text_columns())?;
+        let set = &split.set;
+        open.task.check_evaluated_texts(set.text_columns(), set.sequences_per_row())?;
     }
     Ok(sequences)
 }

@@ -189,19 +189,19 @@ impl JobTask for Embedding {
     fn check_rows(&self, set: &TokenizedSet) -> RunResult<()> {
         let (of_sets, columns) = (set.texts_of_sets(), set.text_columns());
         if of_sets.is_empty() {
-            return self.check_texts(columns);
+            return self.check_texts(columns, set.sequences_per_row());
         }
         self.check_prompts(&of_sets.into_iter().flatten().chain(columns).collect::<Vec<_>>())
     }
 
-    fn check_texts(&self, columns: &[String]) -> RunResult<()> {
+    fn check_texts(&self, columns: &[String], _sequences: usize) -> RunResult<()> {
         if !self.job.only_predicts() {
             self.check_count(columns, "the rows have")?;
         }
         self.check_prompts(&columns.iter().collect::<Vec<_>>())
     }
 
-    fn check_evaluated_texts(&self, columns: &[String]) -> RunResult<()> {
+    fn check_evaluated_texts(&self, columns: &[String], _sequences: usize) -> RunResult<()> {
         self.check_count(columns, "the rows that embedding.loss evaluates have")
     }
 

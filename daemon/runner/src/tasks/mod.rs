@@ -79,14 +79,15 @@ pub(crate) trait JobTask: Send + Sync {
         Ok(())
     }
 
-    /// Fails where the columns of texts of the training split are fewer or more than the loss takes.
-    fn check_texts(&self, _columns: &[String]) -> RunResult<()> {
+    /// Fails where the columns of texts of the training split, or the sequences that its rows have, are fewer or more
+    /// than the loss takes.
+    fn check_texts(&self, _columns: &[String], _sequences: usize) -> RunResult<()> {
         Ok(())
     }
 
-    /// Fails where the columns of texts of rows that are evaluated by a loss of their own are fewer or more than it
+    /// Fails where the columns or sequences of rows that are evaluated by a loss of their own are fewer or more than it
     /// takes.
-    fn check_evaluated_texts(&self, _columns: &[String]) -> RunResult<()> {
+    fn check_evaluated_texts(&self, _columns: &[String], _sequences: usize) -> RunResult<()> {
         Ok(())
     }
 

@@ -97,20 +97,23 @@ impl Reranker {
     }
 
     /// Fails where rows have fewer or more passages than the loss takes. The loss is computed if `has_loss`.
-    fn check_columns(&self, columns: &[String], has_loss: bool) -> RunResult<()> {
+    fn check_columns(&self, columns: &[String], passages: usize, has_loss: bool) -> RunResult<()> {
         let loss = self.job.reranker.loss;
-        let passages = match self.job.reranker.list_size {
-            Some(size) if columns.len() == 2 => size as usize,
-            _ => columns.len().saturating_sub(1),
-        };
         let problem = match (columns.len(), loss) {
             (0 | 1, _) => "the rows need a column of queries and one of passages",
             (_, RerankerLoss::CrossEntropy) if passages > 1 => {
                 "the loss takes pairs of texts; name two columns"
             }
             _ if loss.compares_passages() && passages < 2 && has_loss => {
-                "the loss compares the passages of a row; name several columns of them, or set \
-                 reranker.list_size where one column has lists"
+                match self.job.reranker.list_size {
+                    Some(_) => {
+                        "the loss compares the passages of a row, but the second column has texts, not lists of them"
+                    }
+                    None => {
+                        "the loss compares the passages of a row; name several columns of them, or set \
+                         reranker.list_size where one column has lists"
+                    }
+                }
             }
             _ => return Ok(()),
         };
@@ -121,7 +124,7 @@ impl Reranker {
     /// The passages that a row has, without what stands for those that its list lacks.
     fn passages(&self, set: &TokenizedSet, row: usize) -> RunResult<usize> {
         let sequences = set.sequences(row)?;
-        let is_list = self.job.reranker.list_size.is_some() && set.text_columns().len() == 2;
+        let is_list = sequences.len() > 1 && set.text_columns().len() == 2;
         let missing = sequences.iter().rev().take_while(|ids| is_list && ids.len() == 1).count();
         Ok(sequences.len() - missing)
     }
@@ -182,15 +185,15 @@ impl JobTask for Reranker {
 
     /// Fails where rows have fewer or more passages than the loss takes.
     fn check_rows(&self, set: &TokenizedSet) -> RunResult<()> {
-        self.check_texts(set.text_columns())
+        self.check_texts(set.text_columns(), set.sequences_per_row())
     }
 
-    fn check_texts(&self, columns: &[String]) -> RunResult<()> {
-        self.check_columns(columns, self.job.train.do_train)
+    fn check_texts(&self, columns: &[String], sequences: usize) -> RunResult<()> {
+        self.check_columns(columns, sequences, self.job.train.do_train)
     }
 
-    fn check_evaluated_texts(&self, columns: &[String]) -> RunResult<()> {
-        self.check_columns(columns, true)
+    fn check_evaluated_texts(&self, columns: &[String], sequences: usize) -> RunResult<()> {
+        self.check_columns(columns, sequences, true)
     }
 
     /// Only this loss is a mean over the pairs of passages of a batch.

@@ -48,7 +48,9 @@ impl Order {
     ) -> Result<Self> {
         let bad = |message: String| Error::BadOption { field: "data.mixing", message };
         if let Some(set) = lengths.iter().position(|length| *length == 0) {
-            return Err(bad(format!("cannot take turns with set {set}, which has no rows")));
+            let problem =
+                format!("cannot take turns with set {set}, which has no rows: leave it out");
+            return Err(bad(problem));
         }
         let draws = match weights {
             None => Draws::Turns(0),

@@ -160,7 +160,7 @@ fn open_parts(mixture: &Mixture, task: &TaskSpec) -> Result<(Vec<SourcePart>, Ta
         for (place, (files, range)) in mixed.parts.iter().enumerate() {
             let source = Source::open(files)?;
             if parts.is_empty() {
-                task = task.for_columns(source.columns());
+                task = task.for_columns(source.columns()).for_values(&source)?;
             }
             if place == 0 {
                 task = task.for_columns_of_set(set, source.columns());

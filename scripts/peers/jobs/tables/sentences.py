@@ -1,7 +1,7 @@
 """Jobs as users of sentence-transformers run them: evaluations whose rows have other numbers of texts than those that are
 trained on."""
 
-from sentences import COLUMNS, PASSAGES, labelled
+from sentences import COLUMNS, PASSAGES, labelled, listed
 
 from tables.base import of
 
@@ -38,5 +38,26 @@ CASES = {
     "margins-of-one-evaluated-by-margins-of-two": embedding(3, 4, ("margin", "margins"), **MARGINS),
     "reranked-by-margins-of-two-evaluated-by-one": reranker(4, 3, ("margins", "margin"), loss="margin_mse"),
     "reranked-by-margins-of-one-evaluated-by-two": reranker(3, 4, ("margin", "margins"), loss="margin_mse"),
+}
+
+
+def ranked(trained, evaluated, **section):
+    """Pairs to train on and lists to evaluate, whose loss is that of their pairs; in sentence-transformers, lists are for
+    an evaluator."""
+    pairs = [
+        {"query": row["query"], "passage": passage, "label": label}
+        for row in evaluated
+        for passage, label in zip(row["docs"], row["labels"], strict=True)
+    ]
+    return of(
+        "reranker", trained, "bert", spec={"labels": 1}, evaluated=evaluated, reranker={"list_size": 4, **section},
+        train={**BY_STEPS, "per_device_eval_batch_size": 64},
+        more={"read": lambda folder: {"train": trained, "validation": pairs}},
+    )  # fmt: skip
+
+
+CASES |= {
+    "reranked-by-pairs-evaluated-by-lists": ranked(rows(PASSAGES[:2], 14, "pair"), listed(7, 72)),
+    "reranked-by-scores-evaluated-by-lists": ranked(rows(PASSAGES[:2], 14, "score"), listed(7, 73), loss="mse"),
 }
 CASES["triplets-evaluated-by-pairs-on-two-cores"].job["resources"] = {"cores": 2}

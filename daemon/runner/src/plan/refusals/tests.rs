@@ -437,6 +437,25 @@ fn rows_with_other_numbers_of_passages_are_found() {
     check(&files, ranks("binary_cross_entropy", Some("pairs.csv")), Some(("data.test", words)));
 }
 
+/// A query with a list of passages is evaluated beside pairs that are trained on, unless the loss compares passages.
+#[test]
+fn pairs_beside_lists_of_passages_are_found() {
+    let pairs = "{\"query\": \"a\", \"passage\": \"b\", \"label\": 1}\n";
+    let lists = "{\"query\": \"a\", \"passages\": [\"b\", \"c\"], \"label\": [1, 0]}\n";
+    let files = [("train.jsonl", pairs), ("lists.jsonl", lists)];
+    let ranks = |loss: &'static str| {
+        move |job: &mut Value| {
+            job["model"]["task"] = "reranker".into();
+            job["reranker"] = json!({"loss": loss, "list_size": 3});
+            job["data"]["train"] = "train.jsonl".into();
+            job["data"]["validation"] = "lists.jsonl".into();
+        }
+    };
+    check(&files, ranks("binary_cross_entropy"), None);
+    let words = "the loss compares the passages of a row";
+    check(&files, ranks("list_net"), Some(("data.texts", words)));
+}
+
 /// Who corrects one need not submit again to be told of the next.
 #[test]
 fn faults_that_do_not_depend_on_each_other_are_found_together() {

@@ -14,12 +14,15 @@ pub(in crate::plan) fn check(
     task: &dyn JobTask,
     splits: &EarlySplits,
 ) -> RunResult<()> {
-    if let Some(texts) = splits.train.as_ref().filter(|_| job.train.do_train).and_then(texts) {
-        task.check_texts(texts)?;
+    let of = |split: &Option<TaskSpec>| {
+        let spec = split.as_ref().filter(|_| job.train.do_train)?;
+        Some((texts(spec)?.to_vec(), spec.sequences_per_row()))
+    };
+    if let Some((texts, sequences)) = of(&splits.train) {
+        task.check_texts(&texts, sequences)?;
     }
-    let evaluated = splits.validation.as_ref().filter(|_| job.train.do_train);
-    if let Some(texts) = evaluated.and_then(texts) {
-        task.check_evaluated_texts(texts)?;
+    if let Some((texts, sequences)) = of(&splits.validation) {
+        task.check_evaluated_texts(&texts, sequences)?;
     }
     let (Some(validation), Some(test)) = (&splits.validation, &splits.test) else { return Ok(()) };
     let [planned, found] = [validation, test].map(TaskSpec::sequences_per_row);
