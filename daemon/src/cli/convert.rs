@@ -64,7 +64,7 @@ impl Convert {
     }
 
     fn convert_file(&self, file: &Path) -> anyhow::Result<Converted> {
-        let text = read(file)?;
+        let text = read(file).map_err(in_utf_8)?;
         // Paths are relative to the folder that a tool is called in.
         let beside = |path: &Path| {
             let folder = file.parent().unwrap_or(Path::new("."));
@@ -84,6 +84,21 @@ impl Convert {
             None | Some(Tool::Command) => None,
         };
         Ok(traind_convert::convert_with(source, &text, &self.set, &beside)?)
+    }
+}
+
+/// The error about a file that is no text, with what to convert in its place.
+fn in_utf_8(error: anyhow::Error) -> anyhow::Error {
+    let is_no_text = error.chain().any(|cause| {
+        let found = cause.downcast_ref::<std::io::Error>();
+        found.is_some_and(|found| found.kind() == std::io::ErrorKind::InvalidData)
+    });
+    match is_no_text {
+        true => error.context(
+            "settings are text in UTF-8; of training_args.bin, write training_args.to_json_string() to a file, and \
+             convert that",
+        ),
+        false => error,
     }
 }
 
