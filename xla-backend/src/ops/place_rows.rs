@@ -15,7 +15,7 @@ struct PlaceRows;
 
 impl Tensor {
     /// The rows of `self` [N, H] in M places: place i has row `row_of_place[i]`, and zeros where there is no such
-    /// row. `place_of_row` [N] says the same the other way round. As no row stands in two places, the gradient moves
+    /// row. `place_of_row`, `[N]`, is its inverse. As no row stands in two places, the gradient moves
     /// rows back instead of adding them up.
     pub fn place_rows(&self, row_of_place: &Tensor, place_of_row: &Tensor) -> Result<Tensor> {
         self.apply(PlaceRows, &[row_of_place, place_of_row])
