@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "vectors are read and written through pointers")]
 
 use std::arch::x86_64::{
-    __m512, __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_castps_si512, _mm512_castsi512_ps,
+    __m512, __m512i, _MM_HINT_T1, _mm_prefetch, _mm512_castps_si512, _mm512_castsi512_ps,
     _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_setzero_ps, _mm512_setzero_si512,
     _mm512_shuffle_i32x4, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
     _mm512_unpacklo_epi64,
@@ -31,13 +31,14 @@ pub(crate) fn store(to: &mut [f32], vector: __m512) {
     unsafe { _mm512_mask_storeu_ps(to.as_mut_ptr(), lanes(to.len()), vector) }
 }
 
-/// Asks for the cache lines of two vectors from `place` on, which may lie behind the slice.
+/// Asks for the cache lines of two vectors from `place` on, which may lie behind the slice. They come into the
+/// second-level cache: in the first level they would displace what is read before them.
 #[inline]
 pub(crate) fn prefetch(from: &[f32], place: usize) {
     let start = from.as_ptr().wrapping_add(place);
     for start in [start, start.wrapping_add(LANES)] {
         // SAFETY: this reads nothing, and ignores addresses that are not mapped.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(start.cast()) }
     }
 }
 

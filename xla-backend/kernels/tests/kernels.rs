@@ -29,8 +29,18 @@ fn products_with_weights() {
     }
 }
 
-fn check_product(numbers: &mut Numbers, round: usize, [rows, columns, depth]: [usize; 3]) {
+fn check_product(numbers: &mut Numbers, round: usize, sizes: [usize; 3]) {
     let gap = numbers.below(3);
+    check_product_with_gap(numbers, round, sizes, gap);
+}
+
+/// `gap`: the numbers between the end of a row and the next one.
+fn check_product_with_gap(
+    numbers: &mut Numbers,
+    round: usize,
+    [rows, columns, depth]: [usize; 3],
+    gap: usize,
+) {
     let a = numbers.floats(rows.max(depth) * (rows.max(depth) + gap));
     let b = numbers.floats(columns.max(depth) * (columns.max(depth) + gap));
     let before = numbers.floats(rows * (columns + gap));
@@ -76,6 +86,16 @@ fn check_product(numbers: &mut Numbers, round: usize, [rows, columns, depth]: [u
         }
     }
     check_close("product", &got, &expected, 1e-6);
+}
+
+/// Lines that are a multiple of 4 KiB apart, so that they share sets of the caches.
+#[test]
+fn products_with_far_lines() {
+    let mut numbers = Numbers(3);
+    for round in [0, 2, 4] {
+        check_product_with_gap(&mut numbers, round, [100, 130, 1024], 0);
+        check_product_with_gap(&mut numbers, round, [61, 1024, 100], 0);
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::Addend;
 use super::pack::{Operand, pack};
 use super::vector::{load_pairs, splat_pair};
 use crate::scratch::with_words;
-use crate::vector::{LANES, load, store};
+use crate::vector::{LANES, load, prefetch, store};
 
 /// Rows of the result that are computed together.
 const ROWS: usize = 14;
@@ -100,9 +100,11 @@ fn multiply_block(lhs: &[[u32; ROWS]], rhs: &[[u32; COLUMNS]], pairs: usize, to:
             Addend::Sum => None,
         };
         for (panel, lhs) in lhs.chunks_exact(pairs).enumerate() {
-            let row = panel * ROWS;
-            let sums = tile(lhs, rhs);
-            for (row, [low, high]) in (row..rows).zip(sums) {
+            let tile_rows = panel * ROWS..rows.min((panel + 1) * ROWS);
+            for row in tile_rows.clone() {
+                prefetch(to.elements, row * to.stride + column);
+            }
+            for (row, [low, high]) in tile_rows.zip(tile(lhs, rhs)) {
                 let to = &mut to.elements[row * to.stride + column..][..width];
                 let (to_low, to_high) = to.split_at_mut(width.min(LANES));
                 let before = match bias {

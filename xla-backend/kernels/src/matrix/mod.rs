@@ -1,8 +1,12 @@
 //! Products of float32 matrices, which may be transposed or parts of larger ones.
 
+#[cfg(target_arch = "x86_64")]
+mod blocks;
 mod end;
 #[cfg(target_arch = "x86_64")]
 mod few_rows;
+#[cfg(target_arch = "x86_64")]
+mod row_panels;
 #[cfg(target_arch = "x86_64")]
 mod tile;
 
@@ -12,6 +16,8 @@ use gemm_common::Parallelism;
 use crate::dispatch::Level;
 use crate::sum::add;
 
+#[cfg(target_arch = "x86_64")]
+use blocks::Order;
 pub use end::without_end;
 
 /// A matrix in a slice: element (i, j) is at `i * row_stride + j * column_stride`.
@@ -97,10 +103,12 @@ pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, accumulate:
         "the result has another shape"
     );
     #[cfg(target_arch = "x86_64")]
-    if Level::of_processor() == Level::Avx512 && few_rows::takes(lhs.layout, rhs.layout) {
+    if Level::of_processor() == Level::Avx512
+        && let Some(order) = Order::of(lhs.layout, rhs.layout)
+    {
         #[allow(unsafe_code, reason = "the call into code for instructions that not all have")]
         // SAFETY: the processor was asked for these instructions.
-        return unsafe { few_rows::multiply(to, lhs, rhs, accumulate) };
+        return unsafe { blocks::multiply(order, to, lhs, rhs, accumulate) };
     }
     multiply_by_crate(to, lhs, rhs, accumulate);
 }

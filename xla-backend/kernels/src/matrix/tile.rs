@@ -11,6 +11,22 @@ use crate::vector::{LANES, load, prefetch, store, transposed_floats};
 /// hold sums.
 pub(super) const TILE: [usize; 2] = [14, 2 * LANES];
 
+/// The most rows of a block of tiles, which stay in the second-level cache while they meet all columns.
+pub(super) const BLOCK_ROWS: usize = 256;
+
+/// Lines that are a multiple of so many numbers apart share few sets of the first-level cache.
+const FAR: usize = 1024;
+
+/// The size of the fewest equal parts of `count` that are at most `most` each.
+pub(super) fn equal_parts(count: usize, most: usize) -> usize {
+    count.div_ceil(count.div_ceil(most).max(1)).max(1)
+}
+
+/// The distance of copied lines: an odd number of cache lines.
+fn copy_stride(depth: usize) -> usize {
+    (depth.div_ceil(LANES) | 1) * LANES
+}
+
 /// An operand, with the distances from a line to the next one, and from a depth to the next one.
 #[derive(Clone, Copy)]
 pub(super) struct Operand<'a> {
@@ -38,6 +54,37 @@ impl<'a> Operand<'a> {
         prefetch(self.elements, self.place(at));
     }
 
+    /// Asks for lines, of which the numbers or the lines are contiguous.
+    pub(super) fn prefetch_lines(self, [lines, depth]: [usize; 2]) {
+        let steps = self.strides.map(|stride| if stride == 1 { 2 * LANES } else { 1 });
+        for depth in (0..depth).step_by(steps[1]) {
+            (0..lines).step_by(steps[0]).for_each(|line| self.prefetch([line, depth]));
+        }
+    }
+
+    /// Whether the lines of a tile share few sets of the first-level cache, so that they displace each other.
+    pub(super) fn is_far(self) -> bool {
+        self.strides[1] == 1 && self.strides[0].is_multiple_of(FAR)
+    }
+
+    /// The floats that a copy of lines takes.
+    pub(super) fn copy_len(self, [lines, depth]: [usize; 2]) -> usize {
+        lines * copy_stride(depth)
+    }
+
+    /// Copies lines of contiguous numbers to where they share no sets.
+    pub(super) fn copied<'to>(
+        self,
+        to: &'to mut [f32],
+        [lines, depth]: [usize; 2],
+    ) -> Operand<'to> {
+        let stride = copy_stride(depth);
+        for (line, to) in to.chunks_exact_mut(stride).take(lines).enumerate() {
+            to[..depth].copy_from_slice(&self.from([line, 0]).elements[..depth]);
+        }
+        Operand { elements: to, strides: [stride, 1] }
+    }
+
     fn place(self, [line, depth]: [usize; 2]) -> usize {
         line * self.strides[0] + depth * self.strides[1]
     }
@@ -53,6 +100,11 @@ impl Target<'_> {
     pub(super) fn at(&mut self, [row, column]: [usize; 2]) -> Target<'_> {
         let elements = &mut self.elements[row * self.stride + column..];
         Target { elements, ..*self }
+    }
+
+    /// Asks for the cache lines of a tile of so many rows.
+    pub(super) fn prefetch(&self, rows: usize) {
+        (0..rows).for_each(|row| prefetch(self.elements, row * self.stride));
     }
 
     #[inline]
@@ -82,17 +134,17 @@ macro_rules! with_sizes {
 /// Writes a tile whose lines are columns of the result. `sizes`: lines, numbers of the vectors, depth. At each depth
 /// there are numbers for both vectors.
 #[target_feature(enable = "avx512f")]
-pub(super) fn write_tile(
+pub(super) fn write_columns(
     to: Target<'_>,
     lines: Operand<'_>,
     vectors: Operand<'_>,
     sizes: [usize; 3],
 ) {
-    with_sizes!(sizes, write_tile_of(to, lines, vectors, sizes))
+    with_sizes!(sizes, write_columns_of(to, lines, vectors, sizes))
 }
 
 #[target_feature(enable = "avx512f")]
-fn write_tile_of<const L: usize, const V: usize>(
+fn write_columns_of<const L: usize, const V: usize>(
     mut to: Target<'_>,
     lines: Operand<'_>,
     vectors: Operand<'_>,
@@ -111,6 +163,34 @@ fn write_tile_of<const L: usize, const V: usize>(
     }
 }
 
+/// Writes a tile whose lines are rows of the result. `sizes`: lines, numbers of the vectors, depth.
+#[target_feature(enable = "avx512f")]
+pub(super) fn write_rows(
+    to: Target<'_>,
+    lines: Operand<'_>,
+    vectors: Operand<'_>,
+    sizes: [usize; 3],
+) {
+    with_sizes!(sizes, write_rows_of(to, lines, vectors, sizes))
+}
+
+#[target_feature(enable = "avx512f")]
+fn write_rows_of<const L: usize, const V: usize>(
+    mut to: Target<'_>,
+    lines: Operand<'_>,
+    vectors: Operand<'_>,
+    [_, width, depth]: [usize; 3],
+) {
+    let sums = sums::<L, V>(lines, vectors, depth);
+    for index in 0..V {
+        let first = index * LANES;
+        let mut to = to.at([0, first]);
+        for (row, sums) in sums.iter().enumerate() {
+            to.write(row, LANES.min(width - first), sums[index]);
+        }
+    }
+}
+
 /// The products of `L` lines with `V` vectors, summed over the depth.
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -120,7 +200,7 @@ fn sums<const L: usize, const V: usize>(
     depth: usize,
 ) -> [[__m512; V]; L] {
     assert!(vectors.strides[0] == 1 && vectors.has([V * LANES, depth]));
-    assert!(lines.strides[1] == 1 && lines.has([L, depth]));
+    assert!(lines.has([L, depth]));
     let mut sums = [[_mm512_setzero_ps(); V]; L];
     let (mut line, mut vector) = (lines.elements.as_ptr(), vectors.elements.as_ptr());
     for _ in 0..depth {
@@ -136,7 +216,7 @@ fn sums<const L: usize, const V: usize>(
                 *sum = _mm512_fmadd_ps(factor, numbers, *sum);
             }
         }
-        line = line.wrapping_add(1);
+        line = line.wrapping_add(lines.strides[1]);
         vector = vector.wrapping_add(vectors.strides[1]);
     }
     sums
