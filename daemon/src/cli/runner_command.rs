@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, bail};
-use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
+use rustix::process::{Signal, getpid, kill_process};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::AsyncWriteExt as _;
@@ -15,6 +15,8 @@ use tokio::process::Child;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{self, SignalKind};
 use traind_job_file::commands::{PARENT_VARIABLE, last_error};
+
+use crate::host::process::ProcessGroup;
 
 /// The code of a command that a signal ended is this and the signal's number, as shells report it.
 const SIGNAL_CODE: u8 = 128;
@@ -54,8 +56,8 @@ impl Interrupts {
 
     /// Waits for a signal that ends the command, for which `group` works. Ctrl-Z stops the group with the command, and
     /// both continue together.
-    async fn next_with(&mut self, group: Option<Pid>) -> Interrupted {
-        let send = |signal| group.map(|group| kill_process_group(group, signal));
+    async fn next_with(&mut self, group: Option<&ProcessGroup>) -> Interrupted {
+        let send = |signal| group.map(|group| group.send(signal));
         loop {
             let signal = tokio::select! {
                 _ = self.interrupt.recv() => SignalKind::interrupt(),
@@ -103,12 +105,16 @@ pub(super) async fn answer_of<T: DeserializeOwned>(
     // The terminal's Ctrl-C and Ctrl-Z reach this process alone, which passes them on to the group.
     std::os::unix::process::CommandExt::process_group(&mut runner, 0);
     let started = start(runner, command, request)?;
-    let group = started.child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+    let group = ProcessGroup::of(&started.child);
     let mut exchange = std::pin::pin!(exchange(started));
     tokio::select! {
-        output = &mut exchange => read(&output?),
-        interrupted = interrupts.next_with(group) => {
-            group.map(|group| kill_process_group(group, Signal::KILL));
+        output = &mut exchange => {
+            let output = output?;
+            group.release();
+            read(&output)
+        }
+        interrupted = interrupts.next_with(Some(&group)) => {
+            drop(group);
             // It writes no more files once it has ended.
             let _ = exchange.await;
             Err(interrupted.into())
@@ -180,7 +186,7 @@ fn read<T: DeserializeOwned>(output: &Output) -> anyhow::Result<T> {
 mod tests {
     use std::time::Duration;
 
-    use rustix::process::test_kill_process;
+    use rustix::process::{Pid, test_kill_process};
 
     use super::*;
 

@@ -1,10 +1,12 @@
-//! Processes as `/proc` describes them.
+//! Processes as `/proc` describes them, and groups of processes that the daemon starts.
 
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
+use tokio::process::Child;
 
 /// The unit of times in `/proc`, independent of the kernel's configuration.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -80,9 +82,81 @@ impl Stat {
     }
 }
 
+/// The group of a process that the daemon started, which the process leads, with all that it started in turn. Dropping
+/// it kills them.
+#[derive(Debug)]
+pub(crate) struct ProcessGroup(Option<Pid>);
+
+impl ProcessGroup {
+    /// The group that `child` leads. It is empty until the child leads it, and where the child was already waited for.
+    pub(crate) fn of(child: &Child) -> ProcessGroup {
+        ProcessGroup(child.id().and_then(|id| Pid::from_raw(id.cast_signed())))
+    }
+
+    /// Sends a signal to each process of the group.
+    pub(crate) fn send(&self, signal: Signal) {
+        // A group whose processes have ended takes none.
+        self.0.map(|group| kill_process_group(group, signal));
+    }
+
+    /// Lets the processes outlive this value.
+    pub(crate) fn release(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        self.send(Signal::KILL);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::process::Stdio;
+
+    use tokio::io::{AsyncBufReadExt, BufReader};
+
     use super::*;
+
+    /// Starts a shell that leads a group, and returns it with the process that it started.
+    async fn started() -> (Child, Pid) {
+        let mut command = tokio::process::Command::new("sh");
+        command.args(["-c", "sleep 600 & echo $!; wait"]).process_group(0).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines.next_line().await.unwrap().unwrap();
+        (child, Pid::from_raw(line.parse().unwrap()).unwrap())
+    }
+
+    fn is_alive(process: Pid) -> bool {
+        Stat::read(process.as_raw_nonzero().get().cast_unsigned()).is_ok_and(|stat| !stat.ended)
+    }
+
+    #[tokio::test]
+    async fn a_group_that_is_dropped_ends_with_all_its_processes() {
+        let (mut leader, member) = started().await;
+        drop(ProcessGroup::of(&leader));
+        leader.wait().await.unwrap();
+        while is_alive(member) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_group_that_is_released_stays() {
+        let (mut leader, member) = started().await;
+        let group = ProcessGroup::of(&leader);
+        let again = ProcessGroup::of(&leader);
+        group.release();
+        leader.start_kill().unwrap();
+        leader.wait().await.unwrap();
+        assert!(is_alive(member));
+        drop(again);
+        while is_alive(member) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
 
     #[test]
     fn a_process_that_reuses_a_pid_is_another_one() {

@@ -3,18 +3,19 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 
 use super::NotifyError;
+use crate::host::process::ProcessGroup;
 use crate::jobs::store::Delivery;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Variables of the daemon that a command gets.
 const PASSED: [&str; 6] = ["HOME", "LANG", "LOGNAME", "PATH", "TZ", "USER"];
 
-/// Runs the command through `traind notify`, which opens a session and becomes the job's user.
+/// Runs the command through `traind notify`, which opens a session and becomes the job's user. Dropping the future ends
+/// the command with all that it started.
 pub(super) async fn run(delivery: &Delivery, words: &[String]) -> Result<(), NotifyError> {
     let program = words.first().cloned().unwrap_or_default();
     let own = std::env::vars_os()
@@ -35,12 +36,15 @@ pub(super) async fn run(delivery: &Delivery, words: &[String]) -> Result<(), Not
         .kill_on_drop(true)
         .spawn();
     let mut child = child.map_err(|source| NotifyError::Start { program, source })?;
-    let group = child.id().and_then(|id| Pid::from_raw(id as i32));
+    // The session of the command, with what it started.
+    let group = ProcessGroup::of(&child);
     let ended = tokio::time::timeout(TIMEOUT, feed(&mut child, &delivery.body)).await;
-    if let (Some(group), Err(_)) = (group, &ended) {
-        // The session of the command, with what it started.
-        let _ = kill_process_group(group, Signal::KILL);
-        let _ = child.wait().await;
+    match ended {
+        Ok(_) => group.release(),
+        Err(_) => {
+            drop(group);
+            let _ = child.wait().await;
+        }
     }
     ended.unwrap_or(Err(NotifyError::Timeout(TIMEOUT)))
 }

@@ -10,7 +10,7 @@ use traind_proto::v1::plugins_client::PluginsClient;
 use traind_proto::v1::{self, CoreUsage, JobState, Phase};
 
 use crate::support::answers::answer_as_runner;
-use crate::support::host::Host;
+use crate::support::host::{Host, lives, until, until_file};
 use crate::support::runner::{COMPLETES, STOPS_WHEN_ASKED};
 
 #[tokio::test]
@@ -136,6 +136,22 @@ async fn systemd_is_notified_of_readiness_watchdog_and_stop() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     while hear(&socket).await != "STOPPING=1" {}
     assert_eq!(daemon.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_notified_command_ends_with_the_daemon_and_with_all_that_it_started() {
+    let mut host = Host::started(1, COMPLETES).await;
+    let started = host.path("started");
+    let script =
+        format!("sleep 1000 & echo $! > {0}.part; mv {0}.part {0}; wait", started.display());
+    let mut request = host.request("first", 1);
+    request.job_file += &format!("notify: {{command: [/bin/sh, -c, '{script}']}}\n");
+    host.create(request).await.unwrap();
+    until_file(&started).await;
+    let pid = std::fs::read_to_string(started).unwrap().trim().to_owned();
+    assert!(lives(&pid));
+    assert_eq!(host.stop_daemon().await, Some(0));
+    until("the process of the command has ended", || !lives(&pid)).await;
 }
 
 async fn hear(socket: &tokio::net::UnixDatagram) -> String {

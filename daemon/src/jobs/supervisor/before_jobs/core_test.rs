@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 use traind_job_file::Platform;
 use traind_job_file::commands::{CoreAnswer, TestCoresAnswer, TestCoresRequest};
 
 use crate::host::pipes::{beginning, end};
+use crate::host::process::ProcessGroup;
 use crate::jobs::supervisor::environment::{Devices, test_environment};
 use crate::jobs::supervisor::launch::{LaunchError, plugin_path};
 use crate::settings::Settings;
@@ -73,28 +73,14 @@ pub(crate) async fn test_cores(
     request.push(b'\n');
     let timeout = if platform == Platform::Neuron { NEURON_TIMEOUT } else { TIMEOUT };
     let mut child = command.spawn()?;
-    let mut group = Group::of(&child);
+    // A test that does not answer ends with the processes that it started, such as Neuron's compiler.
+    let group = ProcessGroup::of(&child);
     let answered = tokio::time::timeout(timeout, ask(&mut child, &request, cores.len())).await;
     let answered = answered.unwrap_or(Err(CoreTestError::Timeout(timeout)));
     if answered.is_ok() {
-        group.0.take();
+        group.release();
     }
     answered
-}
-
-/// The processes of a test, such as Neuron's compiler, which end with one that does not answer.
-struct Group(Option<Pid>);
-
-impl Group {
-    fn of(child: &Child) -> Group {
-        Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())))
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.0.map(|group| kill_process_group(group, Signal::KILL));
-    }
 }
 
 /// The folder in which a test runs, since Neuron's compiler leaves files in the current one.
