@@ -92,7 +92,7 @@ const CASES: &[Case] = &[
     Case {
         name: "linear layer in bfloat16",
         inputs: &[&[TOKENS, HIDDEN], &[4 * HIDDEN, HIDDEN], &[4 * HIDDEN]],
-        build: |trace, x| match trace.calls_bf16_products() {
+        build: |trace, x| match trace.kernels().round_to_bf16() {
             true => x[0].bf16_linear(&x[1], Some(&x[2])),
             false => {
                 let [x, weight, bias] = [0, 1, 2].map(|index| x[index].convert(DType::BF16));

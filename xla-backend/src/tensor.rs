@@ -52,11 +52,6 @@ impl Trace {
         self.kernels == Kernels::Own
     }
 
-    /// Whether products in bfloat16 are best recorded as products of float32 tensors that a kernel rounds.
-    pub fn calls_bf16_products(&self) -> bool {
-        self.calls_kernels() && traind_kernels::bf16::is_supported()
-    }
-
     /// The graph recorded so far.
     pub fn graph(&self) -> Ref<'_, Graph> {
         self.graph.borrow()

@@ -1,5 +1,7 @@
 //! Which kernels the programs of a device may call.
 
+use crate::dtype::DType;
+
 /// The kernels of a platform.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kernels {
@@ -16,6 +18,16 @@ impl Kernels {
     /// Ours, if `are_own`.
     pub fn own_if(are_own: bool) -> Kernels {
         if are_own { Kernels::Own } else { Kernels::None }
+    }
+
+    /// Whether products in bfloat16 are best recorded as products of float32 tensors that a kernel rounds.
+    pub fn round_to_bf16(self) -> bool {
+        self == Kernels::Own && traind_kernels::bf16::is_supported()
+    }
+
+    /// The type of the operands and results of products that a job computes in `dtype`.
+    pub fn operand_dtype(self, dtype: DType) -> DType {
+        if dtype == DType::BF16 && self.round_to_bf16() { DType::F32 } else { dtype }
     }
 }
 

@@ -40,7 +40,7 @@ fn matrix<'a>(
 ) -> Result<Matrix<'a>, KernelError> {
     let dims = call.operand_dims(operand)?;
     let Ok([rows, columns]) = <[usize; 2]>::try_from(dims) else {
-        return Err(format!("operand {operand} is no matrix").into());
+        return Err(format!("operand {operand} is not a matrix").into());
     };
     let matrix = Matrix::new(call.operand(operand)?, [rows, columns], columns);
     Ok(if call.attribute::<i64>(attribute)? != 0 { matrix.transposed() } else { matrix })

@@ -28,7 +28,6 @@ use traind_kernels::are_supported;
 use traind_mpi::{Collective, HostCollective, World};
 use traind_pjrt::{Client, DeferredKernel, Kernel};
 
-use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::mesh::Mesh;
 
@@ -86,17 +85,14 @@ pub fn expected_kernels(platform: &str, options: GpuOptions) -> Kernels {
     }
 }
 
-/// Whether programs for so many CPU devices on this host multiply by kernels in all layouts.
-pub fn products_are_kernels(cores: usize) -> bool {
-    expected_kernels(IN_HOST_MEMORY, GpuOptions::default()) == Kernels::Own
-        && are_all_processors(cores)
+/// Predicts the answer of [`enable_kernels`] for CPU devices of this host.
+pub fn expected_cpu_kernels() -> Kernels {
+    expected_kernels(IN_HOST_MEMORY, GpuOptions::default())
 }
 
-/// Whether programs for CPU devices on this host that multiply in `dtype` compute attention of packed rows by kernels.
-pub fn attends_packed_rows(dtype: DType) -> bool {
-    let is_f32 =
-        dtype == DType::F32 || dtype == DType::BF16 && traind_kernels::bf16::is_supported();
-    is_f32 && expected_kernels(IN_HOST_MEMORY, GpuOptions::default()) == Kernels::Own
+/// Whether programs for so many CPU devices on this host multiply by kernels in all layouts.
+pub fn products_are_kernels(cores: usize) -> bool {
+    expected_cpu_kernels() == Kernels::Own && are_all_processors(cores)
 }
 
 /// Whether so many cores are all processors of the host. Where they are fewer, XLA uses the others for its products.

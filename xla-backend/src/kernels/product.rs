@@ -59,6 +59,6 @@ fn factors<'a>(call: &KernelCall<'a>, first: usize) -> Result<[Matrix<'a>; 2], K
 fn matrix<'a>(call: &KernelCall<'a>, operand: usize) -> Result<Matrix<'a>, KernelError> {
     let dims = call.operand_dims(operand)?;
     let dims: [usize; 2] =
-        dims.try_into().map_err(|_| format!("operand {operand} is no matrix"))?;
+        dims.try_into().map_err(|_| format!("operand {operand} is not a matrix"))?;
     Ok(Matrix::new(call.operand(operand)?, dims, dims[1]))
 }

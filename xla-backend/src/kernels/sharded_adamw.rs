@@ -14,8 +14,8 @@ use super::optimizer::{SCALARS, first, scalars};
 
 /// Parameters, first and second moments, all in place, gradients, factors of decay, the scalars of all, the number of
 /// the core in its group, and that of the group. The cores of a group meet in each of its calls, which the attribute
-/// `meeting` numbers. Of the last parameters, as many as the attribute `tables` says, the gradients are rows of a
-/// table, whose numbers and that of the first one follow.
+/// `meeting` numbers. The gradients of the last parameters, as many as the attribute `tables` says, are rows of
+/// a table, whose numbers and that of the first one follow.
 pub(crate) struct ShardedAdamW {
     place: Participant,
     operands: Operands,

@@ -15,7 +15,7 @@ impl Kernel for TableOfRows {
     fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
         let (numbers, rows) = (call.operand(0)?, call.operand(1)?);
         let first = first(call.operand(2)?)?;
-        let [_, width] = call.result_dims(0)?[..] else { return Err("is no table".into()) };
+        let [_, width] = call.result_dims(0)?[..] else { return Err("is not a table".into()) };
         table::fill(call.result(0)?, width, rows, numbers, first);
         Ok(())
     }

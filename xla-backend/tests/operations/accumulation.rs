@@ -56,7 +56,7 @@ fn arguments() -> Vec<Numbers> {
 
 #[test]
 fn sums_grow_by_the_gradients() {
-    // Of gradients in half precision, those of single lookups are added, which rounds less than adding their sum.
+    // In half precision, gradients of single lookups are added, which rounds less than adding their sum.
     for (kernels, dtype, tolerance) in
         [(false, DType::F32, 2e-6), (true, DType::F32, 2e-6), (false, DType::BF16, 1e-2)]
     {
@@ -102,7 +102,7 @@ fn rounded_totals(in_place: bool) -> Compiled {
 
 #[test]
 fn gradients_of_rounded_products_are_added_in_place() {
-    if !Trace::with_kernels(Kernels::Own).calls_bf16_products() {
+    if !Kernels::Own.round_to_bf16() {
         eprintln!("skipped: the processor multiplies no bfloat16 numbers");
         return;
     }

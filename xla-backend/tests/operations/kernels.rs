@@ -220,7 +220,7 @@ fn rotary_positions() {
 /// The plain lowering rounds operands to the same numbers, so only the order of sums differs.
 #[test]
 fn bf16_products() {
-    if !Trace::with_kernels(Kernels::Own).calls_bf16_products() {
+    if !Kernels::Own.round_to_bf16() {
         eprintln!("skipped: the processor multiplies no bfloat16 numbers");
         return;
     }

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use traind_job_file::{JobFile, Platform};
 use traind_loader::{BatchAxis, LengthBudget, SizedBatch};
 use traind_models::{Lengths, Model, flops};
-use traind_xla::kernels::{attends_packed_rows, products_are_kernels};
+use traind_xla::kernels::{expected_cpu_kernels, products_are_kernels};
+use traind_xla::ops::PackedRows;
 
 use crate::recipe::compute_dtype;
 
@@ -125,10 +126,10 @@ impl Packing {
     /// The costs in the programs of a job for CPUs on this host. Several hosts have to agree on the sizes of their
     /// programs, and may have other processors.
     pub(super) fn of(job: &JobFile, model: &Model) -> Packing {
-        let is_alone = job.resources.hosts == 1;
+        let (is_alone, kernels) = (job.resources.hosts == 1, expected_cpu_kernels());
         let attends_packed = is_alone
             && model.attends_packed_tokens()
-            && attends_packed_rows(compute_dtype(&job.train));
+            && PackedRows::has_kernel(kernels, kernels.operand_dtype(compute_dtype(&job.train)));
         let has_products = is_alone && products_are_kernels(job.resources.cores as usize);
         Packing::by_kernels(attends_packed, has_products)
     }

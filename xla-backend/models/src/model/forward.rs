@@ -149,11 +149,11 @@ impl Forward<'_> {
     /// The type of the operands and results of products: float32, bfloat16 or float16. Kernels round
     /// float32 operands to bfloat16 themselves.
     pub fn compute_dtype(&self) -> DType {
-        if self.has_rounding_products() { DType::F32 } else { self.parameters.compute_dtype }
+        self.trace.kernels().operand_dtype(self.parameters.compute_dtype)
     }
 
     fn has_rounding_products(&self) -> bool {
-        self.parameters.compute_dtype == DType::BF16 && self.trace.calls_bf16_products()
+        self.compute_dtype() != self.parameters.compute_dtype
     }
 
     /// `x` [..., I] by `weight` [O, I], both in the type of products, plus `bias` [O].

@@ -50,7 +50,8 @@ pub struct PackedRows<'a> {
 }
 
 impl PackedRows<'_> {
-    /// Whether one of `kernels` computes attention of packed queries of type `dtype` without their padding.
+    /// Whether one of `kernels` computes attention of packed queries of type `dtype` without their padding. Queries are
+    /// products, whose type is that of [`Kernels::operand_dtype`].
     pub fn has_kernel(kernels: Kernels, dtype: DType) -> bool {
         kernels == Kernels::Own && dtype == DType::F32
     }
