@@ -77,8 +77,7 @@ pub(crate) fn mesh_of_host(job: &JobFile, host: usize) -> RunResult<Mesh> {
 
 /// The optimizers of the parameters of `model`. Fails where a group has none of them.
 pub(crate) fn optimizers(train: &Train, model: &Model) -> RunResult<Optimizers> {
-    let OptimizerConfig { name, settings, groups } = optimizer_config(train);
-    let optimizers = Optimizers::new(&name, &settings, &groups)?;
+    let optimizers = optimizer_config(train).optimizers()?;
     optimizers.check(model.parameters())?;
     Ok(optimizers)
 }
@@ -221,6 +220,7 @@ fn optimizer_config(train: &Train) -> OptimizerConfig {
         name: optim.as_str().to_owned(),
         settings: optimizer_settings(train, &train.optim_args),
         groups: groups.map(|group| group_settings(train, group)).collect(),
+        own: None,
     }
 }
 

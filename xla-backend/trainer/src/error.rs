@@ -98,7 +98,7 @@ pub enum Error {
     },
 
     /// A batch has an array that no program reads.
-    #[error("the array {name} is no input of the model, which reads {}", known.join(", "))]
+    #[error("the array {name} is not an input of the model, which reads {}", known.join(", "))]
     UnknownInput {
         /// The array's name.
         name: &'static str,
@@ -231,6 +231,13 @@ pub enum Error {
     Unsupported {
         /// The field of the config.
         setting: &'static str,
+    },
+
+    /// Groups of parameters were given beside an optimizer of the caller's.
+    #[error("{groups} groups of parameters beside an own optimizer, which updates all parameters")]
+    GroupsBesideOwn {
+        /// The number of groups.
+        groups: usize,
     },
 
     /// A pass of generation was recorded before its cache was declared.

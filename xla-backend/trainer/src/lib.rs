@@ -10,7 +10,12 @@
 //!   reports to an [`Observer`](session::Observer).
 //!
 //! A [`StepConfig`](step::StepConfig) has all settings. Its default trains in float32 with AdamW on
-//! one core. `examples/train.rs` trains a model folder on two.
+//! one core. `examples/train.rs` trains a model folder on two, and saves config and weights; the files of the tokenizer
+//! stay those of the folder. An optimizer of your own is
+//! [`OptimizerConfig::own`](step::OptimizerConfig::own).
+//!
+//! Besides this package you need `traind-loader` for batches and tokenizers, `traind-models` for models and their
+//! weights, and `traind-pjrt`, which finds the plugin.
 //!
 //! ```
 //! use std::sync::Arc;

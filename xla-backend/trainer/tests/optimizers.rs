@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 use traind_loader::{ArrayValues, BatchArray};
-use traind_models::optimizers::{GroupSettings, Settings};
+use traind_models::optimizers::{GroupSettings, Optimizer, Settings, Slot, Update, Updated};
 use traind_models::tuning::{Lora, PeftBias, TargetModules, add_lora};
-use traind_models::{Model, ModelConfig, Task, registry, weights};
+use traind_models::{Model, ModelConfig, ParameterSpec, Task, registry, weights};
 use traind_trainer::Trainer;
 use traind_trainer::state::{Fsdp, MeshConfig, StateConfig};
 use traind_trainer::step::{OptimizerConfig, StepConfig};
@@ -149,7 +149,50 @@ fn group(pattern: &str) -> GroupSettings {
 
 /// Muon with few iterations, which are compiled sooner.
 fn muon(groups: Vec<GroupSettings>) -> OptimizerConfig {
-    OptimizerConfig { name: "muon".to_owned(), settings: settings(&[("ns_steps", 2.0)]), groups }
+    let settings = settings(&[("ns_steps", 2.0)]);
+    OptimizerConfig { name: "muon".to_owned(), settings, groups, own: None }
+}
+
+/// The descent of gradients as a caller of the library may write it, with a rate of its own for biases.
+#[derive(Debug)]
+struct Descent;
+
+impl Optimizer for Descent {
+    fn slots(&self, _spec: &ParameterSpec) -> Vec<Slot> {
+        Vec::new()
+    }
+
+    fn scalar_names(&self) -> &'static [&'static str] {
+        &["learning_rate", "rate_of_biases"]
+    }
+
+    fn scalars(&self, _step: u64, learning_rate: f64) -> Vec<f32> {
+        [learning_rate, 2.0 * learning_rate].map(|rate| rate as f32).to_vec()
+    }
+
+    fn update(&self, at: &Update<'_>) -> traind_models::Result<Updated> {
+        let is_bias = at.spec.name.ends_with(".bias");
+        let rate = at.scalars.get(if is_bias { "rate_of_biases" } else { "learning_rate" })?;
+        let parameter = at.parameter.sub(&at.scaled_gradient()?.mul(rate)?)?;
+        Ok(Updated { parameter, slots: Vec::new() })
+    }
+}
+
+#[test]
+fn an_optimizer_of_the_caller_updates_all_parameters() {
+    let own: Arc<dyn Optimizer> = Arc::new(Descent);
+    let own = OptimizerConfig { own: Some(own), ..OptimizerConfig::default() };
+    let biases = GroupSettings { rate: 2.0, ..group(r"\.bias$") };
+    let groups = vec![biases];
+    let named = OptimizerConfig { name: "sgd".to_owned(), groups, ..OptimizerConfig::default() };
+    let one = |optimizer| trained(Trained::All, mesh(1, 1, 1), Fsdp::No, optimizer);
+    let ([found, start], [expect, _]) = (one(&own), one(&named));
+    assert!(far(&found, &start) > 0.01);
+    assert!(far(&found, &expect) < 1e-6 * far(&expect, &start));
+    check(Trained::All, &own, &[(mesh(2, 2, 1), Fsdp::FullShard)]);
+    let both = OptimizerConfig { groups: named.groups, ..own };
+    let refused = both.optimizers().err().unwrap().to_string();
+    assert!(refused.starts_with("1 groups of parameters beside an own optimizer"), "{refused}");
 }
 
 #[test]

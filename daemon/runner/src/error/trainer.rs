@@ -55,7 +55,8 @@ impl From<Error> for RunError {
             | Error::NoSuchSet { .. }
             | Error::LoadState { .. }
             | Error::SaveState { .. }
-            | Error::Unsupported { .. }) => RunError::Panicked(error.to_string()),
+            | Error::Unsupported { .. }
+            | Error::GroupsBesideOwn { .. }) => RunError::Panicked(error.to_string()),
             Error::Observer(error) => match error.downcast::<RunError>() {
                 Ok(error) => *error,
                 Err(error) => RunError::Panicked(error.to_string()),

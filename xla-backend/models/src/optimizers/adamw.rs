@@ -11,6 +11,17 @@ use super::{
 use crate::error::{Error, Result, check_setting};
 use crate::parameters::ParameterSpec;
 
+/// The names of the scalars.
+pub(super) const SCALARS: [&str; 7] = [
+    "decay_factor",
+    "one_minus_beta1",
+    "beta2",
+    "one_minus_beta2",
+    "step_size",
+    "bias_correction2_sqrt",
+    "epsilon",
+];
+
 /// Adam with decoupled decay, as `torch.optim.AdamW`.
 #[derive(Clone, Debug)]
 pub(super) struct AdamW {
@@ -37,15 +48,7 @@ impl Optimizer for AdamW {
     }
 
     fn scalar_names(&self) -> &'static [&'static str] {
-        &[
-            "decay_factor",
-            "one_minus_beta1",
-            "beta2",
-            "one_minus_beta2",
-            "step_size",
-            "bias_correction2_sqrt",
-            "epsilon",
-        ]
+        &SCALARS
     }
 
     fn scalars(&self, step: u64, learning_rate: f64) -> Vec<f32> {

@@ -7,8 +7,15 @@ use traind_choices::Optim;
 use super::Arg;
 use crate::error::{Error, Result, check_setting};
 
-/// Refuses a setting that the optimizer does not have, or that is of another kind.
-pub(super) fn check_kinds(optim: Optim, args: &HashMap<String, Arg>) -> Result<()> {
+/// Refuses a setting that the optimizer does not have, that is of another kind, or whose value the list excludes.
+pub(super) fn check(optim: Optim, args: &HashMap<String, Arg>) -> Result<()> {
+    check_kinds(optim, args)?;
+    check_ranges(optim, args)?;
+    check_words(optim, args)?;
+    check_lengths(optim, args)
+}
+
+fn check_kinds(optim: Optim, args: &HashMap<String, Arg>) -> Result<()> {
     let kinds = kinds(optim);
     for (name, arg) in args {
         let Some((_, kind)) = kinds.iter().find(|(known, _)| known == name) else {
@@ -30,12 +37,32 @@ pub(super) fn check_kinds(optim: Optim, args: &HashMap<String, Arg>) -> Result<(
     Ok(())
 }
 
-/// Refuses a number out of its range.
-pub(super) fn check_ranges(optim: Optim, args: &HashMap<String, Arg>) -> Result<()> {
+fn check_ranges(optim: Optim, args: &HashMap<String, Arg>) -> Result<()> {
     for (name, range) in optim.args() {
         if let Some(Arg::Number(number)) = args.get(*name) {
             let fits = |number: f64| number.is_finite() && range.contains(number);
             check_setting(name, format!("a finite number {range}"), *number, fits)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_words(optim: Optim, args: &HashMap<String, Arg>) -> Result<()> {
+    for (what, known) in optim.arg_words() {
+        if let Some(Arg::Word(word)) = args.get(*what)
+            && !known.contains(&word.as_str())
+        {
+            return Err(Error::UnknownName { what, name: word.clone(), known: known.to_vec() });
+        }
+    }
+    Ok(())
+}
+
+fn check_lengths(optim: Optim, args: &HashMap<String, Arg>) -> Result<()> {
+    for (name, length) in optim.arg_lists() {
+        if let Some(Arg::Numbers(numbers)) = args.get(*name) {
+            let expected = format!("{length} numbers");
+            check_setting(name, expected, numbers.len() as f64, |found| found == *length as f64)?;
         }
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! The optimizers of a model's parameters, as PyTorch's parameter groups: those of each group, and one for all others.
 
+use std::sync::Arc;
+
 use regex::Regex;
 use traind_xla::Tensor;
 
@@ -69,7 +71,7 @@ struct Group {
     /// The names of its parameters; absent for those that no other group has.
     pattern: Option<Pattern>,
     name: String,
-    optimizer: Box<dyn Optimizer>,
+    optimizer: Arc<dyn Optimizer>,
     rate: f64,
     /// Whether all of its parameters are decayed, or none, whatever their names.
     decays: Option<bool>,
@@ -78,15 +80,16 @@ struct Group {
 impl Optimizers {
     /// The optimizer that `optim` names for all parameters but those of `groups`.
     pub fn new(optim: &str, settings: &Settings, groups: &[GroupSettings]) -> Result<Optimizers> {
-        let others = Group {
-            pattern: None,
-            name: optim.to_owned(),
-            optimizer: build(optim, settings)?,
-            rate: 1.0,
-            decays: None,
-        };
+        let others = Optimizers::of_one(optim, build(optim, settings)?.into()).others;
         let groups = groups.iter().map(|group| Group::new(group, optim, settings));
         Ok(Optimizers { groups: groups.collect::<Result<_>>()?, others })
+    }
+
+    /// One optimizer for all parameters, of which messages speak as `name`.
+    pub fn of_one(name: &str, optimizer: Arc<dyn Optimizer>) -> Optimizers {
+        let name = name.to_owned();
+        let others = Group { pattern: None, name, optimizer, rate: 1.0, decays: None };
+        Optimizers { groups: Vec::new(), others }
     }
 
     /// Refuses a group without any trained parameter among `specs`, those of a whole model.
@@ -200,7 +203,7 @@ impl Group {
         Ok(Group {
             pattern: Some(Pattern::new(&group.pattern)?),
             name: name.to_owned(),
-            optimizer: build(name, &settings)?,
+            optimizer: build(name, &settings)?.into(),
             rate: group.rate,
             decays: group.weight_decay.map(|decay| decay > 0.0),
         })
@@ -248,7 +251,7 @@ mod tests {
         assert!(!matches("*layer.?.*", "bert.layer.12.bias"), "a `?` is one letter");
         assert!(matches("*(a)*", "b(a)b"), "other letters of a glob stand for themselves");
         let error = Pattern::new("layer.(").unwrap_err().to_string();
-        assert!(error.starts_with("layer.( is no regular expression:"), "{error}");
+        assert!(error.starts_with("layer.( is not a regular expression:"), "{error}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod args;
 mod groups;
 
 use std::collections::HashMap;
+use std::fmt::Debug;
 
 use traind_choices::Optim;
 use traind_xla::ops::ShardHolders;
@@ -112,7 +113,7 @@ pub enum Shardable {
 }
 
 /// The arithmetic of an optimizer: state, scalars of a step and update.
-pub trait Optimizer: Send + Sync {
+pub trait Optimizer: Debug + Send + Sync {
     /// The state of a whole parameter. A slot of its shape is distributed as the parameter is.
     fn slots(&self, spec: &ParameterSpec) -> Vec<Slot>;
 
@@ -156,7 +157,7 @@ pub trait Optimizer: Send + Sync {
 }
 
 /// The cores that hold the parts of a parameter, in a trace.
-pub trait Parts: std::fmt::Debug {
+pub trait Parts: Debug {
     /// The whole tensor of which each core has its part.
     fn whole(&self, part: &Tensor) -> Result<Tensor>;
 
@@ -267,10 +268,8 @@ pub fn build(optim: &str, settings: &Settings) -> Result<Box<dyn Optimizer>> {
         name: optim.to_owned(),
         known: Optim::ALL.iter().map(|optim| optim.as_str()).collect(),
     })?;
-    args::check_kinds(named, &settings.args)?;
-    let optimizer = build_named(named, settings)?;
-    args::check_ranges(named, &settings.args)?;
-    Ok(optimizer)
+    args::check(named, &settings.args)?;
+    build_named(named, settings)
 }
 
 const BETA: &str = "a number from 0 up to but not 1";

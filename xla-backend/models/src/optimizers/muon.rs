@@ -10,8 +10,8 @@
 use traind_xla::Tensor;
 use traind_xla::ops::ShardHolders;
 
-use super::adamw::AdamW;
-use super::{NOT_NEGATIVE, Optimizer, Settings, Shardable, Slot, Update, Updated, not_negative};
+use super::adamw::{self, AdamW};
+use super::{Optimizer, Settings, Shardable, Slot, Update, Updated};
 use crate::error::{Error, Result, check_setting};
 use crate::parameters::{ParameterSpec, Role, Stage};
 
@@ -19,10 +19,19 @@ use crate::parameters::{ParameterSpec, Role, Stage};
 const NS_COEFFICIENTS: [f64; 3] = [3.4445, -4.7750, 2.0315];
 /// The least norm that a matrix is divided by.
 const EPS: f64 = 1e-7;
-/// The iterations, which PyTorch refuses from 100 on.
-const NS_STEPS_MAX: f64 = 99.0;
 /// The root mean square of AdamW's updates, which `match_rms_adamw` gives those of matrices.
 const ADAMW_RMS: f64 = 0.2;
+
+/// The scalars of matrices.
+const OWN_SCALARS: [&str; 3] = ["learning_rate", "momentum", "one_minus_momentum"];
+/// All scalars: AdamW's, and those of matrices behind them.
+const SCALARS: [&str; adamw::SCALARS.len() + OWN_SCALARS.len()] = {
+    let mut names = [""; adamw::SCALARS.len() + OWN_SCALARS.len()];
+    let (first, own) = names.split_at_mut(adamw::SCALARS.len());
+    first.copy_from_slice(&adamw::SCALARS);
+    own.copy_from_slice(&OWN_SCALARS);
+    names
+};
 
 /// Muon for the matrices of hidden layers, as `torch.optim.Muon`, and AdamW for all else.
 #[derive(Clone, Debug)]
@@ -51,28 +60,19 @@ pub(super) fn build(settings: &Settings) -> Result<Box<dyn Optimizer>> {
 impl Muon {
     /// Reads and checks the settings.
     pub(super) fn new(settings: &Settings) -> Result<Muon> {
-        let (momentum, eps) = (settings.arg("momentum", 0.95), settings.arg("eps", EPS));
-        check_setting("momentum", NOT_NEGATIVE, momentum, not_negative)?;
-        check_setting("eps", NOT_NEGATIVE, eps, not_negative)?;
         let ns_steps = settings.arg("ns_steps", 5.0);
-        let is_count = |steps: f64| steps.fract() == 0.0 && (1.0..=NS_STEPS_MAX).contains(&steps);
-        check_setting("ns_steps", "a whole number from 1 to 99", ns_steps, is_count)?;
-        let given = settings.numbers("ns_coefficients");
-        let ns_coefficients = match given {
-            Some(given) => <[f64; 3]>::try_from(given).map_err(|_| Error::Setting {
-                name: "ns_coefficients",
-                expected: "three numbers".into(),
-                found: given.len() as f64,
-            })?,
-            None => NS_COEFFICIENTS,
+        check_setting("ns_steps", "a whole number", ns_steps, |steps| steps.fract() == 0.0)?;
+        let ns_coefficients = match settings.numbers("ns_coefficients") {
+            Some(&[a, b, c]) => [a, b, c],
+            _ => NS_COEFFICIENTS,
         };
         Ok(Muon {
-            momentum,
+            momentum: settings.arg("momentum", 0.95),
             nesterov: settings.arg("nesterov", 1.0) != 0.0,
             ns_coefficients,
             ns_steps: ns_steps as usize,
-            eps,
-            adjust_lr: AdjustLr::of(settings.word("adjust_lr_fn"))?,
+            eps: settings.arg("eps", EPS),
+            adjust_lr: AdjustLr::of(settings.word("adjust_lr_fn")),
             adamw: AdamW::new(settings)?,
         })
     }
@@ -125,15 +125,10 @@ fn is_hidden_matrix(spec: &ParameterSpec) -> bool {
 }
 
 impl AdjustLr {
-    fn of(name: Option<&str>) -> Result<AdjustLr> {
+    fn of(name: Option<&str>) -> AdjustLr {
         match name {
-            None | Some("original") => Ok(AdjustLr::Original),
-            Some("match_rms_adamw") => Ok(AdjustLr::MatchRmsAdamW),
-            Some(other) => Err(Error::UnknownName {
-                what: "adjust_lr_fn",
-                name: other.to_owned(),
-                known: vec!["original", "match_rms_adamw"],
-            }),
+            Some("match_rms_adamw") => AdjustLr::MatchRmsAdamW,
+            _ => AdjustLr::Original,
         }
     }
 
@@ -159,20 +154,8 @@ impl Optimizer for Muon {
         if is_hidden_matrix(spec) { Shardable::Gathered } else { self.adamw.shardable(spec) }
     }
 
-    /// AdamW's, and those of matrices behind them.
     fn scalar_names(&self) -> &'static [&'static str] {
-        &[
-            "decay_factor",
-            "one_minus_beta1",
-            "beta2",
-            "one_minus_beta2",
-            "step_size",
-            "bias_correction2_sqrt",
-            "epsilon",
-            "learning_rate",
-            "momentum",
-            "one_minus_momentum",
-        ]
+        &SCALARS
     }
 
     fn scalars(&self, step: u64, learning_rate: f64) -> Vec<f32> {

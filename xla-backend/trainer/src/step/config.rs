@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use traind_models::optimizers::{Optimizer, Optimizers};
 use traind_models::tasks::LossSettings;
 use traind_models::tasks::embedding::{self, EmbeddingLoss};
 use traind_models::tasks::preference::PreferenceObjective;
 use traind_models::{InputSpec, Model, optimizers};
 use traind_xla::DType;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::state::{CacheConfig, MeshConfig, Pipeline, PipelineConfig, StateConfig};
 
 /// Everything besides the model that the programs of a run are recorded from. The default trains in
@@ -111,7 +112,7 @@ pub struct SetObjective {
     pub texts: usize,
 }
 
-/// Optimizers of [`traind_models::optimizers`].
+/// Optimizers of [`traind_models::optimizers`], or one of the caller's.
 #[derive(Clone, Debug)]
 pub struct OptimizerConfig {
     /// The name of the optimizer of all parameters but those of groups with one of their own, such as `adamw_torch`.
@@ -120,6 +121,21 @@ pub struct OptimizerConfig {
     pub settings: optimizers::Settings,
     /// Parameters with settings of their own.
     pub groups: Vec<optimizers::GroupSettings>,
+    /// An optimizer for all parameters in place of the named one. It sees name, role and shape of each, so that there
+    /// are no groups beside it.
+    pub own: Option<Arc<dyn Optimizer>>,
+}
+
+impl OptimizerConfig {
+    /// The optimizers of a model's parameters.
+    pub fn optimizers(&self) -> Result<Optimizers> {
+        let OptimizerConfig { name, settings, groups, own } = self;
+        match own {
+            Some(_) if !groups.is_empty() => Err(Error::GroupsBesideOwn { groups: groups.len() }),
+            Some(own) => Ok(Optimizers::of_one(name, Arc::clone(own))),
+            None => Ok(Optimizers::new(name, settings, groups)?),
+        }
+    }
 }
 
 impl Default for StepConfig {
@@ -155,6 +171,7 @@ impl Default for OptimizerConfig {
             name: "adamw_torch".to_owned(),
             settings: optimizers::Settings::default(),
             groups: Vec::new(),
+            own: None,
         }
     }
 }

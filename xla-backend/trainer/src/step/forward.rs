@@ -186,7 +186,7 @@ impl ForwardPass {
             target_positions: sizes.get(BatchAxis::TargetPositions),
             masked_positions: sizes.get(BatchAxis::MaskedPositions),
         };
-        // Those of the reference are beside them.
+        // The rows of the reference are beside them.
         let models = if self.reference.is_some() { 2 } else { 1 };
         let rows = models * sizes.rows() * self.layout.sequences_of(sizes);
         let (model, shares) = (self.model.as_ref(), self.position_shares);

@@ -309,7 +309,7 @@ mod tests {
         let whole = kept(None);
         for horizon in [1, 4, 8] {
             let [on_core, on_host] = kept(Some(horizon));
-            // Those of the next passes.
+            // The core keeps what the next passes read.
             assert!(on_core <= horizon as u64, "{horizon}: {on_core} on the core");
             assert!(on_core + on_host >= whole[0], "{horizon}: {on_host} on the host");
         }

@@ -20,7 +20,7 @@ use traind_xla::ops::random::Random;
 use traind_xla::runtime::{Recording, StepInput, Variable};
 use traind_xla::{DType, Shape, Tensor};
 
-use super::config::{OptimizerConfig, StepConfig};
+use super::config::StepConfig;
 use super::forward::{EMBEDDING_NOISE, ForwardPass, PassParameters, Passed};
 use crate::error::{Error, Result};
 use crate::state::{Accumulation, Gradient, ParameterUpdate, ParameterValue, TrainState};
@@ -61,8 +61,7 @@ impl TrainStep {
     /// The step of `config` on the cores of `mesh`.
     pub fn new(config: &StepConfig, forward: ForwardPass, mesh: Mesh) -> Result<TrainStep> {
         let loss_divisor = config.rows_per_step.next_power_of_two() as f64;
-        let OptimizerConfig { name, settings, groups } = &config.optimizer;
-        let optimizers = Arc::new(Optimizers::new(name, settings, groups)?);
+        let optimizers = Arc::new(config.optimizer.optimizers()?);
         Ok(TrainStep { forward, optimizers, mesh, loss_divisor })
     }
 

@@ -116,7 +116,7 @@ fn settings_of_muon_are_checked() {
     assert!(error("ns_steps", Arg::Number(2.5)).contains("ns_steps: expected a whole number"));
     assert!(error("momentum", Arg::Number(-1.0)).starts_with("momentum: expected"));
     let coefficients = error("ns_coefficients", Arg::Numbers(vec![1.0]));
-    assert!(coefficients.ends_with("expected three numbers, found 1"), "{coefficients}");
+    assert!(coefficients.ends_with("expected 3 numbers, found 1"), "{coefficients}");
     let word = error("adjust_lr_fn", Arg::Word("mean".to_owned()));
     assert!(word.ends_with("known are original, match_rms_adamw"), "{word}");
 }

@@ -44,7 +44,7 @@ fn check(case: &str, optim: &str, args: &[(&str, f64)], groups: &[GroupSettings]
     let args = args.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
     let settings = Settings { weight_decay: WEIGHT_DECAY, args, ..Settings::default() };
     let (name, groups) = (optim.to_owned(), groups.to_vec());
-    let mut trainer = trainer(&fixture, OptimizerConfig { name, settings, groups });
+    let mut trainer = trainer(&fixture, OptimizerConfig { name, settings, groups, own: None });
     for _ in 0..STEPS {
         trainer.add_batch(&batch(&fixture)).unwrap();
         trainer.update(LEARNING_RATE).unwrap();
