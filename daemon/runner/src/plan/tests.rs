@@ -1,6 +1,6 @@
 mod machines;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use traind_job_file::commands::Change;
 
 use super::*;
@@ -27,6 +27,15 @@ fn requested(
     bytes_per_core_max: Option<u64>,
     edit: impl Fn(&mut serde_json::Value),
 ) -> (tempfile::TempDir, PlanRequest) {
+    requested_on(json!({"cores": 2}), bytes_per_core_max, edit)
+}
+
+/// The request to plan a job with these resources that `edit` has changed, with the folder of its model.
+fn requested_on(
+    resources: Value,
+    bytes_per_core_max: Option<u64>,
+    edit: impl Fn(&mut Value),
+) -> (tempfile::TempDir, PlanRequest) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.json"), CONFIG).unwrap();
     let mut job = json!({
@@ -37,19 +46,17 @@ fn requested(
         },
         "data": {"train": "/train.csv"},
         "train": {"per_device_train_batch_size": 8},
-        "resources": {"cores": 2},
+        "resources": resources,
         "output_dir": "/out",
     });
     edit(&mut job);
-    let job = serde_json::from_value(job).unwrap();
-    let (device, with_effects) = (String::new(), false);
     let request = PlanRequest {
-        job,
+        job: serde_json::from_value(job).unwrap(),
         bytes_per_core_max,
         may_fetch: true,
-        device,
+        device: String::new(),
         instructions_max: None,
-        with_effects,
+        with_effects: false,
         search: None,
     };
     (folder, request)
@@ -265,7 +272,7 @@ fn a_reference_has_copies_of_what_is_trained() {
     assert_eq!(whole.memory.weights_bytes, 8 * whole.parameters);
     assert_eq!(whole.memory.gradients_bytes, alone.memory.gradients_bytes);
     assert_eq!(whole.checkpoint_bytes, alone.checkpoint_bytes);
-    // Of twice the sequences, and the logits of the reference.
+    // There are activations of twice the sequences, and the logits of the reference.
     assert!(whole.memory.activations_bytes > 2 * alone.memory.activations_bytes);
     let adapted = pairs(&|job| job["peft"] = json!({"method": "lora", "r": 4}));
     assert_eq!(adapted.memory.reference_bytes, 0);
@@ -314,7 +321,7 @@ fn activations_grow_with_rows_and_shrink_with_checkpointing() {
     // By XLA's count for two layers of BERT, checkpointing saves 14 %. Kernels keep no scores, so that
     // it saves less with them than without.
     assert!(recomputed < eight * 17 / 20, "{eight} {recomputed}");
-    // Of each layer at least the input, the projections, the scores and the outer layer.
+    // Each layer keeps at least its input, the projections, the scores and the outer layer.
     let least = 2 * 4 * 8 * 128 * (64 * 5 + 2 * 128 + 128);
     assert!(eight > least && eight < 4 * least, "{eight} {least}");
 }
@@ -423,7 +430,7 @@ fn a_batch_size_that_fits_is_found_as_in_transformers() {
     let of = |rows: u32| json!({"per_device_train_batch_size": rows});
     let found = json!({"per_device_train_batch_size": 50, "auto_find_batch_size": true});
     let most = rows(None, of(24)).2;
-    // Of 50, 45, 40, 36, 32, 28, 25 and 22.
+    // The sizes tried are 50, 45, 40, 36, 32, 28, 25 and 22.
     assert_eq!(rows(Some(most), found.clone()).0, 22);
     assert!(!rows(Some(most), of(22)).1);
     assert!(rows(Some(most), of(25)).1);

@@ -4,8 +4,9 @@ use std::fs;
 
 use serde_json::json;
 use tokio::process::Command;
-use traind_proto::v1::{Event, Job, JobState, event::Kind};
+use traind_proto::v1::{Job, JobState};
 
+use super::waits;
 use crate::support::host::{Host, until, until_file};
 use crate::support::kubernetes::api::{Fault, Recorded};
 use crate::support::kubernetes::objects::UNSCHEDULED;
@@ -34,14 +35,6 @@ const JOB: &str = "GET /apis/batch/v1/namespaces/default/jobs/";
 const PODS: &str = "GET /api/v1/namespaces/default/pods";
 const SERVICES: &str = "POST /api/v1/namespaces/default/services";
 const DELETE: &str = "DELETE /apis/batch/v1/namespaces/default/jobs/";
-
-fn waits(events: &[Event]) -> Vec<&str> {
-    let waiting = events.iter().filter_map(|event| match &event.kind {
-        Some(Kind::Waiting(waiting)) => Some(waiting.reason.as_str()),
-        _ => None,
-    });
-    waiting.collect()
-}
 
 #[tokio::test]
 async fn a_job_is_created_followed_and_completed() {

@@ -4,6 +4,7 @@ use tonic::Code;
 use tonic_types::StatusExt;
 use traind_proto::v1::{Event, Job, JobState, ListCoresRequest, event::Kind};
 
+use super::waits;
 use crate::support::host::{Host, PATIENCE, until_file};
 use crate::support::runner::{COMPLETES, STOPS_WHEN_ASKED, WAITS_FOR_GO};
 use crate::support::slurm::Slurm;
@@ -26,14 +27,6 @@ async fn submit_with(host: &Host, more: &str) -> Job {
 
 async fn submit_as(host: &Host, name: &str, more: &str) -> Job {
     host.submit_with(name, &format!("cores: 4, hosts: 2, engine: slurm{more}")).await
-}
-
-fn waits(events: &[Event]) -> Vec<&str> {
-    let waiting = events.iter().filter_map(|event| match &event.kind {
-        Some(Kind::Waiting(waiting)) => Some(waiting.reason.as_str()),
-        _ => None,
-    });
-    waiting.collect()
 }
 
 #[tokio::test]

@@ -16,30 +16,12 @@ fn planned_with(
     instructions_max: Option<u64>,
     edit: impl Fn(&mut Value),
 ) -> RunResult<Plan> {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("config.json"), CONFIG).unwrap();
-    let mut job = json!({
-        "name": "planned",
-        "model": {
-            "name_or_path": folder.path(), "task": "sequence-classification", "num_labels": 3,
-            "from_config": true
-        },
-        "data": {"train": "/train.csv"},
-        "train": {"per_device_train_batch_size": 8},
-        "resources": {"platform": "neuron", "cores": 4},
-        "output_dir": "/out",
-    });
-    edit(&mut job);
-    let device = device.to_owned();
-    plan(&PlanRequest {
-        job: serde_json::from_value(job).unwrap(),
-        bytes_per_core_max: None,
-        may_fetch: true,
-        device: String::new(),
-        instructions_max,
-        with_effects: false,
-        search: Some(MeshSearch { device, own_mesh, ..MeshSearch::default() }),
-    })
+    let resources = json!({"platform": "neuron", "cores": 4});
+    let (_folder, mut request) = requested_on(resources, None, edit);
+    request.instructions_max = instructions_max;
+    request.search =
+        Some(MeshSearch { device: device.to_owned(), own_mesh, ..MeshSearch::default() });
+    plan(&request)
 }
 
 fn axes(plan: &Plan) -> Vec<[u32; 3]> {
