@@ -169,7 +169,7 @@ impl Collator {
         Ok(Some(CoreBatch {
             sizes: plan.sizes,
             arrays,
-            // Of images, transformers counts the values.
+            // transformers counts the values of images.
             padded_length: self.set.pixel_values().unwrap_or(padded.source),
             spans: spans.into_iter().step_by(sequences).collect(),
         }))

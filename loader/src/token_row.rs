@@ -139,7 +139,7 @@ impl<'a, 'row> TokenRow<'a, 'row> {
         let pair = |item: &Value| match item {
             Value::List(pair) => match pair.as_slice() {
                 [Value::Int(start), Value::Int(end)] => Ok([*start, *end]),
-                _ => Err(bad(self.row, column, "has an item that is no pair of numbers")),
+                _ => Err(bad(self.row, column, "has an item that is not a pair of numbers")),
             },
             other => {
                 let problem = format!("has {} in its list of pairs of numbers", other.kind());
@@ -190,7 +190,7 @@ impl<'a, 'row> TokenRow<'a, 'row> {
             return Ok(vec![0; self.padded_length]);
         };
         let segments: Result<Vec<u8>, _> = segments.into_iter().map(u8::try_from).collect();
-        segments.map_err(|_| bad(self.row, TOKEN_TYPE_IDS, "has a number that is no segment"))
+        segments.map_err(|_| bad(self.row, TOKEN_TYPE_IDS, "has a number that is not a segment"))
     }
 }
 

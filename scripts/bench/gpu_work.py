@@ -12,7 +12,7 @@ WORKS = [
     Work("gpt2-1024", "gpt2", "gpt2", WRITE, 8, 1024, 60, texts=80),
     Work("llama-1b-lora-1024", "llama", "llama-1b", WRITE, 4, 1024, 40, texts=80, lora=LORA),
 ]
-# For a host without a GPU.
+# The work on a host without a GPU.
 BRIEF = [
     Work("bert-tiny-64", "bert", "small", CLASSIFY, 4, 64, 20, bf16=False, texts=4),
     Work("llama-tiny-lora-64", "llama", "small", WRITE, 4, 64, 20, bf16=False, texts=4, lora=LORA),

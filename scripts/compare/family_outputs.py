@@ -18,7 +18,7 @@ from both import peers
 LEARNING_RATE = 1e-3
 STEPS = 5
 # Both compute in float32, in sums of up to 128 terms over two layers: logits of about one are within some units of
-# 1e-7. Of losses, relative.
+# 1e-7. The limit of losses is relative.
 LIMIT = 1e-5
 ROWS_MAX = 200
 MAX_SHARD_SIZE = "100KB"

@@ -69,14 +69,14 @@ DATA = families.DATA | {
     "dpo": {"max_length": 48},
     "embedding": {"max_length": 64, "texts": ["source", "target"]},
 }
-# With dropout, unlike by default.
+# Dropout is on, unlike by default.
 DPO = {"dpo": {"disable_dropout": False}}
 # Names of every family: embeddings by another optimizer, and norms with a rate and a decay of their own.
 PARAM_GROUPS = [
     {"match": "embed|wte|shared", "learning_rate": 0.05, "optim": "sgd", "optim_args": {"momentum": 0.9}},
     {"match": "(?i)norm|ln_", "learning_rate": 2e-3, "weight_decay": 0.1},
 ]
-# The same of adapters: LoRA+'s rate for second matrices, and magnitudes by another optimizer.
+# The groups of adapters: LoRA+'s rate for second matrices, and magnitudes by another optimizer.
 ADAPTER_GROUPS = [
     {"match": "lora_B", "learning_rate": 4e-3},
     {"match": "magnitude", "learning_rate": 0.05, "optim": "sgd", "optim_args": {"momentum": 0.9}},

@@ -45,7 +45,7 @@ def main():
 
 def compared(options, seed, train, evaluated):
     """The results of both on the rows and in the order of a seed; no second one without a peer."""
-    # Those of the first are the same whatever the number of seeds.
+    # The rows of the first seed are the same whatever the number of seeds.
     key = lambda row: rows.digest(f"{seed} {row['synopsis']}" if seed else row["synopsis"])
     train = sorted(train, key=key)[: options.rows]
     print(f"{len(train)} descriptions to train on, {len(evaluated)} to find", flush=True)

@@ -7,10 +7,10 @@ A folder that grows is divided by what its files are about. In a list, each file
 and a folder in between would only hide it.
 """
 
-import subprocess
-import sys
 from collections import Counter
 from pathlib import PurePosixPath
+
+import checks
 
 FILES_MAX = 20
 #: The lists, with the entries that they have.
@@ -30,17 +30,7 @@ LISTS = {
 
 
 def main() -> None:
-    if sys.argv[1:] in (["-h"], ["--help"]):
-        print(__doc__)
-        sys.exit()
-    if sys.argv[1:2] and sys.argv[1].startswith("-"):
-        print(__doc__, file=sys.stderr)
-        sys.exit(2)
-    folder = sys.argv[1] if len(sys.argv) > 1 else "."
-    listed = subprocess.run(["git", "-C", folder, "ls-files"], check=True, capture_output=True, text=True).stdout
-    problems = problems_of(listed.splitlines(), LISTS)
-    print("".join(f"{problem}\n" for problem in problems), end="")
-    sys.exit(bool(problems))
+    checks.run(__doc__, lambda _, names: problems_of(names, LISTS))
 
 
 def problems_of(files: list[str], lists: dict[str, str]) -> list[str]:

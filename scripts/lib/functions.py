@@ -7,10 +7,10 @@ Rust is read as rustfmt writes it: a function ends at the first brace that stand
 """
 
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import checks
 
 LINES_MAX = 70
 START = re.compile(r"(?P<margin> *)(pub(\([^)]*\))? )?((const|async|unsafe|extern \"C\") )*fn (?P<name>\w+)")
@@ -19,20 +19,13 @@ TESTS = re.compile(r"(^|/)(tests|fuzz)/|(^|/)(tests?|testing|fixture)\.rs$")
 
 
 def main() -> None:
-    if sys.argv[1:] in (["-h"], ["--help"]):
-        print(__doc__)
-        sys.exit()
-    if sys.argv[1:2] and sys.argv[1].startswith("-"):
-        print(__doc__, file=sys.stderr)
-        sys.exit(2)
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    listed = subprocess.run(
-        ["git", "-C", folder, "ls-files", "*.rs"], check=True, capture_output=True, text=True
-    ).stdout
-    files = [name for name in listed.splitlines() if not TESTS.search(name) and (folder / name).is_file()]
-    problems = [problem for name in files for problem in problems_of(name, (folder / name).read_text())]
-    print("".join(f"{problem}\n" for problem in problems), end="")
-    sys.exit(bool(problems))
+    checks.run(__doc__, problems)
+
+
+def problems(folder: Path, names: list[str]) -> Iterator[str]:
+    for name in names:
+        if name.endswith(".rs") and not TESTS.search(name) and (folder / name).is_file():
+            yield from problems_of(name, (folder / name).read_text())
 
 
 def problems_of(name: str, text: str) -> Iterator[str]:

@@ -413,7 +413,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=30, help="the time after which no further family begins")
     arguments = parser.parse_args()
     if not arguments.out.parent.is_dir() or arguments.out.is_dir():
-        parser.error(f"argument --out: {arguments.out} is no file in an existing folder")
+        parser.error(f"argument --out: {arguments.out} is not a file in an existing folder")
     contact = Contact(arguments)
     report = {}
     for part in PARTS:

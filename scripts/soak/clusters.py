@@ -94,7 +94,7 @@ class Daemon:
 
     def __init__(self, arguments, folder, cluster, engine):
         self.folder, self.traind, self.engine = folder, arguments.programs / "traind", engine
-        # Also started in other folders.
+        # It is started in other folders, too.
         self.runner = (arguments.programs / "traind-runner").absolute()
         self.environment = cluster.environment | {"TRAIND_SOCKET": str(folder / "socket")}
         self.whole = self.local = None

@@ -15,7 +15,7 @@ from checkpoints import write_inputs
 from reshard import SAVED, STEPS, result
 
 HOSTS = [1, 2, 4]
-# On each, and rows of a step on each device.
+# The devices of each host, and the rows of a step on each device.
 DEVICES, ROWS = 2, 2
 # Limit of differences: of losses, relative, and of weights, relative to the largest one.
 LIMIT = 1e-5

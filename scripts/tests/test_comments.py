@@ -28,16 +28,18 @@ class Comments(unittest.TestCase):
         self.assertEqual(problems("a.py", f"# https://{'a' * 120}\n"), [])
 
     def test_documentation_begins_with_a_verb_or_a_noun(self):
-        for opening in ("What", "Of", "That of", "Those of", "The same"):
+        for opening in ("What", "That of", "Those of", "The same"):
             found = problems("a.rs", f"/// {opening} of the last step.\npub fn a() {{}}\n")
             self.assertEqual(found, [f"a.rs:1: documentation begins with `{opening}`; begin with a verb or a noun"])
-        for text in (
-            "/// The last step.\n",
-            "/// The same step.\n",
-            "/// A step.\n/// Of those, one.\n",
-            "// Of the last step.\n",
-        ):
+        for text in ("/// The last step.\n", "/// The same step.\n", "/// A step.\n/// That of the job.\n"):
             self.assertEqual(problems("a.rs", text), [])
+
+    def test_no_sentence_begins_with_of(self):
+        expect = "a sentence begins with `Of`; begin with its subject"
+        for text in ("// Of the last step.\n", "// A step.\n// Of two, one.\n", "// A step. Of two,\n// one.\n"):
+            [found] = problems("a.rs", text)
+            self.assertTrue(found.endswith(expect), found)
+        self.assertEqual(problems("a.py", "# A step\n# of the `Of` kind.\n"), [])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SCRIPTS = Path(__file__).parents[1]
-#: Of Debian's package manager, which runs them.
+#: Debian's package manager runs these.
 NONE_OF_OURS = {"packages/postinst", "packages/prerm"}
 SECONDS_MAX = 60
 

@@ -30,7 +30,7 @@ fn convert(request: &ConvertWeightsRequest) -> anyhow::Result<gguf::Converted> {
     ensure!(is_empty(out)?, "{} has files already: name a new folder", out.display());
     let converted = gguf::convert(file, out, *max_shard_bytes);
     if converted.is_err() && is_new {
-        // Of no use, and its absence is what the error says.
+        // An incomplete folder is of no use.
         let _ = std::fs::remove_dir_all(out);
     }
     Ok(converted?)

@@ -71,7 +71,7 @@ pub(crate) fn embedded(folder: &Path, job: &Value) -> anyhow::Result<Embedded> {
     let Told { warnings, failure } = told(&output.join("run/events.log"));
     if !status.success() {
         let said = std::fs::read(&log).unwrap_or_default();
-        // Of a process that was killed, what it said last is no reason.
+        // The last words of a process that was killed are no reason.
         let killed = status.signal().map(death);
         let last = || said_last(&String::from_utf8_lossy(&said));
         bail!("{}", failure.or(killed).unwrap_or_else(last));

@@ -21,7 +21,7 @@ const FOLDERS: &str = "a model is a folder of files";
 
 /// Convert a GGUF file to a model folder that jobs and transformers read
 ///
-/// Quantized weights (Q4_0 to Q8_0, K-quants) become float32, to the bit those that transformers loads from the file;
+/// Quantized weights (Q4_0 to Q8_0, K-quants) become float32, with the bits that transformers loads from the file;
 /// tokenizer and chat template come from the file too. Llama, Mistral, Qwen2, Qwen3 and GPT-2 are converted.
 #[derive(clap::Args)]
 pub(crate) struct ConvertWeights {

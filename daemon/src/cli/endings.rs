@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::ensure;
 
-/// Ends that say that a file has another content than text for people.
+/// File name ends of formats that are not text for a reader.
 const KNOWN: [&str; 26] = [
     "arrow",
     "bin",

@@ -300,7 +300,7 @@ mod tests {
         let of = |core: u32| found.get(&core).map(|it| it.words.as_str());
         assert_eq!(of(0), Some("is held by job k3 (process 7)"));
         assert_eq!((of(2), of(3)), (None, Some("is held by process 8 (python train.py)")));
-        // Of another user, all of its device.
+        // A process of another user holds its whole device.
         assert_eq!((of(4), of(7)), (Some("is held by process 9 (python train.py)"), None));
         let test = Holder::test("is tested by a daemon (process 10)".to_owned());
         assert_eq!(found.get(&6), Some(&test));

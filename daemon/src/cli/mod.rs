@@ -150,7 +150,7 @@ pub fn main() -> ExitCode {
     exit_on_failed_output();
     let Cli { global, command } = Cli::parse();
     let result = match command {
-        // Without a runtime, since they execute another program.
+        // These need no runtime, since they execute another program.
         Command::Launch(launch) => launch.run(),
         Command::Notify(notify) => notify.run(),
         Command::Planner(planner) => planner.run(),

@@ -196,7 +196,7 @@ fn lines(plan: &v1::Plan) -> Vec<(&'static str, String)> {
     ];
     let is_offloaded = plan.host_bytes_per_core > 0;
     let between_hosts = ("between hosts", plan.network.clone());
-    // That of the figures above, where other machines or several meshes were asked for.
+    // The mesh of the estimates above, where other machines or several meshes were asked for.
     let mesh = plan.meshes.first().map(|it| {
         let axes = format!("data {}, tensor {}, pipeline {}", it.data, it.tensor, it.pipeline);
         let others = if plan.meshes.len() > 1 { ", the first of those below" } else { "" };

@@ -7,7 +7,7 @@ use super::connect::client;
 use super::exit::Exit;
 
 /// Print the rows that a step trained on, as file and row, in batch order; with several sets, also the
-/// number of each row's set. Of texts that share a packed row or a block, the first is named
+/// number of each row's set. A packed row or a block of several texts is named by the first
 #[derive(clap::Args)]
 pub(crate) struct Samples {
     /// The job's id, a prefix of it, or its name

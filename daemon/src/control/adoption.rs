@@ -272,7 +272,7 @@ fn open(path: &Path, owner: Account) -> io::Result<File> {
     let found = file.metadata()?;
     match found.is_file() && found.uid() == owner.uid {
         true => Ok(file),
-        false => Err(io::Error::other("it is no file of the folder's user")),
+        false => Err(io::Error::other("it is not a file of the folder's user")),
     }
 }
 

@@ -220,7 +220,7 @@ impl Daemon {
         Ok(job)
     }
 
-    /// A job that can be submitted, with its file. Of one whose files are missing, the error also has what the planner
+    /// A job that can be submitted, with its file. Where its files are missing, the error also has what the planner
     /// finds in the rest.
     fn admitted(&self, submission: &Submission) -> Result<(NewJob, JobFile), Error> {
         let Admitted { new, job, missing } = admission::admit(submission, &self.settings)?;

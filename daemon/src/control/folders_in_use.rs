@@ -253,7 +253,7 @@ mod tests {
             Err(Error::FolderInUse { id, .. }) => id,
             other => panic!("{other:?}"),
         };
-        // As an earlier daemon stored it.
+        // An earlier daemon stored it.
         store.create(&new_job("old", resolved(&job("out-old")))).unwrap();
         for number in 0..300 {
             take(&format!("j{number}"), &format!("out-{number}")).unwrap();

@@ -165,7 +165,7 @@ impl RunDir {
         if File::from(folder.try_clone()?).metadata()?.uid() != self.owner()? {
             return Err(io::Error::new(
                 ErrorKind::InvalidData,
-                "it is no folder of the job's user",
+                "it is not a folder of the job's user",
             ));
         }
         let flags =
@@ -279,7 +279,7 @@ impl RunDir {
 }
 
 fn foreign() -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, "it is no file of the job's user")
+    io::Error::new(ErrorKind::InvalidData, "it is not a file of the job's user")
 }
 
 fn tail(mut file: File, bytes: u64) -> io::Result<Vec<u8>> {
@@ -329,7 +329,7 @@ mod tests {
         fs::write(others.path().join("runner.log"), "hidden\n").unwrap();
         run_dir.link(others.path(), rustix::process::getuid().as_raw()).unwrap();
         assert_eq!(run_dir.runner_log_tail(1), "hidden");
-        // As root, whose link then belongs to somebody else than the folder.
+        // Root can give the folder to another account than that of the link.
         if std::os::unix::fs::lchown(run_dir.path(), Some(12_345), None).is_ok() {
             assert_eq!(run_dir.runner_log_tail(1), "");
             assert!(run_dir.request_stop("cancel").is_err());

@@ -408,7 +408,7 @@ mod tests {
         let away =
             problem_of("http://hub.example", &[("http_proxy", "http://ann:sesame@127.0.0.1:1")]);
         assert!(away.contains("http://hub.example/"), "{away}");
-        // Not through the proxy, and with a password for the hub itself.
+        // This one passes the proxy by, with a password for the hub itself.
         let own = format!("http://ann:sesame@{hub}");
         problem_of(&own, &[("http_proxy", &proxy), ("no_proxy", "127.0.0.1,hub.example")]);
         assert!(direct.recv().unwrap().contains("authorization: basic"));

@@ -92,7 +92,7 @@ fn image_contents(source: &Source, options: &DatasetOptions) -> Result<Option<St
     Ok(Some(all.finalize().to_hex().to_string()))
 }
 
-/// Hashes the texts of a folder with their names. Of a folder of images, rows name the content.
+/// Hashes the texts of a folder with their names. Rows of a folder of images name the content themselves.
 fn hash_of_folder(folder: &Path) -> Result<String> {
     let texts = texts_of_folder(folder)?;
     let mut all = blake3::Hasher::new();

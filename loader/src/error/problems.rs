@@ -34,7 +34,9 @@ pub enum LabelProblem {
     NotInMap { label: String, known: String },
     #[error("label {label:?} does not occur in the training data, which has {known}")]
     Unseen { label: String, known: String },
-    #[error("label {label:?} is no class of the model, which has {known}, nor the number of one")]
+    #[error(
+        "label {label:?} is not a class of the model, which has {known}, nor the number of one"
+    )]
     NotOfModel { label: String, known: String },
     #[error(
         "class {class:?} is none of those that are trained: {known}; leave its rows out, or train it too"
@@ -155,7 +157,7 @@ pub enum ChatProblem {
     Tools { message: String },
     #[error("expected a struct of variables of the chat template, found {found}")]
     Variables { found: &'static str },
-    #[error("the text has U+FDD0 or U+FDD1, which are no characters")]
+    #[error("the text has U+FDD0 or U+FDD1, which are not characters")]
     Mark,
     #[error("the chat template fails: {message}")]
     Template { message: String },

@@ -74,8 +74,8 @@ fn decode_with_limits(
     Ok((DynamicImage::from_decoder(decoder).map_err(damaged)?, orientation))
 }
 
-/// The colors, whatever the transparency. Of 16 bits, grey without an alpha channel is cut off at 255, and
-/// everything else keeps its upper 8 bits, as in Pillow.
+/// The colors, whatever the transparency. Where they have 16 bits, grey without an alpha channel is cut off at 255,
+/// and everything else keeps its upper 8 bits, as in Pillow.
 fn red_green_blue(image: DynamicImage, is_wide_grey: bool) -> Pixels {
     let (width, height) = (image.width() as usize, image.height() as usize);
     let to_byte = |value: u16| if is_wide_grey { value.min(255) as u8 } else { (value >> 8) as u8 };

@@ -58,7 +58,7 @@ impl ImageProcessor {
         let resize = resizes.then(|| keys.resize()).transpose()?;
         let output = match (center_crop, resize) {
             (Some(size), _) | (None, Some(Resize::To(size))) => size,
-            _ => return Err("do_center_crop is false, and size is no height and width: images would differ in size".to_owned()),
+            _ => return Err("do_center_crop is false, and size is not a height and width: images would differ in size".to_owned()),
         };
         let rescales = keys.flag("do_rescale", true)?;
         let normalizes = keys.flag("do_normalize", true)?;

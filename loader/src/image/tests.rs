@@ -248,7 +248,7 @@ fn images_that_claim_to_be_huge_are_refused() {
         let size = (chunk.len() as u32 + 4).to_le_bytes();
         [b"RIFF", &size[..], b"WEBP", &chunk].concat()
     };
-    // Of 16,383 pixels on each side.
+    // The images have 16,383 pixels on each side.
     let lossless = riff(b"VP8L", &[&[0x2f, 0xfe, 0xbf, 0xff, 0x0f][..], &[0; 20]].concat());
     let head = [0x10, 0, 0, 0x9d, 0x01, 0x2a, 0xff, 0x3f, 0xff, 0x3f];
     let lossy = riff(b"VP8 ", &[&head[..], &[0; 20]].concat());
@@ -285,7 +285,7 @@ fn settings_that_cannot_be_followed_are_refused() {
     };
     check(
         r#"{"size": {"shortest_edge": 9}}"#,
-        "do_center_crop is false, and size is no height and width: images would differ in size",
+        "do_center_crop is false, and size is not a height and width: images would differ in size",
     );
     check(r#"{"resample": 6}"#, "resample: expected a filter of Pillow from 0 to 5, found 6");
     check(r#"{"image_std": [1, 0, 1]}"#, "image_std: expected numbers other than 0");

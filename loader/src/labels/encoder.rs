@@ -366,7 +366,7 @@ fn not_a_class(label: &RawLabel) -> LabelProblem {
 /// How many classes integers number that are ids: 0 and those that follow, without a gap.
 fn count_of_ids(integers: &BTreeSet<i64>) -> Option<u32> {
     let (first, last) = (*integers.first()?, *integers.last()?);
-    // Of two classes one may be missing.
+    // One of two classes may be missing.
     let count = (integers.len() as u32).max(2);
     (first >= 0 && last < i64::from(count)).then_some(count)
 }

@@ -206,7 +206,7 @@ fn labels_may_be_the_names_or_the_numbers_of_a_models_classes() {
         may stand for the model's classes, not both";
     check_error(animals(), &texts(&["dog", "2"]), mixed);
     let at = "data.csv, row 1, column \"label\": ";
-    let unknown = "label \"cow\" is no class of the model, which has cat, dog, owl, nor the number \
+    let unknown = "label \"cow\" is not a class of the model, which has cat, dog, owl, nor the number \
         of one";
     check_error(animals(), &texts(&["dog", "cow"]), &format!("{at}{unknown}"));
     let error = encode(animals(), &integers(&[1, 3])).unwrap_err().to_string();

@@ -108,7 +108,7 @@ impl PromptFormat {
         let bad = |problem: String| Error::BadOption {
             field: FIELD,
             message: format!(
-                "`{problem}` is no place that rows fill: {{instruction}}, {INPUT} and {{system}} are"
+                "`{problem}` is not a place that rows fill: {{instruction}}, {INPUT} and {{system}} are"
             ),
         };
         let (own, format) = match input {

@@ -90,7 +90,7 @@ mod tests {
     fn rows_wait_for_a_batch_without_their_texts() {
         check(&[[1, 2], [3, 4], [5, 6]], 2, &[0, 1, 2]);
         check(&[[1, 2], [1, 3], [4, 5], [6, 7]], 2, &[0, 2, 1, 3]);
-        // Also across columns, but not within a row.
+        // Texts are compared across columns too, but not within a row.
         check(&[[1, 1], [2, 1], [3, 4], [2, 3]], 2, &[0, 2, 1, 3]);
         check(&[[1, 2], [3, 2], [5, 3], [1, 5]], 2, &[0, 2, 1, 3]);
     }

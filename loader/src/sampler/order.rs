@@ -1,4 +1,4 @@
-//! In which order one epoch visits the rows.
+//! The order in which one epoch visits the rows.
 
 use super::{Sampler, SamplingStrategy};
 use crate::random::SplitMix64;

@@ -288,7 +288,7 @@ fn sequences_of_a_row_share_its_tokens() {
     let padded = sampler(&longest, 1, 2, SamplingStrategy::Sequential, false);
     let packed = padded.with_sequences(Arc::from(tokens), 4).unwrap();
     let packed = packed.packed(LengthBudget::of(3)).unwrap();
-    // Of two rows with four sequences each.
+    // Each batch has two rows with four sequences each.
     let slots = [85u32.div_ceil(8), 67u32.div_ceil(8)];
     let batches = packed.batches_of_epoch();
     let found = batches.iter().map(|batch| batch.sizes.get(BatchAxis::PackedPositions) as u32);

@@ -135,7 +135,7 @@ fn read_image(path: &Path) -> Result<Vec<u8>, ImageProblem> {
     let mut bytes = Vec::new();
     // To open a pipe would wait for its writer.
     if !path.metadata().map_err(unreadable)?.is_file() {
-        return Err(ImageProblem::Unreadable { message: "it is no file".to_owned() });
+        return Err(ImageProblem::Unreadable { message: "it is not a file".to_owned() });
     }
     let file = File::open(path).map_err(unreadable)?;
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;

@@ -115,7 +115,7 @@ pub fn columns(names: &[String]) -> Guess {
         None => find(&TEXTS).map(|text| ("text", text)).into_iter().collect(),
     };
     let label = find(&LABELS);
-    // Of two columns, the other one holds the text.
+    // If there are two columns, the other one holds the text.
     if let (Some(label), [one, other], true) = (&label, names, columns.is_empty()) {
         let text = if one == label { other } else { one };
         columns.push(("text", text.clone()));

@@ -99,7 +99,7 @@ pub fn convert_with(
                     "is a list, such as rows of data, which a job names in data.train; settings are a mapping of keys to values"
                 }
                 Value::Null => "is empty",
-                _ => "is no mapping of keys to values",
+                _ => "is not a mapping of keys to values",
             },
         ));
     };
@@ -164,7 +164,7 @@ fn program(text: &str) -> Option<&'static str> {
     };
     Some(match () {
         () if text.contains('\0') => {
-            "is no text: training_args.bin is Python's own format, which is not read; write \
+            "is not text: training_args.bin is Python's own format, which is not read; write \
             training_args.to_json_string() to a file, and convert that"
         }
         () if text.lines().any(is_import) => {

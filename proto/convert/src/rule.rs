@@ -17,7 +17,7 @@ pub(crate) enum ValueProblem {
          auto_wrap and offload, not {found}"
     )]
     NoShards { found: String },
-    #[error("`{found}` is no place of metrics that is known here; {advice}")]
+    #[error("`{found}` is not a known place of metrics; {advice}")]
     NoTracker { found: String, advice: String },
 }
 

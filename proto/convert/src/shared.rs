@@ -36,7 +36,7 @@ static TEXT_KEYS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
     of_fields.chain(of_train).chain(paths).chain(own).collect()
 });
 
-/// A word as the value of a key: `True`, `3`, `5e-5`, else text. Of a key whose values are texts, `007` is one too.
+/// A word as the value of a key: `True`, `3`, `5e-5`, else text. So is `007` if the values of the key are texts.
 pub(crate) fn parse_of(key: &str, word: &str) -> Value {
     match parse(word) {
         Value::Number(_) | Value::Bool(_) if TEXT_KEYS.contains(key) => word.into(),

@@ -45,7 +45,7 @@ fn check(found: &fs::Metadata) -> io::Result<()> {
     match found.is_file() {
         true => Ok(()),
         false => {
-            Err(invalid("it is no file, but a folder, a pipe, a socket or a device".to_owned()))
+            Err(invalid("it is not a file, but a folder, a pipe, a socket or a device".to_owned()))
         }
     }
 }

@@ -44,7 +44,7 @@ pub fn conflict(intent: &Intent, own: Option<&str>) -> io::Result<Option<Conflic
         checkpoints.map(|folder| Survey::of(field, folder, intent, own)).transpose()?;
     let (output, checkpoints) = (output.as_ref(), checkpoints.as_ref());
     let trained = output.filter(|_| intent.writes != Writes::Results);
-    // Those without a way out come first.
+    // Conflicts that `overwrite_output_dir` does not resolve come first.
     let found = [
         output.and_then(Survey::within),
         checkpoints.and_then(Survey::within),

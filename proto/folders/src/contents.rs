@@ -51,7 +51,7 @@ impl Contents<'_> {
         let may = self.is_own || self.continues;
         may && match &self.record {
             Some(record) => record.has_file(name, self.is_own),
-            // Of a version of traind that kept no record.
+            // An earlier version of traind kept no record.
             None => self.is_own,
         }
     }

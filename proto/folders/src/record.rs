@@ -26,7 +26,7 @@ pub struct Record {
     pub job: String,
     /// The name of the job.
     pub name: String,
-    /// Files that were there before the job, are not recorded, and that it has not replaced.
+    /// Files that were there before the job, except recorded ones and those that the job has replaced.
     before: BTreeSet<String>,
     /// Files of the job, and those of earlier ones whose output it continues or overwrites.
     files: BTreeSet<String>,

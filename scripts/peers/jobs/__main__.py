@@ -1,4 +1,4 @@
-"""Jobs that traind and the tools that people come from both run: the Trainer, Seq2SeqTrainer, TRL, PEFT and
+"""Jobs that both traind and the tools that its users come from run: the Trainer, Seq2SeqTrainer, TRL, PEFT and
 sentence-transformers.
 
 A case is a folder with a small model, files of rows, `job.json` (what traind is given), `trainer.json` (what the peer

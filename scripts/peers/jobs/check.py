@@ -144,7 +144,7 @@ def is_without_gradient(name, case):
         if name.endswith(("classifier.bias", "out_proj.bias")):
             return True
     if case.task == "embedding" and compares_distances(case.job["embedding"]):
-        # That of the last layer is what moves all embeddings.
+        # The bias of the last layer moves all embeddings.
         return name.endswith(("LayerNorm.bias", "layer_norm.bias", "key.bias", "k_lin.bias"))
     return name.endswith(("key.bias", "k_proj.bias", "k_lin.bias"))
 

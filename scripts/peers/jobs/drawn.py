@@ -277,7 +277,7 @@ def preferences(choose, task, family, config, kind, section, rows_of=texts.compa
     train = arguments(choose, rows, held, smoothing=False)
     peft = lora(choose, family) if choose.random() < 0.3 else {}
     peft.pop("bias", None)
-    # Of rows without a token to train on, whose loss is no number, TRL's experimental trainers make all weights NaN.
+    # Rows without a token to train on have no loss, and TRL's experimental trainers then make all weights NaN.
     lengths = [64, 96] if task in ("orpo", "cpo") else [32, 64]
     return of(
         task, rows, family, spec={"config": config}, data={"max_length": choose.choice(lengths)}, evaluated=held,

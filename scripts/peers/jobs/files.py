@@ -203,7 +203,7 @@ def mixture(choose):
     for number, name in enumerate(names):
         entry = {"path": name} | choose.some(0.4, split=[expression(choose)]) | choose.some(0.2, limit=[3, 5])
         if not taken(sets[number], entry.get("split", "train")):
-            # Of a set without rows, datasets takes rows of the next one.
+            # Where a set has no rows, datasets takes rows of the next one.
             del entry["split"]
         entries.append(entry | ({"weight": weights[number] / sum(weights)} if weights else {}))
     limits = choose.some(0.2, max_samples=[4, 6])

@@ -134,7 +134,7 @@ async fn every_sharding_over_hosts_equals_one_host() {
         let two = Draft::new(&host, fsdp);
         start(&host, &two, 2, fsdp).completed().await;
         assert_equal(&two, &one);
-        // Of what each host holds, the first one saves everything.
+        // The first host saves all that each host holds.
         let is_whole = fsdp.starts_with("hybrid");
         let parts = files(&two.path("out/checkpoint-5"), "optimizer");
         assert_eq!(parts.len(), if is_whole { 1 } else { 2 }, "{fsdp}: {parts:?}");

@@ -58,7 +58,7 @@ async fn a_bucket_has_the_model_although_each_write_fails_once() {
     let last = history.uploaded().pop().unwrap();
     assert_eq!((last.url.as_str(), last.kind()), ("s3://data/runs/one", SavedKind::Final));
     assert!(history.uploaded().iter().any(|it| it.url == "s3://data/runs/one/checkpoint-55"));
-    // Those of `save_total_limit`, without anything of those that were removed.
+    // The bucket has the checkpoints of `save_total_limit`, and nothing of those that were removed.
     assert_eq!(bucket.checkpoints("runs/one"), [55, 60]);
     let others = bucket.keys("runs/one/checkpoint-");
     assert!(others.iter().all(|key| key.contains("-55/") || key.contains("-60/")), "{others:?}");

@@ -20,7 +20,7 @@ pub(super) fn draft(host: &Host, name: &str) -> Draft {
         for (class, color) in CLASSES {
             fs::create_dir_all(draft.path(split).join(class)).unwrap();
             for image in 0..count {
-                // Of more sizes than one.
+                // Images have several sizes.
                 let image_size = 9 + image;
                 let path = format!("{split}/{class}/{image}.png");
                 draft = draft.write(&path, png(image_size.into(), color, image * 11));

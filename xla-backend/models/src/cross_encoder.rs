@@ -130,7 +130,7 @@ mod tests {
         check(old, None, 1, identity);
         let new = json!({"model_type": "CrossEncoder", "activation_fn": "torch.nn.Identity"});
         check(json!({}), Some(new), 1, identity);
-        // That of a model of embeddings is none of scores.
+        // The activation of a model of embeddings is none of scores.
         let other = json!({"model_type": "SentenceTransformer", "activation_fn": "torch.nn.Tanh"});
         check(json!({}), Some(other), 1, sigmoid);
     }

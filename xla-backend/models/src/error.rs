@@ -57,7 +57,7 @@ pub enum Error {
 
     /// Adapters for an embedding or a norm.
     #[error(
-        "{field}: {name} is no linear layer and gets no adapters; peft.modules_to_save trains it in full"
+        "{field}: {name} is not a linear layer and gets no adapters; peft.modules_to_save trains it in full"
     )]
     NotLinear { field: &'static str, name: String },
 
@@ -84,7 +84,7 @@ pub enum Error {
     TokenIndices { field: &'static str, problem: String },
 
     /// A pattern of parameters' names that is none.
-    #[error("{pattern} is no regular expression: {problem}")]
+    #[error("{pattern} is not a regular expression: {problem}")]
     Pattern { pattern: String, problem: String },
 
     /// A group of parameters that has none.

@@ -75,7 +75,7 @@ impl SentenceModules {
             if let Some(Value::Object(prompts)) = settings.remove("prompts") {
                 modules.prompts = prompts;
             }
-            // Of the versions that wrote it.
+            // The versions are those that wrote the file.
             settings.remove("__version__");
             modules.settings = settings;
         }
@@ -390,7 +390,7 @@ mod tests {
             r#"{"in_features": 4, "out_features": 2, "module_input_name": "token_embeddings"}"#;
         check_dense(tokens, "token_embeddings is not supported");
         let elsewhere = r#"[{"path": "../x", "type": "sentence_transformers.models.Dense"}]"#;
-        check_refused(&[(MODULES, elsewhere)], "no name of a folder like 2_Dense");
+        check_refused(&[(MODULES, elsewhere)], "is not the name of a folder like 2_Dense");
         check_refused(&[(MODULES, NEW)], "1_Pooling/config.json");
         check_refused(&[(MODULES, NEW), (POOLING, r#"{"pooling_mode": "x"}"#)], "x is not known");
         check_refused(&[(TRANSFORMER, r#"{"do_lower_case": true}"#)], "do_lower_case");

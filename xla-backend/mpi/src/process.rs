@@ -39,7 +39,7 @@ impl Process {
             // `World::start` asks to be called before other code reads it from other threads.
             unsafe { env::set_var(name, value) };
         }
-        // Of an outer launcher, which would be asked first.
+        // This names an outer launcher, which would be asked first.
         // SAFETY: as above.
         unsafe { env::remove_var("PMI_PORT") };
     }

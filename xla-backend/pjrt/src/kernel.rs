@@ -171,7 +171,7 @@ impl<'a> KernelCall<'a> {
                 {
                     return Ok((*scalar).value.cast::<T>().read_unaligned());
                 }
-                return Err(format!("attribute {name} is no scalar of type {}", T::DTYPE).into());
+                return Err(format!("attribute {name} is not a scalar of type {}", T::DTYPE).into());
             }
         }
         Err(format!("there is no attribute {name}").into())
@@ -261,7 +261,7 @@ impl<'a> KernelCall<'a> {
         // a buffer has `rank` dimensions. All of it lives as long as the frame.
         let (buffer, dims) = unsafe {
             if *list.kinds.add(index) != BUFFER {
-                return Err(format!("argument {index} is no buffer").into());
+                return Err(format!("argument {index} is not a buffer").into());
             }
             let buffer = &*(*list.items.add(index)).cast::<FfiBuffer>();
             let rank = usize::try_from(buffer.rank).unwrap_or(0);

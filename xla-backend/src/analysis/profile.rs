@@ -3,8 +3,8 @@
 //! A program that has a layer more runs the operations of that layer besides, in a few places: in the forward
 //! pass, in the backward pass and in the update. Between two repetitions everything stays the same, so the
 //! bytes at each operation grow by the same number with each layer: by one number at operations whose
-//! distance from the first layer is kept, and by another at those whose distance from the last one is. Of
-//! the operations of a layer, the first or the last repetition has the most bytes.
+//! distance from the first layer is kept, and by another at those whose distance from the last one is. The
+//! first or the last repetition of a layer's operations has the most bytes.
 
 use std::cmp::Reverse;
 
@@ -75,8 +75,8 @@ fn repetitions(places: &[[usize; 2]], at: usize) -> [bool; 2] {
     [is_same(at.checked_sub(own)), is_same(at.checked_add(own))]
 }
 
-/// The places of the items of `shorter` in `longer`, which has others between them. Of the items that could be
-/// left out at a place, those are with which the most items behind are the same; where all are, both end together.
+/// The places of the items of `shorter` in `longer`, which has others between them. Where several items
+/// could be left out, those are after which the most items are the same; where all are, both end together.
 fn places(shorter: &[u64], longer: &[u64]) -> Option<Vec<usize>> {
     let mut surplus = longer.len().checked_sub(shorter.len())?;
     let (mut places, mut skipped) = (Vec::with_capacity(shorter.len()), 0);

@@ -159,7 +159,7 @@ fn recompute(trace: &Trace, scope: ScopeId, start: &Start) -> Result<Copies> {
             let graph = trace.graph();
             (graph.node(id).clone(), graph.is_transient(id))
         };
-        // Of the first computation a choice reads nothing: that may run in another program.
+        // A choice reads nothing of the first computation, which may run in another program.
         let choice = (node.op.name() == "withhold").then(|| node.inputs[1]);
         let mut read = |input: NodeId| -> Result<Tensor> {
             if choice == Some(input) && !belongs(trace, input, scope) {

@@ -55,7 +55,7 @@ impl Bf16Product {
         let of = |shape: &Shape, transposed: bool| match shape.dims[..] {
             [rows, columns] if transposed => Ok([columns, rows]),
             [rows, columns] => Ok([rows, columns]),
-            _ => Err(Problem::from(format!("{shape} is no matrix"))),
+            _ => Err(Problem::from(format!("{shape} is not a matrix"))),
         };
         Ok([of(lhs, self.transposed[0])?, of(rhs, self.transposed[1])?])
     }

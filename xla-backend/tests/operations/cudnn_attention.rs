@@ -100,7 +100,7 @@ fn attention_lowers_to_the_calls_that_jax_makes() {
             assert_eq!(texts(expected, "results", is_gradient), call.results);
             assert_eq!(texts(expected, "operand_layouts", false), call.layouts("operand"));
             let layouts = call.layouts("result");
-            // Of the workspace, of which JAX writes a splat.
+            // The last layout is that of the workspace, of which JAX writes a splat.
             assert_eq!(layouts.last(), Some(&"[0]"));
             let expected = texts(expected, "result_layouts", is_gradient);
             assert_eq!(expected[..expected.len() - 1], layouts[..layouts.len() - 1]);

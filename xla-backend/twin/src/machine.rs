@@ -83,7 +83,7 @@ pub(crate) fn hold(folder: &Path, cores: &[u32], kind: &CoreKind) -> Result<Vec<
     fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     let hold = |core: &u32| {
         let path = folder.join(format!("core{core}"));
-        // Of a core that another process has, the file names it.
+        // The file names the process that has the core.
         let open = File::options().create(true).write(true).truncate(false).open(path);
         let file = open.map_err(|error| error.to_string())?;
         match file.try_lock() {

@@ -138,7 +138,7 @@ pub fn write_sysfs(machine: &Machine, driver: &str, root: &Path) -> io::Result<(
                 write(&stats.join("other_info").join(counter).join("total"), "0")?;
             }
             let link = stats.join("status");
-            // That of an earlier call.
+            // An earlier call may have left one.
             let _ = fs::remove_file(&link);
             symlink("../../../status", link)?;
         }
@@ -153,7 +153,7 @@ pub fn write_packages(options: &Options, root: &Path) -> io::Result<()> {
     let compiler = format!("neuronx_cc-{}.dist-info", options.versions().compiler);
     fs::create_dir_all(library.join("python3.11/site-packages").join(compiler))?;
     let link = library.join("libnrt.so.1");
-    // That of an earlier call.
+    // An earlier call may have left one.
     let _ = fs::remove_file(&link);
     symlink(format!("libnrt.so.{}", options.runtime), link)
 }

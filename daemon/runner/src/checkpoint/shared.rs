@@ -17,7 +17,7 @@ use crate::remote::Remote;
 const FOUND: &str = "checkpoint";
 const BEST: &str = "best-checkpoint";
 
-/// The checkpoint of the first host, as the others learn of it.
+/// The checkpoint of the first host, as it announces it to the others.
 #[derive(Debug, Serialize, Deserialize)]
 struct Found {
     path: PathBuf,

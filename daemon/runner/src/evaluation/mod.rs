@@ -175,7 +175,7 @@ impl Evaluator {
         let (start, compile_wait) = (Instant::now(), session.compile_wait());
         self.reporter.activity.enter(Phase::Evaluate);
         let outputs = self.outputs(session)?;
-        // Without compiling, as in the Trainer.
+        // The time of compiling is not counted, as in the Trainer.
         let compile_wait = session.compile_wait() - compile_wait;
         let seconds = (start.elapsed() - compile_wait).as_secs_f64();
         let metrics = match self.hosts.is_first() {

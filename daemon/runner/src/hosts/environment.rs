@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(others, expected);
         let port: u32 = found[ROOT_COMM].strip_prefix("127.0.0.1:").unwrap().parse().unwrap();
         assert!((ROOT_COMM_PORT..ROOT_COMM_PORT + ROOT_COMM_PORTS).contains(&port));
-        // Those of a daemon, or of the user, stay.
+        // Values of a daemon or of the user stay.
         assert!(defaults(8, |_| Some("0".to_owned())).is_empty());
         let visible = |name: &str| (name == "NEURON_RT_VISIBLE_CORES").then(|| "4-5".to_owned());
         assert!(!defaults(2, visible).contains_key("NEURON_RT_NUM_CORES"));

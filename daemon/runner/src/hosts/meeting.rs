@@ -20,7 +20,7 @@ const FOLDER: &str = "TRAIND_RENDEZVOUS_DIR";
 /// The channel in which all hosts meet first.
 const START: &str = "start";
 
-/// Where the hosts meet.
+/// The place where the hosts meet.
 #[derive(Clone, Debug)]
 pub(crate) struct MeetingPlace {
     pub placement: Placement,

@@ -27,8 +27,8 @@ impl Predictions {
         self
     }
 
-    /// Gives the rows other places: for each row that is written, that of `self` which it has; missing values for the
-    /// others.
+    /// Moves the rows: each row of the result is the row of `self` that `places` names, or has missing values where it
+    /// names none.
     pub(crate) fn at(self, places: &[Option<u32>]) -> RunResult<Predictions> {
         let places = UInt32Array::from(places.to_vec());
         let columns = self.columns.into_iter().map(|(name, values)| {

@@ -354,7 +354,7 @@ pub(super) mod tests {
         let one = plan(&job("resources: {cores: 4}"));
         let two = plan(&job("resources: {hosts: 2, cores: 4}"));
         assert!(two.communication_seconds > 10.0 * one.communication_seconds, "{one:?} {two:?}");
-        // Of one core each, so that nothing is sent within a host.
+        // Hosts of one core each send nothing within a host.
         let far = plan(&job("resources: {hosts: 2, cores: 1}\ntrain: {optim: sgd}"));
         assert_eq!(far.data_axis_bytes, far.memory.weights_bytes + 8);
         assert!(far.communication_seconds > far.data_axis_bytes as f64 / CORE.network);

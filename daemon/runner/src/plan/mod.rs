@@ -272,7 +272,7 @@ impl DiskBytes {
 }
 
 /// The number of checkpoints at one time: those that are kept, and the one being written. Without a
-/// limit it depends on the data, and only one is counted. Of a bucket's, those that are staged.
+/// limit it depends on the data, and only one is counted. Where they are saved to a bucket, the staged ones count.
 fn checkpoints(job: &JobFile) -> u64 {
     match (job.train.save_strategy, job.staged_checkpoints_max()) {
         (SaveStrategy::No, _) => 0,

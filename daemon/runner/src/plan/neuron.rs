@@ -33,7 +33,7 @@ pub(super) fn limits(job: &JobFile, device: &str, runtime: Option<Version>) -> O
         return None;
     }
     let core: &CoreKind = neuron_core(device).or_else(|| neuron_core(""))?;
-    // Without a runtime on this host, the limit of the older ones.
+    // A host without a runtime has the limit of the older ones.
     let runtime = runtime.or_else(|| runtime_version(Path::new("/")));
     let groups = traind_neuron::replica_groups_max(runtime);
     Some(Limits { replica_groups_max: groups, ..Limits::of_core(core) })
@@ -54,7 +54,7 @@ pub(super) fn named_runtime(text: &str, platform: Platform) -> RunResult<Option<
         )));
     }
     let parsed = Version::parse(text).map(Some);
-    parsed.ok_or_else(|| error("is no version of Neuron's runtime, such as 2.34".to_owned()))
+    parsed.ok_or_else(|| error("is not a version of Neuron's runtime, such as 2.34".to_owned()))
 }
 
 /// Refuses numbers of cores of a host for which AWS documents no collectives on the device of a search.
@@ -399,7 +399,7 @@ mod tests {
         let (fixtures, meshes) = (fixtures(), meshes());
         let (mut clean, mut reasons) = (0, Vec::new());
         for (row, (name, task)) in fixtures.iter().enumerate() {
-            // To be checked once.
+            // The plain programs are checked once.
             let mut plain = Some(());
             for (column, (cores, parallel, train)) in meshes.iter().enumerate() {
                 if !choose(row, column) {

@@ -23,8 +23,8 @@ pub(crate) struct HostCores {
 const COPIED_BYTES: usize = 32 << 20;
 
 impl CoreLimits {
-    /// Measures on all cores at once, while no program runs. Of other devices than processors, `peak_flops` is all that
-    /// is known.
+    /// Measures on all cores at once, while no program runs. For devices other than processors, only `peak_flops` is
+    /// known.
     pub(crate) fn of(cores: HostCores, peak_flops: f64) -> CoreLimits {
         if !cores.are_processors || !traind_kernels::are_supported() {
             return CoreLimits { flops: peak_flops, bytes_per_second: 0.0 };

@@ -199,7 +199,7 @@ pub(super) fn loss(job: &Embedding, texts: usize, width: usize) -> Arc<dyn Embed
                 true => GuideVectors::BesideTexts,
                 false => GuideVectors::OfLabels,
             },
-            // That of a guide is known before programs are recorded: see `model::guide`.
+            // The width of a guide is known before programs are recorded: see `model::guide`.
             guide_width: job.guide_width.unwrap_or(1) as usize,
         }),
         Named::MarginMse => Arc::new(MarginMse { similarity, negatives: texts.max(3) - 2 }),

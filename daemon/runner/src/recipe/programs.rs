@@ -296,7 +296,7 @@ fn gradients_of_positions_are_added_over_all_cores() {
     let found = over_all(", sequence_parallel: true");
     assert_eq!((found.len(), found.iter().sum::<u64>()), (SMALL, between as u64), "{found:?}");
     let sharded = over_all(", sequence_parallel: true, fsdp: full_shard");
-    // And the squares of the shards of divided parameters.
+    // The squares of the shards of divided parameters are added up, too.
     let more = (SMALL + 1, between as u64 + 4);
     assert_eq!((sharded.len(), sharded.iter().sum::<u64>()), more, "{sharded:?}");
 }

@@ -170,7 +170,7 @@ struct Tokenized<'a> {
 }
 
 impl Tokenized<'_> {
-    /// Prepares the rows of all splits, on the first host before the others. Of those to train on these may be
+    /// Prepares the rows of all splits, on the first host before the others. The rows to train on may be
     /// `first_rows` alone.
     fn splits(
         &self,

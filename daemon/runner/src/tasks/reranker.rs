@@ -61,7 +61,7 @@ impl Reranker {
         let kind = match (&self.classes, reading.encoder) {
             (Some(kind), Some(encoder)) => kind.with_encoder(encoder.clone()),
             (Some(kind), None) => kind.clone(),
-            // Of as many numbers as the files have passages.
+            // A row has as many numbers as passages.
             (None, _) => LabelKind::Regression { num_labels: 1 },
         };
         let spec = LabelSpec { column: self.job.data.label.clone(), kind, weight: None };

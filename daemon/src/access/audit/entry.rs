@@ -112,7 +112,7 @@ impl Entry {
 /// A problem of the log.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Broken {
-    #[error("the line after entry {0} is no entry of the audit log")]
+    #[error("the line after entry {0} is not an entry of the audit log")]
     NotAnEntry(u64),
     #[error("entry {0} was changed")]
     Changed(u64),

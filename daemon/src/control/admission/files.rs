@@ -212,7 +212,7 @@ fn missing_data(pattern: &Path, user: &Reader) -> Option<String> {
         return match user.may(pattern, Access::READ_OK) {
             Err(Errno::ACCESS) => Some(user.not_accessible("read", pattern)),
             _ if is_special(pattern) => Some(not_regular(pattern)),
-            // Of a folder with classes, only files are read.
+            // Only files are read from a folder with classes.
             _ if is_saved_data_set(pattern) => special_file(pattern, 1).as_deref().map(not_regular),
             _ => (!pattern.exists()).then(|| format!("there is no file {shown}")),
         };

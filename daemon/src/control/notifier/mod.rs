@@ -34,7 +34,7 @@ const RETRY_STORE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 enum NotifyError {
-    #[error("{0:?} is no address")]
+    #[error("{0:?} is not an address")]
     Address(String),
     #[error("connect: {0}")]
     Connect(io::Error),

@@ -54,7 +54,7 @@ pub(crate) enum BackupError {
         path = .0.display()
     )]
     NotEmpty(PathBuf),
-    #[error("{path} is no backup of traind: {problem}", path = .path.display())]
+    #[error("{path} is not a backup of traind: {problem}", path = .path.display())]
     NoBackup { path: PathBuf, problem: String },
     #[error(
         "{path} is a backup of version {found}, and this traind reads versions up to {VERSION}; restore it with traind {traind}",

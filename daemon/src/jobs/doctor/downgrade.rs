@@ -200,7 +200,7 @@ mod tests {
     fn the_store_of_another_account_is_left_to_it() {
         let folder = tempfile::tempdir().unwrap();
         state_folder(folder.path());
-        // As root alone.
+        // Only root can give a file to another account.
         if lchown(folder.path().join("traind.db"), Some(12_345), None).is_err() {
             return;
         }

@@ -105,7 +105,7 @@ fn borrowed_cores_are_given_back_to_the_group_that_lent_them() {
     check_fair(&[("ann", 9.0)], &recent, &waiting, &[&other, needs]);
     recent[0].since = 1 - 5 * MINUTE;
     check_fair(&[("ann", 9.0)], &recent, &waiting, &[needs]);
-    // Of its own share, a group gives nothing.
+    // A group gives nothing of its own share.
     let own = [active("a", "ann", &[0, 1]), active("b", "cleo", &[2, 3])];
     let needs = "c needs 1 core, 0 of 4 free: a uses 2, b uses 2";
     check_fair(&[("ann", 9.0)], &own, &[pending("c", "cleo", 1)], &[needs]);
@@ -335,7 +335,7 @@ fn idle_shares_are_lent_and_return_within_minutes() {
     assert!(host.preemptions > 0);
     let before = host.hours(&["bob"]);
     host.run(16 * HOUR);
-    assert!(host.hours(&["bob"]) > before + 16.0, "those who borrowed go on");
+    assert!(host.hours(&["bob"]) > before + 16.0, "jobs on borrowed cores continue");
 }
 
 /// Jobs of some seconds, by the thousand, beside those of an hour; and jobs that fail when they have just started,

@@ -193,7 +193,7 @@ impl Loans {
 /// The cores that `share` of `all` comes to, rounded up, at least one.
 pub(crate) fn due_cores(share: f64, all: f64, total_cores: usize) -> usize {
     let cores = share / all * total_cores as f64;
-    // Not beyond a whole number by a rounding error.
+    // A rounding error must not add a core to a whole number.
     (cores - 1e-9).ceil().max(1.0) as usize
 }
 

@@ -94,7 +94,7 @@ mod tests {
         let whole = Usage::default().with_run(4, HOUR, 4 * HOUR, HALF_LIFE);
         let first = Usage::default().with_run(4, HOUR, 2 * HOUR, HALF_LIFE);
         check(first.with_run(4, 2 * HOUR, 4 * HOUR, HALF_LIFE), whole.core_seconds, 4 * HOUR);
-        // Of infinitely long use, there is what the mean life holds.
+        // Use without end approaches that of one mean life.
         let mean_life = 3600.0 / LN_2;
         check(Usage::default().with_run(2, 0, 999 * HOUR, HALF_LIFE), 2.0 * mean_life, 999 * HOUR);
     }

@@ -193,7 +193,7 @@ mod tests {
         run_dir.create(None).unwrap();
         let tree = Tree::create_below(&run_dir, "tree-test", None, None);
         let child = folder.path().join("child");
-        // In its own session, and without a parent.
+        // The process has a session of its own, and no parent.
         let script = format!(
             "(setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; sleep 1000' &)",
             child.display()

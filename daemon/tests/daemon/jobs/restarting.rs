@@ -155,7 +155,7 @@ async fn a_disk_that_stays_full_eventually_fails_the_job() {
     let job = host.submit("first", 1).await;
     host.until(&job.id, |job| job.waiting_reason.starts_with("will resume after 5 s")).await;
     host.kill_daemon();
-    // As after many such attempts.
+    // The store is as after many such attempts.
     let store = rusqlite::Connection::open(host.path("state/traind.db")).unwrap();
     let later = "UPDATE jobs SET hindered = 20, not_before = 0";
     assert_eq!(store.execute(later, []).unwrap(), 1);

@@ -71,7 +71,7 @@ job=$jobs/$1; echo PENDING > "$job/end"; echo BeginTime > "$job/reason"
 echo $(($(cat "$job/restarts") + 1)) > "$job/restarts"; kill -TERM "$(cat "$job/pid")"
 until [ "$(cat "$job/state")" = PENDING ]; do sleep 0.05; done"#,
     ),
-    // To SUSPENDED or RUNNING.
+    // The new state is SUSPENDED or RUNNING.
     ("change", r#"echo "$2" > "$jobs/$1/state""#),
 ];
 

@@ -43,7 +43,7 @@ pub struct TextVectorsWriter {
 /// A description of the vectors in a folder.
 #[derive(Debug, Serialize, Deserialize)]
 struct Manifest {
-    /// A description of the texts and of the model, by which vectors of others are told apart.
+    /// A description of the texts and of the model, which distinguishes them from vectors of others.
     identity: String,
     sizes: VectorSizes,
     seal: Seal,

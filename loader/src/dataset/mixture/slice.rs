@@ -38,7 +38,7 @@ impl SplitPart {
         let bad = || Error::BadOption {
             field: "split",
             message: format!(
-                "`{expression}` is no split such as train, train[:10%], train[100:200] or \
+                "`{expression}` is not a split such as train, train[:10%], train[100:200] or \
                  train+validation"
             ),
         };

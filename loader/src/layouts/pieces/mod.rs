@@ -294,7 +294,7 @@ fn check_eos_token(template: &TurnTemplate, tokenizer: &dyn TextTokenizer) -> Re
         true => Ok(()),
         false => {
             let message = format!(
-                "ends turns with {own}, which is no token of this tokenizer; add it by \
+                "ends turns with {own}, which is not a token of this tokenizer; add it by \
                  model.add_special_tokens, or take another template"
             );
             Err(Error::BadOption { field: FIELD, message })

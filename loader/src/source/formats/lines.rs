@@ -51,7 +51,7 @@ pub(super) fn some_lines(
     let mut is_first = true;
     let lines = std::iter::from_fn(move || {
         let line = next_line(&mut reader).transpose();
-        // Of a file with a byte order mark, which may stand in a line of its own.
+        // A byte order mark may stand in a line of its own.
         let is_first = std::mem::take(&mut is_first);
         line.map(|line| line.map(|line| if is_first { without_mark(line) } else { line }))
     });

@@ -93,7 +93,7 @@ fn i32_field(bytes: &mut impl Iterator<Item = u8>) -> Option<i32> {
     if bytes.next()? != NEXT_FIELD_IS_I32 {
         return None;
     }
-    // Of a longer number the reader takes the lower half too.
+    // The reader, too, takes the lower half of a longer number.
     thrift::number(|| bytes.next()).map(|number| number as i32)
 }
 

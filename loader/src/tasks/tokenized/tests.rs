@@ -183,7 +183,7 @@ fn words_by_offsets() {
     for (bad, expect) in [
         ("null", "has no list of offsets"),
         ("[[0, 1], [1, 2]]", "has 2 values for 1 token"),
-        ("[[0]]", "has an item that is no pair of numbers"),
+        ("[[0]]", "has an item that is not a pair of numbers"),
         ("[0]", "has an integer in its list of pairs of numbers"),
     ] {
         let bad = format!(r#"{{"input_ids": [9], "offset_mapping": {bad}}}"#);

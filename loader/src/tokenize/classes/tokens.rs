@@ -118,7 +118,7 @@ pub(super) fn add(
     for stated in named.iter().chain(&extra) {
         let content = &stated.token.content;
         let is_listed = tokens.iter().chain(known.values()).any(|it| it.content == *content);
-        // Of tokens that are stated twice with different flags, the later one counts.
+        // Where a token is stated twice with different flags, the later one counts.
         if !is_listed && !more.contains(&stated) {
             more.push(stated);
         }

@@ -4,7 +4,7 @@ use crate::shared::TABLES;
 
 /// A name without an organization that no example uses.
 #[derive(Debug, thiserror::Error)]
-#[error("`{name}` is no id of the hub such as `org/name`; give data.train by --set")]
+#[error("`{name}` is not an id of the hub such as `org/name`; give data.train by --set")]
 pub(crate) struct NotAnId {
     name: String,
 }

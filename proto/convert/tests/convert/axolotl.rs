@@ -628,7 +628,7 @@ fn tokens_are_added() {
     let wrong = PLAIN.replace("pad_token:", "padding:");
     check_refused(
         text(Source::Axolotl, &wrong, &[]),
-        &[("special_tokens", "padding is no role of a special token")],
+        &[("special_tokens", "padding is not the role of a special token")],
     );
 }
 

@@ -266,7 +266,10 @@ fn texts_from_texts_need_their_columns_or_languages() {
 
 #[test]
 fn command_lines_that_run_no_example() {
-    check_refused(command("python train.py --epochs 3"), &[("", "train.py is no example script")]);
+    check_refused(
+        command("python train.py --epochs 3"),
+        &[("", "train.py is not a known example script")],
+    );
     check_refused(command("ls -l"), &[("", "no example script")]);
     check_refused(command("python run_glue.py --task_name $TASK_NAME"), &[("", "$TASK_NAME")]);
 }

@@ -102,7 +102,7 @@ fn values_of_one_mapping_are_given_apart() {
 #[test]
 fn what_is_no_settings_of_a_tool_is_said_so() {
     check_refused(convert(None, "[1, 2]", &[]), &[("", "is a list")]);
-    check_refused(convert(None, "text", &[]), &[("", "no mapping")]);
+    check_refused(convert(None, "text", &[]), &[("", "is not a mapping")]);
     check_refused(convert(None, "", &[]), &[("", "is empty")]);
     for (yaml, sentence) in [
         ("peft_type: LORA\nr: 8", "section peft"),

@@ -42,7 +42,10 @@ fn several_training_commands_are_refused_with_their_lines() {
 fn scripts_without_a_training_command() {
     check_refused(convert_script("ls -l\n", &[]), &[("", "no example script")]);
     check_refused(convert_script("", &[]), &[("", "no example script")]);
-    check_refused(convert_script("python train.py\n", &[]), &[("", "train.py is no example")]);
+    check_refused(
+        convert_script("python train.py\n", &[]),
+        &[("", "train.py is not a known example")],
+    );
 }
 
 /// The command of the examples' own documentation.

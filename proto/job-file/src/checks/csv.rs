@@ -23,7 +23,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
         match text.as_bytes() {
             [byte] if byte.is_ascii() && !b"\r\n".contains(byte) => given.push((key, *byte)),
             _ => {
-                let description = "must be one ASCII character that is no line break";
+                let description = "must be one ASCII character that is not a line break";
                 problems.violation(&join("data", key), description);
             }
         }

@@ -66,7 +66,7 @@ fn check_name(job: &JobFile, problems: &mut Problems) {
 fn check_model(job: &JobFile, problems: &mut Problems) {
     let revision = job.model.revision.as_deref();
     if revision.is_some_and(|revision| !is_hub_name(revision, usize::MAX)) {
-        problems.violation("model.revision", "is no branch, tag or commit");
+        problems.violation("model.revision", "is not a branch, tag or commit");
     }
     check_new_tokens(job, problems);
 }

@@ -22,7 +22,7 @@ fn check_group(path: &str, group: &ParamGroup, train: &Train, problems: &mut Pro
         // The last line has the fault; those before it point to its place.
         let error = error.to_string();
         let fault = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        problems.violation(&join(path, "match"), format!("is no regular expression: {fault}"));
+        problems.violation(&join(path, "match"), format!("is not a regular expression: {fault}"));
     }
     if train.learning_rate == 0.0 && group.learning_rate.is_some() {
         let description = "follows train.learning_rate in proportion, which is 0";

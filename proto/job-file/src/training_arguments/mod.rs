@@ -73,7 +73,7 @@ pub fn training_argument(name: &str) -> Option<&'static Argument> {
     training_arguments().find(|argument| argument.name == name)
 }
 
-/// Takes the arguments of the table, and optimizers that there are none of, out of `train`.
+/// Takes the table's arguments, and optimizers that traind lacks, out of `train`.
 pub(crate) fn apply(root: &mut Node, problems: &mut Problems) {
     mappings::apply(root, problems);
     fsdp::apply(root, problems);

@@ -70,7 +70,7 @@ fn fields_are_apart_by_one_character() {
     for wrong in ["';;'", "é", r#""\n""#] {
         check(
             &format!("data: {{train: a.csv, delimiter: {wrong}}}"),
-            "line 1: data.delimiter: must be one ASCII character that is no line break",
+            "line 1: data.delimiter: must be one ASCII character that is not a line break",
         );
     }
     check(

@@ -52,7 +52,7 @@ fn groups_of_parameters_are_checked() {
     for (groups, expect) in [
         ("[{learning_rate: 1}]", ".match: is required"),
         ("[{match: head}]", ": changes nothing: give learning_rate, weight_decay or optim"),
-        ("[{match: 'layer.(', optim: sgd}]", ".match: is no regular expression: unclosed group"),
+        ("[{match: 'layer.(', optim: sgd}]", ".match: is not a regular expression: unclosed group"),
         (
             "[{match: head, optim: sgd, learning_rate: -1}]",
             ".learning_rate: must be at least 0, not -1",

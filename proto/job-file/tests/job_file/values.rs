@@ -194,7 +194,7 @@ fn a_model_is_a_folder_or_a_hub_id() {
     }
     check(
         "model: {name_or_path: org/name, task: causal-lm, revision: ../main}",
-        "line 1: model.revision: is no branch, tag or commit",
+        "line 1: model.revision: is not a branch, tag or commit",
     );
 }
 

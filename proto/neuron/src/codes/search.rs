@@ -137,7 +137,7 @@ fn status_number(text: &str) -> Option<(String, u32)> {
     Some((between, digits[..end].parse().ok()?))
 }
 
-/// A status, by number or name, that the table lacks. Of numbers, those alone that stand right behind their word.
+/// A status, by number or name, that the table lacks. A number counts only right behind its word.
 fn unknown_status(text: &str) -> Option<Explanation> {
     let is_beside = |between: &str| {
         between.trim_start_matches("_code").trim_matches([' ', '=', ':', '(']).is_empty()

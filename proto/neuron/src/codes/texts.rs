@@ -53,7 +53,7 @@ pub(super) const TEXTS: &[(&str, Cause, &str)] = &[
     (
         "Failed to parse src_target_pairs",
         Setup,
-        "a permutation of cores is no closed ring: choose another `parallel.pipeline`",
+        "a permutation of cores is not a closed ring: choose another `parallel.pipeline`",
     ),
     ("neuronx-cc: error: ", Setup, "neuronx-cc refuses its arguments: check NEURON_CC_FLAGS"),
     ("neuronx-cc: No such file or directory", Setup, NO_COMPILER),

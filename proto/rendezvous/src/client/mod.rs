@@ -118,7 +118,7 @@ impl Client {
         self.get_within(key, Duration::ZERO)
     }
 
-    /// Waits until all hosts have come here. `None` waits as long as all are alive.
+    /// Waits until all hosts have called this. `None` waits as long as all are alive.
     pub fn barrier(&self, channel: &str, wait: Option<Duration>) -> Result<()> {
         self.exchange(channel, Vec::new(), false, wait).map(drop)
     }

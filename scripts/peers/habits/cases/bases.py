@@ -55,7 +55,7 @@ def with_classes(*names):
 
 
 LEFT = {"padding_side": "left"}
-# As the tokenizers of families without segments.
+# The tokenizers of families without segments name these.
 NO_SEGMENTS = {"model_input_names": ["input_ids", "attention_mask"]}
 
 GPT2 = {

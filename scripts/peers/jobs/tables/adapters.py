@@ -36,7 +36,7 @@ CASES = {
     "head-and-embeddings-in-full": lora(modules_to_save=["lm_head", "embed_tokens"]),
     "norms-in-full": lora(modules_to_save=["input_layernorm"]),
     "embeddings-of-gpt2-in-full": lora("gpt2", modules_to_save=["wte"], refusal="tie_word_embeddings"),
-    "of-embeddings": lora(target_modules=["q_proj", "embed_tokens"], refusal="embed_tokens is no linear layer"),
+    "of-embeddings": lora(target_modules=["q_proj", "embed_tokens"], refusal="embed_tokens is not a linear layer"),
     "of-the-head": of(
         "causal-lm",
         texts.plain(30),

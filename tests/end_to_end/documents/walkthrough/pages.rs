@@ -241,7 +241,7 @@ async fn the_commands_of_the_readme_work() {
         ("traind token create", "needs a user; docs/operating.md has it"),
         ("traind convert", "needs settings; docs/moving.md has them"),
         ("traind embed", "needs a model of embeddings; docs/embeddings.md has it"),
-        ("traind mine", "needs a model of embeddings; training/mining.rs has it"),
+        ("traind mine", "needs a model of embeddings; training/embeddings/mining.rs has it"),
         ("traind backup", "needs the daemon's folder; docs/operating.md has it"),
         ("traind restore", "needs a backup; docs/operating.md has it"),
     ];

@@ -1,5 +1,5 @@
-//! The types of ggml's tensors, and their numbers as float32: to the bit those of `gguf.quants.dequantize`, which
-//! transformers calls.
+//! The types of ggml's tensors, and their numbers as float32, equal to the bit to those of `gguf.quants.dequantize`,
+//! which transformers calls.
 //!
 //! A block of 256 numbers (K-quants) consists of groups with a scale each, and a block of 32 is one group.
 

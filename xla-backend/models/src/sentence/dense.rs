@@ -45,7 +45,7 @@ impl Dense {
         let path = model.join(name).join("config.json");
         let refused = |key: &str, problem: String| problem_in(&path, key, problem);
         if module_of(&format!("{name}.")) != Some(name) {
-            let problem = format!("{name} is no name of a folder like 2_Dense");
+            let problem = format!("{name} is not the name of a folder like 2_Dense");
             return Err(problem_in(&model.join(super::MODULES), "path", problem));
         }
         let Some(config) = read(&path)? else {

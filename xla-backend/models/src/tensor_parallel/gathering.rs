@@ -40,8 +40,8 @@ impl Sharding {
 }
 
 impl Divided {
-    /// The places of the whole dimension of `size` in the joined parts, each of `held`, in the order of the whole. Of
-    /// copies, the first counts.
+    /// The places of the whole dimension of `size` in the joined parts, each of `held`, in the order of the whole. The
+    /// first of copies counts.
     fn places(&self, size: usize, held: usize) -> Vec<Range<usize>> {
         let of_core = |core: usize| {
             let mut place = core * held;

@@ -67,8 +67,8 @@ pub(crate) enum LayerParts {
     Whole,
     /// Each has some of the inputs, and a part of the sum `y`.
     Inputs,
-    /// Each has some of the outputs, and all inputs. Of `copies` parts, where there are fewer than
-    /// cores, several have the same one.
+    /// Each has some of the outputs, and all inputs. Where there are fewer parts, `copies`, than cores, several have
+    /// the same one.
     Outputs { copies: Option<usize> },
 }
 

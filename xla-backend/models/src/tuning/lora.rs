@@ -67,7 +67,7 @@ fn train_modules(
         };
         let is_in = |spec: &ParameterSpec| is_named(&spec.name) || spec.tied.iter().any(is_named);
         let mut found = specs.iter_mut().filter(|spec| is_in(spec)).peekable();
-        // Those of the tasks' heads are names that one family has and another has not.
+        // One family has the name of a task's head and another has not.
         if found.peek().is_none()
             && !["classifier", "score", "qa_outputs"].contains(&module.as_str())
         {

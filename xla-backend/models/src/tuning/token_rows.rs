@@ -140,7 +140,7 @@ fn check(table: &ParameterSpec, indices: &[usize]) -> Result<()> {
     for index in indices {
         if *index >= rows {
             return Err(problem(format!(
-                "{index} is no token of {}, which has {rows}",
+                "{index} is not a token of {}, which has {rows}",
                 table.name
             )));
         }

@@ -75,7 +75,7 @@ pub fn load(folder: &Path, model: &Model, seed: u64) -> Result<Loaded> {
     })
 }
 
-/// Loads them too, but parameters that the checkpoint has in another shape are drawn too, as with
+/// Loads a model's parameters as [`load`] does, but draws those that the checkpoint has in another shape, as with
 /// transformers' `ignore_mismatched_sizes`.
 pub fn load_fitting(folder: &Path, model: &Model, seed: u64) -> Result<Loaded> {
     load_by(folder, model, seed, |checkpoint, stored, spec| {

@@ -360,7 +360,7 @@ fn adapters_that_do_not_fit_are_refused() {
     let message = refused(&|lora| lora.target_modules = named(&["q_proj", "vproj"]));
     assert_eq!(message, "peft.target_modules: the model has no vproj, did you mean v_proj?");
     let message = refused(&|lora| lora.target_modules = named(&["q_proj", "embed_tokens"]));
-    assert!(message.contains("embed_tokens is no linear layer"), "{message}");
+    assert!(message.contains("embed_tokens is not a linear layer"), "{message}");
     let message = refused(&|lora| lora.layers_to_transform = Some(vec![0, 2]));
     assert_eq!(message, "peft.layers_to_transform: the model has no 2");
     let message = refused(&|lora| lora.modules_to_save = vec!["embed_token".to_owned()]);
@@ -438,7 +438,7 @@ fn rows_and_tied_modules_that_cannot_be_trained_are_refused() {
     };
     let (tied, untied) = ("llama-3-causal-lm", "llama-causal-lm");
     let field = "peft.trainable_token_indices";
-    let no_token = format!("{field}: 50 is no token of model.embed_tokens.weight, which has 50");
+    let no_token = format!("{field}: 50 is not a token of model.embed_tokens.weight, which has 50");
     assert_eq!(of_embedding(tied, &[3, 50]), no_token);
     assert_eq!(of_embedding(tied, &[3, 3]), format!("{field}: token 3 is named twice"));
     let other = of_modules(tied, &[("embed_tokens", &[1]), ("lm_head", &[2])]);

@@ -80,7 +80,7 @@ fn damaged_files_are_refused_with_their_name() {
     check(b"", "it ends within its header, at byte 0");
     let version = [&good[..4], &[9], &good[5..]].concat();
     check(&version, "it is GGUF of version 9, and 2 and 3 are read");
-    // Of a terabyte, without a byte on the disk.
+    // The file has a terabyte, and not a byte of it on the disk.
     let sparse = |header: &[u8], expect: &str| {
         std::fs::write(&path, header).unwrap();
         std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();

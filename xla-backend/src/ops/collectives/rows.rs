@@ -33,7 +33,7 @@ impl Tensor {
     ) -> Result<Option<Tensor>> {
         let Some(added) = self.rows_of_all(groups)? else { return Ok(None) };
         let (table_rows, parts) = (self.dims()[0], groups.first().map_or(1, Vec::len));
-        // As few as fill parts.
+        // The fewest pieces that fill whole parts.
         let pieces = parts / greatest_common_divisor(parts, table_rows);
         if !added.rows.dims()[1].is_multiple_of(pieces) {
             return Ok(None);

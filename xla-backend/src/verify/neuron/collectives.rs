@@ -14,7 +14,7 @@ pub(super) fn check(form: &Form, replicas: usize) -> Option<Problem> {
     match form.name() {
         "collective_permute" => {
             let pairs = form.integers("source_target_pairs").unwrap_or_default();
-            let problem = "a permutation of cores that is no closed ring of all of them";
+            let problem = "a permutation of cores that is not a closed ring of all of them";
             (!is_ring(&pairs, replicas)).then(|| (LOAD, problem.to_owned()))
         }
         name if COLLECTIVES.contains(&name) => {

@@ -377,7 +377,7 @@ impl Session {
         owned.map(value).collect()
     }
 
-    /// Returns the parts of `parts` that this host saves. Of what several hosts hold, one saves it.
+    /// Returns the parts of `parts` that this host saves. One of several hosts saves what all of them hold.
     fn saved_here(&self, mut parts: ArrayParts) -> ArrayParts {
         for (parameter, _) in self.saved().filter_map(|place| self.owned(place)) {
             if !parameter.is_saved_here() {

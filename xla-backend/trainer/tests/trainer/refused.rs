@@ -72,7 +72,7 @@ fn wrong_arrays() -> Vec<(BatchArray, &'static str)> {
         ),
         (
             of("token_type_ids", &[4, 3], ArrayValues::S32(vec![0; 12])),
-            "the array token_type_ids is no input of the model, which reads input_ids, \
+            "the array token_type_ids is not an input of the model, which reads input_ids, \
              attention_mask, labels, sample_weights",
         ),
     ]

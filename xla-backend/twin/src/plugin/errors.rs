@@ -28,8 +28,8 @@ pub(super) fn new(code: c_int, text: &str) -> *mut c_void {
     address
 }
 
-/// Writes a text of the runtime to standard error, and returns what the plugin's error says: the text, or as much as
-/// `brief` tells.
+/// Writes a text of the runtime to standard error, and returns the message of the plugin's error: the text, or
+/// `brief`.
 #[allow(clippy::print_stderr, clippy::disallowed_methods, reason = "as the real runtime does")]
 pub(super) fn logged(options: &Options, text: String, brief: &str) -> String {
     let line = text.strip_prefix("NRT:").unwrap_or(&text);

@@ -264,7 +264,7 @@ pub(super) unsafe fn answer(
                 let error = pass_on();
                 let args = &mut *args.cast::<SubjectNumber>();
                 let id = args.number as usize;
-                // Those of other processes are not known.
+                // Devices of other processes are not known.
                 let is_own = processes.of_device(id) == processes.index;
                 args.number = if is_own { (id - processes.first()) as c_int } else { -1 };
                 Some(error)
@@ -354,7 +354,7 @@ mod tests {
                 0 => processes.gather(&root, deadline).unwrap(),
                 _ => processes.join(&root, deadline).unwrap(),
             }
-            // Of another size on each, one of them empty.
+            // The bytes of each process have another size, and one has none.
             let own = |index: usize| vec![index as u8; 100_000 * index];
             let found = processes.exchange(&own(index), Duration::from_secs(20)).unwrap();
             assert!(found == [own(0), own(1), own(2)], "process {index}");

@@ -94,7 +94,7 @@ pub(super) struct SubjectNumber {
 
 impl SubjectNumber {
     pub(super) fn of(subject: *mut c_void) -> SubjectNumber {
-        // Without the bytes that align it.
+        // The size leaves out the bytes that align the record.
         let size = std::mem::offset_of!(SubjectNumber, number) + size_of::<c_int>();
         SubjectNumber { head: [size, 0], subject, number: 0 }
     }

@@ -479,7 +479,7 @@ fn shards_over_hosts_compile_for_gpus() {
         for kind in ["all-gather", "reduce-scatter"] {
             assert_eq!(found[kind], shards, "{kind}");
         }
-        // Of what is on every GPU.
+        // What is on every GPU is summed over all.
         assert_eq!(found["all-reduce"], BTreeSet::from([vec![gpus(0, hosts)]]));
     }
 }

@@ -172,7 +172,7 @@ fn excerpts_of_stages_take_what_whole_stages_take() {
     ] {
         check("gpt2", "causal-lm", &gpt2, &settings);
     }
-    // With programs that compare texts.
+    // These have programs that compare texts.
     let bert = json!({"num_hidden_layers": 33});
     let compared = stages(4, json!({"pipeline": 2, "pipeline_interleave": 2, "microbatches": 4}));
     check("bert", "embedding", &bert, &compared);

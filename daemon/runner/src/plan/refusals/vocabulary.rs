@@ -83,9 +83,9 @@ impl Tokenizer {
     /// One more than the largest id.
     fn tokens(&self) -> Option<usize> {
         let largest = match &self.model.vocab {
-            // Of WordPiece, WordLevel and BPE; ids may have gaps.
+            // WordPiece, WordLevel and BPE have ids, which may have gaps.
             Value::Object(ids) => ids.values().filter_map(Value::as_u64).max(),
-            // Of Unigram, whose ids are places.
+            // The ids of Unigram are places.
             Value::Array(pieces) => (pieces.len() as u64).checked_sub(1),
             _ => None,
         };

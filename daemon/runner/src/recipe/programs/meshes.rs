@@ -95,7 +95,7 @@ fn of_states(parallel: &str) -> Vec<Collective> {
 fn cores_that_share_layers_add_up_the_states_of_each_four_times() {
     let found = of_states("tensor: 2");
     assert!(found.iter().all(|it| it.operation == "all_reduce"), "{found:?}");
-    // And once those of the word embeddings.
+    // The states of the word embeddings are added up once.
     assert_eq!(found.len(), 4 * LAYERS + 1);
     let sent: f64 = found.iter().map(Collective::sent_bytes).sum();
     // Each of two cores sends half of the states twice.

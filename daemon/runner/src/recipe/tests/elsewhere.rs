@@ -33,7 +33,7 @@ fn conversions(text: &str, enums: &dyn Fn(&str) -> bool) -> Vec<String> {
 #[test]
 fn conversions_are_in_the_recipe_alone() {
     let (enums, own) = (declared(), Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
-    // Of the same name, and of the models.
+    // The models have an enumeration of this name, too.
     let is_named = |name: &str| name != "ProblemType" && enums.contains(name);
     let elsewhere = sources(&own).into_iter().filter(|(file, _)| !file.starts_with("recipe"));
     let found = elsewhere.flat_map(|(file, text)| {

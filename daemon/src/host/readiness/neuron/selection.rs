@@ -50,7 +50,7 @@ fn of_visible(given: &str, found: u32) -> Check {
 fn of_number(given: &str, found: u32) -> Check {
     let number: Option<u32> = given.trim().parse().ok();
     let problem = match number {
-        None | Some(0) => "is no number above 0".to_owned(),
+        None | Some(0) => "is not a number above 0".to_owned(),
         Some(number) if found > 0 && number > found => {
             format!("is more than the {found} cores of the host")
         }

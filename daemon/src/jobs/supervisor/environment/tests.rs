@@ -71,7 +71,7 @@ fn a_neuron_runner_sees_only_its_cores() {
     let own = [
         ("NEURON_CC_FLAGS", "-O2"),
         ("NEURON_RT_VISIBLE_CORES", "0-31"),
-        // Of a user who restricts other programs.
+        // A user restricts other programs by it.
         ("NEURON_RT_NUM_CORES", "2"),
         ("XLA_FLAGS", "--xla_gpu_deterministic_ops"),
     ];

@@ -20,7 +20,7 @@ pub(super) fn delimiter(file: impl Read, options: &CsvOptions) -> std::io::Resul
         let alike = widths.iter().filter(|width| **width == first).count();
         if first > 1 { (alike, first) } else { (0, 0) }
     };
-    // Of equals the first: `max_by_key` would take the last.
+    // The first of equals is taken: `max_by_key` would take the last.
     let best = CANDIDATES.iter().rev().max_by_key(|delimiter| score(delimiter));
     Ok(best.copied().filter(|best| score(best).0 > 0).unwrap_or(b','))
 }

@@ -78,7 +78,7 @@ pub(super) fn template_of_fastchat(key: &str, entry: &Value, draft: &mut Draft) 
         }
         Some(name) => draft.refuse(
             &format!("{key}.conversation"),
-            format!("`{name}` is no chat template that is known here; name one as chat_template, and leave it out"),
+            format!("`{name}` is not a known chat template; name one as chat_template, and leave it out"),
         ),
         None if draft.get("data.chat_template").is_some() => {}
         None => draft.note(

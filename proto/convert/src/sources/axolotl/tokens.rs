@@ -34,7 +34,7 @@ fn special_token(name: &str, token: &Value, draft: &mut Draft) {
     const KEY: &str = "special_tokens";
     let path = format!("model.add_special_tokens.{name}");
     if !is_field(&path) {
-        return draft.refuse(KEY, format!("{name} is no role of a special token"));
+        return draft.refuse(KEY, format!("{name} is not the role of a special token"));
     }
     if name == "eos_token" {
         draft.set("data.eos_token", shown(token).into(), KEY);

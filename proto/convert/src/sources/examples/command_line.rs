@@ -82,7 +82,7 @@ fn of_file(file: &str, files: Files) -> Result<Map<String, Value>, Refused> {
         return Err(Refused::because(file, text));
     };
     serde_json::from_str(&text).map_err(|error| {
-        Refused::because(file, format!("is no mapping of arguments to values in JSON: {error}"))
+        Refused::because(file, format!("is not a mapping of arguments to values in JSON: {error}"))
     })
 }
 

@@ -103,7 +103,7 @@ pub(super) fn read(
     let settings: Value = serde_saphyr::from_str(&text)
         .map_err(|error| Refused::because(OPTION, format!("{name} is no YAML: {error}")))?;
     let Value::Object(settings) = settings else {
-        return Err(Refused::because(OPTION, format!("{name} is no mapping of keys to values")));
+        return Err(Refused::because(OPTION, format!("{name} is not a mapping of keys to values")));
     };
     options.remove(OPTION);
     check_keys(&settings, draft);

@@ -82,7 +82,7 @@ pub(crate) fn read(
             return Err(Refused::because("", text));
         }
         let text = format!(
-            "{} is no example script that is known here ({}); for a script of your own, begin a job file \
+            "{} is not a known example script ({}); for a script of your own, begin a job file \
             with `traind init MODEL DATA`",
             line.script,
             arguments::supported()

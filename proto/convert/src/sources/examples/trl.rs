@@ -52,6 +52,6 @@ fn add_file(arguments: &mut Map<String, Value>, files: Files) -> Result<(), Refu
             }
             Ok(())
         }
-        _ => Err(Refused::because(OPTION, format!("{name} is no mapping of keys to values"))),
+        _ => Err(Refused::because(OPTION, format!("{name} is not a mapping of keys to values"))),
     }
 }

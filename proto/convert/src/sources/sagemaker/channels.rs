@@ -95,7 +95,7 @@ impl Channels {
                     let names = splits.iter().flat_map(|split| &TABLES.channels[*split]);
                     let names: Vec<&str> = names.map(String::as_str).collect();
                     let text = format!(
-                        "is no split; the channels are {}: give it one of these names, or leave it out",
+                        "is not a split; the channels are {}: give it one of these names, or leave it out",
                         names.join(", ")
                     );
                     draft.refuse(&key, text);

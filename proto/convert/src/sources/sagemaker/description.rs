@@ -76,7 +76,7 @@ fn instance(outer: &Map<String, Value>, draft: &mut Draft) {
         None => draft.refuse(
             &key,
             format!(
-                "{} is no instance type that is known here; give resources.platform and \
+                "{} is not a known instance type; give resources.platform and \
                 resources.cores by --set",
                 shown(value)
             ),

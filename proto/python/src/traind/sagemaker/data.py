@@ -98,7 +98,9 @@ def _splits(given: Mapping[str, Any]) -> list[str]:
 def _id(name: str) -> str:
     found = name if "/" in name else DATA_SETS.get(name)
     if found is None:
-        _refuse("dataset_name", f"{name!r} is no id of the hub such as 'org/name'; give it in fit() or as data.train")
+        _refuse(
+            "dataset_name", f"{name!r} is not an id of the hub such as 'org/name'; give it in fit() or as data.train"
+        )
     return str(found)
 
 

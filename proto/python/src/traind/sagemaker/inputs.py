@@ -54,7 +54,7 @@ def _path(channel: str, channels: Mapping[str, Any]) -> str:
     split = next((split for split, names in CHANNELS.items() if channel in names), None)
     if split is None:
         names = ", ".join(name for names in CHANNELS.values() for name in names)
-        advice = f"is no split; the channels are {names}: give it one of these names, or leave it out"
+        advice = f"is not a split; the channels are {names}: give it one of these names, or leave it out"
         raise UnsupportedArgument(f"inputs[{channel!r}]", advice)
     if split == "test" and not any(name in channels for name in CHANNELS["validation"]):
         return "data.validation"

@@ -26,7 +26,9 @@ def devices_of(instance_type: str) -> Devices:
         return _LOCAL[instance_type]
     match = _NAME.fullmatch(instance_type)
     if match is None:
-        raise UnsupportedArgument("instance_type", f"{instance_type!r} is no instance type; give cores and platform")
+        raise UnsupportedArgument(
+            "instance_type", f"{instance_type!r} is not an instance type; give cores and platform"
+        )
     family, size = match.groups()
     known = INSTANCES.get(family)
     if known is not None and size in known["cores"]:

@@ -73,7 +73,7 @@ struct Pretraining {
 impl Pretraining {
     fn new(config: &ModelConfig, root: &mut ParameterPath<'_>) -> Result<Pretraining> {
         let own = resolve_encoder(config)?;
-        // Those of a model that is built are resolved.
+        // The settings of a model that is built are resolved.
         let settings = config.token_generator().cloned().unwrap_or_default();
         let generator_config = settings.config.as_deref().unwrap_or(config);
         let generator = (GENERATOR.resolve)(generator_config)?;

@@ -93,8 +93,8 @@ impl EmbeddingLoss for Gist {
         all[2..].iter().try_for_each(|negatives| compare(anchor, negatives))?;
         let scores = scores.iter().map(|scores| Ok(scores.mul_scalar(1.0 / self.temperature)?));
         let scores = scores.collect::<Result<Vec<_>>>()?;
-        // Of the same scores, so that the gradient of a row without negatives is exactly 0: Adam makes a whole step of
-        // what rounding leaves of it.
+        // Computed from the same scores, so that the gradient of a row without negatives is exactly 0: Adam makes a
+        // whole step of what rounding leaves of it.
         let of_positive = is_own.select(&scores[0], &none)?.sum(&[1])?;
         let empty = texts.empty_slots()?.unsqueeze(0)?;
         let counted = scores.iter().map(|scores| Ok(scores.add(&empty)?));

@@ -83,8 +83,8 @@ impl MultipleNegativesRanking {
         let is_own = texts.peers.own(query, own, all)?;
         let excluded = |count| repeated(&never(&is_own)?, count);
         let of_docs = self.score(query, &docs)?;
-        // Of the same scores, so that the gradient of a row without negatives is exactly 0: Adam makes a whole step of
-        // what rounding leaves of it.
+        // Computed from the same scores, so that the gradient of a row without negatives is exactly 0: Adam makes a
+        // whole step of what rounding leaves of it.
         let of_positives = of_docs.slice(1, 0, all)?;
         let none = of_positives.stop_gradient()?.mul_scalar(0.0)?;
         let positive_score = is_own.select(&of_positives, &none)?.sum(&[1])?;

@@ -1,5 +1,5 @@
 //! The focal loss (Lin et al., 2017): cross entropies, each times a power of the probability of all but the label,
-//! which is small where the model is right already. Of several classes it is the mean of
+//! which is small where the model is right already. For several classes it is the mean of
 //! `torchvision.ops.sigmoid_focal_loss` without `alpha`.
 
 use std::sync::Arc;

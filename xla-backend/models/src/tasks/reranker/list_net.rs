@@ -22,7 +22,7 @@ impl PassagesLoss for ListNet {
         let missing = never(&passages.weights.le_scalar(0.0)?)?;
         let shares = passages.labels.add(&missing)?.softmax(1)?;
         let logarithms = passages.scores.add(&missing)?.log_softmax(1)?;
-        // Of what a list lacks, the share is 0 and the logarithm finite.
+        // Passages that a list lacks have the share 0 and a finite logarithm.
         passages.texts.sum(&shares.mul(&logarithms)?.sum(&[1])?.neg()?)
     }
 }

@@ -207,7 +207,7 @@ fn losses_and_gradients_are_those_of_sentence_transformers_on_one_core_and_two()
     let fixture = json_fixture("rerankers.json");
     let cases: Vec<&Value> = fixture["cases"].as_array().unwrap().iter().collect();
     check(&fixture, &cases, 1);
-    // Those of the one loss that compares the rows of a batch, and one of a loss that does not.
+    // Two cases of the one loss that compares the rows of a batch, and one of a loss that does not.
     let of_two = cases.iter().filter(|case| case["options"]["loss"] == "lambda").take(2);
     check(&fixture, &of_two.chain(&cases[..1]).copied().collect::<Vec<_>>(), 2);
 }

@@ -62,7 +62,7 @@ impl<'a> Gradient<'a> {
 fn exchanges(local: &[Gradient<'_>], mesh: &Mesh, joins_shards: bool) -> Vec<Vec<usize>> {
     let (mut exchanges, mut together) = (Vec::new(), BTreeMap::<_, Vec<usize>>::new());
     for (place, gradient) in local.iter().enumerate() {
-        // Of embeddings, which no layer has, cores exchange rows.
+        // Cores exchange rows of embeddings, which no layer has.
         let is_shard =
             joins_shards && gradient.layer().is_some() && gradient.is_shard_of_host(mesh);
         match is_shard || gradient.is_small(mesh) {

@@ -129,7 +129,7 @@ impl<'a> Sender<'a> {
         let client = Client::new(access)?;
         let Opened { id, last_steps } = self.persist(|| open(&client, run))?;
         match self.persist(|| client.log_parameters(&id, &run.parameters)) {
-            // Those of an earlier attempt cannot be changed.
+            // Parameters of an earlier attempt cannot be changed.
             Err(problem @ Problem::Refused { .. }) => warn(self.journal, &problem.to_string()),
             logged => logged?,
         }
