@@ -24,6 +24,7 @@ use serde_json::{Map, Value};
 pub use draft::{Converted, Note};
 
 use draft::Draft;
+use shell_variables::assignment;
 use traind_job_file::Tool;
 
 /// A tool whose settings are read.
@@ -81,6 +82,9 @@ pub fn convert_with(
     fields: &[(String, String)],
     read: &dyn Fn(&Path) -> Option<String>,
 ) -> Result<Converted, Refused> {
+    if source.is_none() && is_script(text) {
+        return convert_script_with(text, fields, read);
+    }
     if is_rows(text) {
         let problem = "is rows of data, a JSON object on each line: a job names such a file in data.train, and `traind \
             init MODEL FILE` writes its job file";
@@ -157,11 +161,58 @@ fn is_rows(text: &str) -> bool {
     is_object() && is_object()
 }
 
+/// Programs that run scripts, as commands begin.
+const LAUNCHERS: [&str; 12] = [
+    "python",
+    "python3",
+    "torchrun",
+    "accelerate",
+    "deepspeed",
+    "neuron_parallel_compile",
+    "trl",
+    "axolotl",
+    "llamafactory-cli",
+    "xla_spawn.py",
+    "mpirun",
+    "srun",
+];
+
+/// Returns true for a script of a shell, a cell of a notebook with commands, or a command by itself.
+fn is_script(text: &str) -> bool {
+    let is_python = || text.lines().any(is_import);
+    if text.starts_with("#!") {
+        return !text.lines().next().unwrap_or_default().contains("python");
+    }
+    let is_command = |line: &str| {
+        let line = line.trim_start().trim_start_matches(['!', '$', '%']).trim_start();
+        let mut words = line.split_whitespace();
+        let mut word =
+            || words.by_ref().find(|word| assignment(word).is_none() && *word != "nohup");
+        let first = word().unwrap_or_default();
+        // `python:` is a key of YAML.
+        LAUNCHERS.contains(&first) && word().is_some_and(|word| !word.starts_with([':', '=']))
+    };
+    text.lines().any(is_command)
+        && !is_python()
+        && !text.trim_start().starts_with('{')
+        && !text.lines().any(is_section)
+}
+
+/// Returns true for a line of YAML that begins a section or a literal text, as none of a shell does.
+fn is_section(line: &str) -> bool {
+    let is_key = |key: &str| key.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    let line = line.trim_end();
+    line.strip_suffix(':')
+        .or_else(|| line.strip_suffix(": |"))
+        .is_some_and(|key| !key.is_empty() && is_key(key))
+}
+
+fn is_import(line: &str) -> bool {
+    line.starts_with("import ") || line.starts_with("from ") && line.contains(" import ")
+}
+
 /// Names a text that is a program in place of settings, and says what to do with it.
 fn program(text: &str) -> Option<&'static str> {
-    let is_import = |line: &str| {
-        line.starts_with("import ") || line.starts_with("from ") && line.contains(" import ")
-    };
     Some(match () {
         () if text.contains('\0') => {
             "is not text: training_args.bin is Python's own format, which is not read; write \
@@ -172,7 +223,6 @@ fn program(text: &str) -> Option<&'static str> {
             convert -- python run_glue.py …`; for a script of your own, begin with `traind init MODEL DATA`, and for \
             one of sentence-transformers with docs/examples/embeddings.yaml or docs/examples/reranker.yaml"
         }
-        () if text.starts_with("#!") => "is a script: convert it by --from command",
         () => return None,
     })
 }
@@ -228,6 +278,31 @@ fn other_file(settings: &Map<String, Value>) -> Option<&'static str> {
             "has the arguments of an example script: convert the command line that reads them, such as \
             `traind convert -- python run_glue.py FILE`"
         }
+        () if has("trainer") && !has("train") && (has("model") || has("data")) => {
+            "is a config of PyTorch Lightning or NeMo, whose classes are Python and are not converted; begin with \
+            `traind init MODEL DATA`"
+        }
+        () if has("base_model") && has("params") && (has("task") || has("project_name")) => {
+            "is AutoTrain's config, which is not converted; begin with `traind init MODEL DATA`, and put lr, \
+            batch_size and epochs of params into train.learning_rate, train.per_device_train_batch_size and \
+            train.num_train_epochs"
+        }
+        () if has("model_id_or_path") && has("seq_len") => {
+            "is mistral-finetune's config, which is not converted; begin with `traind init MODEL DATA`, and put \
+            optim.lr, batch_size and max_steps into train.learning_rate, train.per_device_train_batch_size and \
+            train.max_steps"
+        }
+        () if has("checkpoint_dir") && has("data") && has("train") && !has("model") => {
+            "is LitGPT's config, which is not converted; begin with `traind init MODEL DATA`, and put \
+            train.micro_batch_size and train.epochs into train.per_device_train_batch_size and train.num_train_epochs"
+        }
+        () if has("apiVersion") && has("kind") => {
+            "is a manifest of Kubernetes: convert the command of its container, as `traind convert -- python \
+            run_glue.py …`; docs/hosts.md says how jobs run there"
+        }
+        () if has("run") && (has("resources") || has("setup")) => {
+            "is a task of SkyPilot: convert its command, as `traind convert -- python run_glue.py …`"
+        }
         () if has("log_history") => {
             "is a Trainer's state; training_args.json or the command line beside it has the settings"
         }
@@ -238,8 +313,13 @@ fn other_file(settings: &Map<String, Value>) -> Option<&'static str> {
 /// Why no source is taken.
 fn unrecognized(settings: &Map<String, Value>) -> String {
     match tool_of(settings) {
+        Some(Tool::Axolotl) if other_file(settings).is_some() => {
+            other_file(settings).unwrap_or_default().to_owned()
+        }
         Some(tool) => tool.advice().to_owned(),
-        None if is_job(settings) => "is a job file already; `traind submit` takes it".to_owned(),
+        None if other_file(settings).is_none() && is_job(settings) => {
+            "is a job file already; `traind submit` takes it".to_owned()
+        }
         None => {
             let unknown = "has the keys of no tool that is known here; say which by --from: training-arguments, \
                 axolotl, llama-factory, sagemaker, trl or command";
@@ -255,6 +335,7 @@ const OF_NOTEBOOKS: [&str; 5] =
 /// The tool that writes such keys.
 fn recognize(settings: &Map<String, Value>) -> Option<Source> {
     match tool_of(settings) {
+        Some(Tool::Axolotl) if other_file(settings).is_some() => return None,
         Some(Tool::Axolotl) => return Some(Source::Axolotl),
         Some(Tool::LlamaFactory) => return Some(Source::LlamaFactory),
         Some(Tool::SageMaker) => return Some(Source::SageMaker),

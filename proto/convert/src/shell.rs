@@ -1,6 +1,8 @@
 //! The simple commands of a shell script: words, without redirections. Variables and substitutions
 //! stay as they are written.
 
+use std::borrow::Cow;
+
 /// Words of a command with the line that it begins on, counted from 1.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Command {
@@ -8,11 +10,14 @@ pub(crate) struct Command {
     pub words: Vec<String>,
 }
 
+/// Between the elements of an array, which is one word: `NAME=(`, its elements and `)`.
+pub(crate) const SEPARATOR: char = '\u{1f}';
+
 /// Splits a script at line ends and at `;`, `&`, `|`, `&&`, `||` and parentheses. Lines of a comment
 /// are skipped, also between the lines of one command.
 pub(crate) fn commands(script: &str) -> Vec<Command> {
     let mut splitter = Splitter { line: 1, ..Splitter::default() };
-    let script = without_comment_lines(script);
+    let script = without_comment_lines(&of_windows(script));
     let mut characters = script.chars().peekable();
     while let Some(c) = characters.next() {
         let next = characters.peek().copied();
@@ -25,6 +30,23 @@ pub(crate) fn commands(script: &str) -> Vec<Command> {
     splitter.commands
 }
 
+/// The script with the continued lines of `sh` in place of those of PowerShell and `cmd`, whose paths have backslashes.
+fn of_windows(script: &str) -> Cow<'_, str> {
+    let continued = |line: &str| {
+        let kept = line.trim_end().strip_suffix(['`', '^'])?;
+        let is_one = kept.ends_with(char::is_whitespace) && !kept.contains('`');
+        is_one.then_some(kept.len())
+    };
+    if !script.lines().any(|line| continued(line).is_some()) {
+        return script.into();
+    }
+    let line = |line: &str| match continued(line) {
+        Some(end) => line[..end].replace('\\', "\\\\") + "\\\n",
+        None => line.replace('\\', "\\\\") + "\n",
+    };
+    script.lines().map(line).collect()
+}
+
 /// The script with `\n` at line ends. A line of a comment becomes a continued one, as the line before
 /// it may be continued, or an empty one.
 fn without_comment_lines(script: &str) -> String {
@@ -33,7 +55,8 @@ fn without_comment_lines(script: &str) -> String {
         match line.trim_start().starts_with('#') {
             true if kept.ends_with("\\\n") => kept.push_str("\\\n"),
             true => kept.push('\n'),
-            false => kept.extend([line, "\n"]),
+            // A terminal's prompt.
+            false => kept.extend([line.strip_prefix("$ ").unwrap_or(line), "\n"]),
         }
     }
     kept
@@ -50,6 +73,8 @@ struct Splitter {
     /// Whether the next word is the file of a redirection.
     is_file_next: bool,
     is_comment: bool,
+    /// The beginning `NAME=` of an open array, and the words before it.
+    array: Option<(String, Vec<String>)>,
     line: usize,
 }
 
@@ -61,11 +86,15 @@ impl Splitter {
             _ if self.is_comment => {
                 if c == '\n' {
                     self.is_comment = false;
-                    self.end_command();
+                    self.end_line();
                 }
             }
             (Some(open), c) if c == open => self.quote = None,
             (Some('\''), c) => self.push(c),
+            // Within double quotes a backslash stays before any other character, such as in "\t".
+            (Some('"'), '\\') if !matches!(next, Some('$' | '`' | '"' | '\\' | '\n')) => {
+                self.push(c)
+            }
             (_, '\\') => return self.escape(next),
             (Some(_), c) => self.push(c),
             (None, '\'' | '"') => {
@@ -93,11 +122,43 @@ impl Splitter {
             '#' if self.word.is_none() => self.is_comment = true,
             '>' | '<' => return self.redirect(next),
             '&' if next == Some('>') => self.end_word(),
-            '\n' | ';' | '&' | '|' | '(' | ')' => self.end_command(),
+            '(' if self.begins_array() => {
+                let name = self.word.take().unwrap_or_default();
+                self.array = Some((name, std::mem::take(&mut self.command.words)));
+            }
+            ')' if self.array.is_some() => self.end_array(),
+            '\n' => self.end_line(),
+            ';' | '&' | '|' | '(' | ')' => self.end_command(),
             c if c.is_whitespace() => self.end_word(),
             c => self.push(c),
         }
         false
+    }
+
+    /// Whether the word is `NAME=` or `NAME+=`.
+    fn begins_array(&self) -> bool {
+        let is_name = |word: &String| {
+            let name = word.strip_suffix('=').map(|name| name.strip_suffix('+').unwrap_or(name));
+            let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            name.is_some_and(|name| !name.is_empty() && name.chars().all(is_of_name))
+        };
+        self.array.is_none() && self.word.as_ref().is_some_and(is_name)
+    }
+
+    fn end_array(&mut self) {
+        self.end_word();
+        let Some((name, words)) = self.array.take() else { return };
+        let elements = std::mem::replace(&mut self.command.words, words);
+        let elements = elements.join(&SEPARATOR.to_string());
+        self.command.words.push(format!("{name}({elements})"));
+    }
+
+    /// Ends the command, but for an array that has elements on several lines.
+    fn end_line(&mut self) {
+        match self.array {
+            Some(_) => self.end_word(),
+            None => self.end_command(),
+        }
     }
 
     fn push(&mut self, c: char) {
@@ -140,6 +201,7 @@ impl Splitter {
     }
 
     fn end_command(&mut self) {
+        self.end_array();
         self.end_word();
         self.is_file_next = false;
         let command = std::mem::take(&mut self.command);
@@ -169,6 +231,7 @@ mod tests {
     fn quotes_and_backslashes_make_words() {
         let script = "a 'b c' \"d\\\"e\" \\\n  --f=\"g h\" i\\ j ''";
         check(script, &[(1, &["a", "b c", "d\"e", "--f=g h", "i j", ""])]);
+        check("a \"\\t\" '\\t' \"\\\\n\\$x\"", &[(1, &["a", "\\t", "\\t", "\\n$x"])]);
         check("a '#' \"x;y\" b#c '|'\r\n", &[(1, &["a", "#", "x;y", "b#c", "|"])]);
         check("a $(b; c | d) e", &[(1, &["a", "$(b; c | d)", "e"])]);
     }
@@ -180,6 +243,23 @@ mod tests {
             "a;b&&c||d|e& (f)",
             &[(1, &["a"]), (1, &["b"]), (1, &["c"]), (1, &["d"]), (1, &["e"]), (1, &["f"])],
         );
+    }
+
+    #[test]
+    fn arrays_are_words() {
+        check("A=( b 'c d' # e\n  f\n)\ng", &[(1, &["A=(b\u{1f}c d\u{1f}f)"]), (4, &["g"])]);
+        check("A=()\nA+=(b); (c)", &[(1, &["A=()"]), (2, &["A+=(b)"]), (2, &["c"])]);
+        check("a=$(b c)\nd", &[(1, &["a=$(b c)"]), (2, &["d"])]);
+    }
+
+    #[test]
+    fn lines_of_powershell_and_cmd_continue() {
+        check(
+            "a b `\r\n  --c d\\e.csv `\r\n  --f\r\ng",
+            &[(1, &["a", "b", "--c", "d\\e.csv", "--f"]), (4, &["g"])],
+        );
+        check("a ^\n  --b c:\\d ^\n  --e", &[(1, &["a", "--b", "c:\\d", "--e"])]);
+        check("a `b\n` c", &[(1, &["a", "`b"]), (2, &["`", "c"])]);
     }
 
     #[test]

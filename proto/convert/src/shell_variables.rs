@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::shell::Command;
+use crate::shell::{Command, SEPARATOR};
 
 /// The commands of a script with its variables in their places.
 pub(crate) struct Expanded {
@@ -91,7 +91,11 @@ impl Variables {
         let found = words.iter().map(|word| assignment(word).or_else(|| addition(word)));
         let Some(found) = found.collect::<Option<Vec<_>>>() else { return };
         for ((name, value), word) in found.into_iter().zip(words) {
-            // An empty value may be the beginning of an array.
+            if let Some(added) = value.strip_prefix('(').filter(|_| addition(word).is_some()) {
+                let value = self.appended(name, added);
+                self.values.insert(name.to_owned(), value);
+                continue;
+            }
             let is_known = self.depth == 0 && addition(word).is_none() && !value.is_empty();
             let is_text = !value.contains(['$', '`']);
             let value = (is_known && is_text).then(|| value.to_owned());
@@ -99,9 +103,29 @@ impl Variables {
         }
     }
 
+    /// An array with further elements, which end with a parenthesis.
+    fn appended(&self, name: &str, added: &str) -> Option<String> {
+        let known = self.values.get(name)?.as_ref()?.strip_suffix(')')?;
+        let is_known = self.depth == 0 && !added.contains(['$', '`']);
+        let between = if known == "(" { "" } else { "\u{1f}" };
+        is_known.then(|| format!("{known}{between}{added}"))
+    }
+
+    /// The elements of the array that a word stands for.
+    fn elements(&self, word: &str) -> Option<Vec<String>> {
+        let inner = word.strip_prefix("${")?.strip_suffix('}')?;
+        let name = inner.strip_suffix("[@]").or_else(|| inner.strip_suffix("[*]"))?;
+        let value = self.values.get(name)?.as_ref()?;
+        let elements = value.strip_prefix('(')?.strip_suffix(')')?.split(SEPARATOR);
+        Some(elements.filter(|element| !element.is_empty()).map(str::to_owned).collect())
+    }
+
     /// A word as the shell would make it; as it is written where that depends on the run. A variable by itself that
     /// holds several options is several words.
     fn expanded(&mut self, word: &str) -> Vec<String> {
+        if let Some(elements) = self.elements(word) {
+            return elements;
+        }
         let Some(found) = self.text(word) else { return vec![word.to_owned()] };
         match is_reference(word) && found.starts_with('-') {
             true => found.split_whitespace().map(str::to_owned).collect(),
@@ -142,7 +166,8 @@ impl Variables {
             return None;
         }
         match (self.values.get(name), default) {
-            (Some(known), _) => known.clone(),
+            // An array by its name alone is its first element.
+            (Some(known), _) => known.clone().filter(|value| !value.starts_with('(')),
             (None, Some(default)) if !default.contains('$') => {
                 let taken = (name.to_owned(), default.to_owned());
                 if !self.defaults.contains(&taken) {
@@ -176,6 +201,11 @@ mod tests {
         check("declare -x A=1; readonly B=2\na $A$B", &["a", "12"]);
         check("a ${1:-b/c} ${L-3}", &["a", "b/c", "3"]);
         check("L=${L:-3e-5}\na $L", &["a", "3e-5"]);
+        check(
+            "B=2\nA=(--x 1\n --y \"$B c\")\nA+=(--z)\na \"${A[@]}\" d",
+            &["a", "--x", "1", "--y", "2 c", "--z", "d"],
+        );
+        check("A=()\nA+=(b)\na ${A[*]}", &["a", "b"]);
     }
 
     #[test]
@@ -190,7 +220,8 @@ mod tests {
         check("A=1\nread A\na $A", &["a", "$A"]);
         check("A=1\nA+=2\na $A", &["a", "$A"]);
         check("A=$(date)\na $A", &["a", "$A"]);
-        check("A=( x )\na $A ${A[@]}", &["a", "$A", "${A[@]}"]);
+        check("A=( $X )\na $A ${A[@]}", &["a", "$A", "${A[@]}"]);
+        check("A=(x)\nif y; then\nA+=(z)\nfi\na ${A[@]}", &["a", "${A[@]}"]);
         check("A=1 b\na $A", &["a", "$A"]);
     }
 

@@ -10,6 +10,12 @@ pub(crate) fn parse(word: &str) -> Value {
         "None" | "null" => return Value::Null,
         _ => {}
     }
+    // Python reads `10_000` as a number.
+    let digits = word.trim_start_matches('-').split('_');
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if word.contains('_') && digits.clone().all(is_digits) {
+        return parse(&word.replace('_', ""));
+    }
     if let Ok(number) = word.parse::<i64>() {
         return number.into();
     }

@@ -40,7 +40,14 @@ pub fn tool_of(has: impl Fn(&str) -> bool, has_components: bool) -> Option<Tool>
         }
         () if any(&["hyperparameters", "HyperParameters"]) => Tool::SageMaker,
         () if has("model_name_or_path")
-            && any(&["dataset_name", "datasets", "dataset_train_split", "use_peft"]) =>
+            && any(&[
+                "dataset_name",
+                "datasets",
+                "dataset_train_split",
+                "dataset_mixer",
+                "dataset_mixture",
+                "use_peft",
+            ]) =>
         {
             Tool::Trl
         }

@@ -293,6 +293,11 @@ class JobFiles(unittest.TestCase):
             model = job_file(hyperparameters={"do_regression": given})["model"]
             self.assertEqual(model["problem_type"], kind)
 
+    def test_the_type_of_a_model_is_its_own(self):
+        with self.assertWarnsRegex(UserWarning, "model_type has no effect"):
+            found = job_file(hyperparameters={"model_type": "bert"})
+        self.assertEqual(found["model"]["name_or_path"], "distilbert-base-uncased")
+
     def test_a_data_set_of_the_hub_has_the_splits_that_the_script_reads(self):
         for phases, splits in [({}, ["train"]), ({"do_eval": True, "do_predict": "False"}, ["train", "validation"])]:
             found = job_file(None, hyperparameters={"dataset_name": "imdb", **phases})["data"]

@@ -96,6 +96,13 @@ fn a_strategy_of_evaluation_evaluates() {
 }
 
 #[test]
+fn numbers_may_have_underscores_as_in_python() {
+    let line =
+        "run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train --save_steps 10_000";
+    check(command(line), &[("train.save_steps", "10000")], &[]);
+}
+
+#[test]
 fn mappings_on_a_command_line_are_json() {
     let line = "run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train \
         --lr_scheduler_type cosine_with_restarts --lr_scheduler_kwargs '{\"num_cycles\": 2}'";
@@ -192,8 +199,14 @@ fn masked_language_models() {
     let scratch = "random weights";
     check_refused(
         command(line),
-        &[("model_type", scratch), ("config_name", scratch), ("tokenizer_name", "model's")],
+        &[("config_name", scratch), ("model_type", scratch), ("tokenizer_name", "model's")],
     );
+    // Earlier versions of the scripts asked for the type in any case.
+    let line =
+        "run_mlm.py --model_type bert --model_name_or_path x/y --train_file a.txt --do_train";
+    check(command(line), &[("model.name_or_path", "x/y")], &["model_type"]);
+    let line = "run_ner.py --data_dir ./ --labels ./labels.txt --model_name_or_path x/y --do_train";
+    check_refused(command(line), &[("data_dir", "train_file"), ("labels", "rows to train on")]);
 }
 
 #[test]
@@ -412,6 +425,11 @@ fn commands_with_files_of_settings_are_read() {
     let options = "llamafactory-cli train --stage sft --model_name_or_path x/y --dataset alpaca_en_demo \
         --template llama3 --do_train --finetuning_type full --output_dir o";
     check(options, &[("data.template", "llama3"), ("output_dir", "/base/o")]);
+    // Scripts of earlier versions.
+    for script in ["src/train_bash.py", "src/train.py"] {
+        let command = options.replace("llamafactory-cli train", &format!("python {script}"));
+        check(&command, &[("data.template", "llama3"), ("output_dir", "/base/o")]);
+    }
 }
 
 /// The trainers of optimum-neuron have arguments of their own.

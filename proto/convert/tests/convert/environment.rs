@@ -30,7 +30,15 @@ fn variables_before_a_launcher_are_read() {
     let mpi = "mpirun -np 2 -x XLA_USE_BF16=1 python";
     check_variables(mpi, &[("train.bf16", "true")], &["x", "XLA_USE_BF16"]);
     check_variables("ACCELERATE_MIXED_PRECISION=fp16 python", &[("train.fp16", "true")], &[]);
-    check_variables("CUDA_VISIBLE_DEVICES= python", &[("resources.platform", "cpu")], &[]);
+    for none in ["", "-1", "none"] {
+        let variable = format!("CUDA_VISIBLE_DEVICES={none} python");
+        check_variables(&variable, &[("resources.platform", "cpu")], &[]);
+    }
+    // The first device, and no switch.
+    let expect = [("resources.platform", "cuda"), ("resources.cores", "1")];
+    check_variables("CUDA_VISIBLE_DEVICES=0 python", &expect, &["CUDA_VISIBLE_DEVICES"]);
+    let expect = [("resources.platform", "cuda"), ("resources.cores", "2")];
+    check_variables("CUDA_VISIBLE_DEVICES=0,3 python", &expect, &[]);
     let notes = ["WANDB_ENTITY", "MY_SWITCH"];
     let places = "WANDB_PROJECT=tweets WANDB_ENTITY=ann MY_SWITCH=1 python";
     check_variables(places, &[("train.project", "tweets")], &notes);

@@ -114,7 +114,15 @@ fn what_is_no_settings_of_a_tool_is_said_so() {
         ("cells: []\nnbformat: 4", "is a notebook"),
         ("from transformers import Trainer\nprint(1)\n", "is Python, which is not run"),
         ("import os\nx = {1: 2}\n", "is Python, which is not run"),
-        ("#!/bin/bash\nls\n", "--from command"),
+        ("#!/bin/bash\nls\n", "runs no example script"),
+        ("#!/usr/bin/env python\nimport os\n", "is Python, which is not run"),
+        ("trainer: {max_epochs: 3}\nmodel: {a: 1}\ndata: {b: 1}", "PyTorch Lightning"),
+        ("trainer: {max_steps: 3}\nmodel: {restore_from_path: a}", "PyTorch Lightning or NeMo"),
+        ("task: llm-sft\nbase_model: a/b\nparams: {lr: 1e-5}", "is AutoTrain's config"),
+        ("model_id_or_path: a\nseq_len: 8\nmax_steps: 3", "is mistral-finetune's config"),
+        ("checkpoint_dir: a\ndata: {}\ntrain: {epochs: 1}", "is LitGPT's config"),
+        ("apiVersion: v1\nkind: PyTorchJob", "is a manifest of Kubernetes"),
+        ("resources: {}\nrun: |\n  python run_clm.py --do_train\n", "is a task of SkyPilot"),
         ("PK\0\0", "training_args.to_json_string()"),
     ] {
         check_refused(convert(None, yaml, &[]), &[("", sentence)]);

@@ -1,8 +1,8 @@
 //! Shell scripts that run an example script.
 
-use traind_convert::convert_script;
+use traind_convert::{convert, convert_script};
 
-use super::{check, check_refused};
+use super::{check, check_fields, check_refused};
 
 const TRAIN: &str =
     "run_mlm.py --model_name_or_path x/y --train_file a.txt --do_train --output_dir out";
@@ -12,13 +12,49 @@ fn redirections_and_pipes_are_left_out() {
     for script in [
         format!("nohup python {TRAIN} --fp16 > log.txt 2>&1 &"),
         format!("python {TRAIN} --fp16 2>&1 | tee log.txt"),
-        format!("set -e; cd examples && python {TRAIN} --fp16 >>log.txt || exit 1"),
+        format!("set -e; python {TRAIN} --fp16 >>log.txt || exit 1"),
         format!("#!/bin/bash\nA=1\npython {TRAIN} \\\n  --fp16\necho done --learning_rate 1\n"),
     ] {
         let expect =
             [("train.fp16", "true"), ("output_dir", "/base/out"), ("train.learning_rate", "5e-5")];
         check(convert_script(&script, &[]), &expect, &[]);
     }
+}
+
+/// Relative paths of the command are of another folder than those of a job file.
+#[test]
+fn a_change_of_the_folder_is_noted() {
+    for folder in ["cd examples &&", "%cd examples\n!", "cd a\ncd examples\n"] {
+        let script = format!("{folder} python {TRAIN}");
+        let converted = convert_script(&script, &[]);
+        let note = &converted.as_ref().unwrap().notes[0].text;
+        assert!(note.starts_with("the command runs in examples:"), "{note}");
+        check(converted, &[("name", "out")], &["cd"]);
+    }
+    let script = format!("python {TRAIN}\ncd out\n");
+    check(convert_script(&script, &[]), &[("name", "out")], &[]);
+}
+
+/// Cells of notebooks, scripts for Slurm and commands in files of any name.
+#[test]
+fn scripts_are_recognized_by_their_content() {
+    for script in [
+        format!("#!/bin/bash\n#SBATCH --nodes=1\nsrun python {TRAIN} --fp16\n"),
+        format!("!python {TRAIN} \\\n  --fp16\n"),
+        format!("%%bash\npython {TRAIN} --fp16\n"),
+        format!("$ CUDA_VISIBLE_DEVICES= torchrun {TRAIN} --fp16"),
+        format!("python {TRAIN} `\r\n  --fp16\r\n"),
+        format!("ARGS=(\n  --fp16 # half\n)\npython {TRAIN} \"${{ARGS[@]}}\"\n"),
+    ] {
+        let converted =
+            convert(None, &script, &[]).unwrap_or_else(|refused| panic!("{script}: {refused}"));
+        check_fields(&script, &converted.job_file, &[("train.fp16", "true"), ("name", "out")]);
+    }
+    let script = "set MODEL=x/y\npython run_mlm.py --model_name_or_path %MODEL% ^\n  --do_train\n";
+    check_refused(convert(None, script, &[]), &[("", "`%MODEL%` has a variable of the shell")]);
+    // Settings whose values are commands stay settings.
+    let yaml = "name: a\nrun: |\n  python run_mlm.py --do_train\nresources: {}\n";
+    check_refused(convert(None, yaml, &[]), &[("", "is a task of SkyPilot")]);
 }
 
 #[test]

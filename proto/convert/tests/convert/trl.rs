@@ -175,3 +175,43 @@ fn command_lines_of_trl_are_read_with_their_files() {
         &[("", "sft, dpo, reward, kto, orpo and cpo are")],
     );
 }
+
+/// `datasets` was once refused with advice that did not help.
+#[test]
+fn several_data_sets_are_a_list() {
+    let sets = |text: &str| {
+        format!(
+            "model_name_or_path: a/b\nbeta: 0.2\nf_divergence_type: reverse_kl\noutput_dir: o\n{text}"
+        )
+    };
+    let check_sets = |text: &str, train: &str, notes: &[&str]| {
+        let converted = convert(None, &sets(text), &[]).unwrap();
+        let line = format!("train: {train}  # ");
+        assert!(converted.job_file.contains(&line), "{}", converted.job_file);
+        let found: Vec<&str> = converted.notes.iter().map(|note| note.key.as_str()).collect();
+        assert_eq!(found, notes);
+    };
+    check_sets(
+        "datasets:\n- {path: c/d}\n- {path: json, data_files: e.jsonl, split: train}\ntest_split_size: 0.1",
+        r#"[{"path":"c/d","split":"train"},{"path":"e.jsonl","split":"train"}]"#,
+        &[],
+    );
+    check_sets(
+        "dataset_mixer: {c/d: 1.0, e/f: 0.5}\ndataset_splits: [train_prefs, test_prefs]",
+        r#"[{"path":"c/d","split":"train_prefs"},{"path":"e/f","split":"train_prefs[:50%]"}]"#,
+        &["dataset_mixer"],
+    );
+    check_sets(
+        "dataset_mixture:\n  datasets:\n  - {id: c/d, config: all, split: train, weight: 1.0}\n  seed: 1",
+        r#"[{"path":"c/d","split":"train"}]"#,
+        &[],
+    );
+    for (text, sentence) in [
+        ("datasets: [{path: c/d, name: x}, {path: e/f, name: y}]", "several configurations"),
+        ("dataset_mixer: {c/d: 0.333}", "no share in whole percent"),
+        ("datasets: c/d", "--set data.train"),
+    ] {
+        let key = text.split(':').next().unwrap();
+        check_refused(convert(None, &sets(text), &[]), &[(key, sentence)]);
+    }
+}

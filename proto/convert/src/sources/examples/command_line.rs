@@ -36,13 +36,22 @@ pub(super) fn runs_example(words: &[String]) -> bool {
 
 /// Refuses words that a shell would expand.
 pub(super) fn check_variables(words: &[String]) -> Result<(), Refused> {
-    match words.iter().find(|word| word.contains(['$', '`'])) {
+    let is_reference = |word: &str| word.contains(['$', '`']) || is_of_cmd(word);
+    match words.iter().find(|word| is_reference(word)) {
         Some(word) => {
             let text = format!("`{word}` has a variable of the shell; write its value");
             Err(Refused::because("", text))
         }
         None => Ok(()),
     }
+}
+
+/// Whether a word has a variable as `cmd` writes it: `%NAME%`.
+fn is_of_cmd(word: &str) -> bool {
+    let name = word.split_once('%').and_then(|(_, rest)| rest.split_once('%'));
+    // `%Y%m` is part of a date.
+    let is_of_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    name.is_some_and(|(name, _)| name.len() > 1 && name.chars().all(is_of_name))
 }
 
 pub(super) fn read<'a>(words: &'a [String], files: Files) -> Result<CommandLine<'a>, Refused> {

@@ -120,11 +120,7 @@ fn apply(name: &str, text: &str, draft: &mut Draft) {
         }
         Precision => precision(name, text, draft),
         Device => device(name, text, draft),
-        CudaDevices if is_off(&value) || text == "-1" => platform("cpu", name, draft),
-        CudaDevices => {
-            draft.note(name, format!("dropped: {CORES}"));
-            platform("cuda", name, draft);
-        }
+        CudaDevices => cuda_devices(name, text, draft),
         Neuron(reason) => {
             draft.note(name, format!("dropped: {reason}"));
             platform("neuron", name, draft);
@@ -137,6 +133,22 @@ fn apply(name: &str, text: &str, draft: &mut Draft) {
         Refused(advice) if !is_off(&value) => draft.refuse(name, advice),
         Refused(_) => {}
     }
+}
+
+/// Reads the list of devices that a process sees. `0` is the first one, and no list at all means the CPU. Scripts train
+/// on all of them unless a launcher says how many processes it starts.
+fn cuda_devices(name: &str, text: &str, draft: &mut Draft) {
+    let text = text.trim();
+    if text.is_empty() || text == "-1" || text.eq_ignore_ascii_case("none") {
+        return platform("cpu", name, draft);
+    }
+    let devices = text.split(',').filter(|device| !device.trim().is_empty()).count();
+    if devices > 1 && draft.get("resources.cores").is_none() {
+        draft.set("resources.cores", devices.into(), name);
+    } else {
+        draft.note(name, format!("dropped: {CORES}"));
+    }
+    platform("cuda", name, draft);
 }
 
 fn precision(name: &str, text: &str, draft: &mut Draft) {

@@ -250,7 +250,22 @@ fn note_resumption(arguments: &Arguments, draft: &mut Draft) {
     }
 }
 
+/// The advice for scripts that make a model, as they are given none.
+const FROM_CONFIG: &str = "give a folder with config.json and the tokenizer as model.name_or_path, and \
+    model.from_config: true to begin with random weights";
+
+/// Keys of the model, in scripts and in notebooks.
+const MODELS: [&str; 3] = ["model_name_or_path", "model_name", "model_id"];
+
+/// Reads the tokenizer's name, and the type of a model that `config.json` states.
 fn tokenizer(arguments: &Arguments, draft: &mut Draft) {
+    match arguments.is_on("model_type") {
+        true if MODELS.iter().any(|key| arguments.is_on(key)) => {
+            draft.note("model_type", "dropped: the model's config.json says it");
+        }
+        true => draft.refuse("model_type", FROM_CONFIG),
+        false => {}
+    }
     let name = arguments.text("tokenizer_name");
     if name.is_some() && name != arguments.text("model_name_or_path") {
         draft.refuse(

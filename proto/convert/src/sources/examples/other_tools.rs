@@ -33,6 +33,12 @@ pub(super) fn advice(words: &[String]) -> Option<String> {
         () if names(&["tune"]) => {
             format!("runs torchtune, whose settings are not converted. {}", its(Tool::Torchtune))
         }
+        () if names(&["swift"]) && ["sft", "pt", "rlhf"].iter().any(|verb| names(&[verb])) => {
+            own_settings("ms-swift")
+        }
+        () if names(&["autotrain"]) => own_settings("AutoTrain"),
+        () if names(&["litgpt"]) => own_settings("LitGPT"),
+        () if names(&["unsloth-cli.py", "unsloth"]) => own_settings("Unsloth's command"),
         () if names(&["sbatch", "qsub"]) => {
             let script = words.iter().skip(1).find(|word| !word.starts_with('-'));
             let script = script.map_or("SCRIPT", String::as_str);
@@ -40,6 +46,14 @@ pub(super) fn advice(words: &[String]) -> Option<String> {
         }
         () => return None,
     })
+}
+
+/// The sentence on a tool whose settings have names of their own.
+fn own_settings(tool: &str) -> String {
+    format!(
+        "runs {tool}, whose settings are not converted: begin with `traind init MODEL DATA`, and put its values \
+         under the names of docs/job-file.md, which are TrainingArguments' and PEFT's"
+    )
 }
 
 /// Beginnings of the names of scripts, as sentence-transformers' examples and documentation have them.
@@ -106,6 +120,10 @@ mod tests {
         check("trl grpo --model_name_or_path a/b", Some("kto, orpo and cpo are"));
         check("python examples/training_nli.py a/b", Some("docs/examples/embeddings.yaml"));
         check("tune run full_finetune --config d.yaml", Some("Begin with"));
+        check("swift sft --model a/b --dataset c.jsonl", Some("runs ms-swift"));
+        check("autotrain llm --train", Some("runs AutoTrain"));
+        check("litgpt finetune_lora a", Some("runs LitGPT"));
+        check("python unsloth-cli.py --r 8", Some("runs Unsloth's command"));
         check("sbatch -N 2 train.slurm", Some("--from command"));
         check("python run_glue.py --do_train", None);
     }

@@ -18,6 +18,7 @@ pub(super) fn training_command(script: &str, draft: &mut Draft) -> Result<Vec<St
         draft.note(&name, text);
     }
     let exported = exported(&commands);
+    let moves = folder_of(&commands);
     let (mut trains, mut others): (Vec<_>, Vec<_>) = commands.into_iter().partition(trains_example);
     // The trial run that compiles ahead is a command of its own, before the one that trains.
     if trains.iter().any(|it| !compiles(it)) {
@@ -29,6 +30,13 @@ pub(super) fn training_command(script: &str, draft: &mut Draft) -> Result<Vec<St
             others.retain(|it| python_file(&it.words).is_some());
             for other in others {
                 draft.note("", format!("left out: line {}, {}", other.line, other.words.join(" ")));
+            }
+            if let Some((_, folder)) = moves.iter().rfind(|(line, _)| *line <= command.line) {
+                let text = format!(
+                    "the command runs in {folder}: its relative paths are of that folder, and those of a job file of \
+                     the folder that it is in"
+                );
+                draft.note("cd", text);
             }
             let before = exported.into_iter().filter(|(line, _)| *line <= command.line);
             Ok(before.map(|(_, word)| word).chain(command.words).collect())
@@ -43,6 +51,17 @@ pub(super) fn training_command(script: &str, draft: &mut Draft) -> Result<Vec<St
             Ok(of_tool.or(python).map(|it| it.words.clone()).unwrap_or_default())
         }
     }
+}
+
+/// The folders that a script changes to, with their lines.
+fn folder_of(commands: &[Command]) -> Vec<(usize, String)> {
+    let folder = |command: &Command| match command.words.as_slice() {
+        [cd, folder] if matches!(cd.trim_start_matches(['%', '!']), "cd" | "pushd") => {
+            Some((command.line, folder.clone()))
+        }
+        _ => None,
+    };
+    commands.iter().filter_map(folder).collect()
 }
 
 /// Variables that a script exports, with their lines. Values that the shell would make are left out,

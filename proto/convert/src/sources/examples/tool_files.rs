@@ -60,6 +60,11 @@ fn tool(words: &[String]) -> Option<(usize, Source, usize)> {
         match word.rsplit('/').next()? {
             "axolotl" if trains => Some((at, Source::Axolotl, at + 2)),
             "axolotl.cli.train" => Some((at, Source::Axolotl, at + 1)),
+            // The scripts of LLaMA-Factory before it had commands.
+            "train_bash.py" => Some((at, Source::LlamaFactory, at + 1)),
+            "train.py" if words.iter().any(|word| word.starts_with("--finetuning_type")) => {
+                Some((at, Source::LlamaFactory, at + 1))
+            }
             "llamafactory-cli" | "lmf" if trains => Some((at, Source::LlamaFactory, at + 2)),
             _ => None,
         }

@@ -1,5 +1,6 @@
 //! Configs and command lines of TRL's scripts `sft`, `dpo`, `reward`, `kto`, `orpo` and `cpo`.
 
+mod mixtures;
 mod tables;
 
 use serde_json::{Map, Value, json};
@@ -102,6 +103,9 @@ fn weights(settings: &Map<String, Value>, trains_adapters: bool, draft: &mut Dra
 
 /// The data set, and its split to evaluate on where there are evaluations.
 fn data(settings: &Map<String, Value>, draft: &mut Draft) {
+    if mixtures::read(settings, draft) {
+        return;
+    }
     let Some(name) = settings.get("dataset_name").filter(|name| !is_off(name)) else { return };
     let split = |key: &str, usual: &str| settings.get(key).map_or(usual.to_owned(), shown);
     let train = split("dataset_train_split", "train");

@@ -38,6 +38,8 @@ def job_keys(
         _set(name, _of_channel(name, hyperparameters[name], channels), task, draft)
     if not is_off(given.get("tokenizer_name")):
         _check_tokenizer(given)
+    if not is_off(given.get("model_type")):
+        warnings.warn("the hyperparameter model_type has no effect: the model's config.json says it", stacklevel=5)
     if "mp_parameters" in given:
         draft.update(distribution.model_parallel("hyperparameters['mp_parameters']", given["mp_parameters"]))
     draft.merge(distribution.processes(f"hyperparameters[{_PROCESSES!r}]", given.get(_PROCESSES)))
