@@ -12,6 +12,8 @@ spelled! {
         Cosine = "cosine",
         /// As `cosine`, down to a minimum rate.
         CosineWithMinLr = "cosine_with_min_lr",
+        /// As `cosine_with_min_lr`, a step ahead, from a share of the rate on.
+        CosineWarmupWithMinLr = "cosine_warmup_with_min_lr",
         /// As `cosine`, repeated.
         CosineWithRestarts = "cosine_with_restarts",
         /// Polynomial decay.
@@ -40,10 +42,19 @@ const MIN_LR: &[Setting] = &[
     setting("min_lr", 0.0, Range::above(0.0)),
     setting("min_lr_rate", 0.0, Range::from_below(0.0, 1.0)),
 ];
+/// A first share of 0 stands for that of one step of warmup.
+const WARMUP_MIN_LR: &[Setting] = &[
+    setting("num_cycles", 0.5, Range::above(0.0)),
+    setting("min_lr", 0.0, Range::above(0.0)),
+    setting("min_lr_rate", 0.0, Range::from_below(0.0, 1.0)),
+    setting("warmup_lr_rate", 0.0, Range::above(0.0)),
+];
+/// -1 stable steps stand for all that neither warmup nor decay has.
 const STABLE: &[Setting] = &[
     setting("num_decay_steps", 0.0, Range::at_least(1.0)),
     setting("min_lr_ratio", 0.0, Range::from_below(0.0, 1.0)),
     setting("num_cycles", 0.5, Range::above(0.0)),
+    setting("num_stable_steps", -1.0, Range::at_least(0.0)),
 ];
 const POLYNOMIAL: &[Setting] =
     &[setting("lr_end", 1e-7, Range::at_least(0.0)), setting("power", 1.0, Range::above(0.0))];
@@ -65,6 +76,7 @@ impl LrSchedulerType {
             Self::Cosine => COSINE,
             Self::CosineWithRestarts => RESTARTS,
             Self::CosineWithMinLr => MIN_LR,
+            Self::CosineWarmupWithMinLr => WARMUP_MIN_LR,
             Self::WarmupStableDecay => STABLE,
             Self::Polynomial => POLYNOMIAL,
             Self::InverseSqrt => INVERSE_SQRT,
@@ -73,11 +85,15 @@ impl LrSchedulerType {
         }
     }
 
-    /// The options that are words, with the words that they may be.
-    pub const fn words(self) -> &'static [(&'static str, [&'static str; 2])] {
+    /// The options that are words, with the words that they may be, of which the first is the default.
+    pub const fn words(self) -> &'static [(&'static str, &'static [&'static str])] {
         match self {
+            Self::WarmupStableDecay => &[
+                ("warmup_type", &["linear", "cosine", "1-sqrt"]),
+                ("decay_type", &["cosine", "linear", "1-sqrt"]),
+            ],
             Self::ReduceLrOnPlateau => {
-                &[("mode", ["min", "max"]), ("threshold_mode", ["rel", "abs"])]
+                &[("mode", &["min", "max"]), ("threshold_mode", &["rel", "abs"])]
             }
             _ => &[],
         }

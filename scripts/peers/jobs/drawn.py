@@ -112,6 +112,7 @@ def schedule(choose):
             {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr": 1e-4}},
             {"lr_scheduler_type": "cosine_with_restarts", "lr_scheduler_kwargs": {"num_cycles": 2}},
             {"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr_rate": 0.2, "num_cycles": 0.7}},
+            {"lr_scheduler_type": "cosine_warmup_with_min_lr", "lr_scheduler_kwargs": {"min_lr_rate": 0.2}},
             {"lr_scheduler_type": "polynomial", "lr_scheduler_kwargs": {"lr_end": 1e-5}},
             {"lr_scheduler_type": "inverse_sqrt", "lr_scheduler_kwargs": {"timescale": 3}},
             {"lr_scheduler_type": "warmup_stable_decay", "lr_scheduler_kwargs": stable_decay(choose)},
@@ -120,7 +121,10 @@ def schedule(choose):
 
 
 def stable_decay(choose):
-    return {"num_decay_steps": choose.choice([1, 2])} | choose.some(0.4, min_lr_ratio=[0.1])
+    shapes = ["linear", "cosine", "1-sqrt"]
+    return {"num_decay_steps": choose.choice([1, 2])} | choose.some(
+        0.4, min_lr_ratio=[0.1], num_stable_steps=[0, 1], warmup_type=shapes, decay_type=shapes
+    )
 
 
 def evaluations(choose):

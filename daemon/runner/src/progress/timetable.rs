@@ -212,7 +212,9 @@ fn lr_schedule(train: &Train) -> RunResult<LrSchedule> {
     if train.lr_scheduler_type.follows_evaluations() {
         return Ok(LrSchedule::new(LrSchedulerType::Constant.as_str(), [])?);
     }
-    Ok(LrSchedule::new(train.lr_scheduler_type.as_str(), train.lr_scheduler_kwargs.numbers())?)
+    let kwargs = &train.lr_scheduler_kwargs;
+    let schedule = LrSchedule::new(train.lr_scheduler_type.as_str(), kwargs.numbers())?;
+    Ok(schedule.with_words(kwargs.words())?)
 }
 
 /// The step of a batch and its position in the step, both from 0.

@@ -183,8 +183,7 @@ fn check_schedule(train: &Train, problems: &mut Problems) {
     let schedule = train.lr_scheduler_type;
     let kwargs = || train.lr_scheduler_kwargs.numbers();
     let path = "train.lr_scheduler_kwargs";
-    check_options(path, schedule.as_str(), &ranges(schedule.settings()), kwargs(), problems);
-    check_words(train, problems);
+    check_schedule_options(train, problems);
     for (name, value) in kwargs() {
         if ["lr_end", "min_lr"].contains(&name) && value >= train.learning_rate {
             problems.violation(&join(path, name), "must be below train.learning_rate");
@@ -207,18 +206,41 @@ fn check_schedule(train: &Train, problems: &mut Problems) {
     }
 }
 
-/// Checks the options of the schedule that are words.
-fn check_words(train: &Train, problems: &mut Problems) {
+/// Checks the options of the schedule, numbers and words.
+fn check_schedule_options(train: &Train, problems: &mut Problems) {
     let (path, schedule) = ("train.lr_scheduler_kwargs", train.lr_scheduler_type);
+    let (known, words) = (ranges(schedule.settings()), schedule.words());
+    let mut all = names(&known);
+    all.extend(words.iter().map(|(name, _)| *name));
+    for (name, value) in train.lr_scheduler_kwargs.numbers() {
+        let path = join(path, name);
+        match words.iter().find(|(option, _)| *option == name) {
+            Some((_, words)) => {
+                problems.violation(&path, format!("must be {}, not {value}", one_of(words)));
+            }
+            None => check_option(&path, schedule.as_str(), (name, value), &known, &all, problems),
+        }
+    }
     for (name, word) in train.lr_scheduler_kwargs.words() {
         let path = join(path, name);
-        match schedule.words().iter().find(|(option, _)| *option == name) {
-            Some((_, known)) if known.contains(&word) => {}
-            Some((_, [first, second])) => {
-                problems.violation(&path, format!("must be {first} or {second}, not `{word}`"));
+        match words.iter().find(|(option, _)| *option == name) {
+            Some((_, words)) if words.contains(&word) => {}
+            Some((_, words)) => {
+                problems.violation(&path, format!("must be {}, not `{word}`", one_of(words)));
             }
-            None => problems.violation(&path, format!("must be a number, not `{word}`")),
+            None if all.contains(&name) => {
+                problems.violation(&path, format!("must be a number, not `{word}`"));
+            }
+            None => problems.violation(&path, unknown_option(schedule.as_str(), &all)),
         }
+    }
+}
+
+/// The words as alternatives: `a, b or c`.
+fn one_of(words: &[&str]) -> String {
+    match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => words.concat(),
     }
 }
 
@@ -229,7 +251,9 @@ fn check_required_options(train: &Train, problems: &mut Problems) {
     };
     let path = "train.lr_scheduler_kwargs";
     match train.lr_scheduler_type {
-        LrSchedulerType::CosineWithMinLr if count(&["min_lr", "min_lr_rate"]) != 1 => {
+        LrSchedulerType::CosineWithMinLr | LrSchedulerType::CosineWarmupWithMinLr
+            if count(&["min_lr", "min_lr_rate"]) != 1 =>
+        {
             problems.violation(path, "needs `min_lr` or `min_lr_rate`, and not both");
         }
         LrSchedulerType::WarmupStableDecay if count(&["num_decay_steps"]) == 0 => {
@@ -247,15 +271,27 @@ fn check_options<'a>(
     options: impl Iterator<Item = (&'a str, f64)>,
     problems: &mut Problems,
 ) {
-    for (name, value) in options {
-        let path = join(path, name);
-        match known.iter().find(|(option, _)| *option == name) {
-            None => problems.violation(&path, unknown_option(owner, known)),
-            Some((_, range)) if !range.contains(value) => {
-                problems.violation(&path, format!("must be {range}, not {value}"));
-            }
-            Some(_) => {}
+    let names = names(known);
+    for option in options {
+        check_option(&join(path, option.0), owner, option, known, &names, problems);
+    }
+}
+
+/// Checks an option at `path` that is a number; `names` are those of all options.
+fn check_option(
+    path: &str,
+    owner: &str,
+    (name, value): (&str, f64),
+    known: &[(&str, Range)],
+    names: &[&str],
+    problems: &mut Problems,
+) {
+    match known.iter().find(|(option, _)| *option == name) {
+        None => problems.violation(path, unknown_option(owner, names)),
+        Some((_, range)) if !range.contains(value) => {
+            problems.violation(path, format!("must be {range}, not {value}"));
         }
+        Some(_) => {}
     }
 }
 
@@ -264,8 +300,13 @@ fn ranges(settings: &[Setting]) -> Vec<(&'static str, Range)> {
     settings.iter().map(|setting| (setting.name, setting.range)).collect()
 }
 
-fn unknown_option(owner: &str, known: &[(&str, Range)]) -> String {
-    let names: Vec<_> = known.iter().map(|(name, _)| format!("`{name}`")).collect();
+/// The names of options with their ranges.
+fn names<'name>(options: &[(&'name str, Range)]) -> Vec<&'name str> {
+    options.iter().map(|(name, _)| *name).collect()
+}
+
+fn unknown_option(owner: &str, known: &[&str]) -> String {
+    let names: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
     match names.is_empty() {
         true => format!("is not an option of `{owner}`, which has none"),
         false => format!("is not an option of `{owner}`, which has {}", names.join(", ")),

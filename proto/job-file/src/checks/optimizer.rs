@@ -3,7 +3,7 @@
 use regex::Regex;
 use traind_choices::Optim;
 
-use super::{check_options, unknown_option};
+use super::{check_options, names, unknown_option};
 use crate::problems::{Problems, join};
 use crate::schema::optimizers::ParamGroup;
 use crate::schema::train::Train;
@@ -82,7 +82,7 @@ fn check_arg(path: &str, name: &str, optim: Optim, arg: &OptimArg, problems: &mu
             problems.violation(path, "must be a number, true or false, not a list");
         }
         (None, None, _) => {
-            problems.violation(path, unknown_option(optim.as_str(), optim.args()));
+            problems.violation(path, unknown_option(optim.as_str(), &names(optim.args())));
         }
     }
 }

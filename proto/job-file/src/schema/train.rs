@@ -72,14 +72,18 @@ section! {
         /// Learning-rate schedule after warmup. `reduce_lr_on_plateau` lowers the rate when
         /// evaluations stop improving; its steps use a separate program for the update.
         lr_scheduler_type: LrSchedulerType = LrSchedulerType::Linear;
-        /// Options of the schedule: `num_cycles` for `cosine` and `cosine_with_min_lr` (0.5, in
-        /// waves) and `cosine_with_restarts` (1, in half waves); `min_lr` or `min_lr_rate` for
-        /// `cosine_with_min_lr`; `power` (1) and `lr_end` (1e-7) for `polynomial`; `timescale` for
+        /// Options of the schedule: `num_cycles` for `cosine`, `cosine_with_min_lr` and
+        /// `cosine_warmup_with_min_lr` (0.5, in waves) and `cosine_with_restarts` (1, in half waves);
+        /// `min_lr` or `min_lr_rate` for `cosine_with_min_lr` and `cosine_warmup_with_min_lr`, which
+        /// also has `warmup_lr_rate` (the share of the rate to warm up from; by default, that of one
+        /// step of warmup); `power` (1) and `lr_end` (1e-7) for `polynomial`; `timescale` for
         /// `inverse_sqrt` (the warmup steps, or 10000 without warmup); `num_decay_steps`,
-        /// `min_lr_ratio` (0) and `num_cycles` (0.5) for `warmup_stable_decay`; `mode` (`min`, even
-        /// for metrics where higher is better, as in transformers), `factor` (0.1), `patience`
-        /// (10), `threshold` (1e-4), `threshold_mode` (`rel`), `cooldown` (0), `min_lr` (0) and
-        /// `eps` (1e-8) for `reduce_lr_on_plateau`.
+        /// `num_stable_steps` (all that neither warmup nor decay has), `warmup_type` (`linear`,
+        /// `cosine` or `1-sqrt`), `decay_type` (`cosine`, `linear` or `1-sqrt`), `min_lr_ratio` (0)
+        /// and `num_cycles` (0.5) for `warmup_stable_decay`; `mode` (`min`, even for metrics where
+        /// higher is better, as in transformers), `factor` (0.1), `patience` (10), `threshold`
+        /// (1e-4), `threshold_mode` (`rel`), `cooldown` (0), `min_lr` (0) and `eps` (1e-8) for
+        /// `reduce_lr_on_plateau`.
         lr_scheduler_kwargs: ScheduleKwargs = ScheduleKwargs::default();
         /// Steps over which the learning rate rises from 0; below 1, a fraction of all steps.
         warmup_steps: StepsOrRatio = StepsOrRatio::steps(0), in 0.0..;

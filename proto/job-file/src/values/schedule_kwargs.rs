@@ -1,4 +1,4 @@
-//! The options of a schedule: numbers, and for `reduce_lr_on_plateau` a few words.
+//! The options of a schedule: numbers, and for some schedules a few words.
 
 use serde::{Serialize, Serializer};
 

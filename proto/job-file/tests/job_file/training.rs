@@ -150,6 +150,9 @@ fn options_of_a_schedule_fit_it() {
     };
     said("cosine_with_restarts", "num_cycles: 4", "");
     said("polynomial", "lr_end: 0, power: 2", "");
+    said("cosine_warmup_with_min_lr", "min_lr: 1e-6, warmup_lr_rate: 0.1", "");
+    let words = "num_decay_steps: 5, num_stable_steps: 0, warmup_type: cosine, decay_type: 1-sqrt";
+    said("warmup_stable_decay", words, "");
     // JSON text, as on a command line.
     let given = |text: &str, expect: &str| {
         let kwargs = format!("lr_scheduler_kwargs: {text}");
@@ -179,6 +182,21 @@ fn options_of_a_schedule_fit_it() {
         ("inverse_sqrt", "timescale: 0", "timescale: must be above 0, not 0"),
         ("cosine", "num_cycles: many", "num_cycles: must be a number, not `many`"),
         ("cosine", "num_cycles: [2]", "num_cycles: must be a number, not a list"),
+        (
+            "cosine",
+            "decay_type: linear",
+            "decay_type: is not an option of `cosine`, which has `num_cycles`",
+        ),
+        (
+            "warmup_stable_decay",
+            "num_decay_steps: 5, decay_type: sqrt",
+            "decay_type: must be cosine, linear or 1-sqrt, not `sqrt`",
+        ),
+        (
+            "warmup_stable_decay",
+            "num_decay_steps: 5, warmup_type: 1",
+            "warmup_type: must be linear, cosine or 1-sqrt, not 1",
+        ),
     ] {
         said(schedule, kwargs, &format!("{path}.{expect}"));
     }
@@ -210,7 +228,7 @@ fn a_schedule_that_follows_evaluations_needs_some() {
         "epoch",
         &format!(
             "{path}.power: is not an option of `reduce_lr_on_plateau`, which has `factor`, `patience`, \
-         `threshold`, `cooldown`, `min_lr`, `eps`"
+         `threshold`, `cooldown`, `min_lr`, `eps`, `mode`, `threshold_mode`"
         ),
     );
 }

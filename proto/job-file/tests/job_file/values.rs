@@ -36,8 +36,8 @@ fn values_of_the_wrong_type() {
          line 6: train.logging_steps: must be a number, not null
          line 7: train.adam_beta1: must be a number, not a list
          line 8: train.lr_scheduler_type: must be one of linear, cosine, cosine_with_min_lr, \
-            cosine_with_restarts, polynomial, constant, constant_with_warmup, inverse_sqrt, \
-            warmup_stable_decay, reduce_lr_on_plateau, not 3",
+            cosine_warmup_with_min_lr, cosine_with_restarts, polynomial, constant, \
+            constant_with_warmup, inverse_sqrt, warmup_stable_decay, reduce_lr_on_plateau, not 3",
     );
     check("name: 2024", "line 1: name: must be text, not 2024; put it in quotes");
     check("name: ''", "line 1: name: must not be empty");
