@@ -1,7 +1,9 @@
 //! Reads a config's rotary embedding: `rope_parameters`, or `rope_theta` and
 //! `rope_scaling` as configs had them before transformers 5. The formulas are those
-//! of transformers' `modeling_rope_utils`.
+//! of transformers' `modeling_rope_utils`, in float32 as there: scores of attention that are large make a last bit of
+//! a frequency visible in gradients.
 
+use std::f32::consts::TAU;
 use std::f64::consts::PI;
 
 use serde_json::{Map, Value};
@@ -55,27 +57,33 @@ pub(crate) fn resolve_of_kind(
         return Err(rope.error("partial_rotary_factor", problem));
     }
     let theta = rope.theta()?;
-    let plain = frequencies(theta, dim);
+    let powers = powers(theta, dim);
+    let plain: Vec<f32> = powers.iter().map(|power| 1.0 / power).collect();
     let mut attention_factor = 1.0;
     let mut long = None;
     let inverse_frequencies = match rope.kind()? {
         "default" => plain,
+        // transformers leaves the last coordinates in their pairs there, with angles of 0.
+        "linear" if dim < head_dim => {
+            let problem = format!("{share} is not supported with the rope_type linear");
+            return Err(rope.error("partial_rotary_factor", problem));
+        }
         "linear" => divided(plain, rope.number("factor")?),
         // Rows never exceed `max_position_embeddings`, up to which it is the plain one.
         "dynamic" => plain,
         "llama3" => llama3(&plain, &rope)?,
         "yarn" => {
             attention_factor = yarn_attention_factor(&rope)?;
-            yarn(&plain, theta, &rope)?
+            yarn(&powers, theta, &rope)?
         }
         // Names of earlier versions.
         "longrope" | "su" => {
             attention_factor = longrope_attention_factor(&rope)?;
             long = Some(LongRotary {
                 positions: rope.positions("original_max_position_embeddings")?,
-                inverse_frequencies: divided_each(&plain, "long_factor", &rope)?,
+                inverse_frequencies: widened(divided_each(&powers, "long_factor", &rope)?),
             });
-            divided_each(&plain, "short_factor", &rope)?
+            divided_each(&powers, "short_factor", &rope)?
         }
         other => {
             let problem = format!(
@@ -84,41 +92,49 @@ pub(crate) fn resolve_of_kind(
             return Err(rope.error("rope_type", problem));
         }
     };
+    let inverse_frequencies = widened(inverse_frequencies);
     Ok(Rotary { inverse_frequencies, attention_factor, long })
 }
 
-/// theta^(-2i/dim), rounded to float32 as transformers computes it.
-fn frequencies(theta: f64, dim: usize) -> Vec<f64> {
-    (0..dim / 2).map(|i| f64::from(theta.powf(-2.0 * i as f64 / dim as f64) as f32)).collect()
+/// theta^(2i/dim), with an exponent and a power that are rounded to float32.
+fn powers(theta: f64, dim: usize) -> Vec<f32> {
+    let exponent = |i: usize| f64::from((2 * i) as f32 / dim as f32);
+    (0..dim / 2).map(|i| f64::from(theta as f32).powf(exponent(i)) as f32).collect()
 }
 
-fn divided(frequencies: Vec<f64>, factor: f64) -> Vec<f64> {
-    frequencies.into_iter().map(|frequency| frequency / factor).collect()
+fn widened(frequencies: Vec<f32>) -> Vec<f64> {
+    frequencies.into_iter().map(f64::from).collect()
+}
+
+fn divided(frequencies: Vec<f32>, factor: f64) -> Vec<f32> {
+    frequencies.into_iter().map(|frequency| frequency / factor as f32).collect()
 }
 
 /// Long waves are stretched, short ones are not, and those between are mixed.
-fn llama3(plain: &[f64], rope: &RopeConfig<'_>) -> Result<Vec<f64>> {
-    let factor = rope.number("factor")?;
+fn llama3(plain: &[f32], rope: &RopeConfig<'_>) -> Result<Vec<f32>> {
+    let factor = rope.number("factor")? as f32;
     let (low, high) = (rope.number("low_freq_factor")?, rope.number("high_freq_factor")?);
     if high <= low {
         return Err(rope.error("high_freq_factor", "must be above low_freq_factor"));
     }
     let positions = rope.number("original_max_position_embeddings")?;
-    Ok(plain
-        .iter()
-        .map(|frequency| {
-            let waves = positions * frequency / (2.0 * PI);
-            let kept = ((waves - low) / (high - low)).clamp(0.0, 1.0);
-            frequency * (kept + (1.0 - kept) / factor)
-        })
-        .collect())
+    let (longest, shortest) = ((positions / low) as f32, (positions / high) as f32);
+    let mixed = plain.iter().map(|frequency| match TAU / frequency {
+        wave if wave > longest => frequency / factor,
+        wave if wave < shortest => *frequency,
+        wave => {
+            let kept = (positions as f32 / wave - low as f32) / (high - low) as f32;
+            (1.0 - kept) * frequency / factor + kept * frequency
+        }
+    });
+    Ok(mixed.collect())
 }
 
 /// Yarn (Peng et al., 2023): coordinates that turn slowly are stretched.
-fn yarn(plain: &[f64], theta: f64, rope: &RopeConfig<'_>) -> Result<Vec<f64>> {
-    let factor = rope.number("factor")?;
+fn yarn(powers: &[f32], theta: f64, rope: &RopeConfig<'_>) -> Result<Vec<f32>> {
+    let factor = rope.number("factor")? as f32;
     let positions = rope.number("original_max_position_embeddings")?;
-    let dim = 2.0 * plain.len() as f64;
+    let dim = 2.0 * powers.len() as f64;
     let coordinate = |turns: f64| dim * (positions / (turns * 2.0 * PI)).ln() / (2.0 * theta.ln());
     let mut low = coordinate(rope.number_or("beta_fast", 32.0)?);
     let mut high = coordinate(rope.number_or("beta_slow", 1.0)?);
@@ -129,10 +145,10 @@ fn yarn(plain: &[f64], theta: f64, rope: &RopeConfig<'_>) -> Result<Vec<f64>> {
     if low == high {
         high += 0.001;
     }
-    let stretched = |i: usize| ((i as f64 - low) / (high - low)).clamp(0.0, 1.0);
-    let mixed = plain.iter().enumerate().map(|(i, frequency)| {
-        let share = stretched(i);
-        frequency * (1.0 - share) + frequency / factor * share
+    let width = (high - low) as f32;
+    let mixed = powers.iter().enumerate().map(|(i, power)| {
+        let kept = 1.0 - ((i as f32 - low as f32) / width).clamp(0.0, 1.0);
+        1.0 / (factor * power) * (1.0 - kept) + 1.0 / power * kept
     });
     Ok(mixed.collect())
 }
@@ -151,13 +167,13 @@ fn yarn_attention_factor(rope: &RopeConfig<'_>) -> Result<f64> {
 }
 
 /// LongRoPE (Ding et al., 2024): every frequency has a divisor of its own in the list `key`.
-fn divided_each(plain: &[f64], key: &str, rope: &RopeConfig<'_>) -> Result<Vec<f64>> {
+fn divided_each(powers: &[f32], key: &str, rope: &RopeConfig<'_>) -> Result<Vec<f32>> {
     let factors = rope.numbers(key)?;
-    if factors.len() != plain.len() {
-        let problem = format!("has {} numbers, the heads turn {}", factors.len(), plain.len());
+    if factors.len() != powers.len() {
+        let problem = format!("has {} numbers, the heads turn {}", factors.len(), powers.len());
         return Err(rope.error(key, problem));
     }
-    Ok(plain.iter().zip(factors).map(|(frequency, factor)| frequency / factor).collect())
+    Ok(powers.iter().zip(factors).map(|(power, factor)| 1.0 / (factor as f32 * power)).collect())
 }
 
 fn longrope_attention_factor(rope: &RopeConfig<'_>) -> Result<f64> {
@@ -259,5 +275,27 @@ impl<'a> RopeConfig<'a> {
 
     fn error(&self, key: &str, problem: impl Into<String>) -> crate::Error {
         self.config.error(&format!("{}.{key}", self.section), problem)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Frequencies in PyTorch 2.9, by their places: `1.0 / (theta ** (torch.arange(0, dim, 2).float() / dim))`.
+    #[test]
+    fn frequencies_have_the_bits_of_pytorch() {
+        let found = powers(1e6, 96);
+        let expect = [
+            (5, 0x3e72_d425),
+            (7, 0x3e08_8d78),
+            (20, 0x3b4f_3e39),
+            (30, 0x393a_7753),
+            (40, 0x3727_c5b0),
+            (47, 0x35b2_fb6f),
+        ];
+        for (place, bits) in expect {
+            assert_eq!((1.0 / found[place]).to_bits(), bits, "place {place}");
+        }
     }
 }
