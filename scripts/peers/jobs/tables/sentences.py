@@ -57,7 +57,9 @@ def ranked(trained, evaluated, **section):
 
 
 CASES |= {
-    "reranked-by-pairs-evaluated-by-lists": ranked(rows(PASSAGES[:2], 14, "pair"), listed(7, 72)),
+    "reranked-by-pairs-evaluated-by-lists": ranked(
+        rows(PASSAGES[:2], 14, "pair"), listed(7, 72), loss="binary_cross_entropy"
+    ),
     "reranked-by-scores-evaluated-by-lists": ranked(rows(PASSAGES[:2], 14, "score"), listed(7, 73), loss="mse"),
 }
 CASES["triplets-evaluated-by-pairs-on-two-cores"].job["resources"] = {"cores": 2}
