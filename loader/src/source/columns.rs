@@ -1,4 +1,4 @@
-//! Columns renamed, dropped and cast on the way from the files to the tasks (`data.columns`).
+//! Columns renamed, dropped, put together and cast on the way from the files to the tasks (`data.columns`).
 
 use serde::Serialize;
 
@@ -12,6 +12,8 @@ pub struct Columns {
     pub rename: Vec<(String, String)>,
     /// The columns to leave out, by their new names.
     pub drop: Vec<String>,
+    /// Columns of lists, each with the columns, by their new names, that a row's list has the values of.
+    pub lists: Vec<(String, Vec<String>)>,
     /// The columns to convert, by their new names.
     pub cast: Vec<(String, CastType)>,
 }
@@ -30,13 +32,40 @@ pub enum CastType {
 }
 
 impl Columns {
-    /// The columns that a file with `names` has after renaming and dropping.
+    /// The columns that a file with `names` has after renaming and dropping, and lists of them.
     pub(super) fn apply(&self, names: Vec<String>) -> Vec<String> {
         let renamed = names.into_iter().map(|name| {
             let entry = self.rename.iter().find(|(from, _)| *from == name);
             entry.map_or(name, |(_, to)| to.clone())
         });
-        renamed.filter(|name| !self.drop.contains(name)).collect()
+        let mut names: Vec<String> = renamed.filter(|name| !self.drop.contains(name)).collect();
+        for (list, parts) in &self.lists {
+            if !names.contains(list) && parts.iter().all(|part| names.contains(part)) {
+                names.push(list.clone());
+            }
+        }
+        names
+    }
+
+    /// The columns whose values a list has; `None` of another column.
+    pub(super) fn parts_of(&self, name: &str) -> Option<&[String]> {
+        let entry = self.lists.iter().find(|(list, _)| list == name);
+        entry.map(|(_, parts)| parts.as_slice())
+    }
+
+    /// The columns with those that lists are made of in their places, each once.
+    pub(super) fn with_parts<'name>(&'name self, columns: &[&'name str]) -> Vec<&'name str> {
+        let mut names = Vec::new();
+        for column in columns {
+            let parts = self.parts_of(column);
+            let parts = parts.map(|parts| parts.iter().map(String::as_str).collect());
+            for part in parts.unwrap_or_else(|| vec![*column]) {
+                if !names.contains(&part) {
+                    names.push(part);
+                }
+            }
+        }
+        names
     }
 
     /// The file's name of a column.
@@ -50,13 +79,18 @@ impl Columns {
         self.cast.iter().find(|(cast, _)| cast == name).map(|(_, kind)| *kind)
     }
 
-    /// Fails where two columns are renamed to one, or one is both cast and dropped.
+    /// Fails where two columns are renamed to one, one is both cast and dropped, or a list has lists.
     pub(super) fn check(&self) -> Result<()> {
         let bad = |message| Err(Error::BadOption { field: "data.columns", message });
         for (place, (from, to)) in self.rename.iter().enumerate() {
             let others = &self.rename[..place];
             if others.iter().any(|(other, target)| other == from || target == to) {
                 return bad(format!("{from:?} to {to:?} is renamed twice"));
+            }
+        }
+        for (list, parts) in &self.lists {
+            if let Some(part) = parts.iter().find(|part| self.parts_of(part).is_some()) {
+                return bad(format!("{part:?} of {list:?} is a list itself"));
             }
         }
         match self.cast.iter().find(|(name, _)| self.drop.contains(name)) {
@@ -99,6 +133,13 @@ impl CastType {
         };
         converted.ok_or(value)
     }
+}
+
+/// A value of a list, where files of text have numbers and truth values as texts.
+pub(super) fn element(value: &Value) -> Value {
+    let Value::Text(_) = value else { return value.clone() };
+    let number = as_integer(value).map(Value::Int).or_else(|| as_float(value).map(Value::Float));
+    number.or_else(|| as_bool(value).map(Value::Bool)).unwrap_or_else(|| value.clone())
 }
 
 /// A value in the text of an error.

@@ -188,6 +188,7 @@ impl Source {
     /// Checks that every file has each column exactly once, or lacks one that its format lets it
     /// lack. The error names all columns that a file lacks.
     pub fn require_columns(&self, columns: &[&str]) -> Result<()> {
+        let columns = &self.columns.with_parts(columns);
         for file in &self.files {
             let mut lacked = None;
             for name in columns {
@@ -298,6 +299,20 @@ impl Source {
         read: &dyn Fn(&[&str], Sink<'_>) -> Result<()>,
         sink: Sink<'_>,
     ) -> Result<()> {
+        if columns.iter().any(|name| self.columns.parts_of(name).is_some()) {
+            let parts = self.columns.with_parts(columns);
+            return self.read_with(part, &parts, read, &mut |records| {
+                let records = records.with_lists(
+                    columns,
+                    |name| self.columns.parts_of(name),
+                    columns::element,
+                );
+                sink(match self.columns.cast.is_empty() {
+                    true => records,
+                    false => self.converted(part, &records, columns)?,
+                })
+            });
+        }
         let file = &self.files[part.file];
         let own: Vec<Option<&str>> =
             columns.iter().map(|name| file.own_name(&self.columns, name)).collect();

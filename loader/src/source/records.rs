@@ -137,6 +137,26 @@ impl Records {
         Self { marks: self.marks.clone(), ..Self::of_columns(self.first_row, &names, columns) }
     }
 
+    /// The same rows with the columns `names`, of which those that `parts_of` knows are lists of others' values, each
+    /// as `element` makes it.
+    pub(super) fn with_lists<'parts>(
+        &self,
+        names: &[&str],
+        parts_of: impl Fn(&str) -> Option<&'parts [String]>,
+        element: fn(&Value) -> Value,
+    ) -> Self {
+        let list = |parts: &[String], record: usize| {
+            let cells = parts.iter().map(|part| self.cell(part, record));
+            Value::List(cells.map(element).collect())
+        };
+        let column = |name: &&str| match parts_of(name) {
+            Some(parts) => (0..self.len()).map(|record| list(parts, record)).collect(),
+            None => self.columns[self.place(name)].clone(),
+        };
+        let columns = names.iter().map(column).collect();
+        Self { marks: self.marks.clone(), ..Self::of_columns(self.first_row, names, columns) }
+    }
+
     /// One of the rows.
     pub(super) fn one(&self, record: usize) -> Self {
         Self {

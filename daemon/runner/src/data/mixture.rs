@@ -66,6 +66,7 @@ impl Sets<'_> {
                 let own = columns(&set.columns);
                 files.columns.rename.splice(0..0, own.rename);
                 files.columns.drop.extend(own.drop);
+                files.columns.lists.extend(own.lists);
                 files.columns.cast.extend(own.cast);
             }
             Ok((files, range))

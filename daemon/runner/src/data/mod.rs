@@ -366,6 +366,7 @@ fn columns(asked: &traind_job_file::Columns) -> Columns {
     Columns {
         rename: asked.rename.iter().map(|(from, to)| (from.to_owned(), to.clone())).collect(),
         drop: asked.drop.clone(),
+        lists: asked.lists.iter().map(|(name, of)| (name.to_owned(), of.clone())).collect(),
         cast: asked
             .cast
             .iter()

@@ -1,4 +1,4 @@
-//! Columns that are renamed, dropped or cast.
+//! Columns that are renamed, dropped, put together or cast.
 
 use super::text;
 use crate::source::{CastType, Columns, Files, Source, Value};
@@ -14,6 +14,7 @@ fn columns_are_renamed_dropped_and_cast() {
     let columns = Columns {
         rename: pairs(&[("body", "text"), ("stars", "label")]),
         drop: vec!["id".to_owned()],
+        lists: Vec::new(),
         cast: vec![("label".to_owned(), CastType::Int64), ("tags".to_owned(), CastType::String)],
     };
     let files = Files { columns, ..[file].into_iter().collect() };
@@ -30,6 +31,38 @@ fn columns_are_renamed_dropped_and_cast() {
         })
         .unwrap();
     assert_eq!(found, [Value::List(vec![text("1"), text("0")]), Value::Int(4), text("a")]);
+}
+
+/// A column for each label, as tables for pandas have them.
+#[test]
+fn columns_are_put_together_to_lists() {
+    let folder = DataFolder::new();
+    let file = folder.write("a.csv", "text,toxic,insult,mild\na,0,1.0,True\nb,1,0,x\n");
+    let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    let open = |lists: &[(&str, &[&str])]| {
+        let lists = lists.iter().map(|(list, of)| ((*list).to_owned(), names(of))).collect();
+        let rename = vec![("mild".to_owned(), "soft".to_owned())];
+        let columns = Columns { rename, lists, ..Columns::default() };
+        Source::open(&Files { columns, ..[file.clone()].into_iter().collect() })
+    };
+    let source = open(&[("labels", &["toxic", "insult", "soft"])]).unwrap();
+    assert_eq!(source.columns(), ["text", "toxic", "insult", "soft", "labels"]);
+    source.require_columns(&["labels", "text"]).unwrap();
+    let mut found = Vec::new();
+    let mut take = |records: crate::source::Records| {
+        found.extend((0..2).map(|record| records.cell("labels", record).clone()));
+        assert_eq!(*records.cell("text", 1), text("b"));
+        Ok(())
+    };
+    source.read(source.parts()[0], &["labels", "text"], &mut take).unwrap();
+    assert_eq!(found[0], Value::List(vec![Value::Int(0), Value::Float(1.0), Value::Bool(true)]));
+    assert_eq!(found[1], Value::List(vec![Value::Int(1), Value::Int(0), text("x")]));
+    let lacking = open(&[("labels", &["toxic", "mild"])]).unwrap();
+    let error = lacking.require_columns(&["labels"]).unwrap_err();
+    let expect = "a.csv: no column \"mild\"; it has text, toxic, insult, soft";
+    assert_eq!(folder.shown(&error), expect);
+    let nested = open(&[("labels", &["toxic"]), ("all", &["labels"])]).err().unwrap();
+    assert_eq!(nested.to_string(), "data.columns: \"labels\" of \"all\" is a list itself");
 }
 
 #[test]

@@ -11,6 +11,9 @@ section! {
         rename: Mapping<String> = Mapping::default();
         /// Columns to drop, by their new names.
         drop: Vec<String> = Vec::new();
+        /// Columns of lists, each of the values of other columns, by their new names, such as one for each label:
+        /// `{labels: [toxic, insult, threat]}`.
+        lists: Mapping<Vec<String>> = Mapping::default();
         /// Types to convert values to, by new column name: `{label: int64}`.
         cast: Mapping<CastType> = Mapping::default();
     }
