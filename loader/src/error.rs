@@ -44,6 +44,18 @@ impl fmt::Display for Location {
     }
 }
 
+/// The advice for a first row of JSON that may be a whole table.
+fn one_row(at: &Location, found: &str) -> &'static str {
+    let extension = at.file.extension().unwrap_or_default();
+    match at.row == 0 && found == "a list" && (extension == "json" || extension == "jsonl") {
+        true => {
+            "; if the file is one object of columns, write a row a line, as pandas' to_json(FILE, \
+             orient=\"records\", lines=True) does"
+        }
+        false => "",
+    }
+}
+
 /// Why data files cannot be turned into batches.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "each message says what its variant and its fields are")]
@@ -138,7 +150,7 @@ pub enum Error {
     FileChanged { file: PathBuf },
     #[error("{at}, column {column:?}: no text")]
     EmptyText { at: Location, column: String },
-    #[error("{at}, column {column:?}: expected text, found {found}")]
+    #[error("{at}, column {column:?}: expected text, found {found}{}", one_row(.at, .found))]
     NotText { at: Location, column: String, found: &'static str },
     #[error("{at}, column {column:?}: {found} cannot be cast to {kind}")]
     Cast { at: Location, column: String, found: String, kind: &'static str },

@@ -32,21 +32,58 @@ pub(super) fn may_be_empty(path: &Path) -> bool {
     formats::of_path(path).is_ok_and(|format| format.skips_empty)
 }
 
-/// Says what to name in place of a folder, by the first data file in it.
+/// Folders below one that are looked through for data files.
+const DEPTH_MAX: usize = 4;
+
+/// Says what to name in place of a folder, by the first data file in it or below.
 fn remedy(folder: &Path) -> String {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    files.sort();
-    let is_data = |file: &&PathBuf| file.is_file() && formats::of_path(file).is_ok();
-    match files.iter().find(is_data).and_then(|file| file.extension()) {
-        Some(extension) => {
-            let pattern = folder.join("*").with_extension(extension);
-            format!("so name its files, alone or by a pattern such as {}", pattern.display())
-        }
-        None => "but neither one that `save_to_disk` of datasets wrote, nor one that has a folder of images or of \
-                 texts for each class"
-            .to_owned(),
+    let Some(file) = first_data_file(folder, DEPTH_MAX) else {
+        return "but neither one that `save_to_disk` of datasets wrote, nor one that has a folder of images or of \
+                texts for each class"
+            .to_owned();
+    };
+    let below = file.strip_prefix(folder).unwrap_or(&file);
+    let mut pattern = folder.to_path_buf();
+    pattern.extend(below.components().map(|_| "*"));
+    let pattern = pattern.with_extension(file.extension().unwrap_or_default());
+    let names = format!("so name its files, alone or by a pattern such as {}", pattern.display());
+    let columns: Vec<_> = partition_columns(below).collect();
+    match columns.first() {
+        Some((column, part)) => format!("{names}; {}", in_folder_names(column, part)),
+        None => names,
     }
+}
+
+/// The first data file by its path, in the folder itself before those below.
+fn first_data_file(folder: &Path, depth: usize) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_shown =
+        |entry: &std::fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
+    let mut entries: Vec<PathBuf> = entries.filter(is_shown).map(|entry| entry.path()).collect();
+    entries.sort();
+    let is_data = |file: &&PathBuf| {
+        file.is_file() && file.extension().is_some() && formats::of_path(file).is_ok()
+    };
+    let found = entries.iter().find(is_data).cloned();
+    found.or_else(|| {
+        let mut below = entries.iter().filter(|entry| depth > 0 && entry.is_dir());
+        below.find_map(|below| first_data_file(below, depth - 1))
+    })
+}
+
+/// The columns that the names of folders have in a partitioned data set, with these names: `label=0`.
+fn partition_columns(path: &Path) -> impl Iterator<Item = (&str, &str)> {
+    let folders = path.parent().into_iter().flat_map(Path::components);
+    let names = folders.filter_map(|part| part.as_os_str().to_str());
+    names.filter_map(|name| name.split_once('=').map(|(column, _)| (column, name)))
+}
+
+/// Says how to get a column of a partitioned data set.
+fn in_folder_names(column: &str, part: &str) -> String {
+    format!(
+        "{column:?} is only in names of folders such as {part}, which are not read: write it into the files, as \
+         pandas.read_parquet(FOLDER).to_parquet(FILE) does"
+    )
 }
 
 impl SourceFile {
@@ -130,10 +167,18 @@ impl SourceFile {
             (0, None) => Err(Error::MissingColumns {
                 file,
                 columns: vec![name],
-                available: self.available(),
+                available: self.available() + &self.elsewhere(column),
             }),
             (count, _) => Err(Error::DuplicateColumn { file, column: name, count }),
         }
+    }
+
+    /// Says where a column is that no file has, behind those that it has.
+    fn elsewhere(&self, column: &str) -> String {
+        let part = partition_columns(&self.path.name).find(|(name, _)| *name == column);
+        part.map_or_else(String::new, |(column, part)| {
+            format!("; {}", in_folder_names(column, part))
+        })
     }
 
     /// The columns, for an error.

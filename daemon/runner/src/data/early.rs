@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use traind_job_file::{DataFiles, JobFile, ModelSource};
+use traind_job_file::{DataFiles, JobFile, ModelSource, TaskName};
 use traind_loader::{
     ChatProblem, Checked, Error as LoaderError, Files, KnownTokenizer, LabelEncoder, TaskSpec,
     data_format, matching_files, model_max_length,
@@ -226,11 +226,34 @@ fn with_keys(job: &JobFile, error: &LoaderError) -> String {
     let key = |column: &String| COLUMN_KEYS.iter().find(|key| data[**key] == **column);
     let keys: Vec<String> =
         columns.iter().filter_map(key).map(|key| format!("data.{key}")).collect();
-    match keys.as_slice() {
+    let named = match keys.as_slice() {
         [] => error.to_string(),
         [key] => format!("{error} ({key} names the column)"),
         keys => format!("{error} ({} name the columns)", keys.join(", ")),
+    };
+    named + other_rows(job, error).unwrap_or_default()
+}
+
+/// Names the setting that rows with other columns need, or files without a header.
+fn other_rows(job: &JobFile, error: &LoaderError) -> Option<&'static str> {
+    let LoaderError::MissingColumns { file, columns, available } = error else { return None };
+    let has = |name: &str| available.split(", ").any(|column| column == name);
+    let is_missing = |name: &str| columns.iter().any(|column| column == name);
+    if job.model.task == TaskName::Sft && is_missing(&job.data.text) {
+        return Some(match () {
+            () if has("instruction") && has("output") => {
+                "; `data.format: alpaca` reads instruction, input and output"
+            }
+            () if has("conversations") => "; `data.format: sharegpt` reads conversations",
+            () => {
+                "; data.messages names that of conversations, data.prompt and data.completion those of pairs"
+            }
+        });
     }
+    let is_table = matches!(data_format(file), Some("csv" | "tsv"));
+    let is_value = |name: &str| name.parse::<f64>().is_ok();
+    let is_headless = is_table && job.data.names.is_empty() && available.split(", ").any(is_value);
+    is_headless.then_some("; the first row has the names, unless data.names gives them")
 }
 
 /// The files of a split, without patterns.
@@ -269,8 +292,12 @@ fn local_files(pattern: &Path) -> Option<Vec<PathBuf>> {
     if pattern.is_dir() {
         return is_small(pattern).then(|| vec![pattern.to_owned()]);
     }
-    let folder = pattern.parent().filter(|folder| !DataFiles::is_glob(folder))?;
-    if fs::read_dir(folder).ok()?.take(ENTRIES_MAX + 1).count() > ENTRIES_MAX {
+    let folder = pattern.parent()?;
+    let is_quick = match DataFiles::is_glob(folder) {
+        false => fs::read_dir(folder).ok()?.take(ENTRIES_MAX + 1).count() <= ENTRIES_MAX,
+        true => is_small(folder.ancestors().find(|above| !DataFiles::is_glob(above))?),
+    };
+    if !is_quick {
         return None;
     }
     matching_files(&path_text(pattern)).ok()

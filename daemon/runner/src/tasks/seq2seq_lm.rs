@@ -47,7 +47,13 @@ fn decoder_start(config: &ModelConfig) -> RunResult<DecoderStart> {
         "mbart" => return Ok(DecoderStart::LastToken),
         "bart" => Some(2),
         "mt5" => Some(0),
-        _ => None,
+        "t5" => None,
+        other => {
+            let problem = format!(
+                "{other} is no encoder-decoder: seq2seq-lm trains t5, mt5, bart and mbart models"
+            );
+            return Err(config.error("model_type", problem).into());
+        }
     };
     let given = config.token_id(KEY, i32::MAX as usize)?.or(default);
     let id = given.ok_or_else(|| config.error(KEY, "expected a token id, found none"))?;

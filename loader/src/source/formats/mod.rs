@@ -183,9 +183,32 @@ pub(super) fn of_path(path: &Path) -> Result<&'static Format> {
     FORMATS.iter().find(matches).ok_or_else(|| {
         let known = FORMATS.iter().flat_map(|format| format.extensions);
         let known = known.map(|extension| format!(".{extension}")).collect::<Vec<_>>().join(", ");
-        let known = format!("{known}, text also in {}", COMPRESSIONS.join(" or "));
+        let known = format!("{known}, text also in {}{}", COMPRESSIONS.join(" or "), remedy(&name));
         Error::UnknownFormat { file: path.to_path_buf(), known }
     })
+}
+
+/// Ends of names of files that are often at hand, with what to make of them.
+const OTHERS: [(&[&str], &str); 4] = [
+    (&["xlsx", "xls", "ods"], "; save the sheet as CSV"),
+    (&["zip", "tar", "tgz", "tar.gz", "bz2", "xz", "7z"], "; unpack it"),
+    (
+        &["pkl", "pickle", "npy", "npz", "h5", "hdf5", "sqlite", "db", "orc", "avro", "dta", "sav"],
+        "; write its rows to Parquet, as pandas' to_parquet does",
+    ),
+    (
+        &["conll", "conllu", "bio", "iob"],
+        "; write a line for each sentence, with lists of its words and their labels: {\"tokens\": [...], \"labels\": \
+         [...]}",
+    ),
+];
+
+/// Says what to make of a file by the end of its name.
+fn remedy(name: &str) -> &'static str {
+    let ends = |extensions: &&[&str]| {
+        extensions.iter().any(|extension| name.ends_with(&format!(".{extension}")))
+    };
+    OTHERS.iter().find(|(extensions, _)| ends(extensions)).map_or("", |(_, remedy)| remedy)
 }
 
 /// Opens text, decompressed and in UTF-8. UTF-16 that nobody declared is an error: its zeros may

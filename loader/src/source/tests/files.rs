@@ -66,8 +66,22 @@ fn a_file_that_cannot_be_used_says_why() {
     check_error(
         "a.xlsx",
         "x",
-        "a.xlsx: unknown data format; known file names end in .csv, .tsv, .jsonl, .ndjson, .json, .txt, .parquet, .pq, .arrow, .feather, text also in .gz or .zst",
+        "a.xlsx: unknown data format; known file names end in .csv, .tsv, .jsonl, .ndjson, .json, .txt, .parquet, .pq, .arrow, .feather, \
+         text also in .gz or .zst; save the sheet as CSV",
     );
+    let folder = DataFolder::new();
+    for (name, end) in [
+        ("a.csv.zip", "; unpack it"),
+        ("a.pkl", "; write its rows to Parquet, as pandas' to_parquet does"),
+        (
+            "a.conll",
+            "with lists of its words and their labels: {\"tokens\": [...], \"labels\": [...]}",
+        ),
+        ("a.yaml", "text also in .gz or .zst"),
+    ] {
+        let error = open(&[folder.write(name, "x")]).err().unwrap().to_string();
+        assert!(error.ends_with(end), "{error}");
+    }
     let dates: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![1]));
     check_error(
         "a.parquet",
@@ -100,6 +114,21 @@ fn names_that_lead_nowhere_say_so() {
         "files",
         "files: is a folder, so name its files, alone or by a pattern such as files/*.csv",
     );
+    folder.write("below/data/b.jsonl", "{\"text\": \"a\"}\n");
+    check(
+        "below",
+        "below: is a folder, so name its files, alone or by a pattern such as below/*/*.jsonl",
+    );
+    let partitions = "\"label\" is only in names of folders such as label=0, which are not read: write it into the \
+                      files, as pandas.read_parquet(FOLDER).to_parquet(FILE) does";
+    folder.write("parts/label=0/b.jsonl", "{\"text\": \"a\"}\n");
+    let expect =
+        "parts: is a folder, so name its files, alone or by a pattern such as parts/*/*.jsonl";
+    check("parts", &format!("{expect}; {partitions}"));
+    let file = "parts/label=0/b.jsonl";
+    let error = read(&[folder.path(file).to_str().unwrap()], &["label"]).unwrap_err();
+    let expect = format!("{file}: no column \"label\"; it has text; {partitions}");
+    assert_eq!(folder.shown(&error), expect);
     assert!(matches!(open(&[""; 0]), Err(Error::NoFiles)));
 }
 

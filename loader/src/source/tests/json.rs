@@ -60,9 +60,46 @@ fn a_bad_json_line_names_file_row_and_line() {
     );
     check_error(
         "a.jsonl",
-        "[\n  {\"text\": \"a\"}\n]\n",
-        "a.jsonl, row 0 (line 1): expected one JSON object a line; this is JSON over several lines",
+        "{\"text\": \"a\"},\n{\"text\": \"b\"}\n",
+        "a.jsonl, row 0 (line 1): there is a comma behind the object: a file of one object a line has none, and one \
+         that is a list begins with [ and is called .json",
     );
+    check_error(
+        "a.jsonl",
+        "[\n  {\"text\": \"a\"}\n]\n",
+        "a.jsonl, row 0 (line 1): expected one JSON object a line; this is a list over several lines, which is read \
+         from a file whose name ends in .json",
+    );
+    check_error(
+        "a.json",
+        "{\n  \"text\": [\"a\", \"b\"],\n  \"label\": [0, 1]\n}\n",
+        "a.json, row 0 (line 1): expected one JSON object a line; this is an object over several lines: write each \
+         row on one line, or all rows in one list to a file whose name ends in .json",
+    );
+}
+
+/// Tables of pandas, and several splits in one file, which `datasets` reads as one row.
+#[test]
+fn an_object_that_holds_all_rows_says_what_to_write_instead() {
+    let columns = "a.json: not a readable JSON file: it is one object of columns, as pandas writes by default; \
+                   write a row a line with to_json(FILE, orient=\"records\", lines=True)";
+    for table in [
+        r#"{"text": {"0": "a", "1": "b"}, "label": {"0": 0, "1": 1}}"#,
+        "{\n\"text\": {\n\"0\": \"a\"}\n}\n",
+        r#"{"0": {"text": "a", "label": 0}, "1": {"text": "b", "label": 1}}"#,
+    ] {
+        check_error("a.json", table, columns);
+    }
+    check_error(
+        "a.json",
+        r#"{"train": [{"text": "a", "label": 0}], "test": [{"text": "b", "label": 1}], "version": 1}"#,
+        "a.json: not a readable JSON file: it is one object with lists of rows under \"train\", \"test\"; write \
+         each list to a file of its own",
+    );
+    let folder = DataFolder::new();
+    let row =
+        folder.write("a.json", r#"{"messages": [{"role": "user"}], "translation": {"en": "a"}}"#);
+    assert_eq!(read(&[&row], &["messages", "translation"]).unwrap().len(), 1);
 }
 
 #[test]
@@ -99,6 +136,12 @@ fn a_json_document_is_a_list_of_rows_or_has_it_under_data() {
         "a.json: not a readable JSON file: expected value at line 1 column 26",
     );
     check_error("a.json", r#"{"data": [7]}"#, "a.json, row 0: expected an object for each row");
+    check_error(
+        "a.json",
+        r#"{"columns": ["text"], "index": [0], "data": [["a"]]}"#,
+        "a.json, row 0: expected an object for each row, found a list; pandas' to_json writes objects with \
+         orient=\"records\"",
+    );
     check_error(
         "a.json",
         r#"{"data": [{"paragraphs": [{"context": "c", "qas": [{"id": "1"}]}]}]}"#,

@@ -293,6 +293,33 @@ fn evaluations_with_other_numbers_of_texts_and_their_metrics_are_found() {
     check(&[pairs], embeds(prompts, "loss"), Some(("data.prompts", "query is not one of these")));
 }
 
+/// Files of other tools and without a header once named their missing columns alone.
+#[test]
+fn settings_that_other_rows_need_are_named() {
+    let headless = [("train.csv", "good,1\nbad,0\n")];
+    check(&headless, |_| {}, Some(("data.train", "unless data.names gives them")));
+    let parts = [("parts/label=0/a.csv", "text\na\n"), ("parts/label=1/a.csv", "text\nb\n")];
+    let all = |job: &mut Value| job["data"]["train"] = "parts/*/*.csv".into();
+    check(
+        &parts,
+        all,
+        Some(("data.train", "\"label\" is only in names of folders such as label=0")),
+    );
+    let translates = |job: &mut Value| job["model"]["task"] = "seq2seq-lm".into();
+    check(&[ROWS], translates, Some(("model.name_or_path", "bert is no encoder-decoder")));
+    let tuned = |row: &str, words: &str| {
+        let files = [DECODER.as_slice(), &[("train.jsonl", row)]].concat();
+        let edit = |job: &mut Value| {
+            job["model"]["task"] = "sft".into();
+            job["data"] = json!({"train": "train.jsonl", "max_length": 8, "eos_token": "<end>"});
+        };
+        check(&files, edit, Some(("data.train", words)));
+    };
+    tuned(r#"{"instruction": "a", "input": "", "output": "b"}"#, "`data.format: alpaca` reads");
+    tuned(r#"{"conversations": []}"#, "`data.format: sharegpt` reads conversations");
+    tuned(r#"{"question": "a", "answer": "b"}"#, "data.prompt and data.completion those of pairs");
+}
+
 #[test]
 fn first_rows_of_other_types_are_found() {
     let rows = [("train.jsonl", "{\"text\": 7, \"label\": 0}\n{\"text\": \"b\", \"label\": 1}\n")];

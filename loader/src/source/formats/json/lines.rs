@@ -135,7 +135,17 @@ fn not_an_object(found: &Json) -> String {
 
 fn not_json(text: &str, error: &serde_json::Error) -> String {
     match text.trim() {
-        "[" | "{" => "expected one JSON object a line; this is JSON over several lines".to_owned(),
+        "[" => "expected one JSON object a line; this is a list over several lines, which is read from a file \
+                whose name ends in .json"
+            .to_owned(),
+        "{" => "expected one JSON object a line; this is an object over several lines: write each row on one \
+                line, or all rows in one list to a file whose name ends in .json"
+            .to_owned(),
+        text if text.ends_with("},") => {
+            "there is a comma behind the object: a file of one object a line has none, and one that is a list \
+             begins with [ and is called .json"
+                .to_owned()
+        }
         _ => format!("not JSON: {} at column {}", message_only(error), error.column()),
     }
 }

@@ -4,6 +4,7 @@
 
 mod meter;
 mod node;
+mod shape;
 mod squad;
 mod walk;
 

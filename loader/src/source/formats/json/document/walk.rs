@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 
 use super::meter::Meter;
 use super::node::{Node, Parsed};
+use super::shape::{Shaped, Shapes};
 use super::squad::{NotAQuestion, questions};
 use super::{Fields, LateTitles};
 use crate::error::{Error, Location, Result};
@@ -40,6 +41,8 @@ pub(super) struct Walk<'a> {
     pub(super) rows: u64,
     articles: u64,
     pub(super) late_titles: LateTitles,
+    /// The values of an object, to say why it is no document.
+    shapes: Shapes,
     /// The first fault of the content; the JSON itself may be valid.
     pub(super) error: Option<Error>,
     /// True to continue after an error, to check that the file is a document at all.
@@ -58,6 +61,7 @@ impl<'a> Walk<'a> {
             rows: 0,
             articles: 0,
             late_titles: LateTitles::new(),
+            shapes: Shapes::default(),
             error: None,
             to_the_end: true,
         }
@@ -75,7 +79,11 @@ impl<'a> Walk<'a> {
     /// Returns true if the file holds a list of rows in one document with nothing behind it.
     pub(super) fn is_one_document(&mut self) -> Result<bool> {
         match self.walk()? {
-            Ok(()) => Ok(self.has_data),
+            Ok(()) if self.has_data => Ok(true),
+            Ok(()) => match self.shapes.advice() {
+                Some(advice) => Err(Error::bad_file(self.path, "JSON", advice)),
+                None => Ok(false),
+            },
             // Without any row it is not a document either.
             Err(_) if self.meter.is_exceeded() && self.rows > 0 => Err(self.too_long()),
             Err(error) if error.is_io() && !self.meter.is_exceeded() => {
@@ -174,6 +182,8 @@ impl Node for Document<'_, '_> {
             if key == DATA {
                 map.next_value_seed(Parsed(Entries(&mut *self.0)))?;
                 self.0.has_data = true;
+            } else if let Some(shape) = self.0.shapes.of(key) {
+                map.next_value_seed(Parsed(Shaped(shape)))?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -231,6 +241,13 @@ impl Node for Entry<'_, '_> {
             }
         }
         walk.finish_entry(fields, has_paragraphs)
+    }
+
+    fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        let problem = "expected an object for each row, found a list; pandas' to_json writes objects with \
+                       orient=\"records\"";
+        self.0.bad_row(problem)
     }
 
     fn other<E: serde::de::Error>(self) -> Result<(), E> {
