@@ -5,18 +5,17 @@ use std::ffi::{c_int, c_void};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use traind_neuron::Version;
 
 use super::compiling::{compile, rounding_seed};
 use super::errors::{self, INTERNAL, INVALID_ARGUMENT, RESOURCE_EXHAUSTED};
-use super::execution;
-use super::failures::{injected, note_loaded};
+use super::failures::injected;
 use super::processes::{self, Processes};
 use super::records::*;
 use super::table::{INNER_PLUGIN, inner, place};
-use super::{serialized, structures};
+use super::{execution, limit, serialized, structures};
 use crate::machine::hold;
 use crate::options::NullEvents;
 use crate::{Machine, Options};
@@ -121,10 +120,7 @@ pub(super) unsafe fn call(index: usize, name: &str, args: *mut c_void) -> *mut c
             "PJRT_Device_MemoryStats" => memory_stats(args),
             "PJRT_Client_Compile" => compile(args).unwrap_or_else(pass_on),
             "PJRT_Executable_Serialize" => serialized::stamp(args, pass_on),
-            "PJRT_Executable_DeserializeAndLoad" => {
-                note_loaded();
-                serialized::load(args, pass_on)
-            }
+            "PJRT_Executable_DeserializeAndLoad" => serialized::load(args, pass_on),
             "PJRT_LoadedExecutable_Execute" if STARTED.get().is_some_and(|it| !it.has_cores) => {
                 errors::new(INTERNAL, "nrt_execute failed: NRT_UNINITIALIZED status=13")
             }
@@ -135,8 +131,16 @@ pub(super) unsafe fn call(index: usize, name: &str, args: *mut c_void) -> *mut c
                     return error;
                 }
                 std::thread::sleep(dispatch_time());
-                injected().or_else(|| execution::execute(args)).unwrap_or_else(pass_on)
+                let start = Instant::now();
+                let error = injected().or_else(|| execution::execute(args));
+                let error = error.unwrap_or_else(pass_on);
+                if error.is_null() {
+                    limit::watch(&*args.cast::<Execute>(), start);
+                }
+                error
             }
+            "PJRT_Event_Await" | "PJRT_Event_Error" | "PJRT_Event_OnReady"
+            | "PJRT_Event_Destroy" => limit::answer(name, args, pass_on).unwrap_or_else(pass_on),
             _ => pass_on(),
         }
     }

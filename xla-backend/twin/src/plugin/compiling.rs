@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::behaviour::STARTED;
+use super::behaviour::{STARTED, Started};
 use super::errors::{self, INTERNAL};
 use super::failures::note_program;
 use super::records::Compile;
@@ -32,7 +32,7 @@ pub(super) unsafe fn compile(args: *mut c_void) -> Option<*mut c_void> {
     }
     let options = STARTED.get().map(|started| &started.options)?;
     let code = String::from_utf8_lossy(code);
-    note_program(&code);
+    note_program(name(&code));
     let rewritten = match rewritten(&code, options, rounding_seed()) {
         Ok(changed) => changed,
         Err(text) => return Some(errors::new(INTERNAL, &text)),
@@ -108,15 +108,20 @@ fn run_compiler(code: &[u8]) -> Result<(), String> {
         return Err(not_compiled(&started.options, &arguments, &output));
     }
     let loaded = loaded.map_err(|error| format!("nrt_load failed: {}: {error}", neff.display()))?;
-    let spans_cores = text_of(code, "mhlo.num_replicas = ") > 1;
-    if spans_cores {
-        started.processes.open_root(Duration::from_millis(started.options.meet_ms))?;
-    }
+    open_collectives(started, number(code, "mhlo.num_replicas = "))?;
     if loaded.is_empty() {
         return Ok(());
     }
     let brief = "PJRT_Client_Compile: error condition error != 0:";
     Err(errors::logged(&started.options, format!("nrt_load failed: {loaded}"), brief))
+}
+
+/// Takes the port of collectives for a program of several replicas, where the process has its cores.
+pub(super) fn open_collectives(started: &Started, replicas: usize) -> Result<(), String> {
+    if replicas == 1 || !started.has_cores {
+        return Ok(());
+    }
+    started.processes.open_root(Duration::from_millis(started.options.meet_ms))
 }
 
 /// The error of the compiler, which has written its own words to standard error.
@@ -145,8 +150,14 @@ fn ended(status: ExitStatus) -> String {
     }
 }
 
-/// The number behind `key` in a program.
-fn text_of(code: &[u8], key: &str) -> u64 {
+/// The name of a program; empty if it has none.
+fn name(code: &str) -> &str {
+    let behind = code.split_once("module @").map(|(_, behind)| behind);
+    behind.and_then(|behind| behind.split_whitespace().next()).unwrap_or_default()
+}
+
+/// The number behind `key` in a program; 1 if it has none.
+fn number(code: &[u8], key: &str) -> usize {
     let text = String::from_utf8_lossy(code);
     let behind = text.find(key).map(|at| &text[at + key.len()..]).unwrap_or_default();
     let digits: String = behind.chars().take_while(char::is_ascii_digit).collect();

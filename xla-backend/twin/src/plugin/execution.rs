@@ -11,15 +11,12 @@ use super::errors::{self, INTERNAL};
 use super::failures::time_limit;
 use super::processes::{self, Processes};
 use super::records::{
-    BufferShape, Execute, FromHost, Subject, SubjectList, SubjectNumber, SubjectPointer, ToHost,
+    BufferShape, Execute, FromHost, SubjectList, SubjectNumber, SubjectPointer, ToHost,
 };
-use super::table::{inner, place};
+use super::table::{Failure, call, call_on};
 
 /// The wrapped plugin's client, which makes the buffers of other processes.
 static CLIENT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-
-/// An error of PJRT.
-type Failure = *mut c_void;
 
 /// Notes the client that was made.
 pub(super) fn note_client(client: *mut c_void) {
@@ -213,26 +210,6 @@ unsafe fn outputs(executable: *mut c_void) -> Result<usize, Failure> {
         call_on("PJRT_Executable_Destroy", args.result)?;
         Ok(count.result as usize)
     }
-}
-
-/// Calls an entry of the wrapped plugin.
-///
-/// # Safety
-/// `args` are the arguments of that entry.
-unsafe fn call(name: &str, args: *mut c_void) -> Result<(), Failure> {
-    // SAFETY: the promise above.
-    let error = unsafe { inner(place(name))(args) };
-    if error.is_null() { Ok(()) } else { Err(error) }
-}
-
-/// Calls an entry of the wrapped plugin that takes a subject alone.
-///
-/// # Safety
-/// `subject` is one of that entry.
-unsafe fn call_on(name: &str, subject: *mut c_void) -> Result<(), Failure> {
-    let mut args = Subject::of(subject);
-    // SAFETY: the promise above.
-    unsafe { call(name, (&raw mut args).cast()) }
 }
 
 /// The runtime's error where another process did not take part.

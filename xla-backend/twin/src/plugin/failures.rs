@@ -12,22 +12,19 @@ use super::errors::{self, INTERNAL, RESOURCE_EXHAUSTED, logged};
 /// Executions since the first step of a job was compiled or loaded: those before try the device.
 static EXECUTIONS: AtomicU64 = AtomicU64::new(0);
 static HAS_STEP: AtomicBool = AtomicBool::new(false);
+/// The name of a job's programs.
+const STEP: &str = "step";
 const TIMEOUT: &str = "NEURON_RT_EXEC_TIMEOUT";
 /// The plugin's error of an execution, where the runtime's text is not in it.
 const FAILED: &str = "PJRT_LoadedExecutable_Execute: error condition error != 0:";
 /// The runtime's default.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 
-/// Notes that a program was compiled.
-pub(super) fn note_program(code: &str) {
-    if code.contains("module @step ") {
+/// Notes the name of a program that was compiled or read from the cache.
+pub(super) fn note_program(name: &str) {
+    if name == STEP {
         HAS_STEP.store(true, Ordering::Relaxed);
     }
-}
-
-/// Notes that a program was read from the cache, which jobs alone use.
-pub(super) fn note_loaded() {
-    HAS_STEP.store(true, Ordering::Relaxed);
 }
 
 /// The failure that the options ask of this execution.
@@ -41,7 +38,7 @@ pub(super) fn injected() -> Option<*mut c_void> {
     let core = core_name(started);
     if number == options.hang_at {
         std::thread::sleep(time_limit());
-        return Some(errors::new(INTERNAL, &logged(options, late(started, time_limit()), FAILED)));
+        return Some(late_error(started));
     }
     if number == options.memory_full_at {
         let text =
@@ -76,6 +73,12 @@ pub(super) fn time_limit() -> Duration {
     let seconds = std::env::var(TIMEOUT).ok().and_then(|text| text.parse::<f64>().ok());
     let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     limit.unwrap_or(TIMEOUT_DEFAULT)
+}
+
+/// The error of an execution that reached the limit.
+pub(super) fn late_error(started: &Started) -> *mut c_void {
+    let text = late(started, time_limit());
+    errors::new(INTERNAL, &logged(&started.options, text, FAILED))
 }
 
 /// The text about an execution that reached the limit.

@@ -8,6 +8,7 @@ mod errors;
 mod execution;
 mod failures;
 mod indices;
+mod limit;
 mod processes;
 mod records;
 mod serialized;

@@ -63,6 +63,13 @@ pub(super) struct SubjectText {
     pub size: usize,
 }
 
+impl SubjectText {
+    pub(super) fn of(subject: *mut c_void) -> SubjectText {
+        let head = [size_of::<SubjectText>(), 0];
+        SubjectText { head, subject, text: std::ptr::null(), size: 0 }
+    }
+}
+
 #[repr(C)]
 pub(super) struct Memories {
     head: Head,
@@ -229,6 +236,25 @@ pub(super) struct Deserialize {
     client: *mut c_void,
     pub bytes: *const u8,
     pub size: usize,
+    pub executable: *mut c_void,
+}
+
+/// A callback for the end of an event's work, which owns the error that it gets.
+pub(super) type OnReadyCallback = unsafe extern "C" fn(error: *mut c_void, user: *mut c_void);
+
+#[repr(C)]
+pub(super) struct OnReady {
+    head: Head,
+    pub event: *mut c_void,
+    pub callback: Option<OnReadyCallback>,
+    pub user: *mut c_void,
+}
+
+impl OnReady {
+    pub(super) fn of(event: *mut c_void, callback: OnReadyCallback, user: *mut c_void) -> OnReady {
+        let head = [size_of::<OnReady>(), 0];
+        OnReady { head, event, callback: Some(callback), user }
+    }
 }
 
 #[repr(C)]

@@ -5,8 +5,11 @@ use std::ffi::c_void;
 use traind_neuron::InstalledCompiler;
 
 use super::behaviour::STARTED;
-use super::errors::{self, INVALID_ARGUMENT};
-use super::records::{Deserialize, Serialize};
+use super::compiling::open_collectives;
+use super::errors::{self, INTERNAL, INVALID_ARGUMENT};
+use super::failures::note_program;
+use super::records::{Deserialize, Serialize, SubjectPointer, SubjectText};
+use super::table::{Failure, call, call_on};
 
 /// The line before the bytes of an executable: the versions of plugin and compiler.
 fn stamp_line() -> Vec<u8> {
@@ -65,6 +68,39 @@ pub(super) unsafe fn load(args: *mut c_void, pass_on: impl Fn() -> *mut c_void) 
         (args.bytes, args.size) = (rest.as_ptr(), rest.len());
         let error = pass_on();
         (args.bytes, args.size) = whole;
-        error
+        if !error.is_null() {
+            return error;
+        }
+        match note_loaded(args.executable) {
+            Ok(()) => std::ptr::null_mut(),
+            Err(error) => {
+                // The client gets the first error.
+                let _ = call_on("PJRT_LoadedExecutable_Destroy", args.executable);
+                args.executable = std::ptr::null_mut();
+                error
+            }
+        }
     }
+}
+
+/// Does what loading a program does, whether it was compiled now or before.
+///
+/// # Safety
+/// `loaded` is an executable of the wrapped plugin.
+unsafe fn note_loaded(loaded: *mut c_void) -> Result<(), Failure> {
+    let mut of_loaded = SubjectPointer::of(loaded);
+    // SAFETY: these are the arguments of those entries; the name lives as long as the executable.
+    let replicas = unsafe {
+        call("PJRT_LoadedExecutable_GetExecutable", (&raw mut of_loaded).cast())?;
+        let mut name = SubjectText::of(of_loaded.result);
+        call("PJRT_Executable_Name", (&raw mut name).cast())?;
+        let bytes = std::slice::from_raw_parts(name.text.cast(), name.size);
+        note_program(&String::from_utf8_lossy(bytes));
+        let mut replicas = SubjectPointer::of(of_loaded.result);
+        call("PJRT_Executable_NumReplicas", (&raw mut replicas).cast())?;
+        call_on("PJRT_Executable_Destroy", of_loaded.result)?;
+        replicas.result as usize
+    };
+    let Some(started) = STARTED.get() else { return Ok(()) };
+    open_collectives(started, replicas).map_err(|text| errors::new(INTERNAL, &text))
 }

@@ -9,11 +9,14 @@ use traind_pjrt::FUNCTION_TABLE;
 
 use super::behaviour;
 use super::errors;
+use super::records::Subject;
 use crate::Options;
 use crate::options::NextSdk;
 
 /// An entry of the table: takes its arguments, and returns an error or null.
 pub(super) type Entry = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+/// An error of PJRT.
+pub(super) type Failure = *mut c_void;
 
 const ENTRIES: usize = FUNCTION_TABLE.len();
 
@@ -165,6 +168,26 @@ unsafe extern "C" fn unimplemented_entry(_: *mut c_void) -> *mut c_void {
 /// The place of an entry in the table.
 pub(super) fn place(name: &str) -> usize {
     FUNCTION_TABLE.iter().position(|(entry, _)| *entry == name).unwrap_or(usize::MAX)
+}
+
+/// Calls an entry of the wrapped plugin.
+///
+/// # Safety
+/// `args` are the arguments of that entry.
+pub(super) unsafe fn call(name: &str, args: *mut c_void) -> Result<(), Failure> {
+    // SAFETY: the promise above.
+    let error = unsafe { inner(place(name))(args) };
+    if error.is_null() { Ok(()) } else { Err(error) }
+}
+
+/// Calls an entry of the wrapped plugin that takes a subject alone.
+///
+/// # Safety
+/// `subject` is one of that entry.
+pub(super) unsafe fn call_on(name: &str, subject: *mut c_void) -> Result<(), Failure> {
+    let mut args = Subject::of(subject);
+    // SAFETY: the promise above.
+    unsafe { call(name, (&raw mut args).cast()) }
 }
 
 /// Checks the size of the arguments, then answers or passes the call on.

@@ -74,12 +74,13 @@ async fn a_refused_program_is_not_compiled_again() {
     check(&host, "compile_code=EUOC002", "COMPILE_FAILED", 1, &parts).await;
 
     installed::set_options(&host, &format!("instance={INSTANCE}"));
+    std::fs::remove_file(&started).unwrap();
     let (failure, attempts) = failed(&host, "again").await;
     assert_eq!((failure.reason.as_str(), attempts), ("COMPILE_FAILED", 1), "{failure:?}");
     for part in ["NCC_EUOC002", "was not started", ".refused", "At fault is dot_general"] {
         assert!(failure.message.contains(part), "{failure:?}");
     }
-    assert!(started.exists(), "the programs that try the device are compiled");
+    assert!(!started.exists(), "the programs that try the device are in the cache, too");
 
     let executables = std::fs::read_dir(host.path("cache/executables")).unwrap().flatten();
     let refused = executables
@@ -122,18 +123,29 @@ async fn a_plugin_that_compiles_below_tmp_is_explained_in_the_sandbox() {
     check(&host, "work_folder=tmp", "COMPILE_FAILED", 1, &parts).await;
 }
 
-#[tokio::test]
-async fn a_step_that_waits_for_ever_ends_by_the_runtimes_limit() {
-    let mut host = installed::stopped_host(1, INSTANCE, "hang_at=2");
-    let options = format!("instance={INSTANCE},hang_at=2");
+/// Runs a job whose executions may take `limit` seconds.
+async fn check_limit(options: &str, limit: &str) {
+    let mut host = installed::stopped_host(1, INSTANCE, options);
+    let options = format!("instance={INSTANCE},{options}");
     let mut variables = installed::environment(&host, &options);
-    variables.push(("NEURON_RT_EXEC_TIMEOUT".to_owned(), "0.05".to_owned()));
+    variables.push(("NEURON_RT_EXEC_TIMEOUT".to_owned(), limit.to_owned()));
     host.set_environment(variables);
     host.start().await;
-    let (failure, attempts) = failed(&host, "hangs").await;
-    assert_eq!((failure.reason.as_str(), attempts), ("DEVICE_FAILED", 2));
+    let (failure, attempts) = failed(&host, "late").await;
+    assert_eq!((failure.reason.as_str(), attempts), ("DEVICE_FAILED", 2), "{failure:?}");
     assert!(failure.message.contains("NRT 5 (TIMEOUT) on ND 0:NC 0"), "{failure:?}");
     assert!(failure.message.contains("NEURON_RT_EXEC_TIMEOUT"), "{failure:?}");
+}
+
+#[tokio::test]
+async fn a_step_that_waits_for_ever_ends_by_the_runtimes_limit() {
+    check_limit("hang_at=2", "5").await;
+}
+
+/// No execution is that fast.
+#[tokio::test]
+async fn an_execution_that_takes_longer_than_the_runtimes_limit_fails() {
+    check_limit("", "0.000000001").await;
 }
 
 /// Another process holds the core, until it ends.
