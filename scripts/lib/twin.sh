@@ -5,6 +5,22 @@ source "$(dirname "${BASH_SOURCE[0]}")/binaries.sh"
 
 TWIN_BUILD=${TRAIND_TWIN_BIN_DIR:-$TARGET_DIR/debug}
 TWIN_TRAIND=$TWIN_BUILD/traind
+# For the usages of scripts.
+# shellcheck disable=SC2034
+TWIN_OPTIONS="--instance NAME is short for --option instance=NAME. Options of the twin, with their defaults:
+$(cat "$REPOSITORY_DIR/xla-backend/twin/options.txt")"
+
+# wrong MESSAGE: refuses the call of a script.
+wrong() {
+  say "$1"
+  misuse "$USAGE"
+}
+
+# check_twin_option NAME=VALUE: refuses an option that the twin does not have, before anything is built.
+check_twin_option() {
+  [[ $1 == *=* ]] || wrong "--option needs NAME=VALUE, not '$1'"
+  grep -q "^${1%%=*}=" "$REPOSITORY_DIR/xla-backend/twin/options.txt" || wrong "the twin has no option ${1%%=*}"
+}
 
 # build_twin: the programs and the twin's plugin, unoptimized as the tests use them, and the CPU plugin. Those in
 # TRAIND_TWIN_BIN_DIR and TRAIND_PLUGIN_CPU are taken as they are.
@@ -36,17 +52,47 @@ twin_environment() {
   "$TWIN_BUILD/neuron-twin" packages "$1"
 }
 
-# start_twin OPTIONS: starts the daemon, which ends with this script.
+# start_twin OPTIONS: starts the daemon in TWIN_FOLDER, which ends with this script.
 start_twin() {
-  local folder
-  folder=$(mktemp -d)
-  twin_environment "$folder" "$1"
-  "$TWIN_TRAIND" serve --platform neuron --state-dir "$folder/state" --neuron-sysfs "$folder/sysfs" \
-    --neuron-tools "$folder/bin" --neuron-driver "$folder/sysfs/version" 2> "$folder/daemon.log" &
-  # shellcheck disable=SC2064
-  trap "kill $! 2> /dev/null || true; wait $! 2> /dev/null || true; rm -rf '$folder'" EXIT
+  TWIN_FOLDER=$(mktemp -d)
+  twin_environment "$TWIN_FOLDER" "$1"
+  ln -s "$TWIN_TRAIND" "$TWIN_FOLDER/bin/traind"
+  # Jobs end with the folder that they write to.
+  cat > "$TWIN_FOLDER/bin/serve-twin" << END
+#!/bin/sh
+echo \$\$ > '$TWIN_FOLDER/daemon'
+exec '$TWIN_TRAIND' serve --platform neuron --state-dir '$TWIN_FOLDER/state' --neuron-sysfs '$TWIN_FOLDER/sysfs' \\
+  --neuron-tools '$TWIN_FOLDER/bin' --neuron-driver '$TWIN_FOLDER/sysfs/version' \\
+  --on-sigterm drain --grace-period 5 "\$@" 2>> '$TWIN_FOLDER/daemon.log'
+END
+  chmod +x "$TWIN_FOLDER/bin/serve-twin"
+  trap stop_twin EXIT
+  serve_twin || die "the daemon did not start: $(cat "$TWIN_FOLDER/daemon.log")"
+}
+
+# serve_twin: starts the daemon, and waits until it can be called.
+serve_twin() {
+  "$TWIN_FOLDER/bin/serve-twin" &
   until [[ -S $TRAIND_SOCKET ]]; do
-    kill -0 $! 2> /dev/null || die "the daemon did not start: $(cat "$folder/daemon.log")"
+    kill -0 $! 2> /dev/null || return 1
     sleep 0.02
   done
+}
+
+# twin_daemon: prints the process of the daemon, if it lives.
+twin_daemon() {
+  local pid
+  pid=$(cat "$TWIN_FOLDER/daemon" 2> /dev/null) || return 1
+  [[ /proc/$pid/exe -ef $TWIN_TRAIND ]] && echo "$pid"
+}
+
+# stop_twin: ends jobs and daemon, which is started again if it was killed: it adopts the jobs that it has left.
+stop_twin() {
+  local pid
+  twin_daemon > /dev/null || { rm -f "$TRAIND_SOCKET"; serve_twin; } || true
+  if pid=$(twin_daemon); then
+    kill "$pid"
+    while twin_daemon > /dev/null; do sleep 0.02; done
+  fi
+  rm -rf "$TWIN_FOLDER"
 }

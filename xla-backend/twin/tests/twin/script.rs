@@ -10,9 +10,15 @@ use traind_tests::{CommandOutput, Draft, Host};
 use crate::installed;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/twin/run");
+const SHELL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/twin/shell");
 
-/// Runs the script with the programs and the plugin under test.
+/// Runs a job's script.
 fn run(host: &Host, arguments: &[&str]) -> CommandOutput {
+    run_script(host, SCRIPT, arguments)
+}
+
+/// Runs a script with the programs and the plugin under test.
+fn run_script(host: &Host, script: &str, arguments: &[&str]) -> CommandOutput {
     let programs = host.path("programs");
     fs::create_dir_all(&programs).unwrap();
     let traind = traind_tests::traind();
@@ -25,7 +31,7 @@ fn run(host: &Host, arguments: &[&str]) -> CommandOutput {
     ] {
         let _ = symlink(program, programs.join(name));
     }
-    let mut command = Command::new(fs::canonicalize(SCRIPT).unwrap());
+    let mut command = Command::new(fs::canonicalize(script).unwrap());
     command.current_dir(host.path("tiny")).args(arguments).env("TRAIND_TWIN_BIN_DIR", programs);
     command.env("TRAIND_PLUGIN_CPU", host.plugin()).env("TMPDIR", host.path(""));
     CommandOutput::of(command.output().unwrap())
@@ -57,6 +63,39 @@ fn the_script_runs_a_job_and_leaves_nothing() {
     let text = format!("{}{}", output.stdout, output.stderr);
     assert!(text.contains("NCC_EOOM002"), "{text}");
     assert_eq!(fs::read_dir(host.path("")).unwrap().count(), before);
+}
+
+/// The daemon is killed in the middle of a job, and never started again by the user: nothing of both is left.
+#[test]
+fn a_shell_has_a_daemon_that_ends_with_it() {
+    const COMMANDS: &str = "set -e
+        job=$(traind submit job.yaml --set resources.platform=neuron --set train.max_steps=100000)
+        traind cores; traind cores | grep -q Trainium2
+        until [ -e \"$TMPDIR\"/tmp.*/state/jobs/*/runner.log ]; do sleep 0.1; done
+        kill -9 $(cat \"$TMPDIR\"/tmp.*/daemon)
+        serve-twin & until traind ls > /dev/null 2>&1; do sleep 0.1; done
+        traind ls
+        kill -9 $(cat \"$TMPDIR\"/tmp.*/daemon)";
+    let host = Host::cold(1);
+    let draft = Draft::new(&host, "tiny");
+    fs::write(draft.path("job.yaml"), &draft.job_file).unwrap();
+    let before = fs::read_dir(host.path("")).unwrap().count() + 1;
+    let arguments = ["--instance", "trn2.48xlarge", "sh", "-c", COMMANDS];
+    let output = run_script(&host, SHELL, &arguments);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("running"), "{output:?}");
+    assert_eq!(fs::read_dir(host.path("")).unwrap().count(), before);
+    let folder = host.path("").to_str().unwrap().to_owned();
+    let left = processes_in(&folder);
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// The processes that work in a folder, such as runners in their jobs' folders.
+fn processes_in(folder: &str) -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let current = processes.filter_map(|process| fs::read_link(process.path().join("cwd")).ok());
+    let current = current.map(|path| path.to_string_lossy().into_owned());
+    current.filter(|path| path.starts_with(folder)).collect()
 }
 
 #[test]
