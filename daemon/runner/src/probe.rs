@@ -93,7 +93,7 @@ fn report(request: &Request) -> anyhow::Result<Value> {
     let start = Instant::now();
     let sum = client.compile(SUM, &CompileOptions::default())?;
     let compile_seconds = start.elapsed().as_secs_f64();
-    let traits = DeviceTraits::of(&client)?;
+    let traits = DeviceTraits::of(&client, None)?;
     let devices = client.devices().map(|device| {
         json!({
             "id": device.id(),

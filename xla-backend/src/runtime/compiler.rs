@@ -5,13 +5,14 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use traind_neuron::{Generation, InstalledCompiler, LogPlace};
-use traind_pjrt::{CompileOptions, Executable};
+use traind_neuron::{Cause, Generation, InstalledCompiler, LogPlace};
+use traind_pjrt::{Client, CompileOptions, Error as PjrtError, Executable};
 
 use super::platform::with_platform_options;
 use super::{ExecutableCache, LocalCores, refusals};
 use crate::error::Result;
 use crate::kernels::KERNELS_VERSION;
+use crate::mesh::Mesh;
 use crate::stablehlo::Program;
 use crate::verify::neuron::{self, Finding};
 
@@ -58,6 +59,21 @@ impl Compiler {
         Compiler { cores, disk, memory: Mutex::default() }
     }
 
+    /// Creates a compiler of programs for one device of this process. By default, they would be for the first one of
+    /// all processes.
+    pub(super) fn for_first_device(
+        client: &Client,
+        disk: Option<&ExecutableCache>,
+    ) -> Result<Compiler> {
+        let cores = LocalCores::of_host(client.clone(), Mesh::data_parallel(1)?)?;
+        Ok(Compiler::new(cores, disk.cloned()))
+    }
+
+    /// Returns the cores whose programs it compiles.
+    pub fn cores(&self) -> &LocalCores {
+        &self.cores
+    }
+
     /// The executable of `program`. Several threads may compile at once; those that ask for the same
     /// program wait for the first of them.
     pub fn compile(&self, program: &Program) -> Result<(Arc<Executable>, CompileReport)> {
@@ -69,7 +85,7 @@ impl Compiler {
             let report = CompileReport::new(ExecutableSource::Memory, start.elapsed());
             return Ok((Arc::clone(executable), report));
         }
-        let (executable, source) = match self.on_disk(&key) {
+        let (executable, source) = match self.on_disk(&key)? {
             Some(executable) => (executable, ExecutableSource::Disk),
             None => self.compile_alone(program, &key)?,
         };
@@ -92,10 +108,17 @@ impl Compiler {
         Arc::clone(lock(&self.memory).entry(key.to_owned()).or_default())
     }
 
-    /// An executable that the plugin no longer takes is compiled anew.
-    fn on_disk(&self, key: &str) -> Option<Executable> {
-        let serialized = self.disk.as_ref()?.get(key)?;
-        self.cores.client().deserialize(&serialized, None).ok()
+    /// An executable that the plugin no longer takes is compiled anew; one for which something is in use would be so in
+    /// vain.
+    fn on_disk(&self, key: &str) -> Result<Option<Executable>> {
+        let Some(serialized) = self.disk.as_ref().and_then(|disk| disk.get(key)) else {
+            return Ok(None);
+        };
+        match self.cores.client().deserialize(&serialized, None) {
+            Ok(executable) => Ok(Some(executable)),
+            Err(error) if is_in_use(&error) => Err(error.into()),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Compiles a program, unless another process that shares the cache does so: then waits for its
@@ -106,7 +129,7 @@ impl Compiler {
         key: &str,
     ) -> Result<(Executable, ExecutableSource)> {
         let _lock = self.disk.as_ref().and_then(|disk| disk.lock(key));
-        match self.on_disk(key) {
+        match self.on_disk(key)? {
             Some(executable) => Ok((executable, ExecutableSource::Disk)),
             None => {
                 let log = LogPlace::of_stderr();
@@ -182,6 +205,11 @@ fn neuron_toolchain(kind: &str, variable: impl Fn(&str) -> Option<OsString>) -> 
     let compiler = variable("PATH").and_then(|path| InstalledCompiler::find(&path));
     let version = compiler.map(|it| it.version.unwrap_or_else(|| it.program.display().to_string()));
     set.chain([version.unwrap_or_default().into_bytes()]).collect()
+}
+
+/// Whether a plugin misses what another process has, such as the port of Neuron's collectives.
+fn is_in_use(error: &PjrtError) -> bool {
+    traind_neuron::explain(&error.to_string()).is_some_and(|it| it.cause == Cause::Busy)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,7 +4,8 @@
 use traind_neuron::Cause;
 use traind_pjrt::{Client, ExecuteOptions};
 
-use super::platform::{forms, on_first_device};
+use super::Compiler;
+use super::platform::forms;
 use crate::error::{Error, Result};
 use crate::graph::{DType, Shape};
 use crate::stablehlo::{Lowering, Output, Program, lower};
@@ -16,8 +17,8 @@ const FIRST_NUMBER: u32 = 7;
 
 /// Runs a program of the shapes in the reports: it replaces a matrix that it reads again, and a scalar. Its results
 /// become the next run's arguments. An error of the compiler or the device about the program is a no.
-pub(super) fn donation_works(client: &Client) -> Result<bool> {
-    match run(client, &program(client)?) {
+pub(super) fn donation_works(compiler: &Compiler) -> Result<bool> {
+    match run(compiler) {
         Err(error) if !is_about_program(&error) => Err(error),
         outcome => Ok(outcome.unwrap_or(false)),
     }
@@ -31,7 +32,7 @@ fn is_about_program(error: &Error) -> bool {
 
 /// Whether the results of that program are right, or the error of the compiler or the device.
 pub fn donation_outcome(client: &Client) -> Result<bool> {
-    run(client, &program(client)?)
+    run(&Compiler::for_first_device(client, None)?)
 }
 
 fn program(client: &Client) -> Result<Program> {
@@ -49,12 +50,12 @@ fn program(client: &Client) -> Result<Program> {
     Ok(lower(&trace.graph(), "donation", &outputs, 1, lowering))
 }
 
-fn run(client: &Client, program: &Program) -> Result<bool> {
-    let executable = client.compile(&program.text, &on_first_device(client))?;
-    let Some(device) = executable.devices().next() else { return Ok(false) };
+fn run(compiler: &Compiler) -> Result<bool> {
+    let (client, device) = (compiler.cores().client(), compiler.cores().device(0));
+    let (executable, _) = compiler.compile(&program(client)?)?;
     let mut values: Vec<f32> = (0..DIMS[0] * DIMS[1]).map(|it| it as f32 / 4.0 - 3.0).collect();
-    let mut x = client.buffer_from_slice(&values, &DIMS, &device)?;
-    let mut number = client.buffer_from_slice(&[FIRST_NUMBER], &[], &device)?;
+    let mut x = client.buffer_from_slice(&values, &DIMS, device)?;
+    let mut number = client.buffer_from_slice(&[FIRST_NUMBER], &[], device)?;
     for run in 1..=RUNS {
         let results = executable.execute(&[[&x, &number]], &ExecuteOptions::default())?;
         let buffers = results.into_iter().next().map(|of_device| of_device.buffers);

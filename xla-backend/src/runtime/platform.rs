@@ -1,6 +1,6 @@
 //! Compile options of each platform.
 
-use traind_pjrt::{Client, CompileOptions, OptionOverride};
+use traind_pjrt::{CompileOptions, OptionOverride};
 
 use crate::mesh::Mesh;
 use crate::stablehlo::{DotPrecision, Forms, Reach};
@@ -60,13 +60,6 @@ const CUDA_OFF: [&str; 1] = ["xla_gpu_shard_autotuning"];
 /// Switched on for GPUs: otherwise gradients of lookups are added up atomically, in any order, and a
 /// resumed run ends with other weights than an uninterrupted one.
 const CUDA_ON: [&str; 1] = ["xla_gpu_exclude_nondeterministic_ops"];
-
-/// Options of a program for the first device of this process. By default, it would be for the first one of all
-/// processes.
-pub(super) fn on_first_device(client: &Client) -> CompileOptions {
-    let first = client.devices().next().map(|device| device.id());
-    CompileOptions::replicas(1).on_devices(first)
-}
 
 /// `options` with what `platform` (a client's platform name) needs.
 pub fn with_platform_options(options: CompileOptions, platform: &str) -> CompileOptions {

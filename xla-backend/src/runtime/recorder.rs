@@ -4,9 +4,9 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::known_answers::DeviceTraits;
 use super::platform::{dot_precision, forms, half_bytes, keeps_arguments, reach};
 use super::recording::{Argument, Cut, Half, Recorded, Recording, StepInput};
+use super::traits::DeviceTraits;
 use super::variable::{Declared, Variable};
 use crate::analysis::{self, Assumptions, Collective, MemoryEstimate, MemoryProfile};
 use crate::error::{Error, Result};

@@ -18,6 +18,7 @@ use traind_loader::{
     TokenizerOptions,
 };
 use traind_models::Error as ModelError;
+use traind_pjrt::{Client, Plugin};
 use traind_proto::reasons;
 use traind_trainer::Error as TrainerError;
 use traind_xla::kernels::GpuOptions;
@@ -27,7 +28,7 @@ use traind_xla::runtime::{ExecutableCache, LazyDevice};
 use crate::decoding::{GenerationSettings, Generator, LoadedModel, ShardRows};
 use crate::error::{RunError, RunResult, explained};
 use crate::own_output::answer_request;
-use crate::session::open_plugin;
+use crate::session::{client_options, cores_of};
 use source::Found;
 use weights::Opened;
 
@@ -145,8 +146,10 @@ fn encode(
 /// Puts the model on the first core of the platform.
 fn load(request: &GenerateRequest, opened: Opened, beams: usize) -> RunResult<LoadedModel> {
     let mesh = Mesh::data_parallel(1)?;
-    let cores = open_plugin(&request.plugin, &request.platform, 1, mesh)?;
     let cache = ExecutableCache::open(&request.cache_dir.join("executables"))?;
+    let options = client_options(&request.platform, 1);
+    let client = Client::new(Plugin::load(&request.plugin)?, &options)?;
+    let cores = cores_of(client, 1, mesh, Some(&cache))?;
     let device = LazyDevice::new(cores, Some(cache), GpuOptions::default());
     LoadedModel::new(device, opened.model, &opened.arrays, beams)
 }

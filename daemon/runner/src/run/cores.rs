@@ -3,12 +3,12 @@
 use traind_job_file::{Platform, RunSpec};
 use traind_pjrt::{Client, Plugin};
 use traind_xla::mesh::Mesh;
-use traind_xla::runtime::LocalCores;
+use traind_xla::runtime::{ExecutableCache, LocalCores};
 
 use crate::error::RunResult;
 use crate::hosts::Hosts;
 use crate::reporting::Stop;
-use crate::session::{client_options, cores_of, give_up_on, open_plugin};
+use crate::session::{client_options, cores_of, give_up_on};
 
 /// Opens the plugin and as many of its devices as the job has cores on this host, which form `mesh`. The GPUs of the
 /// hosts with the same stages become one client's, once all of these have called this.
@@ -28,14 +28,17 @@ pub(crate) fn open_cores(
 fn open(spec: &RunSpec, mesh: Mesh, hosts: &Hosts) -> RunResult<LocalCores> {
     let (platform, count) = (spec.job.resources.platform, spec.cores.len());
     let is_one_client = platform == Platform::Cuda && mesh.hosts() > 1;
-    match hosts.store(mesh.pipeline_place())?.filter(|_| is_one_client) {
-        None => Ok(open_plugin(&spec.plugin, &platform.to_string(), count, mesh)?),
+    let (plugin, options) =
+        (Plugin::load(&spec.plugin)?, client_options(&platform.to_string(), count));
+    let client = match hosts.store(mesh.pipeline_place())?.filter(|_| is_one_client) {
+        None => Client::new(plugin, &options)?,
         Some(store) => {
-            let options = client_options(&platform.to_string(), count)
+            let options = options
                 .with("node_id", mesh.data_place() as i64)
                 .with("num_nodes", mesh.hosts() as i64);
-            let client = Client::with_store(Plugin::load(&spec.plugin)?, &options, store)?;
-            Ok(cores_of(client, count, mesh)?)
+            Client::with_store(plugin, &options, store)?
         }
-    }
+    };
+    let cache = ExecutableCache::open(&spec.cache_dir.join("executables"))?;
+    Ok(cores_of(client, count, mesh, Some(&cache))?)
 }

@@ -13,6 +13,8 @@ pub struct TestCoresRequest {
     pub plugin: PathBuf,
     /// The host's numbers of the cores, which are all that the process sees.
     pub cores: Vec<u32>,
+    /// The folder of executables, which only the daemon writes.
+    pub executables: PathBuf,
 }
 
 /// The outcome of a test.

@@ -1,14 +1,17 @@
 //! Tests the cores of a host by programs whose results are known to the bit: integers, a matrix product of whole
 //! numbers, and a collective where there are several cores.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use traind_pjrt::{Buffer, Client, CompileOptions, Device, Element, Executable, ExecuteOptions};
+use traind_pjrt::{Buffer, Client, Device, Element, Executable, ExecuteOptions};
 
-use super::{DeviceTraits, SEED, STEP, expected, random_bits};
+use super::{SEED, STEP, expected, random_bits};
 use crate::error::Result;
 use crate::graph::{DType, Shape};
-use crate::runtime::platform::{forms, with_platform_options};
+use crate::mesh::Mesh;
+use crate::runtime::platform::forms;
+use crate::runtime::{Compiler, DeviceTraits, ExecutableCache, LocalCores};
 use crate::stablehlo::{Lowering, Output, lower};
 use crate::tensor::{Tensor, Trace};
 
@@ -35,24 +38,29 @@ pub struct CoreAnswer {
     pub seconds: f64,
 }
 
-/// Tests the first `count` devices of a client, all of them at once. `spoilt`: the number of a device that gets a wrong
-/// factor, for tests of this test.
-pub fn test_cores(client: &Client, count: usize, spoilt: Option<usize>) -> Result<Vec<CoreAnswer>> {
-    let DeviceTraits { splits_integers, .. } = DeviceTraits::of(client)?;
-    let devices = client.devices().take(count).collect();
-    let cores = Cores { client, devices, splits_integers, spoilt };
-    let mut answers = vec![CoreAnswer::default(); cores.devices.len()];
+/// Tests the first `count` cores of a client, all of them at once, by programs that are read from `cache` where it has
+/// them. `spoilt`: the place of a core that gets a wrong factor, for tests of this test.
+pub fn test_cores(
+    client: &Client,
+    count: usize,
+    cache: Option<&ExecutableCache>,
+    spoilt: Option<usize>,
+) -> Result<Vec<CoreAnswer>> {
+    let DeviceTraits { splits_integers, .. } = DeviceTraits::of(client, cache)?;
+    let cores = LocalCores::of_host(client.clone(), Mesh::data_parallel(count)?)?;
+    let compiler = Compiler::new(cores, cache.cloned());
+    let cores = Cores { compiler, splits_integers, spoilt };
+    let mut answers = vec![CoreAnswer::default(); count];
     cores.test_integers(&mut answers)?;
     cores.test_product(&mut answers)?;
-    if cores.devices.len() > 1 {
+    if count > 1 {
         cores.test_collective(&mut answers)?;
     }
     Ok(answers)
 }
 
-struct Cores<'a> {
-    client: &'a Client,
-    devices: Vec<Device>,
+struct Cores {
+    compiler: Compiler,
     splits_integers: bool,
     spoilt: Option<usize>,
 }
@@ -63,13 +71,13 @@ struct Launched {
     seconds: f64,
 }
 
-impl Cores<'_> {
+impl Cores {
     /// Sums, products, shifts and comparisons of integers, as random numbers are made of them.
     fn test_integers(&self, answers: &mut [CoreAnswer]) -> Result<()> {
         let trace = Trace::new();
         let program = self.compile(&trace, "integers", &random_bits(&trace, &INTEGERS)?)?;
         let arguments = self.arguments(|_, device| {
-            let argument = |value: u32| self.client.buffer_from_slice(&[value], &[], device);
+            let argument = |value: u32| self.client().buffer_from_slice(&[value], &[], device);
             Ok(vec![argument(SEED)?, argument(STEP)?, argument(0)?])
         })?;
         let expected = expected(INTEGERS, 0);
@@ -91,8 +99,8 @@ impl Cores<'_> {
             if self.spoilt == Some(number) {
                 left[0] += 1.0;
             }
-            let left = self.client.buffer_from_slice(&left, &[M, K], device)?;
-            Ok(vec![left, self.client.buffer_from_slice(&right, &[K, N], device)?])
+            let left = self.client().buffer_from_slice(&left, &[M, K], device)?;
+            Ok(vec![left, self.client().buffer_from_slice(&right, &[K, N], device)?])
         })?;
         let mut seconds = vec![Vec::with_capacity(LAUNCHES); answers.len()];
         for _ in 0..LAUNCHES {
@@ -111,14 +119,14 @@ impl Cores<'_> {
     /// Each core sends numbers to all. Where several receive a core's numbers wrongly, that core is to blame, and
     /// otherwise both ends are.
     fn test_collective(&self, answers: &mut [CoreAnswer]) -> Result<()> {
-        let count = self.devices.len();
+        let count = self.compiler.cores().len();
         let trace = Trace::new();
         let sent = trace.parameter("sent", Shape::new(DType::F32, [SENT]))?;
         let gathered = sent.all_gather(0, &[(0..count).collect()])?;
         let program = self.compile(&trace, "collective", &gathered)?;
         let sent: Vec<Vec<f32>> = (0..count).map(|core| factor(SENT, core as u32 + 3)).collect();
         let arguments = self.arguments(|core, device| {
-            Ok(vec![self.client.buffer_from_slice(&sent[core], &[SENT], device)?])
+            Ok(vec![self.client().buffer_from_slice(&sent[core], &[SENT], device)?])
         })?;
         let mut wrong = Vec::new();
         for (receiver, launched) in launch(&program, &arguments)?.iter().enumerate() {
@@ -133,23 +141,25 @@ impl Cores<'_> {
         Ok(())
     }
 
+    fn client(&self) -> &Client {
+        self.compiler.cores().client()
+    }
+
     /// A program that each of the cores runs.
-    fn compile(&self, trace: &Trace, name: &str, result: &Tensor) -> Result<Executable> {
-        let platform = self.client.platform_name();
-        let (forms, splits_integers) = (forms(platform), self.splits_integers);
+    fn compile(&self, trace: &Trace, name: &str, result: &Tensor) -> Result<Arc<Executable>> {
+        let (forms, splits_integers) = (forms(self.client().platform_name()), self.splits_integers);
         let lowering = Lowering { forms, splits_integers, ..Lowering::default() };
         let outputs = [Output::new(result.node())];
-        let program = lower(&trace.graph(), name, &outputs, self.devices.len(), lowering);
-        let options = CompileOptions::replicas(self.devices.len())
-            .on_devices(self.devices.iter().map(Device::id));
-        Ok(self.client.compile(&program.text, &with_platform_options(options, platform))?)
+        let program = lower(&trace.graph(), name, &outputs, self.compiler.cores().len(), lowering);
+        Ok(self.compiler.compile(&program)?.0)
     }
 
     fn arguments(
         &self,
         of_device: impl Fn(usize, &Device) -> Result<Vec<Buffer>>,
     ) -> Result<Vec<Vec<Buffer>>> {
-        self.devices.iter().enumerate().map(|(number, device)| of_device(number, device)).collect()
+        let cores = self.compiler.cores();
+        (0..cores.len()).map(|place| of_device(place, cores.device(place))).collect()
     }
 }
 

@@ -6,7 +6,8 @@ mod traits;
 
 use traind_pjrt::{Client, ExecuteOptions};
 
-use super::platform::{forms, on_first_device};
+use super::Compiler;
+use super::platform::forms;
 use crate::error::Result;
 use crate::graph::{DType, Shape};
 use crate::ops::Random;
@@ -15,7 +16,6 @@ use crate::stablehlo::{Lowering, Output, lower};
 use crate::tensor::{Tensor, Trace};
 
 pub use cores::{CoreAnswer, test_cores};
-pub use traits::DeviceTraits;
 
 const SEED: u32 = 0xdead_beef;
 const STEP: u32 = 123_456_789;
@@ -27,11 +27,12 @@ const THRESHOLD: u32 = 0xe666_6666;
 
 /// Compares random bits, and which of them are below a threshold, with what this processor computes.
 pub fn random_bits_are_exact(client: &Client) -> Result<bool> {
-    bits_are_exact(client, false)
+    bits_are_exact(&Compiler::for_first_device(client, None)?, false)
 }
 
 /// Compares random bits in programs that compute integers by parts, if `splits_integers`.
-fn bits_are_exact(client: &Client, splits_integers: bool) -> Result<bool> {
+fn bits_are_exact(compiler: &Compiler, splits_integers: bool) -> Result<bool> {
+    let client = compiler.cores().client();
     let trace = Trace::new();
     let bits = random_bits(&trace, &DIMS)?;
     let is_below = bits.lt_scalar(THRESHOLD.into())?.convert(DType::U32)?;
@@ -39,9 +40,9 @@ fn bits_are_exact(client: &Client, splits_integers: bool) -> Result<bool> {
     let forms = forms(client.platform_name());
     let lowering = Lowering { forms, splits_integers, ..Lowering::default() };
     let program = lower(&trace.graph(), "known_answers", &outputs, 1, lowering);
-    let executable = client.compile(&program.text, &on_first_device(client))?;
-    let Some(device) = executable.devices().next() else { return Ok(false) };
-    let argument = |value: u32| client.buffer_from_slice(&[value], &[], &device);
+    let (executable, _) = compiler.compile(&program)?;
+    let device = compiler.cores().device(0);
+    let argument = |value: u32| client.buffer_from_slice(&[value], &[], device);
     let [seed, step, row] = [argument(SEED)?, argument(STEP)?, argument(ROW_OFFSET)?];
     let results = executable.execute(&[[&seed, &step, &row]], &ExecuteOptions::default())?;
     let buffers = results.first().map(|of_device| &of_device.buffers[..]);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use traind_pjrt::{Client, CreateOptions, Plugin};
 use traind_xla::mesh::Mesh;
-use traind_xla::runtime::{DeviceTraits, LocalCores};
+use traind_xla::runtime::{DeviceTraits, ExecutableCache, LocalCores};
 
 use crate::error::{Error, Result};
 
@@ -13,14 +13,21 @@ const STABLEHLO: [i64; 3] = [1, 0, 0];
 
 /// Opens a plugin for `platform` and its first `count` devices, which form `mesh`.
 pub fn open_plugin(plugin: &Path, platform: &str, count: usize, mesh: Mesh) -> Result<LocalCores> {
-    cores_of(Client::new(Plugin::load(plugin)?, &client_options(platform, count))?, count, mesh)
+    let client = Client::new(Plugin::load(plugin)?, &client_options(platform, count))?;
+    cores_of(client, count, mesh, None)
 }
 
-/// The first `count` devices of a client, which form `mesh`.
-pub fn cores_of(client: Client, count: usize, mesh: Mesh) -> Result<LocalCores> {
+/// The first `count` devices of a client, which form `mesh`. Programs that try devices are read from `cache` where it
+/// has them.
+pub fn cores_of(
+    client: Client,
+    count: usize,
+    mesh: Mesh,
+    cache: Option<&ExecutableCache>,
+) -> Result<LocalCores> {
     check_devices(client.devices().count(), count)?;
     check_stablehlo(client.platform_name(), client.plugin().stablehlo_current_version()?)?;
-    let traits = DeviceTraits::of(&client)?;
+    let traits = DeviceTraits::of(&client, cache)?;
     check_integers(&client, traits)?;
     Ok(LocalCores::of_host(client, mesh)?.with_traits(traits))
 }

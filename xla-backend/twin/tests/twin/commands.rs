@@ -119,6 +119,35 @@ async fn commands_wait_while_the_daemon_tests_the_cores() {
     }
 }
 
+/// A compile takes minutes: the programs that try cores, before each job and between jobs, are compiled once.
+#[tokio::test]
+async fn cores_are_tried_and_tested_by_programs_of_the_cache() {
+    let host = installed::cold_host(2, INSTANCE, "").await;
+    let compiling = host.path("twin/locks/compiling");
+    let test = || {
+        let output = host.cli(&host.path(""), &["cores", "test"]);
+        assert!(output.code == Some(0) && output.stdout.contains("passed"), "{output:?}");
+    };
+    let job = async |name: &str| {
+        let job = Draft::new(&host, name)
+            .set("resources.platform", "neuron")
+            .set("resources.cores", 2)
+            .set("model.config_overrides", "{num_hidden_layers: 1}")
+            .set("train.max_steps", 1)
+            .set("train.do_eval", false);
+        host.complete(&job).await;
+    };
+    test();
+    job("first").await;
+    fs::remove_file(&compiling).unwrap();
+    test();
+    job("second").await;
+    assert!(!compiling.exists(), "nothing is compiled again");
+    // Sandboxed jobs share the other cache with the daemon's user.
+    let own = fs::read_dir(host.path("state/core-tests/executables")).unwrap().count();
+    assert!(own >= 3, "{own} programs");
+}
+
 /// A process that no tool lists takes the core between the choice and the start.
 #[test]
 fn commands_choose_again_where_another_process_was_faster() {

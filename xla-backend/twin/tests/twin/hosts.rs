@@ -3,9 +3,9 @@
 
 use std::io::Write;
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use traind_proto::reasons;
 use traind_tests::{Draft, Host, Runners};
 
@@ -129,28 +129,63 @@ fn a_process_that_meets_no_other_is_explained() {
     }
 }
 
+/// A collective that was compiled before needs the port as one does that is compiled now.
+#[test]
+fn a_program_of_the_cache_takes_the_port_of_the_collectives_too() {
+    let mut host = Host::cold(1);
+    installed::install(&mut host, "trn1.2xlarge", "");
+    let test = |root: &str| {
+        let request = json!({
+            "platform": "neuron",
+            "plugin": installed::plugin(),
+            "cores": [0, 1],
+            "executables": host.path("executables"),
+        });
+        run_runner(&host, "test-cores", &request, &[("NEURON_RT_ROOT_COMM_ID", root)])
+    };
+    let free = test(&format!("127.0.0.1:{}", two_free_ports()));
+    assert!(free.status.success(), "{free:?}");
+    let compiling = host.path("twin/locks/compiling");
+    std::fs::remove_file(&compiling).unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let output = test(&taken.local_addr().unwrap().to_string());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("Timeout waiting for incoming"), "{said}");
+    assert!(!compiling.exists(), "compiling it again would not help");
+}
+
 /// The words of `traind-runner probe` about a collective, in its answer or its error.
 fn answer_with_port_taken(variables: &[(&str, &str)], only_collective: bool) -> String {
     let mut host = Host::cold(1);
     installed::install(&mut host, "trn1.2xlarge", "");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let runner = traind_tests::traind().with_file_name("traind-runner");
-    let mut probe = Command::new(runner);
-    probe.arg("probe").envs(installed::environment(&host, "instance=trn1.2xlarge,meet_ms=20"));
-    // The compiler leaves its log there.
-    probe.current_dir(host.path(""));
-    probe.env("NEURON_INTERNAL_PJRT_C_API_VERSION", "0.81").envs(variables.iter().copied());
-    probe.env("NEURON_RT_ROOT_COMM_ID", taken.local_addr().unwrap().to_string());
-    probe.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut probe = probe.spawn().unwrap();
+    let root = taken.local_addr().unwrap().to_string();
+    let variables = [variables, &[("NEURON_RT_ROOT_COMM_ID", root.as_str())]].concat();
     let request = json!({
         "platform": "neuron",
         "plugin": installed::plugin(),
         "cores": 2,
         "only_collective": only_collective,
     });
-    probe.stdin.take().unwrap().write_all(request.to_string().as_bytes()).unwrap();
-    let output = probe.wait_with_output().unwrap();
+    let output = run_runner(&host, "probe", &request, &variables);
     let said = if only_collective { output.stdout } else { output.stderr };
     String::from_utf8(said).unwrap()
+}
+
+/// Runs a command of the runner that reads a request, on two cores whose processes do not wait for each other.
+fn run_runner(host: &Host, command: &str, request: &Value, variables: &[(&str, &str)]) -> Output {
+    let mut runner = Command::new(traind_tests::traind().with_file_name("traind-runner"));
+    runner.arg(command).envs(installed::environment(host, "instance=trn1.2xlarge,meet_ms=20"));
+    // The compiler leaves its log there.
+    runner.current_dir(host.path(""));
+    runner.env("NEURON_INTERNAL_PJRT_C_API_VERSION", "0.81").envs(variables.iter().copied());
+    runner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut runner = runner.spawn().unwrap();
+    let mut pipe = runner.stdin.take().unwrap();
+    pipe.write_all(format!("{request}\n").as_bytes()).unwrap();
+    // A test of cores ends with its pipe, and a probe reads it to its end.
+    let pipe = (command == "test-cores").then_some(pipe);
+    let output = runner.wait_with_output().unwrap();
+    drop(pipe);
+    output
 }

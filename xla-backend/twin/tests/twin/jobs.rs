@@ -39,6 +39,9 @@ async fn devices_that_do_less_train_the_same() {
     assert_eq!(found, [1, 1], "{:?}", history.job.warnings);
 }
 
+/// Programs that try integers and donation before a job's own.
+const PROGRAMS_THAT_TRY: usize = 2;
+
 /// The cache has executables under the right names that another version of the plugin wrote, which a plugin may not
 /// tell: they are refused, compiled anew, and replaced.
 #[tokio::test]
@@ -55,15 +58,17 @@ async fn executables_of_another_version_are_compiled_anew() {
         let losses: Vec<f64> = history.steps().iter().map(|step| step.loss).collect();
         (sources, losses)
     };
-    let (_, losses) = run("first").await;
-    let stamped = give_other_versions(&host.path("cache/executables"));
-    assert!(stamped > 0);
+    let (programs, losses) = run("first").await;
+    let executables = host.path("cache/executables");
+    let stamped = give_other_versions(&executables);
+    assert_eq!(stamped, programs.len() + PROGRAMS_THAT_TRY);
     let (sources, again) = run("again").await;
-    assert_eq!(sources, vec![CompileSource::Compiled; stamped]);
+    assert_eq!(sources, vec![CompileSource::Compiled; programs.len()]);
     assert_eq!(again, losses);
     let (sources, last) = run("last").await;
-    assert_eq!(sources, vec![CompileSource::Disk; stamped]);
+    assert_eq!(sources, vec![CompileSource::Disk; programs.len()]);
     assert_eq!(last, losses);
+    assert_eq!(give_other_versions(&executables), stamped, "all were replaced");
 }
 
 /// Gives whole executables the version of another plugin. Returns their number.

@@ -27,6 +27,9 @@ pub(crate) const NEURON_TIMEOUT: Duration = Duration::from_secs(900);
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 /// How much of what a failed process wrote is quoted.
 const SAID_BYTES_MAX: usize = 4096;
+/// The folder of tests in the daemon's state. Only tests write programs there: jobs in a sandbox run as the same user,
+/// and have another cache.
+const FOLDER: &str = "core-tests";
 /// Marks the processes of tests as none of a job.
 pub(crate) const MARK: &str = "core-test";
 
@@ -68,6 +71,7 @@ pub(crate) async fn test_cores(
         platform: settings.host.platform.clone(),
         plugin: plugin.to_owned(),
         cores: cores.to_vec(),
+        executables: settings.state_dir.join(FOLDER).join("executables"),
     };
     let mut request = serde_json::to_vec(&request).map_err(io::Error::other)?;
     request.push(b'\n');
@@ -90,7 +94,7 @@ impl Folder {
     /// Makes a folder for a test of some cores, which no other test has.
     fn create(settings: &Settings, cores: &[u32]) -> io::Result<Folder> {
         let first = cores.first().copied().unwrap_or_default();
-        let path = settings.state_dir.join("core-tests").join(first.to_string());
+        let path = settings.state_dir.join(FOLDER).join(first.to_string());
         DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
         Ok(Folder(path))
     }
