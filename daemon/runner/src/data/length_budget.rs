@@ -186,8 +186,10 @@ pub(super) fn computed_tokens(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use serde_json::json;
-    use traind_loader::BatchSizes;
+    use traind_loader::{BatchSizes, LengthLadder};
     use traind_models::{ModelConfig, Task, registry};
 
     use super::*;
@@ -200,9 +202,14 @@ mod tests {
     }
 
     fn model() -> Model {
+        model_of(64, 2)
+    }
+
+    fn model_of(hidden_size: usize, num_hidden_layers: usize) -> Model {
         let config = json!({
-            "model_type": "bert", "vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2,
-            "num_attention_heads": 4, "intermediate_size": 256,
+            "model_type": "bert", "vocab_size": 512, "hidden_size": hidden_size,
+            "num_hidden_layers": num_hidden_layers, "num_attention_heads": 4,
+            "intermediate_size": 4 * hidden_size,
         });
         let config = ModelConfig::new("config.json", config.as_object().unwrap().clone());
         registry::build(config, Task::SequenceClassification).unwrap()
@@ -212,6 +219,27 @@ mod tests {
     fn cost(batches: [SizedBatch; 2], packing: &Packing) -> f64 {
         let budget = LengthBudget { lengths_max: 12, tokens_per_length: 50 };
         computed_tokens(&model(), &[batches; 16].concat(), packing, budget)
+    }
+
+    /// The padded lengths of 100 batches whose longest rows have 8 to 107 tokens, for a BERT of six layers.
+    fn lengths(platform: &str, epochs: f64) -> usize {
+        let yaml = format!(
+            "{{name: a, model: {{name_or_path: x, task: sequence-classification, num_labels: 2}}, data: {{train: a.csv}}, \
+             resources: {{platform: {platform}}}, output_dir: o}}"
+        );
+        let job = JobFile::parse(&yaml, Path::new("/")).unwrap().job;
+        let passes = Passes { rows_per_core: 32, epochs, trains: true };
+        let budget = length_budget(&job, &model_of(384, 6), passes);
+        let longest: Vec<u32> = (8..108).collect();
+        LengthLadder::fitted(&longest, 107, budget).unwrap().rungs().len()
+    }
+
+    /// A program takes a second on a CPU and minutes on a NeuronCore, which computes faster besides.
+    #[test]
+    fn programs_that_compile_for_minutes_are_few() {
+        assert!(lengths("cpu", 3.0) >= 3);
+        assert_eq!(lengths("neuron", 3.0), 1);
+        assert!(lengths("neuron", 1e6) > 1, "padding costs more than programs");
     }
 
     /// Batches of 10 and 20 tokens a row: in padded rows of two lengths, or in one or two numbers of slots.
