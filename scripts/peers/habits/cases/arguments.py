@@ -83,7 +83,7 @@ def arguments_of_training():
             arguments={"save_strategy": "steps"},
             **steps,
         ),
-        "plateau": given(lr_scheduler_type="reduce_lr_on_plateau", eval_strategy="epoch", refusal="lr_scheduler_type"),
+        "plateau": given(lr_scheduler_type="reduce_lr_on_plateau", eval_strategy="epoch"),
         "sqrt": given(lr_scheduler_type="inverse_sqrt", warmup_steps=3),
         # The Trainer drops rows of an evaluation too, where traind counts all: none are left over here.
         "drop-last": {**given(dataloader_drop_last=True), "evaluated": classified(12, 31)},
@@ -100,5 +100,5 @@ def arguments_of_training():
             learning_rate="1e-3", arguments={"learning_rate": 1e-3}, refusal="must be a number, not the text"
         ),
         "no-clipping": given(max_grad_norm=0.0),
-        "sizes-found": given(auto_find_batch_size=True, refusal="per_device_train_batch_size"),
+        "sizes-found": given(auto_find_batch_size=True),
     }
