@@ -163,7 +163,7 @@ def json_files():
         "trailing-comma": {
             **TEXTS,
             "content": lambda rows: "".join(json.dumps(row) + ",\n" for row in rows),
-            "refusal": "not JSON",
+            "refusal": "comma behind the object",
         },
     }
 
