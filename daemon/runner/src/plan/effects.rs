@@ -179,7 +179,9 @@ impl Compared<'_> {
         remove(&mut job);
         let others = job.parallel.tensor * job.parallel.pipeline;
         job.parallel.data = Some(job.resources.total_cores() / others);
-        let saved = saved(&memory::of(&job, self.planned)?, self.memory);
+        // NeuronCores may refuse the programs of a job without the setting.
+        let without = memory::of(&job, &self.planned.without_limits())?;
+        let saved = saved(&without, self.memory);
         Ok(Effect { saved, ..plain(setting.to_owned(), effect.to_owned()) })
     }
 }

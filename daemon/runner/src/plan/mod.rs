@@ -312,6 +312,17 @@ pub(crate) struct PlannedModel {
 }
 
 impl PlannedModel {
+    /// The same model, any of whose programs can run.
+    fn without_limits(&self) -> PlannedModel {
+        PlannedModel {
+            model: Arc::clone(&self.model),
+            task: Arc::clone(&self.task),
+            inputs: self.inputs,
+            readout: self.readout,
+            neuron: None,
+        }
+    }
+
     /// The model of a request, for the device that it is planned or searched for.
     fn of_request(request: &PlanRequest, search: Option<&MeshSearch>) -> RunResult<PlannedModel> {
         let job = &request.job;

@@ -18,7 +18,7 @@ fn planned_with(
 ) -> RunResult<Plan> {
     let resources = json!({"platform": "neuron", "cores": 4});
     let (_folder, mut request) = requested_on(resources, None, edit);
-    request.instructions_max = instructions_max;
+    (request.instructions_max, request.with_effects) = (instructions_max, true);
     request.search =
         Some(MeshSearch { device: device.to_owned(), own_mesh, ..MeshSearch::default() });
     plan(&request)
@@ -60,7 +60,8 @@ fn a_mesh_that_does_not_fit_there_has_a_warning_with_what_fits() {
     );
 }
 
-/// Two or three of 24 equal layers are recorded, and the instructions of all are counted.
+/// Two or three of 24 equal layers are recorded, and the instructions of all are counted. The effect of a setting
+/// compares with a job without it, whose programs may be too large.
 #[test]
 fn programs_with_too_many_instructions_name_operation_and_sizes_that_fit() {
     let of_limit = |instructions_max, layers: u32, cores: u32, changes: Value| {
