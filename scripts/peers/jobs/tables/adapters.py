@@ -128,7 +128,7 @@ CASES |= {
     ),
     "continued-of-gpt2": continued("gpt2", fan_in_fan_out=True),
     "continued-head-in-full": continued(modules_to_save=["lm_head"]),
-    "tied-head-in-full": lora("gpt2", modules_to_save=["lm_head"], refusal="has no lm_head"),
+    "tied-head-in-full": lora("gpt2", modules_to_save=["lm_head"], refusal="is also another parameter of the model"),
     "tied-embeddings-in-full": lora("gemma", modules_to_save=["embed_tokens"], refusal="tie_word_embeddings"),
     "tied-both-in-full": lora(
         "qwen2",
