@@ -6,6 +6,9 @@ use super::{Layout, Matrix, MatrixMut, few_rows, row_panels};
 /// The depth of a block.
 const DEPTH: usize = 512;
 
+/// The fewest elements of the right factor. Smaller products are those of attention's heads.
+const ELEMENTS_MIN: usize = 1 << 14;
+
 /// The order in which tiles read the factors.
 #[derive(Clone, Copy)]
 pub(super) enum Order {
@@ -18,7 +21,9 @@ pub(super) enum Order {
 impl Order {
     /// The order for a product for which tiles are faster than the crate gemm.
     pub(super) fn of(lhs: Layout, rhs: Layout) -> Option<Order> {
-        if few_rows::takes(lhs, rhs) {
+        if rhs.rows * rhs.columns < ELEMENTS_MIN {
+            None
+        } else if few_rows::takes(lhs, rhs) {
             Some(Order::FewRows)
         } else {
             row_panels::takes(lhs, rhs).then_some(Order::RowPanels)

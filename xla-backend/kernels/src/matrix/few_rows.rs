@@ -15,16 +15,12 @@ const NARROW_DEPTH: usize = 384;
 const BLOCKS_MAX: usize = 4;
 /// The fewest rows, which fill a vector.
 const ROWS_MIN: usize = LANES;
-/// The fewest elements of a weight. Smaller products are those of attention's heads.
-const WEIGHT_MIN: usize = 1 << 14;
 
-/// Whether [`multiply`] takes a product, and is faster than others.
+/// Whether [`multiply_block`] takes a product, and is faster than others.
 pub(super) fn takes(lhs: Layout, rhs: Layout) -> bool {
     // With more rows, packing the weight pays.
     let rows_max = BLOCK_ROWS * (lhs.columns / NARROW_DEPTH).clamp(1, BLOCKS_MAX);
-    (ROWS_MIN..=rows_max).contains(&lhs.rows)
-        && rhs.row_stride == 1
-        && rhs.rows * rhs.columns >= WEIGHT_MIN
+    (ROWS_MIN..=rows_max).contains(&lhs.rows) && rhs.row_stride == 1
 }
 
 /// `to = lhs rhs` for a block of rows and depth.
@@ -38,8 +34,7 @@ pub(super) fn multiply_block(
     let [lines, width] = [equal_parts(columns, TILE[0]), TILE[1]];
     let panels = rows.div_ceil(width);
     let packed = panels * width * depth;
-    let is_far = rhs.is_far();
-    with_panels(packed + rhs.copy_len([lines, depth]), |scratch| {
+    with_panels(packed + rhs.near_len([lines, depth]), |scratch| {
         let (packed, copy) = scratch.split_at_mut(packed);
         for (panel, to) in packed.chunks_exact_mut(width * depth).enumerate() {
             let row = panel * width;
@@ -49,8 +44,7 @@ pub(super) fn multiply_block(
         for column in (0..columns).step_by(lines) {
             let next = rhs.from([column + lines, 0]);
             let lines = lines.min(columns - column);
-            let rhs = rhs.from([column, 0]);
-            let rhs = if is_far { rhs.copied(copy, [lines, depth]) } else { rhs };
+            let rhs = rhs.from([column, 0]).near(copy, [lines, depth]);
             for (panel, vectors) in packed.chunks_exact(width * depth).enumerate() {
                 // A share of the weight for the next tiles.
                 for line in panel * ahead..(panel + 1) * ahead {

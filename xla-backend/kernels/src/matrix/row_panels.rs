@@ -13,17 +13,14 @@ use crate::scratch::with_panels;
 const ROWS_MIN: usize = TILE[0];
 /// The fewest columns, since each panel asks for the next one.
 const COLUMNS_MIN: usize = 3 * TILE[1];
-/// The fewest elements of `rhs`. Smaller products are those of attention's heads.
-const ELEMENTS_MIN: usize = 1 << 14;
 /// Rows of `rhs` that are a multiple of so many numbers apart share few sets of the second-level cache, and have to be
 /// packed.
 const FAR: usize = 1024;
 
-/// Whether [`multiply`] takes a product, and is faster than others.
+/// Whether [`multiply_block`] takes a product, and is faster than others.
 pub(super) fn takes(lhs: Layout, rhs: Layout) -> bool {
     lhs.rows >= ROWS_MIN
         && rhs.columns >= COLUMNS_MIN
-        && rhs.rows * rhs.columns >= ELEMENTS_MIN
         && rhs.column_stride == 1
         && !rhs.row_stride.is_multiple_of(FAR)
 }
@@ -38,11 +35,9 @@ pub(super) fn multiply_block(
 ) {
     let [rows, _, depth] = sizes;
     let panel = TILE[1] * depth;
-    let copies = lhs.is_far().then(|| lhs.copy_len([rows, depth]));
-    with_panels(panel + copies.unwrap_or(0), |scratch| {
+    with_panels(panel + lhs.near_len([rows, depth]), |scratch| {
         let (panel, copy) = scratch.split_at_mut(panel);
-        let lhs = if copies.is_some() { lhs.copied(copy, [rows, depth]) } else { lhs };
-        multiply_panels(to, lhs, rhs, panel, sizes);
+        multiply_panels(to, lhs.near(copy, [rows, depth]), rhs, panel, sizes);
     });
 }
 

@@ -23,7 +23,7 @@ pub(super) fn equal_parts(count: usize, most: usize) -> usize {
 }
 
 /// The distance of copied lines: an odd number of cache lines.
-fn copy_stride(depth: usize) -> usize {
+fn near_stride(depth: usize) -> usize {
     (depth.div_ceil(LANES) | 1) * LANES
 }
 
@@ -62,27 +62,33 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Whether the lines of a tile share few sets of the first-level cache, so that they displace each other.
-    pub(super) fn is_far(self) -> bool {
-        self.strides[1] == 1 && self.strides[0].is_multiple_of(FAR)
+    /// The floats of scratch memory that [`near`](Operand::near) takes for so many lines.
+    pub(super) fn near_len(self, [lines, depth]: [usize; 2]) -> usize {
+        if self.is_far() { lines * near_stride(depth) } else { 0 }
     }
 
-    /// The floats that a copy of lines takes.
-    pub(super) fn copy_len(self, [lines, depth]: [usize; 2]) -> usize {
-        lines * copy_stride(depth)
-    }
-
-    /// Copies lines of contiguous numbers to where they share no sets.
-    pub(super) fn copied<'to>(
+    /// The lines, copied to where they share no sets of the first-level cache if they share few where they are.
+    pub(super) fn near<'to>(
         self,
-        to: &'to mut [f32],
+        scratch: &'to mut [f32],
         [lines, depth]: [usize; 2],
-    ) -> Operand<'to> {
-        let stride = copy_stride(depth);
-        for (line, to) in to.chunks_exact_mut(stride).take(lines).enumerate() {
+    ) -> Operand<'to>
+    where
+        'a: 'to,
+    {
+        if !self.is_far() {
+            return self;
+        }
+        let stride = near_stride(depth);
+        for (line, to) in scratch.chunks_exact_mut(stride).take(lines).enumerate() {
             to[..depth].copy_from_slice(&self.from([line, 0]).elements[..depth]);
         }
-        Operand { elements: to, strides: [stride, 1] }
+        Operand { elements: scratch, strides: [stride, 1] }
+    }
+
+    /// Whether the lines of a tile displace each other from the first-level cache.
+    fn is_far(self) -> bool {
+        self.strides[1] == 1 && self.strides[0].is_multiple_of(FAR)
     }
 
     fn place(self, [line, depth]: [usize; 2]) -> usize {
