@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
+use rayon::prelude::*;
 use traind_pjrt::{Buffer, ExecuteOptions};
 
 use super::cores::{CoreInputs, LocalCores, check_count, download};
@@ -17,6 +18,10 @@ use super::{Compiler, ExecutableCache, HostArray, Pending};
 use crate::error::{Error, Result};
 use crate::graph::Shape;
 use crate::kernels::{GpuOptions, are_all_processors, enable_kernels};
+
+/// The fewest bytes of a value that are copied to all cores at once. Memory that is used for the first time is cleared
+/// by the kernel, which takes longer than the copy.
+const UPLOADED_AT_ONCE_MIN: usize = 1 << 20;
 
 /// Runs recorded steps on the cores of this process.
 #[derive(Debug)]
@@ -299,7 +304,10 @@ impl LazyDevice {
             Some(memory) => self.cores.upload_to(memory.of_core(core).into(), value),
             None => self.cores.upload(core, value),
         };
-        values.iter().enumerate().map(upload).collect()
+        match self.shape(variable).size_bytes() < UPLOADED_AT_ONCE_MIN {
+            true => values.iter().enumerate().map(upload).collect(),
+            false => values.par_iter().enumerate().map(upload).collect(),
+        }
     }
 }
 

@@ -149,13 +149,16 @@ fn execute(context: &Context) -> RunResult<Ended> {
     let profiler = &context.reporter.activity.profiler;
     let batches = prefetch(job, &session, rows, timetable, done, profiler)?;
     trainer.run(&mut session, batches)?;
-    if let Some(checkpoints) = trainer.pauses.checkpoints.take() {
-        checkpoints.finish()?;
+    let mut checkpoints = trainer.pauses.checkpoints.take();
+    let progress = &trainer.progress;
+    let is_stopped = progress.stopped.is_some();
+    if is_stopped || !hosts.is_alone() || best_elsewhere(job, progress).is_some() {
+        finish(checkpoints.take())?;
+        // The others may read the first host's checkpoints from here on.
+        hosts.barrier("checkpoints")?;
     }
-    // The others may read the first host's checkpoints from here on.
-    hosts.barrier("checkpoints")?;
-    if trainer.progress.stopped.is_some() {
-        return Ok(Ended { stopped: true, steps: trainer.progress.steps, ..Ended::default() });
+    if is_stopped {
+        return Ok(Ended { stopped: true, steps: progress.steps, ..Ended::default() });
     }
     if job.train.do_train {
         let summary = save::train_summary(&trainer.timetable, &trainer.progress);
@@ -163,7 +166,12 @@ fn execute(context: &Context) -> RunResult<Ended> {
     }
     session.begin_evaluation()?;
     load_best(context, &mut session, &prepared.open, &mut trainer.progress)?;
-    evaluate_and_save(context, session, &prepared, trainer, publication.as_ref())
+    evaluate_and_save(context, session, &prepared, trainer, checkpoints, publication.as_ref())
+}
+
+/// Waits for the checkpoints that are being written.
+fn finish(checkpoints: Option<Checkpoints>) -> RunResult<()> {
+    checkpoints.map_or(Ok(()), Checkpoints::finish)
 }
 
 fn trainer<'a>(
@@ -259,6 +267,7 @@ fn evaluate_and_save(
     mut session: Session,
     prepared: &Prepared,
     trainer: Trainer<EvaluationsAndCheckpoints<'_>>,
+    checkpoints: Option<Checkpoints>,
     publication: Option<&Publication>,
 ) -> RunResult<Ended> {
     let (job, is_first) = (&context.spec.job, context.hosts.is_first());
@@ -273,7 +282,12 @@ fn evaluate_and_save(
         evaluator.write_report(&job.output_dir, evaluation)?;
     }
     if job.train.do_train {
-        save::save(context, &session, prepared, &timetable, &progress)?;
+        let files = save::save_model(context, &session, prepared)?;
+        // The checkpoint of the last step is written meanwhile. Both are recorded in the folder.
+        finish(checkpoints)?;
+        if let Some(files) = files {
+            save::save_rest(context, prepared, &timetable, &progress, files)?;
+        }
     }
     let mut metrics = match job.train.do_train {
         true => save::final_metrics(&progress),
@@ -314,14 +328,19 @@ fn load_best(
     progress: &mut Progress,
 ) -> RunResult<()> {
     let job = &context.spec.job;
-    let best = progress.best.checkpoint.filter(|_| job.train.load_best_model_at_end);
-    let Some(step) = best.filter(|step| *step != progress.steps) else { return Ok(()) };
+    let Some(step) = best_elsewhere(job, progress) else { return Ok(()) };
     let folder = output::checkpoint_folder(job.checkpoints(), step);
     checkpoint::provide(&context.hosts, &context.remote, &folder, step)?;
     session.set_saved_parameters(&checkpoint::load_checked(&folder, open.model.as_ref())?)?;
     progress.evaluation = None;
     let message = format!("loaded the best model, which is that of step {step}");
     Ok(context.reporter.journal.info(message)?)
+}
+
+/// The step of the best checkpoint, if its parameters are to be loaded and are not those on the cores.
+fn best_elsewhere(job: &JobFile, progress: &Progress) -> Option<u64> {
+    let best = progress.best.checkpoint.filter(|_| job.train.load_best_model_at_end);
+    best.filter(|step| *step != progress.steps)
 }
 
 /// Records the run's first event.

@@ -27,31 +27,48 @@ use super::prepare::Prepared;
 
 const KEPT_CARD: &str = "README.md stays as it is: traind did not write it";
 
-/// Saves the model. All hosts call this; the first one writes.
-pub(super) fn save(
+/// Names of the model's files that were written, and since when.
+pub(super) struct ModelFiles {
+    names: Vec<String>,
+    start: Instant,
+}
+
+/// Saves the model's weights and configuration. All hosts call this; the first one writes.
+pub(super) fn save_model(
     context: &Context,
     session: &Session,
     prepared: &Prepared,
-    timetable: &Timetable,
-    progress: &Progress,
-) -> RunResult<()> {
+) -> RunResult<Option<ModelFiles>> {
     let start = Instant::now();
     context.reporter.activity.enter(Phase::Checkpoint);
     let job = &context.spec.job;
     let folder = job.output_dir.as_path();
     let (hosts, checkpoints) = (&context.hosts, job.checkpoints());
     let collected = collect_parameters(hosts, checkpoints, session)?;
-    let Some(collected) = collected else { return Ok(()) };
-    let written = match job.peft.merge {
+    let Some(collected) = collected else { return Ok(None) };
+    let names = match job.peft.merge {
         true => prepared.open.save_merged(folder, job, &collected.parameters)?,
         false => prepared.open.save_output(folder, &collected.parameters)?,
     };
     collected.remove_parts()?;
+    Ok(Some(ModelFiles { names, start }))
+}
+
+/// Saves what belongs to the model, and records all files.
+pub(super) fn save_rest(
+    context: &Context,
+    prepared: &Prepared,
+    timetable: &Timetable,
+    progress: &Progress,
+    ModelFiles { names, start }: ModelFiles,
+) -> RunResult<()> {
+    let job = &context.spec.job;
+    let folder = job.output_dir.as_path();
     output::copy_tokenizer(&prepared.open.folder, folder)?;
     output::write_chat_template(folder, prepared.open.task.chat_template()?)?;
     let beside = prepared.open.write_model_files(folder)?;
     let of_generator = copy_to_generator(folder, &prepared.open)?;
-    let written: Vec<String> = written.into_iter().chain(beside).chain(of_generator).collect();
+    let written: Vec<String> = names.into_iter().chain(beside).chain(of_generator).collect();
     write_state(folder, job, timetable, progress)?;
     charts::loss_curve(folder, &LossCurve::of(&progress.log_history))?;
     let joules = context.reporter.activity.energy_joules();

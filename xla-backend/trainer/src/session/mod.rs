@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
+use rayon::prelude::*;
 use traind_loader::BatchAxis;
 use traind_models::optimizers::Optimizers;
 use traind_models::weights::ArrayParts;
@@ -370,11 +371,11 @@ impl Session {
 
     /// Copies to the host what this host holds of the parameters that are saved.
     fn values(&self) -> Result<ArrayParts> {
-        let owned = self.saved().filter_map(|place| self.owned(place));
+        let owned: Vec<_> = self.saved().filter_map(|place| self.owned(place)).collect();
         let value = |(parameter, device): (&ParameterState, &LazyDevice)| {
             Ok((parameter.name().to_owned(), parameter.value(device)?))
         };
-        owned.map(value).collect()
+        owned.into_par_iter().map(value).collect()
     }
 
     /// Returns the parts of `parts` that this host saves. One of several hosts saves what all of them hold.
@@ -387,7 +388,7 @@ impl Session {
         parts
     }
 
-    fn slots_where(&self, wanted: impl Fn(&HeldSlot) -> bool) -> Result<ArrayParts> {
+    fn slots_where(&self, wanted: impl Fn(&HeldSlot) -> bool + Sync) -> Result<ArrayParts> {
         let mut slots = ArrayParts::new();
         for (state, device) in self.programs.states.iter().zip(&self.devices) {
             slots.extend(state.slots(device, &wanted)?);

@@ -30,6 +30,7 @@ mod slots;
 mod trained;
 mod update_parts;
 
+use rayon::prelude::*;
 pub use traind_choices::Fsdp;
 use traind_models::optimizers::{Optimizers, Shardable};
 use traind_models::parameter_shards::ParameterShards;
@@ -377,13 +378,15 @@ impl TrainState {
     pub(crate) fn slots(
         &self,
         device: &LazyDevice,
-        wanted: &impl Fn(&HeldSlot) -> bool,
+        wanted: &(impl Fn(&HeldSlot) -> bool + Sync),
     ) -> Result<ArrayParts> {
-        let mut parts = ArrayParts::new();
-        for parameter in &self.parameters {
+        let of_parameter = |parameter: &ParameterState| {
+            let mut parts = ArrayParts::new();
             parameter.read_slots(device, wanted, &mut parts)?;
-        }
-        Ok(parts)
+            Ok(parts)
+        };
+        let parts = self.parameters.par_iter().map(of_parameter).collect::<Result<Vec<_>>>()?;
+        Ok(parts.into_iter().flatten().collect())
     }
 
     /// The sizes of the state whose variables `recorder` declared.
