@@ -132,12 +132,10 @@ fn products(bencher: &mut Criterion) {
         elements(bencher, &format!("float32, {name}"), count, || {
             multiply(MatrixMut::new(result, [rows, columns], columns), lhs, rhs, false);
         });
-        if bf16::is_supported() {
-            elements(bencher, &format!("bfloat16, {name}"), count, || {
-                let to = MatrixMut::new(result, [rows, columns], columns);
-                bf16::multiply(to, lhs, rhs, bf16::Addend::Bias(bias));
-            });
-        }
+        elements(bencher, &format!("bfloat16, {name}"), count, || {
+            let to = MatrixMut::new(result, [rows, columns], columns);
+            bf16::multiply(to, lhs, rhs, bf16::Addend::Bias(bias));
+        });
     }
 }
 

@@ -1,20 +1,10 @@
 //! Products of operands that are rounded to bfloat16, against f64, over random shapes and layouts.
 
-#![allow(clippy::print_stderr, reason = "a skipped test says so")]
-
 mod support;
 
 use support::{Numbers, check_close};
-use traind_kernels::bf16::{Addend, is_supported, multiply};
+use traind_kernels::bf16::{Addend, multiply};
 use traind_kernels::matrix::{Matrix, MatrixMut};
-
-/// Whether the test can run on this processor.
-fn can_run() -> bool {
-    if !is_supported() {
-        eprintln!("skipped: the processor multiplies no bfloat16 numbers");
-    }
-    is_supported()
-}
 
 /// The nearest bfloat16 number; ties go to the even one.
 fn rounded(x: f32) -> f64 {
@@ -86,9 +76,6 @@ fn check_product(numbers: &mut Numbers, [rows, columns, depth]: [usize; 3]) {
 
 #[test]
 fn products_are_those_of_f64() {
-    if !can_run() {
-        return;
-    }
     let mut numbers = Numbers(1);
     for _ in 0..80 {
         let sizes = [1 + numbers.below(70), 1 + numbers.below(70), 1 + numbers.below(90)];
@@ -99,9 +86,6 @@ fn products_are_those_of_f64() {
 /// Blocks have at most a thousand rows, columns and depths.
 #[test]
 fn products_of_several_blocks_are_those_of_f64() {
-    if !can_run() {
-        return;
-    }
     let mut numbers = Numbers(2);
     for sizes in [[1100, 3, 70], [5, 3500, 40], [20, 33, 2100], [470, 800, 530]] {
         check_product(&mut numbers, sizes);
@@ -111,9 +95,6 @@ fn products_of_several_blocks_are_those_of_f64() {
 /// Products of several blocks of each size are added, with rows that are not contiguous.
 #[test]
 fn a_product_is_added_to_what_the_result_holds() {
-    if !can_run() {
-        return;
-    }
     let mut numbers = Numbers(4);
     for [rows, columns, depth] in [[3, 5, 7], [230, 40, 1100], [20, 1100, 0], [9, 1100, 2100]] {
         let lhs = Operand::random(&mut numbers, [rows, depth]);
@@ -137,9 +118,6 @@ fn a_product_is_added_to_what_the_result_holds() {
 
 #[test]
 fn nan_and_infinities_spoil_their_rows_alone() {
-    if !can_run() {
-        return;
-    }
     let mut numbers = Numbers(3);
     for (odd, expected) in [(f32::NAN, f32::NAN), (f32::INFINITY, f32::INFINITY)] {
         let mut lhs = Operand::random(&mut numbers, [30, 50]);
@@ -161,9 +139,6 @@ fn nan_and_infinities_spoil_their_rows_alone() {
 /// Numbers are rounded to the nearest one: beyond the largest bfloat16 number lies infinity.
 #[test]
 fn the_largest_floats_round_to_infinity() {
-    if !can_run() {
-        return;
-    }
     let mut got = [0.0];
     let to = MatrixMut::new(&mut got, [1, 1], 1);
     multiply(
@@ -177,9 +152,6 @@ fn the_largest_floats_round_to_infinity() {
 
 #[test]
 fn no_depth_gives_the_bias() {
-    if !can_run() {
-        return;
-    }
     let mut got = [f32::NAN; 6];
     let (lhs, rhs) = (Matrix::new(&[], [2, 0], 0), Matrix::new(&[], [0, 3], 3));
     multiply(MatrixMut::new(&mut got, [2, 3], 3), lhs, rhs, Addend::Bias(&[1.0, 2.0, 3.0]));

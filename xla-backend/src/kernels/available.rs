@@ -22,7 +22,7 @@ impl Kernels {
 
     /// Whether products in bfloat16 are best recorded as products of float32 tensors that a kernel rounds.
     pub fn round_to_bf16(self) -> bool {
-        self == Kernels::Own && traind_kernels::bf16::is_supported()
+        self == Kernels::Own
     }
 
     /// The type of the operands and results of products that a job computes in `dtype`.

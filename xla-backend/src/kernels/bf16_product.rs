@@ -1,6 +1,6 @@
 //! Products of matrices that are rounded to bfloat16.
 
-use traind_kernels::bf16::{Addend, is_supported, multiply};
+use traind_kernels::bf16::{Addend, multiply};
 use traind_kernels::matrix::{Matrix, MatrixMut, without_end};
 use traind_pjrt::{Kernel, KernelCall, KernelError};
 
@@ -13,9 +13,6 @@ impl Kernel for Bf16Product {
     const NAME: &'static str = "traind.bf16_product";
 
     fn run(call: &mut KernelCall<'_>) -> Result<(), KernelError> {
-        if !is_supported() {
-            return Err("the processor multiplies no bfloat16 numbers".into());
-        }
         let accumulates = call.attribute::<i64>("accumulates")? != 0;
         let first = usize::from(accumulates);
         let lhs = matrix(call, first, "lhs_transposed")?;

@@ -102,10 +102,6 @@ fn rounded_totals(in_place: bool) -> Compiled {
 
 #[test]
 fn gradients_of_rounded_products_are_added_in_place() {
-    if !Kernels::Own.round_to_bf16() {
-        eprintln!("skipped: the processor multiplies no bfloat16 numbers");
-        return;
-    }
     let arguments: Vec<Numbers> = [9 * HIDDEN, WORDS * HIDDEN, WORDS * HIDDEN]
         .into_iter()
         .enumerate()

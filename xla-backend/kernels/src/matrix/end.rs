@@ -58,7 +58,7 @@ fn depth_without_zeros(lhs: Matrix<'_>, rhs: Matrix<'_>) -> usize {
 
 impl<'a> Matrix<'a> {
     /// A row of contiguous elements.
-    fn row(self, row: usize) -> &'a [f32] {
+    pub(crate) fn row(self, row: usize) -> &'a [f32] {
         &self.elements[row * self.layout.row_stride..][..self.layout.columns]
     }
 }

@@ -10,6 +10,8 @@ mod row_panels;
 #[cfg(target_arch = "x86_64")]
 mod tile;
 
+use std::ops::Range;
+
 use gemm_common::Parallelism;
 
 #[cfg(target_arch = "x86_64")]
@@ -68,6 +70,20 @@ impl<'a> Matrix<'a> {
         self.layout.columns
     }
 
+    /// Whether the elements of a row follow each other; otherwise those of a column do.
+    pub(crate) fn has_contiguous_rows(&self) -> bool {
+        self.layout.column_stride == 1
+    }
+
+    /// A part of the matrix.
+    pub(crate) fn block(self, rows: Range<usize>, columns: Range<usize>) -> Matrix<'a> {
+        let Layout { row_stride, column_stride, .. } = self.layout;
+        let start = rows.start * row_stride + columns.start * column_stride;
+        let elements = &self.elements[start.min(self.elements.len())..];
+        let layout = Layout { rows: rows.len(), columns: columns.len(), ..self.layout };
+        Matrix { layout: layout.check(elements.len()), elements }
+    }
+
     pub fn transposed(self) -> Matrix<'a> {
         let Layout { rows, columns, row_stride, column_stride } = self.layout;
         let layout = Layout {
@@ -93,6 +109,20 @@ impl<'a> MatrixMut<'a> {
     }
 }
 
+impl MatrixMut<'_> {
+    /// A part of the matrix, of so many rows and columns.
+    pub(crate) fn block(&mut self, [row, column]: [usize; 2], sizes: [usize; 2]) -> MatrixMut<'_> {
+        let stride = self.layout.row_stride;
+        MatrixMut::new(&mut self.elements[row * stride + column..], sizes, stride)
+    }
+
+    pub(crate) fn rows_mut(&mut self) -> impl Iterator<Item = &mut [f32]> {
+        let Layout { rows, columns, row_stride, .. } = self.layout;
+        let rows = self.elements.chunks_mut(row_stride.max(1)).take(rows);
+        rows.map(move |row| &mut row[..columns])
+    }
+}
+
 /// `to = lhs rhs`, or with `accumulate` added to what is there.
 pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, accumulate: bool) {
     let (rows, columns, depth) = (lhs.layout.rows, rhs.layout.columns, lhs.layout.columns);
@@ -114,12 +144,11 @@ pub fn multiply(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, accumulate:
 }
 
 /// `to = lhs rhs + bias`, where the bias has an element for each column.
-pub fn multiply_with_bias(to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, bias: &[f32]) {
-    let MatrixMut { elements, layout } = to;
-    assert_eq!(bias.len(), layout.columns, "the bias is of other width");
-    multiply(MatrixMut { elements: &mut *elements, layout }, lhs, rhs, false);
-    let rows = elements.chunks_mut(layout.row_stride.max(1)).take(layout.rows);
-    rows.for_each(|row| add(&mut row[..layout.columns], bias));
+pub fn multiply_with_bias(mut to: MatrixMut<'_>, lhs: Matrix<'_>, rhs: Matrix<'_>, bias: &[f32]) {
+    assert_eq!(bias.len(), to.layout.columns, "the bias is of other width");
+    let whole = MatrixMut { elements: &mut *to.elements, layout: to.layout };
+    multiply(whole, lhs, rhs, false);
+    to.rows_mut().for_each(|row| add(row, bias));
 }
 
 /// [`multiply`] by the crate gemm.
