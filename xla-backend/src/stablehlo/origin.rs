@@ -40,8 +40,11 @@ impl KernelSite {
 pub struct Origin {
     /// The number of the first value that it lowers to.
     pub first_value: usize,
-    /// The scope in which it was recorded, dotted, as of a layer; empty outside of all.
+    /// The scope in which it was recorded, dotted, as of a layer; empty outside of all. For a gradient, that of the
+    /// operation whose gradient it is.
     pub scope: String,
+    /// Whether it computes a gradient.
+    pub is_backward: bool,
     /// The name of the operation that was recorded.
     pub operation: &'static str,
 }

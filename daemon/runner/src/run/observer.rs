@@ -128,10 +128,11 @@ mod tests {
             problem: "a dot of i32, whose numbers float32 holds".to_owned(),
             operation: "dot_general".to_owned(),
             scope: scope.to_owned(),
-            recorded: "matmul".to_owned(),
+            recorded: "dot_general".to_owned(),
+            is_backward: false,
         };
         let warnings = Warnings::default();
-        let of_program = [finding("NCC_EVRF035", "layer.0"), finding("NCC_EVRF035", "layer.1")];
+        let of_program = [finding("NCC_EVRF035", "layer0"), finding("NCC_EVRF035", "layer1")];
         for found in [&of_program[..], &of_program, &[finding("NCC_EVRF061", "head")]] {
             warnings.record(found, &journal).unwrap();
         }
@@ -145,8 +146,8 @@ mod tests {
             .collect();
         let text = |code: &str, scope: &str| {
             let problem = "a dot of i32, whose numbers float32 holds";
-            (code.to_owned(), format!("{problem} (dot_general of matmul in {scope})"))
+            (code.to_owned(), format!("{problem} (the matrix product in {scope}, dot_general)"))
         };
-        assert_eq!(texts, [text("NCC_EVRF035", "layer.0"), text("NCC_EVRF061", "head")]);
+        assert_eq!(texts, [text("NCC_EVRF035", "layer 0"), text("NCC_EVRF061", "the head")]);
     }
 }

@@ -344,7 +344,8 @@ impl Emitter {
         if self.lowering.forms == Forms::Neuron && self.depth == 1 {
             self.origins.push(Origin {
                 first_value: self.next,
-                scope: graph.scope_path(node.scope),
+                scope: graph.scope_path(node.backward_of.unwrap_or(node.scope)),
+                is_backward: node.backward_of.is_some(),
                 operation: node.op.name(),
             });
         }

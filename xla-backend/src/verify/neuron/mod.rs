@@ -11,6 +11,7 @@ mod operations;
 mod program;
 mod range;
 mod size;
+mod words;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,7 +55,7 @@ impl Limits {
 }
 
 /// A fault of a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finding {
     /// The code, such as `NCC_EVRF035` or `NRT_EXEC_OOB`.
     pub code: &'static str,
@@ -66,24 +67,18 @@ pub struct Finding {
     pub scope: String,
     /// The operation as it was recorded.
     pub recorded: String,
+    /// Whether the operation computes a gradient of its layer.
+    pub is_backward: bool,
 }
 
 impl Finding {
     fn of_program(code: &'static str, problem: String) -> Finding {
-        let [operation, scope, recorded] = Default::default();
-        Finding { code, problem, operation, scope, recorded }
+        Finding { code, problem, ..Finding::default() }
     }
 
     /// The operation at fault with its layer, as far as they are known.
     fn place(&self) -> String {
-        let mut place = self.operation.clone();
-        if !self.recorded.is_empty() {
-            place.push_str(&format!(" of {}", self.recorded));
-        }
-        if !self.scope.is_empty() {
-            place.push_str(&format!(" in {}", self.scope));
-        }
-        place
+        words::place(&self.operation, &self.recorded, &self.scope, self.is_backward)
     }
 }
 
@@ -240,6 +235,7 @@ fn located((code, problem): Problem, form: &Form, origin: Option<&Origin>) -> Fi
         operation: form.name().to_owned(),
         scope: origin.map(|origin| origin.scope.clone()).unwrap_or_default(),
         recorded: origin.map(|origin| origin.operation.to_owned()).unwrap_or_default(),
+        is_backward: origin.is_some_and(|origin| origin.is_backward),
     }
 }
 

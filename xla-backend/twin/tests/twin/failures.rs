@@ -70,14 +70,14 @@ async fn a_refused_program_is_not_compiled_again() {
     let parts = ["F137: the compiler was killed", "add swap space"];
     check(&host, "compile_code=F137", "HOST_MEMORY_FULL", 2, &parts).await;
     let parts =
-        ["NCC_EUOC002", "does not support", "At fault is dot_general of dot_general in embeddings"];
+        ["NCC_EUOC002", "does not support", "At fault is the matrix product in the embeddings"];
     check(&host, "compile_code=EUOC002", "COMPILE_FAILED", 1, &parts).await;
 
     installed::set_options(&host, &format!("instance={INSTANCE}"));
     std::fs::remove_file(&started).unwrap();
     let (failure, attempts) = failed(&host, "again").await;
     assert_eq!((failure.reason.as_str(), attempts), ("COMPILE_FAILED", 1), "{failure:?}");
-    for part in ["NCC_EUOC002", "was not started", ".refused", "At fault is dot_general"] {
+    for part in ["NCC_EUOC002", "was not started", ".refused", "At fault is the matrix product"] {
         assert!(failure.message.contains(part), "{failure:?}");
     }
     assert!(!started.exists(), "the programs that try the device are in the cache, too");
@@ -101,7 +101,7 @@ async fn codes_of_the_log_explain_errors_without_one() {
     let host = installed::cold_host(1, INSTANCE, "").await;
     // Before the program is in the cache.
     let parts =
-        ["NCC_EUOC002", "does not support", "At fault is dot_general of dot_general in embeddings"];
+        ["NCC_EUOC002", "does not support", "At fault is the matrix product in the embeddings"];
     check(&host, "errors=brief,compile_code=EUOC002", "COMPILE_FAILED", 1, &parts).await;
     let core = "on ND 0:NC 0: ";
     let parts = ["NRT 1202 (EXEC_HW_ERR_NC_UE)", core, "replace the instance", "status=1202"];

@@ -136,17 +136,18 @@ fn a_finding_names_layer_and_operation() {
     let origin = |first_value, scope: &str| Origin {
         first_value,
         scope: scope.to_owned(),
+        is_backward: false,
         operation: "take",
     };
     let body = "%0 = stablehlo.add %arg0, %arg0 : tensor<8x4xf32>\n    %7 = chlo.erf %arg0 : tensor<8x4xf32> -> tensor<8x4xf32>";
     let report = check(
         &module(body),
         &limits("NC_v2"),
-        &[origin(0, "a"), origin(5, "layer.0"), origin(8, "b")],
+        &[origin(0, "a"), origin(5, "layer0"), origin(8, "b")],
     );
     assert_eq!(
         report.findings[0].to_string(),
-        "NCC_EVRF001: chlo.erf is not of the dialect stablehlo (chlo.erf of take in layer.0)"
+        "NCC_EVRF001: chlo.erf is not of the dialect stablehlo (the lookup of rows in layer 0, chlo.erf)"
     );
 }
 
@@ -155,11 +156,12 @@ fn an_error_of_the_compiler_is_located() {
     let origin = |first_value, scope: &str, operation| Origin {
         first_value,
         scope: scope.to_owned(),
+        is_backward: scope == "head",
         operation,
     };
     let origins = [
         origin(0, "embeddings", "add"),
-        origin(4, "encoder.layer.3", "matmul"),
+        origin(4, "layer3", "dot_general"),
         origin(9, "head", "sum"),
     ];
     let text = module(
@@ -168,7 +170,7 @@ fn an_error_of_the_compiler_is_located() {
     );
     let core = traind_neuron::core_kind("NC_v3d").unwrap();
     let found = |error: &str| locate(error, &text, &origins, core);
-    let dot = Some("dot_general of matmul in encoder.layer.3".to_owned());
+    let dot = Some("the matrix product in layer 3, dot_general".to_owned());
     assert_eq!(found("[ERROR] [NCC_EVRF035] an integer dot"), dot);
     assert_eq!(found("error: [NCC_EUOC002] Operation dot_general is not supported on trn2."), dot);
     assert_eq!(found("[NCC_EVRF001] Operation sort is not supported"), None);
