@@ -102,7 +102,9 @@ def changed(job, message):
     if not found:
         sys.exit(f"no mesh is named: {message}")
     job = json.loads(json.dumps(job))
-    for section, key, value in CHANGE.findall(advice):
+    # The first way, without its costs.
+    first = advice.split(", or with ")[0].split(" (")[0]
+    for section, key, value in CHANGE.findall(first):
         job.setdefault(section, {})[key] = as_value(value)
     return job
 

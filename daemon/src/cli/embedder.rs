@@ -148,7 +148,7 @@ pub(in crate::cli) fn check_cores(platform: &str, cores: Option<NonZeroU32>) -> 
             let counts: Vec<String> = counts.iter().map(u32::to_string).collect();
             let numbers = counted_as(counts.len(), "number", "numbers");
             bail!(
-                "--cores {wanted}: a job may have one of {numbers} of cores: {}",
+                "--cores {wanted}: a job may have one of {numbers} of cores of a host: {}",
                 counts.join(", ")
             )
         }

@@ -40,10 +40,10 @@ pub(crate) struct Plan {
     /// of 12 [default: that of the daemon's host]
     #[arg(long, value_name = "VERSION")]
     neuron_runtime: Option<String>,
-    /// Number of hosts
+    /// Number of hosts, among which the job's cores are divided unless --cores is given
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     hosts: Option<u32>,
-    /// Number of cores per host
+    /// Number of cores of each host
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     cores: Option<u32>,
     /// Also compare meshes that divide layers over hosts, and send states between stages from device to

@@ -184,7 +184,8 @@ impl Daemon {
         };
         match self.planner.plan(settings, planned) {
             Ok(plan) => {
-                admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
+                admission::refuse_misfit(&plan)?;
+                admission::refuse_without_space(&plan, &job, &self.settings.state_dir)?;
                 admission::refuse_full_disk(self, &new.owner, plan.disk_bytes)?;
                 admission::choose_mesh(&plan, &mut new, &mut job)?;
                 admission::fit_batch(&plan, &mut new, &mut job)?;
@@ -309,8 +310,13 @@ impl Daemon {
             search: search.as_ref(),
         };
         let plan = self.planner.plan(&self.settings, planned)?;
+        let is_compared = search.is_some_and(|search| !search.meshes.own_mesh);
+        // A comparison shows the meshes of which none fits.
+        if is_here && !is_compared {
+            admission::refuse_misfit(&plan)?;
+        }
         if is_here {
-            admission::refuse_misfit(&plan, &job, &self.settings.state_dir)?;
+            admission::refuse_without_space(&plan, &job, &self.settings.state_dir)?;
         }
         Ok(plan)
     }

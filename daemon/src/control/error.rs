@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use traind_job_file::commands::{Change, Plan, PlanViolation};
+use traind_job_file::commands::{Misfit, Plan, PlanViolation};
 use traind_job_file::{Engine, TaskName};
 use traind_wording::counted;
 
@@ -61,7 +61,7 @@ pub enum Error {
     CoresOfGroup { group: String, limit: u32, wanted: u32 },
     #[error("group {group} {has}")]
     Quota { group: String, has: String },
-    #[error("jobs on {device} use {} cores, and the job requests {wanted}", .counts.join(", "))]
+    #[error("jobs on {device} use {} cores of a host, and the job requests {wanted}", listed(.counts))]
     CoreCount { device: String, counts: Vec<String>, wanted: u32 },
     #[error("this daemon schedules {offered} cores, and the job requests {platform}")]
     Platform { offered: String, platform: String },
@@ -69,8 +69,8 @@ pub enum Error {
     Engine { engine: Engine, reason: String },
     #[error("the {platform} plugin is not installed: {instructions}")]
     Plugin { platform: String, instructions: String },
-    #[error("{}", misfit(.plan, *.available, .changes))]
-    Memory { plan: Box<Plan>, available: u64, changes: Vec<Change> },
+    #[error("{}", misfit_words(.plan, *.available, .misfit))]
+    Memory { plan: Box<Plan>, available: u64, misfit: Misfit },
     #[error(
         "output_dir would need {}, and {folder} has {} free", size(*.wanted), size(*.available),
         folder = .folder.display()
@@ -185,21 +185,25 @@ impl From<StoreError> for Error {
     }
 }
 
-fn misfit(plan: &Plan, available: u64, changes: &[Change]) -> String {
-    let changes: Vec<_> = changes.iter().map(|it| format!("{}: {}", it.field, it.value)).collect();
-    let advice = match changes.is_empty() {
-        true => "no change and no mesh of its cores was found with which it fits".to_owned(),
-        false => format!("it fits with {}", changes.join(", ")),
-    };
+fn misfit_words(plan: &Plan, available: u64, misfit: &Misfit) -> String {
     format!(
-        "a core would need {} (weights {}, gradients {}, optimizer {}, activations {}) and has {}; {advice}",
+        "a core would need {} (weights {}, gradients {}, optimizer {}, activations {}) and has {}; {}",
         size(plan.memory.bytes_per_core),
         size(plan.memory.weights_bytes),
         size(plan.memory.gradients_bytes),
         size(plan.memory.optimizer_bytes),
         size(plan.memory.activations_bytes),
         size(available),
+        misfit.advice(),
     )
+}
+
+/// "1, 2 or 8".
+fn listed(counts: &[String]) -> String {
+    match counts.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => counts.join(", "),
+    }
 }
 
 fn size(bytes: u64) -> String {

@@ -134,8 +134,8 @@ fn violations(error: &Error) -> Vec<FieldViolation> {
         | Error::CoresOfGroup { .. }
         | Error::CoreCount { .. } => one("resources.cores"),
         Error::Ambiguous { .. } => one("job_id"),
-        Error::Memory { changes, .. } => {
-            changes.iter().flat_map(|change| one(&change.field)).collect()
+        Error::Memory { misfit, .. } => {
+            misfit.changes.iter().flat_map(|change| one(&change.field)).collect()
         }
         Error::Disk { .. } => one("output_dir"),
         _ => Vec::new(),

@@ -39,6 +39,7 @@ use traind_loader::ModelInputs;
 use traind_models::{Model, ModelConfig, registry};
 use traind_proto::reasons;
 use traind_proto::v1::Failure;
+use traind_wording::counted_as;
 
 use crate::data::{self, lengths};
 use crate::error::{RunError, RunResult, of_value};
@@ -141,15 +142,18 @@ fn plan_within(request: &PlanRequest, comparing_time: Duration) -> RunResult<Pla
     let fits = |memory: &CoreMemory| memory.fits(bytes_per_core_max);
     let job = &planned_job(&request.job, &planned, found.as_ref(), fits)?;
     let recordings = Recordings::of(job, &planned).map_err(with_remedy)?;
-    // A search puts first what fits.
     let is_compared = search.as_ref().is_some_and(|search| !search.own_mesh);
-    let misfit = (!is_compared && !fits(&recordings.memory))
-        .then(|| Misfit { changes: fitting::changes(job, &planned, bytes_per_core_max, device) });
+    // A search puts first what fits.
+    let misfit = (!fits(&recordings.memory)).then(|| match is_compared {
+        true => fitting::misfit_of_all(&request.job, job, &planned, bytes_per_core_max),
+        false => fitting::misfit(job, &planned, bytes_per_core_max, device),
+    });
     let effects = || effects_of(job, &planned, &recordings, guide.as_ref());
     let parallelism = request.with_effects.then(effects).transpose()?;
     let mut warnings = warnings_of(job, search.as_ref(), &recordings.warnings);
     let unfit = misfit.as_ref().zip(bytes_per_core_max).filter(|_| search.is_some());
-    warnings.extend(unfit.map(|(misfit, most)| does_not_fit(&recordings.memory, most, misfit)));
+    let of_all = found.as_ref().filter(|_| is_compared).map(|found| found.tried);
+    warnings.extend(unfit.map(|unfit| does_not_fit(&recordings.memory, unfit, of_all)));
     warnings.extend(
         found.as_ref().filter(|found| !found.is_whole).map(|_| search_ended(comparing_time)),
     );
@@ -234,11 +238,21 @@ fn warnings_of(
     found.chain(assumed).chain(weights::warnings(job)).collect()
 }
 
-fn does_not_fit(memory: &CoreMemory, most: u64, misfit: &Misfit) -> PlanWarning {
-    PlanWarning {
-        code: DOES_NOT_FIT.to_owned(),
-        message: fitting::misfit_words(memory.bytes_per_core, most, &misfit.changes),
-    }
+/// `of_all`: the number of meshes that were compared, of which the first is the one that needs the least.
+fn does_not_fit(
+    memory: &CoreMemory,
+    (misfit, most): (&Misfit, u64),
+    of_all: Option<usize>,
+) -> PlanWarning {
+    let words = fitting::misfit_words(memory.bytes_per_core, most, misfit);
+    let message = match of_all {
+        Some(count) => {
+            let meshes = counted_as(count, "mesh", "meshes");
+            format!("none of {meshes} of these cores fits: on the first of those below, {words}")
+        }
+        None => words,
+    };
+    PlanWarning { code: DOES_NOT_FIT.to_owned(), message }
 }
 
 fn search_ended(comparing_time: Duration) -> PlanWarning {

@@ -68,21 +68,33 @@ pub(super) fn check_count(job: &JobFile, search: &MeshSearch, per_host: u32) -> 
     if is_admitted || counts.contains(&per_host) {
         return Ok(());
     }
-    let counts: Vec<String> = counts.iter().map(u32::to_string).collect();
+    let device = match devices::is_named(&search.device) {
+        true => search.device.as_str(),
+        false => core.generation.target(),
+    };
+    let total = job.resources.total_cores();
+    let of_each = match total / per_host.max(1) {
+        0 | 1 => String::new(),
+        hosts => format!("are {per_host} of each of {hosts} hosts: "),
+    };
     Err(RunError::Field {
         name: "resources.cores",
-        value: per_host.to_string(),
+        value: total.to_string(),
         problem: format!(
-            "AWS documents collectives of {} for {} cores alone; with TRAIND_NEURON_ANY_CORE_COUNT=1 in its \
-             environment, the daemon admits other powers of two",
-            if devices::is_named(&search.device) {
-                search.device.as_str()
-            } else {
-                core.generation.target()
-            },
-            counts.join(", ")
+            "{of_each}AWS documents collectives of {device} for {} cores of a host alone; with \
+             TRAIND_NEURON_ANY_CORE_COUNT=1 in its environment, the daemon admits other powers of two",
+            listed(counts)
         ),
     })
+}
+
+/// "1, 2 or 8".
+fn listed(counts: &[u32]) -> String {
+    let counts: Vec<String> = counts.iter().map(u32::to_string).collect();
+    match counts.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => counts.join(", "),
+    }
 }
 
 /// Refuses a program that NeuronCores cannot run, whatever it leaves out.
@@ -276,7 +288,12 @@ mod tests {
         assert_eq!(admitted(Platform::Cuda, "h100", false).len(), 130);
         let search = MeshSearch { device: "trn2".to_owned(), ..MeshSearch::default() };
         let error = super::check_count(&job(Platform::Neuron), &search, 3).unwrap_err().to_string();
-        assert!(error.contains("trn2") && error.contains("1, 4, 16, 64"), "{error}");
+        assert!(error.contains("trn2 for 1, 4, 16 or 64 cores of a host alone"), "{error}");
+        // A count is that of each host, and the message has both.
+        let mut on_hosts = job(Platform::Neuron);
+        on_hosts.resources.cores = 9;
+        let error = super::check_count(&on_hosts, &search, 3).unwrap_err().to_string();
+        assert!(error.contains('9') && error.contains("are 3 of each of 3 hosts"), "{error}");
         // Its cores are those of trn1.
         let search = MeshSearch { device: "inf2".to_owned(), ..MeshSearch::default() };
         let error = super::check_count(&job(Platform::Neuron), &search, 3).unwrap_err().to_string();

@@ -16,7 +16,9 @@ use traind_job_file::{Engine, JobFile, Parsed, Violation};
 pub(crate) use files::without_missing;
 pub(crate) use machine::check_machine;
 pub(crate) use occupied::{refuse_occupied, with_occupied};
-pub(crate) use planned::{choose_mesh, fit_batch, refuse_misfit, warn_of_programs};
+pub(crate) use planned::{
+    choose_mesh, fit_batch, refuse_misfit, refuse_without_space, warn_of_programs,
+};
 pub(crate) use quotas::{refuse_beyond_group, refuse_full_disk, refuse_full_queue};
 pub(crate) use request::{Submission, repeated};
 pub(super) use request::{check_request_id, digest};

@@ -15,12 +15,22 @@ const BATCH_SIZE_LOWERED: &str = "BATCH_SIZE_LOWERED";
 /// Code of the warning about the mesh that the planner chose.
 const MESH_CHOSEN: &str = "MESH_CHOSEN";
 
-/// Refuses a job that does not fit this host.
-pub(crate) fn refuse_misfit(plan: &Plan, job: &JobFile, state_dir: &Path) -> Result<(), Error> {
-    if let (Some(misfit), Some(available)) = (&plan.misfit, plan.bytes_per_core_max) {
-        let changes = misfit.changes.clone();
-        return Err(Error::Memory { plan: Box::new(plan.clone()), available, changes });
+/// Refuses a job that takes more than the memory of this host's cores.
+pub(crate) fn refuse_misfit(plan: &Plan) -> Result<(), Error> {
+    match (plan.misfit.clone(), plan.bytes_per_core_max) {
+        (Some(misfit), Some(available)) => {
+            Err(Error::Memory { plan: Box::new(plan.clone()), available, misfit })
+        }
+        _ => Ok(()),
     }
+}
+
+/// Refuses a job that writes more than this host's disk has free.
+pub(crate) fn refuse_without_space(
+    plan: &Plan,
+    job: &JobFile,
+    state_dir: &Path,
+) -> Result<(), Error> {
     // What is uploaded is first written into the run folder.
     let folder = match DataFiles::is_url(&job.output_dir) {
         true => state_dir.to_owned(),
@@ -44,7 +54,8 @@ pub(crate) fn warn_of_programs(plan: &Plan, new: &mut NewJob) {
 pub(crate) fn choose_mesh(plan: &Plan, new: &mut NewJob, job: &mut JobFile) -> Result<(), Error> {
     let (Some(chosen), Some(mesh)) = (&plan.job, plan.meshes.first()) else { return Ok(()) };
     if let (false, Some(available)) = (mesh.fits, plan.bytes_per_core_max) {
-        return Err(Error::Memory { plan: Box::new(plan.clone()), available, changes: Vec::new() });
+        let misfit = plan.misfit.clone().unwrap_or_default();
+        return Err(Error::Memory { plan: Box::new(plan.clone()), available, misfit });
     }
     *job = (**chosen).clone();
     new.resolved = resolved(job)?;

@@ -129,10 +129,28 @@ pub struct PlannedGroup {
 }
 
 /// The way out for a job that does not fit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Misfit {
     /// The changes that together make the job fit; none if none were found.
     pub changes: Vec<Change>,
+    /// These and other ways, each by itself, in words and with its costs.
+    #[serde(default)]
+    pub remedies: Vec<String>,
+}
+
+impl Misfit {
+    /// "it fits with a.b: 1, or with c.d: 2".
+    pub fn advice(&self) -> String {
+        let words = |it: &Change| format!("{}: {}", it.field, it.value);
+        let remedies = match self.remedies.is_empty() {
+            true => self.changes.iter().map(words).collect::<Vec<_>>().join(", "),
+            false => self.remedies.join(", or with "),
+        };
+        match remedies.is_empty() {
+            true => "no change and no mesh of its cores was found with which it fits".to_owned(),
+            false => format!("it fits with {remedies}"),
+        }
+    }
 }
 
 /// A key of the job file and its new value.

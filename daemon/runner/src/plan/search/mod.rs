@@ -1,6 +1,8 @@
 //! The search for the best mesh of a job. It plans meshes in the order of the time that they take at
 //! least, until no further one can be among the best.
 
+mod no_mesh;
+
 use std::time::{Duration, Instant};
 
 use rayon::iter::{IntoParallelIterator, IntoParallelRefIterator, ParallelIterator};
@@ -14,6 +16,7 @@ use super::devices;
 use super::meshes::Machine;
 use super::stages::Stages;
 use crate::error::{RunError, RunResult};
+use no_mesh::Refused;
 
 /// The most meshes of an answer.
 const MESHES_MAX: usize = 16;
@@ -40,6 +43,8 @@ pub(super) struct Found {
     pub network: Option<String>,
     /// Whether no mesh was left out for want of time.
     pub is_whole: bool,
+    /// The meshes that were compared, by their axes.
+    pub tried: usize,
 }
 
 /// Compares the meshes of the job: those that fit come first, and of these the fastest. Fails where the
@@ -73,16 +78,19 @@ pub(super) fn search(
         true => vec![job.clone()],
         false => candidates(job, per_host, layers),
     };
+    let tried = no_mesh::count(&jobs);
     let (mut found, is_whole) = comparison.plans(jobs, job)?;
     if let Some(compiler) = compiler {
         compiled::measure(&mut found, planned, &compiler, bytes_max);
     }
     rank(&mut found);
-    let first = found.first().map(|(job, _)| job.clone()).ok_or_else(|| no_division(job))?;
+    let first = found.first().map(|(job, _)| job.clone());
+    let first = first.ok_or_else(|| no_mesh::error(job, planned, Vec::new()))?;
     let meshes = shortest(found.into_iter().map(|(_, plan)| plan));
     let network = (is_cpu && hosts > 1)
         .then(|| devices::network_words(search.mpi.as_ref(), &search.mpi_problem));
-    Ok(Found { job: first, meshes, bytes_per_core_max: bytes_max, processor, network, is_whole })
+    let bytes_per_core_max = bytes_max;
+    Ok(Found { job: first, meshes, bytes_per_core_max, processor, network, is_whole, tried })
 }
 
 /// The job and the machine that meshes are compared for.
@@ -113,9 +121,11 @@ impl Comparison<'_> {
         jobs: Vec<JobFile>,
         job: &JobFile,
     ) -> RunResult<(Vec<(JobFile, MeshPlan)>, bool)> {
-        let drafts: Vec<_> = jobs.into_par_iter().map(|job| self.draft(job)).collect();
-        let (drafts, mut refused): (Vec<_>, Vec<_>) = drafts.into_iter().partition(Result::is_ok);
-        let mut drafts: Vec<Draft> = drafts.into_iter().flatten().collect();
+        let drafted: Vec<_> = jobs.into_par_iter().map(|job| self.draft(job)).collect();
+        let (mut drafts, mut refused): (Vec<Draft>, Vec<_>) = (Vec::new(), Vec::new());
+        for draft in drafted {
+            draft.map_or_else(|it| refused.push(it), |it| drafts.push(it));
+        }
         drafts.sort_by(|a, b| a.least_seconds.total_cmp(&b.least_seconds));
         let may_fit = |it: &Draft| self.bytes_max.is_none_or(|most| it.variable_bytes <= most);
         let (fitting, mut misfits): (Vec<_>, Vec<_>) = drafts.into_iter().partition(may_fit);
@@ -135,30 +145,31 @@ impl Comparison<'_> {
                 break;
             }
             let plan = |draft: &&Draft| {
-                let plan = self.machine.plan(&draft.job, self.planned, self.bytes_max)?;
-                Ok((draft.job.clone(), plan))
+                let plan = self.machine.plan(&draft.job, self.planned, self.bytes_max);
+                let refused = |error| Refused { job: draft.job.clone(), error };
+                plan.map(|plan| (draft.job.clone(), plan)).map_err(refused)
             };
-            let plans: Vec<RunResult<_>> = batch.par_iter().map(plan).collect();
+            let plans: Vec<Result<_, Refused>> = batch.par_iter().map(plan).collect();
             for plan in plans {
-                match plan {
-                    Ok(plan) => found.push(plan),
-                    Err(error) => refused.push(Err(error)),
-                }
+                plan.map_or_else(|it| refused.push(it), |it| found.push(it));
             }
         }
-        if found.is_empty() {
-            return Err(refused
-                .into_iter()
-                .find_map(Result::err)
-                .unwrap_or_else(|| no_division(job)));
+        match found.is_empty() {
+            true => Err(no_mesh::error(job, self.planned, refused)),
+            false => Ok((found, is_whole)),
         }
-        Ok((found, is_whole))
     }
 
-    fn draft(&self, job: JobFile) -> RunResult<Draft> {
-        let least_seconds = self.machine.least_seconds(&job, self.planned)?;
-        let variable_bytes = Stages::in_excerpts(&job, self.planned)?.variable_bytes()?;
-        Ok(Draft { job, least_seconds, variable_bytes })
+    fn draft(&self, job: JobFile) -> Result<Draft, Refused> {
+        let sizes = || {
+            let least_seconds = self.machine.least_seconds(&job, self.planned)?;
+            let stages = Stages::in_excerpts(&job, self.planned)?;
+            Ok((least_seconds, stages.variable_bytes()?))
+        };
+        match sizes() {
+            Ok((least_seconds, variable_bytes)) => Ok(Draft { job, least_seconds, variable_bytes }),
+            Err(error) => Err(Refused { job, error }),
+        }
     }
 
     /// Whether a mesh can be among those of the answer.
@@ -191,7 +202,9 @@ pub(super) fn cores_per_host(job: &JobFile, hosts: u32) -> RunResult<u32> {
     let problem = match cores {
         _ if cores > CORES_MAX => format!("is more than a search can compare, {CORES_MAX}"),
         _ if !cores.is_multiple_of(hosts) => {
-            format!("cannot be divided evenly among {hosts} hosts")
+            format!(
+                "cannot be divided evenly among {hosts} hosts; `--cores` is the number of each host"
+            )
         }
         _ => return Ok(cores / hosts),
     };
@@ -223,17 +236,6 @@ fn rank(found: &mut [(JobFile, MeshPlan)]) {
             false => b.fits.cmp(&a.fits).then(by_time).then(by_memory),
         }
     });
-}
-
-fn no_division(job: &JobFile) -> RunError {
-    RunError::Field {
-        name: "train.per_device_train_batch_size",
-        value: job.train.per_device_train_batch_size.to_string(),
-        problem: format!(
-            "a step of {} rows cannot be divided among the cores of any mesh",
-            job.total_train_batch_size()
-        ),
-    }
 }
 
 #[cfg(test)]

@@ -3,14 +3,17 @@
 //! that are too large for a compiler, finds the largest batch, the longest rows and the fewest cores to divide
 //! layers that it takes.
 
+mod costs;
+
 use std::time::{Duration, Instant};
 
-use traind_job_file::commands::{Change, CoreMemory, MeshSearch};
+use traind_job_file::commands::{Change, CoreMemory, MeshSearch, Misfit};
 use traind_job_file::{Fsdp, JobFile, Optim, Platform, TaskName};
 
 use super::search::search;
 use super::{PlannedModel, memory};
 use crate::error::RunResult;
+use costs::with_costs;
 
 /// Time after which a search plans no further meshes. A submission waits for it, and the daemon ends a plan after 20
 /// seconds. Tests take theirs, however busy their host is.
@@ -26,6 +29,30 @@ struct Changed {
     job: JobFile,
 }
 
+/// A change that makes a job fit.
+pub(super) struct Remedy {
+    changes: Vec<Change>,
+    /// The changes with their costs.
+    words: String,
+}
+
+impl Remedy {
+    fn of_one(job: &JobFile, Changed { field, value, job: changed }: Changed) -> Remedy {
+        let change = Change { field: field.to_owned(), value };
+        Remedy::new(job, vec![change], &changed)
+    }
+
+    /// The remedy of another mesh.
+    fn of_mesh(job: &JobFile, best: &JobFile) -> Remedy {
+        Remedy::new(job, differences(job, best), best)
+    }
+
+    fn new(job: &JobFile, changes: Vec<Change>, changed: &JobFile) -> Remedy {
+        let words = with_costs(&words(&changes), job, changed);
+        Remedy { changes, words }
+    }
+}
+
 impl Changed {
     fn of(
         job: &JobFile,
@@ -37,36 +64,118 @@ impl Changed {
         set(&mut job);
         Changed { field, value: value.to_string(), job }
     }
+
+    /// Whether a job with it computes something else, whatever its rows a step.
+    fn changes_results(&self) -> bool {
+        self.field.starts_with("data.") || self.field == "train.optim"
+    }
 }
 
-/// The changes that make the job fit: a single one, or those of the best mesh of its cores that fits. None
-/// where neither is found. `device`: that of the cores, as a search names it.
-pub(super) fn changes(
+/// The ways in which the job fits, each by itself: a single change, and the best mesh of its cores where the change has
+/// other results or there is none. Empty where neither is found. `device`: that of the cores, as a search names it.
+pub(super) fn misfit(
     job: &JobFile,
     planned: &PlannedModel,
     bytes_max: Option<u64>,
     device: &str,
-) -> Vec<Change> {
+) -> Misfit {
+    let start = Instant::now();
     let fits =
         |changed: &JobFile| memory::of(changed, planned).is_ok_and(|memory| memory.fits(bytes_max));
     // A change that the model or the optimizer refuses does not fit.
     let mut single = candidates(job, planned.model.max_positions() as u32);
-    match single.find(|changed| fits(&changed.job)) {
-        Some(Changed { field, value, .. }) => vec![Change { field: field.to_owned(), value }],
-        None => {
-            let best = mesh(job, planned, bytes_max, device);
-            best.map_or_else(Vec::new, |best| differences(job, &best))
+    let single = single.find(|changed| fits(&changed.job));
+    let keeps_rows = |it: &Changed| it.job.total_train_batch_size() == job.total_train_batch_size();
+    let is_enough = single.as_ref().is_some_and(|it| keeps_rows(it) && !it.changes_results());
+    // A search takes as long again.
+    let searches = single.is_none() || start.elapsed() < SEARCH_TIME / 4;
+    let best = (!is_enough && searches).then(|| mesh(job, planned, bytes_max, device)).flatten();
+    let of_mesh = best.map(|best| Remedy::of_mesh(job, &best));
+    let of_one = single.map(|it| Remedy::of_one(job, it));
+    let found: Vec<Remedy> = of_one.into_iter().chain(of_mesh).collect();
+    misfit_of(match found.is_empty() {
+        true => {
+            let is_early = || start.elapsed() < 2 * SEARCH_TIME;
+            let found = with_fewer_rows(job, planned, |it| is_early() && fits(&it.job));
+            found.into_iter().collect()
         }
-    }
+        false => found,
+    })
+}
+
+/// More cores that share layers, and as many rows as then fit: for a job that neither of both makes small enough.
+fn with_fewer_rows(
+    job: &JobFile,
+    planned: &PlannedModel,
+    fits: impl Fn(&Changed) -> bool,
+) -> Option<Remedy> {
+    let mut divided: Vec<Changed> = divided_layers(job).collect();
+    // The most cores first: a model's heads may not divide by them.
+    divided.reverse();
+    divided.into_iter().chain(more_cores(job, planned)).find_map(
+        |Changed { field, value, job: wide }| {
+            let same =
+                Changed { field: ROWS, value: own_rows(&wide).to_string(), job: wide.clone() };
+            let found = first_that_fits(std::iter::once(same).chain(fewer_rows(&wide)), &fits)?;
+            let mut changes = vec![Change { field: field.to_owned(), value }];
+            if own_rows(&found.job) != own_rows(job) {
+                changes.push(Change { field: ROWS.to_owned(), value: found.value });
+            }
+            Some(Remedy::new(job, changes, &found.job))
+        },
+    )
+}
+
+/// The key of a core's rows.
+const ROWS: &str = "train.per_device_train_batch_size";
+
+fn own_rows(job: &JobFile) -> u32 {
+    job.train.per_device_train_batch_size
+}
+
+/// The first remedy's changes, and the words of all.
+fn misfit_of(remedies: Vec<Remedy>) -> Misfit {
+    let changes = remedies.first().map(|it| it.changes.clone()).unwrap_or_default();
+    Misfit { changes, remedies: remedies.into_iter().map(|it| it.words).collect() }
+}
+
+/// The ways in which a job fits that fits on no mesh of its cores: fewer rows a step, shorter rows, and more cores.
+/// `best`: the job on the mesh that needs the least memory.
+pub(super) fn misfit_of_all(
+    job: &JobFile,
+    best: &JobFile,
+    planned: &PlannedModel,
+    bytes_max: Option<u64>,
+) -> Misfit {
+    let fits = |it: &Changed| memory::of(&it.job, planned).is_ok_and(|it| it.fits(bytes_max));
+    // Rows as the job file counts them, on the other mesh.
+    let (own, of_best) =
+        (job.train.per_device_train_batch_size, best.train.per_device_train_batch_size);
+    let on_best = |it: Changed| {
+        let mut changed = best.clone();
+        let rows = of_best * it.job.train.per_device_train_batch_size;
+        changed.train.per_device_train_batch_size = rows / own;
+        (rows.is_multiple_of(own) && rows >= own).then_some(Changed { job: changed, ..it })
+    };
+    let of_rows = first_that_fits(fewer_rows(job).filter_map(on_best), fits);
+    let length = planned.positions(job).unwrap_or_default();
+    let of_length = first_that_fits(shorter_rows(best, length), fits);
+    let of_cores = more_cores(job, planned).find(|it| fits(it));
+    let found = [of_rows, of_length, of_cores].into_iter().flatten();
+    // A mesh alone has no costs here: the job leaves it to the planner.
+    misfit_of(found.map(|it| Remedy::of_one(&beside(job, best, &it), it)).collect())
+}
+
+/// The job that a change is compared with: the best mesh, or the job itself where the change has more cores.
+fn beside(job: &JobFile, best: &JobFile, changed: &Changed) -> JobFile {
+    let has_more = changed.job.resources.total_cores() > best.resources.total_cores();
+    if has_more { job.clone() } else { best.clone() }
 }
 
 /// A core that has `most` bytes, of which the job takes more, and what makes it fit.
-pub(super) fn misfit_words(bytes: u64, most: u64, changes: &[Change]) -> String {
+pub(super) fn misfit_words(bytes: u64, most: u64, misfit: &Misfit) -> String {
     let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / (1_u64 << 30) as f64);
-    let remedy = match changes.is_empty() {
-        true => "no change and no mesh of its cores was found with which it fits".to_owned(),
-        false => format!("it fits with {}", words(changes)),
-    };
+    let remedy = misfit.advice();
     format!("a core would need {} and has {}; {remedy}", gib(bytes), gib(most))
 }
 
@@ -87,17 +196,16 @@ pub(super) fn smaller(
     // Not every number of cores divides the layers.
     let divided = divided_layers(job).chain(more_cores(job, planned)).find(|it| fits(it));
     let of_rows = first_that_fits(fewer_rows(job), fits);
+    let needs_both = divided.is_none() && of_rows.is_none();
+    let of_both = needs_both.then(|| with_fewer_rows(job, planned, fits)).flatten();
     let of_lengths = first_that_fits(shorter_rows(job, length), fits);
-    let found = [divided, of_rows, of_lengths].into_iter().flatten();
-    let found: Vec<String> = found.map(|it| format!("{}: {}", it.field, it.value)).collect();
     // A search takes as long again.
-    match found.is_empty() && start.elapsed() < SEARCH_TIME / 4 {
-        true => mesh(job, planned, bytes_max, device)
-            .map(|best| words(&differences(job, &best)))
-            .into_iter()
-            .collect(),
-        false => found,
-    }
+    let searches = divided.is_none() && start.elapsed() < SEARCH_TIME / 4;
+    let best = searches.then(|| mesh(job, planned, bytes_max, device)).flatten();
+    let of_mesh = best.map(|best| Remedy::of_mesh(job, &best));
+    let single = [divided, of_rows, of_lengths].into_iter().flatten();
+    let single = single.map(|it| Remedy::of_one(job, it));
+    of_mesh.into_iter().chain(of_both).chain(single).map(|it| it.words).collect()
 }
 
 /// "parallel.tensor: 2, train.gradient_checkpointing: true".
@@ -265,7 +373,7 @@ fn more_cores<'a>(job: &'a JobFile, planned: &PlannedModel) -> impl Iterator<Ite
 fn fewer_rows(job: &JobFile) -> impl Iterator<Item = Changed> + '_ {
     halves(job.train.per_device_train_batch_size, 1).map(move |rows| {
         let set = |job: &mut JobFile| job.train.per_device_train_batch_size = rows;
-        Changed::of(job, "train.per_device_train_batch_size", rows, set)
+        Changed::of(job, ROWS, rows, set)
     })
 }
 
