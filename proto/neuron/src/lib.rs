@@ -16,7 +16,10 @@ mod log;
 mod versions;
 mod visible;
 
-pub use codes::{COMPILER, Cause, CompilerCode, Explanation, RUNTIME, RuntimeCode, explain};
+pub use codes::{
+    ALLOCATION_FAILED, COMPILER, Cause, CompilerCode, Explanation, MEMORY_FULL, RUNTIME,
+    RuntimeCode, WITHOUT_PREFIX, explain,
+};
 pub use cores::{CORE_KINDS, CoreKind, Generation, core_kind};
 pub use flags::{CompilerFlags, LEGACY_FLAGS, instruction_limit};
 pub use installed::{InstalledCompiler, driver_version, package_version, runtime_version};
@@ -25,7 +28,7 @@ pub use limits::{
     ELEMENT_INDEX_EXACT_MAX, INSTRUCTIONS_MAX, OUTPUT_BYTES_MAX, ROOT_COMM_PORT, ROOT_COMM_PORTS,
     TOP_K_MAX, replica_groups_max,
 };
-pub use log::LogPlace;
+pub use log::{LogPlace, explain_last};
 pub use versions::{
     API_WINDOWS, ApiWindow, CLIENT_API, Version, api_problem, compiler_problem, device_problem,
     driver_problem,

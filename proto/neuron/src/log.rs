@@ -32,12 +32,7 @@ impl LogPlace {
 
     /// The last line behind the place that has a code, else the last one that has a meaning, with what it means.
     pub fn explained(&self) -> Option<(Explanation, String)> {
-        let text = self.behind().ok()?;
-        let lines = text.lines().rev().filter(|line| line.len() < BYTES as usize / 4);
-        let mut explained: Vec<(Explanation, String)> =
-            lines.filter_map(|line| Some((explain(line)?, line.trim().to_owned()))).collect();
-        let coded = explained.iter().position(|(meaning, _)| !meaning.code.is_empty());
-        (!explained.is_empty()).then(|| explained.swap_remove(coded.unwrap_or(0)))
+        explain_last(&self.behind().ok()?)
     }
 
     fn behind(&self) -> io::Result<String> {
@@ -48,6 +43,15 @@ impl LogPlace {
         log.take(BYTES).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
+}
+
+/// The last line of an output that has a code, else the last one that has a meaning, with what it means.
+pub fn explain_last(text: &str) -> Option<(Explanation, String)> {
+    let lines = text.lines().rev().filter(|line| line.len() < BYTES as usize / 4);
+    let mut explained: Vec<(Explanation, String)> =
+        lines.filter_map(|line| Some((explain(line)?, line.trim().to_owned()))).collect();
+    let coded = explained.iter().position(|(meaning, _)| !meaning.code.is_empty());
+    (!explained.is_empty()).then(|| explained.swap_remove(coded.unwrap_or(0)))
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@
 use std::path::Path;
 use std::{env, fs};
 
-use traind_neuron::{COMPILER, Cause, RUNTIME};
+use traind_neuron::{
+    ALLOCATION_FAILED, COMPILER, Cause, MEMORY_FULL, RUNTIME, RuntimeCode, WITHOUT_PREFIX,
+};
 
 const PAGE: &str = "../../docs/neuron-codes.md";
 const HEAD: &str = "\
@@ -32,12 +34,20 @@ fn word(cause: Cause) -> &'static str {
     if cause.may_pass() { "may help" } else { "does not help" }
 }
 
+/// `text`: what the runtime's text has besides the status.
+fn status_row(code: &RuntimeCode, text: &str) -> String {
+    let name = format!("`NRT {} ({})`{text}", code.status, code.name);
+    row(&[&name, &sentence(code.meaning), word(code.cause), &sentence(code.remedy)])
+}
+
 fn page() -> String {
     let mut page = HEAD.to_owned();
     page += "\n## Statuses of the runtime\n\n| status | meaning | a restart | remedy |\n| --- | --- | --- | --- |\n";
     for code in RUNTIME {
-        let name = format!("`NRT {} ({})`", code.status, code.name);
-        page += &row(&[&name, &sentence(code.meaning), word(code.cause), &sentence(code.remedy)]);
+        page += &status_row(code, "");
+        if code.status == MEMORY_FULL.status {
+            page += &status_row(&MEMORY_FULL, &format!(", `{ALLOCATION_FAILED} …`"));
+        }
     }
     page += "\n## Codes of the compiler\n\nA compile that fails with one of these would fail again.\n\n\
         | code | meaning | remedy |\n| --- | --- | --- |\n";
@@ -46,6 +56,16 @@ fn page() -> String {
         let rest = if code.code.ends_with(|c: char| c.is_ascii_digit()) { "" } else { "…" };
         let name = format!("`NCC_{}{rest}`", code.code);
         page += &row(&[&name, &sentence(code.meaning), &sentence(code.remedy)]);
+    }
+    page += "\n## Codes without `NCC_`\n\nThose of older compilers, of their passes, and of compilers that did not end by \
+        themselves.\n\n| code | meaning | a restart | remedy |\n| --- | --- | --- | --- |\n";
+    for (index, (_, code)) in WITHOUT_PREFIX.iter().enumerate() {
+        // Several texts may have one code.
+        if WITHOUT_PREFIX[..index].iter().all(|(_, earlier)| earlier.code != code.code) {
+            let name = format!("`{}`", code.code);
+            page +=
+                &row(&[&name, &sentence(code.meaning), word(code.cause), &sentence(code.remedy)]);
+        }
     }
     page
 }
@@ -69,8 +89,12 @@ fn each_code_has_a_remedy_that_names_what_to_do() {
         "check", "end", "install", "lower", "raise", "read", "reload", "replace", "report",
         "restart", "run", "see", "set", "unset",
     ];
-    let compiler = COMPILER.iter().map(|code| (code.code.to_owned(), code.meaning, code.remedy));
-    let runtime = RUNTIME.iter().map(|code| (code.name.to_owned(), code.meaning, code.remedy));
+    let compiler = COMPILER.iter().chain(WITHOUT_PREFIX.iter().map(|(_, code)| code));
+    let compiler = compiler.map(|code| (code.code.to_owned(), code.meaning, code.remedy));
+    let runtime = RUNTIME
+        .iter()
+        .chain([&MEMORY_FULL])
+        .map(|code| (code.name.to_owned(), code.meaning, code.remedy));
     for (code, meaning, remedy) in compiler.chain(runtime) {
         let words = remedy.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let does =

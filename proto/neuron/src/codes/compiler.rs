@@ -160,7 +160,7 @@ pub const COMPILER: &[CompilerCode] = &[
 ];
 
 /// Codes of older compilers, which have no `NCC_`, and of compiler passes, with the text by which each is known.
-pub(super) const WITHOUT_PREFIX: &[(&str, CompilerCode)] = &[
+pub const WITHOUT_PREFIX: &[(&str, CompilerCode)] = &[
     (
         "VerifyAliasing",
         of(

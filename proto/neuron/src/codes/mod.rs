@@ -5,8 +5,8 @@ mod runtime;
 mod search;
 mod texts;
 
-pub use compiler::{COMPILER, CompilerCode};
-pub use runtime::{RUNTIME, RuntimeCode};
+pub use compiler::{COMPILER, CompilerCode, WITHOUT_PREFIX};
+pub use runtime::{ALLOCATION_FAILED, MEMORY_FULL, RUNTIME, RuntimeCode};
 pub use search::{Explanation, explain};
 
 /// Kinds of causes, by what may help.

@@ -38,8 +38,8 @@ pub const RUNTIME: &[RuntimeCode] = &[
         4,
         "RESOURCE",
         Busy,
-        "the runtime lacks a resource: device memory, or a core that another process holds",
-        "end the other process, which neuron-ls shows, or lower per_device_train_batch_size",
+        "the runtime lacks a resource, most likely a core that another process holds",
+        "end the other process, which neuron-ls shows; if there is none, lower per_device_train_batch_size",
     ),
     of(
         5,
@@ -131,8 +131,11 @@ pub(super) const UNKNOWN: RuntimeCode = of(
      and report the status as a defect of traind if it comes again",
 );
 
-/// The same status as of busy cores, from which only the text distinguishes it.
-pub(super) const MEMORY_FULL: RuntimeCode = of(
+/// The text of the runtime that tells a full memory from busy cores, which have the same status.
+pub const ALLOCATION_FAILED: &str = "Failed to allocate";
+
+/// The status of a core whose memory is full.
+pub const MEMORY_FULL: RuntimeCode = of(
     4,
     "RESOURCE",
     Size,

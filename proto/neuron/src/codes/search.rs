@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::compiler::{WITHOUT_PREFIX, of_code};
-use super::runtime::{MEMORY_FULL, PHRASES, RUNTIME, UNKNOWN, of_status};
+use super::runtime::{ALLOCATION_FAILED, MEMORY_FULL, PHRASES, RUNTIME, UNKNOWN, of_status};
 use super::texts::TEXTS;
 use super::{Cause, CompilerCode, RuntimeCode};
 
@@ -83,7 +83,7 @@ fn runtime(text: &str) -> Option<Explanation> {
 
 /// "Failed to allocate 4.000GB (alignment: none, usage: tensors) on ND 0:NC 4". GPUs fail to allocate in other words.
 fn memory_full(text: &str) -> Option<&'static RuntimeCode> {
-    let behind = &text[text.find("Failed to allocate")?..];
+    let behind = &text[text.find(ALLOCATION_FAILED)?..];
     behind.contains(" on ND ").then_some(&MEMORY_FULL)
 }
 
