@@ -11,6 +11,7 @@ use super::show::job_view::JobView;
 use super::show::list::{ListFormat, print_json};
 use super::show::table::print_table;
 use crate::interfaces::text;
+use crate::jobs::one_line::one_line;
 
 /// List jobs, newest first
 #[derive(clap::Args)]
@@ -100,10 +101,7 @@ fn row(job: &v1::Job) -> Vec<String> {
 /// Why the job waits, was cancelled or failed, in one line.
 fn remark(job: &v1::Job) -> String {
     match &job.failure {
-        Some(failure) => {
-            let message = failure.message.lines().next().unwrap_or_default();
-            format!("{}: {message}", failure.reason)
-        }
+        Some(failure) => format!("{}: {}", failure.reason, one_line(&failure.message)),
         None if job.queue_position > 0 => waiting(job),
         None if !job.cancel_reason.is_empty() => job.cancel_reason.clone(),
         None => job.waiting_reason.clone(),

@@ -12,6 +12,7 @@ mod formats;
 pub(crate) mod history;
 mod limits;
 pub(crate) mod lost_store;
+pub(crate) mod one_line;
 pub(crate) mod record;
 pub(crate) mod reserve;
 pub(crate) mod run_dir;

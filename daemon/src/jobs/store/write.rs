@@ -15,6 +15,7 @@ use super::outbox;
 use super::{Store, StoreError};
 use crate::clock::{self, Moment};
 use crate::jobs::limits::{limit_failure, limited_text};
+use crate::jobs::one_line::one_line;
 use crate::jobs::scheduler::Waiting;
 use crate::jobs::state::{JobState, Outcome, Transition};
 use crate::jobs::wire;
@@ -269,8 +270,7 @@ impl Store {
 
 /// Summarizes a failure in one line.
 fn summary(failure: &v1::Failure) -> String {
-    let line = failure.message.lines().next().unwrap_or_default();
-    format!("{}: {}", failure.reason, line.trim_end_matches(':'))
+    format!("{}: {}", failure.reason, one_line(&failure.message))
 }
 
 /// A job that is being changed within a transaction. Nothing is stored before `save`.

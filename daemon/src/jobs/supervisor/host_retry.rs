@@ -12,8 +12,9 @@ use rustix::io::Errno;
 use traind_proto::v1;
 
 use super::RETRY;
-use super::restart::{backoff, blamed, elsewhere, first_line};
+use super::restart::{backoff, blamed, elsewhere};
 use crate::clock;
+use crate::jobs::one_line::one_line;
 use crate::jobs::store::{Job, Restart};
 
 /// The most retries, which take more than an hour with the longest delays between them.
@@ -39,7 +40,7 @@ pub(super) fn is_of_host(error: &io::Error) -> bool {
 /// `RETRY` if that is longer, and double with each attempt.
 pub(super) fn retry_launch(job: &Job, message: &str, delay: Duration) -> Restart {
     let delay = backoff(delay.max(RETRY), job.launch_retries);
-    let message = first_line(message);
+    let message = one_line(message);
     Restart {
         reason: format!("its runner could not start: {message}"),
         wait: format!("will be retried after {} s: {message}", delay.as_secs()),
@@ -55,7 +56,7 @@ pub(super) fn retry_run(job: &Job, failure: &v1::Failure, delay: Duration) -> Op
         return None;
     }
     let delay = backoff(delay.max(RETRY), job.host_retries);
-    let (line, blamed) = (first_line(&failure.message), blamed(job, failure));
+    let (line, blamed) = (one_line(&failure.message), blamed(job, failure));
     let elsewhere = elsewhere(job, blamed.as_deref());
     Some(Restart {
         reason: format!("{}: {line}", failure.reason),

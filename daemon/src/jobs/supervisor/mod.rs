@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use traind_job_file::Platform;
 use traind_proto::v1;
 
 use crate::jobs::cluster::{End, EndKind};
@@ -200,6 +201,7 @@ impl Supervisor {
             killed,
             exit,
             log_tail: run_dir.runner_log_tail(LOG_TAIL_LINES),
+            is_neuron: job.platform == Platform::Neuron.to_string(),
             step: job.progress.as_ref().map(|progress| progress.step),
             finished: job.finished.clone(),
             witness: witness::of_lost_first_host(&run_dir, &job),

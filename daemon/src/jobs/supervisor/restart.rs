@@ -5,6 +5,7 @@ use std::time::Duration;
 use traind_proto::{reasons, v1};
 
 use crate::clock;
+use crate::jobs::one_line::one_line;
 use crate::jobs::store::{HOST_FAILURES_MAX, Job, Restart};
 
 /// Reasons of failures that may not recur. All others would only repeat.
@@ -29,7 +30,7 @@ pub(crate) fn restart(job: &Job, failure: &v1::Failure, delay: Duration) -> Opti
     }
     let delay = backoff(delay, job.restarts);
     let (number, max) = (job.restarts + 1, job.max_restarts);
-    let (line, blamed) = (first_line(&failure.message), blamed(job, failure));
+    let (line, blamed) = (one_line(&failure.message), blamed(job, failure));
     let elsewhere = elsewhere(job, blamed.as_deref());
     let seconds = delay.as_secs();
     Some(Restart {
@@ -67,10 +68,6 @@ pub(super) fn elsewhere(job: &Job, blamed: Option<&str>) -> String {
 /// Doubles `delay` for each of `attempts`, up to [`DELAY_MAX`].
 pub(super) fn backoff(delay: Duration, attempts: u32) -> Duration {
     delay.saturating_mul(1 << attempts.min(16)).min(DELAY_MAX)
-}
-
-pub(super) fn first_line(message: &str) -> &str {
-    message.lines().next().unwrap_or_default().trim_end_matches(':')
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
+use traind_neuron::explain_last;
 use traind_proto::{reasons, v1};
 
 use crate::jobs::cluster::{End, EndKind};
+use crate::jobs::one_line::LAST_LINES;
 use crate::jobs::state::Outcome;
 use crate::jobs::wire;
 
@@ -30,6 +32,8 @@ pub(super) struct Evidence {
     pub exit: Option<ExitStatus>,
     /// The last lines of the runner's output.
     pub log_tail: String,
+    /// Whether the job's cores are NeuronCores.
+    pub is_neuron: bool,
     /// The last step that the runner reported.
     pub step: Option<u64>,
     /// The machine restarted since the runner started.
@@ -92,10 +96,15 @@ fn death(evidence: &Evidence) -> v1::Failure {
     if evidence.exit.and_then(|status| status.signal()) == Some(9) && !evidence.killed {
         message.push_str(" (the kernel kills processes when memory runs out)");
     }
+    if let Some(meaning) = abort_meaning(evidence) {
+        message.push_str(": ");
+        message.push_str(&meaning);
+    }
     if evidence.log_tail.is_empty() {
         message.push_str("; it printed nothing");
     } else {
-        message.push_str("; its last lines:\n");
+        message.push_str(LAST_LINES);
+        message.push('\n');
         message.push_str(&evidence.log_tail);
     }
     let reason = match evidence.end.as_ref().map(|end| end.kind) {
@@ -108,6 +117,16 @@ fn death(evidence: &Evidence) -> v1::Failure {
     let (reason, step) = (reason.to_owned(), evidence.step);
     let host = evidence.end.as_ref().and_then(|end| end.host.clone());
     v1::Failure { reason, message, step, transient, host, ..Default::default() }
+}
+
+/// Explains the last lines of a runner whose process Neuron's plugin or runtime ended. One that was killed from outside
+/// may have left older lines.
+fn abort_meaning(evidence: &Evidence) -> Option<String> {
+    let exit = evidence.exit?;
+    let is_killed = exit.signal().is_some_and(|signal| [9, 15].contains(&signal));
+    let of_runner = evidence.is_neuron && !is_killed && evidence.end.is_none();
+    let (meaning, _) = of_runner.then(|| explain_last(&evidence.log_tail)).flatten()?;
+    Some(meaning.to_string())
 }
 
 fn describe_exit(status: ExitStatus) -> String {
@@ -199,6 +218,30 @@ mod tests {
         check(Evidence::default(), Outcome::Failed, &["no daemon was running"]);
         let rebooted = Evidence { rebooted: true, ..Default::default() };
         check(rebooted, Outcome::Failed, &["the machine went down"]);
+    }
+
+    #[test]
+    fn a_runner_that_neurons_runtime_aborts_has_a_meaning_and_a_remedy() {
+        let log_tail = "F external/xla/xla/parse_flags_from_env.cc:224] Unknown flags in XLA_FLAGS: --a\n*** abort";
+        let died = |is_neuron, raw| Evidence {
+            exit: exit(raw),
+            log_tail: log_tail.to_owned(),
+            is_neuron,
+            ..Default::default()
+        };
+        let remedy = "(SIGABRT): XLA_FLAGS has a flag of another platform: remove it";
+        check(died(true, 6), Outcome::Failed, &["RUNNER_DIED", remedy, "its last lines:\nF ext"]);
+        let core = "ND 0:NC 1 nrt_execute failed: NRT_EXEC_HW_ERR_NC_UE status=1202";
+        let of_core = Evidence { log_tail: core.to_owned(), ..died(true, 3 << 8) };
+        check(
+            of_core,
+            Outcome::Failed,
+            &["code 3", "NRT 1202", "ND 0:NC 1", "replace the instance"],
+        );
+        for other in [died(false, 6), died(true, 9)] {
+            let message = verdict(other).1.unwrap().message;
+            assert!(!message.contains("remove it"), "{message}");
+        }
     }
 
     #[test]

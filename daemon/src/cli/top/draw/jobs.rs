@@ -11,6 +11,7 @@ use super::bars::{bar, curve};
 use super::{placeholder, state_color};
 use crate::cli::top::app::{App, Mode, progress};
 use crate::interfaces::text;
+use crate::jobs::one_line::one_line;
 
 const HEADER: [&str; 9] =
     ["ID", "NAME", "STATE", "CORES", "PROGRESS", "LOSS", "CURVE", "SAMPLES/S", "LEFT"];
@@ -83,8 +84,8 @@ fn row<'a>(app: &App, job: &'a Job) -> Row<'a> {
 
 /// Why the job waits or failed.
 fn remark(job: &Job) -> Option<String> {
-    let failure =
-        job.failure.as_ref().map(|failure| format!("{}: {}", failure.reason, failure.message));
+    let failure = job.failure.as_ref();
+    let failure = failure.map(|it| format!("{}: {}", it.reason, one_line(&it.message)));
     let waits = Some(&job.waiting_reason).filter(|reason| !reason.is_empty()).cloned();
     failure.or(waits)
 }

@@ -110,10 +110,17 @@ function choice(job, selected, changed) {
 }
 
 function remark(job) {
-  if (job.failure) return `${job.failure.reason}: ${job.failure.message.split("\n")[0]}`;
+  if (job.failure) return `${job.failure.reason}: ${oneLine(job.failure.message)}`;
   const evaluated = Object.entries(job.metrics).filter(([name]) => name.startsWith("eval_") && !name.endsWith("_per_second") && name !== "eval_runtime");
   if (evaluated.length) return evaluated.slice(0, 3).map(([name, value]) => `${name.slice(5)} ${number(value)}`).join(", ");
   return job.progress ? `loss ${number(job.progress.loss)}` : "";
+}
+
+// The first line, with the last one of a runner's output where it introduces them.
+function oneLine(message) {
+  const [first, ...lines] = message.split("\n");
+  const said = lines.filter((line) => /[\p{L}\p{N}]/u.test(line) && !line.trim().startsWith("note: "));
+  return first.endsWith("; its last lines:") && said.length ? `${first} ${said.at(-1).trim()}` : first;
 }
 
 function table(titles, rows, wide) {

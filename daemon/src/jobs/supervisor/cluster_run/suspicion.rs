@@ -2,9 +2,9 @@
 
 use traind_proto::{reasons, v1};
 
-use super::super::restart::first_line;
 use crate::clock;
 use crate::jobs::cluster::host_list;
+use crate::jobs::one_line::one_line;
 use crate::jobs::store::{HostSuspicion, Job};
 
 /// Returns the suspicion that follows from a failure: the device of one of the job's own hosts failed. A runner that
@@ -32,7 +32,7 @@ pub(in crate::jobs::supervisor) fn suspicion(
         host,
         witness,
         time: clock::now(),
-        reason: first_line(&failure.message).chars().take(REASON_CHARS_MAX).collect(),
+        reason: one_line(&failure.message).chars().take(REASON_CHARS_MAX).collect(),
     })
 }
 
