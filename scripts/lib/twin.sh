@@ -47,13 +47,30 @@ twin_environment() {
   done
   TRAIND_TWIN_PLUGIN=${TRAIND_PLUGIN_CPU:-$(installed_cpu_plugin)}
   export TRAIND_TWIN_PLUGIN PATH="$1/bin:$PATH" TRAIND_TWIN_LOCKS=$1/locks TRAIND_TWIN_OPTIONS=$2
-  export TRAIND_PLUGIN_NEURON=$TWIN_BUILD/libtraind_twin.so TRAIND_CACHE_DIR=$1/cache TRAIND_SOCKET=$1/traind.sock
+  export TRAIND_CACHE_DIR=$1/cache TRAIND_SOCKET=$1/traind.sock
   "$TWIN_BUILD/neuron-twin" sysfs "$1/sysfs"
   "$TWIN_BUILD/neuron-twin" packages "$1"
+  twin_host "$1"
+}
+
+# twin_host FOLDER: puts the plugin where its package has it, and shows `traind doctor` the twin's driver, device nodes
+# and libraries.
+twin_host() {
+  local package=$1/lib/python3.11/site-packages/libneuronxla host=$1/host device
+  mkdir -p "$package" "$host/dev" "$host/opt/aws/neuron" "$host/sys/module/neuron" "$host/sys/devices/virtual"
+  ln -sf "$TWIN_BUILD/libtraind_twin.so" "$package/libneuronpjrt.so"
+  ln -sfn "$1/lib" "$host/opt/aws/neuron/lib"
+  ln -sf "$1/sysfs/version" "$host/sys/module/neuron/version"
+  ln -sfn "$1/sysfs" "$host/sys/devices/virtual/neuron_device"
+  for device in "$1"/sysfs/neuron*; do
+    : > "$host/dev/${device##*/}"
+  done
+  export TRAIND_PLUGIN_NEURON=$package/libneuronpjrt.so TRAIND_HOST_ROOT=$host
 }
 
 # start_twin OPTIONS: starts the daemon in TWIN_FOLDER, which ends with this script.
 start_twin() {
+  TRAIND_TWIN_OPTIONS=$1 "$TWIN_BUILD/neuron-twin" check || exit 2
   TWIN_FOLDER=$(mktemp -d)
   twin_environment "$TWIN_FOLDER" "$1"
   ln -s "$TWIN_TRAIND" "$TWIN_FOLDER/bin/traind"

@@ -14,12 +14,18 @@ use crate::jobs::cluster::{kubernetes_checks, slurm_checks};
 use crate::jobs::doctor::{self, Downgrade, StoppedState};
 use crate::paths;
 
+/// The variable by which scripts show the doctor a host that is not there.
+const HOST_ROOT: &str = "TRAIND_HOST_ROOT";
+
 /// Check, rebuild or downgrade the job store of a stopped daemon, or check that the host is ready for a platform
 #[derive(clap::Args)]
 pub(crate) struct Doctor {
     /// Check that this host has what a platform needs (cpu, cuda or neuron), without a daemon
     #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["state_dir", "rebuild", "downgrade"])]
     platform: Option<String>,
+    /// Folder with files of another host, such as the twin's of AWS Neuron, which hide those of this one
+    #[arg(long, value_name = "DIR", env = HOST_ROOT, hide = true)]
+    host_root: Option<PathBuf>,
     /// Folder of the plugins [default: $TRAIND_CACHE_DIR or ~/.cache/traind]
     #[arg(long, value_name = "DIR", requires = "platform")]
     cache_dir: Option<PathBuf>,
@@ -70,7 +76,7 @@ impl CheckedEngine {
 impl Doctor {
     pub(crate) async fn run(self, _: Global) -> anyhow::Result<Exit> {
         if let Some(platform) = &self.platform {
-            return check_host(platform, self.cache_dir);
+            return check_host(platform, self.cache_dir, self.host_root);
         }
         if let Some(engine) = self.engine {
             return Ok(print(&engine.checks(&self.namespace).await?));
@@ -86,10 +92,21 @@ impl Doctor {
     }
 }
 
-fn check_host(platform: &str, cache_dir: Option<PathBuf>) -> anyhow::Result<Exit> {
+fn check_host(
+    platform: &str,
+    cache_dir: Option<PathBuf>,
+    root: Option<PathBuf>,
+) -> anyhow::Result<Exit> {
     let cache_dir = cache_dir.or_else(paths::cache_dir);
     let cache_dir = cache_dir.context("no cache folder: HOME is not set; set --cache-dir")?;
-    let checks = readiness::of_platform(platform, &HostFiles::new("/"), &cache_dir)?;
+    let files = match root {
+        Some(root) => {
+            println!("{HOST_ROOT} has files in place of this host's: {}", root.display());
+            HostFiles::overlaid(root)
+        }
+        None => HostFiles::new("/"),
+    };
+    let checks = readiness::of_platform(platform, &files, &cache_dir)?;
     Ok(print(&checks))
 }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::machine::holders;
+use crate::options::Versions;
 use crate::{Machine, Options};
 
 /// The counters of executions of a core, by the driver's sources.
@@ -146,16 +147,23 @@ pub fn write_sysfs(machine: &Machine, driver: &str, root: &Path) -> io::Result<(
     Ok(())
 }
 
-/// Writes what packages leave below `root`: the folder with the version of the compiler's, and the link to the
-/// runtime's library.
+/// Writes what packages leave below `root`: the folders with the versions of compiler and plugin, and the libraries of
+/// the runtime, of which nobody loads one.
 pub fn write_packages(options: &Options, root: &Path) -> io::Result<()> {
     let library = root.join("lib");
-    let compiler = format!("neuronx_cc-{}.dist-info", options.versions().compiler);
-    fs::create_dir_all(library.join("python3.11/site-packages").join(compiler))?;
+    let Versions { compiler, plugin } = options.versions();
+    for package in [format!("neuronx_cc-{compiler}"), format!("libneuronxla-{plugin}")] {
+        let folder = library.join("python3.11/site-packages").join(package + ".dist-info");
+        fs::create_dir_all(folder)?;
+    }
+    let runtime = format!("libnrt.so.{}", options.runtime);
+    for name in [runtime.as_str(), "libnccom.so.2", "libncfw.so.2"] {
+        fs::write(library.join(name), "")?;
+    }
     let link = library.join("libnrt.so.1");
     // An earlier call may have left one.
     let _ = fs::remove_file(&link);
-    symlink(format!("libnrt.so.{}", options.runtime), link)
+    symlink(runtime, link)
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {

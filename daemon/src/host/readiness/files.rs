@@ -20,16 +20,24 @@ const LIBRARY_FOLDERS: [&str; 6] = [
 #[derive(Clone, Debug)]
 pub(crate) struct HostFiles {
     root: PathBuf,
+    /// Whether files that are not below the root are those of this host.
+    is_overlay: bool,
 }
 
 impl HostFiles {
     pub(crate) fn new(root: impl Into<PathBuf>) -> HostFiles {
-        HostFiles { root: root.into() }
+        HostFiles { root: root.into(), is_overlay: false }
     }
 
-    fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+    /// This host's files, except for those below `root`, which hide them.
+    pub(crate) fn overlaid(root: impl Into<PathBuf>) -> HostFiles {
+        HostFiles { is_overlay: true, ..HostFiles::new(root) }
+    }
+
+    pub(super) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();
-        self.root.join(path.strip_prefix("/").unwrap_or(path))
+        let below = self.root.join(path.strip_prefix("/").unwrap_or(path));
+        if self.is_overlay && !below.exists() { path.to_owned() } else { below }
     }
 
     pub(super) fn root(&self) -> &Path {

@@ -94,9 +94,7 @@ fn tool(files: &HostFiles, name: &'static str) -> Check {
 fn compiler(files: &HostFiles) -> Check {
     const NAME: &str = "neuronx-cc";
     match files.program(NAME, &[]) {
-        Some(path) => {
-            compiler_at(NAME, &files.root().join(path.strip_prefix("/").unwrap_or(&path)))
-        }
+        Some(path) => compiler_at(NAME, &files.path(path)),
         None => Check::missing(
             NAME,
             "not on PATH",

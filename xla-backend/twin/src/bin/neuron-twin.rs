@@ -1,6 +1,6 @@
 //! The twin's programs, by the name under which they are called: `neuronx-cc`, `neuron-ls`, `neuron-monitor`; as
-//! itself, `neuron-twin sysfs DIR` writes a tree like the driver's, and `neuron-twin packages DIR` the versions of
-//! compiler and runtime where packages have them.
+//! itself, `neuron-twin sysfs DIR` writes a tree like the driver's, `neuron-twin packages DIR` the versions of
+//! compiler and runtime where packages have them, and `neuron-twin check` refuses options that the twin does not have.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match run(&name, &arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            print(&error);
+            report(&error);
             ExitCode::FAILURE
         }
     }
@@ -47,9 +47,16 @@ fn run(name: &str, arguments: &[String]) -> Result<(), String> {
             write_packages(&options, Path::new(folder))
                 .map_err(|error| format!("{folder}: {error}"))?;
         }
-        _ => return Err("usage: neuron-twin sysfs|packages DIR".to_owned()),
+        // The options were read.
+        (_, [command]) if command == "check" => {}
+        _ => return Err("usage: neuron-twin sysfs|packages DIR, or neuron-twin check".to_owned()),
     }
     Ok(())
+}
+
+#[allow(clippy::print_stderr, reason = "the errors of a program")]
+fn report(error: &str) {
+    eprintln!("{error}");
 }
 
 #[allow(clippy::print_stdout, reason = "the interface of a program")]

@@ -4,7 +4,7 @@ mod values;
 
 use std::str::FromStr;
 
-use traind_neuron::{INSTANCES, Version};
+use traind_neuron::{CORE_KINDS, INSTANCES, Version, instance};
 
 pub(crate) use values::{Donation, Errors, NextSdk, NullEvents, WorkFolder};
 
@@ -13,6 +13,9 @@ pub(crate) use values::{Donation, Errors, NextSdk, NullEvents, WorkFolder};
 const VARIABLE: &str = "TRAIND_TWIN_OPTIONS";
 /// A line for each option: its name, its default and its meaning.
 const DESCRIPTIONS: &str = include_str!("../../options.txt");
+
+/// A kind of cores that traind does not know, as that of a later chip.
+const UNKNOWN_KIND: &str = "NC_v9";
 
 macro_rules! options {
     ($($(#[doc = $doc:literal])+ $name:ident: $kind:ty,)+) => {
@@ -29,6 +32,9 @@ macro_rules! options {
             }
 
             fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+                if !is_text_of(name, value) {
+                    return Err(refused(name, value));
+                }
                 match name {
                     $(stringify!($name) => self.$name = parsed(name, value)?,)+
                     _ => return Err(format!("the twin has no option {name}")),
@@ -145,10 +151,11 @@ impl Options {
 
     /// The versions of plugin and compiler: those of SDK 2.32, or assumed ones of the next.
     pub(crate) fn versions(&self) -> Versions {
-        match self.next_sdk {
-            NextSdk::No => Versions { plugin: "3.0.5356.0", compiler: "2.27.5334" },
-            _ => Versions { plugin: "3.1.0.0", compiler: "2.28.0" },
-        }
+        let (plugin, compiler) = match self.next_sdk {
+            NextSdk::No => ("3.0.5356.0", "2.27.5334"),
+            _ => ("3.1.0.0", "2.28.0"),
+        };
+        Versions { plugin: if self.version_2 { "2.2.17544.0" } else { plugin }, compiler }
     }
 
     /// The runtime's version, as far as it says what fits.
@@ -184,10 +191,37 @@ impl FromStr for Options {
 }
 
 fn parsed<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
-    value.parse().map_err(|_| match &Options::values(name)[..] {
-        [] => format!("the twin's option {name} is not {value}"),
-        values => format!("the twin's option {name} is not {value}, but {}", values.join(" or ")),
-    })
+    value.parse().map_err(|_| refused(name, value))
+}
+
+/// Whether an option that is a text may have a value.
+fn is_text_of(name: &str, value: &str) -> bool {
+    match name {
+        "instance" => instance(value).is_some(),
+        "kind" => value.is_empty() || kinds().any(|kind| kind == value),
+        "driver" | "runtime" => Version::parse(value).is_some(),
+        "compile_code" => value.chars().all(|it| it.is_ascii_uppercase() || it.is_ascii_digit()),
+        _ => true,
+    }
+}
+
+/// The kinds of cores that the plugin may name: those that traind knows, and one that it does not.
+fn kinds() -> impl Iterator<Item = &'static str> {
+    CORE_KINDS.iter().map(|kind| kind.kind).chain([UNKNOWN_KIND])
+}
+
+fn refused(name: &str, value: &str) -> String {
+    let values = match name {
+        "kind" => kinds().collect(),
+        _ => Options::values(name),
+    };
+    let instead = match (name, &values[..]) {
+        ("driver" | "runtime", _) => ", but a version such as 2.34.10".to_owned(),
+        ("compile_code", _) => ", but a code without NCC_, such as EOOM002".to_owned(),
+        (_, []) => ", but a number".to_owned(),
+        (_, values) => format!(", but {}", values.join(" or ")),
+    };
+    format!("the twin's option {name} is not '{value}'{instead}")
 }
 
 #[cfg(test)]
@@ -203,9 +237,23 @@ mod tests {
             ("trn2.48xlarge", 1006, true)
         );
         assert_eq!("".parse(), Ok(Options::default()));
-        for wrong in ["chlo", "chlo=maybe", "speed=1", "donation=sometimes", "next_sdk=yes"] {
-            assert!(wrong.parse::<Options>().is_err(), "{wrong}");
+        for (wrong, part) in [
+            ("chlo", "NAME=VALUE"),
+            ("chlo=maybe", "false or true"),
+            ("speed=1", "no option speed"),
+            ("donation=sometimes", "works or ignored"),
+            ("next_sdk=yes", "no or serves"),
+            ("fail_at=first", "a number"),
+            ("kind=NC_v99", "NC_v3d or NC_v3 or NC_v4d or NC_v4 or NC_v9"),
+            ("driver=new", "a version"),
+            ("runtime=", "a version"),
+            ("compile_code=NCC_EOOM002", "without NCC_"),
+            ("instance=p5.48xlarge", "trn1.2xlarge or trn1.32xlarge"),
+        ] {
+            let error = wrong.parse::<Options>().unwrap_err();
+            assert!(error.contains(part), "{wrong}: {error}");
         }
+        assert_eq!("kind=NC_v4".parse::<Options>().unwrap().kind, "NC_v4");
     }
 
     #[test]

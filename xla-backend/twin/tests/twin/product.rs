@@ -1,11 +1,12 @@
 //! Jobs on the twin as users run them: they watch cores, lose runners, drain the daemon and cancel.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::process::{Command, Stdio};
 
 use traind_proto::v1::JobState;
-use traind_tests::{Draft, Host};
+use traind_tests::{Draft, History, Host};
 
 use crate::installed;
 
@@ -19,6 +20,11 @@ fn draft(host: &Host, name: &str) -> Draft {
 
 fn weights(draft: &Draft) -> Vec<u8> {
     std::fs::read(draft.path("out/model.safetensors")).unwrap()
+}
+
+/// The loss of each step, as it was computed last.
+fn last_losses(history: &History) -> BTreeMap<u64, f64> {
+    history.steps().into_iter().map(|step| (step.step, step.loss)).collect()
 }
 
 async fn assert_no_core_is_held(host: &Host) {
@@ -66,8 +72,10 @@ async fn plans_are_for_numbers_of_cores_and_platforms_that_exist() {
     for (options, is_taken, part) in [
         ("--platform=neuron --device=trn2 --cores=4 --neuron-runtime=2.34", true, "bert"),
         ("--platform=neuron --device=inf2 --cores=8 --hosts=2", true, "bert"),
-        ("--platform=neuron --device=trn2 --cores=3", false, "1, 4, 16, 64"),
-        ("--platform=neuron --device=trn1 --cores=16", false, "1, 2, 4, 8, 32"),
+        ("--platform=neuron --device=trn2 --cores=3", false, "1, 4, 16 or 64 cores of a host"),
+        ("--platform=neuron --device=trn1 --cores=16", false, "1, 2, 4, 8 or 32 cores of a host"),
+        ("--device=trn1 --cores=3 --hosts=3", false, "9: are 3 of each of 3 hosts: AWS"),
+        ("--device=trn1 --cores=8 --hosts=3", true, "bert"),
         ("--platform=neuron --device=h100 --cores=2", false, "has no device h100"),
         ("--platform=cpu --neuron-runtime=2.34", false, "is for NeuronCores"),
         ("--platform=cuda --neuron-runtime=2.34", false, "is for NeuronCores"),
@@ -104,7 +112,7 @@ async fn check_disturbed(count: u32, instance: &str, device: &str) {
             .set("train.per_device_train_batch_size", (8 / count).max(1))
     };
     let whole = of_count("whole");
-    host.complete(&whole).await;
+    let expected = host.complete(&whole).await;
 
     let disturbed = of_count("disturbed").set("resources.max_restarts", 1);
     let killed = host.gate("disturbed", 3);
@@ -128,7 +136,32 @@ async fn check_disturbed(count: u32, instance: &str, device: &str) {
     let history = host.watch(&job.id).await;
     assert_eq!(history.job.state(), JobState::Completed, "{:?}", history.job);
     assert_eq!(history.resumed().len(), 2, "{:?}", history.event_names());
+    assert_eq!(last_losses(&history), last_losses(&expected));
     assert_eq!(weights(&disturbed), weights(&whole));
+    assert_no_core_is_held(&host).await;
+}
+
+/// The daemon is killed while a job runs. The next one finds the runner, which has its cores and goes on.
+#[tokio::test]
+async fn a_job_whose_daemon_is_killed_is_adopted_and_ends_with_the_same_bits() {
+    let mut host = installed::host(2, "trn1.2xlarge", "").await;
+    let on_two = |name: &str| draft(&host, name).set("resources.cores", 2);
+    let (whole, adopted) = (on_two("whole"), on_two("adopted"));
+    let expected = host.complete(&whole).await;
+
+    let gate = host.gate("adopted", 3);
+    let job = host.create(&adopted).await.unwrap();
+    host.until_at(&job.id, &gate).await;
+    host.kill_daemon();
+    host.start().await;
+    let cores = host.cores().await;
+    assert!(cores.iter().all(|core| core.job_id == job.id), "{cores:?}");
+    gate.open();
+    let history = host.watch(&job.id).await;
+    assert_eq!(history.job.state(), JobState::Completed, "{:?}", history.job);
+    assert_eq!((history.job.attempt, history.resumed().len()), (1, 0), "{:?}", history.job);
+    assert_eq!(last_losses(&history), last_losses(&expected));
+    assert_eq!(weights(&adopted), weights(&whole));
     assert_no_core_is_held(&host).await;
 }
 
@@ -157,8 +190,8 @@ async fn assert_ended(host: &Host, compiler: u32) {
     assert_no_core_is_held(host).await;
 }
 
-/// A compile takes minutes: it ends with the job that is cancelled, reaches its time limit or is drained, and so does
-/// the compiler.
+/// A compile takes minutes: it ends with the job that is cancelled, loses its runner, reaches its time limit or is
+/// drained, and so does the compiler.
 #[tokio::test]
 async fn a_job_ends_in_the_middle_of_a_compile() {
     let mut host = installed::cold_host(1, "trn1.2xlarge", "compile_ms=3600000").await;
@@ -171,6 +204,13 @@ async fn a_job_ends_in_the_middle_of_a_compile() {
     assert_top_shows(&host, "compile");
     host.cancel(&cancelled.id).await;
     assert_eq!(host.watch(&cancelled.id).await.job.state(), JobState::Cancelled);
+    assert_ended(&host, compiler).await;
+
+    let killed = host.create(&draft(&host, "killed")).await.unwrap();
+    let compiler = compiler_started(&host).await;
+    assert!(host.kill_runner(&killed.id, 1));
+    let failure = host.watch(&killed.id).await.job.failure.unwrap();
+    assert_eq!(failure.reason, "RUNNER_DIED", "{failure:?}");
     assert_ended(&host, compiler).await;
 
     let limited = draft(&host, "limited").set("resources.max_run_seconds", 1);

@@ -110,6 +110,59 @@ fn the_scripts_help_has_all_options() {
     assert!(output.stdout.starts_with("usage: scripts/twin/run JOB.yaml"), "{output:?}");
 }
 
+/// Files of the host that the twin has too are those of the twin.
+#[test]
+fn the_doctor_of_a_shell_checks_the_twins_host() {
+    let host = Host::cold(1);
+    let _folder = Draft::new(&host, "tiny");
+    let doctor = |options: &[&str]| {
+        let command = ["traind", "doctor", "--platform", "neuron"];
+        run_script(&host, SHELL, &[options, &command].concat())
+    };
+    let output = doctor(&["--instance", "trn2.48xlarge"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    for part in [
+        "TRAIND_HOST_ROOT has files",
+        "ok       driver: 2.30.2.0",
+        "ok       driver and runtime: 2.30 and 2.34",
+        "ok       device nodes: 16 devices",
+        "ok       libnrt.so.1: /opt/aws/neuron/lib/libnrt.so.1",
+        "ok       libnccom.so.2",
+        "NeuronX Compiler version 2.27.5334",
+        "ok       libneuronxla: 3.0.5356.0",
+    ] {
+        assert!(output.stdout.contains(part), "{part}: {output:?}");
+    }
+    let old = doctor(&["--option", "driver=2.26.5.0"]);
+    assert_eq!(old.code, Some(1), "{old:?}");
+    assert!(old.stdout.contains("missing  driver and runtime: 2.26 and 2.34"), "{old:?}");
+    let old = doctor(&["--option", "version_2=true"]);
+    assert!(old.stdout.contains("missing  libneuronxla: 2.2.17544.0"), "{old:?}");
+}
+
+/// The twin knows the values, and refuses others before a folder is made.
+#[test]
+fn values_of_options_that_the_twin_does_not_have_are_refused() {
+    let host = Host::cold(1);
+    let _folder = Draft::new(&host, "tiny");
+    fs::write(host.path("tiny/job.yaml"), "name: a\n").unwrap();
+    let left = || fs::read_dir(host.path("")).unwrap().count();
+    let before = left() + 1;
+    for (script, arguments) in [(SCRIPT, &["job.yaml"][..]), (SHELL, &["true"])] {
+        for (value, mistake) in [
+            ("kind=NC_v99", "kind is not 'NC_v99', but NC_v2 or "),
+            ("driver=newest", "driver is not 'newest', but a version"),
+            ("next_sdk=yes", "next_sdk is not 'yes', but no or serves or strict"),
+            ("instance=p5.48xlarge", "instance is not 'p5.48xlarge', but trn1.2xlarge or "),
+        ] {
+            let wrong = run_script(&host, script, &[&["--option", value], arguments].concat());
+            assert_eq!(wrong.code, Some(2), "{value}: {wrong:?}");
+            assert!(wrong.stderr.contains(mistake), "{value}: {wrong:?}");
+            assert_eq!((wrong.stdout.as_str(), left()), ("", before), "{value}");
+        }
+    }
+}
+
 /// The script refuses options before anything is built or started.
 #[test]
 fn each_wrong_call_of_the_script_names_the_mistake_and_has_the_usage() {
