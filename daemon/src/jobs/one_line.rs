@@ -24,7 +24,7 @@ pub(crate) fn one_line(message: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a line is none of a compiler's dots, the advice under a panic, or a plugin's notes, such as "I0000 00:00:17 a".
+/// Whether a line is none of a compiler's dots, the advice under a panic, or a plugin's notes ("I0000 00:00:17 a").
 fn says_something(line: &str) -> bool {
     let is_note = line.strip_prefix('I').is_some_and(|rest| {
         rest.len() > 4 && rest.bytes().take(4).all(|byte| byte.is_ascii_digit())

@@ -146,7 +146,7 @@ impl Comparison<'_> {
             }
             let plan = |draft: &&Draft| {
                 let plan = self.machine.plan(&draft.job, self.planned, self.bytes_max);
-                let refused = |error| Refused { job: draft.job.clone(), error };
+                let refused = |error| Refused { job: Box::new(draft.job.clone()), error };
                 plan.map(|plan| (draft.job.clone(), plan)).map_err(refused)
             };
             let plans: Vec<Result<_, Refused>> = batch.par_iter().map(plan).collect();
@@ -168,7 +168,7 @@ impl Comparison<'_> {
         };
         match sizes() {
             Ok((least_seconds, variable_bytes)) => Ok(Draft { job, least_seconds, variable_bytes }),
-            Err(error) => Err(Refused { job, error }),
+            Err(error) => Err(Refused { job: Box::new(job), error }),
         }
     }
 

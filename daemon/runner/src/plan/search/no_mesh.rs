@@ -15,7 +15,7 @@ const NAMED: usize = 4;
 /// A mesh that cannot run the job.
 #[derive(Debug)]
 pub(super) struct Refused {
-    pub job: JobFile,
+    pub job: Box<JobFile>,
     pub error: RunError,
 }
 
@@ -106,8 +106,8 @@ fn reasons(refused: &[Refused]) -> Vec<Reason> {
     reasons
 }
 
-/// The message of an error of a mesh, without the name of a field that the job file need not have: of several faults of a
-/// program the first.
+/// The message of an error of a mesh, without the name of a field that the job file need not have: of several faults of
+/// a program the first.
 fn text(error: &RunError) -> String {
     let first = |problem: &str| problem.split("; ").next().unwrap_or_default().to_owned();
     match error {
@@ -141,6 +141,7 @@ mod tests {
         let parallel = &mut job.parallel;
         (parallel.data, parallel.tensor, parallel.pipeline) = (Some(data), tensor, pipeline);
         let (name, value) = ("resources.platform", String::new());
+        let job = Box::new(job);
         Refused { job, error: RunError::Field { name, value, problem: problem.to_owned() } }
     }
 
@@ -172,7 +173,10 @@ mod tests {
     fn an_error_of_no_mesh_is_that_of_the_job() {
         let job = job("resources: {cores: 2}");
         let other = RunError::MissingDevices { found: 1, cores: 2 };
-        let all = vec![refused(&job, [2, 1, 1], "a"), Refused { job: job.clone(), error: other }];
+        let all = vec![
+            refused(&job, [2, 1, 1], "a"),
+            Refused { job: Box::new(job.clone()), error: other },
+        ];
         let found = error(&job, &planned(&job), all).to_string();
         assert!(found.contains("too few devices"), "{found}");
     }
