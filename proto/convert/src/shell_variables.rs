@@ -12,13 +12,67 @@ pub(crate) struct Expanded {
     pub commands: Vec<Command>,
     /// Variables that the script does not set, with the defaults that were taken.
     pub defaults: Vec<(String, String)>,
+    pub loops: Vec<Loop>,
+}
+
+/// A loop `for NAME in VALUES`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Loop {
+    pub line: usize,
+    pub name: String,
+    /// Ranges such as `{1..3}` and `$(seq 3)` are their numbers; what else the run determines is as it is written.
+    pub values: Vec<String>,
+}
+
+impl Loop {
+    fn of(command: &Command, words: &[String]) -> Option<Loop> {
+        let [_, name, of, values @ ..] = words else { return None };
+        let values = values.iter().flat_map(|value| numbers(value)).collect();
+        (of == "in").then(|| Loop { line: command.line, name: name.clone(), values })
+    }
+
+    /// The words with a value in the places of the variable.
+    pub(crate) fn run(&self, words: &[String], value: &str) -> Vec<String> {
+        let mut one = Variables::default();
+        one.values.insert(self.name.clone(), Some(value.to_owned()));
+        words.iter().map(|word| one.partly(word)).collect()
+    }
+
+    pub(crate) fn is_in(&self, words: &[String]) -> bool {
+        self.run(words, "") != words
+    }
+}
+
+/// The numbers that `{1..3}`, `$(seq 3)` or `$(seq 1 3)` stand for, else the word itself.
+fn numbers(word: &str) -> Vec<String> {
+    const NUMBERS_MAX: i64 = 1000;
+    let of_braces = || {
+        let (first, last) = word.strip_prefix('{')?.strip_suffix('}')?.split_once("..")?;
+        Some((first.parse().ok()?, last.parse().ok()?))
+    };
+    let of_command = || {
+        let bounds = word.strip_prefix("$(seq ")?.strip_suffix(')')?;
+        let bounds: Option<Vec<i64>> =
+            bounds.split_whitespace().map(|it| it.parse().ok()).collect();
+        match bounds?.as_slice() {
+            [last] => Some((1, *last)),
+            [first, last] => Some((*first, *last)),
+            _ => None,
+        }
+    };
+    match of_braces().or_else(of_command) {
+        Some((first, last)) if first <= last && last - first < NUMBERS_MAX => {
+            (first..=last).map(|number: i64| number.to_string()).collect()
+        }
+        _ => vec![word.to_owned()],
+    }
 }
 
 /// Puts the values of variables in their places.
 pub(crate) fn expand(commands: Vec<Command>) -> Expanded {
     let mut variables = Variables::default();
     let commands = commands.into_iter().map(|command| variables.read(command)).collect();
-    Expanded { commands, defaults: variables.defaults }
+    Expanded { commands, defaults: variables.defaults, loops: variables.loops }
 }
 
 /// The name and value of a word such as `XLA_USE_BF16=1`.
@@ -62,6 +116,7 @@ struct Variables {
     /// Open loops, branches and functions.
     depth: usize,
     defaults: Vec<(String, String)>,
+    loops: Vec<Loop>,
 }
 
 impl Variables {
@@ -72,6 +127,9 @@ impl Variables {
             Some("if" | "for" | "while" | "until" | "case" | "select" | "{") => self.depth += 1,
             Some("fi" | "done" | "esac" | "}") => self.depth = self.depth.saturating_sub(1),
             _ => {}
+        }
+        if words.first().is_some_and(|word| word == "for") {
+            self.loops.extend(Loop::of(&command, &words));
         }
         let is_keyword = |word: &&String| matches!(word.as_str(), "do" | "then" | "else" | "{");
         let mut rest = words.iter().skip_while(is_keyword).peekable();
@@ -131,6 +189,24 @@ impl Variables {
             true => found.split_whitespace().map(str::to_owned).collect(),
             false => vec![found],
         }
+    }
+
+    /// A word in which the variables that are known have their values, and others stay as they are written.
+    fn partly(&mut self, word: &str) -> String {
+        let (mut made, mut rest) = (String::new(), word);
+        while let Some(at) = rest.find('$') {
+            made.push_str(&rest[..at]);
+            let end = match rest[at..].starts_with("${") {
+                true => rest[at..].find('}').map_or(rest.len(), |end| at + end + 1),
+                false => {
+                    rest[at + 1..].find(|c| !is_of_name(c)).map_or(rest.len(), |end| at + 1 + end)
+                }
+            };
+            let reference = &rest[at..end];
+            made.push_str(&self.text(reference).unwrap_or_else(|| reference.to_owned()));
+            rest = &rest[end..];
+        }
+        made + rest
     }
 
     fn text(&mut self, word: &str) -> Option<String> {
@@ -223,6 +299,24 @@ mod tests {
         check("A=( $X )\na $A ${A[@]}", &["a", "$A", "${A[@]}"]);
         check("A=(x)\nif y; then\nA+=(z)\nfi\na ${A[@]}", &["a", "${A[@]}"]);
         check("A=1 b\na $A", &["a", "$A"]);
+    }
+
+    #[test]
+    fn loops_are_known_with_their_values() {
+        let check = |script: &str, expect: &[&str]| {
+            let Expanded { loops, .. } = expand(shell::commands(script));
+            assert_eq!((loops[0].line, loops[0].name.as_str()), (2, "s"), "{script}");
+            assert_eq!(loops[0].values, expect, "{script}");
+        };
+        check("\nfor s in 1 b; do\na $s\ndone", &["1", "b"]);
+        check("A=(1 2)\nfor s in \"${A[@]}\" 3; do a $s; done", &["1", "2", "3"]);
+        check("\nfor s in {1..3}; do a $s; done", &["1", "2", "3"]);
+        check("\nfor s in $(seq 2) $(seq 4 5); do a $s; done", &["1", "2", "4", "5"]);
+        check("\nfor s in $(ls) {3..1}; do a $s; done", &["$(ls)", "{3..1}"]);
+        let of = Loop { line: 1, name: "s".to_owned(), values: Vec::new() };
+        let words = ["a", "$s", "b/${s}_$t", "$st"].map(str::to_owned);
+        assert_eq!(of.run(&words, "1"), ["a", "1", "b/1_$t", "$st"]);
+        assert!(of.is_in(&words) && !of.is_in(&words[3..]));
     }
 
     #[test]

@@ -98,5 +98,26 @@ fn variables_that_a_script_sets_are_put_in() {
     ];
     check(convert_script(script, &[]), &expect, &["1", "TASK_NAME"]);
     let script = format!("for seed in 1 2; do\npython {TRAIN} --seed $seed\ndone\n");
-    check_refused(convert_script(&script, &[]), &[("", "`$seed` has a variable of the shell")]);
+    let words = "line 2 trains once for each value, and a job file once: the loop on line 1 gives `seed` the values 1, 2; \
+        convert the first with `traind convert --output job.yaml -- python run_mlm.py";
+    let refused = convert_script(&script, &[]).unwrap_err().to_string();
+    assert!(refused.contains(words) && refused.contains("--seed 1`"), "{refused}");
+}
+
+#[test]
+fn loops_that_nest_or_list_are_refused_with_their_values() {
+    let script = format!(
+        "for lr in 1e-5 2e-5; do\nfor s in {{1..3}}; do\n!python {TRAIN} --seed $s --run_name 'a b$lr'\ndone\ndone\n"
+    );
+    let refused = convert_script(&script, &[]).unwrap_err().to_string();
+    for words in
+        ["`lr` the values 1e-5, 2e-5", "`s` the values 1, 2, 3", "--seed 1 --run_name 'a b1e-5'`"]
+    {
+        assert!(refused.contains(words), "{refused}");
+    }
+    let script = format!("for f in $(ls *.txt); do\npython {TRAIN} --validation_file $f\ndone\n");
+    check_refused(convert_script(&script, &[]), &[("", "write one of them in the command")]);
+    // A loop that does not reach the command is none of its own.
+    let script = format!("for f in a b; do\necho $f\ndone\npython {TRAIN}\n");
+    check(convert_script(&script, &[]), &[("name", "out")], &[]);
 }

@@ -7,12 +7,12 @@ use super::script_of;
 use crate::Refused;
 use crate::draft::Draft;
 use crate::shell::{self, Command};
-use crate::shell_variables::{self, Expanded, assignment};
+use crate::shell_variables::{self, Expanded, Loop, assignment};
 
 /// Returns the words of the command that runs an example script, or else any Python file. Several are
 /// refused, since a job trains once.
 pub(super) fn training_command(script: &str, draft: &mut Draft) -> Result<Vec<String>, Refused> {
-    let Expanded { commands, defaults } = shell_variables::expand(shell::commands(script));
+    let Expanded { commands, defaults, loops } = shell_variables::expand(shell::commands(script));
     for (name, value) in defaults {
         let text = format!("the script does not set it: its default {value} is taken");
         draft.note(&name, text);
@@ -27,6 +27,10 @@ pub(super) fn training_command(script: &str, draft: &mut Draft) -> Result<Vec<St
     let mut trains = trains.into_iter();
     match (trains.next(), trains.len()) {
         (Some(command), 0) => {
+            let own: Vec<&Loop> = loops.iter().filter(|it| it.is_in(&command.words)).collect();
+            if !own.is_empty() {
+                return Err(looped(&command, &own));
+            }
             others.retain(|it| python_file(&it.words).is_some());
             for other in others {
                 draft.note("", format!("left out: line {}, {}", other.line, other.words.join(" ")));
@@ -92,6 +96,41 @@ fn trains_example(command: &Command) -> bool {
     let options = &command.words[at + 1..];
     let is_option = |word: &String| word.starts_with("--") || word.ends_with(".json");
     script_of(file).is_some() && options.iter().any(is_option)
+}
+
+/// The refusal of a command in loops: it shows the command of the first run, and how the others follow.
+fn looped(command: &Command, loops: &[&Loop]) -> Refused {
+    let with_values = loops.iter().map(|of| {
+        let values = of.values.join(", ");
+        format!("the loop on line {} gives `{}` the values {values}", of.line, of.name)
+    });
+    let with_values = with_values.collect::<Vec<_>>().join(", and ");
+    let first = loops.iter().try_fold(command.words.clone(), |words, of| {
+        let value = of.values.first().filter(|value| !value.contains(['$', '`', '*']))?;
+        Some(of.run(&words, value))
+    });
+    let remedy = match first {
+        Some(words) => format!(
+            "convert the first with `traind convert --output job.yaml -- {}`, and submit the others with its file, as \
+             `traind submit job.yaml --set FIELD=VALUE`",
+            words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+        ),
+        None => "write one of them in the command, and convert it by itself, as `traind convert -- COMMAND`".to_owned(),
+    };
+    let line = command.line;
+    let text = format!(
+        "line {line} trains once for each value, and a job file once: {with_values}; {remedy}"
+    );
+    Refused::because("", text)
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 fn several(mut lines: Vec<usize>) -> Refused {
