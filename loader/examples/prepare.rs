@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         column: label.clone(),
         kind: LabelKind::Infer { num_labels: None },
         weight: None,
+        ignored: Vec::new(),
     };
     let task = SequenceClassification { text: text.clone(), text_pair: None, label: Some(label) };
     let options = DatasetOptions {

@@ -386,7 +386,8 @@ mod tests {
         check(&batch.cores[0], "labels", &targets);
         let rows = "{\"text\": [\"5\", \"6\"], \"tags\": [1, 0]}";
         let kind = LabelKind::Infer { num_labels: None };
-        let labels = Some(LabelSpec { column: "tags".to_owned(), kind, weight: None });
+        let labels =
+            Some(LabelSpec { column: "tags".to_owned(), kind, weight: None, ignored: Vec::new() });
         let task = TokenClassification { words: text(), labels, label_all_tokens: false };
         let (batch, _) =
             token_batch(TaskSpec::TokenClassification(task), rows, plan(3, &[0], 1, 1));

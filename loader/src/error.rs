@@ -1,6 +1,7 @@
 //! The crate's one error type. Every variant names the file, and the row and column where known,
 //! because its text is what a user reads when a job fails.
 
+mod no_label;
 mod problems;
 
 use std::fmt;
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use traind_wording::counted;
 
+pub(crate) use no_label::{NO_CLASS, may_be_no_label, remedy_of};
 pub use problems::{
     AnswerProblem, ChatProblem, ImageProblem, LabelProblem, ObjectProblem, TokenizeProblem,
 };
@@ -180,7 +182,7 @@ pub enum Error {
     OneClass { column: String, label: String },
     #[error(
         "column {column:?} has class numbers, and {label:?} where a label is missing: leave these \
-         rows out, or name all classes in data.label_map"
+         rows out, as data.ignored_labels: [{label}] does, or name all classes in data.label_map"
     )]
     MissingLabels { column: String, label: String },
     #[error(

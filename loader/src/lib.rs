@@ -29,6 +29,7 @@
 //!     column: "label".to_owned(),
 //!     kind: LabelKind::Infer { num_labels: None },
 //!     weight: None,
+//!     ignored: Vec::new(),
 //! };
 //! let task = TaskSpec::SequenceClassification(SequenceClassification {
 //!     text: "text".to_owned(),

@@ -105,6 +105,7 @@ pub(crate) fn set_of(rows: &[&[u32]], labels: &[i32]) -> TokenizedSet {
                 column: "label".to_owned(),
                 kind: LabelKind::Infer { num_labels: None },
                 weight: None,
+                ignored: Vec::new(),
             }),
         }),
         cache_dir: None,

@@ -138,6 +138,7 @@ fn memory_grows_with_rows_and_not_with_their_texts() {
         column: "label".to_owned(),
         kind: LabelKind::Infer { num_labels: None },
         weight: None,
+        ignored: Vec::new(),
     };
     let classification = || SequenceClassification {
         text: "text".to_owned(),

@@ -46,6 +46,7 @@ fn prepared(path: &Path, tokenizer: &HuggingFaceTokenizer) -> Result<(), Error> 
         column: "label".into(),
         kind: LabelKind::Infer { num_labels: None },
         weight: None,
+        ignored: Vec::new(),
     };
     let task = SequenceClassification { text: "text".into(), text_pair: None, label: Some(label) };
     let options = DatasetOptions {

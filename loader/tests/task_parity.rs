@@ -170,7 +170,12 @@ fn labels_of_words_go_to_their_tokens() {
         let kind = LabelKind::Infer { num_labels: None };
         let task = TaskSpec::TokenClassification(TokenClassification {
             words: "tokens".to_owned(),
-            labels: Some(LabelSpec { column: "tags".to_owned(), kind, weight: None }),
+            labels: Some(LabelSpec {
+                column: "tags".to_owned(),
+                kind,
+                weight: None,
+                ignored: Vec::new(),
+            }),
             label_all_tokens,
         });
         let tokenizer = open(name, expected["max_length"].as_u64().unwrap());
@@ -444,7 +449,12 @@ fn a_folder_of_datasets_is_read_by_split() {
     let kind = LabelKind::Infer { num_labels: None };
     let task = TaskSpec::TokenClassification(TokenClassification {
         words: "tokens".to_owned(),
-        labels: Some(LabelSpec { column: "tags".to_owned(), kind, weight: None }),
+        labels: Some(LabelSpec {
+            column: "tags".to_owned(),
+            kind,
+            weight: None,
+            ignored: Vec::new(),
+        }),
         label_all_tokens: false,
     });
     let tokenizer = open("wordpiece", 64);

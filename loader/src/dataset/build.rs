@@ -126,6 +126,9 @@ impl<'source> Builder<'source> {
             let of_piece = |piece| rows_of(self.sources, piece);
             let rows: Vec<Row<'_>> = pieces.iter().flat_map(of_piece).collect();
             let encode = |row: &Row<'_>| {
+                if context.labels.as_ref().is_some_and(|labels| labels.leaves_out(row)) {
+                    return (None, Ok((Vec::new(), Some(LeftOut::Label))));
+                }
                 let lack = task.lack(row);
                 let examples = match (&lack, making) {
                     (Some(Lack { is_left_out: true, .. }), _) => Ok(Vec::new()),

@@ -30,6 +30,7 @@ fn options(data: &DataFolder) -> DatasetOptions {
         column: "label".to_owned(),
         kind: LabelKind::Infer { num_labels: None },
         weight: None,
+        ignored: Vec::new(),
     };
     let task = SequenceClassification {
         text: "one".to_owned(),

@@ -11,6 +11,7 @@ pub(super) struct LeftOutRows {
     pub(super) too_long: CountedRows,
     no_target: CountedRows,
     no_turns: CountedRows,
+    label: CountedRows,
 }
 
 impl CountedRows {
@@ -26,12 +27,17 @@ impl LeftOutRows {
             LeftOut::TooLong => self.too_long.add(source_row),
             LeftOut::NoTarget => self.no_target.add(source_row),
             LeftOut::NoTurns => self.no_turns.add(source_row),
+            LeftOut::Label => self.label.add(source_row),
         }
     }
 
     /// Warnings about rows of another cause than their length, each with the number of the file of the first one.
     pub(super) fn warnings(&self, files: &[FileRows]) -> Vec<(u32, String)> {
-        let causes = [(LeftOut::NoTarget, &self.no_target), (LeftOut::NoTurns, &self.no_turns)];
+        let causes = [
+            (LeftOut::NoTarget, &self.no_target),
+            (LeftOut::NoTurns, &self.no_turns),
+            (LeftOut::Label, &self.label),
+        ];
         let warning = |(cause, found): (LeftOut, &CountedRows)| {
             let (file, row) = origin_of(files, found.first? as usize)?;
             let rows = counted_as(found.rows, "row that has", "rows that have");
@@ -47,6 +53,7 @@ impl LeftOutRows {
             (self.too_long.rows, LeftOut::TooLong.problem().to_owned()),
             (self.no_target.rows, LeftOut::NoTarget.problem().to_owned()),
             (self.no_turns.rows, LeftOut::NoTurns.problem().to_owned()),
+            (self.label.rows, LeftOut::Label.problem().to_owned()),
         ];
         let others = rows - causes.iter().map(|(count, _)| count).sum::<u64>();
         let without_text = others.max(lacking.left_out);

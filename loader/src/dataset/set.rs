@@ -12,7 +12,7 @@ use super::tokens::Tokens;
 use crate::batch::{ArraySpec, Padding, Target, TargetPadding};
 use crate::error::{Error, Location, Result};
 use crate::image::{Augmentation, CHANNELS, decode};
-use crate::labels::{LabelArrays, LabelEncoder, Labels};
+use crate::labels::{LabelArrays, LabelEncoder, Labels, about_doubtful};
 use crate::tasks::{LackingRows, STARTS_WORD, TaskSpec, text_vectors};
 
 /// Tokenized rows in data set order. Reading a row reads the disk, and may fail as disks do.
@@ -353,6 +353,14 @@ impl TokenizedSet {
         Some(format!(
             "{have} nothing to train on within data.max_length, left out; the first is {at}"
         ))
+    }
+
+    /// Warnings about classes that may be none, each with the number of its rows.
+    pub fn about_doubtful_labels(&self) -> Vec<String> {
+        let Labels::Class(ids) = &self.labels else { return Vec::new() };
+        about_doubtful(self.label_encoder(), |id| {
+            ids.iter().filter(|label| **label as usize == id).count() as u64
+        })
     }
 
     /// Problems of rows that were read nevertheless, or left out, each with its file.

@@ -15,7 +15,7 @@ fn word_lengths() -> WordTokenizer {
 }
 
 fn label(kind: LabelKind) -> Option<LabelSpec> {
-    Some(LabelSpec { column: "label".to_owned(), kind, weight: None })
+    Some(LabelSpec { column: "label".to_owned(), kind, weight: None, ignored: Vec::new() })
 }
 
 fn options(files: &[String], cache_dir: Option<PathBuf>) -> DatasetOptions {
@@ -255,7 +255,7 @@ fn bad_rows_name_file_row_line_and_column() {
     check(
         "a.csv",
         "text,label\na,0\nb,\n",
-        "a.csv, row 1 (line 3), column \"label\": no label: it is missing, or NaN",
+        "a.csv, row 1 (line 3), column \"label\": no label: it is missing, or NaN; data.ignored_labels: [\"\"] leaves it out",
     );
     check(
         "a.jsonl",
@@ -283,6 +283,45 @@ fn rows_without_text_are_trained_on_and_counted() {
     let set = prepare_plain(&[file]).unwrap().set;
     assert_eq!(set.len(), 3);
     assert!(set.about_rows_without_text().unwrap().starts_with("2 rows have no text"));
+}
+
+#[test]
+fn rows_of_ignored_labels_are_left_out_and_counted() {
+    let folder = DataFolder::new();
+    let run = |name: &str, rows: &str, ignored: &[&str]| {
+        let mut options = options(&[folder.write(name, rows)], None);
+        let TaskSpec::SequenceClassification(task) = &mut options.task else { unreachable!() };
+        task.label.as_mut().unwrap().ignored = ignored.iter().map(|it| (*it).to_owned()).collect();
+        prepare(&options, &word_lengths()).map(|prepared| prepared.set)
+    };
+    let snli = "text,label\na,yes\nb,-\nc,no\nd,-\n";
+    let set = run("a.csv", snli, &["-"]).unwrap();
+    assert_eq!(
+        (set.label_encoder().unwrap().id2label(), set.len()),
+        (&texts(&["no", "yes"])[..], 2)
+    );
+    assert_eq!(set.about_doubtful_labels(), [""; 0]);
+    let warning = "left out 2 rows that have a label of data.ignored_labels; the first is row 1";
+    assert!(set.row_warnings()[0].ends_with(warning), "{:?}", set.row_warnings());
+    assert_eq!(set.origin(1).unwrap().row, 2);
+    let set = run("a.csv", snli, &[]).unwrap();
+    let about = "2 rows have the label \"-\", by which data sets mark rows without a label, and which is a class here: \
+        data.ignored_labels: [\"-\"] leaves these rows out, and a data.label_map with this label keeps them";
+    assert_eq!(set.about_doubtful_labels(), [about]);
+    // Numbers, numbers that pandas made floats of, and labels that are missing.
+    let numbers = "{\"text\": \"a\", \"label\": 0}\n{\"text\": \"b\", \"label\": -1.0}\n\
+        {\"text\": \"c\", \"label\": 1}\n{\"text\": \"d\"}\n";
+    let set = run("a.jsonl", numbers, &["-1", ""]).unwrap();
+    assert_eq!(*set.labels(), Labels::Class(vec![0, 1]));
+    let missing = run("a.jsonl", numbers, &["-1"]).err().unwrap().to_string();
+    assert!(missing.contains("no label: it is missing"), "{missing}");
+    let none = run("a.csv", "text,label\na,-\nb,-\n", &["-"]).err().unwrap();
+    let expect = "a.csv: all 2 rows were left out: they have a label of data.ignored_labels";
+    assert_eq!(folder.shown(&none), expect);
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
 #[test]
@@ -383,7 +422,7 @@ fn a_preview_refuses_any_bad_label_and_its_own_bad_texts() {
     let bad_label = preview("text,label\na,0\nb,1\nc,\n", Some(vec![0]));
     assert_eq!(
         bad_label.unwrap_err(),
-        "a.csv, row 2 (line 4), column \"label\": no label: it is missing, or NaN"
+        "a.csv, row 2 (line 4), column \"label\": no label: it is missing, or NaN; data.ignored_labels: [\"\"] leaves it out"
     );
     let bad_text = "text,label\na,0\nb,1\nunspeakable,1\n";
     assert!(preview(bad_text, Some(vec![0, 1])).unwrap());

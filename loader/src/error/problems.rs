@@ -2,6 +2,8 @@
 
 use traind_wording::counted;
 
+use super::no_label::remedy_of;
+
 /// Why an object of a bucket cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "each message says what its variant and its fields are")]
@@ -28,14 +30,15 @@ pub enum ObjectProblem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "each message says what its variant and its fields are")]
 pub enum LabelProblem {
-    #[error("no label: it is missing, or NaN")]
+    #[error("no label: it is missing, or NaN; data.ignored_labels: [\"\"] leaves it out")]
     Missing,
-    #[error("label {label:?} is not in label_map, which has {known}")]
+    #[error("label {label:?} is not in label_map, which has {known}{}", remedy_of(.label))]
     NotInMap { label: String, known: String },
-    #[error("label {label:?} does not occur in the training data, which has {known}")]
+    #[error("label {label:?} does not occur in the training data, which has {known}{}", remedy_of(.label))]
     Unseen { label: String, known: String },
     #[error(
-        "label {label:?} is not a class of the model, which has {known}, nor the number of one"
+        "label {label:?} is not a class of the model, which has {known}, nor the number of one{}",
+        remedy_of(.label)
     )]
     NotOfModel { label: String, known: String },
     #[error(
@@ -48,10 +51,13 @@ pub enum LabelProblem {
     )]
     OutOfRange { label: i64, num_labels: u32 },
     #[error(
-        "label {label} is negative; classes that are not numbered from 0 need a data.label_map"
+        "label {label} is negative; classes that are not numbered from 0 need a data.label_map, and \
+         data.ignored_labels: [{label}] leaves out rows that have no label"
     )]
     Negative { label: i64 },
-    #[error("label -100 is for tokens that no loss counts; leave this row out")]
+    #[error(
+        "label -100 is for tokens that no loss counts; leave this row out, as data.ignored_labels: [-100] does"
+    )]
     Ignored,
     #[error("expected a list of labels, found {found}")]
     NotAList { found: &'static str },
@@ -88,6 +94,13 @@ pub enum LabelProblem {
     Count { found: usize, num_labels: u32 },
     #[error("{}, where {wanted} are expected: {are}", counted(.found, "number"))]
     Numbers { found: usize, wanted: u32, are: &'static str },
+}
+
+impl LabelProblem {
+    /// Whether the row has no label at all.
+    pub(crate) fn is_missing(&self) -> bool {
+        *self == Self::Missing
+    }
 }
 
 /// Why an answer cannot be trained on or scored against.

@@ -71,6 +71,7 @@ fn task(folder: &DataFolder, keys: &str) -> Result<ImageClassification> {
         column: "label".to_owned(),
         kind: LabelKind::Infer { num_labels: None },
         weight: None,
+        ignored: Vec::new(),
     };
     let processor = ImageProcessor::open(&folder.path(""))?;
     Ok(ImageClassification { image: "image".to_owned(), label: Some(label), processor })

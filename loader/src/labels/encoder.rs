@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::one_hot::LabelFormat;
 use super::raw::RawLabel;
-use crate::error::{Error, LabelProblem, Result};
+use crate::error::{Error, LabelProblem, Result, may_be_no_label, remedy_of};
 use crate::source::truth_of_text;
 
 /// The most classes: more are taken for a mistake (a wrong column, say) and not for the size of a classifier.
@@ -196,12 +196,19 @@ impl LabelEncoder {
         let (found, expected) = (self.num_labels(), num_labels.unwrap_or(self.num_labels()));
         if found > expected {
             let names = shown(&self.names);
+            let remedy = self.names.iter().find(|name| may_be_no_label(name));
+            let remedy = remedy.map(|name| remedy_of(name)).unwrap_or_default();
             let message =
-                format!("num_labels is {expected}, but there are {found} labels: {names}");
+                format!("num_labels is {expected}, but there are {found} labels: {names}{remedy}");
             return Err(Error::BadOption { field, message });
         }
         self.names.extend((found..expected).map(default_name));
         Ok(self)
+    }
+
+    /// Whether the labels of rows, and nothing else, define the classes.
+    pub(super) fn is_of_data(&self) -> bool {
+        self.rule == Rule::Names
     }
 
     /// The name of each id (`id2label`).

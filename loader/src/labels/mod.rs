@@ -7,7 +7,9 @@
 //! reads as an integer is one of integers, in every format, CSV having no types. A column may also
 //! hold a list a row: labels of its words, or all classes that apply to it.
 
+mod doubtful;
 mod encoder;
+mod ignored;
 mod interner;
 mod one_hot;
 mod raw;
@@ -18,8 +20,10 @@ mod tests;
 
 use serde::Serialize;
 
+pub(crate) use doubtful::about_doubtful;
 use encoder::Lookup;
 pub use encoder::{LabelEncoder, LabelTarget};
+use ignored::IgnoredLabels;
 use interner::Interner;
 pub use one_hot::LabelFormat;
 pub(crate) use one_hot::LabelLists;
@@ -44,6 +48,9 @@ pub struct LabelSpec {
     /// The column of each labelled row's weight in the loss; all count alike without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<String>,
+    /// Labels whose rows are left out, and whose words no loss counts. The empty text is a missing label.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
 }
 
 /// How raw labels become targets.
@@ -159,6 +166,7 @@ pub(crate) struct LabelReader<'spec> {
     lookup: Option<Lookup<'spec>>,
     /// The names of each file's classes, where it has any.
     class_names: Vec<Option<Vec<String>>>,
+    ignored: IgnoredLabels,
     interner: Interner,
 }
 
@@ -166,7 +174,14 @@ impl<'spec> LabelReader<'spec> {
     /// `class_names` are those of [`crate::Source::class_names`].
     pub(crate) fn new(spec: &'spec LabelSpec, class_names: Vec<Option<Vec<String>>>) -> Self {
         let lookup = spec.kind.encoder().map(LabelEncoder::lookup);
-        Self { spec, lookup, class_names, interner: Interner::default() }
+        let ignored = IgnoredLabels::of(&spec.ignored);
+        Self { spec, lookup, class_names, ignored, interner: Interner::default() }
+    }
+
+    /// Returns true where the spec leaves out the row for its label.
+    pub(crate) fn leaves_out(&self, row: &Row<'_>) -> bool {
+        let ignored = |value| self.ignored.has(value, self.names_in(row));
+        row.find(&self.spec.column).is_some_and(ignored)
     }
 
     /// Reads one row's label.
@@ -212,11 +227,14 @@ impl<'spec> LabelReader<'spec> {
     /// Reads the labels of one row's words: a number for each, none for one that no loss counts.
     pub(crate) fn read_words(&self, row: &Row<'_>) -> Result<Vec<Option<u32>>> {
         let names = self.names_in(row);
-        let numbers =
-            self.list(row.cell(&self.spec.column), |item| match self.number(item, names) {
-                Err(_) if RawLabel::read(item)?.is_ignored() => Ok(None),
-                number => number.map(Some),
-            });
+        let number = |item: &Value| match self.number(item, names) {
+            Err(_) if RawLabel::read(item)?.is_ignored() => Ok(None),
+            number => number.map(Some),
+        };
+        // A number is that of a class, which ignored labels are not.
+        let numbers = self.list(row.cell(&self.spec.column), |item| {
+            if self.ignored.has(item, names) { Ok(None) } else { number(item) }
+        });
         numbers.map_err(|problem| self.error(row.location(), problem))
     }
 

@@ -24,7 +24,7 @@ fn encode_named(
     names: Option<&[&str]>,
     values: &[Value],
 ) -> Result<(Labels, Option<LabelEncoder>)> {
-    let spec = LabelSpec { column: "label".to_owned(), kind, weight: None };
+    let spec = LabelSpec { column: "label".to_owned(), kind, weight: None, ignored: Vec::new() };
     let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     let names = names.map(owned);
     let reader = LabelReader::new(&spec, vec![names.clone()]);
@@ -141,7 +141,10 @@ fn regression_takes_numbers() {
     let at = r#"data.csv, row 0, column "label":"#;
     let check = |value, expect: &str| check_error(one(), &[value], &format!("{at} {expect}"));
     check(Value::Text("NaN".to_owned()), r#""NaN" is not a number to regress on"#);
-    check(Value::Null, "no label: it is missing, or NaN");
+    check(
+        Value::Null,
+        "no label: it is missing, or NaN; data.ignored_labels: [\"\"] leaves it out",
+    );
 }
 
 #[test]
@@ -155,7 +158,10 @@ fn regression_takes_lists_of_numbers() {
     check(list(&[1.0]), "1 number to regress on, where model.num_labels is 2");
     check(Value::Float(1.0), "expected a list of labels, found a float");
     check(list(&[1.0, f64::NAN]), "a float is not a number to regress on");
-    check(Value::Null, "no label: it is missing, or NaN");
+    check(
+        Value::Null,
+        "no label: it is missing, or NaN; data.ignored_labels: [\"\"] leaves it out",
+    );
 }
 
 #[test]
@@ -172,10 +178,19 @@ fn bad_labels_name_file_row_and_label() {
     check(
         infer(Some(2)),
         &integers(&[1, -1]),
-        "label -1 is negative; classes that are not numbered from 0 need a data.label_map",
+        "label -1 is negative; classes that are not numbered from 0 need a data.label_map, and data.ignored_labels: [-1] \
+         leaves out rows that have no label",
     );
-    check(infer(None), &[Value::Int(0), Value::Null], "no label: it is missing, or NaN");
-    check(infer(None), &texts(&["a", ""]), "no label: it is missing, or NaN");
+    check(
+        infer(None),
+        &[Value::Int(0), Value::Null],
+        "no label: it is missing, or NaN; data.ignored_labels: [\"\"] leaves it out",
+    );
+    check(
+        infer(None),
+        &texts(&["a", ""]),
+        "no label: it is missing, or NaN; data.ignored_labels: [\"\"] leaves it out",
+    );
     check(
         infer(None),
         &[Value::Int(0), Value::Float(0.5)],
@@ -270,7 +285,7 @@ fn labels_that_pandas_wrote() {
     check(infer(None), &texts(&["1.0", "0.0", "10.0"]), &[1, 0, 2], &["0", "1", "10"]);
     check(infer(Some(3)), &texts(&["1.0", "0.0"]), &[1, 0], &["LABEL_0", "LABEL_1", "LABEL_2"]);
     let message = "column \"label\" has class numbers, and \"nan\" where a label is missing: leave \
-                   these rows out, or name all classes in data.label_map";
+                   these rows out, as data.ignored_labels: [nan] does, or name all classes in data.label_map";
     check_error(infer(Some(3)), &texts(&["1", "nan", "0"]), message);
     check_error(infer(None), &texts(&["1.0", "nan", "0.0"]), message);
     // Names of classes, one of which is that.
@@ -280,8 +295,38 @@ fn labels_that_pandas_wrote() {
 #[test]
 fn a_row_cannot_be_ignored() {
     let message = "data.csv, row 1, column \"label\": label -100 is for tokens that no loss counts; \
-                   leave this row out";
+                   leave this row out, as data.ignored_labels: [-100] does";
     check_error(infer(None), &integers(&[0, -100, 1]), message);
+}
+
+/// SNLI has a dash where annotators do not agree, and data sets of the hub have -1.
+#[test]
+fn classes_that_may_be_none_are_doubtful() {
+    let check = |kind: LabelKind, values: &[Value], expect: &[(usize, &str)]| {
+        let (_, encoder) = encode(kind, values).unwrap();
+        let encoder = encoder.unwrap();
+        assert_eq!(encoder.doubtful_classes().collect::<Vec<_>>(), expect);
+    };
+    check(infer(None), &texts(&["neutral", "-", "entailment"]), &[(0, "-")]);
+    check(infer(None), &texts(&["a", "nan", "n/a"]), &[(1, "n/a"), (2, "nan")]);
+    check(infer(None), &integers(&[2, -1, 0, 1]), &[(0, "-1")]);
+    check(infer(None), &integers(&[0, 1, -1]), &[(0, "-1")]);
+    // Other numbers than those that follow -1, and names that say something.
+    check(infer(None), &integers(&[-1, 1]), &[]);
+    check(infer(None), &integers(&[-1, 0]), &[]);
+    check(infer(None), &integers(&[-2, -1, 0, 1]), &[]);
+    check(infer(None), &texts(&["a-b", "none", "?!"]), &[]);
+    let entries = map(&[("-", "none"), ("yes", "yes")]);
+    let given = LabelKind::Encoder(LabelEncoder::from_map(&entries, None).unwrap());
+    check(given, &texts(&["-", "yes"]), &[]);
+    let kind =
+        |known: &[&str]| LabelKind::Encoder(encode(infer(None), &texts(known)).unwrap().1.unwrap());
+    let unseen = "data.csv, row 0, column \"label\": label \"-\" does not occur in the training data, which has a, b; \
+        data.ignored_labels: [\"-\"] leaves its rows out";
+    check_error(kind(&["a", "b"]), &texts(&["-"]), unseen);
+    let many = "model.num_labels: num_labels is 2, but there are 3 labels: -, a, b; data.ignored_labels: [\"-\"] leaves its \
+        rows out";
+    check_error(infer(Some(2)), &texts(&["a", "-", "b"]), many);
 }
 
 /// A model that is trained further keeps the ids of its classes.

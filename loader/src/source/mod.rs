@@ -302,15 +302,15 @@ impl Source {
         if columns.iter().any(|name| self.columns.parts_of(name).is_some()) {
             let parts = self.columns.with_parts(columns);
             return self.read_with(part, &parts, read, &mut |records| {
-                let records = records.with_lists(
-                    columns,
-                    |name| self.columns.parts_of(name),
-                    columns::element,
-                );
-                sink(match self.columns.cast.is_empty() {
-                    true => records,
-                    false => self.converted(part, &records, columns)?,
-                })
+                // Parts have their types, and those of lists are theirs.
+                let element = |part: &str, value: &Value| match self.columns.cast_of(part) {
+                    Some(_) => value.clone(),
+                    None => columns::element(value),
+                };
+                let parts_of = |name: &str| self.columns.parts_of(name);
+                let records = records.with_lists(columns, parts_of, element);
+                let is_list = |name: &str| self.columns.parts_of(name).is_some();
+                sink(self.converted(part, &records, columns, is_list)?)
             });
         }
         let file = &self.files[part.file];
@@ -321,16 +321,22 @@ impl Source {
         let read = guard(&file.path.name, "decode", || {
             read(&in_file, &mut |records| match is_as_asked {
                 true => sink(records),
-                false => sink(self.converted(part, &records.arranged(&own), columns)?),
+                false => sink(self.converted(part, &records.arranged(&own), columns, |_| true)?),
             })
         });
         read.map_err(|error| file.path.renamed(error))
     }
 
-    /// `records` by the names that the caller knows, with the values cast.
-    fn converted(&self, part: Part, records: &Records, columns: &[&str]) -> Result<Records> {
+    /// `records` by the names that the caller knows, with the values cast of the columns that `is_meant` names.
+    fn converted(
+        &self,
+        part: Part,
+        records: &Records,
+        columns: &[&str],
+        is_meant: impl Fn(&str) -> bool,
+    ) -> Result<Records> {
         records.converted(columns, |column, record, value| {
-            let Some(kind) = self.columns.cast_of(column) else {
+            let Some(kind) = self.columns.cast_of(column).filter(|_| is_meant(column)) else {
                 return Ok(value.clone());
             };
             kind.apply(value).map_err(|found| Error::Cast {

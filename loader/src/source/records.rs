@@ -138,16 +138,16 @@ impl Records {
     }
 
     /// The same rows with the columns `names`, of which those that `parts_of` knows are lists of others' values, each
-    /// as `element` makes it.
+    /// as `element` makes it of a part's.
     pub(super) fn with_lists<'parts>(
         &self,
         names: &[&str],
         parts_of: impl Fn(&str) -> Option<&'parts [String]>,
-        element: fn(&Value) -> Value,
+        element: impl Fn(&str, &Value) -> Value,
     ) -> Self {
         let list = |parts: &[String], record: usize| {
-            let cells = parts.iter().map(|part| self.cell(part, record));
-            Value::List(cells.map(element).collect())
+            let cells = parts.iter().map(|part| element(part, self.cell(part, record)));
+            Value::List(cells.collect())
         };
         let column = |name: &&str| match parts_of(name) {
             Some(parts) => (0..self.len()).map(|record| list(parts, record)).collect(),

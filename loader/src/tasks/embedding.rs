@@ -289,7 +289,7 @@ mod tests {
     fn label(column: &str, is_required: bool) -> Option<EmbeddingLabel> {
         let kind = LabelKind::Regression { num_labels: 1 };
         Some(EmbeddingLabel {
-            spec: LabelSpec { column: column.to_owned(), kind, weight: None },
+            spec: LabelSpec { column: column.to_owned(), kind, weight: None, ignored: Vec::new() },
             is_required,
             scale: LabelScale::Any,
             count: LabelCount::OfKind,

@@ -10,6 +10,8 @@ pub(crate) enum LeftOut {
     NoTarget,
     /// Questions and answers do not take turns.
     NoTurns,
+    /// The job leaves out rows of this label.
+    Label,
 }
 
 impl LeftOut {
@@ -23,6 +25,7 @@ impl LeftOut {
             Self::NoTurns => {
                 "no questions and answers in turns, which data.template needs: check the roles of turns and data.roles"
             }
+            Self::Label => "a label of data.ignored_labels",
         }
     }
 }

@@ -234,7 +234,8 @@ mod tests {
 
     fn task(texts: &[&str], list_size: Option<usize>, form: Option<PassageLabels>) -> TaskSpec {
         let kind = numbers(1);
-        let spec = LabelSpec { column: "label".to_owned(), kind, weight: None };
+        let spec =
+            LabelSpec { column: "label".to_owned(), kind, weight: None, ignored: Vec::new() };
         TaskSpec::Reranker(Reranker {
             texts: texts.iter().map(|text| (*text).to_owned()).collect(),
             list_size,

@@ -27,7 +27,10 @@ impl Reward {
     /// Reads margins in the column `margin` of files that have it.
     pub fn new(pairs: Dpo, margin: String) -> Reward {
         let kind = LabelKind::Regression { num_labels: 1 };
-        Reward { pairs, margin: Some(LabelSpec { column: margin, kind, weight: None }) }
+        Reward {
+            pairs,
+            margin: Some(LabelSpec { column: margin, kind, weight: None, ignored: Vec::new() }),
+        }
     }
 
     /// The same task for files with the columns `available`.

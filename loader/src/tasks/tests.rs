@@ -41,7 +41,12 @@ pub(super) fn check_error(task: &TaskSpec, good: &str, bad: &str, expect: &str) 
 pub(super) fn words(kind: LabelKind) -> TaskSpec {
     TaskSpec::TokenClassification(TokenClassification {
         words: "words".to_owned(),
-        labels: Some(LabelSpec { column: "tags".to_owned(), kind, weight: None }),
+        labels: Some(LabelSpec {
+            column: "tags".to_owned(),
+            kind,
+            weight: None,
+            ignored: Vec::new(),
+        }),
         label_all_tokens: false,
     })
 }
@@ -61,8 +66,14 @@ fn words_and_labels_must_pair() {
         r#""words": expected a list of texts, found an integer in a list"#,
     );
     check(r#"{"words": ["the"], "tags": "O"}"#, r#""tags": expected a list of labels, found text"#);
-    check(r#"{"words": ["the"], "tags": [null]}"#, r#""tags": no label: it is missing, or NaN"#);
-    check(r#"{"words": ["the"]}"#, r#""tags": no label: it is missing, or NaN"#);
+    check(
+        r#"{"words": ["the"], "tags": [null]}"#,
+        r#""tags": no label: it is missing, or NaN; data.ignored_labels: [""] leaves it out"#,
+    );
+    check(
+        r#"{"words": ["the"]}"#,
+        r#""tags": no label: it is missing, or NaN; data.ignored_labels: [""] leaves it out"#,
+    );
     let task = words(LabelKind::Infer { num_labels: Some(2) });
     let rows = "{\"words\": [\"the\"], \"tags\": [1]}\n{\"words\": [\"the\"], \"tags\": [2]}";
     let error = prepared(&task, rows, 32).unwrap_err();
@@ -70,6 +81,19 @@ fn words_and_labels_must_pair() {
     assert_eq!(error, expect);
     let error = prepared(&words(LabelKind::Regression { num_labels: 1 }), good, 32).unwrap_err();
     assert_eq!(error, "data.label: words have one class each");
+}
+
+#[test]
+fn words_of_ignored_labels_count_in_no_loss() {
+    let mut task = words(LabelKind::Infer { num_labels: None });
+    let TaskSpec::TokenClassification(spec) = &mut task else { unreachable!() };
+    spec.labels.as_mut().unwrap().ignored = vec!["-".to_owned(), String::new()];
+    let rows = r#"{"words": ["the", "file", "a"], "tags": ["O", "-", null]}"#;
+    let rows = format!("{rows}\n{}", rows.replace("\"O\"", "\"B\""));
+    let set = prepared(&task, &rows, 32).unwrap();
+    assert_eq!(set.label_encoder().unwrap().id2label(), ["B", "O"]);
+    let labels: Vec<i32> = set.token_labels(0).unwrap().unwrap();
+    assert_eq!(labels.iter().filter(|label| **label >= 0).collect::<Vec<_>>(), [&1]);
 }
 
 #[test]
@@ -158,7 +182,12 @@ fn several_classes_may_apply_to_a_row() {
         TaskSpec::SequenceClassification(SequenceClassification {
             text: "text".to_owned(),
             text_pair: None,
-            label: Some(LabelSpec { column: "labels".to_owned(), kind, weight: None }),
+            label: Some(LabelSpec {
+                column: "labels".to_owned(),
+                kind,
+                weight: None,
+                ignored: Vec::new(),
+            }),
         })
     };
     let row = |labels: &str| format!("{{\"text\": \"the\", \"labels\": {labels}}}\n");
@@ -205,6 +234,7 @@ fn a_row_may_have_one_number_a_class() {
                     format,
                 },
                 weight: None,
+                ignored: Vec::new(),
             }),
         })
     };
@@ -322,7 +352,7 @@ fn check_label(task: &TaskSpec, available: &[&str], expect: &str) {
 fn labels_may_have_the_names_that_the_trainer_reads() {
     let label = |column: &str| {
         let kind = LabelKind::Infer { num_labels: None };
-        Some(LabelSpec { column: column.to_owned(), kind, weight: None })
+        Some(LabelSpec { column: column.to_owned(), kind, weight: None, ignored: Vec::new() })
     };
     let of_rows = |column: &str| {
         let (text, label) = ("text".to_owned(), label(column));

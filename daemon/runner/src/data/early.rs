@@ -56,6 +56,8 @@ pub(crate) struct EarlySplits {
     pub train: Option<TaskSpec>,
     pub validation: Option<TaskSpec>,
     pub test: Option<TaskSpec>,
+    /// Warnings about labels, each with its split.
+    pub warnings: Vec<String>,
 }
 
 impl EarlySplits {
@@ -89,7 +91,8 @@ pub(crate) fn check_files(
     let validation = job.data.validation.as_ref().filter(|_| job.evaluates());
     let known = known_tokenizer(job, task, model);
     let mut rule = EarlyRule::Known(None);
-    let mut early = |split, files: Option<&DataFiles>| {
+    let mut warnings = Vec::new();
+    let mut early = |split: &'static str, files: Option<&DataFiles>| {
         let Some(files) = files else { return Ok::<_, RunError>(None) };
         let early = EarlySplit { job, split, files, known };
         let checked = match is_quick(files) {
@@ -106,14 +109,14 @@ pub(crate) fn check_files(
             let found = checked.as_ref().and_then(|checked| checked.rule.clone());
             rule = found.map_or(EarlyRule::OfRun, EarlyRule::Known);
         }
+        let doubtful = checked.iter().flat_map(|checked| &checked.doubtful_labels);
+        warnings.extend(doubtful.map(|about| format!("{split} data: {about}")));
         Ok(checked.map(|checked| checked.task))
     };
     // A setting that is wrong for one split is wrong for the others.
-    Ok(EarlySplits {
-        train: early("train", train)?,
-        validation: early("validation", validation)?,
-        test: early("test", job.data.test.as_ref())?,
-    })
+    let (train, validation) = (early("train", train)?, early("validation", validation)?);
+    let test = early("test", job.data.test.as_ref())?;
+    Ok(EarlySplits { train, validation, test, warnings })
 }
 
 /// Returns the facts about the tokenizer that bear on rows.

@@ -20,11 +20,11 @@ use crate::tasks::JobTask;
 
 /// Refuses job files that ask for rows longer than the model's `positions`.
 pub(crate) fn check(job: &JobFile, positions: u32) -> RunResult<()> {
-    let has_targets = job.model.task == TaskName::Seq2SeqLm;
+    let is_seq2seq = job.model.task == TaskName::Seq2SeqLm;
     let fields = [
         ("data.max_length", job.data.max_length),
         ("data.max_source_length", job.data.max_source_length),
-        ("data.max_target_length", has_targets.then_some(job.data.max_target_length)),
+        ("data.max_target_length", job.data.max_target_length.filter(|_| is_seq2seq)),
         ("data.block_size", job.data.block_size),
     ];
     for (name, length) in fields {

@@ -33,6 +33,9 @@ pub(crate) use length_budget::{Passes, length_budget};
 use mixture::Sets;
 use tokenize::Tokenizing;
 
+/// The warning about labels that may be none.
+pub(crate) const DOUBTFUL_LABELS: &str = "DOUBTFUL_LABELS";
+
 /// One tokenized split.
 #[derive(Clone, Debug)]
 pub(crate) struct Split {

@@ -3,7 +3,7 @@
 use traind_loader::{OpenSet, Prepared, SetStats, TextTokenizer, TokenizedSet};
 use traind_wording::counted;
 
-use super::report;
+use super::{DOUBTFUL_LABELS, report};
 use crate::error::RunResult;
 use crate::reporting::{Journal, RowsSoFar, Stop};
 
@@ -38,6 +38,9 @@ impl Tokenizing {
         }
         for warning in prepared.set.row_warnings() {
             self.journal.warn("ROWS_LEFT_OUT", format!("{} data: {warning}", self.split))?;
+        }
+        for about in prepared.set.about_doubtful_labels() {
+            self.journal.warn(DOUBTFUL_LABELS, format!("{} data: {about}", self.split))?;
         }
         for warning in &prepared.warnings {
             self.journal.warn("TOKEN_CACHE", warning)?;

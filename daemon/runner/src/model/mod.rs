@@ -86,6 +86,14 @@ impl ModelFolder {
             journal.warn("MAX_LENGTH_CUT", message)?;
         }
         Ok(tokenizer.limited_to(limit)?)
+        let targets = job.target_length(u32::MAX);
+        if job.model.task == TaskName::Seq2SeqLm && targets > positions {
+            let message = format!(
+                "the default of data.max_target_length is {targets}, and the model has {positions} \
+                 positions: targets are cut to {positions}"
+            );
+            journal.warn("MAX_LENGTH_CUT", message)?;
+        }
     }
 
     /// The token that pads rows: the tokenizer's, else the config's.

@@ -6,7 +6,6 @@ use traind_models::{Lengths, Stage};
 use traind_xla::mesh::Axis;
 
 use super::PlannedModel;
-use super::memory::target_positions;
 use super::meshes::Machine;
 use crate::error::RunResult;
 use crate::recipe::{self, mesh};
@@ -48,7 +47,7 @@ impl Machine {
             return Ok(0.0);
         }
         let positions = planned.positions(job)? as usize;
-        let target_positions = target_positions(job) as usize;
+        let target_positions = planned.target_positions() as usize;
         let rows = job.train.per_device_train_batch_size as usize;
         let lengths = Lengths { positions, target_positions, masked_positions: 0 };
         let states = pipeline.chunks.state_shapes(planned.model.as_ref(), rows, lengths, 1)?;

@@ -1,8 +1,8 @@
 //! Memory of one core: parameters, gradients, optimizer state and activations, by the programs that the
 //! run will compile.
 
+use traind_job_file::JobFile;
 use traind_job_file::commands::CoreMemory;
-use traind_job_file::{JobFile, TaskName};
 use traind_loader::{BatchAxis, BatchSizes};
 use traind_xla::analysis::Collective;
 use traind_xla::runtime::{RecordedStep, Recorder};
@@ -74,7 +74,7 @@ impl Recordings {
         stages: &Stages<'_>,
         figures: &dyn Fn(ProgramShape) -> RunResult<ProgramFigures>,
     ) -> RunResult<Recordings> {
-        let shapes = shapes(job, stages.programs(), planned.positions(job)?);
+        let shapes = shapes(job, stages.programs(), planned)?;
         let (mut memories, mut traffic, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
         let mut optimizer_bytes_whole = 0;
         for (stage, count) in &stages.kinds {
@@ -156,33 +156,34 @@ fn stage_memory(state: &StateBytes, variables: u64, temporary: u64) -> CoreMemor
 }
 
 /// The programs of the job for its longest rows.
-fn shapes(job: &JobFile, programs: &JobPrograms, positions: u32) -> Vec<ProgramShape> {
+fn shapes(
+    job: &JobFile,
+    programs: &JobPrograms,
+    planned: &PlannedModel,
+) -> RunResult<Vec<ProgramShape>> {
     let train = &job.train;
-    let sizes = |rows: u32| batch_sizes(job, rows, positions);
+    let sizes = |rows: u32| batch_sizes(job, planned, rows);
     let mut shapes = Vec::new();
     if train.do_train {
-        shapes = programs.step_programs().shapes([sizes(train.per_device_train_batch_size)]);
+        shapes = programs.step_programs().shapes([sizes(train.per_device_train_batch_size)?]);
     }
     if job.evaluates() || job.data.test.is_some() {
-        let sizes = sizes(train.per_device_eval_batch_size);
+        let sizes = sizes(train.per_device_eval_batch_size)?;
         shapes.push(ProgramShape::of_batch(Program::Evaluate, sizes));
     }
-    shapes
+    Ok(shapes)
 }
 
 /// The sizes of a core's batch of the job's longest rows.
-pub(super) fn batch_sizes(job: &JobFile, rows: u32, positions: u32) -> BatchSizes {
-    let sizes = BatchSizes::of_rows(rows as usize).with(BatchAxis::Positions, positions);
-    let sizes = sizes.with(BatchAxis::TargetPositions, target_positions(job));
-    lengths::masked_share(job).map_or(sizes, |share| share.with_sizes(sizes))
-}
-
-/// The length of the job's longest target; 0 where rows have none.
-pub(super) fn target_positions(job: &JobFile) -> u32 {
-    match job.model.task {
-        TaskName::Seq2SeqLm => job.data.max_target_length,
-        _ => 0,
-    }
+pub(super) fn batch_sizes(
+    job: &JobFile,
+    planned: &PlannedModel,
+    rows: u32,
+) -> RunResult<BatchSizes> {
+    let sizes = BatchSizes::of_rows(rows as usize)
+        .with(BatchAxis::Positions, planned.positions(job)?)
+        .with(BatchAxis::TargetPositions, planned.target_positions());
+    Ok(lengths::masked_share(job).map_or(sizes, |share| share.with_sizes(sizes)))
 }
 
 /// A recorded program of a stage.

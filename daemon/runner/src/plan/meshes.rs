@@ -86,7 +86,7 @@ impl Machine {
         pipeline: &Pipeline,
     ) -> RunResult<f64> {
         let (train, parallel) = (&job.train, &job.parallel);
-        let sizes = batch_sizes(job, train.per_device_train_batch_size, planned.positions(job)?);
+        let sizes = batch_sizes(job, planned, train.per_device_train_batch_size)?;
         let lengths = Lengths {
             positions: sizes.get(BatchAxis::Positions),
             target_positions: sizes.get(BatchAxis::TargetPositions),

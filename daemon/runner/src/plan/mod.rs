@@ -123,7 +123,7 @@ fn plan_within(request: &PlanRequest, comparing_time: Duration) -> RunResult<Pla
     let search = search_of(request);
     let device = search.as_ref().map_or(&request.device, |search| &search.device);
     let planned = PlannedModel::of_request(request, search.as_ref())?;
-    planned.check(request)?;
+    let about_data = planned.check(request)?;
     let guide = PlannedGuide::of_job(&request.job, guide, request.may_fetch)?;
     guide.iter().try_for_each(|guide| guide.check(request.bytes_per_core_max))?;
     // Changes that make a program small enough are those of this job.
@@ -151,6 +151,7 @@ fn plan_within(request: &PlanRequest, comparing_time: Duration) -> RunResult<Pla
     let effects = || effects_of(job, &planned, &recordings, guide.as_ref());
     let parallelism = request.with_effects.then(effects).transpose()?;
     let mut warnings = warnings_of(job, search.as_ref(), &recordings.warnings);
+    warnings.extend(about_data);
     let unfit = misfit.as_ref().zip(bytes_per_core_max).filter(|_| search.is_some());
     let of_all = found.as_ref().filter(|_| is_compared).map(|found| found.tried);
     warnings.extend(unfit.map(|unfit| does_not_fit(&recordings.memory, unfit, of_all)));
@@ -355,14 +356,14 @@ impl PlannedModel {
         Ok(PlannedModel { neuron, ..planned })
     }
 
-    /// Refuses weights, a tokenizer, settings and data that do not fit the job.
-    fn check(&self, request: &PlanRequest) -> RunResult<()> {
+    /// Refuses weights, a tokenizer, settings and data that do not fit the job. Returns warnings about the data.
+    fn check(&self, request: &PlanRequest) -> RunResult<Vec<PlanWarning>> {
         let (job, model) = (&request.job, self.model.as_ref());
         let mut faults = Faults::default();
         faults.add(weights::check(job, model, !request.may_fetch));
         faults.add(vocabulary::check(job, model));
-        self.check_settings(job, &mut faults);
-        faults.result()
+        let about_data = self.check_settings(job, &mut faults);
+        faults.result().map(|()| about_data)
     }
 
     fn of_job(job: &JobFile, may_fetch: bool) -> RunResult<PlannedModel> {
@@ -408,8 +409,8 @@ impl PlannedModel {
         }
     }
 
-    /// Finds settings that do not fit the model or the files of the data.
-    fn check_settings(&self, job: &JobFile, faults: &mut Faults) {
+    /// Finds settings that do not fit the model or the files of the data. Returns warnings about these.
+    fn check_settings(&self, job: &JobFile, faults: &mut Faults) -> Vec<PlanWarning> {
         let (model, task) = (&self.model, self.task.as_ref());
         let positions = model.max_positions() as u32;
         let fits = faults.add(lengths::check(job, positions)).is_some();
@@ -422,11 +423,19 @@ impl PlannedModel {
             None => data::check_files(job, task, model),
             Some(_) => Ok(data::EarlySplits::default()),
         };
-        let Some(splits) = faults.add(splits) else { return };
+        let Some(splits) = faults.add(splits) else { return Vec::new() };
         let rows = splits.evaluated(job);
         faults.add(texts::check(job, task, &splits));
         let classes = faults.add(self.classes(job));
         faults.add(classes.map_or(Ok(()), |classes| metrics::check(job, task, &classes, rows)));
+        let warnings = splits.warnings.into_iter();
+        let code = data::DOUBTFUL_LABELS;
+        warnings.map(|message| PlanWarning { code: code.to_owned(), message }).collect()
+    }
+
+    /// The length of the job's longest target; 0 where rows have none.
+    fn target_positions(&self) -> u32 {
+        self.task.max_target_length().unwrap_or_default()
     }
 
     /// The length of the job's longest row.

@@ -97,6 +97,25 @@ fn models_without_weights_have_a_warning() {
     }
 }
 
+#[test]
+fn classes_that_may_be_none_have_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rows.csv");
+    std::fs::write(&file, "text,label\na,yes\nb,-\nc,no\nd,-\n").unwrap();
+    let warnings = |ignored: &[&str]| {
+        let plan = plan_of(None, |job| {
+            job["model"]["task"] = "sequence-classification".into();
+            job["data"] = json!({ "train": file, "ignored_labels": ignored });
+        });
+        plan.warnings.into_iter().map(|it| (it.code, it.message)).collect::<Vec<_>>()
+    };
+    let found = warnings(&[]);
+    let [(code, message)] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(code, "DOUBTFUL_LABELS");
+    assert!(message.starts_with("train data: 2 rows have the label \"-\""), "{message}");
+    assert_eq!(warnings(&["-"]), []);
+}
+
 /// The header is enough; rows that are not there yet are left to the run.
 #[test]
 fn files_with_other_numbers_of_texts_than_the_loss_takes_are_refused() {

@@ -10,7 +10,7 @@ use traind_loader::{
 use traind_models::{Model, ModelConfig, OutputKind, Task, registry, sentence};
 use traind_wording::counted_as;
 
-use super::{JobTask, KnownRows, Outputs, Reading, Scored};
+use super::{JobTask, KnownRows, Outputs, Reading, Scored, labels};
 use crate::error::{RunError, RunResult};
 use crate::metrics::{Embedded, Metrics, retrieval, similarity, triplets};
 use crate::output::{Predictions, number_lists};
@@ -103,7 +103,12 @@ impl Embedding {
             None => LabelKind::InferNamed { names: Vec::new(), num_labels: None },
             Some(numbers) => LabelKind::Regression { num_labels: numbers as u32 },
         };
-        let spec = LabelSpec { column: self.job.data.label.clone(), kind, weight: None };
+        let spec = LabelSpec {
+            column: self.job.data.label.clone(),
+            kind,
+            weight: None,
+            ignored: labels::ignored(&self.job.data),
+        };
         let has_margins = settings.loss == EmbeddingLoss::MarginMse;
         EmbeddingLabel {
             spec,

@@ -1,6 +1,6 @@
 //! The class ids of labels.
 
-use traind_job_file::JobFile;
+use traind_job_file::{Data, JobFile};
 use traind_loader::{LabelEncoder, LabelKind, LabelTarget};
 use traind_models::ModelConfig;
 
@@ -22,6 +22,11 @@ pub(super) fn class_kind(job: &JobFile, config: &ModelConfig) -> RunResult<Label
         return Ok(LabelKind::Infer { num_labels: Some(names.len() as u32) });
     }
     Ok(LabelKind::Encoder(LabelEncoder::of_model(names)))
+}
+
+/// The labels whose rows, or words, are left out.
+pub(super) fn ignored(data: &Data) -> Vec<String> {
+    data.ignored_labels.iter().map(ToString::to_string).collect()
 }
 
 /// Sets the classes in the config. Names that are only numbers do not replace the config's.

@@ -20,6 +20,8 @@ use crate::step::Readout;
 
 /// The window length of `run_qa`.
 const MAX_LENGTH: u32 = 384;
+/// The overlap of windows of `run_qa`.
+const DOC_STRIDE: u32 = 128;
 
 pub(super) struct QuestionAnswering {
     data: Data,
@@ -80,7 +82,7 @@ impl JobTask for QuestionAnswering {
             question: data.question.clone(),
             context: data.context.clone(),
             answers: reading.labelled.then(|| data.answers.clone()),
-            doc_stride: data.doc_stride,
+            doc_stride: data.doc_stride.unwrap_or_else(|| default_stride(reading.max_length)),
             keep_offsets: reading.evaluated,
         }))
     }
@@ -161,6 +163,11 @@ impl JobTask for QuestionAnswering {
     fn pipeline_tag(&self) -> &'static str {
         "question-answering"
     }
+}
+
+/// The overlap of windows of up to `max_length` tokens: a third of them, where they are too short for the script's.
+fn default_stride(max_length: u32) -> u32 {
+    if DOC_STRIDE < max_length { DOC_STRIDE } else { max_length / 3 }
 }
 
 /// The most probable first and last tokens of the answers, where the texts are not known.

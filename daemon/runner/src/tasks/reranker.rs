@@ -64,7 +64,12 @@ impl Reranker {
             // A row has as many numbers as passages.
             (None, _) => LabelKind::Regression { num_labels: 1 },
         };
-        let spec = LabelSpec { column: self.job.data.label.clone(), kind, weight: None };
+        let spec = LabelSpec {
+            column: self.job.data.label.clone(),
+            kind,
+            weight: None,
+            ignored: labels::ignored(&self.job.data),
+        };
         let scale = rows::passage_scale(self.job.reranker.loss);
         reading.labelled.then_some(RerankerLabel { spec, form, scale })
     }

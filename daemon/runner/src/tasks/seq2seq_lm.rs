@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::StringArray;
 use traind_job_file::{Data, JobFile};
 use traind_loader::{DecoderStart, TaskSpec, TextColumn};
-use traind_models::ModelConfig;
+use traind_models::{ModelConfig, Task, registry};
 
 use super::{BatchShare, JobTask, KnownRows, Outputs, Reading, Scored, Texts, language_model};
 use crate::error::RunResult;
@@ -17,6 +17,7 @@ const TRANSLATION: &str = "translation";
 
 pub(super) struct Seq2SeqLm {
     data: Data,
+    max_target_length: u32,
     decoder_start: DecoderStart,
     /// Whether evaluations generate texts.
     writes: bool,
@@ -26,7 +27,10 @@ impl Seq2SeqLm {
     /// Fails where the config names no token for a decoder to start with.
     pub(super) fn new(job: &JobFile, config: &ModelConfig) -> RunResult<Seq2SeqLm> {
         let writes = job.train.predict_with_generate;
-        Ok(Seq2SeqLm { data: job.data.clone(), decoder_start: decoder_start(config)?, writes })
+        let decoder_start = decoder_start(config)?;
+        let positions = registry::max_positions(config, Task::Seq2SeqLm)? as u32;
+        let max_target_length = job.target_length(positions);
+        Ok(Seq2SeqLm { data: job.data.clone(), max_target_length, decoder_start, writes })
     }
 
     fn column(&self, name: &str, language: Option<&String>) -> TextColumn {
@@ -68,14 +72,14 @@ impl JobTask for Seq2SeqLm {
             source: self.column(&data.source, data.source_lang.as_ref()),
             target: reading.labelled.then_some(target),
             source_prefix: data.source_prefix.clone().unwrap_or_default(),
-            max_target_length: data.max_target_length,
+            max_target_length: self.max_target_length,
             ignore_pad_token_for_loss: data.ignore_pad_token_for_loss,
             decoder_start: self.decoder_start,
         }))
     }
 
     fn max_target_length(&self) -> Option<u32> {
-        Some(self.data.max_target_length)
+        Some(self.max_target_length)
     }
 
     fn batch_share(&self) -> BatchShare {

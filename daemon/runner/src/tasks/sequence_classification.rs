@@ -42,7 +42,8 @@ impl SequenceClassification {
             None => self.kind.clone(),
         };
         let (column, weight) = (self.data.label.clone(), self.data.weight.clone());
-        reading.labelled.then_some(LabelSpec { column, kind, weight })
+        let ignored = labels::ignored(&self.data);
+        reading.labelled.then_some(LabelSpec { column, kind, weight, ignored })
     }
 }
 

@@ -30,7 +30,8 @@ impl JobTask for TokenClassification {
             None => self.kind.clone(),
         };
         let (column, weight) = (self.data.labels.clone(), self.data.weight.clone());
-        let labels = LabelSpec { column, kind, weight };
+        let ignored = labels::ignored(&self.data);
+        let labels = LabelSpec { column, kind, weight, ignored };
         Ok(TaskSpec::TokenClassification(traind_loader::TokenClassification {
             words: self.data.tokens.clone(),
             labels: reading.labelled.then_some(labels),

@@ -1,11 +1,11 @@
 //! Checks rows before a run, without their tokens: each by itself, and the labels of all together where all are read.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use super::part::SourcePart;
 use crate::error::{Location, Result};
-use crate::labels::{LabelEncoder, LabelLists, LabelReader, RowLabel, TokenLabel};
+use crate::labels::{LabelEncoder, LabelLists, LabelReader, RowLabel, TokenLabel, about_doubtful};
 use crate::source::Row;
 use crate::tasks::{LackingRows, Preprocessor, SetContext, TaskSpec};
 
@@ -109,6 +109,9 @@ impl<'a> RowsCheck<'a> {
         rows.checked += 1;
         let context = self.context;
         let labels = context.labels.as_ref();
+        if labels.is_some_and(|labels| labels.leaves_out(row)) {
+            return Ok(ControlFlow::Continue(()));
+        }
         labels.map_or(Ok(None), |labels| labels.read_weight(row))?;
         for example in self.preprocessor.encode(row, context)? {
             if let Some(label) = example.label {
@@ -121,20 +124,27 @@ impl<'a> RowsCheck<'a> {
 
     /// Returns the rule of the labels of all rows, or fails where a label has no id; None where not all rows were
     /// checked.
-    pub(super) fn settle(self) -> Result<Option<LabelRule>> {
+    pub(super) fn settle(self) -> Result<Settled> {
         match (&self.context.labels, self.is_whole && self.without_texts.is_none()) {
-            (_, false) => Ok(None),
-            (None, true) => Ok(Some(None)),
+            (_, false) => Ok(Settled::default()),
+            (None, true) => Ok(Settled { rule: Some(None), ..Settled::default() }),
             (Some(reader), true) => {
-                let rule = self.labels.settle(reader);
-                rule.map(Some).map_err(|error| self.task.about_classes(error))
+                let settled = self.labels.settle(reader);
+                settled.map_err(|error| self.task.about_classes(error))
             }
         }
     }
 }
 
-/// The rule by which labels become ids; None where they are no classes.
-pub(super) type LabelRule = Option<LabelEncoder>;
+/// The labels of rows that were checked.
+#[derive(Default)]
+pub(super) struct Settled {
+    /// The rule by which labels become ids, itself none where they are no classes; None where not all rows were
+    /// checked.
+    pub(super) rule: Option<Option<LabelEncoder>>,
+    /// Warnings about classes that may be none.
+    pub(super) doubtful: Vec<String>,
+}
 
 /// The labels so far.
 #[derive(Default)]
@@ -142,6 +152,8 @@ struct SeenLabels {
     /// Each class with the place where it is first.
     classes: Vec<(TokenLabel, Location)>,
     known: HashSet<TokenLabel>,
+    /// The rows of each class that is the label of rows.
+    rows: HashMap<u32, u64>,
     /// The lists of rows, with their places.
     lists: LabelLists,
     places: Vec<Location>,
@@ -150,7 +162,10 @@ struct SeenLabels {
 impl SeenLabels {
     fn push(&mut self, label: RowLabel, at: impl Fn() -> Location) {
         match label {
-            RowLabel::Class(number) => self.class(TokenLabel { number, continues: false }, at),
+            RowLabel::Class(number) => {
+                *self.rows.entry(number).or_default() += 1;
+                self.class(TokenLabel { number, continues: false }, at);
+            }
             RowLabel::Tokens(tokens) => {
                 tokens.into_iter().flatten().for_each(|label| self.class(label, &at));
             }
@@ -172,17 +187,22 @@ impl SeenLabels {
     }
 
     /// Fails where a label has no id by the rule of all of them.
-    fn settle(&self, reader: &LabelReader<'_>) -> Result<LabelRule> {
+    fn settle(&self, reader: &LabelReader<'_>) -> Result<Settled> {
         if !self.places.is_empty() {
             let at = |row: u64, problem| reader.error(self.places[row as usize].clone(), problem);
             if let Some((encoder, _)) = reader.one_hot(&self.lists, at)? {
-                return Ok(Some(encoder));
+                return Ok(Settled { rule: Some(Some(encoder)), ..Settled::default() });
             }
         }
         let (encoder, ids) = reader.rule()?;
+        let mut rows_of_ids: HashMap<usize, u64> = HashMap::new();
         for (label, at) in &self.classes {
-            ids.of(*label).map_err(|problem| reader.error(at.clone(), problem))?;
+            let id = ids.of(*label).map_err(|problem| reader.error(at.clone(), problem))?;
+            let rows = self.rows.get(&label.number).copied().unwrap_or_default();
+            *rows_of_ids.entry(id.max(0) as usize).or_default() += rows;
         }
-        Ok(encoder)
+        let rows_of = |id: usize| rows_of_ids.get(&id).copied().unwrap_or_default();
+        let doubtful = about_doubtful(encoder.as_ref(), rows_of);
+        Ok(Settled { rule: Some(encoder), doubtful })
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::super::left_out::LeftOutRows;
-use super::check::RowsCheck;
+use super::check::{RowsCheck, Settled};
 use super::part::SourcePart;
 use super::{Mixing, Mixture};
 use crate::error::{Error, Result};
@@ -21,6 +21,8 @@ pub struct Checked {
     pub task: TaskSpec,
     /// The rule of labels, itself none where they are no classes, of which all rows were checked.
     pub rule: Option<Option<LabelEncoder>>,
+    /// Warnings about classes that may be none.
+    pub doubtful_labels: Vec<String>,
 }
 
 /// The opened files of all sets.
@@ -67,7 +69,7 @@ impl Sources {
         let are_small = mixture.mixing == Mixing::Concatenate && are_small(&parts);
         let rows_max = task.rows_to_check(known, are_small);
         if rows_max == 0 {
-            return Ok(Checked { task, rule: None });
+            return Ok(Checked { task, rule: None, doubtful_labels: Vec::new() });
         }
         task.check_settings(known)?;
         let tokenizer = known.tokenizer();
@@ -86,9 +88,10 @@ impl Sources {
             let why = LeftOutRows::default().why_all(rows, &check.lacking);
             return Err(Error::NoRowsLeft { files: files(), rows, why });
         }
-        let rule = if has_rule { check.settle()? } else { None };
+        let Settled { rule, doubtful } =
+            if has_rule { check.settle()? } else { Settled::default() };
         drop(context);
-        Ok(Checked { task, rule })
+        Ok(Checked { task, rule, doubtful_labels: doubtful })
     }
 
     /// The only source, where all its rows are read in order.

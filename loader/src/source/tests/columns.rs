@@ -65,6 +65,39 @@ fn columns_are_put_together_to_lists() {
     assert_eq!(nested.to_string(), "data.columns: \"labels\" of \"all\" is a list itself");
 }
 
+/// Files of text have no types, so that a part without a cast has that of its look.
+#[test]
+fn casts_apply_to_the_parts_of_a_list_and_to_the_list() {
+    let folder = DataFolder::new();
+    let file = folder.write("a.csv", "a,b,text\n1,0,7\n0,2,8\n");
+    let read = |cast: &[(&str, CastType)]| {
+        let lists = vec![("both".to_owned(), vec!["a".to_owned(), "b".to_owned()])];
+        let cast = cast.iter().map(|(name, kind)| ((*name).to_owned(), *kind)).collect();
+        let columns = Columns { lists, cast, ..Columns::default() };
+        let source = Source::open(&Files { columns, ..[file.clone()].into_iter().collect() });
+        let (source, mut found) = (source.unwrap(), Vec::new());
+        let mut take = |records: crate::source::Records| {
+            found.extend((0..2).map(|record| records.cell("both", record).clone()));
+            assert_eq!(*records.cell("text", 0), text("7"));
+            Ok(())
+        };
+        let read = source.read(source.parts()[0], &["both", "text"], &mut take);
+        read.map(|_| found).map_err(|error| folder.shown(&error))
+    };
+    let list = |a: Value, b: Value| Value::List(vec![a, b]);
+    let (one, zero, two) = (Value::Int(1), Value::Int(0), Value::Int(2));
+    assert_eq!(read(&[]).unwrap(), [list(one, zero.clone()), list(zero, two.clone())]);
+    let of_part = read(&[("a", CastType::String)]).unwrap();
+    assert_eq!(of_part, [list(text("1"), Value::Int(0)), list(text("0"), two)]);
+    let of_list = read(&[("both", CastType::Float64)]).unwrap();
+    let float = Value::Float;
+    assert_eq!(of_list, [list(float(1.0), float(0.0)), list(float(0.0), float(2.0))]);
+    let of_both = read(&[("a", CastType::Bool), ("both", CastType::String)]).unwrap();
+    assert_eq!(of_both, [list(text("true"), text("0")), list(text("false"), text("2"))]);
+    let error = read(&[("b", CastType::Bool)]).unwrap_err();
+    assert_eq!(error, "a.csv, row 1 (line 3), column \"b\": \"2\" cannot be cast to bool");
+}
+
 #[test]
 fn a_value_that_cannot_be_cast_names_its_place() {
     let check = |value: &str, kind: CastType, expect: &str| {

@@ -17,7 +17,12 @@ fn texts(label: &str) -> TaskSpec {
     TaskSpec::SequenceClassification(SequenceClassification {
         text: "text".to_owned(),
         text_pair: Some("second".to_owned()),
-        label: Some(LabelSpec { column: label.to_owned(), kind: classes(), weight: None }),
+        label: Some(LabelSpec {
+            column: label.to_owned(),
+            kind: classes(),
+            weight: None,
+            ignored: Vec::new(),
+        }),
     })
 }
 

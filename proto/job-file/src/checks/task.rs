@@ -105,6 +105,12 @@ fn columns(job: &JobFile) -> Vec<(&'static str, &str)> {
 
 fn check_labels(job: &JobFile, problems: &mut Problems) {
     let task = job.model.task;
+    let is_scored = matches!(task, TaskName::Embedding | TaskName::Reranker);
+    if !job.data.ignored_labels.is_empty() && !task.is_classification() && !is_scored {
+        let description =
+            format!("applies to classification, embedding and reranker, not to {task}");
+        problems.violation("data.ignored_labels", description);
+    }
     if !task.is_classification() && task != TaskName::Reranker {
         let description = format!("applies to classification, not to {task}");
         if job.model.num_labels.is_some() {

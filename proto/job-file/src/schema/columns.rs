@@ -14,7 +14,8 @@ section! {
         /// Columns of lists, each of the values of other columns, by their new names, such as one for each label:
         /// `{labels: [toxic, insult, threat]}`.
         lists: Mapping<Vec<String>> = Mapping::default();
-        /// Types to convert values to, by new column name: `{label: int64}`.
+        /// Types to convert values to, by new column name: `{label: int64}`. Columns that lists are made of
+        /// are converted first, then the items of lists.
         cast: Mapping<CastType> = Mapping::default();
     }
 }

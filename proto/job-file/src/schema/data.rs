@@ -10,7 +10,7 @@ use crate::schema::layout::{
 };
 use crate::section::{above, section};
 use crate::spelled::spelled;
-use crate::values::{LabelMap, Mapping};
+use crate::values::{LabelMap, LabelName, Mapping};
 
 section! {
     /// The data to train and evaluate on. Files are CSV, JSON, JSONL, Parquet or Arrow, or plain
@@ -101,6 +101,10 @@ section! {
         /// order of first appearance, unless their names are the numbers from 0 up. Without a map,
         /// labels are class numbers from 0 up.
         label_map: Option<LabelMap> = None;
+        /// Labels whose rows are left out and counted, such as `["-"]` for SNLI and `[-1]` for data sets that
+        /// have it where a label is missing; `""` is a label without a value. Words of these labels, for token
+        /// classification, count in no loss.
+        ignored_labels: Vec<LabelName> = Vec::new();
         /// Format of a row's list of labels, for multi-label classification: the classes that
         /// apply, or a 0 or 1 for each class. By default, lists of floats, of booleans, and of as
         /// many 0s and 1s as there are classes are `one_hot`.
@@ -128,8 +132,9 @@ section! {
         context: String = "context".to_owned();
         /// Column that holds the answers of a question: `{text: [...], answer_start: [...]}`.
         answers: String = "answers".to_owned();
-        /// Overlap between consecutive windows of a long context, in tokens.
-        doc_stride: u32 = 128, in 0.0..=1_048_576.0;
+        /// Overlap between consecutive windows of a long context, in tokens. Defaults to 128, or a third
+        /// of `max_length` where that is at most 128.
+        doc_stride: Option<u32> = None, in 0.0..=1_048_576.0;
         /// Allow unanswerable questions, as in SQuAD 2.0.
         version_2_with_negative: bool = false;
         /// Number of starts, ends and answers to consider for each question.
@@ -155,8 +160,8 @@ section! {
         /// truncated. Defaults to the model's maximum, at most 1024.
         max_source_length: Option<u32> = None, in 1.0..=1_048_576.0;
         /// Maximum length of a target in tokens, including special tokens; longer ones are
-        /// truncated.
-        max_target_length: u32 = 128, in 1.0..=1_048_576.0;
+        /// truncated. Defaults to the model's maximum, at most 128.
+        max_target_length: Option<u32> = None, in 1.0..=1_048_576.0;
         /// Exclude the padding of targets from the loss.
         ignore_pad_token_for_loss: bool = true;
         /// Column that holds the messages of a conversation, for sft: `[{role: user, content: ...},

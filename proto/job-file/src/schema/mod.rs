@@ -50,6 +50,8 @@ use train::Train;
 
 /// The default of `data.max_source_length`, that of `run_summarization`.
 const SOURCE_LENGTH: u32 = 1024;
+/// The default of `data.max_target_length`, that of `run_summarization`.
+const TARGET_LENGTH: u32 = 128;
 /// The default of `data.max_length` for conversations, that of TRL's trainers.
 const CHAT_LENGTH: u32 = 1024;
 
@@ -272,6 +274,11 @@ impl JobFile {
             task if task.is_of_conversations() => Some(self.data.max_length.unwrap_or(CHAT_LENGTH)),
             _ => self.data.max_length,
         }
+    }
+
+    /// The tokens that targets are truncated to, for a model with so many positions.
+    pub fn target_length(&self, positions: u32) -> u32 {
+        self.data.max_target_length.unwrap_or(TARGET_LENGTH.min(positions))
     }
 
     /// Returns true if rows hold several texts that do not see each other.

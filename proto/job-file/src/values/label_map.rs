@@ -1,5 +1,7 @@
 //! The classes of the labels in the data.
 
+use std::fmt;
+
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -108,6 +110,27 @@ fn read_list(nodes: &[Node], path: &str, problems: &mut Problems) -> Option<Vec<
         entries.push((name.clone(), name));
     }
     whole.then_some(entries)
+}
+
+/// A label as files have it, which may look like a number or a boolean without being quoted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct LabelName(String);
+
+impl fmt::Display for LabelName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl FieldType for LabelName {
+    fn type_name() -> String {
+        "label".to_owned()
+    }
+
+    fn read(node: &Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        read_name(node, path, problems).map(Self)
+    }
 }
 
 /// Class names may look like numbers and booleans without being quoted.

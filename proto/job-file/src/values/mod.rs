@@ -25,7 +25,7 @@ pub use early_stopping::EarlyStopping;
 pub use file_size::FileSize;
 pub use hub_name::DataSetUrl;
 pub use input_tokens::InputTokens;
-pub use label_map::LabelMap;
+pub use label_map::{LabelMap, LabelName};
 pub use mapping::Mapping;
 pub use model_source::ModelSource;
 pub use offload::Offload;

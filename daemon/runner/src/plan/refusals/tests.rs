@@ -254,6 +254,9 @@ fn lengths_beyond_the_positions_of_the_model_are_found() {
     let multiple = Some(("data.pad_to_multiple_of", "targets of 16 tokens would be padded"));
     let data = json!({"pad_to_multiple_of": 5, "max_source_length": 10});
     check(&texts, writes(data, json!({})), multiple);
+    // Defaults are cut to the model.
+    check(&texts, writes(json!({"max_source_length": null}), json!({})), None);
+    check(&texts, writes(json!({"max_target_length": null}), json!({})), None);
     let field = "train.generation_max_length";
     let expect = Some((field, "texts of 17 tokens, and the model has 16 positions"));
     check(&texts, writes(json!({}), json!({"generation_max_length": 17})), expect);
@@ -383,7 +386,7 @@ fn strides_and_lengths_beyond_the_windows_of_contexts_are_found() {
         r#"{"question": "a", "context": "b", "answers": {"text": ["b"], "answer_start": [0]}}"#;
     let texts = [("train.jsonl", texts)];
     let expect = Some(("data.doc_stride", "128 must be below max_length 16"));
-    check(&texts, answers(json!({})), expect);
+    check(&texts, answers(json!({"doc_stride": 128})), expect);
     let expect = Some(("data.doc_stride", "8 must be below max_length 8"));
     check(&texts, answers(json!({"doc_stride": 8, "max_length": 8})), expect);
     check(&texts, answers(json!({"doc_stride": 8})), None);
@@ -393,6 +396,7 @@ fn strides_and_lengths_beyond_the_windows_of_contexts_are_found() {
     };
     check(&[("train.jsonl", &tokens(16))], answers(json!({})), None);
     let words = "has 17 tokens, and rows may have 16 (data.max_length)";
+    check(&texts, answers(json!({})), None);
     check(&[("train.jsonl", &tokens(17))], answers(json!({})), Some(("data.train", words)));
 }
 

@@ -1,0 +1,41 @@
+//! Classes that may be no classes: values by which data sets say that a row has no label.
+
+use std::collections::BTreeSet;
+
+use super::encoder::LabelEncoder;
+use crate::error::{NO_CLASS, may_be_no_label};
+
+impl LabelEncoder {
+    /// The classes, by id, whose rows may have no label: a dash or a missing value in words, or -1 beside all numbers
+    /// from 0 to some other. None where a map, a model or the files name the classes.
+    pub fn doubtful_classes(&self) -> impl Iterator<Item = (usize, &str)> {
+        let names = if self.is_of_data() { self.id2label() } else { &[] };
+        let numbers: Option<BTreeSet<i64>> = names.iter().map(|name| name.parse().ok()).collect();
+        let has_no_class = numbers.is_some_and(|numbers| {
+            numbers.len() > 2 && numbers.iter().copied().eq(NO_CLASS..numbers.len() as i64 - 1)
+        });
+        let is_doubtful = move |name: &str| {
+            may_be_no_label(name) && (has_no_class || name != NO_CLASS.to_string())
+        };
+        names.iter().map(String::as_str).enumerate().filter(move |(_, name)| is_doubtful(name))
+    }
+}
+
+/// Warnings about the classes of a rule that may be none, each with the number of its rows.
+pub(crate) fn about_doubtful(
+    encoder: Option<&LabelEncoder>,
+    rows_of: impl Fn(usize) -> u64,
+) -> Vec<String> {
+    let classes = encoder.into_iter().flat_map(LabelEncoder::doubtful_classes);
+    let counted = classes.map(|(id, name)| (rows_of(id), name));
+    counted.filter(|(rows, _)| *rows > 0).map(|(rows, name)| about(name, rows)).collect()
+}
+
+/// The warning about so many rows of a class that may be none.
+fn about(name: &str, rows: u64) -> String {
+    let have = traind_wording::counted_as(rows, "row has", "rows have");
+    format!(
+        "{have} the label {name:?}, by which data sets mark rows without a label, and which is a class here: \
+         data.ignored_labels: [{name:?}] leaves these rows out, and a data.label_map with this label keeps them"
+    )
+}
