@@ -90,6 +90,7 @@ mod random;
 mod sampler;
 mod source;
 pub mod squad;
+mod stand_in;
 mod stats;
 mod tasks;
 #[cfg(test)]
@@ -134,6 +135,7 @@ pub use source::{
     OnBadLines, Part, Records, Source, Value, data_format, data_formats, matching_files,
     value_of_json,
 };
+pub use stand_in::stand_in;
 pub use stats::{LengthPercentiles, SetStats, padding_share};
 pub use tasks::{
     Answer, CausalLm, Cpo, DecoderStart, Dpo, EmbeddedSet, Embedding, EmbeddingLabel,

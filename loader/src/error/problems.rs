@@ -142,8 +142,8 @@ pub enum ImageProblem {
     Bytes { found: u64, max: u64 },
     #[error("the image has {width} x {height} pixels; from 1 to {max} are decoded")]
     Pixels { width: u32, height: u32, max: u64 },
-    #[error("neither a PNG, nor a JPEG, nor a WebP image")]
-    Format,
+    #[error("neither a PNG, nor a JPEG, nor a WebP image{}{found}", if .found.is_empty() { "" } else { ": " })]
+    Format { found: &'static str },
     #[error("the image is damaged: {message}")]
     Damaged { message: String },
 }

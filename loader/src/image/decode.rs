@@ -10,6 +10,7 @@ use super::jpeg;
 use super::pixels::Pixels;
 use crate::error::ImageProblem;
 use crate::guard::panic_message;
+use crate::stand_in::stand_in_of;
 
 /// The largest file of an image.
 pub(crate) const BYTES_MAX: u64 = 64 << 20;
@@ -41,7 +42,8 @@ fn try_decode(bytes: &[u8]) -> Result<Pixels, ImageProblem> {
     }
     let format = image::guess_format(bytes).ok();
     let known = [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::WebP];
-    let format = format.filter(|format| known.contains(format)).ok_or(ImageProblem::Format)?;
+    let format = format.filter(|format| known.contains(format));
+    let format = format.ok_or_else(|| ImageProblem::Format { found: other_kind(bytes) })?;
     let (mut decoded, orientation) = match format {
         ImageFormat::Jpeg => jpeg::decode(bytes, DECODER_BYTES_MAX, check_size)?,
         format => decode_with_limits(bytes, format)?,
@@ -49,6 +51,25 @@ fn try_decode(bytes: &[u8]) -> Result<Pixels, ImageProblem> {
     decoded.apply_orientation(orientation);
     let is_wide_grey = format == ImageFormat::Png && bytes.get(PNG_KIND) == Some(&WIDE_GREY);
     Ok(red_green_blue(decoded, is_wide_grey))
+}
+
+/// Says what a file is that is no image which is read, and what to do; nothing where that is not known.
+fn other_kind(bytes: &[u8]) -> &'static str {
+    if let Some(found) = stand_in_of(bytes) {
+        return found;
+    }
+    match bytes {
+        [] => "the file is empty",
+        [b'G', b'I', b'F', b'8', ..] => "it is a GIF; save it as one of these",
+        [b'B', b'M', ..] => "it is a BMP; save it as one of these",
+        [b'I', b'I', b'*', 0, ..] | [b'M', b'M', 0, b'*', ..] => {
+            "it is a TIFF; save it as one of these"
+        }
+        [_, _, _, _, b'f', b't', b'y', b'p', ..] => {
+            "it is a HEIC or an AVIF; save it as one of these"
+        }
+        _ => "",
+    }
 }
 
 fn check_size(width: u32, height: u32) -> Result<(), ImageProblem> {

@@ -240,6 +240,23 @@ fn errors_name_the_row_and_the_image() {
     check("no.jpg", &format!("{at}, no.jpg: the image is damaged: "));
 }
 
+#[test]
+fn files_in_the_place_of_images_are_named() {
+    let check = |bytes: &[u8], expect: &str| {
+        let problem = decode(bytes).map(|_| ()).unwrap_err().to_string();
+        let of_format = "neither a PNG, nor a JPEG, nor a WebP image";
+        assert_eq!(problem, format!("{of_format}{expect}"));
+    };
+    check(b"", ": the file is empty");
+    check(b"GIF89a", ": it is a GIF; save it as one of these");
+    check(b"BM12", ": it is a BMP; save it as one of these");
+    check(b"II*\0", ": it is a TIFF; save it as one of these");
+    check(b"\0\0\0\x18ftypheic", ": it is a HEIC or an AVIF; save it as one of these");
+    let page = ": it is a page of HTML, which a server sends in place of a file: download it again";
+    check(b"<html><body>Not Found</body></html>", page);
+    check(b"none of these", "");
+}
+
 /// Each of these would take a gigabyte or more. Formats that animate are not read.
 #[test]
 fn images_that_claim_to_be_huge_are_refused() {

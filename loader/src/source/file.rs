@@ -7,9 +7,13 @@ use super::formats::{self, DataFile, Sharing};
 use super::{Columns, Files};
 use crate::error::{Error, Result};
 use crate::guard::guard;
+use crate::stand_in::stand_in;
 
 /// Characters in the name of a file's only column that suggest another delimiter.
 const OTHER_DELIMITERS: [char; 3] = [';', '\t', '|'];
+
+/// The format whose rows are lines.
+const PLAIN_TEXT: &str = "txt";
 
 /// Columns that an error names.
 const NAMED_MAX: usize = 50;
@@ -52,6 +56,38 @@ fn remedy(folder: &Path) -> String {
         Some((column, part)) => format!("{names}; {}", in_folder_names(column, part)),
         None => names,
     }
+}
+
+/// Names of folders that have a split each.
+const SPLITS: [&str; 8] =
+    ["train", "training", "validation", "valid", "val", "dev", "test", "eval"];
+
+/// Says which folders to name in place of one that has a folder for each split, and no class of another name.
+fn of_splits(folder: &Path) -> Option<String> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let mut folders: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    folders.retain(|path| !is_hidden(path));
+    folders.sort();
+    let is_split =
+        |path: &PathBuf| path.file_name().is_some_and(|name| SPLITS.iter().any(|it| name == *it));
+    let has_no_file = |path: &PathBuf| first_data_file(path, DEPTH_MAX).is_none_or(is_text);
+    if folders.len() < 2 || !folders.iter().all(|path| is_split(path) && has_no_file(path)) {
+        return None;
+    }
+    let named = folders.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+    Some(format!(
+        "which has one for each split: name {} by data.train, data.validation and data.test",
+        named.join(", ")
+    ))
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+fn is_text(path: PathBuf) -> bool {
+    path.extension().is_some_and(|extension| extension == PLAIN_TEXT)
 }
 
 /// The first data file by its path, in the folder itself before those below.
@@ -104,6 +140,9 @@ impl SourceFile {
         let metadata = std::fs::metadata(path).map_err(Error::io(path, "open"))?;
         let file = path.to_path_buf();
         if metadata.is_dir() {
+            if let Some(remedy) = of_splits(path) {
+                return Err(Error::IsFolder { file, remedy });
+            }
             let files = formats::class_folder::open(path, &given.format)?;
             let files = files.ok_or_else(|| Error::IsFolder { file, remedy: remedy(path) })?;
             return Ok((files, Sharing::None));
@@ -114,6 +153,10 @@ impl SourceFile {
         let format = formats::of_path(path)?;
         if metadata.len() == 0 {
             return Err(Error::EmptyFile { file });
+        }
+        // Plain text may be that of a page.
+        if let Some(problem) = stand_in(path).filter(|_| format.name() != PLAIN_TEXT) {
+            return Err(Error::bad_file(path, "data", problem));
         }
         guard(path, "read the header", || Ok(((format.open)(path, &given.format)?, format.sharing)))
     }
@@ -167,7 +210,7 @@ impl SourceFile {
             (0, None) => Err(Error::MissingColumns {
                 file,
                 columns: vec![name],
-                available: self.available() + &self.elsewhere(column),
+                available: self.available() + &self.elsewhere(column) + &self.alike(column),
             }),
             (count, _) => Err(Error::DuplicateColumn { file, column: name, count }),
         }
@@ -179,6 +222,18 @@ impl SourceFile {
         part.map_or_else(String::new, |(column, part)| {
             format!("; {}", in_folder_names(column, part))
         })
+    }
+
+    /// Says which column has nearly the name of one that no file has, and that lines have no columns.
+    fn alike(&self, column: &str) -> String {
+        let is_alike = |own: &&String| own.trim().to_lowercase() == column.to_lowercase();
+        match self.columns.iter().find(is_alike) {
+            Some(own) => format!("; names count with their case and spaces, as {own:?} has them"),
+            None if formats::of_path(&self.path.local).is_ok_and(|it| it.name() == PLAIN_TEXT) => {
+                "; a .txt file has one text a line, and rows with columns are in CSV, JSON or Parquet".to_owned()
+            }
+            None => String::new(),
+        }
     }
 
     /// The columns, for an error.

@@ -128,10 +128,18 @@ pub(crate) fn image_of(cell: &Value) -> Option<ImageCell<'_>> {
     }
 }
 
+/// The beginnings of URLs, as parts of a path.
+const URLS: [&str; 2] = ["http:", "https:"];
+
 /// Reads the file of an image, of which no more than the allowed bytes.
 fn read_image(path: &Path) -> Result<Vec<u8>, ImageProblem> {
     let unreadable =
         |error: std::io::Error| ImageProblem::Unreadable { message: error.to_string() };
+    if path.components().any(|part| URLS.iter().any(|url| part.as_os_str() == *url)) {
+        let message =
+            "it is a URL, which is not fetched: download the images, and name their files";
+        return Err(ImageProblem::Unreadable { message: message.to_owned() });
+    }
     let mut bytes = Vec::new();
     // To open a pipe would wait for its writer.
     if !path.metadata().map_err(unreadable)?.is_file() {

@@ -255,6 +255,7 @@ fn is_job(settings: &Map<String, Value>) -> bool {
 /// Names a file that has no settings of a training, and says what to do with it.
 fn other_file(settings: &Map<String, Value>) -> Option<&'static str> {
     let has = |key: &str| settings.contains_key(key);
+    let is_mapping = |key: &str| settings.get(key).is_some_and(Value::is_object);
     Some(match () {
         () if has("cells") && has("nbformat") => {
             "is a notebook, whose Python is not run: traind.HuggingFace takes an estimator's arguments there \
@@ -303,6 +304,10 @@ fn other_file(settings: &Map<String, Value>) -> Option<&'static str> {
         () if has("run") && (has("resources") || has("setup")) => {
             "is a task of SkyPilot: convert its command, as `traind convert -- python run_glue.py …`"
         }
+        () if ["stages", "services", "entry_points"].iter().any(|key| is_mapping(key)) => {
+            "has commands that another tool runs: convert the one that trains, as `traind convert -- python \
+            run_glue.py …`"
+        }
         () if has("log_history") => {
             "is a Trainer's state; training_args.json or the command line beside it has the settings"
         }
@@ -322,7 +327,8 @@ fn unrecognized(settings: &Map<String, Value>) -> String {
         }
         None => {
             let unknown = "has the keys of no tool that is known here; say which by --from: training-arguments, \
-                axolotl, llama-factory, sagemaker, trl or command";
+                axolotl, llama-factory, sagemaker, trl or command, and for the file of another tool begin with \
+                `traind init MODEL DATA`";
             other_file(settings).unwrap_or(unknown).to_owned()
         }
     }

@@ -26,7 +26,8 @@ pub(crate) struct Loop {
 
 impl Loop {
     fn of(command: &Command, words: &[String]) -> Option<Loop> {
-        let [_, name, of, values @ ..] = words else { return None };
+        let at = words.iter().position(|word| word == "for")?;
+        let [_, name, of, values @ ..] = &words[at..] else { return None };
         let values = values.iter().flat_map(|value| numbers(value)).collect();
         (of == "in").then(|| Loop { line: command.line, name: name.clone(), values })
     }
@@ -71,7 +72,12 @@ fn numbers(word: &str) -> Vec<String> {
 /// Puts the values of variables in their places.
 pub(crate) fn expand(commands: Vec<Command>) -> Expanded {
     let mut variables = Variables::default();
-    let commands = commands.into_iter().map(|command| variables.read(command)).collect();
+    let mut read = Vec::with_capacity(commands.len());
+    for (place, command) in commands.iter().enumerate() {
+        variables.enter(&commands[place..]);
+        read.push(variables.read(command.clone()));
+    }
+    let commands = read;
     Expanded { commands, defaults: variables.defaults, loops: variables.loops }
 }
 
@@ -109,6 +115,17 @@ const DECLARING: [&str; 5] = ["export", "declare", "readonly", "local", "typeset
 /// Commands that set the variables after them to values of the run.
 const SETTING: [&str; 5] = ["read", "unset", "getopts", "mapfile", "for"];
 
+/// Words that begin loops.
+const LOOPS: [&str; 4] = ["for", "while", "until", "select"];
+/// Words before a command that belong to the loop or branch around it.
+pub(crate) const KEYWORDS: [&str; 4] = ["do", "then", "else", "{"];
+
+/// The first word of a command behind those.
+fn head(words: &[String]) -> &str {
+    let mut own = words.iter().map(String::as_str).skip_while(|word| KEYWORDS.contains(word));
+    own.next().unwrap_or_default()
+}
+
 #[derive(Default)]
 struct Variables {
     /// Values by name; None where they depend on the run.
@@ -120,18 +137,39 @@ struct Variables {
 }
 
 impl Variables {
+    /// Forgets what the loop sets that begins with these commands, since its later runs have other values.
+    fn enter(&mut self, commands: &[Command]) {
+        let begins = |command: &Command| LOOPS.contains(&head(&command.words));
+        if !commands.first().is_some_and(begins) {
+            return;
+        }
+        let mut depth = 0;
+        for command in commands {
+            depth += usize::from(begins(command));
+            depth -= usize::from(head(&command.words) == "done");
+            if depth == 0 {
+                return;
+            }
+            let own = command.words.iter().skip_while(|word| KEYWORDS.contains(&word.as_str()));
+            let set = own.map_while(|word| assignment(word).or_else(|| addition(word)));
+            self.values.extend(set.map(|(name, _)| (name.to_owned(), None)));
+        }
+    }
+
     fn read(&mut self, command: Command) -> Command {
         let words: Vec<String> =
             command.words.iter().flat_map(|word| self.expanded(word)).collect();
-        match words.first().map(String::as_str) {
-            Some("if" | "for" | "while" | "until" | "case" | "select" | "{") => self.depth += 1,
-            Some("fi" | "done" | "esac" | "}") => self.depth = self.depth.saturating_sub(1),
+        self.depth += usize::from(words.first().is_some_and(|word| word == "{"));
+        match head(&words) {
+            "if" | "case" => self.depth += 1,
+            word if LOOPS.contains(&word) => self.depth += 1,
+            "fi" | "done" | "esac" | "}" => self.depth = self.depth.saturating_sub(1),
             _ => {}
         }
-        if words.first().is_some_and(|word| word == "for") {
+        if head(&words) == "for" {
             self.loops.extend(Loop::of(&command, &words));
         }
-        let is_keyword = |word: &&String| matches!(word.as_str(), "do" | "then" | "else" | "{");
+        let is_keyword = |word: &&String| KEYWORDS.contains(&word.as_str());
         let mut rest = words.iter().skip_while(is_keyword).peekable();
         let first = rest.peek().map(|word| word.as_str()).unwrap_or_default();
         if SETTING.contains(&first) {
@@ -293,6 +331,11 @@ mod tests {
         check("for s in 1 2; do\na $s", &["a", "$s"]);
         check("A=1\nfor s in 1 2; do A=2; done\na $A", &["a", "$A"]);
         check("if x; then\nA=1\nelse\nA=2\nfi\na $A", &["a", "$A"]);
+        let Expanded { commands, .. } = expand(shell::commands(
+            "A=1\nB=2\nwhile x; do\na $A $B\nfor s in 1; do A=$((A+1)); done\ndone",
+        ));
+        let found = commands.iter().find(|it| it.words.contains(&"a".to_owned())).unwrap();
+        assert_eq!(found.words, ["a", "$A", "2"]);
         check("A=1\nread A\na $A", &["a", "$A"]);
         check("A=1\nA+=2\na $A", &["a", "$A"]);
         check("A=$(date)\na $A", &["a", "$A"]);
@@ -312,6 +355,7 @@ mod tests {
         check("A=(1 2)\nfor s in \"${A[@]}\" 3; do a $s; done", &["1", "2", "3"]);
         check("\nfor s in {1..3}; do a $s; done", &["1", "2", "3"]);
         check("\nfor s in $(seq 2) $(seq 4 5); do a $s; done", &["1", "2", "4", "5"]);
+        check("\nif x; then for s in 1; do for t in 2; do a $s; done; done; fi", &["1"]);
         check("\nfor s in $(ls) {3..1}; do a $s; done", &["$(ls)", "{3..1}"]);
         let of = Loop { line: 1, name: "s".to_owned(), values: Vec::new() };
         let words = ["a", "$s", "b/${s}_$t", "$st"].map(str::to_owned);

@@ -49,6 +49,7 @@ impl ModelFolder {
         let section = &job.model;
         let request = |id: &str| request(section, id);
         let path = folder_of(FIELD, &section.name_or_path, request, downloads)?;
+        refuse_stand_ins(&path)?;
         let vocabulary = Vocabulary::of_run(section, path, downloads.run_dir())?;
         let config = load_config(job, &vocabulary.folder)?;
         let config = vocabulary.settle(section, with_labels(config, section))?;
@@ -85,7 +86,6 @@ impl ModelFolder {
             );
             journal.warn("MAX_LENGTH_CUT", message)?;
         }
-        Ok(tokenizer.limited_to(limit)?)
         let targets = job.target_length(u32::MAX);
         if job.model.task == TaskName::Seq2SeqLm && targets > positions {
             let message = format!(
@@ -94,6 +94,7 @@ impl ModelFolder {
             );
             journal.warn("MAX_LENGTH_CUT", message)?;
         }
+        Ok(tokenizer.limited_to(limit)?)
     }
 
     /// The token that pads rows: the tokenizer's, else the config's.
@@ -233,10 +234,35 @@ impl std::fmt::Debug for OpenModel {
 /// Returns the model's config for a plan, which reads nothing else and writes nothing.
 pub(crate) fn config(job: &JobFile, may_fetch: bool) -> RunResult<ModelConfig> {
     let section = &job.model;
+    if let ModelSource::Folder(folder) = &section.name_or_path {
+        refuse_stand_ins(folder)?;
+    }
     let request = |id: &str| request(section, id);
     let config = planned_config(job, FIELD, &section.name_or_path, request, may_fetch)?;
     let config = vocabulary::planned(section, with_labels(config, section))?;
     generator::planned(section, config, may_fetch)
+}
+
+/// Refuses a model's folder in which something else stands in the place of a file, such as a pointer of Git LFS.
+fn refuse_stand_ins(folder: &Path) -> RunResult<()> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| is_of_model(path)).collect();
+    files.sort();
+    let found = files.iter().find_map(|file| Some((file, traind_loader::stand_in(file)?)));
+    match found {
+        Some((file, problem)) => {
+            let (value, problem) = (file.display().to_string(), problem.to_owned());
+            Err(RunError::Field { name: FIELD, value, problem })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a file may be one of a model that traind reads.
+fn is_of_model(path: &Path) -> bool {
+    let ending = path.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default();
+    ["json", "safetensors", "txt", "model"].contains(&ending) && path.is_file()
 }
 
 /// The config in the folder of a job's model or reference, with the overrides of the job.

@@ -14,7 +14,7 @@ use crate::source::Value;
 /// Why the values of a column cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ColumnProblem {
-    #[error("values of type {0} cannot be read")]
+    #[error("values of type {0} cannot be read; write them as numbers or texts")]
     Type(DataType),
     #[error("field {name:?}: {problem}")]
     Field { name: String, problem: Box<Self> },

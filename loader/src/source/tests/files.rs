@@ -10,7 +10,7 @@ use arrow_array::{ArrayRef, TimestampMillisecondArray};
 
 use super::{check_error, open, read, read_as, text};
 use crate::error::Error;
-use crate::source::{Encoding, FormatOptions, Value};
+use crate::source::{Encoding, Files, FormatOptions, Source, Value};
 use crate::testing::{DataFolder, parquet_columns};
 
 #[test]
@@ -86,7 +86,7 @@ fn a_file_that_cannot_be_used_says_why() {
     check_error(
         "a.parquet",
         parquet_columns(&[("text", dates.clone()), ("label", dates)], 10),
-        "a.parquet: not a readable Parquet file: column \"text\": values of type Timestamp(ms) cannot be read",
+        "a.parquet: not a readable Parquet file: column \"text\": values of type Timestamp(ms) cannot be read; write them as numbers or texts",
     );
 }
 
@@ -244,4 +244,66 @@ fn links_pipes_and_hidden_files_in_folders_of_classes_are_read_or_counted() {
     assert_eq!(opened.file_of_row(part, row), Some(std::path::Path::new("a/2.txt")));
     let error = open(&[&pipe("rows.csv")]).err().unwrap().to_string();
     assert!(error.contains("rows.csv: a pipe, socket or device"), "{error}");
+}
+
+#[test]
+fn pointers_and_pages_in_the_place_of_files_are_named() {
+    let folder = DataFolder::new();
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
+    let page = "\n<!DOCTYPE html>\n<html><body>Not Found</body></html>\n";
+    let check = |name: &str, content: &str, expect: &str| {
+        let file = folder.write(name, content);
+        let error = Source::open(&[file].into_iter().collect::<Files>()).err().unwrap();
+        let error = folder.shown(&error);
+        assert!(
+            error.starts_with(&format!("{name}: not a readable data file: {expect}")),
+            "{error}"
+        );
+    };
+    for name in ["a.csv", "a.json", "a.jsonl", "a.parquet", "a.arrow"] {
+        check(name, pointer, "it is a pointer of Git LFS");
+        check(name, page, "it is a page of HTML");
+    }
+    let text = folder.write("a.txt", page);
+    assert!(Source::open(&[text].into_iter().collect::<Files>()).is_ok());
+}
+
+#[test]
+fn columns_of_nearly_the_same_name_are_named() {
+    let folder = DataFolder::new();
+    let check = |name: &str, content: &str, expect: &str| {
+        let file = folder.write(name, content);
+        let source = Source::open(&[file].into_iter().collect::<Files>()).unwrap();
+        let error = source.require_columns(&["label"]).unwrap_err();
+        assert_eq!(folder.shown(&error), format!("{name}: no column \"label\"; it has {expect}"));
+    };
+    let alike = "; names count with their case and spaces, as";
+    check("a.csv", "text, Label\na,1\n", &format!("text,  Label{alike} \" Label\" has them"));
+    check("b.csv", "text,LABEL\na,1\n", &format!("text, LABEL{alike} \"LABEL\" has them"));
+    check("c.csv", "text,labels\na,1\n", "text, labels");
+    let lines =
+        "text; a .txt file has one text a line, and rows with columns are in CSV, JSON or Parquet";
+    check("d.txt", "a\n", lines);
+}
+
+/// As classes, they would be learnt instead.
+#[test]
+fn folders_of_splits_are_no_classes() {
+    let folder = DataFolder::new();
+    for split in ["train", "val"] {
+        std::fs::create_dir_all(folder.path("pets").join(split).join("cat")).unwrap();
+        folder.write(&format!("pets/{split}/cat/a.txt"), "a");
+        folder.write(&format!("pets/{split}/b.txt"), "b");
+    }
+    let open = |name: &str| {
+        let files: Files = [folder.path(name).display().to_string()].into_iter().collect();
+        Source::open(&files).map(|_| ()).map_err(|error| folder.shown(&error))
+    };
+    let error = open("pets").unwrap_err();
+    let expect = "pets: is a folder, which has one for each split: name pets/train, pets/val by data.train, \
+        data.validation and data.test";
+    assert_eq!(error, expect);
+    std::fs::create_dir_all(folder.path("pets/other")).unwrap();
+    folder.write("pets/other/c.txt", "c");
+    assert!(!open("pets").is_err_and(|error| error.contains("split")));
 }

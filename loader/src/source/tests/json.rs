@@ -1,7 +1,7 @@
 //! JSON: lines and documents.
 
 use super::{check_error, check_text_rows, open, read, text};
-use crate::source::Value;
+use crate::source::{Files, Source, Value};
 use crate::testing::DataFolder;
 
 #[test]
@@ -195,4 +195,22 @@ fn titles_of_articles_may_stand_before_or_behind_their_questions() {
     let expect =
         [[text("first"), text("1")], [text("second"), text("2")], [Value::Null, text("3")]];
     assert_eq!(rows, expect);
+}
+
+#[test]
+fn pythons_notation_is_named() {
+    let folder = DataFolder::new();
+    let check = |name: &str, content: &str, expect: &str| {
+        let file = folder.write(name, content);
+        let source = Source::open(&[file].into_iter().collect::<Files>());
+        let read = source.and_then(|it| it.read(it.parts()[0], &["text"], &mut |_| Ok(())));
+        let error = folder.shown(&read.unwrap_err());
+        assert!(error.contains(expect), "{error}");
+    };
+    check("a.jsonl", "{'text': 'a'}\n", "row 0 (line 1): this is Python's notation");
+    check(
+        "a.json",
+        "[{'text': 'a'}]",
+        "key must be a string at line 1 column 3; Python's notation",
+    );
 }

@@ -54,7 +54,9 @@ fn lines_of_plain_text_are_rows_with_or_without_their_breaks() {
     let expect = "b.txt, row 1 (line 2), column (whole line): not valid UTF-8; it looks like latin-1, \
                   which data.encoding: latin-1 reads";
     assert_eq!(folder.shown(&error), expect);
-    check_error("a.txt", "a\n", "a.txt: no column \"label\"; it has text");
+    let expect = "a.txt: no column \"label\"; it has text; a .txt file has one text a line, and rows with columns \
+                  are in CSV, JSON or Parquet";
+    check_error("a.txt", "a\n", expect);
 }
 
 #[test]

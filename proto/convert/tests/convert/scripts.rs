@@ -55,6 +55,12 @@ fn scripts_are_recognized_by_their_content() {
     // Settings whose values are commands stay settings.
     let yaml = "name: a\nrun: |\n  python run_mlm.py --do_train\nresources: {}\n";
     check_refused(convert(None, yaml, &[]), &[("", "is a task of SkyPilot")]);
+    for yaml in ["stages: {train: {cmd: python a.py}}", "services: {train: {command: python a.py}}"]
+    {
+        check_refused(convert(None, yaml, &[]), &[("", "has commands that another tool runs")]);
+    }
+    let unknown = "input_features: [{name: text}]\ntrainer: {epochs: 3}\n";
+    check_refused(convert(None, unknown, &[]), &[("", "begin with `traind init MODEL DATA`")]);
 }
 
 #[test]
@@ -115,6 +121,13 @@ fn loops_that_nest_or_list_are_refused_with_their_values() {
     {
         assert!(refused.contains(words), "{refused}");
     }
+    let script = format!("for s in 1 2; do python {TRAIN} --seed $s; done");
+    let refused = convert_script(&script, &[]).unwrap_err().to_string();
+    assert!(refused.contains("-- python run_mlm.py"), "{refused}");
+    // The first value is not that of every run.
+    let script =
+        format!("i=0\nwhile [ $i -lt 3 ]; do\npython {TRAIN} --seed $i\ni=$((i+1))\ndone\n");
+    check_refused(convert_script(&script, &[]), &[("", "`$i` has a variable of the shell")]);
     let script = format!("for f in $(ls *.txt); do\npython {TRAIN} --validation_file $f\ndone\n");
     check_refused(convert_script(&script, &[]), &[("", "write one of them in the command")]);
     // A loop that does not reach the command is none of its own.

@@ -116,6 +116,17 @@ fn data_that_a_run_could_not_read_are_found() {
     check(&[("c/a.txt", "b")], other("train", "c"), Some(("data.train", "is a folder")));
 }
 
+#[test]
+fn pointers_in_the_place_of_files_are_found() {
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
+    let none = |_: &mut Value| {};
+    for name in ["config.json", "model.safetensors", "tokenizer.json"] {
+        let expect = Some(("model.name_or_path", "is a pointer of Git LFS"));
+        check(&[ROWS, (name, pointer)], none, expect);
+    }
+    check(&[("train.csv", pointer)], none, Some(("data.train", "it is a pointer of Git LFS")));
+}
+
 /// Another job may write the file before this one starts.
 #[test]
 fn data_of_a_job_after_another_are_left_to_the_run() {
@@ -243,6 +254,9 @@ fn lengths_beyond_the_positions_of_the_model_are_found() {
         }
     };
     check(&texts, writes(json!({}), json!({})), None);
+    // Defaults are cut to the model.
+    check(&texts, writes(json!({"max_source_length": null}), json!({})), None);
+    check(&texts, writes(json!({"max_target_length": null}), json!({})), None);
     for key in ["max_source_length", "max_target_length"] {
         let field = format!("data.{key}");
         let expect = Some((field.as_str(), "the model has 16 positions"));
@@ -254,9 +268,6 @@ fn lengths_beyond_the_positions_of_the_model_are_found() {
     let multiple = Some(("data.pad_to_multiple_of", "targets of 16 tokens would be padded"));
     let data = json!({"pad_to_multiple_of": 5, "max_source_length": 10});
     check(&texts, writes(data, json!({})), multiple);
-    // Defaults are cut to the model.
-    check(&texts, writes(json!({"max_source_length": null}), json!({})), None);
-    check(&texts, writes(json!({"max_target_length": null}), json!({})), None);
     let field = "train.generation_max_length";
     let expect = Some((field, "texts of 17 tokens, and the model has 16 positions"));
     check(&texts, writes(json!({}), json!({"generation_max_length": 17})), expect);
@@ -385,6 +396,7 @@ fn strides_and_lengths_beyond_the_windows_of_contexts_are_found() {
     let texts =
         r#"{"question": "a", "context": "b", "answers": {"text": ["b"], "answer_start": [0]}}"#;
     let texts = [("train.jsonl", texts)];
+    check(&texts, answers(json!({})), None);
     let expect = Some(("data.doc_stride", "128 must be below max_length 16"));
     check(&texts, answers(json!({"doc_stride": 128})), expect);
     let expect = Some(("data.doc_stride", "8 must be below max_length 8"));
@@ -396,7 +408,6 @@ fn strides_and_lengths_beyond_the_windows_of_contexts_are_found() {
     };
     check(&[("train.jsonl", &tokens(16))], answers(json!({})), None);
     let words = "has 17 tokens, and rows may have 16 (data.max_length)";
-    check(&texts, answers(json!({})), None);
     check(&[("train.jsonl", &tokens(17))], answers(json!({})), Some(("data.train", words)));
 }
 

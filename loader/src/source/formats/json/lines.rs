@@ -146,6 +146,9 @@ fn not_json(text: &str, error: &serde_json::Error) -> String {
              begins with [ and is called .json"
                 .to_owned()
         }
+        text if text.starts_with("{'") => {
+            "this is Python's notation, whose single quotes JSON does not have: write rows with json.dumps".to_owned()
+        }
         _ => format!("not JSON: {} at column {}", message_only(error), error.column()),
     }
 }

@@ -7,7 +7,7 @@ use super::script_of;
 use crate::Refused;
 use crate::draft::Draft;
 use crate::shell::{self, Command};
-use crate::shell_variables::{self, Expanded, Loop, assignment};
+use crate::shell_variables::{self, Expanded, KEYWORDS, Loop, assignment};
 
 /// Returns the words of the command that runs an example script, or else any Python file. Several are
 /// refused, since a job trains once.
@@ -113,7 +113,12 @@ fn looped(command: &Command, loops: &[&Loop]) -> Refused {
         Some(words) => format!(
             "convert the first with `traind convert --output job.yaml -- {}`, and submit the others with its file, as \
              `traind submit job.yaml --set FIELD=VALUE`",
-            words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+            words
+                .iter()
+                .skip_while(|word| KEYWORDS.contains(&word.as_str()))
+                .map(|word| quoted(word))
+                .collect::<Vec<_>>()
+                .join(" ")
         ),
         None => "write one of them in the command, and convert it by itself, as `traind convert -- COMMAND`".to_owned(),
     };

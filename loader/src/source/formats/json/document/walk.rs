@@ -89,7 +89,7 @@ impl<'a> Walk<'a> {
             Err(error) if error.is_io() && !self.meter.is_exceeded() => {
                 Err(Error::io(self.path, "read")(error.into()))
             }
-            Err(error) if self.is_list => Err(Error::bad_file(self.path, "JSON", error)),
+            Err(error) if self.is_list => Err(self.not_json(&error)),
             Err(_) => Ok(false),
         }
     }
@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
         match (self.error.take(), walked) {
             (Some(error), _) => Err(error),
             (None, Err(_)) if self.meter.is_exceeded() => Err(self.too_long()),
-            (None, Err(error)) => Err(Error::bad_file(self.path, "JSON", error)),
+            (None, Err(error)) => Err(self.not_json(&error)),
             (None, Ok(())) => Ok(()),
         }
     }
@@ -131,6 +131,16 @@ impl<'a> Walk<'a> {
 
     fn bad_row<E: serde::de::Error>(&mut self, problem: impl Display) -> Result<(), E> {
         self.fail(Error::BadRow { at: self.here(), message: problem.to_string() })
+    }
+
+    fn not_json(&self, error: &serde_json::Error) -> Error {
+        let remedy = match error.to_string() {
+            found if found.starts_with("key must be a string") => {
+                "; Python's notation has single quotes, and JSON double ones: write it with json.dump"
+            }
+            _ => "",
+        };
+        Error::bad_file(self.path, "JSON", format!("{error}{remedy}"))
     }
 
     fn too_long(&self) -> Error {
