@@ -82,7 +82,8 @@ def job_of(folder, output):
     for split in ["train", "validation", "test"]:
         if split in job["data"]:
             job["data"][split] = placed(job["data"][split], folder)
-    for section, key in [("dpo", "ref_model_name_or_path"), ("peft", "adapter_name_or_path")]:
+    paths = [("dpo", "ref_model_name_or_path"), ("peft", "adapter_name_or_path"), ("embedding", "guide")]
+    for section, key in paths:
         if key in job.get(section, {}):
             job[section][key] = str(folder / job[section][key])
     return job

@@ -39,7 +39,7 @@ pub struct Converted {
 }
 
 /// Sections in the order of a job file; fields of none come first and last.
-const SECTIONS: [&str; 16] = [
+const SECTIONS: [&str; 18] = [
     "model",
     "data",
     "train",
@@ -49,6 +49,8 @@ const SECTIONS: [&str; 16] = [
     "orpo",
     "cpo",
     "kto",
+    "embedding",
+    "reranker",
     "resources",
     "parallel",
     "slurm",

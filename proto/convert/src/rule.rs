@@ -17,6 +17,10 @@ pub(crate) enum ValueProblem {
          auto_wrap and offload, not {found}"
     )]
     NoShards { found: String },
+    #[error("must have a text for each column, as data.prompts has: {{question: \"query: \"}}")]
+    NoPrompts,
+    #[error("must have a learning rate for each pattern")]
+    NoRates,
     #[error("`{found}` is not a known place of metrics; {advice}")]
     NoTracker { found: String, advice: String },
 }

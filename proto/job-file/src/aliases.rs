@@ -29,6 +29,8 @@ const ALIASES: &[(&str, &str, &str, Meaning)] = &[
     ("data", "max_seq_length", "max_length", Meaning::Same),
     ("parallel", "pipeline_parallel_degree", "pipeline", Meaning::Same),
     ("parallel", "partitions", "pipeline", Meaning::Same),
+    ("embedding", "similarity_fct", "similarity", Meaning::Same),
+    ("embedding", "triplet_margin", "margin", Meaning::Same),
     ("train", "per_gpu_train_batch_size", "per_device_train_batch_size", Meaning::Same),
     ("train", "per_gpu_eval_batch_size", "per_device_eval_batch_size", Meaning::Same),
     ("train", "evaluation_strategy", "eval_strategy", Meaning::Same),
@@ -42,8 +44,14 @@ const ALIASES: &[(&str, &str, &str, Meaning)] = &[
     ("train", "group_by_length", "train_sampling_strategy", Meaning::GroupByLength),
 ];
 
-/// Section, key of SageMaker's model-parallel library, and why it changes nothing here.
+/// Section, key of SageMaker's model-parallel library or of sentence-transformers, and why it changes nothing here.
 const WITHOUT_EFFECT: &[(&str, &str, &str)] = &[
+    (
+        "embedding",
+        "gather_across_devices",
+        "losses that compare rows compare those of all cores in any case",
+    ),
+    ("embedding", "show_progress_bar", "a runner shows no bar; `traind watch` does"),
     (
         "parallel",
         "ddp",

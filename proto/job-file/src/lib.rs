@@ -55,7 +55,7 @@ pub use schema::notify::Notify;
 pub use schema::objectives::dpo::{Dpo, DpoDivergence};
 pub use schema::objectives::embedding::{
     BatchSampler, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss,
-    EmbeddingSimilarity, MarginStrategy, PartitionMode,
+    EmbeddingSimilarity, HardnessMode, MarginStrategy, PartitionMode,
 };
 pub use schema::objectives::preferences::{Cpo, CpoLoss, Kto, KtoLoss, Orpo, Reward};
 pub use schema::objectives::replaced_tokens::ReplacedTokenDetection;

@@ -4,7 +4,7 @@ sentence-transformers.
 A case is a folder with a small model, files of rows, `job.json` (what traind is given), `trainer.json` (what the peer
 logged, or its error) and the peer's output in `theirs`; traind's are `ours.json` and `ours`.
 
-usage: jobs list [KIND...]           names of the habits, or of kinds of random jobs
+usage: jobs list [kinds|losses]      names of the habits, of kinds of random jobs, or of the runs of every loss
        jobs write OUT_DIR NAME...    a habit's, KIND@SEED for a random job, or `real` for the model that
                                      the environment names
        jobs train OUT_DIR NAME...    trains what `write` wrote, with the weights that traind drew
@@ -31,13 +31,14 @@ from kinds import KINDS, drawn
 from folder import write_json
 
 NAME, LOSSES = 34, 44
+LISTS = {"kinds": KINDS, "losses": table.LOSSES}
 
 
 def main():
     torch.set_num_threads(1)
     command, *arguments = sys.argv[1:]
     if command == "list":
-        print("\n".join(KINDS if arguments else table.CASES))
+        print("\n".join(LISTS[arguments[0]] if arguments else table.CASES))
         return
     out, *names = arguments
     for name in names:
@@ -48,7 +49,7 @@ def case_of(name):
     if name == "real":
         return real.case()
     kind, _, seed = name.partition("@")
-    return drawn(kind, int(seed)) if seed else table.CASES[name]
+    return drawn(kind, int(seed)) if seed else (table.CASES | table.LOSSES)[name]
 
 
 def write(case, folder):

@@ -186,8 +186,8 @@ def cores(choose):
     return {"cores": 2} if choose.random() < 0.15 else {}
 
 
-def causal(choose):
-    family, config = decoder(choose)
+def causal(choose, model=None):
+    family, config = model or decoder(choose)
     block = choose.choice([8, 16, 24])
     held = evaluation_rows(choose, lambda count, seed: texts.plain(count + 6, seed))
     rows = texts.plain(choose.randint(12, 24), choose.randrange(1000), 12)
@@ -197,8 +197,8 @@ def causal(choose):
     )  # fmt: skip
 
 
-def sft(choose, adapters=False):
-    family, config = decoder(choose)
+def sft(choose, adapters=False, model=None):
+    family, config = model or decoder(choose)
     make = choose.choice([texts.talks, texts.talks, texts.prompted, texts.prompted_talks, texts.plain])
     rows, held = make(choose.randint(9, 16), choose.randrange(1000)), evaluation_rows(choose, make)
     data = {"max_length": choose.choice([24, 40, 64])} | choose.some(0.2, pad_to_multiple_of=[8], packing=[True])
@@ -347,7 +347,10 @@ def image(choose):
 
 def encoder(choose):
     family = choose.choice(ENCODERS)
-    config = encoder_config(choose, family)
+    return encoder_of(choose, family, encoder_config(choose, family))
+
+
+def encoder_of(choose, family, config):
     held = choose.random() < 0.5
     count, seed = choose.randint(10, 22), choose.randrange(1000)
     task, make, given = choose.choice(ENCODED)
@@ -427,8 +430,8 @@ ENCODED = [
 ]
 
 
-def classified_by_decoder(choose):
-    family, config = decoder(choose, [family for family in DECODERS if family != "granite"])
+def classified_by_decoder(choose, model=None):
+    family, config = model or decoder(choose, [family for family in DECODERS if family != "granite"])
     rows, held = (
         texts.classified(choose.randint(10, 20), choose.randrange(1000)),
         evaluation_rows(choose, texts.classified),

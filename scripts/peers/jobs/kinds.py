@@ -3,6 +3,7 @@
 import chats
 import drawn as of
 import files
+import newer
 import sentences
 
 # Scores of attention that are as large as these amplify rounding: the peer's own losses in float64 are as far away.
@@ -26,7 +27,7 @@ KINDS = {
     "table": files.table,
     "mixture": files.mixture,
     "chat": chats.chat,
-}
+} | newer.KINDS
 
 
 def drawn(kind, seed):

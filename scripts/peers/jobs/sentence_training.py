@@ -19,16 +19,36 @@ def of_embeddings(case, job, folder, rows, given, counting):
     """`given` are arguments of training, and `counting` a trainer's class whose norms of gradients are comparable."""
     section = job["embedding"]
     model = embedder(case, job, folder)
-    loss = embeddings.loss_of(section, model)
+    guide = guide_of(job, folder)
+    loss = embeddings.loss_of(section, model, guide)
     if "mini_batch_size" in section:
-        loss = losses.CachedMultipleNegativesRankingLoss(
-            model, loss.scale, loss.similarity_fct, mini_batch_size=section["mini_batch_size"]
-        )
+        loss = in_parts(loss, model, section, guide)
     if "matryoshka_dims" in section:
         loss = losses.MatryoshkaLoss(model, loss, section["matryoshka_dims"], section["matryoshka_weights"])
     arguments = SentenceTransformerTrainingArguments(batch_sampler=embeddings.in_order, **given)
     trainer = counting(SentenceTransformerTrainer)
     return trainer(model, arguments, train_dataset=rows["train"], eval_dataset=rows.get("validation"), loss=loss)
+
+
+def in_parts(loss, model, section, guide):
+    """The loss with a cache of gradients."""
+    if guide is not None:
+        names, kind = embeddings.OF_GIST, losses.CachedGISTEmbedLoss
+        first = [model, guide]
+    else:
+        names, kind = embeddings.OF_RANKING, losses.CachedMultipleNegativesRankingLoss
+        first = [model, loss.scale, loss.similarity_fct]
+    given = {name: section[name] for name in names if name in section}
+    return kind(*first, mini_batch_size=section["mini_batch_size"], **given)
+
+
+def guide_of(job, folder):
+    section = job["embedding"]
+    if "guide" not in section:
+        return None
+    length = job["data"].get("max_length", MAX_LENGTH)
+    transformer = modules.Transformer(str(folder / section["guide"]), max_seq_length=length)
+    return SentenceTransformer(modules=[transformer, modules.Pooling(transformer.get_word_embedding_dimension())])
 
 
 def embedder(case, job, folder):

@@ -3,6 +3,7 @@
 import functools
 import random
 
+import newer
 import texts
 from drawn import ACTIVATIONS, arguments, cores, evaluation_rows
 from tables.base import of
@@ -12,6 +13,7 @@ PASSAGES = ["query", "passage", "second", "third"]
 # The hidden size of the models, and so the numbers of an embedding.
 WIDTH = 16
 ALL_DIRECTIONS = ["query_to_doc", "query_to_query", "doc_to_query", "doc_to_doc"]
+HARDNESS = ["in_batch_negatives", "hard_negatives", "all_negatives"]
 CLASSES = 3
 
 # Labels of rows with columns of texts.
@@ -77,6 +79,9 @@ def listed(count, seed, most=1):
 def model(choose):
     """A family with changes of its config."""
     family = choose.choice(["bert", "distilbert", "roberta", "xlm-roberta"])
+    if choose.random() < 0.3:
+        family = choose.choice([*newer.ENCODERS])
+        return family, newer.ENCODERS[family](choose)
     if family == "distilbert":
         return family, choose.some(0.3, n_layers=[1, 3], hidden_dim=[24], activation=["gelu", "relu"])
     return family, choose.some(
@@ -125,6 +130,8 @@ def settings(choose, loss, train):
             found = choose.some(0.4, scale=[5.0, 30.0], similarity=["dot_score"])
             # Dot products of states are large.
             found |= {"scale": 1.0} if "similarity" in found else {}
+            if "similarity" not in found and choose.random() < 0.4:
+                found |= {"hardness_mode": choose.choice(HARDNESS), "hardness_strength": choose.choice([2.0, 9.0])}
             if choose.random() < 0.3:
                 directions = choose.choice([["query_to_doc", "doc_to_query"], ALL_DIRECTIONS])
                 found["directions"] = directions

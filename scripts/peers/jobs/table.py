@@ -1,6 +1,6 @@
-"""All habits by name."""
+"""All habits by name, and the runs of every loss."""
 
-from tables import adapters, chats, encoders, images, layouts, preferences, sentences, sequences
+from tables import adapters, chats, encoders, images, layouts, losses, preferences, sentences, sequences
 
 TABLES = {
     "sft": chats,
@@ -13,3 +13,4 @@ TABLES = {
     "sentence": sentences,
 }
 CASES = {f"{kind}-{name}": case for kind, table in TABLES.items() for name, case in table.CASES.items()}
+LOSSES = losses.CASES

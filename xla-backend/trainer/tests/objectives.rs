@@ -93,6 +93,7 @@ fn ranked(rows_of_parts: Option<usize>) -> Case {
         similarity: Similarity::CosSim,
         directions: Directions::default(),
         per_direction: false,
+        hardness: None,
     };
     let forward = embedded(Arc::new(loss), rows_of_parts);
     let (fixture, task) = ("bert-masked-lm", Task::Embedding);

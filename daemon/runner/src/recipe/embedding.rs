@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use traind_job_file::{
     DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss as Named, EmbeddingSimilarity,
-    JobFile, MarginStrategy, PartitionMode, TaskName,
+    HardnessMode as NamedHardness, JobFile, MarginStrategy, PartitionMode, TaskName,
 };
 use traind_loader::SetBatches;
 use traind_models::tasks::embedding::{
     BatchHardTriplet, Contrastive, Cosent, CosineSimilarity, Directions, Distance, EmbeddingLoss,
-    Gist, GuideVectors, MarginMse, Matryoshka, Mse, MultipleNegativesRanking, OnlineContrastive,
-    Similarity, Triplet,
+    Gist, GuideVectors, Hardness, HardnessMode, MarginMse, Matryoshka, Mse,
+    MultipleNegativesRanking, OnlineContrastive, Similarity, Triplet,
 };
 use traind_wording::counted_as;
 
@@ -180,6 +180,7 @@ pub(super) fn loss(job: &Embedding, texts: usize, width: usize) -> Arc<dyn Embed
             similarity,
             directions: directions(&job.directions),
             per_direction: job.partition_mode == PartitionMode::PerDirection,
+            hardness: hardness(job),
         }),
         Named::Cosent => Arc::new(Cosent { scale, similarity }),
         Named::CosineSimilarity => Arc::new(CosineSimilarity),
@@ -228,4 +229,14 @@ pub(super) fn directions(directions: &[EmbeddingDirection]) -> Directions {
         doc_to_query: has(EmbeddingDirection::DocToQuery),
         doc_to_doc: has(EmbeddingDirection::DocToDoc),
     }
+}
+
+/// The negatives that weigh more; none where they weigh nothing more.
+pub(super) fn hardness(job: &Embedding) -> Option<Hardness> {
+    let mode = match job.hardness_mode? {
+        NamedHardness::InBatchNegatives => HardnessMode::InBatchNegatives,
+        NamedHardness::HardNegatives => HardnessMode::HardNegatives,
+        NamedHardness::AllNegatives => HardnessMode::AllNegatives,
+    };
+    (job.hardness_strength > 0.0).then_some(Hardness { mode, strength: job.hardness_strength })
 }

@@ -8,6 +8,7 @@ pub(crate) mod examples;
 pub(crate) mod hub;
 pub(crate) mod llama_factory;
 pub(crate) mod sagemaker;
+mod sentence_transformers;
 pub(crate) mod training_arguments;
 pub(crate) mod trl;
 mod validation;

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value};
 
+use super::sentence_transformers;
 use crate::application::apply;
 use crate::draft::Draft;
-use crate::rule::{Rule, Table};
+use crate::rule::{Rule, Table, keys};
 
 const SCRIPT: &str =
     "the Trainer does not look at it; the job trains, and evaluates where there are rows for it";
@@ -21,8 +22,12 @@ const TABLE: Table = &[
 pub(crate) fn read(settings: &Map<String, Value>, draft: &mut Draft) {
     for (key, value) in settings {
         // Not all of them are shown in full, and the Trainer's own defaults are the job's.
-        apply(&[TABLE], key, value, draft);
+        let is_empty = value.as_object().is_some_and(Map::is_empty);
+        if !is_empty || !keys(&[sentence_transformers::TABLE]).any(|own| own == key) {
+            apply(&[TABLE, sentence_transformers::TABLE], key, value, draft);
+        }
     }
+    sentence_transformers::read_samplers(settings, draft);
     if settings.get("do_train") == Some(&Value::Bool(false)) {
         draft.note("do_train", format!("dropped: {SCRIPT}"));
     }

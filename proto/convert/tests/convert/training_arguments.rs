@@ -61,6 +61,59 @@ fn what_to_json_string_writes_is_a_job() {
     );
 }
 
+/// SentenceTransformerTrainingArguments have more keys, and a file for a script may have those of a loss.
+#[test]
+fn arguments_of_sentence_transformers_are_those_of_embeddings() {
+    let given = [
+        ("model.name_or_path", "x/y"),
+        ("model.task", "embedding"),
+        ("data.train", "a.jsonl"),
+        ("data.texts", "[q, a]"),
+    ];
+    let own = [
+        ("batch_sampler", "no_duplicates".into()),
+        ("multi_dataset_batch_sampler", "round_robin".into()),
+        ("prompts", serde_json::json!({"q": "query: "})),
+        ("router_mapping", serde_json::json!({})),
+        ("learning_rate_mapping", serde_json::json!({"encoder": 1e-5, "pooler": 1e-3})),
+        ("hardness_mode", "hard_negatives".into()),
+        ("hardness_strength", 5.0.into()),
+    ];
+    let converted = text(Source::TrainingArguments, &dumped(&own), &given);
+    let expect = [
+        ("embedding.batch_sampler", "no_duplicates"),
+        ("data.mixing", "round_robin"),
+        ("data.prompts.q", "'query: '"),
+        ("embedding.hardness_mode", "hard_negatives"),
+        ("embedding.hardness_strength", "5.0"),
+    ];
+    let converted = converted.unwrap();
+    super::check_fields("", &converted.job_file, &expect);
+    let groups = converted.job_file.find("pooler").zip(converted.job_file.find("encoder"));
+    assert!(groups.is_some_and(|(last, first)| last < first), "{}", converted.job_file);
+
+    let defaults = [
+        ("batch_sampler", "batch_sampler".into()),
+        ("multi_dataset_batch_sampler", "proportional".into()),
+        ("router_mapping", serde_json::json!({})),
+        ("learning_rate_mapping", serde_json::json!({})),
+    ];
+    let converted = text(Source::TrainingArguments, &dumped(&defaults), &given);
+    check(converted, &[], &["optim", "multi_dataset_batch_sampler", "do_train"]);
+    let refused = [
+        ("prompts", "query: ".into()),
+        ("router_mapping", serde_json::json!({"q": "query"})),
+        ("learning_rate_mapping", 3.into()),
+    ];
+    let converted = text(Source::TrainingArguments, &dumped(&refused), &given);
+    let expect = [
+        ("prompts", "a text for each column"),
+        ("router_mapping", "one model for all columns"),
+        ("learning_rate_mapping", "a learning rate for each pattern"),
+    ];
+    check_refused(converted, &expect);
+}
+
 /// Command lines and job files have mappings as JSON text.
 #[test]
 fn mappings_are_read_from_text() {

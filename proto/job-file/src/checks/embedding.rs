@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use traind_wording::counted;
 
 use super::unread;
-use crate::problems::Problems;
+use crate::problems::{FIELD_UNUSED, Problems, join};
 use crate::schema::JobFile;
 use crate::schema::model::TaskName;
 use crate::schema::objectives::embedding::{
-    BatchSampler, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss, PartitionMode,
+    BatchSampler, DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss, HardnessMode,
+    PartitionMode,
 };
 use crate::section::given;
 
@@ -34,6 +35,7 @@ pub(crate) fn check(job: &JobFile, problems: &mut Problems) {
     check_options(&job.embedding, problems);
     check_guide(job, problems);
     check_directions(&job.embedding, problems);
+    check_hardness("embedding", &job.embedding, job.data.texts.len(), problems);
     check_matryoshka(&job.embedding, problems);
     check_pairs_of_classes(job, problems);
     if job.embedding.dense_out_features.is_some() && job.peft.method.is_some() {
@@ -142,13 +144,16 @@ fn check_guide(job: &JobFile, problems: &mut Problems) {
 }
 
 /// The settings of losses, with whether `loss` reads each.
-pub(super) fn options_of(loss: EmbeddingLoss) -> [(&'static str, bool); 12] {
-    let is_guided = loss == EmbeddingLoss::Gist;
+pub(super) fn options_of(loss: EmbeddingLoss) -> [(&'static str, bool); 14] {
+    let (is_guided, is_ranking) =
+        (loss == EmbeddingLoss::Gist, loss == EmbeddingLoss::MultipleNegativesRanking);
     [
         ("scale", loss.has_scale()),
         ("similarity", loss.has_similarity()),
-        ("directions", loss == EmbeddingLoss::MultipleNegativesRanking),
-        ("partition_mode", loss == EmbeddingLoss::MultipleNegativesRanking),
+        ("directions", is_ranking),
+        ("partition_mode", is_ranking),
+        ("hardness_mode", is_ranking),
+        ("hardness_strength", is_ranking),
         ("mini_batch_size", loss.ranks_batch()),
         ("distance_metric", loss.has_distance()),
         ("margin", loss.has_distance() || is_guided),
@@ -172,6 +177,31 @@ fn check_directions(embedding: &Embedding, problems: &mut Problems) {
         let description =
             format!("must be joint with {direction}, which has no positive of its own");
         problems.violation("embedding.partition_mode", description);
+    }
+}
+
+/// Both keys of hardness belong together. `texts` is the number of columns of texts, 0 where it is unknown.
+pub(super) fn check_hardness(
+    section: &str,
+    embedding: &Embedding,
+    texts: usize,
+    problems: &mut Problems,
+) {
+    let strength = embedding.hardness_strength;
+    let Some(mode) = embedding.hardness_mode else {
+        if strength > 0.0 {
+            let field = join(section, "hardness_strength");
+            problems.violation(&field, format!("needs {section}.hardness_mode"));
+        }
+        return;
+    };
+    let field = join(section, "hardness_mode");
+    if strength == 0.0 {
+        let description = format!("has no effect: {section}.hardness_strength is 0");
+        problems.warning(FIELD_UNUSED, &field, description);
+    } else if mode == HardnessMode::HardNegatives && texts == 2 {
+        let description = "has no effect: rows with two texts have no negatives of their own";
+        problems.warning(FIELD_UNUSED, &field, description);
     }
 }
 

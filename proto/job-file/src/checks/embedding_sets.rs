@@ -1,6 +1,6 @@
 //! Sets of embedded texts with a loss, or columns, of their own.
 
-use super::embedding::{check_count, options_of};
+use super::embedding::{check_count, check_hardness, options_of};
 use super::unread;
 use crate::problems::Problems;
 use crate::schema::JobFile;
@@ -162,6 +162,7 @@ fn check_own_objective(
             "has a `partition_mode` that must be joint with directions that have no positive",
         ),
     ];
+    check_hardness(&format!("{path}.loss_args"), settings, texts.len(), problems);
     for (_, description) in wrong.into_iter().filter(|(is_wrong, _)| *is_wrong) {
         problems.violation(path, description);
     }

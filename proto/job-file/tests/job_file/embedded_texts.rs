@@ -16,6 +16,9 @@ fn keys_of_embedded_texts() {
                directions: [query_to_doc, doc_to_query], partition_mode: per_direction, pooling_mode: cls, \
                normalize: true}";
     check_embedded("embedding", ", texts: [q, a, n], prompts: {q: 'query: '}", all, "");
+    let hard =
+        "embedding: {hardness_mode: all_negatives, hardness_strength: 9, mini_batch_size: 8}";
+    check_embedded("embedding", "", hard, "");
     let guided = "embedding: {loss: gist, guide_width: 384, temperature: 0.05, margin: 0.1, margin_strategy: relative, \
                   contrast_anchors: false, contrast_positives: false, mini_batch_size: 32, matryoshka_dims: [8]}";
     check_embedded("embedding", ", texts: [q, a, n], label: guide", guided, "");
@@ -124,6 +127,16 @@ fn losses_of_embedded_texts_that_do_not_fit() {
         ),
         (
             "",
+            "embedding: {hardness_strength: 9}",
+            "line 3: embedding.hardness_strength: needs embedding.hardness_mode",
+        ),
+        (
+            "",
+            "embedding: {loss: cosent, hardness_mode: all_negatives}",
+            "line 3: embedding.hardness_mode: does not apply to the loss `cosent`",
+        ),
+        (
+            "",
             "embedding: {batch_sampler: group_by_label}",
             "line 3: embedding.batch_sampler: is `group_by_label`, but rows of the loss \
              `multiple_negatives_ranking` have no classes",
@@ -139,6 +152,40 @@ fn losses_of_embedded_texts_that_do_not_fit() {
             "",
             "embedding: {loss: cosent, mini_batch_size: 8}",
             "line 3: embedding.mini_batch_size: does not apply to the loss `cosent`",
+        ),
+    ] {
+        check_embedded("embedding", data, rest, expect);
+    }
+}
+
+#[test]
+fn settings_of_losses_without_effect() {
+    for (data, rest, expect) in [
+        (
+            "",
+            "embedding: {hardness_mode: all_negatives}",
+            "line 3: embedding.hardness_mode: has no effect: embedding.hardness_strength is 0",
+        ),
+        (
+            ", texts: [q, a]",
+            "embedding: {hardness_mode: hard_negatives, hardness_strength: 5}",
+            "line 3: embedding.hardness_mode: has no effect: rows with two texts have no negatives of their own",
+        ),
+        (
+            "",
+            "embedding: {gather_across_devices: true}",
+            "line 3: embedding.gather_across_devices: has no effect: losses that compare rows compare those of all \
+             cores in any case",
+        ),
+        (
+            "",
+            "embedding: {similarity_fct: dot_score}",
+            "line 3: embedding.similarity_fct: is read as `similarity`",
+        ),
+        (
+            "",
+            "embedding: {loss: triplet, triplet_margin: 1}",
+            "line 3: embedding.triplet_margin: is read as `margin`",
         ),
     ] {
         check_embedded("embedding", data, rest, expect);

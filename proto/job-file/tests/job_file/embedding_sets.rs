@@ -81,6 +81,10 @@ fn sets_that_do_not_fit_their_loss_are_refused() {
             "line 2: data.train[0]: column `q` has two meanings",
         ),
         (
+            sets("[{path: a.jsonl, loss_args: {hardness_strength: 2}}]", ""),
+            "line 2: data.train[0].loss_args.hardness_strength: needs data.train[0].loss_args.hardness_mode",
+        ),
+        (
             sets("[{path: a.jsonl, loss: gist, loss_args: {guide_width: 2}}]", ""),
             "line 2: data.train[0]: must name its `texts`, of which the labels have the guide's vectors",
         ),

@@ -24,6 +24,11 @@ section! {
         directions: OneOrMany<EmbeddingDirection> = OneOrMany::one(EmbeddingDirection::QueryToDoc);
         /// How several `directions` are normalized.
         partition_mode: PartitionMode = PartitionMode::Joint;
+        /// Negatives of `multiple_negatives_ranking` that weigh more, the more similar they are to the anchor.
+        hardness_mode: Option<HardnessMode> = None;
+        /// Number that, times the similarity, is added to the scores of these negatives, which are
+        /// similarities times `scale`.
+        hardness_strength: f64 = 0.0, in (Bound::Included(0.0), Bound::Unbounded);
         /// Distance of two embeddings; defaults to `euclidean` for losses of triplets, and to
         /// `cosine` for those of pairs.
         distance_metric: Option<DistanceMetric> = None;
@@ -157,6 +162,18 @@ spelled! {
         Joint = "joint",
         /// Each by itself; the loss is their mean.
         PerDirection = "per_direction",
+    }
+}
+
+spelled! {
+    /// The negatives whose scores grow by their similarities.
+    pub enum HardnessMode {
+        /// Positives and negatives of other rows.
+        InBatchNegatives = "in_batch_negatives",
+        /// Negatives of the same row.
+        HardNegatives = "hard_negatives",
+        /// Both.
+        AllNegatives = "all_negatives",
     }
 }
 

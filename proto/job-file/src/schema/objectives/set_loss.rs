@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use super::embedding::{
     DistanceMetric, Embedding, EmbeddingDirection, EmbeddingLoss, EmbeddingSimilarity,
-    MarginStrategy, PartitionMode,
+    HardnessMode, MarginStrategy, PartitionMode,
 };
 use crate::field_type::FieldType;
 use crate::node::Node;
@@ -25,6 +25,10 @@ section! {
         directions: Option<OneOrMany<EmbeddingDirection>> = None;
         /// How several `directions` are normalized.
         partition_mode: Option<PartitionMode> = None;
+        /// Negatives of `multiple_negatives_ranking` that weigh more, the more similar they are.
+        hardness_mode: Option<HardnessMode> = None;
+        /// Number that, times the similarity, is added to their scores.
+        hardness_strength: Option<f64> = None, in (Bound::Included(0.0), Bound::Unbounded);
         /// Distance of two embeddings.
         distance_metric: Option<DistanceMetric> = None;
         /// Margin of distances, or of the guide's cosines.
@@ -55,6 +59,8 @@ impl Embedding {
             similarity: args.similarity.or(own.similarity),
             directions: args.directions.unwrap_or(own.directions),
             partition_mode: args.partition_mode.unwrap_or(own.partition_mode),
+            hardness_mode: args.hardness_mode.or(own.hardness_mode),
+            hardness_strength: args.hardness_strength.unwrap_or(own.hardness_strength),
             distance_metric: args.distance_metric.or(own.distance_metric),
             margin: args.margin.or(own.margin),
             temperature: args.temperature.unwrap_or(own.temperature),

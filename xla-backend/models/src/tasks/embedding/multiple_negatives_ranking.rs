@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use traind_xla::Tensor;
 
 use super::texts::never;
-use super::{EmbeddedTexts, EmbeddingLoss, RowLabels, Similarity};
+use super::{EmbeddedTexts, EmbeddingLoss, Hardness, RowLabels, Similarity};
 use crate::error::Result;
 use crate::model::LossSum;
 
@@ -22,6 +22,8 @@ pub struct MultipleNegativesRanking {
     pub directions: Directions,
     /// Whether each direction is normalized by itself, and the loss is their mean.
     pub per_direction: bool,
+    /// The negatives that weigh more by their similarities; none where all weigh alike.
+    pub hardness: Option<Hardness>,
 }
 
 /// The texts that are compared, besides anchors with positives and negatives.
@@ -82,12 +84,17 @@ impl MultipleNegativesRanking {
         let empty_docs = repeated(&empty.unsqueeze(0)?, count)?;
         let is_own = texts.peers.own(query, own, all)?;
         let excluded = |count| repeated(&never(&is_own)?, count);
-        let of_docs = self.score(query, &docs)?;
+        let similarities = self.similarity.matrix(query, &docs)?;
+        let of_docs = similarities.mul_scalar(self.scale)?;
         // Computed from the same scores, so that the gradient of a row without negatives is exactly 0: Adam makes a
         // whole step of what rounding leaves of it.
         let of_positives = of_docs.slice(1, 0, all)?;
         let none = of_positives.stop_gradient()?.mul_scalar(0.0)?;
         let positive_score = is_own.select(&of_positives, &none)?.sum(&[1])?;
+        let of_docs = match &self.hardness {
+            Some(hardness) => of_docs.add(&hardness.added(&similarities, &is_own)?)?,
+            None => of_docs,
+        };
         let mut scores = vec![of_docs.add(&empty_docs)?];
         let Directions { query_to_query, doc_to_query, doc_to_doc } = self.directions;
         if query_to_query || doc_to_query {

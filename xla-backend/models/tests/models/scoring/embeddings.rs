@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use traind_models::sentence::{PoolingMode, SentenceModules};
 use traind_models::tasks::embedding::{
     self, BatchHardTriplet, Contrastive, Cosent, CosineSimilarity, Directions, Distance,
-    EmbeddingLoss, Gist, GuideVectors, MarginMse, Matryoshka, Mse, MultipleNegativesRanking,
-    OnlineContrastive, Peers, Similarity, Triplet,
+    EmbeddingLoss, Gist, GuideVectors, Hardness, HardnessMode, MarginMse, Matryoshka, Mse,
+    MultipleNegativesRanking, OnlineContrastive, Peers, Similarity, Triplet,
 };
 use traind_models::{Batch, Forward, ModelConfig, ParameterTensors, Task, registry, weights};
 use traind_xla::mesh::Mesh;
@@ -32,8 +32,11 @@ const LOSSES: [&str; 10] = [
     "gist",
 ];
 /// The losses that compare the rows of all cores, each with one of its cases.
-const COMPARING: [(&str, usize); 5] = [
+const COMPARING: [(&str, usize); 8] = [
     ("multiple_negatives_ranking", 3),
+    ("multiple_negatives_ranking", 7),
+    ("multiple_negatives_ranking", 9),
+    ("multiple_negatives_ranking", 10),
     ("cosent", 0),
     ("online_contrastive", 0),
     ("batch_hard_triplet", 0),
@@ -78,6 +81,7 @@ fn loss(case: &Value) -> Arc<dyn EmbeddingLoss> {
                 doc_to_doc: has("doc_to_doc"),
             },
             per_direction: options["partition_mode"] == "per_direction",
+            hardness: hardness(options),
         }),
         "cosent" => Arc::new(Cosent { scale, similarity }),
         "cosine_similarity" => Arc::new(CosineSimilarity),
@@ -103,6 +107,16 @@ fn loss(case: &Value) -> Arc<dyn EmbeddingLoss> {
     let weights = floats(&options["matryoshka_weights"]).into_iter().map(f64::from);
     let dims = dims.iter().map(|dim| dim.as_u64().unwrap() as usize).zip(weights);
     Arc::new(Matryoshka { loss, dims: dims.collect() })
+}
+
+fn hardness(options: &Value) -> Option<Hardness> {
+    let mode = match options["hardness_mode"].as_str()? {
+        "in_batch_negatives" => HardnessMode::InBatchNegatives,
+        "hard_negatives" => HardnessMode::HardNegatives,
+        "all_negatives" => HardnessMode::AllNegatives,
+        other => panic!("{other}"),
+    };
+    Some(Hardness { mode, strength: options["hardness_strength"].as_f64().unwrap() })
 }
 
 /// The rows of one core, and behind them an empty slot.
