@@ -1,6 +1,7 @@
 //! A set whose files are open: it is read from the cache, or made of the files as a whole, after
 //! those of its rows that a run needs first.
 
+use std::path::Path;
 use std::time::Instant;
 
 use super::build::{Making, build};
@@ -61,6 +62,13 @@ impl OpenSet {
         let empty = empty.map(|file| format!("{}: the file is empty", file.display()));
         let warnings = empty.chain(warning).collect();
         Ok(Self { options, sources, entry, found, warnings, opened })
+    }
+
+    /// The first file and its column of labels, where the task could have such and reads none.
+    pub fn unread_label(&self) -> Option<(&Path, &str)> {
+        let source = self.sources.sources().next()?;
+        let column = self.options.task.unread_label(source.columns())?;
+        Some((source.files().next()?, column))
     }
 
     /// Returns true if the set is in the cache.

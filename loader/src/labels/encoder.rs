@@ -169,7 +169,11 @@ impl LabelEncoder {
 
     /// Takes the ids of a model's classes `model`, if it has all of the names, in whatever case. As in
     /// `run_glue`, names keep the case that they have in the data.
-    pub(super) fn ordered_as(self, model: &[String]) -> Self {
+    pub(super) fn ordered_as(mut self, model: &[String]) -> Self {
+        if self.rule == Rule::Integers {
+            self.names.extend((self.names.len()..model.len()).map(|id| default_name(id as u32)));
+            return self;
+        }
         if !matches!(self.rule, Rule::Names | Rule::NamesOrIds) || self.names == model {
             return self;
         }

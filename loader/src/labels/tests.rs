@@ -343,7 +343,13 @@ fn names_of_the_model_keep_its_order() {
     // Other names, or another number of classes, are ordered as without a model.
     check(kind(None), &texts(&["tool", "pet"]), &[1, 0], &["pet", "tool"]);
     check(kind(Some(2)), &texts(&["tool", "animal"]), &[1, 0], &["animal", "tool"]);
-    check(kind(None), &integers(&[2, 0, 1]), &[2, 0, 1], &["LABEL_0", "LABEL_1", "LABEL_2"]);
+    let numbered = ["LABEL_0", "LABEL_1", "LABEL_2"];
+    check(kind(None), &integers(&[2, 0, 1]), &[2, 0, 1], &numbered);
+    // Nor do numbers have to reach the last class, whose head the model has.
+    check(kind(None), &integers(&[1, 0]), &[1, 0], &numbered);
+    check(kind(Some(2)), &integers(&[1, 0]), &[1, 0], &numbered[..2]);
+    let more = ["LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3"];
+    check(kind(None), &integers(&[1, 3, 0, 2]), &[1, 3, 0, 2], &more);
 }
 
 #[track_caller]

@@ -96,6 +96,13 @@ impl Embedding {
         task
     }
 
+    /// The column of labels that files with the columns `available` have, although the loss reads none.
+    pub(super) fn unread_label<'a>(&'a self, available: &[String]) -> Option<&'a str> {
+        let is_unread = self.label.is_none() && self.sets.is_empty();
+        let (_, column) = texts_and_label(&self.texts, &self.label_column, available);
+        column.filter(|column| is_unread && !self.texts.iter().any(|text| text == column))
+    }
+
     /// Returns true where rows have a label of one number.
     pub fn has_score(&self) -> bool {
         let is_one = |label: &EmbeddingLabel| {
@@ -332,6 +339,16 @@ mod tests {
         let available: Vec<String> = available.iter().map(|name| (*name).to_owned()).collect();
         let TaskSpec::Embedding(task) = task.for_columns(&available) else { panic!() };
         assert_eq!(task.columns(), expect, "{available:?}");
+    }
+
+    #[test]
+    fn labels_that_no_loss_reads_are_known() {
+        let available = ["a", "score", "b"].map(str::to_owned);
+        let unread = |task: &TaskSpec| task.unread_label(&available).map(str::to_owned);
+        assert_eq!(unread(&task(&[], None)).as_deref(), Some("score"));
+        assert_eq!(unread(&task(&["a", "b"], None)).as_deref(), Some("score"));
+        assert_eq!(unread(&task(&["a", "score"], None)), None);
+        assert_eq!(unread(&task(&[], label("label", true))), None);
     }
 
     #[test]

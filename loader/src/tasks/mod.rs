@@ -129,6 +129,14 @@ impl TaskSpec {
         }
     }
 
+    /// The column of labels that files with the columns `available` have, although the task reads none of its kind.
+    pub(crate) fn unread_label<'a>(&'a self, available: &[String]) -> Option<&'a str> {
+        match self {
+            Self::Embedding(task) => task.unread_label(available),
+            _ => None,
+        }
+    }
+
     /// The task for files with the columns `available`, whose rows may be tokenized already, and whose labels may stand
     /// under another usual name.
     pub fn for_columns(&self, available: &[String]) -> Self {

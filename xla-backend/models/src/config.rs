@@ -3,6 +3,7 @@
 
 mod generator;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -47,6 +48,14 @@ pub struct PixelNormalization {
     pub image_std: Vec<f64>,
 }
 
+/// The model that the adapters in a folder belong to; none where it has no adapters.
+fn base_of_adapters(folder: &Path) -> Option<String> {
+    let text = read_description(&folder.join("adapter_config.json")).ok()?;
+    let keys: Map<String, Value> = serde_json::from_slice(&text).ok()?;
+    let base = keys.get("base_model_name_or_path").and_then(Value::as_str);
+    Some(base.unwrap_or("their base model").to_owned())
+}
+
 /// Pixels from -1 to 1, as ViT's image processor has them.
 impl Default for PixelNormalization {
     fn default() -> Self {
@@ -59,10 +68,11 @@ impl ModelConfig {
     /// Reads `config.json` of a model folder and lays `overrides` over it.
     pub fn load(folder: &Path, overrides: &Map<String, Value>) -> Result<ModelConfig> {
         let path = folder.join(FILE_NAME);
-        let text = read_description(&path).map_err(|source| Error::Io {
-            action: "read",
-            path: path.clone(),
-            source,
+        let text = read_description(&path).map_err(|source| match base_of_adapters(folder) {
+            Some(base) if source.kind() == ErrorKind::NotFound => {
+                Error::OnlyAdapters { folder: folder.to_owned(), base }
+            }
+            _ => Error::Io { action: "read", path: path.clone(), source },
         })?;
         let keys = serde_json::from_slice(&text)
             .map_err(|source| Error::Json { path: path.clone(), source })?;

@@ -21,6 +21,14 @@ pub enum Error {
     #[error("{} is not a JSON object", path.display())]
     Json { path: PathBuf, source: serde_json::Error },
 
+    /// The folder of a model has adapters alone.
+    #[error(
+        "{} has adapters and no model: name {base} as the model and this folder as peft.adapter_name_or_path, or let \
+         the job that trains them write a whole model, by peft.merge: true",
+        folder.display()
+    )]
+    OnlyAdapters { folder: PathBuf, base: String },
+
     /// A key of `config.json`, or an override of it, has an unusable value.
     #[error("{}: {key}: {problem}", path.display())]
     Config { path: PathBuf, key: String, problem: String },

@@ -7,6 +7,8 @@ use super::{DOUBTFUL_LABELS, report};
 use crate::error::RunResult;
 use crate::reporting::{Journal, RowsSoFar, Stop};
 
+const TRAIN: &str = "train";
+
 /// Tokenizes a split until the run is to stop.
 #[derive(Clone, Debug)]
 pub(super) struct Tokenizing {
@@ -29,6 +31,10 @@ impl Tokenizing {
             let line = || format!("{} data: {} tokenized", self.split, counted(rows, "row"));
             so_far.report(line).is_ok() && self.stop.reason().is_none() && is_wanted()
         };
+        if let (TRAIN, Some((file, column))) = (self.split, open.unread_label()) {
+            let about = format!("{}: column {column:?} is not read by the loss", file.display());
+            self.journal.warn("LABELS_UNREAD", format!("{} data: {about}", self.split))?;
+        }
         let prepared = open.prepare(tokenizer, &mut watch)?;
         if let Some(about) = prepared.set.about_rows_without_text() {
             self.journal.warn("EMPTY_TEXT", format!("{} data: {about}", self.split))?;

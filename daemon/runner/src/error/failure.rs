@@ -137,6 +137,7 @@ fn locate_model(failure: &mut Failure, error: &ModelError) {
         | ModelError::Gguf { path, .. }
         | ModelError::Io { path, .. }
         | ModelError::Json { path, .. }
+        | ModelError::OnlyAdapters { folder: path, .. }
         | ModelError::PickledWeights { path }
         | ModelError::PickledAdapters { path }
         | ModelError::Vocabulary { path, .. } => failure.file = Some(path.display().to_string()),

@@ -198,6 +198,7 @@ fn of_model(error: &ModelError) -> &'static str {
             reasons::WEIGHTS_CORRUPT
         }
         ModelError::NoWeights { .. }
+        | ModelError::OnlyAdapters { .. }
         | ModelError::PickledWeights { .. }
         | ModelError::PickledAdapters { .. } => reasons::FILE_NOT_FOUND,
         ModelError::Io { action: "write" | "clean", source, .. }

@@ -146,9 +146,9 @@ fn does_not_take(settings: &Embedding, texts: usize) -> RunError {
         name: "data.train",
         value: format!("loss: {}", settings.loss),
         problem: format!(
-            "rows of the set with this loss have {}, and it does not take as many; `texts` of the set names those \
-             that it takes",
-            counted_as(texts, "column of texts", "columns of texts")
+            "rows of the set with this loss have {}, and it needs {}; `texts` of the set names those that it takes",
+            counted_as(texts, "column of texts", "columns of texts"),
+            settings.loss.needed_texts()
         ),
     }
 }

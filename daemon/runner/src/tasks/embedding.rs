@@ -126,11 +126,16 @@ impl Embedding {
             return Ok(());
         }
         let columns_of_texts = counted_as(columns.len(), "column of texts", "columns of texts");
+        let others = EmbeddingLoss::ALL.iter().filter(|other| other.takes(columns.len()));
+        let others: Vec<String> = others.map(ToString::to_string).collect();
         Err(RunError::Field {
             name: "data.texts",
             value: columns.join(", "),
             problem: format!(
-                "{have} {columns_of_texts}, and the loss {loss} does not take as many; name those that it takes"
+                "{have} {columns_of_texts}, and the loss {loss} needs {}; name those that it takes, or choose a loss \
+                 that takes as many: {}",
+                loss.needed_texts(),
+                others.join(", ")
             ),
         })
     }

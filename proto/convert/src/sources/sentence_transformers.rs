@@ -1,4 +1,4 @@
-//! Keys that sentence-transformers adds to TrainingArguments, and those of its losses, which a file beside a script has.
+//! Keys that sentence-transformers adds to TrainingArguments, and those of its losses, which a script's file may have.
 
 use serde_json::{Map, Value, json};
 

@@ -76,11 +76,7 @@ pub(super) fn check_count(
     problems: &mut Problems,
 ) {
     if !loss.takes(columns) {
-        let wanted = match loss.texts() {
-            (fewest, most) if fewest == most => fewest.to_string(),
-            (fewest, _) => format!("at least {fewest}"),
-        };
-        let columns = counted(columns, "column");
+        let (columns, wanted) = (counted(columns, "column"), loss.needed_texts());
         let description = format!("has {columns}, and the loss `{loss}` needs {wanted}");
         problems.violation(field, description);
     }

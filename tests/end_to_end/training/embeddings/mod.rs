@@ -299,7 +299,12 @@ async fn rows_that_do_not_fit_the_loss_are_refused() {
     let prompt = of("prompt").set("data.prompts", "{other: 'x'}");
     let matryoshka = of("matryoshka").set("embedding.matryoshka_dims", "[32, 8]");
     for (draft, field, expect) in [
-        (triplet, "data.texts", "the rows have 2 columns of texts"),
+        (
+            triplet,
+            "data.texts",
+            "the rows have 2 columns of texts, and the loss triplet needs 3; name those that it takes, or choose a loss \
+             that takes as many: multiple_negatives_ranking, cosent,",
+        ),
         (prompt, "data.prompts", "other is not one of these columns"),
         (matryoshka, "embedding.matryoshka_dims", "embeddings have 16 numbers"),
     ] {
@@ -309,4 +314,17 @@ async fn rows_that_do_not_fit_the_loss_are_refused() {
         assert_eq!(violations[0].field, field);
         assert!(violations[0].description.contains(expect), "{violations:?}");
     }
+}
+
+/// Scores beside pairs have no effect on the default loss, which a newcomer may not expect.
+#[tokio::test]
+async fn scores_that_the_loss_does_not_read_are_named() {
+    let fixture = fixture("embeddings/runs.json");
+    let host = Host::started(1).await;
+    let of = |name: &str| draft(&host, name, "cosent", &fixture).set("train.max_steps", 1);
+    let ranked = of("ranked").set("embedding.loss", "multiple_negatives_ranking");
+    let history = host.complete(&ranked).await;
+    let said = history.warnings("LABELS_UNREAD");
+    assert!(matches!(&said[..], [it] if it.contains("column \"score\" is not read")), "{said:?}");
+    assert!(host.complete(&of("scored")).await.warnings("LABELS_UNREAD").is_empty());
 }

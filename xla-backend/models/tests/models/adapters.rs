@@ -304,6 +304,19 @@ fn a_merged_model_answers_as_the_adapted_one() {
     }
 }
 
+/// A folder of adapters that is named as a model was once one whose config could not be read.
+#[test]
+fn adapters_are_no_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let load = || ModelConfig::load(folder.path(), &Map::new()).unwrap_err().to_string();
+    assert!(load().starts_with("read "), "{}", load());
+    let config = r#"{"peft_type": "LORA", "base_model_name_or_path": "org/bert"}"#;
+    std::fs::write(folder.path().join("adapter_config.json"), config).unwrap();
+    let said = load();
+    assert!(said.contains("has adapters and no model: name org/bert as the model"), "{said}");
+    assert!(said.contains("peft.adapter_name_or_path") && said.contains("peft.merge"), "{said}");
+}
+
 /// With PEFT's defaults the same layers are adapted.
 #[test]
 fn defaults_are_those_of_peft() {

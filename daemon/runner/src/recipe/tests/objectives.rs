@@ -2,7 +2,8 @@
 
 use traind_job_file::{
     CpoLoss, DistanceMetric, DpoDivergence, EmbeddingDirection, EmbeddingLoss, EmbeddingSimilarity,
-    KtoLoss, MarginStrategy, PartitionMode, ReductionLog, RerankerLoss, WeightingScheme,
+    HardnessMode, KtoLoss, MarginStrategy, PartitionMode, ReductionLog, RerankerLoss,
+    WeightingScheme,
 };
 use traind_models::tasks::embedding::RowLabels;
 
@@ -68,6 +69,16 @@ fn embeddings_are_compared_as_the_job_has_it() {
     // One direction is always compared, and each of the others by itself.
     let directions = converted(EmbeddingDirection::ALL, |one| embedding::directions(&[one]));
     assert_eq!(directions.len(), EmbeddingDirection::ALL.len());
+    let mut section = job("").embedding;
+    assert_eq!(embedding::hardness(&section), None);
+    for mode in HardnessMode::ALL {
+        section.hardness_mode = Some(*mode);
+        section.hardness_strength = 0.0;
+        assert_eq!(embedding::hardness(&section), None, "{mode}");
+        section.hardness_strength = 5.0;
+        let found = embedding::hardness(&section).unwrap();
+        assert_eq!((format!("{:?}", found.mode), found.strength), (format!("{mode:?}"), 5.0));
+    }
     let mut section = job("").embedding;
     section.loss = EmbeddingLoss::Gist;
     let margins = converted(MarginStrategy::ALL, |strategy| {

@@ -220,6 +220,14 @@ impl EmbeddingLoss {
         (fewest..=most).contains(&texts)
     }
 
+    /// The number of texts that a row needs, in words.
+    pub fn needed_texts(self) -> String {
+        match self.texts() {
+            (fewest, most) if fewest == most => fewest.to_string(),
+            (fewest, _) => format!("at least {fewest}"),
+        }
+    }
+
     /// Whether it reads `similarity`.
     pub(crate) fn has_similarity(self) -> bool {
         matches!(self, Self::MultipleNegativesRanking | Self::Cosent | Self::MarginMse)

@@ -1,5 +1,5 @@
-//! Weights of negatives by their hardness (Lan et al., 2025, equation 5), as `MultipleNegativesRankingLoss` has them: the
-//! score of a negative grows with its similarity to the anchor, through which no gradient flows.
+//! Weights of negatives by their hardness (Lan et al., 2025, equation 5), as `MultipleNegativesRankingLoss` has them:
+//! the score of a negative grows with its similarity to the anchor, through which no gradient flows.
 
 use traind_xla::{DType, Tensor};
 
@@ -27,8 +27,8 @@ pub enum HardnessMode {
 
 impl Hardness {
     /// The numbers that are added to the scores of anchors and texts, f32[n, K N]: of the positives of all rows, and
-    /// behind them of each column of negatives, `similarities` of the same shape. `is_own` pred[n, N] are the texts of an
-    /// anchor's own row.
+    /// behind them of each column of negatives. `similarities` has this shape, and `is_own` pred[n, N] are the texts
+    /// of an anchor's own row.
     pub(super) fn added(&self, similarities: &Tensor, is_own: &Tensor) -> Result<Tensor> {
         let columns = similarities.dims()[1] / is_own.dims()[1];
         let own = is_own.convert(DType::F32)?;
