@@ -161,6 +161,11 @@ impl Timetable {
         is_due || (self.logging_first_step && done == 1)
     }
 
+    /// Whether logs are of epochs and evaluations of steps, which come first where both are due.
+    pub(crate) fn logs_behind_evaluations(&self) -> bool {
+        self.logging_strategy == LoggingStrategy::Epoch && self.eval_strategy == EvalStrategy::Steps
+    }
+
     /// Whether an evaluation follows `done` steps. One follows the last step, as in the Trainer.
     pub(crate) fn evaluates_after(&self, done: u64) -> bool {
         let passed = match self.eval_strategy {
@@ -249,6 +254,17 @@ mod tests {
         train: serde_json::Map<String, serde_json::Value>,
         warmup_steps: u64,
         rates: Vec<f64>,
+    }
+
+    #[test]
+    fn logs_of_epochs_are_behind_evaluations_of_steps() {
+        let check = |lines: &str, expect: bool| {
+            let timetable = Timetable::new(&train(lines), 4).unwrap();
+            assert_eq!(timetable.logs_behind_evaluations(), expect, "{lines}");
+        };
+        check("logging_strategy: epoch, eval_strategy: steps, eval_steps: 1", true);
+        check("logging_strategy: epoch, eval_strategy: epoch", false);
+        check("logging_strategy: steps, eval_strategy: steps, eval_steps: 1", false);
     }
 
     #[test]

@@ -25,6 +25,11 @@ pub(crate) trait Pauses<D> {
     /// Whether there is something to do after `done` steps.
     fn are_due(&self, done: u64) -> bool;
 
+    /// Whether what is due after `done` steps, among it the newest step's log, begins with an evaluation.
+    fn evaluates_before_logs(&self, _done: u64) -> bool {
+        false
+    }
+
     /// Does what is due after the newest step, when no step is in flight.
     fn pause(
         &mut self,
@@ -108,6 +113,11 @@ impl Pauses<Session> for EvaluationsAndCheckpoints<'_> {
         self.evaluation_is_due(done) || self.checkpoint_is_due(done)
     }
 
+    /// The Trainer evaluates after a number of steps before it logs an epoch.
+    fn evaluates_before_logs(&self, done: u64) -> bool {
+        self.evaluation_is_due(done) && self.timetable.logs_behind_evaluations()
+    }
+
     /// Evaluates first: the checkpoint includes the result.
     fn pause(
         &mut self,
@@ -129,6 +139,7 @@ impl Pauses<Session> for EvaluationsAndCheckpoints<'_> {
                 is_best = rule.observe(&mut progress.best, steps, &metrics)?;
             }
         }
+        log.write_held(progress)?;
         if self.checkpoint_is_due(steps) || (is_best && self.save_strategy == SaveStrategy::Best) {
             self.save(!self.save_only_model, session, progress)?;
         }

@@ -20,6 +20,8 @@ pub(crate) struct StepLog {
     counted: InputTokens,
     /// The metrics of steps.
     metrics: &'static [Metric],
+    /// Norm of the gradients and learning rate of the newest step, whose log an evaluation precedes.
+    held: Option<(f64, f64)>,
 }
 
 impl StepLog {
@@ -30,10 +32,25 @@ impl StepLog {
         counted: InputTokens,
         metrics: &'static [Metric],
     ) -> StepLog {
-        StepLog { journal, reports, timetable, counted, metrics }
+        StepLog { journal, reports, timetable, counted, metrics, held: None }
     }
 
-    /// Logs the window of steps that ends with the newest one.
+    /// Keeps the log of the newest step for `write_held`.
+    pub(super) fn hold(&mut self, grad_norm: f64, learning_rate: f64) {
+        self.held = Some((grad_norm, learning_rate));
+    }
+
+    /// Logs the window of the step that was held, if any.
+    pub(super) fn write_held(&mut self, progress: &mut Progress) -> RunResult<()> {
+        match self.held.take() {
+            Some((grad_norm, learning_rate)) => {
+                self.write_window(progress, grad_norm, learning_rate)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Logs the window of steps that ends with the newest one, and begins another.
     pub(super) fn write_window(
         &mut self,
         progress: &mut Progress,
@@ -62,7 +79,7 @@ impl StepLog {
             ("tokens_per_second", window.tokens_per_second),
         ];
         self.reports.write(step, "train", values.into_iter().chain(metrics.iter().copied()))?;
-        Ok(self.journal.record(Kind::Step(Step {
+        self.journal.record(Kind::Step(Step {
             step,
             max_steps,
             epoch,
@@ -75,7 +92,9 @@ impl StepLog {
             time: Some(window.time),
             eta_seconds: (max_steps - step) as f64 * window.seconds_per_step,
             metrics: metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        }))?)
+        }))?;
+        progress.meter.restart();
+        Ok(())
     }
 
     /// Logs an evaluation after the newest step, unless it was logged before: an attempt that

@@ -113,6 +113,8 @@ impl Launched for RecordedProgram {
 /// Pauses at every `interval` steps, with nothing to do.
 struct RecordedPauses {
     interval: u64,
+    /// Whether they begin with an evaluation that precedes a log.
+    evaluates: bool,
     calls: Calls,
 }
 
@@ -134,10 +136,19 @@ impl Pauses<RecordedDevice> for RecordedPauses {
         &mut self,
         _device: &mut RecordedDevice,
         progress: &mut Progress,
-        _log: &mut StepLog,
+        log: &mut StepLog,
     ) -> RunResult<()> {
         self.calls.borrow_mut().push(format!("pause after {}", progress.steps));
+        let logged = progress.log_history.len();
+        log.write_held(progress)?;
+        if progress.log_history.len() > logged {
+            self.calls.borrow_mut().push(format!("log of {}", progress.steps));
+        }
         Ok(())
+    }
+
+    fn evaluates_before_logs(&self, done: u64) -> bool {
+        self.evaluates && self.are_due(done)
     }
 
     fn stop_early(&self, _progress: &Progress) -> bool {
@@ -161,6 +172,7 @@ struct Run {
     batches_per_step: u64,
     steps_in_flight_max: usize,
     pause_interval: u64,
+    evaluates: bool,
     results: Vec<(f32, Option<(f32, bool)>)>,
     stop_at: Option<(u64, StopReason)>,
 }
@@ -172,6 +184,7 @@ impl Default for Run {
             batches_per_step: 1,
             steps_in_flight_max: 1,
             pause_interval: u64::MAX,
+            evaluates: false,
             results: vec![(2.0, None)],
             stop_at: None,
         }
@@ -202,7 +215,8 @@ impl Run {
             stop_at,
             calls: Rc::clone(&calls),
         };
-        let pauses = RecordedPauses { interval: self.pause_interval, calls: Rc::clone(&calls) };
+        let (interval, evaluates) = (self.pause_interval, self.evaluates);
+        let pauses = RecordedPauses { interval, evaluates, calls: Rc::clone(&calls) };
         let mut trainer = trainer(folder.path(), &timetable, pauses, stop);
         let batches = batches(&timetable, &trainer.updates, self.batches_per_step == 1);
         let result = trainer.run(&mut device, batches.into_iter().map(Ok));
@@ -300,6 +314,20 @@ fn the_next_step_is_launched_before_the_last_is_read() {
     ];
     assert_eq!(ran.calls, expect);
     assert_eq!(ran.rows, [[0], [1], [2]]);
+}
+
+/// As the Trainer does where it evaluates by steps and logs by epochs.
+#[test]
+fn an_evaluation_may_precede_the_log_of_its_step() {
+    let run = Run { pause_interval: 2, evaluates: true, ..Run::default() };
+    let ran = run.run();
+    ran.result.unwrap();
+    let calls: Vec<_> = ran.calls.iter().filter(|call| !call.contains("batch")).collect();
+    assert_eq!(calls, ["pause after 2", "log of 2"]);
+    let logged = ran.progress.log_history.iter().map(|entry| (&entry["step"], &entry["loss"]));
+    let loss = serde_json::json!(2.0);
+    let steps = [1, 2, 3].map(serde_json::Value::from);
+    assert!(logged.eq(steps.iter().map(|step| (step, &loss))), "{:?}", ran.progress.log_history);
 }
 
 #[test]

@@ -167,8 +167,10 @@ where
         trainer.reporter.activity.set_step(step, trainer.timetable.max_steps);
         trainer.reporter.activity.profiler.step_ended(step);
         if trainer.timetable.logs_after(step) {
-            trainer.log.write_window(progress, results.grad_norm, learning_rate)?;
-            progress.meter.restart();
+            match trainer.pauses.evaluates_before_logs(step) {
+                true => trainer.log.hold(results.grad_norm, learning_rate),
+                false => trainer.log.write_window(progress, results.grad_norm, learning_rate)?,
+            }
         }
         Ok(())
     }

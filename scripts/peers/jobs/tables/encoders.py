@@ -39,6 +39,9 @@ CASES = {
     ),
     "warmup-ratio-and-steps": judged(max_steps=7, warmup_steps=0.3),
     "evaluated-late": judged(eval_strategy="steps", eval_steps=1, eval_delay=3),
+    "evaluated-by-steps-logged-by-epoch": judged(
+        max_steps=None, num_train_epochs=2, logging_strategy="epoch", eval_strategy="steps", eval_steps=1
+    ),
     "drop-last": classes(train={"max_steps": None, "num_train_epochs": 2, "dataloader_drop_last": True}),
     "accumulated-unevenly": judged(**{**ACCUMULATED, "gradient_accumulation_steps": 4}),
     "accumulated-beyond-the-epoch": judged(**{**ACCUMULATED, "gradient_accumulation_steps": 16}),
