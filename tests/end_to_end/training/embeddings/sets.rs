@@ -101,6 +101,6 @@ async fn rows_to_evaluate_have_as_many_texts_as_the_loss_of_evaluations_takes() 
     let refused = host.create(&draft).await.unwrap_err().get_error_details();
     let violation = &refused.bad_request().unwrap().field_violations[0];
     assert_eq!(violation.field, "data.texts");
-    let expect = "the rows that embedding.loss evaluates have 2 columns of texts, and the loss triplet does not take";
+    let expect = "the rows that embedding.loss evaluates have 2 columns of texts, and the loss triplet needs 3;";
     assert!(violation.description.contains(expect), "{violation:?}");
 }
