@@ -367,6 +367,9 @@ def encoder_of(choose, family, config):
     )
     if task == "question-answering":
         train.pop("gradient_accumulation_steps", None)
+    if family == "mpnet":
+        # Which transformers refuses for it.
+        train.pop("gradient_checkpointing", None)
     given = {key: value for key, value in given.items() if key != "spec"}
     return of(task, rows, family, evaluated=evaluated, spec=spec, train=train, resources=cores(choose), **given)
 

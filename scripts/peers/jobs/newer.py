@@ -49,6 +49,7 @@ def deberta_v2(choose):
     )  # fmt: skip
     if config.get("relative_attention") is False:
         config = {key: value for key, value in config.items() if key not in ("pos_att_type", "position_buckets")}
+        config["norm_rel_ebd"] = "none"
     return config
 
 
@@ -62,7 +63,7 @@ def electra(choose):
 
 def mpnet(choose):
     return choose.some(
-        0.4, relative_attention_num_buckets=[4, 16], hidden_act=ACTIVATIONS, layer_norm_eps=[1e-6, 1e-3],
+        0.4, relative_attention_num_buckets=[32, 40], hidden_act=ACTIVATIONS, layer_norm_eps=[1e-6, 1e-3],
         num_attention_heads=[1, 4], num_hidden_layers=[1, 3], intermediate_size=[24], tie_word_embeddings=[False],
     )  # fmt: skip
 
