@@ -47,10 +47,15 @@ async fn a_full_cache_evicts_unused_entries_only() {
     let used = [entries(&host, "objects"), entries(&host, "tokens")];
     assert_eq!([used[0].len(), used[1].len()], [1, 2], "{used:?}");
 
-    // Another job's entries are added, and evicted by the job after it.
-    host.complete(&on("other", "b")).await;
+    // Another job's entries are added, and evicted by the job after it, or by the first one if its last program is
+    // ready later.
+    let gate = host.gate("other", 1);
+    let other = host.create(&on("other", "b")).await.unwrap();
+    host.until_at(&other.id, &gate).await;
     let both = [entries(&host, "objects"), entries(&host, "tokens")];
     assert_eq!([both[0].len(), both[1].len()], [2, 3], "{both:?}");
+    gate.open();
+    host.watch(&other.id).await;
     let third = host.complete(&on("third", "a")).await;
     assert_eq!([entries(&host, "objects"), entries(&host, "tokens")], used);
     assert!(third.data()[0].cache_hit, "it found what the running job uses");
