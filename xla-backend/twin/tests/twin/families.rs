@@ -1,6 +1,8 @@
 //! Jobs of all kinds on the twin, each beside the same job on CPU devices: losses, metrics, predictions and generated
 //! texts agree.
 
+use std::fs;
+
 use traind_tests::images::png;
 use traind_tests::{Draft, History, Host, UNOPTIMIZED, data};
 
@@ -86,7 +88,7 @@ fn vit(host: &Host, name: &str) -> Draft {
     for (class, color) in
         [("blue", [10, 20, 190]), ("green", [20, 180, 30]), ("red", [170, 30, 20])]
     {
-        std::fs::create_dir_all(draft.path("train").join(class)).unwrap();
+        fs::create_dir_all(draft.path("train").join(class)).unwrap();
         for image in 0..6 {
             draft = draft.write(&format!("train/{class}/{image}.png"), png(14, color, image));
         }
@@ -134,7 +136,9 @@ async fn check(cores: u32, instance: &str, options: &[&str], jobs: &[(&str, Make
         let twin = installed::host(cores, instance, options).await;
         for (job, (on_cpu, expected)) in jobs.iter().zip(&expected) {
             let (on_twin, history) = run(&twin, *job, cores, true).await;
-            assert_close(&numbers(expected), &numbers(&history));
+            let (expected, found) = (numbers(expected), numbers(&history));
+            println!("{} on CPU devices {expected:?}, on the twin {found:?}", job.0);
+            assert_close(&expected, &found);
             installed::assert_compiled(&twin, &history);
             let [cpu, twin] = [on_cpu, &on_twin].map(|draft| draft.output("out"));
             assert_eq!(cpu.names(), twin.names(), "{} with {options}", job.0);
@@ -150,6 +154,23 @@ async fn check(cores: u32, instance: &str, options: &[&str], jobs: &[(&str, Make
 async fn a_family_of_each_kind_trains_as_on_cpu_devices() {
     let jobs: [(&str, Make); 3] = [("bert", bert), ("llama", llama_lora), ("t5", t5)];
     check(1, "trn2.48xlarge", &["chlo=true,analysis=true"], &jobs).await;
+}
+
+/// The first steps of the job of `traind demo`, with a row for each core. It keeps its learning rate: the one of the
+/// small models, 50 times as high, moves pretrained weights so far that rounding changes the sixth digit of a loss.
+fn quickstart(host: &Host, name: &str) -> Draft {
+    let output = installed::demo(host).args(["--no-train", "--output", "demo"]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let job_file = fs::read_to_string(host.path("demo/job.yaml")).unwrap();
+    one_row(Draft::of_job_file(host, name, &job_file))
+        .set("data.train", "../demo/train.csv")
+        .set("data.validation", "../demo/validation.csv")
+        .set("train.max_steps", 3)
+        .set("train.logging_steps", 1)
+        .set("train.eval_strategy", "no")
+        .set("train.do_eval", false)
+        .set("train.save_strategy", "no")
+        .set("output_dir", "out")
 }
 
 /// A test for each number of cores: `scripts/soak/neuron` runs them.
@@ -177,6 +198,31 @@ core_counts! {
     sixteen_cores_of_trn2_train_as_on_cpu_devices: 16 of "trn2.48xlarge",
     four_cores_of_trn3_train_as_on_cpu_devices: 4 of "trn3",
     two_cores_of_inf2_train_as_on_cpu_devices: 2 of "inf2.xlarge",
+}
+
+/// A test of the quickstart's job for each number of cores: `scripts/soak/neuron` runs them.
+macro_rules! quickstarts {
+    ($($test:ident: $cores:literal of $instance:literal,)*) => {
+        $(
+            #[tokio::test]
+            #[ignore = "takes minutes"]
+            async fn $test() {
+                if installed::has_quickstart() {
+                    check($cores, $instance, &[""], &[("quickstart", quickstart)]).await;
+                } else {
+                    eprintln!("not tested: TRAIND_TEST_MODEL names no model");
+                }
+            }
+        )*
+    };
+}
+
+quickstarts! {
+    the_quickstart_trains_on_one_core_of_trn1_as_on_a_cpu_device: 1 of "trn1.32xlarge",
+    the_quickstart_trains_on_two_cores_of_trn1_as_on_cpu_devices: 2 of "trn1.32xlarge",
+    the_quickstart_trains_on_eight_cores_of_trn1_as_on_cpu_devices: 8 of "trn1.32xlarge",
+    the_quickstart_trains_on_thirty_two_cores_of_trn1_as_on_cpu_devices: 32 of "trn1.32xlarge",
+    the_quickstart_trains_on_four_cores_of_trn2_as_on_cpu_devices: 4 of "trn2.48xlarge",
 }
 
 /// All options that let a job complete: `scripts/soak/neuron` runs them.

