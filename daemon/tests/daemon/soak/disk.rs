@@ -15,8 +15,8 @@ async fn a_full_disk_loses_no_acknowledged_job() {
     for round in 0..count("TRAIND_SOAK_DISKS", 2) {
         let mut host = Host::new(1, STOPS_WHEN_ASKED);
         // From a few pages of the write-ahead log beyond the schema to some hundred, in blocks of 1 KiB. The log is
-        // checkpointed before it exceeds 4 MiB.
-        let blocks = 320 + 97 * round % 3800;
+        // checkpointed before it exceeds 4 MiB, and never meets a larger limit.
+        let blocks = 320 + 97 * round % 3700;
         let serve = host.serve();
         let mut limited = Command::new("sh");
         // An ignored SIGXFSZ turns a write past the limit into an error.
