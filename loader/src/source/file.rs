@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::data_path::DataPath;
+use super::formats::class_folder::is_hidden;
 use super::formats::{self, DataFile, Sharing};
 use super::{Columns, Files};
 use crate::error::{Error, Result};
@@ -82,10 +83,6 @@ fn of_splits(folder: &Path) -> Option<String> {
     ))
 }
 
-fn is_hidden(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
-}
-
 fn is_text(path: PathBuf) -> bool {
     path.extension().is_some_and(|extension| extension == PLAIN_TEXT)
 }
@@ -93,9 +90,8 @@ fn is_text(path: PathBuf) -> bool {
 /// The first data file by its path, in the folder itself before those below.
 fn first_data_file(folder: &Path, depth: usize) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let is_shown =
-        |entry: &std::fs::DirEntry| !entry.file_name().as_encoded_bytes().starts_with(b".");
-    let mut entries: Vec<PathBuf> = entries.filter(is_shown).map(|entry| entry.path()).collect();
+    let mut entries: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    entries.retain(|path| !is_hidden(path));
     entries.sort();
     let is_data = |file: &&PathBuf| {
         file.is_file() && file.extension().is_some() && formats::of_path(file).is_ok()

@@ -237,8 +237,9 @@ fn is_row(path: &Path, content: Content) -> bool {
     !is_hidden(path) && path.is_file() && content.is_in(path)
 }
 
-fn is_hidden(path: &Path) -> bool {
-    path.file_name().unwrap_or_default().to_string_lossy().starts_with('.')
+/// Returns true for a name that begins with a dot.
+pub(crate) fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 /// The names in a folder of what is neither hidden nor refused, sorted.

@@ -20,8 +20,8 @@ pub(super) struct Refused {
 }
 
 /// The number of different divisions of cores among jobs.
-pub(super) fn count(jobs: &[JobFile]) -> usize {
-    jobs.iter().map(axes).collect::<BTreeSet<_>>().len()
+pub(super) fn count<'a>(jobs: impl IntoIterator<Item = &'a JobFile>) -> usize {
+    jobs.into_iter().map(axes).collect::<BTreeSet<_>>().len()
 }
 
 /// The error of a search whose meshes are all refused. One that has nothing to do with meshes is that of the job, and
@@ -31,7 +31,7 @@ pub(super) fn error(job: &JobFile, planned: &PlannedModel, mut refused: Vec<Refu
     if let Some(other) = refused.iter().position(|it| !is_of_mesh(it)) {
         return refused.swap_remove(other).error;
     }
-    let tried = refused.iter().map(|it| axes(&it.job)).collect::<BTreeSet<_>>().len();
+    let tried = count(refused.iter().map(|it| &*it.job));
     if tried == 1 {
         return refused.swap_remove(0).error;
     }
