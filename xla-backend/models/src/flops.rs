@@ -14,6 +14,9 @@ pub struct EncoderLayer {
     pub hidden_size: usize,
     /// The width inside the feed-forward network.
     pub intermediate_size: usize,
+    /// Whether the last layer projects the queries of tokens that are not read too, by one product with their keys and
+    /// values.
+    pub projects_at_once: bool,
 }
 
 impl EncoderLayer {
@@ -25,6 +28,14 @@ impl EncoderLayer {
         let attention = 2.0 * dot(positions, hidden);
         positions * (projections + attention)
     }
+
+    /// Operations of `layers` for one row of `positions`, of which the last one leaves out what is behind the attention
+    /// for all tokens but those `read`.
+    pub fn stack(&self, layers: usize, positions: usize, read: Option<usize>) -> f64 {
+        let (hidden, inner) = (self.hidden_size as f64, self.intermediate_size as f64);
+        let token = queries(self.projects_at_once) * dot(hidden, hidden) + 2.0 * dot(hidden, inner);
+        layers as f64 * self.forward(positions) - unread(positions, read) * token
+    }
 }
 
 /// One layer of a decoder: four projections, of which keys and values may be narrower
@@ -35,6 +46,9 @@ pub struct DecoderLayer {
     pub hidden_size: usize,
     /// The width inside the feed-forward network.
     pub intermediate_size: usize,
+    /// Whether the last layer projects the queries of tokens that are not read too, by one product with their keys and
+    /// values.
+    pub projects_at_once: bool,
     /// The joined width of all heads of queries.
     pub queries_size: usize,
     /// The joined width of all heads of keys, and of values.
@@ -51,6 +65,23 @@ impl DecoderLayer {
         let attention = 2.0 * dot(positions, queries);
         positions * (projections + 3.0 * dot(hidden, inner) + attention)
     }
+
+    /// [`EncoderLayer::stack`].
+    pub fn stack(&self, layers: usize, positions: usize, read: Option<usize>) -> f64 {
+        let (hidden, inner) = (self.hidden_size as f64, self.intermediate_size as f64);
+        let query = dot(hidden, self.queries_size as f64);
+        let token = queries(self.projects_at_once) * query + 3.0 * dot(hidden, inner);
+        layers as f64 * self.forward(positions) - unread(positions, read) * token
+    }
+}
+
+fn unread(positions: usize, read: Option<usize>) -> f64 {
+    read.map_or(0, |read| positions.saturating_sub(read)) as f64
+}
+
+/// The products of queries and of attended values that a token which is not read lacks.
+fn queries(projects_at_once: bool) -> f64 {
+    if projects_at_once { 1.0 } else { 2.0 }
 }
 
 /// Attention of `positions` of width `hidden` to `keys` of the same width: four projections,

@@ -40,7 +40,8 @@ impl Attention {
         Attention { config: attention.clone(), projections, norms, output }
     }
 
-    /// `x` [B S, H] attends to itself, without a table regardless of positions.
+    /// `x` [B S, H] attends to itself, without a table regardless of positions. The result is that of the tokens that
+    /// are read.
     pub(super) fn forward(
         &self,
         cx: &Forward<'_>,
@@ -72,6 +73,6 @@ impl Attention {
             dropout: self.config.dropout,
         };
         let attended = attend_heads(cx, [&query, &key, &value], mask, &heads)?;
-        self.output.forward(cx, &attended)
+        self.output.forward(&cx.behind_attention(), &cx.read_tokens(&attended)?)
     }
 }

@@ -61,7 +61,7 @@ impl Layer {
         }
     }
 
-    /// f32[B S, H] to f32[B S, H].
+    /// f32[B S, H] to f32[B S, H], or to f32[R, H] of the tokens that are read.
     pub(super) fn forward(
         &self,
         cx: &Forward<'_>,
@@ -70,7 +70,9 @@ impl Layer {
         rotary: Option<&RotaryTable>,
     ) -> Result<Tensor> {
         let attend = |x: &Tensor| self.attention.forward(cx, x, mask, rotary);
-        let x = self.add(cx, x, &self.attention_norms.around(cx, x, attend)?)?;
+        let attended = self.attention_norms.around(cx, x, attend)?;
+        let (x, cx) = (&cx.read_tokens(x)?, &cx.behind_attention());
+        let x = self.add(cx, x, &attended)?;
         let mlp = |x: &Tensor| self.mlp.forward(cx, x);
         self.add(cx, &x, &self.mlp_norms.around(cx, &x, mlp)?)
     }

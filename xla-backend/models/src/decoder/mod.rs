@@ -137,14 +137,19 @@ impl Body for Decoder {
         self.config.max_position_embeddings
     }
 
-    fn forward_flops(&self, lengths: Lengths) -> f64 {
+    fn leaves_tokens_out(&self) -> bool {
+        true
+    }
+
+    fn forward_flops(&self, lengths: Lengths, read: Option<usize>) -> f64 {
         let attention = &self.config.attention;
         let layer = flops::DecoderLayer {
             hidden_size: self.config.hidden_size,
             intermediate_size: self.config.intermediate_size,
             queries_size: attention.num_attention_heads * attention.head_dim,
             keys_size: attention.num_key_value_heads * attention.head_dim,
+            projects_at_once: self.config.fused_projections,
         };
-        self.layers.len() as f64 * layer.forward(lengths.positions)
+        layer.stack(self.layers.len(), lengths.positions, read)
     }
 }

@@ -73,7 +73,7 @@ impl Layer {
         }
     }
 
-    /// `x` [B S, H] to [B S, H].
+    /// `x` [T, H] to [T, H], or to [R, H] of the tokens that are read.
     pub(super) fn forward(
         &self,
         cx: &Forward<'_>,
@@ -87,7 +87,9 @@ impl Layer {
         };
         let input = normalized(cx, attention_norm, x)?;
         let attended = self.attention.forward(cx, &input, mask, positions)?;
-        let x = self.attention_output.forward(cx, &attended, x)?;
+        let (attended, x) = (cx.read_tokens(&attended)?, cx.read_tokens(x)?);
+        let cx = &cx.behind_attention();
+        let x = self.attention_output.forward(cx, &attended, &x)?;
         let input = normalized(cx, output_norm, &x)?;
         let inner = self.intermediate.forward(cx, &cx.fan_out(&input)?)?;
         let inner = self.activation.forward(&inner)?;

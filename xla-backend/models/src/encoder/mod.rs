@@ -21,7 +21,8 @@ pub(crate) use config::{EncoderConfig, EncoderNames, PositionBiasTable, Position
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{
-    AttentionMask, LayerNorm, Linear, PositionBias, Rotary, Window, without_padding,
+    AttentionMask, LayerNorm, Linear, PositionBias, ProjectionNames, Rotary, Window,
+    without_padding,
 };
 use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{ParameterPath, Stage};
@@ -41,6 +42,8 @@ pub(crate) struct Encoder {
     layers: Vec<Layer>,
     /// The one of these that each layer is.
     order: Vec<usize>,
+    /// Whether the last layer projects the queries of all tokens.
+    projects_at_once: bool,
     /// The norm behind the last layer.
     last_norm: Option<LayerNorm>,
 }
@@ -99,6 +102,8 @@ impl Encoder {
         }
         let position_bias = position_bias(&mut path, &config);
         let distances = DistanceTable::new(&mut path, &config);
+        let is_joined = matches!(names.projections, ProjectionNames::Joined(_));
+        let projects_at_once = is_joined || config.disentangled.is_some();
         let last_norm = config.last_norm.map(|name| config.layer_norm(path.at(name)));
         Encoder {
             prefix: names.prefix,
@@ -109,6 +114,7 @@ impl Encoder {
             distances,
             layers,
             order,
+            projects_at_once,
             last_norm,
         }
     }
@@ -229,10 +235,15 @@ impl Body for Encoder {
         self.config.positions.longest_row()
     }
 
-    fn forward_flops(&self, lengths: Lengths) -> f64 {
+    fn leaves_tokens_out(&self) -> bool {
+        true
+    }
+
+    fn forward_flops(&self, lengths: Lengths, read: Option<usize>) -> f64 {
         let layer = flops::EncoderLayer {
             hidden_size: self.config.hidden_size(),
             intermediate_size: self.config.intermediate_size,
+            projects_at_once: self.projects_at_once,
         };
         let projection = match &self.embedding_projection {
             Some(_) => flops::dot(self.config.embedding_size as f64, layer.hidden_size as f64),
@@ -242,7 +253,9 @@ impl Body for Encoder {
             .config
             .disentangled
             .map_or(0.0, |terms| terms.forward_flops(lengths.positions, layer.hidden_size));
-        let layer = layer.forward(lengths.positions) + terms;
-        self.config.num_hidden_layers as f64 * layer + lengths.positions as f64 * projection
+        let layers = self.config.num_hidden_layers;
+        layer.stack(layers, lengths.positions, read)
+            + layers as f64 * terms
+            + lengths.positions as f64 * projection
     }
 }

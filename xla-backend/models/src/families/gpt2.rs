@@ -199,20 +199,23 @@ impl Block {
     }
 
     fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
-        let x = add_dropped(cx, x, &self.attend(cx, x, mask)?, self.dropout)?;
+        let attended = self.attend(cx, x, mask)?;
+        let (x, cx) = (&cx.read_tokens(x)?, &cx.behind_attention());
+        let x = add_dropped(cx, x, &attended, self.dropout)?;
         let normal = cx.fan_out(&self.feed_forward_norm.forward(cx, &x)?)?;
         let inner = self.activation.forward(&self.intermediate.forward(cx, &normal)?)?;
         add_dropped(cx, &x, &self.output.forward(cx, &inner)?, self.dropout)
     }
 
-    /// [B S, H], projected.
+    /// [B S, H], or [R, H] of the tokens that are read, projected.
     fn attend(&self, cx: &Forward<'_>, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
         let normal = cx.fan_out(&self.attention_norm.forward(cx, x)?)?;
         let projected = self.projections.forward(cx, &normal)?;
         let hidden = projected.dims()[1] / 3;
         let part = |index: usize| projected.slice(1, index * hidden, (index + 1) * hidden);
         let (query, key, value) = (part(0)?, part(1)?, part(2)?);
-        self.attention_output.forward(cx, &attend(cx, [&query, &key, &value], mask, &self.heads)?)
+        let attended = attend(cx, [&query, &key, &value], mask, &self.heads)?;
+        self.attention_output.forward(&cx.behind_attention(), &cx.read_tokens(&attended)?)
     }
 }
 
@@ -317,12 +320,17 @@ impl Body for Gpt2 {
         self.config.n_positions
     }
 
-    fn forward_flops(&self, lengths: Lengths) -> f64 {
+    fn leaves_tokens_out(&self) -> bool {
+        true
+    }
+
+    fn forward_flops(&self, lengths: Lengths, read: Option<usize>) -> f64 {
         let layer = flops::EncoderLayer {
             hidden_size: self.config.n_embd,
             intermediate_size: self.config.n_inner,
+            projects_at_once: true,
         };
-        self.config.n_layer as f64 * layer.forward(lengths.positions)
+        layer.stack(self.config.n_layer, lengths.positions, read)
     }
 }
 

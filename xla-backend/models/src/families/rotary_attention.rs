@@ -48,7 +48,7 @@ impl RotaryAttention {
         RotaryAttention { projections, heads, output }
     }
 
-    /// `x` [B S, H] attends to itself.
+    /// `x` [B S, H] attends to itself. The result is that of the tokens that are read.
     pub(super) fn forward(
         &self,
         cx: &Forward<'_>,
@@ -58,6 +58,6 @@ impl RotaryAttention {
     ) -> Result<Tensor> {
         let [query, key, value] = self.projections.forward(cx, &cx.fan_out(x)?)?;
         let attended = attend_turned(cx, [&query, &key, &value], mask, &self.heads, table)?;
-        self.output.forward(cx, &attended)
+        self.output.forward(&cx.behind_attention(), &cx.read_tokens(&attended)?)
     }
 }

@@ -250,6 +250,10 @@ impl Body for Vit {
         true
     }
 
+    fn leaves_tokens_out(&self) -> bool {
+        true
+    }
+
     /// It looks up no tokens.
     fn vocab_size(&self) -> usize {
         0
@@ -259,14 +263,15 @@ impl Body for Vit {
         1
     }
 
-    fn forward_flops(&self, _lengths: Lengths) -> f64 {
+    fn forward_flops(&self, _lengths: Lengths, read: Option<usize>) -> f64 {
         let (hidden, sizes) = (self.config.hidden_size() as f64, &self.config.sizes);
         let layer = flops::EncoderLayer {
             hidden_size: self.config.hidden_size(),
             intermediate_size: self.config.intermediate_size,
+            projects_at_once: false,
         };
         let patches = sizes.patches() as f64 * flops::dot(sizes.patch_values() as f64, hidden);
-        patches + self.layers.len() as f64 * layer.forward(self.positions())
+        patches + layer.stack(self.layers.len(), self.positions(), read)
     }
 }
 
@@ -354,10 +359,12 @@ impl Layer {
         }
     }
 
-    /// `x` [B S, H] to [B S, H].
+    /// `x` [T, H] to [T, H], or to [R, H] of the tokens that are read.
     fn forward(&self, cx: &Forward<'_>, x: &Tensor, mask: &AttentionMask) -> Result<Tensor> {
         let normal = self.attention_norm.forward(cx, x)?;
         let attended = self.attention.forward(cx, &normal, mask)?;
+        let (attended, x) = (cx.read_tokens(&attended)?, &cx.read_tokens(x)?);
+        let cx = &cx.behind_attention();
         let attended = self.attention_output.forward(cx, &attended)?;
         let x = add_dropped(cx, x, &attended, self.dropout)?;
         let normal = cx.fan_out(&self.feed_forward_norm.forward(cx, &x)?)?;

@@ -4,14 +4,14 @@
 
 use std::path::Path;
 
-use traind_xla::{DType, Tensor};
+use traind_xla::{DType, Tensor, Trace};
 
 use super::by_row;
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Activation, Linear};
-use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, ReadTokens};
 use crate::parameters::ParameterPath;
 use crate::sentence::{Dense, DenseActivation, PoolingMode, SentenceModules};
 use crate::tasks::embedding;
@@ -51,6 +51,64 @@ impl EmbeddingHead {
     }
 }
 
+impl EmbeddingHead {
+    /// The token whose state alone is an embedding, if there is one.
+    fn one_token(&self) -> Option<OneToken> {
+        match self.modules.pooling[..] {
+            [mode] => OneToken::of(mode),
+            _ => None,
+        }
+    }
+
+    /// f32[B S, H] to the vectors of all modes of pooling, one behind the other.
+    fn pooled(&self, states: &Tensor, batch: &Batch) -> Result<Tensor> {
+        let pooled = Pooled { states, batch, attended: batch.get("attention_mask")? };
+        let parts = self.modules.pooling.iter().map(|mode| pooled.by(*mode));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        Ok(states.trace().concatenate(&parts.iter().collect::<Vec<_>>(), 1)?)
+    }
+}
+
+/// A token that stands for its row.
+#[derive(Clone, Copy, Debug)]
+enum OneToken {
+    First,
+    Last,
+}
+
+impl OneToken {
+    fn of(mode: PoolingMode) -> Option<OneToken> {
+        match mode {
+            PoolingMode::Cls => Some(OneToken::First),
+            PoolingMode::LastToken => Some(OneToken::Last),
+            PoolingMode::Max
+            | PoolingMode::Mean
+            | PoolingMode::MeanSqrtLenTokens
+            | PoolingMode::WeightedMean => None,
+        }
+    }
+
+    /// Its position in each row, s32[B], by the tokens that are `attended` to, s32[B, S].
+    fn position(self, attended: &Tensor) -> Result<Tensor> {
+        match self {
+            OneToken::First => first_position(attended),
+            OneToken::Last => Ok(positions(attended)?.mul(attended)?.max(&[1])?),
+        }
+    }
+}
+
+/// The position of each token, s32[B, S].
+fn positions(attended: &Tensor) -> Result<Tensor> {
+    Ok(attended.trace().iota(DType::S32, attended.dims(), 1)?)
+}
+
+/// The position of each row's first token, s32[B].
+fn first_position(attended: &Tensor) -> Result<Tensor> {
+    let length = attended.dims()[1] as f64;
+    let behind = attended.mul_scalar(-length)?.add_scalar(length)?;
+    Ok(positions(attended)?.add(&behind)?.min(&[1])?)
+}
+
 impl DenseLayer {
     fn new(root: &mut ParameterPath<'_>, dense: &Dense) -> DenseLayer {
         let mut path = root.at(&dense.folder);
@@ -83,13 +141,28 @@ impl Head for EmbeddingHead {
         OutputKind::PerRow { classes: self.modules.width(self.hidden_size) }
     }
 
+    fn read_tokens(
+        &self,
+        _trace: &Trace,
+        batch: &Batch,
+        dims: [usize; 2],
+    ) -> Result<Option<ReadTokens>> {
+        let Some(token) = self.one_token() else { return Ok(None) };
+        let positions = token.position(batch.get("attention_mask")?)?;
+        ReadTokens::at(&positions, dims).map(Some)
+    }
+
+    fn read_positions(&self, _lengths: Lengths) -> Option<usize> {
+        self.one_token().map(|_| 1)
+    }
+
     /// The embeddings f32[B, D] are the logits; the loss is that of a job.
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
         let states = hidden_states.convert(DType::F32)?;
-        let pooled = Pooled { states: &states, batch, attended: batch.get("attention_mask")? };
-        let parts = self.modules.pooling.iter().map(|mode| pooled.by(*mode));
-        let parts = parts.collect::<Result<Vec<_>>>()?;
-        let mut joined = states.trace().concatenate(&parts.iter().collect::<Vec<_>>(), 1)?;
+        let mut joined = match self.one_token() {
+            Some(_) => states,
+            None => self.pooled(&states, batch)?,
+        };
         for dense in &self.dense {
             joined = dense.forward(cx, &joined)?;
         }
@@ -127,8 +200,8 @@ impl Pooled<'_> {
     /// f32[B, H].
     fn by(&self, mode: PoolingMode) -> Result<Tensor> {
         match mode {
-            PoolingMode::Cls => self.at(&self.first()?),
-            PoolingMode::LastToken => self.at(&self.positions()?.mul(self.attended)?.max(&[1])?),
+            PoolingMode::Cls => self.at(&OneToken::First.position(self.attended)?),
+            PoolingMode::LastToken => self.at(&OneToken::Last.position(self.attended)?),
             PoolingMode::Max => self.largest(),
             PoolingMode::Mean => {
                 let weights = self.mask()?;
@@ -139,8 +212,8 @@ impl Pooled<'_> {
                 self.mean(&weights, &weights.sum(&[1])?.maximum_scalar(TOKENS_MIN)?.sqrt()?)
             }
             PoolingMode::WeightedMean => {
-                let places =
-                    self.positions()?.add_scalar(1.0)?.sub(&self.first()?.unsqueeze(1)?)?;
+                let first = first_position(self.attended)?.unsqueeze(1)?;
+                let places = positions(self.attended)?.add_scalar(1.0)?.sub(&first)?;
                 let weights = self.mask()?.mul(&places.convert(DType::F32)?)?;
                 self.mean(&weights, &weights.sum(&[1])?.maximum_scalar(TOKENS_MIN)?)
             }
@@ -171,16 +244,5 @@ impl Pooled<'_> {
     /// 1 for each token, f32[B, S].
     fn mask(&self) -> Result<Tensor> {
         Ok(self.attended.convert(DType::F32)?)
-    }
-
-    fn positions(&self) -> Result<Tensor> {
-        Ok(self.attended.trace().iota(DType::S32, self.attended.dims(), 1)?)
-    }
-
-    /// The position of each row's first token, s32[B].
-    fn first(&self) -> Result<Tensor> {
-        let length = self.attended.dims()[1];
-        let behind = self.attended.mul_scalar(-(length as f64))?.add_scalar(length as f64)?;
-        Ok(self.positions()?.add(&behind)?.min(&[1])?)
     }
 }

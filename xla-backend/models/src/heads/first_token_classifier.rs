@@ -1,12 +1,11 @@
 //! Classification by one linear layer on the first token.
 
-use traind_xla::{DType, Tensor};
+use traind_xla::{DType, Tensor, Trace};
 
-use super::by_row;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::Linear;
-use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, ReadTokens};
 use crate::tasks::SequenceClassification;
 
 #[derive(Debug)]
@@ -25,9 +24,21 @@ impl Head for FirstTokenClassifier {
         OutputKind::PerRow { classes: self.task.num_labels }
     }
 
-    fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
-        let first = by_row(hidden_states, batch)?.slice(1, 0, 1)?.squeeze(1)?;
-        let logits = self.classifier.forward(cx, &first)?.convert(DType::F32)?;
+    fn read_tokens(
+        &self,
+        trace: &Trace,
+        _batch: &Batch,
+        dims: [usize; 2],
+    ) -> Result<Option<ReadTokens>> {
+        ReadTokens::first(trace, dims).map(Some)
+    }
+
+    fn read_positions(&self, _lengths: Lengths) -> Option<usize> {
+        Some(1)
+    }
+
+    fn forward(&self, cx: &Forward<'_>, first: &Tensor, batch: &Batch) -> Result<Output> {
+        let logits = self.classifier.forward(cx, first)?.convert(DType::F32)?;
         let loss = self.task.loss(&logits, batch)?;
         Ok(Output { logits: logits.into(), loss })
     }

@@ -1,12 +1,12 @@
 //! Sequence classification of a causal model: one linear layer on the last
 //! token that is not padding, the only one that has seen the whole row.
 
-use traind_xla::{DType, Tensor};
+use traind_xla::{DType, Tensor, Trace};
 
 use crate::error::Result;
 use crate::flops;
 use crate::layers::Linear;
-use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, ReadTokens};
 use crate::tasks::SequenceClassification;
 
 #[derive(Debug)]
@@ -19,8 +19,8 @@ pub(crate) struct LastTokenClassifier {
 }
 
 impl LastTokenClassifier {
-    /// The place in B S of each row's last token that is not padding, s32[B];
-    /// of its first token where all are. Without a padding token it is the last
+    /// The position of each row's last token that is not padding, s32[B];
+    /// that of its first token where all are. Without a padding token it is the last
     /// one that is attended to.
     fn last_tokens(&self, batch: &Batch) -> Result<Tensor> {
         let ids = batch.get("input_ids")?;
@@ -29,9 +29,7 @@ impl LastTokenClassifier {
             Some(id) => ids.ne_scalar(id as f64)?.convert(DType::S32)?,
             None => batch.get("attention_mask")?.clone(),
         };
-        let last = trace.iota(DType::S32, ids.dims(), 1)?.mul(&is_token)?.max(&[1])?;
-        let row = trace.iota(DType::S32, last.dims(), 0)?;
-        Ok(row.mul_scalar(ids.dims()[1] as f64)?.add(&last)?)
+        Ok(trace.iota(DType::S32, ids.dims(), 1)?.mul(&is_token)?.max(&[1])?)
     }
 }
 
@@ -48,9 +46,21 @@ impl Head for LastTokenClassifier {
         OutputKind::PerRow { classes: self.task.num_labels }
     }
 
-    fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
-        let last = hidden_states.take(&self.last_tokens(batch)?)?;
-        let logits = self.score.forward(cx, &last)?.convert(DType::F32)?;
+    fn read_tokens(
+        &self,
+        _trace: &Trace,
+        batch: &Batch,
+        dims: [usize; 2],
+    ) -> Result<Option<ReadTokens>> {
+        ReadTokens::at(&self.last_tokens(batch)?, dims).map(Some)
+    }
+
+    fn read_positions(&self, _lengths: Lengths) -> Option<usize> {
+        Some(1)
+    }
+
+    fn forward(&self, cx: &Forward<'_>, last: &Tensor, batch: &Batch) -> Result<Output> {
+        let logits = self.score.forward(cx, last)?.convert(DType::F32)?;
         let loss = self.task.loss(&logits, batch)?;
         Ok(Output { logits: logits.into(), loss })
     }

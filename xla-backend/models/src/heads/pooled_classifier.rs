@@ -1,13 +1,13 @@
 //! Sequence classification from the first token or the mean of all: a dense layer with its activation,
 //! and a linear layer, with dropout before each. The mean may also be that of the tokens' logits.
 
-use traind_xla::{DType, Tensor};
+use traind_xla::{DType, Tensor, Trace};
 
 use super::{Transform, by_row};
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Linear, dropout};
-use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, ReadTokens};
 use crate::tasks::SequenceClassification;
 
 /// The vector of a row.
@@ -39,16 +39,34 @@ impl Head for PooledClassifier {
         OutputKind::PerRow { classes: self.task.num_labels }
     }
 
+    fn read_tokens(
+        &self,
+        trace: &Trace,
+        _batch: &Batch,
+        dims: [usize; 2],
+    ) -> Result<Option<ReadTokens>> {
+        match self.pooling {
+            Pooling::First => ReadTokens::first(trace, dims).map(Some),
+            Pooling::Mean | Pooling::MeanOfLogits => Ok(None),
+        }
+    }
+
+    fn read_positions(&self, _lengths: Lengths) -> Option<usize> {
+        (self.pooling == Pooling::First).then_some(1)
+    }
+
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
-        let is_late = self.pooling == Pooling::MeanOfLogits;
-        let pooled = match is_late {
-            true => hidden_states.clone(),
-            false => self.pooling.of(hidden_states, batch)?,
+        let pooled = match self.pooling {
+            Pooling::First | Pooling::MeanOfLogits => hidden_states.clone(),
+            Pooling::Mean => mean_of_tokens(hidden_states, batch)?,
         };
         let pooled = dropout(cx, &pooled, self.input_dropout)?;
         let pooled = dropout(cx, &self.transform.forward(cx, &pooled)?, self.dropout)?;
         let logits = self.classifier.forward(cx, &pooled)?.convert(DType::F32)?;
-        let logits = if is_late { self.pooling.of(&logits, batch)? } else { logits };
+        let logits = match self.pooling {
+            Pooling::MeanOfLogits => mean_of_tokens(&logits, batch)?,
+            Pooling::First | Pooling::Mean => logits,
+        };
         let loss = self.task.loss(&logits, batch)?;
         Ok(Output { logits: logits.into(), loss })
     }
@@ -64,17 +82,9 @@ impl Head for PooledClassifier {
     }
 }
 
-impl Pooling {
-    /// [B S, N] to [B, N].
-    fn of(self, hidden_states: &Tensor, batch: &Batch) -> Result<Tensor> {
-        let states = by_row(hidden_states, batch)?;
-        match self {
-            Pooling::First => Ok(states.slice(1, 0, 1)?.squeeze(1)?),
-            Pooling::Mean | Pooling::MeanOfLogits => {
-                let present = batch.get("attention_mask")?.convert(DType::F32)?;
-                let sum = states.mul(&present.unsqueeze(2)?)?.sum(&[1])?;
-                Ok(sum.div(&present.sum_keep(&[1])?)?)
-            }
-        }
-    }
+/// The mean of each row's tokens that are not padding: [B S, N] to [B, N].
+fn mean_of_tokens(x: &Tensor, batch: &Batch) -> Result<Tensor> {
+    let present = batch.get("attention_mask")?.convert(DType::F32)?;
+    let sum = by_row(x, batch)?.mul(&present.unsqueeze(2)?)?.sum(&[1])?;
+    Ok(sum.div(&present.sum_keep(&[1])?)?)
 }

@@ -93,7 +93,7 @@ impl Attention {
         mask: &AttentionMask,
     ) -> Result<Tensor> {
         let x = &cx.fan_out(x)?;
-        let query = self.query.forward(cx, x)?;
+        let query = cx.for_read_tokens(x, |cx, x| self.query.forward(cx, x))?;
         let key = self.key.forward(cx, x)?;
         let value = self.value.forward(cx, x)?;
         attend(cx, [&query, &key, &value], mask, &self.heads)

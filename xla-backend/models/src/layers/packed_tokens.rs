@@ -7,7 +7,7 @@ use traind_xla::ops::{PackedRows, Random};
 use traind_xla::{DType, Tensor};
 
 use crate::error::Result;
-use crate::model::{Batch, Forward, PACKED_TOKENS, PADDED_TOKENS};
+use crate::model::{Batch, Forward, PACKED_TOKENS, PADDED_TOKENS, ReadTokens};
 
 /// The places of a batch's tokens in padded rows and in packed ones.
 #[derive(Clone, Debug)]
@@ -25,7 +25,8 @@ pub(crate) struct PackedTokens {
 }
 
 /// The result of `layers` over the states `x` [B S, H] of a batch's tokens. These are packed for them, [B Q, H], where
-/// the batch leaves its padding out; then padding has zeros in the result.
+/// the batch leaves its padding out; then padding has zeros in the result, unless it is that of the tokens alone that
+/// are read.
 pub(crate) fn without_padding(
     cx: &Forward<'_>,
     batch: &Batch,
@@ -33,7 +34,12 @@ pub(crate) fn without_padding(
     layers: impl FnOnce(&Forward<'_>, Option<&PackedTokens>, Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
     let Some(packed) = PackedTokens::of(cx, batch)? else { return layers(cx, None, x.clone()) };
-    packed.pad(&layers(&packed.context(cx), Some(&packed), packed.pack(x)?)?)
+    let read = cx.parameters.read_tokens().map(|read| packed.read_tokens(read)).transpose()?;
+    let are_read = read.is_some();
+    let parameters = cx.parameters.for_reading(read);
+    let cx = Forward { parameters: &parameters, ..*cx };
+    let x = layers(&packed.context(&cx), Some(&packed), packed.pack(x)?)?;
+    if are_read { Ok(x) } else { packed.pad(&x) }
 }
 
 impl PackedTokens {
@@ -55,6 +61,17 @@ impl PackedTokens {
             packed.random_of_tokens = Some(random.of_tokens(&rows?, &positions?));
         }
         Ok(Some(packed))
+    }
+
+    /// Tokens of padded rows as they stand among packed ones.
+    fn read_tokens(&self, read: &ReadTokens) -> Result<ReadTokens> {
+        let numbers = read.numbers.take(&self.places)?;
+        let trace = numbers.trace();
+        // Slots behind the last token are none that is read.
+        let is_token = self.places.lt_scalar(self.tokens.dims()[0] as f64)?;
+        let none = trace.full(read.places.dims()[0] as f64, numbers.shape().clone())?;
+        let numbers = is_token.select(&numbers, &none)?;
+        Ok(read.among(self.tokens.take(&read.places)?, numbers))
     }
 
     /// The row of each token, or its position there, [B Q]; any in slots behind the last token.

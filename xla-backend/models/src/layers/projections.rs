@@ -90,7 +90,8 @@ impl Projections {
     pub(crate) fn forward(&self, cx: &Forward<'_>, x: &Tensor) -> Result<[Tensor; 3]> {
         match &self.matrices {
             Matrices::Apart([query, key, value]) => {
-                Ok([query.forward(cx, x)?, key.forward(cx, x)?, value.forward(cx, x)?])
+                let query = cx.for_read_tokens(x, |cx, x| query.forward(cx, x))?;
+                Ok([query, key.forward(cx, x)?, value.forward(cx, x)?])
             }
             Matrices::Joined(joined) => {
                 let joined = joined.forward(cx, x)?;

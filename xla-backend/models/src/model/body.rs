@@ -70,6 +70,11 @@ pub(crate) trait Body: std::fmt::Debug + Send + Sync {
 
     fn max_positions(&self) -> usize;
 
-    /// Floating-point operations of one row.
-    fn forward_flops(&self, lengths: Lengths) -> f64;
+    /// Whether the last layer leaves out the tokens that a head does not read.
+    fn leaves_tokens_out(&self) -> bool {
+        false
+    }
+
+    /// Floating-point operations of one row. The head reads all tokens, or as many as `read`.
+    fn forward_flops(&self, lengths: Lengths, read: Option<usize>) -> f64;
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use traind_xla::ops::random::Random;
 use traind_xla::{DType, Tensor, Trace};
 
+use super::ReadTokens;
 use crate::cache::KeyValueCache;
 use crate::error::{Error, Result};
 use crate::parameter_shards::ParameterShards;
@@ -24,6 +25,8 @@ pub struct ParameterTensors {
     cores: Option<TensorCores>,
     /// Present where cores divide the positions between the layers that are being traced.
     positions: Option<PositionShare>,
+    /// Present in layers behind whose attention only these tokens are read.
+    read_tokens: Option<ReadTokens>,
     shards: Rc<ParameterShards>,
     /// Known as soon as the shards may be gathered: a value of [`Trace::never`].
     never: Option<Tensor>,
@@ -51,6 +54,7 @@ impl ParameterTensors {
             compute_dtype: DType::F32,
             cores: None,
             positions: None,
+            read_tokens: None,
             shards: Rc::default(),
             never: None,
             ahead: Rc::default(),
@@ -71,6 +75,15 @@ impl ParameterTensors {
     /// given.
     pub(crate) fn between_layers(&self, positions: Option<PositionShare>) -> ParameterTensors {
         ParameterTensors { positions, ..self.clone() }
+    }
+
+    /// The same parameters for layers of which only these tokens are read, if they are given.
+    pub(crate) fn for_reading(&self, read_tokens: Option<ReadTokens>) -> ParameterTensors {
+        ParameterTensors { read_tokens, ..self.clone() }
+    }
+
+    pub(crate) fn read_tokens(&self) -> Option<&ReadTokens> {
+        self.read_tokens.as_ref()
     }
 
     /// The cores that share each layer; `None` where each has all of it.
@@ -237,7 +250,7 @@ impl Forward<'_> {
     }
 
     /// Traces repeated layers, the first of which reads `x` and each other one the result of the one before; `layer`
-    /// traces one by its number. A layer is the unit of gradient checkpointing, and of gathering parameters in shards.
+    /// traces one by its number. Behind the attention of the last one, only those tokens are left that are read. A layer is the unit of gradient checkpointing, and of gathering parameters in shards.
     pub(crate) fn layers(
         &self,
         name: &str,
@@ -245,11 +258,16 @@ impl Forward<'_> {
         x: Tensor,
         layer: impl Fn(&Forward<'_>, usize, &Tensor) -> Result<Tensor>,
     ) -> Result<Tensor> {
+        let (read, last) = (self.parameters.read_tokens(), layers.end.saturating_sub(1));
         layers.try_fold(x, |x, index| {
             let name = format!("{name}{index}");
-            self.ahead_of(&x, |cx| match cx.gradient_checkpointing {
-                true => cx.trace.checkpoint(&name, || Ok(layer(cx, index, &x)))?,
-                false => cx.scope(&name, || layer(cx, index, &x)),
+            let read = read.filter(|_| index == last).cloned();
+            let parameters = self.parameters.for_reading(read);
+            Forward { parameters: &parameters, ..*self }.ahead_of(&x, |cx| {
+                match cx.gradient_checkpointing {
+                    true => cx.trace.checkpoint(&name, || Ok(layer(cx, index, &x)))?,
+                    false => cx.scope(&name, || layer(cx, index, &x)),
+                }
             })
         })
     }

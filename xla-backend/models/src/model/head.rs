@@ -1,8 +1,8 @@
 //! The part of a model that answers a task.
 
-use traind_xla::Tensor;
+use traind_xla::{Tensor, Trace};
 
-use super::{Batch, Forward, InputSpec, Lengths, Output, OutputKind};
+use super::{Batch, Forward, InputSpec, Lengths, Output, OutputKind, ReadTokens};
 use crate::error::Result;
 use crate::tensor_parallel::Logits;
 
@@ -24,7 +24,22 @@ pub(crate) trait Head: std::fmt::Debug + Send + Sync {
         false
     }
 
-    /// `hidden_states` f32[B S, H].
+    /// The tokens of the rows `dims` [B, S] whose states it reads; none where it reads those of all.
+    fn read_tokens(
+        &self,
+        _trace: &Trace,
+        _batch: &Batch,
+        _dims: [usize; 2],
+    ) -> Result<Option<ReadTokens>> {
+        Ok(None)
+    }
+
+    /// The number of these tokens in a row.
+    fn read_positions(&self, _lengths: Lengths) -> Option<usize> {
+        None
+    }
+
+    /// `hidden_states` f32[B S, H], or f32[R, H] of the R tokens that it reads.
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output>;
 
     /// The head itself where its logits are those of the next token.

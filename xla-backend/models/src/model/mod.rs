@@ -5,6 +5,7 @@ mod batch;
 mod body;
 mod forward;
 mod head;
+mod read_tokens;
 
 use std::ops::Range;
 
@@ -17,6 +18,7 @@ pub use batch::{
 pub(crate) use body::Body;
 pub use forward::{Forward, ParameterTensors};
 pub(crate) use head::{Head, LanguageModelHead};
+pub(crate) use read_tokens::ReadTokens;
 
 use crate::config::{GENERATOR, ModelConfig};
 use crate::error::{Error, Result};
@@ -117,24 +119,47 @@ impl Model {
         if layers.is_empty() {
             return Ok(states);
         }
-        cx.over_positions(self.body.token_dims(batch)?, |cx| {
-            self.body.layers(cx, layers, states, batch)
+        let dims = self.body.token_dims(batch)?;
+        let is_last = layers.end == self.num_layers();
+        cx.over_positions(dims, |cx| {
+            let read = if is_last && self.leaves_tokens_out(cx) {
+                self.head.read_tokens(cx.trace, batch, dims)?
+            } else {
+                None
+            };
+            let read = read.map(|read| read.with_random(cx.random, dims)).transpose()?;
+            let parameters = cx.parameters.for_reading(read);
+            self.body.layers(&Forward { parameters: &parameters, ..*cx }, layers, states, batch)
         })
     }
 
     /// Traces all that follows the last layer: logits and, with labels, the loss.
     pub fn head(&self, cx: &Forward<'_>, states: &HiddenStates, batch: &Batch) -> Result<Output> {
-        cx.over_positions(self.body.token_dims(batch)?, |cx| {
+        let dims = self.body.token_dims(batch)?;
+        cx.over_positions(dims, |cx| {
+            let are_read = self.leaves_tokens_out(cx);
             cx.ahead_of(&states.last, |cx| {
                 let states = self.body.finish(cx, states)?;
                 cx.scope("head", || match self.head.divides_positions() {
                     true => self.head.forward(cx, &states, batch),
                     false => cx.with_all_positions(&states, |cx, states| {
-                        self.head.forward(cx, states, batch)
+                        match self.head.read_tokens(cx.trace, batch, dims)? {
+                            Some(read) if !are_read => {
+                                self.head.forward(cx, &read.of_all(states)?, batch)
+                            }
+                            _ => self.head.forward(cx, states, batch),
+                        }
                     }),
                 })
             })
         })
+    }
+
+    /// Whether the last layer leaves the tokens out that the head does not read.
+    fn leaves_tokens_out(&self, cx: &Forward<'_>) -> bool {
+        self.body.leaves_tokens_out()
+            && self.num_layers() > 0
+            && cx.parameters.positions().is_none()
     }
 
     /// Traces all stages for one core's share of the batch.
@@ -207,7 +232,8 @@ impl Model {
     /// Floating-point operations of one forward pass, dots only; a training
     /// step is three times as many.
     pub fn forward_flops(&self, rows: usize, lengths: Lengths) -> f64 {
-        rows as f64 * (self.body.forward_flops(lengths) + self.head.forward_flops(lengths))
+        let body = self.body.forward_flops(lengths, self.head.read_positions(lengths));
+        rows as f64 * (body + self.head.forward_flops(lengths))
     }
 
     /// Refuses a number of cores that cannot share its layers.

@@ -237,7 +237,7 @@ impl<S: Stacks> Body for EncoderDecoder<S> {
         self.stacks.max_positions()
     }
 
-    fn forward_flops(&self, lengths: Lengths) -> f64 {
+    fn forward_flops(&self, lengths: Lengths, _read: Option<usize>) -> f64 {
         self.stacks.forward_flops(lengths)
     }
 }

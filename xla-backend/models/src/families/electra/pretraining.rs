@@ -372,16 +372,16 @@ impl Body for Pretraining {
         self.discriminator.max_positions()
     }
 
-    fn forward_flops(&self, lengths: Lengths) -> f64 {
+    fn forward_flops(&self, lengths: Lengths, _read: Option<usize>) -> f64 {
         let prediction =
             self.transform.forward_flops() + flops::dot(self.transform.widths[1] as f64, 1.0);
         let predicted = match lengths.masked_positions {
             0 => lengths,
             masked => Lengths { positions: masked, ..lengths },
         };
-        self.generator.forward_flops(lengths)
+        self.generator.forward_flops(lengths, None)
             + self.generator_head.forward_flops(predicted)
-            + self.discriminator.forward_flops(lengths)
+            + self.discriminator.forward_flops(lengths, None)
             + lengths.positions as f64 * prediction
     }
 }

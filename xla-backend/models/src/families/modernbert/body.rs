@@ -101,6 +101,10 @@ impl Body for ModernBert {
         true
     }
 
+    fn leaves_tokens_out(&self) -> bool {
+        true
+    }
+
     fn finish(&self, cx: &Forward<'_>, states: &HiddenStates) -> Result<Tensor> {
         self.norm.forward(cx, &states.last)
     }
@@ -118,14 +122,15 @@ impl Body for ModernBert {
     }
 
     /// The scores of all pairs are computed, also of those that a window hides.
-    fn forward_flops(&self, lengths: Lengths) -> f64 {
+    fn forward_flops(&self, lengths: Lengths, read: Option<usize>) -> f64 {
         let layer = flops::DecoderLayer {
             hidden_size: self.config.hidden_size,
             intermediate_size: self.config.intermediate_size,
             queries_size: self.config.hidden_size,
             keys_size: self.config.hidden_size,
+            projects_at_once: true,
         };
-        self.layers.len() as f64 * layer.forward(lengths.positions)
+        layer.stack(self.layers.len(), lengths.positions, read)
     }
 }
 
@@ -169,7 +174,7 @@ impl Layer {
         Layer { attention_norm, attention, dropout, mlp_norm, mlp }
     }
 
-    /// f32[B S, H] to f32[B S, H].
+    /// f32[T, H] to f32[T, H], or to f32[R, H] of the tokens that are read.
     fn forward(
         &self,
         cx: &Forward<'_>,
@@ -182,6 +187,7 @@ impl Layer {
             None => x.clone(),
         };
         let attended = self.attention.forward(cx, &normal, mask, table)?;
+        let (x, cx) = (&cx.read_tokens(x)?, &cx.behind_attention());
         let x = add_dropped(cx, x, &attended, self.dropout)?;
         let inner = self.mlp.forward(cx, &self.mlp_norm.forward(cx, &x)?)?;
         Ok(x.add(&inner.convert(DType::F32)?)?)

@@ -105,15 +105,20 @@ impl Body for RotaryBert {
         self.config.max_position_embeddings
     }
 
-    fn forward_flops(&self, lengths: Lengths) -> f64 {
+    fn leaves_tokens_out(&self) -> bool {
+        true
+    }
+
+    fn forward_flops(&self, lengths: Lengths, read: Option<usize>) -> f64 {
         let width = self.config.num_attention_heads * self.config.head_dim;
         let layer = flops::DecoderLayer {
             hidden_size: self.config.hidden_size,
             intermediate_size: self.config.intermediate_size,
             queries_size: width,
             keys_size: width,
+            projects_at_once: true,
         };
-        self.layers.len() as f64 * layer.forward(lengths.positions)
+        layer.stack(self.layers.len(), lengths.positions, read)
     }
 }
 
@@ -155,7 +160,7 @@ impl Layer {
         Layer { attention, attention_norm, mlp, mlp_norm, dropout: config.hidden_dropout }
     }
 
-    /// `x` [B S, H] to [B S, H].
+    /// `x` [T, H] to [T, H], or to [R, H] of the tokens that are read.
     fn forward(
         &self,
         cx: &Forward<'_>,
@@ -164,6 +169,7 @@ impl Layer {
         table: &RotaryTable,
     ) -> Result<Tensor> {
         let attended = self.attention.forward(cx, x, mask, table)?.convert(DType::F32)?;
+        let (x, cx) = (&cx.read_tokens(x)?, &cx.behind_attention());
         let x = self.attention_norm.forward_sum(cx, &attended, x, self.dropout)?;
         let inner = self.mlp.forward(cx, &x)?;
         self.mlp_norm.forward_sum(cx, &inner, &x, self.dropout)

@@ -132,7 +132,7 @@ impl Body for T5Encoder {
         MAX_POSITIONS
     }
 
-    fn forward_flops(&self, lengths: Lengths) -> f64 {
+    fn forward_flops(&self, lengths: Lengths, _read: Option<usize>) -> f64 {
         self.flops(lengths.positions)
     }
 }

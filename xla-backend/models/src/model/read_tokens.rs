@@ -1,0 +1,97 @@
+//! The tokens whose last states a head reads, where it does not read all: behind the attention of the last layer,
+//! the others are of no use, and are left out.
+//!
+//! B rows, S positions, T tokens (B S, or fewer where padding is left out), R tokens that are read, H hidden.
+
+use traind_xla::ops::Random;
+use traind_xla::{DType, Shape, Tensor, Trace};
+
+use super::Forward;
+use crate::error::Result;
+
+#[derive(Clone, Debug)]
+pub(crate) struct ReadTokens {
+    /// The place of each among all tokens, s32[R].
+    pub places: Tensor,
+    /// The number of each token among those that are read, s32[T]; R where it is not read.
+    pub numbers: Tensor,
+    /// Draws the bits that they have among all tokens; none where dropout is off.
+    random: Option<Random>,
+}
+
+impl ReadTokens {
+    /// The first token of each of the rows `[B, S]`.
+    pub(crate) fn first(trace: &Trace, dims: [usize; 2]) -> Result<ReadTokens> {
+        let zeros = trace.full(0.0, Shape::new(DType::S32, [dims[0]]))?;
+        ReadTokens::at(&zeros, dims)
+    }
+
+    /// The tokens at `positions` s32[B], one of each of the rows `[B, S]`.
+    pub(crate) fn at(positions: &Tensor, dims: [usize; 2]) -> Result<ReadTokens> {
+        let (trace, [rows, length]) = (positions.trace(), dims);
+        let first = trace.iota(DType::S32, &[rows], 0)?.mul_scalar(length as f64)?;
+        let of_token = |axis| trace.iota(DType::S32, &dims, axis);
+        let is_read = of_token(1)?.eq(&positions.unsqueeze(1)?.broadcast_to(&dims)?)?;
+        let no_number = trace.full(rows as f64, Shape::new(DType::S32, dims))?;
+        let numbers = is_read.select(&of_token(0)?, &no_number)?.reshape(&[rows * length])?;
+        Ok(ReadTokens { places: first.add(positions)?, numbers, random: None })
+    }
+
+    /// The same tokens, with their bits of `random`, which draws those of all tokens of the rows `[B, S]`.
+    pub(super) fn with_random(
+        self,
+        random: Option<&Random>,
+        dims: [usize; 2],
+    ) -> Result<ReadTokens> {
+        let Some(random) = random else { return Ok(self) };
+        let of_token = |axis| -> Result<Tensor> {
+            let numbers = self.places.trace().iota(DType::U32, &dims, axis)?;
+            Ok(numbers.reshape(&[dims[0] * dims[1]])?.take(&self.places)?)
+        };
+        let random = random.of_tokens(&of_token(0)?, &of_token(1)?);
+        Ok(ReadTokens { random: Some(random), ..self })
+    }
+
+    /// The same tokens among others: `places` are theirs, s32[R], and `numbers` those of the others, s32[T].
+    pub(crate) fn among(&self, places: Tensor, numbers: Tensor) -> ReadTokens {
+        ReadTokens { places, numbers, random: self.random.clone() }
+    }
+
+    /// [T, H] to [R, H].
+    pub(super) fn of_all(&self, x: &Tensor) -> Result<Tensor> {
+        Ok(x.place_rows(&self.places, &self.numbers)?)
+    }
+
+    /// [R, H] to [T, H], with zeros for tokens that are not read.
+    fn to_all(&self, x: &Tensor) -> Result<Tensor> {
+        Ok(x.place_rows(&self.numbers, &self.places)?)
+    }
+}
+
+impl Forward<'_> {
+    /// The tokens of `x` [T, H] that are read behind the attention of this layer: [R, H].
+    pub(crate) fn read_tokens(&self, x: &Tensor) -> Result<Tensor> {
+        self.parameters.read_tokens().map_or_else(|| Ok(x.clone()), |read| read.of_all(x))
+    }
+
+    /// The result of `layer`, which reads tokens one by one, for those of `x` [T, H] that are read behind the attention
+    /// of this layer; zeros for others.
+    pub(crate) fn for_read_tokens(
+        &self,
+        x: &Tensor,
+        layer: impl FnOnce(&Forward<'_>, &Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        match self.parameters.read_tokens() {
+            Some(read) => read.to_all(&layer(&self.behind_attention(), &read.of_all(x)?)?),
+            None => layer(self, x),
+        }
+    }
+
+    /// The context of what is behind the attention of this layer.
+    pub(crate) fn behind_attention(&self) -> Forward<'_> {
+        match self.parameters.read_tokens() {
+            Some(read) => Forward { random: read.random.as_ref(), ..*self },
+            None => *self,
+        }
+    }
+}
