@@ -170,14 +170,14 @@ pub(crate) fn of_sets(
     Ok(sampler.in_sets(of_rows.into(), batches, mixing)?)
 }
 
-/// The masked tokens that a generator alone predicts; `None` where it predicts all, since stages, cores or hosts divide
-/// the tokens of a core's batch, or the job has no generator.
+/// The masked tokens that alone are predicted; `None` where all are, since stages, cores or hosts divide the tokens of a
+/// core's batch, or the job masks none.
 pub(crate) fn masked_share(job: &JobFile) -> Option<MaskedShare> {
     let parallel = &job.parallel;
     let is_whole = parallel.pipeline == 1 && !parallel.sequence_parallel && job.data_hosts() == 1;
     let share =
         MaskedShare { probability: job.data.mlm_probability, of_words: job.data.whole_word_mask };
-    (job.model.task == TaskName::ReplacedTokenDetection && is_whole).then_some(share)
+    (job.model.task.masks_tokens() && is_whole).then_some(share)
 }
 
 /// The sampler whose batches predict masked tokens alone, where that is possible.

@@ -2,14 +2,14 @@
 //! decoders: a dense layer, an activation and a norm, then the product with the
 //! word embeddings, to which the decoder is usually tied. The decoder may also stand alone.
 
-use traind_xla::Tensor;
+use traind_xla::{Tensor, Trace};
 
 use super::{Transform, vocabulary_logits};
 use crate::config::ModelConfig;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Activation, LayerNorm, Linear};
-use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind};
+use crate::model::{Batch, Forward, Head, InputSpec, Lengths, Output, OutputKind, ReadTokens};
 use crate::parameters::{Dimension, Init, ParameterPath};
 use crate::tasks::{causal_lm, token_labels};
 use crate::tensor_parallel::Logits;
@@ -149,6 +149,22 @@ impl Head for MaskedLmHead {
         true
     }
 
+    fn read_tokens(
+        &self,
+        _trace: &Trace,
+        batch: &Batch,
+        _dims: [usize; 2],
+    ) -> Result<Option<ReadTokens>> {
+        match self.predicts {
+            Predicts::Itself => ReadTokens::masked(batch),
+            Predicts::Next => Ok(None),
+        }
+    }
+
+    fn read_positions(&self, lengths: Lengths) -> Option<usize> {
+        (lengths.masked_positions > 0).then_some(lengths.masked_positions)
+    }
+
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {
         let logits = self.logits(cx, hidden_states)?;
         let loss = match self.predicts {
@@ -161,6 +177,7 @@ impl Head for MaskedLmHead {
     fn forward_flops(&self, lengths: Lengths) -> f64 {
         let decoder = flops::dot(self.embedding_size as f64, self.vocab_size as f64);
         let transform = self.transform.as_ref().map_or(0.0, Transform::forward_flops);
-        lengths.positions as f64 * (transform + decoder)
+        let positions = self.read_positions(lengths).unwrap_or(lengths.positions);
+        positions as f64 * (transform + decoder)
     }
 }

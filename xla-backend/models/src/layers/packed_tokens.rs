@@ -65,13 +65,8 @@ impl PackedTokens {
 
     /// Tokens of padded rows as they stand among packed ones.
     fn read_tokens(&self, read: &ReadTokens) -> Result<ReadTokens> {
-        let numbers = read.numbers.take(&self.places)?;
-        let trace = numbers.trace();
-        // Slots behind the last token are none that is read.
-        let is_token = self.places.lt_scalar(self.tokens.dims()[0] as f64)?;
-        let none = trace.full(read.places.dims()[0] as f64, numbers.shape().clone())?;
-        let numbers = is_token.select(&numbers, &none)?;
-        Ok(read.among(self.tokens.take(&read.places)?, numbers))
+        let places = looked_up(&self.tokens, &read.places, self.places.dims()[0])?;
+        Ok(read.among(places, looked_up(&read.numbers, &self.places, read.places.dims()[0])?))
     }
 
     /// The row of each token, or its position there, [B Q]; any in slots behind the last token.
@@ -110,4 +105,11 @@ impl PackedTokens {
     pub(super) fn pad(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.place_rows(&self.tokens, &self.places)?)
     }
+}
+
+/// The number in `table` s32[N] at each of `places` s32[M]; `none` at places behind its end.
+fn looked_up(table: &Tensor, places: &Tensor, none: usize) -> Result<Tensor> {
+    let numbers = table.take(places)?;
+    let none = numbers.trace().full(none as f64, numbers.shape().clone())?;
+    Ok(places.lt_scalar(table.dims()[0] as f64)?.select(&numbers, &none)?)
 }

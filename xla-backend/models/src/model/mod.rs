@@ -140,15 +140,15 @@ impl Model {
             let are_read = self.leaves_tokens_out(cx);
             cx.ahead_of(&states.last, |cx| {
                 let states = self.body.finish(cx, states)?;
+                let read = self.head.read_tokens(cx.trace, batch, dims)?.filter(|_| !are_read);
+                let of_read = |states: &Tensor| match &read {
+                    Some(read) => read.of_all(states),
+                    None => Ok(states.clone()),
+                };
                 cx.scope("head", || match self.head.divides_positions() {
-                    true => self.head.forward(cx, &states, batch),
+                    true => self.head.forward(cx, &of_read(&states)?, batch),
                     false => cx.with_all_positions(&states, |cx, states| {
-                        match self.head.read_tokens(cx.trace, batch, dims)? {
-                            Some(read) if !are_read => {
-                                self.head.forward(cx, &read.of_all(states)?, batch)
-                            }
-                            _ => self.head.forward(cx, states, batch),
-                        }
+                        self.head.forward(cx, &of_read(states)?, batch)
                     }),
                 })
             })

@@ -6,12 +6,12 @@
 use traind_xla::ops::Random;
 use traind_xla::{DType, Shape, Tensor, Trace};
 
-use super::Forward;
+use super::{Batch, Forward, MASKED_SLOTS, MASKED_TOKENS};
 use crate::error::Result;
 
 #[derive(Clone, Debug)]
 pub(crate) struct ReadTokens {
-    /// The place of each among all tokens, s32[R].
+    /// The place of each among all tokens, s32[R]; T where there are fewer.
     pub places: Tensor,
     /// The number of each token among those that are read, s32[T]; R where it is not read.
     pub numbers: Tensor,
@@ -37,6 +37,17 @@ impl ReadTokens {
         Ok(ReadTokens { places: first.add(positions)?, numbers, random: None })
     }
 
+    /// The masked tokens of a batch with labels; none where all are predicted, or nothing is masked.
+    pub(crate) fn masked(batch: &Batch) -> Result<Option<ReadTokens>> {
+        let of_name = |name| batch.optional("labels").and_then(|_| batch.optional(name));
+        let flat = |x: &Tensor| x.reshape(&[x.shape().element_count()]);
+        let [Some(places), Some(numbers)] = [MASKED_TOKENS, MASKED_SLOTS].map(of_name) else {
+            return Ok(None);
+        };
+        let (places, numbers) = (flat(places)?, flat(numbers)?);
+        Ok(Some(ReadTokens { places, numbers, random: None }))
+    }
+
     /// The same tokens, with their bits of `random`, which draws those of all tokens of the rows `[B, S]`.
     pub(super) fn with_random(
         self,
@@ -57,13 +68,13 @@ impl ReadTokens {
         ReadTokens { places, numbers, random: self.random.clone() }
     }
 
-    /// [T, H] to [R, H].
-    pub(super) fn of_all(&self, x: &Tensor) -> Result<Tensor> {
+    /// [T, H] to [R, H], with zeros where there are fewer tokens than places.
+    pub(crate) fn of_all(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.place_rows(&self.places, &self.numbers)?)
     }
 
     /// [R, H] to [T, H], with zeros for tokens that are not read.
-    fn to_all(&self, x: &Tensor) -> Result<Tensor> {
+    pub(crate) fn to_all(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.place_rows(&self.numbers, &self.places)?)
     }
 }

@@ -1,13 +1,16 @@
 //! A class for each token: token classification and masked language modeling.
 //! Tokens whose label is no class, such as -100, are not counted.
 //!
-//! B rows, S positions, C classes.
+//! B rows, S positions, C classes, N tokens whose classes are predicted: B S, or as many as the batch has places of
+//! masked ones.
 
 use traind_xla::{DType, Tensor};
 
 use super::sample_weights::{sample_weights, sample_weights_input, weighted};
 use crate::error::Result;
-use crate::model::{Batch, IGNORED_LABEL, InputDim, InputSpec, InputValues, LossSum, OutputKind};
+use crate::model::{
+    Batch, IGNORED_LABEL, InputDim, InputSpec, InputValues, LossSum, MASKED_TOKENS, OutputKind,
+};
 use crate::tensor_parallel::Logits;
 
 /// `labels` s32[B, S] below `classes`, and `sample_weights` f32[B].
@@ -21,18 +24,18 @@ pub(crate) fn inputs_of(dims: &[InputDim], classes: usize) -> Vec<InputSpec> {
     vec![labels.of_values(InputValues::LabelsBelow(classes)), sample_weights_input()]
 }
 
-/// The loss of `logits` f32[B S, C], where the batch holds labels.
+/// The loss of `logits` f32[N, C], where the batch holds labels.
 pub(crate) fn loss(logits: &Logits, batch: &Batch) -> Result<Option<LossSum>> {
     let Some(labels) = batch.optional("labels") else { return Ok(None) };
-    let tokens = TokenLabels::new(labels, logits.classes(), batch)?;
+    let tokens = TokenLabels::of_predicted(labels, logits.classes(), batch)?;
     weighted(&logits.cross_entropy(&tokens.labels)?, &tokens.weights).map(Some)
 }
 
 /// Labels and the weight of each token in the loss.
 pub(super) struct TokenLabels {
-    /// s32[B S].
+    /// s32[N].
     pub labels: Tensor,
-    /// f32[B S]: the row's weight, and zero where the label is no class.
+    /// f32[N]: the row's weight, and zero where the label is no class.
     pub weights: Tensor,
 }
 
@@ -47,7 +50,9 @@ impl TokenLabels {
         Ok(match kind {
             OutputKind::Span | OutputKind::ReplacedTokens => None,
             OutputKind::PerRow { classes } => Some(TokenLabels::of_rows(labels, classes, batch)?),
-            OutputKind::PerToken { classes } => Some(TokenLabels::new(labels, classes, batch)?),
+            OutputKind::PerToken { classes } => {
+                Some(TokenLabels::of_predicted(labels, classes, batch)?)
+            }
             OutputKind::NextToken { classes } => {
                 Some(TokenLabels::new(&next(labels)?, classes, batch)?)
             }
@@ -60,7 +65,24 @@ impl TokenLabels {
         Ok(TokenLabels { labels: labels.clone(), weights: counted.mul(&sample_weights(batch)?)? })
     }
 
-    /// Takes labels s32[B, S].
+    /// Takes labels s32[B, S], of which those of masked tokens are compared with logits where these alone are predicted.
+    fn of_predicted(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
+        let TokenLabels { labels, weights } = TokenLabels::new(labels, classes, batch)?;
+        let Some(places) = batch.optional(MASKED_TOKENS) else {
+            return Ok(TokenLabels { labels, weights });
+        };
+        let places = places.reshape(&[places.shape().element_count()])?;
+        let is_token = places.lt_scalar(labels.dims()[0] as f64)?;
+        let of_places = |all: &Tensor, none: f64| -> Result<Tensor> {
+            let chosen = all.take(&places)?;
+            let none = chosen.trace().full(none, chosen.shape().clone())?;
+            Ok(is_token.select(&chosen, &none)?)
+        };
+        let labels = of_places(&labels, f64::from(IGNORED_LABEL))?;
+        Ok(TokenLabels { labels, weights: of_places(&weights, 0.0)? })
+    }
+
+    /// Takes labels s32[B, S] of all tokens.
     pub(super) fn new(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
         let counted = is_class(labels, classes)?.convert(DType::F32)?;
         let weights = counted.mul(&sample_weights(batch)?.unsqueeze(1)?)?;

@@ -72,7 +72,7 @@ fn a_forward_pass_has_the_operations_that_xla_counts() {
     check(gpt2, Task::SequenceClassification);
 }
 
-/// The vocabulary of a generator is counted for the tokens that it predicts.
+/// The vocabulary is counted for the tokens that are predicted, as is what is behind the attention of the last layer.
 #[test]
 fn masked_tokens_alone_are_counted_with_the_vocabulary() {
     const MASKED: usize = 8;
@@ -89,4 +89,6 @@ fn masked_tokens_alone_are_counted_with_the_vocabulary() {
     ];
     let lengths = Lengths { masked_positions: MASKED, ..Lengths::of(POSITIONS) };
     check_lengths(electra, Task::ReplacedTokenDetection, &more, lengths);
+    let more = [more[0], more[2], more[3]];
+    check_lengths(bert(), Task::MaskedLm, &more, lengths);
 }

@@ -21,8 +21,8 @@ use crate::flops;
 use crate::heads::{MaskedLmHead, MaskedLmNames, Predicts, Transform};
 use crate::layers::Linear;
 use crate::model::{
-    Batch, Body, Forward, Head, HiddenStates, InputDim, InputSpec, Lengths, MASKED_SLOTS,
-    MASKED_TOKENS, Model, Output, OutputKind,
+    Batch, Body, Forward, Head, HiddenStates, InputDim, InputSpec, Lengths, Model, Output,
+    OutputKind, ReadTokens,
 };
 use crate::parameters::{ParameterPath, Stage};
 use crate::tasks::replaced_tokens::batch_sums_input;
@@ -127,7 +127,7 @@ impl Pretraining {
         };
         let ids = batch.get("input_ids")?;
         let tokens = ids.shape().element_count();
-        let chosen = MaskedTokens::of(batch)?;
+        let chosen = MaskedTokens(ReadTokens::masked(batch)?);
         let states = chosen.chosen(states)?;
         let logits = cx.scope("generator_head", || self.generator_head.logits(cx, &states))?;
         let losses = logits.cross_entropy(&chosen.numbers(&labels.reshape(&[tokens])?)?)?;
@@ -165,56 +165,27 @@ impl Pretraining {
 }
 
 /// The tokens that the generator predicts: the masked ones where the batch says where they are, else all.
-enum MaskedTokens {
-    /// The place of each, s32[B M], and the number of each place, s32[B S].
-    At {
-        places: Tensor,
-        slots: Tensor,
-    },
-    All,
-}
+struct MaskedTokens(Option<ReadTokens>);
 
 impl MaskedTokens {
-    fn of(batch: &Batch) -> Result<MaskedTokens> {
-        let flat = |x: &Tensor| x.reshape(&[x.shape().element_count()]);
-        match [MASKED_TOKENS, MASKED_SLOTS].map(|name| batch.optional(name)) {
-            [Some(places), Some(slots)] => {
-                Ok(MaskedTokens::At { places: flat(places)?, slots: flat(slots)? })
-            }
-            _ => Ok(MaskedTokens::All),
-        }
-    }
-
     /// [B S, H] to [B M, H].
     fn chosen(&self, x: &Tensor) -> Result<Tensor> {
-        match self {
-            MaskedTokens::At { places, slots } => Ok(x.place_rows(places, slots)?),
-            MaskedTokens::All => Ok(x.clone()),
-        }
+        self.0.as_ref().map_or_else(|| Ok(x.clone()), |tokens| tokens.of_all(x))
     }
 
     /// [B M, W] to [B S, W], with zeros at other places.
     fn at_places(&self, x: &Tensor) -> Result<Tensor> {
-        match self {
-            MaskedTokens::At { places, slots } => Ok(x.place_rows(slots, places)?),
-            MaskedTokens::All => Ok(x.clone()),
-        }
+        self.0.as_ref().map_or_else(|| Ok(x.clone()), |tokens| tokens.to_all(x))
     }
 
     /// Integers [B S] to [B M]. Those behind the last masked token are no token's, and nothing reads their results.
     fn numbers(&self, x: &Tensor) -> Result<Tensor> {
-        match self {
-            MaskedTokens::At { places, .. } => Ok(x.take(places)?),
-            MaskedTokens::All => Ok(x.clone()),
-        }
+        self.0.as_ref().map_or_else(|| Ok(x.clone()), |tokens| Ok(x.take(&tokens.places)?))
     }
 
     /// Integers [B M] to [B S], with those of some token at places that are not masked.
     fn numbers_at_places(&self, x: &Tensor) -> Result<Tensor> {
-        match self {
-            MaskedTokens::At { slots, .. } => Ok(x.take(slots)?),
-            MaskedTokens::All => Ok(x.clone()),
-        }
+        self.0.as_ref().map_or_else(|| Ok(x.clone()), |tokens| Ok(x.take(&tokens.numbers)?))
     }
 }
 

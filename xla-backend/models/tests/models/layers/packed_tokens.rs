@@ -1,16 +1,11 @@
 //! Layers over packed tokens compute what they compute over padded rows: logits, gradients and random bits.
 
 use serde_json::{Map, json};
-use traind_models::{
-    Batch, Forward, Model, ModelConfig, PACKED_TOKENS, PADDED_TOKENS, ParameterTensors, Task,
-    registry, weights,
-};
+use traind_models::{Batch, Model, ModelConfig, PACKED_TOKENS, PADDED_TOKENS, Task, registry};
 use traind_xla::kernels::Kernels;
-use traind_xla::ops::Random;
-use traind_xla::runtime::HostArray;
-use traind_xla::{DType, Shape, Tensor, Trace, autodiff};
+use traind_xla::{DType, Trace};
 
-use crate::support::{Program, check_close};
+use super::training_pass::{TrainingPass, check_alike};
 
 /// Positions of a padded row.
 const POSITIONS: usize = 6;
@@ -67,50 +62,20 @@ fn results(
     kernels: Kernels,
     gradient_checkpointing: bool,
 ) -> Vec<Vec<f32>> {
-    let (model, trace) = (model(model_type), Trace::with_kernels(kernels));
-    let scalar = |name| trace.parameter(name, Shape::scalar(DType::U32)).unwrap();
-    let seeds = ["seed", "step", "row_offset"].map(scalar);
-    let random = Random::new(&seeds[0], &seeds[1], &seeds[2]).unwrap().with_rows(SPANS.len());
-    let specs = model.parameters();
-    let parameters: Vec<Tensor> =
-        specs.iter().map(|spec| trace.parameter(&spec.name, spec.shape.clone()).unwrap()).collect();
-    let named = specs.iter().map(|spec| spec.name.clone()).zip(parameters.iter().cloned());
-    let cx = Forward {
-        trace: &trace,
-        parameters: &ParameterTensors::new(named),
-        random: Some(&random),
-        gradient_checkpointing,
-        adapters: None,
-        cache: None,
-        embedding_noise: None,
-    };
-    let output = model.forward(&cx, &batch(&trace, is_packed)).unwrap();
-    let logits = output.logits.values;
-    let weights = trace.iota(DType::F32, logits.dims(), 0).unwrap().add_scalar(0.5).unwrap();
-    let sum = logits.mul(&weights).unwrap().sum(&[0, 1]).unwrap();
-    let gradients = autodiff::gradients(&sum, &parameters.iter().collect::<Vec<_>>()).unwrap();
-    let results: Vec<&Tensor> = std::iter::once(&logits).chain(&gradients).collect();
-    let u32_scalar = |value| HostArray::from_u32(&[], &[value]).unwrap();
-    let mut arguments = vec![u32_scalar(42), u32_scalar(7), u32_scalar(12)];
-    arguments.extend(weights::initialize(specs, 1).unwrap());
-    let results = Program::compile(&trace, &results).run(&arguments);
-    results.iter().map(|result| result.to_f32().unwrap()).collect()
+    let pass = TrainingPass { kernels, gradient_checkpointing, rows: SPANS.len() };
+    pass.results(
+        &model(model_type),
+        |trace| batch(trace, is_packed),
+        |output| output.logits.values.clone(),
+    )
 }
 
 /// Checks a family with its own kernels, also where activations are recomputed, and without kernels.
 fn check(model_type: &str, cases: &[(Kernels, bool)]) {
     let padded = results(model_type, false, Kernels::Own, false);
-    let size = |values: &[f32]| values.iter().fold(0.0f32, |most, value| most.max(value.abs()));
-    let moving = padded.iter().filter(|values| size(values) > 1e-3).count();
-    assert!(4 * moving > 3 * padded.len(), "{model_type}: {moving} of {}", padded.len());
     for (kernels, checkpoints) in cases {
         let packed = results(model_type, true, *kernels, *checkpoints);
-        assert_eq!(packed.len(), padded.len());
-        for (index, (packed, padded)) in packed.iter().zip(&padded).enumerate() {
-            let tolerance = 2e-5 * f64::from(size(padded).max(1.0));
-            let what = format!("{model_type}: result {index}, {kernels:?}");
-            check_close(&what, packed, padded, tolerance);
-        }
+        check_alike(&format!("{model_type}, {kernels:?}"), &packed, &padded);
     }
 }
 
