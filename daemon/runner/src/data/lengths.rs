@@ -315,8 +315,24 @@ fn may_pack(job: &JobFile, model: &Model, padding: Padding) -> bool {
 
 /// Whether a task's head reads no padding, whose states are zeros then: that of questions compares all positions.
 fn is_blind_to_padding(task: TaskName) -> bool {
-    use TaskName::{Embedding, Reranker, SequenceClassification, TokenClassification};
-    matches!(task, SequenceClassification | TokenClassification | Embedding | Reranker)
+    match task {
+        TaskName::QuestionAnswering
+        | TaskName::Seq2SeqLm
+        | TaskName::ImageClassification
+        | TaskName::ReplacedTokenDetection => false,
+        TaskName::SequenceClassification
+        | TaskName::TokenClassification
+        | TaskName::Embedding
+        | TaskName::Reranker
+        | TaskName::MaskedLm
+        | TaskName::CausalLm
+        | TaskName::Sft
+        | TaskName::Dpo
+        | TaskName::Orpo
+        | TaskName::Cpo
+        | TaskName::Kto
+        | TaskName::Reward => true,
+    }
 }
 
 fn pads_to_given(job: &JobFile) -> bool {

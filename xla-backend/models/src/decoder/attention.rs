@@ -8,7 +8,7 @@ use traind_xla::Tensor;
 use super::config::{DecoderAttentionConfig, DecoderConfig, HeadsNorm};
 use crate::error::Result;
 use crate::layers::{
-    AttentionMask, Heads, Linear, ProjectionNames, Projections, RotaryTable, attend_heads,
+    AttentionMask, Heads, Linear, ProjectionNames, Projections, RotaryTable, attend, attend_turned,
     split_heads,
 };
 use crate::model::Forward;
@@ -40,8 +40,8 @@ impl Attention {
         Attention { config: attention.clone(), projections, norms, output }
     }
 
-    /// `x` [B S, H] attends to itself, without a table regardless of positions. The result is that of the tokens that
-    /// are read.
+    /// `x` [T, H] attends to itself, without a table regardless of positions. The result is that of the tokens that are
+    /// read.
     pub(super) fn forward(
         &self,
         cx: &Forward<'_>,
@@ -49,30 +49,38 @@ impl Attention {
         mask: &AttentionMask,
         rotary: Option<&RotaryTable>,
     ) -> Result<Tensor> {
-        let (rows, size) = (mask.rows(), self.config.head_dim);
-        let projected = self.projections.forward(cx, &cx.fan_out(x)?)?;
-        // This core's heads.
-        let split = |x: &Tensor| split_heads(x, rows, x.dims()[1] / size);
-        let [query, key, value] = &projected;
-        let norms = self.norms.as_ref().map_or([None, None], |norms| norms.each_ref().map(Some));
-        let turned = |x: &Tensor, norm: Option<&HeadsNorm>| -> Result<Tensor> {
-            let x = match norm {
-                None => split(x)?,
-                Some(HeadsNorm::Each(norm)) => norm.forward(cx, &split(x)?)?,
-                Some(HeadsNorm::Whole(norm)) => split(&norm.forward(cx, x)?)?,
-            };
-            let x = rotary.map_or_else(|| Ok(x.clone()), |rotary| rotary.rotate(&x))?;
-            Ok(x.convert(cx.compute_dtype())?)
+        let [query, key, value] = self.projections.forward(cx, &cx.fan_out(x)?)?;
+        let [query, key] = match &self.norms {
+            Some([of_queries, of_keys]) => {
+                [self.normalized(cx, query, of_queries)?, self.normalized(cx, key, of_keys)?]
+            }
+            None => [query, key],
         };
-        let (query, key) = (turned(query, norms[0])?, turned(key, norms[1])?);
-        let [key, value] = cx.with_cached([key, split(value)?])?;
         let heads = Heads {
             num_heads: self.config.num_attention_heads,
             scale: self.config.scale,
             score_cap: self.config.score_cap,
             dropout: self.config.dropout,
         };
-        let attended = attend_heads(cx, [&query, &key, &value], mask, &heads)?;
+        let attended = match rotary {
+            Some(table) => attend_turned(cx, [&query, &key, &value], mask, &heads, table)?,
+            None => {
+                let [query, key] = [query, key].map(|x| x.convert(cx.compute_dtype()));
+                attend(cx, [&query?, &key?, &value], mask, &heads)?
+            }
+        };
         self.output.forward(&cx.behind_attention(), &cx.read_tokens(&attended)?)
+    }
+
+    /// `x` [T, N D] by the norm of its heads, or of all of them.
+    fn normalized(&self, cx: &Forward<'_>, x: Tensor, norm: &HeadsNorm) -> Result<Tensor> {
+        let (size, dims) = (self.config.head_dim, x.dims().to_vec());
+        match norm {
+            HeadsNorm::Each(norm) => {
+                let heads = split_heads(&x, 1, dims[1] / size)?;
+                Ok(norm.forward(cx, &heads)?.reshape(&dims)?)
+            }
+            HeadsNorm::Whole(norm) => norm.forward(cx, &x),
+        }
     }
 }

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::flops;
 use crate::layers::{
     ByKind, Embedding, RmsNorm, Rotary, Window, check_positions, flatten_tokens, with_noise,
-    within_texts,
+    within_texts, without_padding,
 };
 use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths};
 use crate::parameters::{Dimension, ParameterPath, Stage};
@@ -106,13 +106,16 @@ impl Body for Decoder {
             let table = |rotary: &Rotary| rotary.table(cx, present.dims()[1], position_ids);
             rotary.as_ref().map(table).transpose()
         })?;
-        let masks = ByKind::new(&windows[layers.clone()], |window| {
-            let window = if *is_causal { Window::Causal(*window) } else { Window::All };
-            within_texts(window.mask(cx, present)?, position_ids)
-        })?;
-        let x = cx.layers("layer", layers, states.last, |cx, index, x| {
-            let (mask, table) = (masks.get(&windows[index]), tables.get(&rotaries[index]));
-            self.layers[index].forward(cx, x, mask, table.as_ref())
+        let x = without_padding(cx, batch, &states.last, |cx, packed, x| {
+            let masks = ByKind::new(&windows[layers.clone()], |window| {
+                let window = if *is_causal { Window::Causal(*window) } else { Window::All };
+                let mask = within_texts(window.mask(cx, present)?, position_ids)?;
+                Ok(mask.of_packed(packed))
+            })?;
+            cx.layers("layer", layers, x, |cx, index, x| {
+                let (mask, table) = (masks.get(&windows[index]), tables.get(&rotaries[index]));
+                self.layers[index].forward(cx, x, mask, table.as_ref())
+            })
         })?;
         Ok(HiddenStates::of(x))
     }
@@ -123,6 +126,14 @@ impl Body for Decoder {
 
     fn is_generative(&self) -> bool {
         self.config.is_causal
+    }
+
+    fn packs_tokens(&self) -> bool {
+        true
+    }
+
+    fn attends_packed_tokens(&self) -> bool {
+        self.config.attention.score_cap.is_none()
     }
 
     fn is_tensor_parallel(&self) -> bool {

@@ -19,6 +19,7 @@ use crate::heads::{
 use crate::layers::{
     Activation, AttentionMask, Conv1d, Embedding, Heads, LayerNorm, Linear, PositionEmbedding,
     Window, add_dropped, attend, check_heads, dropout, flatten_tokens, with_noise, within_texts,
+    without_padding,
 };
 use crate::model::{Batch, Body, Forward, HiddenStates, InputSpec, Lengths, Model};
 use crate::parameters::{Dimension, ParameterPath, Stage};
@@ -294,8 +295,9 @@ impl Body for Gpt2 {
     ) -> Result<HiddenStates> {
         let mask = Window::Causal(None).mask(cx, batch.get("attention_mask")?)?;
         let mask = within_texts(mask, batch.optional("position_ids"))?;
-        let x = cx.layers("layer", layers, states.last, |cx, index, x| {
-            self.blocks[index].forward(cx, x, &mask)
+        let x = without_padding(cx, batch, &states.last, |cx, packed, x| {
+            let mask = mask.of_packed(packed);
+            cx.layers("layer", layers, x, |cx, index, x| self.blocks[index].forward(cx, x, &mask))
         })?;
         Ok(HiddenStates::of(x))
     }
@@ -305,6 +307,10 @@ impl Body for Gpt2 {
     }
 
     fn is_generative(&self) -> bool {
+        true
+    }
+
+    fn packs_tokens(&self) -> bool {
         true
     }
 

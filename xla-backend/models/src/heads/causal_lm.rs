@@ -1,14 +1,14 @@
 //! Causal language modeling: one linear layer without bias, usually the word
 //! embeddings themselves.
 
-use traind_xla::{DType, Tensor};
+use traind_xla::{DType, Tensor, Trace};
 
 use super::of_vocabulary;
 use crate::error::Result;
 use crate::flops;
 use crate::layers::{Linear, capped};
 use crate::model::{
-    Batch, Forward, Head, InputSpec, LanguageModelHead, Lengths, Output, OutputKind,
+    Batch, Forward, Head, InputSpec, LanguageModelHead, Lengths, Output, OutputKind, ReadTokens,
 };
 use crate::tasks::{causal_lm, token_labels};
 use crate::tensor_parallel::Logits;
@@ -58,6 +58,15 @@ impl Head for CausalLmHead {
 
     fn divides_positions(&self) -> bool {
         true
+    }
+
+    fn read_tokens(
+        &self,
+        _trace: &Trace,
+        batch: &Batch,
+        _dims: [usize; 2],
+    ) -> Result<Option<ReadTokens>> {
+        ReadTokens::packed(batch)
     }
 
     fn forward(&self, cx: &Forward<'_>, hidden_states: &Tensor, batch: &Batch) -> Result<Output> {

@@ -157,7 +157,7 @@ impl Head for MaskedLmHead {
     ) -> Result<Option<ReadTokens>> {
         match self.predicts {
             Predicts::Itself => ReadTokens::masked(batch),
-            Predicts::Next => Ok(None),
+            Predicts::Next => ReadTokens::packed(batch),
         }
     }
 

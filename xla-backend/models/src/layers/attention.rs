@@ -7,7 +7,7 @@ use traind_xla::ops::{AttentionSpec, DotDims, LONG_ROW, VisibleKeys};
 use traind_xla::{DType, Tensor};
 
 use super::dropout::dropout_of_heads;
-use super::{AttentionMask, Linear, RotaryTable};
+use super::{AttentionMask, Linear, PackedTokens, RotaryTable};
 use crate::config::ModelConfig;
 use crate::error::{Error, Result};
 use crate::model::Forward;
@@ -141,30 +141,42 @@ impl Heads {
     pub(crate) fn split(&self, cx: &Forward<'_>, x: &Tensor, rows: usize) -> Result<Tensor> {
         split_heads(x, rows, self.num_heads / cx.core_count())
     }
+
+    /// D of `queries` [T, N D].
+    fn size(&self, cx: &Forward<'_>, queries: &Tensor) -> usize {
+        queries.dims()[1] * cx.core_count() / self.num_heads
+    }
+
+    /// The keys that packed queries see, where a kernel reads both so.
+    fn visible_packed_keys<'a>(
+        &self,
+        cx: &Forward<'_>,
+        mask: &'a AttentionMask,
+    ) -> Option<(&'a PackedTokens, VisibleKeys<'a>)> {
+        mask.visible_packed_keys(cx).filter(|_| self.score_cap.is_none())
+    }
 }
 
-/// Attention of tokens to themselves and to those that are cached: queries, keys and values
-/// [B S, H] to [B S, H], of all heads or of those that this core has.
+/// Attention of tokens to themselves and to those that are cached: queries [B S, N D], keys and values [B S, K D] to
+/// [B S, N D], of all heads or of those that this core has.
 pub(crate) fn attend(
     cx: &Forward<'_>,
     states: [&Tensor; 3],
     mask: &AttentionMask,
     heads: &Heads,
 ) -> Result<Tensor> {
-    if heads.score_cap.is_none()
-        && let Some((packed, visible)) = mask.visible_packed_keys(cx)
-    {
+    if let Some((packed, visible)) = heads.visible_packed_keys(cx, mask) {
         return attend_at_once(&packed.context_of_rows(cx), states, visible, heads);
     }
+    let size = heads.size(cx, states[0]);
     in_rows(cx, states, mask, |cx, [query, key, value]| {
-        let split = |x: &Tensor| heads.split(cx, x, mask.rows());
+        let split = |x: &Tensor| split_heads(x, mask.rows(), x.dims()[1] / size);
         let [key, value] = cx.with_cached([split(key)?, split(value)?])?;
         attend_heads(cx, [&split(query)?, &key, &value], mask, heads)
     })
 }
 
-/// Attention of tokens to themselves, whose queries and keys turn with their positions: queries, keys and values
-/// [B S, H] to [B S, H], of all heads or of those that this core has.
+/// [`attend`] where queries and keys turn with their positions.
 pub(crate) fn attend_turned(
     cx: &Forward<'_>,
     states: [&Tensor; 3],
@@ -172,13 +184,13 @@ pub(crate) fn attend_turned(
     heads: &Heads,
     table: &RotaryTable,
 ) -> Result<Tensor> {
+    let size = heads.size(cx, states[0]);
+    let split = |x: &Tensor, rows: usize| split_heads(x, rows, x.dims()[1] / size);
     let turned = |table: &RotaryTable, x: &Tensor, rows: usize| -> Result<Tensor> {
-        Ok(table.rotate(&heads.split(cx, x, rows)?)?.convert(cx.compute_dtype())?)
+        Ok(table.rotate(&split(x, rows)?)?.convert(cx.compute_dtype())?)
     };
-    if heads.score_cap.is_none()
-        && let Some((packed, visible)) = mask.visible_packed_keys(cx)
-    {
-        let (table, [query, key, value]) = (table.of_tokens(&packed.positions()?)?, states);
+    if let Some((packed, visible)) = heads.visible_packed_keys(cx, mask) {
+        let (table, [query, key, value]) = (packed.table_of_tokens(table)?, states);
         // As if they were one row.
         let turned = |x: &Tensor| join_heads(&turned(&table, x, 1)?);
         let states = [&turned(query)?, &turned(key)?, value];
@@ -186,8 +198,8 @@ pub(crate) fn attend_turned(
     }
     in_rows(cx, states, mask, |cx, [query, key, value]| {
         let rows = mask.rows();
-        let [query, key] = [query, key].map(|x| turned(table, x, rows));
-        attend_heads(cx, [&query?, &key?, &heads.split(cx, value, rows)?], mask, heads)
+        let [key, value] = cx.with_cached([turned(table, key, rows)?, split(value, rows)?])?;
+        attend_heads(cx, [&turned(table, query, rows)?, &key, &value], mask, heads)
     })
 }
 

@@ -6,6 +6,7 @@
 use traind_xla::ops::{PackedRows, Random};
 use traind_xla::{DType, Tensor};
 
+use super::RotaryTable;
 use crate::error::Result;
 use crate::model::{Batch, Forward, PACKED_TOKENS, PADDED_TOKENS, ReadTokens};
 
@@ -34,8 +35,10 @@ pub(crate) fn without_padding(
     layers: impl FnOnce(&Forward<'_>, Option<&PackedTokens>, Tensor) -> Result<Tensor>,
 ) -> Result<Tensor> {
     let Some(packed) = PackedTokens::of(cx, batch)? else { return layers(cx, None, x.clone()) };
-    let read = cx.parameters.read_tokens().map(|read| packed.read_tokens(read)).transpose()?;
+    let read = cx.parameters.read_tokens();
     let are_read = read.is_some();
+    let read = read.filter(|read| !read.are_packed).map(|read| packed.read_tokens(read));
+    let read = read.transpose()?;
     let parameters = cx.parameters.for_reading(read);
     let cx = Forward { parameters: &parameters, ..*cx };
     let x = layers(&packed.context(&cx), Some(&packed), packed.pack(x)?)?;
@@ -77,8 +80,16 @@ impl PackedTokens {
     }
 
     /// The position of each token in its row, s32[B Q]; any in slots behind the last token.
-    pub(super) fn positions(&self) -> Result<Tensor> {
+    fn positions(&self) -> Result<Tensor> {
         self.number(DType::S32, 1)
+    }
+
+    /// The rows of `table` for packed tokens, from those of all positions, or of all padded places.
+    pub(super) fn table_of_tokens(&self, table: &RotaryTable) -> Result<RotaryTable> {
+        match table.rows() == self.padded[1] {
+            true => table.at(&self.positions()?),
+            false => table.at(&self.places),
+        }
     }
 
     /// The places for attention that reads packed tokens.

@@ -85,9 +85,14 @@ impl Rotary {
 }
 
 impl RotaryTable {
-    /// The table of tokens at `positions` s32[T] of their rows, from that of every position.
-    pub(super) fn of_tokens(&self, positions: &Tensor) -> Result<RotaryTable> {
-        Ok(RotaryTable { cos: self.cos.take(positions)?, sin: self.sin.take(positions)? })
+    /// The number of positions that it has angles of.
+    pub(super) fn rows(&self) -> usize {
+        self.cos.dims()[0]
+    }
+
+    /// The rows at `places` s32[T].
+    pub(super) fn at(&self, places: &Tensor) -> Result<RotaryTable> {
+        Ok(RotaryTable { cos: self.cos.take(places)?, sin: self.sin.take(places)? })
     }
 
     /// Turns the first R coordinates of each head of `x` [B, S, N, D], in float32.

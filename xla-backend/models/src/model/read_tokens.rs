@@ -6,7 +6,7 @@
 use traind_xla::ops::Random;
 use traind_xla::{DType, Shape, Tensor, Trace};
 
-use super::{Batch, Forward, MASKED_SLOTS, MASKED_TOKENS};
+use super::{Batch, Forward, MASKED_SLOTS, MASKED_TOKENS, PACKED_TOKENS, PADDED_TOKENS};
 use crate::error::Result;
 
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct ReadTokens {
     pub numbers: Tensor,
     /// Draws the bits that they have among all tokens; none where dropout is off.
     random: Option<Random>,
+    /// Whether they are the tokens of packed rows, in their order: all but padding.
+    pub are_packed: bool,
 }
 
 impl ReadTokens {
@@ -34,18 +36,29 @@ impl ReadTokens {
         let is_read = of_token(1)?.eq(&positions.unsqueeze(1)?.broadcast_to(&dims)?)?;
         let no_number = trace.full(rows as f64, Shape::new(DType::S32, dims))?;
         let numbers = is_read.select(&of_token(0)?, &no_number)?.reshape(&[rows * length])?;
-        Ok(ReadTokens { places: first.add(positions)?, numbers, random: None })
+        Ok(ReadTokens::new(first.add(positions)?, numbers))
     }
 
     /// The masked tokens of a batch with labels; none where all are predicted, or nothing is masked.
     pub(crate) fn masked(batch: &Batch) -> Result<Option<ReadTokens>> {
+        ReadTokens::of_inputs(batch, [MASKED_TOKENS, MASKED_SLOTS])
+    }
+
+    /// The tokens of a batch with labels that are no padding; none where its rows are not packed.
+    pub(crate) fn packed(batch: &Batch) -> Result<Option<ReadTokens>> {
+        let read = ReadTokens::of_inputs(batch, [PACKED_TOKENS, PADDED_TOKENS])?;
+        Ok(read.map(|read| ReadTokens { are_packed: true, ..read }))
+    }
+
+    fn of_inputs(batch: &Batch, names: [&str; 2]) -> Result<Option<ReadTokens>> {
         let of_name = |name| batch.optional("labels").and_then(|_| batch.optional(name));
         let flat = |x: &Tensor| x.reshape(&[x.shape().element_count()]);
-        let [Some(places), Some(numbers)] = [MASKED_TOKENS, MASKED_SLOTS].map(of_name) else {
-            return Ok(None);
-        };
-        let (places, numbers) = (flat(places)?, flat(numbers)?);
-        Ok(Some(ReadTokens { places, numbers, random: None }))
+        let [Some(places), Some(numbers)] = names.map(of_name) else { return Ok(None) };
+        Ok(Some(ReadTokens::new(flat(places)?, flat(numbers)?)))
+    }
+
+    fn new(places: Tensor, numbers: Tensor) -> ReadTokens {
+        ReadTokens { places, numbers, random: None, are_packed: false }
     }
 
     /// The same tokens, with their bits of `random`, which draws those of all tokens of the rows `[B, S]`.
@@ -65,12 +78,20 @@ impl ReadTokens {
 
     /// The same tokens among others: `places` are theirs, s32[R], and `numbers` those of the others, s32[T].
     pub(crate) fn among(&self, places: Tensor, numbers: Tensor) -> ReadTokens {
-        ReadTokens { places, numbers, random: self.random.clone() }
+        ReadTokens { random: self.random.clone(), ..ReadTokens::new(places, numbers) }
     }
 
     /// [T, H] to [R, H], with zeros where there are fewer tokens than places.
     pub(crate) fn of_all(&self, x: &Tensor) -> Result<Tensor> {
         Ok(x.place_rows(&self.places, &self.numbers)?)
+    }
+
+    /// The numbers [T] of those that are read, [R]; `none` where there are fewer tokens than places.
+    pub(crate) fn numbers_of_all(&self, x: &Tensor, none: f64) -> Result<Tensor> {
+        let chosen = x.take(&self.places)?;
+        let none = chosen.trace().full(none, chosen.shape().clone())?;
+        let is_token = self.places.lt_scalar(x.dims()[0] as f64)?;
+        Ok(is_token.select(&chosen, &none)?)
     }
 
     /// [R, H] to [T, H], with zeros for tokens that are not read.

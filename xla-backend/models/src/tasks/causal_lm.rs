@@ -3,16 +3,16 @@
 use traind_xla::Tensor;
 
 use super::sample_weights::weighted;
-use super::token_labels::{TokenLabels, next};
+use super::token_labels::TokenLabels;
 use crate::error::Result;
 use crate::model::{Batch, LossSum, Model, OutputKind};
 use crate::tensor_parallel::Logits;
 
-/// The loss of `logits` f32[B S, V], where the batch holds `labels` s32[B, S];
+/// The loss of `logits` f32[N, V] of the tokens that are read, where the batch holds `labels` s32[B, S];
 /// those stand at their own tokens, and are shifted here.
 pub(crate) fn loss(logits: &Logits, batch: &Batch) -> Result<Option<LossSum>> {
     let Some(labels) = batch.optional("labels") else { return Ok(None) };
-    let tokens = TokenLabels::new(&next(labels)?, logits.classes(), batch)?;
+    let tokens = TokenLabels::of_next(labels, logits.classes(), batch)?;
     weighted(&logits.cross_entropy(&tokens.labels)?, &tokens.weights).map(Some)
 }
 

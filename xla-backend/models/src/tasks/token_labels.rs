@@ -1,15 +1,14 @@
 //! A class for each token: token classification and masked language modeling.
 //! Tokens whose label is no class, such as -100, are not counted.
 //!
-//! B rows, S positions, C classes, N tokens whose classes are predicted: B S, or as many as the batch has places of
-//! masked ones.
+//! B rows, S positions, C classes, N tokens that have logits: B S, or as many as the head reads.
 
 use traind_xla::{DType, Tensor};
 
 use super::sample_weights::{sample_weights, sample_weights_input, weighted};
 use crate::error::Result;
 use crate::model::{
-    Batch, IGNORED_LABEL, InputDim, InputSpec, InputValues, LossSum, MASKED_TOKENS, OutputKind,
+    Batch, IGNORED_LABEL, InputDim, InputSpec, InputValues, LossSum, OutputKind, ReadTokens,
 };
 use crate::tensor_parallel::Logits;
 
@@ -27,7 +26,7 @@ pub(crate) fn inputs_of(dims: &[InputDim], classes: usize) -> Vec<InputSpec> {
 /// The loss of `logits` f32[N, C], where the batch holds labels.
 pub(crate) fn loss(logits: &Logits, batch: &Batch) -> Result<Option<LossSum>> {
     let Some(labels) = batch.optional("labels") else { return Ok(None) };
-    let tokens = TokenLabels::of_predicted(labels, logits.classes(), batch)?;
+    let tokens = TokenLabels::of_own(labels, logits.classes(), batch)?;
     weighted(&logits.cross_entropy(&tokens.labels)?, &tokens.weights).map(Some)
 }
 
@@ -50,11 +49,9 @@ impl TokenLabels {
         Ok(match kind {
             OutputKind::Span | OutputKind::ReplacedTokens => None,
             OutputKind::PerRow { classes } => Some(TokenLabels::of_rows(labels, classes, batch)?),
-            OutputKind::PerToken { classes } => {
-                Some(TokenLabels::of_predicted(labels, classes, batch)?)
-            }
+            OutputKind::PerToken { classes } => Some(TokenLabels::of_own(labels, classes, batch)?),
             OutputKind::NextToken { classes } => {
-                Some(TokenLabels::new(&next(labels)?, classes, batch)?)
+                Some(TokenLabels::of_next(labels, classes, batch)?)
             }
         })
     }
@@ -65,21 +62,21 @@ impl TokenLabels {
         Ok(TokenLabels { labels: labels.clone(), weights: counted.mul(&sample_weights(batch)?)? })
     }
 
-    /// Takes labels s32[B, S], of which those of masked tokens are compared with logits where these alone are predicted.
-    fn of_predicted(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
-        let TokenLabels { labels, weights } = TokenLabels::new(labels, classes, batch)?;
-        let Some(places) = batch.optional(MASKED_TOKENS) else {
-            return Ok(TokenLabels { labels, weights });
-        };
-        let places = places.reshape(&[places.shape().element_count()])?;
-        let is_token = places.lt_scalar(labels.dims()[0] as f64)?;
-        let of_places = |all: &Tensor, none: f64| -> Result<Tensor> {
-            let chosen = all.take(&places)?;
-            let none = chosen.trace().full(none, chosen.shape().clone())?;
-            Ok(is_token.select(&chosen, &none)?)
-        };
-        let labels = of_places(&labels, f64::from(IGNORED_LABEL))?;
-        Ok(TokenLabels { labels, weights: of_places(&weights, 0.0)? })
+    /// Those of the tokens that are read, if these alone have logits.
+    fn of_read(self, read: Option<ReadTokens>) -> Result<TokenLabels> {
+        let Some(read) = read else { return Ok(self) };
+        let labels = read.numbers_of_all(&self.labels, f64::from(IGNORED_LABEL))?;
+        Ok(TokenLabels { labels, weights: read.numbers_of_all(&self.weights, 0.0)? })
+    }
+
+    /// Takes labels s32[B, S], which are compared with the logits of their own tokens.
+    fn of_own(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
+        TokenLabels::new(labels, classes, batch)?.of_read(ReadTokens::masked(batch)?)
+    }
+
+    /// Takes labels s32[B, S], which are compared with the logits of the tokens before them.
+    pub(super) fn of_next(labels: &Tensor, classes: usize, batch: &Batch) -> Result<TokenLabels> {
+        TokenLabels::new(&next(labels)?, classes, batch)?.of_read(ReadTokens::packed(batch)?)
     }
 
     /// Takes labels s32[B, S] of all tokens.

@@ -177,7 +177,7 @@ fn programs_with_too_many_instructions_name_operation_and_sizes_that_fit() {
     assert!(found.contains("cores have the same rows: a step has "), "costs are named: {found}");
     // A job whose cores all share layers has advice, too.
     let divided = json!({"parallel": {"tensor": 2}, "train": {"per_device_train_batch_size": 64}});
-    let divided = of_limit(Some(800_000), 2, 2, divided);
+    let divided = of_limit(Some(800_000), 3, 2, divided);
     let Err(RunError::Field { problem: divided, .. }) = divided else { panic!("{divided:?}") };
     for part in
         ["; it can with ", "with train.per_device_train_batch_size: ", " rows in place of 64"]

@@ -6,7 +6,7 @@ use traind_xla::{DType, Tensor};
 
 use super::scalars::{by_pair, column};
 use crate::error::Result;
-use crate::model::{Batch, IGNORED_LABEL};
+use crate::model::{Batch, IGNORED_LABEL, ReadTokens};
 use crate::tasks::token_labels::{is_class, next};
 use crate::tensor_parallel::Logits;
 
@@ -21,6 +21,8 @@ pub(super) struct Completions {
     lengths: Tensor,
     /// The number of those that are behind another token, at least 1: f32[2P].
     predicted: Tensor,
+    /// The tokens that have logits; none where all have.
+    read: Option<ReadTokens>,
 }
 
 impl Completions {
@@ -37,7 +39,8 @@ impl Completions {
         let lengths = counts(&is_class(whole, classes)?.convert(DType::F32)?)?;
         let predicted = counts(&counted)?;
         let weights = ld_alpha.map(|alpha| length_weights(&counted, alpha)).transpose()?;
-        Ok(Completions { labels, counted, weights, lengths, predicted })
+        let read = ReadTokens::packed(batch)?;
+        Ok(Completions { labels, counted, weights, lengths, predicted, read })
     }
 
     /// The completions of labels that prompts have too, whose tokens weigh nothing in the log-probabilities of
@@ -54,9 +57,21 @@ impl Completions {
 
     /// The log-probability of each token with a label, and 0 for other tokens: f32[2P, S].
     pub(super) fn token_log_probabilities(&self, logits: &Logits) -> Result<Tensor> {
-        let tokens = self.labels.shape().element_count();
-        let losses = logits.flatten()?.cross_entropy(&self.labels.reshape(&[tokens])?)?;
-        Ok(losses.reshape(self.labels.dims())?.neg()?)
+        let labels = self.labels.reshape(&[self.labels.shape().element_count()])?;
+        let labels = match &self.read {
+            Some(read) => read.numbers_of_all(&labels, f64::from(IGNORED_LABEL))?,
+            None => labels,
+        };
+        self.by_row(&logits.flatten()?.cross_entropy(&labels)?.neg()?)
+    }
+
+    /// Values of the tokens that have logits, f32[N], as f32[2P, S], with zeros for other tokens.
+    fn by_row(&self, values: &Tensor) -> Result<Tensor> {
+        let values = match &self.read {
+            Some(read) => read.to_all(&values.unsqueeze(1)?)?,
+            None => values.clone(),
+        };
+        Ok(values.reshape(self.labels.dims())?)
     }
 
     /// The log-probability of the completion of each row, f32[2P].
@@ -101,7 +116,7 @@ impl Completions {
         let flat = logits.flatten()?;
         let squares = flat.times(2.0)?.log_sum_exp()?;
         let squares = squares.sub(&flat.log_sum_exp()?.mul_scalar(2.0)?)?;
-        let aligned = tokens.sub(&squares.reshape(tokens.dims())?)?.mul(&self.counted)?;
+        let aligned = tokens.sub(&self.by_row(&squares)?)?.mul(&self.counted)?;
         let lengths = self.counted.sum(&[1])?.maximum_scalar(1.0)?;
         let means = by_pair(&aligned.sum(&[1])?.div(&lengths)?)?;
         Ok(means.sum(&[1])?.exp()?.stop_gradient()?)

@@ -20,7 +20,10 @@ fn model(model_type: &str) -> Model {
         "num_attention_heads": 2, "intermediate_size": 16, "initializer_range": 0.3,
         "hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2, "pad_token_id": 0,
         "attention_dropout": 0.2, "mlp_dropout": 0.2, "embedding_dropout": 0.2,
-        "local_attention": 2, "global_attn_every_n_layers": 2,
+        "local_attention": 2, "global_attn_every_n_layers": 2, "num_key_value_heads": 1, "head_dim": 4,
+        "sliding_window": 2, "layer_types": ["sliding_attention", "full_attention"],
+        "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 8, "resid_pdrop": 0.2, "embd_pdrop": 0.2,
+        "attn_pdrop": 0.2,
     })
     .as_object()
     .unwrap()
@@ -32,7 +35,7 @@ fn model(model_type: &str) -> Model {
 /// The ids, the mask, and the places of tokens in padded rows and in packed ones.
 fn batch(trace: &Trace, is_packed: bool) -> Batch {
     let (places, slots) = (SPANS.len() * POSITIONS, SPANS.len() * PACKED);
-    let [mut ids, mut mask] = [vec![7.0; places], vec![0.0; places]];
+    let [mut ids, mut mask] = [vec![0.0; places], vec![0.0; places]];
     let (mut packed, mut padded) = (vec![places as f64; slots], vec![slots as f64; places]);
     let tokens = SPANS.iter().enumerate();
     let tokens = tokens.flat_map(|(row, [start, end])| (*start..*end).map(move |at| (row, at)));
@@ -94,4 +97,13 @@ fn packed_tokens_turn_by_their_positions() {
     }
     // A layer sees the neighbours of a token alone.
     check("modernbert", &[(Kernels::Own, false), (Kernels::Own, true), (Kernels::None, false)]);
+}
+
+/// Several queries share a key, which a token sees if it is before it and, in some layers, near.
+#[test]
+fn packed_tokens_see_those_before_them() {
+    check("llama", &[(Kernels::Own, false), (Kernels::None, true)]);
+    for model_type in ["gpt2", "gemma2", "qwen3"] {
+        check(model_type, &[(Kernels::Own, false)]);
+    }
 }

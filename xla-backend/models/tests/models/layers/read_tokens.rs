@@ -141,20 +141,34 @@ fn packed_tokens_are_left_out_as_padded_ones() {
     }
 }
 
+fn mean_loss(output: &Output) -> Tensor {
+    let loss = output.loss.as_ref().unwrap();
+    loss.loss_sum.div(&loss.weight_sum).unwrap()
+}
+
 /// The loss, and its gradients, of a batch that says where its masked tokens are and of one that does not.
 #[test]
 fn masked_tokens_alone_have_the_loss_of_all() {
     for model_type in ENCODERS {
         let model = registry::build(config(model_type), Task::MaskedLm).unwrap();
-        let loss = |output: &Output| {
-            let loss = output.loss.as_ref().unwrap();
-            loss.loss_sum.div(&loss.weight_sum).unwrap()
-        };
         let pass = pass(Kernels::Own, false);
-        let whole = pass.results(&model, |trace| batch(trace, false, false), loss);
+        let whole = pass.results(&model, |trace| batch(trace, false, false), mean_loss);
         for is_packed in [false, model.packs_tokens()] {
-            let found = pass.results(&model, |trace| batch(trace, is_packed, true), loss);
+            let found = pass.results(&model, |trace| batch(trace, is_packed, true), mean_loss);
             check_alike(&format!("{model_type}, packed: {is_packed}"), &found, &whole);
         }
+    }
+}
+
+/// The next token is predicted for packed ones alone, which labels of padded rows are compared with.
+#[test]
+fn packed_tokens_have_the_loss_of_padded_rows() {
+    for model_type in DECODERS {
+        let model = registry::build(config(model_type), Task::CausalLm).unwrap();
+        let pass = pass(Kernels::Own, false);
+        let [packed, padded] = [true, false].map(|is_packed| {
+            pass.results(&model, |trace| batch(trace, is_packed, false), mean_loss)
+        });
+        check_alike(model_type, &packed, &padded);
     }
 }
