@@ -170,8 +170,8 @@ pub(crate) fn of_sets(
     Ok(sampler.in_sets(of_rows.into(), batches, mixing)?)
 }
 
-/// The masked tokens that alone are predicted; `None` where all are, since stages, cores or hosts divide the tokens of a
-/// core's batch, or the job masks none.
+/// The masked tokens that alone are predicted; `None` where all are, since stages, cores or hosts divide the tokens of
+/// a core's batch, or the job masks none.
 pub(crate) fn masked_share(job: &JobFile) -> Option<MaskedShare> {
     let parallel = &job.parallel;
     let is_whole = parallel.pipeline == 1 && !parallel.sequence_parallel && job.data_hosts() == 1;
@@ -313,10 +313,12 @@ fn may_pack(job: &JobFile, model: &Model, padding: Padding) -> bool {
         && padding.side == PaddingSide::Right
 }
 
-/// Whether a task's head reads no padding, whose states are zeros then: that of questions compares all positions.
+/// Whether a task's head reads no padding, whose states are zeros then, and the tokens of a batch are known ahead: the
+/// head of questions compares all positions, and the mismatched pairs of `kto` are those of a batch.
 fn is_blind_to_padding(task: TaskName) -> bool {
     match task {
         TaskName::QuestionAnswering
+        | TaskName::Kto
         | TaskName::Seq2SeqLm
         | TaskName::ImageClassification
         | TaskName::ReplacedTokenDetection => false,
@@ -330,7 +332,6 @@ fn is_blind_to_padding(task: TaskName) -> bool {
         | TaskName::Dpo
         | TaskName::Orpo
         | TaskName::Cpo
-        | TaskName::Kto
         | TaskName::Reward => true,
     }
 }

@@ -340,8 +340,8 @@ fn activations_grow_with_rows_and_shrink_with_checkpointing() {
     // By XLA's count for two layers of BERT, checkpointing saves 14 %. Kernels keep no scores, so that
     // it saves less with them than without.
     assert!(recomputed < eight * 17 / 20, "{eight} {recomputed}");
-    // The first layer keeps at least its input, the projections, the scores and the outer layer, the last one its input,
-    // keys, values and the scores: it projects the queries of the first tokens alone.
+    // The first layer keeps at least its input, the projections, the scores and the outer layer; the last one its
+    // input, keys, values and the scores, since it projects the queries of the first tokens alone.
     let least = 4 * 8 * 128 * (64 * 5 + 2 * 128 + 128 + 64 * 3 + 2 * 128);
     assert!(eight > least && eight < 4 * least, "{eight} {least}");
 }

@@ -161,9 +161,12 @@ impl Timetable {
         is_due || (self.logging_first_step && done == 1)
     }
 
-    /// Whether logs are of epochs and evaluations of steps, which come first where both are due.
-    pub(crate) fn logs_behind_evaluations(&self) -> bool {
-        self.logging_strategy == LoggingStrategy::Epoch && self.eval_strategy == EvalStrategy::Steps
+    /// Whether an evaluation after `done` steps precedes their log: the Trainer evaluates by steps before it logs
+    /// epochs, and logs the first step as a step.
+    pub(crate) fn logs_behind_evaluations(&self, done: u64) -> bool {
+        self.logging_strategy == LoggingStrategy::Epoch
+            && self.eval_strategy == EvalStrategy::Steps
+            && !(self.logging_first_step && done == 1)
     }
 
     /// Whether an evaluation follows `done` steps. One follows the last step, as in the Trainer.
@@ -260,11 +263,15 @@ mod tests {
     fn logs_of_epochs_are_behind_evaluations_of_steps() {
         let check = |lines: &str, expect: bool| {
             let timetable = Timetable::new(&train(lines), 4).unwrap();
-            assert_eq!(timetable.logs_behind_evaluations(), expect, "{lines}");
+            assert_eq!(timetable.logs_behind_evaluations(1), expect, "{lines}");
+            assert_eq!(timetable.logs_behind_evaluations(2), expect, "{lines}");
         };
         check("logging_strategy: epoch, eval_strategy: steps, eval_steps: 1", true);
         check("logging_strategy: epoch, eval_strategy: epoch", false);
         check("logging_strategy: steps, eval_strategy: steps, eval_steps: 1", false);
+        let first = "logging_strategy: epoch, logging_first_step: true, eval_strategy: steps, eval_steps: 1";
+        let timetable = Timetable::new(&train(first), 4).unwrap();
+        assert_eq!([1, 2].map(|done| timetable.logs_behind_evaluations(done)), [false, true]);
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Pauses<Session> for EvaluationsAndCheckpoints<'_> {
 
     /// The Trainer evaluates after a number of steps before it logs an epoch.
     fn evaluates_before_logs(&self, done: u64) -> bool {
-        self.evaluation_is_due(done) && self.timetable.logs_behind_evaluations()
+        self.evaluation_is_due(done) && self.timetable.logs_behind_evaluations(done)
     }
 
     /// Evaluates first: the checkpoint includes the result.

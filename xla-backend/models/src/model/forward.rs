@@ -250,7 +250,8 @@ impl Forward<'_> {
     }
 
     /// Traces repeated layers, the first of which reads `x` and each other one the result of the one before; `layer`
-    /// traces one by its number. Behind the attention of the last one, only those tokens are left that are read. A layer is the unit of gradient checkpointing, and of gathering parameters in shards.
+    /// traces one by its number. Behind the attention of the last one, only those tokens are left that are read. A
+    /// layer is the unit of gradient checkpointing, and of gathering parameters in shards.
     pub(crate) fn layers(
         &self,
         name: &str,

@@ -62,7 +62,7 @@ impl TokenLabels {
         Ok(TokenLabels { labels: labels.clone(), weights: counted.mul(&sample_weights(batch)?)? })
     }
 
-    /// Those of the tokens that are read, if these alone have logits.
+    /// Keeps the labels and weights of the tokens that are read, where these alone have logits.
     fn of_read(self, read: Option<ReadTokens>) -> Result<TokenLabels> {
         let Some(read) = read else { return Ok(self) };
         let labels = read.numbers_of_all(&self.labels, f64::from(IGNORED_LABEL))?;

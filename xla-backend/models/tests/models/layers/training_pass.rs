@@ -16,7 +16,8 @@ pub(super) struct TrainingPass {
 }
 
 impl TrainingPass {
-    /// What `of_output` takes of the output of `batch`, and the gradients of its weighted sum by all parameters.
+    /// Returns the values that `of_output` takes from the output of `batch`, and the gradients of their weighted sum by
+    /// all parameters.
     pub(super) fn results(
         &self,
         model: &Model,
