@@ -9,7 +9,7 @@ import json
 
 import both
 import families
-import trl
+import trl_runs
 
 import steps  # found by both
 
@@ -96,7 +96,7 @@ def run_traind(options, model, rows, output, case, adapters, number):
     )
 
 
-TRAINER = trl.Trainer("dpo", LEARNING_RATE, STEPS, write_rows, run_traind, metric_complaints)
+TRAINER = trl_runs.Trainer("dpo", LEARNING_RATE, STEPS, write_rows, run_traind, metric_complaints)
 
 if __name__ == "__main__":
     both.run(lambda: TRAINER.main(__doc__, CASES))

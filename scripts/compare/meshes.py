@@ -17,7 +17,7 @@ import both
 import dpo_losses
 import families
 import sft_losses
-import trl
+import trl_runs
 from both import peers
 
 import service  # found by both
@@ -175,7 +175,7 @@ def inputs(options, family, task, folder, shape):
     peers(options, "random_model.py", family, of_texts, options.model, model, shape)
     if task in families.CHAT_TASKS:
         WRITE_ROWS[task]("messages", rows, rows)
-        trl.add_template(model)
+        trl_runs.add_template(model)
     return rows, model
 
 

@@ -8,7 +8,7 @@ import json
 
 import both
 import families
-import trl
+import trl_runs
 
 LEARNING_RATE = 2e-3
 STEPS = 20
@@ -64,7 +64,7 @@ def run_traind(options, model, rows, output, case, adapters, number):
     )
 
 
-TRAINER = trl.Trainer("sft", LEARNING_RATE, STEPS, write_rows, run_traind)
+TRAINER = trl_runs.Trainer("sft", LEARNING_RATE, STEPS, write_rows, run_traind)
 
 if __name__ == "__main__":
     both.run(lambda: TRAINER.main(__doc__, CASES))

@@ -103,7 +103,7 @@ make_rpm() {
 make_wheel() {
   local python scratch=$1.wheel
   python=$(venv_python release)
-  "$python" "$PACKAGES_DIR/wheel.py" "$REPOSITORY_DIR" "$1/usr/bin" "$scratch" "manylinux_${GLIBC/./_}_$2" "$3" >&2
+  "$python" "$PACKAGES_DIR/build_wheel.py" "$REPOSITORY_DIR" "$1/usr/bin" "$scratch" "manylinux_${GLIBC/./_}_$2" "$3" >&2
 }
 
 # add_checksums FOLDER [SSH_KEY [MINISIGN_KEY]]: writes SHA256SUMS of the folder's files, and its signatures by the keys

@@ -1,6 +1,6 @@
 """Makes a wheel of the Python client that also has the programs, which pip puts on PATH.
 
-usage: wheel.py REPOSITORY PROGRAMS SCRATCH PLATFORM OUT
+usage: build_wheel.py REPOSITORY PROGRAMS SCRATCH PLATFORM OUT
 """
 
 import shutil
