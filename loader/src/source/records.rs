@@ -211,6 +211,11 @@ impl Records {
         &self.columns[self.place(column)][record]
     }
 
+    /// The approximate number of bytes of a row.
+    pub(crate) fn bytes_of(&self, record: usize) -> usize {
+        self.columns.iter().map(|column| column[record].bytes()).sum()
+    }
+
     fn place(&self, column: &str) -> usize {
         let place = self.names.iter().position(|name| name == column);
         place.expect("a column that was asked for")

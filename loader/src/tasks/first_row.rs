@@ -32,17 +32,20 @@ impl TaskSpec {
     /// chat template and the special tokens of the model.
     pub(crate) fn rows_to_check(&self, known: KnownTokenizer, are_small: bool) -> u64 {
         match self {
-            Self::Sft(_) | Self::Dpo(_) | Self::Reward(_) | Self::Cpo(_) | Self::Kto(_) => {
-                match (known.has_template, are_small) {
-                    (false, _) => 0,
-                    (true, true) => CONVERSATIONS_OF_SMALL,
-                    (true, false) => ROWS,
-                }
-            }
+            _ if self.leaves_out_long_rows() => match (known.has_template, are_small) {
+                (false, _) => 0,
+                (true, true) => CONVERSATIONS_OF_SMALL,
+                (true, false) => ROWS,
+            },
             Self::ImageClassification(_) => IMAGES,
             _ if are_small => ROWS_OF_SMALL,
             _ => ROWS,
         }
+    }
+
+    /// Returns true if a row may have too many tokens to make an example. Others are cut.
+    pub(crate) fn leaves_out_long_rows(&self) -> bool {
+        matches!(self, Self::Sft(_) | Self::Dpo(_) | Self::Reward(_) | Self::Cpo(_) | Self::Kto(_))
     }
 
     /// Fails where the settings cannot work, whatever the tokenizer is.

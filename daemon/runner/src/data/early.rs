@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use traind_job_file::{DataFiles, JobFile, ModelSource, TaskName};
 use traind_loader::{
-    ChatProblem, Checked, Error as LoaderError, Files, KnownTokenizer, LabelEncoder, TaskSpec,
-    data_format, matching_files, model_max_length,
+    ChatProblem, Checked, DatasetOptions, Error as LoaderError, Files, HuggingFaceTokenizer,
+    KnownTokenizer, LabelEncoder, Mixture, OpenSet, TaskSpec, TokenizerOptions, data_format,
+    matching_files, model_max_length,
 };
 use traind_models::{Model, ModelConfig};
 
@@ -90,11 +91,12 @@ pub(crate) fn check_files(
     let train = job.data.train.as_ref().filter(|_| reads_train(job));
     let validation = job.data.validation.as_ref().filter(|_| job.evaluates());
     let known = known_tokenizer(job, task, model);
+    let folder = model.config().path().parent().filter(|_| known.has_template);
     let mut rule = EarlyRule::Known(None);
     let mut warnings = Vec::new();
     let mut early = |split: &'static str, files: Option<&DataFiles>| {
         let Some(files) = files else { return Ok::<_, RunError>(None) };
-        let early = EarlySplit { job, split, files, known };
+        let early = EarlySplit { job, split, files, known, folder };
         let checked = match is_quick(files) {
             false => None,
             true => match early.check(task, true, &rule) {
@@ -145,6 +147,8 @@ struct EarlySplit<'a> {
     split: &'static str,
     files: &'a DataFiles,
     known: KnownTokenizer,
+    /// The folder of the tokenizer, where it is that of the run.
+    folder: Option<&'a Path>,
 }
 
 impl EarlySplit<'_> {
@@ -155,7 +159,7 @@ impl EarlySplit<'_> {
         labelled: bool,
         rule: &EarlyRule,
     ) -> RunResult<Option<Checked>> {
-        let &EarlySplit { job, split, files: given, known } = self;
+        let &EarlySplit { job, split, files: given, known, .. } = self;
         let evaluated = split != "train" || job.data.validation_split.is_some();
         let max_length = known.max_length.unwrap_or(LENGTH_MAX);
         let (encoder, has_rule) = match rule {
@@ -178,11 +182,33 @@ impl EarlySplit<'_> {
         };
         let sets = Sets { job, downloads: None, split, files: files(job, split) };
         let mixture = sets.mixture(given)?;
-        match traind_loader::check_files(&mixture, &task, known, has_rule) {
+        let checked = traind_loader::check_files(&mixture, &task, known, has_rule);
+        let checked = checked.and_then(|checked| self.with_examples(&mixture, checked));
+        match checked {
             Ok(checked) => Ok(Some(checked)),
             Err(error) if is_of_content(&error) => Err(refused(job, split, &error)),
             Err(error @ LoaderError::BadOption { .. }) => Err(error.into()),
             Err(_) => Ok(None),
+        }
+    }
+}
+
+impl EarlySplit<'_> {
+    /// Fails where no row makes an example, which their tokens show. All other faults are the run's to report, and so
+    /// are these of rows with languages or with tokens that the job adds.
+    fn with_examples(&self, mixture: &Mixture, checked: Checked) -> Result<Checked, LoaderError> {
+        let &EarlySplit { job, split, known, folder, .. } = self;
+        let is_plain = job.model.new_tokens().next().is_none() && job.data.source_lang.is_none();
+        let folder = folder.filter(|_| checked.needs_tokens && is_plain);
+        let options = TokenizerOptions { max_length: known.max_length };
+        let tokenizer = folder.map(|folder| HuggingFaceTokenizer::open(folder, &options));
+        let Some(Ok(tokenizer)) = tokenizer else { return Ok(checked) };
+        let task = checked.task.clone();
+        let options = DatasetOptions { files: files(job, split), task, cache_dir: None };
+        let set = OpenSet::open_mixture(&options, mixture, &tokenizer);
+        match set.and_then(|set| set.prepare(&tokenizer, &mut |_| true)) {
+            Err(error @ LoaderError::NoRowsLeft { .. }) => Err(error),
+            _ => Ok(checked),
         }
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct RowsCheck<'a> {
     pub(super) lacking: LackingRows,
     /// The rows up to the first that has its texts; None where one has.
     pub(super) without_texts: Option<u64>,
+    /// Whether a row makes an example, whatever its tokens are.
+    has_example: bool,
     /// Whether all rows were checked.
     is_whole: bool,
 }
@@ -46,6 +48,7 @@ impl<'a> RowsCheck<'a> {
             labels: SeenLabels::default(),
             lacking: LackingRows::default(),
             without_texts: Some(0),
+            has_example: false,
             is_whole: true,
         }
     }
@@ -113,13 +116,27 @@ impl<'a> RowsCheck<'a> {
             return Ok(ControlFlow::Continue(()));
         }
         labels.map_or(Ok(None), |labels| labels.read_weight(row))?;
-        for example in self.preprocessor.encode(row, context)? {
+        let examples = self.preprocessor.encode(row, context)?;
+        self.has_example |= !examples.is_empty() && !self.may_be_too_long(row);
+        for example in examples {
             if let Some(label) = example.label {
                 self.labels.push(label, || row.location());
             }
         }
         labels.map_or(Ok(()), LabelReader::check_count)?;
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Returns false for rows without more bytes than tokens are allowed: a token has one at least.
+    fn may_be_too_long(&self, row: &Row<'_>) -> bool {
+        let length =
+            self.context.tokenizer.max_length().filter(|_| self.task.leaves_out_long_rows());
+        length.is_some_and(|length| row.records.bytes_of(row.record) > length as usize)
+    }
+
+    /// Returns true if all rows were checked, and their tokens decide whether any makes an example.
+    pub(super) fn needs_tokens(&self) -> bool {
+        self.is_whole && self.without_texts.is_none() && !self.has_example
     }
 
     /// Returns the rule of the labels of all rows, or fails where a label has no id; None where not all rows were

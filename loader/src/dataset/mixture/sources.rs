@@ -21,6 +21,8 @@ pub struct Checked {
     pub task: TaskSpec,
     /// The rule of labels, itself none where they are no classes, of which all rows were checked.
     pub rule: Option<Option<LabelEncoder>>,
+    /// Whether all rows were checked, and only their tokens show whether any makes an example.
+    pub needs_tokens: bool,
     /// Warnings about classes that may be none.
     pub doubtful_labels: Vec<String>,
 }
@@ -69,7 +71,8 @@ impl Sources {
         let are_small = mixture.mixing == Mixing::Concatenate && are_small(&parts);
         let rows_max = task.rows_to_check(known, are_small);
         if rows_max == 0 {
-            return Ok(Checked { task, rule: None, doubtful_labels: Vec::new() });
+            let doubtful_labels = Vec::new();
+            return Ok(Checked { task, rule: None, needs_tokens: false, doubtful_labels });
         }
         task.check_settings(known)?;
         let tokenizer = known.tokenizer();
@@ -88,10 +91,11 @@ impl Sources {
             let why = LeftOutRows::default().why_all(rows, &check.lacking);
             return Err(Error::NoRowsLeft { files: files(), rows, why });
         }
+        let needs_tokens = check.needs_tokens();
         let Settled { rule, doubtful } =
             if has_rule { check.settle()? } else { Settled::default() };
         drop(context);
-        Ok(Checked { task, rule, doubtful_labels: doubtful })
+        Ok(Checked { task, rule, needs_tokens, doubtful_labels: doubtful })
     }
 
     /// The only source, where all its rows are read in order.

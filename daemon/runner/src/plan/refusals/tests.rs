@@ -225,6 +225,35 @@ fn texts_that_nothing_ends_are_found_in_the_first_row() {
     of_task("sft", rows, ended)(None);
 }
 
+/// Rows that are too long once failed a run that had waited for its cores.
+#[test]
+fn files_without_a_row_that_fits_are_found() {
+    let words = DECODER[1]
+        .1
+        .replace(r#""pre_tokenizer": null"#, r#""pre_tokenizer": {"type": "WhitespaceSplit"}"#);
+    let row = |prompt: &str| {
+        json!({"prompt": prompt, "chosen": " a", "rejected": " b", "completion": " a", "label": true}).to_string()
+    };
+    let (long, short) = (row(&"a ".repeat(12)), row("a"));
+    let check = |task: &str, rows: &[&str], expect: Option<&str>| {
+        let rows = rows.join("\n");
+        let files = [DECODER[0], ("tokenizer.json", &words), DECODER[2], ("train.jsonl", &rows)];
+        let edit = |job: &mut Value| {
+            job["model"]["task"] = task.into();
+            job["data"] = json!({"train": "train.jsonl", "max_length": 8, "eos_token": "<end>"});
+        };
+        check(&files, edit, expect.map(|words| ("data.train", words)));
+    };
+    for task in ["sft", "dpo", "reward", "kto", "cpo", "orpo"] {
+        let words =
+            "all 2 rows were left out: they have nothing to train on within data.max_length";
+        check(task, &[&long, &long], Some(words));
+        check(task, &[&long, &short], None);
+        // The run reads as many.
+        check(task, &vec![&*long; 300], None);
+    }
+}
+
 #[test]
 fn all_columns_that_a_file_lacks_are_named_at_once() {
     let others = |job: &mut Value| {
